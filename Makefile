@@ -70,6 +70,8 @@ test: setup ## everything that must hold before a merge, from nothing to the end
 lint: setup ## rustfmt, clippy, rustdoc, shellcheck, the width of lines, what a release must not contain
 	cargo fmt --all --check
 	cd fuzz && cargo fmt --check
+	cd tests/mutants && cargo fmt --check
+	cargo clippy --manifest-path tests/mutants/Cargo.toml --target-dir target/mutants/tool --all-targets -- -D warnings
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	@# Again as it is released: without what only tests turn on.
 	cargo clippy --workspace -- -D warnings
@@ -83,6 +85,7 @@ lint: setup ## rustfmt, clippy, rustdoc, shellcheck, the width of lines, what a 
 format: setup ## rustfmt over the whole tree
 	cargo fmt --all
 	cd fuzz && cargo fmt
+	cd tests/mutants && cargo fmt
 
 .PHONY: doc
 doc: setup ## the API documentation of all crates, warnings as errors
@@ -131,8 +134,9 @@ doors: setup ## the README's commands as printed, and schemathesis against /open
 linearizability: setup ## histories of concurrent clients over kill -9, checked by Porcupine (SHOWS=100)
 	@$(SETUP) golang
 	cargo build $(PRODUCTION) --bin tidegate
-	cd tests/linearizability && go test ./... && \
-		go run . --binary $(TARGET)/debug/tidegate --shows $(SHOWS) $(if $(SEED),--seed $(SEED))
+	cd tests/linearizability && go test ./... && for workers in 1 2; do \
+		go run . --binary $(TARGET)/debug/tidegate --shows $(SHOWS) --workers $$workers $(if $(SEED),--seed $(SEED)); \
+	done
 
 .PHONY: clients
 clients: setup ## paho, mosquitto's tools and mqtt.js through every door, and the voting page in Chromium
@@ -170,7 +174,7 @@ bench-ledger: release ## the ledger beside Redis and PostgreSQL; writes target/b
 	RUNS=$(RUNS) $(TARGET)/release/storm bench-ledger --tidegate $(TARGET)/release/tidegate --out target/bench $(BENCH)
 
 .PHONY: bench-ids
-bench-ids: release ## a ledger that has seen IDS=1e8 ids (1e9: 32 GB of disk for a while); writes target/bench/ids.json
+bench-ids: release ## a ledger that has seen IDS=1e8 ids (1e9: 18 GB of disk, 7 GB memory); writes target/bench/ids.json
 	cargo build --release --example make_ids -p tidegate-ledger
 	$(TARGET)/release/storm bench-ids --tidegate $(TARGET)/release/tidegate \
 		--make-ids $(TARGET)/release/examples/make_ids --out target/bench $(BENCH)

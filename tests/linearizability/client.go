@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -50,11 +51,16 @@ type client struct {
 	http    http.Client
 }
 
+// Accounts with one tag are on one shard.
 func account(show, number int) string {
 	if number == wallets {
-		return fmt.Sprintf("candidate:%d", show)
+		return fmt.Sprintf("candidate:{show-%d}", show)
 	}
-	return fmt.Sprintf("wallet:%d-%d", show, number)
+	return fmt.Sprintf("wallet:{show-%d}-%d", show, number)
+}
+
+func shop(show int) string {
+	return fmt.Sprintf("source:{show-%d}", show)
 }
 
 // Asks `count` operations of one show. What has no answer is asked again until it has one.
@@ -104,7 +110,7 @@ func (c *client) draw(show int) request {
 
 func (c *client) ask(asked request) (reply, error) {
 	body := map[string]any{}
-	path := "/v1/accounts/" + account(asked.show, asked.debit)
+	path := "/v1/accounts/" + url.PathEscape(account(asked.show, asked.debit))
 	method := http.MethodPost
 	switch asked.kind {
 	case opRead:

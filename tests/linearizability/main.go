@@ -1,7 +1,12 @@
 // Records what concurrent clients of a real server are told while it is killed again and again, and lets Porcupine
-// decide whether a ledger could have told them that: `linearizability --binary PATH [--shows N] [--seed N]`.
+// decide whether a ledger could have told them that:
+// `linearizability --binary PATH [--shows N] [--seed N] [--workers N]`.
 //
 //	clients ─ HTTP ─▶ tidegate, kill -9, start, kill -9 …        history ─▶ Porcupine ─▶ linearizable, or a picture
+//
+// With several workers there are as many shards. The accounts of a show share a tag, and so a shard, because a credit
+// to another shard arrives later and a reader may see that; their ids are anywhere, so a decision needs a claim of
+// another shard, which must not show.
 //
 // Why a checker of others: it shares no line and no author with the ledger, so it cannot share a mistake.
 package main
@@ -29,19 +34,20 @@ func main() {
 	binary := flag.String("binary", "", "the server's program")
 	shows := flag.Int("shows", 100, "histories to record")
 	seed := flag.Int64("seed", 1, "what clients draw from")
+	workers := flag.Int("workers", 1, "workers of the server, each with a shard")
 	flag.Parse()
-	if err := run(*binary, *shows, *seed); err != nil {
+	if err := run(*binary, *shows, *seed, *workers); err != nil {
 		fmt.Fprintln(os.Stderr, "linearizability:", err)
 		os.Exit(1)
 	}
 }
 
-func run(binary string, shows int, seed int64) error {
+func run(binary string, shows int, seed int64, workers int) error {
 	folder, err := os.MkdirTemp("", "linearizability-")
 	if err != nil {
 		return err
 	}
-	server, err := newServer(binary, folder)
+	server, err := newServer(binary, folder, workers)
 	if err != nil {
 		return err
 	}
@@ -65,8 +71,8 @@ func run(binary string, shows int, seed int64) error {
 		}
 		return fmt.Errorf("%s: not shown to be linearizable; seed %d, see %s", result, seed, picture)
 	}
-	fmt.Printf("%d operations of %d histories, %d kills, %d unknown outcomes: linearizable\n",
-		len(history.operations), shows, server.kills, history.unknown)
+	fmt.Printf("%d workers: %d operations of %d histories, %d kills, %d unknown outcomes: linearizable\n",
+		workers, len(history.operations), shows, server.kills, history.unknown)
 	server.kill()
 	return os.RemoveAll(folder)
 }
@@ -117,7 +123,7 @@ func record(server *server, shows int, seed int64) (*history, error) {
 
 // Opens the accounts of a show and sells credits to its wallets. Not part of the history: nobody asks meanwhile.
 func open(operator *client, show int) error {
-	kinds := map[string]string{"source:shop": "source", account(show, wallets): "collector"}
+	kinds := map[string]string{shop(show): "source", account(show, wallets): "collector"}
 	for wallet := 0; wallet < wallets; wallet++ {
 		kinds[account(show, wallet)] = "wallet"
 	}
@@ -129,7 +135,7 @@ func open(operator *client, show int) error {
 	}
 	for wallet := 0; wallet < wallets; wallet++ {
 		id := account(show, wallet)
-		body := map[string]any{"id": "sale-" + id, "debit": "source:shop", "credit": id, "amount": credits}
+		body := map[string]any{"id": "sale-" + id, "debit": shop(show), "credit": id, "amount": credits}
 		if status, told, err := operator.send("POST", "/v1/transfers", body); err != nil || status != 201 {
 			return fmt.Errorf("sell to %s: status %d, %s, %v", id, status, told.Code, err)
 		}

@@ -25,7 +25,7 @@ type server struct {
 
 const token = "linearizability-token"
 
-func newServer(binary, folder string) (*server, error) {
+func newServer(binary, folder string, workers int) (*server, error) {
 	// The same port after each start, so that clients find it.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,8 +35,9 @@ func newServer(binary, folder string) (*server, error) {
 	if err := listener.Close(); err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf("[listen]\nhttp = %q\nbinary = \"off\"\nmqtt = \"off\"\n\n[data]\nshards = 1\n\n"+
-		"[limits]\nworkers = 1\n\n[[service]]\nname = \"clients\"\ntoken = %q\ngrants = [\"*\"]\n", address, token)
+	text := fmt.Sprintf("[listen]\nhttp = %q\nbinary = \"off\"\nmqtt = \"off\"\n\n[data]\nshards = %d\n\n"+
+		"[limits]\nworkers = %d\n\n[[service]]\nname = \"clients\"\ntoken = %q\ngrants = [\"*\"]\n",
+		address, workers, workers, token)
 	if err := os.WriteFile(filepath.Join(folder, "config.toml"), []byte(text), 0o600); err != nil {
 		return nil, err
 	}

@@ -8,9 +8,12 @@
 //! there. So a crash at any point, and a server that reads meanwhile, find every record.
 //!
 //! The oldest go first, so that what stays is the end of the log. Logs that forget are left alone.
+//!
+//! Why it is told of each piece that is read or moved: a server archives by itself, and the disk and the network are
+//! its clients' before they are the archive's.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -22,17 +25,26 @@ use tidegate_journal::{Cursor, Family, LocalLogs, LogFiles, Position, Retention}
 
 use crate::Progress;
 use crate::error::BackupError;
-use crate::files::{copy_bytes, create_folder, open_target, sync_folder};
+use crate::files::{create_folder, open_target, sync_folder};
 use crate::known::Known;
-use crate::take::verify_groups;
+
+/// How much is read at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Told of the bytes of each piece that was read, sent or read back. May wait, to keep a rate; `Err`, in words, ends
+/// the work before the next piece.
+pub type Pace<'a> = &'a mut dyn FnMut(u64) -> Result<(), String>;
 
 /// Where segments are moved to.
 pub trait ArchiveTarget {
     /// Stores a file under a name with slashes, durably; returns its absolute path or URL. `Err` in words.
-    fn put(&self, file: &Path, name: &str) -> Result<String, String>;
+    fn put(&self, file: &Path, name: &str, pace: Pace<'_>) -> Result<String, String>;
 
     /// Writes what [`ArchiveTarget::put`] stored to a new file at `into`. `Err` in words.
-    fn get(&self, at: &str, into: &Path) -> Result<(), String>;
+    fn get(&self, at: &str, into: &Path, pace: Pace<'_>) -> Result<(), String>;
+
+    /// Whether what was stored at `at`, a place of this target or of another one, is known to be gone.
+    fn is_gone(&self, at: &str) -> bool;
 }
 
 /// A directory, perhaps on another disk.
@@ -42,26 +54,49 @@ pub struct DirectoryTarget(
 );
 
 impl ArchiveTarget for DirectoryTarget {
-    fn put(&self, file: &Path, name: &str) -> Result<String, String> {
+    fn put(&self, file: &Path, name: &str, pace: Pace<'_>) -> Result<String, String> {
         let path = self.0.join(name);
-        let folder = path.parent().unwrap_or(&self.0);
-        let copy = || -> Result<(), BackupError> {
-            create_folder(folder)?;
-            let mut source = File::open(file).map_err(BackupError::io("open", file))?;
-            let bytes = source.metadata().map_err(BackupError::io("look at", file))?.len();
-            let mut target = open_target(&path)?;
-            target.set_len(0).map_err(BackupError::io("cut", &path))?;
-            let mut hasher = blake3::Hasher::new();
-            copy_bytes((&mut source, file), Some((&mut target, &path)), bytes, &mut hasher, &mut |_| {})?;
-            target.sync_all().map_err(BackupError::io("sync", &path))?;
-            sync_folder(folder)
-        };
-        copy().map_err(|error| error.to_string())?;
+        copy_paced(file, &path, pace)?;
         path.to_str().map(str::to_owned).ok_or_else(|| format!("{}: its path is no text", path.display()))
     }
 
-    fn get(&self, at: &str, into: &Path) -> Result<(), String> {
-        fs::copy(at, into).map(|_| ()).map_err(|cause| format!("{at}: cannot read: {cause}"))
+    fn get(&self, at: &str, into: &Path, pace: Pace<'_>) -> Result<(), String> {
+        copy_paced(Path::new(at), into, pace)
+    }
+
+    fn is_gone(&self, at: &str) -> bool {
+        Path::new(at).starts_with(&self.0) && !Path::new(at).exists()
+    }
+}
+
+/// Copies a file, durably, into a folder that is made if need be.
+fn copy_paced(from: &Path, to: &Path, pace: Pace<'_>) -> Result<(), String> {
+    let mut source = File::open(from).map_err(|cause| format!("{}: cannot open: {cause}", from.display()))?;
+    let failed = |cause: io::Error| format!("{}: cannot write: {cause}", to.display());
+    let folder = to.parent().unwrap_or(Path::new("/"));
+    create_folder(folder).map_err(|error| error.to_string())?;
+    let mut target = open_target(to).map_err(|error| error.to_string())?;
+    target.set_len(0).map_err(failed)?;
+    read_paced(&mut source, from, pace, &mut |piece| target.write_all(piece).map_err(failed))?;
+    target.sync_all().map_err(failed)?;
+    sync_folder(folder).map_err(|error| error.to_string())
+}
+
+/// Reads a file piece by piece to its end.
+fn read_paced(
+    source: &mut File,
+    path: &Path,
+    pace: Pace<'_>,
+    each: &mut dyn FnMut(&[u8]) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut buffer = vec![0; PIECE_BYTES];
+    loop {
+        let read = source.read(&mut buffer).map_err(|cause| format!("{}: cannot read: {cause}", path.display()))?;
+        if read == 0 {
+            return Ok(());
+        }
+        each(&buffer[..read])?;
+        pace(read as u64)?;
     }
 }
 
@@ -80,13 +115,44 @@ pub fn archive(
     known: &[Known],
     target: &dyn ArchiveTarget,
     keep: usize,
+    pace: Pace<'_>,
     progress: Progress<'_>,
 ) -> Result<Moved, BackupError> {
     let families: Vec<Family> = known.iter().map(|known| known.family).collect();
     let directory = Directory::look_at(data, &families)?;
     let _lock = lock(data)?;
-    let logs = LocalLogs::new(RealDisk, data, &families);
-    let mut due: Vec<(LogFiles<RealDisk>, Position)> = Vec::new();
+    check_target(data, target)?;
+    let due = due(data, &directory, &families, keep)?;
+    let bytes_of =
+        |path: PathBuf| fs::metadata(&path).map(|file| file.len()).map_err(BackupError::io("look at", &path));
+    let total = due.iter().map(|(files, first)| bytes_of(files.path(*first))).sum::<Result<u64, _>>()?;
+    let mut moved = Moved::default();
+    for (files, first) in due {
+        // A mark is written right behind the name of the next segment: one that is not there yet is there next time.
+        let Some(end) = files.sealed_end(first)? else { break };
+        moved.bytes += move_segment(data, directory.id(), &files, (first, end), target, pace)?;
+        moved.segments += 1;
+        progress(moved.bytes, total);
+    }
+    Ok(moved)
+}
+
+/// How many segments [`archive`] would move now.
+pub fn waiting(data: &Path, known: &[Known], keep: usize) -> Result<u64, BackupError> {
+    let families: Vec<Family> = known.iter().map(|known| known.family).collect();
+    let directory = Directory::look_at(data, &families)?;
+    Ok(due(data, &directory, &families, keep)?.len() as u64)
+}
+
+/// The segments that are to be moved, the oldest of each log first.
+fn due(
+    data: &Path,
+    directory: &Directory,
+    families: &[Family],
+    keep: usize,
+) -> Result<Vec<(LogFiles<RealDisk>, Position)>, BackupError> {
+    let logs = LocalLogs::new(RealDisk, data, families);
+    let mut due = Vec::new();
     for family in families.iter().filter(|family| family.retention == Retention::Whole) {
         for id in directory.logs(*family) {
             let files = logs.files(id);
@@ -96,18 +162,19 @@ pub fn archive(
             due.extend(firsts.map(|first| (files.clone(), first)));
         }
     }
-    let bytes_of =
-        |path: PathBuf| fs::metadata(&path).map(|file| file.len()).map_err(BackupError::io("look at", &path));
-    let total = due.iter().map(|(files, first)| bytes_of(files.path(*first))).sum::<Result<u64, _>>()?;
-    let mut moved = Moved::default();
-    for (files, first) in due {
-        // A mark is written right behind the name of the next segment: one that is not there yet is there next time.
-        let Some(end) = files.sealed_end(first)? else { break };
-        moved.bytes += move_segment(data, directory.id(), &files, (first, end), target)?;
-        moved.segments += 1;
-        progress(moved.bytes, total);
-    }
-    Ok(moved)
+    Ok(due)
+}
+
+/// That what was moved to the target last is still there. Why: the place of a disk that is not mounted is an empty
+/// folder, and what is moved into it is missing as soon as the disk is there again.
+fn check_target(data: &Path, target: &dyn ArchiveTarget) -> Result<(), BackupError> {
+    let moved = Archive::read(&RealDisk, data)?.segments;
+    let gone = moved.iter().rev().find(|segment| target.is_gone(&segment.at));
+    gone.map_or(Ok(()), |segment| {
+        let what =
+            "it was archived and is not there any more: is its disk mounted? Nothing is moved there before it is";
+        Err(BackupError::Refused(format!("{}: {what}", segment.at)))
+    })
 }
 
 fn move_segment(
@@ -116,26 +183,31 @@ fn move_segment(
     files: &LogFiles<RealDisk>,
     (first, end): (Position, Cursor),
     target: &dyn ArchiveTarget,
+    pace: Pace<'_>,
 ) -> Result<u64, BackupError> {
     let begins = files.begins(first)?;
-    verify_groups(files, begins, end)?;
     let path = files.path(first);
-    let (bytes, hash) = hash_of(&path)?;
+    let failed = |what: String| BackupError::Refused(format!("{}: not archived: {what}", path.display()));
+    let mut groups = files.groups(begins, end)?;
+    while let Some(group) = groups.next_group()? {
+        pace(group.bytes as u64).map_err(failed)?;
+    }
+    let (bytes, hash) = hash_of(&path, pace).map_err(failed)?;
     let log = files.folder().file_name().expect("a log has a folder").to_string_lossy().into_owned();
     // Segments of another timeline have the same name and another chain.
     let chain = &end.chain.to_string()[..16];
     let name = format!("{directory:016x}/{log}/segment-{:020}-{chain}.tgj", first.0);
-    let failed = |what: String| BackupError::Refused(format!("{}: not archived: {what}", path.display()));
-    let at = target.put(&path, &name).map_err(failed)?;
+    let at = target.put(&path, &name, pace).map_err(failed)?;
 
     let cache = data.join(CACHE_FOLDER);
     create_folder(&cache)?;
     let read_back = cache.join(format!("read-back-{}", std::process::id()));
-    let got = target.get(&at, &read_back).map_err(failed);
-    let compared = got.and_then(|()| hash_of(&read_back));
+    // Of a try that was cut short.
+    let _ = fs::remove_file(&read_back);
+    let compared = target.get(&at, &read_back, pace).and_then(|()| hash_of(&read_back, pace));
     // Whatever was read, it is not needed any more.
     let _ = fs::remove_file(&read_back);
-    if compared? != (bytes, hash) {
+    if compared.map_err(failed)? != (bytes, hash) {
         return Err(failed(format!("what is read back from {at} is not what was put there")));
     }
     let mut archive = Archive::read(&RealDisk, data)?;
@@ -148,10 +220,16 @@ fn move_segment(
     Ok(bytes)
 }
 
-fn hash_of(path: &Path) -> Result<(u64, blake3::Hash), BackupError> {
+fn hash_of(path: &Path, pace: Pace<'_>) -> Result<(u64, blake3::Hash), String> {
     let mut hasher = blake3::Hasher::new();
-    let copied = File::open(path).and_then(|mut file| io::copy(&mut file, &mut hasher));
-    Ok((copied.map_err(BackupError::io("read", path))?, hasher.finalize()))
+    let mut bytes = 0;
+    let mut source = File::open(path).map_err(|cause| format!("{}: cannot open: {cause}", path.display()))?;
+    read_paced(&mut source, path, pace, &mut |piece| {
+        hasher.update(piece);
+        bytes += piece.len() as u64;
+        Ok(())
+    })?;
+    Ok((bytes, hasher.finalize()))
 }
 
 /// One archive at a time.

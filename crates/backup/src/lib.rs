@@ -28,7 +28,7 @@ mod restore;
 mod take;
 mod verify;
 
-pub use archive::{ArchiveTarget, DirectoryTarget, Moved, archive};
+pub use archive::{ArchiveTarget, DirectoryTarget, Moved, Pace, archive, waiting};
 pub use error::BackupError;
 pub use known::Known;
 pub use moment::{Moment, parse_moment};

@@ -64,11 +64,12 @@ pub(crate) struct Copied {
 impl Copied {
     /// The last group end before the first group that `keep` refuses. `begins_before` says whether a segment whose
     /// first group is this one must be read for that.
+    /// A log that has forgotten its beginning ends at its snapshot at the earliest.
     fn last_end(
         &self,
         begins_before: impl Fn(&Group<'_>) -> bool,
         mut keep: impl FnMut(&Group<'_>) -> bool,
-    ) -> Result<Cursor, BackupError> {
+    ) -> Result<Cut, BackupError> {
         let mut start = self.files.begins(self.firsts[0])?;
         for first in self.firsts.iter().skip(1) {
             let begins = self.files.begins(*first)?;
@@ -89,10 +90,10 @@ impl Copied {
             }
             end = groups.cursor();
         }
-        Ok(if end.position < self.from.position { self.from } else { end })
+        Ok(Cut { end: if end.position < self.from.position { self.from } else { end }, asked: end })
     }
 
-    fn at_sequence(&self, sequence: Sequence) -> Result<Cursor, BackupError> {
+    fn at_sequence(&self, sequence: Sequence) -> Result<Cut, BackupError> {
         if sequence > self.end.sequence {
             return Err(BackupError::Refused(format!(
                 "{}: the backup ends at sequence {}, before {sequence}: take a later backup, or an earlier place",
@@ -103,7 +104,7 @@ impl Copied {
         self.last_end(|group| group.first_sequence <= sequence, |group| last(group) <= sequence.0)
     }
 
-    fn at_time(&self, known: &Known, time: TimeMs) -> Result<Cursor, BackupError> {
+    fn at_time(&self, known: &Known, time: TimeMs) -> Result<Cut, BackupError> {
         let is_by_then = |group: &Group<'_>| times(known, group).all(|decided| decided <= time);
         // The first record of a segment may have no time; then the one before is read as well, which costs only time.
         let begins_before = |group: &Group<'_>| times(known, group).next().is_some_and(|decided| decided <= time);
@@ -131,9 +132,24 @@ fn times<'a>(known: &'a Known, group: &Group<'a>) -> impl Iterator<Item = TimeMs
     group.records().filter_map(move |(_, _, record)| decided_at(record))
 }
 
+/// Where a log is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// The place.
+    pub end: Cursor,
+    /// Where it was asked to be: `end`, or before it, when other logs that are kept rest on what is between.
+    pub asked: Cursor,
+}
+
+impl Cut {
+    fn exactly(end: Cursor) -> Cut {
+        Cut { end, asked: end }
+    }
+}
+
 /// Where each log is cut; `families` has the logs of each family in the order of their shards.
-pub(crate) fn places(families: &[(Known, Vec<Copied>)], at: &At) -> Result<Vec<Vec<Cursor>>, BackupError> {
-    let ends = |logs: &[Copied]| logs.iter().map(|log| log.end).collect();
+pub(crate) fn places(families: &[(Known, Vec<Copied>)], at: &At) -> Result<Vec<Vec<Cut>>, BackupError> {
+    let ends = |logs: &[Copied]| logs.iter().map(|log| Cut::exactly(log.end)).collect();
     match at {
         At::End => Ok(families.iter().map(|(_, logs)| ends(logs)).collect()),
         At::Time(moment) => families.iter().map(|(known, logs)| at_time(known, logs, TimeMs(moment.0))).collect(),
@@ -142,7 +158,7 @@ pub(crate) fn places(families: &[(Known, Vec<Copied>)], at: &At) -> Result<Vec<V
             let cuts = at_sequences(known, logs, sequences)?;
             let mut time = None;
             for (log, cut) in logs.iter().zip(&cuts) {
-                time = time.max(log.time_at(known, *cut)?);
+                time = time.max(log.time_at(known, cut.end)?);
             }
             let time = time.unwrap_or(TimeMs(0));
             let others = others.iter().map(|(known, logs)| at_time(known, logs, time));
@@ -151,12 +167,12 @@ pub(crate) fn places(families: &[(Known, Vec<Copied>)], at: &At) -> Result<Vec<V
     }
 }
 
-fn at_time(known: &Known, logs: &[Copied], time: TimeMs) -> Result<Vec<Cursor>, BackupError> {
+fn at_time(known: &Known, logs: &[Copied], time: TimeMs) -> Result<Vec<Cut>, BackupError> {
     let cuts = logs.iter().map(|log| log.at_time(known, time)).collect::<Result<Vec<_>, _>>()?;
     closed(known, logs, &cuts)
 }
 
-fn at_sequences(known: &Known, logs: &[Copied], sequences: &[(u16, Sequence)]) -> Result<Vec<Cursor>, BackupError> {
+fn at_sequences(known: &Known, logs: &[Copied], sequences: &[(u16, Sequence)]) -> Result<Vec<Cut>, BackupError> {
     let of = |shard: usize| sequences.iter().find(|(of, _)| usize::from(*of) == shard).map(|(_, sequence)| *sequence);
     let is_each_once = sequences.len() == logs.len() && (0..logs.len()).all(|shard| of(shard).is_some());
     if !is_each_once {
@@ -175,21 +191,21 @@ fn at_sequences(known: &Known, logs: &[Copied], sequences: &[(u16, Sequence)]) -
 }
 
 /// The cuts, moved forward to what they rest upon.
-fn closed(known: &Known, logs: &[Copied], cuts: &[Cursor]) -> Result<Vec<Cursor>, BackupError> {
+fn closed(known: &Known, logs: &[Copied], cuts: &[Cut]) -> Result<Vec<Cut>, BackupError> {
     if logs.len() <= 1 {
         return Ok(cuts.to_vec());
     }
     let mut windows = Vec::new();
-    for (log, cut) in logs.iter().zip(cuts) {
-        let time = log.time_at(known, *cut)?.unwrap_or(TimeMs(0));
-        let base = log.at_time(known, TimeMs(time.0.saturating_sub(SKEW_MS)))?;
-        let bound = log.at_time(known, TimeMs(time.0.saturating_add(SKEW_MS)))?;
-        let base = if base.position > cut.position { *cut } else { base };
-        let bound = if bound.position < cut.position { *cut } else { bound };
-        windows.push(Window::read(&log.files, known, (base, *cut, bound))?);
+    for (log, cut) in logs.iter().zip(cuts.iter().map(|cut| cut.end)) {
+        let time = log.time_at(known, cut)?.unwrap_or(TimeMs(0));
+        let base = log.at_time(known, TimeMs(time.0.saturating_sub(SKEW_MS)))?.end;
+        let bound = log.at_time(known, TimeMs(time.0.saturating_add(SKEW_MS)))?.end;
+        let base = if base.position > cut.position { cut } else { base };
+        let bound = if bound.position < cut.position { cut } else { bound };
+        windows.push(Window::read(&log.files, known, (base, cut, bound))?);
     }
     close(&mut windows).map_err(|missing| inconsistent(known, missing))?;
-    Ok(windows.iter().map(Window::cut).collect())
+    Ok(windows.iter().map(Window::cut).zip(cuts).map(|(end, cut)| Cut { end, ..*cut }).collect())
 }
 
 #[cfg(test)]

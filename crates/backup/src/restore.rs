@@ -6,7 +6,7 @@
 //!
 //! Promise: the new directory has exactly the records of the backup up to the places, and in each log a notice that
 //! says so. It is a data directory only at the very end, when `DIRECTORY` gets its name: what an interrupted restore
-//! leaves is refused by every start. The backup is only read.
+//! leaves is refused by every start, which says what it is. The backup is only read.
 //!
 //! Why a notice: the records behind the places live on elsewhere. Snapshots, ids and copies of that history name its
 //! timeline, and can never be taken for ones of the restored directory.
@@ -14,6 +14,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use tidegate_journal::directory::UNFINISHED_RESTORE;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Cursor, Family, LocalLogs, LogId, Logs, Lost, Notice, NoticeKind, Options, Sequence};
 
@@ -47,6 +48,12 @@ pub struct RestoredLog {
     pub end: Sequence,
     /// The last record that the backup has.
     pub backup_end: Sequence,
+    /// So many of its last records are behind the place that was asked for: records of other shards before that place
+    /// rest on them, or are of one group with one that does.
+    pub moved_forward: u64,
+    /// Whether it was cut at the snapshot that stands in for its beginning, perhaps behind the place that was asked
+    /// for.
+    pub ends_at_snapshot: bool,
 }
 
 /// Restores from the directory of backups `from` into `data`, which is empty or does not exist. Without a name, the
@@ -70,6 +77,9 @@ pub fn restore(
     let cuts = places(&logs, at)?;
 
     create_folder(data)?;
+    let words = format!("tidegate restore began to fill this directory from backup {name} of {}\n", from.display());
+    write_file(&data.join(UNFINISHED_RESTORE), words.as_bytes())?;
+    sync_folder(data)?;
     let target = Target { store: &store, name: &name, data, now, logs: LocalLogs::new(RealDisk, data, &families) };
     let total = manifest.logs.iter().flat_map(|log| &log.segments).map(|segment| segment.bytes).sum();
     let mut done = 0;
@@ -77,11 +87,14 @@ pub fn restore(
     for ((_, logs), cuts) in logs.iter().zip(&cuts) {
         for (log, cut) in logs.iter().zip(cuts) {
             let copy = manifest.logs.iter().find(|copy| copy.name == log.name).expect("it was made of the manifest");
-            target.log(copy, log.files.log(), *cut, &mut |piece| {
+            target.log(copy, log.files.log(), cut.end, &mut |piece| {
                 done += piece;
                 progress(done, total);
             })?;
-            restored.logs.push(RestoredLog { name: log.name.clone(), end: cut.sequence, backup_end: log.end.sequence });
+            let (name, end, backup_end) = (log.name.clone(), cut.end.sequence, log.end.sequence);
+            let (moved_forward, snapshot) = (end.0 - cut.asked.sequence.0, log.from.sequence);
+            let ends_at_snapshot = snapshot > Sequence(0) && end == snapshot && end < backup_end;
+            restored.logs.push(RestoredLog { name, end, backup_end, moved_forward, ends_at_snapshot });
         }
     }
     target.identity(&manifest.files)?;
@@ -108,6 +121,13 @@ fn check_target(data: &Path) -> Result<(), BackupError> {
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(BackupError::io("list", data))?,
     };
+    if data.join(UNFINISHED_RESTORE).exists() && !data.join(DIRECTORY).exists() {
+        return Err(BackupError::Refused(format!(
+            "{}: another restore was writing it and did not come to its end. Unless that one still runs, remove this \
+             directory, and restore again",
+            data.display()
+        )));
+    }
     match entries.into_iter().next() {
         None => Ok(()),
         Some(_) => Err(BackupError::Refused(format!(
@@ -240,6 +260,10 @@ impl Target<'_> {
         write_file(&unfinished, &self.beside(directory)?)?;
         let path = self.data.join(DIRECTORY);
         fs::rename(&unfinished, &path).map_err(BackupError::io("name", &path))?;
+        sync_folder(self.data)?;
+        // Behind the name of DIRECTORY it means nothing any more.
+        let mark = self.data.join(UNFINISHED_RESTORE);
+        fs::remove_file(&mark).map_err(BackupError::io("remove", &mark))?;
         sync_folder(self.data)
     }
 }

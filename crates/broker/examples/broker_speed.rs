@@ -50,6 +50,7 @@ fn broker() -> Bench {
             facts,
             seed: 1,
             request_topics: Vec::new(),
+            feeds: Box::default(),
             version: "",
         },
         Vec::new(),

@@ -55,7 +55,44 @@ pub enum Action {
         /// What its rights named in [`crate::Access::IfConfirmed`].
         condition: Box<str>,
     },
+    /// A client subscribes to what a source keeps: find out where its feed begins, and answer with
+    /// [`crate::Broker::placed`]. Nothing more is read from the connection until then.
+    FindPlace {
+        /// The connection.
+        key: ConnectionKey,
+        /// Its filter.
+        filter: Box<str>,
+        /// Where it wants to begin, or did before; `None` for what comes from now on.
+        after: Option<Box<[u8]>>,
+        /// On whose behalf.
+        rights: Arc<dyn Rights>,
+    },
+    /// Read a feed: answer with one part ([`crate::Broker::feed`]), and with one more for each [`Action::FeedMore`].
+    Feed {
+        /// Names it.
+        feed: FeedKey,
+        /// Its filter.
+        filter: Box<str>,
+        /// Where it begins; empty for what comes from now on.
+        after: Box<[u8]>,
+        /// On whose behalf.
+        rights: Arc<dyn Rights>,
+    },
+    /// One more part of a feed is wanted.
+    FeedMore {
+        /// Which.
+        feed: FeedKey,
+    },
+    /// Nothing more of a feed is wanted.
+    FeedEnd {
+        /// Which.
+        feed: FeedKey,
+    },
 }
+
+/// Names a feed of one broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FeedKey(pub u64);
 
 /// Names a request in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,6 +7,7 @@ mod disconnect;
 mod drain;
 mod due;
 mod durable;
+mod feeds;
 mod pending_acks;
 mod publish;
 mod recover;
@@ -101,6 +102,7 @@ pub struct Broker<L: LogStore> {
     retaining: retain_order::RetainsInFlight,
     pending_acks: PendingAcks,
     requests: HashMap<u64, request::Request>,
+    feeds: feeds::Feeds,
     tickets: u64,
     delayed: BinaryHeap<Reverse<(TimeMs, u64, delayed::ByNumber)>>,
     delayed_number: u64,
@@ -156,6 +158,7 @@ impl<L: LogStore> Broker<L> {
             retaining: retain_order::RetainsInFlight::default(),
             pending_acks: PendingAcks::default(),
             requests: HashMap::new(),
+            feeds: feeds::Feeds::default(),
             tickets: 0,
             delayed: BinaryHeap::new(),
             delayed_number: 0,
@@ -399,6 +402,7 @@ impl<L: LogStore> Broker<L> {
         self.step_stalled(now);
         worked |= self.step_scans(now);
         self.step_expired(now);
+        self.step_feeds(now);
         self.step_sys(now);
         self.run_deferred_disconnects(now);
         // What was asked of the shards in this step is submitted in this step.
@@ -468,7 +472,9 @@ impl<L: LogStore> Broker<L> {
     /// Whether something may wait for the outbox of a session.
     fn may_have_more(&self, place: u32) -> bool {
         let session = &self.clients.sessions[place];
-        session.slot.is_some() || session.flow.as_ref().is_some_and(|flow| !flow.backlog.is_empty())
+        session.slot.is_some()
+            || self.has_feeds(place)
+            || session.flow.as_ref().is_some_and(|flow| !flow.backlog.is_empty())
     }
 
     /// Whether the shell should read from this connection now. A `no` may become a `yes` with any call of
@@ -494,6 +500,8 @@ impl<L: LogStore> Broker<L> {
                     self.rights.release(before);
                     if session != NONE && self.clients.connections[index].state == ConnectionState::Connected {
                         self.remove_forbidden(session);
+                        // What was read of them was read with the rights before.
+                        self.open_feeds(session);
                     }
                 }
                 _ => self.disconnect(index, ReasonCode::NOT_AUTHORIZED, now),

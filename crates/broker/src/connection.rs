@@ -3,7 +3,7 @@
 
 mod state;
 
-use tidegate_wire::mqtt::Version;
+use tidegate_wire::mqtt::{ReasonCode, Version};
 
 pub(crate) use state::{ConnectionEvent, ConnectionState};
 
@@ -102,6 +102,9 @@ impl Flags {
     }
 }
 
+/// Where a feed begins, or what its filter is refused with.
+pub(crate) type PlaceFound = Result<Box<[u8]>, ReasonCode>;
+
 /// What only some connections need.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
@@ -117,6 +120,8 @@ pub(crate) struct Extra {
     pub packet_bytes_max: u32,
     /// Conditions that were asked about for the SUBSCRIBE at the front of the input, and whether they hold.
     pub confirmed: Vec<(Box<str>, bool)>,
+    /// Where the feeds of the SUBSCRIBE at the front of the input begin, or what they are refused with.
+    pub places: Vec<(Box<str>, PlaceFound)>,
     /// Answers to the SUBSCRIBE or UNSUBSCRIBE at the front of the input, which waits for the journal.
     pub parked: Option<Parked>,
     /// What it may still publish.
@@ -133,6 +138,7 @@ impl Extra {
             aliases_out,
             packet_bytes_max,
             confirmed,
+            places,
             parked,
             bucket,
         } = self;
@@ -142,6 +148,7 @@ impl Extra {
             && aliases_out.is_empty()
             && *packet_bytes_max == 0
             && confirmed.is_empty()
+            && places.is_empty()
             && parked.is_none()
             && bucket.is_none()
     }

@@ -35,6 +35,8 @@ facts! {
     sessions_expired,
     /// Subscriptions of sessions that live here.
     subscriptions,
+    /// Feeds of connected sessions that a source behind the broker is read for.
+    feeds,
     /// Retained messages (the same on each worker: not a sum).
     retained,
     /// Packets received.

@@ -22,6 +22,13 @@ pub const REQUEST_TOPICS_MAX: usize = 16;
 pub const REQUESTS_MAX: usize = 8_192;
 /// Bytes of a request.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
+/// Messages of a feed that may be beyond the place that its session keeps durably: so many may come twice after a
+/// crash.
+pub const FEED_WINDOW: u64 = 256;
+/// Feeds of one session.
+pub const FEEDS_OF_SESSION_MAX: usize = 8;
+/// How long a source that was not ready is left alone, in milliseconds.
+pub const FEED_LATER_MS: u64 = 1_000;
 /// Largest `{seconds}` in `$delayed/{seconds}/{topic}`, as EMQX has it.
 pub const DELAY_SECONDS_MAX: u64 = 4_294_967;
 /// Messages of QoS 0 that wait in memory for their time under `$delayed`, per worker.
@@ -133,6 +140,8 @@ pub const COMMAND_BYTES_WAITING_MAX: usize = 16 << 20;
 
 // The window never spans all packet ids, so that an id names one message.
 const _: () = assert!((u16::MAX as u64) <= PACKET_IDS);
+// Packet ids of feeds go around, and those under way are few among them.
+const _: () = assert!(FEED_WINDOW as usize * FEEDS_OF_SESSION_MAX < PACKET_IDS as usize / 16);
 // A receiver takes a slot of up to five bytes, a byte of flags and a count of up to five; identifiers of subscriptions
 // come besides.
 const _: () = assert!(KEPT_PACKET_BYTES_MAX + PART_SLOTS * (5 + 1 + 5) + (64 << 10) <= RECORD_BYTES_MAX);

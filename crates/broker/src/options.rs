@@ -23,6 +23,9 @@ pub struct BrokerOptions {
     /// Topics that a service behind the broker answers, at most [`crate::limits::REQUEST_TOPICS_MAX`]: what is
     /// published there reaches no subscriber, but becomes an [`crate::Action::Request`].
     pub request_topics: Vec<Box<str>>,
+    /// What filters begin with whose messages a source behind the broker keeps; empty for none. Nobody may have the
+    /// right to publish there.
+    pub feeds: Box<str>,
     /// What `$SYS/broker/version` says.
     pub version: &'static str,
 }

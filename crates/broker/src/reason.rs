@@ -51,6 +51,12 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
         (About::Subscribe, ReasonCode::NOT_AUTHORIZED) => "no right to subscribe to a filter",
         (About::Subscribe, ReasonCode::QUOTA_EXCEEDED) => "too many subscriptions, or a filter with too many levels",
         (About::Subscribe, ReasonCode::TOPIC_FILTER_INVALID) => "a filter that is none",
+        (About::Subscribe, ReasonCode::SHARED_SUBSCRIPTIONS_NOT_SUPPORTED) => {
+            "what is read from a place of one's own cannot be shared"
+        }
+        (About::Subscribe, ReasonCode::UNSPECIFIED_ERROR) => {
+            "after: not a place that this server gave, or one of another history"
+        }
         (_, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR) => "the server cannot keep it: its journal has failed",
         _ => return None,
     })

@@ -56,6 +56,7 @@ impl<T> Commands for TopicCommands<T> {
         let beside = match command {
             Command::Publish { message, receivers, .. } => message.body_bytes() + size_of_val(&**receivers),
             Command::Retain(message) | Command::Delay { message, .. } => message.body_bytes(),
+            Command::KeepPlace { kept, .. } => kept.place.len(),
             Command::OpenSession { will, .. } | Command::AttachSession { will, .. } => {
                 will.as_ref().map_or(0, |will| will.message.body_bytes())
             }
@@ -76,6 +77,7 @@ impl<T> Commands for TopicCommands<T> {
             | Command::EndSession { .. }
             | Command::ClearWill { .. }
             | Command::Unsubscribe { .. }
+            | Command::KeepPlace { .. }
             | Command::Acknowledge { .. }
             | Command::MarkReceived { .. }
             | Command::Drop { .. }

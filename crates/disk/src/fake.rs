@@ -12,11 +12,19 @@ mod inode;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::{Disk, DiskFile};
 use inode::Inode;
+
+/// The smallest piece that a drive reads or does not.
+const SECTOR_BYTES: u64 = 512;
+
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
 
 /// A disk in memory with seeded faults. Clones are handles to the same disk.
 #[derive(Clone)]
@@ -42,6 +50,12 @@ pub struct FakeDiskCounts {
     pub operations: u64,
     /// Crashes.
     pub crashes: u64,
+    /// Reads, writes and syncs that failed because they were told to.
+    pub failed_reads: u64,
+    /// See `failed_reads`.
+    pub failed_writes: u64,
+    /// See `failed_reads`.
+    pub failed_syncs: u64,
 }
 
 struct State {
@@ -59,8 +73,11 @@ struct State {
     stops_after: Option<u64>,
     stopped: bool,
     fail_syncs: u32,
+    fail_writes: u32,
     /// Reads of this file fail.
     unreadable: Option<PathBuf>,
+    /// Reads of these bytes fail.
+    bad_sectors: Vec<(usize, Range<u64>)>,
     counts: FakeDiskCounts,
 }
 
@@ -110,7 +127,9 @@ impl FakeDisk {
             stops_after: None,
             stopped: false,
             fail_syncs: 0,
+            fail_writes: 0,
             unreadable: None,
+            bad_sectors: Vec::new(),
             counts: FakeDiskCounts::default(),
         };
         FakeDisk { state: Arc::new(Mutex::new(state)) }
@@ -162,6 +181,32 @@ impl FakeDisk {
         self.lock().unreadable = path.map(Path::to_owned);
     }
 
+    /// The next `write_all_at` fails (EIO); a part of it may have been written.
+    pub fn fail_next_write(&self) {
+        self.lock().fail_writes += 1;
+    }
+
+    /// From now on reads of the sector around this byte fail (EIO), until it is written again or
+    /// [`FakeDisk::mend_sectors`] is called. Returns false when there is no such file.
+    pub fn spoil_sector(&self, path: &Path, offset: u64) -> bool {
+        let state = &mut *self.lock();
+        let Some(inode) = state.names.get(path).copied() else { return false };
+        let first = offset / SECTOR_BYTES * SECTOR_BYTES;
+        state.bad_sectors.push((inode, first..first + SECTOR_BYTES));
+        true
+    }
+
+    /// Whether a sector of this file cannot be read.
+    pub fn has_bad_sector(&self, path: &Path) -> bool {
+        let state = self.lock();
+        state.names.get(path).is_some_and(|inode| state.bad_sectors.iter().any(|(bad, _)| bad == inode))
+    }
+
+    /// All sectors can be read again, and have what was written.
+    pub fn mend_sectors(&self) {
+        self.lock().bad_sectors.clear();
+    }
+
     /// Limits the disk to `bytes`. What is there already stays.
     pub fn set_capacity(&self, bytes: u64) {
         self.lock().capacity = bytes;
@@ -192,12 +237,15 @@ impl FakeDisk {
         state.names.iter().map(|(path, inode)| (path.clone(), state.inodes[*inode].len())).collect()
     }
 
-    /// The bytes of a file, as the page cache has them.
+    /// The bytes of a file, as the page cache has them; for whoever looks from outside, so bad sectors are read, too.
     pub fn contents(&self, path: &Path) -> io::Result<Vec<u8>> {
         let file = Disk::open(self, path)?;
-        let mut bytes = vec![0; file.len()? as usize];
-        file.read_exact_at(&mut bytes, 0)?;
-        Ok(bytes)
+        file.with(|state, inode| {
+            let mut bytes = vec![0; state.inodes[inode].len() as usize];
+            let got = state.inodes[inode].read_at(&mut bytes, 0);
+            assert_eq!(got, bytes.len(), "a file is as long as it says");
+            Ok(bytes)
+        })
     }
 
     /// What has been done so far.
@@ -216,6 +264,7 @@ impl State {
         self.stops_after = None;
         self.stopped = false;
         self.fail_syncs = 0;
+        self.fail_writes = 0;
     }
 
     fn used_bytes(&self) -> u64 {
@@ -233,18 +282,21 @@ impl State {
                 *inode = Inode::default();
             }
         }
+        self.bad_sectors.retain(|(inode, _)| linked.contains(inode));
     }
 
     fn check_running(&self) -> io::Result<()> {
         if self.stopped { Err(io::Error::other("the machine has stopped")) } else { Ok(()) }
     }
 
-    fn check_readable(&self, inode: usize) -> io::Result<()> {
-        let of_bad_sector = |path: &PathBuf| self.names.get(path) == Some(&inode);
-        match self.unreadable.as_ref().is_some_and(of_bad_sector) {
-            true => Err(io::Error::other("input/output error")),
-            false => Ok(()),
+    fn check_readable(&mut self, inode: usize, bytes: Range<u64>) -> io::Result<()> {
+        let is_unreadable = self.unreadable.as_ref().is_some_and(|path| self.names.get(path) == Some(&inode));
+        let is_bad = |(bad, sector): &(usize, Range<u64>)| *bad == inode && overlap(sector, &bytes);
+        if is_unreadable || self.bad_sectors.iter().any(is_bad) {
+            self.counts.failed_reads += 1;
+            return Err(io::Error::other("input/output error"));
         }
+        Ok(())
     }
 
     /// Counts a changing operation; `Err` when the machine stops before it, `Ok(true)` when it stops in the middle of
@@ -389,7 +441,7 @@ impl DiskFile for FakeFile {
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         self.with(|state, inode| {
             state.check_running()?;
-            state.check_readable(inode)?;
+            state.check_readable(inode, offset..offset.saturating_add(into.len() as u64))?;
             Ok(state.inodes[inode].read_at(into, offset))
         })
     }
@@ -398,7 +450,10 @@ impl DiskFile for FakeFile {
         self.with(|state, inode| {
             let stops = state.operate()?;
             state.room_for(inode, offset + bytes.len() as u64)?;
-            let written = if stops { state.random.below(bytes.len() as u64 + 1) as usize } else { bytes.len() };
+            let fails = state.fail_writes > 0;
+            state.fail_writes -= u32::from(fails);
+            let is_torn = stops || fails;
+            let written = if is_torn { state.random.below(bytes.len() as u64 + 1) as usize } else { bytes.len() };
             state.counts.bytes_written += written as u64;
             assert!(written <= bytes.len(), "a torn write is a part of the write");
             state.inodes[inode].write_at(&bytes[..written], offset);
@@ -406,7 +461,12 @@ impl DiskFile for FakeFile {
                 written == 0 || state.inodes[inode].len() >= offset + written as u64,
                 "a file holds what was written"
             );
-            state.check_running()
+            // The drive puts another sector in the place of a bad one that is written.
+            let bytes = offset..offset + written as u64;
+            state.bad_sectors.retain(|(bad, sector)| *bad != inode || !overlap(sector, &bytes));
+            state.check_running()?;
+            state.counts.failed_writes += u64::from(fails);
+            if fails { Err(io::Error::other("input/output error")) } else { Ok(()) }
         })
     }
 
@@ -416,6 +476,7 @@ impl DiskFile for FakeFile {
             let stops = state.operate()?;
             if state.fail_syncs > 0 {
                 state.fail_syncs -= 1;
+                state.counts.failed_syncs += 1;
                 state.inodes[inode].fail_sync(&mut state.random);
                 return Err(io::Error::other("input/output error"));
             }

@@ -1,6 +1,7 @@
 //! What the HTTP door of one edge thread uses of the node.
 
 mod changes;
+mod feeds;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use crate::ledger_http;
 use crate::ledger_http::Backend;
 
 pub use changes::{ChangeParts, EdgeChanges};
+pub use feeds::{ChangeFeeds, ChangeFeedsRoom};
 
 /// The ledger behind a door.
 #[derive(Clone)]
@@ -68,6 +70,10 @@ impl ledger_http::Replies for ReplyStream<Router> {
 impl Operations for NodeOperations {
     fn damage(&self) -> usize {
         self.status.damages().count()
+    }
+
+    fn full_journals(&self) -> u32 {
+        self.status.full_logs()
     }
 
     fn health(&self) -> Health {

@@ -22,6 +22,7 @@ use crate::edge::{ArrivalClient, EdgeBackend, EdgeChanges, NodeOperations};
 use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpRoom, Upgrade};
 use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
 use crate::listener::listen;
+use crate::refusal_metrics::RefusalMetrics;
 use crate::websocket::WebSocketDoor;
 
 /// What the HTTP door is told.
@@ -110,6 +111,7 @@ impl<P: Carries<Box<Arrival>>> Room<P> for HttpDoor<P> {
                 rooms: self.rooms.iter().map(|open| open(site, &mut pump)).collect(),
                 limits: self.settings.limits,
                 metrics: metrics.clone(),
+                refused: RefusalMetrics::register(site.registry(), "http", format_args!("edge-{number}")),
                 open_paths: self.settings.open_paths.clone(),
                 upgrade: self.upgrade(site, &mut pump),
                 stop: self.stop.subscribe(),

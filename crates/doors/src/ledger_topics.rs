@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   PUBLISH $ledger/transfers ─▶ JSON ─▶ rights checked ─▶ shards ─▶ JSON ─▶ response topic    as POST /v1/transfers
+//!           $ledger/holds, $ledger/holds/post, $ledger/holds/void, $ledger/accounts            as POST /v1/…
 //!   SUBSCRIBE $ledger/accounts/x ─▶ is x a collector? ─▶ shards ─▶ yes or no                  for viewers
 //!   figures of all shards ─▶ parts of a collector summed ─▶ $ledger/accounts/{id}, retained   as GET /v1/accounts/{id}
 //! ```
@@ -23,8 +24,10 @@ use tidegate_machines::ledger::{AccountKind, AccountView};
 use crate::auth::Identity;
 use crate::authorized::{Answered, AuthorizedRequests};
 use crate::json::{Problem, codes};
-use crate::ledger_json::{TransferCall, account_json};
-pub use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, PREFIX, TRANSFERS};
+use crate::ledger_json::{HoldCall, OpenCall, TransferCall, account_json};
+pub use crate::topic_names::{
+    ACCOUNTS, ALL_ACCOUNTS, CHANGES, HOLDS, HOLDS_POST, HOLDS_VOID, OPENINGS, PREFIX, REQUESTS, TRANSFERS,
+};
 use wanted::Wanted;
 
 /// Accounts whose kind is remembered, so that a vote need not ask for it again.
@@ -34,12 +37,51 @@ const PARKED_MAX: usize = 4_096;
 /// Wants that one turn sends.
 const WANTS_PER_TURN: usize = 64;
 /// What is published there is for the ledger to answer. A [`RequestTopic`] is a place in this list.
-pub const REQUEST_TOPICS: [&str; 1] = [TRANSFERS];
+pub const REQUEST_TOPICS: [&str; REQUESTS.len()] = REQUESTS;
+
+/// A request in JSON, as HTTP has it.
+#[derive(Debug)]
+enum LedgerCall {
+    Transfer(TransferCall),
+    Hold(HoldCall),
+    Open(OpenCall),
+}
+
+impl LedgerCall {
+    fn read(topic: &str, payload: &[u8]) -> Result<LedgerCall, Problem> {
+        match topic {
+            TRANSFERS => TransferCall::read(payload).map(LedgerCall::Transfer),
+            HOLDS => HoldCall::place(payload).map(LedgerCall::Hold),
+            HOLDS_POST => HoldCall::post(payload).map(LedgerCall::Hold),
+            HOLDS_VOID => HoldCall::void(payload).map(LedgerCall::Hold),
+            OPENINGS => OpenCall::read(payload).map(LedgerCall::Open),
+            other => unreachable!("{other} is listed and has no answer"),
+        }
+    }
+
+    fn request(&self) -> Request {
+        match self {
+            LedgerCall::Transfer(call) => call.request(),
+            LedgerCall::Hold(call) => call.request(),
+            LedgerCall::Open(call) => call.request(),
+        }
+    }
+
+    /// The body of the answer. Its status is HTTP's; here `outcome` or `code` says the same.
+    fn answer(&self, reply: Reply) -> Result<Vec<u8>, Problem> {
+        let answer = match self {
+            LedgerCall::Transfer(call) => call.answer(reply),
+            LedgerCall::Hold(call) => call.answer(reply),
+            LedgerCall::Open(call) => call.answer(reply),
+        };
+        answer.map(|(_, body)| body)
+    }
+}
 
 /// What the broker wants to know.
 #[derive(Debug)]
 enum Question {
-    Transfer { ticket: RequestTicket, call: TransferCall },
+    Call { ticket: RequestTicket, call: LedgerCall },
     Collector { key: ConnectionKey, account: Box<str> },
     Announce(Want),
 }
@@ -47,7 +89,7 @@ enum Question {
 /// What to tell the broker.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LedgerAnswer {
-    /// To a transfer: the body, JSON.
+    /// To a transfer, or to what else is asked on [`REQUEST_TOPICS`]: the body, JSON.
     Transfer {
         /// Which question.
         ticket: RequestTicket,
@@ -100,34 +142,20 @@ impl LedgerTopics {
         payload: &[u8],
         start: &mut impl FnMut(u64, Request),
     ) -> Option<LedgerAnswer> {
-        match REQUEST_TOPICS[usize::from(topic.0)] {
-            TRANSFERS => self.transfer(ticket, identity, payload, start),
-            other => unreachable!("{other} is listed and has no answer"),
-        }
-    }
-
-    /// Decides the transfers in `payload`; `None` (anonymous) may not make any.
-    fn transfer(
-        &mut self,
-        ticket: RequestTicket,
-        identity: Option<&Identity>,
-        payload: &[u8],
-        start: &mut impl FnMut(u64, Request),
-    ) -> Option<LedgerAnswer> {
         let refused = |problem: Problem| {
             Some(LedgerAnswer::Transfer { ticket, body: problem.body(), is_too_many: is_too_many(&problem) })
         };
         let Some(identity) = identity else {
-            return refused(Problem::forbidden("an anonymous client may not make transfers"));
+            return refused(Problem::forbidden("an anonymous client may not ask the ledger for anything"));
         };
         if let Err(exceeded) = identity.arrive() {
             return refused(exceeded.into());
         }
-        match TransferCall::read(payload) {
+        match LedgerCall::read(REQUEST_TOPICS[usize::from(topic.0)], payload) {
             Err(problem) => refused(problem),
             Ok(call) => {
                 let request = call.request();
-                let answered = self.authorized.ask(identity, request, Question::Transfer { ticket, call }, start);
+                let answered = self.authorized.ask(identity, request, Question::Call { ticket, call }, start);
                 answered.map(|(question, answered)| worded(question, answered))
             }
         }
@@ -221,7 +249,7 @@ fn is_too_many(problem: &Problem) -> bool {
 
 fn worded(question: Question, answered: Answered) -> LedgerAnswer {
     match question {
-        Question::Transfer { ticket, call } => {
+        Question::Call { ticket, call } => {
             let answer = match answered {
                 Answered::Reply(reply) => call.answer(reply),
                 Answered::Denied(reason) => Err(Problem::forbidden(reason)),
@@ -229,7 +257,7 @@ fn worded(question: Question, answered: Answered) -> LedgerAnswer {
                 Answered::TooMany(exceeded) => Err(exceeded.into()),
             };
             let is_too_many = answer.as_ref().is_err_and(is_too_many);
-            let body = answer.map_or_else(|problem| problem.body(), |(_, body)| body);
+            let body = answer.unwrap_or_else(|problem| problem.body());
             LedgerAnswer::Transfer { ticket, body, is_too_many }
         }
         Question::Announce(_) => unreachable!("it is the server's own"),

@@ -20,8 +20,10 @@
 //! | `tls` | certificates, and their replacement while the server runs |
 //! | `stream` | one client's bytes: plain, TLS, WebSocket frames |
 //! | `json` | bodies, answers and problems in JSON |
+//! | `refusal_metrics` | what every door counts of requests that it refuses |
 //! | `topic_names` | names of topics that the ledger owns |
 //! | `auth` | who a caller is, and what they may do |
+//! | `listing` | pages of accounts as their reader may see them |
 //! | `admission` | how many MQTT clients may come in, and how fast |
 //! | `authorized` | asks the ledger for a worker's clients, after their rights were checked |
 //! | `ledger_json` | what the ledger is asked and answers in JSON |
@@ -47,7 +49,9 @@ pub mod ledger_http;
 mod ledger_json;
 pub mod ledger_topics;
 pub mod listener;
+mod listing;
 pub mod mqtt;
+pub mod refusal_metrics;
 mod room_client;
 pub mod stream;
 pub mod tls;

@@ -4,7 +4,19 @@
 pub const PREFIX: &str = "$ledger/";
 /// Where transfers are asked for.
 pub const TRANSFERS: &str = "$ledger/transfers";
+/// Where holds are placed.
+pub const HOLDS: &str = "$ledger/holds";
+/// Where holds are posted.
+pub const HOLDS_POST: &str = "$ledger/holds/post";
+/// Where holds are voided.
+pub const HOLDS_VOID: &str = "$ledger/holds/void";
+/// Where accounts are opened.
+pub const OPENINGS: &str = "$ledger/accounts";
+/// Where something is asked of the ledger: whoever it knows may ask, and each request is checked.
+pub const REQUESTS: [&str; 5] = [TRANSFERS, HOLDS, HOLDS_POST, HOLDS_VOID, OPENINGS];
 /// Where figures are announced, followed by the account's id.
 pub const ACCOUNTS: &str = "$ledger/accounts/";
+/// Where changes are followed, behind it which accounts' (`*`, a beginning with `*`, or one id).
+pub const CHANGES: &str = "$ledger/changes/";
 /// The filter of all figures.
 pub const ALL_ACCOUNTS: &str = "$ledger/accounts/#";

@@ -83,12 +83,20 @@ impl<D: Disk> LogFiles<D> {
         self.folder.list_segments()
     }
 
-    /// The place of a segment's first group, from its header.
+    /// The place of a segment's first group, from its header; if that has rotted, from the end of the segment before.
     pub fn begins(&self, first: Position) -> Result<Cursor, JournalError> {
-        match self.moved(first)? {
-            Some(archived) => Ok(archived.first),
-            None => self.folder.open_segment(first).map(|(_, begins)| begins),
+        if let Some(archived) = self.moved(first)? {
+            return Ok(archived.first);
         }
+        let rotten = match self.folder.open_rotten(first)?.1 {
+            Ok(begins) => return Ok(begins),
+            Err(_) if first == Cursor::START.position => return Ok(Cursor::START),
+            Err(rotten) => rotten,
+        };
+        let segments = self.segments()?;
+        let before = segments.partition_point(|other| *other < first).checked_sub(1).map(|index| segments[index]);
+        let ends = before.map(|before| self.sealed_end(before)).transpose()?.flatten();
+        ends.filter(|ends| ends.position == first).ok_or(rotten)
     }
 
     /// What was written down about a segment that is not in the directory.
@@ -105,7 +113,7 @@ impl<D: Disk> LogFiles<D> {
         }
         let path = self.path(first);
         let failed = |cause| JournalError::io("read", &path, cause);
-        let (file, _) = self.folder.open_segment(first)?;
+        let (file, _) = self.folder.open_rotten(first)?;
         let bytes = file.len().map_err(failed)?;
         let Some(at) = bytes.checked_sub(MARK_BYTES as u64).filter(|at| *at >= SEGMENT_HEADER_BYTES as u64) else {
             return Ok(None);
@@ -172,7 +180,8 @@ impl<D: Disk> LogFiles<D> {
             let (first, next) = self.segment_of(tail.end.position)?;
             // All before a segment was durable before it had a name.
             tail.proven = tail.proven.max(first);
-            let (file, _) = self.folder.open_shared(first)?;
+            // Groups say themselves whose they are.
+            let file: Arc<dyn DiskFile> = Arc::new(self.folder.open_rotten(first)?.0);
             let fault = self.walk_segment(&file, first, &mut tail)?;
             match next {
                 Some(next) if tail.end.position == next => {}
@@ -195,7 +204,7 @@ impl<D: Disk> LogFiles<D> {
         first: Position,
         tail: &mut Tail,
     ) -> Result<GroupFault, JournalError> {
-        let failed = |cause| JournalError::io("read", &self.path(first), cause);
+        let failed = |cause| JournalError::io("read", &self.folder.segment_place(first), cause);
         let limit = file.len().map_err(failed)?;
         let mut scan = SegmentScan::new(file.clone(), self.folder.log, first);
         loop {
@@ -218,7 +227,7 @@ impl<D: Disk> LogFiles<D> {
         tail: &mut Tail,
         judging: bool,
     ) -> Result<Behind, JournalError> {
-        let failed = |cause| JournalError::io("read", &self.path(first), cause);
+        let failed = |cause| JournalError::io("read", &self.folder.segment_place(first), cause);
         if judging {
             let aftermath = Aftermath::examine(&**file, self.folder.log, first, tail.end.position).map_err(failed)?;
             let fault = self.walk_segment(file, first, tail)?;

@@ -21,7 +21,7 @@ pub(crate) fn damage<D: Disk>(
 ) -> JournalError {
     if let GroupFault::UnknownVersion(found) = fault {
         return JournalError::UnknownVersion {
-            path: folder.segment_path(first),
+            path: folder.segment_place(first),
             found: found.into(),
             known: FORMAT_VERSION.into(),
         };
@@ -30,7 +30,7 @@ pub(crate) fn damage<D: Disk>(
     let behind = Position(before.position.0 + 1);
     let aftermath = match Aftermath::examine(file, folder.log, first, behind) {
         Ok(aftermath) => aftermath,
-        Err(cause) => return JournalError::io("read", &folder.segment_path(first), cause),
+        Err(cause) => return JournalError::io("read", &folder.segment_place(first), cause),
     };
     let next = next.and_then(|next| folder.open_segment(next).ok()).map(|(_, begins)| begins);
     let at = if let GroupFault::Record { at, .. } = fault { at } else { before.position };

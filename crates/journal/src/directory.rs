@@ -37,6 +37,8 @@ pub const DIRECTORY_VERSION: u32 = 3;
 const DIRECTORY: &str = "DIRECTORY";
 const DIRECTORY_NEW: &str = "DIRECTORY.new";
 const LOCK: &str = "LOCK";
+/// A file that a directory has as long as a restore fills it. Its text is a line for people.
+pub const UNFINISHED_RESTORE: &str = "RESTORE-UNFINISHED";
 
 /// Whether a family's number of shards may differ from what is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,7 @@ impl Directory {
         RealDisk.create_dir_all(path).map_err(|cause| JournalError::io("create", path, cause))?;
         let lock = lock(path).map_err(|unlocked| unlocked.into_error(path))?;
         if !exists(&path.join(DIRECTORY))? {
+            refuse_unfinished(path)?;
             create(path, wanted, created_at_ms)?;
         }
         let mut description = Description::read(&path.join(DIRECTORY))?;
@@ -140,6 +143,7 @@ impl Directory {
             }
         }
         find_logs(path, &description, families)?;
+        refuse_unlisted(path, &description, families)?;
         Ok(Directory { path: path.to_path_buf(), description, _lock: lock })
     }
 
@@ -260,14 +264,7 @@ fn finish(path: &Path, found: &Description, description: &Description, wanted: &
             let folder = Folder::new(RealDisk, path, family, family.log(description.id, shard));
             recovery::create(&folder)?;
             if !recovery::is_untouched(&folder)? {
-                let what = format!(
-                    "there are records in {}, and DIRECTORY does not list family {} \"{}\": restore DIRECTORY from a \
-                     copy",
-                    folder.path.display(),
-                    family.number,
-                    family.name
-                );
-                return Err(refuse(path, what));
+                return Err(refuse(path, unlisted(&folder, family)));
             }
         }
     }
@@ -276,6 +273,36 @@ fn finish(path: &Path, found: &Description, description: &Description, wanted: &
     let failed = |cause| JournalError::io("create", &path.join(DIRECTORY), cause);
     fs::rename(path.join(DIRECTORY_NEW), path.join(DIRECTORY)).map_err(failed)?;
     RealDisk.sync_dir(path).map_err(failed)
+}
+
+/// Why a log that `DIRECTORY` does not list is not passed over.
+fn unlisted(folder: &Folder<RealDisk>, family: &Family) -> String {
+    format!(
+        "there are records in {}, and DIRECTORY does not list that log of family {} \"{}\": it is older than these \
+         records. Restore DIRECTORY from a newer copy",
+        folder.path.display(),
+        family.number,
+        family.name
+    )
+}
+
+/// Refuses a directory that has records of these families in logs that it does not list. Why: whoever reads only what
+/// is listed would call a part the whole.
+fn refuse_unlisted(path: &Path, description: &Description, families: &[Family]) -> Result<(), JournalError> {
+    let journal = path.join("journal");
+    let names = RealDisk.list(&journal).map_err(|cause| JournalError::io("list", &journal, cause))?;
+    for family in families {
+        let number = |name: &String| name.strip_prefix(family.name)?.strip_prefix('-')?.parse::<u16>().ok();
+        let is_unlisted = |shard: &u16| *shard >= description.shards(family.number) && *shard < SHARDS_MAX;
+        for shard in names.iter().filter_map(number).filter(is_unlisted) {
+            let folder = Folder::new(RealDisk, path, family, family.log(description.id, shard));
+            // An addition that was cut short leaves empty logs.
+            if !folder.list_segments()?.is_empty() && !recovery::is_untouched(&folder)? {
+                return Err(refuse(path, unlisted(&folder, family)));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// That every listed log of these families is there.
@@ -341,7 +368,20 @@ fn find_description(path: &Path) -> Result<(), JournalError> {
     if exists(&path.join(DIRECTORY))? {
         return Ok(());
     }
+    refuse_unfinished(path)?;
     Err(refuse(path, "there is no file DIRECTORY in it: not a data directory, or one that never started".into()))
+}
+
+/// Refuses what a restore left that did not come to its end.
+fn refuse_unfinished(path: &Path) -> Result<(), JournalError> {
+    if !exists(&path.join(UNFINISHED_RESTORE))? {
+        return Ok(());
+    }
+    let what = format!(
+        "a restore was writing it and did not come to its end (it has the file {UNFINISHED_RESTORE}). Unless that \
+         restore still runs, remove this directory, and restore again: the backup is as it was"
+    );
+    Err(refuse(path, what))
 }
 
 /// Why the lock was not taken.

@@ -8,7 +8,7 @@ use crate::{Position, Sequence};
 /// The world failing. The shard that meets one of these while running stops; at start-up the process does.
 ///
 /// Cloneable, because a failed log answers every later question with the failure that ended it.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JournalError {
     /// The kernel could not make written bytes durable. It may have dropped them, so asking again would prove nothing.
     #[error(

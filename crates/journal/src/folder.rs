@@ -62,14 +62,18 @@ impl<D: Disk> Folder<D> {
         self.path.join(segment_name(first))
     }
 
-    /// The same for messages; of a segment that was moved out of the directory, where it is now.
-    pub fn segment_text(&self, first: Position) -> String {
+    /// Where the segment's bytes are, for messages: in the directory, or where they were moved to.
+    pub fn segment_place(&self, first: Position) -> PathBuf {
         let path = self.segment_path(first);
-        let is_here = self.disk.exists(&path).unwrap_or(true);
-        match if is_here { None } else { self.archived(first).ok().flatten() } {
-            Some(segment) => segment.at,
-            None => path.display().to_string(),
+        if self.may_forget() || self.disk.exists(&path).unwrap_or(true) {
+            return path;
         }
+        self.archived(first).ok().flatten().map_or(path, |segment| PathBuf::from(segment.at))
+    }
+
+    /// The same as a text.
+    pub fn segment_text(&self, first: Position) -> String {
+        self.segment_place(first).display().to_string()
     }
 
     /// First positions of all segments of the log, ascending, with those that were moved out of the directory.
@@ -141,10 +145,22 @@ impl<D: Disk> Folder<D> {
 
     /// Opens a segment and checks that its header is this log's and agrees with the file's name.
     pub fn open_segment(&self, first: Position) -> Result<(D::File, Cursor), JournalError> {
-        let path = self.segment_path(first);
+        let (file, begins) = self.open_rotten(first)?;
+        Ok((file, begins?))
+    }
+
+    /// The same for a segment whose header may have rotted: then the inner `Err` says so. What is no accident (a header
+    /// of another log, or of another version) is refused all the same.
+    pub fn open_rotten(&self, first: Position) -> Result<(D::File, Result<Cursor, JournalError>), JournalError> {
         let file = self.open_file(first)?;
         let mut page = [0; SEGMENT_HEADER_BYTES];
-        let got = read_up_to(&file, &mut page, 0).map_err(|cause| JournalError::io("read", &path, cause))?;
+        let got = match read_up_to(&file, &mut page, 0) {
+            Ok(got) => got,
+            Err(cause) => {
+                let failed = JournalError::io("read the header of", &self.segment_place(first), cause);
+                return Ok((file, Err(failed)));
+            }
+        };
         let damaged = |what: String| JournalError::Damaged {
             segment: self.segment_text(first),
             offset: 0,
@@ -154,19 +170,22 @@ impl<D: Disk> Folder<D> {
                 _ => "perhaps nothing: only the segment's header is bad, its groups follow it".into(),
             },
         };
-        let header = SegmentHeader::decode(&page[..got]).map_err(|fault| match fault {
-            SegmentFault::UnknownVersion(found) => JournalError::UnknownVersion {
-                path: path.clone(),
-                found: found.into(),
-                known: crate::group::FORMAT_VERSION.into(),
-            },
-            SegmentFault::NoMagic => damaged("it does not begin like a segment".into()),
-            SegmentFault::Checksum => damaged("the segment header's checksum does not match".into()),
-        })?;
+        let header = match SegmentHeader::decode(&page[..got]) {
+            Ok(header) => header,
+            Err(SegmentFault::UnknownVersion(found)) => {
+                let (path, known) = (self.segment_place(first), crate::group::FORMAT_VERSION.into());
+                return Err(JournalError::UnknownVersion { path, found: found.into(), known });
+            }
+            Err(SegmentFault::NoMagic) => return Ok((file, Err(damaged("it does not begin like a segment".into())))),
+            Err(SegmentFault::Checksum) => {
+                return Ok((file, Err(damaged("the segment header's checksum does not match".into()))));
+            }
+        };
         if got < SEGMENT_HEADER_BYTES {
             let what = format!("the file ends after {got} bytes, within its header");
             let lost = "all records of this segment".into();
-            return Err(JournalError::Damaged { segment: self.segment_text(first), offset: 0, what, lost });
+            let segment = self.segment_text(first);
+            return Ok((file, Err(JournalError::Damaged { segment, offset: 0, what, lost })));
         }
         if header.log != self.log {
             return Err(damaged(format!("it belongs to {}, not to {}", header.log, self.log)));
@@ -174,7 +193,7 @@ impl<D: Disk> Folder<D> {
         if header.first.position != first {
             return Err(damaged(format!("its header says that it begins at position {}", header.first.position)));
         }
-        Ok((file, header.first))
+        Ok((file, Ok(header.first)))
     }
 
     /// The same with the kind of disk forgotten, for scans, which need no type parameter then.

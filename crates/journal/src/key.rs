@@ -1,8 +1,11 @@
 //! The key of a data directory: with it the directory's own snapshots are told from files that somebody else made.
 //!
 //! ```text
-//!   data/KEY   32 random bytes, mode 0600 ─▶ keyed BLAKE3 of each snapshot
+//!   data/KEY   32 random bytes, their checksum, mode 0600 ─▶ keyed BLAKE3 of each snapshot
 //! ```
+//!
+//! Promise: a key with a wrong bit is refused as such, and never taken for another key, with which no snapshot verifies
+//! any more. Bytes: `docs/formats/journal.md`.
 //!
 //! Why: a snapshot is believed without reading the records that it stands for, so a forged one that agrees with itself
 //! would be served. Who can read the key can forge; who only got hold of a backup of the snapshots cannot.
@@ -13,18 +16,26 @@ use std::path::Path;
 
 use crate::JournalError;
 use crate::disk::{Disk, DiskFile};
+use crate::group::{checksum, u32_at};
 
 /// Its file in the data directory.
 pub const KEY_FILE: &str = "KEY";
 const KEY_NEW: &str = "KEY.new";
 const KEY_BYTES: usize = 32;
+/// With the checksum. Earlier builds wrote none.
+const FILE_BYTES: usize = KEY_BYTES + 4;
+
+/// What to do about a key that is damaged.
+const RESTORE_KEY: &str = "Put back the file that belongs to this data directory: backups have it. If it is lost for \
+                           good, remove it and move the folder snapshots away: then the journals alone are believed";
 
 /// The key of a data directory.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; KEY_BYTES]);
 
 impl Key {
-    /// The key of the data directory `data`; `None` if it has none. Refuses a file of another length.
+    /// The key of the data directory `data`; `None` if it has none. Refuses one
+    /// that is damaged.
     pub fn read<D: Disk>(disk: &D, data: &Path) -> Result<Option<Key>, JournalError> {
         let path = data.join(KEY_FILE);
         let failed = |cause| JournalError::io("read", &path, cause);
@@ -32,13 +43,23 @@ impl Key {
             return Ok(None);
         }
         let file = disk.open(&path).map_err(failed)?;
-        if file.len().map_err(failed)? != KEY_BYTES as u64 {
-            let what = "a key has 32 bytes. Put back the file that belongs to this data directory";
-            return Err(failed(io::Error::new(io::ErrorKind::InvalidData, what)));
+        let found = file.len().map_err(failed)?;
+        let mut bytes = [0; FILE_BYTES];
+        let damaged = |what: String| {
+            let what = format!("it is damaged: {what}. {RESTORE_KEY}");
+            Err(failed(io::Error::new(io::ErrorKind::InvalidData, what)))
+        };
+        match found {
+            _ if found == FILE_BYTES as u64 => {
+                file.read_exact_at(&mut bytes, 0).map_err(failed)?;
+                if checksum(&bytes[..KEY_BYTES]) != u32_at(&bytes, KEY_BYTES) {
+                    return damaged("its checksum does not match".into());
+                }
+            }
+            _ if found == KEY_BYTES as u64 => file.read_exact_at(&mut bytes[..KEY_BYTES], 0).map_err(failed)?,
+            _ => return damaged(format!("it has {found} bytes, a key has {FILE_BYTES}")),
         }
-        let mut bytes = [0; KEY_BYTES];
-        file.read_exact_at(&mut bytes, 0).map_err(failed)?;
-        Ok(Some(Key(bytes)))
+        Ok(Some(Key(*bytes.first_chunk().expect("a key is shorter than its file"))))
     }
 
     /// The same; one is made, durably, if there is none. Then no snapshot that is there already verifies any more.
@@ -54,7 +75,9 @@ impl Key {
         }
         let key = Key(disk.random_bytes().map_err(failed)?);
         let file = disk.create_new(&new).map_err(failed)?;
-        file.write_all_at(&key.0, 0).and_then(|()| file.sync_data()).map_err(failed)?;
+        file.write_all_at(&[&key.0[..], &checksum(&key.0).to_le_bytes()].concat(), 0)
+            .and_then(|()| file.sync_data())
+            .map_err(failed)?;
         disk.rename(&new, &path).and_then(|()| disk.sync_dir(data)).map_err(failed)?;
         Ok(key)
     }

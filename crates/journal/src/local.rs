@@ -146,6 +146,19 @@ impl DurableEnd {
     }
 }
 
+/// Whether a log finds room on its disk, as its companion thread knows it.
+#[derive(Clone)]
+pub struct DiskRoom {
+    progress: Arc<Progress>,
+}
+
+impl DiskRoom {
+    /// Whether the last attempt to claim room ahead found none. Groups are refused as soon as what was claimed is used.
+    pub fn is_full(&self) -> bool {
+        self.progress.disk_full.load(Ordering::Acquire)
+    }
+}
+
 /// One shard's log on local files.
 ///
 /// Dropping it ends the companion as [`LogStore::close`] does, without saying how that went.
@@ -197,6 +210,11 @@ impl<D: Disk> LocalLog<D> {
     /// How far it is durable, for another thread; goes on to say so when the log is closed.
     pub fn durable_end(&self) -> DurableEnd {
         DurableEnd { progress: self.progress.clone() }
+    }
+
+    /// Whether it finds room on its disk, for another thread.
+    pub fn disk_room(&self) -> DiskRoom {
+        DiskRoom { progress: self.progress.clone() }
     }
 
     fn end_companion(&mut self) {

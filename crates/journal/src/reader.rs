@@ -16,6 +16,7 @@ use crate::group::{GroupHeader, RECORD_HEADER_BYTES, record_checksum, u32_at};
 use crate::limits::{OPEN_SEGMENTS_MAX, RECORD_BYTES_MAX};
 use crate::scan::SegmentScan;
 use crate::scrub::scrub;
+use crate::seal_check::rotten_ends;
 use crate::segment::offset_of;
 use crate::segment_groups::SegmentGroups;
 use crate::{Cursor, Durability, Forgotten, GroupReader, JournalError, LogReader, Position, Scrubbed, Sequence};
@@ -123,7 +124,7 @@ impl<D: Disk> LogReader for Reader<D> {
                         return Err(damage(&self.folder, &**scan.file(), first, next, &cursor, fault));
                     }
                 },
-                Err(cause) => return Err(JournalError::io("read", &self.folder.segment_path(first), cause)),
+                Err(cause) => return Err(JournalError::io("read", &self.folder.segment_place(first), cause)),
             }
         }
         Ok(())
@@ -146,6 +147,10 @@ impl<D: Disk> LogReader for Reader<D> {
                 Err(before_the_first(&self.folder, &place, segments.first().copied()))
             }
         }
+    }
+
+    fn rotten_ends(&self, from: Position, to: Position) -> Result<Vec<JournalError>, JournalError> {
+        rotten_ends(&self.folder, from, to)
     }
 
     fn groups(&self, from: Cursor, up_to: &Durability) -> Result<GroupReader, JournalError> {
@@ -252,7 +257,8 @@ impl<F: DiskFile> OpenSegments<F> {
         if let Some((_, file)) = self.files.iter().rev().find(|(held, _)| *held == first) {
             return Ok(file.clone());
         }
-        let file = Arc::new(folder.open_file(first)?);
+        // Where the header does not say whose records these are, a record's own checksum is not enough.
+        let file = Arc::new(folder.open_segment(first)?.0);
         if self.files.len() == OPEN_SEGMENTS_MAX {
             self.files.pop_front();
         }

@@ -7,6 +7,9 @@
 //!                                                    └─ see `aftermath`         was durable:      Damaged, refused
 //! ```
 //!
+//! A sealed segment that rotted keeps no log from being opened: it is told ([`RecoveryReport::damaged`]), and whoever
+//! needs a record of it is refused. A segment that is missing, or of another log or history, is no rot and refuses.
+//!
 //! A log that may forget may begin later than at its first record: whoever opens it names the cursor of a snapshot, and
 //! everything from there on must be there. Without one, and for a log that is whole for ever always, it is everything.
 //!
@@ -15,7 +18,6 @@
 //! counts.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use crate::aftermath::Aftermath;
 use crate::archive::Archived;
@@ -23,10 +25,9 @@ use crate::damage::{LOST_UNKNOWN, bad_cursor, damage, missing_segment};
 use crate::disk::{Disk, DiskFile};
 use crate::folder::{Folder, read_up_to};
 use crate::group::GroupFault;
-use crate::scan::SegmentScan;
-use crate::segment::{
-    MARK_BYTES, Mark, MarkKind, SEGMENT_HEADER_BYTES, SPARE_NAME, SegmentHeader, offset_of, segment_name,
-};
+use crate::seal_check::{Sealed, check_sealed};
+use crate::segment::{MARK_BYTES, Mark, MarkKind, SEGMENT_HEADER_BYTES, SPARE_NAME, SegmentHeader, offset_of};
+use crate::walk::Walk;
 use crate::writer::{Active, Writer, is_full};
 use crate::{Cursor, Durability, JournalError, LogId, Notice, Options, Position};
 
@@ -44,6 +45,8 @@ pub struct RecoveryReport {
     /// Bytes of groups that were never acknowledged and were cut from the tail; in a stream, that are void from now on.
     /// Zero after a graceful stop.
     pub bytes_cut: u64,
+    /// What is wrong with segments that are sealed, by their order: the log goes on behind them.
+    pub damaged: Vec<JournalError>,
     /// Apart from `end`, so that nobody else makes one.
     pub(crate) durability: Durability,
 }
@@ -68,8 +71,8 @@ struct Inspection {
     /// File offsets of what must be zero before the log goes on.
     torn: Range<u64>,
     bytes_cut: u64,
-    /// A segment that was complete when a crash came between the next one and the mark.
-    unsealed: Option<(Position, Cursor)>,
+    /// Of the segments before the last one.
+    sealed: Sealed,
 }
 
 /// Looks at a log without changing a byte; `bytes_cut` is what opening it would cut. For the offline audit.
@@ -93,8 +96,8 @@ pub(crate) fn open<D: Disk>(
     // failure in between once made the last segment vanish behind a mark that promised it.
     folder.disk.sync_dir(&folder.path).map_err(|cause| JournalError::io("sync", &folder.path, cause))?;
     let inspection = Inspection::of(&folder, since)?;
-    if let Some((first, end)) = inspection.unsealed {
-        reseal(&folder, first, end)?;
+    for (first, end) in &inspection.sealed.unsealed {
+        reseal(&folder, *first, *end)?;
     }
     let segment = repair(&folder, &inspection)?;
     let marked =
@@ -123,7 +126,7 @@ impl Inspection {
         check_archived(folder, &archived, &local)?;
         let begins = match archived.first() {
             Some(archived) => Some(archived.first),
-            None => local.first().map(|first| folder.open_segment(*first)).transpose()?.map(|(_, begins)| begins),
+            None => local.first().map(|first| begins_at(folder, *first)).transpose()?,
         };
         let segments: Vec<Position> =
             archived.iter().map(|segment| segment.first.position).chain(local.iter().copied()).collect();
@@ -133,14 +136,10 @@ impl Inspection {
             let missing_from = if folder.may_forget() { since } else { Cursor::START };
             return Err(missing_segment(folder, &missing_from, segments.first().copied()));
         }
-        let mut unsealed = None;
-        for pair in local.windows(2) {
-            if let Some(end) = check_sealed(folder, pair[0], pair[1])? {
-                unsealed = Some((pair[0], end));
-            }
-        }
+        let begins_local = archived.last().map(|archived| archived.end).or(begins);
+        let sealed = check_sealed(folder, &local, begins_local)?;
         let last = *segments.last().expect("at least the first segment");
-        let inspection = Inspection::of_last(folder, segments, last, unsealed)?;
+        let inspection = Inspection::of_last(folder, segments, last, sealed)?;
         check_end(&since, &inspection.end)?;
         Ok(inspection)
     }
@@ -149,7 +148,7 @@ impl Inspection {
         folder: &Folder<D>,
         segments: Vec<Position>,
         last: Position,
-        unsealed: Option<(Position, Cursor)>,
+        sealed: Sealed,
     ) -> Result<Inspection, JournalError> {
         let (file, begins) = folder.open_shared(last)?;
         let path = folder.segment_path(last);
@@ -195,7 +194,7 @@ impl Inspection {
             marked: marked && bytes_cut == 0,
             torn: end_offset..end_offset + if bytes_cut == 0 { 0 } else { aftermath.zeros_from - end_offset },
             bytes_cut,
-            unsealed,
+            sealed,
         })
     }
 
@@ -206,6 +205,7 @@ impl Inspection {
             segments: self.segments.len(),
             groups_verified: self.groups_verified,
             bytes_cut: self.bytes_cut,
+            damaged: self.sealed.damaged.clone(),
             durability: Durability::at(self.end),
         }
     }
@@ -220,34 +220,11 @@ fn check_end(since: &Cursor, end: &Cursor) -> Result<(), JournalError> {
     Err(bad_cursor(since, what))
 }
 
-/// All good groups of one segment, from its beginning.
-struct Walk {
-    scan: SegmentScan,
-    end: Cursor,
-    groups: u64,
-    claimed: Position,
-    /// Why there is no further good group.
-    fault: GroupFault,
-}
-
-impl Walk {
-    fn through<D: Disk>(folder: &Folder<D>, file: Arc<dyn DiskFile>, begins: Cursor) -> Result<Walk, JournalError> {
-        let failed = |cause| JournalError::io("read", &folder.segment_path(begins.position), cause);
-        let limit = file.len().map_err(failed)?;
-        let mut scan = SegmentScan::new(file, folder.log, begins.position);
-        let (mut end, mut groups, mut claimed) = (begins, 0, begins.position);
-        loop {
-            match scan.group_after(&end, limit).map_err(failed)? {
-                Ok(found) => {
-                    assert!(found.header.end().position > end.position, "a group has records");
-                    end = found.header.end();
-                    claimed = claimed.max(found.header.synced_up_to);
-                    groups += 1;
-                }
-                Err(fault) => return Ok(Walk { scan, end, groups, claimed, fault }),
-            }
-        }
-    }
+/// Where the segment at `first`, the first of all, begins. If its header has rotted, all that is known is the position:
+/// enough where a log begins with its first record, or where a snapshot has what was before.
+fn begins_at<D: Disk>(folder: &Folder<D>, first: Position) -> Result<Cursor, JournalError> {
+    let (_, begins) = folder.open_rotten(first)?;
+    Ok(begins.unwrap_or(Cursor { position: first, ..Cursor::START }))
 }
 
 /// Checks that each archived segment is followed by the next one, by what was written down when they were moved: they
@@ -259,43 +236,13 @@ fn check_archived<D: Disk>(folder: &Folder<D>, archived: &[Archived], local: &[P
         }
     }
     match (archived.last(), local.first()) {
-        (Some(last), Some(first)) if folder.open_segment(*first)?.1 != last.end => {
-            Err(missing_segment(folder, &last.end, Some(*first)))
-        }
+        (Some(last), Some(first)) => match folder.open_rotten(*first)?.1 {
+            Ok(begins) if begins != last.end => Err(missing_segment(folder, &last.end, Some(*first))),
+            Err(_) if *first != last.end.position => Err(missing_segment(folder, &last.end, Some(*first))),
+            _ => Ok(()),
+        },
         _ => Ok(()),
     }
-}
-
-/// Checks that the segment at `first` is followed by the one at `next`: quickly by its mark, else by reading all of it.
-/// Returns its end when the mark is not there although everything else is.
-fn check_sealed<D: Disk>(folder: &Folder<D>, first: Position, next: Position) -> Result<Option<Cursor>, JournalError> {
-    assert!(first < next, "segments are listed in order");
-    let (file, begins) = folder.open_shared(first)?;
-    let (_, follows) = folder.open_segment(next)?;
-    let mut bytes = [0; MARK_BYTES];
-    let marked = file.read_exact_at(&mut bytes, offset_of(first, next)).is_ok();
-    if marked && Mark::decode(&bytes) == Ok(Mark { log: folder.log, kind: MarkKind::Sealed, end: follows }) {
-        return Ok(None);
-    }
-    let walk = Walk::through(folder, file, begins)?;
-    if walk.end == follows {
-        return Ok(Some(follows));
-    }
-    let file = walk.scan.file();
-    let aftermath = Aftermath::examine(&**file, folder.log, first, walk.end.position)
-        .map_err(|cause| JournalError::io("read", &folder.segment_path(first), cause))?;
-    if walk.end.position < next && aftermath.mark_at(&walk.end, MarkKind::Sealed) {
-        return Err(missing_segment(folder, &walk.end, Some(next)));
-    }
-    if walk.end.position == next {
-        return Err(JournalError::Damaged {
-            segment: folder.segment_text(next),
-            offset: 0,
-            what: format!("it does not continue the chain of {}", segment_name(first)),
-            lost: LOST_UNKNOWN.into(),
-        });
-    }
-    Err(damage(folder, &**file, first, Some(next), &walk.end, walk.fault))
 }
 
 /// The end that a good mark of this log at `end_offset` tells of, when that is not `end`. Marks are written only where
@@ -338,7 +285,7 @@ pub(crate) fn is_untouched<D: Disk>(folder: &Folder<D>) -> Result<bool, JournalE
     Ok(begins == Cursor::START && bytes == SEGMENT_HEADER_BYTES as u64)
 }
 
-/// Writes the mark that a crash kept from a complete segment.
+/// Writes the mark that a complete segment lacks.
 fn reseal<D: Disk>(folder: &Folder<D>, first: Position, end: Cursor) -> Result<(), JournalError> {
     let failed = |cause| JournalError::io("seal", &folder.segment_path(first), cause);
     let file = folder.open_file(first)?;

@@ -1,6 +1,7 @@
 //! The groups of a log that lies in segment files, in order.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::damage::{LOST_UNKNOWN, bad_cursor, before_the_first, damage};
 use crate::disk::Disk;
@@ -31,7 +32,7 @@ impl<D: Disk> SegmentGroups<D> {
             "the segment holds the place, and something follows"
         );
         scan.group_after(before, offset_of(first, up_to))
-            .map_err(|cause| JournalError::io("read", &self.folder.segment_path(first), cause))
+            .map_err(|cause| JournalError::io("read", &self.folder.segment_place(first), cause))
     }
 
     fn at_last_segment(&self) -> bool {
@@ -47,14 +48,19 @@ impl<D: Disk> SegmentGroups<D> {
         if self.scan.as_ref().is_some_and(|scan| scan.first() == first) {
             return Ok(());
         }
-        let (file, begins) = match self.folder.open_shared(first) {
+        let (file, begins) = match self.folder.open_rotten(first) {
             Ok(opened) => opened,
             Err(error) => return Err(self.judge_open(place, first, error)?),
         };
-        if begins.position == place.position && begins != *place {
+        // A header that rotted is told by whoever looks for that ([`crate::LogReader::rotten_ends`]). Nothing here
+        // needs it: each group says whose it is, where it stands, and what it follows.
+        if let Ok(begins) = begins
+            && begins.position == place.position
+            && begins != *place
+        {
             return Err(judge_chain(&self.folder, place, begins, is_first));
         }
-        self.scan = Some(SegmentScan::new(file, self.folder.log, first));
+        self.scan = Some(SegmentScan::new(Arc::new(file), self.folder.log, first));
         Ok(())
     }
 

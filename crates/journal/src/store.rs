@@ -119,6 +119,12 @@ pub trait LogReader: Send + Sized {
         Ok(groups.cursor() == place)
     }
 
+    /// What is wrong with the log between `from` and `to` that no reading of its groups shows: of segments that end
+    /// there, the headers and the marks.
+    fn rotten_ends(&self, _from: Position, _to: Position) -> Result<Vec<JournalError>, JournalError> {
+        Ok(Vec::new())
+    }
+
     /// Iterates over the groups from `from` to `up_to`, verifying checksums and the chain.
     fn groups(&self, from: Cursor, up_to: &Durability) -> Result<GroupReader, JournalError>;
 

@@ -5,6 +5,9 @@
 //!   next start:  the log ends before that place, in that timeline ─▶ it has lost records
 //! ```
 //!
+//! Promise: nothing is written, and no start goes on, where the folder does not have the file [`FOLDER_MARK`] that an
+//! operator put there once: the place of a disk that is not mounted looks like an empty folder.
+//!
 //! Why: a log that loses its end together with all that was derived from it looks like one that a crash tore. Bytes:
 //! `docs/formats/journal.md`.
 
@@ -14,6 +17,8 @@ use crate::disk::{Disk, DiskFile};
 use crate::group::{checksum, hash_at, u32_at, u64_at};
 use crate::{Cursor, Family, JournalError, LogId, Position, Sequence, Timeline};
 
+/// The file that a folder of witnesses has, made by whoever mounted the disk. Its content does not matter.
+pub const FOLDER_MARK: &str = "tidegate-witnesses";
 const MAGIC: [u8; 8] = *b"TGWITN\r\n";
 const VERSION: u8 = 1;
 const WITNESS_BYTES: usize = 108;
@@ -61,6 +66,20 @@ impl Testimony {
     }
 }
 
+/// That `folder` is the one that an operator meant, and not the place where its disk should be mounted.
+pub fn check_folder<D: Disk>(disk: &D, folder: &Path) -> Result<(), JournalError> {
+    let mark = folder.join(FOLDER_MARK);
+    if disk.exists(&mark).map_err(|cause| JournalError::io("look for", &mark, cause))? {
+        return Ok(());
+    }
+    let what = format!(
+        "the file {FOLDER_MARK} is not in it: is its disk mounted? If this is the folder that witnesses are to be kept \
+         in, say so once: touch {}",
+        mark.display()
+    );
+    Err(JournalError::io("use as the folder of witnesses", folder, std::io::Error::other(what)))
+}
+
 /// The witness of one log.
 #[derive(Clone, Debug)]
 pub struct Witness<D: Disk> {
@@ -100,7 +119,8 @@ impl<D: Disk> Witness<D> {
         let failed = |cause| JournalError::io("write", &self.path, cause);
         let folder = self.path.parent().expect("it is in a folder");
         let next = self.path.with_extension("next");
-        self.disk.create_dir_all(folder).map_err(failed)?;
+        // The disk may have been unmounted since the start.
+        check_folder(&self.disk, folder)?;
         if self.disk.exists(&next).map_err(failed)? {
             self.disk.remove(&next).map_err(failed)?;
         }
@@ -121,6 +141,13 @@ mod tests {
         let (disk, family) = (FakeDisk::new(1), Family { number: 1, name: "ledger", retention: Retention::Whole });
         let witness = Witness::new(disk.clone(), Path::new("far"), &family, family.log(7, 3));
         assert_eq!(witness.read().unwrap(), None);
+        let cursor = Cursor { position: Position(70), sequence: Sequence(4), chain: ChainHash([3; 32]) };
+        let unmounted = witness.write(&Testimony { cursor, timeline: Timeline(ChainHash([5; 32])) }).unwrap_err();
+        assert!(unmounted.to_string().contains("is its disk mounted?"), "{unmounted}");
+        assert!(!disk.exists(Path::new("far")).unwrap(), "nothing is made there");
+        disk.create_dir_all(Path::new("far")).unwrap();
+        disk.create_new(&Path::new("far").join(FOLDER_MARK)).unwrap();
+        disk.sync_dir(Path::new("far")).unwrap();
         for sequence in [4, 9] {
             let cursor = Cursor { position: Position(70), sequence: Sequence(sequence), chain: ChainHash([3; 32]) };
             let testimony = Testimony { cursor, timeline: Timeline(ChainHash([5; 32])) };

@@ -16,19 +16,21 @@
 mod compare;
 mod conservation;
 mod first_fold;
+mod ids;
 
 use std::sync::Arc;
 
 use tidegate_disk::Disk;
-use tidegate_journal::{Cursor, Durability, GroupReader, LogId, LogReader, Sequence};
+use tidegate_journal::{Cursor, Durability, GroupReader, LogId, LogReader, Position, Sequence};
 use tidegate_machines::ledger::Ledger;
 use tidegate_machines::{RecordPosition, ShardIndex, TimeMs};
 use tidegate_runtime::Damages;
 use tidegate_runtime::damage::Owner;
-use tidegate_runtime::scrub::{LogScrub, verify};
+use tidegate_runtime::scrub::LogScrub;
 use tidegate_shard::{CompactionRule, Fold, FoldError, SnapshotError, Snapshots, Stand, Written, check_place};
 
 use crate::family::{LEDGER, LedgerFamily};
+use crate::ids::{IdDigest, IdSeed};
 use crate::limits::{AUDIT_ACCOUNTS_PER_QUESTION, AUDIT_HOLDS_PER_QUESTION};
 use crate::message::{AuditDifference, AuditReport, ScrubReport};
 use crate::operation::{Answer, Operation};
@@ -36,7 +38,8 @@ use crate::operation::{Answer, Operation};
 use compare::Differences;
 pub(crate) use compare::settings_form;
 pub use conservation::conservation;
-use first_fold::FirstFold;
+use first_fold::{FirstFold, read_ids};
+use ids::IdsCompared;
 
 /// What the auditor wants next.
 #[derive(Debug)]
@@ -66,6 +69,7 @@ pub struct ShardAuditor<D: Disk, R: LogReader> {
     /// The newest snapshot: its place, and the bytes of its file.
     snapshot: (Cursor, u64),
     first_fold: FirstFold,
+    ids: IdsCompared,
     /// A digest of the state with which this process began.
     begun_with: blake3::Hash,
     damages: Arc<Damages>,
@@ -152,6 +156,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
             agreed: Agreed::default(),
             snapshot: (start, bytes),
             first_fold,
+            ids: IdsCompared::default(),
             begun_with,
             damages: Arc::default(),
             scrub: ScrubReport::default(),
@@ -161,6 +166,11 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
     /// Which shard.
     pub fn shard(&self) -> ShardIndex {
         self.shard
+    }
+
+    /// Its fold began behind this record: that of a snapshot, or zero.
+    pub fn begins_behind(&self) -> Sequence {
+        self.start.sequence
     }
 
     /// Its log.
@@ -299,6 +309,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
             of_snapshot.named.iter().for_each(|difference| differences.push(difference.clone()));
             differences.more += of_snapshot.more;
         }
+        self.ids.difference().into_iter().for_each(|difference| differences.push(difference.clone()));
         let interrupted = match &self.first_fold {
             FirstFold::Interrupted { why, .. } => Some(why.clone()),
             _ => None,
@@ -324,8 +335,11 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
     pub fn refresh(&self, report: &mut AuditReport) {
         report.scrub = self.scrub_report();
         report.first_fold = self.first_fold.report(self.fold.sequence().0);
-        let FirstFold::Differs { differences, .. } = &self.first_fold else { return };
-        for difference in &differences.named {
+        let of_snapshot = match &self.first_fold {
+            FirstFold::Differs { differences, .. } => &differences.named[..],
+            _ => &[],
+        };
+        for difference in of_snapshot.iter().chain(self.ids.difference()) {
             if !report.differences.contains(difference) {
                 report.differences.push(difference.clone());
             }
@@ -345,14 +359,14 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
             self.first_fold = FirstFold::begin(self.log(), self.shard_count);
         }
         // As long as it folds, it may read beyond what is settled, to where the snapshot stands.
-        let (goal, fold) = (self.start, &mut self.first_fold);
+        let (goal, fold, ids) = (self.start, &mut self.first_fold, &mut self.ids);
         let up_to = self.up_to.filter(|_| fold.is_folding());
         let mut arrived = false;
         let is_over = scrub.step(bytes, up_to, &mut |groups| {
             if arrived {
-                return verify(groups);
+                return read_ids(groups, ids);
             }
-            let went_on = fold.read(groups)?;
+            let went_on = fold.read(groups, ids)?;
             arrived = fold.is_folding() && goal == groups.cursor();
             Ok(went_on)
         });
@@ -367,6 +381,26 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
             self.scrub.last_full_at_ms = now_ms;
         }
         is_over
+    }
+
+    /// Begins to sum up the ids of the log, in the pass that begins now; `empty` is of the index beside it.
+    pub fn begin_ids(&mut self, empty: Option<(IdSeed, IdDigest)>) {
+        self.ids.begin(empty);
+    }
+
+    /// The pass over the log has ended: how far the runs of the index are to be summed up, if that is worth it.
+    pub fn end_ids(&mut self) -> Option<Position> {
+        self.ids.end()
+    }
+
+    /// Compares the ids of the log with the sum over the runs. What differs, in words; reports have it from now on.
+    pub fn compare_ids(&mut self, of_runs: IdDigest) -> Option<String> {
+        self.ids.compare(of_runs)
+    }
+
+    /// How often the ids of the log were compared with those of its index.
+    pub fn ids_compared(&self) -> u64 {
+        self.ids.count()
     }
 
     /// Finishes the group in which the fold stands; the place behind it. `None` before anything was read.

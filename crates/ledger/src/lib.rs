@@ -26,6 +26,7 @@ pub mod message;
 pub mod metrics;
 pub mod operation;
 pub mod protocol;
+pub mod regain;
 pub mod room;
 pub mod router;
 pub mod service;
@@ -34,6 +35,6 @@ pub mod worker;
 
 pub use family::{LEDGER, LedgerFamily};
 pub use metrics::LedgerMetrics;
-pub use room::{Exchanges, LedgerOptions, LedgerRoom, claim_of_ids, loss_in_words};
+pub use room::{Exchanges, LedgerOptions, LedgerRoom, claim_of_ids, claim_of_index, loss_in_words};
 pub use service::LedgerService;
 pub use worker::LedgerShard;

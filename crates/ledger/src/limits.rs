@@ -55,6 +55,9 @@ pub const LEDGER_AHEAD_MS_MAX: u64 = 60_000;
 /// How far the newest record may be behind the host's clock at a start while holds are open: a clock that is years
 /// ahead would end them all.
 pub const LEDGER_BEHIND_MS_MAX: u64 = 366 * DAY_MS;
+/// How far the newest record may be behind the host's clock at a start before that is said: perhaps nothing was decided
+/// for so long, perhaps the clock is ahead.
+pub const LEDGER_QUIET_MS_MAX: u64 = 7 * DAY_MS;
 
 /// How long what is damaged is left alone before it is tried again, in milliseconds: an operator may have put the file
 /// right.

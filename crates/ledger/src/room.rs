@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, anyhow};
-use tidegate_disk::RealDisk;
+use tidegate_disk::{Disk, RealDisk};
 use tidegate_journal::{DurableMark, Family, LogReader, LogStore, Options, Position};
 use tidegate_machines::ledger::Ledger;
 use tidegate_machines::{ShardIndex, TimeMs};
@@ -29,7 +29,7 @@ use crate::announcer::AnnounceRules;
 use crate::changes::{ChangeLog, ChangeLogs};
 use crate::family::{LEDGER, LedgerFamily};
 use crate::ids::{self, IdIndex, IdSeed, IdsOptions};
-use crate::limits::{DAY_MS, LEDGER_AHEAD_MS_MAX, LEDGER_BEHIND_MS_MAX};
+use crate::limits::{DAY_MS, LEDGER_AHEAD_MS_MAX, LEDGER_BEHIND_MS_MAX, LEDGER_QUIET_MS_MAX};
 use crate::metrics::LedgerMetrics;
 use crate::operation::Message;
 use crate::protocol::LedgerProtocol;
@@ -142,7 +142,7 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         let with_scrub = |log: AuditedLog| Some((site.take_scrub(log.log)?, log)).map(|(scrub, log)| (log, scrub));
         let audited: Vec<_> = audited.into_iter().filter_map(with_scrub).collect();
         let rate = site.scrub_bytes_per_s();
-        let audits = AuditLoop::open(background, site.data(), audited, self.options.schedule, rate);
+        let audits = AuditLoop::new(background, site.data(), audited, self.options.schedule, rate);
         let status = site.status().clone();
         site.spawn("background".into(), move || {
             audits.run(&|| status.is_stopping());
@@ -242,6 +242,16 @@ fn check_clock(recovery: &Recovery<LedgerFamily>, ledger: &Ledger, wall: TimeMs)
             ledger.open_holds()
         ));
     }
+    if behind_ms > LEDGER_QUIET_MS_MAX && newest > TimeMs(0) {
+        let (family, shard, days) = (recovery.family(), recovery.shard(), behind_ms / DAY_MS);
+        tracing::warn!(
+            family,
+            shard,
+            days,
+            "the clock of this host is ahead of the newest record by so many days. If nothing was decided for so long, \
+             all is well; else correct the clock before something is: the time of records does not go back"
+        );
+    }
     Ok(())
 }
 
@@ -252,11 +262,16 @@ fn ids_folder(data: &Path, shard: u16) -> PathBuf {
 
 /// How far the id index of a shard says that the shard's log was durable.
 pub fn claim_of_ids(data: &Path, shard: u16) -> Option<Claim> {
-    let source = ids_folder(data, shard);
-    let claim = ids::claim(&RealDisk, &source)?;
+    claim_of_index(&RealDisk, ids_folder(data, shard))
+}
+
+/// The same of the id index in a folder.
+pub fn claim_of_index<D: Disk>(disk: &D, source: PathBuf) -> Option<Claim> {
+    let claim = ids::claim(disk, &source)?;
+    // An index of an earlier version only says what it covers.
     let position = claim.stands_on.map_or(claim.covered, |place| place.position);
     let sequence = claim.stands_on.map(|place| place.sequence);
-    Some(Claim { source, timeline: claim.timeline, position, sequence })
+    Some(Claim { source, timeline: claim.timeline, position, sequence, chain: None, doubt: None })
 }
 
 fn random_seed() -> Result<IdSeed> {

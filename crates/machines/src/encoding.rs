@@ -205,6 +205,21 @@ mod tests {
             assert!(Reader::new(bad).varint("x").is_err(), "{bad:?}");
         }
         assert!(Reader::new(&[0xff; 19]).varint_128("x").is_err());
+        // The last of 19 bytes has the upper two bits.
+        for (last, fits) in [(0, false), (3, true), (4, false)] {
+            let bytes = [&[0xff; 18][..], &[last]].concat();
+            assert_eq!(Reader::new(&bytes).varint_128("x").is_ok(), fits, "{last}");
+        }
+        assert!(Reader::new(&[0x80, 0]).varint_128("x").is_err(), "it can be shorter");
+    }
+
+    #[test]
+    fn texts_have_a_shortest_and_a_longest() {
+        for (text, fits) in [("", false), ("a", true), ("abc", true), ("abcd", false)] {
+            let mut out = Vec::new();
+            put_text(&mut out, text);
+            assert_eq!(Reader::new(&out).text(1, 3, "x").is_ok(), fits, "{text:?}");
+        }
     }
 
     #[test]

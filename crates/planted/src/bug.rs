@@ -21,6 +21,12 @@ pub enum Bug {
     HeldCountedTwice,
     /// A credit from another shard leaves the watermark as it was, so that the same credit is taken in again.
     CreditAppliedTwice,
+    /// Money leaves an account whose debits are frozen.
+    FrozenAccountDebited,
+    /// A post takes an account above its `balance_max`.
+    PostLimitIgnored,
+    /// A refusal that is remembered is said to have been decided with the newest record.
+    RefusalTimeForgotten,
     /// The live state counts one credit too many, which the journal does not say.
     LiveCreditTooMany,
     /// The live state loses a hold; what it reserves stays reserved.
@@ -39,6 +45,18 @@ pub enum Bug {
     FenceIgnored,
     /// A log that ends before its snapshot is served, as if the snapshot were of another history.
     LossNotSeen,
+    /// A page of the id index that cannot be read is taken for one without the id.
+    UnreadableTakenForAbsent,
+    /// A write that failed is taken for done, as if the sync behind it would tell.
+    FailedWriteIgnored,
+    /// A table of ids leaves memory as soon as a run holds it, though a lookup that began before does not know the run.
+    LookupNotWaitedFor,
+    /// What shards know of each other's credits is not compared at a start.
+    PeerLossNotSeen,
+    /// A snapshot of an abandoned timeline stays, and is used once the log has passed its place.
+    AbandonedSnapshotUsed,
+    /// Some records are kept under the hash of another id.
+    IdMisfiled,
     /// A group of a stream without its last message is not passed over when the next epoch begins.
     VoidGroupKept,
 }

@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+use tidegate_journal::segment::parse_segment_name;
 use tidegate_journal::{JournalError, LogId, LogReader, Position};
 use tidegate_machines::DamagedPlace;
 
@@ -152,8 +153,7 @@ impl Damages {
             JournalError::NoRecord { segment, offset, what, .. } => (segment, offset, what),
             JournalError::Damaged { segment, offset, what, .. } => (segment, offset, what),
             JournalError::Io { path, doing, cause } => {
-                let name = path.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy());
-                (name.into_owned(), at.0, format!("cannot {doing}: {cause}"))
+                (path.to_string_lossy().into_owned(), at.0, format!("cannot {doing}: {cause}"))
             }
             JournalError::Forgotten { .. } | JournalError::BadCursor { .. } => {
                 ("no segment".into(), at.0, error.to_string())
@@ -191,6 +191,21 @@ impl Damages {
         self.note(owner, log.shard, DamagedPlace { file, offset, what: what.into(), lost: lost.into() })
     }
 
+    /// Keeps what is wrong with a segment that the log goes on behind.
+    pub fn note_segment(&self, family: &str, log: LogId, damage: &JournalError) -> &'static DamagedPlace {
+        let (segment, offset, what, lost) = match damage {
+            JournalError::Damaged { segment, offset, what, lost } => {
+                (segment.clone(), *offset, what.clone(), lost.clone())
+            }
+            JournalError::Io { path, doing, cause } => {
+                let lost = "perhaps all records of this segment".into();
+                (path.to_string_lossy().into_owned(), 0, format!("cannot {doing} it: {cause}"), lost)
+            }
+            other => (String::new(), 0, other.to_string(), "perhaps all records of a segment".into()),
+        };
+        self.note_at(Owner::Log(log), family, log, (&segment, offset), (what, lost))
+    }
+
     /// Keeps that the record at `at` is not what it should be although its checksum is right.
     pub fn note_record(&self, family: &str, log: LogId, at: Position, what: &str) -> &'static DamagedPlace {
         let (file, lost) = (format!("journal/{family}-{}", log.shard), format!("the record at position {at}"));
@@ -214,14 +229,15 @@ impl Damages {
     }
 }
 
-/// A segment's file: from the data directory on, or where it was archived.
+/// A segment's file, from the data directory on, or from its archive on.
 pub fn file_of(family: &str, log: LogId, segment: &str) -> String {
-    let folder = format!("journal/{family}-{}", log.shard);
-    match segment.rsplit_once('/') {
-        // Whoever asked from outside need not know where the data directory is.
-        None => format!("{folder}/{segment}"),
-        Some((path, name)) if path.ends_with(&folder) => format!("{folder}/{name}"),
-        Some(_) => segment.to_owned(),
+    // Whoever asked from outside need not know where the data directory is, or the archive.
+    let name = segment.rsplit('/').next().unwrap_or(segment);
+    let is_archived = name.starts_with("segment-") && parse_segment_name(name).is_none();
+    let parts: Vec<&str> = segment.rsplit('/').take(3).collect();
+    match parts[..] {
+        [name, log, directory] if is_archived => format!("archive: {directory}/{log}/{name}"),
+        _ => format!("journal/{family}-{}/{name}", log.shard),
     }
 }
 

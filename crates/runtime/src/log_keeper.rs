@@ -15,6 +15,7 @@ use tidegate_journal::LogId;
 use tidegate_journal::disk::RealDisk;
 use tidegate_shard::{ShardFamily, Snapshots, compact};
 
+use crate::disk_room::RoomWatch;
 use crate::metrics::ScrubMetrics;
 use crate::recovery::NodeReader;
 use crate::scrub::{LogScrub, verify};
@@ -119,12 +120,14 @@ impl LogKeeper {
         self.compacted.push(Box::new(Compacted { snapshots, reader, shards }));
     }
 
-    /// Looks after them until `stopped`, reading no more than `scrub_bytes_per_s` again.
-    pub fn run(mut self, scrub_bytes_per_s: u64, stopped: &dyn Fn() -> bool) {
+    /// Looks after them, and after their room on the disk, until `stopped`, reading no more than `scrub_bytes_per_s`
+    /// again.
+    pub fn run(mut self, scrub_bytes_per_s: u64, mut rooms: RoomWatch, stopped: &dyn Fn() -> bool) {
         lower_priority();
         let mut looked: Option<Instant> = None;
         let mut budget = Budget::new(scrub_bytes_per_s);
         while !stopped() {
+            rooms.look();
             if looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
                 looked = Some(Instant::now());
                 for shard in &self.compacted {

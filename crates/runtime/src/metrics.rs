@@ -7,6 +7,7 @@ use tidegate_shard::{ReplayReport, Service, Shard};
 use tidegate_telemetry::metrics;
 
 use crate::scrub::ScrubFacts;
+use crate::threads::now_ms;
 
 metrics! {
     /// What one worker's loop counts. For its thread.
@@ -16,6 +17,14 @@ metrics! {
             "tidegate_worker_busy_seconds_total" "Time that a worker's loop did not wait for events.";
         longest_turn_nanoseconds: Gauge "tidegate_worker_longest_turn_seconds"
             "The longest turn of a worker's loop in the last seconds: everybody on it waited so long.";
+    }
+}
+
+metrics! {
+    /// The room of one log on its disk. For the thread that looks after it.
+    pub struct RoomMetrics(family, shard) {
+        disk_full: Gauge "tidegate_journal_disk_full"
+            "1 while a log finds no more room on its disk, and writes are refused when what it has is used; else 0.";
     }
 }
 
@@ -62,6 +71,8 @@ metrics! {
         time_ahead_nanoseconds: Gauge "tidegate_shard_time_ahead_seconds"
             "By how much the time of the newest record was ahead of the host's clock at the start, as far as that is \
              not made up for yet.";
+        newest_ahead_nanoseconds: Gauge "tidegate_shard_newest_record_ahead_seconds"
+            "How far the time of the newest record is ahead of the wall clock of the host now; 0 if it is not.";
         journal_sequence: Gauge "tidegate_journal_sequence" "Sequence of the last record appended.";
         append_latency: Histogram "tidegate_append_seconds" "Writing a group to its segment.";
         sync_latency: Histogram "tidegate_sync_seconds" "Waiting for the disk to have a group.";
@@ -93,6 +104,8 @@ impl ShardMetrics {
         self.reads_under_way.set(facts.jobs as i64);
         self.journal_groups.follow(facts.groups);
         self.time_ahead_nanoseconds.set((facts.time_ahead_ms as i64).saturating_mul(1_000_000));
+        let ahead_ms = facts.newest.0.saturating_sub(now_ms().0) as i64;
+        self.newest_ahead_nanoseconds.set(ahead_ms.saturating_mul(1_000_000));
         self.journal_sequence.set(shard.appended().0 as i64);
         shard.log_mut().take_facts(&mut |batch| {
             self.group_records.record(batch.records.into());

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::witness::Witness;
+use tidegate_journal::witness::{Witness, check_folder};
 use tidegate_journal::{Family, LogId, Logs, Options, Retention};
 use tidegate_machines::ShardIndex;
 use tidegate_shard::{Commands, DecidedOf, NothingDerived, Shard, ShardFamily, Single, Snapshots};
@@ -28,6 +28,7 @@ use tidegate_telemetry::Registry;
 use crate::address::{Address, Carries, EndpointIndex};
 use crate::clock::{ClockKeeper, ClockMetrics, NodeClock};
 use crate::direct::{self, Direct, DirectProtocol};
+use crate::disk_room::{RoomWatch, WatchedRoom};
 use crate::log_keeper::{LogKeeper, Scrubbed};
 use crate::member::{Port, Resident};
 use crate::mesh::{Endpoint, Parker, mesh};
@@ -119,6 +120,8 @@ pub struct Site<P> {
     witness: Option<PathBuf>,
     /// Logs with a witness, as they are recovered.
     witnessed: (Sender<Witnessed>, Receiver<Witnessed>),
+    /// Logs whose room on the disk is watched, as they are recovered.
+    rooms_watched: (Sender<WatchedRoom>, Receiver<WatchedRoom>),
     scrub_bytes_per_s: u64,
 }
 
@@ -157,6 +160,7 @@ impl<P: Send + 'static> Site<P> {
             log_keeper: LogKeeper::default(),
             witness: options.witness.clone(),
             witnessed: channel(),
+            rooms_watched: channel(),
             scrub_bytes_per_s: options.scrub_bytes_per_s,
         }
     }
@@ -308,6 +312,7 @@ impl<P: Send + 'static> Site<P> {
                 .witness
                 .as_ref()
                 .map(|folder| (Witness::new(RealDisk, folder, &F::FAMILY, log), self.witnessed.0.clone())),
+            room: self.rooms_watched.0.clone(),
         };
         if F::FAMILY.retention == Retention::SinceSnapshot {
             let snapshots = Snapshots::<F, _>::new(RealDisk, &self.data, log);
@@ -348,6 +353,9 @@ impl<P: Send + 'static> Node<P> {
         mut rooms: Vec<Box<dyn Room<P>>>,
         progress: &mut dyn FnMut(&Status),
     ) -> Result<Node<P>> {
+        if let Some(folder) = &options.witness {
+            check_folder(&RealDisk, folder).map_err(|error| anyhow!("data.witness: {error}"))?;
+        }
         let mut site = Site::new(options, directory, &rooms);
         rooms.iter_mut().try_for_each(|room| room.open(&mut site))?;
         rooms.iter_mut().try_for_each(|room| room.recover(&mut site))?;
@@ -485,8 +493,9 @@ fn witness_logs<P: Send + 'static>(site: &Site<P>) -> Result<Option<WitnessThrea
 
 fn keep_logs<P: Send + 'static>(site: &mut Site<P>) -> Result<()> {
     let (keeper, status, rate) = (std::mem::take(&mut site.log_keeper), site.status.clone(), site.scrub_bytes_per_s);
+    let rooms = RoomWatch::new(site.rooms_watched.1.try_iter(), status.clone(), &site.registry);
     site.spawn("log-keeper".into(), move || {
-        keeper.run(rate, &|| status.is_stopping());
+        keeper.run(rate, rooms, &|| status.is_stopping());
         Ok(())
     })
 }

@@ -20,6 +20,7 @@ use tidegate_journal::witness::{Testimony, Witness};
 use tidegate_journal::{LocalLog, LocalLogs, LogId, LogStore, Options};
 use tidegate_shard::{Claim, Derived, OpenShard, Replayed, ShardFamily, Snapshots};
 
+use crate::disk_room::WatchedRoom;
 use crate::mesh::Parker;
 use crate::metrics::ShardMetrics;
 use crate::status::Status;
@@ -45,6 +46,8 @@ pub struct Recovery<F: ShardFamily> {
     pub(crate) began: Instant,
     /// Where its witness is, and whom to tell of it; `None` for no witness.
     pub(crate) witness: Option<(Witness<RealDisk>, Sender<Witnessed>)>,
+    /// Whom to tell whether it finds room on its disk.
+    pub(crate) room: Sender<WatchedRoom>,
 }
 
 /// Its log, open.
@@ -111,7 +114,16 @@ impl<F: ShardFamily> Recovery<F> {
         let found = open.recovered();
         if found.bytes_cut > 0 {
             let (family, shard, bytes) = (self.family(), self.shard(), found.bytes_cut);
-            tracing::warn!(family, shard, bytes, "cut a torn tail: these bytes were never acknowledged");
+            tracing::warn!(
+                family,
+                shard,
+                bytes,
+                "cut what was behind the last whole group: nothing shows that it was ever durable, so most likely a \
+                 crash tore it before it was acknowledged"
+            );
+        }
+        for damage in &found.damaged {
+            self.status.damages().note_segment(self.family(), self.log(), damage);
         }
         self.status.replay(self.log()).total.store(found.end.sequence.0, Ordering::Relaxed);
         Ok(open)
@@ -156,6 +168,9 @@ impl<F: ShardFamily> Recovery<F> {
             "recovered"
         );
         self.metrics.recovered(took, &back.report);
+        let folder = self.data.join("journal").join(format!("{family}-{shard}"));
+        // Nobody listens any more only when the start has failed elsewhere.
+        let _ = self.room.send(WatchedRoom { family, log: self.log(), folder, room: back.log.disk_room() });
         if let Some((witness, witnessed)) = &self.witness {
             let (end, timeline) = (back.log.durable_end(), back.report.timelines.current());
             // Nobody listens any more only when the start has failed elsewhere.
@@ -172,5 +187,7 @@ pub fn claim_of(witness: &Witness<RealDisk>, testimony: &Testimony) -> Claim {
         timeline: testimony.timeline,
         position: testimony.cursor.position,
         sequence: Some(testimony.cursor.sequence),
+        chain: Some(testimony.cursor.chain),
+        doubt: None,
     }
 }

@@ -38,6 +38,8 @@ pub struct LogScrub<R> {
     at: Cursor,
     /// The number of the pass under way; `None` between two.
     pass: Option<u64>,
+    /// Up to here, the two ends of segments were looked at.
+    ends_seen: Position,
     facts: ScrubFacts,
 }
 
@@ -47,7 +49,8 @@ pub type ReadGroup<'a> = dyn FnMut(&mut GroupReader) -> Result<bool, JournalErro
 impl<R: LogReader> LogScrub<R> {
     /// A reading of the log of `family` that `reader` reads; damage is told to `damages`.
     pub fn new(family: &'static str, log: LogId, reader: R, damages: Arc<Damages>) -> LogScrub<R> {
-        LogScrub { family, log, reader, damages, at: Cursor::START, pass: None, facts: ScrubFacts::default() }
+        let (at, ends_seen) = (Cursor::START, Position(0));
+        LogScrub { family, log, reader, damages, at, pass: None, ends_seen, facts: ScrubFacts::default() }
     }
 
     /// Which log.
@@ -107,9 +110,11 @@ impl<R: LogReader> LogScrub<R> {
             self.at = reached;
             self.facts.position = reached.position.0;
             if !went_on? || reached.position >= end.position() {
+                self.look_at_ends(reached.position);
                 return Ok(self.end_pass());
             }
             if self.reader.bytes_between(began, reached.position) >= bytes {
+                self.look_at_ends(reached.position);
                 return Ok(false);
             }
         }
@@ -119,12 +124,24 @@ impl<R: LogReader> LogScrub<R> {
     fn skip(&mut self) -> bool {
         match self.reader.next_readable(self.at.position) {
             Ok(Some(next)) => {
+                self.look_at_ends(next.position);
                 self.at = next;
                 self.facts.position = next.position.0;
                 false
             }
-            Ok(None) | Err(_) => self.end_pass(),
+            Ok(None) | Err(_) => {
+                self.look_at_ends(Position(self.facts.of));
+                self.end_pass()
+            }
         }
+    }
+
+    /// Looks at headers and marks of segments that end at or before `up_to` and were not looked at in this pass.
+    fn look_at_ends(&mut self, up_to: Position) {
+        for damage in self.reader.rotten_ends(self.ends_seen, up_to).unwrap_or_default() {
+            self.damages.note_segment(self.family, self.log, &damage);
+        }
+        self.ends_seen = up_to;
     }
 
     fn note(&self, error: JournalError) {
@@ -147,13 +164,14 @@ impl<R: LogReader> LogScrub<R> {
             self.damages.mend(Owner::Log(self.log), pass);
         }
         self.facts.passes += 1;
-        self.at = Cursor::START;
+        self.restart();
         true
     }
 
     /// Begins again with the first record, whatever was read.
     pub fn restart(&mut self) {
         self.at = Cursor::START;
+        self.ends_seen = Position(0);
     }
 
     /// What is damaged of the log.
@@ -171,3 +189,6 @@ impl<R: LogReader> LogScrub<R> {
 pub fn verify(groups: &mut GroupReader) -> Result<bool, JournalError> {
     Ok(groups.next_group()?.is_some())
 }
+
+#[cfg(test)]
+mod tests;

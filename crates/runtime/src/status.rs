@@ -49,6 +49,8 @@ pub struct Status {
     /// Per log that is recovered.
     replay: Vec<(LogId, ReplayProgress)>,
     damages: Arc<Damages>,
+    /// Logs that find no room on their disk now.
+    full_logs: AtomicU32,
 }
 
 impl fmt::Debug for Status {
@@ -73,7 +75,18 @@ impl Status {
             clients: OnceLock::new(),
             replay,
             damages: Arc::default(),
+            full_logs: AtomicU32::new(0),
         }
+    }
+
+    /// Logs that find no room on their disk now: what needs to write to them is refused.
+    pub fn full_logs(&self) -> u32 {
+        self.full_logs.load(Ordering::Acquire)
+    }
+
+    /// Says how many logs find no room.
+    pub(crate) fn set_full_logs(&self, logs: u32) {
+        self.full_logs.store(logs, Ordering::Release);
     }
 
     /// What of this process's files was found damaged.

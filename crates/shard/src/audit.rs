@@ -124,6 +124,10 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
             claims.retain(|(cursor, _)| cursor.position <= ended_at.position);
         }
     }
+    match reader.rotten_ends(Position(0), end.position()) {
+        Ok(rotten) => rotten.iter().for_each(|rot| findings.tell(rot)),
+        Err(error) => findings.tell(&error),
+    }
     for (cursor, _) in claims {
         findings.problems.push(format!("the snapshot at sequence {} is at no place of this log", cursor.sequence));
     }
@@ -176,6 +180,14 @@ fn state_at<F: ShardFamily, D: Disk>(snapshots: &Snapshots<F, D>, cursor: Cursor
 }
 
 impl<M: Machine> Findings<M> {
+    /// Keeps a problem, unless the fold met it already.
+    fn tell(&mut self, problem: &JournalError) {
+        let problem = problem.to_string();
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
     /// Compares the snapshot that stands at `reached`, if one does, with the state there.
     fn compare(&mut self, reached: Cursor, state: &M, claims: &mut Vec<(Cursor, blake3::Hash)>) {
         let Some(at) = claims.iter().position(|(cursor, _)| *cursor == reached) else { return };

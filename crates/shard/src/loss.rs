@@ -11,6 +11,10 @@
 //! behind the end of the log, and the log did not leave that timeline by a notice, then the log has lost its end: it
 //! was cut, or put back from an older copy. Nothing of such a log is served, and nothing in it is changed.
 //!
+//! What cannot be verified (a snapshot that is damaged, or was written with another key) proves nothing, but is not
+//! passed over in silence: if it says that it stands behind the end, the start is refused as well. And a witness whose
+//! place the log has, with other records before it, shows that the log was exchanged.
+//!
 //! Why the log alone cannot tell: a log that ends early looks like one whose last batch was torn by a crash.
 
 use std::fmt;
@@ -18,7 +22,8 @@ use std::path::PathBuf;
 
 use tidegate_disk::Disk;
 use tidegate_journal::{
-    Cursor, JournalError, LogId, LogReader, Logs, Notice, Position, RecoveryReport, Sequence, Timeline, Timelines,
+    ChainHash, Cursor, Durability, JournalError, LogId, LogReader, Logs, Notice, Position, RecoveryReport, Sequence,
+    Timeline, Timelines,
 };
 use tidegate_machines::{Machine, ShardIndex};
 use tidegate_planted::{Bug, is_planted};
@@ -39,14 +44,35 @@ pub struct Claim {
     pub position: Position,
     /// The last record before it, where that is known.
     pub sequence: Option<Sequence>,
+    /// The chain hash there, where that is known: then the log must have it also if it goes on.
+    pub chain: Option<ChainHash>,
+    /// Why it is not certain, in words.
+    pub doubt: Option<String>,
 }
 
-impl fmt::Display for Claim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} was made when the log reached ", self.source.display())?;
-        match self.sequence {
-            Some(sequence) => write!(f, "sequence {sequence}"),
-            None => write!(f, "position {}", self.position),
+impl Claim {
+    /// The place, if all of it is known.
+    fn cursor(&self) -> Option<Cursor> {
+        Some(Cursor { position: self.position, sequence: self.sequence?, chain: self.chain? })
+    }
+
+    /// What it says against a log that ends at `end`, in words.
+    fn against(&self, end: Position) -> String {
+        let reached = match self.sequence {
+            Some(sequence) => format!("sequence {sequence}"),
+            None => format!("position {}", self.position),
+        };
+        let source = self.source.display();
+        match &self.doubt {
+            None if self.position <= end => {
+                format!("{source} was made at {reached} of a log with other records before that")
+            }
+            None => format!("{source} was made when the log reached {reached}"),
+            Some(doubt) => {
+                format!(
+                    "{source} says that it was made when the log reached {reached} (this cannot be verified: {doubt})"
+                )
+            }
         }
     }
 }
@@ -67,7 +93,8 @@ pub struct LossProven {
 impl LossProven {
     /// The last record that is proven to have been durable; `None` if only a position is.
     pub fn last(&self) -> Option<Sequence> {
-        self.proofs.iter().filter_map(|claim| claim.sequence).max()
+        let behind = self.proofs.iter().filter(|claim| claim.position > self.end.position);
+        behind.filter_map(|claim| claim.sequence).filter(|last| *last > self.end.sequence).max()
     }
 }
 
@@ -77,9 +104,12 @@ impl LossProven {
         let from = self.end.sequence.0 + 1;
         let lost = match self.last() {
             Some(last) if last.0 >= from => format!("records {from} to {last} are lost"),
+            _ if self.proofs.iter().all(|claim| claim.position <= self.end.position) => {
+                "records are lost: the log is not the one that was written here".into()
+            }
             _ => format!("records from {from} on are lost"),
         };
-        let proofs: Vec<String> = self.proofs.iter().map(ToString::to_string).collect();
+        let proofs: Vec<String> = self.proofs.iter().map(|claim| claim.against(self.end.position)).collect();
         let Cursor { sequence, position, .. } = self.end;
         format!(
             "{lost}: {} ends at sequence {sequence}, position {position}, but {}",
@@ -174,9 +204,26 @@ pub fn examine<F: ShardFamily, D: Disk, G: Logs>(
         }
     }
     let claims = snapshots.claims_behind(report.end.position).into_iter().chain(others.iter().cloned());
-    let is_proof = |claim: &Claim| claim.position > report.end.position && !timelines.is_abandoned(claim.timeline);
-    let proofs = claims.filter(is_proof).collect();
+    let reader = logs.reader(id)?;
+    let mut proofs = Vec::new();
+    for claim in claims.filter(|claim| !timelines.is_abandoned(claim.timeline)) {
+        if claim.position > report.end.position || is_contradicted(&reader, &claim, &report.durability())? {
+            proofs.push(claim);
+        }
+    }
     Ok(Examined { report, since, timelines, notices, proofs })
+}
+
+/// Whether the log has the place of a claim, with another chain. What cannot be read there contradicts nobody.
+fn is_contradicted<R: LogReader>(reader: &R, claim: &Claim, up_to: &Durability) -> Result<bool, JournalError> {
+    let Some(cursor) = claim.cursor().filter(|cursor| cursor.position <= up_to.position()) else { return Ok(false) };
+    match check_place(reader, cursor, up_to) {
+        Ok(()) | Err(JournalError::Forgotten { .. }) => Ok(false),
+        Err(JournalError::BadCursor { .. }) => Ok(true),
+        // No group begins there: because it is damaged, or because the claim is of another log.
+        Err(JournalError::Damaged { .. }) => Ok(reader.examine(cursor.position).is_ok()),
+        Err(error) => Err(error),
+    }
 }
 
 /// The state at the end of a log that was examined, from the newest snapshot that stands on it. Changes nothing.
@@ -211,9 +258,14 @@ pub(crate) fn check<F: ShardFamily, D: Disk, G: Logs>(
     let newest = snapshots.newest_place().into_iter().chain(others.iter().map(|claim| claim.position)).max();
     let Some(newest) = newest else { return Ok(()) };
     // Where the last segment is bad, the opening itself says so best.
-    let settled = logs.reader(snapshots.log()).and_then(|reader| reader.settled_end());
-    if settled.is_ok_and(|settled| newest <= settled.position()) {
-        return Ok(());
+    let reader = logs.reader(snapshots.log())?;
+    if let Ok(settled) = reader.settled_end()
+        && newest <= settled.position()
+    {
+        let mut contradicted = others.iter().map(|claim| is_contradicted(&reader, claim, &settled));
+        if !contradicted.try_fold(false, |any, one| Ok::<_, JournalError>(any | one?))? {
+            return Ok(());
+        }
     }
     let examined = examine(logs, snapshots, others)?;
     examined.loss::<F>(snapshots.log()).map_or(Ok(()), |loss| Err(OpenError::Loss(loss)))

@@ -20,6 +20,7 @@ use tidegate_journal::{
     Retention, Sequence, Timeline, Timelines,
 };
 use tidegate_machines::{Machine, Place, ShardIndex};
+use tidegate_planted::{Bug, is_planted};
 
 use crate::fold::{Fold, FoldError, check_place};
 use crate::loss::{self, Claim, LossProven};
@@ -334,6 +335,9 @@ fn begin<F: ShardFamily, D: Disk, R: LogReader>(
         match snapshot {
             Err(error) => passed_over.damaged.push(error.to_string()),
             Ok((Stand { cursor, .. }, _)) if cursor.position > up_to.position() => {
+                if is_planted(Bug::AbandonedSnapshotUsed) {
+                    continue;
+                }
                 let sequence = cursor.sequence;
                 let why = format!("snapshot at sequence {sequence} is ahead of the log's end {}", up_to.sequence());
                 passed_over.elsewhere.push((cursor, why));

@@ -46,6 +46,8 @@ pub struct ShardFacts {
     pub jobs: u64,
     /// By how much the shard's time is ahead of its owner's, in milliseconds: the newest record was ahead at the start.
     pub time_ahead_ms: u64,
+    /// The time of the newest record.
+    pub newest: TimeMs,
 }
 
 /// What leaves a shard: the ticket of a call, and its durable answer or why there is none.
@@ -395,6 +397,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             waiting: (self.commits.len() + self.abandoned.len() + self.turned_away.len()) as u64,
             jobs: self.jobs.open() as u64,
             time_ahead_ms: self.clock.ahead_ms(),
+            newest: self.core.state.time(),
         }
     }
 

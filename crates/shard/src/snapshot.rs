@@ -243,17 +243,24 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         paths.filter_map(|path| Some(self.header(&path).ok()??.cursor.position)).max()
     }
 
-    /// What the snapshots that verify and stand behind `end` say of the log. One that is damaged or was not written
-    /// with this directory's key says nothing.
+    /// What the snapshots that stand behind `end` say of the log. What one says that is damaged, or was not written
+    /// with this directory's key, is a claim in doubt, if it is what its name says, too.
     pub(crate) fn claims_behind(&self, end: Position) -> Vec<Claim> {
-        let behind = |path: &PathBuf| matches!(self.header(path), Ok(Some(header)) if header.cursor.position > end);
         let paths = self.names().into_iter().flatten().map(|name| self.folder.join(name));
         let claim = |path: PathBuf| {
-            let Stand { cursor, timelines } = self.read(&path).ok()?.0;
-            let (timeline, sequence) = (timelines.current(), Some(cursor.sequence));
-            Some(Claim { source: path, timeline, position: cursor.position, sequence })
+            let header = self.header(&path).ok()?.filter(|header| header.cursor.position > end)?;
+            let (timeline, cursor, doubt) = match self.read(&path) {
+                Ok((Stand { cursor, timelines }, _)) => (timelines.current(), cursor, None),
+                Err(error) => {
+                    let is_named = path.file_name().is_some_and(|name| *name == *file_name(header.cursor.sequence));
+                    is_named.then_some(())?;
+                    (header.timeline, header.cursor, Some(error.to_string()))
+                }
+            };
+            let (position, sequence) = (cursor.position, Some(cursor.sequence));
+            Some(Claim { source: path, timeline, position, sequence, chain: None, doubt })
         };
-        paths.filter(behind).filter_map(claim).collect()
+        paths.filter_map(claim).collect()
     }
 
     fn header(&self, path: &Path) -> Result<Option<SnapshotHeader>, SnapshotError> {

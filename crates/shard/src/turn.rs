@@ -184,3 +184,6 @@ impl<M: Machine, L: LogStore> Turn<'_, M, L> {
         self.core.durable
     }
 }
+
+#[cfg(test)]
+mod tests;

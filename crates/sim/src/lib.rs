@@ -41,17 +41,24 @@
 //! # What is checked of the ledger
 //!
 //! * At every answer: the same id has the same answer; an id stands for one content; nothing is applied twice, nor
-//!   answered before it was asked; a refusal has its reason; reads are never older than what was seen or acknowledged
+//!   answered before it was asked; a refusal has its reason, and a remembered one says when it was decided; nothing
+//!   moves that a freeze forbids which was answered before; reads are never older than what was seen or acknowledged
 //!   before; history rows lead from balance to balance and never change.
 //! * Every few ticks, in memory: every shard is balanced by itself; what one shard sent and another has not applied is
 //!   on its way; no wallet is below zero or below what is held.
 //! * In a census, some times in a run and at its end, when all is quiet: every account is read through the door with
 //!   its whole history. Every acknowledged transfer is there once, every refused one is not, figures are the sums of
-//!   rows, all balances of an asset sum up to zero, open holds are what is held.
+//!   rows, all balances of an asset sum up to zero, open holds are what is held. What a refusal says was available is
+//!   what the history has at the moment of its decision. Some wallets are spent to the last unit, limited and frozen.
+//! * All the while: the ids of each journal are summed up and compared with those of its index.
 //! * At the end: every request ever made is made again and gets the answer it got; all holds expire; online and offline
 //!   audits agree; the node stops gracefully and starts once more.
 //! * Damage: a log that rots is refused at the start or stops its shard, and the offline audit names the segment or
-//!   message. Nothing else may stop a shard or keep a node from starting, but another writer that took its log over.
+//!   message. What cannot be read is refused by name, and served again once it can. Nothing else may stop a shard or
+//!   keep a node from starting, but another writer that took its log over, and a log that was put back from an older
+//!   copy: beside newer ones it is refused; all of them together go on once the loss is accepted, and so do the
+//!   clients.
+//! * How often each fault fired: below its floor (`ledger/world/floors.rs`) the test fails.
 //!
 //! # What is not real
 //!

@@ -9,7 +9,7 @@ use tidegate_planted::{Bug, plant};
 use tidegate_shard::{Commands, CompactionRule, Decided, ShardFamily, Single};
 use tidegate_sim::chance::Chance;
 use tidegate_sim::harness::{
-    End, Faults, STORES, Setup, Shards, Site, Store, StoreName, TICKS, Workload, World, check_seeds, run_on,
+    End, Faults, Floor, STORES, Setup, Shards, Site, Store, StoreName, TICKS, Workload, World, check_seeds, run_on,
 };
 use tidegate_sim::hush_panics_in_runs;
 use tidegate_sim::trace::Trace;
@@ -137,10 +137,16 @@ impl<S: Store> Workload<S> for Raisers {
     const NAME: &'static str = "marks";
     type Node = Shards<Single<MarksCommands>, S>;
 
-    fn floors(store: StoreName) -> Vec<&'static str> {
-        let mut floors = vec!["an answer", "a compaction", "a power failure", "a kill", "a log that gets nothing done"];
+    fn floors(store: StoreName) -> Vec<Floor> {
+        let mut floors = vec![
+            Floor::of("an answer", 5_000, "marks are raised and read"),
+            Floor::of("a compaction", 5, "a log that was compacted is opened"),
+            Floor::of("a power failure", 50, "what was answered survives"),
+            Floor::of("a kill", 50, "what was answered survives"),
+            Floor::of("a log that gets nothing done", 50, "an answer waits for its sync"),
+        ];
         if store == StoreName::Stream {
-            floors.push("a takeover");
+            floors.push(Floor::of("a takeover", 20, "a process that was fenced out stops"));
         }
         floors
     }

@@ -77,7 +77,8 @@ fn an_amount_that_stays_held_is_found() {
 
 #[test]
 fn a_funded_transfer_that_is_refused_is_found() {
-    is_found::<Ledger>(Bug::FundedTransferRefused, &STORES, &["what is available can be spent"]);
+    let promises = ["what is available can be spent", "a refusal names what was available then"];
+    is_found::<Ledger>(Bug::FundedTransferRefused, &STORES, &promises);
 }
 
 #[test]
@@ -153,4 +154,56 @@ fn a_void_group_that_is_not_passed_over_is_found() {
     let promises = ["a node starts after any crash, or names the damage"];
     is_found::<Ledger>(Bug::VoidGroupKept, &[Stream], &promises);
     is_found::<Gateway>(Bug::VoidGroupKept, &[Stream], &promises);
+}
+
+/// Only a bad sector shows it: pages that rot are not read as if they were sound.
+#[test]
+fn a_page_that_cannot_be_read_and_is_taken_for_empty_is_found() {
+    is_found::<Ledger>(Bug::UnreadableTakenForAbsent, &STORES, &["an id stands for one content"]);
+}
+
+/// Only a write that fails shows it.
+#[test]
+fn a_failed_write_that_is_ignored_is_found() {
+    let promises = ["the auditor finds damage only where there is some"];
+    is_found::<Ledger>(Bug::FailedWriteIgnored, &[Local], &promises);
+}
+
+/// A page of ids that is read for long shows it: tables become runs meanwhile.
+#[test]
+fn a_table_of_ids_that_is_let_go_too_early_is_found() {
+    is_found::<Ledger>(Bug::LookupNotWaitedFor, &STORES, &["the same id is applied once"]);
+}
+
+/// Only a log that is put back alone shows it.
+#[test]
+fn a_loss_that_only_another_shard_knows_of_is_found() {
+    is_found::<Ledger>(Bug::PeerLossNotSeen, &[Local], &["an older log is not served beside newer ones"]);
+}
+
+/// Only a rollback to an older timeline shows it.
+#[test]
+fn a_snapshot_of_an_abandoned_timeline_is_found() {
+    let promises = ["a node starts after any crash, or names the damage"];
+    is_found::<Ledger>(Bug::AbandonedSnapshotUsed, &[Local], &promises);
+}
+
+#[test]
+fn a_frozen_account_that_is_debited_is_found() {
+    is_found::<Ledger>(Bug::FrozenAccountDebited, &STORES, &["nothing leaves a frozen account"]);
+}
+
+#[test]
+fn a_post_above_a_limit_is_found() {
+    is_found::<Ledger>(Bug::PostLimitIgnored, &STORES, &["an upper limit holds for posts, too"]);
+}
+
+#[test]
+fn a_refusal_with_a_wrong_time_is_found() {
+    is_found::<Ledger>(Bug::RefusalTimeForgotten, &STORES, &["a remembered refusal says when it was decided"]);
+}
+
+#[test]
+fn an_id_that_is_kept_under_another_hash_is_found() {
+    is_found::<Ledger>(Bug::IdMisfiled, &STORES, &["the index of ids is what the journal says"]);
 }

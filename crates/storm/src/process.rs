@@ -73,6 +73,28 @@ impl Server {
     pub fn processor_time(&self) -> Result<Duration> {
         processor_time(&self.id().to_string())
     }
+
+    /// For how long its threads whose name begins so were ready to run and had no core, since they began.
+    pub fn time_without_a_core(&self, threads: &str) -> Result<Duration> {
+        let mut sum = Duration::ZERO;
+        for thread in fs::read_dir(format!("/proc/{}/task", self.id()))? {
+            let thread = thread?.path();
+            // A thread may end between two of these reads.
+            let Ok(name) = fs::read_to_string(thread.join("comm")) else { continue };
+            if name.starts_with(threads)
+                && let Ok(times) = fs::read_to_string(thread.join("schedstat"))
+            {
+                sum += waited(&times)?;
+            }
+        }
+        Ok(sum)
+    }
+}
+
+/// Of a line of /proc/PID/task/TID/schedstat: nanoseconds on a core, nanoseconds in the queue for one, and how often.
+fn waited(times: &str) -> Result<Duration> {
+    let waited = times.split_whitespace().nth(1).context("schedstat has no second field")?;
+    Ok(Duration::from_nanos(waited.parse()?))
 }
 
 impl Drop for Server {
@@ -124,4 +146,15 @@ pub fn fresh_directory(path: &Path) -> Result<()> {
         fs::remove_dir_all(path)?;
     }
     fs::create_dir_all(path).with_context(|| format!("could not create {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_in_the_queue_is_the_second_field() {
+        assert_eq!(waited("4404310 1523900 42\n").unwrap(), Duration::from_nanos(1_523_900));
+        assert!(waited("").is_err());
+    }
 }

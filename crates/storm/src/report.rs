@@ -35,6 +35,8 @@ const GOALS: &[(&str, Goal)] = &[
     ("ids_1e9_worker_stall_max_ms", Goal::AtMost(5.0)),
     ("ids_1e9_rss_bytes", Goal::AtMost(1_000_000_000.0)),
     ("ids_1e9_restart_s", Goal::AtMost(20.0)),
+    // A snapshot each interval, one that is being written, and the ids that are covered behind it.
+    ("slow_ledger_replayed_intervals", Goal::AtMost(2.0)),
     ("rss_slope_bytes_per_million", Goal::AtMost(60_000_000.0)),
     ("batched_1m_accounts_ratio", Goal::AtLeast(0.7)),
     ("last_million_to_first_ratio", Goal::AtLeast(0.8)),

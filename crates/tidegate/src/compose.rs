@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use tidegate_broker::{BrokerMessage, TOPICS};
 use tidegate_doors::auth::{Authenticator, Secret};
 use tidegate_doors::binary::{BinaryRoom, BinarySettings};
+use tidegate_doors::edge::ChangeFeedsRoom;
 use tidegate_doors::http_room::{HttpDoor, HttpSettings, WebSockets, open_ledger};
 use tidegate_doors::listener;
 use tidegate_doors::mqtt::{Arrival, MqttListener, MqttRoom, MqttSettings, WebSocketSettings};
@@ -21,9 +22,11 @@ use tidegate_ledger::{LEDGER, LedgerOptions, LedgerRoom};
 use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Address, Carries, Node, NodeOptions, Room, Status};
 
+use crate::archiving::{ArchiveMetrics, Archiving};
+use crate::command::archive::target_that_exists;
 use crate::command::reload::Files;
 use crate::config::{Config, Door, Seed, TopicsKeys};
-use crate::extension::{Extension, Opened};
+use crate::extension::{Extension, KnownFamily, Opened};
 use crate::metrics;
 use crate::private;
 
@@ -44,6 +47,8 @@ pub struct Served<P> {
     pub authenticator: Arc<Authenticator>,
     /// The key.
     pub secret: Secret,
+    /// What archives old segments, if something does.
+    pub archiving: Option<Archiving>,
 }
 
 /// Starts a server as `config` says; returns when it serves. `progress` is called now and then while the logs are
@@ -80,8 +85,17 @@ pub fn start<P: Parcels>(
         scrub_bytes_per_s: config.scrub_bytes_per_s,
     };
     let rooms = rooms(config, files, mqtt, &authenticator, opened)?;
+    if let Some(archive) = &config.archive {
+        target_that_exists(&archive.to).context("archive.to")?;
+    }
     let node = Node::start(&options, directory, rooms, progress)?;
-    Ok(Served { node, authenticator, secret })
+    // Also where nothing is archived: the page of metrics is that of every server.
+    let metrics = ArchiveMetrics::register(&options.registry);
+    let archiving = config.archive.clone().map(|settings| {
+        let known = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
+        Archiving::start(settings, config.data.dir.clone(), known, metrics)
+    });
+    Ok(Served { node, authenticator, secret, archiving: archiving.transpose()? })
 }
 
 /// Says which settings of a new directory this one, which has its own, does not follow.
@@ -136,7 +150,10 @@ fn rooms<P: Parcels>(
         at_binary.extend(frames);
     }
     let binary = BinaryRoom::new(binary, authenticator.clone(), at_binary);
+    let (reader, feeds) = ChangeFeedsRoom::new(ledger.changes());
+    let reader = mqtt.is_some().then_some(reader);
     let mqtt = mqtt.map(|mqtt| MqttRoom::new(mqtt, authenticator.clone(), MQTT_PORT, workers));
+    let mqtt = mqtt.map(|mqtt| mqtt.following(Arc::new(feeds)));
     let door = mqtt.as_ref().and_then(MqttRoom::websocket);
     let websockets = door.map(|door| WebSockets { door, port: MQTT_PORT });
     let http = http(config, files)?.map(|http| HttpDoor::new(http, authenticator.clone(), websockets, at_http));
@@ -148,6 +165,7 @@ fn rooms<P: Parcels>(
         assert!(rooms.len() == usize::from(MQTT_PORT), "the MQTT port has its place");
         rooms.push(Box::new(mqtt));
     }
+    rooms.extend(reader.map(|reader| -> Box<dyn Room<P>> { Box::new(reader) }));
     rooms.extend(http.map(|http| -> Box<dyn Room<P>> { Box::new(http) }));
     rooms.push(Box::new(ledger));
     rooms.extend(others);

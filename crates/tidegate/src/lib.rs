@@ -8,6 +8,7 @@
 //!   backup ─▶ a directory of backups      restore ─▶ a new data directory
 //! ```
 
+mod archiving;
 mod command;
 mod compose;
 mod config;

@@ -7,19 +7,25 @@ use tidegate_doors::binary::BinaryMetrics;
 use tidegate_doors::http::HttpMetrics;
 use tidegate_doors::ledger_http::LedgerHttpMetrics;
 use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics};
+use tidegate_doors::refusal_metrics::RefusalMetrics;
 use tidegate_ledger::LedgerMetrics;
 use tidegate_runtime::metrics::ScrubMetrics;
-use tidegate_runtime::{ClockMetrics, LoopMetrics, ShardMetrics};
+use tidegate_runtime::{ClockMetrics, LoopMetrics, RoomMetrics, ShardMetrics};
 use tidegate_telemetry::{MetricRow, Registry};
+
+use crate::archiving::ArchiveMetrics;
 
 /// By owner, in the order in which people read about them.
 const LISTS: &[&[MetricRow]] = &[
     ShardMetrics::ROWS,
     LedgerMetrics::ROWS,
     ScrubMetrics::ROWS,
+    RoomMetrics::ROWS,
+    ArchiveMetrics::ROWS,
     LoopMetrics::ROWS,
     ClockMetrics::ROWS,
     BinaryMetrics::ROWS,
+    RefusalMetrics::ROWS,
     HttpMetrics::ROWS,
     LedgerHttpMetrics::ROWS,
     MqttMetrics::ROWS,

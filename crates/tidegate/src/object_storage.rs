@@ -16,8 +16,8 @@ use std::path::Path;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path as ObjectPath;
-use object_store::{ObjectStore, PutPayload};
-use tidegate_backup::ArchiveTarget;
+use object_store::{ObjectStoreExt, PutPayload};
+use tidegate_backup::{ArchiveTarget, Pace};
 use tidegate_journal::archive::ArchiveSource;
 
 const SCHEME: &str = "s3://";
@@ -39,7 +39,7 @@ impl Bucket {
 }
 
 impl ArchiveTarget for Bucket {
-    fn put(&self, file: &Path, name: &str) -> Result<String, String> {
+    fn put(&self, file: &Path, name: &str, pace: Pace<'_>) -> Result<String, String> {
         let url = format!("{}/{name}", self.url);
         run(&url, async |store, path| {
             let mut source = File::open(file).map_err(|cause| cause.to_string())?;
@@ -50,15 +50,26 @@ impl ArchiveTarget for Bucket {
                 if part.is_empty() {
                     break;
                 }
+                let bytes = part.len() as u64;
                 upload.put_part(PutPayload::from(part)).await.map_err(|cause| cause.to_string())?;
+                if let Err(ended) = pace(bytes) {
+                    // Parts of an upload that is never completed cost storage.
+                    let _ = upload.abort().await;
+                    return Err(ended);
+                }
             }
             upload.complete().await.map_err(|cause| cause.to_string())
         })?;
         Ok(url)
     }
 
-    fn get(&self, at: &str, into: &Path) -> Result<(), String> {
-        Fetcher.fetch(at, into)
+    fn get(&self, at: &str, into: &Path, pace: Pace<'_>) -> Result<(), String> {
+        fetch(at, into, pace)
+    }
+
+    /// Nobody has been asked.
+    fn is_gone(&self, _at: &str) -> bool {
+        false
     }
 }
 
@@ -67,19 +78,24 @@ pub struct Fetcher;
 
 impl ArchiveSource for Fetcher {
     fn fetch(&self, url: &str, into: &Path) -> Result<(), String> {
-        run(url, async |store, path| {
-            let bytes = store.head(&path).await.map_err(|cause| cause.to_string())?.size;
-            let mut target = File::create_new(into).map_err(|cause| cause.to_string())?;
-            let mut at = 0;
-            while at < bytes {
-                let end = bytes.min(at + PART_BYTES as u64);
-                let part = store.get_range(&path, at..end).await.map_err(|cause| cause.to_string())?;
-                target.write_all(&part).map_err(|cause| cause.to_string())?;
-                at = end;
-            }
-            target.sync_all().map_err(|cause| cause.to_string())
-        })
+        fetch(url, into, &mut |_| Ok(()))
     }
+}
+
+fn fetch(url: &str, into: &Path, pace: Pace<'_>) -> Result<(), String> {
+    run(url, async |store, path| {
+        let bytes = store.head(&path).await.map_err(|cause| cause.to_string())?.size;
+        let mut target = File::create_new(into).map_err(|cause| cause.to_string())?;
+        let mut at = 0;
+        while at < bytes {
+            let end = bytes.min(at + PART_BYTES as u64);
+            let part = store.get_range(&path, at..end).await.map_err(|cause| cause.to_string())?;
+            target.write_all(&part).map_err(|cause| cause.to_string())?;
+            pace(end - at)?;
+            at = end;
+        }
+        target.sync_all().map_err(|cause| cause.to_string())
+    })
 }
 
 /// Bucket and path of a URL.
@@ -94,6 +110,8 @@ where
     F: Future<Output = Result<T, String>>,
 {
     let said = |cause: String| format!("{url}: {cause}");
+    // Whoever was first has set it; there is one for the process.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let (bucket, path) = place(url).ok_or_else(|| said("only s3:// can be asked".into()))?;
     let store = AmazonS3Builder::from_env().with_bucket_name(bucket).build();
     let store = store.map_err(|cause| said(cause.to_string()))?;

@@ -1,11 +1,12 @@
 //! A node of two workers: their brokers, the disk below them, and their clients. It does the work of the shell.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_broker::{
-    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionTraits, Denied, Owners, Rights,
-    SharedFacts, TOPICS, TopicShard, TopicsFamily, topics,
+    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionTraits, Denied, FeedKey, FeedMessage,
+    FeedNews, Owners, Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
@@ -25,6 +26,9 @@ const TOPIC_SHARDS: u16 = 2;
 /// Turns after which nothing is to do any more, if nothing comes from outside.
 const TURNS_MAX: usize = 50_000;
 const INBOX_MESSAGES_MAX: u32 = 20;
+/// A filter whose messages a source keeps, and how many it has. Clients may publish there as well: nothing breaks.
+const FEED: &str = "a/b/c/d/e/f";
+const FEED_MESSAGES: usize = 9;
 /// Sizes of the logs: small, so that an input does not spend its time writing zeros.
 const JOURNAL: Options = Options::small(256 << 10);
 
@@ -41,6 +45,8 @@ pub struct Node {
     said: usize,
     /// Questions to the shell that it has not answered yet, while it takes its time.
     held: Option<Vec<(usize, Action)>>,
+    /// How far each feed was read.
+    feeds: HashMap<(usize, FeedKey), usize>,
 }
 
 impl Node {
@@ -76,6 +82,7 @@ impl Node {
             opened: 0,
             said: 0,
             held: None,
+            feeds: HashMap::new(),
         };
         node.start();
         node
@@ -93,6 +100,7 @@ impl Node {
                 facts: Arc::clone(&facts),
                 seed: self.starts * 1_000 + u64::from(worker),
                 request_topics: vec!["$ledger/transfers".into()],
+                feeds: FEED.into(),
                 version: "fuzz",
             };
             Broker::new(options, owners.on(worker).map(|shard| self.open_shard(shard.0)).collect())
@@ -163,6 +171,7 @@ impl Node {
         self.brokers.clear();
         self.clients.iter_mut().for_each(Client::closed);
         self.held = None;
+        self.feeds.clear();
         if power_fails {
             self.disk.crash();
         } else {
@@ -291,7 +300,38 @@ impl Node {
             Action::Confirm { key, condition } => {
                 broker.confirm(key, &condition, condition.starts_with("candidate"), now);
             }
+            Action::FindPlace { key, filter, .. } => broker.placed(key, &filter, Ok([0].into()), now),
+            Action::Feed { feed, after, .. } => {
+                let place = after.first().map_or(FEED_MESSAGES, |place| usize::from(*place));
+                // Not ready at first, now and then.
+                if feed.0 % 3 == 2 && !self.feeds.contains_key(&(worker, feed)) {
+                    self.feeds.insert((worker, feed), place);
+                    return broker.feed(feed, FEED, FeedNews::Later, now);
+                }
+                self.feeds.insert((worker, feed), place);
+                self.feed(worker, feed);
+            }
+            Action::FeedMore { feed } => self.feed(worker, feed),
+            Action::FeedEnd { feed } => drop(self.feeds.remove(&(worker, feed))),
         }
+    }
+
+    /// One part of a feed: two messages, and at the end that there are no more.
+    fn feed(&mut self, worker: usize, feed: FeedKey) {
+        let Some(place) = self.feeds.get_mut(&(worker, feed)) else { return };
+        let begin = *place;
+        let end = FEED_MESSAGES.min(begin + 2);
+        *place = end;
+        let message = |number: usize| FeedMessage {
+            place: [number as u8 + 1].into(),
+            properties: [].into(),
+            payload: [b'm'].into(),
+        };
+        let news = match begin < end {
+            true => FeedNews::Part { messages: (begin..end).map(message).collect(), place: [end as u8].into() },
+            false => FeedNews::Over { payload: [b'e'].into() },
+        };
+        self.brokers[worker].feed(feed, FEED, news, self.now);
     }
 
     /// Nothing has grown beyond its bound.

@@ -21,10 +21,10 @@ def vote(candidate, debit="wallet:dave", amount=1):
     return json.dumps({"id": f"vote-{uuid.uuid4()}", "debit": debit, "credit": candidate, "amount": amount})
 
 
-def ask(client, body):
+def ask(client, body, topic=VOTES):
     """Asks by MQTT and returns the answer as JSON."""
     correlation = uuid.uuid4().bytes
-    client.publish(VOTES, body, 1, ResponseTopic=f"answers/{client.door.user}", CorrelationData=correlation)
+    client.publish(topic, body, 1, ResponseTopic=f"answers/{client.door.user}", CorrelationData=correlation)
     answer = client.inbox.get(timeout=15)
     route = (answer.topic, answer.properties.CorrelationData)
     expect(route, (f"answers/{client.door.user}", correlation), "topic and correlation of the answer")
@@ -115,6 +115,38 @@ def a_viewer_sees_the_own_wallet_and_collectors_and_nothing_else(server, door):
     with Client(door.but(user="dev", password=SERVICE)) as service:
         service.subscribe(f"{TALLIES}/wallet:carol")
         expect(json.loads(service.inbox.get(timeout=15).payload)["id"], "wallet:carol", "for a service")
+
+
+@case
+def accounts_and_holds_are_asked_for_as_over_http(server, door):
+    wallet, hold, other = f"wallet:{uuid.uuid4()}", f"hold-{uuid.uuid4()}", f"hold-{uuid.uuid4()}"
+
+    def request(topic, **body):
+        return ask(shop, json.dumps(body), f"$ledger/{topic}")
+
+    with Client(door.but(user="dev", password=SERVICE)) as shop:
+        shop.subscribe("answers/dev", qos=1)
+        opened = request("accounts", accounts=[{"id": wallet, "asset": "credit", "kind": "wallet"}])
+        expect(opened["outcomes"], [{"id": wallet, "outcome": "applied"}], "opening")
+        again = request("accounts", id=wallet, asset="credit", kind="wallet")
+        expect((again["id"], again["balance"]), (wallet, 0), "opening it again")
+        pour = {"id": f"pour-{wallet}", "debit": "source:shop", "credit": wallet, "amount": 10}
+        expect(request("transfers", transfers=[pour], linked=True)["outcomes"][0]["outcome"], "applied", "credits")
+        money = {"debit": wallet, "credit": "candidate:6", "amount": 4, "expires_in_ms": 60_000}
+        both = [{"id": name, **money} for name in (hold, other)]
+        placed = request("holds", holds=both, linked=True)["outcomes"]
+        expect([line["outcome"] for line in placed], ["applied", "applied"], "two holds, both or none")
+        too_much = request("holds", id=f"hold-{uuid.uuid4()}", **money)
+        expect((too_much["code"], too_much["available"]), ("insufficient_funds", 2), "one too many")
+        expect(request("holds/post", posts=[{"id": hold, "amount": 3}])["outcomes"][0]["outcome"], "applied", "a post")
+        expect(request("holds/void", ids=[other])["outcomes"][0]["outcome"], "applied", "a void")
+        figures = json.loads(server.request(f"/v1/accounts/{wallet}", token=SERVICE)[1])
+        expect((figures["balance"], figures["held"]), (7, 0), "the wallet")
+    dave = listening(door)
+    for topic, body in [("accounts", {"id": "wallet:x", "asset": "credit", "kind": "wallet"}),
+                        ("holds", {"id": "x", **money}), ("holds/void", {"ids": [hold]})]:
+        expect(ask(dave, json.dumps(body), f"$ledger/{topic}")["code"], "forbidden", f"{topic} by a viewer")
+    dave.leave()
 
 
 @case

@@ -14,6 +14,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 import cases
+import changes
 import demo
 import ledger
 import life
@@ -58,12 +59,14 @@ def main():
                 pool.submit(cases.run_all, both, (), "WebSocket and TLS"),
                 pool.submit(programs, plain),
                 pool.submit(play, "ledger", ledger.CASES, plain, tcp),
+                pool.submit(play, "changes", changes.CASES, plain, tcp),
                 pool.submit(play, "queues", queues.CASES, plain, tcp),
                 pool.submit(play, "rights", rights.CASES, plain, tcp),
                 pool.submit(play, "rights", rights.TLS_CASES, safe, fixture),
             ]
             failed += sum(future.result() for future in played)
         failed += play("rights", rights.OWN, binary, fixture)
+        failed += play("changes", changes.OWN, binary, fixture)
         failed += play("life", life.CASES, binary, fixture)
     with serve(binary) as server:
         failed += run("readme: the first message as printed", readme_block.as_printed, server, Door(server.mqtt))

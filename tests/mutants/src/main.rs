@@ -1,7 +1,8 @@
 //! `mutants`: tries every mutant of cargo-mutants with one build for all of them.
 //!
 //! ```text
-//! cargo mutants --list ─▶ weave: each mutant behind `if __mutant(number)` ─▶ one build ─▶ try: processes a mutant
+//! cargo mutants --list ─▶ weave: each mutant behind `if __mutant(number)` ─▶ one build
+//!                           ─▶ reach: which tests get to which mutants ─▶ try: those tests alone, with each mutant
 //! ```
 //!
 //! Why: cargo-mutants builds once for each mutant, and many mutants of the shard can only be seen by the simulator,
@@ -9,6 +10,7 @@
 #![deny(missing_docs)]
 
 mod listed;
+mod reach;
 mod trial;
 mod weave;
 
@@ -43,7 +45,9 @@ enum Act {
         #[arg(long)]
         tree: PathBuf,
     },
-    /// Run the tests with each mutant; a line for each, `NUMBER killed|timeout|survived SECONDS NAME`
+    /// Run each test of a binary alone, without a mutant, and write which mutants it reaches
+    Reach(reach::Options),
+    /// Run the tests with each mutant; a line for each, `NUMBER killed|timeout|survived SECONDS NAME TESTS`
     Try(trial::Options),
 }
 
@@ -51,6 +55,7 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().act {
         Act::Weave { list, tree, without } => weave::weave(&list, &tree, &without),
         Act::Blame { tree } => weave::blame(&tree),
+        Act::Reach(options) => reach::write(&options),
         Act::Try(options) => trial::run(&options),
     }
 }

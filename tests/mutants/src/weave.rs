@@ -18,7 +18,8 @@ use crate::listed::{self, Place};
 /// Mutants of one file by kind and place: number and replacement.
 type Places = BTreeMap<(String, Place), Vec<(u32, String)>>;
 
-/// What a mutated crate asks: whether this mutant is the one to be tried.
+/// What a mutated crate asks: whether this mutant is the one to be tried. A run with the mutant `reached` tries none
+/// and appends each number that is asked for, once, to the file that `TIDEGATE_REACHED` names.
 const SWITCH: &str = r#"
 #[doc(hidden)]
 #[allow(missing_docs)]
@@ -26,13 +27,34 @@ const SWITCH: &str = r#"
 pub(crate) fn __mutant(number: u32) -> bool {
     use std::sync::atomic::{AtomicU32, Ordering};
     const UNREAD: u32 = u32::MAX;
+    const NONE: u32 = u32::MAX - 1;
+    const REACHED: u32 = u32::MAX - 2;
     static CHOSEN: AtomicU32 = AtomicU32::new(UNREAD);
     let mut chosen = CHOSEN.load(Ordering::Relaxed);
     if chosen == UNREAD {
-        chosen = std::env::var("TIDEGATE_MUTANT").ok().and_then(|text| text.parse().ok()).unwrap_or(UNREAD - 1);
+        chosen = match std::env::var("TIDEGATE_MUTANT") {
+            Ok(text) if text == "reached" => REACHED,
+            text => text.ok().and_then(|text| text.parse().ok()).unwrap_or(NONE),
+        };
         CHOSEN.store(chosen, Ordering::Relaxed);
     }
+    if chosen == REACHED {
+        __reached(number);
+    }
     chosen == number
+}
+
+#[cold]
+fn __reached(number: u32) {
+    use std::io::Write;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static SEEN: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
+    let (word, bit) = (number as usize / 64, 1 << (number % 64));
+    if SEEN[word].fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+        let path = std::env::var_os("TIDEGATE_REACHED").expect("the file to write to");
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        file.and_then(|mut file| file.write_all(format!("{number}\n").as_bytes())).expect("the disk works");
+    }
 }
 "#;
 
@@ -206,6 +228,17 @@ fn holds_let(expression: &Expr) -> bool {
     }
 }
 
+/// Whether an arm takes whatever the arms before it leave: without such an arm, none can be deleted.
+fn takes_everything(arm: &syn::Arm) -> bool {
+    let takes = match &arm.pat {
+        syn::Pat::Wild(_) => true,
+        // `None` parses as a name, too.
+        syn::Pat::Ident(bound) => bound.subpat.is_none() && !bound.ident.to_string().starts_with(char::is_uppercase),
+        _ => false,
+    };
+    takes && arm.guard.is_none()
+}
+
 impl VisitMut for Weaver {
     fn visit_expr_mut(&mut self, expression: &mut Expr) {
         match expression {
@@ -214,6 +247,14 @@ impl VisitMut for Weaver {
             // Its length is a constant.
             Expr::Repeat(repeat) => self.visit_expr_mut(&mut repeat.expr),
             Expr::Const(_) => {}
+            Expr::Match(matched) => {
+                if !matched.arms.last().is_some_and(takes_everything) {
+                    let deleted: Vec<_> =
+                        matched.arms.iter().flat_map(|arm| self.take("MatchArm", arm.span().start())).collect();
+                    self.fail(deleted);
+                }
+                visit_mut::visit_expr_match_mut(self, matched);
+            }
             other => visit_mut::visit_expr_mut(self, other),
         }
     }

@@ -35,6 +35,10 @@ impl<L: LogStore> Broker<L> {
         if let Some((number, Flight::Sent1)) = self.flight(place, ack.packet_id) {
             self.advance(place, number, Flight::Done);
             self.acknowledge(place, number);
+            // What is of the other kind goes first, so that neither keeps the other from a small window.
+            self.pump_feeds(place, now);
+            self.pump(place, now);
+        } else if self.feed_acknowledged(place, ack.packet_id) {
             self.pump(place, now);
         }
     }

@@ -385,6 +385,7 @@ impl<L: LogStore> Broker<L> {
         }
         self.clients.sessions[place].flags.set(SessionFlags::RESUMED);
         self.remove_forbidden(place);
+        self.open_feeds(place);
         self.send_presence(place, true);
         self.pump(place, now);
     }

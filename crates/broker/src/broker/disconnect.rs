@@ -125,6 +125,7 @@ impl<L: LogStore> Broker<L> {
         if place == NONE {
             return;
         }
+        self.end_feeds(place);
         assert!(self.clients.facts.clients_connected >= u64::from(is_connected), "who leaves was counted");
         self.clients.facts.clients_connected -= u64::from(is_connected);
         let session = &mut self.clients.sessions[place];

@@ -41,6 +41,10 @@ pub(super) enum Wait {
     Subscribed { session: SessionRef, filter: Box<str>, options: EntryOptions, subscription_id: u32, nth: u32 },
     /// A subscription was removed.
     Unsubscribed { session: SessionRef, filter: Box<str>, nth: u32 },
+    /// The place where a feed begins was noted.
+    FirstPlace { session: SessionRef, nth: u32 },
+    /// The place up to which a feed was acknowledged was noted.
+    PlaceKept { feed: u64, session: SessionRef },
     /// A message was put into inboxes.
     Published { ack_to: Option<AckTo> },
     /// A client's PUBREC was noted.
@@ -94,6 +98,11 @@ impl<L: LogStore> Broker<L> {
             Wait::Unsubscribed { session, filter, nth } => {
                 self.unsubscription_durable(session, &filter, nth, reason, now);
             }
+            Wait::FirstPlace { session, nth } => self.first_place_durable(session, nth, reason, now),
+            // Without its record it is as if the client had not acknowledged: the process ends, and what was sent comes
+            // again.
+            Wait::PlaceKept { .. } if reason.is_error() => {}
+            Wait::PlaceKept { feed, session } => self.place_kept(feed, session, now),
             Wait::Published { ack_to } => {
                 if let Some(Event::Published { receivers, .. }) = &event {
                     for receiver in receivers {
@@ -219,6 +228,11 @@ impl<L: LogStore> Broker<L> {
 
     /// Sends a session what waits for it, as far as window and outbox go.
     pub(super) fn pump(&mut self, place: u32, now: TimeMs) {
+        self.pump_inbox(place, now);
+        self.pump_feeds(place, now);
+    }
+
+    fn pump_inbox(&mut self, place: u32, now: TimeMs) {
         self.clients.pump_backlog(place, now);
         self.scans.unblock(|| self.clients.session_ref(place));
         let session = &self.clients.sessions[place];
@@ -230,6 +244,7 @@ impl<L: LogStore> Broker<L> {
         }
         assert!(self.clients.connections[index].session == place, "connection and session point to each other");
         let window_max = self.clients.connections[index].window_max;
+        let open_max = window_max.saturating_sub(self.feeds_in_flight(place));
         let shard = session.shard;
         let is_resumed = session.flags.has(SessionFlags::RESUMED);
         let durable = self.shards[shard as usize].durable().0;
@@ -246,10 +261,12 @@ impl<L: LogStore> Broker<L> {
             let session = &mut self.clients.sessions[place];
             let sent_before = session.next_number;
             let flow = session.flow();
-            if !flow.window.is_open(window_max) {
+            let is_open = flow.window.is_open(open_max);
+            let number = entry.number();
+            if !is_open || self.is_id_of_feed(place, Window::packet_id(number)) {
                 break;
             }
-            let number = entry.number();
+            let flow = self.clients.sessions[place].flow();
             // While something is under way, no number may come that has its packet id. An empty window begins anywhere:
             // it may be far behind, if the inbox has dropped more messages than there are ids.
             if !flow.window.is_empty() && number - flow.window.front() >= crate::limits::PACKET_IDS - 1 {

@@ -26,6 +26,7 @@ impl<L: LogStore> Broker<L> {
         self.assert_subscriptions_sound();
         self.assert_places_sound();
         self.assert_stalled_sound();
+        self.assert_feeds_sound();
         assert!(self.requests.len() <= REQUESTS_MAX, "requests under way");
         assert!(self.requests.keys().all(|ticket| *ticket <= self.tickets), "tickets are given one after the other");
         assert!(self.delayed.len() <= VOLATILE_DELAYED_MAX, "messages of QoS 0 that are delayed");

@@ -34,12 +34,16 @@ impl<L: LogStore> Broker<L> {
         if self.asks_conditions(index, place, subscribe) {
             return Progress::Parked;
         }
+        if self.asks_places(index, place, subscribe) {
+            return Progress::Parked;
+        }
         let mut parked = Parked { codes: Vec::new(), known: Vec::new(), remaining: 0 };
+        let mut new_feeds = 0;
         let walks = self.scans.count(self.clients.session_ref(place));
         for subscription in subscribe.subscriptions() {
             // One filter again and again is one subscription, but each time what is retained is sent.
             let is_greedy = walks + parked.codes.len() >= self.options.limits.subscriptions_max;
-            let judged = self.judge_filter(index, place, &subscription);
+            let judged = self.judge_filter(index, place, &subscription, new_feeds);
             let code = if is_greedy && !judged.is_error() { ReasonCode::QUOTA_EXCEEDED } else { judged };
             parked.codes.push(code.0);
             let known = self.entry_of(place, subscription.filter).is_some();
@@ -47,7 +51,13 @@ impl<L: LogStore> Broker<L> {
             if code.is_error() {
                 continue;
             }
-            let options = options(&subscription);
+            let is_feed = self.is_feed(subscription.filter);
+            new_feeds += usize::from(is_feed && !known);
+            let mut options = options(&subscription);
+            if is_feed {
+                options = options.without(EntryOptions::of_qos(2)).without(EntryOptions::of_qos(1));
+                options = options.with(EntryOptions::of_qos(code.0));
+            }
             let subscription_id = subscribe.subscription_id.unwrap_or(0);
             let session = &self.clients.sessions[place];
             let Some(slot) = session.slot else {
@@ -63,8 +73,13 @@ impl<L: LogStore> Broker<L> {
                 subscription_id,
                 nth: parked.codes.len() as u32 - 1,
             };
+            let kept = (is_feed && options.qos() > 0).then(|| filter.clone());
             self.call(shard, Command::Subscribe { slot, filter, options: options.0, subscription_id }, wait);
             parked.remaining += 1;
+            if let Some(filter) = kept {
+                let waits = self.keep_first_place(index, place, &filter, parked.codes.len() as u32 - 1);
+                parked.remaining += usize::from(waits);
+            }
         }
         if let Some(extra) = &mut self.clients.connections[index].extra {
             extra.confirmed.clear();
@@ -76,7 +91,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     fn park(&mut self, index: u32, parked: Parked) -> Progress {
-        assert!(parked.remaining > 0 && parked.remaining <= parked.codes.len(), "one record for each filter at most");
+        assert!(parked.remaining > 0 && parked.remaining <= 2 * parked.codes.len(), "two records for a filter at most");
         let connection = &mut self.clients.connections[index];
         connection.extra().parked = Some(parked);
         connection.flags.set(Flags::PARKED);
@@ -101,6 +116,10 @@ impl<L: LogStore> Broker<L> {
             encode_suback(bytes, version, subscribe.packet_id, &codes, words);
         });
         for (nth, subscription) in subscribe.subscriptions().enumerate() {
+            if parked.codes[nth] < 0x80 && self.is_feed(subscription.filter) {
+                self.feed_subscribed(index, place, subscription.filter);
+                continue;
+            }
             let is_wanted = match subscription.retain_handling {
                 // [MQTT-3.3.1-9]: Retain Handling 0: retained messages are sent on SUBSCRIBE.
                 // [MQTT-3.3.1-10]: Retain Handling 1: retained messages are sent only for a new subscription.
@@ -115,12 +134,15 @@ impl<L: LogStore> Broker<L> {
                 self.send_retained(place, subscription.filter, parked.codes[nth], subscription_id, now);
             }
         }
+        if let Some(extra) = &mut self.clients.connections[index].extra {
+            extra.places.clear();
+        }
         Progress::Taken
     }
 
     /// What a filter is granted: a QoS, or why not.
     /// `[MQTT-3.9.3-1]`: the reason codes of SUBACK are in the order of the filters.
-    fn judge_filter(&self, index: u32, place: u32, subscription: &Subscription<'_>) -> ReasonCode {
+    fn judge_filter(&self, index: u32, place: u32, subscription: &Subscription<'_>, new_feeds: usize) -> ReasonCode {
         // [MQTT-4.7.1-1]: # is alone in its level, which is the last.
         // [MQTT-4.8.2-1]: a share name has at least one character.
         // The codec has checked the filter; here it is split.
@@ -137,11 +159,14 @@ impl<L: LogStore> Broker<L> {
         if !self.trie.admits(filter.filter) {
             return ReasonCode::QUOTA_EXCEEDED;
         }
+        if self.is_feed(subscription.filter) {
+            return self.judge_feed(index, place, subscription, new_feeds);
+        }
         ReasonCode(subscription.qos as u8)
     }
 
     /// The right to a filter, with what is known about its condition put in.
-    fn access(&self, index: u32, place: u32, filter: &str) -> Access {
+    pub(super) fn access(&self, index: u32, place: u32, filter: &str) -> Access {
         let connection = &self.clients.connections[index];
         let rights = self.rights.get(connection.rights);
         match rights.may_subscribe(&self.clients.sessions[place].client_id, filter) {
@@ -187,7 +212,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The session's entry for a filter, if it has one.
-    fn entry_of(&self, place: u32, filter: &str) -> Option<Entry> {
+    pub(super) fn entry_of(&self, place: u32, filter: &str) -> Option<Entry> {
         let filter = check_filter(filter).ok()?;
         let node = self.trie.find(filter.share_group, filter.filter)?;
         self.trie.get(node, self.owner(place))
@@ -225,6 +250,7 @@ impl<L: LogStore> Broker<L> {
         let owner = self.owner(place);
         let Ok(parts) = check_filter(filter) else { return false };
         let Some(node) = self.trie.find(parts.share_group, parts.filter) else { return false };
+        self.end_feed(place, filter);
         if self.trie.remove_at(node, owner).is_none() {
             return false;
         }
@@ -264,6 +290,13 @@ impl<L: LogStore> Broker<L> {
             self.remove(place, filter);
         }
         self.parked_step(place, nth, code, now);
+    }
+
+    /// The first place of a feed is on the disk.
+    pub(super) fn first_place_durable(&mut self, session: SessionRef, nth: u32, code: ReasonCode, now: TimeMs) {
+        if let Some(place) = self.clients.session(session) {
+            self.parked_step(place, nth, code, now);
+        }
     }
 
     /// One record of a SUBSCRIBE or UNSUBSCRIBE that waits is there.

@@ -3,6 +3,7 @@
 
 mod clean_sessions;
 mod durable_sessions;
+mod feeds;
 mod kept;
 mod limits;
 mod packet_ids;

@@ -153,3 +153,40 @@ fn the_same_seed_gives_the_same_faults() {
     assert!((0..50).all(|seed| run(seed) == run(seed)));
     assert!((1..50).any(|seed| run(seed) != run(0)));
 }
+
+#[test]
+fn a_bad_sector_fails_reads_that_touch_it_until_it_is_written_or_mended() {
+    let disk = disk(1);
+    let file = durable_file(&disk, "a", 2048);
+    assert!(!disk.spoil_sector(&path("b"), 0));
+    assert!(disk.spoil_sector(&path("a"), 700));
+    let read = |from: u64, len: usize| file.read_exact_at(&mut vec![0; len], from).is_ok();
+    assert!(read(0, 512) && read(1024, 1024) && !read(511, 2) && !read(1023, 1));
+    assert_eq!(disk.counts().failed_reads, 2);
+    assert_eq!(disk.contents(&path("a")).unwrap(), vec![1; 2048], "whoever looks from outside sees all");
+    assert!(disk.has_bad_sector(&path("a")));
+    file.write_all_at(&[2; 512], 512).unwrap();
+    assert!(read(0, 2048) && !disk.has_bad_sector(&path("a")));
+    disk.spoil_sector(&path("a"), 0);
+    disk.kill();
+    assert!(Disk::open(&disk, &path("a")).unwrap().read_at(&mut [0], 0).is_err(), "a restart mends no disk");
+    disk.mend_sectors();
+    assert!(Disk::open(&disk, &path("a")).unwrap().read_at(&mut [0], 0).is_ok());
+}
+
+#[test]
+fn a_failed_write_fails_once_and_leaves_a_part() {
+    let mut parts = BTreeSet::new();
+    for seed in 0..50 {
+        let disk = disk(seed);
+        let file = durable_file(&disk, "a", 10);
+        disk.fail_next_write();
+        assert!(file.write_all_at(&[2; 10], 0).is_err());
+        let bytes = disk.contents(&path("a")).unwrap();
+        parts.insert(bytes.iter().filter(|byte| **byte == 2).count());
+        assert!(file.write_all_at(&[3; 10], 0).is_ok());
+        assert_eq!(disk.contents(&path("a")).unwrap(), [3; 10]);
+        assert_eq!(disk.counts().failed_writes, 1);
+    }
+    assert!(parts.contains(&0) && parts.contains(&10) && parts.len() > 5, "{parts:?}");
+}

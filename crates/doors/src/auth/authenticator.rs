@@ -1,15 +1,19 @@
 //! Turns a bearer token into an [`Identity`]. All threads share it, it never waits, and a reload replaces all it knows.
 
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use sha2::{Digest, Sha256};
 use tidegate_machines::ledger::IdSpace;
+use tokio::sync::oneshot;
 
 use super::acl::ClientRights;
+use super::cursor::CursorSeal;
 use super::identity::{Identity, Rights};
-use super::login::{IssuedToken, LoginError, LoginLimits, PasswordChecker};
+use super::login::{Attempt, Begun, IssuedToken, LoginError, LoginLimits, Logins, Waiter};
 use super::password::PasswordHash;
 use super::principals::{Principals, TopicAccess, User};
 use super::quota::QuotaLimits;
@@ -90,7 +94,10 @@ pub struct Session {
 pub struct Authenticator {
     principals: Arc<ArcSwap<Principals>>,
     signer: Signer,
-    password_checker: PasswordChecker,
+    cursors: CursorSeal,
+    logins: Arc<Logins>,
+    /// When the clock of log-ins began.
+    since: Instant,
 }
 
 impl Authenticator {
@@ -98,7 +105,9 @@ impl Authenticator {
     pub fn new(settings: AuthSettings) -> Authenticator {
         Authenticator {
             signer: Signer::new(&settings.secret),
-            password_checker: PasswordChecker::open(settings.login_limits),
+            cursors: CursorSeal::new(&settings.secret),
+            logins: Arc::new(Logins::open(settings.login_limits)),
+            since: Instant::now(),
             principals: Arc::new(ArcSwap::from_pointee(Principals::new(settings, None))),
         }
     }
@@ -138,17 +147,53 @@ impl Authenticator {
         Ok(known.session(expires_at_s))
     }
 
-    /// Checks a password on one of few threads and gives a token. `Busy` when too many wait already; a wrong password
-    /// and an unknown user take the same time and give the same answer.
-    pub async fn log_in(&self, user: &str, password: &str) -> Result<IssuedToken, LoginError> {
+    /// Checks a password on one of few threads and gives a token. `Busy` when too many wait already, `Later` when too
+    /// many wrong passwords came from `address`; a wrong password and an unknown user take the same time and give the
+    /// same answer. If the caller gives up, nothing is hashed for it.
+    pub async fn log_in(&self, user: &str, password: &str, address: IpAddr) -> Result<IssuedToken, LoginError> {
         let principals = self.principals.load_full();
-        let known = principals.user(user);
-        let hash = known.map_or(&principals.decoy, |user| &user.password_hash);
-        let correct = self.password_checker.verify(hash.clone(), password.to_owned()).await?;
-        match known {
-            Some(known) if correct => Ok(self.issue(known, principals.token_ttl, now_s())),
+        let (told, result) = oneshot::channel();
+        let gone = GoneOnDrop::default();
+        // Who gave up needs no answer.
+        let answer = move |is_right| _ = told.send(is_right);
+        let is_right = match self.check_password(&principals, user, password, address, gone.0.clone(), answer)? {
+            Begun::Right => true,
+            Begun::Asked => result.await.map_err(|_| LoginError::Busy)?,
+        };
+        match principals.user(user) {
+            Some(known) if is_right => Ok(self.issue(known, principals.token_ttl, now_s())),
             _ => Err(LoginError::Wrong),
         }
+    }
+
+    /// Begins to check a password; `answer` gets the result on another thread, if it is not there at once.
+    pub(super) fn check_password(
+        &self,
+        principals: &Principals,
+        user: &str,
+        password: &str,
+        address: IpAddr,
+        is_gone: Arc<AtomicBool>,
+        answer: impl FnOnce(bool) + Send + 'static,
+    ) -> Result<Begun, LoginError> {
+        let known = principals.user(user);
+        let hash = known.map_or(&principals.decoy, |user| &user.password_hash);
+        let stamp = known.map(|user| &*user.stamp);
+        let since = self.since;
+        let now_ms = move || since.elapsed().as_millis() as u64;
+        let logins = self.logins.clone();
+        self.logins.begin(&Attempt { user, password, hash, stamp, address }, now_ms(), |lane| Waiter {
+            is_gone,
+            answer: Box::new(move |is_right| {
+                logins.settle(&lane, is_right, now_ms());
+                answer(is_right);
+            }),
+        })
+    }
+
+    /// What hides where a list goes on.
+    pub fn cursors(&self) -> &CursorSeal {
+        &self.cursors
     }
 
     /// Everybody of now.
@@ -161,16 +206,21 @@ impl Authenticator {
         &self.signer
     }
 
-    /// Where passwords are checked.
-    pub(super) fn password_checker(&self) -> &PasswordChecker {
-        &self.password_checker
-    }
-
     fn issue(&self, user: &User, token_ttl: Duration, now_s: u64) -> IssuedToken {
         let expires_at_s = now_s.saturating_add(token_ttl.as_secs());
         let sub = user.known.identity.name().to_owned();
         let token = self.signer.sign(&Claims { sub, iat: now_s, exp: expires_at_s, pwd: user.stamp.clone() });
         IssuedToken { token, expires_at_s }
+    }
+}
+
+/// Tells the threads that check passwords that nobody waits any more.
+#[derive(Default)]
+struct GoneOnDrop(Arc<AtomicBool>);
+
+impl Drop for GoneOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rustls::pki_types::CertificateDer;
 use tidegate_broker::{Admitted, Denied, Rights};
@@ -30,7 +31,27 @@ pub struct Credentials {
 pub type Verdict = Result<Admitted, Denied>;
 
 /// Takes a verdict that comes later, from any thread.
-pub type VerdictReply = Box<dyn FnOnce(Verdict) + Send>;
+pub struct VerdictReply {
+    answer: Box<dyn FnOnce(Verdict) + Send>,
+    is_gone: Arc<AtomicBool>,
+}
+
+impl VerdictReply {
+    /// `answer` takes it, unless `is_gone` says that the client is gone.
+    pub fn new(answer: impl FnOnce(Verdict) + Send + 'static, is_gone: Arc<AtomicBool>) -> VerdictReply {
+        VerdictReply { answer: Box::new(answer), is_gone }
+    }
+
+    /// Becomes true when nobody waits for the verdict any more.
+    pub fn is_gone(&self) -> Arc<AtomicBool> {
+        self.is_gone.clone()
+    }
+
+    /// Gives the verdict.
+    pub fn give(self, verdict: Verdict) {
+        (self.answer)(verdict);
+    }
+}
 
 /// Who decides on clients. Shared by all workers; never waits.
 pub trait MqttAuthenticator: Send + Sync {

@@ -8,10 +8,12 @@
 //! ```
 //!
 //! Promise: a worker never waits here. Only argon2 takes long, and its verdict comes by callback. The queue to it is
-//! short, and a client that finds it full is told 0x89 (server busy). So a flood of password guesses does not delay
-//! connected clients.
+//! short, and a client that finds its share of it full is told 0x89 (server busy), one from whose address too many
+//! wrong passwords came 0x9F (connection rate exceeded). So a flood of password guesses does not delay connected
+//! clients.
 
 use std::any::Any;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
@@ -23,6 +25,7 @@ use super::acl::ClientRights;
 use super::authenticator::{AuthError, Authenticator, now_s};
 use super::clients::{Credentials, MqttAuthenticator, Verdict, VerdictReply};
 use super::identity::Identity;
+use super::login::{Begun, LoginError};
 use super::principals::Principals;
 
 impl MqttAuthenticator for Authenticator {
@@ -31,7 +34,7 @@ impl MqttAuthenticator for Authenticator {
         let user_name = shown.user_name.as_deref();
         match (shown.password, shown.certificate) {
             (Some(password), _) => match std::str::from_utf8(&password) {
-                Ok(password) => self.by_password(&principals, user_name, password, reply),
+                Ok(password) => self.by_password(&principals, user_name, password, shown.address, reply),
                 Err(_) => Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)),
             },
             (None, Some(certificate)) => Some(by_certificate(&principals, user_name, &certificate)),
@@ -62,6 +65,7 @@ impl Authenticator {
         principals: &Principals,
         user_name: Option<&str>,
         password: &str,
+        address: IpAddr,
         reply: VerdictReply,
     ) -> Option<Verdict> {
         match principals.bearer(self.signer(), password, now_s()) {
@@ -70,20 +74,22 @@ impl Authenticator {
             Err(AuthError::Missing | AuthError::Invalid) => {}
         }
         let Some(name) = user_name else { return Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)) };
-        let user = principals.user(name);
-        let (hash, stamp) = match user {
-            Some(user) => (&user.password_hash, Some(user.stamp.clone())),
-            None => (&principals.decoy, None),
-        };
-        let (current, name) = (self.principals().clone(), Box::<str>::from(name));
+        let stamp = principals.user(name).map(|user| user.stamp.clone());
+        let (current, checked) = (self.principals().clone(), Box::<str>::from(name));
+        let is_gone = reply.is_gone();
         let answer = move |correct: bool| {
             let principals = current.load();
             // Looked up again: the password may have been changed by a reload while it was checked.
-            let user = principals.user(&name).filter(|user| correct && stamp.as_ref() == Some(&user.stamp));
-            reply(user.map_or_else(|| denied(Reason::BAD_USER_NAME_OR_PASSWORD), |user| admitted(&user.known.rights)));
+            let user = principals.user(&checked).filter(|user| correct && stamp.as_ref() == Some(&user.stamp));
+            let wrong = || denied(Reason::BAD_USER_NAME_OR_PASSWORD);
+            reply.give(user.map_or_else(wrong, |user| admitted(&user.known.rights)));
         };
-        let waits = self.password_checker().verify_then(hash.clone(), password.to_owned(), answer);
-        waits.err().map(|_| denied(Reason::SERVER_BUSY))
+        match self.check_password(principals, name, password, address, is_gone, answer) {
+            Ok(Begun::Asked) => None,
+            Ok(Begun::Right) => principals.user(name).map(|user| admitted(&user.known.rights)),
+            Err(LoginError::Busy | LoginError::Wrong) => Some(denied(Reason::SERVER_BUSY)),
+            Err(LoginError::Later { .. }) => Some(denied(Reason::CONNECTION_RATE_EXCEEDED)),
+        }
     }
 }
 

@@ -6,9 +6,9 @@
 //! this id is nothing that a viewer may learn. Else it checks again.
 
 use tidegate_ledger::message::{Reply, Request};
-use tidegate_machines::ledger::Refusal;
+use tidegate_machines::ledger::{HistoryRow, Refusal};
 
-use super::identity::{Access, Identity};
+use super::identity::{Access, Identity, Rights};
 use super::kinds::AccountKinds;
 
 /// Accounts of unknown kind that one request of a viewer may make a door read.
@@ -68,8 +68,9 @@ pub fn check(identity: &Identity, request: &Request, kinds: &mut AccountKinds) -
     }
 }
 
-/// The reply as `identity` may see it. A transfer or hold between others is answered as one that does not exist, and
-/// the figures of assets are those of whoever may read all accounts.
+/// The reply as `identity` may see it. A transfer or hold between others is answered as one that does not exist, the
+/// rows of a collector name only those that the reader may know, and the figures of assets are those of whoever may
+/// read all accounts.
 pub fn shown(identity: &Identity, reply: Reply) -> Reply {
     let rights = identity.rights();
     match reply {
@@ -81,11 +82,35 @@ pub fn shown(identity: &Identity, reply: Reply) -> Reply {
         Reply::Hold { hold, .. } if !rights.may_see_move(identity.name(), &hold.id, &hold.debit, &hold.credit) => {
             Reply::Refused(Refusal::HoldNotFound)
         }
+        Reply::History { mut rows, next } => {
+            hide_others(identity, &mut rows);
+            Reply::History { rows, next }
+        }
+        Reply::HistoryPart { mut rows, is_last } => {
+            hide_others(identity, &mut rows);
+            Reply::HistoryPart { rows, is_last }
+        }
         Reply::Assets(mut assets) if !rights.may_read_everything() => {
             assets.iter_mut().for_each(|asset| (asset.issued, asset.held) = (0, 0));
             Reply::Assets(assets)
         }
         reply => reply,
+    }
+}
+
+/// Takes names out of the rows of moves that `reader` may not see by themselves. A viewer may read a collector, so it
+/// sees what came in and when; who gave it, and what they wrote with it, is theirs.
+pub fn hide_others(reader: &Identity, rows: &mut [HistoryRow]) {
+    if matches!(reader.rights(), Rights::Service { .. }) {
+        // A service that may read the account may see its moves.
+        return;
+    }
+    for row in rows {
+        let is_own = *row.id_space == *reader.id_space().name();
+        if !is_own && !reader.rights().may_see_move(reader.name(), "", &row.debit, &row.credit) {
+            (row.id, row.id_space, row.debit) = Default::default();
+            (row.memo, row.user_data, row.code) = Default::default();
+        }
     }
 }
 

@@ -56,6 +56,27 @@ impl Pattern {
     }
 }
 
+impl Pattern {
+    /// The accounts that a filter below the topic of changes names, which is given without it. A whole level may be a
+    /// wildcard of MQTT.
+    pub fn of_topic_level(level: &str) -> Option<Pattern> {
+        match level {
+            "#" | "+" => Some(Pattern::Any),
+            _ if level.contains(['/', '+', '#']) => None,
+            _ => Pattern::parse(level),
+        }
+    }
+
+    /// Whether some account may be one of these and of those.
+    pub fn overlaps(&self, other: &Pattern) -> bool {
+        match (self, other) {
+            (Pattern::Any, _) | (_, Pattern::Any) => true,
+            (Pattern::Exactly(id), pattern) | (pattern, Pattern::Exactly(id)) => pattern.matches(id),
+            (Pattern::Prefix(one), Pattern::Prefix(two)) => one.starts_with(&**two) || two.starts_with(&**one),
+        }
+    }
+}
+
 /// One right of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {

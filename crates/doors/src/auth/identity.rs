@@ -193,6 +193,18 @@ impl Rights {
         }
     }
 
+    /// Whether there may be such accounts among `pattern`.
+    pub fn may_read_some_of(&self, pattern: &Pattern) -> bool {
+        match self {
+            Rights::Viewer { wallets } => {
+                *pattern == Pattern::Any || wallets.iter().any(|wallet| pattern.matches(wallet))
+            }
+            Rights::Service { .. } => {
+                self.granted(|grant| matches!(grant, Grant::Read(readable) if readable.overlaps(pattern)))
+            }
+        }
+    }
+
     /// Whether a list may show them this account.
     pub fn may_see(&self, account: &AccountView) -> bool {
         self.may_read(&account.id, Some(account.kind)) == Access::Allowed

@@ -1,21 +1,65 @@
-//! Checks passwords on threads of their own. Why: argon2 takes tens of milliseconds of a core by design. The threads
-//! are few and have low priority, and their queue is short and refuses when it is full.
+//! Checks passwords, on threads of their own and in fair shares. Why: argon2 takes tens of milliseconds of a core by
+//! design, so whoever sends wrong passwords fast enough would keep everybody else out.
+//!
+//! ```text
+//!   attempt ─▶ must the address wait? ─▶ has it its share under way? ─▶ was this password right lately? ─▶ yes
+//!                └─ later                  └─ busy                          └─ no ─▶ lanes ─▶ argon2 ─▶ right, wrong
+//!   wrong ─▶ the address waits: 1 s, 2 s, 4 s …         right ─▶ remembered, and the user has a lane of its own there
+//! ```
+//!
+//! Promise: what one address does cannot keep those of other addresses out, nor those who have logged in from the same
+//! address before. It is the address that waits, never the user: nobody can lock a user out by guessing.
+//!
+//! Invariant: nothing here waits but the threads that hash, and memory is bounded. What doors share are numbers.
 
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex};
-use std::thread;
+mod checker;
+mod lanes;
+mod mark;
+mod remembered;
+mod share;
+mod strikes;
 
-use tokio::sync::oneshot;
+use std::net::IpAddr;
+use std::time::Duration;
+
+pub(super) use checker::Waiter;
+use checker::{Check, PasswordChecker};
+use mark::Marks;
+use remembered::Remembered;
+use share::Share;
+use strikes::Strikes;
 
 use super::password::PasswordHash;
 
-/// How many log-ins are worked on and how many may wait.
+/// How many log-ins are worked on, and what holds for those of one address. (IPv6: of one /64.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoginLimits {
     /// Threads that check passwords; each uses the memory of one hash, 19 MiB by default.
     pub concurrent_max: usize,
     /// Log-ins that may wait for a thread; more are refused as busy.
     pub waiting_max: usize,
+    /// Those of them that may be of one address.
+    pub waiting_per_address_max: u32,
+    /// Wrong passwords of one address before its next log-ins must wait; 0 for never.
+    pub wrong_max: u32,
+    /// The longest time that an address must wait.
+    pub delay_max: Duration,
+    /// How long a password that was right is not hashed again; zero for never.
+    pub remembered: Duration,
+}
+
+impl Default for LoginLimits {
+    /// What the configuration says if it says nothing.
+    fn default() -> LoginLimits {
+        LoginLimits {
+            concurrent_max: 1,
+            waiting_max: 64,
+            waiting_per_address_max: 8,
+            wrong_max: 10,
+            delay_max: Duration::from_secs(60),
+            remembered: Duration::from_secs(300),
+        }
+    }
 }
 
 /// What a log-in gives.
@@ -33,86 +77,147 @@ pub enum LoginError {
     /// There is no such user, or the password is another one. The error does not tell which.
     #[error("user or password is wrong")]
     Wrong,
-    /// Too many log-ins wait already.
+    /// Too many log-ins wait already, of this address or of all.
     #[error("too many log-ins are waiting; try again in a second")]
     Busy,
+    /// There were too many wrong passwords from this address.
+    #[error("too many wrong passwords came from this address; try again in {retry_after_s} s")]
+    Later {
+        /// When trying again makes sense, seconds.
+        retry_after_s: u32,
+    },
 }
 
-struct Check {
-    hash: PasswordHash,
-    password: String,
-    answer: Answer,
+/// A log-in that is tried.
+pub(super) struct Attempt<'a> {
+    pub user: &'a str,
+    pub password: &'a str,
+    /// What the password is compared with.
+    pub hash: &'a PasswordHash,
+    /// Of the hash; `None` if there is no such user, and the hash is a decoy.
+    pub stamp: Option<&'a str>,
+    pub address: IpAddr,
 }
 
-/// Who waits for the result.
-enum Answer {
-    /// A task, which may have given up.
-    Task(oneshot::Sender<bool>),
-    /// A thread that does not wait and will be told.
-    Call(Box<dyn FnOnce(bool) + Send>),
+/// What is known of a log-in at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begun {
+    /// The password is right: it was so lately.
+    Right,
+    /// The waiter will be told.
+    Asked,
 }
 
-/// The queue to the threads; they end when it is dropped.
-pub(super) struct PasswordChecker {
-    checks: SyncSender<Check>,
+/// Checks passwords for all doors.
+pub(super) struct Logins {
+    limits: LoginLimits,
+    marks: Marks,
+    strikes: Strikes,
+    share: Share,
+    /// Passwords that were right.
+    passwords: Remembered,
+    /// Users that have logged in from an address.
+    known_there: Remembered,
+    checker: PasswordChecker,
 }
 
-impl PasswordChecker {
+/// Passwords that were right and are remembered, over all users.
+const PASSWORDS_MAX: usize = 8_192;
+/// Pairs of a user and an address that are remembered.
+const KNOWN_THERE_MAX: usize = 16_384;
+/// How long a pair of a user and an address is remembered.
+const KNOWN_THERE_MS: u64 = 7 * 86_400_000;
+/// Wrong passwords for a user from an address where it is known, before it is not known there any more.
+const KNOWN_WRONG_MAX: u32 = 3;
+
+impl Logins {
     /// Starts the threads.
-    pub(super) fn open(limits: LoginLimits) -> PasswordChecker {
-        let (checks, queue) = sync_channel(limits.waiting_max.max(1));
-        let queue = Arc::new(Mutex::new(queue));
-        for number in 0..limits.concurrent_max.max(1) {
-            let queue = queue.clone();
-            thread::Builder::new()
-                .name(format!("login-{number}"))
-                .spawn(move || work(&queue))
-                .expect("a thread can be started");
+    pub(super) fn open(limits: LoginLimits) -> Logins {
+        Logins {
+            marks: Marks::new(),
+            strikes: Strikes::new(limits.delay_max.as_millis() as u64),
+            share: Share::new(limits.waiting_max.max(1) + limits.concurrent_max.max(1), limits.waiting_per_address_max),
+            passwords: Remembered::new(PASSWORDS_MAX),
+            known_there: Remembered::new(KNOWN_THERE_MAX),
+            checker: PasswordChecker::open(limits.concurrent_max, limits.waiting_max),
+            limits,
         }
-        PasswordChecker { checks }
     }
 
-    /// Whether `password` matches `hash`, or `Busy`.
-    pub(super) async fn verify(&self, hash: PasswordHash, password: String) -> Result<bool, LoginError> {
-        let (answer, correct) = oneshot::channel();
-        self.submit(Check { hash, password, answer: Answer::Task(answer) })?;
-        correct.await.map_err(|_| LoginError::Busy)
-    }
-
-    /// The same for a thread that must not wait: `answer` is called on another one.
-    pub(super) fn verify_then(
+    /// Begins to check a password at `now_ms` of any clock. `waiter` is told what came of it, by [`Logins::settle`],
+    /// if the answer is not there at once.
+    pub(super) fn begin(
         &self,
-        hash: PasswordHash,
-        password: String,
-        answer: impl FnOnce(bool) + Send + 'static,
-    ) -> Result<(), LoginError> {
-        self.submit(Check { hash, password, answer: Answer::Call(Box::new(answer)) })
+        attempt: &Attempt<'_>,
+        now_ms: u64,
+        waiter: impl FnOnce(LaneUsed) -> Waiter,
+    ) -> Result<Begun, LoginError> {
+        let lane = self.lane(attempt, now_ms);
+        if !lane.is_known
+            && let Some(wait_ms) = self.strikes.wait_ms(lane.address, self.limits.wrong_max, now_ms)
+        {
+            return Err(LoginError::Later {
+                retry_after_s: u32::try_from(wait_ms.div_ceil(1_000)).unwrap_or(u32::MAX),
+            });
+        }
+        // Before it is looked whether the password was right lately: who may not have another one hashed may not find
+        // out by that, either.
+        let place = self.share.enter(lane.number(), lane.is_known).ok_or(LoginError::Busy)?;
+        if lane.password.is_some_and(|password| self.passwords.has(password, now_ms)) {
+            return Ok(Begun::Right);
+        }
+        let check = Check {
+            lane: lane.number(),
+            hash: attempt.hash.clone(),
+            password: attempt.password.to_owned(),
+            waiter: waiter(lane),
+            place,
+        };
+        self.checker.submit(check).map(|()| Begun::Asked)
     }
 
-    fn submit(&self, check: Check) -> Result<(), LoginError> {
-        self.checks.try_send(check).map_err(|_: TrySendError<Check>| LoginError::Busy)
+    fn lane(&self, attempt: &Attempt<'_>, now_ms: u64) -> LaneUsed {
+        let pair = self.marks.pair(attempt.user, attempt.address);
+        LaneUsed {
+            address: self.marks.address(attempt.address),
+            pair,
+            is_known: attempt.stamp.is_some() && self.known_there.has(pair, now_ms),
+            password: attempt.stamp.map(|stamp| self.marks.password(attempt.user, stamp, attempt.password)),
+        }
     }
-}
 
-fn work(queue: &Mutex<Receiver<Check>>) {
-    yield_to_others();
-    loop {
-        let next = queue.lock().expect("no thread panics while it holds the queue").recv();
-        let Ok(check) = next else { return };
-        let Check { hash, password, answer } = check;
-        match answer {
-            // A client that went away needs no answer, and an attacker must not make us work for one.
-            Answer::Task(answer) if answer.is_closed() => {}
-            Answer::Task(answer) => drop(answer.send(hash.verify(&password))),
-            Answer::Call(answer) => answer(hash.verify(&password)),
+    /// What came of a check: the address of a wrong password is nearer to having to wait, a right one is remembered.
+    pub(super) fn settle(&self, lane: &LaneUsed, is_right: bool, now_ms: u64) {
+        if is_right {
+            let remembered_ms = self.limits.remembered.as_millis() as u64;
+            if let Some(password) = lane.password.filter(|_| remembered_ms > 0) {
+                self.passwords.keep(password, now_ms + remembered_ms, now_ms);
+            }
+            self.known_there.keep(lane.pair, now_ms + KNOWN_THERE_MS, now_ms);
+            return;
+        }
+        self.strikes.add(lane.address, now_ms);
+        if lane.is_known && self.strikes.add(lane.pair, now_ms) >= KNOWN_WRONG_MAX {
+            self.known_there.forget(lane.pair);
         }
     }
 }
 
-/// Lowers this thread's priority: votes go before log-ins.
-fn yield_to_others() {
-    // SAFETY: the call takes plain integers; on Linux "process 0" is the calling thread. A failure changes nothing.
-    unsafe {
-        libc::setpriority(libc::PRIO_PROCESS, 0, 10);
+/// By which lane a password is checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LaneUsed {
+    address: mark::Mark,
+    pair: mark::Mark,
+    password: Option<mark::Mark>,
+    /// The user has logged in from there before.
+    is_known: bool,
+}
+
+impl LaneUsed {
+    fn number(&self) -> u64 {
+        if self.is_known { self.pair.number() } else { self.address.number() }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 //! here.
 //!
 //! ```text
-//!   user, password ──▶ PasswordChecker (argon2, few threads) ──▶ token (JWT, HS256)
+//!   user, password ──▶ Logins (fair shares, argon2, few threads) ──▶ token (JWT, HS256)
 //!   bearer token   ──▶ Authenticator ──▶ Identity ──┐
 //!   request        ─────────────────────────────────┴▶ gate::check ──▶ allowed | denied | needs kinds
 //!   MQTT CONNECT   ──▶ credentials   ──▶ acl::ClientRights ◀── may this client publish, subscribe? ── broker
@@ -24,6 +24,7 @@ pub mod acl;
 mod authenticator;
 pub mod clients;
 mod credentials;
+mod cursor;
 pub mod gate;
 mod generations;
 mod grant;
@@ -43,6 +44,7 @@ mod tests;
 pub use authenticator::{
     AuthError, AuthSettings, Authenticator, ServiceSettings, Session, UserSettings, now_s, service_token_hash,
 };
+pub use cursor::CursorSeal;
 pub use generations::Generations;
 pub use grant::{Action, Grant, GrantError, Pattern};
 pub use identity::{Access, Identity, Rights};

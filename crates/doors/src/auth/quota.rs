@@ -28,6 +28,11 @@ use crate::json::{Problem, ProblemCode, codes};
 const BATCH_SIZE_INVALID: ProblemCode =
     ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, Refusal::BatchSizeInvalid.code());
 
+/// What a caller may have too many of, in words.
+const REFUSALS: &str = "refused requests";
+const JOURNAL_BYTES: &str = "bytes to be journaled";
+const IN_FLIGHT: &str = "requests under way";
+
 /// The bounds of one caller. Zero is no bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaLimits {
@@ -88,9 +93,22 @@ pub enum Exceeded {
     },
 }
 
+impl Exceeded {
+    /// The bound, as metrics name it.
+    pub fn bound(&self) -> &'static str {
+        match self {
+            Exceeded::Rate { of: REFUSALS, .. } => "refusals",
+            Exceeded::Rate { of: JOURNAL_BYTES, .. } => "journal_bytes",
+            Exceeded::Rate { of: IN_FLIGHT, .. } => "in_flight",
+            Exceeded::Rate { .. } => "requests",
+            Exceeded::AtOnce { .. } => "at_once",
+        }
+    }
+}
+
 impl From<Exceeded> for Problem {
     fn from(exceeded: Exceeded) -> Problem {
-        let problem = |code| Problem::new(code, exceeded.to_string());
+        let problem = |code| Problem::new(code, exceeded.to_string()).over_bound(exceeded.bound());
         match exceeded {
             Exceeded::Rate { retry_after_ms, .. } => {
                 problem(codes::TOO_MANY_REQUESTS).retry_after_s(retry_after_ms.div_ceil(1_000))
@@ -141,7 +159,7 @@ impl Quota {
     /// One more request has come.
     pub fn arrive(&self) -> Result<(), Exceeded> {
         let now_ns = self.now_ns();
-        self.refusals.look(now_ns).map_err(|wait_ns| exceeded("refused requests", wait_ns))?;
+        self.refusals.look(now_ns).map_err(|wait_ns| exceeded(REFUSALS, wait_ns))?;
         self.requests.take(now_ns, 1).map_err(|wait_ns| exceeded("requests", wait_ns))
     }
 
@@ -152,11 +170,11 @@ impl Quota {
             return Err(Exceeded::AtOnce { max });
         }
         if journal_bytes > 0 {
-            self.journal_bytes.look(now_ns).map_err(|wait_ns| exceeded("bytes to be journaled", wait_ns))?;
+            self.journal_bytes.look(now_ns).map_err(|wait_ns| exceeded(JOURNAL_BYTES, wait_ns))?;
         }
         let place = self.place(items)?;
         self.requests.take(now_ns, items.saturating_sub(1)).map_err(|wait_ns| exceeded("requests", wait_ns))?;
-        self.journal_bytes.take(now_ns, journal_bytes).map_err(|wait_ns| exceeded("bytes to be journaled", wait_ns))?;
+        self.journal_bytes.take(now_ns, journal_bytes).map_err(|wait_ns| exceeded(JOURNAL_BYTES, wait_ns))?;
         Ok(place)
     }
 
@@ -180,7 +198,7 @@ impl Quota {
         let more = |under_way: u32| under_way.checked_add(items).filter(|under_way| *under_way <= most);
         match self.in_flight.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
             Ok(_) => Ok(InFlight { of: Some((self.clone(), items)) }),
-            Err(_) => Err(exceeded("requests under way", 10_000_000)),
+            Err(_) => Err(exceeded(IN_FLIGHT, 10_000_000)),
         }
     }
 

@@ -1,15 +1,18 @@
 //! Tokens, rights and log-ins, without a listener.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use tidegate_ledger::message::{Request, TransferBatch};
-use tidegate_machines::ledger::{AccountKind, IdSpace, Transfer};
+use tidegate_machines::ledger::{AccountKind, HistoryRow, IdSpace, RowKind, Transfer};
 
 use super::gate::{Verdict, check};
 use super::quota::QuotaLimits;
 use super::token::{Claims, Signer, password_stamp};
 use super::*;
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn settings(hash: &PasswordHash) -> AuthSettings {
     AuthSettings {
@@ -27,7 +30,7 @@ fn settings(hash: &PasswordHash) -> AuthSettings {
         }],
         secret: Secret::from_bytes(&[1; 32]).unwrap(),
         token_ttl: Duration::from_secs(100),
-        login_limits: LoginLimits { concurrent_max: 1, waiting_max: 1 },
+        login_limits: LoginLimits::default(),
         topics: TopicAccess::default(),
         viewer_quota: QuotaLimits::NONE,
         service_quota: QuotaLimits::NONE,
@@ -42,7 +45,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 fn a_token_is_good_until_it_ends_and_only_as_it_was_signed() {
     let hash = hash_password("dave");
     let authenticator = Authenticator::new(settings(&hash));
-    let issued = block_on(authenticator.log_in("dave", "dave")).unwrap();
+    let issued = block_on(authenticator.log_in("dave", "dave", HERE)).unwrap();
     let at = |token: &str, now_s| {
         authenticator.authenticate_at(token, now_s).map(|session| session.identity.name().to_owned())
     };
@@ -65,7 +68,7 @@ fn a_token_is_good_until_it_ends_and_only_as_it_was_signed() {
 #[test]
 fn a_new_password_a_new_key_or_a_user_who_is_gone_ends_the_token() {
     let hash = hash_password("dave");
-    let token = block_on(Authenticator::new(settings(&hash)).log_in("dave", "dave")).unwrap().token;
+    let token = block_on(Authenticator::new(settings(&hash)).log_in("dave", "dave", HERE)).unwrap().token;
     let rejects = |settings: AuthSettings| {
         let found = Authenticator::new(settings).authenticate(&token).map(|identity| identity.name().to_owned());
         assert_eq!(found, Err(AuthError::Invalid));
@@ -97,19 +100,42 @@ fn the_cache_forgets_tokens_that_end_and_stays_bounded() {
 #[test]
 fn log_ins_beyond_the_queue_are_refused_at_once() {
     let hash = hash_password("dave");
-    let authenticator = Authenticator::new(settings(&hash));
+    let login_limits = LoginLimits { waiting_max: 1, ..LoginLimits::default() };
+    let authenticator = Authenticator::new(AuthSettings { login_limits, ..settings(&hash) });
     let answers = block_on(async {
         let mut attempts = tokio::task::JoinSet::new();
         let authenticator = std::sync::Arc::new(authenticator);
         for _ in 0..10 {
             let authenticator = authenticator.clone();
-            attempts.spawn(async move { authenticator.log_in("dave", "wrong").await.unwrap_err() });
+            attempts.spawn(async move { authenticator.log_in("dave", "wrong", HERE).await.unwrap_err() });
         }
         attempts.join_all().await
     });
     let busy = answers.iter().filter(|answer| **answer == LoginError::Busy).count();
-    // One is worked on at most, one waits; the worker may have taken one before the second came.
+    // One is worked on at most, one waits; the worker may have done one before the others came.
     assert!((8..=9).contains(&busy), "{answers:?}");
+}
+
+#[test]
+fn nothing_is_hashed_for_a_request_that_is_given_up() {
+    let hash = hash_password("dave");
+    let authenticator = Authenticator::new(settings(&hash));
+    let mut waited = Vec::new();
+    for _ in 0..8 {
+        let mut log_in = Box::pin(authenticator.log_in("dave", "wrong", HERE));
+        let polled = log_in.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+        assert!(polled.is_pending());
+        waited.push(log_in);
+    }
+    // One may be worked on; the rest is dropped, and does not count as wrong passwords of this address.
+    drop(waited);
+    let elsewhere = IpAddr::from([10, 0, 0, 1]);
+    assert!(block_on(authenticator.log_in("dave", "dave", elsewhere)).is_ok());
+    for _ in 0..LoginLimits::default().wrong_max - 2 {
+        let wrong = block_on(authenticator.log_in("dave", "wrong", HERE)).unwrap_err();
+        assert_eq!(wrong, LoginError::Wrong);
+    }
+    assert!(block_on(authenticator.log_in("dave", "dave", HERE)).is_ok(), "the address need not wait");
 }
 
 #[test]
@@ -161,15 +187,45 @@ fn kinds_are_asked_for_once_and_each_account_once() {
 }
 
 #[test]
+fn rows_of_others_say_when_and_how_much_and_nothing_else() {
+    let row = |id_space: &str, debit: &str| HistoryRow {
+        id: "a".into(),
+        id_space: id_space.into(),
+        kind: RowKind::Transfer,
+        debit: debit.into(),
+        credit: "candidate:1".into(),
+        amount: 5,
+        memo: "memo".into(),
+        code: 7,
+        user_data: "data".into(),
+        time_ms: 9,
+        balance_after: 11,
+    };
+    let rows = [row("carol", "wallet:carol"), row("dave", "wallet:carol"), row("", "wallet:dave")];
+    let viewer = Identity::new("dave", Rights::Viewer { wallets: vec!["wallet:dave".into()] });
+    let mut shown = rows.clone();
+    gate::hide_others(&viewer, &mut shown);
+    assert_eq!(shown[1..], rows[1..], "of the own space, and of the own wallet");
+    let [hidden, ..] = &shown;
+    assert_eq!((&*hidden.id, &*hidden.id_space, &*hidden.debit), ("", "", ""));
+    assert_eq!((&*hidden.memo, hidden.code, &*hidden.user_data), ("", 0, ""));
+    assert_eq!((hidden.amount, hidden.time_ms, hidden.balance_after), (5, 9, 11));
+    let mut shown = rows.clone();
+    let grants = vec!["read:candidate:*".parse().unwrap()];
+    gate::hide_others(&Identity::new("shop", Rights::Service { grants }), &mut shown);
+    assert_eq!(shown, rows);
+}
+
+#[test]
 fn a_reload_ends_the_tokens_of_who_is_gone_also_those_in_a_cache() {
     let hash = hash_password("dave");
     let authenticator = Authenticator::new(settings(&hash));
-    let token = block_on(authenticator.log_in("dave", "dave")).unwrap().token;
+    let token = block_on(authenticator.log_in("dave", "dave", HERE)).unwrap().token;
     let mut cache = TokenCache::new(8);
     assert!(cache.authenticate(&authenticator, &token, now_s()).is_ok());
     authenticator.reload(settings(&hash));
     assert!(cache.authenticate(&authenticator, &token, now_s()).is_ok(), "who stays stays");
     authenticator.reload(AuthSettings { users: Vec::new(), ..settings(&hash) });
     assert_eq!(cache.authenticate(&authenticator, &token, now_s()).unwrap_err(), AuthError::Invalid);
-    assert_eq!(block_on(authenticator.log_in("dave", "dave")).unwrap_err(), LoginError::Wrong);
+    assert_eq!(block_on(authenticator.log_in("dave", "dave", HERE)).unwrap_err(), LoginError::Wrong);
 }

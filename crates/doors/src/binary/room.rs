@@ -14,6 +14,7 @@ use super::port::BinaryPort;
 use super::{BINARY, BinaryMetrics};
 use crate::auth::Authenticator;
 use crate::listener::listen;
+use crate::refusal_metrics::RefusalMetrics;
 
 /// What the binary port is told.
 pub struct BinarySettings {
@@ -80,7 +81,10 @@ impl<P: Carries<Message>> Room<P> for BinaryRoom<P> {
             self.listeners.pop(),
             &self.settings,
             self.authenticator.clone(),
-            BinaryMetrics::register(site.registry(), BINARY, me.endpoint.0),
+            (
+                BinaryMetrics::register(site.registry(), BINARY, me.endpoint.0),
+                RefusalMetrics::register(site.registry(), BINARY, me.endpoint.0),
+            ),
             self.open_rooms(site, me)?,
         )))
     }

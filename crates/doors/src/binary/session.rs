@@ -11,8 +11,9 @@ use tidegate_wire::{FrameError, Split, split};
 
 use super::limits::{
     FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, IN_FLIGHT_MAX, OUTBOX_BYTES_MAX, PAGES_IN_FLIGHT_MAX, READ_BYTES,
-    READ_BYTES_PER_TURN,
+    READ_BYTES_PER_TURN, REFUSAL_PAUSE_MS,
 };
+use super::turns::CallerKey;
 use crate::auth::Identity;
 use crate::auth::acl::ClientRights;
 use crate::stream::{Scratch, Stream};
@@ -53,8 +54,12 @@ pub struct Session {
     input: BytesMut,
     outbox: Vec<u8>,
     sent: usize,
-    /// The frame that was just served was over a bound of the caller.
-    pub over_quota: bool,
+    /// Whose turn is this connection's.
+    pub caller: CallerKey,
+    /// Until when it is not read; milliseconds of the worker's clock.
+    paused_until_ms: Option<u64>,
+    /// What it is told waits until then, too.
+    is_held: bool,
     /// Requests under way.
     pub in_flight: usize,
     /// Those of them that ask for a page, whose replies are large.
@@ -71,13 +76,15 @@ pub struct Session {
     rights: Option<Arc<ClientRights>>,
     /// The session stands in its worker's list of sessions to look at.
     pub listed: bool,
+    /// The session stands in its worker's list of sessions to write to.
+    pub to_be_written: bool,
     /// When the client must have sent the Hello, or the next byte of a frame; milliseconds of the worker's clock.
     deadline_ms: Option<u64>,
 }
 
 impl Session {
     /// A client that just connected.
-    pub fn new(stream: Stream<mio::net::TcpStream>, now_ms: u64) -> Session {
+    pub fn new(stream: Stream<mio::net::TcpStream>, caller: CallerKey, now_ms: u64) -> Session {
         Session {
             stream,
             takes: Takes::All,
@@ -85,7 +92,9 @@ impl Session {
             input: BytesMut::new(),
             outbox: Vec::new(),
             sent: 0,
-            over_quota: false,
+            caller,
+            paused_until_ms: None,
+            is_held: false,
             in_flight: 0,
             pages_in_flight: 0,
             readable: true,
@@ -94,6 +103,7 @@ impl Session {
             identity: None,
             rights: None,
             listed: false,
+            to_be_written: false,
             deadline_ms: Some(now_ms + HELLO_TIMEOUT_MS),
         }
     }
@@ -115,9 +125,41 @@ impl Session {
         self.readable && !matches!(self.life, Life::Draining) && self.may_ask()
     }
 
-    /// Whether one more request of this client may begin: the replies that it leaves unread are below their bounds.
+    /// Reads nothing for a while, so that a flood of frames that are refused costs its sender more than others.
+    pub fn pause(&mut self, now_ms: u64) {
+        self.paused_until_ms = Some(now_ms + REFUSAL_PAUSE_MS);
+    }
+
+    /// The same for a client that is turned away: it waits for the answer as well.
+    pub fn hold(&mut self, now_ms: u64) {
+        self.pause(now_ms);
+        self.is_held = true;
+    }
+
+    /// Ends a pause that is over. Returns whether it was one.
+    pub fn resume(&mut self, now_ms: u64) -> bool {
+        let is_over = self.paused_until_ms.is_some_and(|until| now_ms >= until);
+        if is_over {
+            (self.paused_until_ms, self.is_held) = (None, false);
+        }
+        is_over
+    }
+
+    /// Whether it is not read for a while.
+    pub fn is_paused(&self) -> bool {
+        self.paused_until_ms.is_some()
+    }
+
+    /// Whether it is not told anything for a while.
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// Whether one more request of this client may begin: the replies that it leaves unread are below their bounds, and
+    /// nothing of it was refused just now.
     pub fn may_ask(&self) -> bool {
-        self.in_flight < IN_FLIGHT_MAX
+        !self.is_paused()
+            && self.in_flight < IN_FLIGHT_MAX
             && self.pages_in_flight < PAGES_IN_FLIGHT_MAX
             && self.outbox.len() - self.sent < OUTBOX_BYTES_MAX
     }

@@ -58,6 +58,24 @@ impl EdgeChanges {
         EdgeChanges { logs, names, status, woken, places, pace: Pace::default() }
     }
 
+    /// Whether another reader would find a place now.
+    pub fn has_place(&self) -> bool {
+        self.places.available_permits() > 0
+    }
+
+    /// Where a reader begins that begins there, if it can be read on from there.
+    pub async fn place(&self, after: After, filter: ChangeFilter) -> Result<Box<str>, ChangesEnded> {
+        let logs = self.logs.clone();
+        let look = move || {
+            let Some(mut reader) = logs.read(after, filter)? else { return Ok(None) };
+            let cursor = reader.cursor();
+            // Only the group behind a cursor shows whether this is the history that it is of.
+            reader.step().map(|_| Some(cursor))
+        };
+        let found = on_blocking_thread(look).await?.map_err(ChangesEnded::Unreadable)?;
+        found.ok_or(ChangesEnded::Unavailable(Unavailable::Recovering))
+    }
+
     /// Begins to read; the first part says whether that went well.
     pub fn read(&self, after: After, filter: ChangeFilter) -> Result<ChangeParts, Unavailable> {
         let place = self.places.clone().try_acquire_owned().map_err(|_| Unavailable::Busy)?;

@@ -45,9 +45,10 @@ impl Stopping {
     }
 }
 
-/// Serves one connection to its end.
+/// Serves one connection to its end, the `number`-th of its thread.
 pub async fn serve(
     stream: TcpStream,
+    number: u32,
     acceptor: Option<TlsAcceptor>,
     door: Door,
     routing: Arc<Routing>,
@@ -59,7 +60,7 @@ pub async fn serve(
     let _ = stream.set_nodelay(true);
     // A client that has disconnected already has no address. Its request needs no answer.
     let address = stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
-    let service = ConnectionService { door: door.clone(), routing, address };
+    let service = ConnectionService { door: door.clone(), routing, address, refusal_delay: refusal_delay(number) };
     match acceptor {
         None => serve_http(stream, door.limits, service, stopping).await,
         Some(acceptor) => match tokio::time::timeout(door.limits.handshake_timeout, acceptor.accept(stream)).await {
@@ -97,8 +98,22 @@ where
 /// What one request takes of the budget of 128 that tokio gives a task for a turn: of requests that were sent at once,
 /// four are answered in a turn. A client that waits for each answer has a new budget every time.
 const TURN_SHARE: u32 = 32;
-/// How long a client waits for the answer that it is not known, or asks too much.
-const REFUSAL_DELAY: Duration = Duration::from_millis(50);
+/// How long a client waits at least for the answer that it is not known, or asks too much.
+const REFUSAL_DELAY_MIN_MS: u32 = 50;
+/// By how much longer some clients wait than others: answers to connections that flood at once do not come at once.
+const REFUSAL_DELAY_SPREAD_MS: u32 = 64;
+
+/// How long refusals on the `number`-th connection of a thread wait. Any connections in a row have them as far apart as
+/// may be, because the step and the spread have no common divisor.
+fn refusal_delay(number: u32) -> Duration {
+    const STEP: u32 = 23;
+    let later_ms = number.wrapping_mul(STEP) % REFUSAL_DELAY_SPREAD_MS;
+    Duration::from_millis(u64::from(REFUSAL_DELAY_MIN_MS + later_ms))
+}
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerAddress(pub IpAddr);
 
 /// One connection's way to the rooms.
 struct ConnectionService {
@@ -106,6 +121,7 @@ struct ConnectionService {
     routing: Arc<Routing>,
     /// The client's.
     address: IpAddr,
+    refusal_delay: Duration,
 }
 
 impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
@@ -114,7 +130,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
     type Future = Answering;
 
     fn call(&self, request: hyper::Request<Incoming>) -> Answering {
-        Answering { answer: in_turn(self.answer(request)), door: self.door.clone() }
+        Answering { answer: in_turn(self.answer(request), self.refusal_delay), door: self.door.clone() }
     }
 }
 
@@ -132,6 +148,8 @@ impl ConnectionService {
         }
         // Cloning the routes costs as much as a small request; only requests that need them pay.
         let router = self.routing.router().clone();
+        let mut request = request;
+        request.extensions_mut().insert(PeerAddress(self.address));
         Box::pin(async move { explain_method(route(router, request).await) })
     }
 }
@@ -139,14 +157,14 @@ impl ConnectionService {
 /// An answer that leaves others their turn. Requests that a client has sent at once are answered a few at a time, and a
 /// client that is refused for what it is, or for how much it asks, waits for that answer: so that a flood of such
 /// requests costs its sender more than those who share the thread with it.
-fn in_turn(answer: Answer) -> Answer {
+fn in_turn(answer: Answer, refusal_delay: Duration) -> Answer {
     Box::pin(async move {
         for _ in 0..TURN_SHARE {
             tokio::task::coop::consume_budget().await;
         }
         let answer = answer.await;
         if matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS) {
-            tokio::time::sleep(REFUSAL_DELAY).await;
+            tokio::time::sleep(refusal_delay).await;
         }
         answer
     })
@@ -163,7 +181,7 @@ impl Future for Answering {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = std::task::ready!(self.answer.as_mut().poll(context));
-        self.door.metrics.answered(answer.status());
+        self.door.answered(&answer);
         Poll::Ready(Ok(answer))
     }
 }
@@ -186,4 +204,20 @@ fn explain_method(response: Response<Body>) -> Response<Body> {
         explained.headers_mut().insert(header::ALLOW, allow.clone());
     }
     explained
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_of_connections_that_come_at_once_go_at_different_times() {
+        for first in [0, 1, 1_000, u32::MAX - 100] {
+            let mut answers = [0; (REFUSAL_DELAY_MIN_MS + REFUSAL_DELAY_SPREAD_MS) as usize];
+            for n in 0..200 {
+                answers[refusal_delay(first.wrapping_add(n)).as_millis() as usize] += 1;
+            }
+            assert!(answers.iter().all(|count| *count <= 4), "of 200, four in a millisecond: {answers:?}");
+        }
+    }
 }

@@ -4,15 +4,18 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Request as HttpRequest;
+use axum::http::Response;
 
 use super::limits::HttpLimits;
 use super::metrics::HttpMetrics;
 use super::operations::{Operations, OwnRoom};
 use super::rooms::{Documents, HttpRoom, RoomsError, Routing, RoutingBuilder};
 use super::upgrade::Upgrade;
-use crate::auth::{Authenticator, TokenCache};
-use crate::json::{Problem, codes};
+use crate::auth::{Authenticator, CursorSeal, TokenCache};
+use crate::json::{OverBound, Problem, ProblemCode, codes};
+use crate::refusal_metrics::RefusalMetrics;
 
 /// What all requests of one edge thread share. Cheap to clone.
 #[derive(Clone)]
@@ -20,8 +23,8 @@ pub struct Door {
     shared: Arc<Shared>,
 }
 
-/// The fields behind a [`Door`]. Only this thread locks the mutex. It is there because axum requires its state to be
-/// `Sync`.
+/// The fields behind a [`Door`]. Only this thread locks the mutexes. They are there because axum requires its state to
+/// be `Sync`.
 pub struct Shared {
     pub(super) authenticator: Arc<Authenticator>,
     pub(super) operations: Arc<dyn Operations>,
@@ -31,6 +34,7 @@ pub struct Shared {
     pub(super) upgrade: Option<Arc<dyn Upgrade>>,
     pub(super) openapi: String,
     pub(super) tokens: Mutex<TokenCache>,
+    refused: Mutex<RefusalMetrics>,
 }
 
 /// What a door is made of, beside its rooms.
@@ -39,6 +43,7 @@ pub(super) struct DoorOptions {
     pub operations: Arc<dyn Operations>,
     pub limits: HttpLimits,
     pub metrics: HttpMetrics,
+    pub refused: RefusalMetrics,
     pub open_paths: Vec<Box<str>>,
     pub upgrade: Option<Arc<dyn Upgrade>>,
 }
@@ -53,7 +58,7 @@ impl Deref for Door {
 impl Door {
     /// A door before `rooms`.
     pub(super) fn open(options: DoorOptions, rooms: Vec<Box<dyn HttpRoom>>) -> Result<(Door, Routing), RoomsError> {
-        let DoorOptions { authenticator, operations, limits, metrics, open_paths, upgrade } = options;
+        let DoorOptions { authenticator, operations, limits, metrics, refused, open_paths, upgrade } = options;
         let own: Box<dyn HttpRoom> = Box::new(OwnRoom);
         let rooms: Vec<Box<dyn HttpRoom>> = std::iter::once(own).chain(rooms).collect();
         let mut documents = Documents::new();
@@ -72,6 +77,7 @@ impl Door {
             open_paths,
             upgrade,
             tokens: Mutex::new(TokenCache::new(limits.tokens_cached_max)),
+            refused: Mutex::new(refused),
         };
         let door = Door { shared: Arc::new(shared) };
         let mut routing = RoutingBuilder::new();
@@ -86,6 +92,11 @@ impl Door {
         &self.limits
     }
 
+    /// What hides where a list goes on.
+    pub fn cursors(&self) -> &CursorSeal {
+        self.authenticator.cursors()
+    }
+
     /// Waits for `answer` as long as a request may take, [`HttpLimits::request_timeout`]. Later, the outcome is unknown
     /// to the client.
     pub async fn in_time<T>(&self, answer: impl Future<Output = T>) -> Result<T, Problem> {
@@ -93,6 +104,17 @@ impl Door {
             let detail = "no answer came in time; the outcome is unknown, a retry with the same id is safe";
             Problem::new(codes::TIMED_OUT, detail).retry_after_s(1)
         })
+    }
+
+    /// Counts an answer, and why it is a refusal if it is one.
+    pub(super) fn answered(&self, answer: &Response<Body>) {
+        self.metrics.answered(answer.status());
+        let Some(code) = answer.extensions().get::<ProblemCode>() else { return };
+        let refused = self.refused.lock().expect("no thread panics while it counts");
+        refused.refusals.increment(code.name());
+        if let Some(OverBound(bound)) = answer.extensions().get() {
+            refused.quota.increment(bound);
+        }
     }
 
     /// Whether `path` is served without a token.

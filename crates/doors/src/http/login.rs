@@ -1,11 +1,12 @@
 //! `POST /v1/login`: returns a token for a user name and password.
 
 use axum::body::Body;
-use axum::extract::{Request as HttpRequest, State};
+use axum::extract::{Extension, Request as HttpRequest, State};
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::connection::PeerAddress;
 use super::door::Door;
 use super::openapi::BodyProblems;
 use super::time::rfc3339;
@@ -52,19 +53,29 @@ pub struct TokenBody {
             content_type = "application/problem+json"
         ),
         (
+            status = 429,
+            description = "Too many wrong passwords came from this address: `Retry-After` says when to try again",
+            body = ProblemBody,
+            content_type = "application/problem+json"
+        ),
+        (
             status = 503,
-            description = "Too many log-ins are waiting",
+            description = "Too many log-ins are waiting, of this address or of all",
             body = ProblemBody,
             content_type = "application/problem+json"
         ),
         BodyProblems,
     )
 )]
-pub async fn log_in(State(door): State<Door>, request: HttpRequest) -> Result<Response<Body>, Problem> {
+pub async fn log_in(
+    State(door): State<Door>,
+    Extension(PeerAddress(address)): Extension<PeerAddress>,
+    request: HttpRequest,
+) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     let body = door.read_json(&head.headers, body).await?;
     let LoginBody { user, password } = decode(&body)?;
-    let issued = door.authenticator.log_in(&user, &password).await.map_err(|error| match error {
+    let issued = door.authenticator.log_in(&user, &password, address).await.map_err(|error| match error {
         LoginError::Wrong => {
             door.metrics.logins_wrong.increment();
             Problem::new(codes::LOGIN_WRONG, error.to_string())
@@ -72,6 +83,10 @@ pub async fn log_in(State(door): State<Door>, request: HttpRequest) -> Result<Re
         LoginError::Busy => {
             door.metrics.logins_busy.increment();
             Problem::new(codes::BUSY, error.to_string()).retry_after_s(1)
+        }
+        LoginError::Later { retry_after_s } => {
+            door.metrics.logins_delayed.increment();
+            Problem::new(codes::TOO_MANY_REQUESTS, error.to_string()).retry_after_s(retry_after_s)
         }
     })?;
     let body = TokenBody { token: issued.token, expires_at: rfc3339(issued.expires_at_s) };

@@ -17,6 +17,9 @@ metrics! {
             "tidegate_http_handshakes_failed_total" "TLS handshakes that failed or took too long.";
         logins_wrong: SharedCounter
             "tidegate_http_logins_wrong_total" "Log-ins refused for a wrong user or password.";
+        logins_delayed: SharedCounter
+            "tidegate_http_logins_delayed_total"
+            "Log-ins refused because too many wrong passwords came from their address.";
         logins_busy: SharedCounter
             "tidegate_http_logins_busy_total" "Log-ins refused because too many were waiting.";
     }

@@ -24,6 +24,11 @@ pub trait Operations: Send + Sync {
         0
     }
 
+    /// Journals that find no more room on their disk.
+    fn full_journals(&self) -> u32 {
+        0
+    }
+
     /// Everything the server counts, in Prometheus' text format.
     fn metrics(&self) -> String;
 
@@ -121,6 +126,11 @@ pub struct HealthBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     damage: Option<usize>,
+    /// Journals that find no more room on their disk; absent if there are none. What must be written to them is refused
+    /// (`disk_full`), reads are served, and writes again when there is room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u32, required = false)]
+    disk_full: Option<u32>,
 }
 
 /// Whether the server has recovered and serves
@@ -143,7 +153,8 @@ pub async fn health(State(door): State<Door>) -> Response<Body> {
     match door.operations.health().problem() {
         None => {
             let damage = Some(door.operations.damage()).filter(|places| *places > 0);
-            json(StatusCode::OK, &HealthBody { status: "ok", damage })
+            let disk_full = Some(door.operations.full_journals()).filter(|journals| *journals > 0);
+            json(StatusCode::OK, &HealthBody { status: "ok", damage, disk_full })
         }
         Some(problem) => problem.into_response(),
     }

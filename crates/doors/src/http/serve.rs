@@ -19,6 +19,7 @@ use super::rooms::{HttpRoom, RoomsError, Routing};
 use super::upgrade::Upgrade;
 use crate::auth::Authenticator;
 use crate::json::{Problem, codes};
+use crate::refusal_metrics::RefusalMetrics;
 
 /// How long accepting pauses when the system has no descriptor left: trying at once would only use up CPU time.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -39,6 +40,8 @@ pub struct EdgeOptions {
     pub limits: HttpLimits,
     /// Shared by all edge threads.
     pub metrics: HttpMetrics,
+    /// Of this one.
+    pub refused: RefusalMetrics,
     /// Paths served without a token besides `/healthz` and `/v1/login`: of `/openapi.json`, `/metrics` and `/demo`.
     pub open_paths: Vec<Box<str>>,
     /// Who takes connections that stop being HTTP.
@@ -60,8 +63,8 @@ impl Edge {
     /// Opens the rooms, so that what is wrong with them is known before a thread serves them.
     pub fn open(options: EdgeOptions) -> Result<Edge, RoomsError> {
         let EdgeOptions { listener, tls, authenticator, operations, rooms, .. } = options;
-        let EdgeOptions { limits, metrics, open_paths, upgrade, stop, .. } = options;
-        let options = DoorOptions { authenticator, operations, limits, metrics, open_paths, upgrade };
+        let EdgeOptions { limits, metrics, refused, open_paths, upgrade, stop, .. } = options;
+        let options = DoorOptions { authenticator, operations, limits, metrics, refused, open_paths, upgrade };
         let (door, routing) = Door::open(options, rooms)?;
         let (routing, stopping) = (Arc::new(routing), Stopping::new(stop));
         Ok(Edge { listener, tls: tls.map(TlsAcceptor::from), door, routing, stopping })
@@ -99,6 +102,7 @@ async fn serve(edge: Edge) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut connections = JoinSet::new();
+    let mut number: u32 = 0;
     loop {
         let accepted = tokio::select! {
             // Stop first: a flood of connections must not keep the process alive.
@@ -114,9 +118,9 @@ async fn serve(edge: Edge) -> io::Result<()> {
             }
             Ok((stream, _)) => {
                 metrics.connections_accepted.increment();
-                let connection =
-                    connection::serve(stream, acceptor.clone(), door.clone(), routing.clone(), stopping.clone());
-                connections.spawn(connection);
+                number = number.wrapping_add(1);
+                let (door, routing, stopping) = (door.clone(), routing.clone(), stopping.clone());
+                connections.spawn(connection::serve(stream, number, acceptor.clone(), door, routing, stopping));
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {

@@ -42,7 +42,12 @@ pub struct Problem {
     detail: Cow<'static, str>,
     members: Map<String, Value>,
     retry_after_s: Option<u32>,
+    over: Option<OverBound>,
 }
+
+/// Of which bound of its caller a request was one too many, for those who count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverBound(pub &'static str);
 
 /// A problem as JSON, for the OpenAPI document.
 #[derive(ToSchema)]
@@ -92,7 +97,7 @@ pub struct ProblemBody {
 impl Problem {
     /// A problem with this code, and a sentence for the person who meets it.
     pub fn new(code: ProblemCode, detail: impl Into<Cow<'static, str>>) -> Problem {
-        Problem { code, detail: detail.into(), members: Map::new(), retry_after_s: None }
+        Problem { code, detail: detail.into(), members: Map::new(), retry_after_s: None, over: None }
     }
 
     /// What went wrong.
@@ -127,6 +132,17 @@ impl Problem {
             }
             None => Problem::new(codes::FIELD_INVALID, missing).with("field", field),
         }
+    }
+
+    /// Says which bound of the caller is used up.
+    pub fn over_bound(mut self, of: &'static str) -> Problem {
+        self.over = Some(OverBound(of));
+        self
+    }
+
+    /// Which bound of the caller is used up, if that is the problem.
+    pub fn over(&self) -> Option<OverBound> {
+        self.over
     }
 
     /// 403.
@@ -174,6 +190,10 @@ impl IntoResponse for Problem {
         let body = self.body();
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = self.code.status;
+        response.extensions_mut().insert(self.code);
+        if let Some(over) = self.over {
+            response.extensions_mut().insert(over);
+        }
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if self.code.status == StatusCode::UNAUTHORIZED {

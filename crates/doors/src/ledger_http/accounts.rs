@@ -5,7 +5,7 @@ use axum::extract::{Request as HttpRequest, State};
 use axum::http::{HeaderMap, Response, StatusCode, Version};
 use serde::{Deserialize, Serialize};
 use tidegate_ledger::message::{Reply, Request};
-use tidegate_machines::ledger::{AccountView, HistoryRow, RowKind};
+use tidegate_machines::ledger::{AccountView, HistoryRow, Refusal, RowKind};
 use utoipa::{IntoParams, ToSchema};
 
 use super::address::{AccountPath, InPath, InQuery, path_id, query_problem, refused};
@@ -14,29 +14,14 @@ use super::history_lines;
 use super::history_time::{self, Times};
 use super::limits::{LIST_SCAN_ACCOUNTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use super::openapi::{LedgerProblems, ReadProblems};
-use super::opening::{OpenCall, OpensAnswer, OpensBody};
 use super::room::Ledger;
 use crate::auth::{Grant, Identity, Pattern, Rights};
 use crate::http::{BodyProblems, GuardProblems};
-use crate::json::{Problem, Text, codes, json};
+use crate::json::{Problem, codes, json, response};
+use crate::ledger_json::OpenCall;
 use crate::ledger_json::account::{AccountBody, KindWord};
-use crate::ledger_json::schemas::{asset_schema, code_schema, debit_schema};
-
-/// An account to open.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct OpenBody<'a> {
-    /// Account id.
-    #[serde(borrow)]
-    #[schema(schema_with = debit_schema)]
-    pub(super) id: Text<'a>,
-    /// Unit of measure.
-    #[serde(borrow)]
-    #[schema(schema_with = asset_schema)]
-    pub(super) asset: Text<'a>,
-    /// What it may do.
-    pub(super) kind: KindWord,
-}
+use crate::ledger_json::open_call::{OpensAnswer, OpensBody};
+use crate::ledger_json::schemas::code_schema;
 
 /// A page of accounts in the byte order of their ids.
 #[derive(Serialize, ToSchema)]
@@ -118,7 +103,8 @@ pub struct HistoryBody<'a> {
 pub struct ListQuery {
     /// Only ids that begin so.
     prefix: String,
-    /// Only ids after this one: the `next` of the page before.
+    /// Only ids after this one: the `next` of the page before. That is an id, or a text that begins with a slash and
+    /// stands for an account that the caller may not see.
     after: Option<String>,
     /// At most so many, 1 to 1,000; 100 if absent.
     #[param(minimum = 1, maximum = 1000)]
@@ -216,7 +202,8 @@ pub async fn open<B: Backend>(
     let body = ledger.door.read_json(&head.headers, body).await?;
     let call = OpenCall::read(&body)?;
     let reply = ledger.ask_for(&caller, call.request()).await?;
-    call.answer(reply)
+    let (status, body) = call.answer(reply)?;
+    Ok(response(status, body))
 }
 
 /// Read an account's figures
@@ -292,12 +279,17 @@ pub async fn list<B: Backend>(
     let caller = ledger.door.caller(&headers)?;
     let ListQuery { prefix, after, limit } = query.map_err(query_problem)?.0;
     let limit = page_rows(limit)?;
-    let page = ledger.visible_accounts(&caller, prefix.into(), after.map(Into::into), limit).await?;
+    let open = |cursor: String| ledger.door.cursors().open(caller.name(), &cursor).ok_or(Refusal::CursorInvalid);
+    let after = after.map(open).transpose()?;
+    let page = ledger.visible_accounts(&caller, prefix.into(), after, limit).await?;
     let accounts = page.accounts.iter().map(AccountBody::from).collect();
     Ok(json(StatusCode::OK, &AccountsBody { accounts, next: page.next.as_deref() }))
 }
 
 /// Read an account's history, newest first
+///
+/// A viewer reads the history of a collector without names: of moves that are not its own, `id`, `debit`, `memo` and
+/// `user_data` are empty.
 ///
 /// With `Accept: application/x-ndjson`, the answer is the whole history, one row a line, sent as fast as the client
 /// reads. If something goes wrong after the first row, the connection breaks; what was read up to there is true.
@@ -391,7 +383,13 @@ impl<B: Backend> Ledger<B> {
                 return Ok(Page { accounts, next: None });
             }
             if scanned >= LIST_SCAN_ACCOUNTS_MAX {
-                return Ok(Page { accounts, next: after });
+                let is_shown = |place: &str| accounts.last().is_some_and(|last| *last.id == *place);
+                let hide = |place: Box<str>| match is_shown(&place) {
+                    true => place,
+                    false => self.door.cursors().seal(caller.name(), &place).into(),
+                };
+                let next = after.map(hide);
+                return Ok(Page { accounts, next });
             }
         }
     }

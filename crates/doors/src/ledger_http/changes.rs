@@ -18,6 +18,7 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Version, header};
 use serde::{Deserialize, Serialize};
 use tidegate_ledger::changes::{After, Change, ChangeFilter, ChangeKind, ChangesError, Interest};
 use tidegate_machines::ledger::{IdSpace, Refusal};
+use tidegate_telemetry::SharedGauge;
 use tokio::time::{Duration, Instant};
 use utoipa::{IntoParams, ToSchema};
 
@@ -28,7 +29,7 @@ use super::history_lines::{NDJSON, are_lines_wanted, is_wanted};
 use super::limits::{CHANGE_HEARTBEAT, CHANGE_PAGE_PARTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use super::openapi::ReadProblems;
 use super::room::{Ledger, StreamPlace};
-use crate::auth::{Access, Identity, Pattern};
+use crate::auth::{Access, Identity, Pattern, Rights};
 use crate::http::{GuardProblems, Part, Parts};
 use crate::json::{Problem, ProblemCode, codes, json};
 use crate::ledger_json::account::{KindWord, StatusWord};
@@ -269,6 +270,7 @@ pub async fn changes<B: Backend>(
         heartbeat,
         is_first: true,
         _place: place,
+        _counted: OpenStream::new(&ledger.metrics.change_streams),
     };
     let first = ledger.door.in_time(stream.next()).await??;
     let mut response = Response::new(ledger.door.body_in_parts(first, stream));
@@ -366,6 +368,23 @@ struct ChangeStream<B: Backend> {
     heartbeat: Duration,
     is_first: bool,
     _place: StreamPlace<B>,
+    _counted: OpenStream,
+}
+
+/// Counts a stream for as long as it is open.
+struct OpenStream(SharedGauge);
+
+impl OpenStream {
+    fn new(gauge: &SharedGauge) -> OpenStream {
+        gauge.add(1);
+        OpenStream(gauge.clone())
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.add(-1);
+    }
 }
 
 impl<B: Backend> Parts for ChangeStream<B> {
@@ -420,6 +439,11 @@ impl<B: Backend> ChangeStream<B> {
     }
 }
 
+/// A change as `reader` sees it, the same at every door.
+pub(crate) fn change_json(change: &Change, reader: &Identity) -> Vec<u8> {
+    serde_json::to_vec(&ChangeBody::new(change, reader)).expect("a change is plain JSON")
+}
+
 /// Which changes `caller` gets of those that they ask for.
 fn filter(caller: &Identity, query: &ChangesQuery) -> Result<ChangeFilter, Problem> {
     let rights = caller.rights();
@@ -437,13 +461,18 @@ fn filter(caller: &Identity, query: &ChangesQuery) -> Result<ChangeFilter, Probl
         None => ChangeKind::ALL.to_vec(),
         Some(words) => words.split(',').map(kind).collect::<Result<_, _>>()?,
     };
+    Ok(changes_of(rights, pattern, kinds))
+}
+
+/// Those changes of `kinds`, of accounts among `pattern`, that `rights` let their owner see.
+pub(crate) fn changes_of(rights: &Rights, pattern: Pattern, kinds: Vec<ChangeKind>) -> ChangeFilter {
     let without_account = pattern == Pattern::Any && sees_everything(rights);
     let rights = rights.clone();
     let interest = move |account: &str| Interest {
         visible: rights.may_read(account, None) == Access::Allowed,
         wanted: pattern.matches(account),
     };
-    Ok(ChangeFilter { interest: Box::new(interest), without_account, kinds })
+    ChangeFilter { interest: Box::new(interest), without_account, kinds }
 }
 
 fn kind(word: &str) -> Result<ChangeKind, Problem> {

@@ -17,7 +17,7 @@ use super::backend::{Backend, Replies};
 use super::history_time::Times;
 use super::limits::HISTORY_PARTS_UNREAD_MAX;
 use super::room::{Ledger, StreamPlace};
-use crate::auth::Identity;
+use crate::auth::{Identity, gate};
 use crate::http::{Part, Parts};
 use crate::json::Problem;
 
@@ -92,6 +92,7 @@ impl<B: Backend> Parts for HistoryLines<B> {
     async fn next(&mut self) -> Result<Part, Problem> {
         match self.replies.next().await {
             Some(Reply::HistoryPart { mut rows, is_last }) => {
+                gate::hide_others(&self.caller, &mut rows);
                 let is_over = rows.last().is_some_and(|row| self.times.end_before(row));
                 rows.retain(|row| self.times.contain(row));
                 if let Some(left) = &mut self.rows_left {

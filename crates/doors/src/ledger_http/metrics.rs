@@ -8,5 +8,7 @@ metrics! {
     pub struct LedgerHttpMetrics() {
         transfers: SharedCounter
             "tidegate_http_transfers_total" "Transfers asked for, in single requests and batches.";
+        change_streams: SharedGauge
+            "tidegate_http_change_streams" "Streams of changes, as lines or events, open now.";
     }
 }

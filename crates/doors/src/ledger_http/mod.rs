@@ -24,7 +24,6 @@ mod holds;
 pub(crate) mod limits;
 mod metrics;
 mod openapi;
-mod opening;
 mod room;
 mod settings;
 mod transfers;
@@ -33,5 +32,6 @@ mod transfers;
 mod tests;
 
 pub use backend::{Backend, ChangePart, Changes, ChangesEnded, Replies};
+pub(crate) use changes::{change_json, changes_of};
 pub use metrics::LedgerHttpMetrics;
 pub use room::LedgerRoom;

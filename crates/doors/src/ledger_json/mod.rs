@@ -12,6 +12,7 @@ pub(crate) mod account;
 pub(crate) mod hold;
 mod hold_call;
 pub(crate) mod moves;
+pub(crate) mod open_call;
 pub(crate) mod outcome;
 mod refusal;
 pub(crate) mod schemas;
@@ -20,5 +21,6 @@ mod transfer_call;
 
 pub(crate) use account::account_json;
 pub(crate) use hold_call::HoldCall;
+pub(crate) use open_call::OpenCall;
 pub(crate) use refusal::refusal_codes;
 pub(crate) use transfer_call::{TransferCall, first_missing};

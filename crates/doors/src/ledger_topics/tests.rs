@@ -30,10 +30,15 @@ impl Exchange {
     }
 
     fn transfer(&mut self, identity: Option<&Identity>, payload: &str) -> Option<Value> {
+        self.ask(TRANSFERS, identity, payload)
+    }
+
+    fn ask(&mut self, topic: &str, identity: Option<&Identity>, payload: &str) -> Option<Value> {
+        let topic = REQUEST_TOPICS.iter().position(|known| *known == topic).expect("it is listed");
         let ticket = RequestTicket(7);
         let Exchange { topics, asked } = self;
         let mut start = |token, request| asked.push((token, request));
-        let answer = topics.request(RequestTopic(0), ticket, identity, payload.as_bytes(), &mut start);
+        let answer = topics.request(RequestTopic(topic as u16), ticket, identity, payload.as_bytes(), &mut start);
         answer.map(|answer| body(&answer))
     }
 
@@ -87,6 +92,42 @@ fn who_may_not_is_told_so_and_the_shards_hear_nothing() {
         assert_eq!(answer["code"], code, "{payload:?} of {identity:?}: {answer}");
     }
     assert!(exchange.asked.is_empty() && exchange.topics.is_quiet());
+}
+
+#[test]
+fn holds_and_openings_are_asked_for_as_over_http() {
+    let service = || {
+        let grants = ["*".parse().expect("a grant")].into();
+        Some(Identity::new("shop", Rights::Service { grants }))
+    };
+    const HOLD: &str = r#"{"id":"h","debit":"wallet:carol","credit":"shop","amount":2,"expires_in_ms":1000}"#;
+    let holds = format!(r#"{{"holds":[{HOLD}],"linked":true}}"#);
+    let line = json!({"id": "h", "outcome": "applied"});
+    let lines = json!({"outcomes": [line]});
+    for (topic, payload, expected) in [
+        (HOLDS, HOLD, &line),
+        (HOLDS, &*holds, &lines),
+        (HOLDS_POST, r#"{"id":"h","amount":1}"#, &line),
+        (HOLDS_POST, r#"{"posts":[{"id":"h"}]}"#, &lines),
+        (HOLDS_VOID, r#"{"ids":["h"]}"#, &lines),
+        (OPENINGS, r#"{"accounts":[{"id":"h","asset":"credit","kind":"wallet"}]}"#, &lines),
+    ] {
+        let mut exchange = Exchange::new();
+        assert_eq!(exchange.ask(topic, service().as_ref(), payload), None, "{topic} {payload}");
+        let answer = exchange.reply(Reply::Outcomes(vec![Outcome::Applied])).map(|answer| body(&answer));
+        assert_eq!(answer.as_ref(), Some(expected), "{topic} {payload}");
+        let refused = exchange.ask(topic, Some(&dave()), payload);
+        assert_eq!(refused.map(|problem| problem["code"].clone()), Some(json!("forbidden")), "{topic} of a viewer");
+        let wrong = exchange.ask(topic, service().as_ref(), "{}");
+        assert!(wrong.is_some_and(|problem| problem["status"] == 422), "{topic} of nothing");
+        assert!(exchange.asked.is_empty() && exchange.topics.is_quiet());
+    }
+    let mut exchange = Exchange::new();
+    let one = r#"{"id":"wallet:new","asset":"credit","kind":"wallet"}"#;
+    assert_eq!(exchange.ask(OPENINGS, service().as_ref(), one), None);
+    let opened = Reply::AccountOpened { created: true, account: account("wallet:new", AccountKind::Wallet, 0) };
+    let answer = exchange.reply(opened).map(|answer| body(&answer)).expect("an answer");
+    assert_eq!((&answer["id"], &answer["balance"]), (&json!("wallet:new"), &json!(0)));
 }
 
 #[test]

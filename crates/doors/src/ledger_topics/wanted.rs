@@ -12,7 +12,7 @@ use hashbrown::{HashMap, HashSet};
 use tidegate_broker::subscriptions::WatchedFilter;
 use tidegate_ledger::announcer::Want;
 
-use crate::topic_names::{ACCOUNTS, TRANSFERS};
+use crate::topic_names::{ACCOUNTS, CHANGES};
 
 /// Messages that are cleared in one turn.
 const CLEARED_PER_TURN: usize = 1_024;
@@ -33,6 +33,10 @@ impl Wanted {
     /// What the shards must know after this change, if anything.
     pub fn change(&mut self, change: &WatchedFilter) -> Option<Want> {
         let WatchedFilter { filter, is_wanted } = change;
+        if filter.starts_with(CHANGES) {
+            // They come from the journals, not from the shards.
+            return None;
+        }
         if filter.contains(['+', '#']) {
             let before = self.wild;
             self.wild = if *is_wanted { before + 1 } else { before.checked_sub(1).expect("it was wanted") };
@@ -44,7 +48,7 @@ impl Wanted {
             }
             return Some(Want { account: None, is_wanted: *is_wanted });
         }
-        let id = filter.strip_prefix(ACCOUNTS).filter(|_| **filter != *TRANSFERS)?;
+        let id = filter.strip_prefix(ACCOUNTS)?;
         let count = self.named.entry_ref(id).or_default();
         let before = *count;
         *count = if *is_wanted { before + 1 } else { before.checked_sub(1).expect("it was wanted") };
@@ -110,6 +114,7 @@ mod tests {
         assert_eq!(change(&mut wanted, "$ledger/accounts/a", false), Some((Some("a".into()), false)));
         assert_eq!(wanted.take_unwanted(), ["a".into()]);
         assert_eq!(change(&mut wanted, "$ledger/transfers", true), None);
+        assert_eq!(change(&mut wanted, "$ledger/changes/#", true), None, "changes come from the journals");
         assert!(!wanted.announces("a") && !wanted.has_unwanted());
     }
 

@@ -51,6 +51,7 @@ metrics! {
         sessions: Gauge "tidegate_mqtt_sessions" "Sessions, with and without a connection.";
         sessions_durable: Gauge "tidegate_mqtt_sessions_durable" "Sessions that outlive their connection.";
         subscriptions: Gauge "tidegate_mqtt_subscriptions" "Subscriptions of the sessions that live here.";
+        feeds: Gauge "tidegate_mqtt_change_streams" "Streams of changes that connected clients follow now.";
         retained: Gauge "tidegate_mqtt_retained" "Retained messages; each worker has all of them.";
         store_messages: Gauge "tidegate_mqtt_store_messages" "Messages that wait in inboxes.";
         store_bytes: Gauge "tidegate_mqtt_store_bytes" "Bytes that wait in inboxes and retained messages.";
@@ -86,6 +87,7 @@ impl BrokerMetrics {
             sessions,
             sessions_durable,
             subscriptions,
+            feeds,
             retained,
             store_messages,
             store_bytes,
@@ -114,6 +116,7 @@ impl BrokerMetrics {
         self.sessions.set(sessions as i64);
         self.sessions_durable.set(sessions_durable as i64);
         self.subscriptions.set(subscriptions as i64);
+        self.feeds.set(feeds as i64);
         self.retained.set(retained as i64);
         self.store_messages.set(store_messages as i64);
         self.store_bytes.set(store_bytes as i64);

@@ -8,6 +8,8 @@
 //!
 //! Invariant: nothing here waits, and nothing here knows what a packet means.
 
+pub mod feeds;
+mod mail;
 mod metrics;
 mod overload;
 mod port;

@@ -12,22 +12,18 @@
 
 mod accept;
 mod actions;
+mod ledger;
+mod read;
 mod write;
 
 use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::Interest;
-use mio::unix::SourceFd;
-use tidegate_broker::{
-    Action, Broker, BrokerMessage, ConnectionKey, ConnectionTraits, DrainPlan, ReasonCode, SharedFacts, TOPICS,
-};
+use tidegate_broker::{Action, Broker, BrokerMessage, ConnectionKey, DrainPlan, SharedFacts, TOPICS};
 use tidegate_journal::LogStore;
-use tidegate_ledger::message::Reply;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::router::Router;
 use tidegate_machines::ledger::AccountView;
@@ -38,12 +34,14 @@ use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resi
 use self::accept::Door;
 use super::Arrival;
 use super::admission::Admission;
+use super::feeds::{FeedMail, Feeds};
 use super::metrics::{BrokerMetrics, MqttMetrics};
 use super::overload::Overload;
 use super::settings::{MqttAuthenticator, MqttSettings};
-use super::sockets::{Flag, Socket, Sockets};
+use super::sockets::{Flag, Sockets};
 use super::verdicts::Verdicts;
-use crate::ledger_topics::{LedgerAnswer, LedgerTopics};
+use crate::ledger_topics::LedgerTopics;
+use crate::refusal_metrics::RefusalMetrics;
 use crate::stream::Scratch;
 
 /// Tokens of sockets have this bit; below it stands their place in the table.
@@ -87,6 +85,7 @@ pub struct MqttPort<L: LogStore> {
     generation: u64,
     facts: Arc<SharedFacts>,
     verdicts: Verdicts,
+    feeds: Feeds,
     ledger: LedgerTopics,
     /// Asks the ledger.
     asker: Asker<Router>,
@@ -102,12 +101,15 @@ pub struct MqttPort<L: LogStore> {
     /// Closed, but the client's last bytes were not read. If such a socket were dropped, the kernel would reset the
     /// connection, and the client might lose the last packets sent to it.
     lingering: VecDeque<(Instant, TcpStream)>,
+    /// Left before the verdict on them.
+    left: Vec<ConnectionKey>,
     actions: Vec<Action>,
     scratch: Scratch,
     /// Bytes that the next turn may read.
     turn_bytes: usize,
     longest_turn: Duration,
     metrics: MqttMetrics,
+    refused: RefusalMetrics,
     broker_metrics: BrokerMetrics,
 }
 
@@ -133,12 +135,16 @@ pub struct MqttParts<L: LogStore> {
     pub authenticator: Arc<dyn MqttAuthenticator>,
     /// What it says later.
     pub verdicts: Verdicts,
+    /// Who reads what clients follow.
+    pub feeds: Feeds,
     /// The ledger on topics.
     pub ledger: LedgerTopics,
     /// Asks the ledger.
     pub router: Router,
     /// What the port counts.
     pub metrics: MqttMetrics,
+    /// What it refuses.
+    pub refused: RefusalMetrics,
     /// What its broker counts.
     pub broker_metrics: BrokerMetrics,
 }
@@ -164,6 +170,7 @@ impl<L: LogStore> MqttPort<L> {
             facts: parts.facts,
             settings,
             verdicts: parts.verdicts,
+            feeds: parts.feeds,
             ledger: parts.ledger,
             asker: Asker::new(me, parts.router),
             figures: Vec::new(),
@@ -173,11 +180,13 @@ impl<L: LogStore> MqttPort<L> {
             flushable: Vec::new(),
             closing: Vec::new(),
             lingering: VecDeque::new(),
+            left: Vec::new(),
             actions: Vec::new(),
             scratch: Scratch::new(),
             turn_bytes: TURN_BYTES_MAX,
             longest_turn: Duration::ZERO,
             metrics: parts.metrics,
+            refused: parts.refused,
             broker_metrics: parts.broker_metrics,
         }
     }
@@ -185,142 +194,6 @@ impl<L: LogStore> MqttPort<L> {
     /// The worker's poll.
     fn poll(&self) -> &PortSockets {
         self.poll.as_ref().expect("a port is registered before it serves")
-    }
-
-    /// Takes the parcels for this port that have come by the rings.
-    fn take_parcels<P: CarriesMqtt>(&mut self, context: &mut Context<'_, P>) {
-        let now = context.now();
-        context.drain_rings(|from, body| self.take_parcel(from, body, now));
-    }
-
-    fn take_parcel<P: CarriesMqtt>(&mut self, from: Address, body: P, now: TimeMs) {
-        let body = match Carries::<BrokerMessage>::unpack(body) {
-            Ok(message) => return self.broker.deliver(from.endpoint.0, message, now),
-            Err(other) => other,
-        };
-        let body = match Carries::<Message>::unpack(body) {
-            Ok(Message::Figures { shard, accounts }) => {
-                return self.figures.extend(accounts.into_inner().into_iter().map(|account| (shard, account)));
-            }
-            Ok(message) => return self.asker.deliver(from, message),
-            Err(other) => other,
-        };
-        match Carries::<Box<Arrival>>::unpack(body) {
-            Ok(arrival) => self.arrivals.push_back(arrival),
-            Err(_) => unreachable!("everything else is for others"),
-        }
-    }
-
-    /// Takes new clients: from listeners, and from other workers or the HTTP door.
-    fn take_clients<P: CarriesMqtt>(&mut self, context: &mut Context<'_, P>) -> bool {
-        if !self.broker.is_serving() {
-            return false;
-        }
-        let now = context.now();
-        let mut worked = self.accept(now);
-        while let Some(arrival) = self.arrivals.pop_front() {
-            worked = true;
-            self.take_parcels(context);
-            self.adopt(*arrival, now);
-        }
-        worked
-    }
-
-    /// Reads from all sockets that may be read, up to a turn's worth.
-    fn read_sockets<P: CarriesMqtt>(&mut self, context: &mut Context<'_, P>) -> bool {
-        let (mut worked, mut left) = (false, self.turn_bytes);
-        for index in std::mem::take(&mut self.ready) {
-            let Some((key, _)) = self.sockets.at(index) else { continue };
-            if left == 0 || !self.broker.may_read(key) {
-                self.ready.push(index);
-                continue;
-            }
-            worked = true;
-            left = left.saturating_sub(self.read(index, key, left, context));
-        }
-        worked
-    }
-
-    /// Reads from one socket, at most about `left` bytes. Returns what that cost.
-    fn read<P: CarriesMqtt>(
-        &mut self,
-        index: u32,
-        key: ConnectionKey,
-        left: usize,
-        context: &mut Context<'_, P>,
-    ) -> usize {
-        let now = context.now();
-        self.metrics.reads.increment();
-        let (_, socket) = self.sockets.at(index).expect("it was looked at just now");
-        let Ok(heard) = socket.stream.read(&mut self.scratch, READ_BYTES_MAX.min(left.max(READ_COST_BYTES))) else {
-            self.lose(key, now);
-            return READ_COST_BYTES;
-        };
-        socket.set(Flag::READABLE, heard.more);
-        socket.set(Flag::LISTED, heard.more);
-        if heard.more {
-            self.ready.push(index);
-        }
-        // Drained between reading and decoding: this worker then knows all that the client may have learned from
-        // another worker.
-        self.take_parcels(context);
-        let bytes = self.scratch.bytes(&heard);
-        let cost = bytes.len().max(READ_COST_BYTES);
-        if !bytes.is_empty() {
-            self.broker.receive(key, bytes, now);
-        }
-        if heard.ended {
-            self.lose(key, now);
-        }
-        cost
-    }
-
-    /// A connection that comes from another worker or from the HTTP door.
-    fn adopt(&mut self, arrival: Arrival, now: TimeMs) {
-        let Arrival { stream, listener, mark, refusal, bytes } = arrival;
-        let socket = Socket::new(stream, listener, mark, refusal);
-        if let Some(key) = self.admit(socket, now) {
-            if !bytes.is_empty() {
-                self.broker.receive(key, &bytes, now);
-            }
-            // Bytes that its layers have read already cause no event; bytes in the socket do.
-            if let Some(socket) = self.sockets.get(key).filter(|socket| socket.stream.is_ahead()) {
-                socket.set(Flag::READABLE, true);
-                if !socket.replace(Flag::LISTED, true) {
-                    self.ready.push(key.index);
-                }
-            }
-        }
-    }
-
-    /// Gives a socket to the broker and the poll.
-    fn admit(&mut self, mut socket: Socket, now: TimeMs) -> Option<ConnectionKey> {
-        let (listener, mark) = (socket.listener, socket.mark);
-        // The WebSocket door, which is behind the listeners, takes packets of any size that the broker takes.
-        let packet_bytes_max =
-            self.settings.listeners.get(usize::from(listener.0)).map_or(0, |listener| listener.packet_bytes_max);
-        let Some(key) = self.broker.open(ConnectionTraits { packet_bytes_max }, now) else {
-            self.metrics.turned_away.increment("limit");
-            self.admission.leave(listener, mark);
-            return None;
-        };
-        let fd = socket.stream.socket().as_raw_fd();
-        let token = SOCKETS | key.index as usize;
-        if self.poll().register(&mut SourceFd(&fd), token, Interest::READABLE).is_err() {
-            self.broker.closed(key, now);
-            self.admission.leave(listener, mark);
-            return None;
-        }
-        self.sockets.insert(key, socket);
-        Some(key)
-    }
-
-    /// The client is gone.
-    fn lose(&mut self, key: ConnectionKey, now: TimeMs) {
-        self.broker.closed(key, now);
-        if let Some(socket) = self.sockets.remove(key) {
-            self.admission.leave(socket.listener, socket.mark);
-        }
     }
 
     /// Sends what the broker has for its peers. Whether all rings had room, and whether there was anything.
@@ -340,67 +213,6 @@ impl<L: LogStore> MqttPort<L> {
             context.wake_receivers();
         }
         (clear, told)
-    }
-
-    /// Tells the broker what the ledger replied, and what it announces.
-    fn receive_from_ledger(&mut self, now: TimeMs) -> bool {
-        let mut worked = false;
-        while self.asker.has_replies() {
-            worked = true;
-            for (token, reply) in self.asker.take_replies() {
-                self.reply(token, reply, now);
-            }
-        }
-        for (shard, account) in std::mem::take(&mut self.figures) {
-            worked = true;
-            self.announce(shard, account, now);
-        }
-        self.follow_subscriptions(now) || worked
-    }
-
-    /// Lets the shards announce what somebody subscribes to, and clears what nobody does any more.
-    fn follow_subscriptions(&mut self, now: TimeMs) -> bool {
-        for change in self.broker.take_watched() {
-            self.ledger.watched(&change);
-        }
-        if !self.ledger.has_changes() {
-            return false;
-        }
-        for topic in self.ledger.take_unwanted() {
-            self.broker.announce(&topic, &[], true, now);
-        }
-        let asker = &mut self.asker;
-        if asker.has_room() {
-            self.ledger.tell_wants(&mut |token, request| asker.start(token, request));
-        }
-        true
-    }
-
-    /// A reply of the shards to a request of this port.
-    fn reply(&mut self, token: u64, reply: Reply, now: TimeMs) {
-        let asker = &mut self.asker;
-        if let Some(answer) = self.ledger.reply(token, reply, &mut |token, request| asker.start(token, request)) {
-            self.answer(answer, now);
-        }
-    }
-
-    fn answer(&mut self, answer: LedgerAnswer, now: TimeMs) {
-        match answer {
-            LedgerAnswer::Transfer { ticket, body, is_too_many } => {
-                let reason = if is_too_many { ReasonCode::QUOTA_EXCEEDED } else { ReasonCode::SUCCESS };
-                self.broker.respond(ticket, Some(&body), reason, now);
-            }
-            LedgerAnswer::Collector { key, account, is_collector } => {
-                self.broker.confirm(key, &account, is_collector, now);
-            }
-        }
-    }
-
-    /// New figures of an account, to be announced on its topic.
-    fn announce(&mut self, shard: ShardIndex, account: AccountView, now: TimeMs) {
-        if let Some((topic, payload)) = self.ledger.announcement(shard, account) {
-            self.broker.announce(&topic, &payload, true, now);
-        }
     }
 
     /// Sends clients away, so many per second over all workers.
@@ -426,6 +238,7 @@ where
         let readable = ready.iter().any(|index| sockets.at(*index).is_some_and(|(key, _)| broker.may_read(key)));
         readable
             || self.verdicts.has_news()
+            || self.feeds.has_news()
             || self.broker.has_news()
             || self.broker.is_serving() && (!self.arrivals.is_empty() || self.doors.iter().any(Door::has_more))
     }
@@ -491,7 +304,11 @@ where
             return;
         }
         let index = (token & !SOCKETS) as u32;
-        let Some((_, socket)) = self.sockets.at(index) else { return };
+        let Some((key, socket)) = self.sockets.at(index) else { return };
+        // It is not read before the verdict, so its end would be met only then, and its password hashed for nobody.
+        if event.is_read_closed() && self.verdicts.is_awaited(key) {
+            self.left.push(key);
+        }
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             socket.set(Flag::READABLE, true);
             if !socket.replace(Flag::LISTED, true) {
@@ -505,6 +322,9 @@ where
 
     /// Takes new clients, and reads from all that may be read, up to a turn's worth.
     fn serve(&mut self, context: &mut Context<'_, P>) -> bool {
+        for key in std::mem::take(&mut self.left) {
+            self.lose(key, context.now());
+        }
         let took = self.take_clients(context);
         took | self.read_sockets(context)
     }
@@ -517,6 +337,13 @@ where
         while let Some((key, verdict)) = self.verdicts.take() {
             worked = true;
             self.broker.verdict(key, verdict, now);
+        }
+        while let Some(mail) = self.feeds.take() {
+            worked = true;
+            match mail {
+                FeedMail::Place(key, filter, found) => self.broker.placed(key, &filter, found, now),
+                FeedMail::News(feed, topic, news) => self.broker.feed(feed, &topic, news, now),
+            }
         }
         worked |= self.broker.step(now);
         worked |= self.act(context);

@@ -22,6 +22,7 @@ use tidegate_runtime::{Address, Home, Parker, Port, Room, ShardMetrics, Site};
 use tidegate_shard::{NothingDerived, Owners};
 use tidegate_telemetry::Registry;
 
+use super::feeds::{FeedSource, Feeds};
 use super::metrics::{BrokerMetrics, MqttMetrics};
 use super::port::{CarriesMqtt, MqttParts, MqttPort};
 use super::settings::{MqttAuthenticator, MqttSettings};
@@ -29,6 +30,7 @@ use super::verdicts::Verdicts;
 use super::{Admission, ListenerIndex};
 use crate::ledger_topics::{LedgerTopics, PREFIX, REQUEST_TOPICS};
 use crate::listener::listen;
+use crate::refusal_metrics::RefusalMetrics;
 use crate::websocket::WebSocketDoor;
 
 /// What `$SYS/broker/version` says.
@@ -43,6 +45,8 @@ pub struct MqttRoom {
     authenticator: Arc<dyn MqttAuthenticator>,
     admission: Arc<Admission>,
     facts: Arc<SharedFacts>,
+    /// Reads what clients follow.
+    feeds: Option<Arc<dyn FeedSource>>,
     /// The number of its port on each worker.
     port: u16,
     /// Per listener, one socket per worker.
@@ -57,11 +61,18 @@ impl MqttRoom {
             admission: Arc::new(Admission::new(settings.admission.clone(), &settings.listener_limits(), workers)),
             facts: Arc::new(SharedFacts::new(workers)),
             authenticator,
+            feeds: None,
             settings,
             port,
             listeners: Vec::new(),
             shards: RecoveredShards::default(),
         }
+    }
+
+    /// Lets `source` read what clients follow.
+    #[must_use]
+    pub fn following(self, source: Arc<dyn FeedSource>) -> MqttRoom {
+        MqttRoom { feeds: Some(source), ..self }
     }
 
     /// Opens the listeners, for so many workers. Gives their names and addresses.
@@ -94,6 +105,7 @@ impl MqttRoom {
             facts: self.facts.clone(),
             seed: getrandom::u64().context("cannot draw a random number")?,
             request_topics: REQUEST_TOPICS.map(Into::into).into(),
+            feeds: self.feeds.as_ref().map_or_else(Box::default, |source| source.prefix().into()),
             version: VERSION,
         };
         let (shards, shard_metrics) = shards;
@@ -108,10 +120,12 @@ impl MqttRoom {
             admission: self.admission.clone(),
             facts: self.facts.clone(),
             authenticator: self.authenticator.clone(),
-            verdicts: Verdicts::new(parker),
+            verdicts: Verdicts::new(parker.clone()),
+            feeds: Feeds::new(self.feeds.clone(), parker),
             ledger: LedgerTopics::new(router.shard_count()),
             router,
             metrics: MqttMetrics::register(registry, worker),
+            refused: RefusalMetrics::register(registry, "mqtt", worker),
             broker_metrics: BrokerMetrics::register(registry, worker),
         }))
     }

@@ -297,7 +297,25 @@ fn records_of_a_family_that_the_description_lacks_are_never_adopted() {
     // Somebody put back an old copy of DIRECTORY.
     fs::write(data.path().join(DIRECTORY), older).unwrap();
     let said = refusal(open(data.path(), &server(1, 1)));
-    assert!(said.contains("DIRECTORY does not list family 2 \"topics\": restore DIRECTORY from a copy"), "{said}");
+    assert!(said.contains("DIRECTORY does not list that log of family 2 \"topics\""), "{said}");
+    // Nor are they passed over by tools, which would call the rest the whole.
+    for refused in [Directory::open(data.path(), &[LEDGER, TOPICS]), Directory::look_at(data.path(), &[TOPICS])] {
+        assert_eq!(refusal(refused), said);
+    }
+    drop(Directory::open(data.path(), &[LEDGER]).expect("of a family that the tool does not know it says nothing"));
+}
+
+#[test]
+fn a_tool_reads_a_directory_that_an_older_program_made_and_one_that_an_addition_was_cut_short_in() {
+    let data = tempfile::tempdir().unwrap();
+    create_and_close(data.path(), &[fixed(LEDGER, 1)]);
+    let older = text(data.path());
+    let found = Directory::open(data.path(), &[LEDGER, TOPICS]).unwrap();
+    assert_eq!((found.shards(LEDGER), found.shards(TOPICS)), (1, 0));
+    drop(found);
+    create_and_close(data.path(), &server(1, 2));
+    fs::write(data.path().join(DIRECTORY), older).unwrap();
+    assert_eq!(Directory::open(data.path(), &[LEDGER, TOPICS]).unwrap().shards(TOPICS), 0, "its logs are empty");
 }
 
 #[test]
@@ -317,4 +335,49 @@ fn a_description_with_as_much_as_there_may_be_is_read_whole() {
     let data = tempfile::tempdir().unwrap();
     full.write(&data.path().join(DIRECTORY)).unwrap();
     assert_eq!(Description::read(&data.path().join(DIRECTORY)).unwrap(), full);
+}
+
+#[test]
+fn each_directory_has_an_id_of_its_own() {
+    let ids: Vec<u64> = (0..3)
+        .map(|_| {
+            let data = tempfile::tempdir().unwrap();
+            open(data.path(), &server(1, 1)).unwrap().id()
+        })
+        .collect();
+    assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2], "{ids:?}");
+}
+
+#[test]
+fn a_directory_with_snapshots_that_lost_its_key_is_refused_until_it_is_back() {
+    let data = tempfile::tempdir().unwrap();
+    create_and_close(data.path(), &server(1, 1));
+    let key = data.path().join("KEY");
+    let bytes = fs::read(&key).unwrap();
+    fs::remove_file(&key).unwrap();
+    // Without snapshots there is nothing that it verifies: another one is made.
+    fs::create_dir_all(data.path().join("snapshots/ledger-0")).unwrap();
+    create_and_close(data.path(), &server(1, 1));
+    fs::write(data.path().join("snapshots/ledger-0/snapshot-00000000000000000001"), b"any").unwrap();
+    create_and_close(data.path(), &server(1, 1));
+    fs::remove_file(&key).unwrap();
+    let said = refusal(open(data.path(), &server(1, 1)));
+    assert!(said.contains("no file KEY") && said.contains("Put KEY back"), "{said}");
+    assert!(!key.exists(), "none is made");
+    fs::write(&key, bytes).unwrap();
+    create_and_close(data.path(), &server(1, 1));
+}
+
+#[test]
+fn who_only_looks_is_told_whether_somebody_uses_it() {
+    let data = tempfile::tempdir().unwrap();
+    create_and_close(data.path(), &server(1, 1));
+    let looking = Directory::look_at(data.path(), &[LEDGER]).unwrap();
+    assert!(!looking.is_in_use().unwrap());
+    let server = open(data.path(), &server(1, 1)).unwrap();
+    assert!(looking.is_in_use().unwrap() && server.is_in_use().unwrap());
+    drop(server);
+    assert!(!looking.is_in_use().unwrap());
+    fs::remove_file(data.path().join(LOCK)).unwrap();
+    assert!(!looking.is_in_use().unwrap(), "without a lock nobody is there");
 }

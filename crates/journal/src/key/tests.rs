@@ -10,9 +10,33 @@ fn a_key_is_made_once_and_stays() {
     let key = Key::read_or_create(&disk, data).unwrap();
     assert_eq!(Key::read_or_create(&disk, data).unwrap(), key);
     assert_eq!(Key::read(&disk, data).unwrap(), Some(key));
-    disk.overwrite(&data.join(KEY_FILE), 32, b"x").unwrap();
+    disk.overwrite(&data.join(KEY_FILE), 36, b"x").unwrap();
     let refused = Key::read_or_create(&disk, data).unwrap_err().to_string();
-    assert!(refused.starts_with("data/KEY: cannot read: a key has 32 bytes. Put back"), "{refused}");
+    assert!(refused.contains("data/KEY: cannot read: it is damaged: it has 37 bytes, a key has 36. Put"), "{refused}");
+}
+
+#[test]
+fn a_flipped_bit_is_no_other_key() {
+    let (disk, data) = (FakeDisk::new(1), Path::new("data"));
+    let key = Key::read_or_create(&disk, data).unwrap();
+    for byte in 0..FILE_BYTES as u64 {
+        disk.flip_bit(&data.join(KEY_FILE), byte, (byte % 8) as u8);
+        for refused in [Key::read(&disk, data).err(), Key::read_or_create(&disk, data).err()] {
+            let refused = refused.expect("it is damaged").to_string();
+            assert!(refused.contains("its checksum does not match. Put back the file"), "byte {byte}: {refused}");
+        }
+        disk.flip_bit(&data.join(KEY_FILE), byte, (byte % 8) as u8);
+    }
+    assert_eq!(Key::read(&disk, data).unwrap(), Some(key));
+}
+
+#[test]
+fn a_key_of_an_earlier_build_has_no_checksum_and_is_read() {
+    let (disk, data) = (FakeDisk::new(1), Path::new("data"));
+    let key = Key::read_or_create(&disk, data).unwrap();
+    let file = disk.open(&data.join(KEY_FILE)).unwrap();
+    file.set_len(KEY_BYTES as u64).unwrap();
+    assert_eq!(Key::read_or_create(&disk, data).unwrap(), key);
 }
 
 #[test]

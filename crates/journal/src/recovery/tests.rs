@@ -4,6 +4,7 @@ use super::*;
 use crate::archive::Archive;
 use crate::disk::{FakeDisk, RealDisk};
 use crate::group::{self, GROUP_HEADER_BYTES, Seal};
+use crate::segment::segment_name;
 use crate::step::{Step, StepLogs};
 use crate::{Family, LogReader, LogStore, Logs, Lost, NoticeKind, Opened, Retention, Sequence, StepLog};
 
@@ -612,26 +613,28 @@ fn several_segments() -> (FakeDisk, Vec<Cursor>) {
 #[test]
 fn a_sealed_segment_without_its_mark_is_read_whole_and_marked_again() {
     let (disk, begins) = several_segments();
-    let (path, mark_at) = (segment(begins[1].position), offset_of(begins[1].position, begins[2].position));
+    let (path, mark_at) = (segment(begins[2].position), offset_of(begins[2].position, begins[3].position));
     let whole = disk.contents(&path).unwrap();
-    let mark = Mark { log: LOG, kind: MarkKind::Sealed, end: begins[2] };
+    let mark = Mark { log: LOG, kind: MarkKind::Sealed, end: begins[3] };
     assert_eq!(Mark::decode(&whole[mark_at as usize..]), Ok(mark));
     // Neither none nor one of another place, kind or log is taken for it.
     let others = [
         [0; MARK_BYTES],
         Mark { kind: MarkKind::Tail, ..mark }.encode(),
         Mark { log: FAMILY.log(98, 1), ..mark }.encode(),
-        Mark { end: begins[1], ..mark }.encode(),
+        Mark { end: begins[2], ..mark }.encode(),
     ];
     for other in others {
         disk.overwrite(&path, mark_at, &other).unwrap();
         let rotten = copy(&disk);
         rotten.flip_bit(&path, mark_at - 10, 3);
-        let (at, offset, what, lost) = damage_of(reopen(&rotten));
+        let mut damaged = reopen(&rotten).unwrap().1.damaged;
+        assert_eq!(damaged.len(), 1, "the log goes on behind it: {damaged:?}");
+        let (at, offset, what, lost) = damage_of(Err::<(), _>(damaged.remove(0)));
         assert_eq!(at, path.display().to_string());
         assert!(offset > SEGMENT_HEADER_BYTES as u64 && offset < mark_at, "{offset}");
-        assert!(what.contains("does not match its checksum") && lost.ends_with(&format!("{})", begins[2].position)));
-        // Only the last that can be without a mark after a crash is marked again, here the only one.
+        assert!(what.contains("does not match its checksum") && lost.ends_with(&format!("{})", begins[3].position)));
+        // All that it said is known, so it is marked again.
         let (log, _) = reopen(&disk).unwrap();
         drop(log);
         assert_eq!(disk.contents(&path).unwrap(), whole);
@@ -672,4 +675,20 @@ fn a_segment_of_several_windows_is_read_whole_and_damage_in_a_later_one_is_found
     assert!(disk.flip_bit(&first_segment(), 2_000_000, 1));
     let (_, offset, _, _) = damage_of(logs(&disk).open(LOG, Cursor::START, LARGE).map(|_| ()));
     assert!(offset <= 2_000_000 && offset > 1_980_000, "{offset}");
+}
+
+#[test]
+fn a_disk_that_claims_no_room_for_another_reason_than_a_full_one_is_told() {
+    let disk = FakeDisk::new(1);
+    let (mut log, _) = reopen(&disk).unwrap();
+    commit(&mut log, 5);
+    log.close().unwrap();
+    let found = Inspection::of(&folder(&disk), Cursor::START).unwrap();
+    assert!(found.marked, "there is nothing to write but to claim room");
+    let wanted = disk.used_bytes();
+    disk.set_capacity(wanted);
+    assert!(repair(&folder(&disk), &found).is_ok(), "on a full disk the log goes on with the room that it has");
+    disk.crash_after_ops(0);
+    let refused = repair(&folder(&disk), &found).map(|active| active.allocated);
+    assert!(matches!(refused, Err(JournalError::Io { .. })), "{refused:?}");
 }

@@ -149,6 +149,7 @@ fn report(extent: Extent, tail: &Tail, since: Cursor) -> Result<RecoveryReport, 
         return Err(bad_cursor(&since, format!("the log ends at position {}", tail.end.position)));
     }
     Ok(RecoveryReport {
+        damaged: Vec::new(),
         end: tail.end,
         begins: begins_at(extent.first),
         segments: 0,

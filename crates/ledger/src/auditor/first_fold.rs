@@ -12,12 +12,13 @@
 //! Why only once a process: afterwards the auditor's state is known to follow from the first record, and a pass that
 //! finds the same chain of hashes finds the same records. So a third state is in memory only until then.
 
-use tidegate_journal::{Cursor, GroupReader, JournalError, LogId};
+use tidegate_journal::{Cursor, GroupReader, JournalError, LogId, Position};
 use tidegate_machines::ShardIndex;
-use tidegate_machines::ledger::Ledger;
+use tidegate_machines::ledger::{Event, Ledger};
 use tidegate_shard::{Fold, FoldError, Stand};
 
 use super::compare::{self, Differences};
+use super::ids::IdsCompared;
 use crate::message::FirstFoldReport;
 
 /// How far it is.
@@ -45,6 +46,19 @@ pub(super) enum FirstFold {
     },
 }
 
+/// Verifies the next group, and shows `ids` its records.
+pub(super) fn read_ids(groups: &mut GroupReader, ids: &mut IdsCompared) -> Result<bool, JournalError> {
+    ids.before(groups.cursor());
+    let Some(group) = groups.next_group()? else { return Ok(false) };
+    if ids.is_summing() {
+        // A record that is no event is damage that others find; it has no id.
+        let events = group.records().filter_map(|(_, at, bytes)| Event::decode(bytes).ok().map(|event| (event, at)));
+        events.for_each(|(event, at)| ids.note(&event, at));
+    }
+    ids.after(groups);
+    Ok(true)
+}
+
 impl FirstFold {
     /// A fold that begins with the first record of `log`, of one of `shards` shards.
     pub fn begin(log: LogId, shards: u16) -> FirstFold {
@@ -57,11 +71,14 @@ impl FirstFold {
         matches!(self, FirstFold::Folding(_))
     }
 
-    /// Verifies the next group, and folds it in if that is still wanted.
-    pub fn read(&mut self, groups: &mut GroupReader) -> Result<bool, JournalError> {
-        let FirstFold::Folding(fold) = self else { return Ok(groups.next_group()?.is_some()) };
+    /// Verifies the next group, and folds it in if that is still wanted. `ids` is shown its records.
+    pub fn read(&mut self, groups: &mut GroupReader, ids: &mut IdsCompared) -> Result<bool, JournalError> {
+        let FirstFold::Folding(fold) = self else { return read_ids(groups, ids) };
         let sequence = fold.sequence().0;
-        match fold.next_group(groups, |_, _| {}) {
+        ids.before(groups.cursor());
+        let read = fold.next_group(groups, |event, at| ids.note(event, Position(at.position.0)));
+        ids.after(groups);
+        match read {
             Ok(read) => Ok(read.is_some()),
             Err(FoldError::Journal(error)) => {
                 *self = FirstFold::Interrupted { why: error.to_string(), sequence };

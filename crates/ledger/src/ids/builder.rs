@@ -204,12 +204,6 @@ impl<D: Disk> Builder<D> {
         Ok(Step::Worked)
     }
 
-    /// Whether a step would do nothing.
-    pub(super) fn is_idle(&self) -> bool {
-        let is_due = (0..=self.highest_tier()).any(|tier| self.is_due(tier));
-        !self.unsaved && self.waiting.is_empty() && self.merges.is_empty() && !is_due
-    }
-
     fn save_manifest(&mut self) -> Result<(), IdsError> {
         let runs = self.runs.iter().map(|run| *run.header()).collect();
         let (seed, timeline, next_number) = (self.seed, self.timeline, self.next_number);

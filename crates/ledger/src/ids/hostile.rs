@@ -87,13 +87,13 @@ pub fn samples() -> Vec<Vec<u8>> {
     let options = super::IdsOptions { freeze_at: 300, fan_out: 2, ..super::IdsOptions::new(super::IdSeed([1, 2])) };
     let position = tidegate_journal::Position(10_000);
     let end = tidegate_journal::Cursor { position, ..tidegate_journal::Cursor::START };
-    let mut maker = super::make::Maker::begin(disk.clone(), dir, options, end).expect("the disk works");
-    for n in 0..2_000u64 {
+    let maker = super::make::Maker::begin(disk.clone(), dir, options, 2_000, end).expect("the disk works");
+    let made = maker.make(|n, gathering| {
         let id = if n % 2 == 0 { format!("order-{n}") } else { format!("till:19700102:1:{n}") };
         let (position, now) = (tidegate_journal::Position(n + 1), 86_400);
-        maker.add(super::make::MadeId { id: id.as_bytes(), position, now }).expect("the disk works");
-    }
-    maker.finish().expect("the disk works");
+        gathering.add(n, super::make::MadeId { id: id.as_bytes(), position, now });
+    });
+    made.expect("the disk works");
     let contents = |path: &Path| disk.contents(path).expect("it is listed");
     let manifest = contents(&dir.join(super::manifest::MANIFEST));
     let mut samples = vec![manifest.clone(), manifest[..manifest.len() - 4].to_vec()];

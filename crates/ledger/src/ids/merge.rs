@@ -26,7 +26,8 @@ pub(super) struct Merge<D: Disk> {
     tier: u32,
 }
 
-fn header_of<'a>(
+/// The header of the run that these inputs, oldest first, become.
+pub(super) fn header_of<'a>(
     number: u64,
     tier: u32,
     (first, last): (Position, Position),

@@ -22,6 +22,7 @@
 mod belonging;
 mod builder;
 mod condemn;
+mod digest;
 mod entry;
 mod error;
 mod filter;
@@ -54,6 +55,7 @@ use std::sync::Arc;
 
 use tidegate_disk::Disk;
 use tidegate_journal::{Cursor, Position, Timeline};
+use tidegate_planted::{Bug, is_planted};
 
 use builder::View;
 use filter::Filter;
@@ -62,6 +64,7 @@ use scrub::Published;
 use table::Table;
 use worker::Worker;
 
+pub use digest::IdDigest;
 pub use error::IdsError;
 pub use hash::{IdHash, IdSeed};
 pub use lookup::{Looked, PageLookup, Unsettled};
@@ -266,7 +269,7 @@ impl<D: Disk> IdIndex<D> {
 
     /// Reads all runs again, on any thread.
     pub fn scrub(&self) -> RunScrub<D> {
-        RunScrub::new(self.disk.clone(), self.dir.clone(), Arc::clone(&self.published))
+        RunScrub::new(self.disk.clone(), self.dir.clone(), self.seed, Arc::clone(&self.published))
     }
 
     /// Notes that the record at `position`, decided at `now`, in seconds since 1970, is about an id with this hash.
@@ -278,6 +281,8 @@ impl<D: Disk> IdIndex<D> {
             self.freeze();
         }
         self.filter.insert(hash, position);
+        let is_misfiled = is_planted(Bug::IdMisfiled) && position.0.is_multiple_of(41);
+        let hash = if is_misfiled { IdHash::of(!hash.hash) } else { hash };
         self.recent.insert(hash, position, hash.kept_by(now));
         self.newest = position;
         self.entries += 1;
@@ -373,7 +378,8 @@ impl<D: Disk> IdIndex<D> {
         while self.stamps.front().is_some_and(|stamp| Arc::strong_count(stamp) == 1) {
             self.stamps.pop_front();
         }
-        let oldest = self.stamps.front().map_or(self.view.covered, |stamp| **stamp);
+        let needed = self.stamps.front().filter(|_| !is_planted(Bug::LookupNotWaitedFor));
+        let oldest = needed.map_or(self.view.covered, |stamp| **stamp);
         while self.kept.front().and_then(|table| table.range()).is_some_and(|(_, last)| last <= oldest) {
             let table = self.kept.pop_front().and_then(Arc::into_inner);
             self.spare = self.spare.take().or(table.map(Table::emptied));
@@ -398,19 +404,6 @@ impl<D: Disk> IdIndex<D> {
                 Err(IdsError::Io { .. }) if errors < RETRIES_MAX => errors += 1,
                 Err(error) => return Err(error),
             }
-        }
-        Ok(())
-    }
-
-    /// Waits for one report of the builder; `durable` as in [`IdIndex::maintain`].
-    fn catch_up_once(&mut self, durable: Cursor) -> Result<(), IdsError> {
-        self.maintain(durable)?;
-        if self.released == 0 && self.worker.is_idle() {
-            assert!(self.frozen.is_empty(), "ids: what is waited for is durable");
-            return Ok(());
-        }
-        if let Some(view) = self.worker.wait()? {
-            self.take_over(view);
         }
         Ok(())
     }

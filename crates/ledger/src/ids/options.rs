@@ -7,7 +7,7 @@ use super::IdSeed;
 pub enum BuilderKind {
     /// On a thread of its own.
     Thread,
-    /// One step within each [`super::IdIndex::maintain`]: for the simulator, and for tools that may wait.
+    /// One step within each [`super::IdIndex::maintain`]: for the simulator.
     Stepped,
 }
 

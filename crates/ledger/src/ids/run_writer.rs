@@ -33,6 +33,8 @@ pub(super) struct RunWriter<D: Disk> {
     ordered: u64,
     last: Option<Entry>,
     synced_bytes: u64,
+    /// Bytes after which a sync is asked for.
+    sync_each: u64,
 }
 
 impl<D: Disk> RunWriter<D> {
@@ -54,7 +56,13 @@ impl<D: Disk> RunWriter<D> {
             ordered: 0,
             last: None,
             synced_bytes: 0,
+            sync_each: SYNC_BYTES,
         })
+    }
+
+    /// Asks for a sync after so many bytes: for who shares the device with no journal.
+    pub(super) fn syncing_each(self, bytes: u64) -> RunWriter<D> {
+        RunWriter { sync_each: bytes, ..self }
     }
 
     /// Appends the next entry. Panics when it is out of order or not of the run's stretch of the journal.
@@ -102,7 +110,7 @@ impl<D: Disk> RunWriter<D> {
         self.buffer_page += (self.buffer.len() / PAGE_BYTES) as u64;
         self.buffer.clear();
         let written = RunHeader::page_offset(self.buffer_page);
-        if written - self.synced_bytes >= SYNC_BYTES {
+        if written - self.synced_bytes >= self.sync_each {
             self.file.sync_data().map_err(IdsError::io("sync", &self.path))?;
             self.synced_bytes = written;
         }

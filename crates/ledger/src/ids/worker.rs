@@ -123,14 +123,6 @@ impl<D: Disk> Worker<D> {
         }
     }
 
-    /// Whether a builder that is stepped here has nothing to do; one on a thread does not say.
-    pub(super) fn is_idle(&self) -> bool {
-        match &self.place {
-            Place::Here(builder) => builder.is_idle(),
-            Place::Thread(_) => true,
-        }
-    }
-
     /// Waits for what the builder says next; an I/O error is an error here.
     pub(super) fn wait(&mut self) -> Result<Option<View<D>>, IdsError> {
         let report = match &mut self.place {

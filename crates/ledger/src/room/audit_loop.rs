@@ -2,12 +2,13 @@
 //!
 //! Why at low priority: the audit must not delay votes. What it reads is durable, so it can be read later.
 
-use std::path::Path;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Durability, DurableMark, LogId};
+use tidegate_journal::{Cursor, Durability, DurableMark, LogId};
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::Carries;
 use tidegate_runtime::background::Background;
@@ -39,8 +40,14 @@ pub struct Schedule {
 }
 
 /// The auditors of all shards on the background thread.
+///
+/// Why they are opened there, and not before the node serves: each reads a snapshot of all accounts for its own fold,
+/// which takes as long as the recovery did that the clients have just waited for.
 pub struct AuditLoop<P> {
     background: Background<P, OperationClient>,
+    data: PathBuf,
+    /// Those that are not open yet, in the order of their shards.
+    unopened: VecDeque<(AuditedLog, Scrubbed)>,
     shards: Vec<Audited>,
     schedule: Schedule,
     budget: Budget,
@@ -100,7 +107,13 @@ impl Audited {
         match *reading {
             Reading::Log => {
                 let before = scrubbed.scrub.facts().bytes;
+                if scrubbed.scrub.at() == Cursor::START {
+                    auditor.begin_ids(runs.begin_digest());
+                }
                 if scrubbed.go_on_with(|scrub| auditor.read_again(scrub, bytes, now_ms().0)) {
+                    if let Some(end) = auditor.end_ids() {
+                        runs.sum_up_to(end);
+                    }
                     *reading = Reading::Runs(scrubbed.scrub.damages().begin_pass());
                 }
                 (scrubbed.scrub.facts().bytes - before, false)
@@ -110,6 +123,15 @@ impl Audited {
                 let (damages, owner) = (scrubbed.scrub.damages().clone(), Owner::Ids(auditor.log()));
                 if let Some(damage) = read.damage {
                     damages.note(owner, auditor.shard().0, damage);
+                }
+                if let Some(what) = read.digest.and_then(|digest| auditor.compare_ids(digest)) {
+                    let shard = auditor.shard().0;
+                    tracing::error!(
+                        shard,
+                        what,
+                        "the index of ids is not what the journal says: restart to rebuild it"
+                    );
+                    runs.condemn(&what);
                 }
                 if let Some(entries) = read.ended {
                     damages.mend(owner, pass);
@@ -123,22 +145,39 @@ impl Audited {
 }
 
 impl<P: Carries<Message>> AuditLoop<P> {
-    /// Opens an auditor per shard, which reads no more than `scrub_bytes_per_s` again.
-    pub fn open(
+    /// An auditor per shard, in the order of the shards; they read no more than `scrub_bytes_per_s` again. Reads
+    /// nothing yet.
+    pub fn new(
         background: Background<P, OperationClient>,
         data: &Path,
         logs: Vec<(AuditedLog, Scrubbed)>,
         schedule: Schedule,
         scrub_bytes_per_s: u64,
     ) -> AuditLoop<P> {
-        let count = logs.len() as u16;
-        let shards = logs.into_iter().map(|(log, scrubbed)| Audited::open(data, log, scrubbed, count)).collect();
-        AuditLoop { background, shards, schedule, budget: Budget::new(scrub_bytes_per_s), turn: 0 }
+        let (unopened, shards) = (logs.into(), Vec::new());
+        let (data, budget) = (data.to_owned(), Budget::new(scrub_bytes_per_s));
+        AuditLoop { background, data, unopened, shards, schedule, budget, turn: 0 }
+    }
+
+    /// Opens the auditors, each of which begins at the newest snapshot, if it may.
+    fn open_all(&mut self, stopped: &dyn Fn() -> bool) {
+        let count = self.unopened.len() as u16;
+        while !stopped()
+            && let Some((log, scrubbed)) = self.unopened.pop_front()
+        {
+            let begun = Instant::now();
+            let opened = Audited::open(&self.data, log, scrubbed, count);
+            let (shard, sequence) = (opened.auditor.shard().0, opened.auditor.begins_behind().0);
+            let took_ms = begun.elapsed().as_millis() as u64;
+            tracing::info!(family = LEDGER.name, shard, sequence, took_ms, "the auditor begins behind this record");
+            self.shards.push(opened);
+        }
     }
 
     /// Audits on schedule, and reads again, until `stopped`.
     pub fn run(mut self, stopped: &dyn Fn() -> bool) {
         lower_priority();
+        self.open_all(stopped);
         let mut audited: Option<Instant> = None;
         let mut snapshotted = Instant::now();
         while !stopped() {

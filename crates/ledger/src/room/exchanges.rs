@@ -14,6 +14,7 @@ use std::sync::Mutex;
 use anyhow::{Result, anyhow};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{Exchanged, Ledger, LossSide, losses};
+use tidegate_planted::{Bug, is_planted};
 
 /// The figures of the shards that are recovered so far.
 pub struct Exchanges {
@@ -37,7 +38,7 @@ impl Exchanges {
             return Ok(());
         }
         let found = compare(&all);
-        if found.is_empty() {
+        if found.is_empty() || is_planted(Bug::PeerLossNotSeen) {
             return Ok(());
         }
         Err(anyhow!(

@@ -161,7 +161,11 @@ impl<D: Disk> LedgerService<D> {
                 return Ok(PAUSED);
             }
             self.opens_left -= 1;
-            let (id, asset, kind) = batch.get(selection.index(progress.outcomes.len()));
+            let n = progress.outcomes.len();
+            if n + PREFETCH_AHEAD < count {
+                turn.state().touch_account(batch.get(selection.index(n + PREFETCH_AHEAD)).0);
+            }
+            let (id, asset, kind) = batch.get(selection.index(n));
             let outcome = self.decide_one(turn, &Command::OpenAccount { id, asset, kind }, None)?;
             progress.outcomes.push(outcome);
         }

@@ -106,6 +106,11 @@ impl<D: Disk> Wanted<D> {
         self
     }
 
+    /// Whether pages of the id index must be read for it.
+    pub fn reads_pages(&self) -> bool {
+        !self.lookup.is_empty()
+    }
+
     fn len(&self) -> usize {
         self.lookup.len() + self.records.positions.len()
     }
@@ -344,3 +349,6 @@ fn ids_of<'c>(call: &'c Operation, from: usize) -> Box<dyn Iterator<Item = &'c s
         _ => Box::new(std::iter::empty()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,13 @@
 //! A worker over a fake disk, stepped by the test: its answers when a shard fails, and when a batch has more accounts
 //! than a group holds.
 
+mod alone;
 mod audits;
 mod damage;
+mod deciding;
+mod exchange;
 mod ids;
+mod reading;
 mod settings;
 mod streams;
 

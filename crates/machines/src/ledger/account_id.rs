@@ -98,5 +98,6 @@ mod tests {
         assert!(ids.is_sorted_by_key(|id| id.len()));
         assert!(AccountId::from(&*"a".repeat(23)) < AccountId::from("b"));
         assert!(AccountId::from(&*"b".repeat(23)) > AccountId::from("b"));
+        assert_ne!(AccountId::from("a"), AccountId::from("b"));
     }
 }

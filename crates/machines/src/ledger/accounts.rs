@@ -19,6 +19,9 @@ use super::slot_table::SlotTable;
 const CHUNK_BITS: u32 = 12;
 const CHUNK_ACCOUNTS: usize = 1 << CHUNK_BITS;
 
+/// Accounts whose places are loaded ahead by who looks at all.
+const LOOK_AHEAD: usize = 16;
+
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Accounts {
@@ -111,7 +114,11 @@ impl Accounts {
         self.by_id.assert_sound();
         assert_eq!(self.by_id.len(), self.len as usize, "every account is found by its id");
         assert_eq!(self.iter().count(), self.len as usize, "chunks are filled without a gap");
+        let mut ahead = self.iter().skip(LOOK_AHEAD);
         for (slot, account) in (0..).map(AccountSlot).zip(self.iter()) {
+            if let Some(next) = ahead.next() {
+                self.touch(&next.id);
+            }
             let id = &*account.id;
             assert_eq!(self.find(id), Some(slot), "account {id} is not found where it is");
             account.assert_sound();

@@ -6,6 +6,8 @@
 //!   rules ─▶ Append(event)              also a refusal that state gave: it is the answer for ever
 //! ```
 
+use tidegate_planted::{Bug, is_planted};
+
 use super::AccountSlot;
 use super::command::InboundCredit;
 use super::event::{AccountStep, CreditStep, Event, HoldFacts};
@@ -27,7 +29,9 @@ pub(super) const fn refused<'a>(refusal: Refusal) -> Decided<'a> {
     Decision::Answer(Ruling::Outcome(Outcome::Refused(refusal)))
 }
 
-const fn remembered<'a>(refusal: Refusal, decided_at: TimeMs) -> Decided<'a> {
+/// A refusal of `decided_at`; `newest` is the time of the newest record.
+fn remembered<'a>(refusal: Refusal, decided_at: TimeMs, newest: TimeMs) -> Decided<'a> {
+    let decided_at = if is_planted(Bug::RefusalTimeForgotten) { newest } else { decided_at };
     Decision::Answer(Ruling::Outcome(Outcome::RefusedBefore { refusal, decided_at }))
 }
 
@@ -79,7 +83,7 @@ impl Ledger {
                 if same { DUPLICATE } else { refused(Refusal::IdReused) }
             }
             Event::Refused { time, digest, refusal, .. } if digest == content_digest(transfer) => {
-                remembered(refusal, time)
+                remembered(refusal, time, self.time)
             }
             _ => refused(Refusal::IdReused),
         }
@@ -139,7 +143,7 @@ impl Ledger {
                 if same { DUPLICATE } else { refused(Refusal::IdReused) }
             }
             Event::Refused { time, digest, refusal, .. } if digest == content_digest(asked) => {
-                remembered(refusal, time)
+                remembered(refusal, time, self.time)
             }
             _ => refused(Refusal::IdReused),
         }

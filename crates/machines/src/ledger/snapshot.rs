@@ -27,6 +27,10 @@ const VERSION: u64 = 2;
 /// No sum comes near: 2^63 transfers of the largest amount.
 const GROSS_MAX: u128 = 1 << 126;
 
+/// Accounts that are read before the first of them gets its slot. Each slot is somewhere else in memory: to wait for
+/// one after the other took a third of the time of a start.
+const ACCOUNTS_AHEAD: usize = 16;
+
 // The difference of two sums fits the type that it is counted in.
 const _: () = assert!(GROSS_MAX <= i128::MAX as u128);
 
@@ -159,8 +163,16 @@ fn get_ledger(reader: &mut Reader<'_>) -> Parsed<Ledger> {
     }
     let accounts = reader.u32("count of accounts")?;
     require(accounts < ACCOUNTS_MAX, "count of accounts")?;
-    for _ in 0..accounts {
-        get_account(reader, &mut ledger)?;
+    let mut parsed = Vec::with_capacity(ACCOUNTS_AHEAD);
+    for ahead in (0..accounts).step_by(ACCOUNTS_AHEAD).map(|first| (accounts - first).min(ACCOUNTS_AHEAD as u32)) {
+        for _ in 0..ahead {
+            parsed.push(get_account(reader, &mut ledger)?);
+        }
+        for (account, turns) in parsed.drain(..) {
+            require(ledger.accounts.find(&account.id).is_none(), "account id twice")?;
+            let slot = ledger.accounts.push(account);
+            ledger.accounts.add_turns(slot, turns);
+        }
     }
     assert_eq!(ledger.accounts.len(), accounts, "every account has its slot");
     for _ in 0..reader.varint("count of settings")? {
@@ -189,11 +201,12 @@ fn get_ledger(reader: &mut Reader<'_>) -> Parsed<Ledger> {
     Ok(ledger)
 }
 
-fn get_account(reader: &mut Reader<'_>, ledger: &mut Ledger) -> Parsed<()> {
+/// An account, which has no slot yet, and how often its debits have passed 2^64. Its place is being loaded.
+fn get_account(reader: &mut Reader<'_>, ledger: &mut Ledger) -> Parsed<(Account, u64)> {
     let kind = get_account_kind(reader)?;
     let id = reader.text(1, ACCOUNT_ID_BYTES_MAX, "account id")?;
     require(is_known_account_id(id), "account id")?;
-    require(ledger.accounts.find(id).is_none(), "account id twice")?;
+    ledger.accounts.touch(id);
     let asset = get_asset(reader, ledger)?;
     let mut account = Account {
         credited: 0,
@@ -225,9 +238,7 @@ fn get_account(reader: &mut Reader<'_>, ledger: &mut Ledger) -> Parsed<()> {
     if account.kind == AccountKind::Source {
         of_asset.issued -= i128::from(account.balance);
     }
-    let slot = ledger.accounts.push(account);
-    ledger.accounts.add_turns(slot, turns);
-    Ok(())
+    Ok((account, turns))
 }
 
 fn check_account(account: &Account, debited: u128, ledger: &Ledger) -> Parsed<()> {

@@ -105,6 +105,12 @@ impl Ledger {
         self.accounts.touch(transfer.credit);
     }
 
+    /// The same with the place of an account that will be opened soon.
+    #[inline]
+    pub fn touch_account(&self, id: &str) {
+        self.accounts.touch(id);
+    }
+
     /// Changes a live balance in memory, as a flipped bit would: no event, no other figure. Returns whether there is
     /// such an account. A release cannot call this, because it has no [`BalanceChange`].
     pub fn tamper(&mut self, order: &BalanceChange) -> bool {

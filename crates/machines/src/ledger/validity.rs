@@ -101,12 +101,12 @@ pub(super) fn is_plain_id(id: &str, bytes_max: usize) -> bool {
 
 /// 1 to 128 bytes, printable, without `/`.
 pub fn is_account_id(id: &str) -> bool {
-    is_plain_id(id, ACCOUNT_ID_BYTES_MAX) && !id.contains('/')
+    is_plain_id(id, ACCOUNT_ID_BYTES_MAX) && !id.as_bytes().contains(&b'/')
 }
 
 /// What [`is_account_id`] was when an account of an older journal was opened.
 pub(super) fn is_known_account_id(id: &str) -> bool {
-    !id.is_empty() && id.len() <= ACCOUNT_ID_BYTES_MAX && !id.contains('/') && was_printable(id)
+    !id.is_empty() && id.len() <= ACCOUNT_ID_BYTES_MAX && !id.as_bytes().contains(&b'/') && was_printable(id)
 }
 
 /// 1 to 32 bytes, printable.
@@ -132,9 +132,9 @@ fn is_ascii_text(text: &str) -> bool {
     text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
 }
 
-#[cold]
 pub(super) fn was_printable(text: &str) -> bool {
-    text.chars().all(was_visible)
+    // Each account that is opened or replayed comes here.
+    is_ascii_text(text) || text.chars().all(was_visible)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use super::command::{DropReason, Origin, Receiver, Slot, Will};
+use super::command::{DropReason, KeptPlace, Origin, PLACE_BYTES_MAX, Receiver, Slot, Will};
 use super::decide::evictable;
 use super::event::Event;
 use super::message::Message;
@@ -77,7 +77,9 @@ impl Topics {
                 session.subscriptions.remove(place);
                 session.subscriptions.shrink_to_fit();
                 take(&mut self.counts.subscriptions, 1);
+                self.forget_place(*slot, filter);
             }
+            Event::PlaceKept { slot, filter, kept } => self.keep_place(*slot, filter, kept.clone()),
             Event::Published { message, drop_at, origin, receivers, evicted, dropped, .. } => {
                 self.remember(*origin);
                 self.counts.dropped_full += u64::from(*dropped);
@@ -156,7 +158,7 @@ impl Topics {
             | Event::SessionEnded { slot }
             | Event::Subscribed { slot, .. } => session(*slot).map(drop),
             Event::WillCleared { slot } => must(session(*slot)?.will.is_some(), "the session has no will"),
-            Event::Unsubscribed { slot, filter } => {
+            Event::Unsubscribed { slot, filter } | Event::PlaceKept { slot, filter, .. } => {
                 must(session(*slot)?.subscription(filter).is_ok(), "the session has no such subscription")
             }
             Event::Published { message, receivers, evicted, origin, .. } => {
@@ -242,6 +244,7 @@ impl Topics {
         take(&mut self.counts.sessions, 1);
         take(&mut self.counts.subscriptions, session.subscriptions.len() as u64);
         take(&mut self.counts.inbox_messages, session.inbox.len() as u64);
+        self.places.remove(&slot);
         session.inbox.clear(&mut self.bodies);
         assert!(session.inbox.is_empty(), "an inbox ends with its session");
         self.free.push_back(slot);
@@ -294,6 +297,21 @@ impl Topics {
                 let is_sorted = around.is_sorted_by(|one, next| one.filter < next.filter);
                 assert!(is_sorted, "subscriptions stand in the order of their filters");
                 self.counts.subscriptions += 1;
+            }
+        }
+    }
+
+    pub(super) fn keep_place(&mut self, slot: Slot, filter: &str, kept: KeptPlace) {
+        assert!(self.session_mut(slot).subscription(filter).is_ok(), "a place is kept for a subscription");
+        assert!(kept.place.len() <= PLACE_BYTES_MAX, "a place of {} bytes", kept.place.len());
+        self.places.entry(slot).or_default().insert(filter.into(), kept);
+    }
+
+    fn forget_place(&mut self, slot: Slot, filter: &str) {
+        if let Some(places) = self.places.get_mut(&slot) {
+            places.remove(filter);
+            if places.is_empty() {
+                self.places.remove(&slot);
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::command::{DropReason, Origin, Receiver, Slot, Will};
+use super::command::{DropReason, KeptPlace, Origin, PLACE_BYTES_MAX, Receiver, Slot, Will};
 use super::event::Event;
 use super::message::{Message, MessageMeta};
 use crate::TimeMs;
@@ -26,6 +26,7 @@ mod tag {
     pub const RETAINED: u8 = 14;
     pub const DELAYED: u8 = 15;
     pub const DELAYED_SENT: u8 = 16;
+    pub const PLACE_KEPT: u8 = 17;
 }
 
 /// The QoS among the flags of a message or a copy.
@@ -90,6 +91,11 @@ impl Event {
             Event::Unsubscribed { slot, filter } => {
                 head(out, tag::UNSUBSCRIBED, *slot);
                 put_short(out, filter);
+            }
+            Event::PlaceKept { slot, filter, kept } => {
+                head(out, tag::PLACE_KEPT, *slot);
+                put_short(out, filter);
+                put_kept(out, kept);
             }
             Event::Published { at, message, drop_at, origin, receivers, evicted, dropped } => {
                 out.push(tag::PUBLISHED);
@@ -176,6 +182,11 @@ impl Event {
                 subscription_id: reader.u32("subscription id")?,
             },
             tag::UNSUBSCRIBED => Event::Unsubscribed { slot: slot(&mut reader)?, filter: text(&mut reader, "filter")? },
+            tag::PLACE_KEPT => Event::PlaceKept {
+                slot: slot(&mut reader)?,
+                filter: text(&mut reader, "filter")?,
+                kept: kept(&mut reader)?,
+            },
             tag::PUBLISHED => Event::Published {
                 at: time(&mut reader, "time")?,
                 drop_at: time(&mut reader, "time to drop")?,
@@ -294,6 +305,19 @@ pub(super) fn origin(reader: &mut Reader<'_>) -> Parsed<Origin> {
     let packet = reader.varint("origin's packet id")?;
     let part = u32::try_from(packet >> 16).map_err(|_| Malformed { what: "origin's part" })?;
     Ok(Origin { shard, incarnation, packet_id: packet as u16, part })
+}
+
+pub(super) fn put_kept(out: &mut Vec<u8>, kept: &KeptPlace) {
+    assert!(kept.place.len() <= PLACE_BYTES_MAX, "a place of {} bytes", kept.place.len());
+    put_varint(out, kept.number);
+    put_bytes(out, &kept.place);
+}
+
+pub(super) fn kept(reader: &mut Reader<'_>) -> Parsed<KeptPlace> {
+    let number = reader.varint("number of a place")?;
+    let place = reader.bytes("place")?;
+    require(place.len() <= PLACE_BYTES_MAX, "place")?;
+    Ok(KeptPlace { number, place: place.into() })
 }
 
 fn put_receiver(out: &mut Vec<u8>, receiver: &Receiver) {

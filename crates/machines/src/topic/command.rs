@@ -48,6 +48,19 @@ pub struct Will {
     pub expiry_s: Option<u32>,
 }
 
+/// How far a subscription was read whose messages are not put into the inbox, because their source keeps them: the
+/// inbox of such a subscription is this place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptPlace {
+    /// Messages that its receiver has acknowledged. Packet ids follow from it, so they are the same after a restart.
+    pub number: u64,
+    /// Where the next one begins, in the words of the source. Opaque here; at most [`PLACE_BYTES_MAX`].
+    pub place: Box<[u8]>,
+}
+
+/// Bytes of a [`KeptPlace`].
+pub const PLACE_BYTES_MAX: usize = 64 << 10;
+
 /// One session that a message is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receiver {
@@ -127,6 +140,15 @@ pub enum Command {
         slot: Slot,
         /// The filter.
         filter: Box<str>,
+    },
+    /// Remember how far a subscription was read.
+    KeepPlace {
+        /// The session.
+        slot: Slot,
+        /// The filter.
+        filter: Box<str>,
+        /// How far.
+        kept: KeptPlace,
     },
     /// Put a message into inboxes. Receivers that are gone are passed over.
     Publish {

@@ -55,6 +55,13 @@ impl Topics {
                     Err(_) => Err(Refusal::NoSubscription),
                 }
             }
+            Command::KeepPlace { slot, filter, kept } => {
+                let session = self.must_be(*slot)?;
+                match session.subscription(filter) {
+                    Ok(_) => Ok(Event::PlaceKept { slot: *slot, filter: filter.clone(), kept: kept.clone() }),
+                    Err(_) => Err(Refusal::NoSubscription),
+                }
+            }
             Command::Publish { message, receivers, origin } => {
                 self.decide_publish(message, receivers, *origin, limits, now)
             }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::command::{DropReason, Origin, Receiver, Slot, Will};
+use super::command::{DropReason, KeptPlace, Origin, Receiver, Slot, Will};
 use super::message::Message;
 use crate::TimeMs;
 
@@ -68,6 +68,15 @@ pub enum Event {
         slot: Slot,
         /// The filter.
         filter: Box<str>,
+    },
+    /// A subscription was read up to a place in what keeps its messages itself.
+    PlaceKept {
+        /// The session.
+        slot: Slot,
+        /// The filter.
+        filter: Box<str>,
+        /// How far.
+        kept: KeptPlace,
     },
     /// A message was put into inboxes.
     Published {

@@ -4,6 +4,7 @@
 //!   Command ─▶ decide(&Topics, now) ─▶ Event ─▶ (journal) ─▶ apply(&mut Topics, sequence)
 //!                                                              │
 //!       sessions: client id, expiry, will, subscriptions ◀─────┼─▶ inboxes (see `queue`): 7 8 9 …  ─▶ one body each
+//!       places: how far a subscription was read ◀──────────────┤
 //!       origins:  QoS 2 that was taken and not released ◀──────┼─▶ retained: topic ─▶ the last message
 //!       timers:   what is due, by time ◀───────────────────────┘
 //! ```
@@ -28,7 +29,9 @@ mod state;
 
 pub use apply::Mismatch;
 pub use codec::EventError;
-pub use command::{Command, DropReason, InboxLimits, InboxPolicy, Origin, Receiver, Refusal, Slot, Will};
+pub use command::{
+    Command, DropReason, InboxLimits, InboxPolicy, KeptPlace, Origin, PLACE_BYTES_MAX, Receiver, Refusal, Slot, Will,
+};
 pub use due::Due;
 pub use event::Event;
 pub use message::{Message, MessageMeta};

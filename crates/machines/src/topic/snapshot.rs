@@ -4,20 +4,24 @@
 //! Two states are equal exactly when their bytes are: sessions are in the order of their slots, everything else in its
 //! own order. A body is written once, at its first entry. Timers are not written: they follow from the rest.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::codec::{
-    RECEIVED_FLAG, TEXT_BYTES_MAX, copy, message, origin, put_copy, put_message, put_origin, put_will, time, will,
+    RECEIVED_FLAG, TEXT_BYTES_MAX, copy, kept, message, origin, put_copy, put_kept, put_message, put_origin, put_will,
+    time, will,
 };
-use super::command::Slot;
+use super::command::{KeptPlace, Slot};
 use super::state::{Body, Session, Subscription, Timer, TopicFacts, Topics};
 use crate::TimeMs;
 use crate::chunks::Chunks;
 use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, require};
 use crate::queue::{Bodies, BodyIndex, Entry, EntryState, Inbox};
 
-/// Version of the layout; the first thing in the bytes.
+/// Version of the layout; the first thing in the bytes. Of a state without places, so that a program that knows none
+/// reads it.
 const VERSION: u64 = 1;
+/// The same with the places of subscriptions behind the delayed messages.
+const VERSION_WITH_PLACES: u64 = 2;
 /// Numbers of records, of entries, and counts stay below this, so that they never overflow.
 const NUMBER_MAX: u64 = 1 << 62;
 
@@ -27,7 +31,7 @@ const _: () = assert!(NUMBER_MAX.checked_mul(2).is_some());
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
     /// Made by another version.
-    #[error("snapshot layout {0} is unknown; this program reads layout {VERSION}")]
+    #[error("snapshot layout {0} is unknown; this program reads layouts {VERSION} and {VERSION_WITH_PLACES}")]
     UnknownVersion(u64),
     /// Not of the expected form, or against a rule.
     #[error("snapshot is damaged: {0}")]
@@ -53,7 +57,8 @@ impl Topics {
     pub fn write_snapshot(&self, sink: &mut dyn FnMut(&[u8])) {
         self.assert_slots_counted();
         let mut writer = Writer { chunks: Chunks::new(sink), bodies: HashMap::new() };
-        writer.numbers(&[VERSION, u64::from(self.shard.0), self.sequence, u64::from(self.sessions.len())]);
+        let version = if self.places.is_empty() { VERSION } else { VERSION_WITH_PLACES };
+        writer.numbers(&[version, u64::from(self.shard.0), self.sequence, u64::from(self.sessions.len())]);
         for session in self.sessions.iter() {
             writer.chunks.put(|out| out.push(u8::from(session.is_some())));
             if let Some(session) = session {
@@ -78,6 +83,9 @@ impl Topics {
             writer.numbers(&[*id, at.0]);
             writer.chunks.put(|out| put_message(out, message));
         }
+        if version == VERSION_WITH_PLACES {
+            writer.places(&self.places);
+        }
         let TopicFacts { evicted, dropped_full, dropped_expired, dropped_aged, .. } = self.counts;
         writer.numbers(&[evicted, dropped_full, dropped_expired, dropped_aged]);
         writer.chunks.flush();
@@ -87,10 +95,10 @@ impl Topics {
     pub fn decode_snapshot(bytes: &[u8]) -> Result<Topics, SnapshotError> {
         let mut reader = Reader::new(bytes);
         let version = reader.varint("version")?;
-        if version != VERSION {
+        if version != VERSION && version != VERSION_WITH_PLACES {
             return Err(SnapshotError::UnknownVersion(version));
         }
-        let topics = read_topics(&mut reader)?;
+        let topics = read_topics(&mut reader, version == VERSION_WITH_PLACES)?;
         reader.end("bytes after the end")?;
         // What was let in is what the fold could have made.
         if cfg!(debug_assertions) {
@@ -103,6 +111,19 @@ impl Topics {
 impl Writer<'_> {
     fn numbers(&mut self, numbers: &[u64]) {
         self.chunks.put(|out| numbers.iter().for_each(|number| put_varint(out, *number)));
+    }
+
+    fn places(&mut self, places: &BTreeMap<Slot, BTreeMap<Box<str>, KeptPlace>>) {
+        self.numbers(&[places.values().map(|of_session| of_session.len() as u64).sum()]);
+        for (slot, of_session) in places {
+            for (filter, kept) in of_session {
+                self.chunks.put(|out| {
+                    put_varint(out, u64::from(slot.0));
+                    put_text(out, filter);
+                    put_kept(out, kept);
+                });
+            }
+        }
     }
 
     fn session(&mut self, session: &Session) {
@@ -152,7 +173,7 @@ fn put_entry(out: &mut Vec<u8>, entry: &Entry) {
     put_copy(out, received, entry.qos, entry.retain, ids);
 }
 
-fn read_topics(reader: &mut Reader<'_>) -> Parsed<Topics> {
+fn read_topics(reader: &mut Reader<'_>, has_places: bool) -> Parsed<Topics> {
     let mut topics = Topics::new(reader.shard("shard")?);
     topics.sequence = reader.varint("sequence")?;
     require(topics.sequence < NUMBER_MAX, "sequence")?;
@@ -186,6 +207,9 @@ fn read_topics(reader: &mut Reader<'_>) -> Parsed<Topics> {
         topics.delayed.insert(id, (at, message(reader)?));
         topics.timers.insert((at, Timer::Delayed(id)));
     }
+    if has_places {
+        read_places(reader, &mut topics)?;
+    }
     let counts = &mut topics.counts;
     for count in [&mut counts.evicted, &mut counts.dropped_full, &mut counts.dropped_expired, &mut counts.dropped_aged]
     {
@@ -193,6 +217,26 @@ fn read_topics(reader: &mut Reader<'_>) -> Parsed<Topics> {
         require(*count < NUMBER_MAX, "counts")?;
     }
     Ok(topics)
+}
+
+/// How far subscriptions were read: at least one, or the layout would be that without them.
+fn read_places(reader: &mut Reader<'_>, topics: &mut Topics) -> Parsed<()> {
+    let count = reader.varint("places")?;
+    require(count > 0, "places")?;
+    let mut last: Option<(Slot, Box<str>)> = None;
+    for _ in 0..count {
+        let slot = Slot(reader.u32("slot of a place")?);
+        let filter: Box<str> = reader.text(0, TEXT_BYTES_MAX, "filter of a place")?.into();
+        let kept = kept(reader)?;
+        let is_known = topics.session(slot).is_some_and(|session| session.subscription(&filter).is_ok());
+        require(is_known, "place of no subscription")?;
+        let next = Some((slot, filter));
+        require(last < next, "order of places")?;
+        let (slot, filter) = next.as_ref().expect("it was just made");
+        topics.keep_place(*slot, filter, kept);
+        last = next;
+    }
+    Ok(())
 }
 
 /// The slots of ended sessions: exactly those without a session, in the order in which they will be used.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::command::Slot;
+use super::command::{PLACE_BYTES_MAX, Slot};
 use super::state::{Session, Timer, Topics};
 use crate::TimeMs;
 use crate::queue::EntryState;
@@ -21,6 +21,15 @@ impl Topics {
         self.assert_counts_sound();
         self.assert_timers_sound();
         self.assert_messages_sound();
+        for (slot, places) in &self.places {
+            assert!(!places.is_empty(), "no place is kept as nothing");
+            for (filter, kept) in places {
+                let session = self.session(*slot);
+                let is_known = session.is_some_and(|session| session.subscription(filter).is_ok());
+                assert!(is_known, "a place is kept for {filter:?} of slot {}, which is no subscription", slot.0);
+                assert!(kept.place.len() <= PLACE_BYTES_MAX, "a place of {} bytes", kept.place.len());
+            }
+        }
         let entries = self.sessions().flat_map(|(_, session)| session.inbox.entries_from(0));
         self.bodies.assert_sound(entries.map(|(_, entry)| entry.body));
     }

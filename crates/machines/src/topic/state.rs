@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use super::command::{Origin, Slot, Will};
+use super::command::{KeptPlace, Origin, Slot, Will};
 use super::message::Message;
 use crate::pieces::Pieces;
 use crate::queue::{Bodies, Entry, EntryState, Inbox};
@@ -126,6 +126,8 @@ pub struct Topics {
     pub(super) retained: BTreeMap<Box<str>, Arc<Message>>,
     pub(super) retained_bytes: u64,
     pub(super) delayed: BTreeMap<u64, (TimeMs, Arc<Message>)>,
+    /// Of subscriptions whose messages their source keeps, which few are: beside the sessions, which are millions.
+    pub(super) places: BTreeMap<Slot, BTreeMap<Box<str>, KeptPlace>>,
     pub(super) timers: BTreeSet<(TimeMs, Timer)>,
     pub(super) counts: TopicFacts,
 }
@@ -267,6 +269,7 @@ impl Topics {
             retained: BTreeMap::new(),
             retained_bytes: 0,
             delayed: BTreeMap::new(),
+            places: BTreeMap::new(),
             timers: BTreeSet::new(),
             counts: TopicFacts::default(),
         }
@@ -317,6 +320,11 @@ impl Topics {
     /// A delayed message.
     pub fn delayed(&self, id: u64) -> Option<&Arc<Message>> {
         self.delayed.get(&id).map(|(_, message)| message)
+    }
+
+    /// How far a subscription was read; `None` if nobody has said so.
+    pub fn kept_place(&self, slot: Slot, filter: &str) -> Option<&KeptPlace> {
+        self.places.get(&slot)?.get(filter)
     }
 
     /// What it holds and has lost.

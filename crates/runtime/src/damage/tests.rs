@@ -40,3 +40,17 @@ fn more_places_than_are_told_apart_are_one() {
     assert_eq!(damages.count(), PLACES_MAX);
     assert!(damages.note(owner, 0, place("a", u64::MAX)).what.contains("more places"));
 }
+
+#[test]
+fn a_file_is_named_from_the_data_directory_on_or_from_its_archive_on() {
+    let local = "segment-00000000000268427008.tgj";
+    assert_eq!(file_of("ledger", log(2), local), format!("journal/ledger-2/{local}"));
+    assert_eq!(
+        file_of("ledger", log(2), &format!("/srv/a/journal/ledger-2/{local}")),
+        format!("journal/ledger-2/{local}")
+    );
+    let moved = "00aa/ledger-2/segment-00000000000268427008-0123456789abcdef.tgj";
+    for place in ["/mnt/far", "s3://bucket/prefix"] {
+        assert_eq!(file_of("ledger", log(2), &format!("{place}/{moved}")), format!("archive: {moved}"));
+    }
+}

@@ -1,11 +1,12 @@
-use tidegate_disk::FakeDisk;
+use tidegate_disk::{Disk, FakeDisk};
 
 use super::*;
-use crate::notes::{NotesFamily, SMALL, id, logs, notice, snapshots, write};
+use crate::notes::{Notes, NotesFamily, SMALL, id, logs, notice, snapshots, write};
 use crate::replay::OpenShard;
 
 fn claim(timeline: Timeline, position: Position, sequence: Option<u64>) -> Claim {
-    Claim { source: "far/witness".into(), timeline, position, sequence: sequence.map(Sequence) }
+    let (source, sequence) = ("far/witness".into(), sequence.map(Sequence));
+    Claim { source, timeline, position, sequence, chain: None, doubt: None }
 }
 
 fn end(disk: &FakeDisk) -> Cursor {
@@ -61,4 +62,78 @@ fn a_loss_is_told_with_the_records_if_they_are_known() {
     assert_eq!(told(&[None]), "records from 3 on");
     // A notice was lost, and no record.
     assert_eq!(told(&[Some(2)]), "records from 3 on");
+}
+
+/// A disk whose log has these groups, each of one number.
+fn log_of(numbers: &[u8]) -> FakeDisk {
+    let disk = FakeDisk::new(1);
+    numbers.iter().for_each(|number| write(&disk, &[*number]));
+    disk
+}
+
+/// A snapshot of a log that went on, beside one that did not.
+fn snapshot_ahead() -> (FakeDisk, std::path::PathBuf) {
+    let (short, long) = (log_of(&[1]), log_of(&[1, 2, 3]));
+    let stand = Stand { cursor: end(&long), timelines: Timelines::default() };
+    let path = snapshots(&short).write(&stand, &Notes(vec![1, 2, 3]), |_| true).unwrap().path;
+    (short, path)
+}
+
+#[test]
+fn a_snapshot_ahead_that_cannot_be_verified_is_not_passed_over_in_silence() {
+    let (disk, path) = snapshot_ahead();
+    let refusal = || OpenShard::open_with(&logs(&disk), snapshots(&disk), SMALL, &[]).err().unwrap().to_string();
+    assert!(refusal().contains("records 2 to 3 are lost") && !refusal().contains("cannot be verified"));
+    let bytes = disk.contents(&path).unwrap().len() as u64;
+    disk.flip_bit(&path, bytes - 1, 3);
+    assert!(refusal().contains("records 2 to 3 are lost: journal/notes-0 ends at sequence 1"), "{}", refusal());
+    assert!(refusal().contains("this cannot be verified: "), "{}", refusal());
+    disk.flip_bit(&path, bytes - 1, 3);
+    // Written with a key that is not there any more.
+    disk.remove(std::path::Path::new("data/KEY")).unwrap();
+    assert!(refusal().contains("this cannot be verified: "), "{}", refusal());
+    // What is not even what its name says claims nothing.
+    let renamed = path.with_file_name("snapshot-00000000000000000009.tgs");
+    disk.rename(&path, &renamed).unwrap();
+    assert!(OpenShard::open_with(&logs(&disk), snapshots(&disk), SMALL, &[]).is_ok());
+}
+
+#[test]
+fn a_witness_behind_the_end_of_a_log_with_other_records_proves_that_it_was_exchanged() {
+    let (written, other) = (log_of(&[1, 2]), log_of(&[1, 9, 3, 4]));
+    let witness = |disk: &FakeDisk| {
+        let Cursor { position, sequence, chain } = end(disk);
+        Claim { chain: Some(chain), ..claim(Timeline::FIRST, position, Some(sequence.0)) }
+    };
+    let its = witness(&written);
+    write(&written, &[3]);
+    write(&written, &[4]);
+    assert!(OpenShard::open_with(&logs(&written), snapshots(&written), SMALL, &[its.clone()]).is_ok());
+    let refused = OpenShard::open_with(&logs(&other), snapshots(&other), SMALL, &[its.clone()]);
+    let refused = refused.err().expect("it is another log").to_string();
+    assert!(
+        refused.contains("far/witness was made at sequence 2 of a log with other records before that"),
+        "{refused}"
+    );
+    assert!(refused.starts_with("records are lost: the log is not the one that was written here: "), "{refused}");
+    // Also where no group of the other log ends at that place.
+    let uneven = FakeDisk::new(1);
+    write(&uneven, &[7; 40]);
+    assert!(OpenShard::open_with(&logs(&uneven), snapshots(&uneven), SMALL, &[its.clone()]).is_err());
+    // The log has left that timeline, and an operator knows.
+    notice(&other, 1);
+    assert!(OpenShard::open_with(&logs(&other), snapshots(&other), SMALL, &[its]).is_ok());
+}
+
+#[test]
+fn a_log_is_examined_from_its_newest_snapshot_on() {
+    let disk = FakeDisk::new(1);
+    write(&disk, &[1, 2]);
+    let stand = Stand { cursor: end(&disk), ..Stand::default() };
+    snapshots(&disk).write(&stand, &Notes(vec![1, 2]), |_| true).unwrap();
+    notice(&disk, 1);
+    write(&disk, &[3]);
+    let examined = examine(&logs(&disk), &snapshots(&disk), &[]).unwrap();
+    assert_eq!((examined.since, examined.report.end.sequence), (stand.cursor, Sequence(3)));
+    assert_eq!(examined.notices.len(), 1, "what is behind it is read");
 }

@@ -87,6 +87,7 @@ impl<S: Store> Node<S> {
                 facts: facts.clone(),
                 seed: site.chance.number(),
                 request_topics: Vec::new(),
+                feeds: Box::default(),
                 version: "simulated",
             };
             Broker::new(options, shards)
@@ -135,6 +136,9 @@ impl<S: Store> Node<S> {
                 Action::Close { key } => events.push(Event::Closes((worker, key))),
                 Action::Request { .. } | Action::Confirm { .. } => {
                     unreachable!("no service is behind these brokers, and no right has a condition")
+                }
+                Action::FindPlace { .. } | Action::Feed { .. } | Action::FeedMore { .. } | Action::FeedEnd { .. } => {
+                    unreachable!("no source is behind these brokers")
                 }
             }
         }

@@ -58,7 +58,7 @@ impl Plan {
             reset: sometimes(chance, 4),
             stall: sometimes(chance, 10),
             slow_worker: sometimes(chance, 300),
-            compact: sometimes(chance, 30),
+            compact: sometimes(chance, 120),
             rubbish: sometimes(chance, 5),
         };
         let faults = Faults {
@@ -67,9 +67,9 @@ impl Plan {
             stop: sometimes(chance, 15),
             stalled_log: sometimes(chance, 60),
             take_over: sometimes(chance, 40),
-            unreachable_start: sometimes(chance, 100),
+            unreachable_start: sometimes(chance, 400),
             slow_log: sometimes(chance, 600),
-            lost_tail: 10,
+            lost_tail: 60,
             ..Faults::default()
         };
         // Small segments are sealed, and so forgotten, within a run.

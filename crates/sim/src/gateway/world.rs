@@ -9,7 +9,7 @@ use super::oracle::Oracle;
 use super::pipe::Socket;
 use super::plan::Plan;
 use crate::chance::Chance;
-use crate::harness::{End, Setup, Site, Store, StoreName, Workload, World};
+use crate::harness::{End, Floor, Setup, Site, Store, StoreName, Workload, World};
 use crate::note;
 use crate::trace::Trace;
 use crate::violation::{Violation, must};
@@ -44,24 +44,29 @@ impl<S: Store> Workload<S> for Gateway {
     const NAME: &'static str = "gateway";
     type Node = Node<S>;
 
-    fn floors(store: StoreName) -> Vec<&'static str> {
+    fn floors(store: StoreName) -> Vec<Floor> {
         let mut floors = vec![
-            "a message acknowledged",
-            "a delivery",
-            "a repetition",
-            "a move to another worker",
-            "a reset connection",
-            "a client that stalls",
-            "rubbish",
-            "a kill",
-            "a power failure",
-            "a compaction",
+            Floor::of("a message acknowledged", 5_000, "what was acknowledged reaches every durable session"),
+            Floor::of("a delivery", 20_000, "order and duplicates are looked at as messages come"),
+            Floor::of("a repetition", 500, "what is repeated says so"),
+            Floor::of("a move to another worker", 200, "a session follows its client"),
+            Floor::of("a reset connection", 100, "what was under way is sent again"),
+            Floor::of("a client that stalls", 200, "an outbox that is full keeps its bounds"),
+            Floor::of("rubbish", 60, "bytes that are no MQTT end one connection"),
+            Floor::of("a kill", 20, "durable sessions survive"),
+            Floor::of("a power failure", 15, "durable sessions survive"),
+            Floor::of("a compaction", 10, "a log that was compacted is opened"),
         ];
-        if store == StoreName::Stream {
-            floors.extend(["a takeover", "a shard that stopped itself", "a start that reached nobody"]);
-        } else {
-            floors.push("a lost tail that was refused");
-        }
+        floors.extend(match store {
+            StoreName::Local => {
+                vec![Floor::of("a lost tail that was refused", 2, "a log that lost its end is not served")]
+            }
+            StoreName::Stream => vec![
+                Floor::of("a takeover", 15, "a process that was fenced out stops"),
+                Floor::of("a shard that stopped itself", 15, "and the next one goes on"),
+                Floor::of("a start that reached nobody", 5, "it is tried again, and nothing is lost"),
+            ],
+        });
         floors
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use tidegate_journal::LogId;
 use tidegate_journal::disk::{Disk, DiskFile};
 
+use super::bad_sectors::BadSectors;
 use super::store::{End, Rot, Store};
 use super::workload::Workload;
 use super::{Site, World};
@@ -28,6 +29,10 @@ pub struct Faults {
     pub stop: u64,
     /// The next sync of the disk fails.
     pub sync: u64,
+    /// The next write to the disk fails, perhaps halfway.
+    pub write: u64,
+    /// A sector of a log or of the id index cannot be read, for a while.
+    pub bad_sector: u64,
     /// The disk fills up, for a while.
     pub full_disk: u64,
     /// A log gets no disk time, or its stream is not reached, for a while.
@@ -62,7 +67,8 @@ pub(super) struct Damage {
     /// again.
     ids_rot: Vec<IdsRot>,
     /// When something that rotted was put right, as answers from before may still be on their way.
-    mended_at: Option<u64>,
+    pub(super) mended_at: Option<u64>,
+    pub(super) bad_sectors: BadSectors,
     /// [`Store::strays`] before the process started.
     strays: u64,
     full_until: Option<u64>,
@@ -115,7 +121,7 @@ impl<S: Store> Site<S> {
 
     /// Whether something that a read may meet rots: of a log, or of the index of ids beside it.
     pub fn may_refuse_for_damage(&self) -> bool {
-        self.ids_rot() || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot))
+        self.ids_rot() || self.has_bad_sectors() || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot))
     }
 
     /// Whether the index of ids rots somewhere.
@@ -147,7 +153,7 @@ impl<S: Store> Site<S> {
     }
 
     /// A process is about to start, and has nothing to complain of yet.
-    pub(super) fn process_starts(&mut self) {
+    pub fn process_starts(&mut self) {
         if !self.damage.ids_rot.is_empty() {
             self.damage.mended_at = Some(self.tick);
         }
@@ -155,6 +161,7 @@ impl<S: Store> Site<S> {
         ids_rot.retain(|rot| self.is_in_ids(rot));
         (self.damage.may_stop, self.damage.ids_rot) = (false, ids_rot);
         self.damage.strays = self.store.strays();
+        self.forget_mended_sectors();
         if !self.clock.process_starts() {
             note!(self.trace, "a start is refused because of the clock, which is corrected");
             self.tally.add("a start refused because of the clock", 1);
@@ -185,10 +192,11 @@ impl<S: Store> Site<S> {
     }
 
     fn fill_disk(&mut self) {
-        let left = self.chance.below(8 << 10);
+        // With nothing left even small files cannot grow.
+        let left = if self.chance.happens(500) { 0 } else { self.chance.below(8 << 10) };
         note!(self.trace, "the disk has {left} bytes left");
         self.disk.set_capacity(self.disk.used_bytes() + left);
-        self.damage.full_until = Some(self.tick + self.chance.within(50..=1_200));
+        self.damage.full_until = Some(self.tick + self.chance.within(50..=2_500));
         self.damage.full_at = Some(self.tick);
         self.tally.add("a full disk", 1);
     }
@@ -207,7 +215,7 @@ impl<S: Store> Site<S> {
     fn jump(&mut self) {
         const DAY_MS: u64 = 24 * 3_600 * 1_000;
         const YEARS_10_MS: u64 = 3_652 * DAY_MS;
-        let most = *self.chance.one_of(&[100, 5_000, DAY_MS, YEARS_10_MS]);
+        let most = *self.chance.one_of(&[100, 5_000, DAY_MS, YEARS_10_MS, YEARS_10_MS]);
         let by = self.chance.within(1..=most) as i64;
         let forward = self.chance.happens(500);
         note!(self.trace, "the wall clock jumps {} by {by} ms", if forward { "forward" } else { "back" });
@@ -267,7 +275,7 @@ impl<S: Store> Site<S> {
         self.damage.ids_rot.extend(now.map(|byte| IdsRot { path, at, bit, byte }));
     }
 
-    fn files_below(&self, folder: &str) -> Vec<(PathBuf, u64)> {
+    pub(super) fn files_below(&self, folder: &str) -> Vec<(PathBuf, u64)> {
         let folder = super::data().join(folder);
         self.disk.files().into_iter().filter(|(path, len)| path.starts_with(&folder) && *len > 0).collect()
     }
@@ -319,6 +327,15 @@ impl<W: Workload<S>, S: Store> World<W, S> {
             site.damage.may_stop = true;
             site.disk.fail_next_sync();
         }
+        if site.draws(faults.write) && self.node.is_some() {
+            note!(site.trace, "the next write will fail");
+            site.damage.may_stop = true;
+            site.disk.fail_next_write();
+        }
+        site.sectors_pass();
+        if site.draws(faults.bad_sector) {
+            site.spoil_a_sector();
+        }
         if site.draws(faults.full_disk) {
             site.fill_disk();
         }
@@ -369,12 +386,13 @@ impl<W: Workload<S>, S: Store> World<W, S> {
             let site = &mut self.site;
             note!(site.trace, "  {log}: {found:?}");
             if site.rots(log) {
-                let named = found.iter().any(|words| site.explains(log, words));
+                let named = found.iter().any(|words| site.explains(log, words) || site.names_bad_sector(words));
                 crate::violation::must(named, "an audit names the damage", || format!("{log}: {found:?}"))?;
                 site.tally.add("an offline audit that found damage", 1);
                 continue;
             }
-            let unfounded: Vec<&String> = found.iter().filter(|words| !site.names_harmed_snapshot(words)).collect();
+            let is_founded = |words: &str| site.names_harmed_snapshot(words) || site.names_bad_sector(words);
+            let unfounded: Vec<&String> = found.iter().filter(|words| !is_founded(words)).collect();
             crate::violation::must(unfounded.is_empty(), "an audit finds nothing where nothing is wrong", || {
                 format!("{log}: {unfounded:?}")
             })?;

@@ -107,6 +107,7 @@ impl<W: Workload<S>, S: Store> World<W, S> {
             self.end(End::Kill)?;
             self.site.restore();
             self.site.restore_ids();
+            self.site.mend_sectors();
         }
         Ok(())
     }
@@ -206,6 +207,11 @@ impl<W: Workload<S>, S: Store> World<W, S> {
         }
         if site.is_full() {
             site.make_room();
+            return Ok(());
+        }
+        if site.names_bad_sector(refusal) {
+            site.tally.add("a start refused because of a bad sector", 1);
+            site.mend_sectors();
             return Ok(());
         }
         must(site.names_rot(refusal), "a node starts after any crash, or names the damage", || refusal.to_owned())?;

@@ -86,7 +86,8 @@ impl<W: Workload<S>, S: Store> World<W, S> {
     pub(super) fn lose_a_tail(&mut self) -> Result<(), Violation> {
         let site = &mut self.site;
         // Nothing is ever cut from a stream.
-        let unfit = S::NAME != StoreName::Local || site.disk.has_stopped() || site.has_rot() || site.is_full();
+        let unfit =
+            S::NAME != StoreName::Local || site.disk.has_stopped() || site.may_refuse_for_damage() || site.is_full();
         if unfit || self.node.is_none() {
             return Ok(());
         }

@@ -18,6 +18,11 @@ impl Tally {
         self.0.get(what).copied().unwrap_or(0)
     }
 
+    /// All counts, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.0.iter().map(|(what, times)| (*what, *times))
+    }
+
     /// Adds up the counts of two runs.
     pub fn merge(&mut self, other: &Tally) {
         other.0.iter().for_each(|(what, times)| self.add(what, *times));

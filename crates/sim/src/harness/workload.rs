@@ -3,6 +3,7 @@
 use tidegate_journal::{Family, JournalError, LogId};
 
 use super::faults::Faults;
+use super::floor::Floor;
 use super::store::{End, Store, StoreName};
 use super::{Site, World};
 use crate::chance::Chance;
@@ -53,9 +54,9 @@ pub trait Workload<S: Store>: Sized {
     /// Its name, for traces and command lines.
     const NAME: &'static str;
 
-    /// What the runs of a hundred seeds must have met, as counted in [`super::Tally`], on a store of this kind. A
-    /// simulation that meets no faults finds nothing and is green.
-    fn floors(store: StoreName) -> Vec<&'static str>;
+    /// What the runs of many seeds must have met, as counted in [`super::Tally`], on a store of this kind. A simulation
+    /// that meets no faults finds nothing and is green.
+    fn floors(store: StoreName) -> Vec<Floor>;
 
     /// A running process.
     type Node: Process;

@@ -1,7 +1,7 @@
 //! What a client asks, in its own words: owned, comparable, and repeatable to the byte.
 
-use tidegate_ledger::message::{HoldRequest, Request, TransferBatch};
-use tidegate_machines::ledger::{AccountKind, Transfer};
+use tidegate_ledger::message::{ChangeRequest, HoldRequest, Request, TransferBatch};
+use tidegate_machines::ledger::{AccountKind, Label, Transfer};
 
 /// A transfer or a hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,19 @@ pub struct Content {
     pub memo: String,
     /// Lifetime of a hold; `None` for a transfer.
     pub expires_in_ms: Option<u64>,
+}
+
+/// Codes that clients number their reasons with.
+const CODES: u64 = 5;
+/// Bytes of a memo that are the key of another system, too.
+const KEY_BYTES: usize = 12;
+
+impl Content {
+    /// Its code and key, which follow from the rest: a row of history that shows another label shows another content.
+    pub fn label(&self) -> Label<'_> {
+        let user_data = self.memo.get(..KEY_BYTES.min(self.memo.len())).unwrap_or("");
+        Label { code: (self.amount % CODES) as u32, user_data }
+    }
 }
 
 /// One request.
@@ -52,6 +65,13 @@ pub enum Ask {
     Posts(Vec<(String, Option<u64>)>),
     /// Voids of holds.
     Voids(Vec<String>),
+    /// A change of what is set on an account. It names the revision that it changes, so that it is done once.
+    Change {
+        /// Account id.
+        id: String,
+        /// What to change.
+        change: ChangeRequest,
+    },
     /// One account.
     Read {
         /// Account id.
@@ -94,7 +114,7 @@ impl Ask {
                     credit: &content.credit,
                     amount: content.amount,
                     memo: &content.memo,
-                    label: Default::default(),
+                    label: content.label(),
                 })),
             },
             Ask::Holds(items) => Request::PlaceHolds(items.iter().map(hold_request).collect()),
@@ -102,6 +122,7 @@ impl Ask {
                 Request::PostHolds(posts.iter().map(|(id, amount)| (id.as_str().into(), *amount)).collect())
             }
             Ask::Voids(ids) => Request::VoidHolds(ids.iter().map(|id| id.as_str().into()).collect()),
+            Ask::Change { id, change } => Request::ChangeAccount { id: id.as_str().into(), change: change.clone() },
             Ask::Read { id } => Request::ReadAccount { id: id.as_str().into() },
             Ask::History { id, before, limit } => Request::ReadHistory {
                 id: id.as_str().into(),
@@ -117,9 +138,14 @@ impl Ask {
         }
     }
 
+    /// Whether it changes what is set on an account.
+    pub fn is_change(&self) -> bool {
+        matches!(self, Ask::Change { .. })
+    }
+
     /// Whether it changes anything, and so must be brought to an end.
     pub fn decides(&self) -> bool {
-        matches!(self, Ask::Open { .. } | Ask::Transfers { .. } | Ask::Holds(_) | Ask::Posts(_) | Ask::Voids(_))
+        !matches!(self, Ask::Read { .. } | Ask::History { .. } | Ask::List { .. } | Ask::Audit)
     }
 }
 
@@ -132,8 +158,8 @@ fn hold_request(item: &Item) -> HoldRequest {
         amount: content.amount,
         expires_in_ms: content.expires_in_ms.expect("a hold has a lifetime"),
         memo: content.memo.as_str().into(),
-        code: 0,
-        user_data: "".into(),
+        code: content.label().code,
+        user_data: content.label().user_data.into(),
         open_holds_max: u32::MAX,
     }
 }

@@ -18,7 +18,7 @@ pub struct Wish {
 }
 
 /// All wishes of all clients, oldest first. A wish keeps its index for ever.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Wishes {
     all: Vec<Wish>,
     open: Vec<usize>,
@@ -84,6 +84,19 @@ impl Wishes {
     pub fn settle(&mut self, index: usize) {
         self.all[index].settled = true;
         self.open.retain(|open| *open != index);
+    }
+
+    /// Goes on with the wishes of `then`. What clients wanted done later is wanted once more, and was never sent; what
+    /// they wanted to read, perhaps with a cursor of the abandoned timeline, they have read. A change of an account
+    /// names a revision of that timeline.
+    pub fn roll_back_to(&mut self, then: &Wishes, is_client: impl Fn(usize) -> bool) {
+        let later = self.all.split_off(then.all.len());
+        *self = then.clone();
+        for wish in
+            later.into_iter().filter(|wish| is_client(wish.client) && wish.ask.decides() && !wish.ask.is_change())
+        {
+            self.add(wish.client, wish.ask);
+        }
     }
 
     /// Opens a settled wish again: its client has forgotten the answer, or never trusted it.

@@ -14,11 +14,13 @@ mod census;
 mod hold;
 mod id;
 mod page;
+mod remembered;
+mod settings;
 
 use std::collections::BTreeMap;
 
-use tidegate_ledger::message::Reply;
-use tidegate_machines::ledger::{AccountKind, AccountView, Outcome, Refusal};
+use tidegate_ledger::message::{ChangeRequest, Reply};
+use tidegate_machines::ledger::{AccountKind, AccountStatus, AccountView, Outcome, Refusal};
 
 use crate::ledger::ask::{Ask, Content, Item};
 use crate::violation::{Violation, must};
@@ -26,6 +28,7 @@ use account::{AccountStory, Floor};
 pub use census::Census;
 use hold::Close;
 use id::IdStory;
+use remembered::Times;
 
 /// The asset whose amounts are so large that sources meet the bound on what they may issue.
 pub const HUGE_ASSET: &str = "gem";
@@ -37,6 +40,9 @@ pub struct Stamp {
     count: u64,
     /// How old anything may have become by then since the beginning, at most, in milliseconds.
     aged_ms: u64,
+    /// The time of the process, and a time that no shard's is beyond.
+    now_ms: u64,
+    latest_ms: u64,
 }
 
 /// One sending of a request: what was known when it left.
@@ -58,7 +64,7 @@ pub enum Heard {
 }
 
 /// Everything that clients know.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Model {
     stamp: Stamp,
     shard_count: u16,
@@ -66,6 +72,8 @@ pub struct Model {
     ids: BTreeMap<String, IdStory>,
     /// Linked groups that were asked.
     groups: Vec<Vec<Item>>,
+    times: Times,
+    refusals_checked: u64,
 }
 
 impl Model {
@@ -74,9 +82,17 @@ impl Model {
         Model { shard_count, ..Model::default() }
     }
 
-    /// Hears how old anything may have become since the beginning, at most, in milliseconds.
-    pub fn time_passes(&mut self, aged_ms: u64) {
+    /// Hears how old anything may have become since the beginning, at most, and the time of the process, both in
+    /// milliseconds.
+    pub fn time_passes(&mut self, aged_ms: u64, now_ms: u64) {
+        self.times.pass(self.stamp, now_ms, aged_ms - self.stamp.aged_ms);
         self.stamp.aged_ms = aged_ms;
+        (self.stamp.now_ms, self.stamp.latest_ms) = self.times.now();
+    }
+
+    /// Refusals for want of funds that the last census has shown to be right.
+    pub fn refusals_checked(&self) -> u64 {
+        self.refusals_checked
     }
 
     /// Notes that `ask` is sent, once more or for the first time.
@@ -105,6 +121,7 @@ impl Model {
                     self.ids.entry(id.clone()).or_default().hold.sent(Close::Void);
                 }
             }
+            Ask::Change { id, change } => self.account(id).settings.sent(change, stamp),
             Ask::Read { id } => floor = Some(self.account(id).floor()),
             Ask::History { .. } | Ask::List { .. } | Ask::Audit => {}
         }
@@ -145,6 +162,13 @@ impl Model {
                     self.closed(id, Close::Void, *outcome, sent)?;
                 }
             }
+            (Ask::Change { id, change }, Reply::AccountChanged { account, .. }) => {
+                must(*account.id == **id, "a change is of what was asked", || format!("asked {id}, got {account:?}"))?;
+                self.check_view(account, None)?;
+                let now = self.stamp;
+                self.account(id).settings.answered(change, account, now)?;
+            }
+            (Ask::Change { id, change }, Reply::Refused(refusal)) => self.change_refused(id, change, *refusal)?,
             (Ask::Read { id }, Reply::Account(view)) => {
                 must(*view.id == **id, "a read is about what was asked", || format!("asked {id}, got {view:?}"))?;
                 self.check_view(view, sent.floor.as_ref())?;
@@ -176,6 +200,58 @@ impl Model {
         }
     }
 
+    /// Changes are made of accounts that are open, and name a revision.
+    fn change_refused(&mut self, id: &str, change: &ChangeRequest, refusal: Refusal) -> Result<(), Violation> {
+        let told = || format!("{id}: {change:?} was answered {refusal:?}");
+        let revision = match refusal {
+            Refusal::RevisionStale { revision } => {
+                must(Some(revision) != change.if_revision, "a refusal has its reason", told)?;
+                Some(revision)
+            }
+            Refusal::AccountNotEmpty | Refusal::AccountInTransit => {
+                must(change.status == Some(AccountStatus::Closed), "a refusal has its reason", told)?;
+                None
+            }
+            Refusal::SettingNotAllowed => {
+                let was_closed = self.account(id).settings.may_have_been(|status| status == AccountStatus::Closed);
+                must(was_closed, "a refusal has its reason", told)?;
+                None
+            }
+            _ => return Err(Violation::of("a refusal has its reason", told())),
+        };
+        self.account(id).settings.refused(change, revision);
+        Ok(())
+    }
+
+    /// The revision of an account that somebody may change, and its last status that was certain.
+    pub fn changeable(&self, id: &str) -> Option<(u64, AccountStatus)> {
+        let account = self.accounts.get(id).filter(|account| account.is_open())?;
+        Some((account.settings.next_revision()?, account.settings.last_status()))
+    }
+
+    /// What was sent at `sent` and is known now to be done kept to what was set on both accounts.
+    fn check_status(&self, debit: &str, credit: &str, sent: Stamp, told: impl Fn() -> String) -> Result<(), Violation> {
+        let status = |id: &str| {
+            let settings = self.accounts.get(id).map(|account| &account.settings);
+            settings.and_then(|settings| settings.in_force(sent, self.stamp)).unwrap_or_default()
+        };
+        must(status(debit).forbids_debit().is_none(), "nothing leaves a frozen account", &told)?;
+        must(status(credit).forbids_credit().is_none(), "nothing enters a frozen account", &told)
+    }
+
+    /// Whether the status of the two accounts may have been the reason, at some moment since `sent`.
+    fn may_be_frozen(&self, content: &Content, refusal: Refusal, sent: Option<Stamp>) -> bool {
+        let may = |id: &str, forbids: fn(AccountStatus) -> Option<Refusal>| {
+            let Some(account) = self.accounts.get(id) else { return false };
+            let in_force = sent.and_then(|sent| account.settings.in_force(sent, self.stamp));
+            match in_force {
+                Some(status) => forbids(status) == Some(refusal),
+                None => account.settings.may_have_been(|status| forbids(status) == Some(refusal)),
+            }
+        };
+        may(&content.debit, AccountStatus::forbids_debit) || may(&content.credit, AccountStatus::forbids_credit)
+    }
+
     fn account(&mut self, id: &str) -> &mut AccountStory {
         self.accounts.entry(id.to_owned()).or_default()
     }
@@ -195,7 +271,7 @@ impl Model {
             })?;
         }
         for (item, outcome) in items.iter().zip(outcomes).filter(|(_, outcome)| !is_damaged(outcome)) {
-            self.item_answered(item, outcome.as_if_new(), linked, sent)?;
+            self.item_answered(item, *outcome, linked, sent)?;
         }
         if linked {
             self.check_group(items).map_err(|violation| Violation {
@@ -218,19 +294,33 @@ impl Model {
     fn item_answered(&mut self, item: &Item, outcome: Outcome, linked: bool, sent: &Sent) -> Result<(), Violation> {
         let Item { id, content } = item;
         if let Some(expected) = form_refusal(content) {
-            return must(outcome == Outcome::Refused(expected), "what is malformed is refused as that", || {
-                format!("{item:?} was answered {outcome:?}")
-            });
+            return must(
+                outcome.as_if_new() == Outcome::Refused(expected),
+                "what is malformed is refused as that",
+                || format!("{item:?} was answered {outcome:?}"),
+            );
         }
-        if let Outcome::Refused(refusal) = outcome {
+        if let Some(refusal) = outcome.refusal() {
             let grouped = linked || self.ids.get(id).is_some_and(|story| story.was_sent_linked(content));
-            let plausible = self.may_refuse(content, refusal, grouped, self.first_sent(id, content));
+            // What was refused before was refused at any time since it was sent first.
+            let newly = matches!(outcome, Outcome::Refused(_)).then_some(sent.stamp);
+            let plausible = self.may_refuse(content, refusal, grouped, self.first_sent(id, content))
+                || self.may_be_frozen(content, refusal, newly);
             must(plausible, "a refusal has its reason", || format!("{item:?} was answered {outcome:?}"))?;
             if refusal == Refusal::LinkedAcrossShards {
                 return Ok(());
             }
         } else {
             self.may_apply(item)?;
+        }
+        if outcome == Outcome::Applied {
+            let told = || format!("{item:?} was applied");
+            self.check_status(&content.debit, &content.credit, sent.stamp, told)?;
+        }
+        if let Outcome::RefusedBefore { decided_at, .. } = outcome {
+            let known = self.ids.get(id).and_then(|story| story.known_since(content));
+            let told = || format!("{item:?} was answered {outcome:?}");
+            self.check_decided_at(decided_at.0, self.first_sent(id, content), known, told)?;
         }
         let now = self.stamp;
         let story = self.ids.get_mut(id).expect("only what was sent is answered");
@@ -265,6 +355,11 @@ impl Model {
             Refusal::Overflow => {
                 debit_kind.is_none_or(|(asset, kind)| asset == HUGE_ASSET && kind == AccountKind::Source)
             }
+            Refusal::BalanceBelowMin => debit.is_some_and(|account| account.settings.was_limited()),
+            Refusal::BalanceAboveMax => credit.is_some_and(|account| account.settings.was_limited()),
+            Refusal::LimitAcrossShards => {
+                self.shard_count > 1 && credit.is_some_and(|account| account.settings.was_limited())
+            }
             Refusal::LinkedFailed => linked,
             Refusal::LinkedAcrossShards => linked && self.shard_count > 1,
             _ => false,
@@ -288,6 +383,25 @@ impl Model {
 
     fn closed(&mut self, id: &str, close: Close, outcome: Outcome, sent: &Sent) -> Result<(), Violation> {
         let now = self.stamp;
+        let placed = self.ids.get(id).and_then(IdStory::only_hold).cloned();
+        if let (Some(content), Close::Post(_)) = (&placed, close) {
+            let told = || format!("{close:?} of {id}, {content:?}, was answered {outcome:?}");
+            if outcome == Outcome::Applied {
+                self.check_status(&content.debit, &content.credit, sent.stamp, told)?;
+            }
+            // It is not remembered: who asks again is decided on again.
+            let of_settings = |refusal: Refusal| {
+                let limited = |id: &str| self.accounts.get(id).is_some_and(|account| account.settings.was_limited());
+                match refusal {
+                    Refusal::BalanceAboveMax => limited(&content.credit),
+                    Refusal::LimitAcrossShards => self.shard_count > 1 && limited(&content.credit),
+                    _ => self.may_be_frozen(content, refusal, Some(sent.stamp)),
+                }
+            };
+            if outcome.refusal().is_some_and(of_settings) {
+                return Ok(());
+            }
+        }
         let story = self.ids.get_mut(id).expect("only what was sent is answered");
         if let Some((debit, amount)) = story.closed(id, close, outcome, sent.stamp, now)? {
             self.account(&debit).note_debit(amount);

@@ -3,21 +3,22 @@
 //! Everything in here is the real code. What is missing are sockets, rings (the [`crate::ledger::network`] carries
 //! messages) and the companion threads of the journals, whose work is stepped.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidegate_journal::disk::FakeDisk;
-use tidegate_journal::{Durability, JournalError, LogId, LogStore, Logs};
+use tidegate_journal::{Cursor, Durability, JournalError, LogId, LogStore, Logs};
 use tidegate_ledger::auditor::{Audit, ShardAuditor};
-use tidegate_ledger::ids::IdIndex;
+use tidegate_ledger::ids::{IdIndex, RunScrub};
 use tidegate_ledger::message::AuditReport;
 use tidegate_ledger::operation::{Answer, Message, Operation, Outgoing};
 use tidegate_ledger::router::{CursorKey, Router};
 use tidegate_ledger::service::{Fetched, Job};
-use tidegate_ledger::{Exchanges, LEDGER, LedgerFamily, LedgerService};
+use tidegate_ledger::{Exchanges, LEDGER, LedgerFamily, LedgerService, claim_of_index};
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::Address;
 use tidegate_runtime::scrub::LogScrub;
-use tidegate_shard::{JobId, OpenShard, Service, Shard, Snapshots};
+use tidegate_shard::{Claim, JobId, OpenShard, Service, Shard, Snapshots};
 
 use crate::harness::{Process, Site, Store, data};
 use crate::ledger::plan::Plan;
@@ -47,7 +48,16 @@ pub struct Node<S: Store> {
     /// One auditor per shard; on a real node they share a thread.
     pub auditors: Vec<Audits<S>>,
     /// Reads that the shards of each worker have asked for and that no fetch thread has done yet.
-    jobs: Vec<Vec<(ShardIndex, JobId, Job<FakeDisk>)>>,
+    jobs: Vec<Vec<Reading>>,
+}
+
+/// A read that a shard has asked for.
+struct Reading {
+    /// It is not done before this tick.
+    from: u64,
+    shard: ShardIndex,
+    id: JobId,
+    job: Job<FakeDisk>,
 }
 
 /// What an endpoint is.
@@ -67,6 +77,9 @@ pub struct Audits<S: Store> {
     pub auditor: ShardAuditor<FakeDisk, SimReader<S>>,
     /// The reading of its log again.
     pub scrub: LogScrub<SimReader<S>>,
+    /// The reading of its runs of ids again.
+    runs: RunScrub<FakeDisk>,
+    reads_runs: bool,
     endpoint: Address,
     /// The question that is under way.
     asked: Option<u64>,
@@ -81,22 +94,21 @@ impl<S: Store> Node<S> {
         let mut recovered = Vec::new();
         let exchanges = Exchanges::of(plan.shards.into());
         for shard in 0..plan.shards {
-            let (served, durable) = recover(site, plan, shard)?;
+            let (served, durable, runs) = recover(site, plan, shard)?;
             exchanges.note(served.state_ahead()).map_err(|error| error.to_string())?;
             shares[(shard % workers) as usize].push(served);
-            recovered.push(durable);
+            recovered.push((durable, runs));
         }
         let worker_with = |(index, shards)| Worker::new(index as u16, plan.shards, workers, CURSORS, shards);
         let edges = (workers..workers + plan.edges)
             .map(|index| Router::new(endpoint(index), shard_addresses(plan.shards, workers), CURSORS));
         let mut auditors = Vec::new();
-        for shard in 0..plan.shards {
+        for (shard, (durable, runs)) in (0..plan.shards).zip(recovered) {
             let reader = site.store.logs().reader(log_id(shard)).map_err(|error| error.to_string())?;
-            let mut auditor =
-                ShardAuditor::open(snapshots(&site.disk, shard), reader, &recovered[shard as usize], plan.shards);
+            let mut auditor = ShardAuditor::open(snapshots(&site.disk, shard), reader, &durable, plan.shards);
             let endpoint = endpoint(workers + plan.edges + shard);
             let scrub = auditor.scrub(Arc::default()).map_err(|error| error.to_string())?;
-            auditors.push(Audits { auditor, scrub, endpoint, asked: None, questions: 0 });
+            auditors.push(Audits { auditor, scrub, runs, reads_runs: false, endpoint, asked: None, questions: 0 });
         }
         Ok(Node {
             workers: shares.into_iter().enumerate().map(worker_with).collect(),
@@ -135,21 +147,34 @@ impl<S: Store> Node<S> {
         shards.into_iter().find(|owned| owned.index() == ShardIndex(shard)).expect("every shard has a worker")
     }
 
-    /// Takes the reads that a worker's shards want done.
-    pub fn take_jobs(&mut self, worker: usize) {
-        while let Some(job) = self.workers[worker].take_job() {
-            self.jobs[worker].push(job);
+    /// Takes the reads that a worker's shards want done; those of pages of ids are begun `slow` ticks later than at
+    /// `tick`, if that says so. How many are.
+    pub fn take_jobs(&mut self, worker: usize, tick: u64, mut slow: impl FnMut() -> Option<u64>) -> u64 {
+        let mut slowed = 0;
+        while let Some((shard, id, job)) = self.workers[worker].take_job() {
+            let ticks = match &job {
+                Job::Ids(wanted) if wanted.reads_pages() => slow().unwrap_or(0),
+                _ => 0,
+            };
+            slowed += u64::from(ticks > 0);
+            self.jobs[worker].push(Reading { from: tick + ticks, shard, id, job });
         }
+        slowed
     }
 
-    /// How many reads wait to be done for a worker.
-    pub fn jobs(&self, worker: usize) -> usize {
-        self.jobs[worker].len()
+    /// The reads that may be done at `tick` for a worker.
+    pub fn jobs(&self, worker: usize, tick: u64) -> Vec<usize> {
+        (0..self.jobs[worker].len()).filter(|nth| self.jobs[worker][*nth].from <= tick).collect()
+    }
+
+    /// Whether a slow read of a worker is not done yet at `tick`.
+    pub fn reads_slowly(&self, worker: usize, tick: u64) -> bool {
+        self.jobs[worker].iter().any(|reading| reading.from > tick)
     }
 
     /// Does one of them, as a fetch thread would, and brings what it found.
     pub fn run_job(&mut self, store: &S, worker: usize, nth: usize) {
-        let (shard, id, job) = self.jobs[worker].swap_remove(nth);
+        let Reading { shard, id, job, .. } = self.jobs[worker].swap_remove(nth);
         // A disk that has stopped gives no reader; the process ends before anybody notices what is missing.
         let Ok(reader) = store.logs().reader(log_id(shard.0)) else { return };
         let found: Fetched = LedgerService::<FakeDisk>::run(job, &reader);
@@ -187,12 +212,25 @@ pub fn snapshots(disk: &FakeDisk, shard: u16) -> Snapshots<LedgerFamily, FakeDis
     Snapshots::new(disk.clone(), data(), log_id(shard))
 }
 
-fn recover<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<(SimShard<S>, Durability), String> {
+fn ids_folder(shard: u16) -> PathBuf {
+    data().join("ids").join(format!("ledger-{shard}"))
+}
+
+/// How far the id index of a shard says that the shard's log was durable.
+pub fn claim_of_ids(disk: &FakeDisk, shard: u16) -> Option<Claim> {
+    claim_of_index(disk, ids_folder(shard))
+}
+
+/// A shard, how much of its log was durable, and what reads its runs of ids again.
+type Recovered<S> = (SimShard<S>, Durability, RunScrub<FakeDisk>);
+
+fn recover<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<Recovered<S>, String> {
     let disk = &site.disk;
-    let open =
-        OpenShard::open(&site.store.logs(), snapshots(disk, shard), plan.journal).map_err(|error| error.to_string())?;
+    let claims: Vec<Claim> = claim_of_ids(disk, shard).into_iter().collect();
+    let open = OpenShard::open_with(&site.store.logs(), snapshots(disk, shard), plan.journal, &claims)
+        .map_err(|error| error.to_string())?;
     let (durable, cut) = (open.recovered().durability(), open.recovered().bytes_cut);
-    let folder = data().join("ids").join(format!("ledger-{shard}"));
+    let folder = ids_folder(shard);
     let opened = IdIndex::open(disk.clone(), &folder, plan.ids, durable.position(), &mut |_, _| {})
         .map_err(|error| error.to_string())?;
     let mut ids = opened.index;
@@ -208,9 +246,10 @@ fn recover<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<(SimShar
         report.derived_only,
         opened.discarded,
     );
+    let runs = ids.scrub();
     let service = LedgerService::new(&back.state, ids, log.last_sequence());
     let shard = Shard::new(ShardIndex(shard), back.state, service, log).map_err(|error| error.to_string())?;
-    Ok((shard, durable))
+    Ok((shard, durable, runs))
 }
 
 impl<S: Store> Audits<S> {
@@ -222,6 +261,29 @@ impl<S: Store> Audits<S> {
     /// Whether no question is under way.
     pub fn is_idle(&self) -> bool {
         self.asked.is_none()
+    }
+
+    /// Reads about `bytes` of its log again, or of its runs of ids. Whether a pass over the log has ended, and whether
+    /// the ids of both were compared; `Err` says in what they differ.
+    pub fn read_again(&mut self, bytes: u64, now_ms: u64) -> Result<(bool, bool), String> {
+        if !self.reads_runs {
+            if self.scrub.at() == Cursor::START {
+                self.auditor.begin_ids(self.runs.begin_digest());
+            }
+            let is_over = self.auditor.read_again(&mut self.scrub, bytes, now_ms);
+            if is_over && let Some(end) = self.auditor.end_ids() {
+                self.runs.sum_up_to(end);
+                self.reads_runs = true;
+            }
+            return Ok((is_over, false));
+        }
+        let read = self.runs.step(bytes);
+        self.reads_runs = read.ended.is_none() && read.damage.is_none();
+        let before = self.auditor.ids_compared();
+        match read.digest.and_then(|digest| self.auditor.compare_ids(digest)) {
+            Some(what) => Err(what),
+            None => Ok((false, self.auditor.ids_compared() > before)),
+        }
     }
 
     /// Begins to compare.

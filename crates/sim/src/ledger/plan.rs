@@ -31,6 +31,8 @@ pub struct Weather {
     pub wire_repeats: u64,
     /// A read on another thread takes longer than this tick.
     pub slow_read: u64,
+    /// A read that needs pages of the id index takes hundreds of ticks.
+    pub slow_pages: u64,
     /// A worker does not get to run in this tick.
     pub slow_worker: u64,
 }
@@ -47,6 +49,7 @@ impl Weather {
             wire_loss: 0,
             wire_repeats: 0,
             slow_read: 0,
+            slow_pages: 0,
             slow_worker: 0,
         }
     }
@@ -84,11 +87,12 @@ pub struct Plan {
 impl Plan {
     /// The plan of a seed, and what goes wrong with its machine; `chance` is its first stream.
     pub fn of(chance: &mut Chance) -> (Plan, Faults) {
-        let group_bytes_max = *chance.one_of(&[4 << 10, 8 << 10, 16 << 10]);
+        let group_bytes_max = *chance.one_of(&[4 << 10, 4 << 10, 8 << 10, 16 << 10]);
         let segment_bytes = group_bytes_max as u64 * chance.within(4..=8);
         let journal = Options {
             segment_bytes,
-            allocation_step_bytes: *chance.one_of(&[4 << 10, 64 << 10]),
+            // With small steps a full disk is met soon.
+            allocation_step_bytes: *chance.one_of(&[4 << 10, 4 << 10, 64 << 10]),
             group_bytes_max,
             record_bytes_max: group_bytes_max - 128,
             // With none, whatever is durable is read by a job.
@@ -111,16 +115,18 @@ impl Plan {
             kill: some(25),
             stop: some(15),
             sync: some(25),
-            full_disk: some(15),
+            write: some(20),
+            bad_sector: some(60),
+            full_disk: some(40),
             stalled_log: some(60),
-            log_rot: some(12),
-            snapshot_rot: some(25),
+            log_rot: some(15),
+            snapshot_rot: some(80),
             ids_rot: some(20),
-            clock_jump: some(25),
+            clock_jump: some(50),
             take_over: some(25),
-            unreachable_start: some(60),
+            unreachable_start: some(400),
             slow_log: some(800),
-            lost_tail: 10,
+            lost_tail: 20,
         };
         let weather = Weather {
             ring_late: some(500),
@@ -131,6 +137,7 @@ impl Plan {
             wire_loss: some(120),
             wire_repeats: some(200),
             slow_read: some(800),
+            slow_pages: some(60),
             slow_worker: some(500),
         };
         let plan = Plan {

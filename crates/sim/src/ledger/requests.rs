@@ -1,6 +1,9 @@
 //! What clients want: mostly sense, sometimes nonsense.
 
-use tidegate_machines::ledger::AccountKind;
+use std::collections::BTreeMap;
+
+use tidegate_ledger::message::ChangeRequest;
+use tidegate_machines::ledger::{AccountKind, AccountStatus, MetadataPatch};
 
 use crate::chance::Chance;
 use crate::ledger::ask::{Ask, Content, Item};
@@ -61,7 +64,7 @@ impl Requests {
             return Ask::Open { id: account.id, asset: account.asset.into(), kind: account.kind };
         }
         let funding = if self.made < 100 { 14 } else { 6 };
-        match self.chance.weighted(&[funding, 16, 8, 6, 8, 8, 4, 8, 6, 2, 1, 4, 1]) {
+        match self.chance.weighted(&[funding, 16, 8, 6, 8, 8, 4, 8, 6, 2, 1, 4, 1, 3]) {
             0 => self.fund(client),
             1 => self.transfers(client, 1),
             2 => {
@@ -77,7 +80,8 @@ impl Requests {
             9 => self.list(),
             10 => Ask::Audit,
             11 => self.reuse(),
-            _ => self.open_again(),
+            12 => self.open_again(),
+            _ => self.change(model),
         }
     }
 
@@ -305,6 +309,28 @@ impl Requests {
             _ => std::mem::swap(&mut item.content.debit, &mut item.content.credit),
         }
         Ask::Transfers { linked: false, items: vec![item] }
+    }
+
+    /// A wallet or source is frozen or closed for a while; with a note why.
+    fn change(&mut self, model: &Model) -> Ask {
+        let account = self.population.one(&mut self.chance, |account| account.kind != AccountKind::Collector);
+        let id = account.id.clone();
+        let Some((revision, status)) = model.changeable(&id) else { return Ask::Audit };
+        let status = match status {
+            AccountStatus::Open => {
+                *self.chance.one_of(&[AccountStatus::DebitsFrozen, AccountStatus::Frozen, AccountStatus::Closed])
+            }
+            _ if self.chance.happens(850) => AccountStatus::Open,
+            AccountStatus::Closed => AccountStatus::Closed,
+            _ => AccountStatus::Frozen,
+        };
+        let note = BTreeMap::from([("why".into(), Some(format!("reason {}", self.made).into_boxed_str()))]);
+        let mut metadata = Vec::new();
+        MetadataPatch::write(&note, &mut metadata).expect("a short note");
+        let metadata = metadata.into_boxed_slice();
+        let change =
+            ChangeRequest { if_revision: Some(revision), status: Some(status), metadata, ..ChangeRequest::default() };
+        Ask::Change { id, change }
     }
 
     fn open_again(&mut self) -> Ask {

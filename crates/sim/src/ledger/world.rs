@@ -7,10 +7,13 @@
 //! ```
 
 mod cut;
+mod floors;
 mod inspection;
 mod life;
 mod probe;
+mod probe_settings;
 mod process;
+mod rollback;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -21,7 +24,7 @@ use tidegate_ledger::audit::audit_shard;
 use tidegate_ledger::message::Reply;
 
 use crate::chance::Chance;
-use crate::harness::{End, Setup, Site, Store, StoreName, Workload, World};
+use crate::harness::{End, Floor, Setup, Site, Store, StoreName, Workload, World};
 use crate::ledger::client::Wishes;
 use crate::ledger::model::Model;
 use crate::ledger::network::Network;
@@ -52,6 +55,8 @@ pub struct Ledger {
     model: Model,
     wishes: Wishes,
     workload: Requests,
+    /// How everything was at an earlier census, to be put back.
+    copy: Option<rollback::OldCopy>,
     /// Answers to the wishes of the inspection.
     heard: BTreeMap<usize, Reply>,
 }
@@ -60,31 +65,8 @@ impl<S: Store> Workload<S> for Ledger {
     const NAME: &'static str = "ledger";
     type Node = Node<S>;
 
-    fn floors(store: StoreName) -> Vec<&'static str> {
-        let mut floors = vec![
-            "a crash",
-            "a start refused because of damage",
-            "a shard that stopped itself",
-            "rot",
-            "an offline audit that found damage",
-            "a full disk",
-            "a reconciliation",
-            "a snapshot",
-            "a census",
-            "a credit between shards",
-            "a read by another thread",
-            "a clock jump",
-            "a clock jump of years",
-            "a start refused because of the clock",
-            "a probe of a wallet",
-        ];
-        floors.extend(match store {
-            StoreName::Local => {
-                ["a refusal for a full disk", "a graceful stop", "a lost tail that was refused"].as_slice()
-            }
-            StoreName::Stream => &["a takeover", "a start that reached nobody"],
-        });
-        floors
+    fn floors(store: StoreName) -> Vec<Floor> {
+        floors::of(store)
     }
 
     fn draw(chance: &mut Chance, ticks: u64, _trace: &Trace) -> (Ledger, Setup) {
@@ -105,6 +87,7 @@ impl<S: Store> Workload<S> for Ledger {
             model: Model::new(plan.shards),
             wishes: Wishes::default(),
             workload: Requests::new(chance.branch()),
+            copy: None,
             heard: BTreeMap::new(),
             plan,
         };
@@ -128,7 +111,7 @@ impl<S: Store> Workload<S> for Ledger {
     }
 
     fn tick(world: &mut LedgerWorld<S>) -> Result<(), Violation> {
-        world.load.model.time_passes(world.site.clock.aged_ms());
+        world.load.model.time_passes(world.site.clock.aged_ms(), world.site.clock.now_ms());
         world.run_process()?;
         world.carry()?;
         if world.site.tick.is_multiple_of(CUT_EVERY) {
@@ -174,6 +157,7 @@ impl<S: Store> Workload<S> for Ledger {
         let ended = world.run_ledger();
         let ids = world.load.model.ids() as u64;
         world.site.tally.add("an id", ids);
+        world.site.tally.add("a refusal whose funds were recomputed", world.load.model.refusals_checked());
         ended
     }
 }

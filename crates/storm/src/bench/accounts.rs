@@ -1,12 +1,13 @@
 //! `storm bench-accounts`: opens accounts in batches, the first half over the binary port, the rest over HTTP; then
 //! what an account costs in memory once the auditor has compared all, and how long a restart takes.
 
+use super::stall;
 use crate::load::{self, Pressure, Tally};
 use crate::machine;
+use crate::process;
 use crate::report::Report;
-use crate::tidegate::http::figure_max;
 use crate::tidegate::opening::{BinaryOpenings, HttpOpenings, Openings};
-use crate::tidegate::server::{Configuration, Paths, Tidegate};
+use crate::tidegate::server::{Configuration, Paths, SNAPSHOT_INTERVAL_S, Tidegate};
 use crate::tidegate::session::Session;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -14,13 +15,14 @@ use std::time::{Duration, Instant};
 use tidegate_wire::limits::TRANSFERS_MAX;
 
 /// A batch for each connection is on its way while another is decided.
-const PRESSURE: Pressure = Pressure { connections: 2, in_flight: 2 };
+const BINARY: Pressure = Pressure { connections: 2, in_flight: 2 };
+/// The same number of batches: a connection of HTTP/1.1 has one request served at a time.
+const HTTP: Pressure = Pressure { connections: 4, in_flight: 1 };
 /// For what the server does on a schedule of its own.
 const SERVER_ACTS_MAX: Duration = Duration::from_secs(300);
-/// Longest turn of a worker's loop of late; the metric without the prefix that all have.
-const LONGEST_TURN: &str = "worker_longest_turn_seconds";
-/// So long the server shows a turn.
-const LONGEST_TURN_SHOWN: Duration = Duration::from_secs(10);
+
+/// Between a snapshot and the manifest of ids that goes with it, at most.
+const COVER_TIME: Duration = Duration::from_secs(2);
 
 /// What to measure and how.
 #[derive(clap::Args)]
@@ -66,39 +68,44 @@ pub fn run(settings: &Settings) -> Result<()> {
 fn one(settings: &Settings, out: &Path, report: &mut Report) -> Result<()> {
     let program = settings.tidegate.canonicalize();
     let program = program.with_context(|| format!("no server at {}", settings.tidegate.display()))?;
-    let configuration = Configuration::Ledger { shards: settings.shards };
+    let configuration = Configuration::Ledger { shards: settings.shards, snapshot_interval_s: SNAPSHOT_INTERVAL_S };
     let paths = Paths { program, directory: out.join("tidegate"), configuration };
     let tidegate = Tidegate::start_fresh(&paths)?;
-    std::thread::sleep(LONGEST_TURN_SHOWN);
+    stall::let_turns_pass();
     let empty = tidegate.resident_bytes()?;
 
     let half = settings.accounts / 2;
-    let mut stall_s = 0.0f64;
-    let mut watch = |_| {
-        stall_s = stall_s.max(figure_max(tidegate.http(), LONGEST_TURN)?);
-        Ok(())
-    };
     let mut binary = BinaryOpenings(Openings::new(0..half));
-    let by_binary = load::run_watched(tidegate.binary(), PRESSURE, &mut binary, &mut watch)?;
     let mut http = HttpOpenings::new(Openings::new(half..settings.accounts));
-    let by_http = load::run_watched(tidegate.http(), PRESSURE, &mut http, &mut watch)?;
-    watch(0)?;
+    let cpu = || anyhow::Ok((tidegate.processor_time()?, process::own_processor_time()?));
+    let begun = cpu()?;
+    let (by_binary, binary_stall) = stall::watched(&tidegate, || load::run(tidegate.binary(), BINARY, &mut binary))?;
+    let halfway = cpu()?;
+    let (by_http, http_stall) = stall::watched(&tidegate, || load::run(tidegate.http(), HTTP, &mut http))?;
+    let ended = cpu()?;
     all_opened(&by_binary, half)?;
     all_opened(&by_http, settings.accounts - half)?;
     report.add("open_accounts_per_s", by_binary.per_second().min(by_http.per_second()));
-    for (door, tally) in [("binary", &by_binary), ("http", &by_http)] {
+    for (door, tally, before, after) in [("binary", &by_binary, begun, halfway), ("http", &by_http, halfway, ended)] {
+        let nanoseconds = |time: Duration| time.as_nanos() as f64 / tally.outcomes().total() as f64;
         report.add(&format!("open_{door}_accounts_per_s"), tally.per_second());
         report.add(&format!("open_{door}_first_million_per_s"), tally.first_million_per_second());
         report.add(&format!("open_{door}_last_million_per_s"), tally.last_million_per_second());
         report.add(&format!("open_{door}_latency_p99_ms"), tally.latency_ms(0.99));
+        report.add(&format!("open_{door}_server_cpu_ns"), nanoseconds(after.0 - before.0));
+        report.add(&format!("open_{door}_client_cpu_ns"), nanoseconds(after.1 - before.1));
     }
-    report.add("open_stall_max_ms", stall_s * 1e3);
+    let stall = binary_stall.max(http_stall);
+    report.add("open_stall_max_ms", stall.turn_max_ms);
+    report.add("open_wait_max_ms", stall.wait_max_ms);
 
     wait_for_the_auditor(&tidegate, settings.accounts)?;
     report
         .add("account_bytes", (tidegate.resident_bytes()?.saturating_sub(empty)) as f64 / f64::from(settings.accounts));
     wait_for("snapshots of all accounts", || Ok(newest_sequences(&tidegate.data())? >= u64::from(settings.accounts)))?;
     report.add("accounts_rss_bytes", tidegate.resident_bytes()? as f64);
+    // The ids are covered just behind a snapshot.
+    std::thread::sleep(COVER_TIME);
 
     let (tidegate, time) = tidegate.restart(|_| Ok(()))?;
     report.add("restart_accounts_s", time.as_secs_f64());
@@ -109,7 +116,7 @@ fn one(settings: &Settings, out: &Path, report: &mut Report) -> Result<()> {
     let last = settings.accounts.saturating_sub(TRANSFERS_MAX as u32)..settings.accounts;
     for numbers in [0..(TRANSFERS_MAX as u32).min(settings.accounts), last] {
         let count = numbers.len() as u64;
-        let again = load::run(tidegate.binary(), PRESSURE, &mut BinaryOpenings(Openings::new(numbers)))?;
+        let again = load::run(tidegate.binary(), BINARY, &mut BinaryOpenings(Openings::new(numbers)))?;
         ensure!(again.outcomes().duplicate == count, "after the restart: {}", again.outcomes());
     }
     Ok(())

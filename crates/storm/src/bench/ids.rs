@@ -8,19 +8,18 @@
 //! are those that requests make, and new ids never read the journal, so what is measured is the same. The journal is
 //! real and short; a retry of one of the made ids would find no record, and is not measured.
 
-use crate::load::{self, Answer, Dialect, Pressure, Tally};
+use super::stall::{self, Stall};
+use crate::load::{self, Answer, Dialect, Pressure};
 use crate::machine;
 use crate::report::Report;
 use crate::tidegate::binary::{Transfers, outcomes};
-use crate::tidegate::http::figure_max;
-use crate::tidegate::server::{Configuration, Paths, Tidegate};
+use crate::tidegate::server::{Configuration, Paths, SNAPSHOT_INTERVAL_S, Tidegate};
 use crate::tidegate::session::{self, Session};
 use crate::workload::{Names, Pattern, Workload};
 use anyhow::{Context, Result, ensure};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_wire::limits::TRANSFERS_MAX;
 use tidegate_wire::{TransferRef, TransfersEncoder};
@@ -32,12 +31,10 @@ const PRESSURE: Pressure = Pressure { connections: 2, in_flight: 1 };
 const FIRST_TRANSFERS_MIN: u64 = 2_000_000;
 /// Bytes of journal for each of them, at least.
 const JOURNAL_BYTES_PER_TRANSFER: u64 = 80;
+/// Between a snapshot and the manifest of ids that goes with it, about.
+const COVER_TIME: Duration = Duration::from_secs(3);
 /// A snapshot comes every twenty seconds, and the ids are covered behind it.
 const SNAPSHOT_TIME_MAX: Duration = Duration::from_secs(180);
-/// A long turn is shown for five to ten seconds.
-const LONGEST_TURN_SHOWN: Duration = Duration::from_secs(11);
-/// How often the longest turn is asked for.
-const LOOK: Duration = Duration::from_secs(2);
 
 /// What to measure and how.
 #[derive(clap::Args)]
@@ -48,7 +45,7 @@ pub struct Settings {
     /// The tool that makes ids (an example of the ledger).
     #[arg(long, default_value = "target/release/examples/make_ids")]
     make_ids: PathBuf,
-    /// Where results, logs and the server's data go: 16 bytes for each id, twice that while they are made.
+    /// Where results, logs and the server's data go: 17 bytes for each id.
     #[arg(long, default_value = "target/bench")]
     out: PathBuf,
     /// Ids that the ledger has seen; the keys of the report are named by it. Below 34 million no run is large.
@@ -89,13 +86,14 @@ pub fn run(settings: &Settings) -> Result<()> {
     for kind in [Kind::Ordered, Kind::Random] {
         let (rate, stall) = measure(&tidegate, &names, settings.transfers, kind, &mut series)?;
         report.add(&format!("ids_empty_{}_transfers_per_s", kind.name()), rate);
-        report.add(&format!("ids_empty_{}_worker_stall_max_ms", kind.name()), stall);
+        report.add(&format!("ids_empty_{}_worker_stall_max_ms", kind.name()), stall.turn_max_ms);
+        report.add(&format!("ids_empty_{}_worker_wait_max_ms", kind.name()), stall.wait_max_ms);
     }
     let first = FIRST_TRANSFERS_MIN.max(ids / JOURNAL_BYTES_PER_TRANSFER);
     measure(&tidegate, &names, first, Kind::Random, &mut series)?;
-    wait_for_a_snapshot(&tidegate)?;
+    wait_for_a_snapshot(&tidegate, &names, &mut series)?;
 
-    let (mut stall_max, mut rss_max, mut restart_max) = (0.0f64, 0, 0.0f64);
+    let (mut worst, mut rss_max, mut restart_max) = (Stall::default(), 0, 0.0f64);
     for kind in [Kind::Ordered, Kind::Random] {
         let (started, took) = tidegate.restart(|data| {
             make(settings, &data.join("ids").join("ledger-0"), kind)?;
@@ -107,18 +105,21 @@ pub fn run(settings: &Settings) -> Result<()> {
             let some = (settings.transfers / 8).max(TRANSFERS_MAX as u64 * 8);
             let (rate, stall) = measure(&tidegate, &names, some, kind, &mut series)?;
             report.add(&key("random_cold_transfers_per_s"), rate);
-            stall_max = stall_max.max(stall);
+            worst = worst.max(stall);
             read_all(&tidegate.data().join("ids").join("ledger-0"))?;
         }
         let (rate, stall) = measure(&tidegate, &names, settings.transfers, kind, &mut series)?;
         report.add(&key(&format!("{}_transfers_per_s", kind.name())), rate);
-        stall_max = stall_max.max(stall);
+        worst = worst.max(stall);
         rss_max = rss_max.max(tidegate.resident_bytes()?);
-        wait_for_a_snapshot(&tidegate)?;
+        if kind == Kind::Ordered {
+            wait_for_a_snapshot(&tidegate, &names, &mut series)?;
+        }
     }
     let (over, under) = (key("ordered_transfers_per_s"), "ids_empty_ordered_transfers_per_s");
     report.derive_ratio(&key("ordered_to_empty_ratio"), &over, under);
-    report.add(&key("worker_stall_max_ms"), stall_max);
+    report.add(&key("worker_stall_max_ms"), worst.turn_max_ms);
+    report.add(&key("worker_wait_max_ms"), worst.wait_max_ms);
     report.add(&key("rss_bytes"), rss_max as f64);
     report.add(&key("restart_s"), restart_max);
     let text = format!("machine: {}\nids: {ids}\n\n{}", machine::describe(), report.table());
@@ -131,8 +132,8 @@ pub fn run(settings: &Settings) -> Result<()> {
 fn begin(settings: &Settings, names: &Names, out: &Path) -> Result<Tidegate> {
     let program = settings.tidegate.canonicalize();
     let program = program.with_context(|| format!("no server at {}", settings.tidegate.display()))?;
-    let paths =
-        Paths { program, directory: out.join("tidegate-ids"), configuration: Configuration::Ledger { shards: 1 } };
+    let configuration = Configuration::Ledger { shards: 1, snapshot_interval_s: SNAPSHOT_INTERVAL_S };
+    let paths = Paths { program, directory: out.join("tidegate-ids"), configuration };
     let tidegate = Tidegate::start_fresh(&paths)?;
     Session::open(tidegate.binary())?.open_accounts(names)?;
     let funding = Workload::new(Pattern::Funding, names.wallets(), u64::from(names.wallets()), 1);
@@ -141,54 +142,38 @@ fn begin(settings: &Settings, names: &Names, out: &Path) -> Result<Tidegate> {
     Ok(tidegate)
 }
 
-/// Transfers with new ids. How many a second, and the longest turn of a worker meanwhile, in milliseconds.
-fn measure(tidegate: &Tidegate, names: &Names, transfers: u64, kind: Kind, series: &mut u32) -> Result<(f64, f64)> {
+/// Transfers with new ids. How many a second, and how long workers let others wait meanwhile.
+fn measure(tidegate: &Tidegate, names: &Names, transfers: u64, kind: Kind, series: &mut u32) -> Result<(f64, Stall)> {
     *series += 1;
     // The longest turn of what was before must not count.
-    std::thread::sleep(LONGEST_TURN_SHOWN);
+    stall::let_turns_pass();
     let work = Workload::new(Pattern::Uniform, names.wallets(), transfers, *series);
     let mut load = TimedTransfers { names, work, kind };
-    let done = AtomicBool::new(false);
-    let (tally, stall) = std::thread::scope(|scope| {
-        let watch = scope.spawn(|| -> Result<f64> {
-            let mut longest = 0.0f64;
-            loop {
-                let last = done.load(Ordering::SeqCst);
-                longest = longest.max(figure_max(tidegate.http(), "worker_longest_turn_seconds")? * 1000.0);
-                if last {
-                    return Ok(longest);
-                }
-                let begun = Instant::now();
-                while begun.elapsed() < LOOK && !done.load(Ordering::SeqCst) {
-                    std::thread::sleep(Duration::from_millis(50));
-                }
-            }
-        });
-        let tally: Result<Tally> = load::run(tidegate.binary(), PRESSURE, &mut load);
-        done.store(true, Ordering::SeqCst);
-        let stall = watch.join().expect("it only asks")?;
-        anyhow::Ok((tally?, stall))
-    })?;
+    let (tally, stall) = stall::watched(tidegate, || load::run(tidegate.binary(), PRESSURE, &mut load))?;
     let found = tally.outcomes();
     ensure!(found.applied == transfers, "of {transfers} new transfers: {found}");
     Ok((tally.per_second(), stall))
 }
 
 /// Waits for a snapshot of all that was asked until now, and for the id index to cover it.
-fn wait_for_a_snapshot(tidegate: &Tidegate) -> Result<()> {
+fn wait_for_a_snapshot(tidegate: &Tidegate, names: &Names, series: &mut u32) -> Result<()> {
     let begun = SystemTime::now();
+    // The snapshot of all may be there already, and without anything new no other comes.
+    *series += 1;
+    let work = Workload::new(Pattern::Uniform, names.wallets(), u64::from(names.wallets()), *series);
+    load::run(tidegate.binary(), PRESSURE, &mut Transfers::new(names, work, TRANSFERS_MAX))?;
     let manifest = tidegate.data().join("ids").join("ledger-0").join("manifest");
-    let is_later = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).is_ok_and(|at| at > begun);
     let snapshots = tidegate.data().join("snapshots").join("ledger-0");
-    let is_snapshotted =
-        || std::fs::read_dir(&snapshots).is_ok_and(|all| all.flatten().any(|file| is_later(&file.path())));
+    let written = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).ok();
+    let newest = || std::fs::read_dir(&snapshots).ok()?.flatten().filter_map(|file| written(&file.path())).max();
+    let is_covered = || newest().is_some_and(|at| at > begun && written(&manifest).is_some_and(|then| then > at));
     let started = Instant::now();
-    while !(is_snapshotted() && is_later(&manifest)) {
+    while !is_covered() {
         ensure!(started.elapsed() < SNAPSHOT_TIME_MAX, "no snapshot whose ids are covered came");
         std::thread::sleep(Duration::from_millis(200));
     }
-    // The manifest may be that of a full table just before the one of the snapshot.
-    std::thread::sleep(Duration::from_secs(2));
+    // The manifest may be that of a merge just before the one that goes with the snapshot.
+    std::thread::sleep(COVER_TIME);
     Ok(())
 }
 

@@ -4,3 +4,4 @@ pub mod accounts;
 pub mod gateway;
 pub mod ids;
 pub mod ledger;
+mod stall;

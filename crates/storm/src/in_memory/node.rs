@@ -73,6 +73,7 @@ impl Node {
                 facts: facts.clone(),
                 seed: u64::from(worker) + 1,
                 request_topics: Vec::new(),
+                feeds: Box::default(),
                 version: env!("CARGO_PKG_VERSION"),
             };
             // Sessions that end with their connection never reach a shard.

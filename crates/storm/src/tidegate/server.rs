@@ -15,7 +15,7 @@ pub const TOKEN: &str = "storm-service-token";
 const READY_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// Time between snapshots of a measured server.
-const SNAPSHOT_INTERVAL_S: u64 = 20;
+pub const SNAPSHOT_INTERVAL_S: u64 = 20;
 
 /// Where things are.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub enum Configuration {
     Ledger {
         /// Ledger shards of a new data directory.
         shards: u16,
+        /// Seconds between snapshots; [`SNAPSHOT_INTERVAL_S`] where nothing else is measured.
+        snapshot_interval_s: u64,
     },
     /// A broker.
     Gateway {
@@ -45,6 +47,25 @@ pub enum Configuration {
         /// The key, PEM.
         key_file: PathBuf,
     },
+}
+
+/// In the line of the server's log that says what a shard of the ledger replayed.
+const RECOVERED: &str = "recovered family=\"ledger\"";
+
+/// What a start read of the journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Records behind the snapshot.
+    pub events: u64,
+    /// Records before it that were read for the index of ids alone.
+    pub ids_only: u64,
+}
+
+/// A number in a line of the server's log.
+fn field(line: &str, name: &str) -> Result<u64> {
+    let mut fields = line.split_whitespace().filter_map(|field| field.split_once('='));
+    let (_, value) = fields.find(|(of, _)| *of == name).with_context(|| format!("no {name} in: {line}"))?;
+    value.parse().with_context(|| format!("{name} is no number in: {line}"))
 }
 
 /// A running server.
@@ -118,6 +139,28 @@ impl Tidegate {
         self.server.processor_time()
     }
 
+    /// For how long its workers were ready to run and had no core, since it started.
+    pub fn workers_without_a_core(&self) -> Result<Duration> {
+        self.server.time_without_a_core("worker-")
+    }
+
+    /// What its last start replayed of the ledger, over all shards, as its log says.
+    pub fn replayed(&self) -> Result<Replayed> {
+        let log = std::fs::read_to_string(self.paths.directory.join("log"))?;
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains(RECOVERED)).collect();
+        let shards = match self.paths.configuration {
+            Configuration::Ledger { shards, .. } => usize::from(shards),
+            Configuration::Gateway { .. } => 1,
+        };
+        let last = lines.len().checked_sub(shards).context("the server's log does not say what it replayed")?;
+        let mut sum = Replayed::default();
+        for line in &lines[last..] {
+            sum.events += field(line, "records")?;
+            sum.ids_only += field(line, "records_for_index_only")?;
+        }
+        Ok(sum)
+    }
+
     /// What the program says it is.
     pub fn version(program: &Path) -> Result<String> {
         let output = Command::new(program).arg("--version").output();
@@ -143,10 +186,10 @@ impl Configuration {
             // All bounds as the server ships, but for the number of shards. The first snapshot comes after a run of the
             // usual size, so that a restart finds one of the whole journal; in longer runs it is written during the
             // run, as in any server.
-            Configuration::Ledger { shards } => format!(
+            Configuration::Ledger { shards, snapshot_interval_s } => format!(
                 "[data]\n\
                  shards = {shards}\n\
-                 snapshot_interval_s = {SNAPSHOT_INTERVAL_S}\n\
+                 snapshot_interval_s = {snapshot_interval_s}\n\
                  \n\
                  [[service]]\n\
                  name = \"storm\"\n\
@@ -174,5 +217,19 @@ impl Configuration {
                 key_file.display()
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_a_line_of_the_log() {
+        let line = "INFO tidegate_runtime::recovery: recovered family=\"ledger\" shard=0 sequence=15 records=4 \
+                    records_for_index_only=7 took_ms=45";
+        assert!(line.contains(RECOVERED));
+        assert_eq!((field(line, "records").unwrap(), field(line, "records_for_index_only").unwrap()), (4, 7));
+        assert!(field(line, "bytes").is_err());
     }
 }

@@ -15,20 +15,30 @@ use crate::output::{say, with_bytes_bar};
 pub fn run<P>(data: &Path, to: &str, keep: usize, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
     let known: Vec<_> = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
     let target = target(to)?;
-    let moved = with_bytes_bar("archiving", |progress| archive(data, &known, &*target, keep, progress))?;
+    // A command is as fast as it can be.
+    let moved =
+        with_bytes_bar("archiving", |progress| archive(data, &known, &*target, keep, &mut |_| Ok(()), progress))?;
     let bytes = indicatif::HumanBytes(moved.bytes);
     say(format_args!("{} segments ({bytes}) of {} are now in {to}", moved.segments, data.display()));
     Ok(ExitCode::SUCCESS)
 }
 
 fn target(to: &str) -> Result<Box<dyn ArchiveTarget>> {
+    if !to.contains("://") {
+        fs::create_dir_all(to).with_context(|| format!("{to}: cannot create"))?;
+    }
+    target_that_exists(to)
+}
+
+/// The archive that a text names: a URL, or a directory that is there.
+pub fn target_that_exists(to: &str) -> Result<Box<dyn ArchiveTarget>> {
     if let Some(bucket) = Bucket::of(to) {
         return Ok(Box::new(bucket));
     }
     if to.contains("://") {
         bail!("{to}: segments are archived in a directory, or at s3://bucket/prefix");
     }
-    fs::create_dir_all(to).with_context(|| format!("{to}: cannot create"))?;
-    let path = fs::canonicalize(to).with_context(|| format!("{to}: cannot look at"))?;
+    let path = fs::canonicalize(to)
+        .with_context(|| format!("{to}: there is no such directory. Is its disk mounted? It is not made by itself"))?;
     Ok(Box::new(DirectoryTarget(path)))
 }

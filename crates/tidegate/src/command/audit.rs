@@ -95,7 +95,10 @@ fn keep<F: ShardFamily>(
     }
     if audited.log.bytes_cut > 0 {
         let cut = audited.log.bytes_cut;
-        say(format_args!("{name}: {cut} bytes at the tail were never acknowledged; the next start cuts them"));
+        say(format_args!(
+            "{name}: {cut} bytes at the tail are no whole group, and nothing shows that they were ever durable; the \
+             next start cuts them"
+        ));
     }
     let begins = match audited.begins_after.0 {
         0 => String::new(),

@@ -28,6 +28,13 @@ pub fn run<P>(
             0 => say(format_args!("{name}: up to sequence {end}, the end of the backup")),
             _ => say(format_args!("{name}: up to sequence {end}; the {left} records behind it are left out")),
         }
+        if log.ends_at_snapshot {
+            say(format_args!("{name}: that is its snapshot, the earliest place that the backup has of it"));
+        } else if log.moved_forward > 0 {
+            let moved = log.moved_forward;
+            let why = "records of other shards before it rest on them";
+            say(format_args!("{name}: its last {moved} records are behind the place that was asked for: {why}"));
+        }
     }
     let data = data.display();
     say(format_args!("{data} is backup {} of {}, on a timeline of its own", restored.backup, restored.taken_at));

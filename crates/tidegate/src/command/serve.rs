@@ -50,7 +50,7 @@ pub fn run<P: Parcels>(
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     let files = Files::read(&config)?;
-    let Served { node, authenticator, secret } =
+    let Served { node, authenticator, secret, archiving } =
         compose::start(&config, &files, extensions, &mut |status| show(&bar, status))?;
     bar.finish_and_clear();
     tracing::info!("huge pages: {huge_pages}");
@@ -78,6 +78,9 @@ pub fn run<P: Parcels>(
         }
     });
     tracing::info!("stopping: finishing what was accepted");
+    if let Some(archiving) = archiving {
+        archiving.stop();
+    }
     node.stop()?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)

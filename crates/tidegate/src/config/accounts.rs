@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use tidegate_config::{ConfigError, Document, NoDefault, Optional, Required, Text, Texts, config, words};
+use tidegate_config::{
+    ConfigError, Count, Document, NoDefault, Optional, PerSecond, Required, Text, Texts, config, words,
+};
+use tidegate_doors::auth::quota::QuotaLimits;
 use tidegate_doors::auth::{Grant, PasswordHash, Rights, ServiceSettings, UserSettings, service_token_hash};
 use tidegate_machines::ledger::IdSpace;
 
@@ -30,7 +33,8 @@ config! {
             "log-in name; a viewer's ids are unique under it";
         password_hash: Required<Text> = NoDefault, .., live, "argon2id hash; `tidegate hash-password` makes one";
         role: Required<UserRoleWord> = NoDefault, .., live,
-            "\"viewer\" reads own wallets and all collectors, debits only own wallets, credits only collectors; \
+            "\"viewer\" reads own wallets and all collectors (in their histories only its own moves are named), debits \
+             only own wallets, credits only collectors; \
              \"service\" does what its grants list";
         wallets: Optional<Texts> = NoDefault, .., live, "a viewer's own wallets";
         grants: Optional<Texts> = NoDefault, .., live, "what a user of role service may do";
@@ -47,6 +51,20 @@ config! {
         grants: Texts = &[], .., live, "what it may do";
         id_space: Text = "", .., live,
             "in which space the ids of its transfers and holds are unique; services of one space share their ids";
+        requests_per_s: Optional<PerSecond> = NoDefault, .., live,
+            "this and the following keys replace those of [quota.service] for this service alone: requests per second, \
+             each transfer of a batch counted; 0 for no bound";
+        requests_burst: Optional<Count<u64>> = NoDefault, .., live, "requests at once; 0 for what one second gives";
+        refusals_per_s: Optional<PerSecond> = NoDefault, .., live, "refused requests per second; 0 for no bound";
+        refusals_burst: Optional<Count<u64>> = NoDefault, .., live,
+            "refused requests at once; 0 for what one second gives";
+        journal_bytes_per_s: Optional<PerSecond> = NoDefault, .., live,
+            "bytes of the journal per second, about; 0 for no bound";
+        journal_bytes_burst: Optional<Count<u64>> = NoDefault, .., live,
+            "bytes of the journal at once; 0 for what one second gives";
+        in_flight_max: Optional<Count<u64>> = NoDefault, .., live, "requests under way; 0 for no bound";
+        open_holds_max: Optional<Count<u64>> = NoDefault, .., live,
+            "open holds of one account, for holds that it places; 0 for no bound";
     }
 }
 
@@ -94,13 +112,18 @@ fn user_rights(document: &Document, at: &impl Fn(&str) -> String, user: &UserKey
     }
 }
 
-/// Checks `[[service]]`.
-pub fn services(document: &Document, users: &[UserSettings]) -> Result<Vec<ServiceSettings>, ConfigError> {
+/// Checks `[[service]]`; `quota` is what a service may use up that does not say.
+pub fn services(
+    document: &Document,
+    users: &[UserSettings],
+    quota: QuotaLimits,
+) -> Result<Vec<ServiceSettings>, ConfigError> {
     let services: Vec<ServiceKeys> = document.list()?;
     let mut tokens = HashSet::new();
     let service = |(index, service): (usize, ServiceKeys)| {
         let at = |key: &str| format!("service[{index}].{key}");
         let token_sha256 = token_hash(document, &at, &service)?;
+        let quota = quota_of(document, &at, &service, quota)?;
         let name = service.name;
         if !tokens.insert(token_sha256) {
             return Err(document.error_at(&at("name"), format!("service {name:?} has the token of another service")));
@@ -115,9 +138,39 @@ pub fn services(document: &Document, users: &[UserSettings]) -> Result<Vec<Servi
         if users.iter().any(|user| is_viewer(user) && *user.name == *service.id_space) {
             return Err(wrong("this is the id space of the viewer of this name; choose another"));
         }
-        Ok(ServiceSettings { name, token_sha256, rights: Rights::Service { grants }, id_space, quota: None })
+        Ok(ServiceSettings { name, token_sha256, rights: Rights::Service { grants }, id_space, quota })
     };
     services.into_iter().enumerate().map(service).collect()
+}
+
+/// The bounds of a service that has some of its own; those that it does not name are those of `all`.
+fn quota_of(
+    document: &Document,
+    at: &impl Fn(&str) -> String,
+    service: &ServiceKeys,
+    all: QuotaLimits,
+) -> Result<Option<QuotaLimits>, ConfigError> {
+    const MOST: u64 = 1_000_000_000;
+    let mut own = all;
+    let keys = [
+        ("requests_per_s", service.requests_per_s, &mut own.requests.per_s),
+        ("requests_burst", service.requests_burst, &mut own.requests.burst),
+        ("refusals_per_s", service.refusals_per_s, &mut own.refusals.per_s),
+        ("refusals_burst", service.refusals_burst, &mut own.refusals.burst),
+        ("journal_bytes_per_s", service.journal_bytes_per_s, &mut own.journal_bytes.per_s),
+        ("journal_bytes_burst", service.journal_bytes_burst, &mut own.journal_bytes.burst),
+        ("in_flight_max", service.in_flight_max, &mut own.in_flight_max),
+        ("open_holds_max", service.open_holds_max, &mut own.open_holds_max),
+    ];
+    for (key, number, bound) in keys {
+        let Some(number) = number else { continue };
+        if number > MOST {
+            let message = format!("service.{key} = {number}: expected 0 to {MOST}");
+            return Err(document.error_at(&at(key), message));
+        }
+        *bound = number as u32;
+    }
+    Ok(Some(own).filter(|own| *own != all))
 }
 
 fn token_hash(

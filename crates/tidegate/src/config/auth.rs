@@ -13,6 +13,18 @@ config! {
             "threads that check passwords; a log-in takes 19 MiB and some 30 ms of a core";
         logins_waiting_max: Count<usize> = 64, 1..=10_000, restart,
             "log-ins that wait for such a thread; more are answered 503";
+        logins_waiting_per_address_max: Count<u32> = 8, 1..=10_000, restart,
+            "those of them that may come from one address (IPv6: one /64), and as many for each user who has logged in \
+             from there before";
+        logins_wrong_max: Count<u32> = 10, 0..=1_000, restart,
+            "wrong passwords of one address before its next log-ins are answered 429, for 1 s and then twice as long \
+             each time; one is forgiven each minute. Users who have logged in from there before do not wait. 0 for \
+             never";
+        logins_delay_max_s: Seconds = 60, 1..=86_400, restart,
+            "seconds that an address waits at most";
+        logins_remembered_s: Seconds = 300, 0..=86_400, restart,
+            "seconds in which a password that was right is not hashed again, so that clients come back quickly; 0 for \
+             always hashed";
     }
 }
 
@@ -43,7 +55,14 @@ pub struct Auth {
 /// The bounds of log-ins.
 pub fn logins(document: &Document) -> Result<LoginLimits, ConfigError> {
     let keys: LoginKeys = document.section()?;
-    Ok(LoginLimits { concurrent_max: keys.logins_concurrent_max, waiting_max: keys.logins_waiting_max })
+    Ok(LoginLimits {
+        concurrent_max: keys.logins_concurrent_max,
+        waiting_max: keys.logins_waiting_max,
+        waiting_per_address_max: keys.logins_waiting_per_address_max,
+        wrong_max: keys.logins_wrong_max,
+        delay_max: Duration::from_secs(keys.logins_delay_max_s),
+        remembered: Duration::from_secs(keys.logins_remembered_s),
+    })
 }
 
 /// `data` is the data directory, where the key lies if the file names no other place.

@@ -19,7 +19,8 @@ config! {
         snapshot_interval_s: Seconds = 300, 0..=31_536_000, restart,
             "seconds between snapshots, which shorten the next start; 0 for none by time";
         witness: Optional<FilePath> = NoDefault, .., restart,
-            "folder on another disk where it is kept how far each log was durable, so that a lost end is found";
+            "folder on another disk where it is kept how far each log was durable, so that a lost end is found; it \
+             must have a file tidegate-witnesses, so that the place of a disk that is not mounted is not taken for it";
     }
 }
 

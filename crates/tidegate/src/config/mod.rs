@@ -14,6 +14,7 @@
 
 mod access;
 mod accounts;
+mod archive;
 mod audit;
 mod auth;
 mod binary;
@@ -35,6 +36,7 @@ mod tests;
 
 use tidegate_config::{Schema, Section};
 
+pub use archive::ArchiveSettings;
 pub use listeners::Door;
 pub use seed::Seed;
 pub use settled::{Address, Config, Overrides};
@@ -47,6 +49,7 @@ const OWNERS: &[&[Section]] = &[
     tls::TlsKeys::SECTIONS,
     data::DataKeys::SECTIONS,
     audit::AuditKeys::SECTIONS,
+    archive::ArchiveKeys::SECTIONS,
     workers::WorkerKeys::SECTIONS,
     ledger::LedgerKeys::SECTIONS,
     binary::BinaryKeys::SECTIONS,

@@ -9,6 +9,7 @@ use tidegate_config::{ConfigError, Document, Schema};
 use tidegate_doors::auth::{AuthSettings, LoginLimits, Secret, ServiceSettings, TopicAccess, UserSettings};
 use tidegate_doors::http::HttpLimits;
 
+use super::archive::ArchiveSettings;
 use super::audit::AuditKeys;
 use super::auth::Auth;
 use super::binary::BinaryKeys;
@@ -19,7 +20,7 @@ use super::mqtt::Mqtt;
 use super::quota::Quotas;
 use super::seed::Seed;
 use super::tls::Tls;
-use super::{access, accounts, auth, data, http, listen, quota, seed, tls, workers};
+use super::{access, accounts, archive, auth, data, http, listen, quota, seed, tls, workers};
 
 /// Everything that can be set, as the server uses it.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub struct Config {
     pub audit_interval: Option<Duration>,
     /// Bytes of stored journals that are read again each second; zero for none.
     pub scrub_bytes_per_s: u64,
+    /// Where old segments are moved; `None` for nowhere.
+    pub archive: Option<ArchiveSettings>,
     /// Bounds.
     pub limits: Limits,
     /// MQTT: listeners, bounds, topics.
@@ -137,17 +140,19 @@ impl Config {
         let listen = listen::settle(&document, overrides)?;
         let limits = limits(&document, cores)?;
         let users = accounts::users(&document)?;
+        let quotas = quota::settle(&document)?;
         Ok(Config {
             audit_interval: interval(document.section::<AuditKeys>()?.audit_interval_s),
             scrub_bytes_per_s: document.section::<AuditKeys>()?.scrub_bytes_per_s,
+            archive: archive::settle(&document)?,
             auth: auth::settle(&document, &data.dir)?,
             tls: tls::settle(&document, listen.mqtts.is_some())?,
             mqtt: Mqtt::settle(&document, &listen, limits.workers)?,
             topics: access::topics(&document)?,
             limits,
             listen,
-            quotas: quota::settle(&document)?,
-            services: accounts::services(&document, &users)?,
+            services: accounts::services(&document, &users, quotas.service)?,
+            quotas,
             users,
             seed: seed::settle(&document)?,
             data,

@@ -98,6 +98,29 @@ fn says_what_was_written_and_what_was_expected() {
 }
 
 #[test]
+fn a_service_may_have_bounds_of_its_own_and_has_the_others_of_all() {
+    let service = "[[service]]\nname = \"a\"\ntoken = \"sixteen-letters-or-more\"\n";
+    let all = "[quota.service]\nrequests_per_s = 100\nrefusals_per_s = 7\n";
+    let config = settle(&format!("{all}{service}requests_per_s = 5\nin_flight_max = 3\n")).unwrap();
+    let own = config.services[0].quota.expect("it has some");
+    assert_eq!((own.requests.per_s, own.refusals.per_s, own.in_flight_max), (5, 7, 3));
+    assert_eq!(config.quotas.service.requests.per_s, 100);
+    assert_eq!(settle(&format!("{all}{service}")).unwrap().services[0].quota, None);
+    refused(
+        &format!("{service}requests_burst = 1000000001"),
+        "test.toml:4: service.requests_burst = 1000000001: expected 0 to 1000000000",
+    );
+}
+
+#[test]
+fn log_ins_have_their_bounds() {
+    let logins = settle("[limits]\nlogins_wrong_max = 0\nlogins_remembered_s = 5\n").unwrap().limits.logins;
+    let usual = tidegate_doors::auth::LoginLimits::default();
+    let remembered = std::time::Duration::from_secs(5);
+    assert_eq!(logins, tidegate_doors::auth::LoginLimits { wrong_max: 0, remembered, ..usual });
+}
+
+#[test]
 fn points_at_the_line_of_syntax_errors_and_of_the_second_of_two_sections() {
     let error = settle("[listen]\nhttp = \"127.0.0.1:1\nbinary = 1").unwrap_err();
     assert!(error.starts_with("test.toml:2: "), "{error}");

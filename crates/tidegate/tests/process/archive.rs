@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::http::Http;
 use crate::support::server::command;
 use crate::votes::{connect, ids, open_show, votes};
-use crate::{Ended, Server, Settings, audit, folder};
+use crate::{Ended, Server, Settings, audit, folder, wait_for};
 
 /// Votes of a request, and requests: some four segments.
 const VOTES: usize = 8_000;
@@ -121,8 +121,8 @@ fn what_was_archived_while_serving_is_read_from_there_and_missing_without() {
     bytes[middle] ^= 1;
     fs::write(&victim, bytes).expect("it can be written");
     let audited = audit(&settings.data);
-    assert!(!audited.status.success() && audited.log.contains("damaged at offset"), "{audited}");
-    assert!(audited.log.contains(text(&victim)), "where it is now, not where it was: {audited}");
+    let named = format!("{}: damaged at offset", text(&victim));
+    assert!(!audited.status.success() && audited.log.contains(&named), "where it is, not where it was: {audited}");
 }
 
 #[test]
@@ -184,4 +184,63 @@ fn a_start_fetches_nothing_for_seeds_and_one_that_cannot_be_read_is_left_undone(
     assert_eq!(gift(&server), 10);
     let ended = server.terminate();
     assert!(!ended.log.contains(said), "{ended}");
+}
+
+/// The value of a metric without labels.
+fn metric(server: &Server, name: &str) -> u64 {
+    let metrics = Http::connect(server.http).and_then(|mut http| http.get("/metrics")).expect("the door answers");
+    let text = metrics.body.as_str().expect("a text").to_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} is not in: {text}"))
+}
+
+#[test]
+fn a_server_archives_by_itself_at_its_rate_and_says_what_fails() {
+    let folder = folder();
+    let store = folder.path().join("store");
+    let section = |bytes_per_s: u64| {
+        let to = text(&store);
+        format!("[archive]\nto = {to:?}\nkeep_segments = 1\ninterval_s = 1\nbytes_per_s = {bytes_per_s}\n")
+    };
+    let settings = Settings { sections: section(1 << 30), ..Settings::new(folder.path()) };
+    let refused = Server::refused(&settings);
+    assert!(refused.log.contains("archive.to: ") && refused.log.contains("there is no such directory"), "{refused}");
+    fs::create_dir(&store).expect("it can be made");
+
+    let server = filled(&settings);
+    let journal = settings.data.join("journal/ledger-0");
+    wait_for("all but two segments are moved", || (segments(&journal).len() == 2).then_some(()));
+    let moved = segments(&store).len() as u64;
+    wait_for("it is counted", || (metric(&server, "tidegate_archive_segments_total") == moved).then_some(()));
+    let bytes: u64 = segments(&store).iter().map(|path| fs::metadata(path).expect("it is there").len()).sum();
+    assert_eq!(metric(&server, "tidegate_archive_bytes_total"), bytes);
+    assert_eq!(metric(&server, "tidegate_archive_waiting_segments"), 0);
+    wait_for("it is logged", || server.log().contains("archived segments of the journal").then_some(()));
+    assert_eq!(first_row(&server), "wallet:carol");
+    repeats(&server);
+
+    // The disk of the archive is not mounted: nothing goes to where it should be.
+    let hidden = folder.path().join("hidden");
+    fs::rename(&store, &hidden).and_then(|()| fs::create_dir(&store)).expect("nobody uses it");
+    let mut client = connect(&server);
+    for number in 0..12 {
+        client.transfers(&votes(&ids(&format!("more-{number}"), VOTES))).expect("it serves");
+    }
+    wait_for("it is said", || server.log().contains("is its disk mounted?").then_some(()));
+    wait_for("it is counted", || (metric(&server, "tidegate_archive_failures_total") > 1).then_some(()));
+    assert_eq!(server.log().matches("cannot archive").count(), 1, "the same is said once: {}", server.log());
+    assert!(metric(&server, "tidegate_archive_waiting_segments") > 0);
+    assert_eq!(fs::read_dir(&store).expect("it is there").count(), 0);
+    assert!(server.terminate().status.success());
+    fs::remove_dir(&store).and_then(|()| fs::rename(&hidden, &store)).expect("it is put back");
+
+    // Slowly: a stop ends it in the middle of a segment, and nothing is missing.
+    let slow = Settings { sections: section(1 << 20), ..settings };
+    let server = Server::start(&slow);
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert_eq!(metric(&server, "tidegate_archive_segments_total"), 0, "a segment takes longer than that");
+    assert!(server.terminate().status.success());
+    assert_eq!(segments(&store).len() as u64, moved);
+    let audited = audit(&slow.data);
+    assert!(audited.status.success(), "{audited}");
 }

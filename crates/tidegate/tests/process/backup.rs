@@ -271,8 +271,13 @@ fn a_restore_writes_over_nothing_and_a_damaged_backup_is_refused_with_the_file()
         }
         // What is left of the attempt is no data directory.
         if data.exists() {
+            let words = "and did not come to its end";
+            let again = restore(&backups, &data, &[]);
+            let audited = audit(&data);
             let refused = Server::refused(&Settings { data, ..settings.clone() });
-            assert!(refused.log.contains("DIRECTORY"), "{refused}");
+            for ended in [again, audited, refused] {
+                assert!(!ended.status.success() && ended.log.contains(words), "{ended}");
+            }
         }
         fs::write(&path, &good).expect("it can be written");
     }

@@ -141,3 +141,40 @@ fn a_ledger_of_the_future_is_named_goes_on_and_is_mended() {
     let audited = audit(&settings.data);
     assert!(audited.status.success(), "{audited}");
 }
+
+/// A metric of the first shard of the ledger, in whole seconds.
+fn seconds(server: &Server, name: &str) -> i64 {
+    let metrics = Http::connect(server.http).and_then(|mut http| http.get("/metrics")).expect("an answer");
+    let text = metrics.body.as_str().expect("a text").to_owned();
+    let start = format!("{name}{{family=\"ledger\",shard=\"0\"}} ");
+    let line = text.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or_else(|| panic!("{start}: {text}"));
+    line.parse::<f64>().expect("a number") as i64
+}
+
+#[test]
+fn a_clock_ahead_at_the_start_is_said_without_holds_and_records_ahead_of_it_are_counted() {
+    const WORDS: &str = "the clock of this host is ahead of the newest record by so many days";
+    const AHEAD: &str = "tidegate_shard_newest_record_ahead_seconds";
+    let folder = folder();
+    let mut settings = Settings::new(folder.path());
+    let clock = WallClock::of(&mut settings);
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    assert_eq!(seconds(&server, AHEAD), 0);
+    assert!(!server.log().contains(WORDS), "a new ledger has no time: {}", server.log());
+    assert!(server.terminate().status.success());
+
+    clock.set_ahead(YEARS_10_S);
+    let server = Server::start(&settings);
+    assert!(server.log().contains(WORDS) && server.log().contains("days=36"), "{}", server.log());
+    connect(&server).open_account("wallet:late", "credit", tidegate_client::AccountKind::Wallet).expect("it opens");
+    assert_eq!(seconds(&server, AHEAD), 0);
+    // The clock is put right while it is served.
+    clock.set_ahead(0);
+    wait_for("it is counted", || ((seconds(&server, AHEAD) - YEARS_10_S).abs() < 3_600).then_some(()));
+    assert!(server.terminate().status.success());
+    let server = Server::start(&settings);
+    assert!(server.log().contains("the newest record is ahead of this host's clock"), "{}", server.log());
+    wait_for("it is counted", || ((seconds(&server, AHEAD) - YEARS_10_S).abs() < 3_600).then_some(()));
+    assert!(server.terminate().status.success());
+}

@@ -128,6 +128,56 @@ fn an_audit_names_the_damage_of_every_segment_in_one_go() {
     assert!(ended.log.contains("topics shard 0"), "other logs are audited, too: {ended}");
 }
 
+/// Where the mark of a sealed segment begins.
+fn mark_of(segment: &Path) -> u64 {
+    fs::metadata(segment).expect("it is there").len() - MARK_BYTES as u64
+}
+
+fn health(server: &Server) -> serde_json::Value {
+    Http::connect(server.http).and_then(|mut http| http.get("/healthz")).expect("the door answers").body
+}
+
+#[test]
+fn a_bit_that_rots_in_the_header_of_a_sealed_segment_stops_no_start() {
+    let (_folder, settings) = filled();
+    let sealed = segments(&settings).remove(0);
+    flip(&sealed, 30);
+    let server = Server::start(&settings);
+    let mut client = connect(&server);
+    assert!(server.log().contains("a file is damaged") && server.log().contains(&name(&sealed)), "{}", server.log());
+    assert_eq!(health(&server)["damage"], 1);
+    let balance = client.account("candidate:1").expect("it is served").balance;
+    assert_eq!(balance, 8 * 8_000 + 50 * 3);
+    let young = client.transfers(&votes(&ids("small-49", 3))).expect("the server serves");
+    assert!(young.iter().all(|outcome| *outcome == tidegate_client::Outcome::Duplicate), "{young:?}");
+    let mut http = Http::connect(server.http).expect("the door is open");
+    let old = json!({"id": "large-0-1", "debit": "wallet:dave", "credit": "candidate:1", "amount": 1});
+    let refused = http.post("/v1/transfers", &old).expect("the door answers");
+    assert_eq!(refused.code(), "damaged", "{refused:?}");
+    assert!(refused.body.to_string().contains(&name(&sealed)), "{refused:?}");
+    assert!(server.terminate().status.success());
+    let audited = audit(&settings.data);
+    assert!(!audited.status.success() && audited.log.contains("header's checksum"), "{audited}");
+    flip(&sealed, 30);
+    assert!(audit(&settings.data).status.success(), "put right again");
+}
+
+#[test]
+fn a_bit_that_rots_in_the_mark_of_a_sealed_segment_is_named_by_audit_and_start() {
+    const WORDS: &str = "the mark that seals the segment is damaged";
+    let (_folder, settings) = filled();
+    let sealed = segments(&settings).remove(0);
+    flip(&sealed, mark_of(&sealed) + 20);
+    let audited = audit(&settings.data);
+    assert!(!audited.status.success() && audited.log.contains(WORDS), "{audited}");
+    // It is written again by the start that names it.
+    let server = Server::start(&settings);
+    assert!(server.log().contains(WORDS), "{}", server.log());
+    assert!(server.terminate().status.success());
+    let audited = audit(&settings.data);
+    assert!(audited.status.success(), "{audited}");
+}
+
 /// A server that serves a directory with a sealed segment, in which a bit of the record of this vote rots then.
 fn with_rot_while_serving(vote: &str) -> (tempfile::TempDir, Settings, Server, PathBuf) {
     let (folder, settings) = filled();

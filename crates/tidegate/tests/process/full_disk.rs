@@ -82,7 +82,15 @@ fn a_full_disk_refuses_writes_serves_reads_and_resumes() {
     assert_eq!(client.account("candidate:1").expect("reads are served").balance, balance);
     assert_eq!(client.history("candidate:1", "", 10).expect("reads are served").rows.len(), 10);
     let mut http = crate::http::Http::connect(server.http).expect("the door is open");
-    assert_eq!(http.get("/healthz").expect("the door answers").status, 200);
+    wait_for("the health says so", || {
+        let health = http.get("/healthz").expect("the door answers");
+        assert_eq!(health.status, 200, "{health:?}");
+        (health.body["disk_full"] == 1).then_some(())
+    });
+    assert_eq!(server.log().matches("the disk is full").count(), 1, "{}", server.log());
+    const FULL: &str = "tidegate_journal_disk_full{family=\"ledger\",shard=\"0\"}";
+    let full = || http_line(&mut crate::http::Http::connect(server.http).expect("the door is open"), FULL);
+    assert_eq!(full(), format!("{FULL} 1"));
     let vote = serde_json::json!({"id": "http-vote", "debit": "wallet:dave", "credit": "candidate:1", "amount": 1});
     let answer = http.post("/v1/transfers", &vote).expect("the door answers");
     assert_eq!((answer.status, answer.code()), (503, "disk_full"), "{answer:?}");
@@ -97,6 +105,9 @@ fn a_full_disk_refuses_writes_serves_reads_and_resumes() {
     assert!(outcomes.iter().all(Outcome::is_done), "{outcomes:?}");
     assert_eq!(http.post("/v1/transfers", &vote).expect("the door answers").status, 201);
     done.push(refused);
+    wait_for("it is said that there is room", || (full() == format!("{FULL} 0")).then_some(()));
+    assert!(server.log().contains("the disk has room again"), "{}", server.log());
+    assert_eq!(http.get("/healthz").expect("the door answers").body, serde_json::json!({"status": "ok"}));
 
     let ended = server.terminate();
     assert!(ended.status.success(), "{ended}");
@@ -121,4 +132,11 @@ fn allocate(path: &Path, bytes: u64) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// The line of `/metrics` that begins with `name`.
+fn http_line<S: io::Read + io::Write>(http: &mut crate::http::Http<S>, name: &str) -> String {
+    let metrics = http.get("/metrics").expect("the door answers");
+    let text = metrics.body.as_str().expect("a text").to_owned();
+    text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} is not in: {text}")).to_owned()
 }

@@ -120,6 +120,14 @@ fn a_witness_on_another_disk_proves_what_nothing_on_this_one_can() {
     let data_keys = format!("witness = {:?}\n", witness.display().to_string());
     let settings = Settings { data_keys, ..unseen };
     let journal = settings.data.join("journal");
+    // The place of a disk that is not mounted: missing, or an empty folder.
+    for _ in 0..2 {
+        let refused = Server::refused(&settings);
+        assert!(refused.log.contains("data.witness: ") && refused.log.contains("is its disk mounted?"), "{refused}");
+        fs::create_dir_all(&witness).expect("it can be made");
+    }
+    assert_eq!(fs::read_dir(&witness).expect("it is there").count(), 0, "nothing was made there");
+    fs::write(witness.join("tidegate-witnesses"), "").expect("it can be made");
     let server = Server::start(&settings);
     open_show(&mut connect(&server));
     assert!(server.terminate().status.success());
@@ -140,6 +148,40 @@ fn a_witness_on_another_disk_proves_what_nothing_on_this_one_can() {
     let server = Server::start(&settings);
     vote(&server, "spent");
     assert!(server.terminate().status.success());
+    Server::start(&settings).kill();
+}
+
+#[test]
+fn a_witness_tells_a_log_that_was_exchanged_although_it_is_longer() {
+    let folder = folder();
+    let (backup, witness) = (folder.path().join("backup"), folder.path().join("far"));
+    let alone = Settings { snapshot_interval_s: 0, ..Settings::new(folder.path()) };
+    let data_keys = format!("witness = {:?}\n", witness.display().to_string());
+    let settings = Settings { data_keys, ..alone.clone() };
+    let journal = settings.data.join("journal");
+    fs::create_dir_all(&witness).and_then(|()| fs::write(witness.join("tidegate-witnesses"), "")).unwrap();
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    assert!(server.terminate().status.success());
+    copy(&journal, &backup);
+    let server = Server::start(&settings);
+    vote(&server, "spent");
+    assert!(server.terminate().status.success());
+
+    // The old copy goes on elsewhere, without the witness, and further.
+    put(&backup, &journal);
+    fs::remove_dir_all(settings.data.join("ids")).expect("nobody uses it");
+    let server = Server::start(&alone);
+    for name in ["other", "words", "of", "it"] {
+        vote(&server, name);
+    }
+    assert!(server.terminate().status.success());
+    let words = ["the log is not the one that was written here", ".witness was made at sequence"];
+    let refused = Server::refused(&settings);
+    assert!(words.iter().all(|words| refused.log.contains(words)), "{refused}");
+    let witness = witness.display().to_string();
+    let accepted = tool(&settings.data, &["accept-loss", "--yes", "--witness", &witness, "--reason", WHY]);
+    assert!(accepted.status.success() && accepted.log.contains(".witness is set aside as"), "{accepted}");
     Server::start(&settings).kill();
 }
 
@@ -206,18 +248,25 @@ impl Two {
         assert!(audit(&self.settings.data).status.success());
     }
 
-    /// Serves, sends three more, and audits: figures before that, of payer, receiver and loss.
-    fn goes_on(&self) -> (i64, i64, i64) {
+    /// Serves, asks again what was lost, sends more, and audits: figures before that, of payer, receiver and loss.
+    fn goes_on(&self, more: usize) -> (i64, i64, i64) {
         let server = Server::start(&self.settings);
         let loss = connect(&server).accounts("source:accepted-loss:credit:", "", 9).expect("it is listed");
-        assert_eq!(loss.len(), 1, "{loss:?}");
-        let figures = (self.balance(&server, self.payer), self.balance(&server, &self.receiver), loss[0].balance);
-        self.send(&server, "new", 3, figures.1 + 3);
+        let loss: Vec<i64> = loss.iter().map(|account| account.balance).collect();
+        let figures = || (self.balance(&server, self.payer), self.balance(&server, &self.receiver), loss.iter().sum());
+        let before = figures();
+        // Clients who never heard of the loss ask again with the same ids.
+        if loss.is_empty() {
+            self.send(&server, "later", 7, before.1);
+            assert_eq!(figures(), before, "nobody pays twice");
+        }
+        self.send(&server, "new", more, before.1 + more as i64);
         assert!(server.terminate().status.success());
         let audited = audited(&self.settings);
-        assert!(audited.log.contains("accepted loss: source:accepted-loss:credit:"), "{audited}");
+        let named = audited.log.contains("accepted loss: source:accepted-loss:credit:");
+        assert_eq!(named, !loss.is_empty(), "{audited}");
         Server::start(&self.settings).kill();
-        figures
+        before
     }
 }
 
@@ -229,8 +278,45 @@ fn debits_that_one_of_two_shards_has_lost_stop_the_start_and_are_booked_when_acc
     put(&backup.join(format!("ledger-{}", two.from)), &two.log(two.from));
     let words =
         format!("records of ledger shard {} are lost: shard {} has taken in its credits up to ", two.from, two.to);
-    refused_until_accepted(&two.settings, &[&words]);
-    assert_eq!(two.goes_on(), (CREDITS as i64 - 5, 12, -7), "what is at the receiver's was paid by nobody");
+    let accepted = refused_until_accepted(&two.settings, &[&words]);
+    let listed = format!("transfer later-6: 1 credit from {} to {}", two.payer, two.receiver);
+    assert!(accepted.log.contains(&listed), "{accepted}");
+    let again = format!("7 credits between it and shard {} are written again", two.to);
+    assert!(accepted.log.contains(&again), "{accepted}");
+    assert_eq!(two.goes_on(3), (CREDITS as i64 - 12, 12, 0), "who has paid has paid, and his ids are known");
+}
+
+#[test]
+fn a_lost_debit_that_cannot_be_written_again_is_listed_and_booked_as_a_loss() {
+    let folder = folder();
+    let (two, backup) = (Two::new(folder.path()), folder.path().join("backup"));
+    let near = |id: &String| shard_of(id, 2) == ShardIndex(two.from);
+    let source = (0..).map(|number| format!("source:near{number}")).find(near).expect("half of them");
+    let pay = |server: &Server, id: &str, debit: &str, credit: &str, amount: u64| {
+        let transfer = Transfer { id, debit, credit, amount, memo: "", code: 0, user_data: "" };
+        assert!(connect(server).transfer(&transfer).expect("it is decided").is_done());
+    };
+    let server = Server::start(&two.settings);
+    open_show(&mut connect(&server));
+    connect(&server).open_account(&two.receiver, "credit", AccountKind::Wallet).expect("accounts open");
+    connect(&server).open_account(&source, "credit", AccountKind::Source).expect("accounts open");
+    pay(&server, "most", two.payer, &two.receiver, CREDITS - 3);
+    two.send(&server, "kept", 0, CREDITS as i64 - 3);
+    assert!(server.terminate().status.success());
+    copy(&two.settings.data.join("journal"), &backup);
+    let server = Server::start(&two.settings);
+    // Of this, the other shard knows nothing.
+    pay(&server, "top-up", &source, two.payer, 10);
+    two.send(&server, "later", 7, CREDITS as i64 + 4);
+    assert!(server.terminate().status.success());
+
+    put(&backup.join(format!("ledger-{}", two.from)), &two.log(two.from));
+    let listed = format!("transfer later-6: 1 credit from {} to {}", two.payer, two.receiver);
+    let accepted = refused_until_accepted(&two.settings, &[]);
+    assert_eq!(accepted.log.matches("it cannot be written again (insufficient_funds)").count(), 4, "{accepted}");
+    assert!(accepted.log.contains(&listed), "{accepted}");
+    assert!(accepted.log.contains("3 credits between it and shard"), "{accepted}");
+    assert_eq!(two.goes_on(0), (0, CREDITS as i64 + 4, -4), "what is at the receiver's was paid by nobody");
 }
 
 #[test]
@@ -241,6 +327,8 @@ fn credits_that_one_of_two_shards_has_lost_stop_the_start_and_are_booked_when_ac
     put(&backup.join(format!("ledger-{}", two.to)), &two.log(two.to));
     let words =
         format!("records of ledger shard {} are lost: it has confirmed the credits of shard {}", two.to, two.from);
-    refused_until_accepted(&two.settings, &[&words]);
-    assert_eq!(two.goes_on(), (CREDITS as i64 - 12, 5, 7), "what was paid is at nobody's");
+    let accepted = refused_until_accepted(&two.settings, &[&words]);
+    let again = format!("7 credits between it and shard {} are written again", two.from);
+    assert!(accepted.log.contains(&again), "{accepted}");
+    assert_eq!(two.goes_on(3), (CREDITS as i64 - 12, 12, 0), "what was paid arrives");
 }

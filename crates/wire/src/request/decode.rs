@@ -21,13 +21,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod change;
+mod holds;
+mod opens;
+mod transfers;
+
 use super::number;
 use crate::error::{BadFrame, DecodeError};
-use crate::field::{Envelope, Fields, Value, for_each, for_each_item};
-use crate::limits::TRANSFERS_MAX;
+use crate::field::{Envelope, for_each};
 use crate::proto::AccountKind;
 use crate::room::{ROOM, RoomRef};
-use crate::{text, varint};
+
+pub use change::{AccountChangeRef, ChangeAccountRef};
+pub use holds::{HoldRef, HoldsRef, PostHoldsRef, VoidHoldsRef};
+pub use opens::{OpenAccountsRef, OpenSpans};
+pub use transfers::{TransferSpans, TransfersRef};
 
 /// A request, its texts borrowed from the frame.
 #[derive(Clone, Copy, Debug)]
@@ -107,17 +115,17 @@ fn body<'a>(frame: &'a [u8], envelope: &Envelope<'a>) -> Result<BodyRef<'a>, Dec
                 return Err(DecodeError::FrameTooLong);
             }
             let begin = envelope.body_offset;
-            BodyRef::Transfers(TransfersRef { bytes: &frame[..begin + bytes.len()], begin })
+            BodyRef::Transfers(TransfersRef::new(&frame[..begin + bytes.len()], begin))
         }
         number::OPEN_ACCOUNTS => {
             if frame.len() > u32::MAX as usize {
                 return Err(DecodeError::FrameTooLong);
             }
-            BodyRef::OpenAccounts(OpenAccountsRef { bytes, begin: envelope.body_offset })
+            BodyRef::OpenAccounts(OpenAccountsRef::new(bytes, envelope.body_offset))
         }
-        number::HOLDS => BodyRef::Holds(HoldsRef { bytes }),
-        number::POST_HOLDS => BodyRef::PostHolds(PostHoldsRef { bytes }),
-        number::VOID_HOLDS => BodyRef::VoidHolds(VoidHoldsRef { bytes }),
+        number::HOLDS => BodyRef::Holds(HoldsRef::new(bytes)),
+        number::POST_HOLDS => BodyRef::PostHolds(PostHoldsRef::new(bytes)),
+        number::VOID_HOLDS => BodyRef::VoidHolds(VoidHoldsRef::new(bytes)),
         number::HELLO => BodyRef::Hello { token: Plain::read(bytes, &[1], &[])?.texts[0] },
         number::OPEN_ACCOUNT => {
             let plain = Plain::read(bytes, &[1, 2], &[3])?;
@@ -144,7 +152,7 @@ fn body<'a>(frame: &'a [u8], envelope: &Envelope<'a>) -> Result<BodyRef<'a>, Dec
             let Plain { texts: [account, after], number } = Plain::read(bytes, &[1, 2], &[3])?;
             BodyRef::ListHolds { account, after, limit: number as u32 }
         }
-        number::CHANGE_ACCOUNT => BodyRef::ChangeAccount(ChangeAccountRef { bytes }),
+        number::CHANGE_ACCOUNT => BodyRef::ChangeAccount(ChangeAccountRef::new(bytes)),
         number::DECLARE_ASSET => {
             let Plain { texts: [asset, _], number } = Plain::read(bytes, &[1], &[2])?;
             BodyRef::DeclareAsset { asset, decimals: number as u32 }
@@ -178,6 +186,23 @@ impl<'a> Plain<'a> {
     }
 }
 
+/// A kind that is specified and known.
+fn kind_of(number: u64) -> Option<AccountKind> {
+    AccountKind::try_from(number as i32).ok().filter(|kind| *kind != AccountKind::Unspecified)
+}
+
+/// The field behind a list of holds.
+fn id_space(bytes: &[u8]) -> Result<Option<&str>, DecodeError> {
+    let mut found = None;
+    for_each(bytes, |number, value| {
+        if number == 2 {
+            found = Some(value.text()?);
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
 /// A text inside the frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextSpan {
@@ -195,378 +220,5 @@ impl TextSpan {
     pub fn of(self, frame: &[u8]) -> &str {
         let bytes = &frame[self.offset as usize..][..self.length as usize];
         std::str::from_utf8(bytes).expect("the span was read from this frame")
-    }
-}
-
-/// One transfer: where its texts stand in the frame, each checked to be UTF-8 and nothing else.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TransferSpans {
-    /// Transfer id.
-    pub id: TextSpan,
-    /// Account to debit.
-    pub debit: TextSpan,
-    /// Account to credit.
-    pub credit: TextSpan,
-    /// Memo; empty for none.
-    pub memo: TextSpan,
-    /// Minor units.
-    pub amount: u64,
-    /// Code; 0 for none.
-    pub code: u32,
-    /// User data; empty for none.
-    pub user_data: TextSpan,
-}
-
-/// The transfers of a request, not read yet.
-#[derive(Clone, Copy, Debug)]
-pub struct TransfersRef<'a> {
-    /// The frame up to the end of the body.
-    bytes: &'a [u8],
-    /// Where in it the body begins.
-    begin: usize,
-}
-
-impl TransfersRef<'_> {
-    /// Gives each transfer to `sink`, in order, and returns whether they are linked. After an error, what the sink was
-    /// given is not a request and must be dropped.
-    #[inline]
-    pub fn read(self, mut sink: impl FnMut(TransferSpans)) -> Result<bool, DecodeError> {
-        let bytes = self.bytes;
-        let mut at = self.begin;
-        let mut linked = false;
-        let mut items = 0;
-        while at < bytes.len() {
-            let (begin, end);
-            if bytes[at] == 0x0a {
-                at += 1;
-                end = end_of(bytes, &mut at)?;
-                begin = at;
-            } else {
-                match other_field(bytes, &mut at)? {
-                    (1, value) => (begin, end) = (at - value.bytes()?.len(), at),
-                    (2, value) => {
-                        linked = value.varint()? != 0;
-                        continue;
-                    }
-                    _ => continue,
-                }
-            }
-            if items == TRANSFERS_MAX {
-                return Err(DecodeError::TooManyItems);
-            }
-            items += 1;
-            sink(transfer(&bytes[..end], begin)?);
-            at = end;
-        }
-        Ok(linked)
-    }
-}
-
-/// Reads the transfer that fills `bytes` from `at` to the end.
-#[inline(always)]
-fn transfer(bytes: &[u8], mut at: usize) -> Result<TransferSpans, DecodeError> {
-    let mut item = TransferSpans::default();
-    while at < bytes.len() {
-        let tag = bytes[at];
-        match tag {
-            0x0a | 0x12 | 0x1a | 0x2a | 0x3a => {
-                at += 1;
-                let end = end_of(bytes, &mut at)?;
-                text::check(&bytes[at..end])?;
-                let span = TextSpan { offset: at as u32, length: (end - at) as u32 };
-                at = end;
-                match tag {
-                    0x0a => item.id = span,
-                    0x12 => item.debit = span,
-                    0x1a => item.credit = span,
-                    0x2a => item.memo = span,
-                    _ => item.user_data = span,
-                }
-            }
-            0x20 => {
-                at += 1;
-                item.amount = varint::read(bytes, &mut at)?;
-            }
-            0x30 => {
-                at += 1;
-                item.code = varint::read(bytes, &mut at)? as u32;
-            }
-            // Not one of ours as ours are written: unknown, of the wrong type, or with a padded tag.
-            _ => padded_field(bytes, &mut at, &mut item)?,
-        }
-    }
-    Ok(item)
-}
-
-#[cold]
-fn padded_field(bytes: &[u8], at: &mut usize, item: &mut TransferSpans) -> Result<(), DecodeError> {
-    let (number, value) = other_field(bytes, at)?;
-    let slot = match number {
-        1 => &mut item.id,
-        2 => &mut item.debit,
-        3 => &mut item.credit,
-        5 => &mut item.memo,
-        7 => &mut item.user_data,
-        6 => {
-            item.code = value.varint()? as u32;
-            return Ok(());
-        }
-        4 => {
-            item.amount = value.varint()?;
-            return Ok(());
-        }
-        _ => return Ok(()),
-    };
-    let length = value.text()?.len();
-    *slot = TextSpan { offset: (*at - length) as u32, length: length as u32 };
-    Ok(())
-}
-
-/// Reads the length of a field at `*at`, moves `*at` behind it and returns where the field ends.
-#[inline(always)]
-fn end_of(bytes: &[u8], at: &mut usize) -> Result<usize, DecodeError> {
-    let length = varint::read(bytes, at)?;
-    if length > (bytes.len() - *at) as u64 { Err(DecodeError::Truncated) } else { Ok(*at + length as usize) }
-}
-
-/// Reads a field in any form at `*at` and moves `*at` behind it.
-#[cold]
-fn other_field<'a>(bytes: &'a [u8], at: &mut usize) -> Result<(u32, Value<'a>), DecodeError> {
-    let mut fields = Fields::of(&bytes[*at..]);
-    let Some(field) = fields.next()? else { return Err(DecodeError::Truncated) };
-    *at += fields.offset();
-    Ok(field)
-}
-
-/// A kind that is specified and known.
-fn kind_of(number: u64) -> Option<AccountKind> {
-    AccountKind::try_from(number as i32).ok().filter(|kind| *kind != AccountKind::Unspecified)
-}
-
-/// One account to open: where its texts stand in the frame, each checked to be UTF-8 and nothing else.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpenSpans {
-    /// Account id.
-    pub id: TextSpan,
-    /// Unit of measure.
-    pub asset: TextSpan,
-    /// `None` when it is unspecified or unknown.
-    pub kind: Option<AccountKind>,
-}
-
-/// The accounts of a request, not read yet.
-#[derive(Clone, Copy, Debug)]
-pub struct OpenAccountsRef<'a> {
-    bytes: &'a [u8],
-    /// Where in the frame they begin.
-    begin: usize,
-}
-
-impl OpenAccountsRef<'_> {
-    /// Gives each account to `sink`, in order. After an error, what the sink was given must be dropped.
-    pub fn read(self, mut sink: impl FnMut(OpenSpans)) -> Result<(), DecodeError> {
-        let origin = self.bytes.as_ptr().addr();
-        let span = |text: &str| TextSpan {
-            offset: (self.begin + text.as_ptr().addr() - origin) as u32,
-            length: text.len() as u32,
-        };
-        for_each_item(self.bytes, |item| {
-            let mut open = OpenSpans::default();
-            for_each(item.bytes()?, |number, value| {
-                match number {
-                    1 => open.id = span(value.text()?),
-                    2 => open.asset = span(value.text()?),
-                    3 => open.kind = kind_of(value.varint()?),
-                    _ => {}
-                }
-                Ok(())
-            })?;
-            sink(open);
-            Ok(())
-        })
-    }
-}
-
-/// A hold, its texts borrowed from the frame.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HoldRef<'a> {
-    /// Hold id.
-    pub id: &'a str,
-    /// Account to reserve on.
-    pub debit: &'a str,
-    /// Account that a post credits.
-    pub credit: &'a str,
-    /// Minor units.
-    pub amount: u64,
-    /// Lifetime in milliseconds.
-    pub expires_in_ms: u64,
-    /// Memo; empty for none.
-    pub memo: &'a str,
-    /// Code; 0 for none.
-    pub code: u32,
-    /// User data; empty for none.
-    pub user_data: &'a str,
-}
-
-/// The holds of a request, not read yet.
-#[derive(Clone, Copy, Debug)]
-pub struct HoldsRef<'a> {
-    bytes: &'a [u8],
-}
-
-impl<'a> HoldsRef<'a> {
-    /// Gives each hold to `sink`, in order, and returns whether they are linked. After an error, what the sink was
-    /// given must be dropped.
-    pub fn read(self, mut sink: impl FnMut(HoldRef<'a>)) -> Result<bool, DecodeError> {
-        let mut linked = false;
-        for_each(self.bytes, |number, value| {
-            if number == 2 {
-                linked = value.varint()? != 0;
-            }
-            Ok(())
-        })?;
-        for_each_item(self.bytes, |item| {
-            let mut hold = HoldRef::default();
-            for_each(item.bytes()?, |number, value| {
-                match number {
-                    1 => hold.id = value.text()?,
-                    2 => hold.debit = value.text()?,
-                    3 => hold.credit = value.text()?,
-                    4 => hold.amount = value.varint()?,
-                    5 => hold.expires_in_ms = value.varint()?,
-                    6 => hold.memo = value.text()?,
-                    7 => hold.code = value.varint()? as u32,
-                    8 => hold.user_data = value.text()?,
-                    _ => {}
-                }
-                Ok(())
-            })?;
-            sink(hold);
-            Ok(())
-        })?;
-        Ok(linked)
-    }
-}
-
-/// A change of an account, its texts borrowed from the frame.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AccountChangeRef<'a> {
-    /// Account id.
-    pub id: &'a str,
-    /// Revision that the account must be at.
-    pub if_revision: Option<u64>,
-    /// The number of an `AccountStatus`, known or not; 0 to leave it.
-    pub status: i32,
-    /// New lower limit.
-    pub balance_min: Option<i64>,
-    /// New upper limit.
-    pub balance_max: Option<i64>,
-    /// Whether the lower limit goes.
-    pub remove_balance_min: bool,
-    /// Whether the upper limit goes.
-    pub remove_balance_max: bool,
-    /// Keys and values to set, as they came.
-    pub metadata: Vec<(&'a str, &'a str)>,
-    /// Keys to remove.
-    pub remove_metadata: Vec<&'a str>,
-}
-
-/// A change of an account, not read yet.
-#[derive(Clone, Copy, Debug)]
-pub struct ChangeAccountRef<'a> {
-    bytes: &'a [u8],
-}
-
-impl<'a> ChangeAccountRef<'a> {
-    /// Reads it. Memory grows with the frame.
-    pub fn read(self) -> Result<AccountChangeRef<'a>, DecodeError> {
-        let mut change = AccountChangeRef::default();
-        for_each(self.bytes, |number, value| {
-            match number {
-                1 => change.id = value.text()?,
-                2 => change.if_revision = Some(value.varint()?),
-                3 => change.status = value.varint()? as i32,
-                4 => change.balance_min = Some(zigzag(value.varint()?)),
-                5 => change.balance_max = Some(zigzag(value.varint()?)),
-                6 => change.remove_balance_min = value.varint()? != 0,
-                7 => change.remove_balance_max = value.varint()? != 0,
-                8 => {
-                    let Plain { texts: [key, text], .. } = Plain::read(value.bytes()?, &[1, 2], &[])?;
-                    change.metadata.push((key, text));
-                }
-                9 => change.remove_metadata.push(value.text()?),
-                _ => {}
-            }
-            Ok(())
-        })?;
-        Ok(change)
-    }
-}
-
-fn zigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
-}
-
-/// The posts of a request, not read yet.
-#[derive(Clone, Copy, Debug)]
-pub struct PostHoldsRef<'a> {
-    bytes: &'a [u8],
-}
-
-impl<'a> PostHoldsRef<'a> {
-    /// The id space of the holds; `None` for the sender's own.
-    pub fn id_space(self) -> Result<Option<&'a str>, DecodeError> {
-        id_space(self.bytes)
-    }
-
-    /// Gives each hold's id and amount (`None` for all of it) to `sink`, in order. After an error, what the sink was
-    /// given must be dropped.
-    pub fn read(self, mut sink: impl FnMut(&'a str, Option<u64>)) -> Result<(), DecodeError> {
-        for_each_item(self.bytes, |item| {
-            let (mut id, mut amount) = ("", None);
-            for_each(item.bytes()?, |number, value| {
-                match number {
-                    1 => id = value.text()?,
-                    2 => amount = Some(value.varint()?),
-                    _ => {}
-                }
-                Ok(())
-            })?;
-            sink(id, amount);
-            Ok(())
-        })
-    }
-}
-
-/// The field behind a list of holds.
-fn id_space(bytes: &[u8]) -> Result<Option<&str>, DecodeError> {
-    let mut found = None;
-    for_each(bytes, |number, value| {
-        if number == 2 {
-            found = Some(value.text()?);
-        }
-        Ok(())
-    })?;
-    Ok(found)
-}
-
-/// The voids of a request, not read yet.
-#[derive(Clone, Copy, Debug)]
-pub struct VoidHoldsRef<'a> {
-    bytes: &'a [u8],
-}
-
-impl<'a> VoidHoldsRef<'a> {
-    /// The id space of the holds; `None` for the sender's own.
-    pub fn id_space(self) -> Result<Option<&'a str>, DecodeError> {
-        id_space(self.bytes)
-    }
-
-    /// Gives each hold's id to `sink`, in order. After an error, what the sink was given must be dropped.
-    pub fn read(self, mut sink: impl FnMut(&'a str)) -> Result<(), DecodeError> {
-        for_each_item(self.bytes, |item| {
-            sink(item.text()?);
-            Ok(())
-        })
     }
 }

@@ -14,7 +14,7 @@ use tidegate_journal::{LogId, Options};
 use tidegate_machines::TimeMs;
 use tidegate_shard::{CompactionRule, Decided, Single};
 use tidegate_sim::chance::Chance;
-use tidegate_sim::harness::{Faults, Setup, Shards, Site, Store, StoreName, Workload, World, audit_log};
+use tidegate_sim::harness::{Faults, Floor, Setup, Shards, Site, Store, StoreName, Workload, World, audit_log};
 use tidegate_sim::trace::Trace;
 use tidegate_sim::violation::{Violation, must};
 
@@ -94,8 +94,14 @@ impl<S: Store> Workload<S> for CounterClients {
     const NAME: &'static str = "counters";
     type Node = Node<S>;
 
-    fn floors(_: StoreName) -> Vec<&'static str> {
-        vec!["an answer", "a counter that is gone", "a compaction", "a power failure", "a kill"]
+    fn floors(_: StoreName) -> Vec<Floor> {
+        vec![
+            Floor::of("an answer", 5_000, "counters are added to and read"),
+            Floor::of("a counter that is gone", 20, "a counter whose time is over is not read"),
+            Floor::of("a compaction", 20, "a log that was compacted is opened"),
+            Floor::of("a power failure", 50, "what was answered survives"),
+            Floor::of("a kill", 50, "what was answered survives"),
+        ]
     }
 
     fn draw(chance: &mut Chance, ticks: u64, _: &Trace) -> (CounterClients, Setup) {

@@ -213,8 +213,11 @@ fn a_snapshot_that_the_key_of_the_directory_does_not_verify_is_never_served() {
     let asked = compacted(&disk);
     let key = data().join("KEY");
     let right = disk.contents(&key).unwrap();
-    // To a directory with another key, these are the snapshots of a forger.
     disk.overwrite(&key, 0, &[9; 32]).unwrap();
+    let refused = open(&disk).err().unwrap();
+    assert!(refused.contains("KEY: cannot read: it is damaged: its checksum does not match"), "{refused}");
+    // To a directory with another key, these are the snapshots of a forger.
+    disk.open(&key).unwrap().set_len(32).unwrap();
     let refused = open(&disk).err().unwrap();
     assert!(refused.contains("no snapshot can be used") && refused.contains("verify with the KEY"), "{refused}");
     disk.rename(&key, &data().join("elsewhere")).unwrap();

@@ -122,6 +122,19 @@ impl Client {
         let (no_local, retain_as_published) = (words.has("nl"), words.has("rap"));
         let retain_handling = words.number("rh").unwrap_or(0) as u8;
         let subscription_id = words.number("sid");
+        if let Some(after) = words.value("after") {
+            let mut block = Vec::new();
+            mqtt::encode::push_user_property(&mut block, "after", after);
+            let mut rest = vec![(packet_id >> 8) as u8, packet_id as u8, block.len() as u8];
+            rest.extend(block);
+            for filter in words.rest() {
+                rest.extend((filter.len() as u16).to_be_bytes());
+                rest.extend(filter.as_bytes());
+                rest.push(qos as u8);
+            }
+            out.extend([0x82, rest.len() as u8]);
+            return out.extend(rest);
+        }
         let subscriptions: Vec<SubscriptionOut<'_>> = words
             .rest()
             .into_iter()

@@ -13,8 +13,8 @@
 //!   start (`keep`: not), with client id `a`. `a@1:` opens it to worker 1. `why`: reason strings are shown. `id=X` sets
 //!   another client id, `id=` none; `a` is then only the connection's name.
 //! * `a: open` opens a connection as CONNECT does, but sends nothing.
-//! * `a: SUBSCRIBE f [g ...] [qos=N] [nl] [rap] [rh=N] [sid=N] [id=N]`, `a: UNSUBSCRIBE f ...`: packet ids count from 1
-//!   for each connection, if none is given.
+//! * `a: SUBSCRIBE f [g ...] [qos=N] [nl] [rap] [rh=N] [sid=N] [id=N] [after=X]`, `a: UNSUBSCRIBE f ...`: packet ids
+//!   count from 1 for each connection, if none is given.
 //! * `a: PUBLISH topic [payload] [qos=N] [retain] [dup] [id=N] [alias=N] [expiry=S] [response=T] [correlation=X]
 //!   [up=NAME=VALUE]`: topic `-` is the empty one.
 //! * `a: PUBACK id [0xCODE]`, `PUBREC`, `PUBREL`, `PUBCOMP`.
@@ -28,6 +28,8 @@
 //! * `wait MS`: time passes, in steps of a hundred milliseconds.
 //! * `crash`, `kill`: the power fails, or the process ends; the brokers start again from the disk.
 //! * `fail-sync`: the next sync fails, and with it the shard whose log it is.
+//! * `log x y ...`: the source behind `feed/` has more messages. `feed/all` gets all of them, `feed/x` those whose name
+//!   begins with `x`; a place is how many there were before. `source away`, `over`, `there`: what it says when read.
 //! * `drain N [REFERENCE]`, `reload`, `announce TOPIC PAYLOAD`.
 //!
 //! Users: `nobody` is refused; `gone` has no rights after `reload`; topics that begin with `secret/` are for nobody,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use tidegate_broker::{
     Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Denied, DrainPlan,
-    Owners, ReasonCode, RequestTopic, Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics,
+    FeedKey, FeedMessage, FeedNews, Owners, ReasonCode, RequestTopic, Rights, SharedFacts, TOPICS, TopicShard,
+    TopicsFamily, topics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
@@ -51,6 +52,12 @@ pub struct World {
     starts: u64,
     by_bytes: bool,
     is_disk_faulty: bool,
+    /// What the source behind all feeds has; a place is how many of them were read, in digits.
+    source: Vec<String>,
+    /// Feeds that are open: where each is, and whether a part is wanted.
+    feeds: BTreeMap<(usize, u64), (String, usize, bool)>,
+    /// What the source does: `there`, `away` for now, or `over`.
+    source_is: String,
 }
 
 impl World {
@@ -66,6 +73,9 @@ impl World {
             starts: 0,
             by_bytes: false,
             is_disk_faulty: false,
+            source: Vec::new(),
+            feeds: BTreeMap::new(),
+            source_is: "there".to_owned(),
         };
         world.start();
         world
@@ -90,6 +100,7 @@ impl World {
                     facts: Arc::clone(&facts),
                     seed: self.starts * 1000 + u64::from(worker),
                     request_topics: vec!["$ledger/transfers".into(), "other/service".into()],
+                    feeds: "feed/".into(),
                     version: "test",
                 };
                 Broker::new(options, owners.on(worker).map(|shard| self.open_shard(shard.0)).collect())
@@ -221,6 +232,7 @@ impl World {
             power @ ("crash" | "kill") => {
                 self.brokers.clear();
                 self.clients.clear();
+                self.feeds.clear();
                 if power == "crash" {
                     self.disk.crash()
                 } else {
@@ -242,6 +254,8 @@ impl World {
                     broker.reload(&mut again, self.now);
                 }
             }
+            "log" => self.source.extend(words.rest().into_iter().map(str::to_owned)),
+            "source" => words.first().clone_into(&mut self.source_is),
             "announce" => {
                 let topic = words.first();
                 self.brokers[0].announce(topic, words.first().as_bytes(), true, self.now);
@@ -285,6 +299,7 @@ impl World {
                     self.brokers[peer].deliver(worker as u16, batch, self.now);
                 }
             }
+            worked |= self.feed(worker);
             worked |= self.write(worker, heard);
         }
         worked || !self.brokers.iter().all(Broker::is_idle)
@@ -325,7 +340,56 @@ impl World {
             Action::Confirm { key, condition } => {
                 self.brokers[worker].confirm(key, &condition, condition.starts_with("candidate"), now);
             }
+            Action::FindPlace { key, filter, after, .. } => {
+                let after = after.map(|text| String::from_utf8(text.into()).expect("a text"));
+                let found = match after {
+                    None => Ok(self.source.len()),
+                    Some(text) => text.parse().map_err(|_| ReasonCode::UNSPECIFIED_ERROR),
+                };
+                let found = found.map(|number| number.to_string().into_bytes().into());
+                self.brokers[worker].placed(key, &filter, found, now);
+            }
+            Action::Feed { feed, filter, after, .. } => {
+                let after = String::from_utf8(after.into()).expect("a text");
+                let place = if after.is_empty() { self.source.len() } else { after.parse().expect("a number") };
+                match &*self.source_is {
+                    "away" => self.brokers[worker].feed(feed, &filter, FeedNews::Later, now),
+                    "over" => {
+                        let payload = b"of another history"[..].into();
+                        self.brokers[worker].feed(feed, &filter, FeedNews::Over { payload }, now);
+                    }
+                    _ => drop(self.feeds.insert((worker, feed.0), (filter.into(), place, true))),
+                }
+            }
+            Action::FeedMore { feed } => {
+                if let Some((_, _, is_wanted)) = self.feeds.get_mut(&(worker, feed.0)) {
+                    assert!(!std::mem::replace(is_wanted, true), "one part after the other");
+                }
+            }
+            Action::FeedEnd { feed } => drop(self.feeds.remove(&(worker, feed.0))),
         }
+    }
+
+    /// Lets the source answer feeds: parts of up to three messages; those of another filter are of no interest.
+    fn feed(&mut self, worker: usize) -> bool {
+        let mut worked = false;
+        for ((_, key), (filter, place, is_wanted)) in self.feeds.range_mut((worker, 0)..=(worker, u64::MAX)) {
+            if !*is_wanted || *place >= self.source.len() {
+                continue;
+            }
+            let end = self.source.len().min(*place + 3);
+            let is_of_interest = |(_, text): &(usize, &String)| filter == "feed/all" || filter.ends_with(&text[..1]);
+            let messages = (*place..end).map(|nth| (nth, &self.source[nth])).filter(is_of_interest);
+            let messages = messages.map(|(nth, text)| FeedMessage {
+                place: (nth + 1).to_string().into_bytes().into(),
+                properties: [].into(),
+                payload: text.as_bytes().into(),
+            });
+            let part = FeedNews::Part { messages: messages.collect(), place: end.to_string().into_bytes().into() };
+            (*place, *is_wanted, worked) = (end, false, true);
+            self.brokers[worker].feed(FeedKey(*key), filter, part, self.now);
+        }
+        worked
     }
 
     /// Gives each client what is for it.

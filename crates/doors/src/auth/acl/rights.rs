@@ -10,7 +10,7 @@ use super::pattern::Names;
 use super::rule::{Acl, Effect, OrdinaryTopics, Role};
 use crate::auth::grant::{Grant, Pattern};
 use crate::auth::identity::{self, Identity, Rights};
-use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, PREFIX, TRANSFERS};
+use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, CHANGES, PREFIX, REQUESTS};
 
 /// Where the server says how it is doing.
 const SYS: &str = "$SYS/#";
@@ -90,8 +90,8 @@ impl ClientRights {
 
     /// Publishing, where no rule speaks.
     fn publishes(&self, names: Names<'_>, topic: &str) -> bool {
-        // The doors check each transfer itself.
-        if topic == TRANSFERS {
+        // The doors check each request itself.
+        if REQUESTS.contains(&topic) {
             return self.identity().is_some();
         }
         let granted = self.granted(|grant| match grant {
@@ -116,6 +116,10 @@ impl ClientRights {
             Grant::Read(Pattern::Any) => filter_covers(ALL_ACCOUNTS, filter),
             _ => false,
         });
+        if let Some(level) = filter.strip_prefix(CHANGES) {
+            // A grant of topics opens no journal: what may be read decides, as it does over HTTP.
+            return allowed_if(self.follows(level));
+        }
         match filter.strip_prefix(ACCOUNTS) {
             _ if granted => Access::Allowed,
             Some(account) if !account.contains(['+', '#', '/']) => self.reads(account),
@@ -130,6 +134,12 @@ impl ClientRights {
             identity::Access::Forbidden => Access::Denied,
             identity::Access::IfCollector => Access::IfConfirmed(account.into()),
         }
+    }
+
+    fn follows(&self, level: &str) -> bool {
+        let pattern = Pattern::of_topic_level(level);
+        let rights = self.identity().map(Identity::rights);
+        rights.zip(pattern).is_some_and(|(rights, pattern)| rights.may_read_some_of(&pattern))
     }
 
     fn uses_ordinary_topics(&self) -> bool {

@@ -130,6 +130,29 @@ fn a_service_has_the_topics_of_its_grants() {
 }
 
 #[test]
+fn changes_are_for_whom_may_read_what_they_are_about() {
+    let none = acl(OrdinaryTopics::Anyone, []);
+    let follows = |holder: &dyn Fn() -> Holder, levels: &[&str]| -> String {
+        let of = |level: &&str| may(&none, holder(), &format!("$ledger/changes/{level}"))[1..].to_owned();
+        levels.iter().map(of).collect()
+    };
+    let viewer = ["*", "#", "+", "wallet:dave", "wallet:d*", "wallet:*"];
+    assert_eq!(follows(&dave, &viewer), "SSSSSS");
+    assert_eq!(follows(&dave, &["wallet:carol", "wallet:c*", "candidate:1", "source:*", "", "a/b", "*x"]), "-------");
+    let reads = || service(&["read:wallet:d*", "read:shop"]);
+    assert_eq!(follows(&reads, &["*", "wallet:*", "wallet:dave", "wallet:da*", "shop", "s*"]), "SSSSSS");
+    assert_eq!(follows(&reads, &["wallet:carol", "wallet:c*", "shops", "shop:*"]), "----");
+    let all = || service(&["*"]);
+    assert_eq!(follows(&all, &["*", "#", "wallet:carol"]), "SSS");
+    let topics_only = || service(&["subscribe:$ledger/#", "accounts:open"]);
+    assert_eq!(follows(&topics_only, &["*", "wallet:dave"]), "--", "topics open no journal");
+    assert_eq!(follows(&|| Holder::Anonymous, &["*", "wallet:dave"]), "--");
+    assert_eq!(may(&none, all(), "$ledger/changes/*"), "-S", "nobody publishes there");
+    let closed = acl(OrdinaryTopics::Anyone, [deny("$ledger/changes/#")]);
+    assert_eq!(may(&closed, dave(), "$ledger/changes/wallet:dave"), "--");
+}
+
+#[test]
 fn the_first_rule_that_fits_decides() {
     let rules = acl(
         OrdinaryTopics::Anyone,

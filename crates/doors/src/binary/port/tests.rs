@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use mio::{Events, Poll};
-use tidegate_ledger::message::Unavailable;
+use tidegate_ledger::message::{Reply, Unavailable};
 use tidegate_ledger::operation::Operation;
 use tidegate_ledger::router::CursorKey;
 use tidegate_machines::ShardIndex;
@@ -14,15 +14,17 @@ use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Endpoint, Envelope, ShardAddresses, mesh, parcels};
 use tidegate_telemetry::Registry as Metrics;
 use tidegate_wire::limits::FRAME_BYTES_MAX as FRAME_MAX;
-use tidegate_wire::proto::request_frame;
+use tidegate_wire::proto::reply_frame::Body;
+use tidegate_wire::proto::{self, request_frame};
 use tidegate_wire::{
     ReplyBodyRef, RoomRef, Split, TransferRef, TransfersEncoder, decode_reply, encode_request, encode_room, split,
 };
 
 use super::*;
-use crate::auth::quota::QuotaLimits;
+use crate::auth::quota::{QuotaLimits, Rate};
 use crate::auth::{AuthSettings, LoginLimits, Rights, Secret, TopicAccess, UserSettings, hash_password};
 use crate::binary::BINARY;
+use crate::binary::limits::{REFUSAL_PAUSE_MS, WORK_IN_TURN_MAX};
 
 parcels! {
     enum Parcel { Ledger(Message) }
@@ -44,25 +46,26 @@ struct Door {
 
 impl Door {
     fn open() -> Door {
+        Door::with_quota(QuotaLimits::NONE)
+    }
+
+    fn with_quota(viewer_quota: QuotaLimits) -> Door {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let authenticator = Arc::new(Authenticator::new(AuthSettings {
-            users: vec![UserSettings {
-                name: "dave".into(),
-                password_hash: hash_password("dave"),
-                rights: Rights::Viewer { wallets: vec!["wallet:dave".into()] },
-            }],
+            users: ["dave", "erin"].map(user).into(),
             services: Vec::new(),
             secret: Secret::from_bytes(&[1; 32]).unwrap(),
             token_ttl: Duration::from_secs(100),
-            login_limits: LoginLimits { concurrent_max: 1, waiting_max: 1 },
+            login_limits: LoginLimits::default(),
             topics: TopicAccess::default(),
-            viewer_quota: QuotaLimits::NONE,
+            viewer_quota,
             service_quota: QuotaLimits::NONE,
         }));
-        let metrics = BinaryMetrics::register(&Metrics::of(&[BinaryMetrics::ROWS]), BINARY, 0);
-        let settings = BinarySettings { address: None, tls: None, connections_max: 10 };
+        let registry = Metrics::of(&[BinaryMetrics::ROWS, RefusalMetrics::ROWS]);
+        let metrics = (BinaryMetrics::register(&registry, BINARY, 0), RefusalMetrics::register(&registry, BINARY, 0));
+        let settings = BinarySettings { address: None, tls: None, connections_max: 1_000 };
         let router = Router::new(PORT, ShardAddresses::new([SHARD]), CursorKey([1, 2]));
         let mut port =
             BinaryPort::new(PORT, router, Some(listener), &settings, authenticator.clone(), metrics, Vec::new());
@@ -73,37 +76,41 @@ impl Door {
     }
 
     fn token(&self) -> String {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(self.authenticator.log_in("dave", "dave")).unwrap().token
+        self.token_of("dave")
     }
 
-    /// One turn. Returns how many frames were served to one client in it, at most.
-    fn turn(&mut self) -> usize {
-        let mut events = Events::with_capacity(16);
-        self.poll.poll(&mut events, Some(Duration::from_millis(1))).unwrap();
+    fn token_of(&self, name: &str) -> String {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(self.authenticator.log_in(name, name, HERE)).unwrap().token
+    }
+
+    /// Looks at the sockets, and serves one turn.
+    fn turn(&mut self) {
+        self.poll_for(Duration::from_millis(1));
+        self.port.now_ms = now_ms().0;
+        Resident::<Parcel>::tick(&mut self.port, now_ms());
+        self.port.accept();
+        self.port.serve_sessions();
+        self.port.write_sessions();
+    }
+
+    fn poll_for(&mut self, time: Duration) -> usize {
+        let mut events = Events::with_capacity(1_024);
+        self.poll.poll(&mut events, Some(time)).unwrap();
         for event in &events {
             let (_, token) = PortSockets::owner(event.token());
             Port::<Parcel>::on_event(&mut self.port, token, event);
         }
-        self.port.now_ms = now_ms().0;
-        let mut most = 0;
-        for key in std::mem::take(&mut self.port.ready) {
-            most = most.max(self.port.serve_session(key).0);
-        }
-        self.port.write_sessions();
-        most
+        events.iter().count()
     }
 
     /// Turns until the shard is asked something: the ticket of the question, and the question.
     fn question(&mut self) -> (u64, Operation) {
+        let until = Instant::now() + Duration::from_secs(20);
         while self.own.is_empty() {
-            let mut events = Events::with_capacity(16);
-            self.poll.poll(&mut events, Some(Duration::from_secs(20))).unwrap();
-            assert!(!events.is_empty(), "the client's request does not come");
-            for event in &events {
-                let (_, token) = PortSockets::owner(event.token());
-                Port::<Parcel>::on_event(&mut self.port, token, event);
-            }
+            assert!(Instant::now() < until, "the client's request does not come");
+            self.poll_for(Duration::from_millis(1));
+            Resident::<Parcel>::tick(&mut self.port, now_ms());
             let mut context = Context::new(PORT, now_ms(), &mut self.endpoint, &mut self.own);
             self.port.serve(&mut context);
             self.port.flush(&mut context);
@@ -115,11 +122,24 @@ impl Door {
     }
 
     fn turn_away(&mut self, ticket: u64, reason: Unavailable) {
-        let answer = Message::Answer { ticket, shard: ShardIndex(0), answer: Err(reason) };
+        self.deliver(Message::Answer { ticket, shard: ShardIndex(0), answer: Err(reason) });
+    }
+
+    fn deliver(&mut self, answer: Message) {
         let mut context = Context::new(PORT, now_ms(), &mut self.endpoint, &mut self.own);
         self.port.deliver(SHARD, Parcel::Ledger(answer), &mut context);
         self.port.flush(&mut context);
         assert!(self.own.is_empty(), "nothing else is asked");
+    }
+}
+
+const HERE: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+fn user(name: &str) -> UserSettings {
+    UserSettings {
+        name: name.into(),
+        password_hash: hash_password(name),
+        rights: Rights::Viewer { wallets: vec![format!("wallet:{name}").into()] },
     }
 }
 
@@ -207,40 +227,196 @@ fn a_room_that_nobody_registered_is_answered_and_the_connection_lives_on() {
     assert_eq!(error_code(&mut client, 2), "room_unknown");
 }
 
-#[test]
-fn a_flood_of_small_frames_of_one_client_does_not_hold_up_the_next() {
-    let mut door = Door::open();
-    let (mut flooder, mut other) =
-        (TcpStream::connect(door.address).unwrap(), TcpStream::connect(door.address).unwrap());
+/// Clients that have said Hello with the token of `name`, and heard the answer.
+fn clients(door: &mut Door, count: usize, token: &str) -> Vec<TcpStream> {
+    let mut hello = Vec::new();
+    encode_request(&mut hello, 1, request_frame::Body::Hello(proto::Hello { token: token.into() }));
+    let known = door.port.sessions.len();
+    let mut clients = Vec::new();
+    for _ in 0..count {
+        let mut client = TcpStream::connect(door.address).unwrap();
+        client.write_all(&hello).unwrap();
+        clients.push(client);
+        // The listener of a test holds few that were not accepted.
+        door.turn();
+    }
+    while door.port.sessions.len() < known + count
+        || door.port.sessions.iter().any(|(_, session)| session.identity().is_none())
+    {
+        door.turn();
+    }
+    for client in &mut clients {
+        let mut welcome = [0; 4096];
+        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        assert!(client.read(&mut welcome).unwrap() > 0);
+        client.set_nonblocking(true).unwrap();
+    }
+    clients
+}
+
+fn pings(count: u64) -> Vec<u8> {
     let mut frames = Vec::new();
-    encode_request(&mut frames, 1, request_frame::Body::Hello(proto::Hello { token: door.token() }));
-    other.write_all(&frames).unwrap();
-    let count = 2 * FRAMES_PER_TURN as u64;
-    for number in 0..count {
-        encode_request(&mut frames, 2 + number, request_frame::Body::Ping(proto::Ping {}));
+    (0..count).for_each(|n| encode_request(&mut frames, 2 + n, request_frame::Body::Ping(proto::Ping {})));
+    frames
+}
+
+/// Polls until so many connections have something to read.
+fn until_lined_up(door: &mut Door, count: usize) {
+    while door.port.sessions.iter().filter(|(_, session)| session.listed).count() < count {
+        door.poll_for(Duration::from_millis(1));
     }
-    flooder.write_all(&frames).unwrap();
-    let mut most = 0;
-    while door.port.sessions.iter().all(|(_, session)| session.identity().is_none()) || door.port.sessions.len() < 2 {
-        most = most.max(door.turn());
-    }
-    while most < FRAMES_PER_TURN {
-        most = most.max(door.turn());
-    }
-    assert_eq!(most, FRAMES_PER_TURN, "as many as one client may have served, and the rest in the next turn");
-    // Both are served to the end, and the one that asked little waits for no more than a turn of the other.
-    let mut ping = Vec::new();
-    encode_request(&mut ping, 7, request_frame::Body::Ping(proto::Ping {}));
-    other.write_all(&ping).unwrap();
-    let mut pongs = 0;
-    flooder.set_nonblocking(true).unwrap();
-    other.set_nonblocking(true).unwrap();
-    let (mut heard, mut heard_other) = (Vec::new(), Vec::new());
-    while pongs < count || frames_in(&heard_other) < 2 {
+}
+
+#[test]
+fn one_request_is_answered_in_the_next_turn_whatever_two_hundred_connections_of_another_ask() {
+    const FLOODERS: usize = 200;
+    let mut door = Door::open();
+    let (flood, mine) = (door.token_of("dave"), door.token_of("erin"));
+    let mut flooders = clients(&mut door, FLOODERS, &flood);
+    let mut me = clients(&mut door, 1, &mine).remove(0);
+    let frames = pings(500);
+    flooders.iter_mut().for_each(|flooder| flooder.write_all(&frames).unwrap());
+    until_lined_up(&mut door, FLOODERS);
+    // All of the flood is in line before I come.
+    me.write_all(&pings(1)).unwrap();
+    until_lined_up(&mut door, FLOODERS + 1);
+    let frames_before = door.port.metrics.sent_bytes.get();
+    door.port.serve_sessions();
+    door.port.write_sessions();
+    let mut heard = Vec::new();
+    read_some(&mut me, &mut heard);
+    assert_eq!(frames_in(&heard), 1, "in the first turn");
+    let pong = heard.len() as u64;
+    let served = (door.port.metrics.sent_bytes.get() - frames_before) / pong;
+    assert!(served <= WORK_IN_TURN_MAX as u64, "and the turn was short: {served} frames");
+    assert!(served * 2 > WORK_IN_TURN_MAX as u64, "but not wasted: {served} frames");
+}
+
+#[test]
+fn a_flood_is_served_to_its_end() {
+    let mut door = Door::open();
+    let token = door.token_of("dave");
+    let mut flooder = clients(&mut door, 1, &token).remove(0);
+    let count = 4 * WORK_IN_TURN_MAX as u64;
+    let (frames, mut written, mut heard) = (pings(count), 0, Vec::new());
+    while frames_in(&heard) < count {
+        written += flooder.write(&frames[written..]).unwrap_or(0);
         door.turn();
         read_some(&mut flooder, &mut heard);
-        read_some(&mut other, &mut heard_other);
-        pongs = frames_in(&heard).saturating_sub(1);
     }
-    assert_eq!(pongs, count);
+    assert_eq!(frames_in(&heard), count);
+}
+
+#[test]
+fn who_asks_too_much_is_told_so_and_not_read_for_a_while() {
+    let requests = Rate { per_s: 1, burst: 3 };
+    let mut door = Door::with_quota(QuotaLimits { requests, ..QuotaLimits::NONE });
+    let token = door.token_of("dave");
+    let mut client = clients(&mut door, 1, &token).remove(0);
+    client.write_all(&pings(100)).unwrap();
+    until_lined_up(&mut door, 1);
+    for _ in 0..5 {
+        door.port.serve_sessions();
+        door.port.write_sessions();
+    }
+    let mut heard = Vec::new();
+    read_some(&mut client, &mut heard);
+    assert_eq!(frames_in(&heard), 3 + 1, "three pongs, one refusal; the rest is not looked at");
+    assert_eq!(door.port.refused.quota.get("requests"), 1);
+    assert!(!Resident::<Parcel>::has_news(&mut door.port), "the worker may sleep meanwhile");
+    // In time all are answered: 96 more refusals, one in each pause.
+    let now_ms = door.port.now_ms;
+    door.port.end_pauses(now_ms + REFUSAL_PAUSE_MS);
+    door.port.serve_sessions();
+    door.port.write_sessions();
+    heard.clear();
+    read_some(&mut client, &mut heard);
+    assert_eq!(frames_in(&heard), 1);
+}
+
+#[test]
+fn who_is_not_known_waits_for_the_answer() {
+    let mut door = Door::open();
+    let mut client = TcpStream::connect(door.address).unwrap();
+    let mut hello = Vec::new();
+    encode_request(&mut hello, 1, request_frame::Body::Hello(proto::Hello { token: "guess".into() }));
+    client.write_all(&hello).unwrap();
+    client.set_nonblocking(true).unwrap();
+    while door.port.sessions.iter().all(|(_, session)| !session.is_held()) {
+        door.poll_for(Duration::from_millis(1));
+        door.port.accept();
+        door.port.serve_sessions();
+        door.port.write_sessions();
+    }
+    assert!(client.read(&mut [0; 100]).is_err(), "nothing is said yet");
+    // Its end is an event, and no reason to look at it again.
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    door.poll_for(Duration::from_millis(100));
+    door.port.serve_sessions();
+    assert!(door.port.sessions.iter().all(|(_, session)| !session.listed));
+    let now_ms = door.port.now_ms;
+    door.port.end_pauses(now_ms + REFUSAL_PAUSE_MS);
+    door.port.write_sessions();
+    client.set_nonblocking(false).unwrap();
+    assert_eq!(error_code(&mut client, 1), "unauthenticated");
+    assert!(door.port.sessions.is_empty());
+}
+
+/// Asks for a list and answers it with these wallets; what the client hears.
+fn list(door: &mut Door, client: &mut TcpStream, after: &str, limit: u32, wallets: usize) -> (usize, String) {
+    let mut frames = Vec::new();
+    let list = proto::ListAccounts { prefix: "wallet:".into(), after: after.into(), limit };
+    encode_request(&mut frames, 9, request_frame::Body::ListAccounts(list));
+    client.write_all(&frames).unwrap();
+    let (_, asked) = door.question();
+    assert!(matches!(asked, Operation::ListAccounts { .. }), "{asked:?}");
+    let wallets = (0..wallets).map(|n| tidegate_machines::ledger::AccountView {
+        id: format!("wallet:{n:04}").into(),
+        asset: "credit".into(),
+        kind: tidegate_machines::ledger::AccountKind::Wallet,
+        balance: 5,
+        held: 0,
+        credited: 5,
+        debited: 0,
+        settings: None,
+    });
+    // Only a shard can make a durable answer. It is the port's only request, so its number is known.
+    door.port.reply(0, Reply::Accounts(wallets.collect()));
+    door.port.write_sessions();
+    client.set_nonblocking(false).unwrap();
+    let mut said = Vec::new();
+    loop {
+        if let Split::Frame(range) = split(&said, FRAME_MAX).unwrap() {
+            let ReplyBodyRef::Other(Body::Accounts(page)) = decode_reply(&said[range]).unwrap().body else { panic!() };
+            return (page.accounts.len(), page.next);
+        }
+        let mut some = [0; 4096];
+        let count = client.read(&mut some).unwrap();
+        said.extend_from_slice(&some[..count]);
+    }
+}
+
+#[test]
+fn a_list_names_no_wallet_of_others_and_does_not_tell_whether_there_is_one() {
+    let mut door = Door::open();
+    let token = door.token_of("dave");
+    let mut client = clients(&mut door, 1, &token).remove(0);
+    assert_eq!(list(&mut door, &mut client, "", 1, 1), (0, String::new()), "as if there were none");
+    let (seen, next) = list(&mut door, &mut client, "", 10, 1_000);
+    assert_eq!(seen, 0);
+    assert!(next.starts_with('/') && !next.contains("wallet"), "{next}");
+    let mut frames = Vec::new();
+    let list = proto::ListAccounts { prefix: "wallet:".into(), after: next, limit: 10 };
+    encode_request(&mut frames, 9, request_frame::Body::ListAccounts(list));
+    client.write_all(&frames).unwrap();
+    let (_, asked) = door.question();
+    let Operation::ListAccounts { after, .. } = asked else { panic!("{asked:?}") };
+    assert_eq!(after.as_deref(), Some("wallet:0999"), "it goes on where it ended");
+    let mut frames = Vec::new();
+    let list = proto::ListAccounts { prefix: String::new(), after: "/forged".into(), limit: 10 };
+    encode_request(&mut frames, 10, request_frame::Body::ListAccounts(list));
+    client.write_all(&frames).unwrap();
+    while door.port.refused.refusals.get("cursor_invalid") == 0 {
+        door.turn();
+    }
 }

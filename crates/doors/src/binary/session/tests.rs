@@ -4,6 +4,12 @@ use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::binary::turns::{CallerName, Turns};
+
+fn session_over(stream: Stream<mio::net::TcpStream>) -> Session {
+    let caller = Turns::default().join(CallerName::Viewer("dave".into()));
+    Session::new(stream, caller, 0)
+}
 
 #[test]
 fn who_reads_steadily_but_never_all_costs_one_outbox() {
@@ -15,7 +21,7 @@ fn who_reads_steadily_but_never_all_costs_one_outbox() {
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (accepted, _) = listener.accept().unwrap();
     accepted.set_nonblocking(true).unwrap();
-    let mut session = Session::new(Stream::accept(mio::net::TcpStream::from_std(accepted), None).unwrap(), 0);
+    let mut session = session_over(Stream::accept(mio::net::TcpStream::from_std(accepted), None).unwrap());
     let mut scratch = Scratch::new();
 
     let mut read = 0;
@@ -66,7 +72,7 @@ fn tls_session() -> (Session, rustls::StreamOwned<rustls::ClientConnection, TcpS
     let name = "localhost".to_owned().try_into().unwrap();
     let connection = rustls::ClientConnection::new(std::sync::Arc::new(client), name).unwrap();
     let mut client = rustls::StreamOwned::new(connection, tcp);
-    let (mut session, mut scratch) = (Session::new(stream, 0), Scratch::new());
+    let (mut session, mut scratch) = (session_over(stream), Scratch::new());
     std::thread::scope(|scope| {
         let shaken = scope.spawn(|| client.conn.complete_io(&mut client.sock));
         while !shaken.is_finished() {

@@ -397,7 +397,7 @@ fn the_openapi_document_has_every_route_and_its_answers() {
         post /v1/holds/{id}/post: 200 400 401 403 404 408 409 413 415 422 429 500 503
         post /v1/holds/{id}/void: 200 400 401 403 404 408 409 413 415 422 429 500 503
         post /v1/holds: 200 201 400 401 403 404 408 409 413 415 422 429 500 503
-        post /v1/login: 200 400 401 408 413 415 422 503
+        post /v1/login: 200 400 401 408 413 415 422 429 503
         post /v1/transfers: 200 201 400 401 403 404 408 409 413 415 422 429 500 503"#]]
     .assert_eq(&routes.join("\n"));
     let history = &document["paths"]["/v1/accounts/{id}/transfers"]["get"]["responses"]["200"]["content"];

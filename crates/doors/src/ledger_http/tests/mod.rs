@@ -4,6 +4,7 @@ mod changes;
 mod contract;
 mod drain;
 mod fake;
+mod hidden;
 mod history_lines;
 mod history_time;
 mod hostile;

@@ -19,6 +19,7 @@ use crate::auth::{
 };
 use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpRoom, RoomsError};
 use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
+use crate::refusal_metrics::RefusalMetrics;
 
 /// Token of a service that may do everything.
 pub const SERVICE: &str = "dev-service-token";
@@ -54,7 +55,7 @@ pub fn settings() -> AuthSettings {
         ],
         secret: Secret::from_bytes(&[7; 32]).unwrap(),
         token_ttl: Duration::from_secs(60),
-        login_limits: LoginLimits { concurrent_max: 1, waiting_max: 4 },
+        login_limits: LoginLimits::default(),
         topics: TopicAccess::default(),
         viewer_quota: QuotaLimits::NONE,
         service_quota: QuotaLimits::NONE,
@@ -111,8 +112,9 @@ impl TestServer {
     ) -> Result<TestServer, RoomsError> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let registry = Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS]);
+        let registry = Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS, RefusalMetrics::ROWS]);
         let metrics = HttpMetrics::register(&registry);
+        let refused = RefusalMetrics::register(&registry, "http", "edge-0");
         let ledger_metrics = LedgerHttpMetrics::register(&registry);
         let backend = FakeBackend::new(registry);
         backend.seed();
@@ -126,6 +128,7 @@ impl TestServer {
             rooms: std::iter::once(ledger).chain(others).collect(),
             limits,
             metrics: metrics.clone(),
+            refused,
             open_paths: vec!["/openapi.json".into(), "/demo".into()],
             upgrade: None,
             stop: stopped,

@@ -39,6 +39,14 @@ impl<L: LogStore> MqttPort<L> {
                     Action::Request { ticket, topic, rights, payload } => {
                         self.ask_ledger(ticket, topic, &*rights, &payload, now);
                     }
+                    Action::FindPlace { key, filter, after, rights } => {
+                        self.feeds.find_place(key, self.authenticator.identity(&*rights), filter, after);
+                    }
+                    Action::Feed { feed, filter, after, rights } => {
+                        self.feeds.read(feed, self.authenticator.identity(&*rights), filter, after);
+                    }
+                    Action::FeedMore { feed } => self.feeds.more(feed),
+                    Action::FeedEnd { feed } => self.feeds.end(feed),
                     // The only rights with a condition: the account must be a collector.
                     Action::Confirm { key, condition: account } => {
                         if self.asker.has_room() {
@@ -82,6 +90,7 @@ impl<L: LogStore> MqttPort<L> {
             anonymous_allowed: listener.map_or_else(websocket, |listener| listener.anonymous),
         };
         if let Some(verdict) = self.authenticator.begin(credentials, self.verdicts.reply(key)) {
+            self.verdicts.forget(key);
             self.broker.verdict(key, verdict, now);
         }
     }

@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 
 use mio::{Events, Poll};
 use tidegate_broker::TOPICS;
@@ -154,7 +155,12 @@ impl Node {
         let authenticator = Arc::new(TestAuthenticator::default());
         let mut room = MqttRoom::new(settings, authenticator.clone(), 0, 2);
         let address = room.listen(2).unwrap()[0].1;
-        let registry = tidegate_telemetry::Registry::of(&[MqttMetrics::ROWS, BrokerMetrics::ROWS, ShardMetrics::ROWS]);
+        let registry = tidegate_telemetry::Registry::of(&[
+            MqttMetrics::ROWS,
+            BrokerMetrics::ROWS,
+            ShardMetrics::ROWS,
+            RefusalMetrics::ROWS,
+        ]);
         let disk = FakeDisk::new(1);
         let worker = |(number, endpoint): (usize, Endpoint<Parcel>)| {
             let (data, number) = (Path::new("data"), number as u16);
@@ -359,12 +365,26 @@ fn a_verdict_may_come_later_from_another_thread() {
     let reply = node.authenticator.asked.lock().unwrap().pop().unwrap();
     node.turn();
     assert!(client.packet().is_none(), "nothing is said before the verdict");
-    std::thread::spawn(move || reply(yes())).join().unwrap();
+    std::thread::spawn(move || reply.give(yes())).join().unwrap();
     assert!(
         node.workers.iter_mut().any(|worker| Resident::<Parcel>::has_news(&mut worker.port)),
         "the verdict is work"
     );
     assert_eq!(node.receive(&mut client)[3], 0);
+}
+
+#[test]
+fn nothing_is_hashed_for_a_client_that_is_gone() {
+    let mut node = Node::open(10);
+    let client = node.connect("a", true);
+    node.until("somebody is asked", |node| !node.authenticator.asked.lock().unwrap().is_empty());
+    let reply = node.authenticator.asked.lock().unwrap().pop().unwrap();
+    let is_gone = reply.is_gone();
+    assert!(!is_gone.load(Ordering::Relaxed));
+    drop(client);
+    node.until("it is gone", |_| is_gone.load(Ordering::Relaxed));
+    reply.give(yes());
+    node.turn();
 }
 
 #[test]

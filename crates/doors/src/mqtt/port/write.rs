@@ -86,6 +86,7 @@ impl<L: LogStore> MqttPort<L> {
     /// Closes a socket, after the last packets were written as far as it took them.
     fn close(&mut self, key: ConnectionKey, now: TimeMs) {
         self.broker.closed(key, now);
+        self.verdicts.forget(key);
         let Some(mut socket) = self.sockets.remove(key) else { return };
         self.admission.leave(socket.listener, socket.mark);
         socket.stream.close(&mut self.scratch);

@@ -90,3 +90,58 @@ fn runs_that_are_merged_while_they_are_read_are_not_missed() {
     }
     assert_eq!(pass(&mut scrub), [""; 0]);
 }
+
+/// The sum of a pass over the runs, and what the pass found damaged.
+fn summed(world: &World, up_to: Position) -> (Option<IdDigest>, Vec<String>) {
+    let mut scrub = world.index.scrub();
+    scrub.sum_up_to(up_to);
+    let mut found = Vec::new();
+    for _ in 0..1_000 {
+        let read = scrub.step(1 << 14);
+        found.extend(read.damage.map(|place| place.what.to_string()));
+        if read.ended.is_some() {
+            return (read.digest, found);
+        }
+    }
+    panic!("a pass ends");
+}
+
+/// Many records, one of them about `id`.
+fn with(id: &str) -> World {
+    let mut world = World::new(1, IdsOptions { freeze_at: 300, filter_bytes_max: 1 << 16, ..small() });
+    world.insert_new(300);
+    world.insert(world.index.hash(id.as_bytes()), 7, 1);
+    world.insert_new(300 * 13);
+    world.sync_journal();
+    world.maintain(100).expect("the disk works");
+    world
+}
+
+/// Nothing else sees it: pages, order, filters and fences are right, and nobody uses the id again.
+#[test]
+fn an_entry_under_a_wrong_hash_shows_only_in_the_sum() {
+    let world = with("mine");
+    let up_to = world.index.scrub().begin_digest().expect("there are runs").1.end();
+    let ((right, _), (wrong, damage)) = (summed(&world, up_to), summed(&with("another's"), up_to));
+    let (right, wrong) = (right.expect("nothing was merged"), wrong.expect("nothing was merged"));
+    assert_eq!((right.entries(), damage), (wrong.entries(), Vec::new()));
+    assert_ne!(right, wrong);
+    assert_eq!(summed(&with("mine"), up_to).0, Some(right));
+}
+
+/// Some entries were read in one run and will be read in another again, or were to be read in one that is gone.
+#[test]
+fn a_pass_during_which_runs_are_merged_has_no_sum() {
+    let mut world = built();
+    let mut scrub = world.index.scrub();
+    let end = scrub.begin_digest().expect("there are runs").1.end();
+    scrub.sum_up_to(end);
+    assert_eq!(scrub.step(1).ended, None);
+    // Many more runs, so that those there are merged.
+    world.insert_new(300 * 60);
+    world.sync_journal();
+    world.maintain(1_000).expect("the disk works");
+    let ended = (0..10_000).map(|_| scrub.step(1 << 14)).find(|read| read.ended.is_some()).expect("a pass ends");
+    assert_eq!(ended.digest, None);
+    assert!(summed(&world, end).0.is_some(), "the next pass has one");
+}

@@ -78,9 +78,15 @@ fn ids_that_a_tool_makes_are_the_files_that_requests_make() {
         OpenShard::open(&logs(&node.disk), snapshots(&node.disk, 0), SMALL).expect("the log is whole");
     let end = open.recovered().end;
     let disk = FakeDisk::new(2);
-    let mut tool = Tool(Maker::begin(disk.clone(), &folder, ids_options(), end).expect("the disk works"));
-    open.replay(1, &mut tool, |_| {}).expect("the log is whole");
-    let facts = tool.0.finish().expect("the disk works");
+    let mut records = Records(Vec::new());
+    open.replay(1, &mut records, |_| {}).expect("the log is whole");
+    let count = records.0.len() as u64;
+    let maker = Maker::begin(disk.clone(), &folder, ids_options(), count, end).expect("the disk works");
+    let made = maker.make(|n, gathering| {
+        let (id, position, now) = &records.0[n as usize];
+        gathering.add(n, MadeId { id: id.as_bytes(), position: *position, now: *now });
+    });
+    let facts = made.expect("the disk works");
     assert_eq!(facts.entries, 20_000);
     let of_tool = files(&disk);
     assert_eq!(
@@ -90,10 +96,10 @@ fn ids_that_a_tool_makes_are_the_files_that_requests_make() {
     assert!(of_tool == of_requests, "each file has the same bytes");
 }
 
-/// Makes an index of what a replay passes.
-struct Tool(Maker<FakeDisk>);
+/// What a replay passes: ids, where their records stand, and when these were decided, in seconds.
+struct Records(Vec<(String, Position, u32)>);
 
-impl Derived<Ledger> for Tool {
+impl Derived<Ledger> for Records {
     type Error = IdsError;
 
     fn covered(&self) -> Position {
@@ -103,7 +109,7 @@ impl Derived<Ledger> for Tool {
     fn note(&mut self, event: &Event<'_>, at: Place) {
         let Some(id) = event.id() else { return };
         let now = (event.time().0 / 1_000) as u32;
-        self.0.add(MadeId { id: id.as_bytes(), position: Position(at.position.0), now }).expect("the disk works");
+        self.0.push((id.to_owned(), Position(at.position.0), now));
     }
 
     fn stands_on(&self) -> Cursor {

@@ -19,11 +19,32 @@ fn ids_in_order_fill_their_leaves() {
     let mut node = Node::new(0, 1);
     (0..1_280).for_each(|n| open(&mut node, &format!("wallet:{n:05}")));
     let mut order = AccountOrder::default();
-    assert_eq!(order.catch_up(&node.ledger, 1_000), 280);
-    assert_eq!((order.reached(), order.catch_up(&node.ledger, 1_000)), (1_000, 0));
+    let left: Vec<u32> = (0..4).map(|_| order.catch_up(&node.ledger, 500)).collect();
+    assert_eq!((left, order.reached()), (vec![780, 280, 0, 0], 1_280));
     assert_eq!(order.leaves.len(), 10);
     assert!(order.leaves.values().all(|leaf| leaf.len() == LEAF_SLOTS_MAX && leaf.capacity() == LEAF_SLOTS_MAX));
     assert_eq!(listed(&order, &node.ledger, "wallet:0012", Some("wallet:00127"), 9), ["wallet:00128", "wallet:00129"]);
+}
+
+#[test]
+fn ids_that_come_between_others_are_put_there_many_at_a_time() {
+    let mut node = Node::new(0, 1);
+    let mut order = AccountOrder::default();
+    let mut all = BTreeSet::new();
+    for (step, count) in [(2, 500), (3, 700), (1, 1_500)] {
+        for id in (0..count).map(|n| format!("wallet:{:05}", n * step)) {
+            if all.insert(id.clone()) {
+                open(&mut node, &id);
+            }
+        }
+        assert_eq!(order.catch_up(&node.ledger, u32::MAX), 0);
+        assert!(order.leaves.values().all(|leaf| (1..=LEAF_SLOTS_MAX).contains(&leaf.len())));
+        assert!(order.leaves.values().all(|leaf| leaf.capacity() == LEAF_SLOTS_MAX));
+        // At most twice the memory that full ones would need.
+        assert!(order.leaves.len() <= 2 * all.len().div_ceil(LEAF_SLOTS_MAX), "{} leaves", order.leaves.len());
+        let sorted: Vec<String> = all.iter().cloned().collect();
+        assert_eq!(listed(&order, &node.ledger, "", None, usize::MAX), sorted);
+    }
 }
 
 proptest! {

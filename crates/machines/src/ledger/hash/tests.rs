@@ -13,6 +13,10 @@ fn siphash_1_3_is_the_standard_librarys() {
         let mut std = std::collections::hash_map::DefaultHasher::new();
         std.write(&bytes);
         assert_eq!(sip_64(&bytes, [0, 0]), std.finish(), "of {length} bytes");
+        if let Ok(id) = std::str::from_utf8(&bytes) {
+            assert_eq!([id_hash(id), id_hash_keyed(id, [0, 0])], [std.finish(); 2]);
+            assert_ne!(id_hash_keyed(id, [1, 2]), std.finish());
+        }
     }
 }
 
@@ -105,4 +109,22 @@ fn every_field_counts_in_a_digest() {
         }
     }
     assert_eq!(content_digest(&transfer), content_digest(&Transfer { id: "y", ..transfer }), "the id is not content");
+}
+
+/// Claims and remembered refusals keep these: with others, a request that is repeated after an update would be refused
+/// as another one. Computed by a program of its own.
+#[test]
+fn digests_of_contents_never_change() {
+    let hex = |digest: ContentDigest| digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let transfer =
+        Transfer { id: "t", debit: "shop", credit: "wallet:dave", amount: 250, memo: "welcome", label: Label::NONE };
+    assert_eq!(hex(content_digest(&transfer)), "cd8184947dd73ad9a5ee378662c1503d");
+    let labelled = Transfer { label: Label { code: 7, user_data: "order-7" }, ..transfer };
+    assert_eq!(hex(content_digest(&labelled)), "1eb8f908b206c40e1e826bca191308e8");
+    let (debit, credit, memo) = ("wallet:dave", "shop", "seat 4");
+    let hold = Hold { id: "h", debit, credit, amount: 250, expires_in_ms: 60_000, memo, label: Label::NONE };
+    assert_eq!(hex(content_digest(&hold)), "16749557ab1d584277e0350741406d41");
+    for other in [Label { code: 8, ..labelled.label }, Label { user_data: "order-8", ..labelled.label }] {
+        assert_ne!(content_digest(&Transfer { label: other, ..transfer }), content_digest(&labelled));
+    }
 }

@@ -5,8 +5,9 @@ use super::node::Node;
 use super::snapshots::cluster;
 use crate::ledger::account::AccountSlot;
 use crate::ledger::asset::AssetIndex;
+use crate::ledger::hold::{HoldId, OpenHold};
 use crate::ledger::{AccountKind, Command, Hold, Label, Ledger, Outcome, Transfer};
-use crate::machine::tests::{place, words_of_panic};
+use crate::machine::tests::{place, snapshot, words_of_panic};
 use crate::{Amount, Machine, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 /// A shard with accounts, holds, and credits in both directions.
@@ -45,6 +46,22 @@ fn the_walk_finds_figures_that_disagree() {
     found(change(|account| account.held += 1), "holds do not add up to what accounts have held");
     found(change(|account| account.credited += 1), "is not credited - debited");
     found(change(|account| account.debited += 1), "is not credited - debited");
+    let below_zero = |account: &mut crate::ledger::account::Account| {
+        (account.balance, account.debited, account.held) = (-1, account.credited + 1, 0);
+    };
+    found(change(below_zero), "is below zero");
+    found(change(|account| account.held = account.balance as u64 + 1), "is below zero");
+    let collector = |change: fn(&mut crate::ledger::account::Account)| {
+        move |ledger: &mut Ledger| {
+            let slot = slot_of(ledger, |account| account.kind == AccountKind::Collector);
+            change(ledger.accounts.get_mut(slot).expect("a collector"));
+        }
+    };
+    let debited = collector(|account| {
+        (account.credited, account.debited) = (account.credited + 1, account.debited + 1);
+    });
+    found(debited, "was debited");
+    found(collector(|account| (account.balance, account.credited, account.held) = (9, 9, 1)), "was debited");
     found(change(|account| account.last = RecordPosition(u64::MAX)), "goes beyond the newest event");
     found(change(|account| account.home = ShardIndex(2)), "is at home elsewhere");
     found(change(|account| account.id = "nobody".into()), "is not found where it is");
@@ -71,6 +88,32 @@ fn the_walk_finds_indices_that_disagree() {
     };
     found(credit(1, |_| RecordPosition(u64::MAX)), "credit");
     found(credit(2, |ledger| ledger.position), "is not for shard 2");
+}
+
+#[test]
+fn a_snapshot_of_a_state_that_no_fold_gives_is_refused() {
+    let refused = |damage: fn(&mut Ledger), words: &str| {
+        let mut ledger = sound();
+        damage(&mut ledger);
+        let said = Ledger::read_snapshot(&snapshot(&ledger)).map(|_| ()).expect_err("it is refused").to_string();
+        assert!(said.contains(words), "{said:?} instead of {words:?}");
+    };
+    let on_a_collector = |ledger: &mut Ledger| {
+        let slot = slot_of(ledger, |account| account.kind == AccountKind::Collector);
+        let first = ledger.holds.first().expect("holds are open").clone();
+        let (id, placed) = (HoldId::new("another"), RecordPosition(first.placed.0 - 1));
+        ledger.holds.insert(OpenHold { id, debit: slot, placed, ..first });
+    };
+    let on_an_account_of_another_shard = |ledger: &mut Ledger| {
+        let slot = slot_of(ledger, |account| !account.is_on(ShardIndex(0)));
+        let first = ledger.holds.first().expect("holds are open").clone();
+        let (id, placed) = (HoldId::new("another"), RecordPosition(first.placed.0 - 1));
+        ledger.holds.insert(OpenHold { id, debit: slot, placed, ..first });
+    };
+    refused(on_a_collector, "accounts of a hold");
+    refused(on_an_account_of_another_shard, "accounts of a hold");
+    refused(|ledger| ledger.accounts.get_mut(AccountSlot(0)).expect("open").held += 1, "add up");
+    refused(|ledger| ledger.peers[1].sent.clear(), "more credits are under way than were sent");
 }
 
 fn first_hold(ledger: &Ledger) -> String {
@@ -176,6 +219,11 @@ fn a_record_that_spends_what_is_held_or_issues_too_much_does_not_fit() {
         memo: "",
         label: Label::NONE,
     });
-    assert_eq!(fits(&cluster, &issued, "source:s", 0), Ok(()));
-    assert!(fits(&cluster, &issued, "source:s", i64::MAX as u64).is_err());
+    let mut reserved = cluster.clone();
+    reserved.place(Hold { debit: "source:s", ..hold });
+    for after in [&issued, &reserved] {
+        assert_eq!(fits(&cluster, after, "source:s", 0), Ok(()));
+        let refused = fits(&cluster, after, "source:s", i64::MAX as u64).unwrap_err();
+        assert!(refused.contains("issuance at most"), "{refused}");
+    }
 }

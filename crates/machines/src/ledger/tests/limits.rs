@@ -1,9 +1,10 @@
 //! Bounds of open holds, remembered refusals, ids of spaces, and ids of older journals.
 
 use super::node::Node;
+use crate::ledger::limits::{ID_SPACE_BYTES_MAX, TRANSFER_ID_BYTES_MAX};
 use crate::ledger::{
     AccountKind, AccountSlot, Command, Content, Event, Hold, HoldFacts, IdSpace, Label, Outcome, Refusal, Ruling,
-    Transfer,
+    Transfer, is_transfer_id,
 };
 use crate::{Machine, TimeMs};
 
@@ -64,6 +65,10 @@ fn a_refusal_that_is_remembered_says_when_it_was_decided_and_what_there_was() {
 fn an_id_is_unique_within_its_space() {
     let mut node = shop();
     let (dave, carol) = (IdSpace::new("dave").unwrap(), IdSpace::new("carol").unwrap());
+    assert_eq!(
+        (dave.name(), dave.is_empty(), IdSpace::new("").map(|space| space.is_empty())),
+        ("dave", false, Some(true))
+    );
     let ids = [dave.whole("order-18"), carol.whole("order-18"), "order-18".into()];
     for id in &ids {
         assert_eq!(node.outcome(transfer(id, "w", "c", 1)), Outcome::Applied, "{id:?}");
@@ -142,4 +147,13 @@ fn a_linked_group_of_holds_keeps_to_the_bound_as_a_whole() {
     let placed = node.linked_within(&["h5", "h6"].map(|id| Content::Hold(of(id))), 3);
     assert_eq!(placed, [Outcome::Applied; 2]);
     assert_eq!(node.outcome(hold("h7", 3)), Outcome::Refused(Refusal::TooManyHolds));
+}
+
+#[test]
+fn an_id_and_its_space_are_both_short_and_printable() {
+    let in_space = |space: &str, id: &str| is_transfer_id(&format!("{space}\u{1f}{id}"));
+    let (space, id) = ("x".repeat(ID_SPACE_BYTES_MAX), "x".repeat(TRANSFER_ID_BYTES_MAX));
+    assert!(in_space(&space, &id));
+    assert!(!in_space(&format!("{space}x"), &id) && !in_space(&space, &format!("{id}x")));
+    assert!(!in_space("two\nlines", &id) && !in_space(&space, "two\nlines") && !in_space(&space, ""));
 }

@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ledger::{
-    AccountChange, AccountKind, AccountStatus, Content, Hold, Outcome, Refusal, Transfer, is_account_id,
-};
+use crate::ledger::{AccountChange, AccountKind, AccountStatus, Content, Hold, Outcome, Refusal, Transfer};
 
 #[derive(Clone, Debug)]
 pub struct ModelAccount {
@@ -73,7 +71,7 @@ impl Model {
 
     pub fn transfer(&mut self, t: Transfer<'_>) -> Outcome {
         let content = asked(&Content::Transfer(t));
-        if let Err(refusal) = form(&content) {
+        if let Err(refusal) = form(t.id, &content) {
             return refused(refusal);
         }
         if let Some((known, fate)) = self.ids.get(t.id) {
@@ -92,7 +90,7 @@ impl Model {
 
     pub fn place(&mut self, h: Hold<'_>, now: u64) -> Outcome {
         let content = asked(&Content::Hold(h));
-        if let Err(refusal) = form(&content) {
+        if let Err(refusal) = form(h.id, &content) {
             return refused(refusal);
         }
         if let Some((known, fate)) = self.ids.get(h.id) {
@@ -173,7 +171,7 @@ impl Model {
         let each = |(index, item): (usize, &Content<'_>)| {
             let refusal = if index == culprit { refusal } else { Refusal::LinkedFailed };
             let content = asked(item);
-            if form(&content).is_ok() {
+            if form(item.id(), &content).is_ok() {
                 self.remember(item.id(), content, Err(refusal));
             }
             refused(refusal)
@@ -243,7 +241,7 @@ impl Model {
 
     /// Only what the account says when nothing is under way to it counts as empty.
     pub fn change(&mut self, id: &str, change: &AccountChange<'_>) -> Outcome {
-        if !is_account_id(id) {
+        if !is_account(id) {
             return refused(Refusal::AccountIdInvalid);
         }
         let Some(before) = self.accounts.get(id).cloned() else { return refused(Refusal::AccountNotFound) };
@@ -350,7 +348,16 @@ fn asked(content: &Content<'_>) -> Asked {
     (debit.into(), credit.into(), amount, memo.into(), lifetime, (label.code, label.user_data.into()))
 }
 
-fn form((debit, credit, amount, memo, expires_in_ms, _): &Asked) -> Result<(), Refusal> {
+/// Whether a person sees every character: of those that nobody sees, the ones that the properties draw.
+fn is_seen(id: &str) -> bool {
+    let unseen = ['\u{3164}', '\u{2800}', '\u{fe0f}', '\u{e0041}', '\u{a0}', '\u{ad}'];
+    !id.is_empty() && !id.contains(unseen) && id.trim() == id
+}
+
+fn form(id: &str, (debit, credit, amount, memo, expires_in_ms, _): &Asked) -> Result<(), Refusal> {
+    if !is_seen(id) {
+        return Err(Refusal::IdInvalid);
+    }
     if *amount == 0 || *amount > i64::MAX as u64 {
         return Err(Refusal::AmountInvalid);
     }
@@ -363,5 +370,9 @@ fn form((debit, credit, amount, memo, expires_in_ms, _): &Asked) -> Result<(), R
     if expires_in_ms.is_some_and(|ms| ms == 0) {
         return Err(Refusal::ExpiryInvalid);
     }
-    if !is_account_id(debit) || !is_account_id(credit) { Err(Refusal::AccountIdInvalid) } else { Ok(()) }
+    if !is_account(debit) || !is_account(credit) { Err(Refusal::AccountIdInvalid) } else { Ok(()) }
+}
+
+fn is_account(id: &str) -> bool {
+    is_seen(id) && !id.contains('/')
 }

@@ -9,11 +9,46 @@ use crate::ledger::{AccountChange, AccountKind, AccountStatus, Content, Hold, La
 use crate::machine::tests::{restore, snapshot};
 use crate::{Machine, RecordPosition, ShardIndex};
 
-const ACCOUNTS: [&str; 9] =
-    ["shop", "press", "wallet:a", "wallet:b", "wallet:c", "candidate:1", "candidate:2", "euro:a", "not/valid"];
+/// The last ones cannot be opened: one is no id, and one looks like another.
+const ACCOUNTS: [&str; 10] = [
+    "shop",
+    "press",
+    "wallet:a",
+    "wallet:b",
+    "wallet:c",
+    "candidate:1",
+    "candidate:2",
+    "euro:a",
+    "not/valid",
+    "wallet:a\u{fe0f}",
+];
+/// How many of them can be opened.
+const OPENED: usize = 8;
 const IDS: [&str; 24] = [
-    "t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9", "t10", "t11", "t12", "t13", "t14", "t15", "t16", "t17",
-    "t18", "t19", "t20", "t21", "t22", "t23",
+    "t0",
+    "t1",
+    "t2",
+    "t3",
+    "t4",
+    "t5",
+    "t6",
+    "t7",
+    "t8",
+    "t9",
+    "t10",
+    "t11",
+    "t12",
+    "t13",
+    "t14",
+    "t15",
+    "t16",
+    "t17",
+    "t18",
+    "t19",
+    "t20",
+    "t21",
+    "t1\u{3164}",
+    "t2 ",
 ];
 
 #[derive(Clone, Debug)]
@@ -111,7 +146,7 @@ fn change() -> impl Strategy<Value = Change> {
 fn step() -> impl Strategy<Value = Step> {
     let shards = || (0..3usize, 0..3usize);
     prop_oneof![
-        1 => (0..ACCOUNTS.len() - 1, any::<bool>()).prop_map(|(account, other)| Step::Open { account, other }),
+        1 => (0..OPENED, any::<bool>()).prop_map(|(account, other)| Step::Open { account, other }),
         12 => one_move().prop_map(Step::Transfer),
         6 => (one_move(), prop_oneof![1..50u64, Just(0)]).prop_map(|(m, ms)| Step::Place(m, ms)),
         4 => (0..IDS.len(), proptest::option::of(amount())).prop_map(|(id, amount)| Step::Post { id, amount }),
@@ -307,7 +342,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..120),
     ) {
         let mut twins = Twins::new(shards);
-        for account in (0..ACCOUNTS.len() - 1).filter(|account| *account != missing) {
+        for account in (0..OPENED).filter(|account| *account != missing) {
             twins.open(account, false);
         }
         for step in &steps {

@@ -5,9 +5,10 @@ use tidegate_planted::BalanceChange;
 use super::cluster::Cluster;
 use super::node::Node;
 use crate::ledger::{
-    AccountKind, AccountOrder, Command, InboundCredit, Outcome, Refusal, Ruling, Transfer, content_digest,
+    AccountChange, AccountKind, AccountOrder, AccountStatus, Command, Hold, InboundCredit, Outcome, Refusal, RowKind,
+    Ruling, Transfer, content_digest,
 };
-use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
+use crate::{Machine, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 const THERE: ShardIndex = ShardIndex(1);
 
@@ -126,6 +127,20 @@ fn an_account_on_the_wrong_shard_is_a_bug() {
 }
 
 #[test]
+#[should_panic(expected = "is not the home of")]
+fn an_account_that_is_adopted_from_a_shard_that_is_not_its_home_is_a_bug() {
+    let (id, asset, kind) = (at_home_on(0), "credit", AccountKind::Wallet);
+    Node::new(0, 2).ask(Command::AdoptAccount { id: &id, asset, kind, home: THERE });
+}
+
+#[test]
+#[should_panic(expected = "says that it has the asset")]
+fn an_account_that_is_adopted_with_what_is_no_asset_is_a_bug() {
+    let (id, kind) = (at_home_on(1), AccountKind::Wallet);
+    Node::new(0, 2).ask(Command::AdoptAccount { id: &id, asset: "", kind, home: THERE });
+}
+
+#[test]
 #[should_panic(expected = "confirms credit 1 of 0")]
 fn a_confirmation_of_what_was_never_sent_is_a_bug() {
     Node::new(0, 2).ask(Command::ConfirmCredits { to: THERE, number: OutboundNumber(1) });
@@ -141,4 +156,84 @@ fn a_balance_that_was_changed_in_memory_stops_the_machine_when_it_is_used() {
     let seven_more = |account| BalanceChange::new(account, 7);
     assert!(node.ledger.tamper(&seven_more("b")) && !node.ledger.tamper(&seven_more("nobody")));
     node.outcome(Command::Transfer { transfer: transfer("t", "a", "b", 1), credit_missing: false });
+}
+
+#[test]
+fn a_credit_ahead_of_the_next_one_is_told_and_one_that_came_before_is_passed_over() {
+    let (here, there) = (at_home_on(0), at_home_on(1));
+    let mut node = Node::new(0, 2);
+    node.outcome(Command::OpenAccount { id: &here, asset: "credit", kind: AccountKind::Wallet });
+    let mut receive = |number| {
+        node.ask(Command::ReceiveCredit(InboundCredit {
+            from: THERE,
+            number: OutboundNumber(number),
+            posted: false,
+            id: "t",
+            debit: &there,
+            credit: &here,
+            amount: 1,
+            memo: "",
+            label: Default::default(),
+            debit_position: RecordPosition(number),
+            decided_at: TimeMs(1),
+        }))
+    };
+    for (number, ruling) in [
+        (2, Ruling::Gap { expected: OutboundNumber(1) }),
+        (1, Ruling::Outcome(Outcome::Applied)),
+        (1, Ruling::AppliedBefore),
+        (3, Ruling::Gap { expected: OutboundNumber(2) }),
+        (2, Ruling::Outcome(Outcome::Applied)),
+    ] {
+        assert_eq!(receive(number), ruling, "credit {number}");
+    }
+}
+
+#[test]
+fn a_post_to_another_shard_arrives_as_a_post() {
+    let mut cluster = Cluster::new(2);
+    let (here, there) = (at_home_on(0), at_home_on(1));
+    cluster.open(&here, "credit", AccountKind::Source);
+    cluster.open(&there, "credit", AccountKind::Wallet);
+    let hold = Hold {
+        id: "h",
+        debit: &here,
+        credit: &there,
+        amount: 9,
+        expires_in_ms: 1_000,
+        memo: "seat",
+        label: Default::default(),
+    };
+    cluster.transfer(transfer("before", &here, &there, 1));
+    assert_eq!(cluster.nodes[0].ledger.next_expiry(), None);
+    cluster.place(hold);
+    let expires_at = TimeMs(cluster.nodes[0].now + 1_000);
+    assert_eq!(cluster.nodes[0].ledger.next_expiry(), Some(expires_at));
+    assert_eq!(Machine::next_due(&cluster.nodes[0].ledger), Some(expires_at));
+    assert_eq!(cluster.post("h", Some(1)), Outcome::Applied);
+    assert_eq!(cluster.nodes[0].ledger.next_expiry(), None);
+    assert_eq!(cluster.nodes[0].ledger.under_way_to(&there), (2, false));
+
+    // A record stands for one credit: its own.
+    let ledger = &cluster.nodes[0].ledger;
+    let record = |number| cluster.nodes[0].prior(number).expect("it was decided");
+    let credits: Vec<_> = ledger.outbound(THERE, OutboundNumber(0), 9).collect();
+    let behind: Vec<_> = ledger.outbound(THERE, OutboundNumber(1), 9).collect();
+    assert_eq!(behind, credits[1..], "those after a number");
+    assert_eq!(ledger.outbound(THERE, OutboundNumber(2), 9).count(), 0);
+    assert!(ledger.credit_of(&credits[0], &record("before")).is_some_and(|credit| !credit.posted));
+    assert!(ledger.credit_of(&credits[1], &record("h")).is_some_and(|credit| credit.posted && credit.amount == 1));
+    assert_eq!(ledger.credit_of(&credits[0], &record("h")), None);
+    assert_eq!(ledger.credit_of(&credits[1], &record("before")), None);
+
+    assert_eq!(cluster.deliver(0, 1, 0, 9), 2);
+    let rows = cluster.nodes[1].history(&there);
+    let kinds: Vec<_> = rows.iter().map(|row| (row.kind, row.amount, row.balance_after)).collect();
+    assert_eq!(kinds, [(RowKind::Post, 1, 2), (RowKind::Transfer, 1, 1)]);
+    cluster.confirm(0, 1);
+    assert_eq!(cluster.nodes[0].ledger.under_way_to(&there), (0, false));
+    let frozen = AccountChange { status: Some(AccountStatus::Frozen), ..AccountChange::default() };
+    cluster.change(&there, frozen);
+    assert_eq!(cluster.nodes[0].ledger.under_way_to(&there), (0, true));
+    assert_eq!(cluster.nodes[0].ledger.under_way_to("nobody"), (0, false));
 }

@@ -4,12 +4,13 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::cluster::Cluster;
+use super::node::Node;
 use crate::ledger::{
     AccountChange, AccountKind, AccountStatus, Command, Hold, Ledger, MetadataPatch, Mismatch, Outcome, SnapshotError,
-    Transfer,
+    Transfer, shard_of,
 };
 use crate::machine::tests::{place, read_changed, read_forged, restore, snapshot};
-use crate::{Machine, ShardIndex};
+use crate::{Machine, OutboundNumber, ShardIndex};
 
 /// Three shards with all kinds of state: two assets, holds, credits pending and confirmed.
 pub fn cluster() -> Cluster {
@@ -177,4 +178,64 @@ fn a_mismatch_names_the_account_and_leaves_the_state() {
     assert!(["previous record", "time at least"].contains(&figure), "{figure}");
     assert!(Machine::apply_checked(&mut ledger, &transfer, place(next - 1)).is_err(), "positions increase");
     assert_eq!(snapshot(&ledger), before);
+}
+
+#[test]
+fn sums_above_64_bits_and_the_most_decimals_come_back() {
+    let mut node = Node::new(0, 1);
+    for (id, kind) in [("shop", AccountKind::Source), ("wallet", AccountKind::Wallet)] {
+        node.outcome(Command::OpenAccount { id, asset: "credit", kind });
+    }
+    assert_eq!(node.outcome(Command::DeclareAsset { asset: "credit", decimals: 18 }), Outcome::Applied);
+    for n in 0..6 {
+        let (debit, credit) = if n % 2 == 0 { ("shop", "wallet") } else { ("wallet", "shop") };
+        let (id, amount) = (format!("t{n}"), i64::MAX as u64);
+        let transfer = Transfer { id: &id, debit, credit, amount, memo: "", label: Default::default() };
+        assert_eq!(node.outcome(Command::Transfer { transfer, credit_missing: false }), Outcome::Applied);
+    }
+    let after: Ledger = restore(&snapshot(&node.ledger));
+    for ledger in [&node.ledger, &after] {
+        let wallet = ledger.account("wallet").expect("it is open");
+        let moved = 3 * i64::MAX as u128;
+        assert_eq!((wallet.balance, wallet.credited, wallet.debited), (0, moved, moved));
+        assert_eq!(ledger.assets()[0].decimals, Some(18));
+    }
+}
+
+#[test]
+fn what_two_shards_sent_each_other_of_two_assets_comes_back() {
+    let mut cluster = Cluster::new(2);
+    let accounts: Vec<(String, String, &str)> = ["credit", "euro", "seat"]
+        .map(|asset| {
+            let on = |shard: u16| {
+                let is_there = |id: &String| shard_of(id, 2) == ShardIndex(shard);
+                (0..).map(|n| format!("{asset} {n}")).find(is_there).expect("half of them")
+            };
+            (on(0), on(1), asset)
+        })
+        .into();
+    for (n, (here, there, asset)) in accounts.iter().enumerate() {
+        cluster.open(here, asset, AccountKind::Source);
+        cluster.open(there, asset, AccountKind::Wallet);
+        for round in 0..2 {
+            let (id, amount) = (format!("{asset} {round}"), 1 + n as u64);
+            let transfer =
+                Transfer { id: &id, debit: here, credit: there, amount, memo: "", label: Default::default() };
+            assert_eq!(cluster.transfer(transfer), Outcome::Applied);
+        }
+    }
+    cluster.deliver(0, 1, 0, 4);
+    cluster.confirm(0, 1);
+    for node in &cluster.nodes {
+        let after: Ledger = restore(&snapshot(&node.ledger));
+        let moved = |ledger: &Ledger| {
+            let sums = |totals: crate::ledger::AssetTotals| (totals.asset, totals.sent, totals.received);
+            ledger.totals().into_iter().map(sums).collect::<Vec<_>>()
+        };
+        assert_eq!(moved(&after), moved(&node.ledger));
+        let under_way = |ledger: &Ledger| ledger.outbound(ShardIndex(1), OutboundNumber(0), 9).count();
+        if node.ledger.shard() == ShardIndex(0) {
+            assert_eq!((under_way(&after), under_way(&node.ledger)), (2, 2));
+        }
+    }
 }

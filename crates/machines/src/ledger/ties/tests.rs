@@ -2,8 +2,9 @@ use super::super::account::AccountSlot;
 use super::super::outcome::Refusal;
 use super::super::request::AccountKind;
 use super::super::settings::{AccountRules, MetadataPatch};
+use super::super::state::Ledger;
 use super::*;
-use crate::{OutboundNumber, RecordPosition, TimeMs};
+use crate::{Machine, OutboundNumber, RecordPosition, TimeMs};
 
 const TIME: TimeMs = TimeMs(1_800_000_000_123);
 
@@ -57,4 +58,18 @@ fn what_a_shard_keeps_to_rests_on_the_change_at_home() {
     let [Tie::Is(changed)] = ties_of(change(2), 0)[..] else { panic!("a change is one fact") };
     assert_eq!(ties_of(change(2), 1), [Tie::RestsOn(changed)]);
     assert_ne!(ties_of(change(3), 1), [Tie::RestsOn(changed)], "another revision");
+}
+
+#[test]
+fn facts_of_two_ids_are_two_and_a_shard_asks_the_machine_for_them() {
+    let (digest, owner) = ([1; 16], ShardIndex(1));
+    let claims = ["t5", "t6"].map(|id| Event::IdClaimed { time: TIME, id, owner, digest });
+    assert_ne!(ties_of(claims[0], 0), ties_of(claims[1], 0));
+    for event in claims.into_iter().chain([credit()]) {
+        let mut all = Vec::new();
+        Ledger::ties(&event, ShardIndex(0), &mut |tie| all.push(tie));
+        assert_eq!(all, ties_of(event, 0));
+        assert_eq!(Ledger::decided_at(&event), Some(event.time()));
+    }
+    assert_eq!(Machine::time(&Ledger::new(ShardIndex(0), 1)), TimeMs(0));
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
-use crate::topic::{DropReason, Event, EventError, Message, MessageMeta, Origin, Receiver, Slot, Topics, Will};
+use crate::topic::{
+    DropReason, Event, EventError, KeptPlace, Message, MessageMeta, Origin, Receiver, Slot, Topics, Will,
+};
 use crate::{Machine, ShardIndex, TimeMs};
 
 fn time() -> impl Strategy<Value = TimeMs> {
@@ -82,6 +84,13 @@ fn event() -> impl Strategy<Value = Event> {
             Event::Subscribed { slot, filter, options, subscription_id }
         }),
         (slot(), text()).prop_map(|(slot, filter)| Event::Unsubscribed { slot, filter }),
+        (slot(), text(), any::<u64>(), proptest::collection::vec(any::<u8>(), 0..40)).prop_map(
+            |(slot, filter, number, place)| Event::PlaceKept {
+                slot,
+                filter,
+                kept: KeptPlace { number, place: place.into() }
+            }
+        ),
         entry().prop_map(|(slot, number)| Event::Acknowledged { slot, number }),
         entry().prop_map(|(slot, number)| Event::Received { slot, number }),
         (entry(), any::<bool>()).prop_map(|((slot, number), aged)| {
@@ -163,6 +172,11 @@ fn bytes_are_as_documented() {
     hex(
         &Event::SessionOpened { slot: Slot(7), client_id: "c1".into(), expiry_s: 60, will },
         expect!["01 07 02 63 31 3c 00"],
+    );
+    let kept = KeptPlace { number: 300, place: b"xyz"[..].into() };
+    hex(
+        &Event::PlaceKept { slot: Slot(7), filter: "a/b".into(), kept },
+        expect!["11 07 03 61 2f 62 ac 02 03 78 79 7a"],
     );
     let mut empty = Vec::new();
     Machine::write_snapshot(&Topics::new(ShardIndex(2)), &mut |part| empty.extend_from_slice(part));

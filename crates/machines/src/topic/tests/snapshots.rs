@@ -5,7 +5,7 @@ use proptest::sample::Index;
 
 use super::shard::{Shard, message};
 use crate::machine::tests::{place, read_changed, read_forged, restore, snapshot};
-use crate::topic::{Command, Mismatch, Origin, Receiver, Slot, SnapshotError, Topics, Will};
+use crate::topic::{Command, KeptPlace, Mismatch, Origin, Receiver, Refusal, Slot, SnapshotError, Topics, Will};
 use crate::{Machine, TimeMs};
 
 /// A shard with a bit of everything.
@@ -38,10 +38,40 @@ pub fn shard() -> Shard {
         Command::Retain(message("r/2", "kept, too", 1, Some(TimeMs(9_000_000)))),
         Command::Delay { at: TimeMs(2_000_000), message: message("d", "later", 1, None), origin: None },
         Command::Delay { at: TimeMs(1_500_000), message: message("d", "sooner", 2, None), origin: None },
+        keep(0, "b/#", 7),
+        keep(0, "a/+", 300),
+        keep(3, "a/+", 0),
     ] {
         shard.ask(&command).unwrap();
     }
     shard
+}
+
+/// The command that a subscription was read up to `number`.
+fn keep(slot: u32, filter: &str, number: u64) -> Command {
+    let kept = KeptPlace { number, place: number.to_string().into_bytes().into() };
+    Command::KeepPlace { slot: Slot(slot), filter: filter.into(), kept }
+}
+
+#[test]
+fn a_place_belongs_to_its_subscription_and_ends_with_it() {
+    let mut shard = shard();
+    let number = |shard: &Shard, slot, filter: &str| Some(shard.topics.kept_place(Slot(slot), filter)?.number);
+    assert_eq!(number(&shard, 0, "a/+"), Some(300));
+    shard.ask(&keep(0, "a/+", 301)).unwrap();
+    let again = |slot| Command::Subscribe { slot: Slot(slot), filter: "a/+".into(), options: 0, subscription_id: 9 };
+    shard.ask(&again(0)).unwrap();
+    assert_eq!(number(&shard, 0, "a/+"), Some(301), "subscribing again keeps the place");
+    assert_eq!(shard.ask(&keep(0, "z", 1)), Err(Refusal::NoSubscription));
+    assert_eq!(shard.ask(&keep(2, "a/+", 1)), Err(Refusal::NoSession(Slot(2))));
+    shard.ask(&Command::Unsubscribe { slot: Slot(0), filter: "a/+".into() }).unwrap();
+    shard.ask(&again(0)).unwrap();
+    assert_eq!(number(&shard, 0, "a/+"), None, "another subscription begins anew");
+    assert_eq!(number(&shard, 0, "b/#"), Some(7));
+    shard.ask(&Command::EndSession { slot: Slot(3) }).unwrap();
+    shard.ask(&Command::Unsubscribe { slot: Slot(0), filter: "b/#".into() }).unwrap();
+    shard.topics.assert_sound();
+    assert_eq!(snapshot(&shard.topics)[0], 1, "a state without places is written as before there were any");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow};
 
 use super::Stamp;
+use super::settings::SettingsStory;
 use crate::violation::{Violation, must};
 
 /// Gross figures that a read must reach: they never shrink.
@@ -15,7 +16,7 @@ pub(super) struct Floor {
 }
 
 /// One account as clients know it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct AccountStory {
     /// What was asked to be opened under this id, and how often.
     asked: Vec<(String, AccountKind, u32)>,
@@ -27,6 +28,8 @@ pub(super) struct AccountStory {
     seen: Floor,
     /// Debits that somebody knows to be applied.
     debits_known: u128,
+    /// What was set on it.
+    pub settings: SettingsStory,
     /// Rows that somebody saw, by id and kind.
     pub rows: BTreeMap<(String, u8), HistoryRow>,
 }

@@ -62,6 +62,7 @@ impl Model {
                 format!("{applied} of {group:?} are there")
             })?;
         }
+        self.check_refused_funds(census)?;
         check_conservation(census)
     }
 }

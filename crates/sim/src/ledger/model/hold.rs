@@ -26,7 +26,7 @@ pub(super) enum Fate {
 }
 
 /// The end of one hold as clients know it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct HoldEnd {
     sends: Vec<(Close, u32)>,
     fate: Option<(Fate, Stamp)>,

@@ -19,19 +19,22 @@ pub(super) enum Verdict {
 }
 
 /// One content that was asked under the id.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub content: Content,
-    sends: u32,
+    pub sends: u32,
     /// How many of these were not as a member of a linked group.
-    alone: u32,
+    pub alone: u32,
     first_sent: Stamp,
     pub verdict: Option<(Verdict, Stamp)>,
     applied_answers: u32,
+    refused_answers: u32,
+    /// When its refusal was decided, as a later answer says.
+    pub decided_at: Option<u64>,
 }
 
 /// One id as clients know it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct IdStory {
     pub asked: Vec<Asked>,
     pub hold: HoldEnd,
@@ -47,6 +50,8 @@ impl IdStory {
                 first_sent: stamp,
                 verdict: None,
                 applied_answers: 0,
+                refused_answers: 0,
+                decided_at: None,
             });
         }
         let asked = self.asked.iter_mut().find(|asked| asked.content == *content).expect("pushed when it was missing");
@@ -67,6 +72,11 @@ impl IdStory {
 
     pub fn first_sent(&self, content: &Content) -> Option<Stamp> {
         self.asked.iter().find(|asked| asked.content == *content).map(|asked| asked.first_sent)
+    }
+
+    /// Since when the verdict on this content is known.
+    pub fn known_since(&self, content: &Content) -> Option<Stamp> {
+        self.asked.iter().find(|asked| asked.content == *content)?.verdict.map(|(_, since)| since)
     }
 
     pub fn is_settled(&self) -> bool {
@@ -117,6 +127,22 @@ impl IdStory {
         let asked = &mut self.asked[which];
         let known_before = asked.verdict.is_some_and(|(verdict, since)| verdict == Verdict::Applied && since < sent);
         let told = format!("{id} {content:?} was answered {outcome:?}, known: {:?}", asked.verdict);
+        match outcome {
+            Outcome::Refused(refusal) if refusal.is_journaled() => {
+                asked.refused_answers += 1;
+                let known_before = asked.verdict.is_some_and(|(_, since)| since < sent);
+                let once = asked.refused_answers == 1 && !known_before;
+                must(once, "a remembered refusal says that it is one", || told.clone())?;
+            }
+            Outcome::RefusedBefore { decided_at, .. } => {
+                must(asked.sends > 1, "nothing is done before it is asked", || told.clone())?;
+                let known = *asked.decided_at.get_or_insert(decided_at.0);
+                must(known == decided_at.0, "a remembered refusal says when it was decided", || {
+                    format!("{told}: {known} before")
+                })?;
+            }
+            _ => {}
+        }
         let verdict = match outcome.as_if_new() {
             Outcome::RefusedBefore { .. } => unreachable!("taken as if new"),
             Outcome::Applied => {

@@ -71,6 +71,12 @@ impl Model {
                 }
             }
         };
+        let content = self.ids[&*row.id].applied();
+        let is_labelled = content.is_none_or(|content| {
+            let label = content.label();
+            (label.code, label.user_data) == (row.code, &*row.user_data)
+        });
+        must(is_labelled, "a row has the label that was asked for", told)?;
         if let Some(amount) = posted {
             self.account(&row.debit).note_debit(amount);
         }

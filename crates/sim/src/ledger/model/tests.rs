@@ -2,6 +2,7 @@
 
 use expect_test::{Expect, expect};
 use tidegate_ledger::message::Reply;
+use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Outcome, Refusal, RowKind};
 
 use super::{Census, Model};
@@ -70,6 +71,11 @@ fn outcome(outcome: Outcome) -> Reply {
     Reply::Outcomes(vec![outcome])
 }
 
+/// The refusal for want of funds, as decided at this time.
+fn before(decided_at: u64) -> Outcome {
+    Outcome::RefusedBefore { refusal: FUNDS, decided_at: TimeMs(decided_at) }
+}
+
 fn check(story: &[(Ask, Reply)], expected: &Expect) {
     expected.assert_eq(&tell(story));
 }
@@ -78,7 +84,7 @@ fn check(story: &[(Ask, Reply)], expected: &Expect) {
 fn an_honest_node_keeps_its_promises() {
     let story = [
         (pay("t", 5), outcome(Outcome::Refused(FUNDS))),
-        (pay("t", 5), outcome(Outcome::Refused(FUNDS))),
+        (pay("t", 5), outcome(before(0))),
         (pay("t", 6), outcome(Outcome::Refused(Refusal::IdReused))),
         (pay("u", 5), outcome(Outcome::Applied)),
         (pay("u", 5), outcome(Outcome::Duplicate)),
@@ -99,6 +105,15 @@ fn each_lie_is_noticed() {
 
     let reused = [(pay("t", 5), outcome(Outcome::Applied)), (pay("t", 6), outcome(Outcome::Refused(FUNDS)))];
     check(&reused, &expect!["an id stands for one content"]);
+
+    let forgotten = [(pay("t", 5), outcome(Outcome::Refused(FUNDS))), (pay("t", 5), outcome(Outcome::Refused(FUNDS)))];
+    check(&forgotten, &expect!["a remembered refusal says that it is one"]);
+
+    let unasked = [(pay("t", 5), outcome(before(0)))];
+    check(&unasked, &expect!["nothing is done before it is asked"]);
+
+    let later = [(pay("t", 5), outcome(Outcome::Refused(FUNDS))), (pay("t", 5), outcome(before(1)))];
+    check(&later, &expect!["a remembered refusal says when it was decided"]);
 
     let rich = [(pay("t", 1), outcome(Outcome::Refused(FUNDS)))];
     check(&rich, &expect!["a refusal has its reason"]);
@@ -147,6 +162,41 @@ fn census(rows: &[HistoryRow], balance: i64) -> String {
     census.insert("wallet:a".into(), (view("wallet:a", 0, 0), Vec::new()));
     census.insert("wallet:b".into(), (view("wallet:b", balance, 0), rows.to_vec()));
     model.compare(&census, false).map_or_else(|violation| violation.property.to_owned(), |()| "kept".to_owned())
+}
+
+/// A refusal of `t` with one unit available, decided in between of two rows; what the history says was available.
+fn refused_with(available: i64) -> String {
+    let mut model = two_wallets();
+    let ask = pay("t", 5);
+    let content =
+        Content { debit: "wallet:b".into(), credit: "wallet:a".into(), ..item("in", available as u64).content };
+    let first = Ask::Transfers { linked: false, items: vec![Item { id: "in".into(), content }] };
+    let mut census = Census::new();
+    let row = HistoryRow {
+        debit: "wallet:b".into(),
+        credit: "wallet:a".into(),
+        code: available as u32,
+        ..row("in", available as u64, available)
+    };
+    census.insert("wallet:a".into(), (view("wallet:a", available, 0), vec![row.clone()]));
+    let other = HistoryRow { balance_after: -available, ..row };
+    let source = AccountView { kind: AccountKind::Source, ..view("wallet:b", -available, available as u128) };
+    census.insert("wallet:b".into(), (source, vec![other]));
+    let tell = |model: &mut Model, ask: &Ask, said: Outcome| {
+        let sent = model.sent(ask);
+        model.answered(ask, &sent, &outcome(said)).expect("nothing is wrong with that")
+    };
+    tell(&mut model, &first, Outcome::Applied);
+    model.time_passes(9, 9);
+    tell(&mut model, &ask, Outcome::Refused(FUNDS));
+    tell(&mut model, &ask, before(9));
+    model.check_refused_funds(&census).map_or_else(|violation| violation.property.to_owned(), |()| "kept".to_owned())
+}
+
+#[test]
+fn a_refusal_that_names_other_funds_than_the_history_is_found() {
+    expect!["kept"].assert_eq(&refused_with(1));
+    expect!["a refusal names what was available then"].assert_eq(&refused_with(7));
 }
 
 #[test]

@@ -28,6 +28,7 @@ impl<S: Store> LedgerWorld<S> {
             self.tick()?;
             if self.site.chance.below(3_000) < censuses {
                 self.inspect(false)?;
+                self.copy_or_put_back()?;
             }
             if self.site.chance.happens(30) {
                 self.ask_again();

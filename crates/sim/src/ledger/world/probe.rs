@@ -24,7 +24,7 @@ const WALLETS: usize = 4;
 /// The most that a first transfer takes, so that a wallet lasts for many censuses.
 const AMOUNT_MAX: u64 = 21;
 /// Longer than the clock stands.
-const EXPIRES_IN_MS: u64 = 60_000;
+pub(super) const EXPIRES_IN_MS: u64 = 60_000;
 
 impl<S: Store> LedgerWorld<S> {
     /// Tries some wallets of a census that was just taken.
@@ -34,7 +34,8 @@ impl<S: Store> LedgerWorld<S> {
         for _ in 0..WALLETS.min(funded.len()) {
             let wallet = funded.swap_remove(self.site.chance.below(funded.len() as u64) as usize);
             let mut others = census.values().map(|(view, _)| view);
-            let Some(other) = others.rfind(|view| view.asset == wallet.asset && view.id != wallet.id) else {
+            let Some(other) = others.rfind(|view| view.asset == wallet.asset && view.id != wallet.id && is_free(view))
+            else {
                 continue;
             };
             // An earlier probe may have credited it. Credits between shards need time to arrive.
@@ -46,6 +47,7 @@ impl<S: Store> LedgerWorld<S> {
             let now = self.read_views(&[wallet.id.to_string()])?;
             self.probe_wallet(now.values().next().expect("it was read before"), other)?;
             self.site.tally.add("a probe of a wallet", 1);
+            self.probe_settings(&wallet.id, other)?;
         }
         Ok(())
     }
@@ -96,7 +98,7 @@ impl<S: Store> LedgerWorld<S> {
         })
     }
 
-    fn outcome_of(&mut self, ask: Ask) -> Result<Outcome, Violation> {
+    pub(super) fn outcome_of(&mut self, ask: Ask) -> Result<Outcome, Violation> {
         match self.ask_all(vec![ask])?.pop() {
             Some(Reply::Outcomes(outcomes)) => Ok(outcomes[0]),
             other => unreachable!("the model lets {other:?} pass"),
@@ -105,10 +107,15 @@ impl<S: Store> LedgerWorld<S> {
 }
 
 fn is_funded(view: &AccountView) -> bool {
-    view.kind == AccountKind::Wallet && available(view) > 0
+    view.kind == AccountKind::Wallet && available(view) > 0 && is_free(view)
+}
+
+/// Whether nothing that was set on it is in the way of a transfer.
+fn is_free(view: &AccountView) -> bool {
+    view.settings.as_ref().is_none_or(|settings| !settings.rules.restrict())
 }
 
 /// What a wallet may spend; fits, because balances do.
-fn available(wallet: &AccountView) -> u64 {
+pub(super) fn available(wallet: &AccountView) -> u64 {
     u64::try_from(wallet.available()).unwrap_or(0)
 }

@@ -13,6 +13,9 @@ use crate::ledger::node::{Endpoint, Node, log_id};
 use crate::note;
 use crate::violation::{Violation, must};
 
+/// How long a slow page of the id index takes at most: long enough for tables to become runs, and runs larger ones.
+const SLOW_PAGE_TICKS_MAX: u64 = 500;
+
 impl<S: Store> LedgerWorld<S> {
     /// A turn for everything that has a thread on a real node.
     pub(super) fn run_process(&mut self) -> Result<(), Violation> {
@@ -75,11 +78,23 @@ impl<S: Store> LedgerWorld<S> {
             }
             let (mut out, mut finished) = (Outgoing::new(), Finished::new());
             node.workers[worker].step(TimeMs(self.site.clock.now_ms()), &mut out, &mut finished);
-            node.take_jobs(worker);
+            let (tick, chance, slow_pages) = (self.site.tick, &mut self.site.chance, self.load.weather.slow_pages);
+            if node.reads_slowly(worker, tick) {
+                let is_answer = |(_, message): &&(Address, Message)| matches!(message, Message::Answer { .. });
+                let answers = finished.len() + out.iter().filter(is_answer).count();
+                self.site.tally.add("an answer while a page of ids is slow", answers as u64);
+            }
+            let slow = || chance.happens(slow_pages).then(|| chance.within(50..=SLOW_PAGE_TICKS_MAX));
+            let slowed = node.take_jobs(worker, tick, slow);
+            self.site.tally.add("a slow page of ids", slowed);
             // Fetch threads are late, and end in any order.
-            while node.jobs(worker) > 0 && !self.site.chance.happens(self.load.weather.slow_read) {
-                let nth = self.site.chance.below(node.jobs(worker) as u64) as usize;
-                node.run_job(&self.site.store, worker, nth);
+            loop {
+                // When nothing is slow any more, neither is what was begun before.
+                let jobs = node.jobs(worker, if slow_pages > 0 { tick } else { u64::MAX });
+                if jobs.is_empty() || self.site.chance.happens(self.load.weather.slow_read) {
+                    break;
+                }
+                node.run_job(&self.site.store, worker, *self.site.chance.one_of(&jobs));
                 self.site.tally.add("a read by another thread", 1);
             }
             self.pass_on(Node::<S>::worker_endpoint(worker), out, finished)?;
@@ -94,8 +109,11 @@ impl<S: Store> LedgerWorld<S> {
         if !audits.is_idle() {
             return Ok(());
         }
-        let is_over = audits.auditor.read_again(&mut audits.scrub, 4 << 10, self.site.clock.now_ms());
+        let read = audits.read_again(4 << 10, self.site.clock.now_ms());
+        let differs = |what: String| Violation::of("the index of ids is what the journal says", what);
+        let (is_over, compared) = read.map_err(differs)?;
         self.site.tally.add("a whole log read again", u64::from(is_over));
+        self.site.tally.add("ids of journal and index compared", u64::from(compared));
         let rests = audits.auditor.rests_on_the_first_record();
         must(rests != Some(false), "a snapshot is what the journal says", || format!("shard {shard}"))
     }
@@ -134,7 +152,9 @@ impl<S: Store> LedgerWorld<S> {
         self.site.tally.add("a reconciliation", 1);
         must(report.differences.is_empty(), "the auditor agrees with the live state", || format!("{report:?}"))?;
         if let Some(damage) = &report.damage {
-            let planted = self.site.explains(log_id(report.shard), damage) || self.site.disk.has_stopped();
+            let planted = self.site.explains(log_id(report.shard), damage)
+                || self.site.names_bad_sector(damage)
+                || self.site.disk.has_stopped();
             must(planted, "the auditor finds damage only where there is some", || damage.clone())?;
         }
         let Some(node) = &mut self.node else { return Ok(()) };

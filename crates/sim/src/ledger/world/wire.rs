@@ -41,6 +41,12 @@ impl Wire {
         self.moving.is_empty()
     }
 
+    /// Nothing is on its way, and nobody waits for an answer.
+    pub fn clear(&mut self) {
+        self.moving.clear();
+        self.sendings.clear();
+    }
+
     fn put(&mut self, due: u64, what: Moving) {
         self.parcels += 1;
         self.moving.insert((due, self.parcels), what);
@@ -151,6 +157,9 @@ impl<S: Store> LedgerWorld<S> {
         self.site.tally.add("an answer", 1);
         let ask = &self.load.wishes.get(wish).ask;
         let heard = self.load.model.answered(ask, sent, reply)?;
+        let is_changed =
+            matches!(reply, Reply::AccountChanged { .. }) && self.load.wishes.get(wish).client != INSPECTOR;
+        self.site.tally.add("an account that was changed", u64::from(is_changed));
         self.remember_cursor(wish, reply);
         match (heard, reply) {
             (Heard::Settled, _) => {
@@ -165,9 +174,12 @@ impl<S: Store> LedgerWorld<S> {
                 self.load.wishes.hurry(wish, self.site.tick + pause);
             }
             (Heard::Damaged, _) => {
-                self.site.tally.add("a refusal for damage", 1);
+                let words = format!("{reply:?}");
+                let is_unreadable = self.site.names_bad_sector(&words);
+                self.site.tally.add("a refusal for damage", u64::from(!is_unreadable));
+                self.site.tally.add("a refusal for a bad sector", u64::from(is_unreadable));
                 let rots = self.site.was_damaged() || self.site.disk.has_stopped();
-                must(rots, "nothing is called damaged that is not", || format!("{reply:?}"))?;
+                must(rots, "nothing is called damaged that is not", || words)?;
                 let pause = self.load.wire.chance.within(20..=200);
                 self.load.wishes.hurry(wish, self.site.tick + pause);
             }

@@ -65,6 +65,8 @@ pub enum Case {
     Holds,
     /// HTTP/JSON votes, 64 connections.
     Http,
+    /// Fifty transfers a second over fifteen snapshots, then a restart.
+    Slow,
     /// A Lua wallet in Redis.
     Redis,
     /// A PL/pgSQL wallet in PostgreSQL.
@@ -72,7 +74,7 @@ pub enum Case {
 }
 
 impl Case {
-    const ALL: [Case; 9] = [
+    const ALL: [Case; 10] = [
         Case::Batched,
         Case::Million,
         Case::Hot,
@@ -82,6 +84,7 @@ impl Case {
         Case::Postgres,
         Case::Holds,
         Case::Http,
+        Case::Slow,
     ];
 }
 
@@ -110,6 +113,10 @@ pub fn run(settings: &Settings) -> Result<()> {
                 Case::Lockstep => ours()?.lockstep(&mut report),
                 Case::Holds => ours()?.holds(&mut report),
                 Case::Http => ours()?.http(&mut report),
+                Case::Slow => {
+                    let interval_s = tidegate::SLOW_SNAPSHOT_INTERVAL_S;
+                    tidegate::Bench::with_snapshots(settings, &names, &out, interval_s)?.slow(&mut report)
+                }
                 Case::Redis => peers::redis(&out, &names, settings.transfers / 20, &mut report),
                 Case::Postgres => peers::postgres(&out, &names, settings.transfers / 20, &mut report),
             }

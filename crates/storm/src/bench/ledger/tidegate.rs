@@ -9,7 +9,7 @@ use crate::report::Report;
 use crate::tidegate::binary::Transfers;
 use crate::tidegate::holds::HoldPairs;
 use crate::tidegate::http::Votes;
-use crate::tidegate::server::{Configuration, Paths, Tidegate};
+use crate::tidegate::server::{Configuration, Paths, SNAPSHOT_INTERVAL_S, Tidegate};
 use crate::tidegate::session::{Session, Sums, sums};
 use crate::workload::{Names, Pattern, Workload};
 use anyhow::{Context, Result, ensure};
@@ -26,9 +26,18 @@ const HTTP: Pressure = Pressure { connections: 64, in_flight: 1 };
 /// For what the server does on a schedule of its own.
 const SERVER_ACTS_MAX: Duration = Duration::from_secs(120);
 
-/// Ids of the funding and of the load must differ.
+/// Ids of the funding, of the load, and of each tick of the slow ledger must differ.
 const FUNDING_SERIES: u32 = 1;
 const LOAD_SERIES: u32 = 2;
+const SLOW_SERIES: u32 = 1_000;
+
+/// A slow ledger gets so many transfers each tick, one after the other.
+const SLOW_TRANSFERS_PER_TICK: u64 = 10;
+const SLOW_TICK: Duration = Duration::from_millis(200);
+/// Time in which it gets them: half a minute, fifteen snapshots.
+const SLOW_TICKS: u32 = 150;
+/// Seconds between its snapshots.
+pub const SLOW_SNAPSHOT_INTERVAL_S: u64 = 2;
 
 /// A server with open and funded accounts, and what one run of a case needs.
 pub struct Bench<'a> {
@@ -40,9 +49,19 @@ pub struct Bench<'a> {
 impl<'a> Bench<'a> {
     /// Starts from nothing in `out`.
     pub fn new(settings: &'a Settings, names: &'a Names, out: &Path) -> Result<Bench<'a>> {
+        Bench::with_snapshots(settings, names, out, SNAPSHOT_INTERVAL_S)
+    }
+
+    /// The same with a snapshot each so many seconds.
+    pub fn with_snapshots(
+        settings: &'a Settings,
+        names: &'a Names,
+        out: &Path,
+        snapshot_interval_s: u64,
+    ) -> Result<Bench<'a>> {
         let program = settings.tidegate.canonicalize();
         let program = program.with_context(|| format!("no server at {}", settings.tidegate.display()))?;
-        let configuration = Configuration::Ledger { shards: settings.shards };
+        let configuration = Configuration::Ledger { shards: settings.shards, snapshot_interval_s };
         let paths = Paths { program, directory: out.join("tidegate"), configuration };
         let tidegate = Tidegate::start_fresh(&paths)?;
         Session::open(tidegate.binary())?.open_accounts(names)?;
@@ -155,6 +174,40 @@ impl<'a> Bench<'a> {
         self.verify(before, load.paid(), votes, &tally)?;
         report.add("http_votes_per_s", tally.per_second());
         latencies(report, "http", &tally);
+        Ok(())
+    }
+
+    /// A ledger that gets a few transfers a second, over many snapshots: a restart replays what came in a snapshot's
+    /// interval or two, and not what came since a table of ids was full last.
+    pub fn slow(mut self, report: &mut Report) -> Result<()> {
+        // A history that a restart would read if it began at the first record.
+        let before = self.settings.transfers / 10;
+        let mut load = Transfers::new(self.names, self.work(Pattern::Uniform, before), TRANSFERS_MAX);
+        all_applied(load::run(self.tidegate.binary(), BATCHED, &mut load)?.outcomes(), before)?;
+
+        let started = Instant::now();
+        for tick in 0..SLOW_TICKS {
+            let series = SLOW_SERIES + tick;
+            let work = Workload::new(Pattern::Uniform, self.names.wallets(), SLOW_TRANSFERS_PER_TICK, series);
+            let mut few = Transfers::new(self.names, work, 1);
+            let tally = load::run(self.tidegate.binary(), Pressure { connections: 1, in_flight: 1 }, &mut few)?;
+            all_applied(tally.outcomes(), SLOW_TRANSFERS_PER_TICK)?;
+            std::thread::sleep((SLOW_TICK * (tick + 1)).saturating_sub(started.elapsed()));
+        }
+        let sent = SLOW_TRANSFERS_PER_TICK * u64::from(SLOW_TICKS);
+        let of_interval = sent as f64 * SLOW_SNAPSHOT_INTERVAL_S as f64 / started.elapsed().as_secs_f64();
+        let expected = self.sums()?;
+
+        let (tidegate, time) = self.tidegate.restart(|_| Ok(()))?;
+        self.tidegate = tidegate;
+        let replayed = self.tidegate.replayed()?;
+        report.add("slow_ledger_events", (before + sent) as f64);
+        report.add("slow_ledger_events_per_snapshot", of_interval);
+        report.add("slow_ledger_restart_s", time.as_secs_f64());
+        report.add("slow_ledger_replayed_events", replayed.events as f64);
+        report.add("slow_ledger_replayed_ids_only", replayed.ids_only as f64);
+        report.add("slow_ledger_replayed_intervals", (replayed.events + replayed.ids_only) as f64 / of_interval);
+        ensure!(self.sums()? == expected, "balances differ after the restart of a slow ledger");
         Ok(())
     }
 

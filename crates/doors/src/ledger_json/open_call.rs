@@ -1,21 +1,36 @@
-//! The two forms of `POST /v1/accounts`: one account, or many.
+//! The two forms of `POST /v1/accounts`, and of the same over MQTT: one account, or many.
 //!
 //! ```text
 //!   body ─▶ OpenCall::read ─▶ request ─▶ (the ledger) ─▶ reply ─▶ OpenCall::answer ─▶ answer, or problem
 //! ```
 
-use axum::body::Body;
-use axum::http::{Response, StatusCode};
+use axum::http::StatusCode;
 use serde::Deserialize;
 use tidegate_ledger::message::{OpenBatch, Reply, Request};
 use tidegate_machines::ledger::{Refusal, TRANSFERS_PER_REQUEST_MAX};
 use utoipa::ToSchema;
 
-use super::accounts::OpenBody;
-use crate::json::{Object, Problem, Text, codes, decode, json, present};
-use crate::ledger_json::account::{AccountBody, KindWord};
-use crate::ledger_json::first_missing;
-use crate::ledger_json::outcome::{OutcomeBody, OutcomesBody};
+use super::account::{AccountBody, KindWord};
+use super::first_missing;
+use super::outcome::{OutcomeBody, OutcomesBody};
+use super::schemas::{asset_schema, debit_schema};
+use crate::json::{Object, Problem, Text, codes, decode, encode, present};
+
+/// An account to open.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OpenBody<'a> {
+    /// Account id.
+    #[serde(borrow)]
+    #[schema(schema_with = debit_schema)]
+    id: Text<'a>,
+    /// Unit of measure.
+    #[serde(borrow)]
+    #[schema(schema_with = asset_schema)]
+    asset: Text<'a>,
+    /// What it may do.
+    kind: KindWord,
+}
 
 /// Both forms in one: the body is read once, and which form it is shows at its end.
 #[derive(Deserialize)]
@@ -64,6 +79,7 @@ pub enum OpensAnswer<'a> {
 }
 
 /// What a client asked for; needed to encode the answer.
+#[derive(Debug)]
 pub enum OpenCall {
     /// One account.
     One(Request, Box<str>),
@@ -106,16 +122,17 @@ impl OpenCall {
     }
 
     /// The answer in the form of the question.
-    pub fn answer(&self, reply: Reply) -> Result<Response<Body>, Problem> {
+    pub fn answer(&self, reply: Reply) -> Result<(StatusCode, Vec<u8>), Problem> {
         match (self, reply) {
+            (_, Reply::Unavailable(reason)) => Err(reason.into()),
             (OpenCall::One(..), Reply::AccountOpened { created, account }) => {
                 let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-                Ok(json(status, &AccountBody::from(&account)))
+                Ok((status, encode(&AccountBody::from(&account))))
             }
             (OpenCall::One(_, id), Reply::Refused(refusal)) => Err(Problem::from(refusal).with("id", &**id)),
             (OpenCall::Many(batch), Reply::Outcomes(outcomes)) if outcomes.len() == batch.len() => {
                 let lines = batch.ids().zip(outcomes).map(|(id, outcome)| OutcomeBody::new(id, outcome));
-                Ok(json(StatusCode::OK, &OutcomesBody { outcomes: lines.collect() }))
+                Ok((StatusCode::OK, encode(&OutcomesBody { outcomes: lines.collect() })))
             }
             (OpenCall::Many(_), Reply::Refused(refusal)) => Err(refusal.into()),
             _ => Err(Problem::unexpected_reply()),

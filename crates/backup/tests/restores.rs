@@ -1,0 +1,260 @@
+//! Backups and restores of logs that forget, and of logs whose records rest on each other, with a machine that only
+//! lists numbers.
+
+#![allow(missing_docs)]
+
+use std::path::Path;
+
+use tidegate_backup::{At, Known, Moment, Restored, restore, take};
+use tidegate_journal::directory::{Directory, ShardCount, Wanted};
+use tidegate_journal::disk::RealDisk;
+use tidegate_journal::{
+    Cursor, Family, LocalLog, LocalLogs, LogId, LogStore, Logs, Opened, Options, Position, Retention,
+};
+use tidegate_machines::{Decision, Fact, Machine, Place, RecordPosition, ShardIndex, Tie, TimeMs};
+use tidegate_shard::{CompactionRule, NothingDerived, OpenShard, ShardFamily, Snapshots, compact};
+
+/// A number, when it was told, and a record of another shard that it rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Note {
+    number: u32,
+    time: TimeMs,
+    rests_on: Option<(u16, u64)>,
+}
+
+/// The numbers that it was told, in order.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Notes(Vec<u32>);
+
+#[derive(Debug, thiserror::Error)]
+#[error("it does not fit")]
+struct Misfit;
+
+impl Machine for Notes {
+    type Command<'a> = Note;
+    type With<'a> = ();
+    type Event<'a> = Note;
+    type Outcome = ();
+    type Mismatch = Misfit;
+    type EventError = Misfit;
+    type SnapshotError = Misfit;
+
+    fn new(_: ShardIndex, _: u16) -> Notes {
+        Notes::default()
+    }
+    fn decide<'a>(&self, note: &Self::Command<'a>, (): Self::With<'a>, _: TimeMs) -> Decision<Self::Event<'a>, ()> {
+        Decision::Append { event: *note, outcome: () }
+    }
+    fn apply(&mut self, note: &Note, _: Place) {
+        self.0.push(note.number);
+    }
+    fn apply_checked(&mut self, note: &Note, at: Place) -> Result<(), Misfit> {
+        self.apply(note, at);
+        Ok(())
+    }
+    fn encode(note: &Note, into: &mut Vec<u8>) {
+        let (shard, position) = note.rests_on.unwrap_or((u16::MAX, 0));
+        into.extend_from_slice(&note.number.to_le_bytes());
+        into.extend_from_slice(&note.time.0.to_le_bytes());
+        into.extend_from_slice(&shard.to_le_bytes());
+        into.extend_from_slice(&position.to_le_bytes());
+        // Some bytes, so that segments fill.
+        into.extend_from_slice(&[7; 200]);
+    }
+    fn decode(bytes: &[u8]) -> Result<Note, Misfit> {
+        let word = |at: usize| bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+        let number = bytes.get(..4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes).ok_or(Misfit)?;
+        let shard = bytes.get(12..14).and_then(|bytes| bytes.try_into().ok()).map(u16::from_le_bytes).ok_or(Misfit)?;
+        let (time, position) = (TimeMs(word(4).ok_or(Misfit)?), word(14).ok_or(Misfit)?);
+        Ok(Note { number, time, rests_on: (shard != u16::MAX).then_some((shard, position)) })
+    }
+    fn next_due(&self) -> Option<TimeMs> {
+        None
+    }
+    fn write_snapshot(&self, part: &mut dyn FnMut(&[u8])) {
+        self.0.iter().for_each(|number| part(&number.to_le_bytes()));
+    }
+    fn read_snapshot(body: &[u8]) -> Result<Notes, Misfit> {
+        Ok(Notes(body.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()))
+    }
+    fn assert_sound(&self) {}
+    fn decided_at(note: &Note) -> Option<TimeMs> {
+        Some(note.time)
+    }
+    fn ties(note: &Note, _: ShardIndex, each: &mut dyn FnMut(Tie)) {
+        if let Some((shard, position)) = note.rests_on {
+            each(Tie::RestsOn(Fact::Record { shard: ShardIndex(shard), position: RecordPosition(position) }));
+        }
+    }
+}
+
+struct Whole;
+
+impl ShardFamily for Whole {
+    type Machine = Notes;
+    const FAMILY: Family = Family { number: 8, name: "whole", retention: Retention::Whole };
+    const SNAPSHOTS_KEPT: usize = 2;
+    const COMPACTION: CompactionRule = CompactionRule { floor_bytes: 1, ratio: 0 };
+}
+
+struct Forgets;
+
+impl ShardFamily for Forgets {
+    type Machine = Notes;
+    const FAMILY: Family = Family { number: 9, name: "notes", retention: Retention::SinceSnapshot };
+    const SNAPSHOTS_KEPT: usize = 2;
+    const COMPACTION: CompactionRule = CompactionRule { floor_bytes: 1, ratio: 0 };
+}
+
+const KNOWN: [Known; 2] = [Known::of::<Whole>(), Known::of::<Forgets>()];
+const SMALL: Options = Options::small(64 << 10);
+
+fn wanted() -> [Wanted; 2] {
+    let whole = Wanted { family: Whole::FAMILY, shards: 2, count: ShardCount::Kept };
+    [whole, Wanted { family: Forgets::FAMILY, shards: 1, count: ShardCount::Kept }]
+}
+
+fn logs(data: &Path) -> LocalLogs<RealDisk> {
+    LocalLogs::new(RealDisk, data, &[Whole::FAMILY, Forgets::FAMILY])
+}
+
+/// Appends these notes, each as a group of its own, durably; where each stands.
+fn write(log: &mut LocalLog<RealDisk>, notes: &[Note]) -> Vec<Position> {
+    write_groups(log, notes, 1)
+}
+
+/// The same in groups of so many.
+fn write_groups(log: &mut LocalLog<RealDisk>, notes: &[Note], each: usize) -> Vec<Position> {
+    let mut places = Vec::new();
+    for notes in notes.chunks(each) {
+        while log.ready().is_err() {
+            log.poll_durable().expect("the disk works");
+        }
+        let mut group = log.begin_group();
+        places.extend(notes.iter().map(|note| group.append(|into| Notes::encode(note, into))));
+        log.submit(group).expect("the disk works");
+    }
+    while log.poll_durable().expect("the disk works").sequence() < log.last_sequence() {}
+    places
+}
+
+fn open(data: &Path, id: LogId, since: Cursor) -> LocalLog<RealDisk> {
+    let Opened { log, .. } = logs(data).open(id, since, SMALL).expect("it opens");
+    log
+}
+
+fn note(number: u32, time: u64) -> Note {
+    Note { number, time: TimeMs(time), rests_on: None }
+}
+
+/// What a start on the directory would serve of a log.
+fn served<F: ShardFamily<Machine = Notes>>(data: &Path, id: LogId) -> Vec<u32> {
+    let snapshots = Snapshots::<F, _>::new(RealDisk, data, id);
+    let open = OpenShard::open(&logs(data), snapshots, SMALL).expect("it opens");
+    let back = open.replay(1, &mut NothingDerived, |_| {}).expect("it replays");
+    back.log.close().expect("it ends in order");
+    back.state.0
+}
+
+fn restored(from: &Path, data: &Path, at: &At) -> Restored {
+    restore(from, data, None, at, &KNOWN, Moment(9_000_000), &mut |_, _| {}).expect("it is restored")
+}
+
+#[test]
+fn a_log_that_forgot_is_restored_from_its_snapshot_and_goes_on_forgetting() {
+    let root = tempfile::tempdir().expect("a folder");
+    let (data, backups) = (root.path().join("data"), root.path().join("backups"));
+    let directory = Directory::open_or_create(&data, &wanted(), 1).expect("it is made");
+    let id = directory.logs(Forgets::FAMILY).next().expect("a log");
+    let snapshots = Snapshots::<Forgets, _>::new(RealDisk, &data, id);
+    let mut log = open(&data, id, Cursor::START);
+    let mut number = 0;
+    let mut write_some = |log: &mut LocalLog<RealDisk>| {
+        let notes: Vec<Note> = (0..400).map(|nth| note(number + nth, 1_000 + u64::from(number + nth))).collect();
+        number += 400;
+        write_groups(log, &notes, 40);
+        number
+    };
+    for _ in 0..4 {
+        write_some(&mut log);
+        let reader = log.reader().expect("it is there");
+        compact(&snapshots, &reader, 1, Forgets::COMPACTION, || true).expect("it is compacted");
+    }
+    let written = write_some(&mut log);
+    let begins = logs(&data).files(id).segments().expect("they are listed")[0];
+    assert!(begins > Position(0), "it has forgotten its beginning");
+    take(&data, &backups, &KNOWN, Moment(5_000_000), &mut |_, _| {}).expect("it is taken");
+    write_some(&mut log);
+    log.close().expect("it ends in order");
+    drop(directory);
+
+    let copy = root.path().join("copy");
+    let Restored { logs: told, .. } = restored(&backups, &copy, &At::End);
+    assert_eq!(told.iter().find(|log| log.name == "notes-0").expect("it is told").end.0, u64::from(written));
+    drop(Directory::open_or_create(&copy, &wanted(), 1).expect("it is a data directory"));
+    assert_eq!(served::<Forgets>(&copy, id), (0..written).collect::<Vec<_>>());
+    // It goes on: writes, forgets, and is backed up itself.
+    let snapshots = Snapshots::<Forgets, _>::new(RealDisk, &copy, id);
+    let since = snapshots.newest_first().expect("they are listed").next().expect("one").expect("good").0.cursor;
+    let mut log = open(&copy, id, since);
+    let more: Vec<Note> = (written..written + 700).map(|number| note(number, 9_100_000)).collect();
+    for notes in more.chunks(350) {
+        write_groups(&mut log, notes, 35);
+        let reader = log.reader().expect("it is there");
+        compact(&snapshots, &reader, 1, Forgets::COMPACTION, || true).expect("it is compacted");
+    }
+    log.close().expect("it ends in order");
+    assert!(logs(&copy).files(id).segments().expect("they are listed")[0] > begins, "it forgot more");
+    assert_eq!(served::<Forgets>(&copy, id), (0..written + 700).collect::<Vec<_>>());
+    let others = root.path().join("others");
+    take(&copy, &others, &KNOWN, Moment(9_500_000), &mut |_, _| {}).expect("it is taken");
+    let again = root.path().join("again");
+    restored(&others, &again, &At::End);
+    drop(Directory::open_or_create(&again, &wanted(), 1).expect("it is a data directory"));
+    assert_eq!(served::<Forgets>(&again, id), (0..written + 700).collect::<Vec<_>>());
+
+    // A time before its snapshot cannot be had: it ends at the snapshot, and no record behind it is there.
+    let early = root.path().join("early");
+    let told = restored(&backups, &early, &At::Time(Moment(1_010))).logs;
+    let told = told.iter().find(|log| log.name == "notes-0").expect("it is told");
+    assert!(told.ends_at_snapshot, "{told:?}");
+    drop(Directory::open_or_create(&early, &wanted(), 1).expect("it is a data directory"));
+    let of_snapshot = served::<Forgets>(&early, id);
+    assert!(of_snapshot.len() > 11 && of_snapshot.len() < written as usize, "{}", of_snapshot.len());
+}
+
+#[test]
+fn a_restore_at_a_time_keeps_of_each_shard_what_was_told_by_then_and_what_that_rests_on() {
+    let root = tempfile::tempdir().expect("a folder");
+    let (data, backups) = (root.path().join("data"), root.path().join("backups"));
+    let directory = Directory::open_or_create(&data, &wanted(), 1).expect("it is made");
+    let ids: Vec<LogId> = directory.logs(Whole::FAMILY).collect();
+    let (mut one, mut two) = (open(&data, ids[0], Cursor::START), open(&data, ids[1], Cursor::START));
+    // The clock of the first shard is 15 ms ahead of that of the second one.
+    let places = write(&mut one, &(0..10).map(|nth| note(nth, 1_015 + 10 * u64::from(nth))).collect::<Vec<_>>());
+    let notes: Vec<Note> = (0..10).map(|nth| note(nth, 1_000 + 10 * u64::from(nth))).collect();
+    write(&mut two, &notes[..5]);
+    write(&mut two, &[Note { rests_on: Some((0, places[5].0)), ..notes[5] }]);
+    write(&mut two, &notes[6..]);
+    take(&data, &backups, &KNOWN, Moment(5_000), &mut |_, _| {}).expect("it is taken");
+    one.close().expect("it ends in order");
+    two.close().expect("it ends in order");
+    drop(directory);
+
+    for (at, expected) in [
+        (1_045, [(4, 0), (5, 0)]),
+        // The sixth note of the second shard rests on one of the first that was told later, by its clock.
+        (1_050, [(6, 2), (6, 0)]),
+        (1_065, [(6, 0), (7, 0)]),
+        (999, [(0, 0), (0, 0)]),
+    ] {
+        let copy = root.path().join(format!("at-{at}"));
+        let told = restored(&backups, &copy, &At::Time(Moment(at))).logs;
+        let told: Vec<_> = told[..2].iter().map(|log| (log.end.0, log.moved_forward)).collect();
+        assert_eq!(told, expected, "at {at}");
+        drop(Directory::open_or_create(&copy, &wanted(), 1).expect("it is a data directory"));
+        for (id, (end, _)) in ids.iter().zip(expected) {
+            assert_eq!(served::<Whole>(&copy, *id), (0..end as u32).collect::<Vec<_>>(), "at {at}");
+        }
+    }
+}

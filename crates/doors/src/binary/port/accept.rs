@@ -1,0 +1,128 @@
+//! Takes clients, and ends those whose time is over.
+
+use std::io;
+use std::net::SocketAddr;
+
+use super::super::Refused;
+use super::super::limits::ACCEPTS_IN_TURN_MAX;
+use super::super::session::{Life, Session};
+use super::super::turns::CallerName;
+use super::{BinaryPort, FIRST_SESSION};
+use crate::stream::Stream;
+
+impl<P> BinaryPort<P> {
+    /// Takes clients that wait, some in each turn. Returns whether any came.
+    pub(super) fn accept(&mut self) -> bool {
+        let mut taken = 0;
+        while let Some(listener) = self.listener.as_ref().filter(|_| self.somebody_waits && taken < ACCEPTS_IN_TURN_MAX)
+        {
+            taken += 1;
+            match listener.accept() {
+                Ok((tcp, _)) if self.sessions.len() >= self.connections_max => {
+                    self.metrics.connections_refused.increment("limit");
+                    drop(tcp);
+                }
+                Ok((tcp, address)) => {
+                    if self.open(tcp, address).is_ok() {
+                        self.metrics.connections_accepted.add(1);
+                    }
+                }
+                // Nobody waits; or the client was gone before it was taken, or files have run out: the next event or
+                // tick tries again.
+                Err(_) => {
+                    self.somebody_waits = false;
+                    taken -= 1;
+                }
+            }
+        }
+        if taken > 0 {
+            self.metrics.connections_open.set(self.sessions.len() as i64);
+        }
+        taken > 0
+    }
+
+    /// Whether clients may wait that the last turn did not take.
+    pub(super) fn has_clients_to_take(&self) -> bool {
+        self.listener.is_some() && self.somebody_waits
+    }
+
+    fn open(&mut self, tcp: mio::net::TcpStream, address: SocketAddr) -> io::Result<()> {
+        tcp.set_nodelay(true)?;
+        let stream = Stream::accept(tcp, self.tls.as_ref()).map_err(io::Error::other)?;
+        let poll = self.poll.as_ref().expect("a port is registered before it serves");
+        let entry = self.sessions.vacant_entry();
+        let key = entry.key();
+        let caller = self.turns.join(CallerName::of_address(address.ip()));
+        let mut session = Session::new(stream, caller, self.now_ms);
+        if let Err(error) = session.register(poll, key + FIRST_SESSION) {
+            self.turns.leave(caller, key);
+            return Err(error);
+        }
+        entry.insert(session);
+        self.line_up(key);
+        Ok(())
+    }
+
+    /// A session that may have something to read waits for its caller's turn.
+    pub(super) fn line_up(&mut self, key: usize) {
+        let session = &mut self.sessions[key];
+        // The end of a client that is not read any more is an event as well.
+        let is_read = session.readable && !session.is_paused() && !matches!(session.life, Life::Draining);
+        if is_read && !std::mem::replace(&mut session.listed, true) {
+            self.turns.wait(session.caller, key);
+        }
+    }
+
+    /// The session becomes one of another caller.
+    pub(super) fn move_to(&mut self, key: usize, name: CallerName) {
+        let session = &mut self.sessions[key];
+        let before = std::mem::replace(&mut session.caller, self.turns.join(name));
+        self.turns.leave(before, key);
+    }
+
+    /// Gives every client the rights that a reload has left it; whose token is good no more is told so, and ended.
+    pub(super) fn follow_reload(&mut self) {
+        let generation = self.authenticator.generation();
+        if std::mem::replace(&mut self.generation, generation) == generation {
+            return;
+        }
+        let mut gone = Vec::new();
+        for (key, session) in &mut self.sessions {
+            let Some(rights) = session.rights() else { continue };
+            match self.authenticator.renewed(rights) {
+                Some(rights) => session.renew(rights),
+                None => gone.push(key),
+            }
+        }
+        for key in gone {
+            self.refuse(key, 0, Refused::new("unauthenticated", "the configuration has taken this token away"));
+            self.sessions[key].drain(self.now_ms);
+        }
+    }
+
+    /// Reads again from sessions whose pause is over.
+    pub(super) fn end_pauses(&mut self, now_ms: u64) {
+        let resumed: Vec<usize> =
+            self.sessions.iter_mut().filter_map(|(key, session)| session.resume(now_ms).then_some(key)).collect();
+        for key in resumed {
+            self.line_up(key);
+            self.write_later(key);
+        }
+    }
+
+    /// Ends sessions whose client began a frame, or a connection, and went silent.
+    pub(super) fn end_overdue(&mut self, now_ms: u64) {
+        let overdue = self.sessions.iter().filter(|(_, session)| session.is_overdue(now_ms));
+        for key in overdue.map(|(key, _)| key).collect::<Vec<usize>>() {
+            let session = &mut self.sessions[key];
+            // The first time, the client gets its outstanding replies. A client that does not take them in time loses
+            // them.
+            if matches!(session.life, Life::Draining) {
+                session.forget_outbox();
+            }
+            session.drain(now_ms);
+            self.write_later(key);
+            self.metrics.connections_refused.increment("timeout");
+        }
+    }
+}

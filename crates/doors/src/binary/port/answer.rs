@@ -1,0 +1,152 @@
+//! Answers requests, and writes what is to be sent.
+
+use tidegate_ledger::message::{Reply, Unavailable};
+use tidegate_wire::{RoomRef, encode_room};
+
+use super::super::session::Life;
+use super::super::{Refused, translate};
+use super::{BinaryPort, Purpose};
+use crate::auth::quota::Exceeded;
+use crate::authorized::Answered;
+use crate::json::codes;
+use crate::listing::Listing;
+
+impl<P> BinaryPort<P> {
+    /// Answers of rooms that the schema does not know. Returns whether there were any.
+    pub(super) fn receive_from_rooms(&mut self) -> bool {
+        let mut answers = Vec::new();
+        for room in &mut self.rooms {
+            let family = room.family();
+            answers.extend(room.take_answers().into_iter().map(|(token, answer)| (family, token, answer)));
+        }
+        let any = !answers.is_empty();
+        for (family, token, answer) in answers {
+            let purpose = self.room_calls.remove(token as usize);
+            let Purpose { session: key, correlation, since, .. } = purpose;
+            self.metrics.request_latency.record(since.elapsed().as_nanos() as u64);
+            match answer {
+                Ok(body) => {
+                    let reply = RoomRef { family, body: &body };
+                    encode_room(self.sessions[key].outbox(), correlation, reply);
+                }
+                Err(refused) => self.refuse(key, correlation, refused),
+            }
+            self.end(&purpose);
+            self.look_again(key);
+        }
+        any
+    }
+
+    /// A reply of the shards.
+    pub(super) fn reply(&mut self, token: u64, reply: Reply) {
+        let asker = &mut self.asker;
+        let mut start = |token, request| asker.start(token, request);
+        if let Some((purpose, answered)) = self.authorized.reply(token, reply, &mut start) {
+            self.metrics.request_latency.record(purpose.since.elapsed().as_nanos() as u64);
+            self.answer(purpose, answered);
+        }
+    }
+
+    pub(super) fn answer(&mut self, purpose: Purpose, answered: Answered) {
+        self.end(&purpose);
+        let Purpose { session: key, correlation, listing, .. } = purpose;
+        match answered {
+            Answered::Reply(reply) => self.encode(key, correlation, reply, listing),
+            Answered::Denied(reason) => self.refuse(key, correlation, Refused::new("forbidden", reason)),
+            Answered::NotFound(missing) => self.refuse(key, correlation, missing.into()),
+            Answered::TooMany(exceeded) => self.refuse_too_many(key, correlation, exceeded),
+        }
+        self.look_again(key);
+    }
+
+    /// The request is not under way any more.
+    pub(super) fn end(&mut self, purpose: &Purpose) {
+        let session = &mut self.sessions[purpose.session];
+        session.in_flight -= 1;
+        session.pages_in_flight -= purpose.weight.pages;
+        self.turns.end(purpose.caller, purpose.weight);
+    }
+
+    /// Frames that waited for a reply are looked at again, and the reply is sent.
+    fn look_again(&mut self, key: usize) {
+        self.line_up(key);
+        self.write_later(key);
+    }
+
+    fn encode(&mut self, key: usize, correlation: u64, reply: Reply, listing: Option<Listing>) {
+        let session = &mut self.sessions[key];
+        let reader = session.identity().cloned();
+        let (reply, next) = match (reply, listing, &reader) {
+            (Reply::Accounts(accounts), Some(listing), Some(reader)) => {
+                let (accounts, next) = listing.page(reader, self.authenticator.cursors(), accounts);
+                (Reply::Accounts(accounts), next)
+            }
+            (reply, ..) => (reply, None),
+        };
+        if let Reply::Unavailable(reason) = &reply {
+            self.metrics.unavailable.increment(translate::unavailable(*reason).0);
+            if *reason == Unavailable::Busy {
+                session.pause(self.now_ms);
+            }
+        }
+        translate::encode_page(session.outbox(), correlation, reply, reader.as_ref(), next.unwrap_or_default());
+    }
+
+    /// Refuses what is over a bound of the caller. The rest of what the connection has sent waits for a while, so that
+    /// a flood costs its sender more than those who share the worker with it.
+    pub(super) fn refuse_too_many(&mut self, key: usize, correlation: u64, exceeded: Exceeded) {
+        self.refused.refusals.increment(codes::TOO_MANY_REQUESTS.name());
+        self.refused.quota.increment(exceeded.bound());
+        translate::encode_error(self.sessions[key].outbox(), correlation, &exceeded.into());
+        self.sessions[key].pause(self.now_ms);
+        self.write_later(key);
+    }
+
+    pub(super) fn refuse(&mut self, key: usize, correlation: u64, refused: Refused) {
+        self.refused.refusals.increment(refused.code);
+        translate::encode_error(self.sessions[key].outbox(), correlation, &refused);
+        self.write_later(key);
+    }
+
+    /// Refuses, and reads nothing more. Who has not shown a token waits for the answer: otherwise those who come with
+    /// wrong ones, again and again, would be served before those who come once.
+    pub(super) fn turn_away(&mut self, key: usize, correlation: u64, refused: Refused) {
+        self.refuse(key, correlation, refused);
+        let session = &mut self.sessions[key];
+        if matches!(session.life, Life::Greeting) {
+            session.hold(self.now_ms);
+        }
+        session.drain(self.now_ms);
+    }
+
+    /// The session is written to at the end of this turn: once, however many replies it gets.
+    pub(super) fn write_later(&mut self, key: usize) {
+        if !std::mem::replace(&mut self.sessions[key].to_be_written, true) {
+            self.unsent.push(key);
+        }
+    }
+
+    /// Sends what is unsent, as far as sockets take it, and forgets sessions that are over.
+    pub(super) fn write_sessions(&mut self) {
+        for key in std::mem::take(&mut self.unsent) {
+            let session = &mut self.sessions[key];
+            session.to_be_written = false;
+            if session.is_held() {
+                continue;
+            }
+            match session.flush(&mut self.scratch) {
+                Ok(bytes) => self.metrics.sent_bytes.add(bytes as u64),
+                Err(_) => {
+                    session.drain(self.now_ms);
+                    session.forget_outbox();
+                }
+            }
+            if session.is_over() {
+                session.close(self.poll.as_ref().expect("it was registered"), &mut self.scratch);
+                self.turns.leave(session.caller, key);
+                self.sessions.remove(key);
+                self.metrics.connections_open.set(self.sessions.len() as i64);
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Reads frames, and asks what they ask.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use tidegate_ledger::message::Request;
+use tidegate_machines::ledger::{IdSpace, Refusal};
+use tidegate_wire::limits::{FRAME_BYTES_MAX, TRANSFERS_MAX};
+use tidegate_wire::proto::{self, reply_frame::Body};
+use tidegate_wire::{BodyRef, decode_request, encode_reply};
+
+use super::super::limits::{IN_FLIGHT_MAX, WORK_OF_VISIT};
+use super::super::metrics::kind_of;
+use super::super::room_call::RoomCall;
+use super::super::session::Life;
+use super::super::turns::{self, CallerName, Weight};
+use super::super::{Refused, translate};
+use super::{BinaryPort, Purpose};
+use crate::auth::Identity;
+use crate::listing::Listing;
+
+/// How a look at a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// There may be more, and it may be served at once.
+    More,
+    /// There may be more, for which something else must end first.
+    Blocked,
+}
+
+impl<P> BinaryPort<P> {
+    /// Reads and decodes from all sessions that may, a turn's worth. Returns whether anything was read.
+    pub(super) fn serve_sessions(&mut self) -> bool {
+        let (mut worked, mut blocked) = (false, Vec::new());
+        self.turns.begin();
+        while self.asker.has_room()
+            && let Some((caller, key, may)) = self.turns.take_next()
+        {
+            let (work, left) = self.serve_session(key, may);
+            worked |= work > 0;
+            self.turns.served(caller, work);
+            match left {
+                Left::More if work > 0 => self.line_up(key),
+                // Nothing came of it: not again in this turn, whatever the reason.
+                Left::More | Left::Blocked => blocked.push(key),
+            }
+        }
+        // Looked at again in the next turn: replies may have made room.
+        blocked.into_iter().for_each(|key| self.line_up(key));
+        worked
+    }
+
+    /// Reads from one session, and serves its frames, for about so much work. Returns how much it was.
+    fn serve_session(&mut self, key: usize, may: isize) -> (isize, Left) {
+        let now_ms = self.now_ms;
+        let session = &mut self.sessions[key];
+        session.listed = false;
+        let mut read = 0;
+        if session.may_read() && !session.backlog {
+            match session.read(&mut self.scratch, now_ms) {
+                Ok(bytes) => read = bytes,
+                Err(_) => session.drain(now_ms),
+            }
+            self.metrics.received_bytes.add(read as u64);
+        }
+        let (served, left) = self.serve_frames(key, may - WORK_OF_VISIT - turns::work_of_bytes(read));
+        let session = &mut self.sessions[key];
+        if session.has_said_all() {
+            session.drain(now_ms);
+        }
+        if session.is_over() {
+            self.write_later(key);
+        }
+        let work = served + turns::work_of_bytes(read);
+        let visit = if read > 0 || served > 0 { WORK_OF_VISIT } else { 0 };
+        (work + visit, left)
+    }
+
+    /// Serves frames that were read, at least one and for about so much work. Returns how much it was.
+    fn serve_frames(&mut self, key: usize, may: isize) -> (isize, Left) {
+        let mut work = 0;
+        let left = loop {
+            if work > 0 && work >= may {
+                break Left::More;
+            }
+            let is_open = self.asker.has_room() && self.turns.may_begin(self.sessions[key].caller);
+            if !is_open || !self.sessions[key].may_ask() {
+                break Left::Blocked;
+            }
+            match self.sessions[key].next_frame() {
+                Ok(Some(frame)) => work += 1 + turns::work_of_bytes(frame.len()) + self.serve_frame(key, frame),
+                Ok(None) => {
+                    self.sessions[key].backlog = false;
+                    return (work, Left::More);
+                }
+                Err(error) => {
+                    self.turn_away(key, 0, Refused::new(error.code(), error.to_string()));
+                    return (work + 1, Left::More);
+                }
+            }
+        };
+        // Whole frames may be left in the buffer. They are served in the caller's next round, or when replies have
+        // made room, or when the pause is over.
+        let session = &mut self.sessions[key];
+        session.readable |= !matches!(session.life, Life::Draining);
+        if !std::mem::replace(&mut session.backlog, true) && left == Left::Blocked {
+            self.metrics.reads_paused.add(1);
+        }
+        (work, left)
+    }
+
+    /// Serves one frame. Returns how much work its answer is, beyond that of any frame.
+    fn serve_frame(&mut self, key: usize, frame: Bytes) -> isize {
+        let request = match decode_request(&frame) {
+            Ok(request) => request,
+            Err(bad) if matches!(self.sessions[key].life, Life::Greeting) => {
+                self.turn_away(key, bad.correlation, bad.error.into());
+                return 0;
+            }
+            Err(bad) => {
+                self.refuse(key, bad.correlation, bad.error.into());
+                return 0;
+            }
+        };
+        let correlation = request.correlation;
+        if let Life::Serving(identity) = &self.sessions[key].life
+            && let Err(exceeded) = identity.arrive()
+        {
+            self.refuse_too_many(key, correlation, exceeded);
+            return 0;
+        }
+        match (&self.sessions[key].life, request.body) {
+            (Life::Draining, _) => {}
+            (_, BodyRef::Hello { token }) => self.greet(key, correlation, token),
+            (Life::Greeting, _) => {
+                let refused = Refused::new("unauthenticated", "the first frame must be a Hello with a token");
+                self.turn_away(key, correlation, refused);
+            }
+            (Life::Serving(_), BodyRef::Ping) => {
+                encode_reply(self.sessions[key].outbox(), correlation, Body::Pong(proto::Pong {}));
+                self.write_later(key);
+            }
+            (Life::Serving(_), BodyRef::Room(room)) => {
+                let call = RoomCall::of(room, &frame);
+                self.ask_room(key, correlation, call);
+            }
+            (Life::Serving(identity), body) => {
+                let identity = identity.clone();
+                let asked = translate::id_space(&body)
+                    .and_then(|id_space| translate::to_request(body, &frame).map(|request| (id_space, request)));
+                match asked {
+                    Ok((id_space, request)) => {
+                        return self.admit(key, correlation, &identity, id_space, request, frame.len());
+                    }
+                    Err(refused) => self.refuse(key, correlation, refused),
+                }
+            }
+        }
+        0
+    }
+
+    fn greet(&mut self, key: usize, correlation: u64, token: &str) {
+        match self.authenticator.rights_of(token) {
+            Ok(rights) => {
+                let session = &mut self.sessions[key];
+                session.welcome(rights);
+                let welcome = proto::Welcome {
+                    frame_bytes_max: FRAME_BYTES_MAX as u32,
+                    transfers_max: TRANSFERS_MAX as u32,
+                    in_flight_max: IN_FLIGHT_MAX as u32,
+                    server: concat!("tidegate/", env!("CARGO_PKG_VERSION")).into(),
+                };
+                encode_reply(session.outbox(), correlation, Body::Welcome(welcome));
+                let name = session.identity().map(CallerName::of_identity).expect("it was welcomed");
+                self.move_to(key, name);
+                self.write_later(key);
+            }
+            Err(error) => self.turn_away(key, correlation, Refused::new("unauthenticated", error.to_string())),
+        }
+    }
+
+    /// Lets a request on to the shards if its sender may make it. Returns how much work its answer is.
+    fn admit(
+        &mut self,
+        key: usize,
+        correlation: u64,
+        identity: &Identity,
+        id_space: Option<IdSpace>,
+        mut request: Request,
+        frame_bytes: usize,
+    ) -> isize {
+        self.metrics.requests.increment(kind_of(&request));
+        let listing = match self.prepare_list(identity, &mut request) {
+            Ok(listing) => listing,
+            Err(refused) => {
+                self.refuse(key, correlation, refused);
+                return 0;
+            }
+        };
+        let work = turns::work_of_rows(&request);
+        let weight = Weight::of(&request, frame_bytes);
+        let purpose = self.begin(key, correlation, weight, listing);
+        let asker = &mut self.asker;
+        let mut start = |token, request| asker.start(token, request);
+        let id_space = id_space.unwrap_or_else(|| identity.id_space().clone());
+        if let Some((purpose, answered)) = self.authorized.ask_in(identity, id_space, request, purpose, &mut start) {
+            self.answer(purpose, answered);
+        }
+        work
+    }
+
+    /// Has a list go on where its reader's cursor says, over as many accounts as its reader's rights ask for.
+    fn prepare_list(&self, reader: &Identity, request: &mut Request) -> Result<Option<Listing>, Refused> {
+        let Request::ListAccounts { after, limit, .. } = request else { return Ok(None) };
+        if let Some(cursor) = after {
+            let place = self.authenticator.cursors().open(reader.name(), cursor);
+            *cursor = place.ok_or_else(|| Refused::new(Refusal::CursorInvalid.code(), ""))?;
+        }
+        let listing = Listing::new(reader, *limit);
+        *limit = listing.asked();
+        Ok(Some(listing))
+    }
+
+    /// A request of the session is under way until it is answered.
+    fn begin(&mut self, key: usize, correlation: u64, weight: Weight, listing: Option<Listing>) -> Purpose {
+        let session = &mut self.sessions[key];
+        session.in_flight += 1;
+        session.pages_in_flight += weight.pages;
+        self.turns.start(session.caller, weight);
+        Purpose { session: key, caller: session.caller, weight, correlation, since: Instant::now(), listing }
+    }
+
+    /// Lets a room that the schema does not know have its request.
+    fn ask_room(&mut self, key: usize, correlation: u64, call: RoomCall) {
+        let Life::Serving(identity) = &self.sessions[key].life else { return };
+        let identity = identity.clone();
+        self.metrics.requests.increment("room");
+        let Some(room) = self.rooms.iter().position(|room| room.family() == call.family) else {
+            return self.refuse(key, correlation, call.unknown());
+        };
+        if !self.rooms[room].has_room() {
+            let busy = Refused::new("busy", "too many requests of this room are under way; try again");
+            self.sessions[key].pause(self.now_ms);
+            return self.refuse(key, correlation, busy);
+        }
+        let purpose = self.begin(key, correlation, Weight { bytes: call.body.len(), ..Weight::default() }, None);
+        let token = self.room_calls.insert(purpose);
+        if let Err(refused) = self.rooms[room].ask(token as u64, &identity, &call.body) {
+            let purpose = self.room_calls.remove(token);
+            self.end(&purpose);
+            self.refuse(key, correlation, refused);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Whose frames are served next: callers take turns, and all connections of a caller share the caller's turn.
+//!
+//! ```text
+//!   caller a ─ connections 7, 2, 9 … ┐
+//!   caller b ─ connection 4          ├─▶ in turn: the caller's next connection, for a round's work ─▶ to the end
+//!   caller c ─ connections 1, 8      ┘               until a turn's work is done
+//! ```
+//!
+//! Promise: whoever has a frame to be served waits for one round of each other caller, however many connections those
+//! have and however much they send. A turn of the worker is short whatever is asked in it. What a caller has under way
+//! leaves room for others.
+//!
+//! Why work is counted and not timed: a page of a thousand accounts costs as much as hundreds of small requests, and
+//! which requests cost how much is known beforehand.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+
+use slab::Slab;
+use tidegate_ledger::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX};
+use tidegate_ledger::message::Request;
+
+use super::limits::{
+    BYTES_PER_WORK, READS_OF_CALLER_MAX, ROWS_PER_WORK, SHARE_OF_CALLER, WORK_IN_ROUND_MAX, WORK_IN_TURN_MAX,
+};
+use crate::auth::{Identity, Rights};
+
+/// Who shares a turn.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CallerName {
+    /// All who come from one address (IPv6: from one /64) and have not shown a token.
+    Stranger(IpAddr),
+    /// All connections of one viewer.
+    Viewer(Box<str>),
+    /// All connections of one service.
+    Service(Box<str>),
+}
+
+impl CallerName {
+    /// Whoever comes from `address`.
+    pub fn of_address(address: IpAddr) -> CallerName {
+        CallerName::Stranger(match address.to_canonical() {
+            IpAddr::V6(v6) => (v6.to_bits() >> 64 << 64).to_be_bytes().into(),
+            v4 => v4,
+        })
+    }
+
+    /// Whoever has shown a token of `identity`.
+    pub fn of_identity(identity: &Identity) -> CallerName {
+        match identity.rights() {
+            Rights::Viewer { .. } => CallerName::Viewer(identity.name().into()),
+            Rights::Service { .. } => CallerName::Service(identity.name().into()),
+        }
+    }
+}
+
+/// A caller's place in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallerKey(usize);
+
+/// What a request takes while it is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weight {
+    /// Pages of accounts, holds or history.
+    pub pages: usize,
+    /// Work of reading; zero for what writes.
+    pub reads: usize,
+    /// Bytes of its frame.
+    pub bytes: usize,
+}
+
+impl Weight {
+    /// Of this request, which came in a frame of so many bytes.
+    pub fn of(request: &Request, bytes: usize) -> Weight {
+        let pages = usize::from(rows(request).is_some());
+        let reads = if request.journal_bytes() == 0 { 1 + work_of_rows(request) as usize } else { 0 };
+        Weight { pages, reads, bytes }
+    }
+}
+
+/// What requests take together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct UnderWay {
+    requests: usize,
+    reads: usize,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Caller {
+    name: CallerName,
+    connections: usize,
+    /// Connections that may have a frame, each once.
+    waiting: VecDeque<usize>,
+    /// The caller stands in the order of turns.
+    stands: bool,
+    /// Work that it may still do in this round; negative when the last frame was worth more than was left.
+    left: isize,
+    under_way: UnderWay,
+}
+
+/// The callers of one port, and whose turn it is.
+#[derive(Debug, Default)]
+pub struct Turns {
+    callers: Slab<Caller>,
+    places: HashMap<CallerName, CallerKey>,
+    order: VecDeque<CallerKey>,
+    /// Callers who have as much under way as they may, and wait until the next turn.
+    resting: Vec<CallerKey>,
+    under_way: UnderWay,
+    /// Work that this turn may still do.
+    left: isize,
+}
+
+impl Turns {
+    /// One more connection of this caller.
+    pub fn join(&mut self, name: CallerName) -> CallerKey {
+        let key = *self.places.entry(name).or_insert_with_key(|name| {
+            let (name, under_way) = (name.clone(), UnderWay::default());
+            let waiting = VecDeque::new();
+            CallerKey(self.callers.insert(Caller { name, connections: 0, waiting, stands: false, left: 0, under_way }))
+        });
+        self.callers[key.0].connections += 1;
+        key
+    }
+
+    /// A connection of this caller is gone, or becomes another's.
+    pub fn leave(&mut self, key: CallerKey, connection: usize) {
+        let caller = &mut self.callers[key.0];
+        caller.connections -= 1;
+        caller.waiting.retain(|waiting| *waiting != connection);
+        self.forget_if_gone(key);
+    }
+
+    fn forget_if_gone(&mut self, key: CallerKey) {
+        let caller = &self.callers[key.0];
+        if caller.connections == 0 && caller.under_way.requests == 0 {
+            self.order.retain(|standing| *standing != key);
+            self.resting.retain(|resting| *resting != key);
+            let gone = self.callers.remove(key.0);
+            self.places.remove(&gone.name);
+        }
+    }
+
+    /// A connection that does not wait yet may have a frame.
+    pub fn wait(&mut self, key: CallerKey, connection: usize) {
+        let caller = &mut self.callers[key.0];
+        caller.waiting.push_back(connection);
+        if !std::mem::replace(&mut caller.stands, true) {
+            self.order.push_back(key);
+        }
+    }
+
+    /// A turn of the worker begins.
+    pub fn begin(&mut self) {
+        self.left = WORK_IN_TURN_MAX;
+        self.order.extend(self.resting.drain(..));
+    }
+
+    /// Whose connection is served next, and for how much work; `None` when nobody waits who may ask, or the turn is
+    /// over. To be followed by [`Turns::served`].
+    pub fn take_next(&mut self) -> Option<(CallerKey, usize, isize)> {
+        while self.left > 0 {
+            let key = self.order.pop_front()?;
+            if !self.may_begin(key) {
+                self.resting.push(key);
+                continue;
+            }
+            let caller = &mut self.callers[key.0];
+            let Some(connection) = caller.waiting.pop_front() else {
+                caller.stands = false;
+                continue;
+            };
+            caller.left = (caller.left + WORK_IN_ROUND_MAX).min(WORK_IN_ROUND_MAX);
+            if caller.left <= 0 {
+                // It has had this round already, with a frame that was worth more than one.
+                caller.waiting.push_front(connection);
+                self.order.push_back(key);
+                continue;
+            }
+            caller.stands = !caller.waiting.is_empty();
+            if caller.stands {
+                self.order.push_back(key);
+            }
+            return Some((key, connection, caller.left));
+        }
+        None
+    }
+
+    /// So much work was done for the connection that was next.
+    pub fn served(&mut self, key: CallerKey, work: isize) {
+        self.left -= work;
+        if let Some(caller) = self.callers.get_mut(key.0) {
+            caller.left -= work;
+        }
+    }
+
+    /// Whether there is such a connection among those that wait and whose callers may ask.
+    pub fn any_waiting(&self, mut is_so: impl FnMut(usize) -> bool) -> bool {
+        let mut callers = self.callers.iter().filter(|(key, _)| self.may_begin(CallerKey(*key)));
+        callers.any(|(_, caller)| caller.waiting.iter().any(|connection| is_so(*connection)))
+    }
+
+    /// Whether one more request of this caller may begin. A caller may have three times as much under way as is left
+    /// for others: alone three quarters of all, and with each further caller less. Of reads it may have few, because
+    /// those of others wait for them in front of the shards.
+    pub fn may_begin(&self, key: CallerKey) -> bool {
+        let under_way = &self.callers[key.0].under_way;
+        let requests_left = ENDPOINT_REQUESTS_MAX.saturating_sub(self.under_way.requests);
+        let bytes_left = ENDPOINT_REQUEST_BYTES_MAX.saturating_sub(self.under_way.bytes);
+        under_way.requests < SHARE_OF_CALLER * requests_left
+            && under_way.bytes < SHARE_OF_CALLER * bytes_left
+            && under_way.reads < READS_OF_CALLER_MAX
+    }
+
+    /// A request of this caller is under way until [`Turns::end`].
+    pub fn start(&mut self, key: CallerKey, weight: Weight) {
+        for under_way in [&mut self.under_way, &mut self.callers[key.0].under_way] {
+            under_way.requests += 1;
+            under_way.reads += weight.reads;
+            under_way.bytes += weight.bytes;
+        }
+    }
+
+    /// It is answered.
+    pub fn end(&mut self, key: CallerKey, weight: Weight) {
+        for under_way in [&mut self.under_way, &mut self.callers[key.0].under_way] {
+            under_way.requests -= 1;
+            under_way.reads -= weight.reads;
+            under_way.bytes -= weight.bytes;
+        }
+        self.forget_if_gone(key);
+    }
+}
+
+/// What it is worth to read so many bytes, or to decode them and what they ask.
+pub fn work_of_bytes(bytes: usize) -> isize {
+    (bytes / BYTES_PER_WORK) as isize
+}
+
+/// What it is worth to answer a request, beyond what each frame is worth.
+pub fn work_of_rows(request: &Request) -> isize {
+    rows(request).map_or(0, |rows| (rows as usize / ROWS_PER_WORK) as isize)
+}
+
+/// The rows of the page that is asked for; `None` if it is no page.
+fn rows(request: &Request) -> Option<u32> {
+    match request {
+        Request::ReadHistory { limit, .. } | Request::ListAccounts { limit, .. } | Request::ListHolds { limit, .. } => {
+            Some(*limit)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

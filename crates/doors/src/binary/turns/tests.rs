@@ -1,0 +1,134 @@
+//! Turns without sockets: who is next, and how much is done.
+
+use super::*;
+
+fn viewer(name: &str) -> CallerName {
+    CallerName::Viewer(name.into())
+}
+
+/// Serves a turn in which every frame is worth `work`; who was served, in order. Everybody always has another frame.
+fn turn(turns: &mut Turns, work: impl Fn(usize) -> isize) -> Vec<usize> {
+    let mut served = Vec::new();
+    turns.begin();
+    while let Some((caller, connection, may)) = turns.take_next() {
+        let mut done = 0;
+        while done < may {
+            done += work(connection);
+        }
+        served.push(connection);
+        turns.served(caller, done);
+        turns.wait(caller, connection);
+    }
+    served
+}
+
+#[test]
+fn one_connection_waits_for_one_round_of_a_caller_with_two_hundred() {
+    let mut turns = Turns::default();
+    let flooder = turns.join(viewer("flooder"));
+    for connection in 0..200 {
+        assert!(connection == 0 || turns.join(viewer("flooder")) == flooder);
+        turns.wait(flooder, connection);
+    }
+    assert_eq!(turn(&mut turns, |_| 1).len() as isize, WORK_IN_TURN_MAX / WORK_IN_ROUND_MAX);
+    let other = turns.join(viewer("other"));
+    turns.wait(other, 1_000);
+    let served = turn(&mut turns, |_| 1);
+    assert!(served[..2].contains(&1_000), "{served:?}");
+    let of_other = served.iter().filter(|connection| **connection == 1_000).count();
+    assert_eq!(of_other, served.len() / 2, "and has half of the turn if it needs it");
+}
+
+#[test]
+fn who_asks_pages_gets_as_much_work_as_who_asks_little() {
+    let mut turns = Turns::default();
+    let (pages, small) = (turns.join(viewer("pages")), turns.join(viewer("small")));
+    turns.wait(pages, 1);
+    turns.wait(small, 2);
+    let mut work = [0; 3];
+    for _ in 0..64 {
+        for connection in turn(&mut turns, |connection| if connection == 1 { 251 } else { 1 }) {
+            work[connection] += if connection == 1 { 251 } else { WORK_IN_ROUND_MAX };
+        }
+    }
+    let ratio = work[1] as f64 / work[2] as f64;
+    assert!((0.9..1.1).contains(&ratio), "{work:?}");
+}
+
+#[test]
+fn a_turn_is_short_whatever_is_asked() {
+    let mut turns = Turns::default();
+    let caller = turns.join(viewer("a"));
+    (0..200).for_each(|connection| turns.wait(caller, connection));
+    let pages = turn(&mut turns, |_| 251).len() as isize;
+    assert!(pages <= WORK_IN_TURN_MAX / 251 + 1, "{pages} pages of a thousand rows in one turn");
+}
+
+#[test]
+fn a_caller_leaves_room_for_others_and_waits_without_being_forgotten() {
+    let mut turns = Turns::default();
+    let (many, other) = (turns.join(viewer("many")), turns.join(viewer("other")));
+    let mut under_way = 0;
+    while turns.may_begin(many) {
+        turns.start(many, Weight::default());
+        under_way += 1;
+    }
+    assert_eq!(under_way, ENDPOINT_REQUESTS_MAX * 3 / 4);
+    assert!(turns.may_begin(other), "a quarter is left");
+    turns.wait(many, 1);
+    turns.wait(other, 2);
+    turns.begin();
+    let (next, connection, _) = turns.take_next().unwrap();
+    assert_eq!((next, connection), (other, 2), "who may not ask is not looked at");
+    turns.served(other, 1);
+    assert_eq!(turns.take_next(), None);
+    turns.end(many, Weight::default());
+    turns.begin();
+    assert_eq!(turns.take_next().map(|(next, connection, _)| (next, connection)), Some((many, 1)));
+}
+
+/// How many of these one caller may have under way.
+fn most_under_way(request: &Request) -> usize {
+    let mut turns = Turns::default();
+    let caller = turns.join(viewer("a"));
+    let weight = Weight::of(request, 24);
+    let mut under_way = 0;
+    while turns.may_begin(caller) {
+        turns.start(caller, weight);
+        under_way += 1;
+    }
+    turns.end(caller, weight);
+    assert!(turns.may_begin(caller), "one has ended");
+    under_way
+}
+
+#[test]
+fn reads_of_one_caller_are_few_before_the_shards() {
+    let list = |limit| Request::ListAccounts { prefix: "".into(), after: None, limit };
+    assert_eq!(most_under_way(&Request::ReadAccount { id: "a".into() }), READS_OF_CALLER_MAX);
+    assert_eq!(most_under_way(&Request::ReadHistory { id: "a".into(), before: None, limit: 1_000 }), 3);
+    assert_eq!((most_under_way(&list(1_000)), most_under_way(&list(100))), (3, 20));
+    let writes = Request::VoidHolds(vec!["a".into()]);
+    assert_eq!(most_under_way(&writes), ENDPOINT_REQUESTS_MAX * 3 / 4, "who writes waits for the disk, not for others");
+}
+
+#[test]
+fn who_is_gone_is_forgotten_when_the_last_answer_is_there() {
+    let mut turns = Turns::default();
+    let caller = turns.join(viewer("a"));
+    turns.wait(caller, 7);
+    turns.start(caller, Weight::default());
+    turns.leave(caller, 7);
+    assert_eq!((turns.callers.len(), turns.any_waiting(|_| true)), (1, false));
+    turns.end(caller, Weight::default());
+    assert!(turns.callers.is_empty() && turns.places.is_empty() && turns.order.is_empty());
+    assert_eq!(turns.take_next(), None);
+}
+
+#[test]
+fn strangers_share_the_turn_of_their_address() {
+    let of = |text: &str| CallerName::of_address(text.parse().unwrap());
+    assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+    assert_eq!(of("2001:db8:0:1::5"), of("2001:db8:0:1:ffff::9"));
+    assert_ne!(of("2001:db8:0:1::5"), of("2001:db8:0:2::5"));
+}

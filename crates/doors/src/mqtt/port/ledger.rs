@@ -1,0 +1,78 @@
+//! The ledger on topics: its replies, and what it announces.
+
+use tidegate_broker::ReasonCode;
+use tidegate_journal::LogStore;
+use tidegate_ledger::message::Reply;
+use tidegate_machines::ledger::AccountView;
+use tidegate_machines::{ShardIndex, TimeMs};
+
+use super::MqttPort;
+use crate::json::codes;
+use crate::ledger_topics::LedgerAnswer;
+
+impl<L: LogStore> MqttPort<L> {
+    /// Tells the broker what the ledger replied, and what it announces.
+    pub(super) fn receive_from_ledger(&mut self, now: TimeMs) -> bool {
+        let mut worked = false;
+        while self.asker.has_replies() {
+            worked = true;
+            for (token, reply) in self.asker.take_replies() {
+                self.reply(token, reply, now);
+            }
+        }
+        for (shard, account) in std::mem::take(&mut self.figures) {
+            worked = true;
+            self.announce(shard, account, now);
+        }
+        self.follow_subscriptions(now) || worked
+    }
+
+    /// Lets the shards announce what somebody subscribes to, and clears what nobody does any more.
+    fn follow_subscriptions(&mut self, now: TimeMs) -> bool {
+        for change in self.broker.take_watched() {
+            self.ledger.watched(&change);
+        }
+        if !self.ledger.has_changes() {
+            return false;
+        }
+        for topic in self.ledger.take_unwanted() {
+            self.broker.announce(&topic, &[], true, now);
+        }
+        let asker = &mut self.asker;
+        if asker.has_room() {
+            self.ledger.tell_wants(&mut |token, request| asker.start(token, request));
+        }
+        true
+    }
+
+    /// A reply of the shards to a request of this port.
+    fn reply(&mut self, token: u64, reply: Reply, now: TimeMs) {
+        let asker = &mut self.asker;
+        if let Some(answer) = self.ledger.reply(token, reply, &mut |token, request| asker.start(token, request)) {
+            self.answer(answer, now);
+        }
+    }
+
+    pub(super) fn answer(&mut self, answer: LedgerAnswer, now: TimeMs) {
+        match answer {
+            LedgerAnswer::Transfer { ticket, body, is_too_many } => {
+                let reason = if is_too_many { ReasonCode::QUOTA_EXCEEDED } else { ReasonCode::SUCCESS };
+                if is_too_many {
+                    self.refused.refusals.increment(codes::TOO_MANY_REQUESTS.name());
+                    self.refused.quota.increment("any");
+                }
+                self.broker.respond(ticket, Some(&body), reason, now);
+            }
+            LedgerAnswer::Collector { key, account, is_collector } => {
+                self.broker.confirm(key, &account, is_collector, now);
+            }
+        }
+    }
+
+    /// New figures of an account, to be announced on its topic.
+    fn announce(&mut self, shard: ShardIndex, account: AccountView, now: TimeMs) {
+        if let Some((topic, payload)) = self.ledger.announcement(shard, account) {
+            self.broker.announce(&topic, &payload, true, now);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Over the logs of [`crate::notes`]: what a turn says of the group, the log and the disk.
+
+use tidegate_disk::FakeDisk;
+use tidegate_journal::step::Step;
+use tidegate_journal::{Cursor, Logs, Opened, StepLog};
+
+use super::*;
+use crate::notes::{Notes, SMALL, id, logs};
+
+const NOW: TimeMs = TimeMs(1);
+
+fn open(disk: &FakeDisk) -> Core<Notes, StepLog<FakeDisk>> {
+    let Opened { log, .. } = logs(disk).open(id(), Cursor::START, SMALL).unwrap();
+    Core::new(Notes::default(), log).unwrap()
+}
+
+/// Steps the log until it has nothing to do.
+fn settle(core: &mut Core<Notes, StepLog<FakeDisk>>) {
+    while core.log.step().unwrap() != Step::Idle {}
+}
+
+#[test]
+fn a_group_is_counted_once_and_its_durability_is_news_once() {
+    let mut core = open(&FakeDisk::new(1));
+    assert!(core.is_group_empty() && core.turn(NOW).is_group_empty());
+    assert!(!core.submit().unwrap(), "there is nothing to submit");
+    for groups in 1..=3 {
+        for number in 0..2 {
+            core.turn(NOW).append(&number).unwrap();
+        }
+        assert!(!core.is_group_empty() && !core.turn(NOW).is_group_empty());
+        assert!(core.submit().unwrap());
+        assert_eq!(core.counts(), (2 * groups, groups));
+        assert!(core.is_group_empty() && core.turn(NOW).is_group_empty());
+        assert!(!core.poll().unwrap(), "it is not durable yet");
+        settle(&mut core);
+        assert!(core.poll().unwrap());
+        assert!(!core.poll().unwrap(), "it was said before");
+        assert_eq!(core.durable().sequence(), core.appended());
+    }
+}
+
+#[test]
+fn on_a_full_disk_a_group_that_is_empty_has_no_room() {
+    let disk = FakeDisk::new(1);
+    let mut core = open(&disk);
+    assert!(!core.is_disk_full());
+    assert_eq!(core.turn(NOW).room(1), Room::Available);
+    assert_eq!(core.turn(NOW).room(1 << 20), Room::TooLarge, "no group is so large");
+    disk.set_capacity(disk.used_bytes());
+    // Groups are written until the room that was claimed before is used up.
+    for _ in 0..1_000 {
+        if core.turn(NOW).room(1) != Room::Available {
+            break;
+        }
+        core.turn(NOW).append(&1).unwrap();
+        let _ = core.submit().unwrap();
+        settle(&mut core);
+        core.poll().unwrap();
+    }
+    assert!(core.is_group_empty() && core.is_disk_full());
+    assert_eq!([1, 1 << 20].map(|bytes| core.turn(NOW).room(bytes)), [Room::DiskFull; 2]);
+    disk.set_capacity(u64::MAX);
+    settle(&mut core);
+    assert!(!core.is_disk_full());
+    assert_eq!(core.turn(NOW).room(1), Room::Available);
+}

@@ -1,0 +1,57 @@
+//! Copies of logs as they were, put back later: a disk that was restored from a backup, one log of several or all.
+//!
+//! ```text
+//!   at rest: copy ─▶ the process goes on ─▶ killed, older segments put back ─▶ snapshots, ids and other logs are newer
+//! ```
+//!
+//! Only of logs in files: nothing is ever cut from a stream.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+
+use tidegate_journal::disk::{Disk, DiskFile, FakeDisk};
+
+use super::store::Store;
+use super::{Site, data};
+
+/// The files of all logs at one moment, by their paths.
+#[derive(Clone)]
+pub struct LogFiles(BTreeMap<PathBuf, Vec<u8>>);
+
+impl<S: Store> Site<S> {
+    /// The files of all logs as they are.
+    pub fn copy_logs(&self) -> io::Result<LogFiles> {
+        let paths = self.files_below("journal").into_iter().map(|(path, _)| path);
+        paths.map(|path| Ok((path.clone(), self.disk.contents(&path)?))).collect::<io::Result<_>>().map(LogFiles)
+    }
+
+    /// Puts back what `copy` has of the log in this folder, or of all logs: nothing else stays there.
+    pub fn put_back(&self, copy: &LogFiles, only: Option<&str>) -> io::Result<()> {
+        let folder = match only {
+            Some(log) => data().join("journal").join(log),
+            None => data().join("journal"),
+        };
+        let of_folder = |path: &PathBuf| path.starts_with(&folder);
+        let there = self.disk.files().into_iter().map(|(path, _)| path);
+        for path in there.filter(|path| of_folder(path) && !copy.0.contains_key(path)) {
+            self.disk.remove(&path)?;
+            sync_parent(&self.disk, &path)?;
+        }
+        for (path, bytes) in copy.0.iter().filter(|(path, _)| of_folder(path)) {
+            let file = match self.disk.exists(path)? {
+                true => self.disk.open(path)?,
+                false => self.disk.create_new(path)?,
+            };
+            file.set_len(bytes.len() as u64)?;
+            file.write_all_at(bytes, 0)?;
+            file.sync_data()?;
+            sync_parent(&self.disk, path)?;
+        }
+        Ok(())
+    }
+}
+
+fn sync_parent(disk: &FakeDisk, path: &std::path::Path) -> io::Result<()> {
+    disk.sync_dir(path.parent().expect("a segment is in a folder"))
+}

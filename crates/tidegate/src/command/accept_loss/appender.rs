@@ -1,0 +1,60 @@
+//! Appends records to the log of a stopped shard, group by group, each checked against the fold of those before it.
+
+use anyhow::{Result, bail};
+use tidegate_journal::{GroupBuilder, LogStore, NoRoom, NotReady};
+use tidegate_machines::ledger::{Event, Ledger};
+use tidegate_machines::{Machine, Place, RecordPosition, RecordSequence};
+
+/// A log, and the group that is filled.
+pub struct Appender<L: LogStore> {
+    log: L,
+    group: GroupBuilder,
+}
+
+impl<L: LogStore> Appender<L> {
+    /// Goes on at the end of `log`.
+    pub fn new(mut log: L) -> Appender<L> {
+        let group = log.begin_group();
+        Appender { log, group }
+    }
+
+    /// Appends an event that `ledger`, the fold of the log, has decided, and folds it in. What does not follow from the
+    /// state is refused, and the group that it is in is never submitted.
+    pub fn append(&mut self, ledger: &mut Ledger, event: &Event<'_>) -> Result<()> {
+        let at = match self.group.try_append(|record| Ledger::encode(event, record)) {
+            Err(NoRoom::Here) => {
+                self.submit()?;
+                self.group.try_append(|record| Ledger::encode(event, record))
+            }
+            tried => tried,
+        };
+        let Ok(at) = at else { unreachable!("an empty group has room for any event") };
+        let sequence = RecordSequence(self.group.last_sequence().0);
+        ledger.apply_checked(event, Place { position: RecordPosition(at.0), sequence })?;
+        Ok(())
+    }
+
+    fn submit(&mut self) -> Result<()> {
+        while let Err(not_ready) = self.log.ready() {
+            match not_ready {
+                NotReady::Busy => {
+                    self.log.poll_durable()?;
+                    std::thread::yield_now();
+                }
+                NotReady::DiskFull => bail!("the disk is full: make room and run this again, it goes on"),
+                NotReady::Failed(error) => return Err(error.into()),
+            }
+        }
+        let full = std::mem::take(&mut self.group);
+        self.log.submit(full)?;
+        self.group = self.log.begin_group();
+        Ok(())
+    }
+
+    /// Makes everything durable and ends the log in order.
+    pub fn close(mut self) -> Result<()> {
+        self.submit()?;
+        self.log.close()?;
+        Ok(())
+    }
+}
