@@ -112,8 +112,8 @@ pub trait Machine: Sized {
         TimeMs(0)
     }
 
-    /// The latest time that the state remembers something to have been decided at; zero if it remembers none. Other than
-    /// [`time`](Machine::time), events may have earlier ones.
+    /// The latest time that the state remembers something to have been decided at; zero if it remembers none. Unlike
+    /// [`time`](Machine::time), it does not bind events: they may have earlier times.
     fn newest_known(&self) -> TimeMs {
         self.time()
     }

@@ -1,5 +1,5 @@
-//! Whether the clock of the host can be right when a node starts: one that is years ahead would end at once what clients
-//! were promised to keep.
+//! Whether the clock of the host can be right when a node starts: one that is years ahead would end at once what
+//! clients were promised to keep.
 //!
 //! ```text
 //!   each log, recovered ─▶ Told: its newest time, what ends since ─┐
