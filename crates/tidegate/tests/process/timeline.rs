@@ -88,7 +88,7 @@ fn a_snapshot_of_another_timeline_is_named_and_never_served() {
 }
 
 /// Votes again for what was voted for; all are done, and none counts again.
-fn repeat(server: &Server, name: &str) {
+pub fn repeat(server: &Server, name: &str) {
     let before = candidate(server);
     vote(server, name);
     assert_eq!(candidate(server), before, "votes of {name} were counted twice");

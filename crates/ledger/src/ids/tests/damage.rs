@@ -1,5 +1,7 @@
 //! Bit rot, lost files, foreign files: found at open and repaired by replay, or found by a lookup and reported.
 
+use tidegate_disk::{Disk, DiskFile};
+
 use super::*;
 
 /// Several runs, one of them merged.
@@ -216,6 +218,30 @@ fn an_index_names_a_durable_place_behind_what_it_covers_and_gives_up_where_that_
     let world = built();
     let opened = open(&world.disk, world.options, shorter);
     assert!(opened.covered == Position(0) && opened.discarded.is_some_and(|why| why.contains("the journal ends at")));
+}
+
+#[test]
+fn an_index_of_an_earlier_version_says_what_it_covers_and_is_built_again() {
+    let mut world = built();
+    world.disk.kill();
+    let mut bytes = world.disk.contents(&manifest_path()).expect("it is there");
+    // Without the place, which stands before the runs.
+    bytes.drain(80..128);
+    bytes[8] = 2;
+    let end = bytes.len() - 4;
+    let sum = crc_fast::crc32_iscsi(&bytes[..end]);
+    bytes[end..].copy_from_slice(&sum.to_le_bytes());
+    world.disk.remove(&manifest_path()).expect("it is there");
+    let file = world.disk.create_new(&manifest_path()).expect("it was removed");
+    file.write_all_at(&bytes, 0).and_then(|()| file.sync_data()).expect("the disk works");
+    world.disk.sync_dir(&dir()).expect("the disk works");
+
+    let covered = world.index.covered();
+    assert_eq!(claim(&world.disk, &dir()).map(|claim| (claim.covered, claim.stands_on)), Some((covered, None)));
+    world.recover();
+    assert!(world.discarded.as_ref().is_some_and(|why| why.contains("an earlier version")), "{:?}", world.discarded);
+    assert_eq!((world.index.covered(), world.index.has_inherited()), (Position(0), false));
+    world.check();
 }
 
 #[test]
