@@ -110,6 +110,9 @@ impl TransferBatch {
 
     /// The same batch; of an id that names an id space nothing is left.
     pub(crate) fn without_spaces(mut self) -> TransferBatch {
+        if !IdSpace::may_be_named_in(&self.text) {
+            return self;
+        }
         for index in 0..self.items.len() {
             let id = self.str(self.items[index].id);
             if IdSpace::checked(id).len() != id.len() {
@@ -462,14 +465,14 @@ pub enum Reply {
         /// The shard that decided it.
         shard: u16,
         /// The transfer.
-        transfer: TransferView,
+        transfer: Box<TransferView>,
     },
     /// A hold and its state.
     Hold {
         /// The shard that decides it.
         shard: u16,
         /// The hold.
-        hold: HoldView,
+        hold: Box<HoldView>,
     },
     /// A page of open holds, in the order of their placement.
     Holds {

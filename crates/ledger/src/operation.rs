@@ -6,6 +6,9 @@
 //! ```
 //!
 //! A pull is also the acknowledgement: "after n" says that everything up to n is durable at the puller.
+//!
+//! Why some variants are boxed: every call and answer is moved some ten times between threads and queues. What is large
+//! and rare must not make each of them large.
 
 use std::sync::Arc;
 
@@ -117,7 +120,7 @@ pub enum Operation {
         /// Account id.
         id: Box<str>,
         /// What to change.
-        change: ChangeRequest,
+        change: Box<ChangeRequest>,
         /// All other shards know that it is frozen and have no credit to it under way.
         is_settled: bool,
     },
@@ -132,7 +135,7 @@ pub enum Operation {
         /// Its revision at its home.
         revision: u64,
         /// Its status and limits there.
-        rules: AccountRules,
+        rules: Box<AccountRules>,
     },
     /// Declare the decimals of an asset whose home is here.
     DeclareAsset {
@@ -229,7 +232,7 @@ pub enum Operation {
     /// What the accounts in these slots are called, for readers of changes.
     NameAccounts(Vec<AccountSlot>),
     /// Keep what the auditor found.
-    KeepAudit(AuditReport),
+    KeepAudit(Box<AuditReport>),
     /// The last audit.
     ReadAudit,
 }
@@ -387,7 +390,7 @@ pub enum Answer {
         /// Whether this shard refuses new ones.
         is_frozen: bool,
         /// Of a collector, the part that is here.
-        part: Option<AccountView>,
+        part: Option<Box<AccountView>>,
     },
     /// To `DeclareAsset`.
     Declared {
@@ -395,7 +398,7 @@ pub enum Answer {
         created: bool,
     },
     /// To `ReadId`.
-    Id(KnownId),
+    Id(Box<KnownId>),
     /// To `ListHolds`; `None` when there is no such account here.
     Holds {
         /// In the order of placement.
@@ -410,7 +413,7 @@ pub enum Answer {
     /// To `NameAccounts`: slot, id and asset of those that there are.
     Names(Vec<(AccountSlot, Box<str>, Box<str>)>),
     /// To `KeepAudit` and `ReadAudit`.
-    Audit(AuditReport),
+    Audit(Box<AuditReport>),
     /// The operation was refused as a whole.
     Refused(Refusal),
 }
@@ -513,3 +516,6 @@ pub enum Message {
         credits: Durable<Vec<Credit>>,
     },
 }
+
+// A move of more is a call of `memcpy`.
+const _: () = assert!(size_of::<Message>() <= 128 && size_of::<Operation>() <= 64 && size_of::<Answer>() <= 112);

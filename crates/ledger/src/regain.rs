@@ -16,8 +16,8 @@ use std::collections::{HashMap, HashSet};
 
 use tidegate_journal::{Cursor, JournalError, LogReader, Logs};
 use tidegate_machines::ledger::{
-    Command, CreditStep, Event, InboundCredit, Label, Ledger, LossSide, OutboundCredit, Outcome, PeerLoss, Refusal,
-    Ruling, Transfer, shard_of,
+    Command, CreditStep, Event, Guess, InboundCredit, Label, Ledger, LossSide, OutboundCredit, Outcome, PeerLoss,
+    Refusal, Ruling, Transfer, shard_of,
 };
 use tidegate_machines::{Amount, Decision, Machine, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
@@ -141,7 +141,9 @@ impl KnownCredit {
             (LossSide::Sent, Some(placed)) => {
                 here.decide(&Command::PostHold { id: &self.id, amount }, Some(placed), now)
             }
-            (LossSide::Sent, None) => here.decide(&Command::Transfer { transfer, credit_missing: false }, None, now),
+            (LossSide::Sent, None) => {
+                here.decide(&Command::Transfer { transfer, credit_missing: false, guess: Guess::NONE }, None, now)
+            }
         };
         match decision {
             Decision::Append { event: Event::Refused { refusal, .. }, .. } => Err(Unregained::Refused(refusal)),

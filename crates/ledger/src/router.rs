@@ -394,9 +394,9 @@ impl Stage {
             (Stage::Audit(reports), Answer::Audit(report)) => {
                 assert!(report.shard == shard.0, "a shard reports of itself");
                 assert!(reports.iter().all(|other| other.shard != shard.0), "each shard that was asked answers once");
-                reports.push(report);
+                reports.push(*report);
             }
-            (Stage::Lookup(lookup), Answer::Id(known)) => lookup.collect(shard, known),
+            (Stage::Lookup(lookup), Answer::Id(known)) => lookup.collect(shard, *known),
             (Stage::Assets(assets), Answer::Assets(of_shard)) => assets.extend(of_shard),
             (stage @ Stage::One, answer) => {
                 *stage = match answer {

@@ -334,7 +334,7 @@ impl<D: Disk> Service for LedgerService<D> {
         if let Some(job) = progress.reading {
             let Some(records) = self.reads.take(job) else { return Ok(Served::Paused(Pause::Fetch(job))) };
             progress.reading = None;
-            progress.at_hand.extend(records?);
+            progress.at_hand.get_or_insert_default().extend(records?);
         }
         if call.writes() {
             if turn.state().is_outbound_full() {
@@ -349,19 +349,25 @@ impl<D: Disk> Service for LedgerService<D> {
             }
         }
         assert!(self.at_hand.is_empty(), "one call after the other");
-        self.at_hand = std::mem::take(&mut progress.at_hand);
+        if let Some(at_hand) = progress.at_hand.take() {
+            self.at_hand = *at_hand;
+        }
         let served = self.serve_call(turn, call, progress, jobs);
-        progress.at_hand = std::mem::take(&mut self.at_hand);
+        if !self.at_hand.is_empty() {
+            progress.at_hand = Some(Box::new(std::mem::take(&mut self.at_hand)));
+        }
         match served {
             Ok(served) => Ok(served),
             Err(Halt::Stop(stop)) => Err(stop),
             Err(Halt::Damaged(place)) => Ok(Served::Done(Output::Answer(Answer::Refused(Refusal::Damaged(place))))),
             Err(Halt::Unread) => {
+                let (nothing, at_hand) = (AtHand::default(), progress.at_hand.as_deref());
+                let at_hand = at_hand.unwrap_or(&nothing);
                 let (unread, pause): (_, fn(JobId) -> Pause) = match call {
                     Operation::ListHolds { account, after, limit } => {
-                        (self.unread_holds(turn, (account, *after, *limit), &progress.at_hand), Pause::Aside)
+                        (self.unread_holds(turn, (account, *after, *limit), at_hand), Pause::Aside)
                     }
-                    _ => (self.unread_by(turn, call, progress), Pause::Fetch),
+                    _ => (self.unread_by(turn, call, progress.decided(), at_hand), Pause::Fetch),
                 };
                 let job = self.start_read(unread, jobs);
                 progress.reading = Some(job);
@@ -380,7 +386,8 @@ impl<D: Disk> Service for LedgerService<D> {
         if progress.reading.is_some() {
             return;
         }
-        let unread = self.unread_by(turn, call, progress);
+        let (nothing, at_hand) = (AtHand::default(), progress.at_hand.as_deref());
+        let unread = self.unread_by(turn, call, progress.decided(), at_hand.unwrap_or(&nothing));
         if !unread.is_empty() {
             progress.reading = Some(self.start_read(unread, jobs));
         }

@@ -7,7 +7,7 @@ mod speed;
 use std::hint::black_box;
 
 use speed::{cpu_ns, report};
-use tidegate_machines::ledger::{AccountKind, Command, Event, Hold, Ledger, Transfer, id_hash, id_hash_keyed};
+use tidegate_machines::ledger::{AccountKind, Command, Event, Guess, Hold, Ledger, Transfer, id_hash, id_hash_keyed};
 use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 
 const ACCOUNTS: usize = 10_000;
@@ -61,7 +61,7 @@ fn main() {
         let (id, memo) = (format!("fund:{n}"), "");
         let transfer =
             Transfer { id: &id, debit: "source", credit: wallet, amount: 1 << 40, memo, label: Default::default() };
-        records.append(&mut ledger, &Command::Transfer { transfer, credit_missing: false }, None);
+        records.append(&mut ledger, &Command::Transfer { transfer, credit_missing: false, guess: Guess::NONE }, None);
     }
 
     let mut random = 88_172_645_463_325_252_u64;
@@ -87,7 +87,7 @@ fn main() {
             memo: "",
             label: Default::default(),
         };
-        records.append(&mut ledger, &Command::Transfer { transfer, credit_missing: false }, None);
+        records.append(&mut ledger, &Command::Transfer { transfer, credit_missing: false, guess: Guess::NONE }, None);
     }
     report("decide, encode, apply a transfer", begun, TRANSFERS);
     println!("{:>10.1} bytes a transfer", (records.bytes.len() - before) as f64 / TRANSFERS as f64);
@@ -102,7 +102,7 @@ fn main() {
             memo: "",
             label: Default::default(),
         };
-        let command = Command::Transfer { transfer, credit_missing: false };
+        let command = Command::Transfer { transfer, credit_missing: false, guess: Guess::NONE };
         black_box(Machine::decide(&ledger, &command, None, TimeMs(0)));
     }
     report("decide alone", begun, TRANSFERS);

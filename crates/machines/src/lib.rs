@@ -20,6 +20,7 @@ mod machine;
 mod number;
 mod pieces;
 pub mod queue;
+pub mod text_words;
 mod tie;
 pub mod topic;
 

@@ -155,8 +155,8 @@ pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, reader: Op
             let conservation = conservation.iter().map(to_conservation).collect();
             Body::Audit(proto::Audit { conservation, shards: reports.into_iter().map(to_audit).collect() })
         }
-        Reply::Transfer { shard, transfer } => Body::TransferState(settings::to_transfer(shard, transfer, reader)),
-        Reply::Hold { shard, hold } => Body::HoldState(settings::to_hold(shard, hold, reader)),
+        Reply::Transfer { shard, transfer } => Body::TransferState(settings::to_transfer(shard, *transfer, reader)),
+        Reply::Hold { shard, hold } => Body::HoldState(settings::to_hold(shard, *hold, reader)),
         Reply::Holds { holds, next } => Body::OpenHolds(proto::OpenHolds {
             // All are of the account's home, which is not said again with each.
             holds: holds.into_iter().map(|hold| settings::to_hold(0, hold, reader)).collect(),

@@ -167,6 +167,12 @@ impl<D: Disk> IdIndex<D> {
         self.view.runs[..self.filtered].iter()
     }
 
+    /// Whether the filters know that there is no record under `hash`: of nearly all ids that are new.
+    #[inline]
+    pub fn is_new(&self, hash: IdHash) -> bool {
+        self.filter.hits(hash).is_none() && !self.filtered().any(|run| run.may_hold(hash))
+    }
+
     /// The newest record under `hash` that `is_it` accepts; it is asked about all of them in turn, newest first, and
     /// nearly always there is none or one. Asks about records in memory before it needs any page: a hold is mostly
     /// posted soon after it was placed, and then no run is looked at. Never waits.
@@ -175,29 +181,16 @@ impl<D: Disk> IdIndex<D> {
     /// tell: [`IdIndex::lookup`] reads them; with [`Unsettled::PagesDamaged`] when a page that is needed for this hash
     /// could not be read or is damaged: nobody can say then whether the id is new, so who asks is refused. Other ids
     /// are found as before, and opening the index again repairs it.
-    #[inline]
     pub fn find_newest<E: From<Unsettled>>(
         &self,
         hash: IdHash,
         looked: &Looked,
-        is_it: impl FnMut(Position) -> Result<bool, E>,
-    ) -> Result<Option<Position>, E> {
-        let hits = self.filter.hits(hash);
-        if hits.is_none() && !self.filtered().any(|run| run.may_hold(hash)) {
-            return Ok(None);
-        }
-        self.find_newest_beyond_the_filters(hash, hits, looked, is_it)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn find_newest_beyond_the_filters<E: From<Unsettled>>(
-        &self,
-        hash: IdHash,
-        hits: filter::Hits,
-        looked: &Looked,
         mut is_it: impl FnMut(Position) -> Result<bool, E>,
     ) -> Result<Option<Position>, E> {
+        if self.is_new(hash) {
+            return Ok(None);
+        }
+        let hits = self.filter.hits(hash);
         let in_memory = self.find_in_memory(hash, hits);
         for at in &in_memory {
             if is_it(*at)? {

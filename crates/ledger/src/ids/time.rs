@@ -9,9 +9,13 @@
 //! Why a wrong guess is harmless: an id that has such a shape by accident has a time far from that of its record, and
 //! is then kept like any other.
 
+use tidegate_machines::text_words::has_either;
+
 /// Seconds by which the clock of a client may differ from the ledger's for its ids to be kept by their times.
 const CLOCK_WINDOW: u32 = 60;
 const DAY: u32 = 86_400;
+/// Bytes of an id with a date, at least.
+const DATED_BYTES_MIN: usize = 12;
 /// Ends the id space; no client's id has it.
 const BEHIND_SPACE: u8 = 0x1f;
 
@@ -27,6 +31,9 @@ pub(super) struct IdTime {
 /// The time in `id`, if it has a shape that is known. The id space that it may begin with has none.
 #[inline]
 pub(super) fn time_in(id: &[u8]) -> Option<IdTime> {
+    if !has_either(id, b':', BEHIND_SPACE) {
+        return of_digits(id);
+    }
     match id.iter().position(|byte| *byte == BEHIND_SPACE) {
         Some(at) => shaped(&id[at + 1..]),
         None => shaped(id),
@@ -34,13 +41,16 @@ pub(super) fn time_in(id: &[u8]) -> Option<IdTime> {
 }
 
 #[inline]
-fn shaped(id: &[u8]) -> Option<IdTime> {
+fn of_digits(id: &[u8]) -> Option<IdTime> {
     match id.len() {
-        26 => ulid(id).or_else(|| dated(id)),
-        36 => uuid7(id).or_else(|| dated(id)),
-        12.. => dated(id),
+        26 => ulid(id),
+        36 => uuid7(id),
         _ => None,
     }
+}
+
+fn shaped(id: &[u8]) -> Option<IdTime> {
+    of_digits(id).or_else(|| if id.len() >= DATED_BYTES_MIN { dated(id) } else { None })
 }
 
 fn of_millis(millis: u64) -> Option<IdTime> {

@@ -218,7 +218,7 @@ impl<P: Carries<Message>> AuditLoop<P> {
         if is_over || told != rests || shard.told.elapsed() >= TELL {
             shard.told = Instant::now();
             let (of, report) = (shard.auditor.shard(), shard.report.clone());
-            let _ = self.background.ask((of, Operation::KeepAudit(report)), stopped);
+            let _ = self.background.ask((of, Operation::KeepAudit(Box::new(report))), stopped);
         }
         if is_over {
             self.turn = (self.turn + 1) % self.shards.len();
@@ -240,7 +240,7 @@ impl<P: Carries<Message>> AuditLoop<P> {
             let shard = self.shards[index].auditor.shard();
             // Damage of old records is no reason to go without a snapshot: the next start reads so much less.
             let sound = report.differences.is_empty() && report.finished_at_ms > 0;
-            let _ = self.background.ask((shard, Operation::KeepAudit(report)), stopped);
+            let _ = self.background.ask((shard, Operation::KeepAudit(Box::new(report))), stopped);
             if sound {
                 self.snapshot(index, snapshot_due, stopped);
             }

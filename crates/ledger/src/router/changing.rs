@@ -56,7 +56,7 @@ impl Changing {
     }
 
     fn ask_home(&self, change: ChangeRequest, is_settled: bool) -> Vec<(ShardIndex, Operation)> {
-        vec![(self.home, Operation::ChangeAccount { id: self.id.clone(), change, is_settled })]
+        vec![(self.home, Operation::ChangeAccount { id: self.id.clone(), change: Box::new(change), is_settled })]
     }
 
     pub(super) fn collect(&mut self, answer: Answer) {
@@ -67,7 +67,7 @@ impl Changing {
             }
             Answer::Adopted { under_way, is_frozen, part } => {
                 self.is_unsettled |= under_way > 0 || !is_frozen;
-                self.parts.extend(part);
+                self.parts.extend(part.map(|part| *part));
             }
             Answer::Refused(refusal) => self.refused = Some(refusal),
             other => unreachable!("{other:?} answers another question"),
@@ -108,7 +108,7 @@ impl Changing {
             asset: account.asset.clone(),
             kind: account.kind,
             revision: settings.revision,
-            rules: settings.rules,
+            rules: Box::new(settings.rules),
         };
         let others = (0..self.shard_count).map(ShardIndex).filter(|shard| *shard != self.home);
         others.map(|shard| (shard, tell.clone())).collect()

@@ -42,8 +42,10 @@ impl Lookup {
                 return Next::Calls(vec![(owner, Operation::ReadId { id: self.id.clone() })]);
             }
             KnownId::ElsewhereAt(owner) => unreachable!("shard {owner} decides an id that it says is another's"),
-            KnownId::Transfer(transfer) if !self.hold => Reply::Transfer { shard: shard.0, transfer },
-            KnownId::Hold(hold) if self.hold => Reply::Hold { shard: shard.0, hold },
+            KnownId::Transfer(transfer) if !self.hold => {
+                Reply::Transfer { shard: shard.0, transfer: Box::new(transfer) }
+            }
+            KnownId::Hold(hold) if self.hold => Reply::Hold { shard: shard.0, hold: Box::new(hold) },
             // Claimed and not decided yet counts as new: nothing is known to have been done.
             KnownId::New | KnownId::Transfer(_) | KnownId::Hold(_) => Reply::Refused(missing),
         })

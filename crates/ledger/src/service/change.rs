@@ -49,6 +49,6 @@ impl<D: Disk> LedgerService<D> {
         self.decide_one(turn, &Command::AdoptChange { id, revision, rules }, None)?;
         let (under_way, is_frozen) = turn.state().under_way_to(id);
         let part = turn.state().account(id).filter(|account| account.kind == AccountKind::Collector);
-        Ok(done(Answer::Adopted { under_way: under_way as u64, is_frozen, part }))
+        Ok(done(Answer::Adopted { under_way: under_way as u64, is_frozen, part: part.map(Box::new) }))
     }
 }

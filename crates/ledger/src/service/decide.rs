@@ -2,7 +2,7 @@
 
 use tidegate_disk::Disk;
 use tidegate_journal::{LogStore, Position};
-use tidegate_machines::ledger::{Command, Content, Event, Ledger, Outcome, Refusal, Ruling, Transfer, shard_of};
+use tidegate_machines::ledger::{Command, Content, Event, Guess, Ledger, Outcome, Refusal, Ruling, Transfer, shard_of};
 use tidegate_machines::{DamagedPlace, Decision, Machine, ShardIndex};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served};
 
@@ -13,7 +13,7 @@ use crate::limits::RECORD_OVERHEAD_BYTES;
 use crate::message::{HoldRequest, OpenBatch, TransferBatch};
 use crate::operation::{AccountFact, Answer, Operation, Selection};
 
-/// Transfers whose id hashes are prefetched ahead of their decision; hides the cache misses of the id index.
+/// Transfers that are looked at ahead of their decision; hides the cache misses of the id index and of accounts.
 const PREFETCH_AHEAD: usize = 12;
 
 /// How far a call was served.
@@ -21,9 +21,10 @@ const PREFETCH_AHEAD: usize = 12;
 pub struct Progress {
     outcomes: Vec<Outcome>,
     need_credit: Vec<u32>,
-    pub(super) rows: super::history::RowsRead,
+    /// Of a history, boxed like what follows: nearly no call has it, and progress moves with each call.
+    pub(super) rows: Option<Box<super::history::RowsRead>>,
     /// Pages and records that were read for the items to come.
-    pub(super) at_hand: AtHand,
+    pub(super) at_hand: Option<Box<AtHand>>,
     /// The job that reads more of them.
     pub(super) reading: Option<JobId>,
 }
@@ -35,20 +36,12 @@ pub(super) struct HashedId<'a> {
     hash: IdHash,
 }
 
-/// Hashes of the ids that come next in a batch.
-#[derive(Default)]
-struct UpcomingHashes {
-    hashes: [IdHash; PREFETCH_AHEAD],
-}
-
-impl UpcomingHashes {
-    fn put(&mut self, n: usize, hash: IdHash) {
-        self.hashes[n % PREFETCH_AHEAD] = hash;
-    }
-
-    fn take(&self, n: usize) -> IdHash {
-        self.hashes[n % PREFETCH_AHEAD]
-    }
+/// A transfer that comes next in a batch, with what was found out on the way.
+#[derive(Clone, Copy)]
+struct Upcoming<'a> {
+    transfer: Transfer<'a>,
+    hash: IdHash,
+    guess: Guess,
 }
 
 /// The group is full; the rest comes in a later step.
@@ -106,7 +99,7 @@ impl<D: Disk> LedgerService<D> {
             }
             Operation::ChangeAccount { id, change, is_settled } => self.serve_change(turn, id, change, *is_settled),
             Operation::AdoptRules { id, asset, kind, revision, rules } => {
-                self.serve_adopt(turn, id, (asset, *kind), *revision, *rules)
+                self.serve_adopt(turn, id, (asset, *kind), *revision, **rules)
             }
             Operation::DeclareAsset { asset, decimals } => {
                 let declared = self.decide_one(turn, &Command::DeclareAsset { asset, decimals: *decimals }, None)?;
@@ -132,7 +125,7 @@ impl<D: Disk> LedgerService<D> {
                 (Command::ClaimId { id, owner: *owner, digest: *digest }, id)
             }),
             Operation::ReadHistory { id, from, limit } => {
-                self.serve_history(turn, (id, *from, *limit), &mut progress.rows, jobs)
+                self.serve_history(turn, (id, *from, *limit), progress.rows.get_or_insert_default(), jobs)
             }
             Operation::Announce(want) => {
                 if let Some(announcer) = &mut self.announcer {
@@ -186,19 +179,21 @@ impl<D: Disk> LedgerService<D> {
         let count = selection.len(batch.len());
         assert!(progress.outcomes.len() <= count, "no more items are decided than there are");
         progress.outcomes.reserve(count - progress.outcomes.len());
-        let mut coming = UpcomingHashes::default();
+        // Those that come next, each in the place of its number.
+        let mut coming: [Option<Upcoming<'_>>; PREFETCH_AHEAD] = [None; PREFETCH_AHEAD];
         for ahead in progress.outcomes.len()..count.min(progress.outcomes.len() + PREFETCH_AHEAD) {
-            coming.put(ahead, self.prefetch(turn, &batch.get(selection.index(ahead))));
+            coming[ahead % PREFETCH_AHEAD] = Some(self.prefetch(turn, batch.get(selection.index(ahead))));
         }
         while progress.outcomes.len() < count {
             if self.decisions_left == 0 || !may_append(turn) {
                 return Ok(PAUSED);
             }
             let n = progress.outcomes.len();
-            let transfer = batch.get(selection.index(n));
-            let id = HashedId { id: transfer.id, hash: coming.take(n) };
+            let place = &mut coming[n % PREFETCH_AHEAD];
+            let Upcoming { transfer, hash, guess } = place.take().expect("it was looked at ahead");
+            let id = HashedId { id: transfer.id, hash };
             if n + PREFETCH_AHEAD < count {
-                coming.put(n + PREFETCH_AHEAD, self.prefetch(turn, &batch.get(selection.index(n + PREFETCH_AHEAD))));
+                *place = Some(self.prefetch(turn, batch.get(selection.index(n + PREFETCH_AHEAD))));
             }
             if self.needs_credit(turn.state(), transfer.credit, facts) {
                 progress.need_credit.push(n as u32);
@@ -206,7 +201,7 @@ impl<D: Disk> LedgerService<D> {
                 continue;
             }
             let credit_missing = is_missing(transfer.credit, facts);
-            let outcome = self.decide_named(turn, &Command::Transfer { transfer, credit_missing }, Some(id))?;
+            let outcome = self.decide_named(turn, &Command::Transfer { transfer, credit_missing, guess }, Some(id))?;
             progress.outcomes.push(outcome);
         }
         Ok(done(progress.answer(count)))
@@ -383,15 +378,15 @@ impl<D: Disk> LedgerService<D> {
         scratch: &mut Vec<u8>,
     ) -> Result<Outcome, Halt> {
         let prior = match id {
-            Some(id) => self.find_prior(turn, id, scratch)?,
-            None => None,
+            Some(id) if !self.ids.is_new(id.hash) => self.find_prior(turn, id, scratch)?,
+            _ => None,
         };
-        let ruling = match Machine::decide(turn.state(), command, prior.as_ref(), turn.now()) {
+        let ruling = match &Machine::decide(turn.state(), command, prior.as_ref(), turn.now()) {
             Decision::Append { event, outcome } => {
-                self.append(turn, &event, id.map(|id| id.hash));
-                outcome
+                self.append(turn, event, id.map(|id| id.hash));
+                *outcome
             }
-            Decision::Answer(outcome) => outcome,
+            Decision::Answer(outcome) => *outcome,
         };
         match ruling {
             Ruling::Outcome(outcome) => {
@@ -409,13 +404,12 @@ impl<D: Disk> LedgerService<D> {
         HashedId { id, hash: self.ids.hash(id.as_bytes()) }
     }
 
-    /// Starts to load what the decision on `transfer` will look at; returns the hash of its id.
+    /// Starts to load what the decision on `transfer` will look at.
     #[inline]
-    fn prefetch<L: LogStore>(&self, turn: &LedgerTurn<'_, L>, transfer: &Transfer<'_>) -> IdHash {
+    fn prefetch<'a, L: LogStore>(&self, turn: &LedgerTurn<'_, L>, transfer: Transfer<'a>) -> Upcoming<'a> {
         let hash = self.ids.hash(transfer.id.as_bytes());
         self.ids.prefetch(hash);
-        turn.state().touch(transfer);
-        hash
+        Upcoming { transfer, hash, guess: turn.state().touch(&transfer) }
     }
 
     fn refuse_one<L: LogStore>(
@@ -464,7 +458,7 @@ impl<D: Disk> LedgerService<D> {
 
     /// The latest event about `id`: among the index's candidates (nearly always none, or one) the newest whose record
     /// names it. Leaves that record in `scratch`.
-    #[inline]
+    #[cold]
     fn find_prior<'s, L: LogStore>(
         &self,
         turn: &LedgerTurn<'_, L>,
@@ -475,7 +469,6 @@ impl<D: Disk> LedgerService<D> {
     }
 
     /// As [`LedgerService::find_prior`], with the place of the event.
-    #[inline]
     pub(super) fn find_prior_at<'s, L: LogStore>(
         &self,
         turn: &LedgerTurn<'_, L>,
@@ -570,7 +563,7 @@ fn has_repeated_id<'a>(mut items: impl Iterator<Item = Content<'a>>) -> bool {
 
 fn asking(item: Content<'_>, credit_missing: bool) -> Command<'_> {
     match item {
-        Content::Transfer(transfer) => Command::Transfer { transfer, credit_missing },
+        Content::Transfer(transfer) => Command::Transfer { transfer, credit_missing, guess: Guess::NONE },
         // The group was checked as a whole.
         Content::Hold(hold) => Command::PlaceHold { hold, credit_missing, open_holds_max: u32::MAX },
     }

@@ -46,7 +46,7 @@ impl<D: Disk> LedgerService<D> {
             }
             Operation::ReadId { id } => match self.known_id(turn, id) {
                 Err(Halt::Damaged(place)) => Answer::Refused(Refusal::Damaged(place)),
-                known => Answer::Id(known?),
+                known => Answer::Id(Box::new(known?)),
             },
             Operation::ListHolds { account, after, limit } => self.list_holds(turn, (account, *after, *limit))?,
             Operation::ReadAssets => Answer::Assets(ledger.assets()),
@@ -75,10 +75,10 @@ impl<D: Disk> LedgerService<D> {
                 Answer::Names(slots.iter().filter_map(named).collect())
             }
             Operation::KeepAudit(report) => {
-                self.last_audit = report.clone();
+                self.last_audit.clone_from(report);
                 Answer::Audit(report.clone())
             }
-            Operation::ReadAudit => Answer::Audit(self.last_audit.clone()),
+            Operation::ReadAudit => Answer::Audit(Box::new(self.last_audit.clone())),
             writes => unreachable!("{writes:?} is not a read"),
         })
     }

@@ -24,7 +24,6 @@ use tidegate_machines::ledger::Event;
 use tidegate_runtime::{Damages, Unreadable};
 use tidegate_shard::{JobId, Jobs};
 
-use super::decide::Progress;
 use super::{Fetched, Job, LedgerService, LedgerTurn, ShardError};
 use crate::family::LEDGER;
 use crate::ids::{IdHash, IdsError, Looked, PageLookup, Unsettled};
@@ -246,9 +245,10 @@ impl<D: Disk> LedgerService<D> {
         &self,
         turn: &LedgerTurn<'_, L>,
         call: &Operation,
-        progress: &Progress,
+        decided: usize,
+        at_hand: &AtHand,
     ) -> Wanted<D> {
-        let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.at_hand);
+        let unread = self.unread(turn, ids_of(call, decided), at_hand);
         if matches!(call, Operation::FindSeeds(_)) { unread.only_here() } else { unread }
     }
 

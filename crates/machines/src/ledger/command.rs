@@ -1,5 +1,6 @@
 //! What a shard asks of its ledger.
 
+use super::accounts::Guess;
 use super::hash::ContentDigest;
 use super::request::{AccountKind, Hold, Label, Transfer};
 use super::settings::{AccountChange, AccountRules};
@@ -23,6 +24,8 @@ pub enum Command<'a> {
         transfer: Transfer<'a>,
         /// The credit account's home said that there is no such account, so the refusal is to be journaled.
         credit_missing: bool,
+        /// Where the accounts most likely are.
+        guess: Guess,
     },
     /// Reserve money, decided by the shard of the debit account.
     PlaceHold {

@@ -9,6 +9,7 @@
 use tidegate_planted::{Bug, is_planted};
 
 use super::AccountSlot;
+use super::accounts::Guess;
 use super::command::InboundCredit;
 use super::event::{AccountStep, CreditStep, Event, HoldFacts};
 use super::hash::{Content, ContentDigest, content_digest, shard_of};
@@ -43,7 +44,7 @@ impl Ledger {
     pub(super) fn decide_transfer<'a>(
         &self,
         transfer: &Transfer<'a>,
-        credit_missing: bool,
+        (credit_missing, guess): (bool, Guess),
         prior: Option<&Event<'a>>,
         now: TimeMs,
     ) -> Decided<'a> {
@@ -57,7 +58,7 @@ impl Ledger {
         if let Some(prior) = prior {
             return self.repeat_transfer(transfer, prior);
         }
-        let (debit, credit) = match self.weigh(debit, credit, amount, credit_missing, self) {
+        let (debit, credit) = match self.weigh((debit, credit), guess, amount, credit_missing, self) {
             Verdict::Admit { debit, credit } => (debit, credit),
             verdict => return not_admitted(verdict, id, transfer.into(), now),
         };
@@ -107,7 +108,7 @@ impl Ledger {
         if let Some(prior) = prior {
             return self.repeat_place(hold, prior);
         }
-        let (debit, credit) = match self.weigh(debit, credit, amount, credit_missing, self) {
+        let (debit, credit) = match self.weigh((debit, credit), Guess::NONE, amount, credit_missing, self) {
             Verdict::Admit { debit, .. } if self.holds.count_of(debit) >= open_holds_max => {
                 return not_admitted(Verdict::Refuse(Refusal::TooManyHolds), id, hold.into(), now);
             }

@@ -59,6 +59,12 @@ impl IdSpace {
         if id.as_bytes().contains(&(SEPARATOR as u8)) { "" } else { id }
     }
 
+    /// Whether texts among `bytes` may name a space; nearly none do, and one look at all of them says so.
+    #[inline]
+    pub fn may_be_named_in(bytes: &[u8]) -> bool {
+        bytes.contains(&(SEPARATOR as u8))
+    }
+
     /// The name of the space and the client's id in an id of the ledger.
     pub fn split(whole: &str) -> (&str, &str) {
         whole.split_once(SEPARATOR).unwrap_or(("", whole))

@@ -6,6 +6,7 @@
 use hashbrown::HashMap;
 
 use super::account::{Account, AccountSlot, reserve};
+use super::accounts::Guess;
 use super::asset::AssetIndex;
 use super::hash::Content;
 use super::limits::TRANSFERS_PER_REQUEST_MAX;
@@ -91,7 +92,7 @@ impl Overlay<'_> {
                 (amount, debit, credit, true)
             }
         };
-        match self.ledger.weigh(debit, credit, amount, true, self) {
+        match self.ledger.weigh((debit, credit), Guess::NONE, amount, true, self) {
             Verdict::Admit { debit, .. } if is_hold => {
                 let placed = self.placed.entry(debit).or_insert(0);
                 if self.ledger.holds.count_of(debit) + *placed >= open_holds_max {

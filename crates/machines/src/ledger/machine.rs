@@ -38,8 +38,8 @@ impl Machine for Ledger {
     ) -> Decision<Self::Event<'a>, Ruling> {
         let now = self.time_of(now);
         match *command {
-            Command::Transfer { ref transfer, credit_missing } => {
-                self.decide_transfer(transfer, credit_missing, prior, now)
+            Command::Transfer { ref transfer, credit_missing, guess } => {
+                self.decide_transfer(transfer, (credit_missing, guess), prior, now)
             }
             Command::PlaceHold { ref hold, credit_missing, open_holds_max } => {
                 self.decide_place(hold, credit_missing, open_holds_max, prior, now)

@@ -3,6 +3,7 @@
 use tidegate_planted::{Bug, is_planted};
 
 use super::account::{Account, AccountSlot};
+use super::accounts::Guess;
 use super::asset::AssetIndex;
 use super::outcome::Refusal;
 use super::request::AccountKind;
@@ -48,13 +49,14 @@ impl Ledger {
     #[inline]
     pub(super) fn weigh(
         &self,
-        debit: &str,
-        credit: &str,
+        (debit, credit): (&str, &str),
+        guess: Guess,
         amount: Amount,
         credit_missing: bool,
         figures: &impl Figures,
     ) -> Verdict {
-        let (Some(debit_slot), Some(credit_slot)) = (self.accounts.find(debit), self.accounts.find(credit)) else {
+        let found = (self.accounts.find_near(debit, guess.debit), self.accounts.find_near(credit, guess.credit));
+        let (Some(debit_slot), Some(credit_slot)) = found else {
             return self.weigh_unknown(debit, credit, credit_missing);
         };
         let (Some(from), Some(to)) = (self.accounts.get(debit_slot), self.accounts.get(credit_slot)) else {

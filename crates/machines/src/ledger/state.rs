@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_planted::BalanceChange;
 
 use super::account::{Account, AccountSlot};
-use super::accounts::Accounts;
+use super::accounts::{Accounts, Guess};
 use super::asset::{AssetView, Assets};
 use super::command::InboundCredit;
 use super::event::{CreditStep, Event};
@@ -98,11 +98,11 @@ impl Ledger {
         self.account_at(self.slot(id)?)
     }
 
-    /// Brings the accounts of a transfer that will be decided soon into the cache. Changes nothing.
+    /// Brings the accounts of a transfer that will be decided soon into the cache, and tells where they are. Changes
+    /// nothing.
     #[inline]
-    pub fn touch(&self, transfer: &Transfer<'_>) {
-        self.accounts.touch(transfer.debit);
-        self.accounts.touch(transfer.credit);
+    pub fn touch(&self, transfer: &Transfer<'_>) -> Guess {
+        Guess { debit: self.accounts.touch(transfer.debit), credit: self.accounts.touch(transfer.credit) }
     }
 
     /// The same with the place of an account that will be opened soon.

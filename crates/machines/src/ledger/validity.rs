@@ -15,6 +15,7 @@ use super::outcome::Refusal;
 use super::request::{Hold, Label, Transfer};
 use super::visible::{is_visible, was_visible};
 use crate::Amount;
+use crate::text_words::is_printable_ascii;
 
 /// Whether a transfer's form is right: everything that can be refused without knowing any account.
 pub fn check_transfer(transfer: &Transfer<'_>) -> Result<(), Refusal> {
@@ -123,18 +124,13 @@ pub(super) fn is_known_asset(asset: &str) -> bool {
 /// must not differ in one of those.
 #[inline]
 pub(super) fn is_printable(text: &str) -> bool {
-    let is_visible = is_ascii_text(text) || (!text.is_ascii() && text.chars().all(is_visible));
+    let is_visible = is_printable_ascii(text.as_bytes()) || (!text.is_ascii() && text.chars().all(is_visible));
     is_visible && !text.starts_with(' ') && !text.ends_with(' ')
-}
-
-#[inline]
-fn is_ascii_text(text: &str) -> bool {
-    text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
 }
 
 pub(super) fn was_printable(text: &str) -> bool {
     // Each account that is opened or replayed comes here.
-    is_ascii_text(text) || text.chars().all(was_visible)
+    is_printable_ascii(text.as_bytes()) || text.chars().all(was_visible)
 }
 
 #[cfg(test)]

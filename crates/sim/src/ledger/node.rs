@@ -322,7 +322,7 @@ impl<S: Store> Audits<S> {
             }
             Audit::Finished(report) => {
                 // A snapshot is written with the report, and the ids are covered behind it.
-                let mut calls = self.call(Operation::KeepAudit(report.clone()), workers);
+                let mut calls = self.call(Operation::KeepAudit(Box::new(report.clone())), workers);
                 calls.extend(self.call(Operation::CoverIds, workers));
                 (calls, Some(report))
             }

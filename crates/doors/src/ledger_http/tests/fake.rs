@@ -366,11 +366,11 @@ impl State {
                 Reply::Outcomes(holds.into_iter().map(|hold| self.hold(hold)).collect())
             }
             Request::ReadTransfer { id } => match self.moves.get(&*id) {
-                Some((moved, outcome)) => Reply::Transfer { shard: 0, transfer: moved.view(&id, *outcome) },
+                Some((moved, outcome)) => Reply::Transfer { shard: 0, transfer: Box::new(moved.view(&id, *outcome)) },
                 None => Reply::Refused(Refusal::TransferNotFound),
             },
             Request::ReadHold { id } => match self.holds.get(&*id) {
-                Some((hold, state)) => Reply::Hold { shard: 0, hold: hold_view(hold, *state) },
+                Some((hold, state)) => Reply::Hold { shard: 0, hold: Box::new(hold_view(hold, *state)) },
                 None => Reply::Refused(Refusal::HoldNotFound),
             },
             Request::ListHolds { account, after, limit } => {

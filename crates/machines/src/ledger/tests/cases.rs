@@ -10,7 +10,7 @@ use expect_test::{Expect, expect};
 
 use super::node::Node;
 use crate::ledger::{
-    AccountChange, AccountKind, AccountOrder, AccountStatus, AssetView, Command, Content, Hold, HoldView, Label,
+    AccountChange, AccountKind, AccountOrder, AccountStatus, AssetView, Command, Content, Guess, Hold, HoldView, Label,
     MetadataPatch, Outcome, Refusal, Ruling, Transfer,
 };
 use crate::{Machine, RecordPosition};
@@ -68,7 +68,7 @@ fn run(node: &mut Node, step: &str) -> String {
             // One a line, if a line would be too long.
             return outcomes.join(if outcomes.concat().len() > 60 { ",\n    " } else { ", " });
         }
-        _ => Command::Transfer { transfer: transfer(&words), credit_missing: false },
+        _ => Command::Transfer { transfer: transfer(&words), credit_missing: false, guess: Guess::NONE },
     };
     match node.ask(command) {
         Ruling::Outcome(Outcome::Applied) if matches!(command, Command::OpenAccount { .. }) => String::new(),
@@ -638,7 +638,11 @@ fn a_prior_of_another_id_is_a_bug() {
     }
     let prior = node.prior("c1").expect("applied");
     let transfer = Transfer { id: "c2", debit: "a", credit: "c", amount: 1, memo: "", label: Default::default() };
-    node.ledger.decide(&Command::Transfer { transfer, credit_missing: false }, Some(&prior), crate::TimeMs(0));
+    node.ledger.decide(
+        &Command::Transfer { transfer, credit_missing: false, guess: Guess::NONE },
+        Some(&prior),
+        crate::TimeMs(0),
+    );
 }
 
 #[test]

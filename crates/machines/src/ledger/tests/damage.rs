@@ -6,7 +6,7 @@ use super::snapshots::cluster;
 use crate::ledger::account::AccountSlot;
 use crate::ledger::asset::AssetIndex;
 use crate::ledger::hold::{HoldId, OpenHold};
-use crate::ledger::{AccountKind, Command, Hold, Label, Ledger, Outcome, Transfer};
+use crate::ledger::{AccountKind, Command, Guess, Hold, Label, Ledger, Outcome, Transfer};
 use crate::machine::tests::{place, snapshot, words_of_panic};
 use crate::{Amount, Machine, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
@@ -132,7 +132,7 @@ fn shop() -> Node {
 
 fn buy(id: &str) -> Command<'_> {
     let transfer = Transfer { id, debit: "a", credit: "b", amount: 5, memo: "", label: Default::default() };
-    Command::Transfer { transfer, credit_missing: false }
+    Command::Transfer { transfer, credit_missing: false, guess: Guess::NONE }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::node::Node;
 use crate::ledger::{
     AccountChange, AccountKind, AccountRules, AccountSlot, AccountStatus, AccountStep, Command, CreditStep, Event,
-    Label, MetadataPatch, Outcome, Transfer, shard_of,
+    Guess, Label, MetadataPatch, Outcome, Transfer, shard_of,
 };
 use crate::machine::tests::place;
 use crate::{Amount, Machine, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
@@ -33,7 +33,10 @@ fn node() -> Node {
     let adopt = Command::AdoptAccount { id: &foreign, asset: "credit", kind: AccountKind::Wallet, home: ShardIndex(1) };
     assert_eq!(node.outcome(adopt), Outcome::Applied);
     let transfer = Transfer { id: "grant", debit: &source, credit: &wallet, amount: 5, memo: "", label: Label::NONE };
-    assert_eq!(node.outcome(Command::Transfer { transfer, credit_missing: false }), Outcome::Applied);
+    assert_eq!(
+        node.outcome(Command::Transfer { transfer, credit_missing: false, guess: Guess::NONE }),
+        Outcome::Applied
+    );
     node
 }
 

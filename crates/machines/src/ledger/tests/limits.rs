@@ -3,8 +3,8 @@
 use super::node::Node;
 use crate::ledger::limits::{ID_SPACE_BYTES_MAX, TRANSFER_ID_BYTES_MAX};
 use crate::ledger::{
-    AccountKind, AccountSlot, Command, Content, Event, Hold, HoldFacts, IdSpace, Label, Outcome, Refusal, Ruling,
-    Transfer, is_transfer_id,
+    AccountKind, AccountSlot, Command, Content, Event, Guess, Hold, HoldFacts, IdSpace, Label, Outcome, Refusal,
+    Ruling, Transfer, is_transfer_id,
 };
 use crate::{Machine, TimeMs};
 
@@ -21,6 +21,7 @@ fn transfer<'a>(id: &'a str, debit: &'a str, credit: &'a str, amount: u64) -> Co
     Command::Transfer {
         transfer: Transfer { id, debit, credit, amount, memo: "", label: Label::NONE },
         credit_missing: false,
+        guess: Guess::NONE,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::ledger::{Command, Content, Event, HistoryRow, Ledger, Outcome, Ruling};
+use crate::ledger::{Command, Content, Event, Guess, HistoryRow, Ledger, Outcome, Ruling};
 use crate::machine::tests as machine;
 use crate::{Decision, Machine, RecordPosition, ShardIndex, TimeMs};
 
@@ -86,7 +86,7 @@ impl Node {
         let now = TimeMs(self.now);
         let Err((culprit, refusal)) = self.ledger.check_linked(items.iter().copied(), open_holds_max, now) else {
             let command = |item| match item {
-                Content::Transfer(transfer) => Command::Transfer { transfer, credit_missing: true },
+                Content::Transfer(transfer) => Command::Transfer { transfer, credit_missing: true, guess: Guess::NONE },
                 Content::Hold(hold) => Command::PlaceHold { hold, credit_missing: true, open_holds_max },
             };
             return items.iter().map(|item| self.outcome(command(*item))).collect();

@@ -4,7 +4,8 @@ use super::node::Node;
 use super::shards::at_home_on;
 use crate::ledger::limits::OUTBOUND_PENDING_MAX;
 use crate::ledger::{
-    AccountChange, AccountKind, AccountSlot, AccountStatus, Command, Hold, HoldState, Label, Ledger, Outcome, Transfer,
+    AccountChange, AccountKind, AccountSlot, AccountStatus, Command, Guess, Hold, HoldState, Label, Ledger, Outcome,
+    Transfer,
 };
 use crate::machine::tests::nth;
 use crate::{Amount, Machine, RecordPosition, ShardIndex};
@@ -16,7 +17,10 @@ fn holding() -> Node {
         node.outcome(Command::OpenAccount { id, asset: "credit", kind });
     }
     let transfer = Transfer { id: "t", debit: "shop", credit: "a", amount: 10, memo: "", label: Label::NONE };
-    assert_eq!(node.outcome(Command::Transfer { transfer, credit_missing: false }), Outcome::Applied);
+    assert_eq!(
+        node.outcome(Command::Transfer { transfer, credit_missing: false, guess: Guess::NONE }),
+        Outcome::Applied
+    );
     let (id, debit, credit, memo) = ("h", "a", "b", "seat");
     let hold = Hold { id, debit, credit, amount: 4, expires_in_ms: 1_000, memo, label: Label::NONE };
     assert_eq!(node.outcome(Command::PlaceHold { hold, credit_missing: false, open_holds_max: 9 }), Outcome::Applied);

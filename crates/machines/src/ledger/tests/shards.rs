@@ -5,8 +5,8 @@ use tidegate_planted::BalanceChange;
 use super::cluster::Cluster;
 use super::node::Node;
 use crate::ledger::{
-    AccountChange, AccountKind, AccountOrder, AccountStatus, Command, Hold, InboundCredit, Outcome, Refusal, RowKind,
-    Ruling, Transfer, content_digest,
+    AccountChange, AccountKind, AccountOrder, AccountStatus, Command, Guess, Hold, InboundCredit, Outcome, Refusal,
+    RowKind, Ruling, Transfer, content_digest,
 };
 use crate::{Machine, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
@@ -39,7 +39,11 @@ fn a_claim_and_a_transfer_exclude_each_other() {
     for (id, kind) in [(&a, AccountKind::Source), (&b, AccountKind::Wallet)] {
         node.outcome(Command::OpenAccount { id, asset: "credit", kind });
     }
-    let ask = |id, amount| Command::Transfer { transfer: transfer(id, &a, &b, amount), credit_missing: false };
+    let ask = |id, amount| Command::Transfer {
+        transfer: transfer(id, &a, &b, amount),
+        credit_missing: false,
+        guess: Guess::NONE,
+    };
     let claim = |id| Command::ClaimId { id, owner: THERE, digest: content_digest(&transfer(id, &a, &b, 1)) };
     assert_eq!(node.outcome(ask("t", 1)), Outcome::Applied);
     assert_eq!(node.outcome(claim("t")), Outcome::Refused(Refusal::IdReused));
@@ -52,7 +56,11 @@ fn an_unknown_credit_is_asked_for_and_a_missing_one_refused_for_ever() {
     let mut node = Node::new(0, 2);
     let (here, there) = (at_home_on(0), at_home_on(1));
     node.outcome(Command::OpenAccount { id: &here, asset: "credit", kind: AccountKind::Source });
-    let ask = |id, credit_missing| Command::Transfer { transfer: transfer(id, &here, &there, 1), credit_missing };
+    let ask = |id, credit_missing| Command::Transfer {
+        transfer: transfer(id, &here, &there, 1),
+        credit_missing,
+        guess: Guess::NONE,
+    };
     assert_eq!(node.ask(ask("t", false)), Ruling::NeedAccount);
     let missing = Outcome::Refused(Refusal::CreditAccountNotFound);
     assert_eq!(node.outcome(ask("t", true)), missing);
@@ -117,7 +125,11 @@ fn a_credit_for_nobody_is_refused_and_moves_nothing() {
 #[should_panic(expected = "not its home")]
 fn a_debit_on_the_wrong_shard_is_a_bug() {
     let (here, there) = (at_home_on(0), at_home_on(1));
-    Node::new(0, 2).ask(Command::Transfer { transfer: transfer("t", &there, &here, 1), credit_missing: false });
+    Node::new(0, 2).ask(Command::Transfer {
+        transfer: transfer("t", &there, &here, 1),
+        credit_missing: false,
+        guess: Guess::NONE,
+    });
 }
 
 #[test]
@@ -155,7 +167,7 @@ fn a_balance_that_was_changed_in_memory_stops_the_machine_when_it_is_used() {
     }
     let seven_more = |account| BalanceChange::new(account, 7);
     assert!(node.ledger.tamper(&seven_more("b")) && !node.ledger.tamper(&seven_more("nobody")));
-    node.outcome(Command::Transfer { transfer: transfer("t", "a", "b", 1), credit_missing: false });
+    node.outcome(Command::Transfer { transfer: transfer("t", "a", "b", 1), credit_missing: false, guess: Guess::NONE });
 }
 
 #[test]

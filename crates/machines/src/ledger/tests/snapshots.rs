@@ -6,8 +6,8 @@ use proptest::sample::Index;
 use super::cluster::Cluster;
 use super::node::Node;
 use crate::ledger::{
-    AccountChange, AccountKind, AccountStatus, Command, Hold, Ledger, MetadataPatch, Mismatch, Outcome, SnapshotError,
-    Transfer, shard_of,
+    AccountChange, AccountKind, AccountStatus, Command, Guess, Hold, Ledger, MetadataPatch, Mismatch, Outcome,
+    SnapshotError, Transfer, shard_of,
 };
 use crate::machine::tests::{place, read_changed, read_forged, restore, snapshot};
 use crate::{Machine, OutboundNumber, ShardIndex};
@@ -191,7 +191,10 @@ fn sums_above_64_bits_and_the_most_decimals_come_back() {
         let (debit, credit) = if n % 2 == 0 { ("shop", "wallet") } else { ("wallet", "shop") };
         let (id, amount) = (format!("t{n}"), i64::MAX as u64);
         let transfer = Transfer { id: &id, debit, credit, amount, memo: "", label: Default::default() };
-        assert_eq!(node.outcome(Command::Transfer { transfer, credit_missing: false }), Outcome::Applied);
+        assert_eq!(
+            node.outcome(Command::Transfer { transfer, credit_missing: false, guess: Guess::NONE }),
+            Outcome::Applied
+        );
     }
     let after: Ledger = restore(&snapshot(&node.ledger));
     for ledger in [&node.ledger, &after] {
