@@ -15,7 +15,7 @@ use slab::Slab;
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_machines::ledger::IdSpace;
 
-use crate::auth::gate::{Verdict, check, not_found, shown};
+use crate::auth::gate::{NotFound, Verdict, check, not_found, shown};
 use crate::auth::quota::{Exceeded, InFlight};
 use crate::auth::{AccountKinds, Identity};
 
@@ -26,6 +26,8 @@ pub enum Answered {
     Reply(Reply),
     /// The caller may not ask this, for this reason.
     Denied(String),
+    /// An account is missing, or is none that the caller may know.
+    NotFound(NotFound),
     /// The caller asks more than it may.
     TooMany(Exceeded),
 }
@@ -47,7 +49,7 @@ struct Parked<P> {
     place: InFlight,
     awaited: usize,
     /// What to answer instead, if an account is missing or could not be looked at.
-    instead: Option<Reply>,
+    instead: Option<Answered>,
 }
 
 /// Requests under way, each with a purpose of the port that it came from.
@@ -144,10 +146,10 @@ impl<P> AuthorizedRequests<P> {
                 waiting.awaited -= 1;
                 match reply {
                     Reply::Account(found) if self.kinds.learn(&account, found.kind) => {}
-                    Reply::Unavailable(reason) => waiting.instead = Some(Reply::Unavailable(reason)),
+                    Reply::Unavailable(reason) => waiting.instead = Some(Answered::Reply(Reply::Unavailable(reason))),
                     _ => {
-                        let refusal = Reply::Refused(not_found(&waiting.request));
-                        waiting.instead.get_or_insert(refusal);
+                        let refused = Answered::NotFound(not_found(&waiting.request, &account));
+                        waiting.instead.get_or_insert(refused);
                     }
                 }
                 if waiting.awaited > 0 {
@@ -155,9 +157,13 @@ impl<P> AuthorizedRequests<P> {
                 }
                 let mut waiting = self.parked.remove(parked);
                 match waiting.instead.take() {
-                    Some(reply) => {
-                        waiting.identity.answered(&reply);
-                        Some((waiting.purpose, Answered::Reply(reply)))
+                    Some(answered) => {
+                        match &answered {
+                            Answered::Reply(reply) => waiting.identity.answered(reply),
+                            Answered::NotFound(missing) => waiting.identity.answered(&Reply::Refused(missing.refusal)),
+                            Answered::Denied(_) | Answered::TooMany(_) => {}
+                        }
+                        Some((waiting.purpose, answered))
                     }
                     None => self.check(waiting, start),
                 }

@@ -253,6 +253,7 @@ fn worded(question: Question, answered: Answered) -> LedgerAnswer {
             let answer = match answered {
                 Answered::Reply(reply) => call.answer(reply),
                 Answered::Denied(reason) => Err(Problem::forbidden(reason)),
+                Answered::NotFound(missing) => Err(missing.into()),
                 Answered::TooMany(exceeded) => Err(exceeded.into()),
             };
             let is_too_many = answer.as_ref().is_err_and(is_too_many);

@@ -4,14 +4,14 @@
 //! reused.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use crate::builder::{GroupLimits, record_in};
 use crate::group::GROUP_HEADER_BYTES;
 use crate::limits::GROUPS_IN_FLIGHT_MAX;
 use crate::stream::{number_of, place_of};
-use crate::{Cursor, Durability, GroupBuilder, NotReady, Options, Position, Sequence};
+use crate::{ChainHash, Cursor, Durability, GroupBuilder, NotReady, Options, Position, Sequence};
 
 /// A group on its way to disk.
 #[derive(Debug)]
@@ -24,9 +24,26 @@ pub(crate) struct Submitted {
     pub end: Position,
     /// When it was submitted; `None` where there is no clock.
     pub since: Option<Instant>,
+    /// Its chain hash, once whoever writes it has computed that.
+    chain: OnceLock<ChainHash>,
 }
 
 impl Submitted {
+    /// Hears its chain hash, before it is durable.
+    pub fn note_chain(&self, chain: ChainHash) {
+        let known = self.chain.get_or_init(|| chain);
+        assert_eq!(*known, chain, "a group is sealed once");
+    }
+
+    /// What is durable when it is.
+    fn durability(&self) -> Durability {
+        let (position, sequence) = (self.end, self.last_sequence());
+        match self.chain.get() {
+            Some(chain) => Durability::at(Cursor { position, sequence, chain: *chain }),
+            None => Durability::unchained(position, sequence),
+        }
+    }
+
     /// Bytes on disk.
     pub fn bytes(&self) -> usize {
         GROUP_HEADER_BYTES + self.body.len()
@@ -125,7 +142,8 @@ impl InFlight {
         assert!(self.groups.len() < GROUPS_IN_FLIGHT_MAX, "ready() is asked before submit");
         let (base, first_sequence, records) = (group.base(), group.first_sequence(), group.records());
         let end = self.layout.end(base, group.bytes());
-        let submitted = Arc::new(Submitted { base, first_sequence, records, body: group.into_body(), end, since });
+        let (body, chain) = (group.into_body(), OnceLock::new());
+        let submitted = Arc::new(Submitted { base, first_sequence, records, body, end, since, chain });
         assert!(submitted.end > self.next, "a log only grows");
         assert!(submitted.last_sequence() > self.last_sequence, "a group has records");
         self.next = submitted.end;
@@ -147,7 +165,7 @@ impl InFlight {
         assert!(sequence >= self.durable.sequence(), "what was durable cannot become undone");
         while self.groups.front().is_some_and(|group| group.last_sequence() <= sequence) {
             let group = self.groups.pop_front().expect("looked at above");
-            self.durable = Durability::unchained(group.end, group.last_sequence());
+            self.durable = group.durability();
             // The writer has let go of it before it said that it is durable.
             if let Some(group) = Arc::into_inner(group) {
                 self.keep_recent(group);

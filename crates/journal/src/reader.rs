@@ -7,18 +7,19 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::aftermath::Aftermath;
 use crate::damage::{before_the_first, damage, missing_segment};
 use crate::disk::{Disk, DiskFile};
 use crate::folder::{Folder, read_up_to};
 use crate::forget::forget_before;
-use crate::group::{RECORD_HEADER_BYTES, record_checksum, u32_at};
+use crate::group::{GroupHeader, RECORD_HEADER_BYTES, record_checksum, u32_at};
 use crate::limits::{OPEN_SEGMENTS_MAX, RECORD_BYTES_MAX};
 use crate::scan::SegmentScan;
 use crate::scrub::scrub;
 use crate::seal_check::rotten_ends;
 use crate::segment::offset_of;
 use crate::segment_groups::SegmentGroups;
-use crate::{Cursor, Durability, Forgotten, GroupReader, JournalError, LogReader, Position, Scrubbed};
+use crate::{Cursor, Durability, Forgotten, GroupReader, JournalError, LogReader, Position, Scrubbed, Sequence};
 
 /// Most records fit the first read; longer ones take a second.
 const FIRST_READ_BYTES: usize = 512;
@@ -47,6 +48,20 @@ impl<D: Disk> Reader<D> {
             Some(first) => Ok(self.folder.open_segment(*first)?.1),
             None => Err(missing_segment(&self.folder, &Cursor::START, None)),
         }
+    }
+
+    /// The next place up to `at`, behind a group that is damaged, at which a group's header is right.
+    fn group_behind(&self, scan: &SegmentScan, damaged: &Cursor, at: Position) -> Result<Option<Cursor>, JournalError> {
+        let (first, behind) = (scan.first(), Position(damaged.position.0 + 1));
+        let aftermath = Aftermath::examine(&**scan.file(), self.folder.log, first, behind)
+            .map_err(|cause| JournalError::io("read", &self.folder.segment_path(first), cause))?;
+        let group = aftermath.next_group.filter(|group| group.base <= at);
+        let before = |group: GroupHeader| Cursor {
+            position: group.base,
+            sequence: Sequence(group.first_sequence.0 - 1),
+            chain: group.previous,
+        };
+        Ok(group.map(before))
     }
 
     /// `place`, or where the directory's part of the log begins if it is before that: forgotten, or archived.
@@ -81,6 +96,10 @@ impl<D: Disk> LogReader for Reader<D> {
         }
     }
 
+    fn is_here(&self, at: Position) -> Result<bool, JournalError> {
+        Ok(self.folder.list_local()?.first().is_some_and(|first| *first <= at))
+    }
+
     fn examine(&self, at: Position) -> Result<(), JournalError> {
         let segments = self.folder.list_segments()?;
         let behind = segments.partition_point(|first| *first <= at);
@@ -97,10 +116,14 @@ impl<D: Disk> LogReader for Reader<D> {
             // What is asked for is durable; nothing is read behind its group, which may still be written.
             match scan.group_after(&cursor, u64::MAX) {
                 Ok(Ok(found)) => cursor = found.end,
-                Ok(Err(fault)) => {
-                    let next = segments.get(behind).copied();
-                    return Err(damage(&self.folder, &**scan.file(), first, next, &cursor, fault));
-                }
+                Ok(Err(fault)) => match self.group_behind(&scan, &cursor, at)? {
+                    // The record that is asked for stands behind this damage.
+                    Some(group) => cursor = group,
+                    None => {
+                        let next = segments.get(behind).copied();
+                        return Err(damage(&self.folder, &**scan.file(), first, next, &cursor, fault));
+                    }
+                },
                 Err(cause) => return Err(JournalError::io("read", &self.folder.segment_place(first), cause)),
             }
         }
@@ -112,6 +135,18 @@ impl<D: Disk> LogReader for Reader<D> {
         let behind = &segments[segments.partition_point(|first| *first <= at)..];
         // The last one is still being written; its groups are read when it is settled.
         Ok(behind.iter().find_map(|first| self.folder.open_segment(*first).ok()).map(|(_, begins)| begins))
+    }
+
+    fn begins_at_or_before(&self, at: Position) -> Result<Cursor, JournalError> {
+        let segments = self.folder.list_segments()?;
+        let behind = segments.partition_point(|first| *first <= at);
+        match behind.checked_sub(1) {
+            Some(index) => self.begins(segments.get(index)),
+            None => {
+                let place = Cursor { position: at, ..Cursor::START };
+                Err(before_the_first(&self.folder, &place, segments.first().copied()))
+            }
+        }
     }
 
     fn rotten_ends(&self, from: Position, to: Position) -> Result<Vec<JournalError>, JournalError> {

@@ -74,6 +74,11 @@ pub trait LogReader: Send + Sized {
     /// Replaces `into` with the record at `at`, which the caller knows to be durable, after checking its checksum.
     fn read(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError>;
 
+    /// Whether the record at `at` stands in the data directory, so that reading it fetches nothing from elsewhere.
+    fn is_here(&self, _at: Position) -> Result<bool, JournalError> {
+        Ok(true)
+    }
+
     /// Verifies what stands around `at`, the place of a record that could not be read: `Err` says what is damaged, as
     /// far as it can be told, and which records are lost with it. `Ok`: all is sound there, so no record begins at
     /// `at`.
@@ -85,6 +90,33 @@ pub trait LogReader: Send + Sized {
     /// `None` if nothing can be.
     fn next_readable(&self, _at: Position) -> Result<Option<Cursor>, JournalError> {
         Ok(None)
+    }
+
+    /// A place at or before `at` from which the log can be read without what stands further before: where the part of
+    /// it begins that holds `at`. Err if nothing can be read from there, or nothing is there.
+    fn begins_at_or_before(&self, at: Position) -> Result<Cursor, JournalError>;
+
+    /// Whether a group ends at `place`, in which case what stands before it is of one history with what names it.
+    /// `false`: none ends there, or another one. Err: what stands before it is damaged, or cannot be read, so that
+    /// nobody can tell.
+    ///
+    /// Why not by the group behind it: where another history has the middle of a group, what stands there looks like
+    /// damage; and where there is damage, the place before it is right.
+    fn has_place(&self, place: Cursor, up_to: &Durability) -> Result<bool, JournalError> {
+        if place == Cursor::START {
+            return Ok(true);
+        }
+        if place.position > up_to.position() {
+            return Ok(false);
+        }
+        let begins = self.begins_at_or_before(place.position)?;
+        let mut groups = self.groups(begins, up_to)?;
+        while groups.cursor().position < place.position {
+            if groups.next_group()?.is_none() {
+                break;
+            }
+        }
+        Ok(groups.cursor() == place)
     }
 
     /// What is wrong with the log between `from` and `to` that no reading of its groups shows: of segments that end

@@ -146,6 +146,7 @@ impl<D: Disk> Writer<D> {
             group.last_sequence(),
             "what is sealed has as many records as what was submitted"
         );
+        group.note_chain(self.end.chain);
         if self.image.len() >= IMAGE_BYTES { self.flush() } else { Ok(()) }
     }
 

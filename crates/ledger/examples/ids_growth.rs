@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tidegate_disk::RealDisk;
-use tidegate_journal::Position;
+use tidegate_journal::{Cursor, Position};
 use tidegate_ledger::ids::{IdHash, IdIndex, IdSeed, IdsFacts, IdsOptions, Looked, Opened, Unsettled};
 
 const BATCH: u64 = 8190;
@@ -128,12 +128,12 @@ fn insert_until(index: &mut IdIndex<RealDisk>, from: u64, to: u64) -> Cost {
             index.insert(hashes[n], Position((first + n as u64 + 1) * RECORD_BYTES), 0);
         }
         first += count;
-        index.maintain(Position(first * RECORD_BYTES)).expect("the index can be written");
+        index.maintain(place(first)).expect("the index can be written");
         let done = cpu_of_thread();
         cost.index += done - hashed;
         cost.slowest_batch = cost.slowest_batch.max(done - hashed);
         batches.push((done - hashed).as_nanos() as f64 / count as f64);
-        index.catch_up(Position(first * RECORD_BYTES)).expect("the index can be written");
+        index.catch_up(place(first)).expect("the index can be written");
     }
     cost.builder = cpu_of_others().saturating_sub(others_before);
     batches.sort_by(f64::total_cmp);
@@ -182,6 +182,11 @@ fn write_text(n: u64, into: &mut [u8; 36]) {
         let word = if at < 18 { high } else { low };
         *byte = b'a' + (word >> (at % 16 * 4) & 15) as u8;
     }
+}
+
+/// A place of the journal behind so many records; no journal is there to compare it with.
+fn place(records: u64) -> Cursor {
+    Cursor { position: Position(records * RECORD_BYTES + 1), ..Cursor::START }
 }
 
 fn open(dir: &Path, options: IdsOptions, end: Position) -> Opened<RealDisk> {

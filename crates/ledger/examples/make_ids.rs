@@ -51,13 +51,15 @@ fn main() {
             other => panic!("{other} is not known"),
         }
     }
-    let (covered, timeline) = claim(&RealDisk, &dir).expect("there is an index, and it can be read");
+    let found = claim(&RealDisk, &dir).expect("there is an index, and it can be read");
+    let (covered, timeline) = (found.covered, found.timeline);
+    let end = found.stands_on.expect("this version made the index");
     assert!(timeline == Timeline::FIRST, "the journal has notices, which are not made up here");
     assert!(covered.0 > ids, "the journal has {} bytes, and needs more than one for each of {ids} ids", covered.0);
     std::fs::remove_dir_all(&dir).expect("the folder can be removed");
 
     let options = IdsOptions::new(IdSeed([0x5eed, 0x1d5]));
-    let mut maker = Maker::begin(RealDisk, &dir, options, ids, covered).expect("the folder can be written");
+    let mut maker = Maker::begin(RealDisk, &dir, options, ids, end).expect("the folder can be written");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock behind 1970").as_secs();
     let (begin, step) = (now - 60 - ids / IDS_PER_SECOND, (covered.0 - 1) as f64 / ids as f64);
     let history = History { is_ordered, begin, step };

@@ -179,6 +179,8 @@ pub enum Operation {
     ClaimIds(Vec<(Box<str>, ShardIndex, ContentDigest)>),
     /// Say which shard decided on each of these ids.
     FindOwners(Vec<Box<str>>),
+    /// Say what is known of these ids of seeds, without reading anything that was archived.
+    FindSeeds(Vec<Box<str>>),
     /// Say what these accounts are.
     Describe(Vec<Box<str>>),
     /// Read an account, or this shard's part of a collector.
@@ -268,6 +270,20 @@ pub enum KnownId {
     Hold(HoldView),
 }
 
+/// What a shard knows of the id of a seed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SeedId {
+    /// Nothing.
+    New,
+    /// This shard decides it, and it stands for something already.
+    Used(ShardIndex),
+    /// The id index has it, and its record is in an archive. That it is another id's has a chance of one in 2^47 for
+    /// each record.
+    Archived,
+    /// What would tell is damaged.
+    Damaged(&'static DamagedPlace),
+}
+
 /// Live figures of one account, as the auditor compares them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figures {
@@ -309,6 +325,8 @@ pub enum Answer {
     },
     /// To `FindOwners`: the shard that decided on each id, or why that cannot be told.
     Owners(Vec<Result<Option<ShardIndex>, Refusal>>),
+    /// To `FindSeeds`: in the order asked.
+    Seeds(Vec<SeedId>),
     /// To `Describe`.
     Facts(Vec<AccountFact>),
     /// To `ReadAccount`: `None` when it has no such account or part.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, anyhow};
-use tidegate_disk::RealDisk;
+use tidegate_disk::{Disk, RealDisk};
 use tidegate_journal::{DurableMark, Family, LogReader, LogStore, Options, Position};
 use tidegate_machines::ledger::Ledger;
 use tidegate_machines::{ShardIndex, TimeMs};
@@ -177,7 +177,7 @@ impl Recovering {
         let back = recovery.replay(open, &mut ids)?;
         if opened.covered > Position(0) && !ids.has_inherited() {
             let (family, shard, timeline) = (recovery.family(), recovery.shard(), back.report.timelines.current());
-            tracing::warn!(family, shard, %timeline, "the id index was of another timeline, and is rebuilt");
+            tracing::warn!(family, shard, %timeline, "the id index was of another history, and is rebuilt");
         }
         check_clock(&recovery, &back.state, now_ms())?;
         self.exchanges.note(&back.state)?;
@@ -262,9 +262,16 @@ fn ids_folder(data: &Path, shard: u16) -> PathBuf {
 
 /// How far the id index of a shard says that the shard's log was durable.
 pub fn claim_of_ids(data: &Path, shard: u16) -> Option<Claim> {
-    let source = ids_folder(data, shard);
-    let (position, timeline) = ids::claim(&RealDisk, &source)?;
-    Some(Claim { source, timeline, position, sequence: None, chain: None, doubt: None })
+    claim_of_index(&RealDisk, ids_folder(data, shard))
+}
+
+/// The same of the id index in a folder.
+pub fn claim_of_index<D: Disk>(disk: &D, source: PathBuf) -> Option<Claim> {
+    let claim = ids::claim(disk, &source)?;
+    // An index of an earlier version only says what it covers.
+    let position = claim.stands_on.map_or(claim.covered, |place| place.position);
+    let sequence = claim.stands_on.map(|place| place.sequence);
+    Some(Claim { source, timeline: claim.timeline, position, sequence, chain: None, doubt: None })
 }
 
 fn random_seed() -> Result<IdSeed> {

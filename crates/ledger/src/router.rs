@@ -384,6 +384,10 @@ impl Stage {
             (Stage::Deciding(deciding), answer) => deciding.collect(shard, answer),
             (Stage::History(merge), answer) => merge.collect(shard, answer),
             (Stage::Stream(stream), answer) => stream.collect(shard, answer),
+            (Stage::Changing(changing), answer) => changing.collect(answer),
+            // Every question can be refused, for instance because what it needs is damaged. Answers of other shards to
+            // this request are still awaited, and dropped.
+            (stage, Answer::Refused(refusal)) => *stage = Stage::Known(Reply::Refused(refusal)),
             (Stage::Parts { sum, .. }, Answer::Account(part)) => part.into_iter().for_each(|part| add_part(sum, &part)),
             (Stage::List { accounts, .. }, Answer::Accounts(page)) => accounts.extend(page),
             (Stage::Announced, Answer::Announced) => {}
@@ -393,7 +397,6 @@ impl Stage {
                 reports.push(*report);
             }
             (Stage::Lookup(lookup), Answer::Id(known)) => lookup.collect(shard, *known),
-            (Stage::Changing(changing), answer) => changing.collect(answer),
             (Stage::Assets(assets), Answer::Assets(of_shard)) => assets.extend(of_shard),
             (stage @ Stage::One, answer) => {
                 *stage = match answer {
@@ -408,7 +411,6 @@ impl Stage {
                         Stage::Known(Reply::Holds { holds, next })
                     }
                     Answer::Declared { created } => Stage::Known(Reply::AssetDeclared { created }),
-                    Answer::Refused(refusal) => Stage::Known(Reply::Refused(refusal)),
                     other => unreachable!("{other:?} answers no single call"),
                 }
             }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tidegate_disk::Disk;
 use tidegate_journal::{
-    Durability, DurableMark, JournalError, LogId, LogReader, LogStore, NoRoom, Position, Sequence, Timeline,
+    Cursor, Durability, DurableMark, JournalError, LogId, LogReader, LogStore, NoRoom, Position, Sequence, Timeline,
 };
 use tidegate_machines::ledger::{AccountOrder, EVENT_BYTES_MAX, Event, Ledger, Outcome, Refusal};
 use tidegate_machines::{DamagedPlace, Machine, Place, ShardIndex, TimeMs};
@@ -48,7 +48,7 @@ use expiry::Expiry;
 use history::HistoryJob;
 pub use history::HistoryRecords;
 pub use output::{Note, Output, Ticket};
-use records::{AtHand, Halt, Reads, ids_of};
+use records::{AtHand, Halt, Reads};
 pub use records::{FoundForIds, Record, RecordsJob, Wanted};
 
 /// Why a shard of the ledger stops for good.
@@ -367,7 +367,7 @@ impl<D: Disk> Service for LedgerService<D> {
                     Operation::ListHolds { account, after, limit } => {
                         (self.unread_holds(turn, (account, *after, *limit), at_hand), Pause::Aside)
                     }
-                    _ => (self.unread(turn, ids_of(call, progress.decided()), at_hand), Pause::Fetch),
+                    _ => (self.unread_by(turn, call, progress.decided(), at_hand), Pause::Fetch),
                 };
                 let job = self.start_read(unread, jobs);
                 progress.reading = Some(job);
@@ -387,7 +387,7 @@ impl<D: Disk> Service for LedgerService<D> {
             return;
         }
         let (nothing, at_hand) = (AtHand::default(), progress.at_hand.as_deref());
-        let unread = self.unread(turn, ids_of(call, progress.decided()), at_hand.unwrap_or(&nothing));
+        let unread = self.unread_by(turn, call, progress.decided(), at_hand.unwrap_or(&nothing));
         if !unread.is_empty() {
             progress.reading = Some(self.start_read(unread, jobs));
         }
@@ -424,7 +424,8 @@ impl<D: Disk> Service for LedgerService<D> {
             mark.advance(up_to);
         }
         // The index goes on with what it has: look-ups that need what is damaged are refused, one by one.
-        if let Err(error) = self.ids.maintain(up_to.position()) {
+        // A place without its chain hash could not be told from one of another history; none is newer than what it has.
+        if let Err(error) = self.ids.maintain(up_to.cursor().unwrap_or(Cursor::START)) {
             self.ids_damaged(&error);
         }
         Ok(())
@@ -470,7 +471,15 @@ impl<D: Disk> Derived<Ledger> for IdIndex<D> {
         }
     }
 
-    fn catch_up(&mut self, reached: Position) -> Result<(), IdsError> {
+    fn stands_on(&self) -> Cursor {
+        IdIndex::stands_on(self)
+    }
+
+    fn give_up(&mut self) -> Result<(), IdsError> {
+        IdIndex::give_up(self)
+    }
+
+    fn catch_up(&mut self, reached: Cursor) -> Result<(), IdsError> {
         IdIndex::catch_up(self, reached)
     }
 

@@ -112,6 +112,16 @@ pub trait Machine: Sized {
         TimeMs(0)
     }
 
+    /// The latest time that the state remembers something to have been decided at; zero if it remembers none. Unlike
+    /// [`time`](Machine::time), it does not bind events: they may have earlier times.
+    fn newest_known(&self) -> TimeMs {
+        self.time()
+    }
+
+    /// Tells `each` when something ends by the clock alone that was promised to last until then, for a start by a clock
+    /// that may be wrong. In any order.
+    fn ends(&self, _each: &mut dyn FnMut(TimeMs)) {}
+
     /// When the machine next has something due, for which its owner must then send a command; `None` if there is no
     /// timer.
     fn next_due(&self) -> Option<TimeMs>;

@@ -5,6 +5,9 @@
 pub const JOBS_IN_FLIGHT_MAX: usize = 64;
 /// Requests that one client of an edge or background thread has under way or waiting for its pump.
 pub const CLIENT_REQUESTS_MAX: usize = 8_192;
+/// How far the host's clock may be ahead of all records at a start, in milliseconds, if something would end by it that
+/// lasts longer than these: 366 days.
+pub const CLOCK_AHEAD_MS_MAX: u64 = 366 * 86_400_000;
 /// Sockets' tokens below this belong to a port; above stands the port's number.
 pub(crate) const PORT_TOKENS: usize = 1 << 56;
 /// Ports of one worker.

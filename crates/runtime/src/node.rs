@@ -37,8 +37,9 @@ use crate::placement::{Home, Placement};
 use crate::recovery::{NodeLog, NodeLogs, NodeReader, Recovery};
 use crate::scrub::LogScrub;
 use crate::shard_resident::{OnTick, ShardResident};
+use crate::start_clock::{self, Told};
 use crate::status::{Phase, Status};
-use crate::threads::{join, pin, spawn};
+use crate::threads::{join, now_ms, pin, spawn};
 use crate::witness::{self, Witnessed};
 use crate::worker::{Worker, WorkerGroup};
 
@@ -118,6 +119,8 @@ pub struct Site<P> {
     listening: Vec<(Box<str>, SocketAddr)>,
     log_keeper: LogKeeper,
     witness: Option<PathBuf>,
+    /// What times the logs know, as they are recovered.
+    told: (Sender<Told>, Receiver<Told>),
     /// Logs with a witness, as they are recovered.
     witnessed: (Sender<Witnessed>, Receiver<Witnessed>),
     /// Logs whose room on the disk is watched, as they are recovered.
@@ -160,6 +163,7 @@ impl<P: Send + 'static> Site<P> {
             log_keeper: LogKeeper::default(),
             witness: options.witness.clone(),
             witnessed: channel(),
+            told: channel(),
             rooms_watched: channel(),
             scrub_bytes_per_s: options.scrub_bytes_per_s,
         }
@@ -308,6 +312,7 @@ impl<P: Send + 'static> Site<P> {
             status: self.status.clone(),
             metrics: ShardMetrics::register(&self.registry, F::FAMILY.name, log.shard),
             began: Instant::now(),
+            told: self.told.0.clone(),
             witness: self
                 .witness
                 .as_ref()
@@ -360,6 +365,8 @@ impl<P: Send + 'static> Node<P> {
         rooms.iter_mut().try_for_each(|room| room.open(&mut site))?;
         rooms.iter_mut().try_for_each(|room| room.recover(&mut site))?;
         let residents = recovered(&mut site, progress)?;
+        let told: Vec<Told> = site.told.1.try_iter().collect();
+        start_clock::check(&told, now_ms(), &site.data)?;
         let workers = place(&mut site, &mut rooms, residents)?;
         let workers = spawn_all(workers)?;
         rooms.iter_mut().try_for_each(|room| room.begin(&mut site))?;

@@ -23,7 +23,9 @@ use tidegate_shard::{Claim, Derived, OpenShard, Replayed, ShardFamily, Snapshots
 use crate::disk_room::WatchedRoom;
 use crate::mesh::Parker;
 use crate::metrics::ShardMetrics;
+use crate::start_clock::Told;
 use crate::status::Status;
+use crate::threads::now_ms;
 use crate::witness::Witnessed;
 
 /// The logs of this machine.
@@ -44,6 +46,8 @@ pub struct Recovery<F: ShardFamily> {
     pub(crate) status: Arc<Status>,
     pub(crate) metrics: ShardMetrics,
     pub(crate) began: Instant,
+    /// Whom to tell which times it knows.
+    pub(crate) told: Sender<Told>,
     /// Where its witness is, and whom to tell of it; `None` for no witness.
     pub(crate) witness: Option<(Witness<RealDisk>, Sender<Witnessed>)>,
     /// Whom to tell whether it finds room on its disk.
@@ -168,6 +172,8 @@ impl<F: ShardFamily> Recovery<F> {
             "recovered"
         );
         self.metrics.recovered(took, &back.report);
+        // Nobody listens any more only when the start has failed elsewhere.
+        let _ = self.told.send(Told::of(self.to_string(), &back.state, now_ms()));
         let folder = self.data.join("journal").join(format!("{family}-{shard}"));
         // Nobody listens any more only when the start has failed elsewhere.
         let _ = self.room.send(WatchedRoom { family, log: self.log(), folder, room: back.log.disk_room() });

@@ -6,6 +6,8 @@
 //!   other files of the service ──▶ derived ◀── records behind it ──┘      (an index; it may lag behind the snapshot)
 //! ```
 //!
+//! What is derived is of this log if the log has the place that it names, with its chain hash; else it is made anew.
+//!
 //! Promise: every record that is replayed was verified (checksum, chain) and fits the state. A snapshot is used only if
 //! the log has its position. A damaged snapshot, or one of another history, is skipped in favour of an older one and
 //! reported; one of another history is also renamed.
@@ -98,10 +100,15 @@ pub trait Derived<M: Machine> {
     type Error: Error;
     /// Up to here it has every record.
     fn covered(&self) -> Position;
+    /// A place of the log that it was made from, at or behind the end of what is covered. If the log has no such place,
+    /// with this chain hash, then it is of another history. [`Cursor::START`] stands on every log.
+    fn stands_on(&self) -> Cursor;
+    /// Gives up what it has, because it is of another history: it needs every record.
+    fn give_up(&mut self) -> Result<(), Self::Error>;
     /// Takes a record, in order, perhaps one that it has already.
     fn note(&mut self, event: &M::Event<'_>, at: Place);
-    /// Hears that a group has ended, whose last record stands at `reached`.
-    fn catch_up(&mut self, reached: Position) -> Result<(), Self::Error>;
+    /// Hears that a group has ended, at `reached`.
+    fn catch_up(&mut self, reached: Cursor) -> Result<(), Self::Error>;
     /// Hears in which timeline the log is, when it has every record. False if what it had before the replay is of
     /// another one: it has given that up, and needs every record again.
     fn belong_to(&mut self, timeline: Timeline) -> Result<bool, Self::Error>;
@@ -117,10 +124,18 @@ impl<M: Machine> Derived<M> for NothingDerived {
         Position(u64::MAX)
     }
 
+    fn stands_on(&self) -> Cursor {
+        Cursor::START
+    }
+
+    fn give_up(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
     #[inline]
     fn note(&mut self, _event: &M::Event<'_>, _at: Place) {}
 
-    fn catch_up(&mut self, _reached: Position) -> Result<(), Self::Error> {
+    fn catch_up(&mut self, _reached: Cursor) -> Result<(), Self::Error> {
         Ok(())
     }
 
@@ -247,6 +262,11 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
         derived: &mut X,
         mut progress: impl FnMut(Sequence),
     ) -> Result<Replayed<F::Machine, L>, ReplayError<X::Error>> {
+        let (reader, end, place) = (self.log.reader()?, self.report.durability(), derived.stands_on());
+        // Of damage behind the place the replay will tell.
+        if check_place(&reader, place, &end).is_err() && !reader.has_place(place, &end)? {
+            derived.give_up().map_err(ReplayError::Derived)?;
+        }
         let mut replayed = self.replay_once(shards, derived, &mut progress)?;
         while !derived.belong_to(replayed.1.timelines.current()).map_err(ReplayError::Derived)? {
             assert!(
@@ -283,14 +303,10 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
         let mut report = ReplayReport { snapshot_sequence: at.cursor.sequence.0, ..ReplayReport::default() };
         let mut fold = Fold::new(id, from, at, state);
         let mut groups = reader.groups(from, &end)?;
-        let mut reached = from.position;
-        while let Some(records) = fold.next_group(&mut groups, |event, at| {
-            derived.note(event, at);
-            reached = Position(at.position.0);
-        })? {
+        while let Some(records) = fold.next_group(&mut groups, |event, at| derived.note(event, at))? {
             report.derived_only += records;
             // An error of the disk ends the start with words, where trying again would end in silence.
-            derived.catch_up(reached).map_err(ReplayError::Derived)?;
+            derived.catch_up(groups.cursor()).map_err(ReplayError::Derived)?;
             progress(groups.cursor().sequence);
         }
         report.events = fold.records();

@@ -114,14 +114,35 @@ pub fn hide_others(reader: &Identity, rows: &mut [HistoryRow]) {
     }
 }
 
-/// What to answer when an account named by [`Verdict::NeedsKinds`] does not exist, or is no collector.
-pub fn not_found(request: &Request) -> Refusal {
-    match request {
+/// Why a request is not sent to the ledger although its caller may make such requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotFound {
+    /// The refusal.
+    pub refusal: Refusal,
+    /// Of a batch, which is refused as a whole: the index and id of the first item that is refused for this.
+    pub item: Option<(usize, Box<str>)>,
+}
+
+/// What to answer when `account`, one of [`Verdict::NeedsKinds`], does not exist, or is no collector.
+pub fn not_found(request: &Request, account: &str) -> NotFound {
+    let item = match request {
+        Request::Transfers { batch, .. } if batch.len() > 1 => {
+            let mut items = batch.iter().enumerate();
+            items.find(|(_, item)| item.credit == account).map(|(index, item)| (index, item.id.into()))
+        }
+        Request::PlaceHolds(holds) | Request::PlaceLinkedHolds(holds) if holds.len() > 1 => {
+            let mut items = holds.iter().enumerate();
+            items.find(|(_, item)| *item.credit == *account).map(|(index, item)| (index, item.id.clone()))
+        }
+        _ => None,
+    };
+    let refusal = match request {
         Request::Transfers { .. } | Request::PlaceHolds(_) | Request::PlaceLinkedHolds(_) => {
             Refusal::CreditAccountNotFound
         }
         _ => Refusal::AccountNotFound,
-    }
+    };
+    NotFound { refusal, item }
 }
 
 fn check_moves<'a>(

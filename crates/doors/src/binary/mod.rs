@@ -23,6 +23,7 @@ use tidegate_machines::ledger::Refusal;
 use tidegate_shard::Unavailable;
 use tidegate_wire::DecodeError;
 
+use crate::auth::gate::NotFound;
 use crate::auth::quota::Exceeded;
 use crate::json::{Problem, codes};
 
@@ -51,6 +52,13 @@ impl From<Unavailable> for Refused {
     fn from(reason: Unavailable) -> Refused {
         let (code, detail, retry_after_ms) = translate::unavailable(reason);
         Refused { retry_after_ms, ..Refused::new(code, detail) }
+    }
+}
+
+impl From<NotFound> for Refused {
+    fn from(NotFound { refusal, item }: NotFound) -> Refused {
+        let place = item.map(|(index, id)| format!("item {index}, id {id:?}; nothing of the batch was done"));
+        Refused::new(refusal.code(), place.unwrap_or_default())
     }
 }
 

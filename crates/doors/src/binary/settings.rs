@@ -117,13 +117,15 @@ pub fn to_hold(shard: u16, hold: HoldView, reader: Option<&Identity>) -> proto::
     }
 }
 
-/// An asset with its sums.
-pub fn to_asset(asset: AssetView) -> proto::Asset {
+/// An asset, with its sums for a reader who may read all accounts; else they are empty, because 0 would be false.
+pub fn to_asset(asset: AssetView, reader: Option<&Identity>) -> proto::Asset {
+    let with_sums = reader.is_some_and(|reader| reader.rights().may_read_everything());
+    let sum = |text: String| if with_sums { text } else { String::new() };
     proto::Asset {
         name: asset.name.into(),
         decimals: asset.decimals.unwrap_or(0).into(),
         declared: asset.decimals.is_some(),
-        issued: asset.issued.to_string(),
-        held: asset.held.to_string(),
+        issued: sum(asset.issued.to_string()),
+        held: sum(asset.held.to_string()),
     }
 }

@@ -167,7 +167,8 @@ pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, reader: Op
         }
         Reply::AssetDeclared { created } => Body::AssetDeclared(proto::AssetDeclared { created }),
         Reply::Assets(assets) => {
-            Body::Assets(proto::Assets { assets: assets.into_iter().map(settings::to_asset).collect() })
+            let assets = assets.into_iter().map(|asset| settings::to_asset(asset, reader)).collect();
+            Body::Assets(proto::Assets { assets })
         }
         Reply::Refused(refusal) => {
             let detail = match refusal {

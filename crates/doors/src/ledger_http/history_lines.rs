@@ -64,9 +64,9 @@ pub async fn answer<B: Backend>(
         rows_max: if times.are_all() { rows_max } else { None },
     };
     let _place = caller.admit(&request)?;
-    if let Some(refusal) = ledger.permit(caller, &request).await? {
-        caller.answered(&Reply::Refused(refusal));
-        return Err(Problem::from(refusal).with("id", &*account));
+    if let Some(missing) = ledger.permit(caller, &request).await? {
+        caller.answered(&Reply::Refused(missing.refusal));
+        return Err(Problem::from(missing).with("id", &*account));
     }
     let place = ledger.place_for_stream(caller)?;
     let replies = ledger.open(request, HISTORY_PARTS_UNREAD_MAX)?;

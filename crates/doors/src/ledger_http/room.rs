@@ -10,14 +10,14 @@ use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use tidegate_ledger::changes::{After, ChangeFilter};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
-use tidegate_machines::ledger::{AccountView, IdSpace, Refusal};
+use tidegate_machines::ledger::{AccountView, IdSpace};
 
 use super::backend::Backend;
 use super::limits::STREAMS_OF_CALLER_MAX;
 use super::metrics::LedgerHttpMetrics;
 use super::transfers::TRANSFERS;
 use super::{accounts, assets, audit, changes, history_time, holds, openapi, settings, transfers};
-use crate::auth::gate::{self, Verdict};
+use crate::auth::gate::{self, NotFound, Verdict};
 use crate::auth::{AccountKinds, Identity};
 use crate::http::{Door, HttpRoom, Routes};
 use crate::json::{Problem, ProblemCode, codes};
@@ -157,7 +157,11 @@ impl<B: Backend> Ledger<B> {
     pub async fn ask_in(&self, caller: &Identity, id_space: &IdSpace, request: Request) -> Result<Reply, Problem> {
         let _place = caller.admit(&request)?;
         let reply = match self.permit(caller, &request).await? {
-            Some(refusal) => Reply::Refused(refusal),
+            Some(missing) if missing.item.is_some() => {
+                caller.answered(&Reply::Refused(missing.refusal));
+                return Err(missing.into());
+            }
+            Some(missing) => Reply::Refused(missing.refusal),
             None => gate::shown(caller, self.ask(caller.send_in(request, id_space)).await?),
         };
         caller.answered(&reply);
@@ -188,7 +192,7 @@ impl<B: Backend> Ledger<B> {
 
     /// Looks whether `caller` may ask `request`. `Some` when an account whose kind decides it does not exist, or is
     /// none that they may know: what the request is refused with.
-    pub async fn permit(&self, caller: &Identity, request: &Request) -> Result<Option<Refusal>, Problem> {
+    pub async fn permit(&self, caller: &Identity, request: &Request) -> Result<Option<NotFound>, Problem> {
         match self.verdict(caller, request) {
             Verdict::Allowed => return Ok(None),
             Verdict::Denied(detail) => {
@@ -215,11 +219,11 @@ impl<B: Backend> Ledger<B> {
     }
 
     /// Finds out the kinds of `accounts`. `Some` when one is missing or no collector: what the request is refused with.
-    async fn learn_kinds(&self, accounts: Vec<Box<str>>, request: &Request) -> Result<Option<Refusal>, Problem> {
+    async fn learn_kinds(&self, accounts: Vec<Box<str>>, request: &Request) -> Result<Option<NotFound>, Problem> {
         for id in accounts {
             match self.ask(Request::ReadAccount { id: id.clone() }).await? {
                 Reply::Account(account) if self.learn(&account) => {}
-                Reply::Account(_) | Reply::Refused(_) => return Ok(Some(gate::not_found(request))),
+                Reply::Account(_) | Reply::Refused(_) => return Ok(Some(gate::not_found(request, &id))),
                 _ => return Err(Problem::unexpected_reply()),
             }
         }

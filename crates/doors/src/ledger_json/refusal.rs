@@ -7,6 +7,7 @@ use tidegate_ledger::message::Unavailable;
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::Refusal;
 
+use crate::auth::gate::NotFound;
 use crate::json::{Problem, ProblemCode, codes};
 
 impl From<Unavailable> for Problem {
@@ -128,6 +129,17 @@ impl Problem {
         match refusal {
             Refusal::InsufficientFunds { available } => problem.with("available", available),
             _ => problem,
+        }
+    }
+}
+
+/// Of a batch, with the place of the item in it: `index` and `id`.
+impl From<NotFound> for Problem {
+    fn from(NotFound { refusal, item }: NotFound) -> Problem {
+        let problem = Problem::from(refusal);
+        match item {
+            Some((index, id)) => problem.with("index", index).with("id", &*id),
+            None => problem,
         }
     }
 }

@@ -99,6 +99,15 @@ impl<T: Stream> LogReader for StreamReader<T> {
         }
     }
 
+    /// A stream has no parts: it is read from its beginning.
+    fn begins_at_or_before(&self, at: Position) -> Result<Cursor, JournalError> {
+        let begins = self.first_at_or_after(Cursor::START)?;
+        if begins.position > at {
+            return Err(JournalError::Forgotten { at, begins: begins.position });
+        }
+        Ok(begins)
+    }
+
     fn groups(&self, from: Cursor, up_to: &Durability) -> Result<GroupReader, JournalError> {
         GroupReader::new(Box::new(StreamGroups::new(self.messages.another())), from, *up_to)
     }

@@ -49,7 +49,7 @@ impl<R> Default for ChangeLogs<R> {
     }
 }
 
-impl<R: LogReader> ChangeLogs<R> {
+impl<R: LogReader + 'static> ChangeLogs<R> {
     /// Who is woken when more becomes durable.
     pub fn listeners(&self) -> &Arc<DurableListeners> {
         &self.listeners

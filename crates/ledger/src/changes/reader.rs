@@ -79,6 +79,9 @@ struct GroupAtHand {
     count: u32,
 }
 
+/// Says whether a log has a certain place: [`LogReader::has_place`].
+type HasPlace = Box<dyn Fn() -> Result<bool, JournalError> + Send>;
+
 /// One shard's journal, for one reader.
 pub(super) struct OwnLog<R> {
     /// Reads it.
@@ -99,8 +102,9 @@ struct ShardReader {
     before: Cursor,
     /// Records of it that were passed.
     passed: u32,
-    /// Whether `passed` is of a client's cursor and its group was not read yet.
-    resumes: bool,
+    /// While `passed` is of a client's cursor whose group was not read yet: whether the log has the place of the
+    /// cursor.
+    resumes: Option<HasPlace>,
     at_hand: GroupAtHand,
     names: HashMap<AccountSlot, Name>,
 }
@@ -115,7 +119,7 @@ pub struct ChangeReader {
 }
 
 impl ChangeReader {
-    pub(super) fn open<R: LogReader>(
+    pub(super) fn open<R: LogReader + 'static>(
         logs: Vec<OwnLog<R>>,
         key: CursorKey,
         after: After,
@@ -135,7 +139,11 @@ impl ChangeReader {
         for (index, (own, place)) in logs.into_iter().zip(places).enumerate() {
             own.check_end(index, &place)?;
             let OwnLog { log, mark, seen } = own;
-            let groups = log.groups(place.group, &mark.get()).map_err(|cause| of_cursor(index, cause))?;
+            let durable = mark.get();
+            let groups = log
+                .groups(place.group, &durable)
+                .map_err(|cause| of_cursor(index, cause, &|| log.has_place(place.group, &durable)))?;
+            let has_place = Box::new(move || log.has_place(place.group, &durable));
             shards.push(ShardReader {
                 shard: ShardIndex(index as u16),
                 mark,
@@ -143,7 +151,7 @@ impl ChangeReader {
                 groups,
                 before: place.group,
                 passed: place.passed,
-                resumes: true,
+                resumes: Some(has_place),
                 at_hand: GroupAtHand::default(),
                 names: HashMap::new(),
             });
@@ -221,7 +229,10 @@ impl ShardReader {
         }
         self.groups.extend_to(&self.mark.get());
         let shard = usize::from(self.shard.0);
-        let failed = |cause| if self.resumes { of_cursor(shard, cause) } else { unreadable(shard, cause) };
+        let failed = |cause| match &self.resumes {
+            Some(has_place) => of_cursor(shard, cause, has_place),
+            None => unreadable(shard, cause),
+        };
         let Some(group) = self.groups.next_group().map_err(failed)? else { return Ok(false) };
         let count = group.record_count;
         if self.passed > count {
@@ -235,7 +246,7 @@ impl ShardReader {
         assert!(group.first_sequence.0 == self.before.sequence.0 + 1, "groups follow each other");
         self.at_hand.fill(group.records().map(|(_, _, record)| record));
         self.seen.note(self.groups.cursor());
-        self.resumes = false;
+        self.resumes = None;
         if self.passed == self.at_hand.count {
             self.end_group();
             return self.load();
@@ -536,14 +547,18 @@ fn unreadable(shard: usize, cause: JournalError) -> ChangesError {
     ChangesError::Unreadable { shard: shard as u16, cause }
 }
 
-/// What a cursor meets that does not fit the log. Where another history has the middle of a group, no group begins:
-/// that looks like damage, and the message has the words for both.
-fn of_cursor(shard: usize, cause: JournalError) -> ChangesError {
+/// What a cursor meets at whose place no group can be read. Where another history has the middle of a group, what
+/// stands there looks like damage. So the log is read up to the place: if a group ends there that is the cursor's, the
+/// cursor is right, and whoever asked is not told to begin again.
+fn of_cursor(shard: usize, cause: JournalError, has_place: &dyn Fn() -> Result<bool, JournalError>) -> ChangesError {
+    let other = |what| ChangesError::OtherHistory { shard: shard as u16, what };
     match cause {
-        JournalError::BadCursor { what, .. } => ChangesError::OtherHistory { shard: shard as u16, what },
-        damaged @ JournalError::Damaged { .. } => ChangesError::OtherHistory {
-            shard: shard as u16,
-            what: format!("no group of this journal stands at the cursor ({damaged})"),
+        JournalError::BadCursor { what, .. } => other(what),
+        JournalError::Damaged { .. } => match has_place() {
+            Ok(true) => unreadable(shard, cause),
+            Ok(false) => other("no group of the journal ends at the cursor".into()),
+            // What stands before the cursor is damaged, too: nobody can tell of which history the cursor is.
+            Err(cause) => unreadable(shard, cause),
         },
         cause => unreadable(shard, cause),
     }

@@ -17,6 +17,7 @@ const WALLETS: u32 = CHANGE_NAMES_MAX as u32 + 500;
 
 /// A journal: a source in slot 0, wallets behind it, and transfers to them.
 struct Journal {
+    disk: FakeDisk,
     log: LocalLog<FakeDisk>,
     logs: ChangeLogs<<LocalLog<FakeDisk> as LogStore>::Reader>,
     mark: Arc<DurableMark>,
@@ -30,14 +31,14 @@ fn id_of(slot: AccountSlot) -> String {
 impl Journal {
     fn new() -> Journal {
         let disk = FakeDisk::new(1);
-        let logs = LocalLogs::new(disk, std::path::Path::new("/data"), &[LEDGER]);
+        let logs = LocalLogs::new(disk.clone(), std::path::Path::new("/data"), &[LEDGER]);
         let id = LEDGER.log(7, 0);
         let Opened { mut log, .. } = logs.open(id, Cursor::START, Options::small(256 << 10)).unwrap();
         let changes = ChangeLogs::default();
         let mark = Arc::new(DurableMark::new(&log.poll_durable().unwrap(), changes.listeners().clone()));
         let reader = Mutex::new(log.reader().unwrap());
         changes.open(vec![ChangeLog { reader, mark: mark.clone(), seen: Arc::default() }], KEY);
-        Journal { log, logs: changes, mark, time: 0 }
+        Journal { disk, log, logs: changes, mark, time: 0 }
     }
 
     /// Writes these events in groups of `group`, and waits until they are durable.
@@ -207,4 +208,56 @@ fn a_cursor_of_another_journal_is_told_from_damage_and_from_nonsense() {
         assert_eq!(said(&row.cursor), "other history", "row {}", row.sequence);
     }
     assert_eq!(said("AQEA"), "CursorInvalid");
+}
+
+/// What is answered to who goes on behind a cursor: nothing is wrong, or the problem.
+fn said(journal: &Journal, cursor: &str) -> Result<(), ChangesError> {
+    journal.read(After::Cursor(cursor.into()), all()).and_then(|mut reader| reader.step()).map(|_| ())
+}
+
+#[test]
+fn a_right_cursor_before_damage_is_not_called_another_history() {
+    let mut journal = Journal::new();
+    journal.open_accounts(10);
+    journal.transfer(3, 9, 0);
+    let (rows, _) = rest(&mut journal.read(After::Start, all()).unwrap());
+    // Behind row 10 a group of three begins, behind row 13 the next one.
+    let in_a_group = |at: usize| said(&journal, &rows[at].cursor);
+    let segment = journal.disk.files().into_iter().find(|(path, _)| path.to_string_lossy().contains("segment-"));
+    let path = segment.expect("a log has a segment").0;
+    let bytes = journal.disk.contents(&path).unwrap();
+    let damaged = bytes.windows(4).position(|window| window == b"t0-4").expect("the second group of transfers has it");
+    assert!((9..19).all(|at| in_a_group(at).is_ok()));
+
+    assert!(journal.disk.flip_bit(&path, damaged as u64, 1));
+    assert!(in_a_group(9).is_ok(), "what is before the damage is read");
+    for at in [12, 13, 14] {
+        let refused = in_a_group(at);
+        assert!(matches!(refused, Err(ChangesError::Unreadable { shard: 0, .. })), "row {at}: {refused:?}");
+    }
+    // Behind the damage the journal can be read again; only a place that cannot be verified is called unreadable.
+    assert!(in_a_group(15).is_ok());
+
+    // Damage of the group behind a cursor, and before it: nobody can tell, so nobody is told to begin again.
+    let next = bytes.windows(4).position(|window| window == b"t0-7").expect("the third group has it");
+    assert!(journal.disk.flip_bit(&path, next as u64, 1));
+    assert!(matches!(in_a_group(15), Err(ChangesError::Unreadable { .. })));
+}
+
+#[test]
+fn a_cursor_of_another_journal_is_not_said_to_meet_damage() {
+    let (mut here, mut there) = (Journal::new(), Journal::new());
+    here.open_accounts(10);
+    there.open_accounts(10);
+    here.transfer(4, 40, 0);
+    there.transfer(3, 30, 1);
+    let (theirs, _) = rest(&mut there.read(After::Start, all()).unwrap());
+    for row in &theirs[12..] {
+        match said(&here, &row.cursor) {
+            Err(ChangesError::OtherHistory { what, .. }) => {
+                assert!(!what.contains("damaged") && !what.contains("estore"), "row {}: {what}", row.sequence);
+            }
+            other => panic!("row {}: {other:?}", row.sequence),
+        }
+    }
 }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_disk::Disk;
-use tidegate_journal::{Position, Timeline};
+use tidegate_journal::{Cursor, Position, Timeline};
 
 use super::condemn::condemn;
 use super::invariants::assert_in_order;
@@ -78,6 +78,8 @@ pub(super) struct Builder<D: Disk> {
     waiting: VecDeque<Arc<Table>>,
     /// What [`Builder::cover`] said.
     to_cover: Position,
+    /// Up to where the journal was durable when something was handed over last.
+    stands_on: Cursor,
     /// Covered when it said that.
     covered_before: Position,
     /// At most one of a tier, lowest tier first.
@@ -96,6 +98,7 @@ impl<D: Disk> Builder<D> {
         dir: &Path,
         options: &IdsOptions,
         manifest: &Manifest,
+        stands_on: Cursor,
         runs: Vec<Arc<Run<D::File>>>,
     ) -> Builder<D> {
         Builder {
@@ -111,6 +114,7 @@ impl<D: Disk> Builder<D> {
             unsaved: false,
             waiting: VecDeque::new(),
             to_cover: manifest.covered,
+            stands_on,
             covered_before: manifest.covered,
             merges: Vec::new(),
             retired: Vec::new(),
@@ -138,8 +142,10 @@ impl<D: Disk> Builder<D> {
         last.max(if waits { self.covered_before } else { self.to_cover })
     }
 
-    /// Hears that all records up to `position` are in runs when the tables that it has by now are.
-    pub(super) fn cover(&mut self, position: Position) {
+    /// Hears that all records up to `position` are in runs when the tables that it has by now are. The journal is
+    /// durable up to `durable`.
+    pub(super) fn cover(&mut self, position: Position, durable: Cursor) {
+        self.note_durable(durable);
         assert!(position >= self.to_cover, "ids: covered goes back: {position} after {}", self.to_cover);
         // What was covered stays so while the tables up to the new place wait.
         self.covered_before = self.covered();
@@ -153,8 +159,14 @@ impl<D: Disk> Builder<D> {
         self.timeline = timeline;
     }
 
-    /// Takes a full table; tables come in the order of their positions.
-    pub(super) fn build(&mut self, table: Arc<Table>) {
+    fn note_durable(&mut self, durable: Cursor) {
+        assert!(durable.position >= self.stands_on.position, "ids: what was durable cannot become undone");
+        self.stands_on = durable;
+    }
+
+    /// Takes a full table; tables come in the order of their positions. The journal is durable up to `durable`.
+    pub(super) fn build(&mut self, table: Arc<Table>, durable: Cursor) {
+        self.note_durable(durable);
         let before = self.waiting.back().and_then(|table| table.range()).map(|(_, last)| last);
         let before = before.or(self.runs.last().map(|run| run.last()));
         let first = table.range().map(|(first, _)| first);
@@ -195,7 +207,8 @@ impl<D: Disk> Builder<D> {
     fn save_manifest(&mut self) -> Result<(), IdsError> {
         let runs = self.runs.iter().map(|run| *run.header()).collect();
         let (seed, timeline, next_number) = (self.seed, self.timeline, self.next_number);
-        Manifest { seed, timeline, next_number, covered: self.covered(), runs }.save(&self.disk, &self.dir)?;
+        let (covered, stands_on) = (self.covered(), Some(self.stands_on));
+        Manifest { seed, timeline, next_number, covered, stands_on, runs }.save(&self.disk, &self.dir)?;
         self.unsaved = false;
         Ok(())
     }

@@ -85,7 +85,8 @@ fn run(header: &RunHeader, content: &[u8]) {
 pub fn samples() -> Vec<Vec<u8>> {
     let (disk, dir) = (FakeDisk::new(1), Path::new("/ids"));
     let options = super::IdsOptions { freeze_at: 300, fan_out: 2, ..super::IdsOptions::new(super::IdSeed([1, 2])) };
-    let end = tidegate_journal::Position(10_000);
+    let position = tidegate_journal::Position(10_000);
+    let end = tidegate_journal::Cursor { position, ..tidegate_journal::Cursor::START };
     let maker = super::make::Maker::begin(disk.clone(), dir, options, 2_000, end).expect("the disk works");
     let made = maker.make(|n, gathering| {
         let id = if n % 2 == 0 { format!("order-{n}") } else { format!("till:19700102:1:{n}") };

@@ -44,7 +44,8 @@ impl<D: Disk> IdIndex<D> {
     /// Panics unless runs, tables, filter and journal agree.
     pub(super) fn assert_consistent(&self) {
         let covered = self.view.covered;
-        assert!(covered <= self.durable, "ids: covered {covered} is beyond durable {}", self.durable);
+        let durable = self.durable.position;
+        assert!(covered <= durable, "ids: covered {covered} is beyond durable {durable}");
         assert_in_order(self.view.runs.iter().map(|run| run.header()));
         let last_run = self.view.runs.last().map_or(Position(0), |run| run.last());
         assert!(last_run <= covered, "ids: runs reach up to {last_run}, beyond {covered}");

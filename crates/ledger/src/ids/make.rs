@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_disk::Disk;
-use tidegate_journal::{Position, Timeline};
+use tidegate_journal::{Cursor, Position, Timeline};
 
 use super::entry::Entry;
 use super::hash::RunKey;
@@ -56,7 +56,7 @@ pub struct Maker<D: Disk> {
     seed: IdSeed,
     freeze_at: u64,
     records: u64,
-    end: Position,
+    end: Cursor,
     plan: Plan,
     runs: Vec<Arc<Run<D::File>>>,
     /// What is written now.
@@ -93,7 +93,7 @@ struct TableFacts {
 
 impl<D: Disk> Maker<D> {
     /// Begins an index in `dir`, which must have none, of `records` records in a journal that ends at `end`.
-    pub fn begin(disk: D, dir: &Path, options: IdsOptions, records: u64, end: Position) -> Result<Maker<D>, IdsError> {
+    pub fn begin(disk: D, dir: &Path, options: IdsOptions, records: u64, end: Cursor) -> Result<Maker<D>, IdsError> {
         options.check();
         disk.create_dir_all(dir).map_err(IdsError::io("create", dir))?;
         assert!(Manifest::load(&disk, dir)?.is_none(), "ids: there is an index in {} already", dir.display());
@@ -139,7 +139,8 @@ impl<D: Disk> Maker<D> {
         }
         buckets.extend(ordered.into_values());
         let header = self.plan.add_tables(tables.into_values());
-        assert!(header.last < self.end, "ids: {header:?} is not in a journal that ends at {}", self.end);
+        let end = self.end.position;
+        assert!(header.last < end, "ids: {header:?} is not in a journal that ends at {end}");
         self.writer = Some(RunWriter::create(&self.disk, &self.dir, header)?.syncing_each(SYNC_BYTES));
         Ok(buckets)
     }
@@ -176,9 +177,9 @@ impl<D: Disk> Maker<D> {
     pub fn finish(self) -> Result<IdsFacts, IdsError> {
         let headers: Vec<RunHeader> = self.runs.iter().map(|run| *run.header()).collect();
         assert_eq!(headers, self.plan.runs, "ids: all stretches were written");
-        let covered = Position(self.end.0.saturating_sub(1));
+        let (covered, stands_on) = (Position(self.end.position.0.saturating_sub(1)), Some(self.end));
         let (seed, timeline, next_number) = (self.seed, Timeline::FIRST, self.plan.next_number);
-        Manifest { seed, timeline, next_number, covered, runs: headers }.save(&self.disk, &self.dir)?;
+        Manifest { seed, timeline, next_number, covered, stands_on, runs: headers }.save(&self.disk, &self.dir)?;
         Ok(IdsFacts {
             entries: self.runs.iter().map(|run| run.entries()).sum(),
             runs: self.runs.len() as u64,

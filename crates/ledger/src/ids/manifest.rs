@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use tidegate_disk::{Disk, DiskFile};
-use tidegate_journal::{ChainHash, Position, Timeline};
+use tidegate_journal::{ChainHash, Cursor, Position, Sequence, Timeline};
 
 use super::invariants::{are_in_order, assert_in_order};
 use super::run::RunHeader;
@@ -17,8 +17,12 @@ pub(super) const MANIFEST: &str = "manifest";
 pub(super) const MANIFEST_NEXT: &str = "manifest.next";
 
 const MAGIC: [u8; 8] = *b"TGIDMAN\0";
-const VERSION: u32 = 2;
-const FIXED_BYTES: usize = 80;
+const VERSION: u32 = 3;
+const FIXED_BYTES: usize = 128;
+/// Before the manifest named a place of the journal.
+const VERSION_WITHOUT_PLACE: u32 = 2;
+/// Where its runs begin, and where the place stands in later ones.
+const PLACE_OFFSET: usize = 80;
 const CHECKSUM_BYTES: usize = 4;
 /// Runs of one index at most; at a fan-out of 64 that is still more ids than positions.
 const RUNS_MAX: usize = 4096;
@@ -34,6 +38,9 @@ pub(super) struct Manifest {
     pub(super) next_number: u64,
     /// Every record up to here is in a run: not below the last run's last position.
     pub(super) covered: Position,
+    /// Where the journal was durable up to when this was written: behind all that is covered. Its chain hash tells this
+    /// journal from another one of the same length. `None`: an earlier version wrote the manifest and did not say.
+    pub(super) stands_on: Option<Cursor>,
     /// Oldest first; their stretches of the journal neither overlap nor leave out an id.
     pub(super) runs: Vec<RunHeader>,
 }
@@ -44,11 +51,18 @@ impl Manifest {
         self.runs.last().map_or(Position(0), |run| run.last)
     }
 
+    /// Nothing is covered, or all of it stands before `place`.
+    fn is_covered_before(&self, place: &Cursor) -> bool {
+        self.covered < place.position || self.covered == Position(0)
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         assert!(self.runs.len() <= RUNS_MAX, "merging keeps runs few");
         assert_in_order(&self.runs);
         assert!(self.last() <= self.covered, "ids: runs reach beyond {}", self.covered);
         assert!(self.runs.iter().all(|run| run.number < self.next_number), "ids: a run has a number not given yet");
+        let place = self.stands_on.expect("ids: who writes a manifest knows its place in the journal");
+        assert!(self.is_covered_before(&place), "ids: {place:?} is not behind {}", self.covered);
         let mut bytes = Vec::with_capacity(FIXED_BYTES + self.runs.len() * RunHeader::BYTES + CHECKSUM_BYTES);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -57,6 +71,9 @@ impl Manifest {
             bytes.extend_from_slice(&field.to_le_bytes());
         }
         bytes.extend_from_slice(&self.timeline.0.0);
+        bytes.extend_from_slice(&place.position.0.to_le_bytes());
+        bytes.extend_from_slice(&place.sequence.0.to_le_bytes());
+        bytes.extend_from_slice(&place.chain.0);
         for run in &self.runs {
             run.encode_fields(&mut bytes);
         }
@@ -69,28 +86,37 @@ impl Manifest {
     pub(super) fn decode(bytes: &[u8]) -> Result<Manifest, String> {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-        if bytes.len() < FIXED_BYTES + CHECKSUM_BYTES || bytes[..8] != MAGIC {
+        if bytes.len() < PLACE_OFFSET + CHECKSUM_BYTES || bytes[..8] != MAGIC {
             return Err("it is not a manifest of an id index".into());
         }
-        if half(8) != VERSION {
-            return Err(format!("its version is {}, known is {VERSION}", half(8)));
+        let fixed_bytes = match half(8) {
+            VERSION => FIXED_BYTES,
+            VERSION_WITHOUT_PLACE => PLACE_OFFSET,
+            other => return Err(format!("its version is {other}, known are {VERSION_WITHOUT_PLACE} and {VERSION}")),
+        };
+        if bytes.len() < fixed_bytes + CHECKSUM_BYTES {
+            return Err("it is cut short".into());
         }
         let body = &bytes[..bytes.len() - CHECKSUM_BYTES];
         if half(body.len()) != crc_fast::crc32_iscsi(body) {
             return Err("it has a wrong checksum".into());
         }
-        let (fields, rest) = body[FIXED_BYTES..].as_chunks::<{ RunHeader::BYTES }>();
+        let (fields, rest) = body[fixed_bytes..].as_chunks::<{ RunHeader::BYTES }>();
         if !rest.is_empty() || fields.len() != half(12) as usize {
             return Err(format!("it has not the length of {} runs", half(12)));
         }
         let runs: Option<Vec<RunHeader>> = fields.iter().map(RunHeader::decode_fields).collect();
         let runs = runs.ok_or("it describes a run that cannot be")?;
-        let timeline = Timeline(ChainHash(bytes[48..FIXED_BYTES].try_into().expect("it has a fixed length")));
-        let (next_number, covered) = (word(32), Position(word(40)));
-        let manifest = Manifest { seed: IdSeed([word(16), word(24)]), timeline, next_number, covered, runs };
+        let hash = |at: usize| ChainHash(bytes[at..at + 32].try_into().expect("it has a fixed length"));
+        let place = || Cursor { position: Position(word(80)), sequence: Sequence(word(88)), chain: hash(96) };
+        let stands_on = (fixed_bytes == FIXED_BYTES).then(place);
+        let (next_number, covered, timeline) = (word(32), Position(word(40)), Timeline(hash(48)));
+        let seed = IdSeed([word(16), word(24)]);
+        let manifest = Manifest { seed, timeline, next_number, covered, stands_on, runs };
         let in_order = are_in_order(&manifest.runs);
         let numbered = manifest.runs.iter().all(|run| run.number < manifest.next_number);
-        if !in_order || !numbered || manifest.last() > manifest.covered {
+        let is_placed = manifest.stands_on.is_none_or(|place| manifest.is_covered_before(&place));
+        if !in_order || !numbered || !is_placed || manifest.last() > manifest.covered {
             return Err("its runs contradict each other".into());
         }
         Ok(manifest)
@@ -148,6 +174,7 @@ mod tests {
             timeline: Timeline(ChainHash([9; 32])),
             next_number: 9,
             covered: Position(905),
+            stands_on: Some(Cursor { position: Position(950), sequence: Sequence(12), chain: ChainHash([3; 32]) }),
             runs: vec![run(8, 1, 10, 500), run(4, 0, 600, 900)],
         }
     }
@@ -185,10 +212,25 @@ mod tests {
     fn overlapping_runs_and_used_numbers_are_refused() {
         let (next_number, covered, second) = (32, 40, FIXED_BYTES + RunHeader::BYTES);
         let (number, tier, first) = (second, second + 8, second + 24);
-        for (at, value) in [(next_number, 8), (covered, 899), (number, 8), (tier, 2), (first, 500)] {
+        let place = PLACE_OFFSET;
+        for (at, value) in
+            [(next_number, 8), (covered, 899), (covered, 950), (place, 905), (number, 8), (tier, 2), (first, 500)]
+        {
             assert_eq!(Manifest::decode(&with(at, value)), Err("its runs contradict each other".into()), "byte {at}");
         }
         assert_eq!(Manifest::decode(&with(first, 600)), Ok(manifest()));
+    }
+
+    #[test]
+    fn a_manifest_of_an_earlier_version_is_read_and_names_no_place() {
+        let mut bytes = manifest().encode();
+        bytes.drain(PLACE_OFFSET..FIXED_BYTES);
+        bytes[8] = VERSION_WITHOUT_PLACE as u8;
+        let end = bytes.len() - CHECKSUM_BYTES;
+        let sum = crc_fast::crc32_iscsi(&bytes[..end]);
+        bytes[end..].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(Manifest::decode(&bytes), Ok(Manifest { stands_on: None, ..manifest() }));
+        assert!((0..bytes.len()).all(|cut| Manifest::decode(&bytes[..cut]).is_err()));
     }
 
     #[test]

@@ -54,7 +54,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidegate_disk::Disk;
-use tidegate_journal::{Position, Timeline};
+use tidegate_journal::{Cursor, Position, Timeline};
 use tidegate_planted::{Bug, is_planted};
 
 use builder::View;
@@ -68,7 +68,7 @@ pub use digest::IdDigest;
 pub use error::IdsError;
 pub use hash::{IdHash, IdSeed};
 pub use lookup::{Looked, PageLookup, Unsettled};
-pub use open::{Opened, claim};
+pub use open::{ClaimOfIndex, Opened, claim};
 pub use options::{BuilderKind, IdsOptions};
 pub use scrub::{RunScrub, RunsRead};
 
@@ -110,8 +110,8 @@ pub struct IdIndex<D: Disk> {
     entries: u64,
     /// Position of the last record inserted.
     newest: Position,
-    /// How far the journal is known to be durable.
-    durable: Position,
+    /// How far the journal is known to be durable, with the chain hash there.
+    durable: Cursor,
     counted: Counted,
 }
 
@@ -300,12 +300,14 @@ impl<D: Disk> IdIndex<D> {
         }
     }
 
-    /// Hands full tables to the builder once `durable`, the position of the journal's last durable record, is beyond
+    /// Hands full tables to the builder once `durable`, a place up to which the journal is durable, is beyond
     /// them, and takes over what the builder finished. Never waits (a [`BuilderKind::Stepped`] builder does one step
     /// here). Err, once, when a run that was to be merged turned out damaged: from then on nothing is merged, and all
     /// runs stay. I/O errors of the builder are no errors here: it tries again, see [`IdsFacts::retries`].
-    pub fn maintain(&mut self, durable: Position) -> Result<(), IdsError> {
-        self.durable = self.durable.max(durable);
+    pub fn maintain(&mut self, durable: Cursor) -> Result<(), IdsError> {
+        if durable.position > self.durable.position {
+            self.durable = durable;
+        }
         self.release();
         self.let_go();
         if let Some(pages) = self.filter.prepare() {
@@ -319,15 +321,15 @@ impl<D: Disk> IdIndex<D> {
 
     fn release(&mut self) {
         while let Some(table) = self.frozen.get(self.released) {
-            if table.range().is_none_or(|(_, last)| last >= self.durable) {
+            if table.range().is_none_or(|(_, last)| last >= self.durable.position) {
                 return;
             }
-            self.worker.build(Arc::clone(table));
+            self.worker.build(Arc::clone(table), self.durable);
             self.released += 1;
         }
         let waits = self.recent.range().is_some_and(|(first, _)| first <= self.to_cover);
-        if self.to_cover > self.told_to_cover && self.to_cover <= self.durable && !waits {
-            self.worker.cover(self.to_cover);
+        if self.to_cover > self.told_to_cover && self.to_cover < self.durable.position && !waits {
+            self.worker.cover(self.to_cover, self.durable);
             self.told_to_cover = self.to_cover;
         }
     }
@@ -385,7 +387,7 @@ impl<D: Disk> IdIndex<D> {
 
     /// Waits until the builder is no longer behind. For replay at start-up, when there is no one to keep waiting;
     /// `durable` as in [`IdIndex::maintain`].
-    pub fn catch_up(&mut self, durable: Position) -> Result<(), IdsError> {
+    pub fn catch_up(&mut self, durable: Cursor) -> Result<(), IdsError> {
         self.maintain(durable)?;
         let mut errors = 0;
         while self.is_behind() && self.released > 0 {

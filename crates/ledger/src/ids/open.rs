@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_disk::{Disk, DiskFile};
-use tidegate_journal::{Position, Timeline};
+use tidegate_journal::{Cursor, Position, Timeline};
 
 use super::builder::Builder;
 use super::condemn::{CONDEMNED, condemned};
@@ -43,22 +43,34 @@ pub struct Opened<D: Disk> {
     pub discarded: Option<String>,
 }
 
-/// Up to which record of the journal the index in `dir` says that it covers all, and in which timeline; `None` if there
-/// is no index, or a damaged one, which says nothing.
-pub fn claim<D: Disk>(disk: &D, dir: &Path) -> Option<(Position, Timeline)> {
-    let manifest = Manifest::load(disk, dir).ok().flatten()?;
-    Some((manifest.covered, manifest.timeline))
+/// What an index says of the journal that it was made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimOfIndex {
+    /// It has every record up to here.
+    pub covered: Position,
+    /// The timeline of the journal.
+    pub timeline: Timeline,
+    /// Up to where the journal was durable; `None` in an index of an earlier version, which only says what it covers.
+    pub stands_on: Option<Cursor>,
+}
+
+/// What the index in `dir` says of its journal; `None` if there is no index, or a damaged one, which says nothing.
+pub fn claim<D: Disk>(disk: &D, dir: &Path) -> Option<ClaimOfIndex> {
+    let Manifest { covered, timeline, stands_on, .. } = Manifest::load(disk, dir).ok().flatten()?;
+    Some(ClaimOfIndex { covered, timeline, stands_on })
 }
 
 struct Loaded<D: Disk> {
     manifest: Manifest,
+    stands_on: Cursor,
     runs: Vec<Arc<Run<D::File>>>,
     filter: Filter,
 }
 
 impl<D: Disk> IdIndex<D> {
     /// Opens the index in `dir`, or makes one. `journal_end` is the position of the last record of the recovered
-    /// journal: an index that covers more belongs to another journal. `progress` is told entries read and entries in
+    /// journal: an index that was made of more belongs to another journal. Whether one that was made of less is of this
+    /// journal, who replays it finds out: see [`IdIndex::stands_on`]. `progress` is told entries read and entries in
     /// all. Err only for errors of the system; damage leads to an empty index.
     pub fn open(
         disk: D,
@@ -84,7 +96,7 @@ impl<D: Disk> IdIndex<D> {
         delete_unnamed(&disk, dir, &loaded.manifest)?;
         let (covered, timeline) = (loaded.manifest.covered, loaded.manifest.timeline);
         let entries = loaded.manifest.runs.iter().map(|run| run.entries).sum();
-        let builder = Builder::new(disk.clone(), dir, &options, &loaded.manifest, loaded.runs);
+        let builder = Builder::new(disk.clone(), dir, &options, &loaded.manifest, loaded.stands_on, loaded.runs);
         let view = builder.view();
         let published = builder.published();
         let worker = Worker::start(builder, options.builder).map_err(IdsError::io("start the builder for", dir))?;
@@ -111,7 +123,7 @@ impl<D: Disk> IdIndex<D> {
             worker,
             entries,
             newest: covered,
-            durable: covered,
+            durable: loaded.stands_on,
             counted: Counted::default(),
         };
         index.assert_consistent();
@@ -122,10 +134,12 @@ impl<D: Disk> IdIndex<D> {
 impl<D: Disk> Loaded<D> {
     fn empty(options: &IdsOptions) -> Loaded<D> {
         let (seed, timeline, covered) = (options.seed, Timeline::FIRST, Position(0));
-        let manifest = Manifest { seed, timeline, next_number: 1, covered, runs: Vec::new() };
+        let stands_on = Cursor::START;
+        let manifest =
+            Manifest { seed, timeline, next_number: 1, covered, stands_on: Some(stands_on), runs: Vec::new() };
         let none = (Position(0), Position(0));
         let filter = Filter::new(0, none, options.filter_ids_first, options.young_filter_bytes_max());
-        Loaded { manifest, runs: Vec::new(), filter }
+        Loaded { manifest, stands_on, runs: Vec::new(), filter }
     }
 }
 
@@ -138,8 +152,13 @@ fn load<D: Disk>(
 ) -> Result<Loaded<D>, IdsError> {
     let Some(manifest) = Manifest::load(disk, dir)? else { return Ok(Loaded::empty(options)) };
     let covered = manifest.covered;
-    if covered > journal_end {
-        let what = format!("it covers records up to {covered}, but the journal ends at {journal_end}");
+    let Some(stands_on) = manifest.stands_on else {
+        let what = "an earlier version wrote it, and it does not say of which journal it is";
+        return Err(IdsError::damaged(&dir.join(MANIFEST), what));
+    };
+    if stands_on.position > journal_end {
+        let place = stands_on.position;
+        let what = format!("it was made of a journal up to {place}, but the journal ends at {journal_end}");
         return Err(IdsError::damaged(&dir.join(MANIFEST), what));
     }
     let young: Vec<_> = manifest.runs.iter().filter(|run| !run.is_filtered()).collect();
@@ -157,7 +176,7 @@ fn load<D: Disk>(
         }
         runs.push(Arc::new(run));
     }
-    Ok(Loaded { manifest, runs, filter })
+    Ok(Loaded { manifest, stands_on, runs, filter })
 }
 
 fn load_run<D: Disk>(disk: &D, dir: &Path, header: &RunHeader) -> Result<Run<D::File>, IdsError> {

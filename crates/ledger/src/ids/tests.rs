@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use tidegate_disk::FakeDisk;
-use tidegate_journal::Position;
+use tidegate_journal::{Cursor, Position};
 
 use super::*;
 
@@ -77,6 +77,11 @@ fn small() -> IdsOptions {
     }
 }
 
+/// A place of the journal that these tests make up.
+fn place(position: Position) -> Cursor {
+    Cursor { position, ..Cursor::START }
+}
+
 fn open(disk: &FakeDisk, options: IdsOptions, journal_end: Position) -> Opened<FakeDisk> {
     IdIndex::open(disk.clone(), &dir(), options, journal_end, &mut |_, _| {}).expect("the disk works")
 }
@@ -108,7 +113,7 @@ impl World {
     }
 
     fn maintain(&mut self, times: usize) -> Result<(), IdsError> {
-        (0..times).try_for_each(|_| self.index.maintain(self.durable))
+        (0..times).try_for_each(|_| self.index.maintain(place(self.durable)))
     }
 
     /// Everything inserted is durable from now on.

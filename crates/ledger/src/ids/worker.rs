@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tidegate_disk::Disk;
-use tidegate_journal::{Position, Timeline};
+use tidegate_journal::{Cursor, Position, Timeline};
 
 use super::builder::{Builder, Step, View};
 use super::filter::Forgotten;
@@ -24,8 +24,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// What the builder's thread is given to do.
 enum Job {
-    Build(Arc<Table>),
-    Cover(Position),
+    Build(Arc<Table>, Cursor),
+    Cover(Position, Cursor),
     BelongTo(Timeline),
     Touch(Pages),
     /// Memory to be given back.
@@ -63,19 +63,19 @@ impl<D: Disk> Worker<D> {
         Ok(Worker { place, retries })
     }
 
-    /// Hands over a full table.
-    pub(super) fn build(&mut self, table: Arc<Table>) {
+    /// Hands over a full table; the journal is durable up to `durable`, which is behind it.
+    pub(super) fn build(&mut self, table: Arc<Table>, durable: Cursor) {
         match &mut self.place {
-            Place::Here(builder) => builder.build(table),
-            Place::Thread(thread) => thread.give(Job::Build(table)),
+            Place::Here(builder) => builder.build(table, durable),
+            Place::Thread(thread) => thread.give(Job::Build(table, durable)),
         }
     }
 
-    /// Says that all records up to `position` are in the tables handed over.
-    pub(super) fn cover(&mut self, position: Position) {
+    /// Says that all records up to `position`, which is before `durable`, are in the tables handed over.
+    pub(super) fn cover(&mut self, position: Position, durable: Cursor) {
         match &mut self.place {
-            Place::Here(builder) => builder.cover(position),
-            Place::Thread(thread) => thread.give(Job::Cover(position)),
+            Place::Here(builder) => builder.cover(position, durable),
+            Place::Thread(thread) => thread.give(Job::Cover(position, durable)),
         }
     }
 
@@ -259,8 +259,8 @@ fn run<D: Disk>(
 
 fn begin<D: Disk>(builder: &mut Builder<D>, job: Job) {
     match job {
-        Job::Build(table) => builder.build(table),
-        Job::Cover(position) => builder.cover(position),
+        Job::Build(table, durable) => builder.build(table, durable),
+        Job::Cover(position, durable) => builder.cover(position, durable),
         Job::BelongTo(timeline) => builder.belong_to(timeline),
         Job::Touch(pages) => pages.touch(),
         Job::Drop(memory) => drop(memory),

@@ -5,21 +5,24 @@
 //!                                                              └── one is wrong: the start stops, nothing was asked
 //! ```
 //!
-//! Promise: a seed that would be refused stops the start with its file and line, and uses up no id.
+//! Promise: a seed that would be refused stops the start with its file and line, and uses up no id. A transfer of which
+//! nobody can tell whether it was made, because what says it is damaged or out of reach, is not made and keeps nobody
+//! from starting: the log says so. Nothing is fetched from an archive to tell: seeds stand in the oldest segments.
 
 use std::collections::{HashMap, HashSet};
 
 use anyhow::{Result, anyhow, bail};
+use tidegate_machines::DamagedPlace;
 use tidegate_machines::ledger::{
-    ASSET_DECIMALS_MAX, AccountKind, AccountView, Label, MEMO_BYTES_MAX, Outcome, Transfer, is_account_id, is_asset,
-    is_transfer_id, shard_of,
+    ASSET_DECIMALS_MAX, AccountKind, AccountView, Label, MEMO_BYTES_MAX, Outcome, Refusal, Transfer, is_account_id,
+    is_asset, is_transfer_id, shard_of,
 };
 use tidegate_runtime::Carries;
 use tidegate_runtime::background::Background;
 
 use super::OperationClient;
 use crate::message::{Reply, Request, TransferBatch};
-use crate::operation::{Answer, Message, Operation};
+use crate::operation::{Answer, Message, Operation, SeedId};
 use crate::router::Router;
 
 /// One thing that the ledger begins with.
@@ -70,6 +73,8 @@ pub enum SeedKind {
 pub(super) struct Before {
     /// Ids of transfers that stand for something already.
     used: HashSet<Box<str>>,
+    /// Those that are not asked again, because what they stand for was archived, or cannot be told.
+    left: HashSet<Box<str>>,
     accounts: HashMap<Box<str>, Known>,
     /// Decimals of the assets that are declared, or will be by the seeds that were checked.
     decimals: HashMap<Box<str>, u8>,
@@ -99,14 +104,28 @@ pub(super) fn look_for_ids<P: Carries<Message>>(
     let mut before = Before::default();
     for seed in seeds {
         let SeedKind::Transfer { id, .. } = &seed.what else { continue };
-        let find = Operation::FindOwners(vec![id.clone()]);
-        match background.ask((shard_of(id, shard_count), find), &|| false) {
-            Some(Ok(Answer::Owners(owners))) => match owners[0] {
-                Ok(Some(_)) => drop(before.used.insert(id.clone())),
-                Ok(None) => {}
-                Err(refusal) => bail!("{}: nobody can tell whether {id:?} is used: {}", seed.at, refusal.code()),
-            },
-            other => bail!("{}: the shards did not say whether {id:?} is used: {other:?}", seed.at),
+        let mut asked = shard_of(id, shard_count);
+        loop {
+            let find = Operation::FindSeeds(vec![id.clone()]);
+            let known = match background.ask((asked, find), &|| false) {
+                Some(Ok(Answer::Seeds(known))) => known[0],
+                other => bail!("{}: the shards did not say whether {id:?} is used: {other:?}", seed.at),
+            };
+            match known {
+                // Whether it can be read there is another matter.
+                SeedId::Used(owner) if owner != asked => {
+                    asked = owner;
+                    continue;
+                }
+                SeedId::Used(_) => drop(before.used.insert(id.clone())),
+                SeedId::Archived => drop(before.left.insert(id.clone())),
+                SeedId::Damaged(place) => {
+                    leave(&seed.at, id, place);
+                    before.left.insert(id.clone());
+                }
+                SeedId::New => {}
+            }
+            break;
         }
     }
     Ok(before)
@@ -147,16 +166,37 @@ pub(super) fn sow<P: Carries<Message>>(
     }
     before.check(&seeds, shard_count)?;
     for Seed { at, what } in seeds {
+        if matches!(&what, SeedKind::Transfer { id, .. } if before.left.contains(id)) {
+            continue;
+        }
         let (name, request) = what.request();
         match background.ask(request, &|| false) {
             Some(Reply::AccountOpened { .. } | Reply::AssetDeclared { .. }) => {}
             Some(Reply::Outcomes(outcomes)) if outcomes.iter().all(|outcome| outcome.refusal().is_none()) => {}
-            Some(Reply::Outcomes(outcomes)) => return Err(refused(&at, &name, outcomes[0])),
+            Some(Reply::Outcomes(outcomes)) => match outcomes[0].refusal() {
+                // Its home knew a claim, and the shard that decided it cannot read the record.
+                Some(Refusal::Damaged(place)) => leave(&at, &name, place),
+                _ => return Err(refused(&at, &name, outcomes[0])),
+            },
             Some(Reply::Refused(refusal)) => return Err(refused(&at, &name, Outcome::Refused(refusal))),
             other => bail!("{at}: the shards did not answer the seed of {name:?}: {other:?}"),
         }
     }
     Ok(())
+}
+
+/// Says that a transfer is left undone.
+fn leave(at: &str, id: &str, place: &DamagedPlace) {
+    let DamagedPlace { file, offset, what, .. } = place;
+    tracing::warn!(
+        seed = at,
+        id,
+        file = &**file,
+        offset,
+        what = &**what,
+        "nobody can tell whether the transfer of this seed was made, so it is not made now. Restore the file from a \
+         copy, or make its archive reachable, and restart; or take the seed out of the configuration"
+    );
 }
 
 fn refused(at: &str, name: &str, outcome: Outcome) -> anyhow::Error {
@@ -266,7 +306,7 @@ impl Before {
         if let Some(missing) = missing {
             return Err(format!("there is no account {missing:?}; write a [[seed.account]] for it"));
         }
-        if self.used.contains(id) {
+        if self.used.contains(id) || self.left.contains(id) {
             return Ok(());
         }
         let (from, to) = (&self.accounts[debit], &self.accounts[credit]);

@@ -7,11 +7,11 @@ use tidegate_machines::ledger::{AccountKind, AccountSlot, AccountView, Event, Le
 use tidegate_shard::{Served, Unavailable};
 
 use super::decide::done;
-use super::records::Halt;
+use super::records::{Halt, archived};
 use super::{LedgerService, LedgerTurn, Output};
 use crate::auditor::settings_form;
 use crate::limits::{ACCOUNTS_SORTED_PER_STEP, AUDIT_ACCOUNTS_PER_QUESTION, AUDIT_HOLDS_PER_QUESTION, PAGE_ROWS_MAX};
-use crate::operation::{AccountFact, Answer, Figures, KnownId, Operation};
+use crate::operation::{AccountFact, Answer, Figures, KnownId, Operation, SeedId};
 
 impl<D: Disk> LedgerService<D> {
     pub(super) fn read<L: LogStore>(
@@ -32,6 +32,17 @@ impl<D: Disk> LedgerService<D> {
                     });
                 }
                 Answer::Owners(owners)
+            }
+            Operation::FindSeeds(ids) => {
+                let mut seeds = Vec::with_capacity(ids.len());
+                for id in ids {
+                    seeds.push(match self.owner_of(turn, id) {
+                        Err(Halt::Damaged(place)) if std::ptr::eq(place, archived()) => SeedId::Archived,
+                        Err(Halt::Damaged(place)) => SeedId::Damaged(place),
+                        owner => owner?.map_or(SeedId::New, SeedId::Used),
+                    });
+                }
+                Answer::Seeds(seeds)
             }
             Operation::ReadId { id } => match self.known_id(turn, id) {
                 Err(Halt::Damaged(place)) => Answer::Refused(Refusal::Damaged(place)),

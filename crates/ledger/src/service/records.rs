@@ -14,7 +14,7 @@
 //! came. The index is asked again each time, because ids may have been inserted while the disk was read.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use hashbrown::{HashMap, HashSet};
 use tidegate_disk::Disk;
@@ -45,6 +45,19 @@ pub struct RecordsJob {
     positions: Vec<Position>,
     log: LogId,
     damages: Arc<Damages>,
+    /// Nothing is read that was archived: such a record is [`archived`].
+    only_here: bool,
+}
+
+/// Stands for a record that was archived, where none of these is read.
+pub(super) fn archived() -> &'static DamagedPlace {
+    static ARCHIVED: LazyLock<DamagedPlace> = LazyLock::new(|| DamagedPlace {
+        file: "the archive".into(),
+        offset: 0,
+        what: "it was not read".into(),
+        lost: "nothing".into(),
+    });
+    &ARCHIVED
 }
 
 /// What was read for decisions to come.
@@ -84,6 +97,12 @@ impl<D: Disk> Wanted<D> {
     /// Whether there is nothing to read.
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Has it read nothing that was archived.
+    pub(super) fn only_here(mut self) -> Wanted<D> {
+        self.records.only_here = true;
+        self
     }
 
     /// Whether pages of the id index must be read for it.
@@ -183,7 +202,7 @@ impl Reads {
 impl RecordsJob {
     /// A read of the records at `positions` of `log`.
     pub(super) fn new(positions: Vec<Position>, log: LogId, damages: &Arc<Damages>) -> RecordsJob {
-        RecordsJob { positions, log, damages: damages.clone() }
+        RecordsJob { positions, log, damages: damages.clone(), only_here: false }
     }
 
     /// Reads the records, in the order asked. Damage at one place keeps none of the others from being read.
@@ -192,6 +211,9 @@ impl RecordsJob {
     }
 
     fn read<R: LogReader>(&self, at: Position, reader: &R) -> Result<Record, JournalError> {
+        if self.only_here && !reader.is_here(at)? {
+            return Ok(Err(archived()));
+        }
         let mut record = Vec::new();
         let error = match reader.read(at, &mut record) {
             Ok(()) if Event::decode(&record).is_ok() => return Ok(Ok(record.into_boxed_slice())),
@@ -216,6 +238,18 @@ impl<D: Disk> LedgerService<D> {
         let job = jobs.start(Job::Ids(wanted));
         assert!(self.reads.under_way.insert(job), "a job is started once");
         job
+    }
+
+    /// What the rest of a call will look at and is neither in memory nor at hand.
+    pub(super) fn unread_by<L: LogStore>(
+        &self,
+        turn: &LedgerTurn<'_, L>,
+        call: &Operation,
+        decided: usize,
+        at_hand: &AtHand,
+    ) -> Wanted<D> {
+        let unread = self.unread(turn, ids_of(call, decided), at_hand);
+        if matches!(call, Operation::FindSeeds(_)) { unread.only_here() } else { unread }
     }
 
     /// What decisions on `ids` will look at and is neither in memory nor at hand: pages of the id index, and the record
@@ -288,7 +322,7 @@ impl<D: Disk> LedgerService<D> {
 }
 
 /// The ids that the items of a call name, from item `from` on; none for calls that are not about ids.
-pub(super) fn ids_of<'c>(call: &'c Operation, from: usize) -> Box<dyn Iterator<Item = &'c str> + 'c> {
+fn ids_of<'c>(call: &'c Operation, from: usize) -> Box<dyn Iterator<Item = &'c str> + 'c> {
     match call {
         // Of a linked group, all are looked at before any is decided.
         Operation::Transfers { batch, selection, linked: true, .. } => {
@@ -311,7 +345,7 @@ pub(super) fn ids_of<'c>(call: &'c Operation, from: usize) -> Box<dyn Iterator<I
             Box::new((0..selection.len(holds.len())).map(|n| &*holds[selection.index(n)].id))
         }
         Operation::ReadId { id } => Box::new(std::iter::once(&**id)),
-        Operation::FindOwners(ids) => Box::new(ids.iter().map(|id| &**id)),
+        Operation::FindOwners(ids) | Operation::FindSeeds(ids) => Box::new(ids.iter().map(|id| &**id)),
         _ => Box::new(std::iter::empty()),
     }
 }

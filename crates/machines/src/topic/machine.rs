@@ -67,6 +67,14 @@ impl Machine for Topics {
         }
     }
 
+    fn newest_known(&self) -> TimeMs {
+        self.sessions().filter_map(|(_, session)| session.detached_at()).max().unwrap_or(TimeMs(0))
+    }
+
+    fn ends(&self, each: &mut dyn FnMut(TimeMs)) {
+        self.sessions().filter_map(|(_, session)| session.ends_at()).for_each(each);
+    }
+
     fn next_due(&self) -> Option<TimeMs> {
         Topics::next_due(self)
     }

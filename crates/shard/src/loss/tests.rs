@@ -108,8 +108,8 @@ fn a_witness_behind_the_end_of_a_log_with_other_records_proves_that_it_was_excha
     let its = witness(&written);
     write(&written, &[3]);
     write(&written, &[4]);
-    assert!(OpenShard::open_with(&logs(&written), snapshots(&written), SMALL, &[its.clone()]).is_ok());
-    let refused = OpenShard::open_with(&logs(&other), snapshots(&other), SMALL, &[its.clone()]);
+    assert!(OpenShard::open_with(&logs(&written), snapshots(&written), SMALL, std::slice::from_ref(&its)).is_ok());
+    let refused = OpenShard::open_with(&logs(&other), snapshots(&other), SMALL, std::slice::from_ref(&its));
     let refused = refused.err().expect("it is another log").to_string();
     assert!(
         refused.contains("far/witness was made at sequence 2 of a log with other records before that"),
@@ -119,7 +119,7 @@ fn a_witness_behind_the_end_of_a_log_with_other_records_proves_that_it_was_excha
     // Also where no group of the other log ends at that place.
     let uneven = FakeDisk::new(1);
     write(&uneven, &[7; 40]);
-    assert!(OpenShard::open_with(&logs(&uneven), snapshots(&uneven), SMALL, &[its.clone()]).is_err());
+    assert!(OpenShard::open_with(&logs(&uneven), snapshots(&uneven), SMALL, std::slice::from_ref(&its)).is_err());
     // The log has left that timeline, and an operator knows.
     notice(&other, 1);
     assert!(OpenShard::open_with(&logs(&other), snapshots(&other), SMALL, &[its]).is_ok());

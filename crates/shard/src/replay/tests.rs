@@ -7,6 +7,7 @@ use crate::notes::{Notes, SMALL, id, logs, notice, snapshots, write};
 #[derive(Default)]
 struct Beside {
     covered: Position,
+    stands_on: Option<Cursor>,
     numbers: Vec<u8>,
     reached: Vec<Position>,
 }
@@ -19,8 +20,15 @@ impl Derived<Notes> for Beside {
     fn note(&mut self, number: &u8, _: Place) {
         self.numbers.push(*number);
     }
-    fn catch_up(&mut self, reached: Position) -> Result<(), Self::Error> {
-        self.reached.push(reached);
+    fn stands_on(&self) -> Cursor {
+        self.stands_on.unwrap_or(Cursor::START)
+    }
+    fn give_up(&mut self) -> Result<(), Self::Error> {
+        *self = Beside::default();
+        Ok(())
+    }
+    fn catch_up(&mut self, reached: Cursor) -> Result<(), Self::Error> {
+        self.reached.push(reached.position);
         Ok(())
     }
     fn belong_to(&mut self, _: Timeline) -> Result<bool, Self::Error> {
@@ -77,6 +85,28 @@ fn a_replay_reads_no_more_than_snapshot_and_derived_need() {
     let mut beside = Beside { covered: second.position, ..Beside::default() };
     replay(&disk, &mut beside);
     assert_eq!(beside.numbers, [4, 5]);
+}
+
+#[test]
+fn what_is_derived_from_another_history_is_made_anew() {
+    let disk = FakeDisk::new(1);
+    write(&disk, &[1, 2]);
+    let first = snapshot(&disk);
+    write(&disk, &[3]);
+    let end = logs(&disk).inspect(id(), Cursor::START).unwrap().end;
+    for stands_on in [first, end] {
+        let covered = Position(stands_on.position.0 - 1);
+        let beside = || Beside { covered, stands_on: Some(stands_on), ..Beside::default() };
+        let mut of_this = beside();
+        replay(&disk, &mut of_this);
+        assert_eq!(of_this.numbers, [3], "{stands_on:?}");
+
+        let mut of_another = beside();
+        let chain = tidegate_journal::ChainHash([7; 32]);
+        of_another.stands_on = Some(Cursor { chain, ..stands_on });
+        replay(&disk, &mut of_another);
+        assert_eq!(of_another.numbers, [1, 2, 3], "{stands_on:?}");
+    }
 }
 
 #[test]

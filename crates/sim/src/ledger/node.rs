@@ -9,12 +9,12 @@ use std::sync::Arc;
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{Cursor, Durability, JournalError, LogId, LogStore, Logs};
 use tidegate_ledger::auditor::{Audit, ShardAuditor};
-use tidegate_ledger::ids::{IdIndex, RunScrub, claim};
+use tidegate_ledger::ids::{IdIndex, RunScrub};
 use tidegate_ledger::message::AuditReport;
 use tidegate_ledger::operation::{Answer, Message, Operation, Outgoing};
 use tidegate_ledger::router::{CursorKey, Router};
 use tidegate_ledger::service::{Fetched, Job};
-use tidegate_ledger::{Exchanges, LEDGER, LedgerFamily, LedgerService};
+use tidegate_ledger::{Exchanges, LEDGER, LedgerFamily, LedgerService, claim_of_index};
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::Address;
 use tidegate_runtime::scrub::LogScrub;
@@ -218,9 +218,7 @@ fn ids_folder(shard: u16) -> PathBuf {
 
 /// How far the id index of a shard says that the shard's log was durable.
 pub fn claim_of_ids(disk: &FakeDisk, shard: u16) -> Option<Claim> {
-    let source = ids_folder(shard);
-    let (position, timeline) = claim(disk, &source)?;
-    Some(Claim { source, timeline, position, sequence: None, chain: None, doubt: None })
+    claim_of_index(disk, ids_folder(shard))
 }
 
 /// A shard, how much of its log was durable, and what reads its runs of ids again.

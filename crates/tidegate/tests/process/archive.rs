@@ -148,6 +148,44 @@ fn nothing_is_removed_that_was_not_read_back() {
     assert_eq!((segments(&journal), segments(&store).len()), (before[1..].to_vec(), 1));
 }
 
+#[test]
+fn a_start_fetches_nothing_for_seeds_and_one_that_cannot_be_read_is_left_undone() {
+    let folder = folder();
+    let seeds = "[[seed.account]]\nid = \"source:gifts\"\nasset = \"credit\"\nkind = \"source\"\n\
+                 [[seed.account]]\nid = \"wallet:gift\"\nasset = \"credit\"\nkind = \"wallet\"\n\
+                 [[seed.transfer]]\nid = \"the-gift\"\ndebit = \"source:gifts\"\ncredit = \"wallet:gift\"\n\
+                 amount = 10\n";
+    let settings = Settings { snapshot_interval_s: 1, sections: seeds.into(), ..Settings::new(folder.path()) };
+    let (store, hidden) = (folder.path().join("store"), folder.path().join("hidden"));
+    let gift = |server: &Server| connect(server).account("wallet:gift").expect("it is there").balance;
+    let server = filled(&settings);
+    assert!(server.terminate().status.success());
+    let first = segments(&settings.data.join("journal/ledger-0")).remove(0);
+    let sound = fs::read(&first).expect("it is there");
+
+    // The record of the seed rots: nobody can tell, and everybody is served.
+    let at = sound.windows(8).position(|window| window == b"the-gift").expect("the first segment has it");
+    let mut rotten = sound.clone();
+    rotten[at] ^= 1;
+    fs::write(&first, &rotten).expect("it can be written");
+    let server = Server::start(&settings);
+    assert_eq!(gift(&server), 10, "it is not made again");
+    repeats(&server);
+    let ended = server.terminate();
+    let said = "nobody can tell whether the transfer of this seed was made";
+    assert!(ended.log.contains(said) && ended.log.contains("segment-00000000000000000000"), "{ended}");
+    fs::write(&first, &sound).expect("it can be written");
+
+    // The archive that has it is out of reach: nothing is asked of it.
+    let ended = archive(&settings.data, text(&store), "1");
+    assert!(ended.status.success(), "{ended}");
+    fs::rename(&store, &hidden).expect("nobody uses it");
+    let server = Server::start(&settings);
+    assert_eq!(gift(&server), 10);
+    let ended = server.terminate();
+    assert!(!ended.log.contains(said), "{ended}");
+}
+
 /// The value of a metric without labels.
 fn metric(server: &Server, name: &str) -> u64 {
     let metrics = Http::connect(server.http).and_then(|mut http| http.get("/metrics")).expect("the door answers");

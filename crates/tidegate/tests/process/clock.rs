@@ -1,14 +1,18 @@
 //! The wall clock of the host jumps by ten years: holds live as long as was asked, and an operator learns of it.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tidegate_client::{Hold, Outcome, Transfer};
+use tidegate_wire::mqtt::encode::{ConnectOut, SubscriptionOut, encode_connect, encode_subscribe};
+use tidegate_wire::mqtt::{Packet, QoS, Split, Version, decode_server, split};
 
 use crate::http::Http;
 use crate::votes::{connect, open_show};
-use crate::{Ended, Server, Settings, audit, folder, wait_for};
+use crate::{Ended, PATIENCE, Server, Settings, audit, folder, wait_for};
 
 const YEARS_10_S: i64 = 10 * 365 * 86_400;
 const HOUR_MS: u64 = 3_600_000;
@@ -110,6 +114,70 @@ fn a_start_with_a_clock_of_the_future_ends_no_hold() {
     clock.set_ahead(0);
     let server = Server::start(&settings);
     assert_eq!(connect(&server).post("open", None).expect("an answer"), Outcome::Applied);
+    assert!(server.terminate().status.success());
+}
+
+/// Connects with MQTT 5 as a client whose subscriptions outlive the connection by an hour, and disconnects. Whether the
+/// server still knew it.
+fn durable_client(server: &Server) -> bool {
+    let mut tcp = TcpStream::connect(server.mqtt()).expect("the door is open");
+    tcp.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    let mut packet = Vec::new();
+    let connect = ConnectOut { client_id: "durable", session_expiry_s: Some(3_600), ..ConnectOut::default() };
+    encode_connect(&mut packet, Version::V5, &connect);
+    tcp.write_all(&packet).expect("the server reads");
+    let (mut input, mut known) = (Vec::new(), None);
+    loop {
+        if let Ok(Split::Packet(length)) = split(&input, u32::MAX) {
+            let packet: Vec<u8> = input.drain(..length).collect();
+            match decode_server(&packet, Version::V5).expect("a packet of a server") {
+                Packet::ConnAck(ack) => {
+                    known = Some(ack.session_present);
+                    let filters =
+                        [SubscriptionOut { filter: "news", qos: QoS::AtLeastOnce, ..SubscriptionOut::default() }];
+                    packet_of(&mut tcp, |out| encode_subscribe(out, Version::V5, 1, None, &filters));
+                }
+                Packet::SubAck(_) => {
+                    packet_of(&mut tcp, |out| out.extend_from_slice(&[0xe0, 0]));
+                    // The server ends the connection when it has taken that.
+                    let _ = tcp.read_to_end(&mut input);
+                    return known.expect("a CONNACK comes first");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        let mut bytes = [0; 512];
+        let got = tcp.read(&mut bytes).expect("the server answers");
+        assert!(got > 0, "the server ended the connection");
+        input.extend_from_slice(&bytes[..got]);
+    }
+}
+
+fn packet_of(tcp: &mut TcpStream, encode: impl FnOnce(&mut Vec<u8>)) {
+    let mut packet = Vec::new();
+    encode(&mut packet);
+    tcp.write_all(&packet).expect("the server reads");
+}
+
+#[test]
+fn a_start_with_a_clock_of_the_future_ends_no_durable_mqtt_client() {
+    let folder = folder();
+    let mut settings = Settings { mqtt: true, ..Settings::new(folder.path()) };
+    let clock = WallClock::of(&mut settings);
+    let server = Server::start(&settings);
+    assert!(!durable_client(&server));
+    wait_for("it is remembered that it left", || durable_client(&server).then_some(()));
+    assert!(server.terminate().status.success());
+
+    // No hold is open, and what waits for the client would be gone for ever.
+    clock.set_ahead(YEARS_10_S);
+    let refused = Server::refused(&settings);
+    for words in ["days ahead of the newest record", "1 of what it keeps for clients would expire", "mend-time"] {
+        assert!(refused.log.contains(words), "{words:?} is not in: {refused}");
+    }
+    clock.set_ahead(0);
+    let server = Server::start(&settings);
+    assert!(durable_client(&server), "nothing was lost");
     assert!(server.terminate().status.success());
 }
 

@@ -213,6 +213,18 @@ fn a_bit_that_rots_while_serving_refuses_who_needs_it_and_nobody_else() {
     assert_eq!(vote(&mut http, "large-3-4320").1["outcome"], json!("duplicate"));
     assert_eq!(vote(&mut http, "new").0, 201);
 
+    // Who asks what became of it is told the same.
+    for kind in ["transfers", "holds"] {
+        let read = http.get(&format!("/v1/{kind}/{ROTTEN}")).expect("the door answers");
+        let place = |answer: &serde_json::Value| ["code", "file", "offset", "lost"].map(|key| answer[key].clone());
+        assert_eq!((read.status, place(&read.body)), (500, place(&problem)), "{}", read.body);
+    }
+    let mut client = connect(&server);
+    for refused in [client.read_transfer(ROTTEN).err(), client.read_hold(ROTTEN).err()] {
+        assert!(format!("{refused:?}").contains("damaged"), "{refused:?}");
+    }
+    assert_eq!(http.get("/v1/transfers/large-3-4320").expect("the door answers").status, 200);
+
     // In a batch, each item for itself, at both doors the same code.
     let ids = ["large-3-4319".to_owned(), ROTTEN.to_owned(), "another".to_owned()];
     let outcomes = connect(&server).transfers(&votes(&ids)).expect("the server serves");

@@ -11,7 +11,7 @@ use tidegate_journal::segment::SEGMENT_HEADER_BYTES;
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::shard_of;
 
-use crate::timeline::{VOTES, copy, snapshots, vote};
+use crate::timeline::{VOTES, copy, repeat, snapshots, vote};
 use crate::votes::{CREDITS, connect, open_show};
 use crate::{Ended, Server, Settings, audit, folder, tool, wait_for};
 
@@ -91,6 +91,7 @@ fn a_log_that_ends_before_its_snapshot_is_refused_until_the_loss_is_accepted() {
     audited(&settings);
     let server = Server::start(&quiet);
     assert_eq!(connect(&server).account("wallet:dave").expect("it is there").balance, CREDITS as i64 - VOTES as i64);
+    repeat(&server, "spent");
     server.kill();
 }
 

@@ -48,6 +48,18 @@ fn a_viewer_may_vote_and_nothing_else() {
     let mixed = [transfer("good", "wallet:dave", "candidate:1"), transfer("bad", "wallet:carol", "candidate:1")];
     forbidden(dave.transfers(&mixed));
     forbidden(dave.linked_transfers(&mixed));
+    let foreign = [transfer("good", "wallet:dave", "candidate:1"), transfer("gift", "wallet:dave", "wallet:carol")];
+    match dave.transfers(&foreign).expect_err("the batch is refused as a whole") {
+        ClientError::Server(error) => {
+            assert_eq!(error.code, "credit_account_not_found");
+            assert!(error.detail.contains("item 1, id \"gift\""), "{error:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let asset = dave.assets().expect("a list").remove(0);
+    assert_eq!((&*asset.name, &*asset.issued, &*asset.held), ("credit", "", ""), "no sums, and no false ones");
+    let asset = connect(&server).assets().expect("a list").remove(0);
+    assert!(asset.issued.parse::<u64>().is_ok_and(|issued| issued > 0) && asset.held == "0", "{asset:?}");
     forbidden(dave.hold(&Hold { transfer: transfer("hold", "wallet:carol", "candidate:1"), expires_in_ms: 1_000 }));
     forbidden(dave.post("hold", None));
     forbidden(dave.void("hold"));

@@ -86,3 +86,54 @@ fn a_snapshot_of_another_timeline_is_named_and_never_served() {
     // It is out of the way, for the audit and for the snapshots to come.
     assert!(audit(&settings.data).status.success());
 }
+
+/// Votes again for what was voted for; all are done, and none counts again.
+pub fn repeat(server: &Server, name: &str) {
+    let before = candidate(server);
+    vote(server, name);
+    assert_eq!(candidate(server), before, "votes of {name} were counted twice");
+}
+
+fn candidate(server: &Server) -> i64 {
+    connect(server).account("candidate:1").expect("it is there").balance
+}
+
+#[test]
+fn ids_of_another_history_are_never_trusted() {
+    let folder = folder();
+    let settings = Settings { snapshot_interval_s: 1, audit_interval_s: 1, ..Settings::new(folder.path()) };
+    let quiet = Settings { snapshot_interval_s: 0, ..settings.clone() };
+    let server = Server::start(&quiet);
+    open_show(&mut connect(&server));
+    assert!(server.terminate().status.success());
+    let other = Settings { data: folder.path().join("other"), ..quiet.clone() };
+    copy(&settings.data, &other.data);
+
+    // One history, whose ids and snapshots stay.
+    let server = Server::start(&settings);
+    vote(&server, "only-first");
+    let manifest = settings.data.join("ids/ledger-0/manifest");
+    wait_for("a snapshot, and ids that cover it", || {
+        (snapshots(&settings.data) > 0 && manifest.exists()).then_some(())
+    });
+    assert!(server.terminate().status.success());
+    // Another one, which is longer, and whose journal is put there.
+    let server = Server::start(&other);
+    vote(&server, "only-second-1");
+    vote(&server, "only-second-2");
+    assert!(server.terminate().status.success());
+    fs::remove_dir_all(settings.data.join("journal")).expect("nobody uses it");
+    copy(&other.data.join("journal"), &settings.data.join("journal"));
+
+    let server = Server::start(&settings);
+    repeat(&server, "only-second-1");
+    repeat(&server, "only-second-2");
+    vote(&server, "only-first");
+    assert_eq!(candidate(&server), 3 * VOTES as i64);
+    let ended = server.terminate();
+    assert!(ended.log.contains("the id index was of another history, and is rebuilt"), "{ended}");
+    let server = Server::start(&settings);
+    repeat(&server, "only-first");
+    let ended = server.terminate();
+    assert!(!ended.log.contains("is rebuilt"), "once: {ended}");
+}

@@ -53,6 +53,7 @@ impl<P> BinaryPort<P> {
         match answered {
             Answered::Reply(reply) => self.encode(key, correlation, reply, listing),
             Answered::Denied(reason) => self.refuse(key, correlation, Refused::new("forbidden", reason)),
+            Answered::NotFound(missing) => self.refuse(key, correlation, missing.into()),
             Answered::TooMany(exceeded) => self.refuse_too_many(key, correlation, exceeded),
         }
         self.look_again(key);

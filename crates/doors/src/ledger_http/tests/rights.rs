@@ -49,6 +49,8 @@ fn a_viewer_spends_only_own_credits_and_only_on_candidates() {
     let good = vote("f", "wallet:dave", "candidate:2");
     let bad = vote("g", "wallet:dave", "wallet:carol");
     assert_eq!(ask("/v1/transfers", &format!(r#"{{"transfers":[{good},{bad}]}}"#)), "404 credit_account_not_found");
+    let refused = server.ask(&dave, "POST", "/v1/transfers", &format!(r#"{{"transfers":[{good},{bad}]}}"#)).json();
+    assert_eq!((&refused["index"], &refused["id"]), (&1.into(), &"g".into()), "{refused}");
     assert_eq!(ask("/v1/transfers", &format!(r#"{{"transfers":[{good}]}}"#)), "200");
     let hold = |credit: &str| {
         let hold = vote("h", "wallet:dave", credit).replace('}', r#","expires_in_ms":1000}"#);

@@ -1,5 +1,7 @@
 //! Bit rot, lost files, foreign files: found at open and repaired by replay, or found by a lookup and reported.
 
+use tidegate_disk::{Disk, DiskFile};
+
 use super::*;
 
 /// Several runs, one of them merged.
@@ -193,22 +195,71 @@ fn timeline(number: u8) -> Timeline {
     Timeline(tidegate_journal::ChainHash([number; 32]))
 }
 
+/// What the manifest says that is covered, and of which timeline.
+fn claimed(world: &World) -> Option<(Position, Timeline)> {
+    claim(&world.disk, &dir()).map(|claim| (claim.covered, claim.timeline))
+}
+
+#[test]
+fn an_index_names_a_durable_place_behind_what_it_covers_and_gives_up_where_that_is_not() {
+    let mut world = built();
+    let claim = claim(&world.disk, &dir()).expect("it has a manifest");
+    assert_eq!(claim.stands_on, Some(place(world.durable)));
+    assert!(claim.covered > Position(0) && claim.covered < world.durable);
+    world.disk.kill();
+    world.recover();
+    assert_eq!(world.index.stands_on(), place(world.durable));
+    let shorter = Position(world.durable.0 - 1);
+    world.index.give_up().expect("the disk works");
+    assert_eq!((world.index.covered(), world.index.facts().entries, claimed(&world)), (Position(0), 0, None));
+    assert_eq!((world.index.stands_on(), world.index.has_inherited()), (Cursor::START, false));
+
+    // What was made of more than the journal has is of another one, even if the journal has all that is covered.
+    let world = built();
+    let opened = open(&world.disk, world.options, shorter);
+    assert!(opened.covered == Position(0) && opened.discarded.is_some_and(|why| why.contains("the journal ends at")));
+}
+
+#[test]
+fn an_index_of_an_earlier_version_says_what_it_covers_and_is_built_again() {
+    let mut world = built();
+    world.disk.kill();
+    let mut bytes = world.disk.contents(&manifest_path()).expect("it is there");
+    // Without the place, which stands before the runs.
+    bytes.drain(80..128);
+    bytes[8] = 2;
+    let end = bytes.len() - 4;
+    let sum = crc_fast::crc32_iscsi(&bytes[..end]);
+    bytes[end..].copy_from_slice(&sum.to_le_bytes());
+    world.disk.remove(&manifest_path()).expect("it is there");
+    let file = world.disk.create_new(&manifest_path()).expect("it was removed");
+    file.write_all_at(&bytes, 0).and_then(|()| file.sync_data()).expect("the disk works");
+    world.disk.sync_dir(&dir()).expect("the disk works");
+
+    let covered = world.index.covered();
+    assert_eq!(claim(&world.disk, &dir()).map(|claim| (claim.covered, claim.stands_on)), Some((covered, None)));
+    world.recover();
+    assert!(world.discarded.as_ref().is_some_and(|why| why.contains("an earlier version")), "{:?}", world.discarded);
+    assert_eq!((world.index.covered(), world.index.has_inherited()), (Position(0), false));
+    world.check();
+}
+
 #[test]
 fn an_index_of_another_timeline_is_given_up_when_the_replay_says_so() {
     let mut world = built();
     assert!(world.index.belong_to(Timeline::FIRST).expect("the disk works"), "its own");
     world.disk.kill();
     world.recover();
-    assert_eq!(claim(&world.disk, &dir()), Some((world.index.covered(), Timeline::FIRST)));
+    assert_eq!(claimed(&world), Some((world.index.covered(), Timeline::FIRST)));
     assert!(!world.index.belong_to(timeline(7)).expect("the disk works"), "what was found is of another one");
     assert_eq!((world.index.covered(), world.index.facts().entries), (Position(0), 0));
-    assert_eq!((claim(&world.disk, &dir()), world.run_files()), (None, Vec::new()));
+    assert_eq!((claimed(&world), world.run_files()), (None, Vec::new()));
     for record in &world.journal {
         world.index.insert(record.hash, record.position, record.now);
     }
     assert!(world.index.belong_to(timeline(7)).expect("the disk works"), "nothing was found");
     world.maintain(60).expect("the disk works");
-    assert_eq!(claim(&world.disk, &dir()), Some((world.index.covered(), timeline(7))), "the manifest names it");
+    assert_eq!(claimed(&world), Some((world.index.covered(), timeline(7))), "the manifest names it");
     assert!(world.index.covered() > Position(0));
     world.check();
     world.disk.crash();
@@ -225,5 +276,5 @@ fn an_empty_index_takes_its_timeline_over_before_any_run_is_written() {
     world.insert_new(40);
     world.sync_journal();
     world.maintain(60).expect("the disk works");
-    assert_eq!(claim(&world.disk, &dir()), Some((world.index.covered(), timeline(9))));
+    assert_eq!(claimed(&world), Some((world.index.covered(), timeline(9))));
 }

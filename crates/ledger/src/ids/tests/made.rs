@@ -31,7 +31,7 @@ fn a_made_index_is_the_one_that_inserts_make() {
     world.maintain(20).expect("the disk works");
 
     let made = FakeDisk::new(2);
-    let mut maker = Maker::begin(made.clone(), &dir(), options, records, end).expect("the disk works");
+    let mut maker = Maker::begin(made.clone(), &dir(), options, records, place(end)).expect("the disk works");
     let stretches = maker.stretches();
     assert!(stretches.len() > 2 && stretches.iter().map(|stretch| stretch.end - stretch.start).sum::<u64>() == records);
     for stretch in stretches {

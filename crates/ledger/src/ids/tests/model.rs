@@ -215,12 +215,12 @@ fn catching_up_ends_the_delay_and_says_when_the_disk_does_not_let_it() {
     let mut world = World::new(1, small());
     world.insert_new(400);
     world.sync_journal();
-    world.index.catch_up(world.durable).expect("the disk works");
+    world.index.catch_up(place(world.durable)).expect("the disk works");
     assert!(!world.index.is_behind());
     world.insert_new(400);
     world.sync_journal();
     world.disk.set_capacity(world.disk.used_bytes());
-    let error = world.index.catch_up(world.durable).expect_err("there is no room");
+    let error = world.index.catch_up(place(world.durable)).expect_err("there is no room");
     assert!(error.to_string().contains("cannot claim room for /data/ids/"), "{error}");
 }
 

@@ -39,7 +39,7 @@ fn maintain_until(
     let patience = Instant::now() + Duration::from_secs(60);
     while !reached(index) {
         assert!(Instant::now() < patience, "not reached: {what}; {:?}", index.facts());
-        index.maintain(durable).expect("the disk works");
+        index.maintain(place(durable)).expect("the disk works");
         std::thread::yield_now();
     }
 }
@@ -57,7 +57,7 @@ fn a_thread_builds_and_merges_while_ids_arrive_and_what_it_built_opens_again() {
         assert_eq!(positions(&index, hash), []);
         index.insert(hash, Position(n * 3), 7);
         if n.is_multiple_of(512) {
-            index.catch_up(Position(n * 3)).expect("the disk works");
+            index.catch_up(place(Position(n * 3))).expect("the disk works");
         }
     }
     let end = Position(IDS * 3);

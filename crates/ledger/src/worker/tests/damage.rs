@@ -60,6 +60,41 @@ fn item(id: &str) -> (String, String, String) {
     (id.into(), "source".into(), "wallet".into())
 }
 
+/// What is answered to who asks what became of `id`, as a transfer and as a hold.
+fn read(node: &mut TestWorker, id: &str) -> [Reply; 2] {
+    [node.ask(Request::ReadTransfer { id: id.into() }), node.ask(Request::ReadHold { id: id.into() })]
+}
+
+#[test]
+fn who_reads_a_transfer_or_a_hold_that_is_damaged_is_told_and_nobody_else() {
+    let mut node = cold(&["a", "b"]);
+    assert_eq!(outcomes(&mut node, Request::PlaceHolds(vec![hold("h", "reserved by h")])), [Outcome::Applied]);
+    node.rot("memo of b");
+    node.rot("reserved by h");
+    for id in ["b", "h"] {
+        let place = damage(decide(&mut node, id));
+        assert_eq!(read(&mut node, id), [(); 2].map(|()| Reply::Refused(Refusal::Damaged(place))), "{id}");
+    }
+    assert!(matches!(&read(&mut node, "a")[0], Reply::Transfer { transfer, .. } if &*transfer.id == "a"));
+    assert_eq!(read(&mut node, "new")[0], Reply::Refused(Refusal::TransferNotFound));
+    assert!(node.worker.failure().is_none() && node.worker.is_idle());
+    node.heal();
+    assert!(matches!(read(&mut node, "h"), [_, Reply::Hold { .. }]));
+}
+
+#[test]
+fn of_two_damaged_records_each_is_named_for_itself() {
+    let mut node = cold(&["a", "b", "c", "d"]);
+    node.rot("memo of b");
+    node.rot("memo of d");
+    node.rot("memo of c");
+    for (id, lost) in [("d", "records 7 to 7 "), ("c", "records 6 to 6 "), ("b", "records 5 to 5 ")] {
+        let place = damage(decide(&mut node, id));
+        assert!(place.lost.starts_with(lost), "{id}: {place:?}");
+    }
+    assert_eq!(decide(&mut node, "a"), Outcome::Duplicate);
+}
+
 #[test]
 fn a_sector_that_cannot_be_read_refuses_who_needs_it_until_it_can() {
     let mut node = cold(&["a"]);
@@ -233,6 +268,8 @@ fn a_claim_that_is_damaged_refuses_its_id_alone() {
     // To post a hold, its home is asked where it is.
     let post = outcomes(&mut node, Request::PostHolds(vec![(claimed.as_str().into(), None)]));
     assert_eq!(post, [one_by_one[0]]);
+    let refused = Reply::Refused(Refusal::Damaged(damage(one_by_one[0])));
+    assert_eq!(read(&mut node, &claimed), [refused.clone(), refused]);
     assert!(node.worker.failure().is_none());
 }
 
@@ -265,6 +302,8 @@ fn a_damaged_page_of_an_id_run_refuses_only_the_ids_that_need_it() {
     assert!(!refused.is_empty() && refused.len() <= 2 * 255, "{} of {}", refused.len(), outcomes.len());
     let place = damage(*refused[0]);
     assert!(place.file.ends_with(".run") && place.offset == 3 * 4_096, "{place:?}");
+    let of_it = outcomes.iter().position(|outcome| *outcome != Outcome::Duplicate).expect("one is refused");
+    assert_eq!(read(&mut node, &names[of_it])[0], Reply::Refused(Refusal::Damaged(place)));
     assert!(node.worker.failure().is_none());
     assert_eq!(decide(&mut node, "new"), Outcome::Applied);
 

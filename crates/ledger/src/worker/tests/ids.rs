@@ -76,7 +76,7 @@ fn ids_that_a_tool_makes_are_the_files_that_requests_make() {
     // The tool is told of the same records, which the journal has.
     let open: OpenShard<LedgerFamily, _, _> =
         OpenShard::open(&logs(&node.disk), snapshots(&node.disk, 0), SMALL).expect("the log is whole");
-    let end = open.recovered().end.position;
+    let end = open.recovered().end;
     let disk = FakeDisk::new(2);
     let mut records = Records(Vec::new());
     open.replay(1, &mut records, |_| {}).expect("the log is whole");
@@ -112,7 +112,15 @@ impl Derived<Ledger> for Records {
         self.0.push((id.to_owned(), Position(at.position.0), now));
     }
 
-    fn catch_up(&mut self, _reached: Position) -> Result<(), IdsError> {
+    fn stands_on(&self) -> Cursor {
+        Cursor::START
+    }
+
+    fn give_up(&mut self) -> Result<(), IdsError> {
+        Ok(())
+    }
+
+    fn catch_up(&mut self, _reached: Cursor) -> Result<(), IdsError> {
         Ok(())
     }
 
@@ -150,6 +158,49 @@ fn a_turn_decides_no_more_than_others_can_wait_for() {
     assert_eq!(most, crate::limits::DECISIONS_PER_STEP as u64);
 }
 
+/// A log of so many sales with ids that begin with `name`, with a snapshot at its end and an id index that covers it.
+fn history_of(name: &str, sales: usize) -> FakeDisk {
+    let mut node = TestWorker::with_a_durable_vote();
+    for n in 0..sales {
+        assert_eq!(node.ask(sale(&format!("{name}-{n}"))), Reply::Outcomes(vec![Outcome::Applied]));
+    }
+    write_snapshot(&node.disk);
+    cover_ids(&mut node);
+    let TestWorker { worker, disk, .. } = node;
+    worker.into_logs().into_iter().for_each(|log| _ = log.close().expect("the disk works"));
+    disk
+}
+
+#[test]
+fn an_id_index_of_another_history_is_built_again_by_the_start() {
+    let (disk, other) = (history_of("first", 5), history_of("second", 9));
+    let journal = Path::new(DATA).join("journal");
+    let files =
+        |disk: &FakeDisk| disk.files().into_iter().map(|(path, _)| path).filter(|path| path.starts_with(&journal));
+    files(&disk).collect::<Vec<_>>().iter().for_each(|path| disk.remove(path).expect("it is there"));
+    for path in files(&other).collect::<Vec<_>>() {
+        let bytes = other.contents(&path).expect("it is listed");
+        let file = disk.create_new(&path).expect("it was removed");
+        file.write_all_at(&bytes, 0).and_then(|()| file.sync_data()).expect("the disk works");
+        disk.sync_dir(path.parent().expect("a folder")).expect("the disk works");
+    }
+    let folder = Path::new(DATA).join("ids").join("ledger-0");
+    let place = claim(&disk, &folder).and_then(|claim| claim.stands_on).expect("it is covered");
+    let end = claim(&other, &folder).and_then(|claim| claim.stands_on).expect("it is covered");
+    assert!(place.position < end.position, "nothing is proven to be lost");
+
+    let mut node = TestWorker::over(disk, 1);
+    assert_eq!(node.replayed.events, end.sequence.0, "its snapshot is of another history, too");
+    for id in ["vote", "second-0", "second-4", "second-8"] {
+        assert_eq!(node.ask(sale(id)), Reply::Outcomes(vec![Outcome::Duplicate]), "{id}");
+    }
+    assert_eq!(node.ask(sale("first-0")), Reply::Outcomes(vec![Outcome::Applied]));
+    write_snapshot(&node.disk);
+    cover_ids(&mut node);
+    let node = TestWorker::over(node.disk, 1);
+    assert_eq!((node.replayed.events, node.replayed.derived_only), (0, 0), "once");
+}
+
 #[test]
 fn an_id_index_of_a_timeline_that_was_left_is_built_again_by_the_start() {
     let mut node = TestWorker::with_a_durable_vote();
@@ -161,7 +212,7 @@ fn an_id_index_of_a_timeline_that_was_left_is_built_again_by_the_start() {
     let TestWorker { worker, disk, .. } = node;
     worker.into_logs().into_iter().for_each(|log| _ = log.close().expect("the disk works"));
     let folder = Path::new(DATA).join("ids").join("ledger-0");
-    let timeline_of_index = |disk: &FakeDisk| claim(disk, &folder).expect("there is an index").1;
+    let timeline_of_index = |disk: &FakeDisk| claim(disk, &folder).expect("there is an index").timeline;
     assert_eq!(timeline_of_index(&disk), Timeline::FIRST);
     let notice = Notice { kind: NoticeKind::LossAccepted, time_ms: 7, lost: None, text: "gone for ever".into() };
     logs(&disk).append_notice(log_id(0), Cursor::START, SMALL, &notice).expect("it is written");

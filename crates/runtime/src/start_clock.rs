@@ -1,0 +1,115 @@
+//! Whether the clock of the host can be right when a node starts: one that is years ahead would end at once what
+//! clients were promised to keep.
+//!
+//! ```text
+//!   each log, recovered ─▶ Told: its newest time, what ends since ─┐
+//!                                                                  ├─▶ check ─▶ Err: the start is refused
+//!   the clock of the host ─────────────────────────────────────────┘
+//! ```
+//!
+//! Promise: a node does not serve by a clock that is more than a year ahead of all its records, if something that lasts
+//! longer than the newest of them would be over. Nothing was written then, so a clock that is corrected costs nothing.
+//!
+//! Why the newest of all logs: a log in which nothing happens for long is no sign of a wrong clock, and an operator who
+//! knows that the clock is right says so with one record, in any log.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use tidegate_machines::{Machine, TimeMs};
+
+use crate::limits::CLOCK_AHEAD_MS_MAX;
+
+const DAY_MS: u64 = 86_400_000;
+
+/// What a log says of times.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// The shard, as messages name it.
+    shard: String,
+    /// The latest time that its state remembers; zero for none.
+    newest: TimeMs,
+    /// When something ends that was promised to last until then: what is behind `newest` and over by the host's clock.
+    /// Empty where the clock is not far ahead.
+    ended: Vec<TimeMs>,
+}
+
+impl Told {
+    /// What the log of `shard` says at the time `wall` of the host.
+    pub fn of<M: Machine>(shard: String, state: &M, wall: TimeMs) -> Told {
+        let (newest, mut ended) = (state.newest_known(), Vec::new());
+        if is_far_behind(newest, wall) {
+            state.ends(&mut |end| {
+                if newest < end && end <= wall {
+                    ended.push(end);
+                }
+            });
+        }
+        Told { shard, newest, ended }
+    }
+}
+
+fn is_far_behind(newest: TimeMs, wall: TimeMs) -> bool {
+    wall.0.saturating_sub(newest.0) > CLOCK_AHEAD_MS_MAX
+}
+
+/// Err if the host's clock, at `wall`, would end what was to last. All logs of the data directory have told.
+pub(crate) fn check(told: &[Told], wall: TimeMs, data: &Path) -> Result<()> {
+    let newest = told.iter().map(|told| told.newest).max().unwrap_or(TimeMs(0));
+    if !is_far_behind(newest, wall) {
+        return Ok(());
+    }
+    for Told { shard, ended, .. } in told {
+        let count = ended.iter().filter(|end| newest < **end).count();
+        if count > 0 {
+            let days = (wall.0 - newest.0) / DAY_MS;
+            bail!(
+                "{shard}: the clock of this host is {days} days ahead of the newest record, so that {count} of what it \
+                 keeps for clients would expire at once, with all that waits for them. If the clock is wrong, correct \
+                 it. If it is right, say so: tidegate mend-time --data {} --to now --reason TEXT",
+                data.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const YEAR: u64 = 365 * DAY_MS;
+    const WALL: TimeMs = TimeMs(60 * YEAR);
+
+    fn told(newest: u64, ended: &[u64]) -> Told {
+        Told {
+            shard: "some shard 0".into(),
+            newest: TimeMs(newest),
+            ended: ended.iter().map(|at| TimeMs(*at)).collect(),
+        }
+    }
+
+    fn said(told: &[Told]) -> Option<String> {
+        check(told, WALL, Path::new("/data")).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_clock_that_is_years_ahead_ends_nothing_that_was_to_last() {
+        let long_ago = 50 * YEAR;
+        let refused = said(&[told(0, &[]), told(long_ago, &[long_ago + 1, long_ago + 2])]).expect("ten years");
+        for words in ["some shard 0: ", "3650 days ahead", "2 of what it keeps", "mend-time --data /data --to now"] {
+            assert!(refused.contains(words), "{words:?} is not in: {refused}");
+        }
+        assert_eq!(said(&[told(long_ago, &[])]), None, "nothing ends");
+        assert_eq!(said(&[]), None);
+    }
+
+    #[test]
+    fn a_record_of_any_log_shows_that_the_clock_is_right() {
+        let long_ago = 50 * YEAR;
+        let mended = told(WALL.0 - DAY_MS, &[]);
+        assert_eq!(said(&[told(long_ago, &[long_ago + 1]), mended]), None);
+        let later = told(long_ago + 5, &[]);
+        assert_eq!(said(&[told(long_ago, &[long_ago + 1]), later]), None, "that was over when it was written");
+    }
+}
