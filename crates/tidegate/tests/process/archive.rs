@@ -46,6 +46,23 @@ fn filled(settings: &Settings) -> Server {
     server
 }
 
+/// Waits until a restart need not read the first segment: a snapshot of records behind it, and ids that were covered
+/// after that.
+fn wait_for_cover(data: &Path) {
+    let (snapshots, manifest) = (data.join("snapshots/ledger-0"), data.join("ids/ledger-0/manifest"));
+    let of_votes = |entry: &fs::DirEntry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let sequence = name.strip_prefix("snapshot-").and_then(|name| name.strip_suffix(".tgs"));
+        sequence.and_then(|sequence| sequence.parse().ok()).is_some_and(|sequence: usize| sequence > 2 * VOTES)
+    };
+    let written = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
+    wait_for("a snapshot, and ids that cover it", || {
+        let listed = fs::read_dir(&snapshots).ok()?.flatten().filter(of_votes);
+        let first = listed.filter_map(|entry| written(&entry.path())).min()?;
+        (written(&manifest)? > first).then_some(())
+    });
+}
+
 /// The first record of the ledger about this wallet, however far back it is.
 fn first_row(server: &Server) -> String {
     let mut http = Http::connect(server.http).expect("the door is open");
@@ -159,6 +176,7 @@ fn a_start_fetches_nothing_for_seeds_and_one_that_cannot_be_read_is_left_undone(
     let (store, hidden) = (folder.path().join("store"), folder.path().join("hidden"));
     let gift = |server: &Server| connect(server).account("wallet:gift").expect("it is there").balance;
     let server = filled(&settings);
+    wait_for_cover(&settings.data);
     assert!(server.terminate().status.success());
     let first = segments(&settings.data.join("journal/ledger-0")).remove(0);
     let sound = fs::read(&first).expect("it is there");
