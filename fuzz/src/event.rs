@@ -2,7 +2,7 @@
 //! ledger's rules.
 
 use std::sync::LazyLock;
-use tidegate_machines::ledger::{AccountKind, Command, Event, Ledger, Transfer};
+use tidegate_machines::ledger::{AccountKind, Command, Event, Guess, Ledger, Transfer};
 use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 
 const NOW: TimeMs = TimeMs(1_000_000);
@@ -20,6 +20,7 @@ pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     let transfer = |id, debit, credit, amount| Command::Transfer {
         transfer: Transfer { id, debit, credit, amount, memo: "a memo", label: Default::default() },
         credit_missing: false,
+        guess: Guess::NONE,
     };
     let open = |id, kind| Command::OpenAccount { id, asset: "credit", kind };
     let mut sample = Sample { ledger: Ledger::new(ShardIndex(0), 1), events: Vec::new() };

@@ -11,6 +11,7 @@ use tidegate_doors::auth::{
 };
 use tidegate_doors::http::{DrainStatus, Edge, EdgeOptions, Health, HttpLimits, HttpMetrics, Operations};
 use tidegate_doors::ledger_http::{Backend, ChangePart, Changes, ChangesEnded, LedgerHttpMetrics, LedgerRoom, Replies};
+use tidegate_doors::refusal_metrics::RefusalMetrics;
 use tidegate_ledger::changes::{After, ChangeFilter};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_machines::ledger::{AccountKind, AccountView, IdSpace, Outcome, Refusal};
@@ -181,13 +182,13 @@ fn open_door() -> SocketAddr {
         services: vec![service],
         secret: Secret::from_bytes(&[7; 32]).expect("32 bytes"),
         token_ttl: Duration::from_secs(60),
-        login_limits: LoginLimits { concurrent_max: 1, waiting_max: 8 },
+        login_limits: LoginLimits { concurrent_max: 1, waiting_max: 8, ..LoginLimits::default() },
         topics: TopicAccess::default(),
         viewer_quota: QuotaLimits::NONE,
         service_quota: QuotaLimits::NONE,
     };
     let (never_stops, stop) = tokio::sync::watch::channel(false);
-    let registry = Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS]);
+    let registry = Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS, RefusalMetrics::ROWS]);
     let options = EdgeOptions {
         listener,
         tls: None,
@@ -198,6 +199,7 @@ fn open_door() -> SocketAddr {
         metrics: HttpMetrics::register(&registry),
         open_paths: Vec::new(),
         upgrade: None,
+        refused: RefusalMetrics::register(&registry, "http", "edge-0"),
         stop,
     };
     let edge = Edge::open(options).expect("the rooms fit");

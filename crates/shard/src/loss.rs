@@ -206,7 +206,13 @@ pub fn examine<F: ShardFamily, D: Disk, G: Logs>(
     let claims = snapshots.claims_behind(report.end.position).into_iter().chain(others.iter().cloned());
     let reader = logs.reader(id)?;
     let mut proofs = Vec::new();
-    for claim in claims.filter(|claim| !timelines.is_abandoned(claim.timeline)) {
+    // What is in doubt and does not name the timeline of now proves nothing: it may be of one that was left, and no
+    // operator could accept that loss.
+    let counts = |claim: &Claim| match claim.doubt {
+        None => !timelines.is_abandoned(claim.timeline),
+        Some(_) => claim.timeline == timelines.current(),
+    };
+    for claim in claims.filter(counts) {
         if claim.position > report.end.position || is_contradicted(&reader, &claim, &report.durability())? {
             proofs.push(claim);
         }

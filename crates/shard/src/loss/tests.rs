@@ -4,6 +4,9 @@ use super::*;
 use crate::notes::{Notes, NotesFamily, SMALL, id, logs, notice, snapshots, write};
 use crate::replay::OpenShard;
 
+/// Where a snapshot names its timeline.
+const TIMELINE_AT: u64 = 80;
+
 fn claim(timeline: Timeline, position: Position, sequence: Option<u64>) -> Claim {
     let (source, sequence) = ("far/witness".into(), sequence.map(Sequence));
     Claim { source, timeline, position, sequence, chain: None, doubt: None }
@@ -89,6 +92,10 @@ fn a_snapshot_ahead_that_cannot_be_verified_is_not_passed_over_in_silence() {
     assert!(refusal().contains("records 2 to 3 are lost: journal/notes-0 ends at sequence 1"), "{}", refusal());
     assert!(refusal().contains("this cannot be verified: "), "{}", refusal());
     disk.flip_bit(&path, bytes - 1, 3);
+    // The timeline that it names is none of the log's: what it says may be of one that was left.
+    disk.flip_bit(&path, TIMELINE_AT, 3);
+    assert!(OpenShard::open_with(&logs(&disk), snapshots(&disk), SMALL, &[]).is_ok());
+    disk.flip_bit(&path, TIMELINE_AT, 3);
     // Written with a key that is not there any more.
     disk.remove(std::path::Path::new("data/KEY")).unwrap();
     assert!(refusal().contains("this cannot be verified: "), "{}", refusal());

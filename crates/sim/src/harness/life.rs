@@ -125,7 +125,9 @@ impl<W: Workload<S>, S: Store> World<W, S> {
             return self.end(End::Power);
         }
         let Some(failure) = node.failure() else { return Ok(()) };
-        must(self.site.may_stop_a_shard(), "a shard stops only for a fault of its store", || failure.clone())?;
+        // A writer that finds rot where it wrote cannot tell it from another writer's message.
+        let has_reason = self.site.may_stop_a_shard() || self.site.names_rot(&failure);
+        must(has_reason, "a shard stops only for a fault of its store", || failure.clone())?;
         if self.site.calm || self.site.chance.happens(100) {
             note!(self.site.trace, "a shard stopped: {failure}");
             self.site.tally.add("a shard that stopped itself", 1);
