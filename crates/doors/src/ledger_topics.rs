@@ -22,6 +22,7 @@ use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, AccountView};
 
 use crate::auth::Identity;
+use crate::auth::gate::NotFound;
 use crate::authorized::{Answered, AuthorizedRequests};
 use crate::json::{Problem, codes};
 use crate::ledger_json::{HoldCall, OpenCall, TransferCall, account_json};
@@ -253,6 +254,8 @@ fn worded(question: Question, answered: Answered) -> LedgerAnswer {
             let answer = match answered {
                 Answered::Reply(reply) => call.answer(reply),
                 Answered::Denied(reason) => Err(Problem::forbidden(reason)),
+                // Of one transfer, as over HTTP: its outcome. Of a batch, which item it is.
+                Answered::NotFound(NotFound { refusal, item: None }) => call.answer(Reply::Refused(refusal)),
                 Answered::NotFound(missing) => Err(missing.into()),
                 Answered::TooMany(exceeded) => Err(exceeded.into()),
             };

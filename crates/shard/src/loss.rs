@@ -207,10 +207,11 @@ pub fn examine<F: ShardFamily, D: Disk, G: Logs>(
     let reader = logs.reader(id)?;
     let mut proofs = Vec::new();
     // What is in doubt and does not name the timeline of now proves nothing: it may be of one that was left, and no
-    // operator could accept that loss.
+    // operator could accept that loss. Nor does what is ahead by its position and not by its sequence.
+    let end = report.end.sequence;
     let counts = |claim: &Claim| match claim.doubt {
         None => !timelines.is_abandoned(claim.timeline),
-        Some(_) => claim.timeline == timelines.current(),
+        Some(_) => claim.timeline == timelines.current() && claim.sequence.is_some_and(|sequence| sequence > end),
     };
     for claim in claims.filter(counts) {
         if claim.position > report.end.position || is_contradicted(&reader, &claim, &report.durability())? {

@@ -82,8 +82,10 @@ impl<S: Store> LedgerWorld<S> {
     }
 
     fn probe_max(&mut self, pair: &Pair) -> Result<(), Violation> {
-        // Credits between shards need time to arrive.
+        // Credits between shards need time to arrive, and what was tried in vain is tried again only later.
+        self.site.clock.go_on();
         self.come_to_rest()?;
+        self.site.clock.stand_still();
         let balance = self.view(&pair.other)?.balance;
         let max = |max: Option<i64>| ChangeRequest { balance_max: Some(max), ..ChangeRequest::default() };
         if balance < 0 && self.view(&pair.other)?.kind == AccountKind::Wallet {
