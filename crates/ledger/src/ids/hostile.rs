@@ -31,7 +31,10 @@ pub fn decode(bytes: &[u8]) {
 }
 
 fn manifest(bytes: &[u8]) {
-    if let Ok(manifest) = Manifest::decode(bytes) {
+    // One of the earlier version is read, and never written again.
+    if let Ok(manifest) = Manifest::decode(bytes)
+        && manifest.stands_on.is_some()
+    {
         assert_eq!(Manifest::decode(&manifest.encode()), Ok(manifest), "what was read can be written and read again");
     }
 }
