@@ -6,6 +6,7 @@ use tidegate_machines::ledger::Ledger;
 use tidegate_shard::{Findings, OpenError, Snapshots};
 
 use crate::family::LedgerFamily;
+use crate::room::strange_sums;
 
 /// Folds one of `shards` shards from its first record to the end, verifying each checksum, the chain, and that each
 /// record fits; compares every snapshot on the way; checks that the shard is balanced. `progress` is called with the
@@ -29,7 +30,7 @@ pub fn audit_shard<D: Disk, G: Logs>(
 }
 
 /// What is wrong between shards: none may have applied more credits of another than that one sent, or less than it
-/// confirmed.
+/// confirmed, or another sum up to the same credit.
 pub fn audit_between(findings: &[Findings<Ledger>]) -> Vec<String> {
     let mut problems = Vec::new();
     let folded = || findings.iter().filter_map(|shard| Some((shard.shard, shard.state.as_ref()?)));
@@ -44,6 +45,11 @@ pub fn audit_between(findings: &[Findings<Ledger>]) -> Vec<String> {
                 problems.push(format!(
                     "shard {to} has confirmed credit {confirmed} of shard {from}, and has applied only {applied}"
                 ));
+            }
+            if confirmed <= applied && applied <= sent {
+                let (ours, theirs) =
+                    (sender.exchanged_sums(to), (receiver.watermark(from), &receiver.exchanged_sums(from)));
+                problems.extend(strange_sums(from.0, to.0, &ours, theirs));
             }
         }
     }

@@ -39,7 +39,7 @@ use crate::worker::LedgerShard;
 
 pub use audit_loop::Schedule;
 use audit_loop::{AuditLoop, AuditedLog};
-pub use exchanges::{Exchanges, in_words as loss_in_words};
+pub use exchanges::{Exchanges, in_words as loss_in_words, strange_sums};
 pub use operation_client::OperationClient;
 pub use seeds::{Seed, SeedKind};
 

@@ -12,16 +12,19 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use anyhow::{Result, anyhow};
-use tidegate_machines::ShardIndex;
-use tidegate_machines::ledger::{Exchanged, Ledger, LossSide, losses};
+use tidegate_machines::ledger::{Exchanged, ExchangedSums, Ledger, LossSide, losses};
+use tidegate_machines::{OutboundNumber, ShardIndex};
 use tidegate_planted::{Bug, is_planted};
 
 /// The figures of the shards that are recovered so far.
 pub struct Exchanges {
     shards: u16,
     /// By shard: what it knows of each other one.
-    figures: Mutex<BTreeMap<u16, Vec<Exchanged>>>,
+    figures: Mutex<BTreeMap<u16, Vec<Known>>>,
 }
+
+/// What a shard knows of another.
+type Known = (Exchanged, ExchangedSums);
 
 impl Exchanges {
     /// For so many shards.
@@ -31,15 +34,22 @@ impl Exchanges {
 
     /// Takes the figures of one shard; with those of the last one, all are compared. `Err` names every loss.
     pub fn note(&self, ledger: &Ledger) -> Result<()> {
-        let figures = (0..self.shards).map(|other| ledger.exchanged(ShardIndex(other))).collect();
+        let others = (0..self.shards).map(ShardIndex);
+        let figures = others.map(|other| (ledger.exchanged(other), ledger.exchanged_sums(other))).collect();
         let mut all = self.figures.lock().expect("no recovery panicked");
         all.insert(ledger.shard().0, figures);
         if all.len() < usize::from(self.shards) {
             return Ok(());
         }
         let found = compare(&all);
-        if found.is_empty() || is_planted(Bug::PeerLossNotSeen) {
+        if is_planted(Bug::PeerLossNotSeen) {
             return Ok(());
+        }
+        if found.is_empty() {
+            return match strangers(&all).join("; ") {
+                none if none.is_empty() => Ok(()),
+                found => Err(anyhow!("{found}. Nothing is served. Put back the logs of all shards from one backup")),
+            };
         }
         Err(anyhow!(
             "{}. Nothing is served. Put back the newest segment files of the logs named; or, to go on without what is \
@@ -50,15 +60,47 @@ impl Exchanges {
 }
 
 /// What the shards have lost, judged by each other, in words.
-fn compare(all: &BTreeMap<u16, Vec<Exchanged>>) -> Vec<String> {
+fn compare(all: &BTreeMap<u16, Vec<Known>>) -> Vec<String> {
     let mut found = Vec::new();
     for (here, figures) in all {
         for (there, theirs) in all.iter().filter(|(there, _)| *there != here) {
-            let lost = losses(figures[usize::from(*there)], theirs[usize::from(*here)]);
+            let lost = losses(figures[usize::from(*there)].0, theirs[usize::from(*here)].0);
             found.extend(lost.map(|(side, reached, number)| in_words(*here, *there, side, reached.0, number.0)));
         }
     }
     found
+}
+
+/// Shards whose numbers fit each other and whose sums do not, in words: each log is sound, and they are of two
+/// histories.
+fn strangers(all: &BTreeMap<u16, Vec<Known>>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (from, figures) in all {
+        for (to, theirs) in all.iter().filter(|(to, _)| *to != from) {
+            let (_, sent) = &figures[usize::from(*to)];
+            let (knows, received) = &theirs[usize::from(*from)];
+            found.extend(strange_sums(*from, *to, sent, (knows.watermark, received)));
+        }
+    }
+    found
+}
+
+/// What shard `from` has sent and shard `to` has taken in up to the same credit, where that differs, in words.
+pub fn strange_sums(
+    from: u16,
+    to: u16,
+    sent: &ExchangedSums,
+    (number, received): (OutboundNumber, &ExchangedSums),
+) -> Vec<String> {
+    let differences = sent.differences(number, received).into_iter();
+    let in_words = differences.map(|(asset, sent, received)| {
+        format!(
+            "ledger shards {from} and {to} are of two histories: up to credit {}, shard {from} has sent {sent} {asset} \
+             to shard {to}, which has taken in {received}",
+            number.0
+        )
+    });
+    in_words.collect()
 }
 
 /// What shard `here` has lost, judged by shard `there`.
@@ -77,8 +119,6 @@ pub fn in_words(here: u16, there: u16, side: LossSide, reached: u64, number: u64
 
 #[cfg(test)]
 mod tests {
-    use tidegate_machines::OutboundNumber;
-
     use super::*;
 
     fn exchanged([sent, confirmed, watermark]: [u64; 3]) -> Exchanged {
@@ -88,8 +128,9 @@ mod tests {
 
     /// Two shards, each with what it knows of the other: sent, confirmed, watermark.
     fn two(first: [u64; 3], second: [u64; 3]) -> Vec<String> {
-        let none = exchanged([0, 0, 0]);
-        compare(&BTreeMap::from([(0, vec![none, exchanged(first)]), (1, vec![exchanged(second), none])]))
+        let known = |figures| (exchanged(figures), ExchangedSums::default());
+        let none = || known([0, 0, 0]);
+        compare(&BTreeMap::from([(0, vec![none(), known(first)]), (1, vec![known(second), none()])]))
     }
 
     #[test]

@@ -12,7 +12,11 @@
 //!
 //! Why on the shard that lost: the other one's log is right and stays as it is, and each log explains its own figures.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use super::account::AccountSlot;
+use super::asset::AssetIndex;
 use super::check::{Checked, wrong};
 use super::event::{AccountStep, CreditStep, Event};
 use super::hash::shard_of;
@@ -43,6 +47,32 @@ pub struct Exchanged {
     pub watermark: OutboundNumber,
 }
 
+/// What one shard has sent to another and taken in from it, in sums by asset; both begin at the first record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExchangedSums {
+    /// All that was sent, minor units.
+    sent: BTreeMap<Arc<str>, u128>,
+    /// Of that, what the other has not confirmed yet, in order.
+    pending: Vec<(OutboundNumber, Arc<str>, Amount)>,
+    /// All that was taken in, minor units.
+    received: BTreeMap<Arc<str>, u128>,
+}
+
+impl ExchangedSums {
+    /// Each asset of which this shard has sent, up to credit `number`, another amount than `there` has taken in when it
+    /// had taken in just those: what was sent, and what was taken in. None, if both logs are of one history.
+    pub fn differences<'a>(&'a self, number: OutboundNumber, there: &'a ExchangedSums) -> Vec<(&'a str, u128, u128)> {
+        let assets: BTreeSet<&str> = self.sent.keys().chain(there.received.keys()).map(|asset| &**asset).collect();
+        let figures = assets.into_iter().map(|asset| {
+            let behind = self.pending.iter().filter(|(at, of, _)| *at > number && **of == *asset);
+            let behind: u128 = behind.map(|(.., amount)| u128::from(amount.get())).sum();
+            let sent = self.sent.get(asset).copied().unwrap_or_default().wrapping_sub(behind);
+            (asset, sent, there.received.get(asset).copied().unwrap_or_default())
+        });
+        figures.filter(|(_, sent, received)| sent != received).collect()
+    }
+}
+
 /// What `here` has lost, judged by what `there`, the other shard, knows.
 pub fn losses(here: Exchanged, there: Exchanged) -> impl Iterator<Item = (LossSide, OutboundNumber, OutboundNumber)> {
     let sent = (there.watermark > here.sent).then_some((LossSide::Sent, here.sent, there.watermark));
@@ -71,6 +101,19 @@ impl Ledger {
     pub fn exchanged(&self, other: ShardIndex) -> Exchanged {
         let peer = self.peer(other);
         Exchanged { sent: peer.last(), confirmed: peer.confirmed(), watermark: peer.watermark }
+    }
+
+    /// What this shard has sent to `other` and taken in from it.
+    pub fn exchanged_sums(&self, other: ShardIndex) -> ExchangedSums {
+        let peer = self.peer(other);
+        let name = |asset: AssetIndex| self.assets.get(asset).name.clone();
+        let by_name =
+            |sums: &BTreeMap<AssetIndex, u128>| sums.iter().map(|(asset, sum)| (name(*asset), *sum)).collect();
+        let pending = peer.after(peer.confirmed()).map(|credit| {
+            let account = self.accounts.get(credit.slot).expect("a credit is for an account that is known");
+            (credit.number, name(account.asset), credit.amount)
+        });
+        ExchangedSums { sent: by_name(&peer.sent), pending: pending.collect(), received: by_name(&peer.received) }
     }
 
     /// What this shard has lost, judged by `other`: a row for each asset and kind. `Err` in words when the two are not
@@ -104,9 +147,7 @@ impl Ledger {
         let mut sums = Vec::new();
         for (index, asset) in other.assets.iter() {
             let own = self.assets.iter().find(|(_, own)| own.name == asset.name).map(|(own, _)| own);
-            let of_own = |sums: &std::collections::BTreeMap<_, u128>| {
-                own.and_then(|own| sums.get(&own).copied()).unwrap_or_default()
-            };
+            let of_own = |sums: &BTreeMap<_, u128>| own.and_then(|own| sums.get(&own).copied()).unwrap_or_default();
             let (has, should_have) = match side {
                 LossSide::Sent => (of_own(&here.sent), there.received.get(&index).copied().unwrap_or_default()),
                 LossSide::Received => {

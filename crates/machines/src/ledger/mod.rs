@@ -78,7 +78,7 @@ pub use limits::{
     METADATA_VALUE_BYTES_MAX, OUTBOUND_PENDING_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX,
     USER_DATA_BYTES_MAX, WHOLE_ID_BYTES_MAX,
 };
-pub use loss::{ACCEPTED_LOSS_PREFIX, Exchanged, LossSide, PeerLoss, losses};
+pub use loss::{ACCEPTED_LOSS_PREFIX, Exchanged, ExchangedSums, LossSide, PeerLoss, losses};
 pub use mismatch::Mismatch;
 pub use outcome::{Outcome, Refusal, Ruling};
 pub use peer::OutboundCredit;

@@ -208,6 +208,10 @@ impl Two {
 
     /// Sends so many credits, one by one, and waits until they are received and confirmed.
     fn send(&self, server: &Server, name: &str, count: usize, then: i64) {
+        self.send_each(server, name, (count, 1), then);
+    }
+
+    fn send_each(&self, server: &Server, name: &str, (count, amount): (usize, u64), then: i64) {
         let mut client = connect(server);
         for number in 0..count {
             let id = format!("{name}-{number}");
@@ -215,7 +219,7 @@ impl Two {
                 id: &id,
                 debit: self.payer,
                 credit: &self.receiver,
-                amount: 1,
+                amount,
                 memo: "",
                 code: 0,
                 user_data: "",
@@ -269,6 +273,38 @@ impl Two {
         Server::start(&self.settings).kill();
         before
     }
+}
+
+#[test]
+fn shards_of_two_histories_are_not_served_together_also_if_their_numbers_fit() {
+    let folder = folder();
+    let two = Two::new(folder.path());
+    let server = Server::start(&two.settings);
+    open_show(&mut connect(&server));
+    connect(&server).open_account(&two.receiver, "credit", AccountKind::Wallet).expect("accounts open");
+    two.send(&server, "both", 2, 2);
+    assert!(server.terminate().status.success());
+    let other = Two {
+        settings: Settings { data: folder.path().join("other"), ..two.settings.clone() },
+        receiver: two.receiver.clone(),
+        ..two
+    };
+    copy(&two.settings.data, &other.settings.data);
+    let server = Server::start(&two.settings);
+    two.send(&server, "one", 3, 5);
+    assert!(server.terminate().status.success());
+    let server = Server::start(&other.settings);
+    other.send_each(&server, "two", (3, 2), 8);
+    assert!(server.terminate().status.success());
+
+    put(&other.log(two.from), &two.log(two.from));
+    let ids = |of: &Two| of.settings.data.join(format!("ids/ledger-{}", two.from));
+    put(&ids(&other), &ids(&two));
+    let words = format!("ledger shards {} and {} are of two histories: up to credit 5, shard", two.from, two.to);
+    let refused = Server::refused(&two.settings);
+    assert!(refused.log.contains(&words) && refused.log.contains("from one backup"), "{refused}");
+    let audited = audit(&two.settings.data);
+    assert!(!audited.status.success() && audited.log.contains(&words), "{audited}");
 }
 
 #[test]

@@ -301,6 +301,9 @@ impl Twins {
             let watermark = self.real.nodes[to].ledger.watermark(ShardIndex(from as u16));
             let last = self.real.nodes[from].ledger.outbound_last(ShardIndex(to as u16));
             assert_eq!(last.0 - watermark.0, under_way.len() as u64);
+            let sums =
+                |here: usize, there: usize| self.real.nodes[here].ledger.exchanged_sums(ShardIndex(there as u16));
+            assert_eq!(sums(from, to).differences(watermark, &sums(to, from)), []);
         }
     }
 
