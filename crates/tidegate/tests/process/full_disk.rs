@@ -88,6 +88,9 @@ fn a_full_disk_refuses_writes_serves_reads_and_resumes() {
         (health.body["disk_full"] == 1).then_some(())
     });
     assert_eq!(server.log().matches("the disk is full").count(), 1, "{}", server.log());
+    let operator = crate::commands::Operator::of(&server);
+    let (code, status, _) = operator.run(&["status", "--output", "json"]);
+    assert!(code == 1 && status.contains("\"disk_full\":1"), "{code}: {status}");
     const FULL: &str = "tidegate_journal_disk_full{family=\"ledger\",shard=\"0\"}";
     let full = || http_line(&mut crate::http::Http::connect(server.http).expect("the door is open"), FULL);
     assert_eq!(full(), format!("{FULL} 1"));
@@ -108,6 +111,7 @@ fn a_full_disk_refuses_writes_serves_reads_and_resumes() {
     wait_for("it is said that there is room", || (full() == format!("{FULL} 0")).then_some(()));
     assert!(server.log().contains("the disk has room again"), "{}", server.log());
     assert_eq!(http.get("/healthz").expect("the door answers").body, serde_json::json!({"status": "ok"}));
+    operator.done(&["status"]);
 
     let ended = server.terminate();
     assert!(ended.status.success(), "{ended}");

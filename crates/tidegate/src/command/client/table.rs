@@ -139,8 +139,14 @@ impl Fields {
         ("expires_at_ms", None),
     ]);
     /// How a server is.
-    pub const STATUS: Fields =
-        Fields(&[("server", None), ("health", None), ("detail", None), ("damage", Some("0")), ("audit", None)]);
+    pub const STATUS: Fields = Fields(&[
+        ("server", None),
+        ("health", None),
+        ("detail", None),
+        ("damage", Some("0")),
+        ("disk_full", Some("0")),
+        ("audit", None),
+    ]);
 }
 
 /// Where answers go.
