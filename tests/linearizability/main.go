@@ -17,6 +17,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"sort"
 	"sync"
 	"time"
 
@@ -62,19 +63,37 @@ func run(binary string, shows int, seed int64, workers int) error {
 	if server.kills < shows/4 || history.unknown == 0 {
 		return fmt.Errorf("%d kills, %d unknown outcomes: nothing was put to the test", server.kills, history.unknown)
 	}
-	checked := model(begins())
+	checked := model(begins(), workers)
 	result, info := porcupine.CheckOperationsVerbose(checked, history.operations, checkWait)
 	if result != porcupine.Ok {
 		picture := filepath.Join(folder, "history.html")
 		if err := porcupine.VisualizePath(checked, info, picture); err != nil {
 			return err
 		}
+		tell(history.operations, workers)
 		return fmt.Errorf("%s: not shown to be linearizable; seed %d, see %s", result, seed, picture)
 	}
 	fmt.Printf("%d workers: %d operations of %d histories, %d kills, %d unknown outcomes: linearizable\n",
 		workers, len(history.operations), shows, server.kills, history.unknown)
 	server.kill()
 	return os.RemoveAll(folder)
+}
+
+// Prints the shows that no order explains, by the time of the call.
+func tell(operations []porcupine.Operation, workers int) {
+	whole := model(begins(), workers)
+	for _, part := range whole.Partition(operations) {
+		show := whole
+		show.Partition = nil
+		if porcupine.CheckOperationsTimeout(show, part, checkWait) == porcupine.Ok {
+			continue
+		}
+		sort.Slice(part, func(one, other int) bool { return part[one].Call < part[other].Call })
+		for _, operation := range part {
+			fmt.Fprintf(os.Stderr, "client %d, %9d to %9d us: %s\n", operation.ClientId, operation.Call/1000,
+				operation.Return/1000, whole.DescribeOperation(operation.Input, operation.Output))
+		}
+	}
 }
 
 func begins() []figures {

@@ -1,5 +1,9 @@
-// What a ledger of one shard promises, as a sequential machine: Porcupine looks for an order of the operations, within
-// the times at which they were under way, in which this machine gives the answers that clients got.
+// What a ledger promises, as a sequential machine: Porcupine looks for an order of the operations, within the times at
+// which they were under way, in which this machine gives the answers that clients got.
+//
+// With one shard a transfer is one step. With several, the home of its id may be another shard than that of its debit
+// account, and it is two: first the id is claimed for this content, then the transfer is decided. Between the two (and,
+// after a kill, until somebody asks again) other content is refused with id_reused, although nothing was decided yet.
 package main
 
 import (
@@ -36,6 +40,8 @@ type request struct {
 	amount int64
 }
 
+func (r request) claims() bool { return r.kind == opTransfer || r.kind == opHold }
+
 // What it was told: an outcome or the code of a refusal; figures of a read; what was available at a refusal.
 type reply struct {
 	outcome   string
@@ -43,6 +49,12 @@ type reply struct {
 	held      int64
 	available int64
 }
+
+// The first step of a transfer or a hold where there are several shards, with what was told in the end.
+type claim struct{ request }
+
+// The second.
+type decision struct{ request }
 
 // The state: figures by account, and the first answer to each id. Values are never changed once made.
 type ledger struct {
@@ -53,7 +65,8 @@ type ledger struct {
 type figures struct{ balance, held int64 }
 
 type entry struct {
-	asked   request
+	asked request
+	// Empty while the id is claimed, but nothing is decided.
 	outcome string
 	// At a refusal for want of funds.
 	available int64
@@ -149,9 +162,71 @@ func (l ledger) end(asked request) (reply, ledger) {
 	return reply{outcome: applied}, next
 }
 
+// The claim of an id. Only other content that has it is told so.
+func (l ledger) claim(asked request, told reply) (bool, ledger) {
+	before, used := l.ids[asked.id]
+	if used && before.asked != asked {
+		return told.outcome == unknown || told.outcome == "id_reused", l
+	}
+	if !used {
+		l = l.with(func(next *ledger) { next.ids[asked.id] = entry{asked: asked} })
+	}
+	return told.outcome != "id_reused", l
+}
+
+// The decision of what was claimed.
+func (l ledger) decideClaimed(asked request, told reply) (bool, ledger) {
+	before, used := l.ids[asked.id]
+	if !used || before.asked != asked {
+		return told.outcome == unknown || told.outcome == "id_reused", l
+	}
+	if before.outcome == "" {
+		l = l.with(func(next *ledger) { delete(next.ids, asked.id) })
+	}
+	want, next := l.decide(asked)
+	return told.outcome == unknown || told == want, next
+}
+
+// What has two steps as two operations, each at any time while the whole was under way. An id whose first decision was
+// known before anybody was refused it stays one step, which is quicker to check: nobody saw its claim.
+func inSteps(operations []porcupine.Operation) []porcupine.Operation {
+	decided, refused := map[string]int64{}, map[string]int64{}
+	for _, operation := range operations {
+		asked, told := operation.Input.(request), operation.Output.(reply).outcome
+		switch {
+		case told == unknown || !asked.claims():
+		case told == "id_reused":
+			refused[asked.id] = earlier(refused, asked.id, operation.Call)
+		default:
+			decided[asked.id] = earlier(decided, asked.id, operation.Return)
+		}
+	}
+	steps := make([]porcupine.Operation, 0, 2*len(operations))
+	for _, operation := range operations {
+		asked := operation.Input.(request)
+		end, known := decided[asked.id]
+		seen, told := refused[asked.id]
+		if !asked.claims() || !told || known && end < seen {
+			steps = append(steps, operation)
+			continue
+		}
+		first, second := operation, operation
+		first.Input, second.Input = claim{asked}, decision{asked}
+		steps = append(steps, first, second)
+	}
+	return steps
+}
+
+func earlier(times map[string]int64, id string, time int64) int64 {
+	if before, is := times[id]; is && before < time {
+		return before
+	}
+	return time
+}
+
 // The model of shows that begin with these figures. Each show has accounts and ids of its own, so they are checked one
 // by one.
-func model(begin []figures) porcupine.Model {
+func model(begin []figures, shards int) porcupine.Model {
 	return porcupine.Model{
 		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 			shows := map[int][]porcupine.Operation{}
@@ -161,6 +236,9 @@ func model(begin []figures) porcupine.Model {
 			}
 			parts := make([][]porcupine.Operation, 0, len(shows))
 			for _, part := range shows {
+				if shards > 1 {
+					part = inSteps(part)
+				}
 				parts = append(parts, part)
 			}
 			return parts
@@ -168,11 +246,18 @@ func model(begin []figures) porcupine.Model {
 		Init: func() any { return ledger{append([]figures(nil), begin...), map[string]entry{}} },
 		Step: func(state, input, output any) (bool, any) {
 			told := output.(reply)
-			want, next := state.(ledger).step(input.(request))
-			return told.outcome == unknown || told == want, next
+			switch asked := input.(type) {
+			case claim:
+				return state.(ledger).claim(asked.request, told)
+			case decision:
+				return state.(ledger).decideClaimed(asked.request, told)
+			default:
+				want, next := state.(ledger).step(asked.(request))
+				return told.outcome == unknown || told == want, next
+			}
 		},
 		Equal:             func(one, other any) bool { return one.(ledger).String() == other.(ledger).String() },
-		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
+		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%T %+v -> %+v", input, input, output) },
 		DescribeState:     func(state any) string { return state.(ledger).String() },
 	}
 }

@@ -15,14 +15,14 @@ type told struct {
 	call, answer int64
 }
 
-func legal(history ...told) bool {
+func legal(shards int, history ...told) bool {
 	var operations []porcupine.Operation
 	for client, op := range history {
 		operations = append(operations, porcupine.Operation{
 			ClientId: client, Input: op.asked, Output: op.reply, Call: op.call, Return: op.answer,
 		})
 	}
-	return porcupine.CheckOperations(model(begin), operations)
+	return porcupine.CheckOperations(model(begin, shards), operations)
 }
 
 func transfer(id string, amount int64) request {
@@ -55,8 +55,10 @@ func TestWhatClientsMayBeTold(t *testing.T) {
 		},
 	}
 	for name, history := range cases {
-		if !legal(history...) {
-			t.Errorf("%s: may be, but is refused", name)
+		for _, shards := range []int{1, 2} {
+			if !legal(shards, history...) {
+				t.Errorf("%s, %d shards: may be, but is refused", name, shards)
+			}
 		}
 	}
 }
@@ -94,8 +96,31 @@ func TestWhatClientsMustNotBeTold(t *testing.T) {
 		},
 	}
 	for name, history := range cases {
-		if legal(history...) {
-			t.Errorf("%s: must not be, but is accepted", name)
+		for _, shards := range []int{1, 2} {
+			if legal(shards, history...) {
+				t.Errorf("%s, %d shards: must not be, but is accepted", name, shards)
+			}
 		}
+	}
+}
+
+// An id is claimed before the transfer is decided: other content is refused meanwhile, and a reader sees nothing yet.
+func TestAClaimIsSeenBeforeItsDecisionOnlyWithSeveralShards(t *testing.T) {
+	history := []told{
+		{transfer("a", 3), reply{outcome: unknown}, 1, math.MaxInt64},
+		{transfer("a", 2), reply{outcome: "id_reused"}, 3, 4},
+		{read(0), reply{outcome: applied, balance: 5}, 5, 6},
+		{transfer("a", 3), reply{outcome: applied}, 7, 8},
+	}
+	if legal(1, history...) || !legal(2, history...) {
+		t.Error("one shard decides at once, several in two steps")
+	}
+	lost := append(history, told{read(0), reply{outcome: applied, balance: 5}, 9, 10})
+	if legal(2, lost...) {
+		t.Error("what was claimed and decided is seen by later readers")
+	}
+	stolen := append(history, told{transfer("a", 2), reply{outcome: applied}, 9, 10})
+	if legal(2, stolen...) {
+		t.Error("who was refused an id never gets it")
 	}
 }
