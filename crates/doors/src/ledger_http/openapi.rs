@@ -84,8 +84,8 @@ pub enum LedgerProblems {
     /// No such account or hold
     #[response(status = 404, content_type = "application/problem+json")]
     NotFound(ProblemBody),
-    /// The ledger's state does not allow it: `insufficient_funds`, `id_reused` (the id belongs to the first content asked
-    /// under it, also where that request was lost before it was decided), `account_exists` ...
+    /// The ledger's state does not allow it: `insufficient_funds`, `id_reused` (the id belongs to the first content
+    /// asked under it, also where that request was lost before it was decided), `account_exists` ...
     #[response(status = 409, content_type = "application/problem+json")]
     Conflict(ProblemBody),
     /// No state would allow it: a field is missing or unknown, an amount is zero, an id too long ...
