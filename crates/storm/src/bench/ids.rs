@@ -6,7 +6,8 @@
 //!
 //! Why the ids are made by a tool: a billion requests take an hour and a hundred gigabytes of journal. The tool's files
 //! are those that requests make, and new ids never read the journal, so what is measured is the same. The journal is
-//! real and short; a retry of one of the made ids would find no record, and is not measured.
+//! real and short; a retry of one of the made ids would find no record, and is not measured. So would a new id with
+//! the 47 bits of a made one (four in half a million, of a billion): the server refuses it as damaged rather than guess.
 
 use super::stall::{self, Stall};
 use crate::load::{self, Answer, Dialect, Pressure};
@@ -33,6 +34,11 @@ const FIRST_TRANSFERS_MIN: u64 = 2_000_000;
 const JOURNAL_BYTES_PER_TRANSFER: u64 = 80;
 /// Between a snapshot and the manifest of ids that goes with it, about.
 const COVER_TIME: Duration = Duration::from_secs(3);
+/// Bits of an id that the index keeps.
+const HASH_BITS: i32 = 47;
+/// New ids that look like made ones: this many times what is expected, and some more, are not a fault.
+const COLLISIONS_RATIO_MAX: f64 = 3.0;
+const COLLISIONS_MORE: f64 = 10.0;
 /// A snapshot comes every twenty seconds, and the ids are covered behind it.
 const SNAPSHOT_TIME_MAX: Duration = Duration::from_secs(180);
 
@@ -84,13 +90,13 @@ pub fn run(settings: &Settings) -> Result<()> {
 
     let mut tidegate = begin(settings, &names, &out)?;
     for kind in [Kind::Ordered, Kind::Random] {
-        let (rate, stall) = measure(&tidegate, &names, settings.transfers, kind, &mut series)?;
+        let (rate, stall) = measure(&tidegate, &names, 0, settings.transfers, kind, &mut series)?;
         report.add(&format!("ids_empty_{}_transfers_per_s", kind.name()), rate);
         report.add(&format!("ids_empty_{}_worker_stall_max_ms", kind.name()), stall.turn_max_ms);
         report.add(&format!("ids_empty_{}_worker_wait_max_ms", kind.name()), stall.wait_max_ms);
     }
     let first = FIRST_TRANSFERS_MIN.max(ids / JOURNAL_BYTES_PER_TRANSFER);
-    measure(&tidegate, &names, first, Kind::Random, &mut series)?;
+    measure(&tidegate, &names, 0, first, Kind::Random, &mut series)?;
     wait_for_a_snapshot(&tidegate, &names, &mut series)?;
 
     let (mut worst, mut rss_max, mut restart_max) = (Stall::default(), 0, 0.0f64);
@@ -103,12 +109,12 @@ pub fn run(settings: &Settings) -> Result<()> {
         restart_max = restart_max.max(took.as_secs_f64());
         if kind == Kind::Random {
             let some = (settings.transfers / 8).max(TRANSFERS_MAX as u64 * 8);
-            let (rate, stall) = measure(&tidegate, &names, some, kind, &mut series)?;
+            let (rate, stall) = measure(&tidegate, &names, ids, some, kind, &mut series)?;
             report.add(&key("random_cold_transfers_per_s"), rate);
             worst = worst.max(stall);
             read_all(&tidegate.data().join("ids").join("ledger-0"))?;
         }
-        let (rate, stall) = measure(&tidegate, &names, settings.transfers, kind, &mut series)?;
+        let (rate, stall) = measure(&tidegate, &names, ids, settings.transfers, kind, &mut series)?;
         report.add(&key(&format!("{}_transfers_per_s", kind.name())), rate);
         worst = worst.max(stall);
         rss_max = rss_max.max(tidegate.resident_bytes()?);
@@ -143,7 +149,15 @@ fn begin(settings: &Settings, names: &Names, out: &Path) -> Result<Tidegate> {
 }
 
 /// Transfers with new ids. How many a second, and how long workers let others wait meanwhile.
-fn measure(tidegate: &Tidegate, names: &Names, transfers: u64, kind: Kind, series: &mut u32) -> Result<(f64, Stall)> {
+/// `made` ids have no records.
+fn measure(
+    tidegate: &Tidegate,
+    names: &Names,
+    made: u64,
+    transfers: u64,
+    kind: Kind,
+    series: &mut u32,
+) -> Result<(f64, Stall)> {
     *series += 1;
     // The longest turn of what was before must not count.
     stall::let_turns_pass();
@@ -151,8 +165,18 @@ fn measure(tidegate: &Tidegate, names: &Names, transfers: u64, kind: Kind, serie
     let mut load = TimedTransfers { names, work, kind };
     let (tally, stall) = stall::watched(tidegate, || load::run(tidegate.binary(), PRESSURE, &mut load))?;
     let found = tally.outcomes();
-    ensure!(found.applied == transfers, "of {transfers} new transfers: {found}");
+    let collisions_max = collisions_max(made, transfers);
+    ensure!(
+        found.applied + found.refused == transfers && found.refused <= collisions_max,
+        "of {transfers} new transfers: {found}; at most {collisions_max} may look like one of {made} made ids"
+    );
     Ok((tally.per_second(), stall))
+}
+
+/// How many of so many new ids may share the bits that are kept with one of so many others.
+fn collisions_max(made: u64, transfers: u64) -> u64 {
+    let expected = made as f64 * transfers as f64 / 2f64.powi(HASH_BITS);
+    if made == 0 { 0 } else { (COLLISIONS_RATIO_MAX * expected + COLLISIONS_MORE) as u64 }
 }
 
 /// Waits for a snapshot of all that was asked until now, and for the id index to cover it.
@@ -273,6 +297,13 @@ impl Dialect for TimedTransfers<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_new_ids_look_like_made_ones() {
+        assert_eq!(collisions_max(0, 4_000_000), 0);
+        assert_eq!(collisions_max(1_000_000_000, 500_000), 20, "3.6 are expected");
+        assert_eq!(collisions_max(1_000_000_000, 4_000_000), 95, "28 are expected");
+    }
 
     #[test]
     fn ids_have_the_shape_of_their_kind_and_differ() {
