@@ -17,7 +17,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
 use slab::Slab;
-use tidegate_ledger::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX};
+use tidegate_ledger::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, PAGE_ROWS_MAX};
 use tidegate_ledger::message::Request;
 
 use super::limits::{
@@ -246,6 +246,8 @@ pub fn work_of_rows(request: &Request) -> isize {
 /// The rows of the page that is asked for; `None` if it is no page.
 fn rows(request: &Request) -> Option<u32> {
     match request {
+        // Rows of other times are looked at, too.
+        Request::ReadHistory { times, .. } if !times.is_all() => Some(PAGE_ROWS_MAX),
         Request::ReadHistory { limit, .. } | Request::ListAccounts { limit, .. } | Request::ListHolds { limit, .. } => {
             Some(*limit)
         }

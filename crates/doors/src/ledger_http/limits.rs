@@ -10,9 +10,6 @@ pub const PAGE_ROWS_MAX: u32 = 1_000;
 pub const PAGE_ROWS_DEFAULT: u32 = 100;
 /// Pages, of [`PAGE_ROWS_MAX`] rows, that one request for a time goes back through a history.
 pub const HISTORY_PAGES_BACK_MAX: usize = 50;
-/// How much later than its neighbours a row may stand in a history: a credit of another shard carries the time at which
-/// that one decided it.
-pub const HISTORY_TIME_SLACK_MS: u64 = 60_000;
 /// Parts of a history, of [`PAGE_ROWS_MAX`] rows, that wait for one client to read them.
 pub const HISTORY_PARTS_UNREAD_MAX: usize = 2;
 /// Histories that one caller reads as a stream at once, at one edge thread, which has at most

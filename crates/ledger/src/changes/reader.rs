@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 use tidegate_journal::{Cursor, DurableMark, GroupReader, JournalError, LogReader, Position, Sequence};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountSlot, AccountStep, CreditStep, Event, HoldFacts, LossSide};
+use tidegate_planted::{Bug, is_planted};
 
 use super::ChangesError;
 use super::change::{Change, ChangeKind, ChangedAccount, ChangedSettings};
@@ -136,10 +137,13 @@ impl ChangeReader {
                 .collect::<Result<_, _>>()?,
         };
         let mut shards = Vec::with_capacity(logs.len());
-        for (index, (own, place)) in logs.into_iter().zip(places).enumerate() {
+        for (index, (own, mut place)) in logs.into_iter().zip(places).enumerate() {
             own.check_end(index, &place)?;
             let OwnLog { log, mark, seen } = own;
             let durable = mark.get();
+            if is_planted(Bug::ForeignCursorFollowed) && log.groups(place.group, &durable).is_err() {
+                place = ShardPlace::START;
+            }
             let groups = log
                 .groups(place.group, &durable)
                 .map_err(|cause| of_cursor(index, cause, &|| log.has_place(place.group, &durable)))?;
@@ -207,9 +211,17 @@ impl ChangeReader {
             bytes += record.len();
             let sequence = shard.before.sequence.0 + u64::from(shard.passed) + 1;
             let change = shard.change(sequence, record, &self.filter)?;
+            let own = shard.passed;
             shard.pass_one();
             if let Some(mut change) = change {
                 places[at] = ShardPlace { group: shard.before, passed: shard.passed };
+                // Within a group, that is: behind its last record the cursor stands before the next group.
+                if shard.passed > 0 && is_planted(Bug::ChangeSkipped) {
+                    places[at].passed += 1;
+                }
+                if shard.passed > 0 && is_planted(Bug::ChangeRepeated) {
+                    places[at].passed = own;
+                }
                 let cursor = ChangeCursor { places };
                 change.cursor = cursor.text(self.key);
                 places = cursor.places;

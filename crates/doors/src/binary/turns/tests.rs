@@ -1,5 +1,7 @@
 //! Turns without sockets: who is next, and how much is done.
 
+use tidegate_ledger::message::TimeSpan;
+
 use super::*;
 
 fn viewer(name: &str) -> CallerName {
@@ -106,7 +108,10 @@ fn most_under_way(request: &Request) -> usize {
 fn reads_of_one_caller_are_few_before_the_shards() {
     let list = |limit| Request::ListAccounts { prefix: "".into(), after: None, limit };
     assert_eq!(most_under_way(&Request::ReadAccount { id: "a".into() }), READS_OF_CALLER_MAX);
-    assert_eq!(most_under_way(&Request::ReadHistory { id: "a".into(), before: None, limit: 1_000 }), 3);
+    let history = |limit, times| Request::ReadHistory { id: "a".into(), before: None, limit, times };
+    assert_eq!(most_under_way(&history(1_000, TimeSpan::ALL)), 3);
+    let yesterday = TimeSpan::new(Some(1), Some(2)).expect("a span");
+    assert_eq!(most_under_way(&history(1, yesterday)), 3, "rows of other times are looked at, too");
     assert_eq!((most_under_way(&list(1_000)), most_under_way(&list(100))), (3, 20));
     let writes = Request::VoidHolds(vec!["a".into()]);
     assert_eq!(most_under_way(&writes), ENDPOINT_REQUESTS_MAX * 3 / 4, "who writes waits for the disk, not for others");

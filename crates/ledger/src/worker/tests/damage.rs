@@ -115,12 +115,12 @@ fn a_sector_that_cannot_be_read_refuses_who_needs_it_until_it_can() {
 fn a_history_is_given_up_to_the_damage() {
     let mut node = cold(&["a", "b", "c"]);
     node.rot("memo of a");
-    let page = |limit| Request::ReadHistory { id: "wallet".into(), before: None, limit };
+    let page = |limit| Request::ReadHistory { id: "wallet".into(), before: None, limit, times: TimeSpan::ALL };
     let Reply::Refused(refusal) = node.ask(page(10)) else { panic!("a page is whole or refused") };
     let place = damage(Outcome::Refused(refusal));
-    let Reply::History { rows, next: Some(before) } = node.ask(page(2)) else { panic!("a smaller page is whole") };
+    let Reply::History { rows, next: Some(before), .. } = node.ask(page(2)) else { panic!("a smaller page is whole") };
     assert_eq!(ids(&rows), ["c", "b"]);
-    let behind = Request::ReadHistory { id: "wallet".into(), before: Some(before), limit: 1 };
+    let behind = Request::ReadHistory { id: "wallet".into(), before: Some(before), limit: 1, times: TimeSpan::ALL };
     assert_eq!(node.ask(behind), Reply::Refused(Refusal::Damaged(place)), "not a cursor that is wrong");
 
     let (mut out, mut finished) = (Outgoing::new(), Finished::new());

@@ -16,6 +16,7 @@ use tidegate_machines::ledger::Exchanged;
 use tidegate_shard::loss::examine;
 
 use super::LedgerWorld;
+use super::follow::Kept;
 use super::wire::INSPECTOR;
 use crate::harness::{End, LogFiles, Store, StoreName, Workload};
 use crate::ledger::client::Wishes;
@@ -35,6 +36,9 @@ pub(super) struct OldCopy {
     model: Model,
     wishes: Wishes,
     cursors: Vec<(String, String)>,
+    changes: Kept,
+    /// By shard: the number of its last record, written or under way.
+    ends: Vec<u64>,
 }
 
 fn failed(cause: std::io::Error) -> Violation {
@@ -69,9 +73,16 @@ impl<S: Store> LedgerWorld<S> {
             model: self.load.model.clone(),
             wishes: self.load.wishes.clone(),
             cursors: self.load.workload.cursors.clone(),
+            changes: self.load.follower.kept().clone(),
+            ends: self.ends(),
         };
         self.load.copy = Some(copy);
         Ok(())
+    }
+
+    fn ends(&self) -> Vec<u64> {
+        let Some(node) = &self.node else { return Vec::new() };
+        (0..self.load.plan.shards).map(|shard| node.shard(shard).appended().0).collect()
     }
 
     fn exchanged(&self) -> Vec<Vec<Exchanged>> {
@@ -131,6 +142,7 @@ impl<S: Store> LedgerWorld<S> {
         self.load.model = copy.model.clone();
         self.load.wishes.roll_back_to(&copy.wishes, |client| client != INSPECTOR);
         self.load.workload.cursors.clone_from(&copy.cursors);
+        self.load.follower.roll_back_to(&copy.changes, &copy.ends);
         Ok(())
     }
 
