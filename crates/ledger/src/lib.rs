@@ -13,6 +13,7 @@
 //!
 //! Invariant: the shard makes records durable, replays and compacts them; nothing here opens a log.
 
+pub mod accepted_loss;
 pub mod announcer;
 pub mod audit;
 pub mod auditor;

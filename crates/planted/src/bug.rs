@@ -71,6 +71,8 @@ pub enum Bug {
     RefusalNotFound,
     /// A hold that was voided is shown as open when it is read by its id.
     VoidedHoldShownOpen,
+    /// A debit that another shard knows of is written again under another id.
+    RegainedUnderOtherId,
     /// Going back through a history, a post is taken to have released only what it moved.
     PostReleaseMiscounted,
     /// A cursor within a group of changes stands behind the next record.

@@ -232,6 +232,12 @@ fn a_cursor_of_changes_that_stands_at_a_wrong_record_is_found() {
     is_found::<Ledger>(Bug::ChangeRepeated, &STORES, &promises);
 }
 
+/// Only a loss of one shard that is accepted shows it.
+#[test]
+fn a_debit_that_is_written_again_under_another_id_is_found() {
+    is_found::<Ledger>(Bug::RegainedUnderOtherId, &[Local], &["the same id is applied once"]);
+}
+
 /// Only a rollback to an older timeline shows it.
 #[test]
 fn a_cursor_of_another_timeline_that_is_followed_is_found() {

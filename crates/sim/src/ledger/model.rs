@@ -427,6 +427,12 @@ impl Model {
         self.ids.get(id)?.only_hold().map(|content| content.amount)
     }
 
+    /// The transfer that is known to be applied under `id`.
+    pub fn applied_transfer(&self, id: &str) -> Option<Item> {
+        let content = self.ids.get(id)?.applied().filter(|content| content.expires_in_ms.is_none())?;
+        Some(Item { id: id.to_owned(), content: content.clone() })
+    }
+
     /// Whether some client knows what became of `id`.
     pub fn is_settled(&self, id: &str) -> bool {
         self.ids.get(id).is_some_and(IdStory::is_settled)

@@ -11,6 +11,7 @@ mod floors;
 mod follow;
 mod inspection;
 mod life;
+mod peer_loss;
 mod probe;
 mod probe_settings;
 mod process;

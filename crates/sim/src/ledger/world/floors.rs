@@ -57,6 +57,8 @@ const ON_FILES: &[Floor] = &[
     Floor::of("a lost tail that was refused", 12, "a log that lost its end is not served"),
     Floor::of("a log put back alone that was refused", 6, "older and newer logs are not served together"),
     Floor::of("a rollback to an older timeline", 8, "what is of the abandoned timeline is set aside"),
+    Floor::of("a loss of one shard that was accepted", 3, "what others know is written again, the rest is booked"),
+    Floor::of("a credit that was written again", 20, "who asks again is told that it is done"),
     Floor::of("a cursor of another timeline that was refused", 6, "no reader goes on where it has not been"),
     Floor::of("a loss that was accepted", 8, "and all goes on without what was lost"),
 ];
