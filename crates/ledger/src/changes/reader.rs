@@ -1,5 +1,6 @@
 //! Reads the journals of all shards in turn and makes changes of their records.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -68,15 +69,17 @@ struct Name {
     interest: Interest,
 }
 
-/// The records of one group that were not passed yet.
+/// The records of some groups, one behind the other, of which the first ones were passed.
 #[derive(Default)]
-struct GroupAtHand {
+struct AtHand {
     /// Their bytes.
     bytes: Vec<u8>,
     /// Where each ends in `bytes`.
     ends: Vec<u32>,
-    /// Records of the group, those that were passed before included.
-    count: u32,
+    /// Of each group that was not passed whole: the records that are at hand up to its end, and the place behind it.
+    groups: VecDeque<(usize, Cursor)>,
+    /// Records that were passed.
+    passed: usize,
 }
 
 /// Says whether a log has a certain place: [`LogReader::has_place`].
@@ -98,18 +101,21 @@ struct ShardReader {
     mark: Arc<DurableMark>,
     seen: Arc<SeenEnd>,
     groups: GroupReader,
-    /// Before the group at hand, or before the next one.
+    /// Before the first group at hand, or before the next one.
     before: Cursor,
     /// Records of it that were passed.
     passed: u32,
+    /// Why nothing can be read behind what is at hand.
+    failed: Option<ChangesError>,
     /// While `passed` is of a client's cursor whose group was not read yet: whether the log has the place of the
     /// cursor.
     resumes: Option<HasPlace>,
-    at_hand: GroupAtHand,
+    at_hand: AtHand,
     names: HashMap<AccountSlot, Name>,
 }
 
-/// Reads changes. One reader has at most [`CHANGE_NAMES_MAX`] names and one group of each shard in memory.
+/// Reads changes. One reader has at most [`CHANGE_NAMES_MAX`] names of each shard in memory, [`CHANGE_RECORDS_PER_STEP`]
+/// records, and one group besides.
 pub struct ChangeReader {
     shards: Vec<ShardReader>,
     /// The shard that is next.
@@ -151,15 +157,17 @@ impl ChangeReader {
                 groups,
                 before: place.group,
                 passed: place.passed,
+                failed: None,
                 resumes: Some(has_place),
-                at_hand: GroupAtHand::default(),
+                at_hand: AtHand::default(),
                 names: HashMap::new(),
             });
         }
         Ok(ChangeReader { shards, turn: 0, filter, key })
     }
 
-    /// Reads on: at most [`CHANGE_RECORDS_PER_STEP`] records of one shard. May wait for the disk.
+    /// Reads on: at most [`CHANGE_RECORDS_PER_STEP`] records of one shard, and fewer only where no more are durable, or
+    /// a large group ends. May wait for the disk.
     pub fn step(&mut self) -> Result<Step, ChangesError> {
         for _ in 0..self.shards.len() {
             let at = self.turn;
@@ -203,10 +211,15 @@ impl ChangeReader {
         let shard = &mut self.shards[at];
         let (mut rows, mut bytes) = (Vec::new(), 0);
         for _ in 0..CHANGE_RECORDS_PER_STEP {
-            let Some(record) = shard.at_hand.record(shard.passed) else { break };
-            bytes += record.len();
+            shard.pass_ended_groups();
+            let Some(record) = shard.at_hand.record(0) else { break };
             let sequence = shard.before.sequence.0 + u64::from(shard.passed) + 1;
-            let change = shard.change(sequence, record, &self.filter)?;
+            let change = match shard.change(sequence, record, &self.filter) {
+                // What is before it is good: the next step says what is wrong.
+                Err(_) if bytes > 0 => break,
+                change => change?,
+            };
+            bytes += record.len();
             shard.pass_one();
             if let Some(mut change) = change {
                 places[at] = ShardPlace { group: shard.before, passed: shard.passed };
@@ -216,18 +229,41 @@ impl ChangeReader {
                 rows.push(change);
             }
         }
-        assert!(bytes > 0, "a group at hand has records");
+        assert!(bytes > 0, "what is at hand has records");
         Ok((rows, bytes))
     }
 }
 
 impl ShardReader {
-    /// Brings the next group to hand unless there is one. Returns whether there is one now.
+    /// Brings the next groups to hand unless there are some, as many as one step makes rows of. Returns whether there
+    /// are some now. Why several: where requests come one by one, a group is one record.
     fn load(&mut self) -> Result<bool, ChangesError> {
-        if self.at_hand.count > 0 {
+        if self.at_hand.rest() > 0 {
             return Ok(true);
         }
+        self.pass_ended_groups();
+        self.at_hand.clear();
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         self.groups.extend_to(&self.mark.get());
+        while self.at_hand.rest() < CHANGE_RECORDS_PER_STEP {
+            match self.load_one() {
+                Ok(true) => {}
+                Ok(false) => break,
+                // What is before it is good, and is given first.
+                Err(error) if self.at_hand.rest() > 0 => {
+                    self.failed = Some(error);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.at_hand.rest() > 0)
+    }
+
+    /// Brings one more group to hand; whether there was one.
+    fn load_one(&mut self) -> Result<bool, ChangesError> {
         let shard = usize::from(self.shard.0);
         let failed = |cause| match &self.resumes {
             Some(has_place) => of_cursor(shard, cause, has_place),
@@ -235,37 +271,45 @@ impl ShardReader {
         };
         let Some(group) = self.groups.next_group().map_err(failed)? else { return Ok(false) };
         let count = group.record_count;
-        if self.passed > count {
+        // A client's cursor may be within the first group.
+        let passed = if self.at_hand.groups.is_empty() { self.passed } else { 0 };
+        if passed > count {
             return Err(ChangesError::CursorInvalid);
         }
-        if count == 0 {
-            // A notice of an operator, such as that of a restore.
-            self.end_group();
-            return self.load();
+        self.at_hand.add(group.records().map(|(_, _, record)| record), passed);
+        self.at_hand.groups.push_back((self.at_hand.ends.len(), self.groups.cursor()));
+        // A group without records is a notice of an operator, such as that of a restore.
+        if count > 0 {
+            self.seen.note(self.groups.cursor());
+            self.resumes = None;
         }
-        assert!(group.first_sequence.0 == self.before.sequence.0 + 1, "groups follow each other");
-        self.at_hand.fill(group.records().map(|(_, _, record)| record));
-        self.seen.note(self.groups.cursor());
-        self.resumes = None;
-        if self.passed == self.at_hand.count {
-            self.end_group();
-            return self.load();
+        if self.at_hand.rest() == 0 {
+            self.pass_ended_groups();
         }
         Ok(true)
     }
 
     fn pass_one(&mut self) {
         self.passed += 1;
-        assert!(self.passed <= self.at_hand.count, "only what is at hand is passed");
-        if self.passed == self.at_hand.count {
+        self.at_hand.passed += 1;
+        let end = self.at_hand.groups.front().expect("what is at hand is of a group").0;
+        assert!(self.at_hand.passed <= end, "only what is at hand is passed");
+        if self.at_hand.passed == end {
+            self.end_group();
+        }
+    }
+
+    /// Goes behind groups of which nothing is left, such as those without records.
+    fn pass_ended_groups(&mut self) {
+        while self.at_hand.groups.front().is_some_and(|(end, _)| *end == self.at_hand.passed) {
             self.end_group();
         }
     }
 
     fn end_group(&mut self) {
-        self.before = self.groups.cursor();
+        let (_, behind) = self.at_hand.groups.pop_front().expect("a group ends once");
+        self.before = behind;
         self.passed = 0;
-        self.at_hand.clear();
     }
 
     /// The slots of the next records that have no name yet; those that these records open are named by them.
@@ -274,9 +318,13 @@ impl ShardReader {
             self.names.clear();
         }
         let mut unnamed = Vec::new();
-        for passed in self.passed..self.passed.saturating_add(CHANGE_RECORDS_PER_STEP as u32) {
-            let Some(record) = self.at_hand.record(passed) else { break };
-            let event = self.decode(record)?;
+        for ahead in 0..CHANGE_RECORDS_PER_STEP {
+            let Some(record) = self.at_hand.record(ahead) else { break };
+            let event = match self.decode(record) {
+                // What is before it is good, and is given first.
+                Err(_) if ahead > 0 => break,
+                event => event?,
+            };
             match event {
                 Event::AccountOpened { slot, id, asset, .. } | Event::AccountAdopted { slot, id, asset, .. } => {
                     let (id, asset): (Box<str>, Box<str>) = (id.into(), asset.into());
@@ -446,27 +494,35 @@ impl ShardReader {
     }
 }
 
-impl GroupAtHand {
-    fn fill<'a>(&mut self, records: impl Iterator<Item = &'a [u8]>) {
-        assert!(self.count == 0, "a group is passed before the next one is read");
+impl AtHand {
+    /// Adds the records of a group, of which so many were passed before.
+    fn add<'a>(&mut self, records: impl Iterator<Item = &'a [u8]>, passed: u32) {
         for record in records {
             self.bytes.extend_from_slice(record);
             self.ends.push(self.bytes.len() as u32);
         }
-        self.count = self.ends.len() as u32;
-        assert!(self.count > 0, "a group has records");
+        self.passed += passed as usize;
+        assert!(self.passed <= self.ends.len(), "what was passed is at hand");
     }
 
-    fn record(&self, number: u32) -> Option<&[u8]> {
-        let end = *self.ends.get(number as usize)? as usize;
-        let begin = number.checked_sub(1).map_or(0, |before| self.ends[before as usize] as usize);
+    /// Records that were not passed.
+    fn rest(&self) -> usize {
+        self.ends.len() - self.passed
+    }
+
+    /// The record so many behind the next one.
+    fn record(&self, ahead: usize) -> Option<&[u8]> {
+        let number = self.passed + ahead;
+        let end = *self.ends.get(number)? as usize;
+        let begin = number.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
         Some(&self.bytes[begin..end])
     }
 
     fn clear(&mut self) {
+        assert!(self.rest() == 0 && self.groups.is_empty(), "only what was passed is forgotten");
         self.bytes.clear();
         self.ends.clear();
-        self.count = 0;
+        self.passed = 0;
     }
 }
 
