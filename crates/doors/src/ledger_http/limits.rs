@@ -13,6 +13,8 @@ pub const HISTORY_PAGES_BACK_MAX: usize = 50;
 /// How much later than its neighbours a row may stand in a history: a credit of another shard carries the time at which
 /// that one decided it.
 pub const HISTORY_TIME_SLACK_MS: u64 = 60_000;
+/// How far the clock of a client may be ahead of this host's: the balance at a time within that is answered.
+pub const CLOCKS_DIFFER_MS_MAX: u64 = 60_000;
 /// Parts of a history, of [`PAGE_ROWS_MAX`] rows, that wait for one client to read them.
 pub const HISTORY_PARTS_UNREAD_MAX: usize = 2;
 /// Histories that one caller reads as a stream at once, at one edge thread, which has at most
