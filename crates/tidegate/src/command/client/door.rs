@@ -56,7 +56,7 @@ impl Door {
                 return Err(Failure::CommandLine(missing.to_owned()));
             }
         }
-        Ok(Door { agent: config.build().new_agent(), server, token: connection.token.clone() })
+        Ok(Door { agent: config.build().new_agent(), server, token: connection.token()? })
     }
 
     /// Where it is, as the command line says it.
