@@ -30,12 +30,12 @@ config! {
     /// `[[user]]`
     pub struct UserKeys in [["user"]] {
         name: Required<Text> = NoDefault, .., live,
-            "log-in name; a viewer's ids are unique under it, those of a user of role service in the common id space";
+            "log-in name; a viewer's ids are unique under it";
         password_hash: Required<Text> = NoDefault, .., live, "argon2id hash; `tidegate hash-password` makes one";
         role: Required<UserRoleWord> = NoDefault, .., live,
             "\"viewer\" reads own wallets and all collectors (in their histories only its own moves are named), debits \
              only own wallets, credits only collectors; \
-             \"service\" does what its grants list";
+             \"service\" does what its grants list, with ids of the common space: see service.id_space";
         wallets: Optional<Texts> = NoDefault, .., live, "a viewer's own wallets";
         grants: Optional<Texts> = NoDefault, .., live, "what a user of role service may do";
     }
