@@ -196,6 +196,13 @@ fn a_second_backup_copies_only_what_is_new_and_the_first_stays_restorable() {
         assert_eq!(balance(&server, "candidate:1"), expected);
         server.kill();
     }
+    // What is no directory of backups is called so.
+    for other in [&*folder.path().join("nowhere"), &settings.data] {
+        for refused in [verified(other), restore(other, &folder.path().join("none"), &[])] {
+            assert!(refused.status.code() == Some(1), "{refused}");
+            assert!(refused.log.contains(&format!("{}: it is no directory of backups", text(other))), "{refused}");
+        }
+    }
     let unknown = restore(&backups, &folder.path().join("none"), &["--backup", "yesterday"]);
     assert!(!unknown.status.success() && unknown.log.contains(&all[3]), "{unknown}");
 }

@@ -176,6 +176,11 @@ fn a_file_that_cannot_be_right_is_refused_with_its_line_and_what_was_sent_of_it(
     let head = "id,debit,credit,amount,memo\n";
     for (name, text, words) in [
         ("quote.csv", format!("{head}a,x,y,1,\nb,x,y,1,\"a gift\nc,x,y,1,\n"), "quote.csv:3: a quote that opens in"),
+        (
+            "text.ndjson",
+            "{\"id\":1\n".to_owned(),
+            "text.ndjson:1: not a JSON object: EOF while parsing an object, in column",
+        ),
         ("head.csv", head.to_owned(), "head.csv: there is no row in it"),
         ("empty.csv", String::new(), "empty.csv: the file is empty"),
         ("empty.ndjson", "\n".to_owned(), "empty.ndjson: there is no row in it"),

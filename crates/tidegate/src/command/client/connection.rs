@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use ureq::http::Uri;
 
 use super::failure::Failure;
 
@@ -93,10 +94,17 @@ impl Connection {
 }
 
 fn server(text: &str) -> Result<String, String> {
-    let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
-    match scheme {
-        "http" | "https" if !rest.trim_end_matches('/').is_empty() => Ok(text.trim_end_matches('/').to_owned()),
-        _ => Err("expected a URL such as http://127.0.0.1:8080".to_owned()),
+    let address = text.trim_end_matches('/');
+    let uri = address.parse::<Uri>().ok().filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
+    let is_good = uri.is_some_and(|uri| {
+        let port = uri.authority().and_then(|authority| authority.as_str().rsplit_once(':'));
+        // An address of IPv6 has colons of its own.
+        let has_port = port.is_some_and(|(_, port)| !port.contains(']'));
+        uri.host().is_some_and(|host| !host.is_empty()) && uri.query().is_none() && (!has_port || uri.port().is_some())
+    });
+    match is_good {
+        true => Ok(address.to_owned()),
+        false => Err("expected a URL such as http://127.0.0.1:8080".to_owned()),
     }
 }
 
@@ -110,7 +118,19 @@ mod tests {
     fn a_server_is_a_url() {
         assert_eq!(server("http://127.0.0.1:8080/"), Ok("http://127.0.0.1:8080".to_owned()));
         assert_eq!(server("https://ledger.example"), Ok("https://ledger.example".to_owned()));
-        for wrong in ["", "localhost:8080", "http://", "ftp://host", "127.0.0.1"] {
+        assert_eq!(server("http://[::1]:8080"), Ok("http://[::1]:8080".to_owned()));
+        assert_eq!(server("https://[::1]/ledger/"), Ok("https://[::1]/ledger".to_owned()), "behind a proxy");
+        for wrong in [
+            "",
+            "localhost:8080",
+            "http://",
+            "ftp://host",
+            "127.0.0.1",
+            "http://127.0.0.1:99999",
+            "http://127.0.0.1:http",
+            "http://127.0.0.1:8080?x",
+            "http://a b",
+        ] {
             assert!(server(wrong).is_err(), "{wrong}");
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::Value;
@@ -146,6 +146,10 @@ impl Door {
                     "no trust in the server at {server}: {tls}; did the authority in --ca-file sign its certificate?"
                 )
             }
+            // What TLS meets where plain HTTP is spoken.
+            other if server.starts_with("https:") && other.to_string().contains("InvalidContentType") => {
+                anyhow!("the server at {server} does not speak TLS there: try http:// in place of https://")
+            }
             other => anyhow!("the server at {server} does not answer: {other}; {HINT}"),
         }
         .into()
@@ -174,6 +178,7 @@ fn roots(ca_file: &Path) -> anyhow::Result<Vec<Certificate<'static>>> {
     for certificate in CertificateDer::pem_file_iter(ca_file).with_context(unreadable)? {
         roots.push(Certificate::from_der(&certificate.with_context(unreadable)?).to_owned());
     }
+    ensure!(!roots.is_empty(), "{}: there is no certificate in PEM in it", ca_file.display());
     Ok(roots)
 }
 

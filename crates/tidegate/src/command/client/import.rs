@@ -319,7 +319,9 @@ impl<'a> Import<'a> {
             _ => format!(", {unknown} read and not sent, or not answered"),
         };
         say(format_args!("{rows} rows: {applied} applied, {duplicates} done before{twice}, {refused} refused{rest}"));
-        if !is_whole {
+        if !is_whole && applied + duplicates + refused == 0 {
+            complain(format_args!("stopped: no row has an answer; begin again: nothing is done twice"));
+        } else if !is_whole {
             complain(format_args!(
                 "stopped: all before line {next} is done; go on with --from-line {next}, or begin again: nothing is \
                  done twice"

@@ -108,8 +108,12 @@ fn ndjson<'a>(file: impl Read + 'a, path: &'a Path) -> impl Iterator<Item = Resu
                 Err(error) => return Some(Err(error).with_context(|| format!("cannot read {}", path.display()))),
             }
             if !text.trim_ascii().is_empty() {
-                let fields = serde_json::from_slice(&text);
-                let fields = fields.with_context(|| format!("{}:{line}: not a JSON object", path.display()));
+                let fields = serde_json::from_slice(&text).map_err(|error| {
+                    // Its words have a line, too: that of this text, which is always 1.
+                    let said = error.to_string();
+                    let what = said.split(" at line ").next().unwrap_or(&said);
+                    anyhow!("{}:{line}: not a JSON object: {what}, in column {}", path.display(), error.column())
+                });
                 return Some(fields.map(|fields| Found { line, offset, fields }));
             }
         }

@@ -63,7 +63,9 @@ fn each_row_has_its_line_and_what_is_wrong_with_it() {
     assert_eq!(rows[2], "4: WRONG \"colour\" is no field of accounts, which have id, asset, kind");
     assert_eq!(rows[3], "5: WRONG amount = -1: expected a whole number, minor units");
     assert_eq!(rows[4], r#"6: {"amount":1,"code":2,"credit":"b","debit":"a","expires_in_ms":60000,"id":"h"}"#);
-    assert!(rows[5].starts_with("x.ndjson:7: not a JSON object"), "{}", rows[5]);
+    assert!(rows[5].starts_with("x.ndjson:7: not a JSON object: expected ident, in column 2"), "{}", rows[5]);
+    let rows = read("x.csv", "id,asset,kind\na,x,walet\n");
+    assert_eq!(rows, ["2: WRONG kind = \"walet\": expected wallet, source, collector"]);
 }
 
 #[test]
