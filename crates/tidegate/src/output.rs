@@ -47,7 +47,8 @@ pub fn lost() -> Option<&'static str> {
 /// What is said when output is lost for this reason.
 pub fn lost_words(why: &str) -> String {
     format!(
-        "the output cannot be written: {why}; some of it is lost, and what the command was to do may be done nevertheless"
+        "the output cannot be written: {why}; some of it is lost, and what the command was to do may be done \
+         nevertheless"
     )
 }
 

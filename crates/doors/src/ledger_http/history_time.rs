@@ -12,13 +12,12 @@
 use axum::http::StatusCode;
 use tidegate_ledger::message::{Reply, Request};
 use tidegate_machines::ledger::HistoryRow;
-use tidegate_runtime::threads::now_ms;
 
 use super::backend::Backend;
 use super::limits::{CLOCKS_DIFFER_MS_MAX, HISTORY_PAGES_BACK_MAX, HISTORY_TIME_SLACK_MS, PAGE_ROWS_MAX};
 use super::room::Ledger;
 use crate::auth::Identity;
-use crate::http::time::rfc3339;
+use crate::http::time::{now_ms, rfc3339};
 use crate::http::time_ms;
 use crate::json::{Problem, ProblemCode, codes};
 
@@ -76,7 +75,7 @@ pub fn parse(field: &'static str, text: &str) -> Result<u64, Problem> {
 /// Whether a time is still to come, by this host's clock or the newest row up to it. One that the clock of another host
 /// may already show is answered, with that sign; one that is further away is refused.
 pub fn is_to_come(at_ms: u64, newest: Option<&HistoryRow>) -> Result<bool, Problem> {
-    let now_ms = now_ms().0;
+    let now_ms = now_ms();
     if at_ms <= newest.map_or(0, |row| row.time_ms).max(now_ms) {
         return Ok(false);
     }

@@ -87,7 +87,7 @@ fn the_balance_at_a_time_is_that_after_the_last_row_of_it() {
 fn a_balance_at_a_time_to_come_is_refused_or_says_that_it_is_one() {
     let server = dated(3);
     let at = |at_ms: u64| server.ask(SERVICE, "GET", &format!("{PATH}?at={at_ms}"), "");
-    let now = tidegate_runtime::threads::now_ms().0;
+    let now = crate::http::time::now_ms();
     let minute = crate::ledger_http::limits::CLOCKS_DIFFER_MS_MAX;
     assert_eq!(at(now).json().get("to_come"), None);
     assert_eq!(at(now + minute / 2).json()["to_come"], true, "the clock of another host may show it already");

@@ -80,8 +80,8 @@ impl Connection {
             }
             None => Ok(token.to_owned()),
             Some((place, sign)) => Err(Failure::CommandLine(format!(
-                "{whence}: this is no token: sign {} of it is {sign:?}, and a token has only letters, digits and signs of \
-                 ASCII, without spaces or line breaks",
+                "{whence}: this is no token: sign {} of it is {sign:?}, and a token has only letters, \
+                 digits and signs of ASCII, without spaces or line breaks",
                 token[..place].chars().count() + 1
             ))),
         }

@@ -194,8 +194,8 @@ impl Refusal {
                 "ids are looked for in the id space of this token; --id-space NAME looks in that of a user or service"
             }
             "path_unknown" | "method_not_allowed" => {
-                "is --server (or TIDEGATE_SERVER) its address without the path of the API? Else the server may be older \
-                 than this command: `tidegate --version`"
+                "is --server (or TIDEGATE_SERVER) its address without the path of the API? Else the server may be \
+                 older than this command: `tidegate --version`"
             }
             "cursor_unknown" | "cursor_of_other_history" => {
                 "begin with --after start, or with a cursor that this server gave"

@@ -27,7 +27,7 @@ pub(super) fn run(door: &Door, shown: &Shown) -> Result<(), Failure> {
             Err(failure) => return Err(failure),
         },
     };
-    let status = status(door.server(), &health, audit.as_ref().map_or(Err(why_not), Ok));
+    let status = status(door.server(), &health, audit.as_ref().ok_or(why_not));
     if shown.is_json() {
         let mut status = status.clone();
         status["audit"] = audit.clone().unwrap_or_default();
