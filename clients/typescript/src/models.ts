@@ -117,6 +117,8 @@ export interface BalanceAt {
   kind: AccountKind;
   /** `balance - held`; absent likewise. */
   available?: bigint;
+  /** True if nothing had moved by then: the account was not open yet, or open and untouched. Else absent. */
+  before_first_row?: boolean;
   /** What open holds reserved then, minor units; absent if `before` was given by an earlier version of the server.
    * */
   held?: bigint;
@@ -124,6 +126,9 @@ export interface BalanceAt {
   last_id?: string;
   /** Time of that row, milliseconds since the epoch. */
   last_time_ms?: number;
+  /** True if that time is still to come by the server's clock, by a minute at most: the balance is that of now, and
+   * may be another one then. Else absent. */
+  to_come?: boolean;
 }
 
 /** One change. */

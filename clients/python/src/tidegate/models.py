@@ -144,6 +144,9 @@ class BalanceAt:
     # `balance - held`; absent likewise.
     available: Optional[int] = None
 
+    # True if nothing had moved by then: the account was not open yet, or open and untouched. Else absent.
+    before_first_row: Optional[bool] = None
+
     # What open holds reserved then, minor units; absent if `before` was given by an earlier version of the server.
     held: Optional[int] = None
 
@@ -152,6 +155,10 @@ class BalanceAt:
 
     # Time of that row, milliseconds since the epoch.
     last_time_ms: Optional[int] = None
+
+    # True if that time is still to come by the server's clock, by a minute at most: the balance is that of now, and
+    # may be another one then. Else absent.
+    to_come: Optional[bool] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -129,7 +129,7 @@ impl<S: Store> LedgerWorld<S> {
     /// Stores the rows, or the first of them and dies.
     fn store_changes(&mut self, reader: ChangeReader, mut rows: Vec<Change>) -> Result<(), Violation> {
         let follower = &mut self.load.follower;
-        let dies = follower.chance.happens(100);
+        let dies = follower.chance.happens(350);
         if dies && !rows.is_empty() {
             rows.truncate(follower.chance.within(0..=rows.len() as u64) as usize);
         }
