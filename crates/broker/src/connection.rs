@@ -88,6 +88,10 @@ impl Flags {
     /// `[MQTT-3.1.2-29]`: with Request Problem Information 0, reason strings and user properties only on PUBLISH,
     /// CONNACK and DISCONNECT.
     pub const NO_PROBLEM_INFORMATION: Flags = Flags(32);
+    /// It has done its share of the work, and whole packets wait in its input for its next turn.
+    pub const UNSERVED: Flags = Flags(64);
+    /// It has no user, so less may wait for it.
+    pub const ANONYMOUS: Flags = Flags(128);
 
     pub fn has(self, flag: Flags) -> bool {
         self.0 & flag.0 != 0

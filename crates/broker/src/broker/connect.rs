@@ -138,6 +138,9 @@ impl<L: LogStore> Broker<L> {
         }
         match verdict {
             Ok(Admitted { rights }) => {
+                if rights.user().is_none() {
+                    self.clients.is_anonymous(index);
+                }
                 let rights = self.rights.hold(rights);
                 let connection = &mut self.clients.connections[index];
                 assert!(connection.rights == NONE && connection.session == NONE, "who is admitted had nothing yet");

@@ -30,12 +30,14 @@ pub struct WorldOptions {
     pub limits: BrokerLimits,
     /// Bounds of durable inboxes.
     pub inboxes: InboxLimits,
+    /// How much work is done at once of what a client sends. The rest comes in steps, as if others had their turn.
+    pub work: isize,
 }
 
 impl Default for WorldOptions {
     fn default() -> WorldOptions {
         let limits = BrokerLimits { sys_interval_ms: 0, ..BrokerLimits::default() };
-        WorldOptions { workers: 2, topic_shards: 3, limits, inboxes: InboxLimits::default() }
+        WorldOptions { workers: 2, topic_shards: 3, limits, inboxes: InboxLimits::default(), work: 1 }
     }
 }
 
@@ -84,6 +86,12 @@ impl World {
     /// The brokers, for tests that check their state.
     pub fn brokers(&self) -> &[TestBroker] {
         &self.brokers
+    }
+
+    /// Bytes that wait for a client.
+    pub fn unsent(&self, name: &str) -> usize {
+        let client = &self.clients[name];
+        self.brokers[client.worker].unsent(client.key.expect("it is connected")).len()
     }
 
     fn start(&mut self) {
@@ -183,7 +191,7 @@ impl World {
                 for piece in bytes.chunks(pieces) {
                     let client = &self.clients[name];
                     if let Some(key) = client.key {
-                        self.brokers[client.worker].receive(key, piece, now);
+                        self.brokers[client.worker].serve(key, piece, self.options.work, now);
                     }
                     if self.by_bytes {
                         self.settle(heard);

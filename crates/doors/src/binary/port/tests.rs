@@ -22,9 +22,12 @@ use tidegate_wire::{
 
 use super::*;
 use crate::auth::quota::{QuotaLimits, Rate};
-use crate::auth::{AuthSettings, LoginLimits, Rights, Secret, TopicAccess, UserSettings, hash_password};
+use crate::auth::{
+    AuthSettings, LoginLimits, Rights, Secret, StrangerLimits, TopicAccess, UserSettings, hash_password,
+};
 use crate::binary::BINARY;
-use crate::binary::limits::{REFUSAL_PAUSE_MS, WORK_IN_TURN_MAX};
+use crate::binary::limits::REFUSAL_PAUSE_MS;
+use crate::turns::limits::WORK_IN_TURN_MAX;
 
 parcels! {
     enum Parcel { Ledger(Message) }
@@ -62,6 +65,7 @@ impl Door {
             topics: TopicAccess::default(),
             viewer_quota,
             service_quota: QuotaLimits::NONE,
+            strangers: StrangerLimits::NONE,
         }));
         let registry = Metrics::of(&[BinaryMetrics::ROWS, RefusalMetrics::ROWS]);
         let metrics = (BinaryMetrics::register(&registry, BINARY, 0), RefusalMetrics::register(&registry, BINARY, 0));
