@@ -106,8 +106,8 @@ impl Flags {
     }
 }
 
-/// Where a feed begins, or what its filter is refused with.
-pub(crate) type PlaceFound = Result<Box<[u8]>, ReasonCode>;
+/// Where a feed begins (`None`: at the place that its session has), or what its filter is refused with.
+pub(crate) type PlaceFound = Result<Option<Box<[u8]>>, ReasonCode>;
 
 /// What only some connections need.
 #[derive(Debug, Default)]
@@ -126,6 +126,8 @@ pub(crate) struct Extra {
     pub confirmed: Vec<(Box<str>, bool)>,
     /// Where the feeds of the SUBSCRIBE at the front of the input begin, or what they are refused with.
     pub places: Vec<(Box<str>, PlaceFound)>,
+    /// What is asked about now is the place that the session has.
+    pub asks_own_place: bool,
     /// Answers to the SUBSCRIBE or UNSUBSCRIBE at the front of the input, which waits for the journal.
     pub parked: Option<Parked>,
     /// What it may still publish.
@@ -143,6 +145,7 @@ impl Extra {
             packet_bytes_max,
             confirmed,
             places,
+            asks_own_place,
             parked,
             bucket,
         } = self;
@@ -153,6 +156,7 @@ impl Extra {
             && *packet_bytes_max == 0
             && confirmed.is_empty()
             && places.is_empty()
+            && !asks_own_place
             && parked.is_none()
             && bucket.is_none()
     }

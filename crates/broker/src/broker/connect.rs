@@ -192,6 +192,10 @@ impl<L: LogStore> Broker<L> {
             }
         }
         if let Some(session) = self.clients.find_session(client_id) {
+            if self.is_of_another(session, index) {
+                self.refuse(index, connect.version, ReasonCode::NOT_AUTHORIZED, now);
+                return Progress::Gone;
+            }
             if self.clients.sessions[session].stage == Stage::Opening {
                 return self.wait_for_session(index, session);
             }

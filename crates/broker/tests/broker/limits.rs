@@ -532,7 +532,8 @@ fn one_subscribe_may_have_few_conditions_asked_about() {
     let mut world = World::new(WorldOptions { workers: 1, ..WorldOptions::default() });
     let filters: Vec<String> = (0..70).map(|n| format!("$ledger/accounts/candidate:{n}")).collect();
     world.run("a: CONNECT");
-    let bytes: Vec<u8> = filters.iter().flat_map(|filter| [&[0, filter.len() as u8], filter.as_bytes(), &[0]].concat()).collect();
+    let bytes: Vec<u8> =
+        filters.iter().flat_map(|filter| [&[0, filter.len() as u8], filter.as_bytes(), &[0]].concat()).collect();
     let body = [&[0, 1, 0][..], &bytes].concat();
     let head = [0x82, body.len() as u8 & 0x7f | 0x80, (body.len() >> 7) as u8];
     let hex: String = head.iter().chain(&body).map(|byte| format!(" {byte:x}")).collect();

@@ -58,7 +58,7 @@ pub struct World {
     source: Vec<String>,
     /// Feeds that are open: where each is, and whether a part is wanted.
     feeds: BTreeMap<(usize, u64), (String, usize, bool)>,
-    /// What the source does: `there`, `away` for now, or `over`.
+    /// What the source does: `there`, `away` for now, `full`, or `over`.
     source_is: String,
 }
 
@@ -351,6 +351,7 @@ impl World {
             Action::FindPlace { key, filter, after, .. } => {
                 let after = after.map(|text| String::from_utf8(text.into()).expect("a text"));
                 let found = match after {
+                    _ if self.source_is == "full" => Err(ReasonCode::QUOTA_EXCEEDED),
                     None => Ok(self.source.len()),
                     Some(text) => text.parse().map_err(|_| ReasonCode::UNSPECIFIED_ERROR),
                 };
@@ -361,7 +362,7 @@ impl World {
                 let after = String::from_utf8(after.into()).expect("a text");
                 let place = if after.is_empty() { self.source.len() } else { after.parse().expect("a number") };
                 match &*self.source_is {
-                    "away" => self.brokers[worker].feed(feed, &filter, FeedNews::Later, now),
+                    "away" | "full" => self.brokers[worker].feed(feed, &filter, FeedNews::Later, now),
                     "over" => {
                         let payload = b"of another history"[..].into();
                         self.brokers[worker].feed(feed, &filter, FeedNews::Over { payload }, now);

@@ -145,9 +145,8 @@ fn holds_are_placed_posted_and_voided() {
 fn holds_that_are_called_like_what_is_done_with_them_are_read() {
     let server = TestServer::open();
     for id in ["post", "void"] {
-        let hold = format!(
-            r#"{{"id":"{id}","debit":"wallet:dave","credit":"candidate:3","amount":1,"expires_in_ms":60000}}"#
-        );
+        let hold =
+            format!(r#"{{"id":"{id}","debit":"wallet:dave","credit":"candidate:3","amount":1,"expires_in_ms":60000}}"#);
         assert_eq!(server.ask(SERVICE, "POST", "/v1/holds", &hold).status, 201);
         for path in [format!("/v1/holds/{id}"), format!("/v1/holds/%{:x}{}", id.as_bytes()[0], &id[1..])] {
             let answer = server.ask(SERVICE, "GET", &path, "");

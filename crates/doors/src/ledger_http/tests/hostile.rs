@@ -167,7 +167,9 @@ fn a_log_in_is_small() {
     assert!(answer.json()["detail"].as_str().unwrap().contains(&format!("{most} bytes")), "{answer:?}");
     // What is announced is not waited for, nor kept.
     let mut client = server.connect();
-    client.send("POST /v1/login HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 2000000\r\n\r\n{");
+    client.send(
+        "POST /v1/login HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 2000000\r\n\r\n{",
+    );
     client.send(&" ".repeat(8 * most));
     assert_eq!(client.read_answer().unwrap().summary(), "413 body_too_large");
 }

@@ -43,8 +43,8 @@ impl<L: LogStore> MqttPort<L> {
                     Action::FindPlace { key, filter, after, rights } => {
                         self.feeds.find_place(key, self.authenticator.identity(&*rights), filter, after);
                     }
-                    Action::Feed { feed, filter, after, rights } => {
-                        self.feeds.read(feed, self.authenticator.identity(&*rights), filter, after);
+                    Action::Feed { feed, key, filter, after, rights } => {
+                        self.feeds.read(feed, key, self.authenticator.identity(&*rights), filter, after);
                     }
                     Action::FeedMore { feed } => self.feeds.more(feed),
                     Action::FeedEnd { feed } => self.feeds.end(feed),

@@ -112,12 +112,7 @@ impl<L: LogStore> MqttPort<L> {
     }
 
     /// Serves one connection, for about so much work. Returns how much it was.
-    fn visit<P: CarriesMqtt>(
-        &mut self,
-        key: ConnectionKey,
-        may: isize,
-        context: &mut Context<'_, P>,
-    ) -> (isize, Left) {
+    fn visit<P: CarriesMqtt>(&mut self, key: ConnectionKey, may: isize, context: &mut Context<'_, P>) -> (isize, Left) {
         let Some(socket) = self.sockets.get(key) else { return (0, Left::Nothing) };
         socket.set(Flag::LISTED, false);
         let (mut work, now) = (0, context.now());
