@@ -260,16 +260,22 @@ impl Clients {
         self.outbox_len(index) < self.outbox_bytes_max(index)
     }
 
-    /// Bytes that may wait in a connection's outbox. Clients without a user share a bound, and one of them may have
-    /// less the more wait for others: whoever opens many connections and reads none gets little for each.
+    /// Bytes that may wait in a connection's outbox. Clients without a user that read nothing share a bound, and one of
+    /// them may have less the more wait for all: whoever opens many connections and reads none gets little for each.
     #[inline]
     pub fn outbox_bytes_max(&self, index: u32) -> usize {
         let bytes_max = self.limits.outbox_bytes_max;
-        if !self.connections[index].flags.has(Flags::ANONYMOUS) {
+        if !self.connections[index].flags.has(Flags::ANONYMOUS) || !self.is_stuck(index) {
             return bytes_max;
         }
         let left = (self.limits.pressure_bytes_max / ANONYMOUS_PART).saturating_sub(self.anonymous_bytes);
         bytes_max.min(((left / ANONYMOUS_SHARE) as usize).max(ANONYMOUS_OUTBOX_BYTES_MIN))
+    }
+
+    /// Whether a connection takes nothing of what it is sent, by the last look.
+    fn is_stuck(&self, index: u32) -> bool {
+        let outbox = self.outboxes.get(self.connections[index].outbox as usize);
+        outbox.is_some_and(|outbox| self.looked_at.0.saturating_sub(outbox.progress_at.0) > FLOWING_MS)
     }
 
     /// Whoever is connected here has no user.

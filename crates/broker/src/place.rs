@@ -5,8 +5,8 @@
 //!   of nobody    │ place; it never begins with 1, because sources write text                        │
 //! ```
 //!
-//! Why the name: whoever knows a client id may come with it. What a feed sends is what its reader may read, so the place
-//! of one reader is no place of another.
+//! Why the name: whoever knows a client id may come with it. What a feed sends is what its reader may read, so the
+//! place of one reader is no place of another.
 
 /// The first byte of a place that is somebody's.
 const OWNED: u8 = 1;

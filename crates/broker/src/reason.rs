@@ -29,7 +29,7 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
         (About::Connect, ReasonCode::CLIENT_IDENTIFIER_NOT_VALID) => "the client id is too long",
         (About::Connect, ReasonCode::BAD_USER_NAME_OR_PASSWORD) => "the user name or the password is wrong",
         (About::Connect, ReasonCode::NOT_AUTHORIZED) => {
-            "the user may not connect, not leave this will, or not have the session of another user"
+            "the user may not connect, leave this will, or have this session"
         }
         (About::Connect, ReasonCode::TOPIC_NAME_INVALID) => {
             "the will has a topic that is none, or too deep to be retained"
@@ -52,7 +52,7 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
         (About::Publish, ReasonCode::PACKET_IDENTIFIER_NOT_FOUND) => "nothing with this packet id is under way",
         (About::Subscribe, ReasonCode::NOT_AUTHORIZED) => "no right to subscribe to a filter",
         (About::Subscribe, ReasonCode::QUOTA_EXCEEDED) => {
-            "too many subscriptions, too many streams of changes of this user, or a filter with too many levels"
+            "too many subscriptions or streams, or a filter with too many levels"
         }
         (About::Subscribe, ReasonCode::TOPIC_FILTER_INVALID) => "a filter that is none",
         (About::Subscribe, ReasonCode::SHARED_SUBSCRIPTIONS_NOT_SUPPORTED) => {

@@ -66,7 +66,7 @@ impl<L: LogStore> Broker<L> {
                 && may.is_some_and(|parts| self.access(index, place, parts.filter) == Access::Allowed)
         });
         let Some(Subscription { filter, .. }) = asked else { return false };
-        // A feed that goes on is asked about as well: whether there is room for it, and whether its place is still good.
+        // One that goes on is asked about as well: whether there is room for it, and whether its place is still good.
         let own = self.kept_place(place, filter).filter(|_| after.is_none()).map(|kept| kept.place);
         let asks_own_place = own.is_some();
         let after = after.map(Into::into).or(own);

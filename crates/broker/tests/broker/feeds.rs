@@ -437,7 +437,7 @@ fn a_session_that_comes_back_is_told_that_there_is_no_room_for_its_feed() {
             a: CONNECT keep expiry=100 why
                 a < CONNACK success present
             a: SUBSCRIBE feed/a qos=1
-                a < SUBACK 1 0x97 quota_exceeded why=too many subscriptions, too many streams of changes of this user, or a filter with too many levels
+                a < SUBACK 1 0x97 quota_exceeded why=too many subscriptions or streams, or a filter with too many levels
             source there
             a: SUBSCRIBE feed/a qos=1
                 a < SUBACK 2 1
@@ -464,7 +464,7 @@ fn the_place_of_a_feed_is_no_other_users() {
                 a < PUBLISH feed/a a2 qos=1 id=59179
             a: PUBACK 59180
             b: CONNECT id=s user=carol keep expiry=100 why
-                b < CONNACK 0x87 not_authorized why=the user may not connect, not leave this will, or not have the session of another user
+                b < CONNACK 0x87 not_authorized why=the user may not connect, leave this will, or have this session
                 b < closed
             c: CONNECT id=s expiry=100
                 c < CONNACK 0x87 not_authorized

@@ -510,8 +510,13 @@ fn many_who_have_no_user_and_read_nothing_have_little_waiting_for_each() {
         for name in &names {
             world.run(&format!("{name}: CONNECT; {name}: SUBSCRIBE t; {name}: stall"));
         }
-        for _ in 0..30 {
+        for nth in 0..30 {
             world.run(&format!("p: PUBLISH t {payload}"));
+            if nth == 1 {
+                let flowing = world.unsent(&names[0]);
+                assert!(flowing >= 2 * payload.len(), "as long as it may only be slow: {flowing}");
+                world.run("wait 300");
+            }
         }
         let most = names.iter().map(|name| world.unsent(name)).max().unwrap();
         let all: usize = names.iter().map(|name| world.unsent(name)).sum();
@@ -524,7 +529,7 @@ fn many_who_have_no_user_and_read_nothing_have_little_waiting_for_each() {
     let (most, _) = waiting(1);
     assert!(most > 400_000, "one alone: {most}");
     let (most, all) = waiting(60);
-    assert!(most < 150_000 && all < 60 * 80_000, "sixty: {most} each, {all} in all");
+    assert!(most < 160_000 && all <= 60 * 160_000, "sixty: {most} each, {all} in all");
 }
 
 #[test]

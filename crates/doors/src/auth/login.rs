@@ -3,13 +3,13 @@
 //!
 //! ```text
 //!   attempt ─▶ must the address wait? ─▶ was this password right lately? ─▶ is there a place? ─▶ lanes ─▶ argon2
-//!                └─ later                  └─ yes                             └─ busy                    └─ right, wrong
+//!                └─ later                  └─ yes                             └─ busy            right, wrong ◀─┘
 //!   wrong ─▶ the address waits: 1 s, 2 s, 4 s …         right ─▶ remembered, and the user has a lane of its own there
 //! ```
 //!
 //! Promise: what some addresses do cannot keep those of other addresses out, nor those who have logged in from the same
-//! address before, nor anybody whose password was right lately: that needs no place. It is the address that waits, never
-//! the user: nobody can lock a user out by guessing.
+//! address before, nor anybody whose password was right lately: that needs no place. It is the address that waits,
+//! never the user: nobody can lock a user out by guessing.
 //!
 //! Invariant: nothing here waits but the threads that hash, and memory is bounded. What doors share are numbers.
 

@@ -9,10 +9,10 @@
 //! Promise: however many connections an address has, what it asks and leaves half said has a bound of its own. Nobody
 //! who has shown a token is counted here.
 //!
-//! Addresses are counted in sketches of fixed size, without a lock: two rows of cells, and an address has what the lower
-//! of its two cells says. Nothing grows with the addresses of a flood, a bound always holds, and it holds too early only
-//! for an address that shares both its cells with such as have used up theirs. Which share cells is unknown outside,
-//! because the hash is keyed. (IPv6: a /64 is one address.)
+//! Addresses are counted in sketches of fixed size, without a lock: two rows of cells, and an address has what the
+//! lower of its two cells says. Nothing grows with the addresses of a flood, a bound always holds, and it holds too
+//! early only for an address that shares both its cells with such as have used up theirs. Which share cells is unknown
+//! outside, because the hash is keyed. (IPv6: a /64 is one address.)
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
@@ -45,13 +45,17 @@ pub(super) struct Strangers {
     since: Instant,
     /// By when all that an address has asked will have been worth its interval, in nanoseconds.
     full_at_ns: Box<[AtomicU64]>,
-    bytes: Arc<Box<[AtomicU32]>>,
+    bytes: Arc<[AtomicU32]>,
     hasher: foldhash::quality::RandomState,
 }
 
 /// Bytes that are being read of an address, until it is dropped.
+#[derive(Default)]
 pub struct HeldBytes {
-    of: Option<(Arc<Box<[AtomicU32]>>, [usize; 2], u32)>,
+    /// Where they are counted; nowhere if there is no bound.
+    cells: Option<Arc<[AtomicU32]>>,
+    of: [usize; 2],
+    bytes: u32,
 }
 
 impl Strangers {
@@ -61,7 +65,7 @@ impl Strangers {
             limits,
             since: Instant::now(),
             full_at_ns: (0..2 * CELLS).map(|_| AtomicU64::new(0)).collect(),
-            bytes: Arc::new((0..2 * CELLS).map(|_| AtomicU32::new(0)).collect()),
+            bytes: (0..2 * CELLS).map(|_| AtomicU32::new(0)).collect(),
             hasher: foldhash::quality::RandomState::default(),
         }
     }
@@ -103,11 +107,11 @@ impl Strangers {
     pub fn hold(&self, address: IpAddr, bytes: u32) -> Option<HeldBytes> {
         let most = self.limits.body_bytes_max;
         if most == 0 {
-            return Some(HeldBytes { of: None });
+            return Some(HeldBytes::default());
         }
-        let cells = self.cells_of(address);
-        let held = HeldBytes { of: Some((self.bytes.clone(), cells, bytes)) };
-        let now = cells.map(|cell| self.bytes[cell].fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes));
+        let of = self.cells_of(address);
+        let held = HeldBytes { cells: Some(self.bytes.clone()), of, bytes };
+        let now = of.map(|cell| self.bytes[cell].fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes));
         (now[0].min(now[1]) <= most).then_some(held)
     }
 
@@ -122,8 +126,8 @@ impl Strangers {
 
 impl Drop for HeldBytes {
     fn drop(&mut self) {
-        if let Some((cells, of, bytes)) = self.of.take() {
-            of.iter().for_each(|cell| _ = cells[*cell].fetch_sub(bytes, Ordering::Relaxed));
+        if let Some(cells) = &self.cells {
+            self.of.iter().for_each(|cell| _ = cells[*cell].fetch_sub(self.bytes, Ordering::Relaxed));
         }
     }
 }

@@ -33,7 +33,7 @@ fn a_flood_of_one_user_is_served_in_short_turns_and_leaves_others_theirs() {
         other.packet().is_some()
     });
     assert!(turns.is_some_and(|turns| turns <= 3), "answered in turn {turns:?}");
-    let answered: usize = flood.iter_mut().map(|client| count_pings(client)).sum();
+    let answered: usize = flood.iter_mut().map(count_pings).sum();
     assert!(answered < 60 * PINGS / 2, "and the flood was not over: {answered} answers");
     node.until("the flood is over", |node| packets(node) >= (60 * PINGS) as u64);
 }
