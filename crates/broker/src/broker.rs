@@ -38,6 +38,7 @@ use crate::clients::Clients;
 use crate::connection::{ConnectionEvent, ConnectionState, Flags, NONE};
 use crate::limits::{
     BYTES_PER_WORK, FILTER_BYTES_PER_WORK, PEER_ITEMS_MAX, RECEIVERS_PER_WORK, REQUEST_TOPICS_MAX, WORK_AT_ONCE,
+    WORK_OF_REQUEST,
 };
 use crate::peer::{Item, Peers};
 use crate::retained::Retained;
@@ -318,10 +319,11 @@ impl<L: LogStore> Broker<L> {
                 }
             };
             assert!(length > 0 && length <= rest.len(), "a whole packet is among what was received");
-            let sent_before = self.clients.facts.publish_sent;
+            let before = (self.clients.facts.publish_sent, self.tickets);
             let progress = self.packet(index, &rest[..length], rest, now);
-            let copies = self.clients.facts.publish_sent - sent_before;
-            left -= work_of(&rest[..length]) + copies as isize / RECEIVERS_PER_WORK;
+            let copies = (self.clients.facts.publish_sent - before.0) as isize;
+            let requests = (self.tickets - before.1) as isize;
+            left -= work_of(&rest[..length]) + copies / RECEIVERS_PER_WORK + requests * WORK_OF_REQUEST;
             match progress {
                 Progress::Taken => taken += length,
                 Progress::Parked | Progress::Gone => break,
@@ -606,7 +608,7 @@ impl<L: LogStore> std::fmt::Debug for Broker<L> {
     }
 }
 
-/// What it is worth to process a packet, without the copies that it becomes.
+/// What it is worth to process a packet, without the copies and requests that it becomes.
 fn work_of(packet: &[u8]) -> isize {
     let bytes_per_work = if lists_filters(packet) { FILTER_BYTES_PER_WORK } else { BYTES_PER_WORK };
     1 + (packet.len() / bytes_per_work) as isize

@@ -36,6 +36,8 @@ pub const BYTES_PER_WORK: usize = 4 << 10;
 pub const FILTER_BYTES_PER_WORK: usize = 16;
 /// Copies of a publication that are one more work.
 pub const RECEIVERS_PER_WORK: isize = 16;
+/// Work of a request that a service answers, beyond that of its packet: it is read, asked, answered and sent.
+pub const WORK_OF_REQUEST: isize = 8;
 /// Conditions of rights that one SUBSCRIBE may have asked about. After each answer its filters are looked at again.
 pub const CONDITIONS_OF_SUBSCRIBE_MAX: usize = 64;
 /// Bytes that may always wait for a client without a user, if the configuration allows any so many.

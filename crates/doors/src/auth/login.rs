@@ -165,15 +165,19 @@ impl Logins {
             });
         }
         let is_remembered = lane.password.is_some_and(|password| self.passwords.has(password, now_ms));
+        let is_right = || {
+            self.known_there.keep(lane.pair, now_ms + KNOWN_THERE_MS, now_ms);
+            Ok(Begun::Right)
+        };
         if is_remembered && self.may_be_told(&lane, now_ms) {
-            return Ok(Begun::Right);
+            return is_right();
         }
         let Some(place) = self.share.enter(lane.number(), lane.is_known) else {
             self.strikes.add(lane.unhashed, now_ms);
             return Err(LoginError::Busy);
         };
         if is_remembered {
-            return Ok(Begun::Right);
+            return is_right();
         }
         let check = Check {
             lane: lane.number(),

@@ -154,6 +154,18 @@ fn a_user_who_is_known_there_does_not_wait_for_what_others_of_the_address_do() {
 }
 
 #[test]
+fn who_came_in_by_what_is_remembered_is_known_there_too() {
+    let server = Server::new(LIMITS);
+    assert_eq!(server.log_in("dave", "right", 1, 0), Ok(true));
+    assert_eq!(server.log_in("dave", "right", 2, 0), Ok(false));
+    for _ in 0..=LIMITS.wrong_max {
+        assert_eq!(server.log_in("erin", "wrong", 2, 0), Err(LoginError::Wrong));
+    }
+    assert!(matches!(server.log_in("erin", "right", 2, 0), Err(LoginError::Later { .. })));
+    assert_eq!(server.log_in("dave", "right", 2, 0), Ok(false));
+}
+
+#[test]
 fn a_password_that_was_right_is_not_hashed_again_for_a_while() {
     let server = Server::new(LIMITS);
     assert_eq!(server.log_in("dave", "right", 1, 0), Ok(true));
