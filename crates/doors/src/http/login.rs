@@ -73,8 +73,8 @@ pub async fn log_in(
     Extension(PeerAddress(address)): Extension<PeerAddress>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
-    door.authenticator.arrive(address)?;
     let (head, body) = request.into_parts();
+    door.count(&head.headers, address)?;
     let body = door.read_login(&head.headers, body, address).await?;
     let LoginBody { user, password } = decode(&body)?;
     let issued = door.authenticator.log_in(&user, &password, address).await.map_err(|error| match error {
