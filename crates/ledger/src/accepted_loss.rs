@@ -39,8 +39,8 @@ pub struct PeerLosses {
 }
 
 impl PeerLosses {
-    /// What `states`, the folds of all shards' logs in order, have lost, judged by each other. `Err` if some logs are not
-    /// of one history, or cannot be read.
+    /// What `states`, the folds of all shards' logs in order, have lost, judged by each other. `Err` if some logs are
+    /// not of one history, or cannot be read.
     pub fn find<G: Logs>(logs: &G, directory: u64, states: &[Ledger]) -> Result<PeerLosses> {
         let mut found = PeerLosses::default();
         let shards = states.len() as u16;

@@ -226,8 +226,8 @@ pub async fn open<B: Backend>(
 /// Read an account's figures
 ///
 /// With `?at=TIME`, what its balance was then, and what its open holds reserved; `time_to_come` if that is still to
-/// come. The server goes back through the account's history, 50,000 rows in one request at most; further back it answers
-/// `history_too_long` with a `next`, which is sent as `before`.
+/// come. The server goes back through the account's history, 50,000 rows in one request at most; further back it
+/// answers `history_too_long` with a `next`, which is sent as `before`.
 #[utoipa::path(
     get,
     path = "/v1/accounts/{id}",

@@ -18,6 +18,12 @@ use crate::violation::{Violation, must};
 /// Ticks within which a node without faults comes to rest, whatever it was doing.
 const REST_BUDGET: u64 = 40_000;
 
+/// By account: what each page of its history says was held after its first row, and which row of all that is.
+type HeldAt = BTreeMap<String, Vec<(usize, Option<u64>)>>;
+
+/// Whole histories by account, newest row first, and what their pages say was held.
+type Histories = (BTreeMap<String, Vec<HistoryRow>>, HeldAt);
+
 /// Ticks within which every log has claimed room on a disk that has some.
 const TICKS_TO_CLAIM_ROOM: u64 = 20;
 
@@ -56,8 +62,11 @@ impl<S: Store> LedgerWorld<S> {
         self.tick()?;
         self.come_to_rest()?;
         self.check_cut()?;
-        let census = self.read_everything()?;
+        let (census, held_at) = self.read_everything()?;
         self.load.model.compare(&census, complete)?;
+        for (id, pages) in &held_at {
+            check_held(id, census.get(id).map_or(&[], |(_, rows)| rows), pages)?;
+        }
         self.check_changes(&census)?;
         self.probe(&census)?;
         self.site.clock.go_on();
@@ -69,17 +78,17 @@ impl<S: Store> LedgerWorld<S> {
         Ok(())
     }
 
-    fn read_everything(&mut self) -> Result<Census, Violation> {
+    fn read_everything(&mut self) -> Result<(Census, HeldAt), Violation> {
         let ids: Vec<String> =
             self.load.workload.population().accounts().iter().map(|account| account.id.clone()).collect();
         let views = self.read_views(&ids)?;
         self.compare_with_list(&views)?;
-        let histories = self.read_histories(views.keys().cloned().collect())?;
+        let (histories, held_at) = self.read_histories(views.keys().cloned().collect())?;
         let with_history = |(id, view): (String, AccountView)| {
             let rows = histories.get(&id).cloned().unwrap_or_default();
             (id, (view, rows))
         };
-        Ok(views.into_iter().map(with_history).collect())
+        Ok((views.into_iter().map(with_history).collect(), held_at))
     }
 
     pub(super) fn read_views(&mut self, ids: &[String]) -> Result<BTreeMap<String, AccountView>, Violation> {
@@ -111,10 +120,9 @@ impl<S: Store> LedgerWorld<S> {
         must(listed.iter().eq(views.values()), "a list shows every account", || format!("{listed:?} but {views:?}"))
     }
 
-    fn read_histories(&mut self, ids: Vec<String>) -> Result<BTreeMap<String, Vec<HistoryRow>>, Violation> {
+    fn read_histories(&mut self, ids: Vec<String>) -> Result<Histories, Violation> {
         let mut histories: BTreeMap<String, Vec<HistoryRow>> = BTreeMap::new();
-        // What each page says was held after its first row, and which row of all that is.
-        let mut held_at: BTreeMap<String, Vec<(usize, Option<u64>)>> = BTreeMap::new();
+        let mut held_at = HeldAt::new();
         let mut unread: Vec<(String, Option<String>)> = ids.into_iter().map(|id| (id, None)).collect();
         while !unread.is_empty() {
             let limit = *self.site.chance.one_of(&[5, 40, 1_000]);
@@ -136,11 +144,7 @@ impl<S: Store> LedgerWorld<S> {
             }
             unread = more;
         }
-        for (id, pages) in &held_at {
-            let rows = histories.get(id).map_or(&[][..], Vec::as_slice);
-            check_held(id, rows, pages)?;
-        }
-        Ok(histories)
+        Ok((histories, held_at))
     }
 
     /// Asks like any client, all at once, and waits for all answers.
