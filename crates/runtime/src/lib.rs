@@ -30,6 +30,7 @@ pub mod mesh;
 pub mod metrics;
 pub mod node;
 pub mod placement;
+mod port_clock;
 pub mod pump;
 pub mod recovery;
 pub mod scrub;

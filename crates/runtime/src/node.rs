@@ -21,7 +21,7 @@ use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::witness::{Witness, check_folder};
 use tidegate_journal::{Family, LogId, Logs, Options, Retention};
-use tidegate_machines::ShardIndex;
+use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_shard::{Commands, DecidedOf, NothingDerived, Shard, ShardFamily, Single, Snapshots};
 use tidegate_telemetry::Registry;
 
@@ -34,6 +34,7 @@ use crate::member::{Port, Resident};
 use crate::mesh::{Endpoint, Parker, mesh};
 use crate::metrics::{LoopMetrics, ScrubMetrics, ShardMetrics};
 use crate::placement::{Home, Placement};
+use crate::port_clock::PortClock;
 use crate::recovery::{NodeLog, NodeLogs, NodeReader, Recovery};
 use crate::scrub::LogScrub;
 use crate::shard_resident::{OnTick, ShardResident};
@@ -367,7 +368,7 @@ impl<P: Send + 'static> Node<P> {
         let residents = recovered(&mut site, progress)?;
         let told: Vec<Told> = site.told.1.try_iter().collect();
         start_clock::check(&told, now_ms(), &site.data)?;
-        let workers = place(&mut site, &mut rooms, residents)?;
+        let workers = place(&mut site, &mut rooms, residents, &told)?;
         let workers = spawn_all(workers)?;
         rooms.iter_mut().try_for_each(|room| room.begin(&mut site))?;
         keep_logs(&mut site)?;
@@ -436,8 +437,10 @@ fn place<P: Send + 'static>(
     site: &mut Site<P>,
     rooms: &mut [Box<dyn Room<P>>],
     residents: Vec<Member<P>>,
+    told: &[Told],
 ) -> Result<Vec<Worker<P>>> {
     let clock = Arc::new(NodeClock::start());
+    let began = clock.now();
     let mut keeper = Some(ClockKeeper::new(clock.clone(), ClockMetrics::register(&site.registry)));
     let group = WorkerGroup {
         status: site.status.clone(),
@@ -452,7 +455,8 @@ fn place<P: Send + 'static>(
         let mut ports = Vec::new();
         for room in rooms.iter_mut().filter(|room| room.has_port()) {
             let me = Address::new(worker.0, ports.len() as u16);
-            ports.push(room.port(site, me)?);
+            let clock = port_clock(site, &**room, told, began, worker);
+            ports.push((room.port(site, me)?, clock));
         }
         let mut own = Vec::new();
         while let Some((address, resident)) = residents.next_if(|(address, _)| address.endpoint == worker) {
@@ -468,6 +472,17 @@ fn place<P: Send + 'static>(
         });
     }
     Ok(workers)
+}
+
+/// The clock of a room's port, which began with the node at `began`; that of the first worker tells.
+fn port_clock<P>(site: &Site<P>, room: &dyn Room<P>, told: &[Told], began: TimeMs, worker: EndpointIndex) -> PortClock {
+    let of_room = room.families().into_iter();
+    let inside: Vec<Family> = of_room.filter(|(_, home)| *home != Home::Member).map(|(family, _)| family).collect();
+    let newest = start_clock::newest_of(told, &inside);
+    match inside.first() {
+        Some(family) if worker.0 == 0 => PortClock::of_family(family, newest, began, &site.registry),
+        _ => PortClock::starting(newest, began),
+    }
 }
 
 fn spawn_all<P: Send + 'static>(workers: Vec<Worker<P>>) -> Result<Vec<JoinHandle<Result<()>>>> {

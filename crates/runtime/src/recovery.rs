@@ -173,7 +173,7 @@ impl<F: ShardFamily> Recovery<F> {
         );
         self.metrics.recovered(took, &back.report);
         // Nobody listens any more only when the start has failed elsewhere.
-        let _ = self.told.send(Told::of(self.to_string(), &back.state, now_ms()));
+        let _ = self.told.send(Told::of(F::FAMILY.number, self.to_string(), &back.state, now_ms()));
         let folder = self.data.join("journal").join(format!("{family}-{shard}"));
         // Nobody listens any more only when the start has failed elsewhere.
         let _ = self.room.send(WatchedRoom { family, log: self.log(), folder, room: back.log.disk_room() });
