@@ -76,6 +76,14 @@ impl Operations for NodeOperations {
         self.status.full_logs()
     }
 
+    fn lost_witnesses(&self) -> u32 {
+        self.status.lost_witnesses()
+    }
+
+    fn differing_shards(&self) -> u32 {
+        self.status.differing_shards()
+    }
+
     fn health(&self) -> Health {
         match self.status.phase() {
             Phase::Serving => Health::Serving,

@@ -41,7 +41,7 @@ use crate::shard_resident::{OnTick, ShardResident};
 use crate::start_clock::{self, Told};
 use crate::status::{Phase, Status};
 use crate::threads::{join, now_ms, pin, spawn};
-use crate::witness::{self, Witnessed};
+use crate::witness::{Witnessed, Witnesses};
 use crate::worker::{Worker, WorkerGroup};
 
 /// How often the progress of the recovery is reported.
@@ -501,13 +501,13 @@ type WitnessThread = (Sender<()>, JoinHandle<Result<()>>);
 
 /// Starts the thread that tells the witnesses, if there are any.
 fn witness_logs<P: Send + 'static>(site: &Site<P>) -> Result<Option<WitnessThread>> {
-    let logs: Vec<Witnessed> = site.witnessed.1.try_iter().collect();
-    if logs.is_empty() {
+    let mut witnesses = Witnesses::new(site.witnessed.1.try_iter(), site.status.clone(), &site.registry);
+    if witnesses.is_empty() {
         return Ok(None);
     }
     let (running, stopped) = channel();
     let thread = spawn("witness".into(), move || {
-        witness::run(&logs, &stopped);
+        witnesses.run(&stopped);
         Ok(())
     })?;
     Ok(Some((running, thread)))

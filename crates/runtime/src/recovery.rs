@@ -180,7 +180,7 @@ impl<F: ShardFamily> Recovery<F> {
         if let Some((witness, witnessed)) = &self.witness {
             let (end, timeline) = (back.log.durable_end(), back.report.timelines.current());
             // Nobody listens any more only when the start has failed elsewhere.
-            let _ = witnessed.send(Witnessed { witness: witness.clone(), end, timeline });
+            let _ = witnessed.send(Witnessed { family, shard, witness: witness.clone(), end, timeline });
         }
         Ok(back)
     }
