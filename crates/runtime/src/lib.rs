@@ -23,6 +23,7 @@ pub mod damage;
 pub mod direct;
 mod disk_room;
 mod fetch;
+mod judgement;
 pub mod limits;
 pub mod log_keeper;
 pub mod member;

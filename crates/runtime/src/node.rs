@@ -29,6 +29,7 @@ use crate::address::{Address, Carries, EndpointIndex};
 use crate::clock::{ClockKeeper, ClockMetrics, NodeClock};
 use crate::direct::{self, Direct, DirectProtocol};
 use crate::disk_room::{RoomWatch, WatchedRoom};
+use crate::judgement::{AnotherRefused, Judgement};
 use crate::log_keeper::{LogKeeper, Scrubbed};
 use crate::member::{Port, Resident};
 use crate::mesh::{Endpoint, Parker, mesh};
@@ -120,6 +121,8 @@ pub struct Site<P> {
     listening: Vec<(Box<str>, SocketAddr)>,
     log_keeper: LogKeeper,
     witness: Option<PathBuf>,
+    /// Whether all logs may be opened.
+    judgement: Arc<Judgement>,
     /// What times the logs know, as they are recovered.
     told: (Sender<Told>, Receiver<Told>),
     /// Logs with a witness, as they are recovered.
@@ -162,6 +165,7 @@ impl<P: Send + 'static> Site<P> {
             threads: Vec::new(),
             listening: Vec::new(),
             log_keeper: LogKeeper::default(),
+            judgement: Arc::default(),
             witness: options.witness.clone(),
             witnessed: channel(),
             told: channel(),
@@ -313,6 +317,7 @@ impl<P: Send + 'static> Site<P> {
             status: self.status.clone(),
             metrics: ShardMetrics::register(&self.registry, F::FAMILY.name, log.shard),
             began: Instant::now(),
+            voice: self.judgement.voice(),
             told: self.told.0.clone(),
             witness: self
                 .witness
@@ -364,7 +369,9 @@ impl<P: Send + 'static> Node<P> {
         }
         let mut site = Site::new(options, directory, &rooms);
         rooms.iter_mut().try_for_each(|room| room.open(&mut site))?;
-        rooms.iter_mut().try_for_each(|room| room.recover(&mut site))?;
+        let begun = rooms.iter_mut().try_for_each(|room| room.recover(&mut site));
+        site.judgement.close();
+        begun?;
         let residents = recovered(&mut site, progress)?;
         let told: Vec<Told> = site.told.1.try_iter().collect();
         start_clock::check(&told, now_ms(), &site.data)?;
@@ -426,8 +433,21 @@ fn recovered<P: Send + 'static>(site: &mut Site<P>, progress: &mut dyn FnMut(&St
         std::thread::sleep(PROGRESS_EVERY);
     }
     progress(&site.status);
-    let recovered: Vec<_> = site.recovering.drain(..).map(join).collect::<Result<_>>()?;
-    let mut residents: Vec<_> = recovered.into_iter().flatten().collect();
+    let (mut residents, mut refused) = (Vec::new(), None);
+    for recovered in site.recovering.drain(..).map(join) {
+        match recovered {
+            Ok(member) => residents.extend(member),
+            // Of many errors, one that says what is wrong.
+            Err(error) => match &refused {
+                None => refused = Some(error),
+                Some(known) if known.is::<AnotherRefused>() => refused = Some(error),
+                Some(_) => {}
+            },
+        }
+    }
+    if let Some(refused) = refused {
+        return Err(refused);
+    }
     residents.sort_by_key(|(address, _)| *address);
     Ok(residents)
 }

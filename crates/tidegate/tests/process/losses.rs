@@ -152,6 +152,32 @@ fn a_witness_on_another_disk_proves_what_nothing_on_this_one_can() {
     Server::start(&settings).kill();
 }
 
+/// One shard was put back from an older copy; the other one was killed, so that its log would be repaired if it were
+/// opened.
+#[test]
+fn a_refused_start_changes_nothing_of_the_shards_that_are_sound() {
+    let folder = folder();
+    let two = Two::new(folder.path());
+    let settings = Settings { snapshot_interval_s: 1, ..two.settings.clone() };
+    let old = folder.path().join("old");
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    connect(&server).open_account(&two.receiver, "credit", AccountKind::Wallet).expect("accounts open");
+    two.send(&server, "before", 3, 3);
+    assert!(server.terminate().status.success());
+    let journal = settings.data.join(format!("journal/ledger-{}", two.from));
+    copy(&journal, &old);
+    let server = Server::start(&settings);
+    two.send(&server, "after", 5, 8);
+    let snapshots = settings.data.join(format!("snapshots/ledger-{}", two.from));
+    let newest = || fs::read_dir(&snapshots).into_iter().flatten().flatten().map(|entry| entry.file_name()).max();
+    let known = newest();
+    wait_for("a snapshot has it", || (newest() != known).then_some(()));
+    server.kill();
+    put(&old, &journal);
+    refused_until_accepted(&settings, &["are lost", &format!("journal/ledger-{}", two.from)]);
+}
+
 #[test]
 fn a_witness_tells_a_log_that_was_exchanged_although_it_is_longer() {
     let folder = folder();
