@@ -84,6 +84,10 @@ impl Operations for NodeOperations {
         self.status.differing_shards()
     }
 
+    fn archive_fails(&self) -> bool {
+        self.status.archive_fails()
+    }
+
     fn health(&self) -> Health {
         match self.status.phase() {
             Phase::Serving => Health::Serving,

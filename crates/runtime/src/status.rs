@@ -55,6 +55,8 @@ pub struct Status {
     lost_witnesses: AtomicU32,
     /// Shards of which an audit last found that something differs.
     differing_shards: AtomicU32,
+    /// Whether what should be in the archive cannot be moved there now.
+    archive_fails: AtomicBool,
 }
 
 impl fmt::Debug for Status {
@@ -82,6 +84,7 @@ impl Status {
             full_logs: AtomicU32::new(0),
             lost_witnesses: AtomicU32::new(0),
             differing_shards: AtomicU32::new(0),
+            archive_fails: AtomicBool::new(false),
         }
     }
 
@@ -113,6 +116,16 @@ impl Status {
     /// Says of how many shards an audit last found that something differs.
     pub fn set_differing_shards(&self, shards: u32) {
         self.differing_shards.store(shards, Ordering::Release);
+    }
+
+    /// Whether what should be in the archive cannot be moved there now.
+    pub fn archive_fails(&self) -> bool {
+        self.archive_fails.load(Ordering::Acquire)
+    }
+
+    /// Says whether what should be in the archive can be moved there.
+    pub fn set_archive_fails(&self, fails: bool) {
+        self.archive_fails.store(fails, Ordering::Release);
     }
 
     /// What of this process's files was found damaged.

@@ -39,6 +39,11 @@ pub trait Operations: Send + Sync {
         0
     }
 
+    /// Whether what should be in the archive cannot be moved there.
+    fn archive_fails(&self) -> bool {
+        false
+    }
+
     /// Everything the server counts, in Prometheus' text format.
     fn metrics(&self) -> String;
 
@@ -151,6 +156,11 @@ pub struct HealthBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, required = false)]
     witness_lost: Option<u32>,
+    /// `failing`, if old segments of journals cannot be moved to `archive.to`, perhaps because its disk is not mounted:
+    /// they stay where they are; absent otherwise. What was moved there before and is asked for is refused (`damaged`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, example = "failing")]
+    archive: Option<&'static str>,
 }
 
 impl HealthBody {
@@ -159,8 +169,11 @@ impl HealthBody {
         let disk_full = Some(operations.full_journals()).filter(|journals| *journals > 0);
         let audit = (operations.differing_shards() > 0).then_some("differs");
         let witness_lost = Some(operations.lost_witnesses()).filter(|journals| *journals > 0);
-        let is_well = damage.is_none() && disk_full.is_none() && audit.is_none() && witness_lost.is_none();
-        HealthBody { status: if is_well { "ok" } else { "degraded" }, damage, disk_full, audit, witness_lost }
+        let archive = operations.archive_fails().then_some("failing");
+        let is_degraded =
+            damage.is_some() || disk_full.is_some() || audit.is_some() || witness_lost.is_some() || archive.is_some();
+        let status = if is_degraded { "degraded" } else { "ok" };
+        HealthBody { status, damage, disk_full, audit, witness_lost, archive }
     }
 }
 

@@ -13,7 +13,7 @@ use tidegate_machines::ShardIndex;
 use tidegate_runtime::{Carries, Status};
 use tidegate_runtime::background::Background;
 use tidegate_runtime::damage::Owner;
-use tidegate_runtime::log_keeper::{Budget, Scrubbed};
+use tidegate_runtime::log_keeper::{Budget, LOOK, Scrubbed};
 use tidegate_runtime::recovery::NodeReader;
 use tidegate_runtime::threads::{lower_priority, now_ms};
 use tidegate_shard::{ShardFamily, Snapshots};
@@ -185,8 +185,12 @@ impl<P: Carries<Message>> AuditLoop<P> {
         lower_priority();
         self.open_all(stopped);
         let mut audited: Option<Instant> = None;
-        let mut snapshotted = Instant::now();
+        let (mut snapshotted, mut looked) = (Instant::now(), Instant::now());
         while !stopped() {
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                self.look_again(stopped);
+            }
             let due = |since: Option<Instant>, interval: Option<Duration>| {
                 interval.is_some_and(|interval| since.is_none_or(|since| since.elapsed() >= interval))
             };
@@ -203,6 +207,26 @@ impl<P: Carries<Message>> AuditLoop<P> {
                 snapshotted = Instant::now();
             }
         }
+    }
+
+    /// Looks again at damage that somebody has met, and tells the shards for which some is sound by now.
+    fn look_again(&mut self, stopped: &dyn Fn() -> bool) {
+        for index in 0..self.shards.len() {
+            let shard = &mut self.shards[index];
+            if shard.scrubbed.look_again() {
+                shard.auditor.refresh(&mut shard.report);
+                self.keep_report(index, stopped);
+            }
+        }
+    }
+
+    /// Gives a shard its report, to be shown by it.
+    fn keep_report(&mut self, index: usize, stopped: &dyn Fn() -> bool) {
+        let shard = &mut self.shards[index];
+        shard.told = Instant::now();
+        let (of, report) = (shard.auditor.shard(), shard.report.clone());
+        let _ = self.background.ask((of, Operation::KeepAudit(Box::new(report))), stopped);
+        self.tell_status();
     }
 
     /// Reads again what may be read by now, one shard after the other.
@@ -222,10 +246,7 @@ impl<P: Carries<Message>> AuditLoop<P> {
             tell_first_fold(&shard.report, rests);
         }
         if is_over || told != rests || shard.told.elapsed() >= TELL {
-            shard.told = Instant::now();
-            let (of, report) = (shard.auditor.shard(), shard.report.clone());
-            let _ = self.background.ask((of, Operation::KeepAudit(Box::new(report))), stopped);
-            self.tell_status();
+            self.keep_report(self.turn, stopped);
         }
         if is_over {
             self.turn = (self.turn + 1) % self.shards.len();
