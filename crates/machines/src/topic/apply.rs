@@ -52,10 +52,10 @@ impl Topics {
         self.sequence = sequence;
         self.time = self.time.max(Topics::decided_at(event).unwrap_or(TimeMs(0)));
         match event {
-            Event::SessionOpened { slot, client_id, expiry_s, will } => {
+            Event::SessionOpened { slot, client_id, expiry_s, will, .. } => {
                 self.open(*slot, client_id, *expiry_s, will.clone(), sequence);
             }
-            Event::SessionAttached { slot, expiry_s, will } => self.change(*slot, |session| {
+            Event::SessionAttached { slot, expiry_s, will, .. } => self.change(*slot, |session| {
                 session.detached_at = None;
                 session.expiry_s = *expiry_s;
                 session.will = will.clone().map(Box::new);

@@ -62,6 +62,7 @@ impl Machine for Topics {
 
     fn decided_at(event: &Event) -> Option<TimeMs> {
         match event {
+            Event::SessionOpened { at, .. } | Event::SessionAttached { at, .. } => Some(*at).filter(|at| at.0 > 0),
             Event::SessionDetached { at, .. } | Event::Published { at, .. } => Some(*at),
             // That of a delayed message is when it is to be sent.
             _ => None,

@@ -89,6 +89,9 @@ struct IdsRot {
     byte: u8,
 }
 
+/// So long the clock is right at least: before anything was written by a right clock, nothing shows that one is behind.
+const RIGHT_TICKS: u64 = 150;
+
 impl<S: Store> Site<S> {
     /// Whether a shard that stops itself has a reason.
     pub fn may_stop_a_shard(&self) -> bool {
@@ -372,7 +375,7 @@ impl<W: Workload<S>, S: Store> World<W, S> {
         if site.draws(faults.clock_jump) {
             site.jump();
         }
-        if site.draws(faults.clock_behind) {
+        if faults.clock_behind > 0 && site.tick > RIGHT_TICKS && site.draws(faults.clock_behind) {
             site.jump_back_or_right();
         }
         if site.has_rot() && site.chance.happens(5) {
