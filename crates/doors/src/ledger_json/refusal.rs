@@ -130,7 +130,7 @@ impl Problem {
             _ => format!("this id was refused before, for what was so then: {detail}; choose a new id"),
         };
         let problem = Problem::new(ProblemCode::new(status, refusal.code()), detail);
-        let problem = problem.with("remembered", true).with("decided_at", decided_at.0);
+        let problem = problem.with("remembered", true).with("decided_at_ms", decided_at.0);
         match refusal {
             Refusal::InsufficientFunds { available } => problem.with("available", available),
             _ => problem,
