@@ -99,13 +99,7 @@ impl Damages {
     }
 
     /// The same, and by which record it can be looked at again.
-    fn note_met(
-        &self,
-        owner: Owner,
-        shard: u16,
-        place: DamagedPlace,
-        met: Option<Met>,
-    ) -> &'static DamagedPlace {
+    fn note_met(&self, owner: Owner, shard: u16, place: DamagedPlace, met: Option<Met>) -> &'static DamagedPlace {
         let mut places = self.places();
         let key = (place.file.clone(), place.offset);
         let is_new = places.get(&key).is_none_or(|found| found.seen.is_none());

@@ -58,7 +58,8 @@ impl Archiving {
         status: Arc<Status>,
     ) -> Result<Archiving> {
         let stopping = Arc::new(AtomicBool::new(false));
-        let mut archiver = Archiver { settings, data, known, metrics, status, stopping: stopping.clone(), failure: None };
+        let mut archiver =
+            Archiver { settings, data, known, metrics, status, stopping: stopping.clone(), failure: None };
         let thread = spawn("archive".into(), move || archiver.run())?;
         Ok(Archiving { stopping, thread })
     }

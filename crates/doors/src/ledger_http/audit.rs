@@ -117,7 +117,7 @@ pub struct DifferenceBody<'a> {
     hold: Option<&'a str>,
     /// `balance`, `held`, `credited`, `debited`, `kind`, `asset` or `present` of an account; `count` of all; `amount`,
     /// `expires_at_ms`, `placed_at`, `debit`, `credit` or `present` of a hold; `watermark`, `outbound`, `confirmed`,
-    /// `sent` or `received` of another shard.
+    /// `sent` or `received` of another shard; `arrived`: what that shard has sent, and this one should have taken in.
     figure: &'a str,
     /// What the live state says.
     #[schema(value_type = i64)]

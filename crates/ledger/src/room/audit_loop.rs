@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Cursor, Durability, DurableMark, LogId};
 use tidegate_machines::ShardIndex;
-use tidegate_runtime::{Carries, Status};
 use tidegate_runtime::background::Background;
 use tidegate_runtime::damage::Owner;
 use tidegate_runtime::log_keeper::{Budget, LOOK, Scrubbed};
 use tidegate_runtime::recovery::NodeReader;
 use tidegate_runtime::threads::{lower_priority, now_ms};
+use tidegate_runtime::{Carries, Status};
 use tidegate_shard::{ShardFamily, Snapshots};
 
 use super::OperationClient;

@@ -3,7 +3,9 @@
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
 use tidegate_machines::RecordPosition;
-use tidegate_machines::ledger::{AccountKind, AccountSlot, AccountView, EVENT_BYTES_MAX, Event, Ledger, Refusal, shard_of};
+use tidegate_machines::ledger::{
+    AccountKind, AccountSlot, AccountView, EVENT_BYTES_MAX, Event, Ledger, Refusal, shard_of,
+};
 use tidegate_shard::{Room, Served, Unavailable};
 
 use super::decide::done;

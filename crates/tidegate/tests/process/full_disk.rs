@@ -90,7 +90,10 @@ fn a_full_disk_refuses_writes_serves_reads_and_resumes() {
     assert_eq!(server.log().matches("the disk is full").count(), 1, "{}", server.log());
     let operator = crate::commands::Operator::of(&server);
     let (code, status, _) = operator.run(&["status", "--output", "json"]);
-    assert!(code == 1 && status.contains("\"disk_full\":1") && status.contains("\"health\":\"degraded\""), "{code}: {status}");
+    assert!(
+        code == 1 && status.contains("\"disk_full\":1") && status.contains("\"health\":\"degraded\""),
+        "{code}: {status}"
+    );
     const FULL: &str = "tidegate_journal_disk_full{family=\"ledger\",shard=\"0\"}";
     let full = || http_line(&mut crate::http::Http::connect(server.http).expect("the door is open"), FULL);
     assert_eq!(full(), format!("{FULL} 1"));

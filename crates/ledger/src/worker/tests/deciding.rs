@@ -28,13 +28,7 @@ fn owed(ids: &[&str], linked: bool) -> Operation {
     let (source, there) = (on(HERE, "source"), on(THERE, "wallet"));
     let items: Vec<_> = ids.iter().map(|id| (id.to_string(), source.clone(), there.clone())).collect();
     let Request::Transfers { batch, .. } = transfers(&items) else { unreachable!() };
-    Operation::Transfers {
-        batch: batch.into(),
-        selection: Selection::All,
-        linked,
-        failed: false,
-        facts: Vec::new(),
-    }
+    Operation::Transfers { batch: batch.into(), selection: Selection::All, linked, failed: false, facts: Vec::new() }
 }
 
 /// What is answered to a call that may be turned away.
@@ -68,8 +62,7 @@ fn on_a_full_disk_a_retry_of_what_was_done_is_told_so() {
     assert_eq!(try_answer(&mut alone, owed(&["t0", "new"], false)), Err(Unavailable::DiskFull));
     assert_eq!(try_answer(&mut alone, owed(&["t0", "new"], true)), Err(Unavailable::DiskFull));
     let source = on(HERE, "source");
-    let open =
-        Operation::OpenAccount { id: source.as_str().into(), asset: "credit".into(), kind: AccountKind::Source };
+    let open = Operation::OpenAccount { id: source.as_str().into(), asset: "credit".into(), kind: AccountKind::Source };
     assert!(matches!(try_answer(&mut alone, open), Ok(Answer::Opened { created: false, .. })));
     assert_eq!(alone.shard.appended(), appended, "nothing was written");
     alone.disk.set_capacity(u64::MAX);

@@ -68,8 +68,12 @@ fn event() -> impl Strategy<Value = Event> {
         (time(), slot(), text(), any::<u32>(), will()).prop_map(|(at, slot, client_id, expiry_s, will)| {
             Event::SessionOpened { at, slot, client_id, expiry_s, will }
         }),
-        (time(), slot(), any::<u32>(), will())
-            .prop_map(|(at, slot, expiry_s, will)| Event::SessionAttached { at, slot, expiry_s, will }),
+        (time(), slot(), any::<u32>(), will()).prop_map(|(at, slot, expiry_s, will)| Event::SessionAttached {
+            at,
+            slot,
+            expiry_s,
+            will
+        }),
         (slot(), time(), any::<u32>(), any::<bool>())
             .prop_map(|(slot, at, expiry_s, keep_will)| Event::SessionDetached { slot, at, expiry_s, keep_will }),
         slot().prop_map(|slot| Event::SessionEnded { slot }),
