@@ -343,8 +343,8 @@ impl<D: Disk> Service for LedgerService<D> {
             if turn.state().is_outbound_full() {
                 return Ok(Served::Paused(Pause::Room));
             }
-            // A full group waits for the log. How long a disk stays full is unknown, so the client gets an error, unless
-            // nothing needs to be written for the answer: a retry of what was done.
+            // A full group waits for the log. How long a disk stays full is unknown, so the client gets an error,
+            // unless nothing needs to be written for the answer: a retry of what was done.
             match turn.room(EVENT_BYTES_MAX) {
                 Room::Available => {}
                 Room::NextGroup => return Ok(Served::Paused(Pause::Room)),

@@ -1,4 +1,5 @@
-//! No log is opened before all logs were looked at: opening one changes files, and a start that is refused changes none.
+//! No log is opened before all logs were looked at: opening one changes files, and a start that is refused changes
+//! none.
 //!
 //! ```text
 //!   recover-ledger-0 ─ looks at its log ─ sound ─┐                 ┌─▶ all are sound: opens its log

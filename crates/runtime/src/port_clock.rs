@@ -1,4 +1,5 @@
-//! The time of a port: the node's, or ahead of it by as much as the newest record of the logs inside it was at the start.
+//! The time of a port: the node's, or ahead of it by as much as the newest record of the logs inside it was at the
+//! start.
 //!
 //! ```text
 //!   logs with their shards inside the port ─▶ newest record ─┐

@@ -279,8 +279,8 @@ pub fn fold_to_end<F: ShardFamily, D: Disk, G: Logs>(
     fold.into_state()
 }
 
-/// Refuses a log that has lost records. Changes nothing. Quick when nothing can be wrong: when all that is beside the log stands before
-/// its last segment.
+/// Refuses a log that has lost records. Changes nothing. Quick when nothing can be wrong: when all that is beside the
+/// log stands before its last segment.
 pub fn check<F: ShardFamily, D: Disk, G: Logs>(
     logs: &G,
     snapshots: &Snapshots<F, D>,

@@ -146,8 +146,8 @@ pub struct HealthBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, required = false)]
     disk_full: Option<u32>,
-    /// `differs`, if the last audit found that figures are not what the journal says, or that money was created or lost;
-    /// absent otherwise. `/v1/audit` and the server's log say which.
+    /// `differs`, if the last audit found that figures are not what the journal says, or that money was created or
+    /// lost; absent otherwise. `/v1/audit` and the server's log say which.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "differs")]
     audit: Option<&'static str>,

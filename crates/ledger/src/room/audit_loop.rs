@@ -305,8 +305,8 @@ impl<P: Carries<Message>> AuditLoop<P> {
         }
     }
 
-    /// Adds up the money over all shards. What they had sent is asked after what they had taken in. Returns what has not
-    /// arrived where it was sent.
+    /// Adds up the money over all shards. What they had sent is asked after what they had taken in. Returns what has
+    /// not arrived where it was sent.
     fn conserve(&mut self, stopped: &dyn Fn() -> bool) -> Vec<Found> {
         let mut live: Vec<LivePeers> = Vec::new();
         for shard in (0..self.shards.len()).map(|shard| ShardIndex(shard as u16)) {
