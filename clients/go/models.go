@@ -103,10 +103,15 @@ type BalanceAt struct {
 	Balance int64 `json:"balance"`
 	// What it may do.
 	Kind AccountKind `json:"kind"`
+	// True if nothing had moved by then: the account was not open yet, or open and untouched. Else absent.
+	BeforeFirstRow bool `json:"before_first_row,omitempty"`
 	// Id of the transfer or hold whose row is the last one of that time; absent before its first row.
 	LastID string `json:"last_id,omitempty"`
 	// Time of that row, milliseconds since the epoch.
 	LastTimeMS *int64 `json:"last_time_ms,omitempty"`
+	// True if that time is still to come by the server's clock, by a minute at most: the balance is that of now, and
+	// may be another one then. Else absent.
+	ToCome bool `json:"to_come,omitempty"`
 }
 
 // Change: One change.

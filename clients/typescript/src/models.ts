@@ -115,10 +115,15 @@ export interface BalanceAt {
   balance: bigint;
   /** What it may do. */
   kind: AccountKind;
+  /** True if nothing had moved by then: the account was not open yet, or open and untouched. Else absent. */
+  before_first_row?: boolean;
   /** Id of the transfer or hold whose row is the last one of that time; absent before its first row. */
   last_id?: string;
   /** Time of that row, milliseconds since the epoch. */
   last_time_ms?: number;
+  /** True if that time is still to come by the server's clock, by a minute at most: the balance is that of now, and
+   * may be another one then. Else absent. */
+  to_come?: boolean;
 }
 
 /** One change. */

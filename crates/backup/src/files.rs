@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -45,7 +45,15 @@ impl Store {
     /// Names of all backups, oldest first.
     pub fn names(&self) -> Result<Vec<String>, BackupError> {
         let folder = self.root.join(BACKUPS);
-        let listed = fs::read_dir(&folder).map_err(BackupError::io("list the backups in", &folder))?;
+        let listed = fs::read_dir(&folder).map_err(|cause| match cause.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                let (root, what) = (self.root.display(), "what `tidegate backup --to` was given is one");
+                BackupError::Refused(format!(
+                    "{root}: it is no directory of backups: no folder {BACKUPS} is in it; {what}"
+                ))
+            }
+            _ => BackupError::io("list the backups in", &folder)(cause),
+        })?;
         let mut names = Vec::new();
         for entry in listed {
             let name = entry.map_err(BackupError::io("list", &folder))?.file_name().to_string_lossy().into_owned();

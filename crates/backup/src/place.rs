@@ -1,5 +1,6 @@
 //! Up to where a restored directory goes, as it was asked, and which group ends that means.
 
+use std::fmt;
 use std::str::FromStr;
 
 use tidegate_journal::disk::RealDisk;
@@ -24,6 +25,19 @@ pub enum At {
     Sequences(Vec<(u16, Sequence)>),
     /// Up to what was decided by this moment.
     Time(Moment),
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            At::End => f.write_str("the end"),
+            At::Time(moment) => moment.fmt(f),
+            At::Sequences(sequences) => {
+                let pairs = sequences.iter().map(|(shard, sequence)| format!("{shard}:{sequence}"));
+                write!(f, "sequence {}", pairs.collect::<Vec<_>>().join(","))
+            }
+        }
+    }
 }
 
 /// `48113`, `0:48113,1:900`, or `2026-11-22T04:50:12Z`.
@@ -111,6 +125,23 @@ impl Copied {
         self.last_end(begins_before, is_by_then)
     }
 
+    /// The first and the last place that it can be restored at, for the person who asked for another one. `None` for a
+    /// log without records.
+    fn range(&self, known: &Known) -> Result<Option<String>, BackupError> {
+        let at = |time: Option<TimeMs>| time.map_or_else(String::new, |time| format!(" ({})", Moment(time.0)));
+        let mut groups = self.files.groups(self.files.begins(self.firsts[0])?, self.end)?;
+        while let Some(group) = groups.next_group()? {
+            // A group is kept as a whole, so the first place is its end.
+            if group.record_count > 0 {
+                let first = group.first_sequence.0 + u64::from(group.record_count) - 1;
+                let (begin, end) = (at(times(known, &group).max()), at(self.time_at(known, self.end)?));
+                let (name, last) = (&self.name, self.end.sequence);
+                return Ok(Some(format!("{name}: sequence {first}{begin} to {last}{end}")));
+            }
+        }
+        Ok(None)
+    }
+
     /// When the last record before `end` that says so was decided.
     fn time_at(&self, known: &Known, end: Cursor) -> Result<Option<TimeMs>, BackupError> {
         let mut time = None;
@@ -150,9 +181,11 @@ impl Cut {
 /// Where each log is cut; `families` has the logs of each family in the order of their shards.
 pub(crate) fn places(families: &[(Known, Vec<Copied>)], at: &At) -> Result<Vec<Vec<Cut>>, BackupError> {
     let ends = |logs: &[Copied]| logs.iter().map(|log| Cut::exactly(log.end)).collect();
-    match at {
-        At::End => Ok(families.iter().map(|(_, logs)| ends(logs)).collect()),
-        At::Time(moment) => families.iter().map(|(known, logs)| at_time(known, logs, TimeMs(moment.0))).collect(),
+    let cuts: Vec<Vec<Cut>> = match at {
+        At::End => return Ok(families.iter().map(|(_, logs)| ends(logs)).collect()),
+        At::Time(moment) => {
+            families.iter().map(|(known, logs)| at_time(known, logs, TimeMs(moment.0))).collect::<Result<_, _>>()?
+        }
         At::Sequences(sequences) => {
             let Some(((known, logs), others)) = families.split_first() else { return Ok(Vec::new()) };
             let cuts = at_sequences(known, logs, sequences)?;
@@ -162,9 +195,28 @@ pub(crate) fn places(families: &[(Known, Vec<Copied>)], at: &At) -> Result<Vec<V
             }
             let time = time.unwrap_or(TimeMs(0));
             let others = others.iter().map(|(known, logs)| at_time(known, logs, time));
-            std::iter::once(Ok(cuts)).chain(others).collect()
+            std::iter::once(Ok(cuts)).chain(others).collect::<Result<_, _>>()?
         }
+    };
+    if let (Some((known, logs)), Some(cuts)) = (families.first(), cuts.first()) {
+        check_history(known, logs, cuts, at)?;
     }
+    Ok(cuts)
+}
+
+/// Refuses a place before the first record of the first family: nothing would be left of it, and nobody asks for that.
+fn check_history(known: &Known, logs: &[Copied], cuts: &[Cut], at: &At) -> Result<(), BackupError> {
+    let is_empty = |end: &Cursor| end.sequence == Sequence(0);
+    if !cuts.iter().all(|cut| is_empty(&cut.end)) || logs.iter().all(|log| is_empty(&log.end)) {
+        return Ok(());
+    }
+    let ranges = logs.iter().map(|log| log.range(known)).collect::<Result<Vec<_>, _>>()?;
+    let ranges: Vec<String> = ranges.into_iter().flatten().collect();
+    Err(BackupError::Refused(format!(
+        "{at} is before the history begins that the backup has: nothing of it would be restored. It has {}. Give a \
+         place of that range, or none for all that there is",
+        ranges.join("; ")
+    )))
 }
 
 fn at_time(known: &Known, logs: &[Copied], time: TimeMs) -> Result<Vec<Cut>, BackupError> {

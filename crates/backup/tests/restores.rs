@@ -246,7 +246,8 @@ fn a_restore_at_a_time_keeps_of_each_shard_what_was_told_by_then_and_what_that_r
         // The sixth note of the second shard rests on one of the first that was told later, by its clock.
         (1_050, [(6, 2), (6, 0)]),
         (1_065, [(6, 0), (7, 0)]),
-        (999, [(0, 0), (0, 0)]),
+        // Nothing of the first shard by then, and one note of the second.
+        (1_005, [(0, 0), (1, 0)]),
     ] {
         let copy = root.path().join(format!("at-{at}"));
         let told = restored(&backups, &copy, &At::Time(Moment(at))).logs;
@@ -256,5 +257,17 @@ fn a_restore_at_a_time_keeps_of_each_shard_what_was_told_by_then_and_what_that_r
         for (id, (end, _)) in ids.iter().zip(expected) {
             assert_eq!(served::<Whole>(&copy, *id), (0..end as u32).collect::<Vec<_>>(), "at {at}");
         }
+    } // Before all of them there is nothing to restore, and a directory that is empty would be taken for the ledger.
+    for (at, words) in [
+        ("1970-01-01T00:00:00.999Z", "1970-01-01T00:00:00.999Z is before the history begins"),
+        (
+            "0:0,1:0",
+            "whole-0: sequence 1 (1970-01-01T00:00:01.015Z) to 10 (1970-01-01T00:00:01.105Z); whole-1: sequence",
+        ),
+    ] {
+        let (copy, at) = (root.path().join("early"), at.parse::<At>().expect("it is a place"));
+        let refused = restore(&backups, &copy, None, &at, &KNOWN, Moment(9_000_000), &mut |_, _| {});
+        let refused = refused.expect_err("there is nothing").to_string();
+        assert!(refused.contains(words) && !copy.exists(), "{refused}");
     }
 }

@@ -17,10 +17,10 @@
 //! call it all, and one that believes a log may forget must not open one that was promised to be whole.
 
 mod description;
+mod lock;
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::os::fd::AsRawFd;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::damage::missing_segment;
@@ -30,6 +30,7 @@ use crate::limits::{FAMILIES_MAX, SHARDS_MAX};
 use crate::{Cursor, Family, JournalError, Key, LogId, Retention, recovery};
 
 use description::{Description, Listed};
+use lock::{Unlocked, lock, lock_shared};
 
 /// The version of the directory's layout.
 pub const DIRECTORY_VERSION: u32 = 3;
@@ -123,10 +124,17 @@ impl Directory {
     pub fn open(path: &Path, families: &[Family]) -> Result<Directory, JournalError> {
         find_description(path)?;
         let lock = match lock(path) {
-            Err(Unlocked::ReadOnly) => lock_shared(path)?,
+            Err(Unlocked::ReadOnly(_)) => lock_shared(path)?,
             locked => Some(locked.map_err(|unlocked| unlocked.into_error(path))?),
         };
         Directory::read(path, families, lock)
+    }
+
+    /// The same for a tool that writes: refuses a directory that may only be read.
+    pub fn open_to_write(path: &Path, families: &[Family]) -> Result<Directory, JournalError> {
+        find_description(path)?;
+        let lock = lock(path).map_err(|unlocked| unlocked.into_error(path))?;
+        Directory::read(path, families, Some(lock))
     }
 
     /// Looks at an existing directory that a server may be using, for a tool that copies logs of `families`.
@@ -382,75 +390,6 @@ fn refuse_unfinished(path: &Path) -> Result<(), JournalError> {
          restore still runs, remove this directory, and restore again: the backup is as it was"
     );
     Err(refuse(path, what))
-}
-
-/// Why the lock was not taken.
-enum Unlocked {
-    /// Nothing may be written there.
-    ReadOnly,
-    /// Anything else.
-    Failed(JournalError),
-}
-
-impl Unlocked {
-    fn into_error(self, path: &Path) -> JournalError {
-        match self {
-            Unlocked::Failed(error) => error,
-            Unlocked::ReadOnly => {
-                let cause = io::Error::from(io::ErrorKind::ReadOnlyFilesystem);
-                JournalError::io("write, so that nobody else uses the directory,", &path.join(LOCK), cause)
-            }
-        }
-    }
-}
-
-/// Takes the lock, or says who has it. The kernel releases it when the process ends, however it ends.
-fn lock(path: &Path) -> Result<File, Unlocked> {
-    let lock_path = path.join(LOCK);
-    let failed = |cause| Unlocked::Failed(JournalError::io("lock", &lock_path, cause));
-    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&lock_path);
-    let mut file = opened.map_err(|cause| match cause.kind() {
-        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Unlocked::ReadOnly,
-        _ => failed(cause),
-    })?;
-    if !flock(&file, libc::LOCK_EX).map_err(failed)? {
-        return Err(Unlocked::Failed(refuse(path, in_use(&file))));
-    }
-    file.set_len(0).map_err(failed)?;
-    file.rewind().map_err(failed)?;
-    writeln!(file, "{}", std::process::id()).map_err(failed)?;
-    Ok(file)
-}
-
-/// Keeps servers out for as long as the file is open, and writes nothing; without a lock file nobody is there.
-fn lock_shared(path: &Path) -> Result<Option<File>, JournalError> {
-    let lock_path = path.join(LOCK);
-    let failed = |cause| JournalError::io("lock", &lock_path, cause);
-    let file = match File::open(&lock_path) {
-        Ok(file) => file,
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(cause) => return Err(failed(cause)),
-    };
-    if flock(&file, libc::LOCK_SH).map_err(failed)? { Ok(Some(file)) } else { Err(refuse(path, in_use(&file))) }
-}
-
-/// Whether the lock was taken; `false` if another process has it.
-fn flock(file: &File, kind: libc::c_int) -> io::Result<bool> {
-    // SAFETY: the descriptor is open; the call touches no memory of ours.
-    if unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) } == 0 {
-        return Ok(true);
-    }
-    let cause = io::Error::last_os_error();
-    if cause.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(cause) }
-}
-
-/// Who holds the lock, in words.
-fn in_use(file: &File) -> String {
-    let mut holder = String::new();
-    let read = file.take(32).read_to_string(&mut holder);
-    let holder = read.ok().and_then(|_| holder.trim().parse::<u32>().ok());
-    let holder = holder.map_or("another process".into(), |holder| format!("process {holder}"));
-    format!("it is in use by {holder}; stop that first, or use another directory")
 }
 
 fn random_id(path: &Path) -> Result<u64, JournalError> {

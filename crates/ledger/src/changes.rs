@@ -17,10 +17,15 @@
 //! Invariant: no thread and no clock here. [`ChangeReader::step`] may wait for the disk; its caller has a thread for
 //! that.
 
+mod at_hand;
 mod change;
 mod cursor;
 mod logs;
+mod names;
+mod own_log;
 mod reader;
+mod row;
+mod shard_reader;
 
 pub use change::{Change, ChangeKind, ChangedAccount, ChangedSettings};
 pub use cursor::ChangeCursor;

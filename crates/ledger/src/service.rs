@@ -8,6 +8,7 @@
 //!
 //! Promise: only `LedgerService::append` appends events, and it inserts every id that it journals into the id index.
 
+mod batch;
 mod change;
 mod decide;
 mod exchange;

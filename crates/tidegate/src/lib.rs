@@ -19,6 +19,7 @@ mod object_storage;
 mod output;
 mod private;
 
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -224,9 +225,10 @@ enum Command {
 /// of all of them.
 pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
     tidegate_journal::archive::serve_with(Box::new(object_storage::Fetcher));
-    let arguments = match Arguments::from_arg_matches(&inherited(Arguments::command()).get_matches()) {
+    let matches = inherited(Arguments::command()).try_get_matches();
+    let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
-        Err(error) => error.exit(),
+        Err(error) => return explained(&error),
     };
     private::keep_private();
     let outcome = match arguments.command {
@@ -248,24 +250,35 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
             command::accept_loss::run(&data, &reason, witness.as_deref(), yes, extensions)
         }
         Command::Doctor { data } => command::doctor::run(&data),
-        Command::Status { connection } => Ok(client::status(&connection)),
-        Command::Account { connection, what } => Ok(client::account(&connection, what)),
-        Command::Transfer { connection, what } => Ok(client::transfer(&connection, what)),
-        Command::Hold { connection, what } => Ok(client::hold(&connection, what)),
-        Command::Asset { connection, what } => Ok(client::asset(&connection, what)),
-        Command::Changes { connection, arguments } => Ok(client::changes(&connection, arguments)),
-        Command::Import { connection, arguments } => Ok(client::import(&connection, &arguments)),
-        Command::Drain { connection, arguments } => Ok(client::drain(&connection, &arguments)),
+        Command::Status { connection } => return client::status(&connection),
+        Command::Account { connection, what } => return client::account(&connection, what),
+        Command::Transfer { connection, what } => return client::transfer(&connection, what),
+        Command::Hold { connection, what } => return client::hold(&connection, what),
+        Command::Asset { connection, what } => return client::asset(&connection, what),
+        Command::Changes { connection, arguments } => return client::changes(&connection, arguments),
+        Command::Import { connection, arguments } => return client::import(&connection, &arguments),
+        Command::Drain { connection, arguments } => return client::drain(&connection, &arguments),
         Command::HashPassword => command::hash_password::run(),
     };
     if let (Ok(_), Some(why)) = (&outcome, output::lost()) {
-        output::complain(format_args!("tidegate: some of the output is lost: {why}"));
+        output::complain(format_args!("tidegate: {}", output::lost_words(why)));
         return ExitCode::FAILURE;
     }
     outcome.unwrap_or_else(|error| {
         output::complain(format_args!("tidegate: {error:#}"));
         ExitCode::FAILURE
     })
+}
+
+/// Prints the help that was asked for, or what is wrong with the command line, and gives the exit code.
+fn explained(error: &clap::Error) -> ExitCode {
+    match error.print().and_then(|()| std::io::stdout().flush()) {
+        Err(why) if !error.use_stderr() && why.kind() != ErrorKind::BrokenPipe => {
+            output::complain(format_args!("tidegate: {}", output::lost_words(&why.to_string())));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(error.exit_code() as u8),
+    }
 }
 
 /// The command line, where what stands below the help of a command stands below that of its subcommands as well.

@@ -141,11 +141,18 @@ class BalanceAt:
     # What it may do.
     kind: AccountKind
 
+    # True if nothing had moved by then: the account was not open yet, or open and untouched. Else absent.
+    before_first_row: Optional[bool] = None
+
     # Id of the transfer or hold whose row is the last one of that time; absent before its first row.
     last_id: Optional[str] = None
 
     # Time of that row, milliseconds since the epoch.
     last_time_ms: Optional[int] = None
+
+    # True if that time is still to come by the server's clock, by a minute at most: the balance is that of now, and
+    # may be another one then. Else absent.
+    to_come: Optional[bool] = None
 
 
 @dataclass(frozen=True, kw_only=True)

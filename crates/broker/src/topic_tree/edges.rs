@@ -13,6 +13,8 @@
 //!
 //! The table does not shrink: a broker that had a million clients may have them again.
 
+use tidegate_machines::prefetch;
+
 use crate::slab::Slab;
 
 const PER_BUCKET: usize = 12;
@@ -272,17 +274,4 @@ impl IdTable {
 #[inline]
 fn tag(hash: u64) -> u8 {
     ((hash >> 56) as u8).max(1)
-}
-
-/// Tells the processor that a cache line will be read soon. Changes nothing.
-#[inline]
-fn prefetch<T>(place: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint; it neither faults nor writes, whatever the address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
 }

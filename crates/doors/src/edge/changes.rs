@@ -7,8 +7,8 @@
 //!                                  └─ at the end: sleeps until a DurableMark advances
 //! ```
 //!
-//! Promise: a reader that does not read costs one part and one group in memory, and no time. Why a task for each: what
-//! it waits for must go on when a handler stops to listen, or a heartbeat would undo a step.
+//! Promise: a reader that does not read costs one part, a thousand records and one group in memory, and no time. Why a
+//! task for each: what it waits for must go on when a handler stops to listen, or a heartbeat would undo a step.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,5 +1,12 @@
 //! Times as RFC 3339, written and read: dates that the API shows to people, and takes from them.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What this host's clock says, in milliseconds since 1970.
+pub fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
 /// `2026-11-21T09:14:49Z` for seconds since 1970.
 pub fn rfc3339(epoch_s: u64) -> String {
     let (days, second) = ((epoch_s / 86_400) as i64, epoch_s % 86_400);

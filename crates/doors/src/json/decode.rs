@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::de::{self, Deserializer, MapAccess, Unexpected, Visitor};
 use serde_json::error::Category;
 
 use super::codes;
@@ -116,6 +116,27 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 /// For optional fields: absent is `None`, but `null` is an error, as for every other field.
 pub fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
+}
+
+/// One of few words. Why not serde's own enums: with them, JSON that has `null` or a number in the place of a word is
+/// answered as if it were no JSON, and what is allowed there is not said.
+pub fn word<'de, D: Deserializer<'de>, T: Copy>(
+    deserializer: D,
+    words: &'static [(&'static str, T)],
+) -> Result<T, D::Error> {
+    struct WordVisitor<T: 'static>(&'static [(&'static str, T)]);
+    impl<T: Copy> Visitor<'_> for WordVisitor<T> {
+        type Value = T;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            let words: Vec<String> = self.0.iter().map(|(word, _)| format!("{word:?}")).collect();
+            write!(f, "one of {}", words.join(", "))
+        }
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+            let found = self.0.iter().find(|(word, _)| *word == text);
+            found.map(|(_, value)| *value).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+        }
+    }
+    deserializer.deserialize_str(WordVisitor(words))
 }
 
 #[cfg(test)]

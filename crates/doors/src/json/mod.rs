@@ -14,7 +14,7 @@ mod encode;
 mod number;
 mod problem;
 
-pub use decode::{Object, Text, decode, is_object_with, present};
+pub use decode::{Object, Text, decode, is_object_with, present, word};
 pub use encode::{encode, json, response};
 pub use number::{Signed, UpTo, Whole, Whole32};
 pub use problem::{OverBound, Problem, ProblemBody, ProblemCode};

@@ -117,7 +117,7 @@ pub struct ListQuery {
 #[into_params(parameter_in = Query)]
 pub struct AtQuery {
     /// The balance at the end of this time: RFC 3339 (`2026-11-21T09:14:49Z`) or milliseconds since the epoch. A time
-    /// to come gives the balance of now.
+    /// that is more than a minute ahead of the server's clock is answered `time_to_come`.
     at: Option<String>,
     /// With `at`: go on looking behind this cursor, the `next` of a `history_too_long`.
     before: Option<String>,
@@ -144,6 +144,15 @@ pub struct BalanceAtBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     last_time_ms: Option<u64>,
+    /// True if nothing had moved by then: the account was not open yet, or open and untouched. Else absent.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    before_first_row: bool,
+    /// True if that time is still to come by the server's clock, by a minute at most: the balance is that of now, and
+    /// may be another one then. Else absent.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    to_come: bool,
 }
 
 /// An account's figures, or its balance at a time.
@@ -208,8 +217,9 @@ pub async fn open<B: Backend>(
 
 /// Read an account's figures
 ///
-/// With `?at=TIME`, what its balance was then. The server goes back through the account's history, 50,000 rows in one
-/// request at most; further back it answers `history_too_long` with a `next`, which is sent as `before`.
+/// With `?at=TIME`, what its balance was then; `time_to_come` if that is still to come. The server goes back through
+/// the account's history, 50,000 rows in one request at most; further back it answers `history_too_long` with a `next`,
+/// which is sent as `before`.
 #[utoipa::path(
     get,
     path = "/v1/accounts/{id}",
@@ -252,6 +262,8 @@ pub async fn read<B: Backend>(
                     balance: last.as_ref().map_or(0, |row| row.balance_after),
                     last_id: last.as_ref().map(|row| &*row.id),
                     last_time_ms: last.as_ref().map(|row| row.time_ms),
+                    before_first_row: last.is_none(),
+                    to_come: history_time::is_to_come(at_ms, last.as_ref())?,
                 };
                 Ok(json(StatusCode::OK, &body))
             }

@@ -56,7 +56,8 @@ pub struct HoldPath {
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct IdSpaceQuery {
-    /// Id space of the id, if it is not the caller's own: the user name of the viewer who chose it.
+    /// Id space of the id, if it is not the caller's own: the user name of the viewer who chose it, the `id_space` of
+    /// the service, or nothing for the common one.
     #[param(max_length = 64, example = "dave")]
     id_space: Option<String>,
 }

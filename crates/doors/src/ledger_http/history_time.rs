@@ -14,14 +14,18 @@ use tidegate_ledger::message::{Reply, Request};
 use tidegate_machines::ledger::HistoryRow;
 
 use super::backend::Backend;
-use super::limits::{HISTORY_PAGES_BACK_MAX, HISTORY_TIME_SLACK_MS, PAGE_ROWS_MAX};
+use super::limits::{CLOCKS_DIFFER_MS_MAX, HISTORY_PAGES_BACK_MAX, HISTORY_TIME_SLACK_MS, PAGE_ROWS_MAX};
 use super::room::Ledger;
 use crate::auth::Identity;
+use crate::http::time::{now_ms, rfc3339};
 use crate::http::time_ms;
 use crate::json::{Problem, ProblemCode, codes};
 
 /// A time is further back than one request goes.
 pub const HISTORY_TOO_LONG: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "history_too_long");
+
+/// A time is still to come.
+pub const TIME_TO_COME: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "time_to_come");
 
 /// A span of time, both ends included, in milliseconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +70,24 @@ pub fn parse(field: &'static str, text: &str) -> Result<u64, Problem> {
         );
         Problem::new(codes::QUERY_INVALID, detail).with("field", field)
     })
+}
+
+/// Whether a time is still to come, by this host's clock or the newest row up to it. One that the clock of another host
+/// may already show is answered, with that sign; one that is further away is refused.
+pub fn is_to_come(at_ms: u64, newest: Option<&HistoryRow>) -> Result<bool, Problem> {
+    let now_ms = now_ms();
+    if at_ms <= newest.map_or(0, |row| row.time_ms).max(now_ms) {
+        return Ok(false);
+    }
+    if at_ms - now_ms <= CLOCKS_DIFFER_MS_MAX {
+        return Ok(true);
+    }
+    let detail = format!(
+        "at = {}: this time is still to come, and nobody knows the balance of then; this server's clock says {}",
+        rfc3339(at_ms / 1_000),
+        rfc3339(now_ms / 1_000)
+    );
+    Err(Problem::new(TIME_TO_COME, detail).with("field", "at"))
 }
 
 /// A page of at most `limit` rows of `times`, from `before` on, and where to go on; `None` when there are no more.

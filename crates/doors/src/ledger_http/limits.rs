@@ -13,12 +13,15 @@ pub const HISTORY_PAGES_BACK_MAX: usize = 50;
 /// How much later than its neighbours a row may stand in a history: a credit of another shard carries the time at which
 /// that one decided it.
 pub const HISTORY_TIME_SLACK_MS: u64 = 60_000;
+/// How far the clock of a client may be ahead of this host's: the balance at a time within that is answered.
+pub const CLOCKS_DIFFER_MS_MAX: u64 = 60_000;
 /// Parts of a history, of [`PAGE_ROWS_MAX`] rows, that wait for one client to read them.
 pub const HISTORY_PARTS_UNREAD_MAX: usize = 2;
 /// Histories that one caller reads as a stream at once, at one edge thread, which has at most
 /// [`tidegate_ledger::limits::ENDPOINT_STREAMS_MAX`] for all.
 pub const STREAMS_OF_CALLER_MAX: usize = 8;
-/// Streams of changes at one edge thread, over all callers. Each has one group of each shard in memory at most.
+/// Streams of changes at one edge thread, over all callers. Each has a thousand records and one group of each shard in
+/// memory at most.
 pub const CHANGE_STREAMS_MAX: usize = 64;
 /// Bytes of journal that the readers of changes at one edge thread take in a second together: enough to stay with the
 /// fastest ledger and to read gigabytes in a minute, too little to take a core from those who serve.

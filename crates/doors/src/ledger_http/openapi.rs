@@ -11,8 +11,9 @@ use crate::json::ProblemBody;
     info(
         description = "A ledger whose balances can never be overdrawn. Amounts are integers in minor units. Transfers \
                        and holds carry an id of the client's choice: asked again with the same content, they give the \
-                       first outcome. An id is unique within an id space: a viewer's own, which is the user name, or \
-                       the one that the configuration of a service names. So nobody can take an id away from others. \
+                       first outcome. An id is unique within an id space: a viewer's own, which is the user name; the \
+                       one that the configuration of a service names (`id_space`); or the common one, of all services \
+                       that name none and of users of role service. So no viewer can take an id away from others. \
                        Prefer ids with the time in them (ULID, UUID of version 7, or node:date:restart:counter): the \
                        ledger looks for them only among ids of that time, and stays fast after a billion ids.",
     ),

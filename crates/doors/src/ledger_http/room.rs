@@ -51,6 +51,7 @@ impl<B: Backend> HttpRoom for LedgerRoom<B> {
             changes::CURSOR_OF_OTHER_HISTORY,
             changes::JOURNAL_UNREADABLE,
             history_time::HISTORY_TOO_LONG,
+            history_time::TIME_TO_COME,
         ];
         refusal_codes().into_iter().chain(own).collect()
     }

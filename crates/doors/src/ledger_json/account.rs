@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use tidegate_machines::ledger::{AccountKind, AccountStatus, AccountView};
 use utoipa::ToSchema;
 
-use crate::json::encode;
+use crate::json::{encode, word};
 
 /// What an account may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum KindWord {
     /// Never below zero.
@@ -65,7 +65,7 @@ pub struct AccountBody<'a> {
 }
 
 /// Which movements an account takes part in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StatusWord {
     /// All.
@@ -76,6 +76,27 @@ pub enum StatusWord {
     Frozen,
     /// As frozen; it was empty when it was closed.
     Closed,
+}
+
+const KINDS: &[(&str, KindWord)] =
+    &[("wallet", KindWord::Wallet), ("source", KindWord::Source), ("collector", KindWord::Collector)];
+const STATUSES: &[(&str, StatusWord)] = &[
+    ("open", StatusWord::Open),
+    ("debits_frozen", StatusWord::DebitsFrozen),
+    ("frozen", StatusWord::Frozen),
+    ("closed", StatusWord::Closed),
+];
+
+impl<'de> Deserialize<'de> for KindWord {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        word(deserializer, KINDS)
+    }
+}
+
+impl<'de> Deserialize<'de> for StatusWord {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        word(deserializer, STATUSES)
+    }
 }
 
 impl From<StatusWord> for AccountStatus {
@@ -142,6 +163,21 @@ impl<'a> From<&'a AccountView> for AccountBody<'a> {
             available: account.available(),
             credited: account.credited,
             debited: account.debited,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_they_are_written() {
+        for (text, word) in KINDS {
+            assert_eq!(encode(word), format!("{text:?}").into_bytes());
+        }
+        for (text, word) in STATUSES {
+            assert_eq!(encode(word), format!("{text:?}").into_bytes());
         }
     }
 }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tidegate_journal::{Cursor, DurableListeners, DurableMark, LogReader};
 
 use super::ChangesError;
-use super::reader::{After, ChangeFilter, ChangeReader, OwnLog};
+use super::own_log::OwnLog;
+use super::reader::{After, ChangeFilter, ChangeReader};
 use crate::router::CursorKey;
 
 /// One shard's journal.

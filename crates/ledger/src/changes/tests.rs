@@ -148,6 +148,58 @@ fn a_reader_goes_on_behind_each_row_whatever_groups_there_are() {
 }
 
 #[test]
+fn a_step_gives_as_many_rows_however_small_the_groups_are() {
+    let mut journal = Journal::new();
+    journal.open_accounts(50);
+    journal.transfer(1, 3_000, 0);
+    let mut reader = journal.read(After::Start, all()).unwrap();
+    let (mut rows, mut names_steps) = (Vec::new(), 0);
+    loop {
+        match reader.step().unwrap() {
+            Step::AtEnd => break,
+            Step::Rows { rows: some, .. } => rows.push(some),
+            Step::Names(shard, slots) => {
+                names_steps += 1;
+                reader.name(shard, slots.into_iter().map(|slot| (slot, id_of(slot).into(), "credit".into())));
+            }
+        }
+    }
+    assert_eq!(rows.iter().map(Vec::len).collect::<Vec<_>>(), [1_024, 1_024, 1_002]);
+    assert!(names_steps <= 3, "a shard is asked once for the names of a step, and not for each group");
+    assert!(rows.iter().flatten().map(|row| row.sequence).eq(1..=3_050));
+    // Each of these cursors is between two groups of a step.
+    for row in rows.iter().flatten().step_by(97) {
+        let mut reader = journal.read(After::Cursor(row.cursor.clone()), all()).unwrap();
+        assert_eq!(rest(&mut reader).0.first().map(|next| next.sequence), Some(row.sequence + 1));
+    }
+}
+
+#[test]
+fn what_is_before_damage_is_given_before_the_damage_is_told() {
+    let mut journal = Journal::new();
+    journal.open_accounts(50);
+    journal.transfer(1, 40, 0);
+    let segment = journal.disk.files().into_iter().find(|(path, _)| path.to_string_lossy().contains("segment-"));
+    let path = segment.expect("a log has a segment").0;
+    let bytes = journal.disk.contents(&path).unwrap();
+    let damaged = bytes.windows(5).position(|window| window == b"t0-30").expect("a transfer has it");
+    assert!(journal.disk.flip_bit(&path, damaged as u64, 1));
+    let mut reader = journal.read(After::Start, all()).unwrap();
+    let mut rows = Vec::new();
+    for _ in 0..3 {
+        let error = loop {
+            match reader.step() {
+                Ok(Step::Rows { rows: some, .. }) => rows.extend(some),
+                Ok(other) => panic!("{other:?}"),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, ChangesError::Unreadable { shard: 0, .. }), "{error:?}");
+    }
+    assert!(rows.iter().map(|row| row.sequence).eq(1..=80), "{} rows", rows.len());
+}
+
+#[test]
 fn names_are_bounded_and_asked_for_again() {
     let mut journal = Journal::new();
     journal.open_accounts(2);

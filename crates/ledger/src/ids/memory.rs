@@ -149,19 +149,6 @@ impl<T: Word> DerefMut for Zeroed<T> {
     }
 }
 
-/// Asks for the cache line at `place`; does nothing where there is no such instruction.
-#[inline]
-pub(super) fn prefetch<T>(place: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint; it cannot fault.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use tidegate_disk::Disk;
 use tidegate_journal::{LogStore, Position};
-use tidegate_machines::ledger::{Command, Content, Event, Guess, Ledger, Outcome, Refusal, Ruling, Transfer, shard_of};
+use tidegate_machines::ledger::{Command, Content, Event, Guess, Ledger, Outcome, Refusal, Ruling, shard_of};
 use tidegate_machines::{DamagedPlace, Decision, Machine, ShardIndex};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served};
 
@@ -10,17 +10,14 @@ use super::records::{AtHand, Halt, LookUp};
 use super::{LedgerService, LedgerTurn, Output, may_append};
 use crate::ids::IdHash;
 use crate::limits::RECORD_OVERHEAD_BYTES;
-use crate::message::{HoldRequest, OpenBatch, TransferBatch};
+use crate::message::HoldRequest;
 use crate::operation::{AccountFact, Answer, Operation, Selection};
-
-/// Transfers that are looked at ahead of their decision; hides the cache misses of the id index and of accounts.
-const PREFETCH_AHEAD: usize = 12;
 
 /// How far a call was served.
 #[derive(Debug, Default)]
 pub struct Progress {
-    outcomes: Vec<Outcome>,
-    need_credit: Vec<u32>,
+    pub(super) outcomes: Vec<Outcome>,
+    pub(super) need_credit: Vec<u32>,
     /// Of a history, boxed like what follows: nearly no call has it, and progress moves with each call.
     pub(super) rows: Option<Box<super::history::RowsRead>>,
     /// Pages and records that were read for the items to come.
@@ -32,20 +29,12 @@ pub struct Progress {
 /// An id with its hash, computed once.
 #[derive(Clone, Copy)]
 pub(super) struct HashedId<'a> {
-    id: &'a str,
-    hash: IdHash,
-}
-
-/// A transfer that comes next in a batch, with what was found out on the way.
-#[derive(Clone, Copy)]
-struct Upcoming<'a> {
-    transfer: Transfer<'a>,
-    hash: IdHash,
-    guess: Guess,
+    pub(super) id: &'a str,
+    pub(super) hash: IdHash,
 }
 
 /// The group is full; the rest comes in a later step.
-const PAUSED: Served<Output> = Served::Paused(Pause::Room);
+pub(super) const PAUSED: Served<Output> = Served::Paused(Pause::Room);
 
 impl Operation {
     /// Whether it appends records, and so needs room on the disk.
@@ -138,73 +127,6 @@ impl<D: Disk> LedgerService<D> {
             }
             read => Ok(done(self.read(turn, read)?)),
         }
-    }
-
-    fn serve_opens<L: LogStore>(
-        &mut self,
-        turn: &mut LedgerTurn<'_, L>,
-        batch: &OpenBatch,
-        selection: &Selection,
-        progress: &mut Progress,
-    ) -> Result<Served<Output>, Halt> {
-        let count = selection.len(batch.len());
-        progress.outcomes.reserve(count - progress.outcomes.len());
-        while progress.outcomes.len() < count {
-            if self.opens_left == 0 || !self.may_decide(turn) {
-                return Ok(PAUSED);
-            }
-            self.opens_left -= 1;
-            let n = progress.outcomes.len();
-            if n + PREFETCH_AHEAD < count {
-                turn.state().touch_account(batch.get(selection.index(n + PREFETCH_AHEAD)).0);
-            }
-            let (id, asset, kind) = batch.get(selection.index(n));
-            let outcome = self.decide_one(turn, &Command::OpenAccount { id, asset, kind }, None)?;
-            progress.outcomes.push(outcome);
-        }
-        Ok(done(progress.answer(count)))
-    }
-
-    fn serve_transfers<L: LogStore>(
-        &mut self,
-        turn: &mut LedgerTurn<'_, L>,
-        batch: &TransferBatch,
-        selection: &Selection,
-        facts: &[AccountFact],
-        progress: &mut Progress,
-    ) -> Result<Served<Output>, Halt> {
-        if !self.adopt(turn, facts)? {
-            return Ok(PAUSED);
-        }
-        let count = selection.len(batch.len());
-        assert!(progress.outcomes.len() <= count, "no more items are decided than there are");
-        progress.outcomes.reserve(count - progress.outcomes.len());
-        // Those that come next, each in the place of its number.
-        let mut coming: [Option<Upcoming<'_>>; PREFETCH_AHEAD] = [None; PREFETCH_AHEAD];
-        for ahead in progress.outcomes.len()..count.min(progress.outcomes.len() + PREFETCH_AHEAD) {
-            coming[ahead % PREFETCH_AHEAD] = Some(self.prefetch(turn, batch.get(selection.index(ahead))));
-        }
-        while progress.outcomes.len() < count {
-            if self.decisions_left == 0 || !self.may_decide(turn) {
-                return Ok(PAUSED);
-            }
-            let n = progress.outcomes.len();
-            let place = &mut coming[n % PREFETCH_AHEAD];
-            let Upcoming { transfer, hash, guess } = place.take().expect("it was looked at ahead");
-            let id = HashedId { id: transfer.id, hash };
-            if n + PREFETCH_AHEAD < count {
-                *place = Some(self.prefetch(turn, batch.get(selection.index(n + PREFETCH_AHEAD))));
-            }
-            if self.needs_credit(turn.state(), transfer.credit, facts) {
-                progress.need_credit.push(n as u32);
-                progress.outcomes.push(Outcome::Refused(Refusal::CreditAccountNotFound));
-                continue;
-            }
-            let credit_missing = is_missing(transfer.credit, facts);
-            let outcome = self.decide_named(turn, &Command::Transfer { transfer, credit_missing, guess }, Some(id))?;
-            progress.outcomes.push(outcome);
-        }
-        Ok(done(progress.answer(count)))
     }
 
     fn serve_holds<L: LogStore>(
@@ -356,7 +278,7 @@ impl<D: Disk> LedgerService<D> {
 
     /// The one way by which anything changes: find what the id stands for, decide, append, apply, index.
     #[inline]
-    fn decide_named<L: LogStore>(
+    pub(super) fn decide_named<L: LogStore>(
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
         command: &Command<'_>,
@@ -410,14 +332,6 @@ impl<D: Disk> LedgerService<D> {
     #[inline]
     pub(super) fn named<'a>(&self, id: &'a str) -> HashedId<'a> {
         HashedId { id, hash: self.ids.hash(id.as_bytes()) }
-    }
-
-    /// Starts to load what the decision on `transfer` will look at.
-    #[inline]
-    fn prefetch<'a, L: LogStore>(&self, turn: &LedgerTurn<'_, L>, transfer: Transfer<'a>) -> Upcoming<'a> {
-        let hash = self.ids.hash(transfer.id.as_bytes());
-        self.ids.prefetch(hash);
-        Upcoming { transfer, hash, guess: turn.state().touch(&transfer) }
     }
 
     fn refuse_one<L: LogStore>(
@@ -504,7 +418,11 @@ impl<D: Disk> LedgerService<D> {
 
     /// Journals what other shards said about accounts that this one did not know. False when the group is full: what
     /// was adopted is known then, and a later step goes on with the rest.
-    fn adopt<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>, facts: &[AccountFact]) -> Result<bool, Halt> {
+    pub(super) fn adopt<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        facts: &[AccountFact],
+    ) -> Result<bool, Halt> {
         assert!(facts.is_sorted_by(|one, next| one.id <= next.id), "facts are looked up by their order");
         for fact in facts {
             let Some((asset, kind)) = &fact.found else { continue };
@@ -522,7 +440,7 @@ impl<D: Disk> LedgerService<D> {
     }
 
     /// Whether another shard must be asked about this credit account before a decision.
-    fn needs_credit(&self, ledger: &Ledger, credit: &str, facts: &[AccountFact]) -> bool {
+    pub(super) fn needs_credit(&self, ledger: &Ledger, credit: &str, facts: &[AccountFact]) -> bool {
         self.shard_count > 1
             && shard_of(credit, self.shard_count) != self.index
             && ledger.slot(credit).is_none()
@@ -537,7 +455,7 @@ impl Progress {
     }
 
     /// The outcomes of `count` items, of which all are decided.
-    fn answer(&mut self, count: usize) -> Answer {
+    pub(super) fn answer(&mut self, count: usize) -> Answer {
         assert!(self.outcomes.len() == count, "an outcome for each item asked");
         assert!(self.need_credit.len() <= count, "an item waits for its account once");
         assert!(self.reading.is_none(), "whoever has its answer reads nothing");
@@ -562,7 +480,7 @@ pub(super) fn done(answer: Answer) -> Served<Output> {
 }
 
 /// Facts are sorted by id.
-fn is_missing(credit: &str, facts: &[AccountFact]) -> bool {
+pub(super) fn is_missing(credit: &str, facts: &[AccountFact]) -> bool {
     let found = facts.binary_search_by(|fact| (*fact.id).cmp(credit));
     found.is_ok_and(|index| facts[index].found.is_none())
 }

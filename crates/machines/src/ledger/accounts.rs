@@ -11,6 +11,8 @@
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
+use crate::prefetch;
+
 use super::account::{Account, AccountSlot};
 use super::limits::ACCOUNTS_MAX;
 use super::slot_table::SlotTable;
@@ -32,6 +34,17 @@ pub struct Guess {
 impl Guess {
     /// Nothing is known.
     pub const NONE: Guess = Guess { debit: NOWHERE, credit: NOWHERE };
+}
+
+/// An account that is about to be looked for: the hash of its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sought(u64);
+
+/// Both accounts of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SoughtPair {
+    pub(super) debit: Sought,
+    pub(super) credit: Sought,
 }
 
 /// Accounts whose places are loaded ahead by who looks at all.
@@ -73,14 +86,23 @@ impl Accounts {
         }
     }
 
-    /// Brings the account that `id` most likely leads to into the cache, ahead of its use, and tells its slot. The
-    /// loads depend on nothing that follows, so the core does not wait for them.
+    /// Asks for the memory where the search for `id` will begin.
     #[inline]
-    pub fn touch(&self, id: &str) -> AccountSlot {
+    pub fn seek(&self, id: &str) -> Sought {
         let hash = self.hasher.hash_one(id.as_bytes());
+        self.by_id.prefetch(hash);
+        Sought(hash)
+    }
+
+    /// Asks for the memory of the account that was sought (or of another with the same tag), and tells its slot. Call
+    /// it some accounts after [`Accounts::seek`] and some before the slot is used.
+    #[inline]
+    pub fn touch(&self, Sought(hash): Sought) -> AccountSlot {
         let Some(slot) = self.by_id.find(hash, |_| true) else { return NOWHERE };
         if let Some(account) = self.get(AccountSlot(slot)) {
-            std::hint::black_box((account.credited, account.kind));
+            // An account ends in another line than it begins in, mostly.
+            prefetch(account);
+            prefetch(&account.kind);
         }
         AccountSlot(slot)
     }
@@ -143,7 +165,7 @@ impl Accounts {
         let mut ahead = self.iter().skip(LOOK_AHEAD);
         for (slot, account) in (0..).map(AccountSlot).zip(self.iter()) {
             if let Some(next) = ahead.next() {
-                self.touch(&next.id);
+                self.seek(&next.id);
             }
             let id = &*account.id;
             assert_eq!(self.find(id), Some(slot), "account {id} is not found where it is");

@@ -64,7 +64,7 @@ mod tests;
 
 pub use account::AccountSlot;
 pub use account_order::AccountOrder;
-pub use accounts::Guess;
+pub use accounts::{Guess, SoughtPair};
 pub use asset::AssetView;
 pub use codec::EventError;
 pub use command::{Command, InboundCredit};

@@ -19,6 +19,8 @@
 //! Why groups: all tags of one are compared at once. Entries that were looked at one after the other ended in a branch
 //! that no processor foresees, which made a transfer slower by a tenth.
 
+use crate::prefetch;
+
 /// The slot of a vacant entry. There are fewer slots than this.
 const VACANT: u32 = u32::MAX;
 /// Entries of a group.
@@ -178,6 +180,14 @@ impl SlotTable {
     pub fn find(&self, hash: u64, is: impl FnMut(u32) -> bool) -> Option<u32> {
         let tag = tag_of(hash);
         self.segments[self.directory[self.place(tag)] as usize].find(tag, is)
+    }
+
+    /// Asks for the line where the search for a slot of this hash begins.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        let tag = tag_of(hash);
+        let segment = &self.segments[self.directory[self.place(tag)] as usize];
+        prefetch(&segment.groups[segment.begin(tag)]);
     }
 
     /// Adds a slot that is not there.

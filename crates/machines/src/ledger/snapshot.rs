@@ -206,7 +206,7 @@ fn get_account(reader: &mut Reader<'_>, ledger: &mut Ledger) -> Parsed<(Account,
     let kind = get_account_kind(reader)?;
     let id = reader.text(1, ACCOUNT_ID_BYTES_MAX, "account id")?;
     require(is_known_account_id(id), "account id")?;
-    ledger.accounts.touch(id);
+    ledger.accounts.seek(id);
     let asset = get_asset(reader, ledger)?;
     let mut account = Account {
         credited: 0,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_planted::BalanceChange;
 
 use super::account::{Account, AccountSlot};
-use super::accounts::{Accounts, Guess};
+use super::accounts::{Accounts, Guess, SoughtPair};
 use super::asset::{AssetView, Assets};
 use super::command::InboundCredit;
 use super::event::{CreditStep, Event};
@@ -98,17 +98,22 @@ impl Ledger {
         self.account_at(self.slot(id)?)
     }
 
-    /// Brings the accounts of a transfer that will be decided soon into the cache, and tells where they are. Changes
-    /// nothing.
+    /// Asks for the memory where the search for the accounts of a transfer begins. Changes nothing.
     #[inline]
-    pub fn touch(&self, transfer: &Transfer<'_>) -> Guess {
-        Guess { debit: self.accounts.touch(transfer.debit), credit: self.accounts.touch(transfer.credit) }
+    pub fn seek(&self, transfer: &Transfer<'_>) -> SoughtPair {
+        SoughtPair { debit: self.accounts.seek(transfer.debit), credit: self.accounts.seek(transfer.credit) }
+    }
+
+    /// Asks for the memory of accounts that were sought some transfers ago, and tells where they are. Changes nothing.
+    #[inline]
+    pub fn touch(&self, sought: SoughtPair) -> Guess {
+        Guess { debit: self.accounts.touch(sought.debit), credit: self.accounts.touch(sought.credit) }
     }
 
     /// The same with the place of an account that will be opened soon.
     #[inline]
-    pub fn touch_account(&self, id: &str) {
-        self.accounts.touch(id);
+    pub fn seek_account(&self, id: &str) {
+        self.accounts.seek(id);
     }
 
     /// Changes a live balance in memory, as a flipped bit would: no event, no other figure. Returns whether there is

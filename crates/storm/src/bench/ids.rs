@@ -7,7 +7,8 @@
 //! Why the ids are made by a tool: a billion requests take an hour and a hundred gigabytes of journal. The tool's files
 //! are those that requests make, and new ids never read the journal, so what is measured is the same. The journal is
 //! real and short; a retry of one of the made ids would find no record, and is not measured. So would a new id with
-//! the 47 bits of a made one (four in half a million, of a billion): the server refuses it as damaged rather than guess.
+//! the 47 bits of a made one (four in half a million, of a billion): the server refuses it as damaged, and does not
+//! guess.
 
 use super::stall::{self, Stall};
 use crate::load::{self, Answer, Dialect, Pressure};

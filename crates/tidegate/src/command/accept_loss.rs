@@ -79,7 +79,10 @@ pub fn run<P>(
     if let Some(folder) = witness {
         check_folder(&RealDisk, folder)?;
     }
-    let directory = Directory::open(data, &families)?;
+    let directory = match yes {
+        true => Directory::open_to_write(data, &families)?,
+        false => Directory::open(data, &families)?,
+    };
     let logs = LocalLogs::new(RealDisk, data, &families);
 
     let ledger = LedgerLosses::find(data, &directory, &logs, witness)?;

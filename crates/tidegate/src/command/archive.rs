@@ -14,18 +14,30 @@ use crate::output::{say, with_bytes_bar};
 /// Moves all sealed segments of `data` but the newest `keep` of each log to `to`, a directory or a URL.
 pub fn run<P>(data: &Path, to: &str, keep: usize, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
     let known: Vec<_> = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
-    let target = target(to)?;
+    let target = target(data, to)?;
     // A command is as fast as it can be.
     let moved =
         with_bytes_bar("archiving", |progress| archive(data, &known, &*target, keep, &mut |_| Ok(()), progress))?;
     let bytes = indicatif::HumanBytes(moved.bytes);
+    if moved.segments == 0 {
+        let data = data.display();
+        say(format_args!(
+            "nothing to move: {data} has no sealed segments but the newest {keep} of each log, which stay"
+        ));
+        return Ok(ExitCode::SUCCESS);
+    }
     say(format_args!("{} segments ({bytes}) of {} are now in {to}", moved.segments, data.display()));
     Ok(ExitCode::SUCCESS)
 }
 
-fn target(to: &str) -> Result<Box<dyn ArchiveTarget>> {
+fn target(data: &Path, to: &str) -> Result<Box<dyn ArchiveTarget>> {
     if !to.contains("://") {
         fs::create_dir_all(to).with_context(|| format!("{to}: cannot create"))?;
+        let is_inside =
+            fs::canonicalize(to)?.starts_with(fs::canonicalize(data).unwrap_or_else(|_| data.to_path_buf()));
+        if is_inside {
+            bail!("{to}: an archive belongs on another disk than the data, and never inside of it");
+        }
     }
     target_that_exists(to)
 }

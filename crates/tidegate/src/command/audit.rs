@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
+use tidegate_doors::http::time::rfc3339;
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Family, LocalLogs, LogId, Sequence};
@@ -91,7 +92,9 @@ fn keep<F: ShardFamily>(
     let audited = audited.map_err(|damage| wrong(&damage)).ok()?;
     audited.problems.iter().for_each(|problem| wrong(problem));
     for notice in &audited.notices {
-        say(format_args!("{name}: an operator wrote: {notice}"));
+        let (kind, at, text) = (notice.kind, rfc3339(notice.time_ms / 1_000), &notice.text);
+        let lost = notice.lost.map_or_else(String::new, |lost| format!(", without {lost}"));
+        say(format_args!("{name}: an operator wrote: {kind} at {at}{lost}: {text}"));
     }
     if audited.log.bytes_cut > 0 {
         let cut = audited.log.bytes_cut;

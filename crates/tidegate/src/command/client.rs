@@ -87,8 +87,11 @@ pub fn drain(connection: &Connection, arguments: &DrainArguments) -> ExitCode {
 fn ended(connection: &Connection, work: impl FnOnce(&Door, &Shown) -> Result<(), Failure>) -> ExitCode {
     let output = connection.output();
     let done = Door::new(connection).and_then(|door| work(&door, &Shown::new(output)));
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.told(output),
+    // Lines that are printed one by one do not say that they are lost. All other output has failed by itself.
+    let lost = crate::output::lost().map(|why| Failure::OutputLost(why.to_owned()));
+    match (done, lost) {
+        (Ok(()), None) => ExitCode::SUCCESS,
+        (Ok(()) | Err(Failure::RowsRefused | Failure::NotWell), Some(lost)) => lost.told(output),
+        (Err(failure), _) => failure.told(output),
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::huge_pages::HugePages;
 use crate::output::say;
@@ -97,6 +97,7 @@ fn data_mode(data: &Path) -> Finding {
 }
 
 fn sync_time(data: &Path) -> Result<Finding> {
+    ensure!(!data.exists() || data.is_dir(), "{}: it is no directory", data.display());
     // A directory that is not there yet will be made on the disk of the nearest one above it. It is not made here.
     let there = data.ancestors().map(|part| if part.as_os_str().is_empty() { Path::new(".") } else { part });
     let there = there.into_iter().find(|part| part.is_dir());

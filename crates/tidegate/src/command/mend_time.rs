@@ -23,7 +23,7 @@ pub fn run(data: &Path, to: NewTime, reason: &str, is_meant: bool) -> Result<Exi
     if reason.len() > MEMO_BYTES_MAX {
         bail!("--reason has {} bytes; at most {MEMO_BYTES_MAX} are kept", reason.len());
     }
-    let directory = Directory::open(data, &[LEDGER])?;
+    let directory = Directory::open_to_write(data, &[LEDGER])?;
     let logs = LocalLogs::new(RealDisk, data, &[LEDGER]);
     let (time, wall) = (to.resolve(), NewTime::Now.resolve());
     if time.0.abs_diff(wall.0) > DAY_MS && !is_meant {

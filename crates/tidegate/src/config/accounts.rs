@@ -35,7 +35,7 @@ config! {
         role: Required<UserRoleWord> = NoDefault, .., live,
             "\"viewer\" reads own wallets and all collectors (in their histories only its own moves are named), debits \
              only own wallets, credits only collectors; \
-             \"service\" does what its grants list";
+             \"service\" does what its grants list, with ids of the common space: see service.id_space";
         wallets: Optional<Texts> = NoDefault, .., live, "a viewer's own wallets";
         grants: Optional<Texts> = NoDefault, .., live, "what a user of role service may do";
     }
@@ -50,7 +50,8 @@ config! {
             "SHA-256 of the token in 64 hex digits: printf %s TOKEN | sha256sum";
         grants: Texts = &[], .., live, "what it may do";
         id_space: Text = "", .., live,
-            "in which space the ids of its transfers and holds are unique; services of one space share their ids";
+            "in which space the ids of its transfers and holds are unique; services of one space share their ids. \
+             Without it, the common space, of all services that name none and of users of role service";
         requests_per_s: Optional<PerSecond> = NoDefault, .., live,
             "this and the following keys replace those of [quota.service] for this service alone: requests per second, \
              each transfer of a batch counted; 0 for no bound";

@@ -157,6 +157,11 @@ fn nothing_is_removed_that_was_not_read_back() {
         assert!(!refused.status.success() && refused.log.contains(to), "{refused}");
         assert_eq!(segments(&journal), before);
     }
+    let inside = archive(&settings.data, text(&settings.data.join("archive")), "0");
+    assert!(!inside.status.success() && inside.log.contains("never inside of it"), "{inside}");
+    let none = archive(&settings.data, text(&folder.path().join("none")), "1000");
+    assert!(none.status.success() && none.log.contains("nothing to move: "), "{none}");
+    assert_eq!(segments(&journal), before);
     // A segment that is damaged stays where it is, and is named.
     let mut bytes = fs::read(&before[1]).expect("it is there");
     bytes[5_000] ^= 1;

@@ -196,6 +196,13 @@ fn a_second_backup_copies_only_what_is_new_and_the_first_stays_restorable() {
         assert_eq!(balance(&server, "candidate:1"), expected);
         server.kill();
     }
+    // What is no directory of backups is called so.
+    for other in [&*folder.path().join("nowhere"), &settings.data] {
+        for refused in [verified(other), restore(other, &folder.path().join("none"), &[])] {
+            assert!(refused.status.code() == Some(1), "{refused}");
+            assert!(refused.log.contains(&format!("{}: it is no directory of backups", text(other))), "{refused}");
+        }
+    }
     let unknown = restore(&backups, &folder.path().join("none"), &["--backup", "yesterday"]);
     assert!(!unknown.status.success() && unknown.log.contains(&all[3]), "{unknown}");
 }
@@ -232,7 +239,15 @@ fn a_restore_ends_at_the_sequence_or_the_time_that_was_asked_for() {
         assert_eq!(balance(&server, "candidate:1"), expected, "{at}");
         server.kill();
     }
-    for (at, words) in [("27", "ends at sequence 26"), ("1:5", "give a sequence for each"), ("soon", "no place")] {
+    let before = "is before the history begins that the backup has";
+    for (at, words) in [
+        ("27", "ends at sequence 26"),
+        ("1:5", "give a sequence for each"),
+        ("soon", "no place"),
+        ("0", before),
+        ("1970-01-01", before),
+        ("2001-01-01T00:00:00Z", " to 26 (20"),
+    ] {
         let refused = restore(&backups, &folder.path().join("none"), &["--at", at]);
         assert!(!refused.status.success() && refused.log.contains(words), "{refused}");
         assert!(!folder.path().join("none").exists(), "{at}");

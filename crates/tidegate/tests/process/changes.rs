@@ -363,3 +363,28 @@ fn a_cursor_of_another_history_is_told_so() {
     assert_eq!(all(&server, SERVICE, &format!("after={genuine}")).len(), 9, "from before they parted");
     assert!(server.terminate().status.success());
 }
+
+#[test]
+fn a_page_is_as_full_as_was_asked_where_requests_came_one_by_one() {
+    let folder = folder();
+    let server = Server::start(&Settings::new(folder.path()));
+    let mut client = connect(&server);
+    open_show(&mut client);
+    // Each vote is answered before the next one is sent, so each is a group of its own.
+    for id in ids("slow", 300) {
+        assert!(client.transfers(&votes(&[id])).expect("the server serves")[0].is_done());
+    }
+    let page = |query: &str| {
+        let page = Http::connect(server.http).and_then(|mut http| http.get(&format!("/v1/changes?{query}")));
+        let page = page.expect("the door answers").body;
+        let rows = page["changes"].as_array().expect("a page has changes").clone();
+        (rows, page["next"].as_str().expect("it says where to go on").to_owned(), page["at_end"] == true)
+    };
+    // Four accounts, two sales, the votes.
+    let (whole, _, at_end) = page("limit=1000");
+    assert_eq!((whole.len(), at_end), (306, true));
+    let (first, next, _) = page("limit=200");
+    assert_eq!(first[..], whole[..200]);
+    let (rest, _, at_end) = page(&format!("limit=1000&after={next}"));
+    assert!(rest[..] == whole[200..] && at_end, "{} rows, {at_end}", rest.len());
+}

@@ -112,7 +112,9 @@ fn an_operator_opens_moves_holds_and_looks() {
 #[test]
 fn status_shows_whether_all_is_well() {
     let folder = folder();
-    let server = Server::start(&Settings::new(folder.path()));
+    let sections =
+        "[[service]]\nname = \"shop\"\ntoken = \"a-token-without-the-audit\"\ngrants = [\"read:*\"]\n".to_owned();
+    let server = Server::start(&Settings { sections, ..Settings::new(folder.path()) });
     open_show(&mut connect(&server));
     let operator = Operator::of(&server);
     let status = operator.json(&["status"]).remove(0);
@@ -123,6 +125,9 @@ fn status_shows_whether_all_is_well() {
     // Anybody may ask whether it serves.
     let shown = operator.done(&["status", "--token", ""]);
     assert!(shown.contains("health     ok\n") && shown.contains("needs a token"), "{shown}");
+    // A token without that right is told so, and all that everybody may see.
+    let shown = operator.done(&["status", "--token", "a-token-without-the-audit"]);
+    assert!(shown.contains("health     ok\n") && shown.contains("needs the grant \"audit\""), "{shown}");
     let (server, _requests) = answering(
         "503 Service Unavailable",
         r#"{"code":"recovering","status":503,"progress":0.5,"detail":"the journal is being replayed: 50.0 %"}"#,
@@ -143,10 +148,27 @@ fn a_wrong_command_line_and_a_server_that_is_not_there_are_said_in_words() {
     assert!(code == 2 && error.contains("wallet"), "{error}");
     let (code, _, error) = nowhere.run(&["transfer", "make", "t", "--debit", "a", "--credit", "b", "--amount", "0"]);
     assert!(code == 2 && error.contains("--amount"), "{error}");
+    for (wrong, words) in [
+        (
+            &["transfer", "make", "t", "--debit", "a", "--credit", "b", "--amount", "-5"][..],
+            "1 to 18446744073709551615",
+        ),
+        (&["hold", "post", "h", "--amount", "1.5"], "expected a whole number of minor units"),
+        (&["account", "list", "--limit", "0"], "expected a number of rows, 1 or more"),
+        (&["account", "list", "--server", "http://127.0.0.1:99999"], "expected a URL such as http://127.0.0.1:8080"),
+        (&["account", "set", "a", "--metadata", "plan=gold", "--unset", "plan"], "\"plan\" is there twice"),
+    ] {
+        let (code, out, error) = nowhere.run(wrong);
+        assert!(code == 2 && out.is_empty() && error.contains(words), "{wrong:?}: {code} {error}");
+    }
     let (code, _, error) = nowhere.run(&["account", "list", "--server", "localhost:8080"]);
     assert!(code == 2 && error.contains("http://127.0.0.1:8080"), "{error}");
     let (code, _, error) = nowhere.run(&["account", "list", "--server", "https://127.0.0.1:1"]);
     assert!(code == 2 && error.contains("--ca-file"), "{error}");
+    let (code, _, error) = nowhere.run(&["account", "list", "--token", "one-line\nanother-line"]);
+    assert!(code == 2 && error.contains("this is no token: sign 9 of it is '\\n'"), "{error}");
+    let (code, _, error) = nowhere.run(&["account", "list", "--token", "a-token\n"]);
+    assert!(code == 1 && error.contains("nobody listens"), "the end of a line is no part of it: {error}");
     let (code, _, error) = nowhere.run(&["drain", "--rate", "1", "--json"]);
     let failed: Value = serde_json::from_str(&error).expect("JSON on standard error");
     assert!(code == 1 && failed["detail"].as_str().is_some_and(|detail| detail.contains("refused")), "{error}");
@@ -159,6 +181,28 @@ fn a_wrong_command_line_and_a_server_that_is_not_there_are_said_in_words() {
     }
     let (code, _, error) = nowhere.run(&["import", "no-such-file.csv"]);
     assert!(code == 1 && error.contains("no-such-file.csv"), "{error}");
+}
+
+#[test]
+fn an_authority_that_is_none_and_a_server_without_tls_are_said_in_words() {
+    let folder = folder();
+    let server = Server::start(&Settings::new(folder.path()));
+    let operator = Operator { server: format!("https://{}", server.http) };
+    let file = |text: &str| {
+        let path = folder.path().join("ca.pem");
+        std::fs::write(&path, text).expect("there is room");
+        path.display().to_string()
+    };
+    let (code, _, error) = operator.run(&["account", "list", "--ca-file", &file("nothing")]);
+    assert!(code == 1 && error.contains("there is no certificate in PEM in it"), "{error}");
+    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let (code, _, error) = operator.run(&["account", "list", "--ca-file", &file(&signed.cert.pem())]);
+    assert!(code == 1 && error.contains("does not speak TLS there: try http://"), "{error}");
+    let operator = Operator { server: format!("http://{}/v1", server.http) };
+    let (code, _, error) = operator.run(&["account", "list"]);
+    assert!(code == 3 && error.contains("without the path of the API"), "{error}");
+    let (code, _, error) = operator.run(&["account", "list", "--token-file", "/no/file"]);
+    assert!(code == 1 && error.contains("cannot read a token from /no/file"), "{error}");
 }
 
 #[test]

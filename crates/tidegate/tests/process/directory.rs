@@ -117,6 +117,17 @@ fn a_directory_that_may_only_be_read_is_audited_and_left_as_it_is() {
     let audited = as_nobody(&["audit", "--data", settings.data.to_str().expect("a plain name")]);
     assert!(audited.status.success() && audited.log.contains("all agree"), "{audited}");
     assert_eq!(fs::read(&lock).expect("it is there"), holder, "nothing was written");
+    // What would write says at once that it may not, and why.
+    let data = settings.data.to_str().expect("a plain name");
+    for writes in [
+        &["mend-time", "--to", "now", "--data", data][..],
+        &["accept-loss", "--reason", "none", "--yes", "--data", data],
+        &["serve", "--http", "off", "--binary", "off", "--mqtt", "off", "--data", data],
+    ] {
+        let refused = as_nobody(writes);
+        let words = "its file LOCK, which keeps others out, cannot be written: Permission denied";
+        assert!(refused.status.code() == Some(1) && refused.log.contains(words), "{writes:?}: {refused}");
+    }
 
     // Damage is named by its path, and a server that uses the directory by its process.
     let segment = settings.data.join("journal/ledger-0").join(segment_name(Cursor::START.position));

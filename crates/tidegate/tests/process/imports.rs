@@ -162,3 +162,40 @@ fn an_import_goes_on_when_the_server_comes_back_and_does_each_row_once() {
     let rest = operator.json(&["import", &file, "--from-line", "500"]);
     assert_eq!((&rest[0]["rows"], &rest[0]["duplicates"]), (&json!(ROWS - 498), &json!(ROWS - 498)), "{rest:?}");
 }
+
+#[test]
+fn a_file_that_cannot_be_right_is_refused_with_its_line_and_what_was_sent_of_it() {
+    let folder = folder();
+    let write = |name: &str, text: &str| -> String {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("there is room");
+        path.display().to_string()
+    };
+    let (server, requests) = recorder(r#"{"outcomes":[{"id":"a","outcome":"applied"}]}"#);
+    let operator = Operator { server };
+    let head = "id,debit,credit,amount,memo\n";
+    for (name, text, words) in [
+        ("quote.csv", format!("{head}a,x,y,1,\nb,x,y,1,\"a gift\nc,x,y,1,\n"), "quote.csv:3: a quote that opens in"),
+        (
+            "text.ndjson",
+            "{\"id\":1\n".to_owned(),
+            "text.ndjson:1: not a JSON object: EOF while parsing an object, in column",
+        ),
+        ("head.csv", head.to_owned(), "head.csv: there is no row in it"),
+        ("empty.csv", String::new(), "empty.csv: the file is empty"),
+        ("empty.ndjson", "\n".to_owned(), "empty.ndjson: there is no row in it"),
+    ] {
+        let file = write(name, &text);
+        for more in [&[][..], &["--dry-run"], &["--json"]] {
+            let (code, out, error) = operator.run(&[&["import", &file], more].concat());
+            assert!(code == 1 && error.contains(words), "{name}: {code} {out}{error}");
+            assert!(requests.try_recv().is_err(), "nothing was sent of {name}");
+        }
+    }
+    let late = write("late.csv", &format!("{head}a,x,y,1,\nb,x,y,1,\nc,x,y,1,\"a gift\nd,x,y,1,\n"));
+    let (code, out, error) = operator.run(&["import", &late, "--batch", "1"]);
+    let said = "2 rows: 1 applied, 0 done before, 0 refused, 1 read and not sent, or not answered\n";
+    assert_eq!((code, out.as_str()), (1, said), "{error}");
+    assert!(error.contains("late.csv:4: a quote") && error.contains("go on with --from-line 3"), "{error}");
+    assert!(requests.recv().is_ok() && requests.try_recv().is_err(), "one row was sent");
+}

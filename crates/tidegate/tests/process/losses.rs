@@ -62,7 +62,7 @@ fn refused_until_accepted(settings: &Settings, words: &[&str]) -> Ended {
 fn audited(settings: &Settings) -> Ended {
     let audited = audit(&settings.data);
     assert!(audited.status.success(), "{audited}");
-    assert!(audited.log.contains("an operator wrote: loss accepted at ") && audited.log.contains(WHY), "{audited}");
+    assert!(audited.log.contains("an operator wrote: loss accepted at 20") && audited.log.contains(WHY), "{audited}");
     audited
 }
 

@@ -24,6 +24,7 @@ mod limits;
 mod losses;
 mod metrics;
 mod mqtt_hostile;
+mod output;
 mod reload;
 mod rights;
 mod stop;

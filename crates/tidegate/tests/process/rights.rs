@@ -143,3 +143,34 @@ fn refused<T: Debug>(answer: Result<T, ClientError>, code: &str) {
         other => panic!("{code} expected, {other:?}"),
     }
 }
+
+#[test]
+fn a_user_of_role_service_shares_the_ids_of_services_that_name_no_space() {
+    let folder = folder();
+    let boss = DAVE.replace("viewer", "service").replace("wallets = [\"wallet:dave\"]", "grants = [\"*\"]");
+    let shop =
+        "[[service]]\nname = \"shop\"\ntoken = \"another-service-token\"\ngrants = [\"*\"]\nid_space = \"shop\"\n";
+    let settings = Settings { sections: format!("{boss}\n{shop}"), ..Settings::new(folder.path()) };
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    let outcome = |token: &str| {
+        let sale = Transfer {
+            id: "order-17",
+            debit: "source:shop",
+            credit: "wallet:dave",
+            amount: 5,
+            memo: "",
+            code: 0,
+            user_data: "",
+        };
+        Client::connect(server.binary, token).expect("the token is good").transfer(&sale).expect("it is decided")
+    };
+    assert_eq!(outcome(&log_in(&server, "dave", "dave")), Outcome::Applied);
+    assert_eq!(outcome(crate::SERVICE), Outcome::Duplicate, "the common space");
+    assert_eq!(outcome("another-service-token"), Outcome::Applied, "a space of its own");
+    let mut http = Http::connect(server.http).expect("the door is open");
+    let transfer = http.get("/v1/transfers/order-17?id_space=").expect("an answer");
+    assert_eq!((transfer.status, &transfer.body["outcome"]), (200, &"applied".into()), "{transfer:?}");
+    let said = http.get("/openapi.json").expect("an answer").body["info"]["description"].clone();
+    assert!(said.as_str().is_some_and(|said| said.contains("and of users of role service")), "{said}");
+}

@@ -114,6 +114,12 @@ impl FakeBackend {
         rows.iter_mut().zip(1..).for_each(|(row, number)| row.time_ms = number * 1_000_000);
     }
 
+    /// Dates the newest row of `account`.
+    pub fn redate(&self, account: &str, time_ms: u64) {
+        let mut state = self.state.lock().unwrap();
+        state.accounts.get_mut(account).unwrap().rows.last_mut().unwrap().time_ms = time_ms;
+    }
+
     /// Adds so many long rows to the history of `account`.
     pub fn lengthen(&self, account: &str, rows: usize) {
         let mut state = self.state.lock().unwrap();

@@ -62,9 +62,16 @@ fn the_balance_at_a_time_is_that_after_the_last_row_of_it() {
     assert_eq!(balance("at=1970-01-01T00:16:40Z"), (10, 1), "the row of that very time counts");
     assert_eq!(balance("at=2999999"), (11, 2));
     assert_eq!(balance("at=1970-01-02T00:00:00Z"), (10 + 85, 86));
-    assert_eq!(balance("at=2400-01-01T00:00:00Z"), (10 + 2_499, 2_500), "a time to come");
+    assert_eq!(balance("at=2001-01-01T00:00:00Z"), (10 + 2_499, 2_500), "behind the newest row");
     let body = at("at=2999999").json();
     assert_eq!((&body["id"], &body["at_ms"], body.get("held")), (&"wallet:dave".into(), &2_999_999.into(), None));
+
+    let signs = |query: &str| {
+        let body = at(query).json();
+        (body.get("before_first_row").cloned(), body.get("to_come").cloned())
+    };
+    assert_eq!(signs("at=0"), (Some(true.into()), None), "nobody takes it for the balance of an open account");
+    assert_eq!(signs("at=2999999"), (None, None));
 
     let dave = server.log_in("dave");
     let path = "/v1/accounts/wallet:carol?at=1";
@@ -74,6 +81,26 @@ fn the_balance_at_a_time_is_that_after_the_last_row_of_it() {
     let history = |query: &str| server.ask(SERVICE, "GET", &format!("{PATH}/transfers?{query}"), "").summary();
     assert_eq!(history("from_time=2&to_time=1"), "422 query_invalid");
     assert_eq!(history("from_time=tomorrow"), "422 query_invalid");
+}
+
+#[test]
+fn a_balance_at_a_time_to_come_is_refused_or_says_that_it_is_one() {
+    let server = dated(3);
+    let at = |at_ms: u64| server.ask(SERVICE, "GET", &format!("{PATH}?at={at_ms}"), "");
+    let now = crate::http::time::now_ms();
+    let minute = crate::ledger_http::limits::CLOCKS_DIFFER_MS_MAX;
+    assert_eq!(at(now).json().get("to_come"), None);
+    assert_eq!(at(now + minute / 2).json()["to_come"], true, "the clock of another host may show it already");
+    for far in [now + 2 * minute, u64::MAX] {
+        let refused = at(far);
+        assert_eq!(refused.summary(), "422 time_to_come");
+        let problem = refused.json();
+        assert!(problem["field"] == "at" && problem["detail"].as_str().unwrap().contains("clock says 20"), "{problem}");
+    }
+    // A ledger whose clock is ahead of the host's has rows of such a time: they are known.
+    server.backend.redate("wallet:dave", now + 10 * minute);
+    assert_eq!(at(now + 10 * minute).json().get("to_come"), None);
+    assert_eq!(at(now + 10 * minute + 1).summary(), "422 time_to_come");
 }
 
 #[test]

@@ -63,6 +63,33 @@ fn bodies_that_are_not_what_they_must_be_are_explained() {
 }
 
 #[test]
+fn a_word_that_is_none_is_named_with_what_is_allowed_in_its_place() {
+    let server = TestServer::open();
+    let mut client = server.connect();
+    let statuses = r#"expected one of "open", "debits_frozen", "frozen", "closed""#;
+    let kinds = r#"expected one of "wallet", "source", "collector""#;
+    for value in ["null", "1", "true", "[]", "{}", r#""walet""#, r#""""#] {
+        for (method, path, body, field, allowed) in [
+            ("PATCH", "/v1/accounts/wallet:dave", format!(r#"{{"status":{value}}}"#), "status", statuses),
+            ("POST", "/v1/accounts", format!(r#"{{"id":"a","asset":"x","kind":{value}}}"#), "kind", kinds),
+            (
+                "POST",
+                "/v1/accounts",
+                format!(r#"{{"accounts":[{{"id":"a","asset":"x","kind":{value}}}]}}"#),
+                "accounts[0].kind",
+                kinds,
+            ),
+        ] {
+            let answer = client.ask(SERVICE, method, path, &body);
+            assert_eq!(answer.summary(), "422 field_invalid", "{body}");
+            let problem = answer.json();
+            assert_eq!(problem["field"], field, "{body}: {problem}");
+            assert!(problem["detail"].as_str().is_some_and(|said| said.contains(allowed)), "{body}: {problem}");
+        }
+    }
+}
+
+#[test]
 fn a_missing_field_is_named_the_same_way_everywhere() {
     let server = TestServer::open();
     let mut client = server.connect();

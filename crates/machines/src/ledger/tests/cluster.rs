@@ -41,7 +41,7 @@ impl Cluster {
             return Outcome::Refused(refusal);
         }
         // A guess is right, or of another account: the outcome is the same.
-        let touched = self.nodes[shard].ledger.touch(&transfer);
+        let touched = self.nodes[shard].ledger.touch(self.nodes[shard].ledger.seek(&transfer));
         let swapped = Guess { debit: touched.credit, credit: touched.debit };
         let guess = if transfer.amount.is_multiple_of(2) { touched } else { swapped };
         match self.nodes[shard].ask(Command::Transfer { transfer, credit_missing: false, guess }) {

@@ -5,8 +5,12 @@ use serde_json::{Value, json};
 
 use super::door::{Door, encoded, query};
 use super::failure::Failure;
+use super::movement;
 use super::pages;
 use super::table::{Columns, Fields, Shown};
+
+/// What an account may be.
+pub const KINDS: [&str; 3] = ["wallet", "source", "collector"];
 
 /// `tidegate account`
 #[derive(Subcommand)]
@@ -19,7 +23,7 @@ pub enum Account {
         #[arg(long)]
         asset: String,
         /// What it may do: a wallet is never below zero, a source gives out money, a collector only takes in.
-        #[arg(long, value_parser = ["wallet", "source", "collector"])]
+        #[arg(long, value_parser = KINDS)]
         kind: String,
     },
     /// Show an account's figures, status, limits and metadata, or its balance at a time.
@@ -36,7 +40,7 @@ pub enum Account {
         #[arg(long, default_value = "", hide_default_value = true)]
         prefix: String,
         /// At most so many; all if absent.
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = movement::limit)]
         limit: Option<u64>,
     },
     /// Show what happened to an account, newest first.
@@ -51,7 +55,7 @@ pub enum Account {
         /// Account id.
         id: String,
         /// At most so many; all if absent.
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = movement::limit)]
         limit: Option<u64>,
     },
     /// Let nothing leave the account, and nothing enter it.
@@ -94,7 +98,7 @@ pub struct Chosen {
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
     /// At most so many; all if absent.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = movement::limit)]
     limit: Option<u64>,
 }
 
@@ -117,7 +121,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn body(self) -> Value {
+    fn body(self) -> Result<Value, Failure> {
+        let keys: Vec<&String> = self.metadata.iter().map(|(key, _)| key).chain(&self.unset).collect();
+        if let Some(twice) = keys.iter().enumerate().find(|(place, key)| keys[..*place].contains(key)) {
+            let what = format!("--metadata, --unset: {:?} is there twice, and which one counts is not said", twice.1);
+            return Err(Failure::CommandLine(what));
+        }
         let mut body = json!({});
         let limits = [("balance_min", self.balance_min), ("balance_max", self.balance_max)];
         limits
@@ -130,7 +139,7 @@ impl Settings {
         if !metadata.is_empty() {
             body["metadata"] = metadata.into();
         }
-        body
+        Ok(body)
     }
 }
 
@@ -179,7 +188,7 @@ pub(super) fn run(door: &Door, shown: &Shown, what: Account) -> Result<(), Failu
         Account::Unfreeze { id } => change(id, json!({ "status": "open" })),
         Account::Close { id } => change(id, json!({ "status": "closed" })),
         Account::Set { id, settings, if_revision } => {
-            let mut body = settings.body();
+            let mut body = settings.body()?;
             if let Some(revision) = if_revision {
                 body["if_revision"] = revision.into();
             }

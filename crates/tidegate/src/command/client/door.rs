@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::Value;
@@ -56,7 +56,7 @@ impl Door {
                 return Err(Failure::CommandLine(missing.to_owned()));
             }
         }
-        Ok(Door { agent: config.build().new_agent(), server, token: connection.token.clone() })
+        Ok(Door { agent: config.build().new_agent(), server, token: connection.token()? })
     }
 
     /// Where it is, as the command line says it.
@@ -146,6 +146,18 @@ impl Door {
                     "no trust in the server at {server}: {tls}; did the authority in --ca-file sign its certificate?"
                 )
             }
+            ureq::Error::Timeout(ureq::Timeout::Connect) => {
+                let patience_s = CONNECT_PATIENCE.as_secs();
+                anyhow!("the server at {server} cannot be reached: no connection within {patience_s} s; {HINT}")
+            }
+            ureq::Error::Timeout(_) => {
+                let patience_s = READ_PATIENCE.as_secs();
+                anyhow!("the server at {server} has said nothing for {patience_s} s; {HINT}")
+            }
+            // What TLS meets where plain HTTP is spoken.
+            other if server.starts_with("https:") && other.to_string().contains("InvalidContentType") => {
+                anyhow!("the server at {server} does not speak TLS there: try http:// in place of https://")
+            }
             other => anyhow!("the server at {server} does not answer: {other}; {HINT}"),
         }
         .into()
@@ -174,6 +186,7 @@ fn roots(ca_file: &Path) -> anyhow::Result<Vec<Certificate<'static>>> {
     for certificate in CertificateDer::pem_file_iter(ca_file).with_context(unreadable)? {
         roots.push(Certificate::from_der(&certificate.with_context(unreadable)?).to_owned());
     }
+    ensure!(!roots.is_empty(), "{}: there is no certificate in PEM in it", ca_file.display());
     Ok(roots)
 }
 
@@ -205,6 +218,8 @@ pub fn encoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
     #[test]
@@ -213,5 +228,24 @@ mod tests {
         assert_eq!(encoded("a/b c?d&e=f%+ü"), "a%2Fb%20c%3Fd%26e%3Df%25%2B%C3%BC");
         let parameters = [("prefix", Some("a b")), ("after", None), ("limit", Some("7"))];
         assert_eq!(query("/v1/accounts", &parameters), "/v1/accounts?prefix=a%20b&limit=7");
+    }
+
+    #[derive(clap::Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        connection: Connection,
+    }
+
+    #[test]
+    fn a_server_that_says_nothing_is_called_so() {
+        let CommandLine { connection } = CommandLine::parse_from(["tidegate", "--server", "http://127.0.0.1:1"]);
+        let door = Door::new(&connection).expect("nothing is asked yet");
+        for (timeout, words) in [
+            (ureq::Timeout::PerRead, "the server at http://127.0.0.1:1 has said nothing for 30 s; is it serving"),
+            (ureq::Timeout::Connect, "cannot be reached: no connection within 5 s; is it serving"),
+        ] {
+            let said = door.unreachable(ureq::Error::Timeout(timeout)).to_string();
+            assert!(said.contains(words), "{said}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use anyhow::anyhow;
 use serde_json::{Value, json};
 
 use super::connection::Output;
-use crate::output::complain;
+use crate::output::{Unwritten, complain, lost_words};
 
 /// The command line is wrong in a way that clap does not know.
 const WRONG: u8 = 2;
@@ -36,6 +36,17 @@ pub enum Failure {
     NotWell,
     /// Whoever reads the output has gone: `| head`.
     NobodyReads,
+    /// The output cannot be written, in the system's words: a disk is full.
+    OutputLost(String),
+}
+
+impl From<Unwritten> for Failure {
+    fn from(unwritten: Unwritten) -> Failure {
+        match unwritten {
+            Unwritten::NobodyReads => Failure::NobodyReads,
+            Unwritten::Lost(why) => Failure::OutputLost(why),
+        }
+    }
 }
 
 impl From<anyhow::Error> for Failure {
@@ -80,6 +91,10 @@ impl Failure {
                 }
                 ExitCode::from(REFUSED)
             }
+            Failure::OutputLost(_) => {
+                told_as("output_lost", &self.to_string(), is_json);
+                ExitCode::FAILURE
+            }
             Failure::Failed(_) => {
                 told_as("failed", &self.to_string(), is_json);
                 ExitCode::FAILURE
@@ -101,6 +116,7 @@ impl fmt::Display for Failure {
             Failure::RowsRefused => f.write_str("rows were refused"),
             Failure::NotWell => f.write_str("the server is not as it should be"),
             Failure::NobodyReads => f.write_str("nobody reads the output"),
+            Failure::OutputLost(why) => f.write_str(&lost_words(why)),
         }
     }
 }
@@ -163,10 +179,11 @@ impl Refusal {
     fn hint(&self) -> Option<&'static str> {
         Some(match self.code() {
             "" => "what answers there is no Tidegate; is --server (or TIDEGATE_SERVER) its HTTP door?",
-            "token_missing" => "give a token: --token TOKEN, or TIDEGATE_TOKEN in the environment",
+            "token_missing" => "give a token: --token TOKEN, --token-file FILE, or TIDEGATE_TOKEN in the environment",
             "token_invalid" => {
                 "--token (or TIDEGATE_TOKEN) must be the token of a [[service]] in the server's configuration, or one \
-                 that a login gave"
+                 that a login gave; its token_sha256 is that of the token without a line break: printf %s TOKEN | \
+                 sha256sum"
             }
             "token_expired" => "log in again, or use the token of a service",
             "forbidden" => "the grants of this token stand in [[service]] of the server's configuration",
@@ -176,7 +193,10 @@ impl Refusal {
             "transfer_not_found" | "hold_not_found" => {
                 "ids are looked for in the id space of this token; --id-space NAME looks in that of a user or service"
             }
-            "path_unknown" | "method_not_allowed" => "is the server older than this command? `tidegate --version`",
+            "path_unknown" | "method_not_allowed" => {
+                "is --server (or TIDEGATE_SERVER) its address without the path of the API? Else the server may be \
+                 older than this command: `tidegate --version`"
+            }
             "cursor_unknown" | "cursor_of_other_history" => {
                 "begin with --after start, or with a cursor that this server gave"
             }

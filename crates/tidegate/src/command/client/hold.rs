@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::door::{Door, encoded};
 use super::failure::Failure;
-use super::movement::{Known, Movement};
+use super::movement::{self, Known, Movement};
 use super::table::{Columns, Fields, Shown};
 
 /// `tidegate hold`
@@ -24,7 +24,7 @@ pub enum Hold {
         #[command(flatten)]
         known: Known,
         /// How much of it, in minor units; all if absent.
-        #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+        #[arg(long, allow_negative_numbers = true, value_parser = movement::amount)]
         amount: Option<u64>,
     },
     /// Show a hold.
@@ -38,7 +38,7 @@ pub enum Hold {
         #[arg(long, value_name = "ACCOUNT")]
         account: String,
         /// At most so many; all if absent.
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = movement::limit)]
         limit: Option<u64>,
     },
     /// Make what was held available again.

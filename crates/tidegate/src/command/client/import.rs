@@ -10,6 +10,7 @@
 //! the server has answered, not what was read.
 
 mod file;
+mod quotes;
 mod row;
 
 #[cfg(test)]
@@ -95,7 +96,10 @@ pub(super) fn run(door: &Door, shown: &Shown, arguments: &ImportArguments) -> Re
     let mut import = Import::new(door, shown.is_json(), arguments, bytes);
     let done = import.file(file);
     import.bar.finish_and_clear();
-    import.summary(done.is_ok());
+    // Of a file without a row there is nothing to count.
+    if done.is_ok() || import.counts.rows > 0 {
+        import.summary(done.is_ok());
+    }
     done?;
     if import.counts.refused > 0 { Err(Failure::RowsRefused) } else { Ok(()) }
 }
@@ -137,9 +141,10 @@ impl<'a> Import<'a> {
         let named = [(accounts, Kind::Accounts), (transfers, Kind::Transfers), (holds, Kind::Holds)];
         let mut kind = named.into_iter().find_map(|(is_named, kind)| is_named.then_some(kind));
         let mut batch: Vec<Row> = Vec::new();
-        let mut batch_bytes = 0;
+        let (mut batch_bytes, mut last_line) = (0, None);
         for row in file::rows(file, &self.arguments.file, kind)? {
             let Found { line, offset, fields } = row?;
+            last_line = Some(line);
             if line < self.arguments.from_line {
                 continue;
             }
@@ -167,9 +172,13 @@ impl<'a> Import<'a> {
             batch_bytes += bytes;
             batch.push(Row { line, body });
         }
-        match kind {
-            Some(kind) => self.send(kind, &batch, self.bytes),
-            None => Ok(()),
+        match (kind, last_line) {
+            (Some(kind), _) if self.counts.rows > 0 => self.send(kind, &batch, self.bytes),
+            (_, None) => Err(anyhow!("{}: there is no row in it (a head is none); nothing was sent", self.name).into()),
+            (_, Some(last)) => {
+                let (name, from) = (&self.name, self.arguments.from_line);
+                Err(anyhow!("{name}: no row begins in line {from} or behind it, the last one in line {last}").into())
+            }
         }
     }
 
@@ -286,12 +295,14 @@ impl<'a> Import<'a> {
     fn summary(&self, is_whole: bool) {
         let Counts { rows, applied, duplicates, sent_twice, refused } = &self.counts;
         let next = self.line_done + 1;
+        let unknown = rows - applied - duplicates - refused;
         if self.is_json {
             let mut summary = json!({
                 "rows": rows, "applied": applied, "duplicates": duplicates, "sent_twice": sent_twice,
                 "refused": refused, "dry_run": self.arguments.dry_run,
             });
             if !is_whole {
+                summary["not_answered"] = unknown.into();
                 summary["next_line"] = next.into();
             }
             return say(format_args!("{summary}"));
@@ -303,8 +314,14 @@ impl<'a> Import<'a> {
             0 => String::new(),
             _ => format!(" ({sent_twice} of these were sent twice, as the first answer to them was lost)"),
         };
-        say(format_args!("{rows} rows: {applied} applied, {duplicates} done before{twice}, {refused} refused"));
-        if !is_whole {
+        let rest = match unknown {
+            0 => String::new(),
+            _ => format!(", {unknown} read and not sent, or not answered"),
+        };
+        say(format_args!("{rows} rows: {applied} applied, {duplicates} done before{twice}, {refused} refused{rest}"));
+        if !is_whole && applied + duplicates + refused == 0 {
+            complain(format_args!("stopped: no row has an answer; begin again: nothing is done twice"));
+        } else if !is_whole {
             complain(format_args!(
                 "stopped: all before line {next} is done; go on with --from-line {next}, or begin again: nothing is \
                  done twice"

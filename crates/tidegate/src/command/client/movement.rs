@@ -17,7 +17,7 @@ pub struct Movement {
     #[arg(long, value_name = "ACCOUNT")]
     credit: String,
     /// How much, in the asset's minor units: a whole number, 1 or more.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, allow_negative_numbers = true, value_parser = amount)]
     amount: u64,
     /// Free text for the history, at most 256 bytes.
     #[arg(long, value_name = "TEXT")]
@@ -28,6 +28,17 @@ pub struct Movement {
     /// A key of another system, at most 64 bytes.
     #[arg(long, value_name = "TEXT")]
     user_data: Option<String>,
+}
+
+/// An amount to move.
+pub fn amount(text: &str) -> Result<u64, String> {
+    let amount = text.parse().ok().filter(|amount| *amount > 0);
+    amount.ok_or_else(|| format!("expected a whole number of minor units, 1 to {}", u64::MAX))
+}
+
+/// Rows of a list.
+pub fn limit(text: &str) -> Result<u64, String> {
+    text.parse().ok().filter(|rows| *rows > 0).ok_or_else(|| "expected a number of rows, 1 or more".to_owned())
 }
 
 impl Movement {

@@ -16,8 +16,18 @@ pub(super) fn run(door: &Door, shown: &Shown) -> Result<(), Failure> {
         Err(Failure::Refused(refusal)) if refusal.status == 503 => (false, refusal.problem),
         Err(failure) => return Err(failure),
     };
-    let audit = if serves && door.has_token() { Some(door.get("/v1/audit")?) } else { None };
-    let status = status(door.server(), &health, audit.as_ref());
+    let (audit, why_not) = match serves && door.has_token() {
+        false => (None, "not asked: it needs a token, and a server that serves"),
+        true => match door.get("/v1/audit") {
+            Ok(audit) => (Some(audit), ""),
+            // What everybody may see is shown nevertheless.
+            Err(Failure::Refused(refusal)) if refusal.code() == "forbidden" => {
+                (None, "not shown: the token needs the grant \"audit\"")
+            }
+            Err(failure) => return Err(failure),
+        },
+    };
+    let status = status(door.server(), &health, audit.as_ref().ok_or(why_not));
     if shown.is_json() {
         let mut status = status.clone();
         status["audit"] = audit.clone().unwrap_or_default();
@@ -35,10 +45,8 @@ pub(super) fn run(door: &Door, shown: &Shown) -> Result<(), Failure> {
     if !serves || is_damaged || is_full || is_degraded || is_wrong { Err(Failure::NotWell) } else { Ok(()) }
 }
 
-fn status(server: &str, health: &Value, audit: Option<&Value>) -> Value {
-    let audit = audit.map_or("not asked: it needs a token, and a server that serves", |audit| {
-        audit["state"].as_str().unwrap_or("unknown")
-    });
+fn status(server: &str, health: &Value, audit: Result<&Value, &str>) -> Value {
+    let audit = audit.map_or_else(|why_not| why_not, |audit| audit["state"].as_str().unwrap_or("unknown"));
     let word = health["status"].as_str().or(health["code"].as_str()).unwrap_or("unknown");
     json!({
         "server": server, "health": word, "detail": health["detail"], "progress": health["progress"],

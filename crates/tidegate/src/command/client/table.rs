@@ -1,7 +1,5 @@
 //! Answers as tables for people, or as they are for programs.
 
-use std::io::Write;
-
 use serde_json::Value;
 
 use super::connection::Output;
@@ -104,6 +102,8 @@ impl Fields {
         ("balance", None),
         ("last_id", Some("none")),
         ("last_time_ms", None),
+        ("before_first_row", None),
+        ("to_come", None),
     ]);
     /// A transfer as it was decided.
     pub const TRANSFER: Fields = Fields(&[
@@ -203,10 +203,9 @@ fn lines(Fields(fields): Fields, answer: &Value) -> String {
     lines.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect()
 }
 
-/// Prints, and says when whoever reads has gone.
+/// Prints, and says when whoever reads has gone, or a disk is full.
 fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|_| Failure::NobodyReads)
+    Ok(crate::output::write(text)?)
 }
 
 fn table(Columns(names): Columns, rows: &[Value], with_head: bool) -> String {

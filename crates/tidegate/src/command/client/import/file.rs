@@ -3,8 +3,10 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
+use csv::ErrorKind;
 
+use super::quotes::{QuoteFault, Quotes};
 use super::row::{Fields, Kind};
 
 /// A row as it stands in the file.
@@ -42,24 +44,56 @@ pub fn kind_of(name: &str, line: u64, is_there: impl Fn(&str) -> bool) -> Result
 
 fn csv<'a>(file: impl Read + 'a, path: &'a Path, wanted: Option<Kind>) -> Result<Rows<'a>> {
     let name = path.display().to_string();
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::Headers).from_reader(file);
-    let head = reader.headers().with_context(|| format!("{name}:1: no head with the names of the columns"))?.clone();
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::Headers).from_reader(Quotes::new(file));
+    let head = reader.headers().map_err(|error| unreadable(&name, error))?.clone();
+    let kind = kind_of_head(&name, &head, wanted)?;
     // All rows would be refused for a column that is none: better said once, before anything is sent.
-    let kind = match wanted {
-        Some(kind) => kind,
-        None => kind_of(&name, 1, |field| head.iter().any(|column| column == field))?,
-    };
     if let Some(why) = head.iter().find_map(|column| kind.unknown_field(column)) {
         bail!("{name}:1: {why}");
     }
+    if let Some(twice) = head.iter().enumerate().find(|(place, column)| head.iter().take(*place).any(|c| c == *column))
+    {
+        bail!("{name}:1: there are two columns {:?}", twice.1);
+    }
     Ok(Box::new(reader.into_records().map(move |record| {
-        // The words of the CSV reader have the line.
-        let record = record.with_context(|| name.clone())?;
+        let record = record.map_err(|error| unreadable(&name, error))?;
         let (line, offset) = record.position().map_or((0, 0), |position| (position.line(), position.byte()));
         // An empty cell is a field that is not there.
         let cells = head.iter().zip(&record).filter(|(_, cell)| !cell.is_empty());
         Ok(Found { line, offset, fields: cells.map(|(name, cell)| (name.to_owned(), cell.into())).collect() })
     })))
+}
+
+/// What the rows are below this head.
+fn kind_of_head(name: &str, head: &csv::StringRecord, wanted: Option<Kind>) -> Result<Kind> {
+    if head.is_empty() {
+        bail!("{name}: the file is empty; expected a head with the names of the columns, and rows below it");
+    }
+    if let [column] = head.iter().collect::<Vec<_>>()[..]
+        && let Some(sign) = column.chars().find(|sign| matches!(sign, ';' | '\t' | '|'))
+    {
+        bail!("{name}:1: the columns are separated by {sign:?}; expected commas");
+    }
+    match wanted {
+        Some(kind) => Ok(kind),
+        None => kind_of(name, 1, |field| head.iter().any(|column| column == field)),
+    }
+}
+
+/// What is wrong, with its line.
+fn unreadable(name: &str, error: csv::Error) -> Error {
+    let line = error.position().map_or(1, csv::Position::line);
+    match error.into_kind() {
+        ErrorKind::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<QuoteFault>()) {
+            Some(fault) => anyhow!("{name}:{}: {fault}", fault.line),
+            None => anyhow!("cannot read {name}: {error}"),
+        },
+        ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            anyhow!("{name}:{line}: this row has {len} cells, and the head has {expected_len}")
+        }
+        ErrorKind::Utf8 { err, .. } => anyhow!("{name}:{line}: cell {} is not UTF-8", err.field() + 1),
+        other => anyhow!("{name}:{line}: {other:?}"),
+    }
 }
 
 fn ndjson<'a>(file: impl Read + 'a, path: &'a Path) -> impl Iterator<Item = Result<Found>> + 'a {
@@ -74,8 +108,12 @@ fn ndjson<'a>(file: impl Read + 'a, path: &'a Path) -> impl Iterator<Item = Resu
                 Err(error) => return Some(Err(error).with_context(|| format!("cannot read {}", path.display()))),
             }
             if !text.trim_ascii().is_empty() {
-                let fields = serde_json::from_slice(&text);
-                let fields = fields.with_context(|| format!("{}:{line}: not a JSON object", path.display()));
+                let fields = serde_json::from_slice(&text).map_err(|error| {
+                    // Its words have a line, too: that of this text, which is always 1.
+                    let said = error.to_string();
+                    let what = said.split(" at line ").next().unwrap_or(&said);
+                    anyhow!("{}:{line}: not a JSON object: {what}, in column {}", path.display(), error.column())
+                });
                 return Some(fields.map(|fields| Found { line, offset, fields }));
             }
         }

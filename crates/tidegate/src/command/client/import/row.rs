@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::super::account::KINDS;
+
 /// The fields of a row, as the file has them.
 pub type Fields = Map<String, Value>;
 
@@ -91,6 +93,9 @@ impl Kind {
                 "amount" => whole(&name, &value, 1, u64::MAX, "minor units")?.into(),
                 "expires_in_ms" => whole(&name, &value, 1, u64::MAX, "milliseconds")?.into(),
                 "code" => whole(&name, &value, 0, u64::from(u32::MAX), "at most 4294967295")?.into(),
+                "kind" if value.as_str().is_none_or(|word| !KINDS.contains(&word)) => {
+                    return Err(format!("kind = {value}: expected {}", KINDS.join(", ")));
+                }
                 _ if value.is_string() => value,
                 _ => return Err(format!("{name} = {value}: expected a text")),
             };

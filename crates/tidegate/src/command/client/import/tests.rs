@@ -49,7 +49,7 @@ fn each_row_has_its_line_and_what_is_wrong_with_it() {
     assert!(rows[3].starts_with("6: WRONG amount = \"1.5\""), "{}", rows[3]);
     assert!(rows[4].starts_with("7: WRONG amount = \"18446744073709551616\""), "{}", rows[4]);
     assert_eq!(rows[5], "8: WRONG code = \"4294967296\": expected a whole number, at most 4294967295");
-    assert!(rows[6].contains("line: 9"), "{}", rows[6]);
+    assert_eq!(rows[6], "x.csv:9: this row has 3 cells, and the head has 7");
 
     let lines = "{\"id\":\"a\",\"asset\":\"x\",\"kind\":\"wallet\"}\n\n\
                  {\"id\":\"a\",\"asset\":7,\"kind\":\"wallet\"}\n\
@@ -63,7 +63,9 @@ fn each_row_has_its_line_and_what_is_wrong_with_it() {
     assert_eq!(rows[2], "4: WRONG \"colour\" is no field of accounts, which have id, asset, kind");
     assert_eq!(rows[3], "5: WRONG amount = -1: expected a whole number, minor units");
     assert_eq!(rows[4], r#"6: {"amount":1,"code":2,"credit":"b","debit":"a","expires_in_ms":60000,"id":"h"}"#);
-    assert!(rows[5].starts_with("x.ndjson:7: not a JSON object"), "{}", rows[5]);
+    assert!(rows[5].starts_with("x.ndjson:7: not a JSON object: expected ident, in column 2"), "{}", rows[5]);
+    let rows = read("x.csv", "id,asset,kind\na,x,walet\n");
+    assert_eq!(rows, ["2: WRONG kind = \"walet\": expected wallet, source, collector"]);
 }
 
 #[test]
@@ -75,6 +77,22 @@ fn a_head_with_a_column_that_is_none_is_refused_before_anything_is_sent() {
     );
     assert!(read("x.csv", "from,to\n")[0].starts_with("x.csv:1: neither accounts (id, asset, kind) nor"));
     assert!(read("x.txt", "")[0].contains("expected a name that ends with .csv"));
+    assert_eq!(read("x.csv", "id;asset;kind\n"), ["x.csv:1: the columns are separated by ';'; expected commas"]);
+    assert_eq!(read("x.csv", "id,asset,kind,id\n"), ["x.csv:1: there are two columns \"id\""]);
+    assert!(read("x.csv", "")[0].starts_with("x.csv: the file is empty"));
+}
+
+#[test]
+fn an_open_quote_swallows_no_rows() {
+    let head = "id,debit,credit,amount,memo\n";
+    let rows = read("x.csv", &format!("{head}t1,a,b,1,\nt2,a,b,1,\"a gift\nt3,a,b,1,\n"));
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert_eq!(rows[0], r#"2: {"amount":1,"credit":"b","debit":"a","id":"t1"}"#);
+    assert!(rows[1].starts_with("x.csv:3: a quote that opens in this line is never closed"), "{}", rows[1]);
+    // The next quote of the file does not close it.
+    let rows = read("x.csv", &format!("{head}t1,a,b,1,\nt2,a,b,1,\"a gift\nt3,a,b,1,\"for you\"\n"));
+    assert!(rows[1].starts_with("x.csv:3: a quote that opens in this line is closed in line 4"), "{}", rows[1]);
+    assert!(read("x.csv", "id,\"debit,credit\n1,2,3\n")[0].starts_with("x.csv:1: a quote that opens"));
 }
 
 #[derive(Parser)]
@@ -101,6 +119,18 @@ fn the_bar_and_the_line_to_go_on_with_are_behind_what_is_done_and_not_what_is_re
         assert!(import.file(text.as_bytes()).is_err(), "the last line is none");
         assert_eq!((import.bar.position(), import.line_done), (done_bytes as u64, line_done), "from {from_line}");
         assert_eq!(import.counts.rows, counted);
+    }
+    for (name, text, from_line, words) in [
+        ("x.csv", "id,asset,kind\n", "1", "x.csv: there is no row in it"),
+        ("x.ndjson", "\n\n", "1", "x.ndjson: there is no row in it"),
+        ("x.ndjson", &*rows.concat(), "6", "x.ndjson: no row begins in line 6 or behind it, the last one in line 5"),
+    ] {
+        let CommandLine { connection, arguments } =
+            CommandLine::parse_from(["import", name, "--dry-run", "--from-line", from_line]);
+        let door = Door::new(&connection).expect("nothing is asked yet");
+        let refused = Import::new(&door, true, &arguments, text.len() as u64).file(text.as_bytes());
+        let refused = refused.expect_err("there is nothing to do").to_string();
+        assert!(refused.starts_with(words), "{refused}");
     }
     let whole = rows.concat();
     let CommandLine { connection, arguments } = CommandLine::parse_from(["import", "x.ndjson", "--dry-run"]);

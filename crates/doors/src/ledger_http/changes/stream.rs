@@ -1,0 +1,211 @@
+//! Changes for as long as the client reads, as lines or as server-sent events.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, Response, Version, header};
+use serde::Serialize;
+use tidegate_ledger::changes::Change;
+use tidegate_telemetry::SharedGauge;
+use tokio::time::{Duration, Instant};
+
+use super::row::ChangeBody;
+use crate::auth::Identity;
+use crate::http::{Part, Parts};
+use crate::json::Problem;
+use crate::ledger_http::backend::{Backend, Changes};
+use crate::ledger_http::history_lines::{NDJSON, are_lines_wanted, is_wanted};
+use crate::ledger_http::limits::CHANGE_HEARTBEAT;
+use crate::ledger_http::room::{Ledger, StreamPlace};
+
+/// The content type of events.
+const EVENTS: &str = "text/event-stream";
+/// How long the head of a stream waits for the first row.
+const FIRST_PART_WITHIN: Duration = Duration::from_millis(250);
+
+/// What a stream says when it has no change to say.
+#[derive(Serialize)]
+struct MarkBody<'a> {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    cursor: &'a str,
+}
+
+/// How a stream is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A row on each line.
+    Lines,
+    /// Server-sent events.
+    Events,
+}
+
+impl Format {
+    /// What the client asks for; `None` for a page.
+    pub fn of(version: Version, headers: &HeaderMap) -> Option<Format> {
+        if is_wanted(EVENTS, version, headers) {
+            return Some(Format::Events);
+        }
+        are_lines_wanted(version, headers).then_some(Format::Lines)
+    }
+
+    /// The content type of its answer.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Format::Lines => NDJSON,
+            Format::Events => EVENTS,
+        }
+    }
+
+    fn row(self, change: &Change, reader: &Identity, into: &mut Vec<u8>) {
+        if self == Format::Events {
+            into.extend_from_slice(b"id: ");
+            into.extend_from_slice(change.cursor.as_bytes());
+            into.extend_from_slice(b"\ndata: ");
+        }
+        serde_json::to_writer(&mut *into, &ChangeBody::new(change, reader)).expect("a change is plain JSON");
+        into.extend_from_slice(if self == Format::Events { b"\n\n" } else { b"\n" });
+    }
+
+    /// A heartbeat or an end. In events it is a comment, with the cursor as the id of the last event.
+    fn mark(self, kind: &'static str, cursor: &str, into: &mut Vec<u8>) {
+        match self {
+            Format::Lines => {
+                serde_json::to_writer(&mut *into, &MarkBody { kind, cursor }).expect("a mark is plain JSON");
+                into.push(b'\n');
+            }
+            Format::Events if cursor.is_empty() => into.extend_from_slice(format!(": {kind}\n\n").as_bytes()),
+            Format::Events => into.extend_from_slice(format!(": {kind}\nid: {cursor}\n\n").as_bytes()),
+        }
+    }
+}
+
+/// What a client that reads a stream asks for.
+pub struct Wanted {
+    /// How it is written.
+    pub format: Format,
+    /// Rows at most; all if absent.
+    pub rows_max: Option<u64>,
+    /// Whether it goes on with what happens later.
+    pub follows: bool,
+}
+
+/// A stream of `changes`: its head comes with the first part. `headers` shows the caller's token.
+pub async fn stream<B: Backend>(
+    ledger: &Ledger<B>,
+    caller: Identity,
+    headers: &HeaderMap,
+    changes: B::Changes,
+    wanted: Wanted,
+    place: StreamPlace<B>,
+) -> Result<Response<Body>, Problem> {
+    let mut stream = ChangeStream {
+        changes,
+        caller,
+        headers: only_authorization(headers),
+        ledger: ledger.clone(),
+        format: wanted.format,
+        rows_left: wanted.rows_max,
+        follows: wanted.follows,
+        cursor: Box::default(),
+        heartbeat: CHANGE_HEARTBEAT.min(ledger.door.limits().request_timeout / 2),
+        is_first: true,
+        _place: place,
+        _counted: OpenStream::new(&ledger.metrics.change_streams),
+    };
+    let first = ledger.door.in_time(stream.next()).await??;
+    let mut response = Response::new(ledger.door.body_in_parts(first, stream));
+    let values = response.headers_mut();
+    values.insert(header::CONTENT_TYPE, HeaderValue::from_static(wanted.format.content_type()));
+    values.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// A stream of changes to one client.
+struct ChangeStream<B: Backend> {
+    changes: B::Changes,
+    caller: Identity,
+    /// Shows the caller's token again.
+    headers: HeaderMap,
+    ledger: Ledger<B>,
+    format: Format,
+    rows_left: Option<u64>,
+    follows: bool,
+    /// Where a client that got all parts goes on.
+    cursor: Box<str>,
+    heartbeat: Duration,
+    is_first: bool,
+    _place: StreamPlace<B>,
+    _counted: OpenStream,
+}
+
+/// Counts a stream for as long as it is open.
+struct OpenStream(SharedGauge);
+
+impl OpenStream {
+    fn new(gauge: &SharedGauge) -> OpenStream {
+        gauge.add(1);
+        OpenStream(gauge.clone())
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.add(-1);
+    }
+}
+
+impl<B: Backend> Parts for ChangeStream<B> {
+    async fn next(&mut self) -> Result<Part, Problem> {
+        let patience = if self.is_first { FIRST_PART_WITHIN.min(self.heartbeat) } else { self.heartbeat };
+        let quiet_until = Instant::now() + patience;
+        loop {
+            let part = tokio::time::timeout_at(quiet_until, self.changes.next()).await;
+            self.check_rights()?;
+            let Ok(part) = part else {
+                self.is_first = false;
+                return Ok(self.mark("heartbeat", false));
+            };
+            let mut part = part?;
+            if let Some(left) = self.rows_left {
+                part.rows.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+                self.rows_left = Some(left - part.rows.len() as u64);
+            }
+            self.cursor = part.cursor;
+            if !part.rows.is_empty() {
+                self.is_first = false;
+                let mut bytes = Vec::with_capacity(part.rows.len() * 384);
+                part.rows.iter().for_each(|row| self.format.row(row, &self.caller, &mut bytes));
+                return Ok(Part { bytes, is_last: self.rows_left == Some(0) });
+            }
+            if part.is_at_end && !self.follows {
+                return Ok(self.mark("end", true));
+            }
+            // A client that follows wants to know at once that it is connected.
+            if part.is_at_end && std::mem::take(&mut self.is_first) {
+                return Ok(self.mark("heartbeat", false));
+            }
+        }
+    }
+}
+
+impl<B: Backend> ChangeStream<B> {
+    fn mark(&self, kind: &'static str, is_last: bool) -> Part {
+        let mut bytes = Vec::new();
+        // The first heartbeat may come before the first part, without a cursor.
+        self.format.mark(kind, &self.cursor, &mut bytes);
+        Part { bytes, is_last }
+    }
+
+    /// The token is still good, and gives the same rights as when the stream began.
+    fn check_rights(&self) -> Result<(), Problem> {
+        let now = self.ledger.door.caller(&self.headers)?;
+        if now.rights() == self.caller.rights() {
+            return Ok(());
+        }
+        Err(Problem::forbidden("the rights of this token have changed; connect again with the last cursor"))
+    }
+}
+
+fn only_authorization(headers: &HeaderMap) -> HeaderMap {
+    let values = headers.get_all(header::AUTHORIZATION).iter();
+    values.map(|value| (header::AUTHORIZATION, value.clone())).collect()
+}
