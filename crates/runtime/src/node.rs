@@ -33,7 +33,7 @@ use crate::judgement::{AnotherRefused, Judgement};
 use crate::log_keeper::{LogKeeper, Scrubbed};
 use crate::member::{Port, Resident};
 use crate::mesh::{Endpoint, Parker, mesh};
-use crate::metrics::{LoopMetrics, ScrubMetrics, ShardMetrics};
+use crate::metrics::{LoopMetrics, ScrubMetrics, ShardMetrics, WitnessMetrics};
 use crate::placement::{Home, Placement};
 use crate::port_clock::PortClock;
 use crate::recovery::{NodeLog, NodeLogs, NodeReader, Recovery};
@@ -523,6 +523,12 @@ type WitnessThread = (Sender<()>, JoinHandle<Result<()>>);
 fn witness_logs<P: Send + 'static>(site: &Site<P>) -> Result<Option<WitnessThread>> {
     let mut witnesses = Witnesses::new(site.witnessed.1.try_iter(), site.status.clone(), &site.registry);
     if witnesses.is_empty() {
+        // The page of metrics is that of every server.
+        for family in &site.families {
+            for log in site.directory.logs(*family) {
+                WitnessMetrics::register(&site.registry, family.name, log.shard);
+            }
+        }
         return Ok(None);
     }
     let (running, stopped) = channel();
