@@ -65,7 +65,7 @@ impl Voice {
             state.sound += 1;
             changed.notify_all();
         }
-        let unsettled = |state: &mut State| !state.is_refused && !(state.is_closed && state.sound == state.logs);
+        let unsettled = |state: &mut State| !(state.is_refused || state.is_closed && state.sound == state.logs);
         let state = changed.wait_while(state, unsettled).unwrap_or_else(PoisonError::into_inner);
         if state.is_refused { Err(AnotherRefused) } else { Ok(()) }
     }

@@ -88,9 +88,6 @@ pub struct LossProven {
     pub end: Cursor,
     /// What stands behind that; at least one.
     pub proofs: Vec<Claim>,
-    /// A snapshot that does not stand on the log, although that goes on behind its place: the files beside the log were
-    /// made of another one.
-    pub stranger: Option<PathBuf>,
 }
 
 impl LossProven {
@@ -107,7 +104,7 @@ impl LossProven {
         let has_more_before = |claim: &Claim| {
             claim.position <= self.end.position || claim.sequence.is_some_and(|last| last < self.end.sequence)
         };
-        self.stranger.is_some() || self.proofs.iter().any(has_more_before)
+        self.proofs.iter().any(has_more_before)
     }
 
     /// What is lost and what proves it, in words.
@@ -120,9 +117,7 @@ impl LossProven {
             Some(last) if last.0 >= from => format!("records {from} to {last} are lost"),
             _ => format!("records from {from} on are lost"),
         };
-        let strangers = self.stranger.iter().map(|path| format!("{} does not stand on it", path.display()));
-        let proofs = self.proofs.iter().map(|claim| claim.against(self.end.position));
-        let proofs: Vec<String> = proofs.chain(strangers).collect();
+        let proofs: Vec<String> = self.proofs.iter().map(|claim| claim.against(self.end.position)).collect();
         let Cursor { sequence, position, .. } = self.end;
         format!(
             "{lost}: {} ends at sequence {sequence}, position {position}, but {}",
@@ -159,21 +154,17 @@ pub struct Examined {
     pub notices: Vec<Notice>,
     /// What proves that records are lost.
     pub proofs: Vec<Claim>,
-    /// As [`LossProven::stranger`].
-    pub stranger: Option<PathBuf>,
+    /// A snapshot that does not stand on the log, although that goes on behind its place. By itself it is set aside;
+    /// beside a proof it shows that the files were made of another log.
+    pub stranger: Option<Claim>,
 }
 
 impl Examined {
     /// The refusal of a log that has lost records.
     pub fn loss<F: ShardFamily>(&self, log: LogId) -> Option<LossProven> {
         let journal = format!("journal/{}-{}", F::FAMILY.name, log.shard);
-        let proven = LossProven {
-            log,
-            journal,
-            end: self.report.end,
-            proofs: self.proofs.clone(),
-            stranger: self.stranger.clone(),
-        };
+        let proofs = self.proofs.iter().chain(&self.stranger).cloned().collect();
+        let proven = LossProven { log, journal, end: self.report.end, proofs };
         (!self.proofs.is_empty()).then_some(proven)
     }
 }
@@ -242,7 +233,7 @@ pub fn examine<F: ShardFamily, D: Disk, G: Logs>(
     let mut stranger = None;
     for claim in elsewhere.into_iter().filter(|claim| !timelines.is_abandoned(claim.timeline)) {
         if is_contradicted(&reader, &claim, &report.durability())? {
-            stranger = Some(claim.source);
+            stranger = Some(claim);
         }
     }
     Ok(Examined { report, since, timelines, notices, proofs, stranger })

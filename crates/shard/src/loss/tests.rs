@@ -79,12 +79,13 @@ fn a_log_of_another_history_is_not_told_as_one_that_lost_its_end() {
         write(&other, &[numbers[1]]);
         write(&other, &[3]);
         let late = Stand { cursor: end(&other), ..Stand::default() };
-        snapshots(&here).write(&early, &Notes(vec![numbers[0].into()]), |_| true).unwrap();
-        snapshots(&here).write(&late, &Notes(vec![numbers[0].into(), numbers[1].into(), 3]), |_| true).unwrap();
+        snapshots(&here).write(&early, &Notes(vec![numbers[0]]), |_| true).unwrap();
+        snapshots(&here).write(&late, &Notes(vec![numbers[0], numbers[1], 3]), |_| true).unwrap();
         let before = here.files();
         let refused = OpenShard::open_with(&logs(&here), snapshots(&here), SMALL, &[]).err().unwrap().to_string();
         assert_eq!(refused.starts_with("records 3 to 3 are lost: "), !is_another, "{refused}");
-        let says = refused.contains("one of another history") && refused.contains("tgs does not stand on it");
+        let says =
+            refused.contains("one of another history") && refused.contains("of a log with other records before that");
         assert_eq!(says, is_another, "{refused}");
         assert_eq!(here.files(), before, "nothing was changed");
     }
