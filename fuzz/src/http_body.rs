@@ -7,7 +7,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tidegate_doors::auth::quota::QuotaLimits;
 use tidegate_doors::auth::{
-    AuthSettings, Authenticator, Grant, LoginLimits, Rights, Secret, ServiceSettings, TopicAccess, service_token_hash,
+    AuthSettings, Authenticator, Grant, LoginLimits, Rights, Secret, ServiceSettings, StrangerLimits, TopicAccess,
+    service_token_hash,
 };
 use tidegate_doors::http::{DrainStatus, Edge, EdgeOptions, Health, HttpLimits, HttpMetrics, Operations};
 use tidegate_doors::ledger_http::{Backend, ChangePart, Changes, ChangesEnded, LedgerHttpMetrics, LedgerRoom, Replies};
@@ -186,6 +187,7 @@ fn open_door() -> SocketAddr {
         topics: TopicAccess::default(),
         viewer_quota: QuotaLimits::NONE,
         service_quota: QuotaLimits::NONE,
+        strangers: StrangerLimits::NONE,
     };
     let (never_stops, stop) = tokio::sync::watch::channel(false);
     let registry = Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS, RefusalMetrics::ROWS]);

@@ -71,6 +71,8 @@ pub enum Action {
     Feed {
         /// Names it.
         feed: FeedKey,
+        /// The connection that it is for.
+        key: ConnectionKey,
         /// Its filter.
         filter: Box<str>,
         /// Where it begins; empty for what comes from now on.

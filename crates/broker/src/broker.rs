@@ -30,11 +30,16 @@ use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::Refusal;
 
-use tidegate_wire::mqtt::{Packet, ReasonCode, Split, check_filter, decode_client, encode_pingresp, split};
+use tidegate_wire::mqtt::{
+    Packet, ReasonCode, Split, announced_bytes, check_filter, decode_client, encode_pingresp, lists_filters, split,
+};
 
 use crate::clients::Clients;
 use crate::connection::{ConnectionEvent, ConnectionState, Flags, NONE};
-use crate::limits::{PEER_ITEMS_MAX, REQUEST_TOPICS_MAX};
+use crate::limits::{
+    BYTES_PER_WORK, FILTER_BYTES_PER_WORK, PEER_ITEMS_MAX, RECEIVERS_PER_WORK, REQUEST_TOPICS_MAX, WORK_AT_ONCE,
+    WORK_OF_REQUEST,
+};
 use crate::peer::{Item, Peers};
 use crate::retained::Retained;
 use crate::rights::Again;
@@ -91,6 +96,8 @@ pub struct Broker<L: LogStore> {
     actions: Vec<Action>,
     /// Connections whose input may hold whole packets that must wait.
     stalled: VecDeque<ConnectionKey>,
+    /// Connections that have done their share of the work, and have more.
+    unserved: Vec<ConnectionKey>,
     /// Connections that have spent their rate, and until when.
     throttled: Vec<(TimeMs, ConnectionKey)>,
     /// Connections to be disconnected when the current call no longer uses them.
@@ -150,6 +157,7 @@ impl<L: LogStore> Broker<L> {
             rights: RightsTable::default(),
             actions: Vec::new(),
             stalled: VecDeque::new(),
+            unserved: Vec::new(),
             throttled: Vec::new(),
             deferred_disconnects: Vec::new(),
             waiting_connects: HashMap::new(),
@@ -197,46 +205,83 @@ impl<L: LogStore> Broker<L> {
         Some(self.clients.key(index))
     }
 
-    /// Bytes from a client. A key that is gone is ignored here and everywhere.
+    /// Bytes from a client, all of which are processed. A key that is gone is ignored here and everywhere.
     pub fn receive(&mut self, key: ConnectionKey, bytes: &[u8], now: TimeMs) {
-        let Some(index) = self.clients.index(key) else { return };
+        self.serve(key, bytes, isize::MAX, now);
+    }
+
+    /// Bytes from a client, of which so many are processed as `may` work allows; at least one packet. Returns how much
+    /// work it was. If there is more, [`Broker::is_unserved`] says so, and [`Broker::serve`] without bytes goes on.
+    pub fn serve(&mut self, key: ConnectionKey, bytes: &[u8], may: isize, now: TimeMs) -> isize {
+        let Some(index) = self.clients.index(key) else { return 0 };
         if self.clients.connections[index].state == ConnectionState::Closing {
-            return;
+            return 0;
         }
         self.clients.facts.bytes_received += bytes.len() as u64;
-        if self.clients.connections[index].input == NONE {
-            let taken = self.process(key, bytes, now);
-            self.keep_input(key, bytes[taken..].to_vec());
+        let left = if self.clients.connections[index].input == NONE {
+            let (taken, left) = self.process(key, bytes, may, now);
+            self.keep_input(key, bytes[taken..].to_vec(), left);
+            left
         } else {
             let mut input = self.clients.take_input(index);
             input.extend_from_slice(bytes);
             self.clients.put_input(index, input);
             // Also while the connection is blocked: these bytes may complete a packet, and the client may send no more.
             // `keep_input` then lists the connection for the next steps.
-            self.resume(index, now);
-        }
+            self.resume_for(index, may, now)
+        };
         self.run_deferred_disconnects(now);
+        may - left
     }
 
-    /// Goes on with what waits in a connection's input.
+    /// Whether whole packets of this connection wait for nothing but their turn.
+    pub fn is_unserved(&self, key: ConnectionKey) -> bool {
+        self.clients.index(key).is_some_and(|index| {
+            let connection = &self.clients.connections[index];
+            connection.flags.has(Flags::UNSERVED) && connection.state != ConnectionState::Closing
+        })
+    }
+
+    /// Adds the connections that [`Broker::is_unserved`] is true of since the last call. Whoever takes them has them
+    /// [served](Broker::serve) in turn; a step goes on with those that nobody took.
+    pub fn take_unserved(&mut self, keys: &mut Vec<ConnectionKey>) {
+        keys.append(&mut self.unserved);
+    }
+
+    /// Bytes that are still to come of a packet of which some are here.
+    pub fn missing_bytes(&self, key: ConnectionKey) -> usize {
+        let Some(index) = self.clients.index(key) else { return 0 };
+        let input = self.clients.input(index);
+        announced_bytes(input).map_or(0, |bytes| bytes.saturating_sub(input.len()))
+    }
+
+    /// Goes on with what waits in a connection's input, because of something else than its turn.
     fn resume(&mut self, index: u32, now: TimeMs) {
+        self.resume_for(index, WORK_AT_ONCE, now);
+    }
+
+    /// The same for so much work. Returns how much of it is left.
+    fn resume_for(&mut self, index: u32, may: isize, now: TimeMs) -> isize {
         let key = self.clients.key(index);
+        self.clients.connections[index].flags.clear(Flags::UNSERVED);
         let mut input = self.clients.take_input(index);
-        let taken = self.process(key, &input, now);
+        let (taken, left) = self.process(key, &input, may, now);
         assert!(taken <= input.len(), "no more is done with than there was");
         input.drain(..taken);
-        self.keep_input(key, input);
+        self.keep_input(key, input, left);
+        left
     }
 
-    /// Puts back what could not be processed, if its connection is still there to process it.
-    fn keep_input(&mut self, key: ConnectionKey, input: Vec<u8>) {
+    /// Puts back what could not be processed, if its connection is still there to process it. `left` is what it might
+    /// still have done.
+    fn keep_input(&mut self, key: ConnectionKey, input: Vec<u8>, left: isize) {
         let Some(index) = self.clients.index(key) else { return };
         if input.is_empty() || self.clients.connections[index].state == ConnectionState::Closing {
             return;
         }
         self.clients.put_input(index, input);
         // A packet that waits for an answer is resumed by it, part of a packet by the rest; a whole one that waits for
-        // better times is looked at in each step.
+        // better times is looked at in each step, and one that waits for its turn when that comes.
         let connection = &self.clients.connections[index];
         if connection.flags.has(Flags::PARKED)
             || connection.flags.has(Flags::STALLED)
@@ -244,18 +289,24 @@ impl<L: LogStore> Broker<L> {
         {
             return;
         }
-        let is_whole = matches!(split(self.clients.input(index), u32::MAX), Ok(Split::Packet(_)));
-        if is_whole || self.is_blocked(index) {
+        let is_blocked = self.is_blocked(index);
+        // What is malformed is nothing to wait for, either.
+        let is_whole = split(self.clients.input(index), self.packet_bytes_max(index)) != Ok(Split::NeedMore);
+        if is_whole && left <= 0 && !is_blocked {
+            self.clients.connections[index].flags.set(Flags::UNSERVED);
+            self.unserved.push(key);
+        } else if is_whole || is_blocked {
             self.clients.connections[index].flags.set(Flags::STALLED);
             self.stalled.push_back(key);
         }
     }
 
-    /// Takes whole packets from `bytes` as long as the connection may go on. Returns how many bytes are done with.
-    fn process(&mut self, key: ConnectionKey, bytes: &[u8], now: TimeMs) -> usize {
-        let mut taken = 0;
+    /// Takes whole packets from `bytes` as long as the connection may go on. Returns how many bytes are done with, and
+    /// how much is left of `may`.
+    fn process(&mut self, key: ConnectionKey, bytes: &[u8], may: isize, now: TimeMs) -> (usize, isize) {
+        let (mut taken, mut left) = (0, may);
         while let Some(index) = self.clients.index(key) {
-            if self.is_blocked(index) {
+            if left <= 0 || self.is_blocked(index) {
                 break;
             }
             let rest = &bytes[taken..];
@@ -268,13 +319,18 @@ impl<L: LogStore> Broker<L> {
                 }
             };
             assert!(length > 0 && length <= rest.len(), "a whole packet is among what was received");
-            match self.packet(index, &rest[..length], rest, now) {
+            let before = (self.clients.facts.publish_sent, self.tickets);
+            let progress = self.packet(index, &rest[..length], rest, now);
+            let copies = (self.clients.facts.publish_sent - before.0) as isize;
+            let requests = (self.tickets - before.1) as isize;
+            left -= work_of(&rest[..length]) + copies / RECEIVERS_PER_WORK + requests * WORK_OF_REQUEST;
+            match progress {
                 Progress::Taken => taken += length,
                 Progress::Parked | Progress::Gone => break,
             }
         }
         assert!(taken <= bytes.len(), "no more is done with than there was");
-        taken
+        (taken, left)
     }
 
     /// One whole packet.
@@ -400,6 +456,7 @@ impl<L: LogStore> Broker<L> {
         self.step_sweep(now);
         self.step_drain(now);
         self.step_stalled(now);
+        worked |= self.step_unserved(now);
         worked |= self.step_scans(now);
         self.step_expired(now);
         self.step_feeds(now);
@@ -549,6 +606,12 @@ impl<L: LogStore> std::fmt::Debug for Broker<L> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Broker").field("worker", &self.options.worker).field("facts", &self.clients.facts).finish()
     }
+}
+
+/// What it is worth to process a packet, without the copies and requests that it becomes.
+fn work_of(packet: &[u8]) -> isize {
+    let bytes_per_work = if lists_filters(packet) { FILTER_BYTES_PER_WORK } else { BYTES_PER_WORK };
+    1 + (packet.len() / bytes_per_work) as isize
 }
 
 /// The reason code when a shard refuses.

@@ -12,7 +12,10 @@ use tidegate_wire::mqtt::{PublishOut, QoS, Version, encode_publish};
 
 use crate::connection::{Connection, ConnectionState, Flags, NONE};
 use crate::flow::{Flight, QueuedMessage, Window};
-use crate::limits::{FLOWING_MS, POOLED_BUFFER_BYTES_MAX, POOLED_BUFFERS_MAX};
+use crate::limits::{
+    ANONYMOUS_OUTBOX_BYTES_MIN, ANONYMOUS_PART, ANONYMOUS_SHARE, FLOWING_MS, POOLED_BUFFER_BYTES_MAX,
+    POOLED_BUFFERS_MAX,
+};
 use crate::message_ref::MessageRef;
 use crate::outbox::Outbox;
 use crate::session::{Session, SessionRef, Stage};
@@ -35,6 +38,8 @@ pub(crate) struct Clients {
     templates: Templates,
     /// Bytes in all outboxes.
     pub unsent_bytes: u64,
+    /// Those of clients without a user.
+    pub anonymous_bytes: u64,
     /// Bytes in outboxes that made no progress, at the last look.
     stuck_bytes: u64,
     looked_at: TimeMs,
@@ -82,6 +87,7 @@ impl Clients {
             flushable: Vec::new(),
             templates: Templates::default(),
             unsent_bytes: 0,
+            anonymous_bytes: 0,
             stuck_bytes: 0,
             looked_at: TimeMs(0),
             facts: BrokerFacts::default(),
@@ -196,6 +202,7 @@ impl Clients {
         assert!(bytes.len() >= before, "what is written comes behind what was");
         let added = bytes.len() - before;
         self.unsent_bytes += added as u64;
+        self.anonymous_bytes += anonymous(connection, added);
         self.facts.bytes_sent += added as u64;
         added
     }
@@ -250,7 +257,32 @@ impl Clients {
     /// Whether the outbox takes another publication.
     #[inline]
     pub fn outbox_has_room(&self, index: u32) -> bool {
-        self.outbox_len(index) < self.limits.outbox_bytes_max
+        self.outbox_len(index) < self.outbox_bytes_max(index)
+    }
+
+    /// Bytes that may wait in a connection's outbox. Clients without a user that read nothing share a bound, and one of
+    /// them may have less the more wait for all: whoever opens many connections and reads none gets little for each.
+    #[inline]
+    pub fn outbox_bytes_max(&self, index: u32) -> usize {
+        let bytes_max = self.limits.outbox_bytes_max;
+        if !self.connections[index].flags.has(Flags::ANONYMOUS) || !self.is_stuck(index) {
+            return bytes_max;
+        }
+        let left = (self.limits.pressure_bytes_max / ANONYMOUS_PART).saturating_sub(self.anonymous_bytes);
+        bytes_max.min(((left / ANONYMOUS_SHARE) as usize).max(ANONYMOUS_OUTBOX_BYTES_MIN))
+    }
+
+    /// Whether a connection takes nothing of what it is sent, by the last look.
+    fn is_stuck(&self, index: u32) -> bool {
+        let outbox = self.outboxes.get(self.connections[index].outbox as usize);
+        outbox.is_some_and(|outbox| self.looked_at.0.saturating_sub(outbox.progress_at.0) > FLOWING_MS)
+    }
+
+    /// Whoever is connected here has no user.
+    pub fn is_anonymous(&mut self, index: u32) {
+        let connection = &mut self.connections[index];
+        assert!(connection.outbox == NONE, "nothing was said before the verdict");
+        connection.flags.set(Flags::ANONYMOUS);
     }
 
     pub fn sent(&mut self, index: u32, count: usize, now: TimeMs) {
@@ -263,6 +295,7 @@ impl Clients {
         outbox.sent(count, now);
         assert!(count as u64 <= self.unsent_bytes, "what is sent was counted when it was written");
         self.unsent_bytes -= count as u64;
+        self.anonymous_bytes -= anonymous(&self.connections[index], count);
         if outbox.len() == 0 {
             self.release_outbox(index);
         }
@@ -277,6 +310,7 @@ impl Clients {
         let outbox = &mut self.outboxes[number as usize];
         assert!(outbox.len() as u64 <= self.unsent_bytes, "what is given up was counted when it was written");
         self.unsent_bytes -= outbox.len() as u64;
+        self.anonymous_bytes -= anonymous(&self.connections[index], outbox.len());
         outbox.reset(if self.free_outboxes.len() < POOLED_BUFFERS_MAX { POOLED_BUFFER_BYTES_MAX } else { 0 });
         assert!(self.free_outboxes.len() < self.outboxes.len(), "an outbox is given back once");
         self.free_outboxes.push(number);
@@ -558,6 +592,12 @@ fn alias_out(connection: &mut Connection, topic: &str) -> (Option<u16>, bool) {
     extra.aliases_out.push(topic.into());
     assert!(extra.aliases_out.len() <= usize::from(extra.aliases_out_max), "no more aliases than the client takes");
     (Some(extra.aliases_out.len() as u16), true)
+}
+
+/// How many of `bytes` wait for a client without a user.
+#[inline]
+fn anonymous(connection: &Connection, bytes: usize) -> u64 {
+    if connection.flags.has(Flags::ANONYMOUS) { bytes as u64 } else { 0 }
 }
 
 fn hash_of(hasher: &foldhash::fast::RandomState, client_id: &str) -> u64 {

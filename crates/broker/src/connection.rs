@@ -88,6 +88,10 @@ impl Flags {
     /// `[MQTT-3.1.2-29]`: with Request Problem Information 0, reason strings and user properties only on PUBLISH,
     /// CONNACK and DISCONNECT.
     pub const NO_PROBLEM_INFORMATION: Flags = Flags(32);
+    /// It has done its share of the work, and whole packets wait in its input for its next turn.
+    pub const UNSERVED: Flags = Flags(64);
+    /// It has no user, so less may wait for it.
+    pub const ANONYMOUS: Flags = Flags(128);
 
     pub fn has(self, flag: Flags) -> bool {
         self.0 & flag.0 != 0
@@ -102,8 +106,8 @@ impl Flags {
     }
 }
 
-/// Where a feed begins, or what its filter is refused with.
-pub(crate) type PlaceFound = Result<Box<[u8]>, ReasonCode>;
+/// Where a feed begins (`None`: at the place that its session has), or what its filter is refused with.
+pub(crate) type PlaceFound = Result<Option<Box<[u8]>>, ReasonCode>;
 
 /// What only some connections need.
 #[derive(Debug, Default)]
@@ -122,6 +126,8 @@ pub(crate) struct Extra {
     pub confirmed: Vec<(Box<str>, bool)>,
     /// Where the feeds of the SUBSCRIBE at the front of the input begin, or what they are refused with.
     pub places: Vec<(Box<str>, PlaceFound)>,
+    /// What is asked about now is the place that the session has.
+    pub asks_own_place: bool,
     /// Answers to the SUBSCRIBE or UNSUBSCRIBE at the front of the input, which waits for the journal.
     pub parked: Option<Parked>,
     /// What it may still publish.
@@ -139,6 +145,7 @@ impl Extra {
             packet_bytes_max,
             confirmed,
             places,
+            asks_own_place,
             parked,
             bucket,
         } = self;
@@ -149,6 +156,7 @@ impl Extra {
             && *packet_bytes_max == 0
             && confirmed.is_empty()
             && places.is_empty()
+            && !asks_own_place
             && parked.is_none()
             && bucket.is_none()
     }

@@ -73,6 +73,8 @@ pub(crate) enum FeedKind {
 #[derive(Debug)]
 pub(crate) struct Feed {
     pub session: SessionRef,
+    /// Whose place is kept.
+    pub owner: Option<Box<str>>,
     pub filter: Box<str>,
     pub topic: Box<str>,
     pub kind: FeedKind,
@@ -104,6 +106,7 @@ impl Feed {
     pub fn new(session: SessionRef, filter: &str, kind: FeedKind, from: KeptPlace, dup_below: u64) -> Feed {
         Feed {
             session,
+            owner: None,
             filter: filter.into(),
             topic: Box::default(),
             kind,
@@ -126,6 +129,7 @@ impl Feed {
     pub fn over_again(&self) -> Feed {
         let mut feed = Feed::new(self.session, &self.filter, self.kind, self.acknowledged.clone(), self.sent_below());
         // Written down once more, because nobody hears when what is under way is durable.
+        feed.owner.clone_from(&self.owner);
         feed.kept = KeptPlace::default();
         feed.durable = self.durable;
         feed

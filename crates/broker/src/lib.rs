@@ -38,6 +38,7 @@ mod message_ref;
 pub mod options;
 mod outbox;
 mod peer;
+mod place;
 mod reason;
 pub mod retained;
 pub mod rights;

@@ -25,6 +25,27 @@ pub const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// Messages of a feed that may be beyond the place that its session keeps durably: so many may come twice after a
 /// crash.
 pub const FEED_WINDOW: u64 = 256;
+/// Work of a connection that goes on because of something else than its turn: an answer, a shard that has room again. A
+/// packet is one, and less than a microsecond.
+pub const WORK_AT_ONCE: isize = 16;
+/// Connections that nobody serves in turn and that one step goes on with.
+pub const UNSERVED_PER_STEP: usize = 256;
+/// Bytes of a packet that are one more work.
+pub const BYTES_PER_WORK: usize = 4 << 10;
+/// Bytes of a SUBSCRIBE or UNSUBSCRIBE that are one more work: a filter, and the look at whoever may have it.
+pub const FILTER_BYTES_PER_WORK: usize = 16;
+/// Copies of a publication that are one more work.
+pub const RECEIVERS_PER_WORK: isize = 16;
+/// Work of a request that a service answers, beyond that of its packet: it is read, asked, answered and sent.
+pub const WORK_OF_REQUEST: isize = 8;
+/// Conditions of rights that one SUBSCRIBE may have asked about. After each answer its filters are looked at again.
+pub const CONDITIONS_OF_SUBSCRIBE_MAX: usize = 64;
+/// Bytes that may always wait for a client without a user, if the configuration allows any so many.
+pub const ANONYMOUS_OUTBOX_BYTES_MIN: usize = 16 << 10;
+/// What waits for clients without a user has this part of the bound of pressure, over all of them.
+pub const ANONYMOUS_PART: u64 = 2;
+/// One client without a user has this part of what is left of that.
+pub const ANONYMOUS_SHARE: u64 = 4;
 /// Feeds of one session.
 pub const FEEDS_OF_SESSION_MAX: usize = 8;
 /// How long a source that was not ready is left alone, in milliseconds.

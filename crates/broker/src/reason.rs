@@ -28,7 +28,9 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
         (About::Connect, ReasonCode::BAD_AUTHENTICATION_METHOD) => "enhanced authentication is not spoken here",
         (About::Connect, ReasonCode::CLIENT_IDENTIFIER_NOT_VALID) => "the client id is too long",
         (About::Connect, ReasonCode::BAD_USER_NAME_OR_PASSWORD) => "the user name or the password is wrong",
-        (About::Connect, ReasonCode::NOT_AUTHORIZED) => "the user may not connect, or not leave this will",
+        (About::Connect, ReasonCode::NOT_AUTHORIZED) => {
+            "the user may not connect, leave this will, or have this session"
+        }
         (About::Connect, ReasonCode::TOPIC_NAME_INVALID) => {
             "the will has a topic that is none, or too deep to be retained"
         }
@@ -49,7 +51,9 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
         (About::Publish, ReasonCode::QUOTA_EXCEEDED) => "no room to keep it, or it is too large, or its topic too deep",
         (About::Publish, ReasonCode::PACKET_IDENTIFIER_NOT_FOUND) => "nothing with this packet id is under way",
         (About::Subscribe, ReasonCode::NOT_AUTHORIZED) => "no right to subscribe to a filter",
-        (About::Subscribe, ReasonCode::QUOTA_EXCEEDED) => "too many subscriptions, or a filter with too many levels",
+        (About::Subscribe, ReasonCode::QUOTA_EXCEEDED) => {
+            "too many subscriptions or streams, or a filter with too many levels"
+        }
         (About::Subscribe, ReasonCode::TOPIC_FILTER_INVALID) => "a filter that is none",
         (About::Subscribe, ReasonCode::SHARED_SUBSCRIPTIONS_NOT_SUPPORTED) => {
             "what is read from a place of one's own cannot be shared"

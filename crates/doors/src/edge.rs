@@ -1,5 +1,6 @@
 //! What the HTTP door of one edge thread uses of the node.
 
+mod caller_streams;
 mod changes;
 mod feeds;
 

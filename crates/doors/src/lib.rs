@@ -23,6 +23,7 @@
 //! | `refusal_metrics` | what every door counts of requests that it refuses |
 //! | `topic_names` | names of topics that the ledger owns |
 //! | `auth` | who a caller is, and what they may do |
+//! | `turns` | whose connections a port serves next, and for how much work |
 //! | `listing` | pages of accounts as their reader may see them |
 //! | `admission` | how many MQTT clients may come in, and how fast |
 //! | `authorized` | asks the ledger for a worker's clients, after their rights were checked |
@@ -56,6 +57,7 @@ mod room_client;
 pub mod stream;
 pub mod tls;
 mod topic_names;
+mod turns;
 pub mod websocket;
 
 pub use room_client::RoomClient;

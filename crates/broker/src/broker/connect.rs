@@ -138,6 +138,9 @@ impl<L: LogStore> Broker<L> {
         }
         match verdict {
             Ok(Admitted { rights }) => {
+                if rights.user().is_none() {
+                    self.clients.is_anonymous(index);
+                }
                 let rights = self.rights.hold(rights);
                 let connection = &mut self.clients.connections[index];
                 assert!(connection.rights == NONE && connection.session == NONE, "who is admitted had nothing yet");
@@ -189,6 +192,10 @@ impl<L: LogStore> Broker<L> {
             }
         }
         if let Some(session) = self.clients.find_session(client_id) {
+            if self.is_of_another(session, index) {
+                self.refuse(index, connect.version, ReasonCode::NOT_AUTHORIZED, now);
+                return Progress::Gone;
+            }
             if self.clients.sessions[session].stage == Stage::Opening {
                 return self.wait_for_session(index, session);
             }

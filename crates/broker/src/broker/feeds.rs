@@ -22,6 +22,7 @@ use crate::connection::{ConnectionState, Flags, NONE, PlaceFound};
 use crate::feed::{Feed, FeedKind};
 use crate::limits::{FEED_LATER_MS, FEED_WINDOW, FEEDS_OF_SESSION_MAX};
 use crate::message_ref::MessageRef;
+use crate::place;
 use crate::session::SessionRef;
 use crate::{Access, Action, ConnectionKey, FeedKey, FeedNews};
 
@@ -51,9 +52,12 @@ impl<L: LogStore> Broker<L> {
             return false;
         }
         let after = subscribe.user().find(|(name, _)| *name == AFTER).map(|(_, value)| value.as_bytes());
-        let is_found = |filter: &str| {
-            self.place_found(index, filter).is_some() || after.is_none() && self.kept_place(place, filter).is_some()
-        };
+        // A session has few feeds; the filters beyond them are refused without a question.
+        let known = self.clients.connections[index].extra.as_ref().map_or(0, |extra| extra.places.len());
+        if known >= FEEDS_OF_SESSION_MAX {
+            return false;
+        }
+        let is_found = |filter: &str| self.place_found(index, filter).is_some();
         let asked = subscribe.subscriptions().find(|subscription| {
             let parts = check_filter(subscription.filter).ok();
             let may = parts.filter(|parts| parts.share_group.is_none());
@@ -62,11 +66,16 @@ impl<L: LogStore> Broker<L> {
                 && may.is_some_and(|parts| self.access(index, place, parts.filter) == Access::Allowed)
         });
         let Some(Subscription { filter, .. }) = asked else { return false };
-        let after = after.map(Into::into);
+        // One that goes on is asked about as well: whether there is room for it, and whether its place is still good.
+        let own = self.kept_place(place, filter).filter(|_| after.is_none()).map(|kept| kept.place);
+        let asks_own_place = own.is_some();
+        let after = after.map(Into::into).or(own);
         let rights = self.rights.get(self.clients.connections[index].rights).clone();
         let key = self.clients.key(index);
         self.actions.push(Action::FindPlace { key, filter: filter.into(), after, rights });
-        self.clients.connections[index].flags.set(Flags::PARKED);
+        let connection = &mut self.clients.connections[index];
+        connection.extra().asks_own_place = asks_own_place;
+        connection.flags.set(Flags::PARKED);
         true
     }
 
@@ -78,7 +87,9 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         assert!(found.as_ref().err().is_none_or(|code| code.is_error()), "a refusal is one");
-        connection.extra().places.push((filter.into(), found));
+        let extra = connection.extra();
+        let is_own = std::mem::take(&mut extra.asks_own_place);
+        extra.places.push((filter.into(), found.map(|place| (!is_own).then_some(place))));
         connection.flags.clear(Flags::PARKED);
         self.resume(index, now);
     }
@@ -96,6 +107,8 @@ impl<L: LogStore> Broker<L> {
         }
         match self.place_found(index, subscription.filter) {
             Some(Err(code)) => *code,
+            // It was not asked about: others of the same SUBSCRIBE were.
+            None => ReasonCode::QUOTA_EXCEEDED,
             _ if self.clients.sessions[place].slot.is_none() => ReasonCode::SUCCESS,
             _ => ReasonCode((subscription.qos as u8).min(QoS::AtLeastOnce as u8)),
         }
@@ -109,9 +122,10 @@ impl<L: LogStore> Broker<L> {
     /// Writes down where a feed of a durable session begins, unless it goes on at the place that it has. Whether SUBACK
     /// has to wait for that as well.
     pub(super) fn keep_first_place(&mut self, index: u32, place: u32, filter: &str, nth: u32) -> bool {
-        let Some(Ok(found)) = self.place_found(index, filter) else { return false };
+        let Some(Ok(Some(found))) = self.place_found(index, filter) else { return false };
         // Numbers go on, so that a PUBACK for what was sent before is not taken for another message's.
-        let kept = KeptPlace { number: self.sent_below(place, filter), place: found.clone() };
+        let found = place::owned(self.user_of(index), found);
+        let kept = KeptPlace { number: self.sent_below(place, filter), place: found };
         // What this one has not written down yet must not come behind.
         self.end_feed(place, filter);
         let session = &self.clients.sessions[place];
@@ -135,9 +149,26 @@ impl<L: LogStore> Broker<L> {
     fn kept_place(&self, place: u32, filter: &str) -> Option<KeptPlace> {
         let session = &self.clients.sessions[place];
         let state = self.shards[usize::from(session.shard)].state_ahead();
-        state.kept_place(session.slot?, filter).cloned()
+        let kept = state.kept_place(session.slot?, filter)?;
+        Some(KeptPlace { number: kept.number, place: place::split(&kept.place).1.into() })
     }
 
+    /// Whether a session has the place of somebody else than the user of a connection. That user may not have it: what
+    /// it reads or gives up there would be missing to the other.
+    pub(super) fn is_of_another(&self, place: u32, index: u32) -> bool {
+        let session = &self.clients.sessions[place];
+        let Some(slot) = session.slot else { return false };
+        let (state, user) = (self.shards[usize::from(session.shard)].state_ahead(), self.user_of(index));
+        self.feed_filters(place).iter().any(|filter| {
+            let owner = state.kept_place(slot, filter).and_then(|kept| place::split(&kept.place).0);
+            owner.is_some_and(|owner| user != Some(owner))
+        })
+    }
+
+    /// The user of a connection, if it has one.
+    fn user_of(&self, index: u32) -> Option<&str> {
+        self.rights.get(self.clients.connections[index].rights).user()
+    }
     /// The number below which messages of a feed may have been sent before.
     fn sent_below(&self, place: u32, filter: &str) -> u64 {
         match self.feed_of(place, filter) {
@@ -153,7 +184,7 @@ impl<L: LogStore> Broker<L> {
 
     /// A SUBSCRIBE was granted: its feed begins, or goes on as it now says.
     pub(super) fn feed_subscribed(&mut self, index: u32, place: u32, filter: &str) {
-        let found = self.place_found(index, filter).and_then(|found| found.clone().ok());
+        let found = self.place_found(index, filter).and_then(|found| found.clone().ok()).flatten();
         self.open_feed(place, filter, found);
     }
 
@@ -186,6 +217,7 @@ impl<L: LogStore> Broker<L> {
         let dup_below = if is_new { from.number } else { dup_below };
         let mut feed = before.filter(|_| is_kept).unwrap_or_else(|| Feed::new(session, filter, kind, from, dup_below));
         feed.subscription_id = entry.subscription_id;
+        feed.owner = self.user_of(index).map(Into::into);
         let asked = feed.demands();
         assert!(asked, "a new feed has nothing");
         self.feeds.next += 1;
@@ -195,7 +227,8 @@ impl<L: LogStore> Broker<L> {
         self.feeds.of_session.entry(place).or_default().push(number);
         self.clients.facts.feeds += 1;
         let rights = self.rights.get(self.clients.connections[index].rights).clone();
-        self.actions.push(Action::Feed { feed: FeedKey(number), filter: filter.into(), after, rights });
+        let key = self.clients.key(index);
+        self.actions.push(Action::Feed { feed: FeedKey(number), key, filter: filter.into(), after, rights });
     }
 
     /// The subscription is gone, or its client is. What the client has acknowledged is written down.
@@ -213,6 +246,7 @@ impl<L: LogStore> Broker<L> {
         self.actions.push(Action::FeedEnd { feed: FeedKey(key) });
         let session = &self.clients.sessions[place];
         if let (Some(kept), Some(slot)) = (feed.left_to_keep(), session.slot) {
+            let kept = KeptPlace { place: place::owned(feed.owner.as_deref(), &kept.place), ..kept };
             self.call(session.shard, Command::KeepPlace { slot, filter: feed.filter, kept }, Wait::Nothing);
         }
     }
@@ -263,7 +297,8 @@ impl<L: LogStore> Broker<L> {
             let index = self.clients.sessions[place].connection;
             let rights = self.rights.get(self.clients.connections[index].rights).clone();
             if demands {
-                self.actions.push(Action::Feed { feed: FeedKey(key), filter, after, rights });
+                let (feed, key) = (FeedKey(key), self.clients.key(index));
+                self.actions.push(Action::Feed { feed, key, filter, after, rights });
             }
         }
     }
@@ -316,13 +351,14 @@ impl<L: LogStore> Broker<L> {
         for key in keys {
             self.send_feed(place, index, key, now);
             let feed = self.feeds.feeds.get_mut(&key).expect("sending ends no feed");
-            let (filter, session) = (feed.filter.clone(), feed.session);
+            let (filter, owner, session) = (feed.filter.clone(), feed.owner.clone(), feed.session);
             let (kept, demands) = (feed.next_to_keep(), feed.demands());
             if demands {
                 self.actions.push(Action::FeedMore { feed: FeedKey(key) });
             }
             let of = &self.clients.sessions[place];
             if let (Some(kept), Some(slot)) = (kept, of.slot) {
+                let kept = KeptPlace { place: place::owned(owner.as_deref(), &kept.place), ..kept };
                 let wait = Wait::PlaceKept { feed: key, session };
                 self.call(of.shard, Command::KeepPlace { slot, filter, kept }, wait);
             }

@@ -73,8 +73,10 @@ impl<L: LogStore> Broker<L> {
             assert_eq!(listed, usize::from(is_marked), "connection {index} among the stalled");
             let connection = &self.clients.connections[index];
             let is_whole = matches!(split(self.clients.input(index), u32::MAX), Ok(Split::Packet(_)));
-            let is_resumed =
-                is_marked || connection.flags.has(Flags::PARKED) || connection.state == ConnectionState::Authenticating;
+            let is_resumed = is_marked
+                || connection.flags.has(Flags::PARKED)
+                || connection.flags.has(Flags::UNSERVED)
+                || connection.state == ConnectionState::Authenticating;
             assert!(!is_whole || is_resumed, "nothing resumes connection {index}, which has a packet in its input");
         }
     }

@@ -17,6 +17,7 @@ use tidegate_wire::mqtt::{
 
 use super::{Broker, Progress, Wait};
 use crate::connection::{Flags, NONE, Parked};
+use crate::limits::CONDITIONS_OF_SUBSCRIBE_MAX;
 use crate::peer::Item;
 use crate::reason::{About, reason_text};
 use crate::session::{SessionFlags, SessionRef, Stage};
@@ -43,8 +44,8 @@ impl<L: LogStore> Broker<L> {
         for subscription in subscribe.subscriptions() {
             // One filter again and again is one subscription, but each time what is retained is sent.
             let is_greedy = walks + parked.codes.len() >= self.options.limits.subscriptions_max;
-            let judged = self.judge_filter(index, place, &subscription, new_feeds);
-            let code = if is_greedy && !judged.is_error() { ReasonCode::QUOTA_EXCEEDED } else { judged };
+            let judge = || self.judge_filter(index, place, &subscription, new_feeds);
+            let code = if is_greedy { ReasonCode::QUOTA_EXCEEDED } else { judge() };
             parked.codes.push(code.0);
             let known = self.entry_of(place, subscription.filter).is_some();
             parked.known.push(known);
@@ -149,7 +150,9 @@ impl<L: LogStore> Broker<L> {
         let Ok(filter) = check_filter(subscription.filter) else { return ReasonCode::TOPIC_FILTER_INVALID };
         match self.access(index, place, filter.filter) {
             Access::Allowed => {}
-            Access::Denied | Access::IfConfirmed(_) => return ReasonCode::NOT_AUTHORIZED,
+            Access::Denied => return ReasonCode::NOT_AUTHORIZED,
+            // One SUBSCRIBE may not have so many asked about.
+            Access::IfConfirmed(_) => return ReasonCode::QUOTA_EXCEEDED,
         }
         let session = &self.clients.sessions[place];
         let is_known = self.entry_of(place, subscription.filter).is_some();
@@ -185,6 +188,10 @@ impl<L: LogStore> Broker<L> {
     /// Asks whether a condition holds on which a right depends. True when an answer is awaited.
     fn asks_conditions(&mut self, index: u32, place: u32, subscribe: &Subscribe<'_>) -> bool {
         let key = self.clients.key(index);
+        let known = self.clients.connections[index].extra.as_ref().map_or(0, |extra| extra.confirmed.len());
+        if known >= CONDITIONS_OF_SUBSCRIBE_MAX {
+            return false;
+        }
         let asked = subscribe.subscriptions().find_map(|subscription| {
             let filter = check_filter(subscription.filter).ok()?;
             match self.access(index, place, filter.filter) {

@@ -7,8 +7,9 @@ use tidegate_wire::mqtt::{ReasonCode, Version};
 
 use super::Broker;
 use super::connect::seconds;
+use crate::ConnectionKey;
 use crate::connection::{ConnectionState, Flags, NONE};
-use crate::limits::{SWEEP_ROUND_MS, SWEEP_SLICE_MIN};
+use crate::limits::{SWEEP_ROUND_MS, SWEEP_SLICE_MIN, UNSERVED_PER_STEP};
 use crate::session::SessionFlags;
 
 /// The position of the sweep.
@@ -105,6 +106,21 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
+    /// Goes on with connections that have more than their share of the work and that nobody has taken. Whether there
+    /// were any.
+    pub(super) fn step_unserved(&mut self, now: TimeMs) -> bool {
+        let count = self.unserved.len().min(UNSERVED_PER_STEP);
+        let some: Vec<ConnectionKey> = self.unserved.drain(..count).collect();
+        for key in &some {
+            if let Some(index) = self.clients.index(*key)
+                && self.clients.connections[index].flags.has(Flags::UNSERVED)
+            {
+                self.resume(index, now);
+            }
+        }
+        !some.is_empty()
+    }
+
     /// Whether nothing more may be read from a connection for now.
     #[inline]
     pub(super) fn is_blocked(&self, index: u32) -> bool {
@@ -116,7 +132,7 @@ impl<L: LogStore> Broker<L> {
                 && (self.is_pressed
                     || self.clients.flowing_bytes() > self.options.limits.pressure_bytes_max
                     || connection.version == Version::V311 && self.has_too_many_answers(connection.session))
-            || self.clients.outbox_len(index) > self.options.limits.outbox_bytes_max
+            || self.clients.outbox_len(index) > self.clients.outbox_bytes_max(index)
     }
 
     #[inline]

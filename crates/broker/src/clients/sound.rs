@@ -13,6 +13,9 @@ impl Clients {
         self.assert_sessions_sound();
         let unsent: usize = self.outboxes.iter().map(Outbox::len).sum();
         assert_eq!(unsent as u64, self.unsent_bytes, "bytes in all outboxes");
+        let anonymous = self.connections.in_use().filter(|index| self.connections[*index].flags.has(Flags::ANONYMOUS));
+        let of_anonymous: usize = anonymous.map(|index| self.outbox_len(index)).sum();
+        assert_eq!(of_anonymous as u64, self.anonymous_bytes, "bytes for clients without a user");
         assert!(
             self.free_outboxes.iter().all(|free| self.outboxes[*free as usize].len() == 0),
             "a free outbox is empty"

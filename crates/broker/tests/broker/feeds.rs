@@ -418,3 +418,95 @@ fn nothing_is_lost_whatever_happens() {
     }
     assert!(again > 10, "{again} came again: too few for a test");
 }
+
+#[test]
+fn a_session_that_comes_back_is_told_that_there_is_no_room_for_its_feed() {
+    check(
+        "log a1; a: CONNECT keep expiry=100 why; a: SUBSCRIBE feed/a qos=1 after=0; a: drop; log a2; source full
+         a: CONNECT keep expiry=100 why; a: SUBSCRIBE feed/a qos=1; source there; a: SUBSCRIBE feed/a qos=1",
+        expect![[r#"
+            log a1
+            a: CONNECT keep expiry=100 why
+                a < CONNACK success
+            a: SUBSCRIBE feed/a qos=1 after=0
+                a < SUBACK 1 1
+                a < PUBLISH feed/a a1 qos=1 id=59180
+            a: drop
+            log a2
+            source full
+            a: CONNECT keep expiry=100 why
+                a < CONNACK success present
+            a: SUBSCRIBE feed/a qos=1
+                a < SUBACK 1 0x97 quota_exceeded why=too many subscriptions or streams, or a filter with too many levels
+            source there
+            a: SUBSCRIBE feed/a qos=1
+                a < SUBACK 2 1
+                a < PUBLISH feed/a a1 qos=1 id=59180 dup
+                a < PUBLISH feed/a a2 qos=1 id=59179 dup
+        "#]],
+    );
+}
+
+#[test]
+fn the_place_of_a_feed_is_no_other_users() {
+    check(
+        "log a1 a2; a: CONNECT id=s user=dave keep expiry=100; a: SUBSCRIBE feed/a qos=1 after=0; a: PUBACK 59180
+         b: CONNECT id=s user=carol keep expiry=100 why; c: CONNECT id=s expiry=100; d: CONNECT v3 id=s user=carol
+         a: PING; a: drop; e: CONNECT id=s user=carol keep expiry=100; f: CONNECT id=s keep; kill
+         g: CONNECT id=s user=carol keep expiry=100; h: CONNECT id=s user=dave keep expiry=100",
+        expect![[r#"
+            log a1 a2
+            a: CONNECT id=s user=dave keep expiry=100
+                a < CONNACK success
+            a: SUBSCRIBE feed/a qos=1 after=0
+                a < SUBACK 1 1
+                a < PUBLISH feed/a a1 qos=1 id=59180
+                a < PUBLISH feed/a a2 qos=1 id=59179
+            a: PUBACK 59180
+            b: CONNECT id=s user=carol keep expiry=100 why
+                b < CONNACK 0x87 not_authorized why=the user may not connect, leave this will, or have this session
+                b < closed
+            c: CONNECT id=s expiry=100
+                c < CONNACK 0x87 not_authorized
+                c < closed
+            d: CONNECT v3 id=s user=carol
+                d < CONNACK 0x87 not_authorized
+                d < closed
+            a: PING
+                a < PINGRESP
+            a: drop
+            e: CONNECT id=s user=carol keep expiry=100
+                e < CONNACK 0x87 not_authorized
+                e < closed
+            f: CONNECT id=s keep
+                f < CONNACK 0x87 not_authorized
+                f < closed
+            kill
+            g: CONNECT id=s user=carol keep expiry=100
+                g < CONNACK 0x87 not_authorized
+                g < closed
+            h: CONNECT id=s user=dave keep expiry=100
+                h < CONNACK success present
+                h < PUBLISH feed/a a2 qos=1 id=59179 dup
+        "#]],
+    );
+}
+
+#[test]
+fn a_session_without_a_place_may_be_anybodys() {
+    check(
+        "a: CONNECT id=s user=dave keep expiry=100; a: SUBSCRIBE feed/a qos=1; a: UNSUBSCRIBE feed/a; a: drop
+         b: CONNECT id=s user=carol keep expiry=100",
+        expect![[r#"
+            a: CONNECT id=s user=dave keep expiry=100
+                a < CONNACK success
+            a: SUBSCRIBE feed/a qos=1
+                a < SUBACK 1 1
+            a: UNSUBSCRIBE feed/a
+                a < UNSUBACK 2 0
+            a: drop
+            b: CONNECT id=s user=carol keep expiry=100
+                b < CONNACK success present
+        "#]],
+    );
+}

@@ -497,3 +497,52 @@ fn one_filter_again_and_again_has_a_bound() {
         "#]],
     );
 }
+
+#[test]
+fn many_who_have_no_user_and_read_nothing_have_little_waiting_for_each() {
+    let mut options = WorldOptions { workers: 1, ..WorldOptions::default() };
+    options.limits.pressure_bytes_max = 4 << 20;
+    let payload = "x".repeat(50_000);
+    let waiting = |count: usize| {
+        let mut world = World::new(options.clone());
+        let names: Vec<String> = (0..count).map(|n| format!("c{n}")).collect();
+        world.run("u: CONNECT user=me; u: SUBSCRIBE t; u: stall; p: CONNECT");
+        for name in &names {
+            world.run(&format!("{name}: CONNECT; {name}: SUBSCRIBE t; {name}: stall"));
+        }
+        for nth in 0..30 {
+            world.run(&format!("p: PUBLISH t {payload}"));
+            if nth == 1 {
+                let flowing = world.unsent(&names[0]);
+                assert!(flowing >= 2 * payload.len(), "as long as it may only be slow: {flowing}");
+                world.run("wait 300");
+            }
+        }
+        let most = names.iter().map(|name| world.unsent(name)).max().unwrap();
+        let all: usize = names.iter().map(|name| world.unsent(name)).sum();
+        assert!(world.unsent("u") > 1 << 20, "whoever has a user has all that the configuration allows");
+        // What they read makes room for more.
+        world.run(&format!("{0}: flow; {0}: stall; p: PUBLISH t {payload}", names[0]));
+        assert!(world.unsent(&names[0]) >= payload.len(), "{}", world.unsent(&names[0]));
+        (most, all)
+    };
+    let (most, _) = waiting(1);
+    assert!(most > 400_000, "one alone: {most}");
+    let (most, all) = waiting(60);
+    assert!(most < 160_000 && all <= 60 * 160_000, "sixty: {most} each, {all} in all");
+}
+
+#[test]
+fn one_subscribe_may_have_few_conditions_asked_about() {
+    let mut world = World::new(WorldOptions { workers: 1, ..WorldOptions::default() });
+    let filters: Vec<String> = (0..70).map(|n| format!("$ledger/accounts/candidate:{n}")).collect();
+    world.run("a: CONNECT");
+    let bytes: Vec<u8> =
+        filters.iter().flat_map(|filter| [&[0, filter.len() as u8], filter.as_bytes(), &[0]].concat()).collect();
+    let body = [&[0, 1, 0][..], &bytes].concat();
+    let head = [0x82, body.len() as u8 & 0x7f | 0x80, (body.len() >> 7) as u8];
+    let hex: String = head.iter().chain(&body).map(|byte| format!(" {byte:x}")).collect();
+    let heard = world.run(&format!("a: HEX{hex}"));
+    let refused = heard.matches("0x97").count();
+    assert!(heard.contains("SUBACK 1") && refused == 6, "{refused} of 70 are refused: {heard}");
+}

@@ -23,7 +23,7 @@ fn a_client_that_missed_more_messages_than_there_are_packet_ids_gets_the_newest(
 /// Each such PUBREL is a command to all shards, so a client has a bounded number of them under way.
 #[test]
 fn a_flood_of_pubrel_after_a_restart_waits_in_its_connection() {
-    let mut options = WorldOptions { workers: 1, ..WorldOptions::default() };
+    let mut options = WorldOptions { workers: 1, work: isize::MAX, ..WorldOptions::default() };
     options.limits.receive_maximum = 2;
     let mut world = World::new(options);
     world.run("s: CONNECT expiry=1000; kill; s: CONNECT keep expiry=1000");

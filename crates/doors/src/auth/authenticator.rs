@@ -16,8 +16,9 @@ use super::identity::{Identity, Rights};
 use super::login::{Attempt, Begun, IssuedToken, LoginError, LoginLimits, Logins, Waiter};
 use super::password::PasswordHash;
 use super::principals::{Principals, TopicAccess, User};
-use super::quota::QuotaLimits;
+use super::quota::{Exceeded, QuotaLimits};
 use super::secret::Secret;
+use super::strangers::{HeldBytes, StrangerLimits};
 use super::token::{Claims, Signer};
 
 /// Everything that decides who may come in.
@@ -39,6 +40,8 @@ pub struct AuthSettings {
     pub viewer_quota: QuotaLimits,
     /// What each service may use up that has no bounds of its own.
     pub service_quota: QuotaLimits,
+    /// What those of one address may use up who have not shown a token.
+    pub strangers: StrangerLimits,
 }
 
 /// A person.
@@ -189,6 +192,17 @@ impl Authenticator {
                 answer(is_right);
             }),
         })
+    }
+
+    /// One more request of somebody at `address` who has not shown a good token. Every door asks this where such a
+    /// request costs anything.
+    pub fn arrive(&self, address: IpAddr) -> Result<(), Exceeded> {
+        self.principals.load().strangers.arrive(address)
+    }
+
+    /// Room for so many bytes of a log-in that are to be read of `address`; `None` when too many are being read of it.
+    pub fn hold(&self, address: IpAddr, bytes: usize) -> Option<HeldBytes> {
+        self.principals.load().strangers.hold(address, u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
     /// What hides where a list goes on.

@@ -2,13 +2,14 @@
 //! design, so whoever sends wrong passwords fast enough would keep everybody else out.
 //!
 //! ```text
-//!   attempt ─▶ must the address wait? ─▶ has it its share under way? ─▶ was this password right lately? ─▶ yes
-//!                └─ later                  └─ busy                          └─ no ─▶ lanes ─▶ argon2 ─▶ right, wrong
+//!   attempt ─▶ must the address wait? ─▶ was this password right lately? ─▶ is there a place? ─▶ lanes ─▶ argon2
+//!                └─ later                  └─ yes                             └─ busy            right, wrong ◀─┘
 //!   wrong ─▶ the address waits: 1 s, 2 s, 4 s …         right ─▶ remembered, and the user has a lane of its own there
 //! ```
 //!
-//! Promise: what one address does cannot keep those of other addresses out, nor those who have logged in from the same
-//! address before. It is the address that waits, never the user: nobody can lock a user out by guessing.
+//! Promise: what some addresses do cannot keep those of other addresses out, nor those who have logged in from the same
+//! address before, nor anybody whose password was right lately: that needs no place. It is the address that waits,
+//! never the user: nobody can lock a user out by guessing.
 //!
 //! Invariant: nothing here waits but the threads that hash, and memory is bounded. What doors share are numbers.
 
@@ -127,6 +128,9 @@ const PASSWORDS_MAX: usize = 8_192;
 const KNOWN_THERE_MAX: usize = 16_384;
 /// How long a pair of a user and an address is remembered.
 const KNOWN_THERE_MS: u64 = 7 * 86_400_000;
+/// Log-ins of an address that found no place, before it is told only what is hashed for it: for a second, then twice as
+/// long each time, as it is after wrong passwords.
+const UNHASHED_MAX: u32 = 10;
 /// Wrong passwords for a user from an address where it is known, before it is not known there any more.
 const KNOWN_WRONG_MAX: u32 = 3;
 
@@ -160,11 +164,20 @@ impl Logins {
                 retry_after_s: u32::try_from(wait_ms.div_ceil(1_000)).unwrap_or(u32::MAX),
             });
         }
-        // Before it is looked whether the password was right lately: who may not have another one hashed may not find
-        // out by that, either.
-        let place = self.share.enter(lane.number(), lane.is_known).ok_or(LoginError::Busy)?;
-        if lane.password.is_some_and(|password| self.passwords.has(password, now_ms)) {
-            return Ok(Begun::Right);
+        let is_remembered = lane.password.is_some_and(|password| self.passwords.has(password, now_ms));
+        let is_right = || {
+            self.known_there.keep(lane.pair, now_ms + KNOWN_THERE_MS, now_ms);
+            Ok(Begun::Right)
+        };
+        if is_remembered && self.may_be_told(&lane, now_ms) {
+            return is_right();
+        }
+        let Some(place) = self.share.enter(lane.number(), lane.is_known) else {
+            self.strikes.add(lane.unhashed, now_ms);
+            return Err(LoginError::Busy);
+        };
+        if is_remembered {
+            return is_right();
         }
         let check = Check {
             lane: lane.number(),
@@ -176,10 +189,18 @@ impl Logins {
         self.checker.submit(check).map(|()| Begun::Asked)
     }
 
+    /// Whether what is remembered may be told without a place: a guess that was wrong would have been hashed. So not to
+    /// a lane that has all its places, nor to one that was often told that there is none: it could try passwords for
+    /// nothing.
+    fn may_be_told(&self, lane: &LaneUsed, now_ms: u64) -> bool {
+        self.share.is_free(lane.number()) && self.strikes.wait_ms(lane.unhashed, UNHASHED_MAX, now_ms).is_none()
+    }
+
     fn lane(&self, attempt: &Attempt<'_>, now_ms: u64) -> LaneUsed {
         let pair = self.marks.pair(attempt.user, attempt.address);
         LaneUsed {
             address: self.marks.address(attempt.address),
+            unhashed: self.marks.unhashed(attempt.address),
             pair,
             is_known: attempt.stamp.is_some() && self.known_there.has(pair, now_ms),
             password: attempt.stamp.map(|stamp| self.marks.password(attempt.user, stamp, attempt.password)),
@@ -207,6 +228,8 @@ impl Logins {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LaneUsed {
     address: mark::Mark,
+    /// The address, by its log-ins that found no place.
+    unhashed: mark::Mark,
     pair: mark::Mark,
     password: Option<mark::Mark>,
     /// The user has logged in from there before.

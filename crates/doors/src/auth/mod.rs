@@ -35,6 +35,7 @@ mod password;
 mod principals;
 pub mod quota;
 mod secret;
+mod strangers;
 mod token;
 mod token_cache;
 
@@ -53,4 +54,5 @@ pub use login::{IssuedToken, LoginError, LoginLimits};
 pub use password::{PasswordHash, PasswordHashError, hash_password};
 pub use principals::{CertificateUsers, TopicAccess};
 pub use secret::{Secret, SecretError};
+pub use strangers::{HeldBytes, StrangerLimits};
 pub use token_cache::TokenCache;

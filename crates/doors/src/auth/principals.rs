@@ -9,6 +9,7 @@ use super::authenticator::{AuthError, AuthSettings, Session, service_token_hash}
 use super::identity::{Identity, Rights};
 use super::password::PasswordHash;
 use super::quota::{Quota, QuotaLimits};
+use super::strangers::Strangers;
 use super::token::{Signer, TOKEN_BYTES_MAX, password_stamp};
 
 /// A user or service, and the rights that all its MQTT clients share.
@@ -53,6 +54,7 @@ pub(super) struct Principals {
     pub(super) anonymous: Arc<ClientRights>,
     /// Verified in place of an unknown user's hash, so that the time of a log-in does not tell which names exist.
     pub(super) decoy: PasswordHash,
+    pub(super) strangers: Arc<Strangers>,
     users: HashMap<Box<str>, User>,
     services: HashMap<[u8; 32], Known>,
     acl: Arc<Acl>,
@@ -62,6 +64,8 @@ impl Principals {
     /// Takes all users and services from `settings`. What they had used up `before` stays used up.
     pub(super) fn new(settings: AuthSettings, before: Option<&Principals>) -> Principals {
         let generation = before.map_or(0, |before| before.generation + 1);
+        let same = before.map(|before| &before.strangers).filter(|used| used.limits() == settings.strangers);
+        let strangers = same.cloned().unwrap_or_else(|| Arc::new(Strangers::new(settings.strangers)));
         let (viewers, all_services) = (settings.viewer_quota, settings.service_quota);
         let acl = Arc::new(settings.topics.acl);
         let costliest = settings.users.iter().map(|user| &user.password_hash).max_by_key(|hash| hash.cost()).cloned();
@@ -89,6 +93,7 @@ impl Principals {
             token_ttl: settings.token_ttl,
             certificate_users: settings.topics.certificate_users,
             anonymous: Arc::new(ClientRights::new(Holder::Anonymous, acl.clone())),
+            strangers,
             decoy: costliest.unwrap_or_else(|| super::password::hash_password("")),
             users: users.collect(),
             services: services.collect(),

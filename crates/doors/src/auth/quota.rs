@@ -32,6 +32,7 @@ const BATCH_SIZE_INVALID: ProblemCode =
 const REFUSALS: &str = "refused requests";
 const JOURNAL_BYTES: &str = "bytes to be journaled";
 const IN_FLIGHT: &str = "requests under way";
+const WITHOUT_TOKEN: &str = "requests without a good token from its address";
 
 /// The bounds of one caller. Zero is no bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,12 +95,18 @@ pub enum Exceeded {
 }
 
 impl Exceeded {
+    /// Of those who come from one address and have not shown a token; in so long, one more is served.
+    pub(super) fn of_address(wait_ns: u64) -> Exceeded {
+        exceeded(WITHOUT_TOKEN, wait_ns)
+    }
+
     /// The bound, as metrics name it.
     pub fn bound(&self) -> &'static str {
         match self {
             Exceeded::Rate { of: REFUSALS, .. } => "refusals",
             Exceeded::Rate { of: JOURNAL_BYTES, .. } => "journal_bytes",
             Exceeded::Rate { of: IN_FLIGHT, .. } => "in_flight",
+            Exceeded::Rate { of: WITHOUT_TOKEN, .. } => "address",
             Exceeded::Rate { .. } => "requests",
             Exceeded::AtOnce { .. } => "at_once",
         }
@@ -208,7 +215,8 @@ impl Quota {
 }
 
 impl Rate {
-    fn at_once(self) -> u32 {
+    /// How many come at once after a pause.
+    pub(super) fn at_once(self) -> u32 {
         if self.burst == 0 { self.per_s.max(1) } else { self.burst }
     }
 }

@@ -34,6 +34,7 @@ fn settings(hash: &PasswordHash) -> AuthSettings {
         topics: TopicAccess::default(),
         viewer_quota: QuotaLimits::NONE,
         service_quota: QuotaLimits::NONE,
+        strangers: StrangerLimits::NONE,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The bounds of one binary connection, of one caller, and of one turn.
+//! The bounds of one binary connection. Those of a turn stand in [`crate::turns::limits`].
 
 use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
 
@@ -6,13 +6,6 @@ use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
 pub const IN_FLIGHT_MAX: usize = 256;
 /// Those of them that may ask for a page of accounts or history: 24 bytes of request, up to half a megabyte of reply.
 pub const PAGES_IN_FLIGHT_MAX: usize = 8;
-/// Work of reading that one caller may have under way at one worker, over all its connections, before it begins one
-/// more. A shard serves what it is asked in the order in which it came, so the reads of others wait for it: half a
-/// millisecond, or a page of a thousand rows more. A shard answers reads as soon as what they show is durable, so
-/// little is gained by more.
-pub const READS_OF_CALLER_MAX: usize = 512;
-/// A caller may have so many times as many requests under way, and bytes of them, as are left for others.
-pub const SHARE_OF_CALLER: usize = 3;
 /// Unsent replies of one connection; beyond it the socket is not read, so that memory never grows with a slow reader.
 pub const OUTBOX_BYTES_MAX: usize = 1 << 20;
 /// How long a client may take from connecting to its Hello.
@@ -26,17 +19,8 @@ pub const REFUSAL_PAUSE_MS: u64 = 50;
 pub const READ_BYTES: usize = 256 << 10;
 /// Bytes read from one connection before the others get their turn.
 pub const READ_BYTES_PER_TURN: usize = 1 << 20;
-/// Work that the port does in one turn for all callers, before the shards get theirs. A frame is one, and about a
-/// microsecond with all that follows from it.
-pub const WORK_IN_TURN_MAX: isize = 1_024;
-/// Work that the port does for one caller before the next one gets its round.
-pub const WORK_IN_ROUND_MAX: isize = 64;
-/// Work of a look at a connection that has something: a read and a write.
-pub const WORK_OF_VISIT: isize = 4;
 /// Rows of a page that are one more work.
 pub const ROWS_PER_WORK: usize = 4;
-/// Bytes that are read or decoded that are one more work.
-pub const BYTES_PER_WORK: usize = 4 << 10;
 /// Clients that are taken in one turn.
 pub const ACCEPTS_IN_TURN_MAX: usize = 32;
 /// Requests of viewers parked until the kinds of their credit accounts are known, per worker.
@@ -45,6 +29,5 @@ pub const PARKED_MAX: usize = 1_024;
 pub const KINDS_REMEMBERED: usize = 1 << 16;
 
 const _: () = assert!(READ_BYTES <= READ_BYTES_PER_TURN);
-const _: () = assert!(WORK_OF_VISIT < WORK_IN_ROUND_MAX && WORK_IN_ROUND_MAX * 8 <= WORK_IN_TURN_MAX);
 // A connection that has not shown a token can hold only a small frame.
 const _: () = assert!(FRAME_BYTES_MAX_UNAUTHENTICATED * 256 < FRAME_BYTES_MAX);

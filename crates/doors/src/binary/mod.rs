@@ -17,7 +17,7 @@ pub mod room_call;
 pub mod session;
 mod settings;
 mod translate;
-pub mod turns;
+mod weight;
 
 use tidegate_machines::ledger::Refusal;
 use tidegate_shard::Unavailable;

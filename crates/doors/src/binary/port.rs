@@ -28,13 +28,13 @@ use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resi
 use super::frames::Frames;
 use super::limits::{KINDS_REMEMBERED, PARKED_MAX};
 use super::session::Session;
-use super::turns::{CallerKey, Turns, Weight};
 use super::{BinaryMetrics, BinarySettings};
 use crate::auth::Authenticator;
 use crate::authorized::AuthorizedRequests;
 use crate::listing::Listing;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::stream::Scratch;
+use crate::turns::{CallerKey, CallerName, Turns, Weight};
 
 /// The token of the listening socket.
 const LISTENER: usize = 0;
@@ -72,7 +72,7 @@ pub struct BinaryPort<P> {
     sessions: Slab<Session>,
     connections_max: usize,
     /// Sessions that may have something to read, and whose turn it is.
-    turns: Turns,
+    turns: Turns<CallerName, usize>,
     /// Sessions with new bytes to send.
     unsent: Vec<usize>,
     scratch: Scratch,

@@ -13,10 +13,10 @@ use super::limits::{
     FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, IN_FLIGHT_MAX, OUTBOX_BYTES_MAX, PAGES_IN_FLIGHT_MAX, READ_BYTES,
     READ_BYTES_PER_TURN, REFUSAL_PAUSE_MS,
 };
-use super::turns::CallerKey;
 use crate::auth::Identity;
 use crate::auth::acl::ClientRights;
 use crate::stream::{Scratch, Stream};
+use crate::turns::CallerKey;
 
 /// The life of a connection.
 ///

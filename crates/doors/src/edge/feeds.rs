@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use hashbrown::HashMap;
 use tidegate_broker::{FeedMessage, FeedNews, ReasonCode};
 use tidegate_ledger::LEDGER;
 use tidegate_ledger::changes::{After, Change, ChangeFilter, ChangeKind, ChangeLogs, ChangesError};
@@ -27,10 +26,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::caller_streams::{CallerStreams, StreamName};
 use super::{ChangeParts, EdgeChanges};
 use crate::auth::{Identity, Pattern};
 use crate::json::Problem;
-use crate::ledger_http::limits::{CHANGE_HEARTBEAT, STREAMS_OF_CALLER_MAX};
+use crate::ledger_http::limits::CHANGE_HEARTBEAT;
 use crate::ledger_http::{ChangePart, Changes, ChangesEnded, change_json, changes_of};
 use crate::mqtt::feeds::{FeedDemand, FeedQuery, FeedSource, NewsReply, PlaceReply};
 use crate::topic_names::CHANGES;
@@ -128,48 +128,58 @@ impl<P: Carries<Message>> Room<P> for ChangeFeedsRoom {
     }
 }
 
+/// How a task of the thread ended.
+enum Ended {
+    /// A feed is over.
+    Feed(StreamName),
+    /// A place was found for a feed that is about to begin, or none was, for this caller.
+    Place(Option<Box<str>>),
+}
+
 /// Serves until it is told to stop. A feed that is open then ends without a word: its client is sent away.
 async fn serve(changes: EdgeChanges, mut asks: mpsc::Receiver<Ask>, mut stop: watch::Receiver<bool>) {
-    let mut tasks: JoinSet<Option<Box<str>>> = JoinSet::new();
-    let mut of_callers: HashMap<Box<str>, usize> = HashMap::new();
+    let mut tasks: JoinSet<Ended> = JoinSet::new();
+    let mut streams = CallerStreams::default();
     loop {
         let ask = tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return,
             Some(ended) = tasks.join_next() => {
-                // A feed that panicked keeps its place: a bug, which was reported.
-                if let Ok(Some(caller)) = ended {
-                    let open = of_callers.get_mut(&caller).expect("whoever has a feed is in the table");
-                    *open -= 1;
-                    if *open == 0 {
-                        of_callers.remove(&caller);
-                    }
+                match ended {
+                    Ok(Ended::Feed(name)) => streams.end(&name),
+                    Ok(Ended::Place(Some(caller))) => streams.give_back(&caller),
+                    // A feed that panicked keeps its place: a bug, which was reported.
+                    Ok(Ended::Place(None)) | Err(_) => {}
                 }
                 continue;
             }
             Some(ask) = asks.recv() => ask,
         };
-        let caller = |query: &FeedQuery| Box::<str>::from(query.identity.name());
-        let has_place = |query| {
-            let open = of_callers.get(&caller(query)).copied().unwrap_or(0);
-            open < STREAMS_OF_CALLER_MAX && changes.has_place()
-        };
         match ask {
-            Ask::Place(query, reply) if !has_place(&query) => reply(Err(ReasonCode::QUOTA_EXCEEDED)),
-            Ask::Read(query, reply, _) if !has_place(&query) => reply(&topic(&query.filter), FeedNews::Later),
             Ask::Place(query, reply) => {
+                let name = StreamName::of(&query);
+                let is_reserved = changes.has_place() && streams.reserve(&name, Instant::now());
+                if !is_reserved && !streams.is_open(&name) {
+                    reply(Err(ReasonCode::QUOTA_EXCEEDED));
+                    continue;
+                }
                 let changes = changes.clone();
                 tasks.spawn(async move {
-                    reply(place(&changes, &query).await);
-                    None
+                    let found = place(&changes, &query).await;
+                    let unused = (is_reserved && found.is_err()).then(|| query.identity.name().into());
+                    reply(found);
+                    Ended::Place(unused)
                 });
             }
             Ask::Read(query, reply, wanted) => {
-                let caller = caller(&query);
-                *of_callers.entry(caller.clone()).or_default() += 1;
+                let name = StreamName::of(&query);
+                if !changes.has_place() || !streams.begin(&name, Instant::now()) {
+                    reply(&topic(&query.filter), FeedNews::Later);
+                    continue;
+                }
                 let changes = changes.clone();
                 tasks.spawn(async move {
                     feed(&changes, &query, reply, wanted).await;
-                    Some(caller)
+                    Ended::Feed(name)
                 });
             }
         }

@@ -1,5 +1,7 @@
 //! From the `Authorization` header to who sends a request.
 
+use std::net::IpAddr;
+
 use axum::http::{HeaderMap, header};
 
 use super::door::Door;
@@ -16,6 +18,18 @@ impl Door {
         drop(tokens);
         caller.arrive()?;
         Ok(caller)
+    }
+}
+
+impl Door {
+    /// Counts a request that is answered whoever asks it, or refused: among those of its sender if the sender is known,
+    /// so that they are no matter of what others do, else among those of its address.
+    pub fn count(&self, headers: &HeaderMap, address: IpAddr) -> Result<(), Problem> {
+        match self.caller(headers) {
+            Ok(_) => Ok(()),
+            Err(problem) if problem.code() == codes::TOO_MANY_REQUESTS => Err(problem),
+            Err(_) => Ok(self.authenticator.arrive(address)?),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Reading a request's body in bounded memory and time.
 
+use std::net::IpAddr;
+
 use axum::body::Bytes;
 use axum::http::{HeaderMap, header};
 use http_body_util::BodyExt;
@@ -17,7 +19,23 @@ impl Door {
     /// The whole body, which must be JSON by its content type (or have none): at most [`HttpLimits::body_bytes_max`]
     /// bytes, within [`HttpLimits::body_timeout`].
     pub async fn read_json<B: Body<Data = Bytes>>(&self, headers: &HeaderMap, body: B) -> Result<Bytes, Problem> {
-        read_json(headers, body, &self.limits).await
+        read_json(headers, body, self.limits.body_bytes_max, &self.limits).await
+    }
+
+    /// The same for the body of a log-in, of somebody at `address` who need not be known: at most
+    /// [`HttpLimits::login_body_bytes_max`] bytes, and few at once of one address.
+    pub async fn read_login<B: Body<Data = Bytes>>(
+        &self,
+        headers: &HeaderMap,
+        body: B,
+        address: IpAddr,
+    ) -> Result<Bytes, Problem> {
+        let bytes_max = self.limits.login_body_bytes_max;
+        let _held = self.authenticator.hold(address, bytes_max).ok_or_else(|| {
+            let detail = "too many log-ins of this address are being read; send each at once, and then the next";
+            Problem::new(codes::BUSY, detail).retry_after_s(1)
+        })?;
+        read_json(headers, body, bytes_max, &self.limits).await
     }
 
     /// The same for a request that needs no body; empty if there is none, and then the content type is not looked at.
@@ -33,9 +51,14 @@ impl Door {
     }
 }
 
-async fn read_json<B: Body<Data = Bytes>>(headers: &HeaderMap, body: B, limits: &HttpLimits) -> Result<Bytes, Problem> {
+async fn read_json<B: Body<Data = Bytes>>(
+    headers: &HeaderMap,
+    body: B,
+    bytes_max: usize,
+    limits: &HttpLimits,
+) -> Result<Bytes, Problem> {
     check_content_type(headers)?;
-    let read = tokio::time::timeout(limits.body_timeout, read(body, limits.body_bytes_max));
+    let read = tokio::time::timeout(limits.body_timeout, read(body, bytes_max));
     read.await.unwrap_or_else(|_| {
         let detail = format!("the body did not arrive within {} ms", limits.body_timeout.as_millis());
         Err(Problem::new(codes::BODY_TIMEOUT, detail))

@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request as HttpRequest;
-use axum::http::{Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Version, header};
 use axum::response::IntoResponse;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -26,7 +26,7 @@ use super::door::Door;
 use super::limits::HttpLimits;
 use super::rooms::{Answer, Routing};
 use super::upgrade;
-use crate::json::Problem;
+use crate::json::{Problem, ProblemCode, codes};
 
 /// Tells when the process stops.
 #[derive(Clone)]
@@ -136,22 +136,72 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
 
 impl ConnectionService {
     fn answer(&self, request: hyper::Request<Incoming>) -> Answer {
+        if !names_host(&request) {
+            let detail = "a request of HTTP/1.1 has the header `Host`, once";
+            return self.refuse(request.headers(), Problem::new(codes::HOST_INVALID, detail));
+        }
         if let Some(hot) = self.routing.hot(request.method(), request.uri().path()) {
             let (head, body) = request.into_parts();
             return hot(head, body);
         }
         // Past the routes, because it must have hyper's own request.
         if let Some(handler) = self.door.upgrade.as_ref().filter(|handler| *handler.path() == *request.uri().path()) {
-            let answer = upgrade::begin(handler, request, self.address, &self.door.operations.health());
-            let answer = answer.unwrap_or_else(|problem| problem.into_response());
-            return Box::pin(std::future::ready(answer));
+            let sender = Sender::of(&request, self.address);
+            return match upgrade::begin(handler, request, self.address, &self.door.operations.health()) {
+                Ok(answer) => Box::pin(std::future::ready(answer)),
+                Err(problem) => self.refuse(&sender.headers(), problem),
+            };
         }
         // Cloning the routes costs as much as a small request; only requests that need them pay.
         let router = self.routing.router().clone();
         let mut request = request;
         request.extensions_mut().insert(PeerAddress(self.address));
-        Box::pin(async move { explain_method(route(router, request).await) })
+        let (door, sender) = (self.door.clone(), Sender::of(&request, self.address));
+        Box::pin(async move {
+            let answer = explain_method(route(router, request).await);
+            match is_of_no_room(&answer).then(|| door.count(&sender.headers(), sender.address)) {
+                Some(Err(problem)) => problem.into_response(),
+                _ => answer,
+            }
+        })
     }
+
+    /// Refuses a request that no room has seen; it is counted like those that one has.
+    fn refuse(&self, headers: &HeaderMap, problem: Problem) -> Answer {
+        let counted = self.door.count(headers, self.address);
+        let answer = counted.err().unwrap_or(problem).into_response();
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+/// Who has sent a request, as far as it says so: kept while the request is answered.
+struct Sender {
+    address: IpAddr,
+    authorization: Option<HeaderValue>,
+}
+
+impl Sender {
+    fn of<B>(request: &hyper::Request<B>, address: IpAddr) -> Sender {
+        Sender { address, authorization: request.headers().get(header::AUTHORIZATION).cloned() }
+    }
+
+    fn headers(&self) -> HeaderMap {
+        self.authorization.iter().map(|token| (header::AUTHORIZATION, token.clone())).collect()
+    }
+}
+
+/// Whether no room has looked at the request that is answered so: there is no such path, or method on it.
+fn is_of_no_room(answer: &Response<Body>) -> bool {
+    answer.status() == StatusCode::METHOD_NOT_ALLOWED
+        || answer.extensions().get::<ProblemCode>() == Some(&codes::PATH_UNKNOWN)
+}
+
+/// Whether the request has the `Host` that its version asks for: RFC 9112, 3.2: a server answers 400 to a request of
+/// HTTP/1.1 without it, and to any with more than one.
+fn names_host<B>(request: &hyper::Request<B>) -> bool {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let has_one = hosts.next().is_some() || request.version() < Version::HTTP_11;
+    has_one && hosts.next().is_none()
 }
 
 /// An answer that leaves others their turn. Requests that a client has sent at once are answered a few at a time, and a

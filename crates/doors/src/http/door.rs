@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::Request as HttpRequest;
 use axum::http::Response;
 
@@ -32,7 +32,8 @@ pub struct Shared {
     pub(super) metrics: HttpMetrics,
     pub(super) open_paths: Vec<Box<str>>,
     pub(super) upgrade: Option<Arc<dyn Upgrade>>,
-    pub(super) openapi: String,
+    /// One copy for all who read it, however slowly.
+    pub(super) openapi: Bytes,
     pub(super) tokens: Mutex<TokenCache>,
     refused: Mutex<RefusalMetrics>,
 }
@@ -56,6 +57,11 @@ impl Deref for Door {
 }
 
 impl Door {
+    /// The OpenAPI document, as JSON.
+    pub(super) fn document(&self) -> &str {
+        std::str::from_utf8(&self.openapi).expect("JSON is text")
+    }
+
     /// A door before `rooms`.
     pub(super) fn open(options: DoorOptions, rooms: Vec<Box<dyn HttpRoom>>) -> Result<(Door, Routing), RoomsError> {
         let DoorOptions { authenticator, operations, limits, metrics, refused, open_paths, upgrade } = options;
@@ -73,7 +79,7 @@ impl Door {
             operations,
             limits,
             metrics,
-            openapi: documents.finish(&open_paths),
+            openapi: documents.finish(&open_paths).into(),
             open_paths,
             upgrade,
             tokens: Mutex::new(TokenCache::new(limits.tokens_cached_max)),

@@ -9,6 +9,8 @@ pub struct HttpLimits {
     pub connections_max: usize,
     /// Bytes of a request body; more is answered 413.
     pub body_bytes_max: usize,
+    /// Bytes of the body of a log-in, which anybody may send; more is answered 413.
+    pub login_body_bytes_max: usize,
     /// Bytes of a request's head; more is answered 431. At least 8,192.
     pub head_bytes_max: usize,
     /// Header fields of a request; more is answered 431.
@@ -37,6 +39,7 @@ impl Default for HttpLimits {
         HttpLimits {
             connections_max: 10_000,
             body_bytes_max: 2 << 20,
+            login_body_bytes_max: 4 << 10,
             head_bytes_max: 16 << 10,
             headers_max: 64,
             head_timeout: Duration::from_secs(30),

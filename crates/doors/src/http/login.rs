@@ -54,13 +54,14 @@ pub struct TokenBody {
         ),
         (
             status = 429,
-            description = "Too many wrong passwords came from this address: `Retry-After` says when to try again",
+            description = "Too many wrong passwords, or requests, came from this address: `Retry-After` says when to \
+                           try again",
             body = ProblemBody,
             content_type = "application/problem+json"
         ),
         (
             status = 503,
-            description = "Too many log-ins are waiting, of this address or of all",
+            description = "Too many log-ins are waiting, or being read, of this address or of all",
             body = ProblemBody,
             content_type = "application/problem+json"
         ),
@@ -73,7 +74,8 @@ pub async fn log_in(
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
-    let body = door.read_json(&head.headers, body).await?;
+    door.count(&head.headers, address)?;
+    let body = door.read_login(&head.headers, body, address).await?;
     let LoginBody { user, password } = decode(&body)?;
     let issued = door.authenticator.log_in(&user, &password, address).await.map_err(|error| match error {
         LoginError::Wrong => {

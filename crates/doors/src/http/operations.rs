@@ -1,13 +1,14 @@
 //! What an operator asks for: health, metrics, the drain and the OpenAPI document.
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use serde::Serialize;
 use utoipa::{OpenApi, ToSchema};
 
+use super::connection::PeerAddress;
 use super::door::Door;
 use super::openapi::GuardProblems;
 use super::rooms::{HttpRoom, Routes, own_codes};
@@ -207,8 +208,14 @@ pub async fn health(State(door): State<Door>) -> Response<Body> {
     tag = "operations",
     responses((status = 200, description = "Metrics", body = String, content_type = "text/plain"), GuardProblems)
 )]
-pub async fn metrics(State(door): State<Door>, headers: HeaderMap) -> Result<Response<Body>, Problem> {
-    if !door.is_open("/metrics") && !door.caller(&headers)?.rights().may_read_metrics() {
+pub async fn metrics(
+    State(door): State<Door>,
+    Extension(PeerAddress(address)): Extension<PeerAddress>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    if door.is_open("/metrics") {
+        door.count(&headers, address)?;
+    } else if !door.caller(&headers)?.rights().may_read_metrics() {
         return Err(Problem::forbidden("this token may not read metrics"));
     }
     Ok(with_type(door.operations.metrics(), "text/plain; version=0.0.4; charset=utf-8"))
@@ -221,15 +228,21 @@ pub async fn metrics(State(door): State<Door>, headers: HeaderMap) -> Result<Res
     tag = "operations",
     responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value), GuardProblems)
 )]
-pub async fn openapi(State(door): State<Door>, headers: HeaderMap) -> Result<Response<Body>, Problem> {
-    if !door.is_open("/openapi.json") {
+pub async fn openapi(
+    State(door): State<Door>,
+    Extension(PeerAddress(address)): Extension<PeerAddress>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    if door.is_open("/openapi.json") {
+        door.count(&headers, address)?;
+    } else {
         door.caller(&headers)?;
     }
     Ok(with_type(door.openapi.clone(), "application/json"))
 }
 
-fn with_type(text: String, content_type: &'static str) -> Response<Body> {
-    let mut response = Response::new(Body::from(text));
+fn with_type(text: impl Into<Body>, content_type: &'static str) -> Response<Body> {
+    let mut response = Response::new(text.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }

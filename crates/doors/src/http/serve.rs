@@ -72,7 +72,7 @@ impl Edge {
 
     /// The OpenAPI document that it serves, as JSON.
     pub fn openapi(&self) -> &str {
-        &self.door.openapi
+        self.door.document()
     }
 
     /// Serves until it is told to stop, then lets connections finish within the drain time-out. Blocks its thread.

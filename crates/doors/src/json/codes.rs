@@ -18,6 +18,8 @@ codes! {
     BODY_BROKEN = BAD_REQUEST "body_broken";
     /// The body is not JSON.
     JSON_INVALID = BAD_REQUEST "json_invalid";
+    /// `Host` is missing, or stands more than once.
+    HOST_INVALID = BAD_REQUEST "host_invalid";
     /// A name in the path is not percent-encoded UTF-8.
     PATH_INVALID = BAD_REQUEST "path_invalid";
     /// The client of a WebSocket must offer a subprotocol that is served.

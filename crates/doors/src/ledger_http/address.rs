@@ -45,8 +45,7 @@ pub struct TransferPath {
 #[into_params(parameter_in = Path)]
 #[allow(dead_code, reason = "describes the path for the OpenAPI document")]
 pub struct HoldPath {
-    /// Hold id, percent-encoded where URLs ask for it; to read holds with the ids `post` and `void`, `%70ost` and
-    /// `%76oid`
+    /// Hold id, percent-encoded where URLs ask for it
     #[param(example = "hold-1", min_length = 1, max_length = 64)]
     id: String,
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
+use axum::extract::Path;
 use axum::http::Method;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
@@ -12,6 +13,7 @@ use tidegate_ledger::changes::{After, ChangeFilter};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_machines::ledger::{AccountView, IdSpace};
 
+use super::address::InPath;
 use super::backend::Backend;
 use super::limits::STREAMS_OF_CALLER_MAX;
 use super::metrics::LedgerHttpMetrics;
@@ -72,8 +74,19 @@ impl<B: Backend> HttpRoom for LedgerRoom<B> {
                 "/v1/assets",
                 post(assets::declare_asset::<B>).get(assets::list_assets::<B>).with_state(ledger.clone()),
             )
-            .route("/v1/holds/post", post(holds::post_many::<B>).with_state(ledger.clone()))
-            .route("/v1/holds/void", post(holds::void_many::<B>).with_state(ledger.clone()))
+            // A hold may be called like these; reading it is documented at its own path.
+            .route(
+                "/v1/holds/post",
+                post(holds::post_many::<B>)
+                    .get(|ledger, query, headers| holds::read_hold::<B>(ledger, named("post"), query, headers))
+                    .with_state(ledger.clone()),
+            )
+            .route(
+                "/v1/holds/void",
+                post(holds::void_many::<B>)
+                    .get(|ledger, query, headers| holds::read_hold::<B>(ledger, named("void"), query, headers))
+                    .with_state(ledger.clone()),
+            )
             .route("/v1/holds/{id}", get(holds::read_hold::<B>).with_state(ledger.clone()))
             .route(TRANSFERS, post(transfers::submit::<B>).with_state(ledger.clone()))
             .route("/v1/holds", post(holds::place::<B>).with_state(ledger.clone()))
@@ -86,6 +99,11 @@ impl<B: Backend> HttpRoom for LedgerRoom<B> {
                 Box::pin(async move { ledger.transfer(&head, body).await.into_response() })
             })
     }
+}
+
+/// An id that a path of its own names.
+fn named(id: &str) -> InPath {
+    Ok(Path(id.to_owned()))
 }
 
 /// The ledger behind the door of one edge thread. Cheap to clone.

@@ -40,7 +40,7 @@ pub fn transfer_id_schema() -> ObjectBuilder {
 /// Schema of an account id.
 pub fn account_id_schema() -> ObjectBuilder {
     let text = text(ACCOUNT_ID).min_length(Some(1)).max_length(Some(ACCOUNT_ID_BYTES_MAX));
-    text.description(Some("1 to 128 bytes of visible UTF-8 without '/'."))
+    text.description(Some("1 to 128 bytes of visible UTF-8 without '/' and '*'."))
 }
 
 /// Schema of the account to debit.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use tidegate_broker::{ConnectionKey, FeedKey, FeedNews, ReasonCode};
-use tidegate_runtime::Parker;
+use tidegate_runtime::{Address, Parker};
 
 use super::mail::Mail;
 use crate::auth::Identity;
@@ -19,6 +19,8 @@ use crate::auth::Identity;
 pub struct FeedQuery {
     /// On whose behalf: they get what they may read.
     pub identity: Identity,
+    /// For which of their connections: a connection follows a filter once.
+    pub client: (Address, ConnectionKey),
     /// The filter.
     pub filter: Box<str>,
     /// Where to begin, as [`tidegate_broker::FeedMessage::place`] said it; `None` for what comes from now on.
@@ -52,15 +54,16 @@ pub enum FeedMail {
 
 /// The feeds of one worker's clients.
 pub struct Feeds {
+    me: Address,
     source: Option<Arc<dyn FeedSource>>,
     mail: Mail<FeedMail>,
     demands: HashMap<u64, FeedDemand>,
 }
 
 impl Feeds {
-    /// For the worker that is woken by `parker`.
-    pub fn new(source: Option<Arc<dyn FeedSource>>, parker: Arc<Parker>) -> Feeds {
-        Feeds { source, mail: Mail::new(parker), demands: HashMap::new() }
+    /// For the port at `me`, on the worker that is woken by `parker`.
+    pub fn new(me: Address, source: Option<Arc<dyn FeedSource>>, parker: Arc<Parker>) -> Feeds {
+        Feeds { me, source, mail: Mail::new(parker), demands: HashMap::new() }
     }
 
     /// Finds out where the feed of a SUBSCRIBE begins. `identity` is `None` for somebody whom the ledger does not know.
@@ -76,19 +79,26 @@ impl Feeds {
         let reply = move |found| sender.send(FeedMail::Place(key, of, found));
         match (&self.source, identity) {
             (Some(source), Some(identity)) => {
-                source.place(FeedQuery { identity, filter, after }, Box::new(reply));
+                source.place(FeedQuery { identity, client: (self.me, key), filter, after }, Box::new(reply));
             }
             _ => reply(Err(ReasonCode::NOT_AUTHORIZED)),
         }
     }
 
-    /// Begins to read a feed.
-    pub fn read(&mut self, feed: FeedKey, identity: Option<Identity>, filter: Box<str>, after: Box<[u8]>) {
+    /// Begins to read a feed of this connection.
+    pub fn read(
+        &mut self,
+        feed: FeedKey,
+        key: ConnectionKey,
+        identity: Option<Identity>,
+        filter: Box<str>,
+        after: Box<[u8]>,
+    ) {
         let (Some(source), Some(identity)) = (&self.source, identity) else { return };
         let sender = self.mail.sender();
         let reply = move |topic: &str, news| sender.send(FeedMail::News(feed, topic.into(), news));
         let after = (!after.is_empty()).then_some(after);
-        let demand = source.read(FeedQuery { identity, filter, after }, Box::new(reply));
+        let demand = source.read(FeedQuery { identity, client: (self.me, key), filter, after }, Box::new(reply));
         self.demands.insert(feed.0, demand);
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   listeners ─▶ Admission ─▶ open ─┐
 //!   arrivals (hand-off, WebSocket) ─┤
-//!   readable sockets ─▶ read ─▶ rings drained ─▶ Broker::receive ─▶ step ─▶ actions ─▶ batches ─▶ rings
+//!   readable sockets ─▶ Turns ─▶ read ─▶ rings drained ─▶ Broker::serve ─▶ step ─▶ actions ─▶ batches ─▶ rings
 //!   written sockets ◀── write ◀── Broker::unsent ◀──────────────────────────────────────────────┘ room in all rings
 //! ```
 //!
@@ -43,20 +43,21 @@ use super::verdicts::Verdicts;
 use crate::ledger_topics::LedgerTopics;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::stream::Scratch;
+use crate::turns::limits::WORK_IN_TURN_MAX;
+use crate::turns::{CallerMark, CallerMarks, Turns};
 
 /// Tokens of sockets have this bit; below it stands their place in the table.
 const SOCKETS: usize = 1 << 55;
 /// Tokens of listeners have this one; below it stands their number.
 const LISTENERS: usize = 1 << 54;
-/// Bytes that one client may fill a read with.
+/// Bytes of one read, if no packet needs more: what is read of a client waits until the client's turn.
+const READ_BYTES: usize = 8 << 10;
+/// Bytes of one read of a packet that needs more.
 const READ_BYTES_MAX: usize = 64 << 10;
-/// Bytes read in one turn, at most; and at least, when each of them becomes thousands.
-const TURN_BYTES_MAX: usize = 1 << 20;
-const TURN_BYTES_MIN: usize = 2 << 10;
-/// A turn that wrote more than this reads half as much next time; one that wrote less than a quarter, twice as much.
+/// Work of one turn, when each packet becomes thousands; else it is [`WORK_IN_TURN_MAX`].
+const TURN_WORK_MIN: isize = 32;
+/// A turn that wrote more than this does half as much next time; one that wrote less than a quarter, twice as much.
 const TURN_WRITTEN_MAX: usize = 4 << 20;
-/// A read costs at least as much as so many bytes.
-const READ_COST_BYTES: usize = 64;
 /// How long a worker sleeps while a client with something to read may not be read: another worker may change that.
 const PAUSED_TICK: Duration = Duration::from_millis(1);
 
@@ -92,8 +93,11 @@ pub struct MqttPort<L: LogStore> {
     /// New figures of accounts, to be announced.
     figures: Vec<(ShardIndex, AccountView)>,
     arrivals: VecDeque<Box<Arrival>>,
-    /// Places of sockets that may have something to read, each once.
-    ready: Vec<u32>,
+    /// Connections that may have something to be served, and whose turn it is. One has joined only while it waits:
+    /// there are millions.
+    turns: Turns<CallerMark, ConnectionKey>,
+    callers: CallerMarks,
+    unserved: Vec<ConnectionKey>,
     /// Places of sockets that may take something again.
     writable: Vec<u32>,
     flushable: Vec<ConnectionKey>,
@@ -105,8 +109,8 @@ pub struct MqttPort<L: LogStore> {
     left: Vec<ConnectionKey>,
     actions: Vec<Action>,
     scratch: Scratch,
-    /// Bytes that the next turn may read.
-    turn_bytes: usize,
+    /// Work that the next turn may do.
+    turn_work: isize,
     longest_turn: Duration,
     metrics: MqttMetrics,
     refused: RefusalMetrics,
@@ -175,7 +179,9 @@ impl<L: LogStore> MqttPort<L> {
             asker: Asker::new(me, parts.router),
             figures: Vec::new(),
             arrivals: VecDeque::new(),
-            ready: Vec::new(),
+            turns: Turns::default(),
+            callers: CallerMarks::default(),
+            unserved: Vec::new(),
             writable: Vec::new(),
             flushable: Vec::new(),
             closing: Vec::new(),
@@ -183,7 +189,7 @@ impl<L: LogStore> MqttPort<L> {
             left: Vec::new(),
             actions: Vec::new(),
             scratch: Scratch::new(),
-            turn_bytes: TURN_BYTES_MAX,
+            turn_work: WORK_IN_TURN_MAX,
             longest_turn: Duration::ZERO,
             metrics: parts.metrics,
             refused: parts.refused,
@@ -234,9 +240,8 @@ where
     }
 
     fn has_news(&mut self) -> bool {
-        let Self { broker, sockets, ready, .. } = self;
-        let readable = ready.iter().any(|index| sockets.at(*index).is_some_and(|(key, _)| broker.may_read(key)));
-        readable
+        let Self { broker, turns, .. } = self;
+        turns.any_waiting(|key| broker.may_read(key))
             || self.verdicts.has_news()
             || self.feeds.has_news()
             || self.broker.has_news()
@@ -305,28 +310,33 @@ where
         }
         let index = (token & !SOCKETS) as u32;
         let Some((key, socket)) = self.sockets.at(index) else { return };
+        let (is_blocked, mut is_readable) = (socket.has(Flag::BLOCKED), false);
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            socket.set(Flag::READABLE, true);
+            is_readable = true;
+            if event.is_read_closed() || event.is_error() {
+                socket.set(Flag::CLOSED, true);
+            }
+        }
         // It is not read before the verdict, so its end would be met only then, and its password hashed for nobody.
         if event.is_read_closed() && self.verdicts.is_awaited(key) {
             self.left.push(key);
         }
-        if event.is_readable() || event.is_read_closed() || event.is_error() {
-            socket.set(Flag::READABLE, true);
-            if !socket.replace(Flag::LISTED, true) {
-                self.ready.push(index);
-            }
+        if is_readable {
+            self.line_up(key);
         }
-        if event.is_writable() && socket.has(Flag::BLOCKED) {
+        if event.is_writable() && is_blocked {
             self.writable.push(index);
         }
     }
 
-    /// Takes new clients, and reads from all that may be read, up to a turn's worth.
+    /// Takes new clients, and serves those that have said something, in turn and a turn's worth.
     fn serve(&mut self, context: &mut Context<'_, P>) -> bool {
         for key in std::mem::take(&mut self.left) {
             self.lose(key, context.now());
         }
         let took = self.take_clients(context);
-        took | self.read_sockets(context)
+        took | self.serve_sockets(context)
     }
 
     /// Everything that does not come from a socket: verdicts, the ledger, shards, timers; then what the broker asks
@@ -336,7 +346,7 @@ where
         let mut worked = self.receive_from_ledger(now);
         while let Some((key, verdict)) = self.verdicts.take() {
             worked = true;
-            self.broker.verdict(key, verdict, now);
+            self.decide(key, verdict, now);
         }
         while let Some(mail) = self.feeds.take() {
             worked = true;
@@ -347,6 +357,7 @@ where
         }
         worked |= self.broker.step(now);
         worked |= self.act(context);
+        self.line_up_unserved();
         self.asker.send(context);
         let (clear, told) = self.tell_peers(context);
         worked |= told;
@@ -357,7 +368,7 @@ where
     }
 
     fn sleep_max(&self) -> Option<Duration> {
-        (!self.ready.is_empty()).then_some(PAUSED_TICK)
+        (!self.turns.is_empty()).then_some(PAUSED_TICK)
     }
 
     fn observe_turn(&mut self, took: Duration) {

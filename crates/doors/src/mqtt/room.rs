@@ -121,7 +121,7 @@ impl MqttRoom {
             facts: self.facts.clone(),
             authenticator: self.authenticator.clone(),
             verdicts: Verdicts::new(parker.clone()),
-            feeds: Feeds::new(self.feeds.clone(), parker),
+            feeds: Feeds::new(me, self.feeds.clone(), parker),
             ledger: LedgerTopics::new(router.shard_count()),
             router,
             metrics: MqttMetrics::register(registry, worker),

@@ -9,6 +9,7 @@ use tidegate_broker::{ConnectionKey, ReasonCode};
 
 use crate::admission::{AddressMark, ListenerIndex};
 use crate::stream::Stream;
+use crate::turns::CallerMark;
 
 /// Places of a chunk.
 const CHUNK: usize = 1_024;
@@ -17,6 +18,8 @@ const CHUNK: usize = 1_024;
 pub(super) struct Socket {
     pub stream: Stream<TcpStream>,
     pub mark: AddressMark,
+    /// Whose turn is this connection's: its address's, and when it is known, its user's.
+    pub caller: CallerMark,
     generation: u32,
     pub listener: ListenerIndex,
     flags: u8,
@@ -27,9 +30,9 @@ pub(super) struct Socket {
 pub(super) struct Flag(u8);
 
 impl Flag {
-    /// There may be something to read.
+    /// There may be something to read from it.
     pub const READABLE: Flag = Flag(1);
-    /// It stands in the list of those to be read.
+    /// It waits for its turn.
     pub const LISTED: Flag = Flag(2);
     /// It takes nothing until its next event.
     pub const BLOCKED: Flag = Flag(4);
@@ -39,6 +42,10 @@ impl Flag {
     pub const OVER_QUOTA: Flag = Flag(16);
     /// Let in only to be told that there is no time.
     pub const BUSY: Flag = Flag(32);
+    /// It was read to its end; what came before is still served.
+    pub const ENDED: Flag = Flag(64);
+    /// The client sends nothing more. The poll says so once, so the socket is read until its end is met.
+    pub const CLOSED: Flag = Flag(128);
 }
 
 impl Socket {
@@ -49,7 +56,8 @@ impl Socket {
         mark: AddressMark,
         refusal: Option<ReasonCode>,
     ) -> Socket {
-        let mut socket = Socket { stream, mark, generation: 0, listener, flags: 0 };
+        let caller = CallerMark::default();
+        let mut socket = Socket { stream, mark, caller, generation: 0, listener, flags: 0 };
         match refusal {
             None => {}
             Some(ReasonCode::SERVER_BUSY) => socket.set(Flag::BUSY, true),

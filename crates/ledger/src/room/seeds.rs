@@ -272,7 +272,7 @@ impl Before {
                 Ok(())
             }
             None if !is_account_id(id) => {
-                Err(format!("{id:?} is no account id: 1 to 128 bytes of visible characters without '/'"))
+                Err(format!("{id:?} is no account id: 1 to 128 bytes of visible characters without '/' and '*'"))
             }
             None if !is_asset(asset) => Err(format!("{asset:?} is no asset: 1 to 32 bytes of visible characters")),
             None => {

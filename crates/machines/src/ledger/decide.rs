@@ -274,13 +274,15 @@ impl Ledger {
     }
 
     pub(super) fn decide_open<'a>(&self, id: &'a str, asset: &'a str, kind: AccountKind, now: TimeMs) -> Decided<'a> {
-        if !is_account_id(id) {
+        let known = self.accounts.find(id);
+        // An account of an older journal may have an id that none may have now.
+        if known.is_none() && !is_account_id(id) {
             return refused(Refusal::AccountIdInvalid);
         }
         if !is_asset(asset) {
             return refused(Refusal::AssetInvalid);
         }
-        if let Some(slot) = self.accounts.find(id) {
+        if let Some(slot) = known {
             return self.repeat_open(slot, asset, kind);
         }
         let home = shard_of(id, self.shard_count);

@@ -100,9 +100,10 @@ pub(super) fn is_plain_id(id: &str, bytes_max: usize) -> bool {
     !id.is_empty() && id.len() <= bytes_max && is_printable(id)
 }
 
-/// 1 to 128 bytes, printable, without `/`.
+/// 1 to 128 bytes, printable, without `/`, which separates levels of a topic, and without `*`, which ends a pattern of
+/// many ids: an id with it and a pattern could not be told apart.
 pub fn is_account_id(id: &str) -> bool {
-    is_plain_id(id, ACCOUNT_ID_BYTES_MAX) && !id.as_bytes().contains(&b'/')
+    is_plain_id(id, ACCOUNT_ID_BYTES_MAX) && !id.as_bytes().iter().any(|byte| matches!(byte, b'/' | b'*'))
 }
 
 /// What [`is_account_id`] was when an account of an older journal was opened.
@@ -148,11 +149,14 @@ mod tests {
         for bad in ["", "a\nb", "\0", "a\u{7f}", "a\u{80}", "a\u{200b}b", "\u{202e}abc", "\u{2028}", "\u{feff}a"] {
             assert!(!is_account_id(bad) && !is_transfer_id(bad), "{bad:?}");
         }
-        assert!(!is_account_id("a/b") && is_transfer_id("a/b"));
+        for bad in ["a/b", "*", "wallet:*", "a*b"] {
+            assert!(!is_account_id(bad) && is_transfer_id(bad), "{bad:?}");
+        }
     }
 
     #[test]
     fn what_older_journals_have_stays_known() {
+        assert!(is_known_account_id("wallet:*"));
         for known in [" a", "a ", "a\u{a0}b", "\u{3164}", "\u{2800}", "a\u{fe0f}", "a\u{e0041}"] {
             assert!(is_known_id(known) && is_known_account_id(known) && is_known_asset(known), "{known:?}");
         }

@@ -451,7 +451,7 @@ fn form_refusal(content: &Content) -> Option<Refusal> {
         Some(Refusal::SameAccount)
     } else if content.expires_in_ms == Some(0) {
         Some(Refusal::ExpiryInvalid)
-    } else if content.debit.contains('/') || content.credit.contains('/') {
+    } else if content.debit.contains(['/', '*']) || content.credit.contains(['/', '*']) {
         Some(Refusal::AccountIdInvalid)
     } else {
         None

@@ -13,6 +13,8 @@ config! {
             "open connections per edge thread; one more is answered 503";
         http_body_bytes_max: Bytes<usize> = 2 << 20, 1024..=(64 << 20), restart,
             "bytes of a request's body; more is answered 413";
+        http_login_body_bytes_max: Bytes<usize> = 4 << 10, 512..=(64 << 10), restart,
+            "bytes of the body of a log-in, which anybody may send; more is answered 413";
         http_head_bytes_max: Bytes<usize> = 16 << 10, 8192..=(1 << 20), restart,
             "bytes of a request's head; more is answered 431";
         http_headers_max: Count<usize> = 64, 16..=1_024, restart,
@@ -41,6 +43,7 @@ pub fn settle(document: &Document) -> Result<(u16, HttpLimits), ConfigError> {
     let limits = HttpLimits {
         connections_max: keys.http_connections_max,
         body_bytes_max: keys.http_body_bytes_max,
+        login_body_bytes_max: keys.http_login_body_bytes_max,
         head_bytes_max: keys.http_head_bytes_max,
         headers_max: keys.http_headers_max,
         head_timeout: Duration::from_millis(keys.http_head_timeout_ms),

@@ -65,6 +65,7 @@ const OWNERS: &[&[Section]] = &[
     auth::AuthKeys::SECTIONS,
     quota::ViewerQuotaKeys::SECTIONS,
     quota::ServiceQuotaKeys::SECTIONS,
+    quota::AddressQuotaKeys::SECTIONS,
     accounts::UserKeys::SECTIONS,
     accounts::ServiceKeys::SECTIONS,
     seed::SeedAssetKeys::SECTIONS,

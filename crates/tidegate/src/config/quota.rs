@@ -1,6 +1,8 @@
-//! `[quota.viewer]` and `[quota.service]`: what one caller may use up.
+//! `[quota.viewer]` and `[quota.service]`: what one caller may use up; `[quota.address]`: what those of one address may
+//! who have not shown a token.
 
-use tidegate_config::{ConfigError, Count, Document, PerSecond, config};
+use tidegate_config::{Bytes, ConfigError, Count, Document, PerSecond, config};
+use tidegate_doors::auth::StrangerLimits;
 use tidegate_doors::auth::quota::{QuotaLimits, Rate};
 
 config! {
@@ -46,6 +48,20 @@ config! {
     }
 }
 
+config! {
+    /// `[quota.address]`
+    pub struct AddressQuotaKeys in "quota.address" {
+        requests_per_s: PerSecond<u32> = 50, 0..=1_000_000_000, live,
+            "HTTP requests without a good token of one address (IPv6: of one /64): log-ins, open paths, and what is \
+             refused; more is answered 429. 0 for no bound";
+        requests_burst: Count<u32> = 200, 0..=1_000_000_000, live,
+            "those of them that may come at once, after a pause; 0 for what one second gives";
+        login_bytes_max: Bytes<u32> = 256 << 10, 0..=(1 << 30), live,
+            "bytes of log-ins of one address that may be under way, each counted as limits.http_login_body_bytes_max; \
+             more is answered 503. 0 for no bound";
+    }
+}
+
 /// What each viewer, and each service without bounds of its own, may use up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quotas {
@@ -53,6 +69,8 @@ pub struct Quotas {
     pub viewer: QuotaLimits,
     /// Services.
     pub service: QuotaLimits,
+    /// Those of one address who have not shown a token.
+    pub strangers: StrangerLimits,
 }
 
 macro_rules! limits_of {
@@ -68,9 +86,14 @@ macro_rules! limits_of {
     }};
 }
 
-/// Reads both sections.
+/// Reads the sections.
 pub fn settle(document: &Document) -> Result<Quotas, ConfigError> {
     let viewer: ViewerQuotaKeys = document.section()?;
     let service: ServiceQuotaKeys = document.section()?;
-    Ok(Quotas { viewer: limits_of!(viewer), service: limits_of!(service) })
+    let address: AddressQuotaKeys = document.section()?;
+    let strangers = StrangerLimits {
+        requests: Rate { per_s: address.requests_per_s, burst: address.requests_burst },
+        body_bytes_max: address.login_bytes_max,
+    };
+    Ok(Quotas { viewer: limits_of!(viewer), service: limits_of!(service), strangers })
 }

@@ -177,6 +177,7 @@ impl Config {
             topics: self.topics.clone(),
             viewer_quota: self.quotas.viewer,
             service_quota: self.quotas.service,
+            strangers: self.quotas.strangers,
         }
     }
 

@@ -75,6 +75,19 @@ pub fn split(buffer: &[u8], bytes_max: u32) -> Result<Split, Malformed> {
     if packet_bytes > buffer.len() { Ok(Split::NeedMore) } else { Ok(Split::Packet(packet_bytes)) }
 }
 
+/// Bytes of the packet at the beginning of `buffer`, if its length is there and is one. It need not be a packet that
+/// [`split`] takes.
+pub fn announced_bytes(buffer: &[u8]) -> Option<usize> {
+    let (length, width) = varint(buffer.get(1..)?).ok()??;
+    Some(1 + width + length as usize)
+}
+
+/// Whether this packet is a list of filters: SUBSCRIBE or UNSUBSCRIBE.
+#[inline]
+pub fn lists_filters(packet: &[u8]) -> bool {
+    matches!(packet.first().map(|first| first >> 4), Some(kind::SUBSCRIBE | kind::UNSUBSCRIBE))
+}
+
 /// The flags in the lower half of the first byte: fixed for all packets but PUBLISH.
 /// `[MQTT-2.1.3-1]`: reserved flags have the value that the standard lists.
 #[inline]

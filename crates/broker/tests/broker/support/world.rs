@@ -30,12 +30,14 @@ pub struct WorldOptions {
     pub limits: BrokerLimits,
     /// Bounds of durable inboxes.
     pub inboxes: InboxLimits,
+    /// How much work is done at once of what a client sends. The rest comes in steps, as if others had their turn.
+    pub work: isize,
 }
 
 impl Default for WorldOptions {
     fn default() -> WorldOptions {
         let limits = BrokerLimits { sys_interval_ms: 0, ..BrokerLimits::default() };
-        WorldOptions { workers: 2, topic_shards: 3, limits, inboxes: InboxLimits::default() }
+        WorldOptions { workers: 2, topic_shards: 3, limits, inboxes: InboxLimits::default(), work: 1 }
     }
 }
 
@@ -56,7 +58,7 @@ pub struct World {
     source: Vec<String>,
     /// Feeds that are open: where each is, and whether a part is wanted.
     feeds: BTreeMap<(usize, u64), (String, usize, bool)>,
-    /// What the source does: `there`, `away` for now, or `over`.
+    /// What the source does: `there`, `away` for now, `full`, or `over`.
     source_is: String,
 }
 
@@ -84,6 +86,12 @@ impl World {
     /// The brokers, for tests that check their state.
     pub fn brokers(&self) -> &[TestBroker] {
         &self.brokers
+    }
+
+    /// Bytes that wait for a client.
+    pub fn unsent(&self, name: &str) -> usize {
+        let client = &self.clients[name];
+        self.brokers[client.worker].unsent(client.key.expect("it is connected")).len()
     }
 
     fn start(&mut self) {
@@ -183,7 +191,7 @@ impl World {
                 for piece in bytes.chunks(pieces) {
                     let client = &self.clients[name];
                     if let Some(key) = client.key {
-                        self.brokers[client.worker].receive(key, piece, now);
+                        self.brokers[client.worker].serve(key, piece, self.options.work, now);
                     }
                     if self.by_bytes {
                         self.settle(heard);
@@ -343,6 +351,7 @@ impl World {
             Action::FindPlace { key, filter, after, .. } => {
                 let after = after.map(|text| String::from_utf8(text.into()).expect("a text"));
                 let found = match after {
+                    _ if self.source_is == "full" => Err(ReasonCode::QUOTA_EXCEEDED),
                     None => Ok(self.source.len()),
                     Some(text) => text.parse().map_err(|_| ReasonCode::UNSPECIFIED_ERROR),
                 };
@@ -353,7 +362,7 @@ impl World {
                 let after = String::from_utf8(after.into()).expect("a text");
                 let place = if after.is_empty() { self.source.len() } else { after.parse().expect("a number") };
                 match &*self.source_is {
-                    "away" => self.brokers[worker].feed(feed, &filter, FeedNews::Later, now),
+                    "away" | "full" => self.brokers[worker].feed(feed, &filter, FeedNews::Later, now),
                     "over" => {
                         let payload = b"of another history"[..].into();
                         self.brokers[worker].feed(feed, &filter, FeedNews::Over { payload }, now);

@@ -9,6 +9,7 @@ use rcgen::{CertificateParams, DnType, KeyPair};
 use tidegate_machines::ledger::IdSpace;
 
 use super::*;
+use crate::auth::StrangerLimits;
 use crate::auth::quota::QuotaLimits;
 use crate::auth::{
     AuthSettings, CertificateUsers, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, TopicAccess,
@@ -42,6 +43,7 @@ fn settings(users: &[&str], certificate_users: CertificateUsers) -> AuthSettings
         topics: TopicAccess { certificate_users, ..TopicAccess::default() },
         viewer_quota: QuotaLimits::NONE,
         service_quota: QuotaLimits::NONE,
+        strangers: StrangerLimits::NONE,
     }
 }
 

@@ -32,6 +32,11 @@ impl Marks {
         self.mark("address", &[&octets(address)])
     }
 
+    /// Of the same, by what was not hashed for it.
+    pub fn unhashed(&self, address: IpAddr) -> Mark {
+        self.mark("unhashed", &[&octets(address)])
+    }
+
     /// Of a user at an address.
     pub fn pair(&self, user: &str, address: IpAddr) -> Mark {
         self.mark("pair", &[user.as_bytes(), &octets(address)])

@@ -1,4 +1,11 @@
 //! How many log-ins are under way: over all, and of each lane. Lanes are counted in a sketch that never counts too few.
+//!
+//! ```text
+//!   places │ lane a ███ │ lane b ███ │ lane c ███ │ left ░░░ │     a lane may have one more than is left
+//! ```
+//!
+//! Promise: the more lanes have log-ins under way, the fewer each may have, so that a place is left for one that has
+//! none: a few lanes cannot fill it all, whatever they send.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -37,7 +44,14 @@ impl Share {
         let place = Place { counts: self.counts.clone(), lane };
         let all = self.counts.all.fetch_add(1, Ordering::Relaxed) + 1;
         let [one, other] = self.counts.of(lane).map(|cell| cell.fetch_add(1, Ordering::Relaxed) + 1);
-        (all <= all_max && one.min(other) <= self.lane_max).then_some(place)
+        let left = u32::try_from(all_max.checked_sub(all)?).unwrap_or(u32::MAX);
+        (one.min(other) <= self.lane_max.min(left.saturating_add(1))).then_some(place)
+    }
+
+    /// Whether `lane` has fewer under way than it ever may.
+    pub fn is_free(&self, lane: u64) -> bool {
+        let [one, other] = self.counts.of(lane).map(|cell| cell.load(Ordering::Relaxed));
+        one.min(other) < self.lane_max
     }
 }
 

@@ -70,6 +70,41 @@ fn eighty_connections_of_one_address_leave_room_for_all_others() {
 }
 
 #[test]
+fn some_addresses_that_fill_what_they_may_leave_room_for_one_that_comes() {
+    for attackers in [6, 8, 12, 20, 40] {
+        let mut server = Server::new(LIMITS);
+        for _ in 0..200 {
+            for from in 1..=attackers {
+                server.fill("anybody", from);
+            }
+            // The oldest is answered, and the attackers come again.
+            server.held.remove(0);
+        }
+        (1..=attackers).for_each(|from| _ = server.fill("anybody", from));
+        assert_eq!(server.log_in("erin", "wrong", 1, 0), Err(LoginError::Busy), "{attackers} addresses have all");
+        assert_eq!(server.log_in("dave", "right", 100, 0), Ok(true), "beside {attackers} addresses");
+    }
+}
+
+#[test]
+fn a_password_that_is_remembered_needs_no_place() {
+    let mut server = Server::new(LIMITS);
+    assert_eq!(server.log_in("dave", "right", 100, 0), Ok(true));
+    for from in 1..100 {
+        server.fill("anybody", from);
+    }
+    assert_eq!(server.log_in("erin", "right", 101, 0), Err(LoginError::Busy), "every place is taken");
+    assert_eq!(server.log_in("dave", "right", 102, 0), Ok(false), "from a new address");
+    // But that is no way to guess: who asks for what would have to be hashed is told nothing for a while.
+    for _ in 0..=UNHASHED_MAX {
+        assert_eq!(server.log_in("dave", "wrong", 103, 0), Err(LoginError::Busy));
+    }
+    assert_eq!(server.log_in("dave", "right", 103, 0), Err(LoginError::Busy));
+    assert_eq!(server.log_in("dave", "right", 103, 2_000), Ok(false), "and then again");
+    assert_eq!(server.log_in("dave", "right", 104, 0), Ok(false), "others are told");
+}
+
+#[test]
 fn many_addresses_leave_room_for_users_who_are_known_where_they_are() {
     let mut server = Server::new(LIMITS);
     assert_eq!(server.log_in("dave", "right", 100, 0), Ok(true));
@@ -116,6 +151,18 @@ fn a_user_who_is_known_there_does_not_wait_for_what_others_of_the_address_do() {
         assert_eq!(server.log_in("dave", "wrong", 1, 0), Err(LoginError::Wrong));
     }
     assert!(matches!(server.log_in("dave", "right", 1, 0), Err(LoginError::Later { .. })));
+}
+
+#[test]
+fn who_came_in_by_what_is_remembered_is_known_there_too() {
+    let server = Server::new(LIMITS);
+    assert_eq!(server.log_in("dave", "right", 1, 0), Ok(true));
+    assert_eq!(server.log_in("dave", "right", 2, 0), Ok(false));
+    for _ in 0..=LIMITS.wrong_max {
+        assert_eq!(server.log_in("erin", "wrong", 2, 0), Err(LoginError::Wrong));
+    }
+    assert!(matches!(server.log_in("erin", "right", 2, 0), Err(LoginError::Later { .. })));
+    assert_eq!(server.log_in("dave", "right", 2, 0), Ok(false));
 }
 
 #[test]

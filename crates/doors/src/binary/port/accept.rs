@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use super::super::Refused;
 use super::super::limits::ACCEPTS_IN_TURN_MAX;
 use super::super::session::{Life, Session};
-use super::super::turns::CallerName;
 use super::{BinaryPort, FIRST_SESSION};
 use crate::stream::Stream;
+use crate::turns::CallerName;
 
 impl<P> BinaryPort<P> {
     /// Takes clients that wait, some in each turn. Returns whether any came.
@@ -55,7 +55,7 @@ impl<P> BinaryPort<P> {
         let caller = self.turns.join(CallerName::of_address(address.ip()));
         let mut session = Session::new(stream, caller, self.now_ms);
         if let Err(error) = session.register(poll, key + FIRST_SESSION) {
-            self.turns.leave(caller, key);
+            self.turns.leave(caller);
             return Err(error);
         }
         entry.insert(session);
@@ -77,7 +77,8 @@ impl<P> BinaryPort<P> {
     pub(super) fn move_to(&mut self, key: usize, name: CallerName) {
         let session = &mut self.sessions[key];
         let before = std::mem::replace(&mut session.caller, self.turns.join(name));
-        self.turns.leave(before, key);
+        self.turns.take_back(before, key);
+        self.turns.leave(before);
     }
 
     /// Gives every client the rights that a reload has left it; whose token is good no more is told so, and ended.

@@ -143,7 +143,8 @@ impl<P> BinaryPort<P> {
             }
             if session.is_over() {
                 session.close(self.poll.as_ref().expect("it was registered"), &mut self.scratch);
-                self.turns.leave(session.caller, key);
+                self.turns.take_back(session.caller, key);
+                self.turns.leave(session.caller);
                 self.sessions.remove(key);
                 self.metrics.connections_open.set(self.sessions.len() as i64);
             }

@@ -7,17 +7,19 @@ use tidegate_ledger::message::Request;
 use tidegate_machines::ledger::{IdSpace, Refusal};
 use tidegate_wire::limits::{FRAME_BYTES_MAX, TRANSFERS_MAX};
 use tidegate_wire::proto::{self, reply_frame::Body};
-use tidegate_wire::{BodyRef, decode_request, encode_reply};
+use tidegate_wire::{BadFrame, BodyRef, decode_request, encode_reply};
 
-use super::super::limits::{IN_FLIGHT_MAX, WORK_OF_VISIT};
+use super::super::limits::IN_FLIGHT_MAX;
 use super::super::metrics::kind_of;
 use super::super::room_call::RoomCall;
 use super::super::session::Life;
-use super::super::turns::{self, CallerName, Weight};
+use super::super::weight::{weight, work_of_rows};
 use super::super::{Refused, translate};
 use super::{BinaryPort, Purpose};
 use crate::auth::Identity;
 use crate::listing::Listing;
+use crate::turns::limits::{WORK_IN_TURN_MAX, WORK_OF_VISIT};
+use crate::turns::{self, CallerName, Weight};
 
 /// How a look at a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ impl<P> BinaryPort<P> {
     /// Reads and decodes from all sessions that may, a turn's worth. Returns whether anything was read.
     pub(super) fn serve_sessions(&mut self) -> bool {
         let (mut worked, mut blocked) = (false, Vec::new());
-        self.turns.begin();
+        self.turns.begin(WORK_IN_TURN_MAX);
         while self.asker.has_room()
             && let Some((caller, key, may)) = self.turns.take_next()
         {
@@ -118,7 +120,7 @@ impl<P> BinaryPort<P> {
                 return 0;
             }
             Err(bad) => {
-                self.refuse(key, bad.correlation, bad.error.into());
+                self.refuse_malformed(key, bad);
                 return 0;
             }
         };
@@ -159,6 +161,19 @@ impl<P> BinaryPort<P> {
         0
     }
 
+    /// Refuses a frame that is none. It counts as a request, and as a refused one, and the rest of what the connection
+    /// has sent waits for a while: a flood of such frames is no cheaper than one of good ones.
+    fn refuse_malformed(&mut self, key: usize, bad: BadFrame) {
+        if let Life::Serving(identity) = &self.sessions[key].life {
+            if let Err(exceeded) = identity.arrive() {
+                return self.refuse_too_many(key, bad.correlation, exceeded);
+            }
+            identity.denied();
+        }
+        self.refuse(key, bad.correlation, bad.error.into());
+        self.sessions[key].pause(self.now_ms);
+    }
+
     fn greet(&mut self, key: usize, correlation: u64, token: &str) {
         match self.authenticator.rights_of(token) {
             Ok(rights) => {
@@ -197,8 +212,8 @@ impl<P> BinaryPort<P> {
                 return 0;
             }
         };
-        let work = turns::work_of_rows(&request);
-        let weight = Weight::of(&request, frame_bytes);
+        let work = work_of_rows(&request);
+        let weight = weight(&request, frame_bytes);
         let purpose = self.begin(key, correlation, weight, listing);
         let asker = &mut self.asker;
         let mut start = |token, request| asker.start(token, request);

@@ -22,9 +22,12 @@ use tidegate_wire::{
 
 use super::*;
 use crate::auth::quota::{QuotaLimits, Rate};
-use crate::auth::{AuthSettings, LoginLimits, Rights, Secret, TopicAccess, UserSettings, hash_password};
+use crate::auth::{
+    AuthSettings, LoginLimits, Rights, Secret, StrangerLimits, TopicAccess, UserSettings, hash_password,
+};
 use crate::binary::BINARY;
-use crate::binary::limits::{REFUSAL_PAUSE_MS, WORK_IN_TURN_MAX};
+use crate::binary::limits::REFUSAL_PAUSE_MS;
+use crate::turns::limits::WORK_IN_TURN_MAX;
 
 parcels! {
     enum Parcel { Ledger(Message) }
@@ -62,6 +65,7 @@ impl Door {
             topics: TopicAccess::default(),
             viewer_quota,
             service_quota: QuotaLimits::NONE,
+            strangers: StrangerLimits::NONE,
         }));
         let registry = Metrics::of(&[BinaryMetrics::ROWS, RefusalMetrics::ROWS]);
         let metrics = (BinaryMetrics::register(&registry, BINARY, 0), RefusalMetrics::register(&registry, BINARY, 0));
@@ -332,6 +336,33 @@ fn who_asks_too_much_is_told_so_and_not_read_for_a_while() {
     heard.clear();
     read_some(&mut client, &mut heard);
     assert_eq!(frames_in(&heard), 1);
+}
+
+#[test]
+fn frames_that_are_none_count_as_refused_requests_and_are_waited_for() {
+    let rate = Rate { per_s: 1, burst: 3 };
+    for quota in
+        [QuotaLimits { requests: rate, ..QuotaLimits::NONE }, QuotaLimits { refusals: rate, ..QuotaLimits::NONE }]
+    {
+        let mut door = Door::with_quota(quota);
+        let token = door.token_of("dave");
+        let mut client = clients(&mut door, 1, &token).remove(0);
+        // Correlation 7, and a request with a wrong wire type.
+        client.write_all(&[4, 0x08, 7, 0x13, 0xff].repeat(100)).unwrap();
+        until_lined_up(&mut door, 1);
+        for pause in 0..5 {
+            door.port.serve_sessions();
+            door.port.write_sessions();
+            assert!(!Resident::<Parcel>::has_news(&mut door.port), "the worker may sleep meanwhile");
+            let mut heard = Vec::new();
+            read_some(&mut client, &mut heard);
+            assert_eq!(frames_in(&heard), 1, "one answer in pause {pause}");
+            let now_ms = door.port.now_ms;
+            door.port.end_pauses(now_ms + REFUSAL_PAUSE_MS);
+        }
+        assert_eq!(door.port.refused.refusals.get("frame_malformed"), 3);
+        assert_eq!(door.port.refused.refusals.get("too_many_requests"), 2);
+    }
 }
 
 #[test]

@@ -4,10 +4,10 @@ use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::binary::turns::{CallerName, Turns};
+use crate::turns::{CallerName, Turns};
 
 fn session_over(stream: Stream<mio::net::TcpStream>) -> Session {
-    let caller = Turns::default().join(CallerName::Viewer("dave".into()));
+    let caller = Turns::<CallerName, usize>::default().join(CallerName::Viewer("dave".into()));
     Session::new(stream, caller, 0)
 }
 

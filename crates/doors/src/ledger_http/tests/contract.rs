@@ -142,6 +142,22 @@ fn holds_are_placed_posted_and_voided() {
 }
 
 #[test]
+fn holds_that_are_called_like_what_is_done_with_them_are_read() {
+    let server = TestServer::open();
+    for id in ["post", "void"] {
+        let hold =
+            format!(r#"{{"id":"{id}","debit":"wallet:dave","credit":"candidate:3","amount":1,"expires_in_ms":60000}}"#);
+        assert_eq!(server.ask(SERVICE, "POST", "/v1/holds", &hold).status, 201);
+        for path in [format!("/v1/holds/{id}"), format!("/v1/holds/%{:x}{}", id.as_bytes()[0], &id[1..])] {
+            let answer = server.ask(SERVICE, "GET", &path, "");
+            assert_eq!((answer.status, answer.json()["id"].as_str()), (200, Some(id)), "{path}: {answer:?}");
+        }
+        assert_eq!(server.ask("", "GET", &format!("/v1/holds/{id}"), "").summary(), "401 token_missing");
+        assert_eq!(server.ask(SERVICE, "PUT", &format!("/v1/holds/{id}"), "").summary(), "405 method_not_allowed");
+    }
+}
+
+#[test]
 fn holds_come_in_batches() {
     let server = TestServer::open();
     let ask = |path: &str, body: &str| server.ask(SERVICE, "POST", path, body);

@@ -164,6 +164,44 @@ fn escapes_and_other_scripts_are_texts_like_others() {
 }
 
 #[test]
+fn a_request_names_its_host_once() {
+    let server = TestServer::open();
+    for (head, summary) in [
+        ("GET /healthz HTTP/1.1\r\n\r\n", "400 host_invalid"),
+        ("GET /healthz HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n", "400 host_invalid"),
+        ("GET /healthz HTTP/1.0\r\nhost: a\r\nhost: a\r\n\r\n", "400 host_invalid"),
+        ("GET http://a/healthz HTTP/1.1\r\n\r\n", "400 host_invalid"),
+        ("POST /v1/transfers HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}", "400 host_invalid"),
+        ("GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n", "200"),
+        ("GET /healthz HTTP/1.1\r\nhost:\r\n\r\n", "200"),
+        ("GET /healthz HTTP/1.0\r\n\r\n", "200"),
+    ] {
+        let mut client = server.connect();
+        client.send(head);
+        assert_eq!(client.read_answer().unwrap().summary(), summary, "{head:?}");
+    }
+}
+
+#[test]
+fn a_log_in_is_small() {
+    let server = TestServer::open();
+    let most = HttpLimits::default().login_body_bytes_max;
+    let body = |bytes: usize| format!(r#"{{"user":"dave","password":"{:0>1$}"}}"#, "", bytes - 29);
+    assert_eq!(body(most).len(), most);
+    assert_eq!(server.ask("", "POST", "/v1/login", &body(most)).summary(), "401 login_wrong");
+    let answer = server.ask("", "POST", "/v1/login", &body(most + 1));
+    assert_eq!(answer.summary(), "413 body_too_large");
+    assert!(answer.json()["detail"].as_str().unwrap().contains(&format!("{most} bytes")), "{answer:?}");
+    // What is announced is not waited for, nor kept.
+    let mut client = server.connect();
+    client.send(
+        "POST /v1/login HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 2000000\r\n\r\n{",
+    );
+    client.send(&" ".repeat(8 * most));
+    assert_eq!(client.read_answer().unwrap().summary(), "413 body_too_large");
+}
+
+#[test]
 fn content_types_and_sizes_are_held_to() {
     let server = TestServer::with(HttpLimits { body_bytes_max: 10_000, ..HttpLimits::default() });
     let form = request(SERVICE, "POST", "/v1/transfers", GOOD).replace("application/json", "text/plain");

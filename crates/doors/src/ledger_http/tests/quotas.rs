@@ -1,7 +1,11 @@
 //! What one viewer may use up over HTTP.
 
-use super::server::{SERVICE, TestServer};
+use std::time::Duration;
+
+use super::server::{SERVICE, TestServer, request};
+use crate::auth::StrangerLimits;
 use crate::auth::quota::{QuotaLimits, Rate};
+use crate::http::HttpLimits;
 
 fn vote(id: usize, amount: u64) -> String {
     format!(r#"{{"id":"vote-{id}","debit":"wallet:dave","credit":"candidate:3","amount":{amount}}}"#)
@@ -68,4 +72,77 @@ fn a_request_with_more_than_a_caller_may_ever_ask_is_no_matter_of_time() {
     let answer = server.ask(&dave, "POST", "/v1/transfers", &four);
     assert_eq!(answer.summary(), "422 batch_size_invalid");
     assert!(answer.json()["detail"].as_str().unwrap().contains("at most 3"), "{answer:?}");
+}
+
+/// How many of these in a row an address without a token gets an answer to that is not 429.
+fn answered(server: &TestServer, method: &str, path: &str, body: &str) -> usize {
+    let mut client = server.connect();
+    (0..40).take_while(|_| client.ask("", method, path, body).status != 429).count()
+}
+
+fn strangers(requests: Rate) -> TestServer {
+    TestServer::with_strangers(StrangerLimits { requests, ..StrangerLimits::NONE })
+}
+
+#[test]
+fn what_is_asked_or_refused_without_a_token_is_counted_by_address() {
+    for (method, path, body) in [
+        ("GET", "/v1/nothing", ""),
+        ("PUT", "/v1/transfers", ""),
+        ("DELETE", "/v1/login", ""),
+        ("POST", "/v1/login", "{}"),
+        ("POST", "/v1/login", "nonsense"),
+        ("POST", "/v1/login", r#"{"user":"dave","pasword":"dave"}"#),
+        ("GET", "/openapi.json", ""),
+        ("GET", "/metrics", ""),
+    ] {
+        let server = strangers(rate(10));
+        let count = answered(&server, method, path, body);
+        assert!((10..=12).contains(&count), "{method} {path} {body}: {count}");
+        let answer = server.ask("", method, path, body);
+        assert_eq!(answer.summary(), "429 too_many_requests", "also on another connection");
+        assert!(answer.head.contains("\r\nretry-after: "), "{answer:?}");
+        // Who is known is not hurt by what strangers of the address do.
+        assert_eq!(server.ask(SERVICE, "GET", "/metrics", "").status, 200);
+        assert_eq!(server.ask(SERVICE, "GET", "/openapi.json", "").status, 200);
+        assert_eq!(server.ask(SERVICE, "GET", "/v1/nothing", "").summary(), "404 path_unknown");
+        assert_eq!(server.ask("", "GET", "/healthz", "").status, 200, "health is told to everybody");
+    }
+}
+
+#[test]
+fn what_no_room_has_seen_is_counted_for_its_sender() {
+    let server = TestServer::with_quota(QuotaLimits { requests: rate(10), ..QuotaLimits::NONE });
+    let dave = server.log_in("dave");
+    let mut client = server.connect();
+    for (method, path) in [("GET", "/v1/nothing"), ("PUT", "/v1/transfers")] {
+        let served = (0..40).take_while(|_| client.ask(&dave, method, path, "").status != 429).count();
+        assert!(served <= 12, "{method} {path}: {served}");
+    }
+    assert_eq!(server.ask("", "GET", "/v1/nothing", "").status, 404);
+}
+
+#[test]
+fn few_bytes_of_log_ins_are_read_at_once_of_one_address() {
+    let body_bytes_max = 5 * HttpLimits::default().login_body_bytes_max as u32;
+    let server = TestServer::with_strangers(StrangerLimits { body_bytes_max, ..StrangerLimits::NONE });
+    let whole = request("", "POST", "/v1/login", r#"{"user":"dave","password":"dave"}"#);
+    let half = &whole[..whole.len() - 5];
+    let mut slow: Vec<_> = (0..5).map(|_| server.connect()).collect();
+    slow.iter_mut().for_each(|client| client.send(half));
+    // The five may take a moment to be seen.
+    let refused = (0..100).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        let mut client = server.connect();
+        client.send(half);
+        client.stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let is_told = client.stream.peek(&mut [0]).is_ok();
+        is_told.then(|| client.read_answer().expect("it was there"))
+    });
+    let refused = refused.expect("one is too many");
+    assert_eq!(refused.summary(), "503 busy");
+    assert!(refused.json()["detail"].as_str().unwrap().contains("log-ins of this address"), "{refused:?}");
+    slow.iter_mut().for_each(|client| client.send(&whole[whole.len() - 5..]));
+    assert!(slow.iter_mut().all(|client| client.read_answer().unwrap().status == 200), "the others are served");
+    server.log_in("dave");
 }

@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use super::fake::FakeBackend;
 use crate::auth::quota::QuotaLimits;
 use crate::auth::{
-    AuthSettings, Authenticator, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, TopicAccess,
-    UserSettings, hash_password, service_token_hash,
+    AuthSettings, Authenticator, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, StrangerLimits,
+    TopicAccess, UserSettings, hash_password, service_token_hash,
 };
 use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpRoom, RoomsError};
 use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
@@ -59,6 +59,7 @@ pub fn settings() -> AuthSettings {
         topics: TopicAccess::default(),
         viewer_quota: QuotaLimits::NONE,
         service_quota: QuotaLimits::NONE,
+        strangers: StrangerLimits::NONE,
     }
 }
 
@@ -104,11 +105,28 @@ impl TestServer {
         TestServer::start(settings, HttpLimits::default(), None, Vec::new()).unwrap()
     }
 
+    /// A server where those without a token may use up so much, and `/metrics` is open.
+    pub fn with_strangers(strangers: StrangerLimits) -> TestServer {
+        let settings = AuthSettings { strangers, ..settings() };
+        let open_paths = ["/openapi.json", "/metrics", "/demo"];
+        TestServer::start_open(settings, HttpLimits::default(), None, Vec::new(), &open_paths).unwrap()
+    }
+
     fn start(
         settings: AuthSettings,
         limits: HttpLimits,
         tls: Option<Arc<rustls::ServerConfig>>,
         others: Vec<Box<dyn HttpRoom>>,
+    ) -> Result<TestServer, RoomsError> {
+        TestServer::start_open(settings, limits, tls, others, &["/openapi.json", "/demo"])
+    }
+
+    fn start_open(
+        settings: AuthSettings,
+        limits: HttpLimits,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        others: Vec<Box<dyn HttpRoom>>,
+        open_paths: &[&str],
     ) -> Result<TestServer, RoomsError> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -129,7 +147,7 @@ impl TestServer {
             limits,
             metrics: metrics.clone(),
             refused,
-            open_paths: vec!["/openapi.json".into(), "/demo".into()],
+            open_paths: open_paths.iter().map(|path| (*path).into()).collect(),
             upgrade: None,
             stop: stopped,
         };

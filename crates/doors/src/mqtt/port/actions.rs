@@ -1,6 +1,5 @@
 //! Carries out the actions that the broker asks for.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
 
 use mio::unix::SourceFd;
@@ -9,9 +8,11 @@ use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_runtime::{Address, Context};
 
+use super::read::address_of;
 use super::{CarriesMqtt, MqttPort};
 use crate::admission::Arrival;
-use crate::mqtt::settings::Credentials;
+use crate::mqtt::settings::{Credentials, Verdict};
+use crate::turns::CallerName;
 
 /// What a client of the HTTP port shows as its listener.
 const WEBSOCKET: &str = "websocket";
@@ -42,8 +43,8 @@ impl<L: LogStore> MqttPort<L> {
                     Action::FindPlace { key, filter, after, rights } => {
                         self.feeds.find_place(key, self.authenticator.identity(&*rights), filter, after);
                     }
-                    Action::Feed { feed, filter, after, rights } => {
-                        self.feeds.read(feed, self.authenticator.identity(&*rights), filter, after);
+                    Action::Feed { feed, key, filter, after, rights } => {
+                        self.feeds.read(feed, key, self.authenticator.identity(&*rights), filter, after);
                     }
                     Action::FeedMore { feed } => self.feeds.more(feed),
                     Action::FeedEnd { feed } => self.feeds.end(feed),
@@ -78,8 +79,7 @@ impl<L: LogStore> MqttPort<L> {
         }
         let listener = self.settings.listeners.get(usize::from(socket.listener.0));
         let websocket = || self.settings.websocket.as_ref().is_some_and(|door| door.anonymous);
-        // A client that has disconnected already has no address. Its request needs no answer.
-        let address = socket.stream.socket().peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
+        let address = address_of(socket);
         let credentials = Credentials {
             client_id,
             user_name,
@@ -91,8 +91,26 @@ impl<L: LogStore> MqttPort<L> {
         };
         if let Some(verdict) = self.authenticator.begin(credentials, self.verdicts.reply(key)) {
             self.verdicts.forget(key);
-            self.broker.verdict(key, verdict, now);
+            self.decide(key, verdict, now);
         }
+    }
+
+    /// The verdict on a client. From now on, whoever has a user shares the turn of that user.
+    pub(super) fn decide(&mut self, key: ConnectionKey, verdict: Verdict, now: TimeMs) {
+        if let Ok(admitted) = &verdict
+            && let Some(name) = self.caller_name(&*admitted.rights)
+            && let Some(socket) = self.sockets.get(key)
+        {
+            socket.caller = self.callers.of(&name);
+        }
+        self.broker.verdict(key, verdict, now);
+    }
+
+    /// Whose turn is that of clients with these rights; `None` for those of nobody.
+    fn caller_name(&self, rights: &dyn Rights) -> Option<CallerName> {
+        let identity = self.authenticator.identity(rights);
+        let certified = || rights.user().map(|name| CallerName::Certificate(name.into()));
+        identity.as_ref().map(CallerName::of_identity).or_else(certified)
     }
 
     /// Sends a connection to the worker that has its session.

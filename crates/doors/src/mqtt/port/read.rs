@@ -1,5 +1,6 @@
-//! Parcels from rings, new clients, and bytes from sockets.
+//! Parcels from rings, new clients, and bytes from sockets, which are served in turn.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
 
 use mio::Interest;
@@ -10,9 +11,27 @@ use tidegate_ledger::operation::Message;
 use tidegate_machines::TimeMs;
 use tidegate_runtime::{Address, Carries, Context};
 
-use super::{CarriesMqtt, MqttPort, READ_BYTES_MAX, READ_COST_BYTES, SOCKETS};
+use super::{CarriesMqtt, MqttPort, READ_BYTES, READ_BYTES_MAX, SOCKETS};
 use crate::admission::Arrival;
 use crate::mqtt::sockets::{Flag, Socket};
+use crate::turns::limits::{WORK_IN_ROUND_MAX, WORK_OF_VISIT};
+use crate::turns::{CallerName, work_of_bytes};
+
+/// What is left of a connection that was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// Nothing, until it says more.
+    Nothing,
+    /// There may be more, and it may be served at once.
+    More,
+    /// There may be more, for which something else must end first.
+    Blocked,
+}
+
+/// Where a client comes from. One that has disconnected already has no address; its requests need no answer.
+pub(super) fn address_of(socket: &mut Socket) -> IpAddr {
+    socket.stream.socket().peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip())
+}
 
 impl<L: LogStore> MqttPort<L> {
     /// Takes the parcels for this port that have come by the rings.
@@ -54,53 +73,94 @@ impl<L: LogStore> MqttPort<L> {
         worked
     }
 
-    /// Reads from all sockets that may be read, up to a turn's worth.
-    pub(super) fn read_sockets<P: CarriesMqtt>(&mut self, context: &mut Context<'_, P>) -> bool {
-        let (mut worked, mut left) = (false, self.turn_bytes);
-        for index in std::mem::take(&mut self.ready) {
-            let Some((key, _)) = self.sockets.at(index) else { continue };
-            if left == 0 || !self.broker.may_read(key) {
-                self.ready.push(index);
-                continue;
-            }
-            worked = true;
-            left = left.saturating_sub(self.read(index, key, left, context));
+    /// A connection that may have something to be served waits for its caller's turn.
+    pub(super) fn line_up(&mut self, key: ConnectionKey) {
+        let Some(socket) = self.sockets.get(key) else { return };
+        if !socket.replace(Flag::LISTED, true) {
+            let caller = self.turns.join(socket.caller);
+            self.turns.wait(caller, key);
         }
+    }
+
+    /// The same for those who have more packets here than their share of the work.
+    pub(super) fn line_up_unserved(&mut self) {
+        let mut unserved = std::mem::take(&mut self.unserved);
+        self.broker.take_unserved(&mut unserved);
+        unserved.drain(..).for_each(|key| self.line_up(key));
+        self.unserved = unserved;
+    }
+
+    /// Reads from sockets and serves what was read, in turn and up to a turn's worth.
+    pub(super) fn serve_sockets<P: CarriesMqtt>(&mut self, context: &mut Context<'_, P>) -> bool {
+        let (mut worked, mut blocked) = (false, Vec::new());
+        self.turns.begin(self.turn_work);
+        while let Some((caller, key, may)) = self.turns.take_next() {
+            let (work, left) = self.visit(key, may, context);
+            worked |= work > 0;
+            self.turns.served(caller, work);
+            match left {
+                Left::Nothing => {}
+                Left::More if work > 0 => self.line_up(key),
+                Left::More | Left::Blocked => blocked.push(key),
+            }
+            self.turns.leave(caller);
+        }
+        // Looked at again in the next turn: something else may have ended by then.
+        blocked.into_iter().for_each(|key| self.line_up(key));
+        self.line_up_unserved();
         worked
     }
 
-    /// Reads from one socket, at most about `left` bytes. Returns what that cost.
-    fn read<P: CarriesMqtt>(
-        &mut self,
-        index: u32,
-        key: ConnectionKey,
-        left: usize,
-        context: &mut Context<'_, P>,
-    ) -> usize {
+    /// Serves one connection, for about so much work. Returns how much it was.
+    fn visit<P: CarriesMqtt>(&mut self, key: ConnectionKey, may: isize, context: &mut Context<'_, P>) -> (isize, Left) {
+        let Some(socket) = self.sockets.get(key) else { return (0, Left::Nothing) };
+        socket.set(Flag::LISTED, false);
+        let (mut work, now) = (0, context.now());
+        while work < may {
+            let Some(socket) = self.sockets.get(key) else { return (work, Left::Nothing) };
+            let (is_readable, has_ended) = (socket.has(Flag::READABLE), socket.has(Flag::ENDED));
+            if self.broker.is_unserved(key) {
+                work += self.broker.serve(key, &[], may - work, now);
+            } else if has_ended {
+                self.lose(key, now);
+            } else if is_readable && self.broker.may_read(key) {
+                work += self.read(key, may - work, context);
+            } else {
+                break;
+            }
+        }
+        let Some(socket) = self.sockets.get(key) else { return (work, Left::Nothing) };
+        let has_more = socket.has(Flag::READABLE) || socket.has(Flag::ENDED) || self.broker.is_unserved(key);
+        let left = match has_more {
+            false => Left::Nothing,
+            true if self.broker.may_read(key) => Left::More,
+            true => Left::Blocked,
+        };
+        (work, left)
+    }
+
+    /// Reads once from one socket, and serves what came, for about so much work. Returns how much it was.
+    fn read<P: CarriesMqtt>(&mut self, key: ConnectionKey, may: isize, context: &mut Context<'_, P>) -> isize {
         let now = context.now();
         self.metrics.reads.increment();
-        let (_, socket) = self.sockets.at(index).expect("it was looked at just now");
-        let Ok(heard) = socket.stream.read(&mut self.scratch, READ_BYTES_MAX.min(left.max(READ_COST_BYTES))) else {
+        let bytes_max = self.broker.missing_bytes(key).clamp(READ_BYTES, READ_BYTES_MAX);
+        let socket = self.sockets.get(key).expect("it was looked at just now");
+        let Ok(heard) = socket.stream.read(&mut self.scratch, bytes_max) else {
             self.lose(key, now);
-            return READ_COST_BYTES;
+            return WORK_OF_VISIT;
         };
-        socket.set(Flag::READABLE, heard.more);
-        socket.set(Flag::LISTED, heard.more);
-        if heard.more {
-            self.ready.push(index);
-        }
+        socket.set(Flag::READABLE, heard.more || socket.has(Flag::CLOSED));
+        socket.set(Flag::ENDED, heard.ended);
         // Drained between reading and decoding: this worker then knows all that the client may have learned from
         // another worker.
         self.take_parcels(context);
         let bytes = self.scratch.bytes(&heard);
-        let cost = bytes.len().max(READ_COST_BYTES);
-        if !bytes.is_empty() {
-            self.broker.receive(key, bytes, now);
-        }
-        if heard.ended {
+        let work = WORK_OF_VISIT + work_of_bytes(bytes.len());
+        let served = if bytes.is_empty() { 0 } else { self.broker.serve(key, bytes, (may - work).max(1), now) };
+        if heard.ended && !self.broker.is_unserved(key) {
             self.lose(key, now);
         }
-        cost
+        work + served
     }
 
     /// A connection that comes from another worker or from the HTTP door.
@@ -109,14 +169,12 @@ impl<L: LogStore> MqttPort<L> {
         let socket = Socket::new(stream, listener, mark, refusal);
         if let Some(key) = self.admit(socket, now) {
             if !bytes.is_empty() {
-                self.broker.receive(key, &bytes, now);
+                self.broker.serve(key, &bytes, WORK_IN_ROUND_MAX, now);
             }
             // Bytes that its layers have read already cause no event; bytes in the socket do.
             if let Some(socket) = self.sockets.get(key).filter(|socket| socket.stream.is_ahead()) {
                 socket.set(Flag::READABLE, true);
-                if !socket.replace(Flag::LISTED, true) {
-                    self.ready.push(key.index);
-                }
+                self.line_up(key);
             }
         }
     }
@@ -124,6 +182,7 @@ impl<L: LogStore> MqttPort<L> {
     /// Gives a socket to the broker and the poll.
     pub(super) fn admit(&mut self, mut socket: Socket, now: TimeMs) -> Option<ConnectionKey> {
         let (listener, mark) = (socket.listener, socket.mark);
+        socket.caller = self.callers.of(&CallerName::of_address(address_of(&mut socket)));
         // The WebSocket door, which is behind the listeners, takes packets of any size that the broker takes.
         let packet_bytes_max =
             self.settings.listeners.get(usize::from(listener.0)).map_or(0, |listener| listener.packet_bytes_max);

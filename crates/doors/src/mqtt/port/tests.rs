@@ -1,5 +1,7 @@
 //! The ports of two workers over real sockets. The test runs their turns; there is no ledger.
 
+mod turns;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{Read, Write};
@@ -30,13 +32,13 @@ use crate::mqtt::{AdmissionLimits, Credentials, MqttListener, MqttRoom, Verdict,
 /// Long enough for any machine; it passes only when a test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A client that may do everything.
+/// A client that may do everything, with the name of its user if it has one.
 #[derive(Debug)]
-struct Everything;
+struct Everything(Option<&'static str>);
 
 impl Rights for Everything {
     fn user(&self) -> Option<&str> {
-        None
+        self.0
     }
     fn may_publish(&self, _: &str, _: &str) -> Access {
         Access::Allowed
@@ -53,12 +55,15 @@ struct TestAuthenticator {
 }
 
 fn yes() -> Verdict {
-    Ok(Admitted { rights: Arc::new(Everything) })
+    Ok(Admitted { rights: Arc::new(Everything(None)) })
 }
 
 impl MqttAuthenticator for TestAuthenticator {
     fn begin(&self, credentials: Credentials, reply: VerdictReply) -> Option<Verdict> {
         assert!(credentials.address.is_loopback() && &*credentials.listener == "plain");
+        if credentials.client_id.starts_with("flood ") {
+            return Some(Ok(Admitted { rights: Arc::new(Everything(Some("flooder"))) }));
+        }
         if credentials.password.is_none() {
             return Some(yes());
         }

@@ -10,8 +10,9 @@ use tidegate_broker::ConnectionKey;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 
-use super::{MqttPort, SOCKETS, TURN_BYTES_MAX, TURN_BYTES_MIN, TURN_WRITTEN_MAX};
+use super::{MqttPort, SOCKETS, TURN_WORK_MIN, TURN_WRITTEN_MAX};
 use crate::mqtt::sockets::Flag;
+use crate::turns::limits::WORK_IN_TURN_MAX;
 
 /// Rounds of one turn: what a socket took may let the broker send more to it.
 const ROUNDS_PER_TURN: usize = 4;
@@ -109,13 +110,13 @@ impl<L: LogStore> MqttPort<L> {
         }
     }
 
-    /// Adapts how much the next turn reads to how much this turn wrote. One byte read may cause a thousand bytes to
+    /// Adapts how much the next turn does to how much this turn wrote. One byte read may cause a thousand bytes to
     /// write, and all of them wait in outboxes until the end of the turn.
     fn adapt(&mut self, written: usize) {
         if written > TURN_WRITTEN_MAX {
-            self.turn_bytes = (self.turn_bytes / 2).max(TURN_BYTES_MIN);
+            self.turn_work = (self.turn_work / 2).max(TURN_WORK_MIN);
         } else if written < TURN_WRITTEN_MAX / 4 {
-            self.turn_bytes = (self.turn_bytes * 2).min(TURN_BYTES_MAX);
+            self.turn_work = (self.turn_work * 2).min(WORK_IN_TURN_MAX);
         }
     }
 }

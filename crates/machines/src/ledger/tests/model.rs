@@ -374,5 +374,5 @@ fn form(id: &str, (debit, credit, amount, memo, expires_in_ms, _): &Asked) -> Re
 }
 
 fn is_account(id: &str) -> bool {
-    is_seen(id) && !id.contains('/')
+    is_seen(id) && !id.contains(['/', '*'])
 }

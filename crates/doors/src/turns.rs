@@ -1,4 +1,4 @@
-//! Whose frames are served next: callers take turns, and all connections of a caller share the caller's turn.
+//! Who is served next at a port: callers take turns, and all connections of a caller share the caller's turn.
 //!
 //! ```text
 //!   caller a ─ connections 7, 2, 9 … ┐
@@ -6,23 +6,24 @@
 //!   caller c ─ connections 1, 8      ┘               until a turn's work is done
 //! ```
 //!
-//! Promise: whoever has a frame to be served waits for one round of each other caller, however many connections those
+//! Promise: whoever has something to be served waits for one round of each other caller, however many connections those
 //! have and however much they send. A turn of the worker is short whatever is asked in it. What a caller has under way
 //! leaves room for others.
 //!
-//! Why work is counted and not timed: a page of a thousand accounts costs as much as hundreds of small requests, and
-//! which requests cost how much is known beforehand.
+//! Why work is counted and not timed: a page of a thousand accounts costs as much as hundreds of small requests, a
+//! SUBSCRIBE with a thousand filters as much as hundreds of others, and which costs how much is known beforehand.
+
+pub mod limits;
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt::Debug;
+use std::hash::{BuildHasher, Hash};
 use std::net::IpAddr;
 
 use slab::Slab;
 use tidegate_ledger::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX};
-use tidegate_ledger::message::Request;
 
-use super::limits::{
-    BYTES_PER_WORK, READS_OF_CALLER_MAX, ROWS_PER_WORK, SHARE_OF_CALLER, WORK_IN_ROUND_MAX, WORK_IN_TURN_MAX,
-};
+use self::limits::{BYTES_PER_WORK, READS_OF_CALLER_MAX, SHARE_OF_CALLER, SPARE_QUEUES_MAX, WORK_IN_ROUND_MAX};
 use crate::auth::{Identity, Rights};
 
 /// Who shares a turn.
@@ -34,6 +35,26 @@ pub enum CallerName {
     Viewer(Box<str>),
     /// All connections of one service.
     Service(Box<str>),
+    /// All connections with certificates of this name, which the ledger does not know.
+    Certificate(Box<str>),
+}
+
+/// A caller in four bytes, for a port that has millions of connections. Two callers of one mark share a turn; who they
+/// are is unknown outside, because the mark is keyed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CallerMark(u32);
+
+/// Makes the marks of one port.
+#[derive(Debug, Default)]
+pub struct CallerMarks {
+    hasher: foldhash::quality::RandomState,
+}
+
+impl CallerMarks {
+    /// Of this caller.
+    pub fn of(&self, name: &CallerName) -> CallerMark {
+        CallerMark(self.hasher.hash_one(name) as u32)
+    }
 }
 
 impl CallerName {
@@ -69,15 +90,6 @@ pub struct Weight {
     pub bytes: usize,
 }
 
-impl Weight {
-    /// Of this request, which came in a frame of so many bytes.
-    pub fn of(request: &Request, bytes: usize) -> Weight {
-        let pages = usize::from(rows(request).is_some());
-        let reads = if request.journal_bytes() == 0 { 1 + work_of_rows(request) as usize } else { 0 };
-        Weight { pages, reads, bytes }
-    }
-}
-
 /// What requests take together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct UnderWay {
@@ -87,63 +99,91 @@ struct UnderWay {
 }
 
 #[derive(Debug)]
-struct Caller {
-    name: CallerName,
+struct Caller<N, C> {
+    name: N,
+    /// Connections that have joined; a port may have them join only while they wait.
     connections: usize,
-    /// Connections that may have a frame, each once.
-    waiting: VecDeque<usize>,
-    /// The caller stands in the order of turns.
+    /// Connections that may have something to be served, each once.
+    waiting: VecDeque<C>,
+    /// The caller stands in the order of turns, or rests.
     stands: bool,
-    /// Work that it may still do in this round; negative when the last frame was worth more than was left.
+    /// Work that it may still do in this round; negative when the last piece was worth more than was left.
     left: isize,
     under_way: UnderWay,
 }
 
-/// The callers of one port, and whose turn it is.
-#[derive(Debug, Default)]
-pub struct Turns {
-    callers: Slab<Caller>,
-    places: HashMap<CallerName, CallerKey>,
+/// The callers of one port, by their names `N`, and whose turn it is. Connections are what the port calls them by.
+#[derive(Debug)]
+pub struct Turns<N, C> {
+    callers: Slab<Caller<N, C>>,
+    places: HashMap<N, CallerKey>,
     order: VecDeque<CallerKey>,
     /// Callers who have as much under way as they may, and wait until the next turn.
     resting: Vec<CallerKey>,
     under_way: UnderWay,
     /// Work that this turn may still do.
     left: isize,
+    /// Empty queues, for callers that come.
+    spare: Vec<VecDeque<C>>,
 }
 
-impl Turns {
+impl<N, C> Default for Turns<N, C> {
+    fn default() -> Turns<N, C> {
+        Turns {
+            callers: Slab::new(),
+            places: HashMap::new(),
+            order: VecDeque::new(),
+            resting: Vec::new(),
+            under_way: UnderWay::default(),
+            left: 0,
+            spare: Vec::new(),
+        }
+    }
+}
+
+impl<N: Clone + Eq + Hash + Debug, C: Copy + Eq> Turns<N, C> {
     /// One more connection of this caller.
-    pub fn join(&mut self, name: CallerName) -> CallerKey {
-        let key = *self.places.entry(name).or_insert_with_key(|name| {
-            let (name, under_way) = (name.clone(), UnderWay::default());
-            let waiting = VecDeque::new();
-            CallerKey(self.callers.insert(Caller { name, connections: 0, waiting, stands: false, left: 0, under_way }))
+    pub fn join(&mut self, name: N) -> CallerKey {
+        let Turns { callers, places, spare, .. } = self;
+        let key = *places.entry(name).or_insert_with_key(|name| {
+            let (waiting, under_way) = (spare.pop().unwrap_or_default(), UnderWay::default());
+            let name = name.clone();
+            CallerKey(callers.insert(Caller { name, connections: 0, waiting, stands: false, left: 0, under_way }))
         });
         self.callers[key.0].connections += 1;
         key
     }
 
-    /// A connection of this caller is gone, or becomes another's.
-    pub fn leave(&mut self, key: CallerKey, connection: usize) {
-        let caller = &mut self.callers[key.0];
-        caller.connections -= 1;
-        caller.waiting.retain(|waiting| *waiting != connection);
+    /// A connection of this caller is gone, or becomes another's. If it waits and is not [taken
+    /// back](Turns::take_back), its turn still comes.
+    pub fn leave(&mut self, key: CallerKey) {
+        self.callers[key.0].connections -= 1;
         self.forget_if_gone(key);
+    }
+
+    /// A connection waits no longer.
+    pub fn take_back(&mut self, key: CallerKey, connection: C) {
+        self.callers[key.0].waiting.retain(|waiting| *waiting != connection);
     }
 
     fn forget_if_gone(&mut self, key: CallerKey) {
         let caller = &self.callers[key.0];
         if caller.connections == 0 && caller.under_way.requests == 0 {
-            self.order.retain(|standing| *standing != key);
-            self.resting.retain(|resting| *resting != key);
-            let gone = self.callers.remove(key.0);
-            self.places.remove(&gone.name);
+            if caller.stands {
+                self.order.retain(|standing| *standing != key);
+                self.resting.retain(|resting| *resting != key);
+            }
+            let Caller { name, mut waiting, .. } = self.callers.remove(key.0);
+            self.places.remove(&name);
+            if self.spare.len() < SPARE_QUEUES_MAX {
+                waiting.clear();
+                self.spare.push(waiting);
+            }
         }
     }
 
-    /// A connection that does not wait yet may have a frame.
-    pub fn wait(&mut self, key: CallerKey, connection: usize) {
+    /// A connection that does not wait yet may have something to be served.
+    pub fn wait(&mut self, key: CallerKey, connection: C) {
         let caller = &mut self.callers[key.0];
         caller.waiting.push_back(connection);
         if !std::mem::replace(&mut caller.stands, true) {
@@ -151,15 +191,15 @@ impl Turns {
         }
     }
 
-    /// A turn of the worker begins.
-    pub fn begin(&mut self) {
-        self.left = WORK_IN_TURN_MAX;
+    /// A turn of the worker begins, for so much work.
+    pub fn begin(&mut self, work: isize) {
+        self.left = work;
         self.order.extend(self.resting.drain(..));
     }
 
     /// Whose connection is served next, and for how much work; `None` when nobody waits who may ask, or the turn is
     /// over. To be followed by [`Turns::served`].
-    pub fn take_next(&mut self) -> Option<(CallerKey, usize, isize)> {
+    pub fn take_next(&mut self) -> Option<(CallerKey, C, isize)> {
         while self.left > 0 {
             let key = self.order.pop_front()?;
             if !self.may_begin(key) {
@@ -173,7 +213,7 @@ impl Turns {
             };
             caller.left = (caller.left + WORK_IN_ROUND_MAX).min(WORK_IN_ROUND_MAX);
             if caller.left <= 0 {
-                // It has had this round already, with a frame that was worth more than one.
+                // It has had this round already, with something that was worth more than one.
                 caller.waiting.push_front(connection);
                 self.order.push_back(key);
                 continue;
@@ -195,8 +235,13 @@ impl Turns {
         }
     }
 
+    /// Whether no connection waits.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty() && self.resting.is_empty()
+    }
+
     /// Whether there is such a connection among those that wait and whose callers may ask.
-    pub fn any_waiting(&self, mut is_so: impl FnMut(usize) -> bool) -> bool {
+    pub fn any_waiting(&self, mut is_so: impl FnMut(C) -> bool) -> bool {
         let mut callers = self.callers.iter().filter(|(key, _)| self.may_begin(CallerKey(*key)));
         callers.any(|(_, caller)| caller.waiting.iter().any(|connection| is_so(*connection)))
     }
@@ -236,21 +281,6 @@ impl Turns {
 /// What it is worth to read so many bytes, or to decode them and what they ask.
 pub fn work_of_bytes(bytes: usize) -> isize {
     (bytes / BYTES_PER_WORK) as isize
-}
-
-/// What it is worth to answer a request, beyond what each frame is worth.
-pub fn work_of_rows(request: &Request) -> isize {
-    rows(request).map_or(0, |rows| (rows as usize / ROWS_PER_WORK) as isize)
-}
-
-/// The rows of the page that is asked for; `None` if it is no page.
-fn rows(request: &Request) -> Option<u32> {
-    match request {
-        Request::ReadHistory { limit, .. } | Request::ListAccounts { limit, .. } | Request::ListHolds { limit, .. } => {
-            Some(*limit)
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,18 @@
 //! Turns without sockets: who is next, and how much is done.
 
+use super::limits::WORK_IN_TURN_MAX;
 use super::*;
+
+type TestTurns = Turns<CallerName, usize>;
 
 fn viewer(name: &str) -> CallerName {
     CallerName::Viewer(name.into())
 }
 
 /// Serves a turn in which every frame is worth `work`; who was served, in order. Everybody always has another frame.
-fn turn(turns: &mut Turns, work: impl Fn(usize) -> isize) -> Vec<usize> {
+fn turn(turns: &mut TestTurns, work: impl Fn(usize) -> isize) -> Vec<usize> {
     let mut served = Vec::new();
-    turns.begin();
+    turns.begin(WORK_IN_TURN_MAX);
     while let Some((caller, connection, may)) = turns.take_next() {
         let mut done = 0;
         while done < may {
@@ -24,7 +27,7 @@ fn turn(turns: &mut Turns, work: impl Fn(usize) -> isize) -> Vec<usize> {
 
 #[test]
 fn one_connection_waits_for_one_round_of_a_caller_with_two_hundred() {
-    let mut turns = Turns::default();
+    let mut turns = TestTurns::default();
     let flooder = turns.join(viewer("flooder"));
     for connection in 0..200 {
         assert!(connection == 0 || turns.join(viewer("flooder")) == flooder);
@@ -41,7 +44,7 @@ fn one_connection_waits_for_one_round_of_a_caller_with_two_hundred() {
 
 #[test]
 fn who_asks_pages_gets_as_much_work_as_who_asks_little() {
-    let mut turns = Turns::default();
+    let mut turns = TestTurns::default();
     let (pages, small) = (turns.join(viewer("pages")), turns.join(viewer("small")));
     turns.wait(pages, 1);
     turns.wait(small, 2);
@@ -57,7 +60,7 @@ fn who_asks_pages_gets_as_much_work_as_who_asks_little() {
 
 #[test]
 fn a_turn_is_short_whatever_is_asked() {
-    let mut turns = Turns::default();
+    let mut turns = TestTurns::default();
     let caller = turns.join(viewer("a"));
     (0..200).for_each(|connection| turns.wait(caller, connection));
     let pages = turn(&mut turns, |_| 251).len() as isize;
@@ -66,7 +69,7 @@ fn a_turn_is_short_whatever_is_asked() {
 
 #[test]
 fn a_caller_leaves_room_for_others_and_waits_without_being_forgotten() {
-    let mut turns = Turns::default();
+    let mut turns = TestTurns::default();
     let (many, other) = (turns.join(viewer("many")), turns.join(viewer("other")));
     let mut under_way = 0;
     while turns.may_begin(many) {
@@ -77,48 +80,24 @@ fn a_caller_leaves_room_for_others_and_waits_without_being_forgotten() {
     assert!(turns.may_begin(other), "a quarter is left");
     turns.wait(many, 1);
     turns.wait(other, 2);
-    turns.begin();
+    turns.begin(WORK_IN_TURN_MAX);
     let (next, connection, _) = turns.take_next().unwrap();
     assert_eq!((next, connection), (other, 2), "who may not ask is not looked at");
     turns.served(other, 1);
     assert_eq!(turns.take_next(), None);
     turns.end(many, Weight::default());
-    turns.begin();
+    turns.begin(WORK_IN_TURN_MAX);
     assert_eq!(turns.take_next().map(|(next, connection, _)| (next, connection)), Some((many, 1)));
-}
-
-/// How many of these one caller may have under way.
-fn most_under_way(request: &Request) -> usize {
-    let mut turns = Turns::default();
-    let caller = turns.join(viewer("a"));
-    let weight = Weight::of(request, 24);
-    let mut under_way = 0;
-    while turns.may_begin(caller) {
-        turns.start(caller, weight);
-        under_way += 1;
-    }
-    turns.end(caller, weight);
-    assert!(turns.may_begin(caller), "one has ended");
-    under_way
-}
-
-#[test]
-fn reads_of_one_caller_are_few_before_the_shards() {
-    let list = |limit| Request::ListAccounts { prefix: "".into(), after: None, limit };
-    assert_eq!(most_under_way(&Request::ReadAccount { id: "a".into() }), READS_OF_CALLER_MAX);
-    assert_eq!(most_under_way(&Request::ReadHistory { id: "a".into(), before: None, limit: 1_000 }), 3);
-    assert_eq!((most_under_way(&list(1_000)), most_under_way(&list(100))), (3, 20));
-    let writes = Request::VoidHolds(vec!["a".into()]);
-    assert_eq!(most_under_way(&writes), ENDPOINT_REQUESTS_MAX * 3 / 4, "who writes waits for the disk, not for others");
 }
 
 #[test]
 fn who_is_gone_is_forgotten_when_the_last_answer_is_there() {
-    let mut turns = Turns::default();
+    let mut turns = TestTurns::default();
     let caller = turns.join(viewer("a"));
     turns.wait(caller, 7);
     turns.start(caller, Weight::default());
-    turns.leave(caller, 7);
+    turns.take_back(caller, 7);
+    turns.leave(caller);
     assert_eq!((turns.callers.len(), turns.any_waiting(|_| true)), (1, false));
     turns.end(caller, Weight::default());
     assert!(turns.callers.is_empty() && turns.places.is_empty() && turns.order.is_empty());
@@ -131,4 +110,29 @@ fn strangers_share_the_turn_of_their_address() {
     assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
     assert_eq!(of("2001:db8:0:1::5"), of("2001:db8:0:1:ffff::9"));
     assert_ne!(of("2001:db8:0:1::5"), of("2001:db8:0:2::5"));
+}
+
+#[test]
+fn a_connection_may_join_only_while_it_waits() {
+    let mut turns: Turns<CallerMark, usize> = Turns::default();
+    let marks = CallerMarks::default();
+    let line_up = |turns: &mut Turns<CallerMark, usize>, name: &str, connection: usize| {
+        let caller = turns.join(marks.of(&viewer(name)));
+        turns.wait(caller, connection);
+    };
+    (0..100).for_each(|connection| line_up(&mut turns, "flooder", connection));
+    line_up(&mut turns, "other", 1_000);
+    turns.begin(WORK_IN_TURN_MAX);
+    let mut served = Vec::new();
+    while let Some((caller, connection, _)) = turns.take_next() {
+        turns.served(caller, WORK_IN_ROUND_MAX);
+        served.push(connection);
+        if connection != 1_000 {
+            line_up(&mut turns, "flooder", connection);
+        }
+        turns.leave(caller);
+    }
+    assert!(served[..2].contains(&1_000), "{served:?}");
+    assert_eq!(turns.callers.len(), 1, "who waits no longer is forgotten");
+    assert!(!turns.is_empty() && turns.any_waiting(|connection| connection == 99));
 }

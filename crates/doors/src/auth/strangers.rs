@@ -1,0 +1,177 @@
+//! What those of one address may use up who have not shown a token: requests per second, and bytes that are being read
+//! of them.
+//!
+//! ```text
+//!   request without a good token ─▶ arrive: one more of its address ─▶ served, or 429
+//!   body of a log-in ─▶ hold: its bytes, until they are read ─▶ read, or 503
+//! ```
+//!
+//! Promise: however many connections an address has, what it asks and leaves half said has a bound of its own. Nobody
+//! who has shown a token is counted here.
+//!
+//! Addresses are counted in sketches of fixed size, without a lock: two rows of cells, and an address has what the
+//! lower of its two cells says. Nothing grows with the addresses of a flood, a bound always holds, and it holds too
+//! early only for an address that shares both its cells with such as have used up theirs. Which share cells is unknown
+//! outside, because the hash is keyed. (IPv6: a /64 is one address.)
+
+use std::hash::BuildHasher;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::quota::{Exceeded, Rate};
+
+/// Cells of each of two rows. Untouched pages of them cost nothing.
+const CELLS: usize = 1 << 14;
+
+/// The bounds of one address. Zero is no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StrangerLimits {
+    /// Requests without a good token per second.
+    pub requests: Rate,
+    /// Bytes of log-ins that are being read.
+    pub body_bytes_max: u32,
+}
+
+impl StrangerLimits {
+    /// No bounds.
+    pub const NONE: StrangerLimits = StrangerLimits { requests: Rate { per_s: 0, burst: 0 }, body_bytes_max: 0 };
+}
+
+/// What addresses have used up, for all doors.
+pub(super) struct Strangers {
+    limits: StrangerLimits,
+    since: Instant,
+    /// By when all that an address has asked will have been worth its interval, in nanoseconds.
+    full_at_ns: Box<[AtomicU64]>,
+    bytes: Arc<[AtomicU32]>,
+    hasher: foldhash::quality::RandomState,
+}
+
+/// Bytes that are being read of an address, until it is dropped.
+#[derive(Default)]
+pub struct HeldBytes {
+    /// Where they are counted; nowhere if there is no bound.
+    cells: Option<Arc<[AtomicU32]>>,
+    of: [usize; 2],
+    bytes: u32,
+}
+
+impl Strangers {
+    /// Nothing used up of `limits`.
+    pub fn new(limits: StrangerLimits) -> Strangers {
+        Strangers {
+            limits,
+            since: Instant::now(),
+            full_at_ns: (0..2 * CELLS).map(|_| AtomicU64::new(0)).collect(),
+            bytes: (0..2 * CELLS).map(|_| AtomicU32::new(0)).collect(),
+            hasher: foldhash::quality::RandomState::default(),
+        }
+    }
+
+    /// The bounds.
+    pub fn limits(&self) -> StrangerLimits {
+        self.limits
+    }
+
+    /// One more request of `address`.
+    pub fn arrive(&self, address: IpAddr) -> Result<(), Exceeded> {
+        self.arrive_at(address, self.since.elapsed().as_nanos() as u64)
+    }
+
+    fn arrive_at(&self, address: IpAddr, now_ns: u64) -> Result<(), Exceeded> {
+        let rate = self.limits.requests;
+        if rate.per_s == 0 {
+            return Ok(());
+        }
+        let interval_ns = (1_000_000_000 / u64::from(rate.per_s)).max(1);
+        let burst_ns = interval_ns * u64::from(rate.at_once());
+        let cells = self.cells_of(address).map(|cell| &self.full_at_ns[cell]);
+        let wait_ns = cells.map(|cell| {
+            let ready_at = (cell.load(Ordering::Relaxed).max(now_ns) + interval_ns).saturating_sub(burst_ns);
+            ready_at.saturating_sub(now_ns)
+        });
+        let wait_ns = wait_ns[0].min(wait_ns[1]);
+        if wait_ns > 0 {
+            return Err(Exceeded::of_address(wait_ns));
+        }
+        for cell in cells {
+            let later = |full_at: u64| Some(full_at.max(now_ns) + interval_ns);
+            let _always = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        }
+        Ok(())
+    }
+
+    /// Room for so many bytes that are to be read of `address`; `None` when too many are being read of it.
+    pub fn hold(&self, address: IpAddr, bytes: u32) -> Option<HeldBytes> {
+        let most = self.limits.body_bytes_max;
+        if most == 0 {
+            return Some(HeldBytes::default());
+        }
+        let of = self.cells_of(address);
+        let held = HeldBytes { cells: Some(self.bytes.clone()), of, bytes };
+        let now = of.map(|cell| self.bytes[cell].fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes));
+        (now[0].min(now[1]) <= most).then_some(held)
+    }
+
+    fn cells_of(&self, address: IpAddr) -> [usize; 2] {
+        let hash = match address.to_canonical() {
+            IpAddr::V4(v4) => self.hasher.hash_one(v4.octets()),
+            IpAddr::V6(v6) => self.hasher.hash_one(&v6.octets()[..8]),
+        };
+        [hash as usize % CELLS, CELLS + (hash >> 32) as usize % CELLS]
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        if let Some(cells) = &self.cells {
+            self.of.iter().for_each(|cell| _ = cells[*cell].fetch_sub(self.bytes, Ordering::Relaxed));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn address(n: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, n])
+    }
+
+    fn strangers() -> Strangers {
+        Strangers::new(StrangerLimits { requests: Rate { per_s: 10, burst: 30 }, body_bytes_max: 1_000 })
+    }
+
+    fn asked(strangers: &Strangers, address: IpAddr, now_ns: u64) -> usize {
+        (0..1_000).take_while(|_| strangers.arrive_at(address, now_ns).is_ok()).count()
+    }
+
+    #[test]
+    fn an_address_has_a_burst_and_then_its_rate_and_others_have_theirs() {
+        let strangers = strangers();
+        assert_eq!(asked(&strangers, address(1), S), 30);
+        let Err(Exceeded::Rate { retry_after_ms, .. }) = strangers.arrive_at(address(1), S) else { panic!() };
+        assert_eq!(retry_after_ms, 100);
+        assert_eq!(asked(&strangers, address(1), 2 * S), 10);
+        assert_eq!(asked(&strangers, address(2), 2 * S), 30, "another address");
+        assert_eq!(asked(&strangers, "::ffff:10.0.0.2".parse().unwrap(), 2 * S), 0, "the same, as a socket shows it");
+        assert_eq!(asked(&strangers, "2001:db8:0:1::5".parse().unwrap(), 2 * S), 30);
+        assert_eq!(asked(&strangers, "2001:db8:0:1::9".parse().unwrap(), 2 * S), 0, "a /64 is one address");
+        assert_eq!(asked(&Strangers::new(StrangerLimits::NONE), address(1), S), 1_000, "no bound");
+    }
+
+    #[test]
+    fn bytes_that_are_being_read_are_bounded_until_they_are_read() {
+        let strangers = strangers();
+        let (one, two) = (strangers.hold(address(1), 600), strangers.hold(address(1), 400));
+        assert!(one.is_some() && two.is_some());
+        assert!(strangers.hold(address(1), 1).is_none() && strangers.hold(address(2), 1_000).is_some());
+        drop(one);
+        assert!(strangers.hold(address(1), 601).is_none());
+        assert!(strangers.hold(address(1), 600).is_some(), "what was refused is given back");
+    }
+}

@@ -1,0 +1,63 @@
+//! What a request takes while it is under way, and what its answer is worth.
+
+use tidegate_ledger::message::Request;
+
+use super::limits::ROWS_PER_WORK;
+use crate::turns::Weight;
+
+/// What this request takes, which came in a frame of so many bytes.
+pub fn weight(request: &Request, bytes: usize) -> Weight {
+    let pages = usize::from(rows(request).is_some());
+    let reads = if request.journal_bytes() == 0 { 1 + work_of_rows(request) as usize } else { 0 };
+    Weight { pages, reads, bytes }
+}
+
+/// What it is worth to answer a request, beyond what each frame is worth.
+pub fn work_of_rows(request: &Request) -> isize {
+    rows(request).map_or(0, |rows| (rows as usize / ROWS_PER_WORK) as isize)
+}
+
+/// The rows of the page that is asked for; `None` if it is no page.
+fn rows(request: &Request) -> Option<u32> {
+    match request {
+        Request::ReadHistory { limit, .. } | Request::ListAccounts { limit, .. } | Request::ListHolds { limit, .. } => {
+            Some(*limit)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_ledger::limits::ENDPOINT_REQUESTS_MAX;
+
+    use super::*;
+    use crate::turns::limits::READS_OF_CALLER_MAX;
+    use crate::turns::{CallerName, Turns};
+
+    /// How many of these one caller may have under way.
+    fn most_under_way(request: &Request) -> usize {
+        let mut turns: Turns<CallerName, usize> = Turns::default();
+        let caller = turns.join(CallerName::Viewer("a".into()));
+        let weight = weight(request, 24);
+        let mut under_way = 0;
+        while turns.may_begin(caller) {
+            turns.start(caller, weight);
+            under_way += 1;
+        }
+        turns.end(caller, weight);
+        assert!(turns.may_begin(caller), "one has ended");
+        under_way
+    }
+
+    #[test]
+    fn reads_of_one_caller_are_few_before_the_shards() {
+        let list = |limit| Request::ListAccounts { prefix: "".into(), after: None, limit };
+        assert_eq!(most_under_way(&Request::ReadAccount { id: "a".into() }), READS_OF_CALLER_MAX);
+        assert_eq!(most_under_way(&Request::ReadHistory { id: "a".into(), before: None, limit: 1_000 }), 3);
+        assert_eq!((most_under_way(&list(1_000)), most_under_way(&list(100))), (3, 20));
+        let writes = Request::VoidHolds(vec!["a".into()]);
+        let most = ENDPOINT_REQUESTS_MAX * 3 / 4;
+        assert_eq!(most_under_way(&writes), most, "who writes waits for the disk, not for others");
+    }
+}
