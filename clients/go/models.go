@@ -103,8 +103,12 @@ type BalanceAt struct {
 	Balance int64 `json:"balance"`
 	// What it may do.
 	Kind AccountKind `json:"kind"`
+	// `balance - held`; absent likewise.
+	Available *int64 `json:"available,omitempty"`
 	// True if nothing had moved by then: the account was not open yet, or open and untouched. Else absent.
 	BeforeFirstRow bool `json:"before_first_row,omitempty"`
+	// What open holds reserved then, minor units; absent if `before` was given by an earlier version of the server.
+	Held *int64 `json:"held,omitempty"`
 	// Id of the transfer or hold whose row is the last one of that time; absent before its first row.
 	LastID string `json:"last_id,omitempty"`
 	// Time of that row, milliseconds since the epoch.

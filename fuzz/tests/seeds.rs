@@ -276,8 +276,10 @@ fn frames() {
     encode_request(&mut out, 2, request_frame::Body::OpenAccount(account("wallet:dave")));
     let voids = proto::VoidHolds { ids: vec!["a".into(), "b".into()], id_space: None };
     encode_request(&mut out, 3, request_frame::Body::VoidHolds(voids));
-    let history = proto::ReadHistory { id: "wallet:dave".into(), before: "x".into(), limit: 5 };
-    encode_request(&mut out, 4, request_frame::Body::ReadHistory(history));
+    let history = proto::ReadHistory { id: "wallet:dave".into(), before: "x".into(), limit: 5, ..Default::default() };
+    encode_request(&mut out, 4, request_frame::Body::ReadHistory(history.clone()));
+    let (from_ms, to_ms) = (Some(0), Some(u64::MAX));
+    encode_request(&mut out, 5, request_frame::Body::ReadHistory(proto::ReadHistory { from_ms, to_ms, ..history }));
     write("frames", "conversation", &out);
 
     out.clear();

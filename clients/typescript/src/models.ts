@@ -115,8 +115,13 @@ export interface BalanceAt {
   balance: bigint;
   /** What it may do. */
   kind: AccountKind;
+  /** `balance - held`; absent likewise. */
+  available?: bigint;
   /** True if nothing had moved by then: the account was not open yet, or open and untouched. Else absent. */
   before_first_row?: boolean;
+  /** What open holds reserved then, minor units; absent if `before` was given by an earlier version of the server.
+   * */
+  held?: bigint;
   /** Id of the transfer or hold whose row is the last one of that time; absent before its first row. */
   last_id?: string;
   /** Time of that row, milliseconds since the epoch. */

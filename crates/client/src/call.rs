@@ -138,6 +138,19 @@ impl<S: Read + Write> Client<S> {
         expect!(self, self.send_read_history(id, before, limit)?, History(page) => page, "history")
     }
 
+    /// The same, only rows of the times from the first to the second, both included, milliseconds since the epoch;
+    /// `None` is no bound. A page may be short, even empty, and still have a `next`: the server looks at 1,000 rows for
+    /// one. With an end and limit 1, the first row that comes and `held` are balance and holds of that time.
+    pub fn history_of(
+        &mut self,
+        id: &str,
+        before: &str,
+        limit: u32,
+        times: (Option<u64>, Option<u64>),
+    ) -> Result<Page, ClientError> {
+        expect!(self, self.send_read_history_of(id, before, limit, times)?, History(page) => page, "history")
+    }
+
     /// Reads the last reconciliation of each shard.
     pub fn audit(&mut self) -> Result<Vec<AuditReport>, ClientError> {
         expect!(self, self.send_read_audit()?, Audit(shards) => shards, "audit")

@@ -139,8 +139,21 @@ impl<S: Read + Write> Client<S> {
 
     /// Asks for history, newest first, from `before` on (`""` for the newest). Answered by [`Reply::History`].
     pub fn send_read_history(&mut self, id: &str, before: &str, limit: u32) -> Result<u64, ClientError> {
+        self.send_read_history_of(id, before, limit, (None, None))
+    }
+
+    /// The same, only rows of the times from the first to the second, both included, milliseconds since the epoch;
+    /// `None` is no bound. A page may be short, even empty, and still have a `next`. With limit 1 and an end, the row
+    /// that is found first and `held` are balance and holds of that time.
+    pub fn send_read_history_of(
+        &mut self,
+        id: &str,
+        before: &str,
+        limit: u32,
+        (from_ms, to_ms): (Option<u64>, Option<u64>),
+    ) -> Result<u64, ClientError> {
         let (id, before) = (id.to_owned(), before.to_owned());
-        self.send_body(Body::ReadHistory(proto::ReadHistory { id, before, limit }))
+        self.send_body(Body::ReadHistory(proto::ReadHistory { id, before, limit, from_ms, to_ms }))
     }
 
     /// Asks what became of a transfer. Answered by [`Reply::Transfer`].

@@ -78,8 +78,11 @@ pub struct Opened {
 pub struct Page {
     /// Rows, each with the balance after it.
     pub rows: Vec<HistoryRow>,
-    /// The `before` of the next page; `None` when this one has the account's first row.
+    /// The `before` of the next page; `None` when no row behind these is asked for.
     pub next: Option<String>,
+    /// What open holds reserved after the first of these rows, minor units; with no row, where the next page begins.
+    /// `None` if the server is older than this figure, or gave `before` when it was.
+    pub held: Option<u64>,
 }
 
 /// The reply to one request.
@@ -158,7 +161,8 @@ impl Reply {
             Body::Account(figures) => Reply::Account(account(figures)?),
             Body::Accounts(page) => Reply::Accounts(page.accounts.into_iter().map(account).collect::<Result<_, _>>()?),
             Body::History(page) => {
-                Reply::History(Page { rows: page.rows, next: Some(page.next).filter(|next| !next.is_empty()) })
+                let next = Some(page.next).filter(|next| !next.is_empty());
+                Reply::History(Page { rows: page.rows, next, held: page.held })
             }
             Body::Audit(audit) => Reply::Audit(audit.shards),
             Body::TransferState(transfer) => Reply::Transfer(transfer),

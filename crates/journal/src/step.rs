@@ -36,6 +36,31 @@ impl<D: Disk> StepLogs<D> {
     }
 }
 
+impl<D: Disk> StepLogs<D> {
+    /// Writes these records behind the end of a log, each in a group of its own that is durable before the next one
+    /// begins, and closes the log.
+    pub fn write_one_by_one(
+        &self,
+        id: LogId,
+        options: Options,
+        records: impl IntoIterator<Item = Vec<u8>>,
+    ) -> Result<(), JournalError> {
+        let mut log = self.open(id, Cursor::START, options)?.log;
+        for record in records {
+            while log.ready().is_err() {
+                log.step()?;
+                log.poll_durable()?;
+            }
+            let mut group = log.begin_group();
+            group.append(|buffer| buffer.extend_from_slice(&record));
+            log.submit(group)?;
+            while log.step()? != Step::Idle {}
+            log.poll_durable()?;
+        }
+        log.close().map(|_| ())
+    }
+}
+
 impl<D: Disk> Logs for StepLogs<D> {
     type Log = StepLog<D>;
 

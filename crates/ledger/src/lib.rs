@@ -11,8 +11,10 @@
 //!
 //! Promise: a request is applied once, however often the client retries it and whatever crashes meanwhile.
 //!
-//! Invariant: the shard makes records durable, replays and compacts them; nothing here opens a log.
+//! Invariant: the shard makes records durable, replays and compacts them; nothing here opens a log but for a command of
+//! an operator (`mend`, `accepted_loss`).
 
+pub mod accepted_loss;
 pub mod announcer;
 pub mod audit;
 pub mod auditor;

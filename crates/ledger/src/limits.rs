@@ -19,6 +19,9 @@ pub const HISTORY_RECORDS_PER_JOB: usize = 256;
 /// Records that one job reads for the ids of a call: what a call holds while it waits, and nine hundred bytes each at
 /// most.
 pub const RECORDS_PER_JOB_MAX: usize = 8_192;
+/// How much later than its neighbours a row may stand in a history: a credit of another shard carries the time at which
+/// that one decided it.
+pub const HISTORY_TIME_SLACK_MS: u64 = 60_000;
 /// Rows of one page of history, and accounts of one page of a list.
 pub const PAGE_ROWS_MAX: u32 = 1_000;
 /// Credits that one shard hands to another in one message.

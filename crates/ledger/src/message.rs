@@ -1,6 +1,7 @@
 //! Requests from the listeners to the shards, and the replies. Both sides of every ring use these types only.
 
 mod audit;
+mod time_span;
 
 use bytes::Bytes;
 use tidegate_machines::ledger::{
@@ -10,6 +11,7 @@ use tidegate_machines::ledger::{
 pub use tidegate_shard::Unavailable;
 
 pub use audit::{AuditDifference, AuditReport, AuditState, Conservation, FirstFoldReport, ScrubReport};
+pub use time_span::TimeSpan;
 
 use crate::announcer::Want;
 
@@ -374,6 +376,9 @@ pub enum Request {
         before: Option<Box<str>>,
         /// At most so many rows, 1 to 1,000.
         limit: u32,
+        /// Only rows of this time. One request looks at [`PAGE_ROWS_MAX`](crate::limits::PAGE_ROWS_MAX) rows at most: a
+        /// page may be short, even empty, and still have a `next`.
+        times: TimeSpan,
     },
     /// Read an account's history from one row to the first, newest first. Answer: a stream of [`Reply::HistoryPart`].
     StreamHistory {
@@ -446,8 +451,11 @@ pub enum Reply {
     History {
         /// Rows.
         rows: Vec<HistoryRow>,
-        /// Cursor for the next page; `None` at the account's first row.
+        /// Cursor for the next page; `None` if no row behind these is asked for.
         next: Option<Box<str>>,
+        /// What open holds reserved on the account after the first of these rows, minor units; with no row, where the
+        /// next page begins. `None` if the cursor was given by an earlier version, which did not write it down.
+        held: Option<u64>,
     },
     /// The next rows of a history that is streamed, newest first.
     HistoryPart {

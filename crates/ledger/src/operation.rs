@@ -255,6 +255,8 @@ pub struct ChainedRow {
     pub row: HistoryRow,
     /// Record of this row.
     pub at: RecordPosition,
+    /// By how much it changed what open holds reserve on the account, minor units.
+    pub held_change: i64,
 }
 
 /// What a shard knows of an id.
@@ -341,6 +343,8 @@ pub enum Answer {
         next: RecordPosition,
         /// Why that record cannot be read, if the rows end because of it.
         damaged: Option<&'static DamagedPlace>,
+        /// What open holds reserve after the newest row, minor units, if the rows begin there.
+        held: Option<u64>,
     },
     /// To `ReadFigures`.
     Figures {

@@ -20,6 +20,7 @@ use tidegate_machines::ledger::{
     Refusal, Ruling, Transfer, shard_of,
 };
 use tidegate_machines::{Amount, Decision, Machine, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
+use tidegate_planted::{Bug, is_planted};
 
 use crate::family::LEDGER;
 
@@ -91,6 +92,7 @@ impl KnownCredit {
 
     fn transfer(&self) -> Transfer<'_> {
         let KnownCredit { id, debit, credit, amount, memo, .. } = self;
+        let id = if is_planted(Bug::RegainedUnderOtherId) { id.get(1..).unwrap_or(id) } else { id };
         Transfer { id, debit, credit, amount: amount.get(), memo, label: self.label() }
     }
 

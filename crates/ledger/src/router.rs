@@ -179,9 +179,10 @@ impl Router {
                 let list = Operation::ListAccounts { prefix, after, limit };
                 (stage, Next::Calls(self.all_shards().map(|shard| (shard, list.clone())).collect()))
             }
-            Request::ReadHistory { id, before, limit } => {
+            Request::ReadHistory { id, before, limit, times } => {
                 match HistoryMerge::open(id, before.as_deref(), limit, self.shard_count, self.cursors) {
                     Ok(merge) => {
+                        let merge = merge.of(times);
                         let calls = merge.calls();
                         (Stage::History(merge), Next::Calls(calls))
                     }

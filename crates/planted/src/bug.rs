@@ -59,6 +59,28 @@ pub enum Bug {
     IdMisfiled,
     /// A group of a stream without its last message is not passed over when the next epoch begins.
     VoidGroupKept,
+    /// Of a linked group with a member that is refused, the holds are placed that could be placed alone.
+    LinkedHoldsSplit,
+    /// Money enters an account that is frozen.
+    FrozenAccountCredited,
+    /// Some ids of an id space are taken for ids of the empty one.
+    IdSpaceIgnored,
+    /// A transfer that is read by its id shows its debited account as the credited one, too.
+    TransferMisread,
+    /// A transfer that was refused is not found by its id.
+    RefusalNotFound,
+    /// A hold that was voided is shown as open when it is read by its id.
+    VoidedHoldShownOpen,
+    /// A debit that another shard knows of is written again under another id.
+    RegainedUnderOtherId,
+    /// Going back through a history, a post is taken to have released only what it moved.
+    PostReleaseMiscounted,
+    /// A cursor within a group of changes stands behind the next record.
+    ChangeSkipped,
+    /// A cursor within a group of changes stands before its own record.
+    ChangeRepeated,
+    /// Who reads changes on from a cursor that this history does not have begins at the first record.
+    ForeignCursorFollowed,
 }
 
 #[cfg(feature = "bugs")]

@@ -50,14 +50,17 @@
 //!   its whole history. Every acknowledged transfer is there once, every refused one is not, figures are the sums of
 //!   rows, all balances of an asset sum up to zero, open holds are what is held. What a refusal says was available is
 //!   what the history has at the moment of its decision. Some wallets are spent to the last unit, limited and frozen.
-//! * All the while: the ids of each journal are summed up and compared with those of its index.
+//! * All the while: the ids of each journal are summed up and compared with those of its index. Somebody follows the
+//!   changes, dies and goes on at a cursor: each record comes once, in order; a census shows that none is missing.
+//! * Ids: what is read by its id is what was asked, in the state that answers say. Two clients use the same id, each in
+//!   its own id space, and each for something else.
 //! * At the end: every request ever made is made again and gets the answer it got; all holds expire; online and offline
 //!   audits agree; the node stops gracefully and starts once more.
 //! * Damage: a log that rots is refused at the start or stops its shard, and the offline audit names the segment or
 //!   message. What cannot be read is refused by name, and served again once it can. Nothing else may stop a shard or
 //!   keep a node from starting, but another writer that took its log over, and a log that was put back from an older
-//!   copy: beside newer ones it is refused; all of them together go on once the loss is accepted, and so do the
-//!   clients.
+//!   copy: beside newer ones it is refused, or, once that loss is accepted, told again what others know; all of them
+//!   together go on once the loss is accepted, and so do the clients.
 //! * How often each fault fired: below its floor (`ledger/world/floors.rs`) the test fails.
 //!
 //! # What is not real

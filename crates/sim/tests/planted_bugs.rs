@@ -200,6 +200,58 @@ fn a_frozen_account_that_is_debited_is_found() {
 }
 
 #[test]
+fn a_frozen_account_that_is_credited_is_found() {
+    is_found::<Ledger>(Bug::FrozenAccountCredited, &STORES, &["nothing enters a frozen account"]);
+}
+
+#[test]
+fn a_linked_group_of_holds_of_which_some_are_placed_is_found() {
+    is_found::<Ledger>(Bug::LinkedHoldsSplit, &STORES, &["a linked group is all or nothing"]);
+}
+
+/// One of two principals who use the same id is told that it stands for something else.
+#[test]
+fn an_id_space_that_is_ignored_is_found() {
+    is_found::<Ledger>(Bug::IdSpaceIgnored, &STORES, &["an id that was used once is not reused"]);
+}
+
+/// Only reads by id show these.
+#[test]
+fn what_is_read_by_its_id_and_is_not_so_is_found() {
+    is_found::<Ledger>(Bug::TransferMisread, &STORES, &["what is read by its id is what was asked"]);
+    is_found::<Ledger>(Bug::RefusalNotFound, &STORES, &["what was decided is found by its id"]);
+    is_found::<Ledger>(Bug::VoidedHoldShownOpen, &STORES, &["a hold that has ended is not open again"]);
+}
+
+/// Only what a history says was held shows it: what is held now is counted elsewhere.
+#[test]
+fn a_release_that_is_miscounted_going_back_is_found() {
+    is_found::<Ledger>(Bug::PostReleaseMiscounted, &STORES, &["a history says what was held at each moment"]);
+}
+
+/// Only a reader of changes that goes on at its cursor sees these.
+#[test]
+fn a_cursor_of_changes_that_stands_at_a_wrong_record_is_found() {
+    let promises = ["a reader of changes misses nothing"];
+    is_found::<Ledger>(Bug::ChangeSkipped, &STORES, &promises);
+    let promises = ["a reader of changes sees each record once, in order"];
+    is_found::<Ledger>(Bug::ChangeRepeated, &STORES, &promises);
+}
+
+/// Only a loss of one shard that is accepted shows it.
+#[test]
+fn a_debit_that_is_written_again_under_another_id_is_found() {
+    is_found::<Ledger>(Bug::RegainedUnderOtherId, &[Local], &["the same id is applied once"]);
+}
+
+/// Only a rollback to an older timeline shows it.
+#[test]
+fn a_cursor_of_another_timeline_that_is_followed_is_found() {
+    let promises = ["a cursor of another timeline is refused"];
+    is_found::<Ledger>(Bug::ForeignCursorFollowed, &[Local], &promises);
+}
+
+#[test]
 fn a_post_above_a_limit_is_found() {
     is_found::<Ledger>(Bug::PostLimitIgnored, &STORES, &["an upper limit holds for posts, too"]);
 }

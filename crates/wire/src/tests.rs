@@ -109,11 +109,9 @@ fn request_body() -> impl Strategy<Value = request_frame::Body> {
             after,
             limit
         })),
-        (text(), text(), any::<u32>()).prop_map(|(id, before, limit)| Body::ReadHistory(ReadHistory {
-            id,
-            before,
-            limit
-        })),
+        (text(), text(), any::<u32>(), prop::option::of(number()), prop::option::of(number())).prop_map(
+            |(id, before, limit, from_ms, to_ms)| Body::ReadHistory(ReadHistory { id, before, limit, from_ms, to_ms })
+        ),
         Just(Body::ReadAudit(ReadAudit {})),
         Just(Body::Ping(Ping {})),
         (any::<u32>(), prop::collection::vec(any::<u8>(), 0..200))
@@ -189,8 +187,8 @@ fn to_proto(frame: &[u8]) -> Result<RequestFrame, DecodeError> {
         BodyRef::ListAccounts { prefix, after, limit } => {
             Body::ListAccounts(ListAccounts { prefix: owned(prefix), after: owned(after), limit })
         }
-        BodyRef::ReadHistory { id, before, limit } => {
-            Body::ReadHistory(ReadHistory { id: owned(id), before: owned(before), limit })
+        BodyRef::ReadHistory { id, before, limit, from_ms, to_ms } => {
+            Body::ReadHistory(ReadHistory { id: owned(id), before: owned(before), limit, from_ms, to_ms })
         }
         BodyRef::ReadTransfer { id, id_space } => {
             Body::ReadTransfer(ReadTransfer { id: owned(id), id_space: id_space.map(owned) })
@@ -340,7 +338,7 @@ proptest! {
             Body::AccountOpened(AccountOpened { created: true, account: Some(account.clone()) }),
             Body::Account(account.clone()),
             Body::Accounts(Accounts { accounts: vec![account; 3], next: "wallet:9".into() }),
-            Body::History(History { rows: vec![row; 3], next }),
+            Body::History(History { rows: vec![row; 3], next, held: Some(0) }),
             Body::Audit(Audit { shards: vec![report; 2], conservation: Vec::new() }),
             Body::Pong(Pong {}),
             Body::TransferState(TransferState { id: id.clone(), amount: n, ..Default::default() }),

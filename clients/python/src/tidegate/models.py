@@ -141,8 +141,14 @@ class BalanceAt:
     # What it may do.
     kind: AccountKind
 
+    # `balance - held`; absent likewise.
+    available: Optional[int] = None
+
     # True if nothing had moved by then: the account was not open yet, or open and untouched. Else absent.
     before_first_row: Optional[bool] = None
+
+    # What open holds reserved then, minor units; absent if `before` was given by an earlier version of the server.
+    held: Optional[int] = None
 
     # Id of the transfer or hold whose row is the last one of that time; absent before its first row.
     last_id: Optional[str] = None

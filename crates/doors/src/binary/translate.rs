@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use tidegate_ledger::limits::PAGE_ROWS_MAX;
 use tidegate_ledger::message::{
-    AuditReport, Conservation, HoldRequest, ItemLabel, OpenBatch, OpenItem, Reply, Request, Span, TransferBatch,
-    TransferItem, Unavailable,
+    AuditReport, Conservation, HoldRequest, ItemLabel, OpenBatch, OpenItem, Reply, Request, Span, TimeSpan,
+    TransferBatch, TransferItem, Unavailable,
 };
 use tidegate_machines::DamagedPlace;
 use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, IdSpace, Outcome, Refusal, RowKind};
@@ -90,10 +90,11 @@ pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> 
             after: (!after.is_empty()).then(|| after.into()),
             limit: page_rows(limit),
         },
-        BodyRef::ReadHistory { id, before, limit } => Request::ReadHistory {
+        BodyRef::ReadHistory { id, before, limit, from_ms, to_ms } => Request::ReadHistory {
             id: id.into(),
             before: (!before.is_empty()).then(|| before.into()),
             limit: page_rows(limit),
+            times: TimeSpan::new(from_ms, to_ms).ok_or_else(times_invalid)?,
         },
         BodyRef::ReadTransfer { id, .. } => Request::ReadTransfer { id: id.into() },
         BodyRef::ReadHold { id, .. } => Request::ReadHold { id: id.into() },
@@ -114,6 +115,10 @@ pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> 
         // Those that are served do not come here.
         BodyRef::Room(room) => return Err(RoomCall::of(room, frame).unknown()),
     })
+}
+
+fn times_invalid() -> Refused {
+    Refused::new(codes::QUERY_INVALID.name(), "from_ms is later than to_ms: no row can be of that time")
 }
 
 fn kind_invalid() -> Refused {
@@ -144,7 +149,8 @@ pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, reader: Op
         Reply::Accounts(accounts) => {
             Body::Accounts(proto::Accounts { accounts: accounts.into_iter().map(to_account).collect(), next })
         }
-        Reply::History { rows, next } => Body::History(proto::History {
+        Reply::History { rows, next, held } => Body::History(proto::History {
+            held,
             rows: rows.into_iter().map(|row| to_row(row, reader)).collect(),
             next: next.map(String::from).unwrap_or_default(),
         }),

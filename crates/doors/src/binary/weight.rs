@@ -1,5 +1,6 @@
 //! What a request takes while it is under way, and what its answer is worth.
 
+use tidegate_ledger::limits::PAGE_ROWS_MAX;
 use tidegate_ledger::message::Request;
 
 use super::limits::ROWS_PER_WORK;
@@ -20,6 +21,8 @@ pub fn work_of_rows(request: &Request) -> isize {
 /// The rows of the page that is asked for; `None` if it is no page.
 fn rows(request: &Request) -> Option<u32> {
     match request {
+        // Rows of other times are looked at, too.
+        Request::ReadHistory { times, .. } if !times.is_all() => Some(PAGE_ROWS_MAX),
         Request::ReadHistory { limit, .. } | Request::ListAccounts { limit, .. } | Request::ListHolds { limit, .. } => {
             Some(*limit)
         }
@@ -30,6 +33,7 @@ fn rows(request: &Request) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use tidegate_ledger::limits::ENDPOINT_REQUESTS_MAX;
+    use tidegate_ledger::message::TimeSpan;
 
     use super::*;
     use crate::turns::limits::READS_OF_CALLER_MAX;
@@ -54,7 +58,10 @@ mod tests {
     fn reads_of_one_caller_are_few_before_the_shards() {
         let list = |limit| Request::ListAccounts { prefix: "".into(), after: None, limit };
         assert_eq!(most_under_way(&Request::ReadAccount { id: "a".into() }), READS_OF_CALLER_MAX);
-        assert_eq!(most_under_way(&Request::ReadHistory { id: "a".into(), before: None, limit: 1_000 }), 3);
+        let history = |limit, times| Request::ReadHistory { id: "a".into(), before: None, limit, times };
+        assert_eq!(most_under_way(&history(1_000, TimeSpan::ALL)), 3);
+        let yesterday = TimeSpan::new(Some(1), Some(2)).expect("a span");
+        assert_eq!(most_under_way(&history(1, yesterday)), 3, "rows of other times are looked at, too");
         assert_eq!((most_under_way(&list(1_000)), most_under_way(&list(100))), (3, 20));
         let writes = Request::VoidHolds(vec!["a".into()]);
         let most = ENDPOINT_REQUESTS_MAX * 3 / 4;

@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::address::{AccountPath, InPath, InQuery, path_id, query_problem, refused};
 use super::backend::Backend;
 use super::history_lines;
-use super::history_time::{self, Times};
+use super::history_time;
 use super::limits::{LIST_SCAN_ACCOUNTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
@@ -116,8 +116,8 @@ pub struct ListQuery {
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct AtQuery {
-    /// The balance at the end of this time: RFC 3339 (`2026-11-21T09:14:49Z`) or milliseconds since the epoch. A time
-    /// that is more than a minute ahead of the server's clock is answered `time_to_come`.
+    /// Balance and holds at the end of this time: RFC 3339 (`2026-11-21T09:14:49Z`) or milliseconds since the epoch. A
+    /// time that is more than a minute ahead of the server's clock is answered `time_to_come`.
     at: Option<String>,
     /// With `at`: go on looking behind this cursor, the `next` of a `history_too_long`.
     before: Option<String>,
@@ -136,6 +136,14 @@ pub struct BalanceAtBody<'a> {
     at_ms: u64,
     /// Its balance then, minor units, with holds not taken off; zero before its first row.
     balance: i64,
+    /// What open holds reserved then, minor units; absent if `before` was given by an earlier version of the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    held: Option<u64>,
+    /// `balance - held`; absent likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = i64, required = false)]
+    available: Option<i128>,
     /// Id of the transfer or hold whose row is the last one of that time; absent before its first row.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
@@ -217,9 +225,9 @@ pub async fn open<B: Backend>(
 
 /// Read an account's figures
 ///
-/// With `?at=TIME`, what its balance was then; `time_to_come` if that is still to come. The server goes back through
-/// the account's history, 50,000 rows in one request at most; further back it answers `history_too_long` with a `next`,
-/// which is sent as `before`.
+/// With `?at=TIME`, what its balance was then, and what its open holds reserved; `time_to_come` if that is still to
+/// come. The server goes back through the account's history, 50,000 rows in one request at most; further back it answers
+/// `history_too_long` with a `next`, which is sent as `before`.
 #[utoipa::path(
     get,
     path = "/v1/accounts/{id}",
@@ -253,13 +261,17 @@ pub async fn read<B: Backend>(
         Reply::Account(account) => match at_ms {
             None => Ok(json(StatusCode::OK, &AccountBody::from(&account))),
             Some(at_ms) => {
-                let last = history_time::last_row(&ledger, &caller, &id, before.map(Into::into), at_ms).await?;
+                let before = before.map(Into::into);
+                let (last, held) = history_time::last_row(&ledger, &caller, &id, before, at_ms).await?;
+                let balance = last.as_ref().map_or(0, |row| row.balance_after);
                 let body = BalanceAtBody {
                     id: &account.id,
                     asset: &account.asset,
                     kind: account.kind.into(),
                     at_ms,
-                    balance: last.as_ref().map_or(0, |row| row.balance_after),
+                    balance,
+                    held,
+                    available: held.map(|held| i128::from(balance) - i128::from(held)),
                     last_id: last.as_ref().map(|row| &*row.id),
                     last_time_ms: last.as_ref().map(|row| row.time_ms),
                     before_first_row: last.is_none(),
@@ -331,25 +343,14 @@ pub async fn history<B: Backend>(
     let id = path_id(path)?;
     let HistoryQuery { before, limit, from_time, to_time } = query.map_err(query_problem)?.0;
     let before = before.map(Into::into);
-    let times = Times::parse(from_time.as_deref(), to_time.as_deref())?;
+    let times = history_time::span(from_time.as_deref(), to_time.as_deref())?;
     if history_lines::are_lines_wanted(version, &headers) {
         return history_lines::answer(&ledger, &caller, id, before, rows_max(limit)?, times).await;
     }
     let limit = page_rows(limit)?;
-    if !times.are_all() {
-        let (rows, next) = history_time::page(&ledger, &caller, &id, before, limit, times).await?;
-        let transfers = rows.iter().map(|row| RowBody::new(row, &caller)).collect();
-        return Ok(json(StatusCode::OK, &HistoryBody { transfers, next: next.as_deref() }));
-    }
-    let request = Request::ReadHistory { id: id.clone(), before, limit };
-    match ledger.ask_for(&caller, request).await? {
-        Reply::History { rows, next } => {
-            let transfers = rows.iter().map(|row| RowBody::new(row, &caller)).collect();
-            Ok(json(StatusCode::OK, &HistoryBody { transfers, next: next.as_deref() }))
-        }
-        Reply::Refused(refusal) => Err(refused(refusal, &id)),
-        _ => Err(Problem::unexpected_reply()),
-    }
+    let page = history_time::page(&ledger, &caller, &id, before, limit, times).await?;
+    let transfers = page.rows.iter().map(|row| RowBody::new(row, &caller)).collect();
+    Ok(json(StatusCode::OK, &HistoryBody { transfers, next: page.next.as_deref() }))
 }
 
 struct Page {

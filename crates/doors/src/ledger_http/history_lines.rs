@@ -9,12 +9,11 @@
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, Version, header};
-use tidegate_ledger::message::{Reply, Request, Unavailable};
+use tidegate_ledger::message::{Reply, Request, TimeSpan, Unavailable};
 use tidegate_machines::ledger::HistoryRow;
 
 use super::accounts::RowBody;
 use super::backend::{Backend, Replies};
-use super::history_time::Times;
 use super::limits::HISTORY_PARTS_UNREAD_MAX;
 use super::room::{Ledger, StreamPlace};
 use crate::auth::{Identity, gate};
@@ -55,13 +54,13 @@ pub async fn answer<B: Backend>(
     account: Box<str>,
     before: Option<Box<str>>,
     rows_max: Option<u64>,
-    times: Times,
+    times: TimeSpan,
 ) -> Result<Response<Body>, Problem> {
     let request = Request::StreamHistory {
         id: account.clone(),
         before,
         // Rows of other times are read and do not count.
-        rows_max: if times.are_all() { rows_max } else { None },
+        rows_max: if times.is_all() { rows_max } else { None },
     };
     let _place = caller.admit(&request)?;
     if let Some(missing) = ledger.permit(caller, &request).await? {
@@ -82,7 +81,7 @@ pub async fn answer<B: Backend>(
 struct HistoryLines<B: Backend> {
     replies: B::Replies,
     account: Box<str>,
-    times: Times,
+    times: TimeSpan,
     rows_left: Option<u64>,
     caller: Identity,
     _place: StreamPlace<B>,
@@ -93,8 +92,8 @@ impl<B: Backend> Parts for HistoryLines<B> {
         match self.replies.next().await {
             Some(Reply::HistoryPart { mut rows, is_last }) => {
                 gate::hide_others(&self.caller, &mut rows);
-                let is_over = rows.last().is_some_and(|row| self.times.end_before(row));
-                rows.retain(|row| self.times.contain(row));
+                let is_over = rows.last().is_some_and(|row| self.times.ends_before(row.time_ms));
+                rows.retain(|row| self.times.contains(row.time_ms));
                 if let Some(left) = &mut self.rows_left {
                     rows.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
                     *left -= rows.len() as u64;

@@ -10,11 +10,11 @@
 //! far back costs a thousand rows a page; `docs/decisions/0014-changes.md` has the figures and the way to an index.
 
 use axum::http::StatusCode;
-use tidegate_ledger::message::{Reply, Request};
+use tidegate_ledger::message::{Reply, Request, TimeSpan};
 use tidegate_machines::ledger::HistoryRow;
 
 use super::backend::Backend;
-use super::limits::{CLOCKS_DIFFER_MS_MAX, HISTORY_PAGES_BACK_MAX, HISTORY_TIME_SLACK_MS, PAGE_ROWS_MAX};
+use super::limits::{CLOCKS_DIFFER_MS_MAX, HISTORY_PAGES_BACK_MAX, PAGE_ROWS_MAX};
 use super::room::Ledger;
 use crate::auth::Identity;
 use crate::http::time::{now_ms, rfc3339};
@@ -27,39 +27,14 @@ pub const HISTORY_TOO_LONG: ProblemCode = ProblemCode::new(StatusCode::UNPROCESS
 /// A time is still to come.
 pub const TIME_TO_COME: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "time_to_come");
 
-/// A span of time, both ends included, in milliseconds since the epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
-    from_ms: u64,
-    to_ms: u64,
-}
-
-impl Times {
-    /// From the parameters of a query; what is absent is no bound.
-    pub fn parse(from: Option<&str>, to: Option<&str>) -> Result<Times, Problem> {
-        let from_ms = from.map_or(Ok(0), |text| parse("from_time", text))?;
-        let to_ms = to.map_or(Ok(u64::MAX), |text| parse("to_time", text))?;
-        if from_ms > to_ms {
-            let detail = "from_time is later than to_time: no row can be of that time";
-            return Err(Problem::new(codes::QUERY_INVALID, detail).with("field", "from_time"));
-        }
-        Ok(Times { from_ms, to_ms })
-    }
-
-    /// Whether there is no bound.
-    pub fn are_all(&self) -> bool {
-        (self.from_ms, self.to_ms) == (0, u64::MAX)
-    }
-
-    /// Whether the row is of this span.
-    pub fn contain(&self, row: &HistoryRow) -> bool {
-        (self.from_ms..=self.to_ms).contains(&row.time_ms)
-    }
-
-    /// Whether no row behind this one, further back, is of this span.
-    pub fn end_before(&self, row: &HistoryRow) -> bool {
-        row.time_ms.saturating_add(HISTORY_TIME_SLACK_MS) < self.from_ms
-    }
+/// The span of time that the parameters of a query say; what is absent is no bound.
+pub fn span(from: Option<&str>, to: Option<&str>) -> Result<TimeSpan, Problem> {
+    let from_ms = from.map(|text| parse("from_time", text)).transpose()?;
+    let to_ms = to.map(|text| parse("to_time", text)).transpose()?;
+    TimeSpan::new(from_ms, to_ms).ok_or_else(|| {
+        let detail = "from_time is later than to_time: no row can be of that time";
+        Problem::new(codes::QUERY_INVALID, detail).with("field", "from_time")
+    })
 }
 
 /// The time that a query parameter says.
@@ -90,60 +65,60 @@ pub fn is_to_come(at_ms: u64, newest: Option<&HistoryRow>) -> Result<bool, Probl
     Err(Problem::new(TIME_TO_COME, detail).with("field", "at"))
 }
 
-/// A page of at most `limit` rows of `times`, from `before` on, and where to go on; `None` when there are no more.
+/// Rows of a history, newest first.
+pub struct Page {
+    /// Rows of the times that were asked for.
+    pub rows: Vec<HistoryRow>,
+    /// Where to go on; `None` when there are no more.
+    pub next: Option<Box<str>>,
+    /// What was held after the first row; with no row, where the next page begins. Unknown behind a cursor of an
+    /// earlier version.
+    pub held: Option<u64>,
+}
+
+/// A page of at most `limit` rows of `times`, from `before` on.
 pub async fn page<B: Backend>(
     ledger: &Ledger<B>,
     caller: &Identity,
     account: &str,
-    mut before: Option<Box<str>>,
+    before: Option<Box<str>>,
     limit: u32,
-    times: Times,
-) -> Result<(Vec<HistoryRow>, Option<Box<str>>), Problem> {
-    let mut rows: Vec<HistoryRow> = Vec::new();
-    let limit = limit as usize;
+    times: TimeSpan,
+) -> Result<Page, Problem> {
+    let mut page = Page { rows: Vec::new(), next: before, held: None };
     for _ in 0..HISTORY_PAGES_BACK_MAX {
-        let (found, next) = read(ledger, caller, account, before.clone(), PAGE_ROWS_MAX).await?;
-        let length = found.len();
-        for (place, row) in found.into_iter().enumerate() {
-            if times.end_before(&row) {
-                return Ok((rows, None));
-            }
-            if times.contain(&row) {
-                rows.push(row);
-            }
-            if rows.len() == limit && place + 1 < length {
-                // The cursor behind a row in the middle: the same page again, as long as it was used.
-                let (_, next) = read(ledger, caller, account, before, place as u32 + 1).await?;
-                return Ok((rows, next));
-            }
+        let left = limit - page.rows.len() as u32;
+        let found = read(ledger, caller, account, page.next.take(), left, times).await?;
+        if page.rows.is_empty() {
+            page.held = found.held;
         }
-        if next.is_none() || rows.len() == limit {
-            return Ok((rows, next));
+        page.rows.extend(found.rows);
+        page.next = found.next;
+        if page.next.is_none() || page.rows.len() == limit as usize {
+            break;
         }
-        before = next;
     }
-    Ok((rows, before))
+    Ok(page)
 }
 
-/// The newest row of `at_ms` or earlier, looked for from `before` on; `None` if the account has none.
+/// The newest row of `at_ms` or earlier, looked for from `before` on, if the account has one, and what was held then.
 pub async fn last_row<B: Backend>(
     ledger: &Ledger<B>,
     caller: &Identity,
     account: &str,
     before: Option<Box<str>>,
     at_ms: u64,
-) -> Result<Option<HistoryRow>, Problem> {
-    let times = Times { from_ms: 0, to_ms: at_ms };
-    let (mut rows, next) = page(ledger, caller, account, before, 1, times).await?;
+) -> Result<(Option<HistoryRow>, Option<u64>), Problem> {
+    let times = TimeSpan::new(None, Some(at_ms)).expect("it has no beginning");
+    let Page { mut rows, next, held } = page(ledger, caller, account, before, 1, times).await?;
     match (rows.pop(), next) {
-        (Some(row), _) => Ok(Some(row)),
-        (None, None) => Ok(None),
         (None, Some(next)) => {
             let rows = HISTORY_PAGES_BACK_MAX as u32 * PAGE_ROWS_MAX;
             let detail =
                 format!("the last {rows} rows are all later; ask again with before = the `next` of this answer");
             Err(Problem::new(HISTORY_TOO_LONG, detail).with("next", &*next))
         }
+        (last, _) => Ok((last, held)),
     }
 }
 
@@ -153,9 +128,10 @@ async fn read<B: Backend>(
     account: &str,
     before: Option<Box<str>>,
     limit: u32,
-) -> Result<(Vec<HistoryRow>, Option<Box<str>>), Problem> {
-    match ledger.ask_for(caller, Request::ReadHistory { id: account.into(), before, limit }).await? {
-        Reply::History { rows, next } => Ok((rows, next)),
+    times: TimeSpan,
+) -> Result<Page, Problem> {
+    match ledger.ask_for(caller, Request::ReadHistory { id: account.into(), before, limit, times }).await? {
+        Reply::History { rows, next, held } => Ok(Page { rows, next, held }),
         Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", account)),
         _ => Err(Problem::unexpected_reply()),
     }

@@ -10,9 +10,6 @@ pub const PAGE_ROWS_MAX: u32 = 1_000;
 pub const PAGE_ROWS_DEFAULT: u32 = 100;
 /// Pages, of [`PAGE_ROWS_MAX`] rows, that one request for a time goes back through a history.
 pub const HISTORY_PAGES_BACK_MAX: usize = 50;
-/// How much later than its neighbours a row may stand in a history: a credit of another shard carries the time at which
-/// that one decided it.
-pub const HISTORY_TIME_SLACK_MS: u64 = 60_000;
 /// How far the clock of a client may be ahead of this host's: the balance at a time within that is answered.
 pub const CLOCKS_DIFFER_MS_MAX: u64 = 60_000;
 /// Parts of a history, of [`PAGE_ROWS_MAX`] rows, that wait for one client to read them.

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use super::*;
 use crate::disk::FakeDisk;
 use crate::group::GROUP_HEADER_BYTES;
-use crate::step::{Step, StepLogs};
+use crate::step::StepLogs;
 use crate::{Family, LogId, LogReader, LogStore, Logs, Opened, Options, RecoveryReport, Retention};
 
 const WHOLE: Family = Family { number: 1, name: "ledger", retention: Retention::Whole };
@@ -19,19 +19,7 @@ fn logs(disk: &FakeDisk) -> StepLogs<FakeDisk> {
 /// Some sealed segments and a last one; where they begin.
 fn long_log() -> (FakeDisk, Vec<Position>) {
     let disk = FakeDisk::new(3);
-    let Opened { log: mut store, .. } = logs(&disk).open(LOG, Cursor::START, SMALL).unwrap();
-    for number in 0..90 {
-        while store.ready().is_err() {
-            store.step().unwrap();
-            store.poll_durable().unwrap();
-        }
-        let mut group = store.begin_group();
-        group.append(|buffer| buffer.extend_from_slice(&[number; 400]));
-        store.submit(group).unwrap();
-        while store.step().unwrap() != Step::Idle {}
-        store.poll_durable().unwrap();
-    }
-    store.close().unwrap();
+    logs(&disk).write_one_by_one(LOG, SMALL, (0..90).map(|number| vec![number; 400])).unwrap();
     let segments = folder(&disk).list_segments().unwrap();
     assert!(segments.len() >= 4, "{segments:?}");
     (disk, segments)

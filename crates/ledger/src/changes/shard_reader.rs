@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_journal::{Cursor, DurableMark, GroupReader, JournalError, LogReader, Position, Sequence};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountSlot, Event};
+use tidegate_planted::{Bug, is_planted};
 
 use super::ChangesError;
 use super::at_hand::AtHand;
@@ -45,12 +46,15 @@ impl ShardReader {
     pub fn open<R: LogReader + 'static>(
         shard: ShardIndex,
         own: OwnLog<R>,
-        place: ShardPlace,
+        mut place: ShardPlace,
     ) -> Result<ShardReader, ChangesError> {
         let index = usize::from(shard.0);
         own.check_end(index, &place)?;
         let OwnLog { log, mark, seen } = own;
         let durable = mark.get();
+        if is_planted(Bug::ForeignCursorFollowed) && log.groups(place.group, &durable).is_err() {
+            place = ShardPlace::START;
+        }
         let groups = log
             .groups(place.group, &durable)
             .map_err(|cause| of_cursor(index, cause, &|| log.has_place(place.group, &durable)))?;

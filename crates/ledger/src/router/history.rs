@@ -3,6 +3,10 @@
 //! Rows of all parts merge newest first. The balance after a row is the sum of the parts' balances at that moment: each
 //! part's own balance after its last row that is not newer.
 //!
+//! With a span of time, a page looks at a thousand rows and has those of the span among them. What open holds reserve
+//! is counted back from the newest row: each row changed it by so much. A cursor carries it on, so that the figures of
+//! any moment are known where a page reaches it.
+//!
 //! A stream is such pages, one after the other. Between two of them it has no rows, only the positions where the next
 //! one begins.
 //!
@@ -14,7 +18,7 @@ use tidegate_machines::ledger::{HistoryRow, Refusal};
 use tidegate_machines::{DamagedPlace, RecordPosition, ShardIndex};
 
 use crate::limits::PAGE_ROWS_MAX;
-use crate::message::Reply;
+use crate::message::{Reply, TimeSpan};
 use crate::operation::{Answer, ChainedRow, Operation};
 
 /// Signs the cursors of histories. The same for all routers of a data directory, and secret.
@@ -22,10 +26,15 @@ use crate::operation::{Answer, ChainedRow, Operation};
 pub struct CursorKey(pub [u64; 2]);
 
 impl CursorKey {
-    /// SipHash-2-4, made to be such a signature, of the account and the places.
-    fn sign(self, account: &str, places: &[RecordPosition]) -> u64 {
+    /// SipHash-2-4, made to be such a signature, of the account, the places and what is held there.
+    fn sign(self, account: &str, places: &[RecordPosition], held: Option<u64>) -> u64 {
         let mut bytes = account.as_bytes().to_vec();
         places.iter().for_each(|place| bytes.extend_from_slice(&place.0.to_le_bytes()));
+        // No text of a number of places has this length and that of none, so no cursor reads as one of the other form.
+        held.iter().for_each(|held| {
+            bytes.push(HELD as u8);
+            bytes.extend_from_slice(&held.to_le_bytes());
+        });
         self.sign_bytes(&bytes)
     }
 
@@ -35,13 +44,22 @@ impl CursorKey {
     }
 }
 
+/// Before what is held, in a cursor.
+const HELD: char = 'h';
+
+/// A place in a history: where the next page begins, per shard, and what open holds reserve there, if that is known.
+type Start = (Vec<RecordPosition>, Option<u64>);
+
 /// The parts of one history that is being read.
 pub(super) struct HistoryMerge {
     account: Box<str>,
     key: CursorKey,
     limit: usize,
+    times: TimeSpan,
     /// Where the next page begins, per shard; `None` at the newest row.
     from: Option<Vec<RecordPosition>>,
+    /// What open holds reserve there, as far as it is known. Only the home of an account has some of it.
+    held: Option<i128>,
     found: bool,
     refused: Option<Refusal>,
     parts: Vec<Part>,
@@ -65,11 +83,32 @@ impl HistoryMerge {
         key: CursorKey,
     ) -> Result<HistoryMerge, Refusal> {
         let limit = limit.clamp(1, PAGE_ROWS_MAX) as usize;
-        let from = before.map(|text| parse_cursor(text, &id, shard_count, key)).transpose()?;
+        let start = before.map(|text| parse_cursor(text, &id, shard_count, key)).transpose()?;
+        let (from, held) = start.map_or((None, Some(0)), |(from, held)| (Some(from), held.map(i128::from)));
         let parts = (0..shard_count).map(|_| Part::none()).collect();
-        let merge = HistoryMerge { account: id, key, limit, from, found: before.is_some(), refused: None, parts };
+        let merge = HistoryMerge {
+            account: id,
+            key,
+            limit,
+            times: TimeSpan::ALL,
+            from,
+            held,
+            found: before.is_some(),
+            refused: None,
+            parts,
+        };
         // No page gives a cursor at which every part has ended.
         if merge.is_over() { Err(Refusal::CursorInvalid) } else { Ok(merge) }
+    }
+
+    /// Only rows of these times.
+    pub(super) fn of(self, times: TimeSpan) -> HistoryMerge {
+        HistoryMerge { times, ..self }
+    }
+
+    /// Rows that a page looks at.
+    fn rows_looked_at(&self) -> usize {
+        if self.times.is_all() { self.limit } else { PAGE_ROWS_MAX as usize }
     }
 
     /// Asks every shard that may have a part of the next page. A wallet or source has all its rows at home; a collector
@@ -80,7 +119,8 @@ impl HistoryMerge {
         let calls = shards.filter_map(|shard| {
             let from = self.from.as_ref().map(|from| from[usize::from(shard.0)]);
             let at_end = from == Some(RecordPosition::NONE);
-            let read = Operation::ReadHistory { id: self.account.clone(), from, limit: self.limit as u32 + 1 };
+            let read =
+                Operation::ReadHistory { id: self.account.clone(), from, limit: self.rows_looked_at() as u32 + 1 };
             (!at_end).then_some((shard, read))
         });
         calls.collect()
@@ -88,12 +128,16 @@ impl HistoryMerge {
 
     pub(super) fn collect(&mut self, shard: ShardIndex, answer: Answer) {
         match answer {
-            Answer::Rows { rows, next, damaged } => {
+            Answer::Rows { rows, next, damaged, held } => {
+                let most = self.rows_looked_at() + 1;
                 let part = &mut self.parts[shard.0 as usize];
                 assert!(part.is_new(), "each shard that was asked answers once");
-                assert!(rows.len() <= self.limit + 1, "a shard gives no more rows than were asked for");
+                assert!(rows.len() <= most, "a shard gives no more rows than were asked for");
                 assert!(rows.is_sorted_by(|newer, older| newer.at > older.at), "a history goes back in time");
                 self.found = true;
+                if self.from.is_none() {
+                    self.held = self.held.zip(held).map(|(sum, held)| sum + i128::from(held));
+                }
                 self.parts[shard.0 as usize] = Part { rows: rows.into_iter().peekable(), next, damaged };
             }
             Answer::Refused(Refusal::AccountNotFound) => {}
@@ -107,23 +151,27 @@ impl HistoryMerge {
             // A page is whole or refused: a short one would say that the history ends there. A smaller page may still
             // be had.
             Ok((_, Some(damaged))) => Reply::Refused(Refusal::Damaged(damaged)),
-            Ok((rows, None)) => Reply::History { rows, next: self.cursor() },
+            Ok((Page { rows, held, is_end }, None)) => {
+                let next = if is_end { None } else { self.cursor() };
+                Reply::History { rows, next, held: held.and_then(in_64_bits) }
+            }
             Err(refusal) => Reply::Refused(refusal),
         }
     }
 
     /// The rows of the page whose parts are there, and the damage that ends them early. What the parts have beyond it
     /// is forgotten.
-    fn rows(&mut self) -> Result<(Vec<HistoryRow>, Option<&'static DamagedPlace>), Refusal> {
+    fn rows(&mut self) -> Result<(Page, Option<&'static DamagedPlace>), Refusal> {
         if let Some(refusal) = self.refused {
             return Err(refusal);
         }
         if !self.found {
             return Err(Refusal::AccountNotFound);
         }
-        let mut rows = Vec::with_capacity(self.limit);
-        let mut damaged = None;
-        while rows.len() < self.limit {
+        let (mut rows, mut held_first) = (Vec::with_capacity(self.limit), None);
+        let (mut damaged, mut is_end) = (None, false);
+        let mut left = self.rows_looked_at();
+        while rows.len() < self.limit && left > 0 && !is_end {
             // What comes next cannot be told without the row that is damaged, nor the sum of balances.
             damaged = self.parts.iter_mut().find_map(|part| part.damaged.filter(|_| part.rows.peek().is_none()));
             if damaged.is_some() {
@@ -132,15 +180,22 @@ impl HistoryMerge {
             let Some(newest) = self.newest_part() else { break };
             let balance_after =
                 self.parts.iter_mut().filter_map(|part| part.rows.peek()).map(|r| r.row.balance_after).sum();
-            let mut row = self.parts[newest].rows.next().expect("peeked").row;
-            row.balance_after = balance_after;
-            rows.push(row);
+            let ChainedRow { mut row, held_change, .. } = self.parts[newest].rows.next().expect("peeked");
+            left -= 1;
+            is_end = self.times.ends_before(row.time_ms);
+            if self.times.contains(row.time_ms) {
+                held_first = held_first.or(self.held);
+                row.balance_after = balance_after;
+                rows.push(row);
+            }
+            self.held = self.held.map(|held| held - i128::from(held_change));
         }
         assert!(rows.len() <= self.limit, "a page has no more rows than were asked for");
+        let held = if rows.is_empty() { self.held } else { held_first };
         let places = self.parts.iter_mut().map(|part| part.rows.peek().map_or(part.next, |row| row.at));
         self.from = Some(places.collect());
         self.parts.iter_mut().for_each(|part| *part = Part::none());
-        Ok((rows, damaged))
+        Ok((Page { rows, held, is_end }, damaged))
     }
 
     /// Whether every part has ended.
@@ -158,10 +213,29 @@ impl HistoryMerge {
     fn cursor(&self) -> Option<Box<str>> {
         let places = self.from.as_ref().filter(|_| !self.is_over())?;
         assert!(places.len() == self.parts.len(), "a cursor has a place for each shard");
-        let texts: Vec<String> = places.iter().map(|place| place.0.to_string()).collect();
-        let signature = self.key.sign(&self.account, places);
-        Some(format!("{}.{signature:016x}", texts.join(".")).into())
+        Some(cursor_text(&self.account, places, self.held.and_then(in_64_bits), self.key).into())
     }
+}
+
+/// The rows of a page.
+struct Page {
+    rows: Vec<HistoryRow>,
+    /// What open holds reserved after the first of them, or where the next page begins.
+    held: Option<i128>,
+    /// Whether nothing that is asked for is behind them.
+    is_end: bool,
+}
+
+/// What holds reserve at one moment: weighed when they were placed, so it fits. A cursor of an abandoned timeline may
+/// stand at a place that fits this one, too; with its figure it may not.
+fn in_64_bits(held: i128) -> Option<u64> {
+    u64::try_from(held).ok()
+}
+
+fn cursor_text(account: &str, places: &[RecordPosition], held: Option<u64>, key: CursorKey) -> String {
+    let mut texts: Vec<String> = places.iter().map(|place| place.0.to_string()).collect();
+    texts.extend(held.map(|held| format!("{HELD}{held}")));
+    format!("{}.{:016x}", texts.join("."), key.sign(account, places, held))
 }
 
 impl Part {
@@ -209,8 +283,8 @@ impl HistoryStream {
     pub(super) fn part(&mut self) -> Reply {
         let (rows, damaged) = match self.merge.rows() {
             // All rows before it were given; nobody takes them for the whole.
-            Ok((rows, Some(damaged))) if rows.is_empty() => return Reply::Refused(Refusal::Damaged(damaged)),
-            Ok(rows) => rows,
+            Ok((page, Some(damaged))) if page.rows.is_empty() => return Reply::Refused(Refusal::Damaged(damaged)),
+            Ok((page, damaged)) => (page.rows, damaged),
             Err(refusal) => return Reply::Refused(refusal),
         };
         if let Some(left) = &mut self.rows_left {
@@ -228,17 +302,24 @@ fn page_rows(rows_left: Option<u64>) -> u32 {
     rows_left.map_or(PAGE_ROWS_MAX, |rows| rows.min(u64::from(PAGE_ROWS_MAX)) as u32)
 }
 
-fn parse_cursor(text: &str, account: &str, shard_count: u16, key: CursorKey) -> Result<Vec<RecordPosition>, Refusal> {
-    // Twenty digits and a dot for each place, and the signature.
-    if text.len() > 21 * shard_count as usize + 16 {
+fn parse_cursor(text: &str, account: &str, shard_count: u16, key: CursorKey) -> Result<Start, Refusal> {
+    // Twenty digits and a dot for each place, as many and a letter for what is held, and the signature.
+    if text.len() > 21 * shard_count as usize + 22 + 16 {
         return Err(Refusal::CursorInvalid);
     }
     let parse = || {
         let (places, signature) = text.rsplit_once('.')?;
         let signature = u64::from_str_radix(signature, 16).ok()?;
+        // A cursor of an earlier version does not say what is held.
+        let (places, held) =
+            match places.rsplit_once('.').and_then(|(rest, last)| Some((rest, last.strip_prefix(HELD)?))) {
+                Some((rest, held)) => (rest, Some(held.parse().ok()?)),
+                None => (places, None),
+            };
         let places: Option<Vec<RecordPosition>> =
             places.split('.').map(|place| place.parse().ok().map(RecordPosition)).collect();
-        places.filter(|places| places.len() == shard_count as usize && key.sign(account, places) == signature)
+        let places = places.filter(|places| places.len() == shard_count as usize)?;
+        (key.sign(account, &places, held) == signature).then_some((places, held))
     };
     parse().ok_or(Refusal::CursorInvalid)
 }
@@ -249,21 +330,29 @@ mod tests {
 
     const KEY: CursorKey = CursorKey([1, 2]);
 
-    fn cursor(account: &str, places: &[u64]) -> String {
+    fn cursor(account: &str, places: &[u64], held: Option<u64>) -> String {
         let places: Vec<RecordPosition> = places.iter().copied().map(RecordPosition).collect();
-        let texts: Vec<String> = places.iter().map(|place| place.0.to_string()).collect();
-        format!("{}.{:016x}", texts.join("."), KEY.sign(account, &places))
+        cursor_text(account, &places, held, KEY)
     }
 
     #[test]
     fn only_a_cursor_that_was_given_for_this_account_is_taken() {
-        let given = cursor("wallet:dave", &[4096, 0]);
-        assert_eq!(parse_cursor(&given, "wallet:dave", 2, KEY), Ok(vec![RecordPosition(4096), RecordPosition(0)]));
+        let places = vec![RecordPosition(4096), RecordPosition(0)];
+        let given = cursor("wallet:dave", &[4096, 0], Some(7));
+        assert!(given.starts_with("4096.0.h7."), "{given}");
+        assert_eq!(parse_cursor(&given, "wallet:dave", 2, KEY), Ok((places.clone(), Some(7))));
+        // As an earlier version gave it.
+        let given = "4096.0.9ef917deee946828";
+        assert_eq!(given, cursor("wallet:dave", &[4096, 0], None));
+        assert_eq!(parse_cursor(given, "wallet:dave", 2, KEY), Ok((places, None)));
         let signature = given.rsplit_once('.').unwrap().1;
         for (text, account, shards) in [
-            (given.as_str(), "wallet:eve", 2),
-            (given.as_str(), "wallet:dave", 1),
+            (given, "wallet:eve", 2),
+            (given, "wallet:dave", 1),
             (&format!("4097.0.{signature}"), "wallet:dave", 2),
+            (&format!("4096.0.h7.{signature}"), "wallet:dave", 2),
+            (&format!("4096.h0.{signature}"), "wallet:dave", 1),
+            (&format!("h4096.{signature}"), "wallet:dave", 1),
             ("4096.0", "wallet:dave", 2),
             ("4096.0.0", "wallet:dave", 2),
             ("", "wallet:dave", 2),

@@ -217,9 +217,8 @@ impl Deciding {
     ///
     /// But nobody is asked if a claim met damage: no refusal is remembered for that, of any of them.
     fn after_claims(&mut self) -> Next {
-        let is_damaged = |outcome: &&Option<Outcome>| matches!(outcome, Some(Outcome::Refused(Refusal::Damaged(_))));
-        if let Some(Some(damaged)) = self.outcomes.iter().find(is_damaged).filter(|_| self.items.is_linked()) {
-            return Next::Reply(Reply::Outcomes(vec![*damaged; self.items.len()]));
+        if self.outcomes.iter().any(is_damaged) && self.items.is_linked() {
+            return self.reply_damaged();
         }
         self.failed = self.items.is_linked() && self.outcomes.iter().any(Option::is_some);
         self.decide()
@@ -280,7 +279,17 @@ impl Deciding {
         Next::Calls(ids.into_iter().map(|(shard, ids)| (shard, Operation::Describe(ids))).collect())
     }
 
+    /// Of a linked group, one id is damaged, so nothing is journaled for any of them: all of the group is asked again.
+    fn reply_damaged(&mut self) -> Next {
+        let damaged = self.outcomes.iter().copied().find(is_damaged).flatten().expect("one is damaged");
+        Next::Reply(Reply::Outcomes(vec![damaged; self.items.len()]))
+    }
+
     fn reply(&mut self) -> Next {
+        // One id may be refused by its home, and another one be damaged where the rest is decided.
+        if self.items.is_linked() && self.outcomes.iter().any(is_damaged) {
+            return self.reply_damaged();
+        }
         let outcomes = std::mem::take(&mut self.outcomes);
         assert!(outcomes.len() == self.items.len(), "an outcome for each item");
         // Of a linked group, some may have failed at the homes of their ids before others met damage.
@@ -290,6 +299,10 @@ impl Deciding {
         }
         Next::Reply(Reply::Outcomes(outcomes.into_iter().map(|outcome| outcome.expect("all are decided")).collect()))
     }
+}
+
+fn is_damaged(outcome: &Option<Outcome>) -> bool {
+    matches!(outcome, Some(Outcome::Refused(Refusal::Damaged(_))))
 }
 
 impl Items {

@@ -4,6 +4,7 @@ use tidegate_disk::Disk;
 use tidegate_journal::{LogStore, Position};
 use tidegate_machines::ledger::{Command, Content, Event, Guess, Ledger, Outcome, Refusal, Ruling, shard_of};
 use tidegate_machines::{DamagedPlace, Decision, Machine, ShardIndex};
+use tidegate_planted::{Bug, is_planted};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served};
 
 use super::records::{AtHand, Halt, LookUp};
@@ -233,6 +234,9 @@ impl<D: Disk> LedgerService<D> {
         for (n, item) in items.enumerate() {
             outcomes.push(match culprit {
                 Some((index, refusal)) if index == n => self.refuse_one(turn, &item, refusal)?,
+                Some(_) if is_planted(Bug::LinkedHoldsSplit) && matches!(item, Content::Hold(_)) => {
+                    self.decide_one(turn, &asking(item, is_missing(item.credit(), facts)), Some(item.id()))?
+                }
                 _ => self.refuse_one(turn, &item, Refusal::LinkedFailed)?,
             });
         }

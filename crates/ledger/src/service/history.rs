@@ -13,6 +13,7 @@ use tidegate_disk::Disk;
 use tidegate_journal::{LogId, LogReader, LogStore, Position};
 use tidegate_machines::RecordPosition;
 use tidegate_machines::ledger::{AccountSlot, Event, Ledger, Refusal};
+use tidegate_planted::{Bug, is_planted};
 use tidegate_runtime::{Damages, Unreadable};
 use tidegate_shard::{JobId, Jobs, Pause, Served};
 
@@ -27,6 +28,8 @@ use crate::operation::{Answer, ChainedRow};
 pub(super) struct RowsRead {
     rows: Vec<ChainedRow>,
     next: Option<RecordPosition>,
+    /// What open holds reserved after the newest row, if the page begins there.
+    held: Option<u64>,
     job: Option<JobId>,
 }
 
@@ -83,12 +86,16 @@ impl<D: Disk> LedgerService<D> {
             return Ok(done(Answer::Refused(Refusal::AccountNotFound)));
         };
         let limit = limit.min(PAGE_ROWS_MAX + 1) as usize;
+        if read.next.or(from).is_none() {
+            // In the same step as the place of the newest row: both are of one moment.
+            read.held = ledger.account_at(slot).map(|account| account.held);
+        }
         let mut at = read.next.or(from).unwrap_or(newest);
         if let Some(job) = read.job.take() {
             let found = self.histories.remove(&job).expect("it is served again when its job has come back");
             for (position, record) in &found.records {
                 assert_eq!(*position, at, "a job follows the chain");
-                match row_of(ledger, id, *position, record) {
+                match row_of(ledger, (id, slot), *position, record) {
                     Some((row, before)) => {
                         read.rows.push(row);
                         at = before;
@@ -108,7 +115,7 @@ impl<D: Disk> LedgerService<D> {
                 }
                 Some(Unreadable::Damaged(place) | Unreadable::Nothing(place)) => {
                     let rows = std::mem::take(&mut read.rows);
-                    return Ok(done(Answer::Rows { rows, next: at, damaged: Some(place) }));
+                    return Ok(done(Answer::Rows { rows, next: at, damaged: Some(place), held: read.held }));
                 }
                 Some(Unreadable::Failed(error)) => return Err(error.into()),
                 None => {}
@@ -118,7 +125,7 @@ impl<D: Disk> LedgerService<D> {
         let mut durable_left = HISTORY_RECORDS_PER_STEP;
         while at != RecordPosition::NONE && read.rows.len() < limit && durable_left > 0 {
             let Some(record) = turn.peek(Position(at.0)) else { break };
-            let Some((row, before)) = row_of(ledger, id, at, record) else {
+            let Some((row, before)) = row_of(ledger, (id, slot), at, record) else {
                 return Ok(done(Answer::Refused(Refusal::CursorInvalid)));
             };
             durable_left -= usize::from(Position(at.0) < turn.durable().position());
@@ -127,7 +134,8 @@ impl<D: Disk> LedgerService<D> {
         }
         if at == RecordPosition::NONE || read.rows.len() >= limit {
             assert!(read.rows.len() <= limit, "a page has no more rows than were asked for");
-            return Ok(done(Answer::Rows { rows: std::mem::take(&mut read.rows), next: at, damaged: None }));
+            let rows = std::mem::take(&mut read.rows);
+            return Ok(done(Answer::Rows { rows, next: at, damaged: None, held: read.held }));
         }
         assert!(read.rows.len() < limit, "a page that is full is given");
         read.next = Some(at);
@@ -144,11 +152,30 @@ impl<D: Disk> LedgerService<D> {
     }
 }
 
-fn row_of(ledger: &Ledger, id: &str, at: RecordPosition, record: &[u8]) -> Option<(ChainedRow, RecordPosition)> {
+fn row_of(
+    ledger: &Ledger,
+    (id, slot): (&str, AccountSlot),
+    at: RecordPosition,
+    record: &[u8],
+) -> Option<(ChainedRow, RecordPosition)> {
     let event = Event::decode(record).ok()?;
     let (row, before) = ledger.history_row(id, &event)?;
     // A history goes back in time.
-    (before < at).then_some((ChainedRow { row, at }, before))
+    (before < at).then_some((ChainedRow { row, at, held_change: held_change(&event, slot) }, before))
+}
+
+/// By how much an event changed what open holds reserve on the account in `slot`.
+fn held_change(event: &Event<'_>, slot: AccountSlot) -> i64 {
+    let (released, debit, sign) = match event {
+        Event::HoldPlaced { hold, debit, .. } => (hold.amount, debit, 1),
+        Event::HoldPosted { posted, debit, .. } if is_planted(Bug::PostReleaseMiscounted) => (*posted, debit, -1),
+        // A post releases all that was held, and moves some of it.
+        Event::HoldPosted { hold, debit, .. }
+        | Event::HoldVoided { hold, debit, .. }
+        | Event::HoldExpired { hold, debit, .. } => (hold.amount, debit, -1),
+        _ => return 0,
+    };
+    if debit.slot == slot { sign * i64::try_from(released.get()).expect("amounts have 63 bits") } else { 0 }
 }
 
 fn done(answer: Answer) -> Served<Output> {

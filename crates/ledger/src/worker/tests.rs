@@ -6,6 +6,7 @@ mod audits;
 mod damage;
 mod deciding;
 mod exchange;
+mod history_times;
 mod ids;
 mod reading;
 mod settings;
@@ -23,7 +24,7 @@ use crate::announcer::{AnnounceRules, Want};
 use crate::family::LEDGER;
 use crate::family::LedgerFamily;
 use crate::ids::{BuilderKind, IdIndex, IdSeed, IdsOptions};
-use crate::message::{HoldRequest, OpenBatch, Reply, TransferBatch};
+use crate::message::{HoldRequest, OpenBatch, Reply, TimeSpan, TransferBatch};
 use tidegate_shard::{NothingDerived, OpenShard, ReplayReport, Service, Snapshots};
 
 const DATA: &str = "/data";
@@ -214,7 +215,7 @@ fn sale(id: &str) -> Request {
 }
 
 fn history() -> Request {
-    Request::ReadHistory { id: "wallet".into(), before: None, limit: 10 }
+    Request::ReadHistory { id: "wallet".into(), before: None, limit: 10, times: TimeSpan::ALL }
 }
 
 const FAILED: Reply = Reply::Unavailable(Unavailable::ShardFailed);
@@ -300,7 +301,7 @@ fn a_history_on_the_disk_lets_votes_pass() {
     let held = node.held.take().expect("reads are held");
     held.into_iter().for_each(|job| node.run(job));
     node.begin(Vec::new(), &mut finished);
-    let (0, Reply::History { rows, next: None }) = &finished[1] else { panic!("{finished:?}") };
+    let (0, Reply::History { rows, next: None, .. }) = &finished[1] else { panic!("{finished:?}") };
     assert_eq!(rows.iter().map(|row| &*row.id).collect::<Vec<_>>(), ["vote"], "as it was when it was asked");
 }
 

@@ -1,5 +1,7 @@
 //! What the newest record of an id says of its transfer or hold.
 
+use tidegate_planted::{Bug, is_planted};
+
 use super::AccountSlot;
 use super::event::{Event, HoldFacts};
 use super::hold::OpenHold;
@@ -100,11 +102,12 @@ impl Ledger {
     pub fn transfer_of(&self, event: &Event<'_>, at: RecordPosition) -> Option<TransferView> {
         let id = |slot: AccountSlot| self.accounts.get(slot).map(|account| Box::<str>::from(&*account.id));
         match *event {
+            Event::Refused { .. } if is_planted(Bug::RefusalNotFound) => None,
             Event::Transferred { time, id: transfer, debit, credit, amount, memo, label } => Some(TransferView {
                 id: transfer.into(),
                 state: TransferState::Applied,
                 debit: id(debit.slot)?,
-                credit: id(credit.slot())?,
+                credit: id(if is_planted(Bug::TransferMisread) { debit.slot } else { credit.slot() })?,
                 amount: amount.get(),
                 memo: memo.into(),
                 code: label.code,
@@ -139,6 +142,10 @@ impl Ledger {
             }
             Event::HoldPosted { time, hold, posted, debit, .. } => {
                 self.hold_view(&hold, debit.slot, HoldState::Posted { amount: posted.get() }, time, at)
+            }
+            Event::HoldVoided { time, hold, debit } if is_planted(Bug::VoidedHoldShownOpen) => {
+                let state = HoldState::Open { expires_at_ms: time.0 + hold.expires_in_ms };
+                self.hold_view(&hold, debit.slot, state, time, at)
             }
             Event::HoldVoided { time, hold, debit } => self.hold_view(&hold, debit.slot, HoldState::Voided, time, at),
             Event::HoldExpired { time, hold, debit } => self.hold_view(&hold, debit.slot, HoldState::Expired, time, at),

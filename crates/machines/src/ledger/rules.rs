@@ -125,7 +125,9 @@ impl Ledger {
     pub(super) fn check_status(&self, debit: AccountSlot, credit: AccountSlot) -> Result<(), Refusal> {
         let leaves =
             self.settings.rules(debit).status.forbids_debit().filter(|_| !is_planted(Bug::FrozenAccountDebited));
-        match leaves.or_else(|| self.settings.rules(credit).status.forbids_credit()) {
+        let enters =
+            || self.settings.rules(credit).status.forbids_credit().filter(|_| !is_planted(Bug::FrozenAccountCredited));
+        match leaves.or_else(enters) {
             Some(refusal) => Err(refusal),
             None => Ok(()),
         }

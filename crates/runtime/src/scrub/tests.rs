@@ -3,8 +3,8 @@ use std::path::{Path, PathBuf};
 use tidegate_journal::disk::{Disk, DiskFile, FakeDisk};
 use tidegate_journal::group::GROUP_HEADER_BYTES;
 use tidegate_journal::segment::{MARK_BYTES, SEGMENT_HEADER_BYTES, parse_segment_name};
-use tidegate_journal::step::{Step, StepLogs};
-use tidegate_journal::{Family, LogStore, Logs, Opened, Options, Retention};
+use tidegate_journal::step::StepLogs;
+use tidegate_journal::{Family, Logs, Options, Retention};
 
 use super::*;
 
@@ -18,19 +18,8 @@ fn logs(disk: &FakeDisk) -> StepLogs<FakeDisk> {
 /// A log of some sealed segments and a last one, and the paths of all.
 fn long_log() -> (FakeDisk, Vec<PathBuf>) {
     let disk = FakeDisk::new(3);
-    let Opened { log: mut store, .. } = logs(&disk).open(LOG, Cursor::START, Options::small(16 * 1024)).unwrap();
-    for number in 0..90 {
-        while store.ready().is_err() {
-            store.step().unwrap();
-            store.poll_durable().unwrap();
-        }
-        let mut group = store.begin_group();
-        group.append(|buffer| buffer.extend_from_slice(&[number; 400]));
-        store.submit(group).unwrap();
-        while store.step().unwrap() != Step::Idle {}
-        store.poll_durable().unwrap();
-    }
-    store.close().unwrap();
+    let records = (0..90).map(|number| vec![number; 400]);
+    logs(&disk).write_one_by_one(LOG, Options::small(16 * 1024), records).unwrap();
     let folder = Path::new("data/journal/ledger-0");
     let names = disk.list(folder).unwrap().into_iter().filter(|name| name.starts_with("segment-"));
     let paths: Vec<PathBuf> = names.map(|name| folder.join(name)).collect();

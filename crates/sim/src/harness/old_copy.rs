@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tidegate_journal::disk::{Disk, DiskFile, FakeDisk};
 
@@ -26,13 +26,28 @@ impl<S: Store> Site<S> {
         paths.map(|path| Ok((path.clone(), self.disk.contents(&path)?))).collect::<io::Result<_>>().map(LogFiles)
     }
 
+    /// All files, with what is derived from the logs.
+    pub fn copy_data(&self) -> io::Result<LogFiles> {
+        let paths = self.disk.files().into_iter().map(|(path, _)| path).filter(|path| path.starts_with(data()));
+        paths.map(|path| Ok((path.clone(), self.disk.contents(&path)?))).collect::<io::Result<_>>().map(LogFiles)
+    }
+
+    /// Puts all files back as they were.
+    pub fn put_data_back(&self, copy: &LogFiles) -> io::Result<()> {
+        self.put_folder_back(copy, data())
+    }
+
     /// Puts back what `copy` has of the log in this folder, or of all logs: nothing else stays there.
     pub fn put_back(&self, copy: &LogFiles, only: Option<&str>) -> io::Result<()> {
         let folder = match only {
             Some(log) => data().join("journal").join(log),
             None => data().join("journal"),
         };
-        let of_folder = |path: &PathBuf| path.starts_with(&folder);
+        self.put_folder_back(copy, &folder)
+    }
+
+    fn put_folder_back(&self, copy: &LogFiles, folder: &Path) -> io::Result<()> {
+        let of_folder = |path: &PathBuf| path.starts_with(folder);
         let there = self.disk.files().into_iter().map(|(path, _)| path);
         for path in there.filter(|path| of_folder(path) && !copy.0.contains_key(path)) {
             self.disk.remove(&path)?;
@@ -52,6 +67,6 @@ impl<S: Store> Site<S> {
     }
 }
 
-fn sync_parent(disk: &FakeDisk, path: &std::path::Path) -> io::Result<()> {
+fn sync_parent(disk: &FakeDisk, path: &Path) -> io::Result<()> {
     disk.sync_dir(path.parent().expect("a segment is in a folder"))
 }

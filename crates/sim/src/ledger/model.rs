@@ -11,8 +11,10 @@
 
 mod account;
 mod census;
+mod changes;
 mod hold;
 mod id;
+mod lookup;
 mod page;
 mod remembered;
 mod settings;
@@ -20,12 +22,13 @@ mod settings;
 use std::collections::BTreeMap;
 
 use tidegate_ledger::message::{ChangeRequest, Reply};
-use tidegate_machines::ledger::{AccountKind, AccountStatus, AccountView, Outcome, Refusal};
+use tidegate_machines::ledger::{AccountKind, AccountStatus, AccountView, IdSpace, Outcome, Refusal};
 
 use crate::ledger::ask::{Ask, Content, Item};
 use crate::violation::{Violation, must};
 use account::{AccountStory, Floor};
 pub use census::Census;
+pub use changes::SeenChanges;
 use hold::Close;
 use id::IdStory;
 use remembered::Times;
@@ -102,8 +105,8 @@ impl Model {
         let mut floor = None;
         match ask {
             Ask::Open { id, asset, kind } => self.account(id).sent(asset, *kind),
-            Ask::Transfers { items, .. } | Ask::Holds(items) => {
-                let linked = matches!(ask, Ask::Transfers { linked: true, .. });
+            Ask::Transfers { linked, items } | Ask::Holds { linked, items } => {
+                let linked = *linked;
                 for Item { id, content } in items {
                     self.ids.entry(id.clone()).or_default().sent(content, linked, stamp);
                 }
@@ -123,7 +126,7 @@ impl Model {
             }
             Ask::Change { id, change } => self.account(id).settings.sent(change, stamp),
             Ask::Read { id } => floor = Some(self.account(id).floor()),
-            Ask::History { .. } | Ask::List { .. } | Ask::Audit => {}
+            Ask::ReadTransfer { .. } | Ask::ReadHold { .. } | Ask::History { .. } | Ask::List { .. } | Ask::Audit => {}
         }
         Sent { stamp, floor }
     }
@@ -146,10 +149,13 @@ impl Model {
             (Ask::Open { id, asset, kind }, Reply::Refused(Refusal::AccountExists)) => {
                 self.account(id).exists_otherwise(id, asset, *kind)?;
             }
-            (Ask::Transfers { linked, items }, Reply::Outcomes(outcomes)) => {
+            (Ask::Transfers { linked, items } | Ask::Holds { linked, items }, Reply::Outcomes(outcomes)) => {
                 self.items_answered(items, outcomes, *linked, sent)?;
             }
-            (Ask::Holds(items), Reply::Outcomes(outcomes)) => self.items_answered(items, outcomes, false, sent)?,
+            (Ask::ReadTransfer { id }, Reply::Transfer { transfer, .. }) => self.transfer_read(id, transfer)?,
+            (Ask::ReadHold { id }, Reply::Hold { hold, .. }) => self.hold_read(id, hold, sent)?,
+            (Ask::ReadTransfer { id }, Reply::Refused(Refusal::TransferNotFound)) => self.not_found(id, false, sent)?,
+            (Ask::ReadHold { id }, Reply::Refused(Refusal::HoldNotFound)) => self.not_found(id, true, sent)?,
             (Ask::Posts(posts), Reply::Outcomes(outcomes)) => {
                 count(posts.len(), outcomes)?;
                 for ((id, amount), outcome) in posts.iter().zip(outcomes).filter(|(_, outcome)| !is_damaged(outcome)) {
@@ -177,7 +183,7 @@ impl Model {
                 let known = self.accounts.get(id).is_some_and(|account| account.was_open_at(sent.stamp));
                 must(!known, "no acknowledged account is lost", || format!("{id} is not found"))?;
             }
-            (Ask::History { id, limit, .. }, Reply::History { rows, next }) => {
+            (Ask::History { id, limit, .. }, Reply::History { rows, next, .. }) => {
                 self.page_answered(id, *limit, rows, next.is_some())?;
             }
             (Ask::List { prefix, after, limit }, Reply::Accounts(views)) => {
@@ -421,6 +427,12 @@ impl Model {
         self.ids.get(id)?.only_hold().map(|content| content.amount)
     }
 
+    /// The transfer that is known to be applied under `id`.
+    pub fn applied_transfer(&self, id: &str) -> Option<Item> {
+        let content = self.ids.get(id)?.applied().filter(|content| content.expires_in_ms.is_none())?;
+        Some(Item { id: id.to_owned(), content: content.clone() })
+    }
+
     /// Whether some client knows what became of `id`.
     pub fn is_settled(&self, id: &str) -> bool {
         self.ids.get(id).is_some_and(IdStory::is_settled)
@@ -429,6 +441,15 @@ impl Model {
     /// Ids that were ever sent.
     pub fn ids(&self) -> usize {
         self.ids.len()
+    }
+
+    /// Ids, as clients write them, under which something was applied in more than one id space.
+    pub fn ids_of_several_spaces(&self) -> usize {
+        let mut applied: BTreeMap<&str, u32> = BTreeMap::new();
+        for (id, _) in self.ids.iter().filter(|(_, story)| story.applied().is_some()) {
+            *applied.entry(IdSpace::split(id).1).or_default() += 1;
+        }
+        applied.values().filter(|spaces| **spaces > 1).count()
     }
 }
 

@@ -4,11 +4,12 @@
 //! messages) and the companion threads of the journals, whose work is stepped.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tidegate_journal::disk::FakeDisk;
-use tidegate_journal::{Cursor, Durability, JournalError, LogId, LogStore, Logs};
+use tidegate_journal::{Cursor, Durability, DurableMark, JournalError, LogId, LogStore, Logs};
 use tidegate_ledger::auditor::{Audit, ShardAuditor};
+use tidegate_ledger::changes::{ChangeLog, ChangeLogs};
 use tidegate_ledger::ids::{IdIndex, RunScrub};
 use tidegate_ledger::message::AuditReport;
 use tidegate_ledger::operation::{Answer, Message, Operation, Outgoing};
@@ -32,7 +33,7 @@ pub const DIRECTORY_ID: u64 = 0x7464_6174_6131_0001;
 const CURSORS: CursorKey = CursorKey([0x7369_6d31, 0x7369_6d32]);
 
 /// What reads a shard's log.
-type SimReader<S> = <<S as Store>::Log as LogStore>::Reader;
+pub type SimReader<S> = <<S as Store>::Log as LogStore>::Reader;
 
 /// The log of a shard.
 pub fn log_id(shard: u16) -> LogId {
@@ -47,6 +48,8 @@ pub struct Node<S: Store> {
     pub edges: Vec<Router>,
     /// One auditor per shard; on a real node they share a thread.
     pub auditors: Vec<Audits<S>>,
+    /// Its journals, for readers of changes.
+    pub changes: ChangeLogs<SimReader<S>>,
     /// Reads that the shards of each worker have asked for and that no fetch thread has done yet.
     jobs: Vec<Vec<Reading>>,
 }
@@ -91,10 +94,12 @@ impl<S: Store> Node<S> {
     /// that an operator would read.
     pub fn start(site: &Site<S>, plan: &Plan, workers: u16) -> Result<Node<S>, String> {
         let mut shares: Vec<Vec<SimShard<S>>> = (0..workers).map(|_| Vec::new()).collect();
-        let mut recovered = Vec::new();
-        let exchanges = Exchanges::of(plan.shards.into());
+        let (mut recovered, mut change_logs) = (Vec::new(), Vec::new());
+        let (changes, exchanges) = (ChangeLogs::default(), Exchanges::of(plan.shards.into()));
         for shard in 0..plan.shards {
-            let (served, durable, runs) = recover(site, plan, shard)?;
+            let mark = |durable: &Durability| Arc::new(DurableMark::new(durable, changes.listeners().clone()));
+            let (served, durable, runs, changes) = recover(site, plan, shard, mark)?;
+            change_logs.push(changes);
             exchanges.note(served.state_ahead()).map_err(|error| error.to_string())?;
             shares[(shard % workers) as usize].push(served);
             recovered.push((durable, runs));
@@ -102,6 +107,7 @@ impl<S: Store> Node<S> {
         let worker_with = |(index, shards)| Worker::new(index as u16, plan.shards, workers, CURSORS, shards);
         let edges = (workers..workers + plan.edges)
             .map(|index| Router::new(endpoint(index), shard_addresses(plan.shards, workers), CURSORS));
+        changes.open(change_logs, CURSORS);
         let mut auditors = Vec::new();
         for (shard, (durable, runs)) in (0..plan.shards).zip(recovered) {
             let reader = site.store.logs().reader(log_id(shard)).map_err(|error| error.to_string())?;
@@ -114,6 +120,7 @@ impl<S: Store> Node<S> {
             workers: shares.into_iter().enumerate().map(worker_with).collect(),
             edges: edges.collect(),
             auditors,
+            changes,
             jobs: (0..workers).map(|_| Vec::new()).collect(),
         })
     }
@@ -221,10 +228,15 @@ pub fn claim_of_ids(disk: &FakeDisk, shard: u16) -> Option<Claim> {
     claim_of_index(disk, ids_folder(shard))
 }
 
-/// A shard, how much of its log was durable, and what reads its runs of ids again.
-type Recovered<S> = (SimShard<S>, Durability, RunScrub<FakeDisk>);
+/// A shard, how much of its log was durable, what reads its runs of ids again, and its log for readers of changes.
+type Recovered<S> = (SimShard<S>, Durability, RunScrub<FakeDisk>, ChangeLog<SimReader<S>>);
 
-fn recover<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<Recovered<S>, String> {
+fn recover<S: Store>(
+    site: &Site<S>,
+    plan: &Plan,
+    shard: u16,
+    mark: impl FnOnce(&Durability) -> Arc<DurableMark>,
+) -> Result<Recovered<S>, String> {
     let disk = &site.disk;
     let claims: Vec<Claim> = claim_of_ids(disk, shard).into_iter().collect();
     let open = OpenShard::open_with(&site.store.logs(), snapshots(disk, shard), plan.journal, &claims)
@@ -247,9 +259,11 @@ fn recover<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<Recovere
         opened.discarded,
     );
     let runs = ids.scrub();
-    let service = LedgerService::new(&back.state, ids, log.last_sequence());
+    let (reader, mark) = (log.reader().map_err(|error| error.to_string())?, mark(&durable));
+    let mut service = LedgerService::new(&back.state, ids, log.last_sequence());
+    service.show_durable(mark.clone());
     let shard = Shard::new(ShardIndex(shard), back.state, service, log).map_err(|error| error.to_string())?;
-    Ok((shard, durable, runs))
+    Ok((shard, durable, runs, ChangeLog { reader: Mutex::new(reader), mark, seen: Arc::default() }))
 }
 
 impl<S: Store> Audits<S> {

@@ -1,14 +1,17 @@
 //! What clients want: mostly sense, sometimes nonsense.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_ledger::message::ChangeRequest;
-use tidegate_machines::ledger::{AccountKind, AccountStatus, MetadataPatch};
+use tidegate_machines::ledger::{AccountKind, AccountStatus, IdSpace, MetadataPatch};
 
 use crate::chance::Chance;
-use crate::ledger::ask::{Ask, Content, Item};
+use crate::ledger::ask::{Ask, Content, Item, whole};
 use crate::ledger::model::{HUGE_ASSET, Model};
 use crate::ledger::population::{Account, Population};
+
+/// The id spaces of the clients, in turn.
+const SPACES: [&str; 3] = ["", "ann", "bob"];
 
 /// Makes requests.
 pub struct Requests {
@@ -18,6 +21,8 @@ pub struct Requests {
     unopened: Vec<Account>,
     /// Ids of holds that were asked for.
     holds: Vec<String>,
+    /// All ids that were made.
+    used: BTreeSet<String>,
     /// Items that were asked for, to be asked again with other content.
     items: Vec<Item>,
     /// Cursors that pages of history gave, by account.
@@ -41,6 +46,7 @@ impl Requests {
             population,
             unopened,
             holds: Vec::new(),
+            used: BTreeSet::new(),
             items: Vec::new(),
             cursors: Vec::new(),
             made: 0,
@@ -64,7 +70,7 @@ impl Requests {
             return Ask::Open { id: account.id, asset: account.asset.into(), kind: account.kind };
         }
         let funding = if self.made < 100 { 14 } else { 6 };
-        match self.chance.weighted(&[funding, 16, 8, 6, 8, 8, 4, 8, 6, 2, 1, 4, 1, 3]) {
+        match self.chance.weighted(&[funding, 16, 8, 6, 8, 8, 4, 8, 6, 2, 1, 4, 1, 3, 3, 6]) {
             0 => self.fund(client),
             1 => self.transfers(client, 1),
             2 => {
@@ -81,16 +87,40 @@ impl Requests {
             10 => Ask::Audit,
             11 => self.reuse(),
             12 => self.open_again(),
-            _ => self.change(model),
+            13 => self.change(model),
+            14 => self.place_linked_holds(client),
+            _ => self.look_up(),
         }
     }
 
-    fn id(&mut self, client: usize, debit: &str) -> String {
-        let number = self.items.len() + self.holds.len();
+    /// An id of the client's space: a new one, or one that somebody has used in another space.
+    fn id(&mut self, client: usize, debit: &str, of_hold: bool) -> String {
+        let space = space_of(client);
+        if self.chance.happens(80)
+            && let Some(known) = self.some_id(of_hold)
+        {
+            let borrowed = whole(space, IdSpace::split(&known).1);
+            if self.used.insert(borrowed.clone()) {
+                return borrowed;
+            }
+        }
+        let (kind, number) = (if of_hold { "h-" } else { "" }, self.used.len());
         // An id with its debit account's tag needs no claim on another shard.
-        match Population::tag(debit) {
-            Some(tag) if self.chance.happens(500) => format!("{tag}c{client}-{number}"),
-            _ => format!("c{client}-{number}"),
+        let written = match Population::tag(debit) {
+            Some(tag) if self.chance.happens(500) => format!("{kind}{tag}c{client}-{number}"),
+            _ => format!("{kind}c{client}-{number}"),
+        };
+        let id = whole(space, &written);
+        assert!(self.used.insert(id.clone()), "{id} was made before");
+        id
+    }
+
+    /// An id that was asked for, of a transfer or of a hold.
+    fn some_id(&mut self, of_hold: bool) -> Option<String> {
+        match of_hold {
+            true => self.some_hold(),
+            false if self.items.is_empty() => None,
+            false => Some(self.chance.one_of(&self.items).id.clone()),
         }
     }
 
@@ -127,7 +157,7 @@ impl Requests {
     }
 
     fn item(&mut self, client: usize, debit: String, credit: String, amount: u64) -> Item {
-        let id = self.id(client, &debit);
+        let id = self.id(client, &debit, false);
         let content = Content { debit, credit, amount, memo: self.memo(), expires_in_ms: None };
         let item = Item { id, content };
         self.items.push(item.clone());
@@ -186,13 +216,13 @@ impl Requests {
         }
     }
 
-    /// A group whose debits mostly share a shard.
-    fn linked(&mut self, client: usize) -> Ask {
+    /// Debits, credits and amounts of a group whose debits mostly share a shard.
+    fn group(&mut self) -> Vec<(String, String, u64)> {
         let asset = Population::asset(&mut self.chance);
         let first = self.of_kind(AccountKind::Wallet, asset);
         let tag = Population::tag(&first).map(str::to_owned);
         let count = self.chance.within(2..=5);
-        let mut items: Vec<Item> = Vec::new();
+        let mut members = Vec::new();
         for _ in 0..count {
             let debit = match &tag {
                 Some(tag) => {
@@ -207,11 +237,20 @@ impl Requests {
                 .id
                 .clone();
             let amount = self.amount().min(200);
-            items.push(self.item(client, debit, credit, amount));
+            members.push((debit, credit, amount));
         }
+        members
+    }
+
+    fn linked(&mut self, client: usize) -> Ask {
+        let members = self.group().into_iter();
+        let mut items: Vec<Item> =
+            members.map(|(debit, credit, amount)| self.item(client, debit, credit, amount)).collect();
         if self.chance.happens(80) {
-            // An id that stands for something else already.
+            // An id that stands for something else already, if somebody of the client's space has used it.
             let known = self.chance.one_of(&self.items).id.clone();
+            let known = whole(space_of(client), IdSpace::split(&known).1);
+            self.used.insert(known.clone());
             if items.iter().all(|item| item.id != known) {
                 items[0].id = known;
                 items[0].content.memo = format!("linked {}", self.made);
@@ -221,12 +260,13 @@ impl Requests {
     }
 
     fn place_holds(&mut self, client: usize) -> Ask {
-        let count = self.chance.within(1..=3);
+        let many = self.chance.happens(150);
+        let count = self.chance.within(if many { 4..=12 } else { 1..=3 });
         let items = (0..count)
             .map(|_| {
                 let asset = Population::asset(&mut self.chance);
                 let (debit, credit) = self.pair(asset);
-                let id = format!("h-{}", self.id(client, &debit));
+                let id = self.id(client, &debit, true);
                 let expires_in_ms = match self.chance.weighted(&[5, 5, 1]) {
                     0 => self.chance.within(50..=2_000),
                     1 => self.chance.within(2_000..=60_000),
@@ -241,7 +281,28 @@ impl Requests {
             })
             .filter(|item| item.content.debit != item.content.credit || item.content.expires_in_ms != Some(0))
             .collect::<Vec<_>>();
-        if items.is_empty() { Ask::Audit } else { Ask::Holds(items) }
+        if items.is_empty() { Ask::Audit } else { Ask::Holds { linked: false, items } }
+    }
+
+    fn place_linked_holds(&mut self, client: usize) -> Ask {
+        let members = self.group().into_iter();
+        let item = |(debit, credit, amount): (String, String, u64)| {
+            let id = self.id(client, &debit, true);
+            self.holds.push(id.clone());
+            let expires_in_ms = Some(self.chance.within(50..=20_000));
+            Item { id, content: Content { debit, credit, amount, memo: self.memo(), expires_in_ms } }
+        };
+        Ask::Holds { linked: true, items: members.map(item).collect() }
+    }
+
+    /// What became of a transfer or hold; now and then it is asked for as what it is not.
+    fn look_up(&mut self) -> Ask {
+        let is_hold = self.chance.happens(500);
+        let Some(id) = self.some_id(is_hold) else { return Ask::Audit };
+        match is_hold != self.chance.happens(60) {
+            true => Ask::ReadHold { id },
+            false => Ask::ReadTransfer { id },
+        }
     }
 
     /// Recent ones more often: old ones have ended.
@@ -258,7 +319,10 @@ impl Requests {
         let mut posts = Vec::new();
         for _ in 0..self.chance.within(1..=3) {
             let Some(id) = self.some_hold() else { continue };
-            if posts.iter().any(|(posted, _)| *posted == id) {
+            // A request names one id space.
+            let is_other =
+                |(posted, _): &(String, _)| *posted == id || IdSpace::split(posted).0 != IdSpace::split(&id).0;
+            if posts.iter().any(is_other) {
                 continue;
             }
             let whole = model.hold_amount(&id).unwrap_or(1);
@@ -338,4 +402,9 @@ impl Requests {
         let asset = if self.chance.happens(500) { account.asset } else { Population::asset(&mut self.chance) };
         Ask::Open { id: account.id, asset: asset.into(), kind: account.kind }
     }
+}
+
+/// The id space of a client.
+fn space_of(client: usize) -> &'static str {
+    SPACES[client % SPACES.len()]
 }

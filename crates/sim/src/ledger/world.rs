@@ -8,8 +8,10 @@
 
 mod cut;
 mod floors;
+mod follow;
 mod inspection;
 mod life;
+mod peer_loss;
 mod probe;
 mod probe_settings;
 mod process;
@@ -34,6 +36,7 @@ use crate::ledger::requests::Requests;
 use crate::note;
 use crate::trace::Trace;
 use crate::violation::Violation;
+use follow::Follower;
 use wire::Wire;
 
 /// Ticks between two checks of the shards' memory.
@@ -57,6 +60,8 @@ pub struct Ledger {
     workload: Requests,
     /// How everything was at an earlier census, to be put back.
     copy: Option<rollback::OldCopy>,
+    /// Somebody who follows the changes.
+    follower: Follower,
     /// Answers to the wishes of the inspection.
     heard: BTreeMap<usize, Reply>,
 }
@@ -88,6 +93,7 @@ impl<S: Store> Workload<S> for Ledger {
             wishes: Wishes::default(),
             workload: Requests::new(chance.branch()),
             copy: None,
+            follower: Follower::new(chance.branch()),
             heard: BTreeMap::new(),
             plan,
         };
@@ -105,6 +111,7 @@ impl<S: Store> Workload<S> for Ledger {
 
     fn ended(&mut self, site: &mut Site<S>, end: End) {
         self.network.clear();
+        self.follower.disconnect();
         if end == End::Stop {
             site.tally.add("a graceful stop", 1);
         }
@@ -114,6 +121,7 @@ impl<S: Store> Workload<S> for Ledger {
         world.load.model.time_passes(world.site.clock.aged_ms(), world.site.clock.now_ms());
         world.run_process()?;
         world.carry()?;
+        world.follow()?;
         if world.site.tick.is_multiple_of(CUT_EVERY) {
             world.check_cut()?;
         }
@@ -157,6 +165,8 @@ impl<S: Store> Workload<S> for Ledger {
         let ended = world.run_ledger();
         let ids = world.load.model.ids() as u64;
         world.site.tally.add("an id", ids);
+        let several = world.load.model.ids_of_several_spaces() as u64;
+        world.site.tally.add("an id that several principals used, each for something", several);
         world.site.tally.add("a refusal whose funds were recomputed", world.load.model.refusals_checked());
         ended
     }

@@ -12,9 +12,7 @@
 //!
 //! A run that is cut short is run again: each step is taken only where its cause is still found.
 
-mod appender;
-
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,18 +24,14 @@ use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::notice::NOTICE_TEXT_BYTES_MAX;
 use tidegate_journal::witness::{Witness, check_folder};
-use tidegate_journal::{
-    Cursor, Family, LocalLog, LocalLogs, LogId, Logs, Lost, Notice, NoticeKind, Opened, Options, Sequence,
-};
-use tidegate_ledger::regain::{KnownCredit, Unregained, known_credits, placed_holds};
-use tidegate_ledger::{LEDGER, LedgerFamily, claim_of_ids, loss_in_words};
-use tidegate_machines::ledger::{Command, IdSpace, Ledger, LossSide, PeerLoss, losses};
-use tidegate_machines::{Decision, Machine, TimeMs};
+use tidegate_journal::{Cursor, Family, LocalLogs, LogId, Logs, Lost, Notice, NoticeKind, Options, Sequence};
+use tidegate_ledger::accepted_loss::{PeerLosses, Writing, settle, words};
+use tidegate_ledger::{LEDGER, LedgerFamily, claim_of_ids};
+use tidegate_machines::TimeMs;
+use tidegate_machines::ledger::Ledger;
 use tidegate_runtime::recovery::claim_of;
 use tidegate_shard::loss::{Examined, examine, fold_to_end};
 use tidegate_shard::{Claim, ShardFamily};
-
-use appender::Appender;
 
 use super::audit::snapshots;
 use crate::extension::{Extension, KnownFamily};
@@ -45,8 +39,6 @@ use crate::output::say;
 
 /// So many transfers between shards are listed one by one.
 const LISTED_MAX: usize = 1_000;
-/// After so many debits that were written again, the other shard's confirmation is.
-const CONFIRM_EVERY: u64 = 1_000;
 
 /// A log that has lost records.
 pub struct LostLog {
@@ -94,20 +86,20 @@ pub fn run<P>(
         let name = families.iter().find(|family| family.number == lost.log.family).map_or("?", |family| family.name);
         lost.proofs.iter().for_each(|proof| say(format_args!("LOST: {name} shard {}: {proof}", lost.log.shard)));
     }
-    for (shard, loss) in &ledger.booked {
+    for (shard, loss) in &ledger.between.booked {
         let (amount, asset, peer) = (loss.amount.get(), &loss.asset, loss.peer);
         say(format_args!(
             "LOST: ledger shard {shard}: {amount} {asset} between it and shard {peer}; what can be written again \
              is, and the rest is booked against an account source:accepted-loss:{asset}:…"
         ));
     }
-    for credit in ledger.known.iter().take(LISTED_MAX) {
+    for credit in ledger.between.known.iter().take(LISTED_MAX) {
         say(format_args!("LOST: {}", words(credit)));
     }
-    if let Some(more) = ledger.known.len().checked_sub(LISTED_MAX).filter(|more| *more > 0) {
+    if let Some(more) = ledger.between.known.len().checked_sub(LISTED_MAX).filter(|more| *more > 0) {
         say(format_args!("LOST: and {more} more transfers between shards"));
     }
-    if lost.is_empty() && ledger.booked.is_empty() {
+    if lost.is_empty() && ledger.between.booked.is_empty() {
         say(format_args!("nothing is proven lost"));
         return Ok(ExitCode::SUCCESS);
     }
@@ -119,7 +111,13 @@ pub fn run<P>(
     for lost in &lost {
         accept(&logs, lost, reason, now)?;
     }
-    book(&logs, directory.id(), ledger.states, &ledger.known, TimeMs(now))?;
+    let mut writing = Writing {
+        options: Options::default(),
+        now: TimeMs(now),
+        wait: &mut |_| std::thread::yield_now(),
+        say: &mut |words| say(format_args!("{words}")),
+    };
+    settle(&logs, directory.id(), ledger.states, &ledger.between.known, &mut writing)?;
     say(format_args!("accepted: the logs say so, and the server can be started"));
     Ok(ExitCode::SUCCESS)
 }
@@ -169,9 +167,7 @@ impl LostLog {
 struct LedgerLosses {
     logs: Vec<LostLog>,
     states: Vec<Ledger>,
-    booked: Vec<(u16, PeerLoss)>,
-    /// What other shards' logs have of them.
-    known: Vec<KnownCredit>,
+    between: PeerLosses,
 }
 
 impl LedgerLosses {
@@ -191,20 +187,12 @@ impl LedgerLosses {
             states.push(fold_to_end(logs, &snapshots::<LedgerFamily>(data, log), shards, &examined)?);
             by_shard.insert(log.shard, LostLog::of::<LedgerFamily>(log, &examined));
         }
-        let (mut booked, mut known) = (Vec::new(), Vec::new());
-        for here in &states {
-            for there in states.iter().filter(|there| there.shard() != here.shard()) {
-                let log = by_shard.get_mut(&here.shard().0).expect("each shard was examined");
-                for (side, reached, number) in losses(here.exchanged(there.shard()), there.exchanged(here.shard())) {
-                    log.proofs.push(loss_in_words(here.shard().0, there.shard().0, side, reached.0, number.0));
-                    known.extend(known_credits(logs, directory.id(), (here, there), (side, reached, number), shards)?);
-                }
-                let found = here.losses_against(there).map_err(|what| anyhow!("{what}: nothing was changed"))?;
-                booked.extend(found.into_iter().map(|loss| (here.shard().0, loss)));
-            }
+        let between = PeerLosses::find(logs, directory.id(), &states)?;
+        for (shard, proof) in &between.proofs {
+            by_shard.get_mut(shard).expect("each shard was examined").proofs.push(proof.clone());
         }
         let logs = by_shard.into_values().filter(|lost| !lost.proofs.is_empty()).collect();
-        Ok(LedgerLosses { logs, states, booked, known })
+        Ok(LedgerLosses { logs, states, between })
     }
 }
 
@@ -230,120 +218,4 @@ fn set_aside(path: &Path, number: u32) -> PathBuf {
         name.push(format!("-{number}"));
     }
     name.into()
-}
-
-/// Writes into the logs of the shards that lost records what others know of them, again, and books as a loss what
-/// cannot be written again. Each record is checked against the fold of its log first.
-fn book(
-    logs: &LocalLogs<RealDisk>,
-    directory: u64,
-    mut states: Vec<Ledger>,
-    known: &[KnownCredit],
-    now: TimeMs,
-) -> Result<()> {
-    for index in 0..states.len() {
-        let (before, rest) = states.split_at_mut(index);
-        let (here, after) = rest.split_first_mut().expect("there are so many");
-        let others: Vec<&Ledger> = before.iter().chain(after.iter()).collect();
-        let losses = |here: &Ledger| -> Result<Vec<PeerLoss>> {
-            let each = others.iter().map(|other| here.losses_against(other).map_err(|what| anyhow!("{what}")));
-            Ok(each.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
-        };
-        if losses(here)?.is_empty() {
-            continue;
-        }
-        let log = LEDGER.log(directory, here.shard().0);
-        let own: Vec<KnownCredit> = known.iter().filter(|credit| credit.here == here.shard()).cloned().collect();
-        let placed = placed_holds(logs, directory, here, &own)?;
-        let Opened { log, .. } = logs.open(log, Cursor::START, Options::default())?;
-        let mut appender = Appender::new(log);
-        for other in &others {
-            let of_peer = own.iter().filter(|credit| credit.there == other.shard());
-            regain(&mut appender, here, other, of_peer, &placed, now)?;
-        }
-        // What no record tells of any more.
-        for loss in losses(here)? {
-            book_loss(&mut appender, here, &loss, now)?;
-        }
-        appender.close()?;
-    }
-    Ok(())
-}
-
-/// Writes the credits between two shards again, in order.
-fn regain<'a>(
-    appender: &mut Appender<LocalLog<RealDisk>>,
-    here: &mut Ledger,
-    there: &Ledger,
-    credits: impl Iterator<Item = &'a KnownCredit>,
-    placed: &HashMap<Box<str>, Vec<u8>>,
-    now: TimeMs,
-) -> Result<()> {
-    let mut again = 0u64;
-    for credit in credits {
-        let hold = placed.get(&credit.id).map(|record| Ledger::decode(record)).transpose()?;
-        while !credit.is_said(here) {
-            match credit.again(here, there, hold.as_ref(), now) {
-                Ok(event) => {
-                    appender.append(here, &event)?;
-                    again += u64::from(credit.is_said(here));
-                }
-                Err(why) => {
-                    let why = match why {
-                        Unregained::Refused(refusal) => refusal.code(),
-                        Unregained::OutOfPlace => "an account of it is lost",
-                    };
-                    say(format_args!("{}: it cannot be written again ({why})", words(credit)));
-                    book_loss(appender, here, &credit.loss(), now)?;
-                }
-            }
-        }
-        // The other shard has what it knows; so many may be unconfirmed.
-        if credit.side == LossSide::Sent
-            && (again.is_multiple_of(CONFIRM_EVERY) || here.exchanged(credit.there).sent == credit.number)
-        {
-            let confirm = Command::ConfirmCredits { to: credit.there, number: credit.number };
-            if let Decision::Append { event, .. } = here.decide(&confirm, None, now) {
-                appender.append(here, &event)?;
-            }
-        }
-    }
-    if again > 0 {
-        let (here, there) = (here.shard(), there.shard());
-        say(format_args!("ledger shard {here}: {again} credits between it and shard {there} are written again"));
-    }
-    Ok(())
-}
-
-/// Books one loss against the account that stands for it.
-fn book_loss(
-    appender: &mut Appender<LocalLog<RealDisk>>,
-    ledger: &mut Ledger,
-    loss: &PeerLoss,
-    now: TimeMs,
-) -> Result<()> {
-    let (account, slot) = ledger.accepted_loss_account(&loss.asset);
-    // The account is opened first, if this is the first loss of the asset here.
-    for _ in 0..if slot.is_some() { 1 } else { 2 } {
-        let event = ledger.book_loss(loss, &account, now);
-        appender.append(ledger, &event)?;
-    }
-    let balance = ledger.account(&account).map_or(0, |account| account.balance);
-    let (shard, amount, asset) = (ledger.shard(), loss.amount.get(), &loss.asset);
-    say(format_args!("ledger shard {shard}: {amount} {asset} are booked as lost: {account} has {balance} {asset}"));
-    Ok(())
-}
-
-/// A credit between two shards, for the person who has to correct what it changed.
-fn words(credit: &KnownCredit) -> String {
-    let KnownCredit { here, there, side, posted, id, debit, credit: to, asset, amount, .. } = credit;
-    let kind = if *posted { "hold" } else { "transfer" };
-    let (space, id) = IdSpace::split(id);
-    let space = if space.is_empty() { String::new() } else { format!(" of {space}") };
-    let lost = if *side == LossSide::Sent { "debit" } else { "credit" };
-    format!(
-        "ledger shard {here}: {kind} {id}{space}: {} {asset} from {debit} to {to}: shard {there} knows of it, and its \
-         {lost} is lost here",
-        amount.get()
-    )
 }

@@ -155,7 +155,7 @@ fn who_never_reads_costs_bounded_memory() {
 /// One frame that asks for a page of Dave's history.
 fn history_question(rows: u32) -> Vec<u8> {
     let mut frame = Vec::new();
-    let question = ReadHistory { id: "wallet:dave".into(), before: String::new(), limit: rows };
+    let question = ReadHistory { id: "wallet:dave".into(), limit: rows, ..ReadHistory::default() };
     encode_request(&mut frame, 1, Body::ReadHistory(question));
     frame
 }

@@ -17,6 +17,7 @@ mod directory;
 mod features;
 mod full_disk;
 mod history_lines;
+mod history_times;
 mod hostile;
 mod huge_pages;
 mod imports;

@@ -69,7 +69,7 @@ pub enum BodyRef<'a> {
     /// A page of accounts.
     ListAccounts { prefix: &'a str, after: &'a str, limit: u32 },
     /// A page of an account's history.
-    ReadHistory { id: &'a str, before: &'a str, limit: u32 },
+    ReadHistory { id: &'a str, before: &'a str, limit: u32, from_ms: Option<u64>, to_ms: Option<u64> },
     /// The last reconciliations.
     ReadAudit,
     /// Are you there?
@@ -138,7 +138,8 @@ fn body<'a>(frame: &'a [u8], envelope: &Envelope<'a>) -> Result<BodyRef<'a>, Dec
         }
         number::READ_HISTORY => {
             let Plain { texts: [id, before], number } = Plain::read(bytes, &[1, 2], &[3])?;
-            BodyRef::ReadHistory { id, before, limit: number as u32 }
+            let (from_ms, to_ms) = (optional(bytes, 4)?, optional(bytes, 5)?);
+            BodyRef::ReadHistory { id, before, limit: number as u32, from_ms, to_ms }
         }
         number::READ_AUDIT => Plain::read(bytes, &[], &[]).map(|_| BodyRef::ReadAudit)?,
         number::PING => Plain::read(bytes, &[], &[]).map(|_| BodyRef::Ping)?,
@@ -189,6 +190,18 @@ impl<'a> Plain<'a> {
 /// A kind that is specified and known.
 fn kind_of(number: u64) -> Option<AccountKind> {
     AccountKind::try_from(number as i32).ok().filter(|kind| *kind != AccountKind::Unspecified)
+}
+
+/// An optional number of a message.
+fn optional(message: &[u8], number: u32) -> Result<Option<u64>, DecodeError> {
+    let mut found = None;
+    for_each(message, |field, value| {
+        if field == number {
+            found = Some(value.varint()?);
+        }
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 /// The field behind a list of holds.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use tidegate_ledger::changes::{After, Change, ChangeFilter, ChangeKind, ChangedAccount, ChangesError};
-use tidegate_ledger::message::{AuditReport, ChangeRequest, HoldRequest, Reply, Request, Unavailable};
+use tidegate_ledger::message::{AuditReport, ChangeRequest, HoldRequest, Reply, Request, TimeSpan, Unavailable};
 use tidegate_machines::RecordPosition;
 use tidegate_machines::ledger::{
     self as ledger, AccountKind, AccountView, AssetView, HistoryRow, HoldView, IdSpace, Outcome, Refusal, RowKind,
@@ -293,8 +293,9 @@ impl FakeReplies {
             return Some(Reply::Unavailable(why));
         }
         let limit = self.rows_left.min(1_000) as u32;
-        let page = Request::ReadHistory { id: self.id.clone(), before: self.before.take(), limit };
-        let Reply::History { rows, next } = state.decide(page) else {
+        let before = self.before.take();
+        let page = Request::ReadHistory { id: self.id.clone(), before, limit, times: TimeSpan::ALL };
+        let Reply::History { rows, next, .. } = state.decide(page) else {
             return Some(Reply::Refused(Refusal::AccountNotFound));
         };
         state.parts += 1;
@@ -433,13 +434,20 @@ impl State {
                 let page = views.filter(|view| view.id.starts_with(&*prefix) && *view.id > *after);
                 Reply::Accounts(page.take(limit as usize).cloned().collect())
             }
-            Request::ReadHistory { id, before, limit } => match self.accounts.get(&id) {
+            Request::ReadHistory { id, before, limit, times } => match self.accounts.get(&id) {
                 None => Reply::Refused(Refusal::AccountNotFound),
                 Some(account) => match before.map_or(Ok(account.rows.len()), |before| before.parse()) {
                     Ok(end) if end <= account.rows.len() => {
-                        let first = end.saturating_sub(limit as usize);
-                        let rows = account.rows[first..end].iter().rev().cloned().collect();
-                        Reply::History { rows, next: (first > 0).then(|| first.to_string().into()) }
+                        let looked_at = if times.is_all() { limit as usize } else { 1_000 };
+                        let (mut rows, mut at, mut is_end) = (Vec::new(), end, false);
+                        while at > 0 && end - at < looked_at && rows.len() < limit as usize && !is_end {
+                            at -= 1;
+                            let row = &account.rows[at];
+                            is_end = times.ends_before(row.time_ms);
+                            rows.extend(times.contains(row.time_ms).then(|| row.clone()));
+                        }
+                        let next = (at > 0 && !is_end).then(|| at.to_string().into());
+                        Reply::History { rows, next, held: Some(account.view.held) }
                     }
                     _ => Reply::Refused(Refusal::CursorInvalid),
                 },

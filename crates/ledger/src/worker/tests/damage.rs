@@ -115,12 +115,12 @@ fn a_sector_that_cannot_be_read_refuses_who_needs_it_until_it_can() {
 fn a_history_is_given_up_to_the_damage() {
     let mut node = cold(&["a", "b", "c"]);
     node.rot("memo of a");
-    let page = |limit| Request::ReadHistory { id: "wallet".into(), before: None, limit };
+    let page = |limit| Request::ReadHistory { id: "wallet".into(), before: None, limit, times: TimeSpan::ALL };
     let Reply::Refused(refusal) = node.ask(page(10)) else { panic!("a page is whole or refused") };
     let place = damage(Outcome::Refused(refusal));
-    let Reply::History { rows, next: Some(before) } = node.ask(page(2)) else { panic!("a smaller page is whole") };
+    let Reply::History { rows, next: Some(before), .. } = node.ask(page(2)) else { panic!("a smaller page is whole") };
     assert_eq!(ids(&rows), ["c", "b"]);
-    let behind = Request::ReadHistory { id: "wallet".into(), before: Some(before), limit: 1 };
+    let behind = Request::ReadHistory { id: "wallet".into(), before: Some(before), limit: 1, times: TimeSpan::ALL };
     assert_eq!(node.ask(behind), Reply::Refused(Refusal::Damaged(place)), "not a cursor that is wrong");
 
     let (mut out, mut finished) = (Outgoing::new(), Finished::new());
@@ -271,6 +271,30 @@ fn a_claim_that_is_damaged_refuses_its_id_alone() {
     let refused = Reply::Refused(Refusal::Damaged(damage(one_by_one[0])));
     assert_eq!(read(&mut node, &claimed), [refused.clone(), refused]);
     assert!(node.worker.failure().is_none());
+}
+
+#[test]
+fn a_linked_group_with_an_id_that_is_refused_and_one_that_is_damaged_is_damaged_as_a_whole() {
+    let (mut node, source, wallet) = two_shards();
+    let of = |shard: u16, name: &str| {
+        let mut ids = (0..).map(|number| format!("{name}-{number}"));
+        ids.find(|id| shard_of(id, 2) == ShardIndex(shard)).expect("each shard is some id's home")
+    };
+    // The home of the one, which is not the shard that decides, knows that it stands for something else.
+    let (reused, known) = (of(1, "reused"), of(0, "known"));
+    for (id, wallet) in [(&reused, of(1, "another-wallet")), (&known, wallet.clone())] {
+        node.ask(open(&wallet, AccountKind::Wallet));
+        let sale = transfers(&[(id.clone(), source.clone(), wallet)]);
+        assert_eq!(outcomes(&mut node, sale), [Outcome::Applied]);
+    }
+    node.rot_in("/data/journal/ledger-0", &format!("memo of {known}"));
+    let group = || sell_linked(&source, &wallet, &[&reused, &known]);
+    let told = outcomes(&mut node, group());
+    damage(told[0]);
+    assert_eq!(told, [told[0]; 2], "nothing is journaled for either, so both are asked again");
+    node.heal();
+    let expected = [Outcome::Refused(Refusal::IdReused), Outcome::Duplicate];
+    assert_eq!(outcomes(&mut node, group()), expected);
 }
 
 fn sell_linked(source: &str, wallet: &str, ids: &[&str]) -> Request {

@@ -34,9 +34,10 @@ fn stream(before: Option<&str>, rows_max: Option<u64>) -> Request {
 
 /// A page as clients ask for it.
 fn page(node: &mut TestWorker, before: Option<&str>, limit: u32) -> (Vec<HistoryRow>, Option<Box<str>>) {
-    let request = Request::ReadHistory { id: COLLECTOR.into(), before: before.map(Into::into), limit };
+    let request =
+        Request::ReadHistory { id: COLLECTOR.into(), before: before.map(Into::into), limit, times: TimeSpan::ALL };
     match node.ask(request) {
-        Reply::History { rows, next } => (rows, next),
+        Reply::History { rows, next, .. } => (rows, next),
         other => panic!("{other:?}"),
     }
 }

@@ -45,6 +45,11 @@ impl HoldEnd {
         self.fate.map(|(fate, _)| fate)
     }
 
+    /// Whether its end was known before `stamp`.
+    pub fn ended_before(&self, stamp: Stamp) -> bool {
+        self.fate.is_some_and(|(_, since)| since < stamp)
+    }
+
     /// Takes an answer about a hold of `amount`; how much was moved, when it is the first to say so.
     pub fn answered(
         &mut self,

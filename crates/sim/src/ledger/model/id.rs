@@ -173,6 +173,35 @@ impl IdStory {
         self.settle(id, which, Verdict::Applied, now)
     }
 
+    /// A read of the id shows that what was asked is refused, since `decided_at`. With several contents nobody can tell
+    /// which one is.
+    pub fn refusal_read(&mut self, id: &str, refusal: Refusal, decided_at: u64, now: Stamp) -> Result<(), Violation> {
+        let verdict = Verdict::Refused(refusal);
+        let is_refused = |asked: &Asked| matches!(asked.verdict, Some((Verdict::Refused(_), _)));
+        let which = match self.asked.iter().position(is_refused) {
+            None if self.asked.len() > 1 => {
+                let told = || format!("{id} is read as {verdict:?}, known: {:?}", self.asked);
+                return must(self.applied().is_none(), "the same id has the same answer", told);
+            }
+            which => which.unwrap_or(0),
+        };
+        self.settle(id, which, verdict, now)?;
+        let known = *self.asked[which].decided_at.get_or_insert(decided_at);
+        must(known == decided_at, "a refusal that is read says when it was decided", || {
+            format!("{id}: {refusal:?} at {decided_at}, {known} before")
+        })
+    }
+
+    /// Whether it was known before `sent` that a read finds the id, as a hold or as a transfer.
+    pub fn was_known(&self, hold: bool, sent: Stamp) -> bool {
+        self.asked.iter().any(|asked| match asked.verdict {
+            Some((Verdict::Applied, since)) => since < sent && asked.content.expires_in_ms.is_some() == hold,
+            // What was refused is no hold, whatever was asked.
+            Some((Verdict::Refused(refusal), since)) => since < sent && refusal.is_journaled() && !hold,
+            Some((Verdict::Reused, _)) | None => false,
+        })
+    }
+
     fn settle(&mut self, id: &str, which: usize, verdict: Verdict, now: Stamp) -> Result<bool, Violation> {
         let story = || format!("{id}: content {which} is {verdict:?} in {:?}", self.asked);
         if let Some((known, _)) = self.asked[which].verdict {

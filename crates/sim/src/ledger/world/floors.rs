@@ -38,13 +38,28 @@ const ON_BOTH: &[Floor] = &[
     Floor::of("a refusal whose funds were recomputed", 500, "no refusal for want of funds is wrong"),
     Floor::of("a probe of settings", 400, "what was set on an account holds, and no longer than it is set"),
     Floor::of("an account that was changed", 120, "nothing moves that a status forbids"),
+    Floor::of("a batch of holds", 250, "each hold of a batch is decided by itself"),
+    Floor::of("a linked group of holds that was placed", 80, "all of a group"),
+    Floor::of("a linked group of holds that was not placed", 500, "or nothing"),
+    Floor::of("an id that several principals used, each for something", 120, "an id is unique within its space"),
+    Floor::of("a transfer read by its id", 90, "it is what was asked, and stays so"),
+    Floor::of("a refusal read by its id", 120, "it is what was answered, and when"),
+    Floor::of("an open hold read by its id", 45, "it is what was asked, and has not ended"),
+    Floor::of("an ended hold read by its id", 25, "it is what was asked, and ended as was answered"),
+    Floor::of("a change that was read", 30_000, "each record once, in the order of its journal"),
+    Floor::of("a reader of changes that goes on at a cursor", 1_500, "nothing is lost, nothing doubled"),
+    Floor::of("changes compared with all histories", 210, "nothing is lost"),
 ];
 
 const ON_FILES: &[Floor] = &[
+    Floor::of("changes that could not be read", 12, "damage is said, and what is behind it is read later"),
     Floor::of("a refusal for a full disk", 40, "a full disk is called so"),
     Floor::of("a lost tail that was refused", 12, "a log that lost its end is not served"),
     Floor::of("a log put back alone that was refused", 6, "older and newer logs are not served together"),
     Floor::of("a rollback to an older timeline", 8, "what is of the abandoned timeline is set aside"),
+    Floor::of("a loss of one shard that was accepted", 3, "what others know is written again, the rest is booked"),
+    Floor::of("a credit that was written again", 20, "who asks again is told that it is done"),
+    Floor::of("a cursor of another timeline that was refused", 6, "no reader goes on where it has not been"),
     Floor::of("a loss that was accepted", 8, "and all goes on without what was lost"),
 ];
 

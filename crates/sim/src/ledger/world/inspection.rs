@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_ledger::message::Reply;
-use tidegate_machines::ledger::{AccountView, HistoryRow};
+use tidegate_machines::ledger::{AccountView, HistoryRow, RowKind};
 
 use super::LedgerWorld;
 use super::wire::INSPECTOR;
@@ -58,6 +58,7 @@ impl<S: Store> LedgerWorld<S> {
         self.check_cut()?;
         let census = self.read_everything()?;
         self.load.model.compare(&census, complete)?;
+        self.check_changes(&census)?;
         self.probe(&census)?;
         self.site.clock.go_on();
         self.site.tally.add("a census", 1);
@@ -112,6 +113,8 @@ impl<S: Store> LedgerWorld<S> {
 
     fn read_histories(&mut self, ids: Vec<String>) -> Result<BTreeMap<String, Vec<HistoryRow>>, Violation> {
         let mut histories: BTreeMap<String, Vec<HistoryRow>> = BTreeMap::new();
+        // What each page says was held after its first row, and which row of all that is.
+        let mut held_at: BTreeMap<String, Vec<(usize, Option<u64>)>> = BTreeMap::new();
         let mut unread: Vec<(String, Option<String>)> = ids.into_iter().map(|id| (id, None)).collect();
         while !unread.is_empty() {
             let limit = *self.site.chance.one_of(&[5, 40, 1_000]);
@@ -123,13 +126,19 @@ impl<S: Store> LedgerWorld<S> {
             let replies = self.ask_all(unread.iter().map(page_of).collect())?;
             let mut more = Vec::new();
             for ((id, _), reply) in unread.into_iter().zip(replies) {
-                let Reply::History { rows, next } = reply else {
+                let Reply::History { rows, next, held } = reply else {
                     return Err(Violation::of("an account that can be read has a history", format!("{id}: {reply:?}")));
                 };
+                let place = histories.get(&id).map_or(0, Vec::len);
+                held_at.entry(id.clone()).or_default().push((place, held));
                 histories.entry(id.clone()).or_default().extend(rows);
                 more.extend(next.map(|next| (id, Some(next.to_string()))));
             }
             unread = more;
+        }
+        for (id, pages) in &held_at {
+            let rows = histories.get(id).map_or(&[][..], Vec::as_slice);
+            check_held(id, rows, pages)?;
         }
         Ok(histories)
     }
@@ -143,4 +152,27 @@ impl<S: Store> LedgerWorld<S> {
         })?;
         Ok(wishes.iter().map(|wish| self.load.heard.remove(wish).expect("waited for")).collect())
     }
+}
+
+/// Each page says what was held after its first row: what the rows up to there have placed and not ended.
+fn check_held(account: &str, newest_first: &[HistoryRow], pages: &[(usize, Option<u64>)]) -> Result<(), Violation> {
+    let (mut open, mut held_after): (BTreeMap<&str, u64>, Vec<u64>) = Default::default();
+    for row in newest_first.iter().rev() {
+        if *row.debit == *account {
+            match row.kind {
+                RowKind::Transfer => {}
+                RowKind::Hold => _ = open.insert(&row.id, row.amount),
+                RowKind::Post | RowKind::Void | RowKind::Expire => _ = open.remove(&*row.id),
+            }
+        }
+        held_after.push(open.values().sum());
+    }
+    held_after.reverse();
+    for (place, held) in pages {
+        let expected = held_after.get(*place).copied().unwrap_or(0);
+        must(*held == Some(expected), "a history says what was held at each moment", || {
+            format!("{account}: {held:?} after row {place} from the newest, expected {expected}")
+        })?;
+    }
+    Ok(())
 }

@@ -85,7 +85,7 @@ impl<S: Store> LedgerWorld<S> {
 
     /// Every shard is compared with its journal once more. A power failure that was drawn before the peace may still
     /// come.
-    fn last_audits(&mut self) -> Result<(), Violation> {
+    pub(super) fn last_audits(&mut self) -> Result<(), Violation> {
         let enough = self.site.tally.of("a reconciliation") + u64::from(self.load.plan.shards);
         for _ in 0..AUDIT_ATTEMPTS {
             self.begin_audits()?;

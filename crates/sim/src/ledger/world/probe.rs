@@ -76,7 +76,7 @@ impl<S: Store> LedgerWorld<S> {
             return self.must_refuse(transfer("empty", 1), 0);
         }
         let hold = item("rest", rest, Some(EXPIRES_IN_MS));
-        self.must_apply(Ask::Holds(vec![hold.clone()]))?;
+        self.must_apply(Ask::Holds { linked: false, items: vec![hold.clone()] })?;
         self.must_refuse(transfer("held", 1), 0)?;
         self.must_apply(Ask::Voids(vec![hold.id]))?;
         self.must_apply(transfer("released", 1))

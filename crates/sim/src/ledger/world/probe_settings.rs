@@ -42,7 +42,7 @@ impl Pair {
     }
 
     fn hold(&self, name: &str, amount: u64) -> Ask {
-        Ask::Holds(vec![self.item(name, amount, Some(EXPIRES_IN_MS))])
+        Ask::Holds { linked: false, items: vec![self.item(name, amount, Some(EXPIRES_IN_MS))] }
     }
 
     fn post(&self, name: &str) -> Ask {

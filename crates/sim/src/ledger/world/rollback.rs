@@ -1,7 +1,8 @@
 //! Logs put back from an older copy: one beside newer ones, or all of them.
 //!
 //! ```text
-//!   one log      ─▶ the start is refused, because the other shards know more; the newer log is put back
+//!   one log      ─▶ the start is refused, because the other shards know more; the newer log is put back, or first the
+//!                    loss is accepted for a while (`peer_loss`)
 //!   all logs     ─▶ the start is refused if a snapshot or the ids stand behind the end; a notice accepts the loss
 //!                    └─▶ clients are told of nothing that came after the copy, and all goes on from there:
 //!                        what is of the abandoned timeline is never served
@@ -10,12 +11,15 @@
 //! Copies are made, and put back, at the end of a census: nothing is under way then, so what each shard knows of the
 //! others is known here, too.
 
+use std::collections::BTreeSet;
+
 use tidegate_journal::{Lost, Notice, NoticeKind, Sequence};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::Exchanged;
-use tidegate_shard::loss::examine;
+use tidegate_shard::loss::{Examined, examine};
 
 use super::LedgerWorld;
+use super::follow::Kept;
 use super::wire::INSPECTOR;
 use crate::harness::{End, LogFiles, Store, StoreName, Workload};
 use crate::ledger::client::Wishes;
@@ -35,9 +39,12 @@ pub(super) struct OldCopy {
     model: Model,
     wishes: Wishes,
     cursors: Vec<(String, String)>,
+    changes: Kept,
+    /// By shard: the number of its last record, written or under way.
+    ends: Vec<u64>,
 }
 
-fn failed(cause: std::io::Error) -> Violation {
+pub(super) fn failed(cause: std::io::Error) -> Violation {
     Violation::of("the fake disk can be tampered with", cause.to_string())
 }
 
@@ -69,9 +76,16 @@ impl<S: Store> LedgerWorld<S> {
             model: self.load.model.clone(),
             wishes: self.load.wishes.clone(),
             cursors: self.load.workload.cursors.clone(),
+            changes: self.load.follower.kept().clone(),
+            ends: self.ends(),
         };
         self.load.copy = Some(copy);
         Ok(())
+    }
+
+    fn ends(&self) -> Vec<u64> {
+        let Some(node) = &self.node else { return Vec::new() };
+        (0..self.load.plan.shards).map(|shard| node.shard(shard).appended().0).collect()
     }
 
     fn exchanged(&self) -> Vec<Vec<Exchanged>> {
@@ -97,7 +111,7 @@ impl<S: Store> LedgerWorld<S> {
             return Ok(());
         }
         note!(self.site.trace, "{log} alone is put back from a copy; others know more: {is_proven}");
-        let newest = self.site.copy_logs().map_err(failed)?;
+        let newest = self.site.copy_data().map_err(failed)?;
         self.site.put_back(&copy.files, Some(&log)).map_err(failed)?;
         let refusal = self.try_start();
         if is_proven {
@@ -106,7 +120,10 @@ impl<S: Store> LedgerWorld<S> {
             self.site.tally.add("a log put back alone that was refused", 1);
         }
         self.check_refusal(refusal.as_deref())?;
-        self.site.put_back(&newest, None).map_err(failed)?;
+        if is_proven && self.site.chance.happens(700) {
+            self.go_on_without_for_a_while()?;
+        }
+        self.site.put_data_back(&newest).map_err(failed)?;
         self.load.copy = Some(copy);
         Ok(())
     }
@@ -123,7 +140,7 @@ impl<S: Store> LedgerWorld<S> {
         let refusal = self.try_start();
         self.check_refusal(refusal.as_deref())?;
         if refusal.is_some() {
-            self.accept_losses()?;
+            self.accept_losses(&BTreeSet::new())?;
             self.site.tally.add("a loss that was accepted", 1);
         }
         self.load.wire.clear();
@@ -131,6 +148,7 @@ impl<S: Store> LedgerWorld<S> {
         self.load.model = copy.model.clone();
         self.load.wishes.roll_back_to(&copy.wishes, |client| client != INSPECTOR);
         self.load.workload.cursors.clone_from(&copy.cursors);
+        self.load.follower.roll_back_to(&copy.changes, &copy.ends);
         Ok(())
     }
 
@@ -151,15 +169,22 @@ impl<S: Store> LedgerWorld<S> {
         must(told, "who has lost records is told which log, and that they are lost", || format!("{refusal:?}"))
     }
 
-    /// What `tidegate accept-loss` does: a notice in each log that has lost its end.
-    fn accept_losses(&mut self) -> Result<(), Violation> {
+    /// What `tidegate accept-loss` finds out about a log.
+    pub(super) fn examine(&self, shard: u16) -> Result<Examined, Violation> {
+        let claims: Vec<_> = claim_of_ids(&self.site.disk, shard).into_iter().collect();
+        let files = snapshots(&self.site.disk, shard);
+        let examined = examine(&self.site.store.logs(), &files, &claims);
+        examined.map_err(|error| Violation::of("a loss can be accepted", error.to_string()))
+    }
+
+    /// What `tidegate accept-loss` does: a notice in each log that has lost its end, as what is beside it proves, or as
+    /// other shards do.
+    pub(super) fn accept_losses(&mut self, proven_by_others: &BTreeSet<u16>) -> Result<(), Violation> {
         let logs = self.site.store.logs();
         for shard in 0..self.load.plan.shards {
-            let claims: Vec<_> = claim_of_ids(&self.site.disk, shard).into_iter().collect();
             let failed = |error: String| Violation::of("a loss can be accepted", error);
-            let files = snapshots(&self.site.disk, shard);
-            let examined = examine(&logs, &files, &claims).map_err(|error| failed(error.to_string()))?;
-            if examined.proofs.is_empty() {
+            let examined = self.examine(shard)?;
+            if examined.proofs.is_empty() && !proven_by_others.contains(&shard) {
                 continue;
             }
             let lost = Lost { from: Sequence(examined.report.end.sequence.0 + 1), to: None };

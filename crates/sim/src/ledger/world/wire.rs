@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use tidegate_ledger::message::{Reply, Unavailable};
+use tidegate_machines::ledger::{HoldState, Outcome, TransferState};
 
 use super::LedgerWorld;
 use crate::chance::Chance;
 use crate::harness::Store;
-use crate::ledger::ask::Ask;
+use crate::ledger::ask::{Ask, with_whole_ids};
 use crate::ledger::model::{Heard, Sent};
 use crate::ledger::node::{Endpoint, Node};
 use crate::note;
@@ -144,7 +145,7 @@ impl<S: Store> LedgerWorld<S> {
                 continue;
             }
             let due = self.site.tick + chance.within(1..=self.load.weather.wire_delay);
-            self.load.wire.put(due, Moving::Reply { token, reply });
+            self.load.wire.put(due, Moving::Reply { token, reply: with_whole_ids(reply) });
         }
     }
 
@@ -160,6 +161,7 @@ impl<S: Store> LedgerWorld<S> {
         let is_changed =
             matches!(reply, Reply::AccountChanged { .. }) && self.load.wishes.get(wish).client != INSPECTOR;
         self.site.tally.add("an account that was changed", u64::from(is_changed));
+        counted(ask, reply).into_iter().for_each(|what| self.site.tally.add(what, 1));
         self.remember_cursor(wish, reply);
         match (heard, reply) {
             (Heard::Settled, _) => {
@@ -204,5 +206,27 @@ impl<S: Store> LedgerWorld<S> {
         {
             self.load.workload.cursors.push((id.clone(), next.to_string()));
         }
+    }
+}
+
+/// What an answer is counted as, beside an answer.
+fn counted(ask: &Ask, reply: &Reply) -> Option<&'static str> {
+    /// More than so many are a batch.
+    const FEW: usize = 3;
+    match (ask, reply) {
+        (Ask::Holds { linked: true, .. }, Reply::Outcomes(outcomes)) => match outcomes.first() {
+            Some(Outcome::Applied) => Some("a linked group of holds that was placed"),
+            _ => Some("a linked group of holds that was not placed"),
+        },
+        (Ask::Holds { items, .. }, Reply::Outcomes(_)) if items.len() > FEW => Some("a batch of holds"),
+        (Ask::ReadTransfer { .. }, Reply::Transfer { transfer, .. }) => match transfer.state {
+            TransferState::Applied => Some("a transfer read by its id"),
+            TransferState::Refused(_) => Some("a refusal read by its id"),
+        },
+        (Ask::ReadHold { .. }, Reply::Hold { hold, .. }) => match hold.state {
+            HoldState::Open { .. } => Some("an open hold read by its id"),
+            HoldState::Posted { .. } | HoldState::Voided | HoldState::Expired => Some("an ended hold read by its id"),
+        },
+        _ => None,
     }
 }

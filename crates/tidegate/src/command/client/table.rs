@@ -100,6 +100,8 @@ impl Fields {
         ("kind", None),
         ("at_ms", None),
         ("balance", None),
+        ("held", None),
+        ("available", None),
         ("last_id", Some("none")),
         ("last_time_ms", None),
         ("before_first_row", None),

@@ -1,0 +1,192 @@
+//! What shards of the ledger have lost of each other's credits, and the records that an operator's word adds for it.
+//!
+//! ```text
+//!   states of all shards ─▶ find: what each has lost, judged by the others ─▶ the operator accepts
+//!        └─▶ settle: what another's log has is written again (regain); the rest is booked as a loss
+//! ```
+//!
+//! Promise: each record is checked against the fold of its log before it is written, and a run that is cut short is run
+//! again: whatever is said already is not found lost any more.
+//!
+//! Invariant: nobody else has the logs open. Who waits for the disk is the caller's matter.
+
+mod appender;
+
+use std::collections::HashMap;
+
+use anyhow::{Result, anyhow};
+use tidegate_journal::{Cursor, LogId, LogStore, Logs, Opened, Options};
+use tidegate_machines::ledger::{Command, IdSpace, Ledger, LossSide, PeerLoss, losses};
+use tidegate_machines::{Decision, Machine, TimeMs};
+
+use crate::family::LEDGER;
+use crate::loss_in_words;
+use crate::regain::{KnownCredit, Unregained, known_credits, placed_holds};
+use appender::Appender;
+
+/// After so many debits that were written again, the other shard's confirmation is.
+const CONFIRM_EVERY: u64 = 1_000;
+
+/// What the shards have lost between them.
+#[derive(Default)]
+pub struct PeerLosses {
+    /// Which shard has lost something, and how that is known, in words.
+    pub proofs: Vec<(u16, String)>,
+    /// By the shard that lost it: what is missing, by asset.
+    pub booked: Vec<(u16, PeerLoss)>,
+    /// What other shards' logs have of it.
+    pub known: Vec<KnownCredit>,
+}
+
+impl PeerLosses {
+    /// What `states`, the folds of all shards' logs in order, have lost, judged by each other. `Err` if some logs are not
+    /// of one history, or cannot be read.
+    pub fn find<G: Logs>(logs: &G, directory: u64, states: &[Ledger]) -> Result<PeerLosses> {
+        let mut found = PeerLosses::default();
+        let shards = states.len() as u16;
+        for here in states {
+            for there in states.iter().filter(|there| there.shard() != here.shard()) {
+                for (side, reached, number) in losses(here.exchanged(there.shard()), there.exchanged(here.shard())) {
+                    let words = loss_in_words(here.shard().0, there.shard().0, side, reached.0, number.0);
+                    found.proofs.push((here.shard().0, words));
+                    found.known.extend(known_credits(logs, directory, (here, there), (side, reached, number), shards)?);
+                }
+                let lost = here.losses_against(there).map_err(|what| anyhow!("{what}: nothing was changed"))?;
+                found.booked.extend(lost.into_iter().map(|loss| (here.shard().0, loss)));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// How records are added to the logs.
+pub struct Writing<'a> {
+    /// Sizes of the journals.
+    pub options: Options,
+    /// The time of what is written.
+    pub now: TimeMs,
+    /// Lets the other half of a log, which is busy, do some work.
+    pub wait: &'a mut dyn FnMut(LogId),
+    /// Tells the operator.
+    pub say: &'a mut dyn FnMut(String),
+}
+
+/// Writes into the logs of the shards that lost records what others know of them, again, and books as a loss what
+/// cannot be written again. Each record is checked against the fold of its log first.
+/// The credits that are known again.
+pub fn settle<G: Logs>(
+    logs: &G,
+    directory: u64,
+    mut states: Vec<Ledger>,
+    known: &[KnownCredit],
+    writing: &mut Writing<'_>,
+) -> Result<Vec<KnownCredit>> {
+    let mut regained = Vec::new();
+    for index in 0..states.len() {
+        let (before, rest) = states.split_at_mut(index);
+        let (here, after) = rest.split_first_mut().expect("there are so many");
+        let others: Vec<&Ledger> = before.iter().chain(after.iter()).collect();
+        let losses = |here: &Ledger| -> Result<Vec<PeerLoss>> {
+            let each = others.iter().map(|other| here.losses_against(other).map_err(|what| anyhow!("{what}")));
+            Ok(each.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+        };
+        if losses(here)?.is_empty() {
+            continue;
+        }
+        let log = LEDGER.log(directory, here.shard().0);
+        let own: Vec<KnownCredit> = known.iter().filter(|credit| credit.here == here.shard()).cloned().collect();
+        let placed = placed_holds(logs, directory, here, &own)?;
+        let Opened { log: opened, .. } = logs.open(log, Cursor::START, writing.options)?;
+        let mut appender = Appender::new(opened, log);
+        for other in &others {
+            let of_peer = own.iter().filter(|credit| credit.there == other.shard());
+            regained.extend(regain(&mut appender, here, other, of_peer, &placed, writing)?);
+        }
+        // What no record tells of any more.
+        for loss in losses(here)? {
+            book_loss(&mut appender, here, &loss, writing)?;
+        }
+        appender.close(writing)?;
+    }
+    Ok(regained)
+}
+
+/// Writes the credits between two shards again, in order; those that could be.
+fn regain<'a, L: LogStore>(
+    appender: &mut Appender<L>,
+    here: &mut Ledger,
+    there: &Ledger,
+    credits: impl Iterator<Item = &'a KnownCredit>,
+    placed: &HashMap<Box<str>, Vec<u8>>,
+    writing: &mut Writing<'_>,
+) -> Result<Vec<KnownCredit>> {
+    let (mut again, now) = (Vec::new(), writing.now);
+    for credit in credits {
+        let hold = placed.get(&credit.id).map(|record| Ledger::decode(record)).transpose()?;
+        while !credit.is_said(here) {
+            match credit.again(here, there, hold.as_ref(), now) {
+                Ok(event) => {
+                    appender.append(here, &event, writing)?;
+                    again.extend(credit.is_said(here).then(|| credit.clone()));
+                }
+                Err(why) => {
+                    let why = match why {
+                        Unregained::Refused(refusal) => refusal.code(),
+                        Unregained::OutOfPlace => "an account of it is lost",
+                    };
+                    (writing.say)(format!("{}: it cannot be written again ({why})", words(credit)));
+                    book_loss(appender, here, &credit.loss(), writing)?;
+                }
+            }
+        }
+        // The other shard has what it knows; so many may be unconfirmed.
+        if credit.side == LossSide::Sent
+            && ((again.len() as u64).is_multiple_of(CONFIRM_EVERY)
+                || here.exchanged(credit.there).sent == credit.number)
+        {
+            let confirm = Command::ConfirmCredits { to: credit.there, number: credit.number };
+            if let Decision::Append { event, .. } = here.decide(&confirm, None, now) {
+                appender.append(here, &event, writing)?;
+            }
+        }
+    }
+    if !again.is_empty() {
+        let (here, there, again) = (here.shard(), there.shard(), again.len());
+        (writing.say)(format!("ledger shard {here}: {again} credits between it and shard {there} are written again"));
+    }
+    Ok(again)
+}
+
+/// Books one loss against the account that stands for it.
+fn book_loss<L: LogStore>(
+    appender: &mut Appender<L>,
+    ledger: &mut Ledger,
+    loss: &PeerLoss,
+    writing: &mut Writing<'_>,
+) -> Result<()> {
+    let (account, slot) = ledger.accepted_loss_account(&loss.asset);
+    // The account is opened first, if this is the first loss of the asset here.
+    for _ in 0..if slot.is_some() { 1 } else { 2 } {
+        let event = ledger.book_loss(loss, &account, writing.now);
+        appender.append(ledger, &event, writing)?;
+    }
+    let balance = ledger.account(&account).map_or(0, |account| account.balance);
+    let (shard, amount, asset) = (ledger.shard(), loss.amount.get(), &loss.asset);
+    let words = format!("ledger shard {shard}: {amount} {asset} are booked as lost: {account} has {balance} {asset}");
+    (writing.say)(words);
+    Ok(())
+}
+
+/// A credit between two shards, for the person who has to correct what it changed.
+pub fn words(credit: &KnownCredit) -> String {
+    let KnownCredit { here, there, side, posted, id, debit, credit: to, asset, amount, .. } = credit;
+    let kind = if *posted { "hold" } else { "transfer" };
+    let (space, id) = IdSpace::split(id);
+    let space = if space.is_empty() { String::new() } else { format!(" of {space}") };
+    let lost = if *side == LossSide::Sent { "debit" } else { "credit" };
+    format!(
+        "ledger shard {here}: {kind} {id}{space}: {} {asset} from {debit} to {to}: shard {there} knows of it, and its \
+         {lost} is lost here",
+        amount.get()
+    )
+}
