@@ -97,8 +97,7 @@ def models(document):
 
 def is_whole(name, schema):
     """Whether an integer may pass 2^53. Times in milliseconds do not, for some hundred thousand years."""
-    is_time = name.endswith("_ms") or name in ("last_full_at", "decided_at")
-    return schema.get("format") == "int64" and not is_time
+    return schema.get("format") == "int64" and not name.endswith("_ms")
 
 
 def lines(text, start, first=None):

@@ -334,7 +334,7 @@ type Outcome struct {
 	// Why it was refused.
 	Code string `json:"code,omitempty"`
 	// With `remembered`: when it was decided, milliseconds since the epoch.
-	DecidedAt *int64 `json:"decided_at,omitempty"`
+	DecidedAtMS *int64 `json:"decided_at_ms,omitempty"`
 	// `true` if it was not decided by this request: the id was refused before, and stays so. Send a new id.
 	Remembered bool `json:"remembered,omitempty"`
 }
@@ -366,7 +366,7 @@ type Scrub struct {
 	// What cannot be read.
 	Damage []Damage `json:"damage"`
 	// When the last pass over everything ended, milliseconds since the epoch; zero if none has.
-	LastFullAt int64 `json:"last_full_at"`
+	LastFullAtMS int64 `json:"last_full_at_ms"`
 	// Position at which it ends.
 	Of int64 `json:"of"`
 	// Position in the journal that the pass under way has reached.

@@ -339,7 +339,7 @@ export interface Outcome {
   /** Why it was refused. */
   code?: string;
   /** With `remembered`: when it was decided, milliseconds since the epoch. */
-  decided_at?: number;
+  decided_at_ms?: number;
   /** `true` if it was not decided by this request: the id was refused before, and stays so. Send a new id. */
   remembered?: boolean;
 }
@@ -355,7 +355,7 @@ export interface Scrub {
   /** What cannot be read. */
   damage: Damage[];
   /** When the last pass over everything ended, milliseconds since the epoch; zero if none has. */
-  last_full_at: number;
+  last_full_at_ms: number;
   /** Position at which it ends. */
   of: bigint;
   /** Position in the journal that the pass under way has reached. */

@@ -139,7 +139,7 @@ impl Reply {
                         OutcomeKind::Applied => Ok(Outcome::Applied),
                         OutcomeKind::Duplicate => Ok(Outcome::Duplicate),
                         OutcomeKind::Refused => {
-                            let remembered = outcome.remembered.then_some(outcome.decided_at);
+                            let remembered = outcome.remembered.then_some(outcome.decided_at_ms);
                             let (code, available) = (outcome.code.to_owned(), outcome.available);
                             Ok(Outcome::Refused { code, available, remembered })
                         }

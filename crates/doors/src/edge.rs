@@ -77,6 +77,18 @@ impl Operations for NodeOperations {
         self.status.full_logs()
     }
 
+    fn lost_witnesses(&self) -> u32 {
+        self.status.lost_witnesses()
+    }
+
+    fn differing_shards(&self) -> u32 {
+        self.status.differing_shards()
+    }
+
+    fn archive_fails(&self) -> bool {
+        self.status.archive_fails()
+    }
+
     fn health(&self) -> Health {
         match self.status.phase() {
             Phase::Serving => Health::Serving,

@@ -196,13 +196,13 @@ impl InFlight {
     /// Whether one more group of the largest size may be submitted, given how far there is room on disk.
     pub fn ready(&self, room_up_to: Position, disk_full: bool) -> Result<(), NotReady> {
         assert!(self.groups.len() <= GROUPS_IN_FLIGHT_MAX, "no more are let in");
-        if self.groups.len() == GROUPS_IN_FLIGHT_MAX {
-            return Err(NotReady::Busy);
+        let has_room = self.next.0 + self.group_bytes_max as u64 <= room_up_to.0;
+        match has_room {
+            true if self.groups.len() < GROUPS_IN_FLIGHT_MAX => Ok(()),
+            // Said although others are in flight, so that no group is begun that would have to wait for room.
+            false if disk_full => Err(NotReady::DiskFull),
+            _ => Err(NotReady::Busy),
         }
-        if self.next.0 + self.group_bytes_max as u64 <= room_up_to.0 {
-            return Ok(());
-        }
-        Err(if disk_full { NotReady::DiskFull } else { NotReady::Busy })
     }
 
     /// The record at `at` if its group is in flight, or was not long ago.

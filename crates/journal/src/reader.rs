@@ -100,6 +100,13 @@ impl<D: Disk> LogReader for Reader<D> {
         Ok(self.folder.list_local()?.first().is_some_and(|first| *first <= at))
     }
 
+    fn place_of(&self, at: Position) -> (String, u64) {
+        let segments = self.folder.list_segments().unwrap_or_default();
+        let behind = segments.partition_point(|first| *first <= at);
+        let first = behind.checked_sub(1).map_or(at, |index| segments[index]);
+        (self.folder.segment_text(first), offset_of(first, at))
+    }
+
     fn examine(&self, at: Position) -> Result<(), JournalError> {
         let segments = self.folder.list_segments()?;
         let behind = segments.partition_point(|first| *first <= at);
@@ -206,7 +213,9 @@ impl<F: DiskFile> OpenSegments<F> {
         let unread = |cause: std::io::Error| no_record(&format!("the disk does not give it: {cause}"));
         let got = read_up_to(&*file, &mut bytes, offset).map_err(unread)?;
         if got < RECORD_HEADER_BYTES {
-            return Err(no_record("the file ends there"));
+            let ends_at = file.len().map_or(offset, |bytes| bytes.min(offset));
+            let (segment, what) = (folder.segment_text(first), "the file ends there, before that position".into());
+            return Err(JournalError::NoRecord { at, segment, offset: ends_at, what });
         }
         let len = u32_at(&bytes, 0) as usize;
         if len == 0 || len > RECORD_BYTES_MAX {

@@ -79,6 +79,11 @@ pub trait LogReader: Send + Sized {
         Ok(true)
     }
 
+    /// The file that has the record at `at`, and the record's offset in it, for messages.
+    fn place_of(&self, at: Position) -> (String, u64) {
+        ("no file".into(), at.0)
+    }
+
     /// Verifies what stands around `at`, the place of a record that could not be read: `Err` says what is damaged, as
     /// far as it can be told, and which records are lost with it. `Ok`: all is sound there, so no record begins at
     /// `at`.

@@ -114,6 +114,12 @@ impl<D: Disk> Witness<D> {
         Ok(Some(testimony))
     }
 
+    /// Whether its file is there, in a folder that is what an operator meant.
+    pub fn is_kept(&self) -> Result<bool, JournalError> {
+        check_folder(&self.disk, self.path.parent().expect("it is in a folder"))?;
+        self.disk.exists(&self.path).map_err(|cause| JournalError::io("look for", &self.path, cause))
+    }
+
     /// Replaces what it says, durably.
     pub fn write(&self, testimony: &Testimony) -> Result<(), JournalError> {
         let failed = |cause| JournalError::io("write", &self.path, cause);

@@ -15,6 +15,7 @@
 
 mod compare;
 mod conservation;
+pub mod exchanged;
 mod first_fold;
 mod ids;
 
@@ -168,6 +169,11 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         self.shard
     }
 
+    /// The state that its fold has reached, at a record up to which it was durable.
+    pub fn folded(&self) -> &Ledger {
+        self.fold.state()
+    }
+
     /// Its fold began behind this record: that of a snapshot, or zero.
     pub fn begins_behind(&self) -> Sequence {
         self.start.sequence
@@ -269,7 +275,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
                 }
                 Ok(Some(Stage::Peers))
             }
-            Answer::Peers { sequence, peers, assets, settings } => {
+            Answer::Peers { sequence, peers, assets, settings, waits: _ } => {
                 self.advance(Sequence(sequence), durable)?;
                 let (journal, agreed_at) = (self.fold.state(), self.agreed.peers);
                 let found = &mut self.round.differences;

@@ -374,6 +374,9 @@ pub enum Answer {
         assets: Vec<AssetView>,
         /// A digest of what was set on accounts, also on those of other shards.
         settings: [u8; 32],
+        /// Whether it is known why credits wait here: the disk is full, or a debit that another shard asks for is
+        /// damaged.
+        waits: bool,
     },
     /// To `ReadDurableEnd`.
     DurableEnd {

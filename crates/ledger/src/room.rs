@@ -142,8 +142,8 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         let with_scrub = |log: AuditedLog| Some((site.take_scrub(log.log)?, log)).map(|(scrub, log)| (log, scrub));
         let audited: Vec<_> = audited.into_iter().filter_map(with_scrub).collect();
         let rate = site.scrub_bytes_per_s();
-        let audits = AuditLoop::new(background, site.data(), audited, self.options.schedule, rate);
         let status = site.status().clone();
+        let audits = AuditLoop::new(background, site.data(), audited, self.options.schedule, rate, status.clone());
         site.spawn("background".into(), move || {
             audits.run(&|| status.is_stopping());
             Ok(())

@@ -135,6 +135,8 @@ pub struct LedgerService<D: Disk> {
     opens_left: usize,
     /// Decisions of batches that may still be made in this step.
     decisions_left: usize,
+    /// What is served now finds no room for a record: it gets what can be said without one.
+    is_disk_full: bool,
     announcer: Option<Announcer>,
     /// Where readers of changes look how far the log is durable.
     durable_mark: Option<Arc<DurableMark>>,
@@ -170,6 +172,7 @@ impl<D: Disk> LedgerService<D> {
             order,
             opens_left: OPENS_PER_STEP,
             decisions_left: DECISIONS_PER_STEP,
+            is_disk_full: false,
             announcer: None,
             durable_mark: None,
             last_audit: AuditReport { shard: index.0, ..AuditReport::default() },
@@ -302,10 +305,10 @@ impl<D: Disk> Service for LedgerService<D> {
         size_of::<Operation>() + call.text_bytes()
     }
 
-    fn admit(&self, call: &Operation, disk_full: bool) -> Result<(), Unavailable> {
+    fn admit(&self, call: &Operation, is_stuck: bool) -> Result<(), Unavailable> {
         match call.writes() {
             true if self.ids.is_behind() => Err(Unavailable::Busy),
-            true if disk_full => Err(Unavailable::DiskFull),
+            true if is_stuck => Err(Unavailable::DiskFull),
             _ => Ok(()),
         }
     }
@@ -341,11 +344,12 @@ impl<D: Disk> Service for LedgerService<D> {
             if turn.state().is_outbound_full() {
                 return Ok(Served::Paused(Pause::Room));
             }
-            // A full group waits for the log. How long a disk stays full is unknown, so the client gets an error.
+            // A full group waits for the log. How long a disk stays full is unknown, so the client gets an error,
+            // unless nothing needs to be written for the answer: a retry of what was done.
             match turn.room(EVENT_BYTES_MAX) {
                 Room::Available => {}
                 Room::NextGroup => return Ok(Served::Paused(Pause::Room)),
-                Room::DiskFull => return Ok(Served::TurnedAway(Unavailable::DiskFull)),
+                Room::DiskFull => self.is_disk_full = true,
                 Room::TooLarge => unreachable!("an empty group has room for an event"),
             }
         }
@@ -354,12 +358,14 @@ impl<D: Disk> Service for LedgerService<D> {
             self.at_hand = *at_hand;
         }
         let served = self.serve_call(turn, call, progress, jobs);
+        self.is_disk_full = false;
         if !self.at_hand.is_empty() {
             progress.at_hand = Some(Box::new(std::mem::take(&mut self.at_hand)));
         }
         match served {
             Ok(served) => Ok(served),
             Err(Halt::Stop(stop)) => Err(stop),
+            Err(Halt::NoRoom) => Ok(Served::TurnedAway(Unavailable::DiskFull)),
             Err(Halt::Damaged(place)) => Ok(Served::Done(Output::Answer(Answer::Refused(Refusal::Damaged(place))))),
             Err(Halt::Unread) => {
                 let (nothing, at_hand) = (AtHand::default(), progress.at_hand.as_deref());

@@ -113,7 +113,7 @@ pub trait Machine: Sized {
     }
 
     /// The latest time that the state remembers something to have been decided at; zero if it remembers none. Unlike
-    /// [`time`](Machine::time), it does not bind events: they may have earlier times.
+    /// [`time`](Machine::time), it may need a look at the whole state: it is asked once, at a start.
     fn newest_known(&self) -> TimeMs {
         self.time()
     }
@@ -129,6 +129,12 @@ pub trait Machine: Sized {
     /// Hands the state's bytes to `part`, piece by piece. Two machines are in one state exactly when their bytes are
     /// the same.
     fn write_snapshot(&self, part: &mut dyn FnMut(&[u8]));
+
+    /// Hands to `part` the bytes that a program wrote for this state which kept less of it, and returns true; or false
+    /// if there was none. For the comparison with a snapshot of such a program.
+    fn write_older_snapshot(&self, _part: &mut dyn FnMut(&[u8])) -> bool {
+        false
+    }
 
     /// Reads a state. Takes any bytes, and refuses all but what [`write_snapshot`](Machine::write_snapshot) makes of a
     /// state that keeps the machine's rules.

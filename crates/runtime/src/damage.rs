@@ -3,8 +3,11 @@
 //! ```text
 //!   fetch threads ──┐                        ┌─▶ log: an error for each place, once
 //!   scrub ──────────┼─ note ─▶ Damages ──────┼─▶ /healthz, metrics, audit reports
-//!   id index ───────┘   ▲ mend, forget       └─▶ &'static DamagedPlace, for the refusal of whoever needed it
+//!   id index ───────┘   ▲ mend, read again   └─▶ &'static DamagedPlace, for the refusal of whoever needed it
 //! ```
+//!
+//! Promise: a place is damaged until it was read again and was sound: by a pass over its log, or, if somebody met it
+//! who needed a record, by looking at that record again a few seconds later.
 //!
 //! Why interned for ever: a refusal is copied with every outcome, so it can own no text. A place costs some hundred
 //! bytes once, and there are at most [`PLACES_MAX`] of them.
@@ -12,6 +15,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tidegate_journal::segment::parse_segment_name;
 use tidegate_journal::{JournalError, LogId, LogReader, Position};
@@ -19,6 +23,11 @@ use tidegate_machines::DamagedPlace;
 
 /// Places that are told apart; more damage than that is told as one.
 pub const PLACES_MAX: usize = 4_096;
+
+/// Of one file, places are told in the log so often at most.
+const TOLD_EVERY: Duration = Duration::from_secs(60);
+/// Places that are looked at again at a time.
+const LOOKED_AT_MAX: usize = 256;
 
 /// What all places beyond [`PLACES_MAX`] are.
 static MANY: LazyLock<DamagedPlace> = LazyLock::new(|| DamagedPlace {
@@ -36,6 +45,17 @@ pub struct Damages {
     pass: AtomicU64,
     /// Places that are damaged now: whoever must not wait looks here first.
     damaged: AtomicUsize,
+    /// By file: when a place of it was last told in the log, and how many were found since.
+    told: Mutex<HashMap<Box<str>, (Instant, u64)>>,
+}
+
+/// Where somebody met a damaged place, by which it can be looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Met {
+    /// At this record.
+    Record(Position),
+    /// At a file that cannot be opened, and that has this place of the log.
+    File(Position),
 }
 
 /// One place, in whose log, and whether it is still damaged.
@@ -43,6 +63,7 @@ pub struct Damages {
 struct Found {
     place: &'static DamagedPlace,
     owner: Owner,
+    met: Option<Met>,
     /// The pass that had begun last when it was last met; `None` once it was found sound.
     seen: Option<u64>,
 }
@@ -74,27 +95,80 @@ impl Damages {
 
     /// Keeps `place`, and says so in the log if it was not known to be damaged. `shard`: whose, for the log.
     pub fn note(&self, owner: Owner, shard: u16, place: DamagedPlace) -> &'static DamagedPlace {
+        self.note_met(owner, shard, place, None)
+    }
+
+    /// The same, and by which record it can be looked at again.
+    fn note_met(&self, owner: Owner, shard: u16, place: DamagedPlace, met: Option<Met>) -> &'static DamagedPlace {
         let mut places = self.places();
         let key = (place.file.clone(), place.offset);
         let is_new = places.get(&key).is_none_or(|found| found.seen.is_none());
         if is_new {
-            let DamagedPlace { file, offset, what, lost } = &place;
-            let advice =
-                "a file is damaged: what needs it is refused, all else is served; restore the file from a copy";
-            tracing::error!(shard, %file, offset, %what, %lost, "{advice}");
+            self.tell(shard, &place, Instant::now());
         }
         if !places.contains_key(&key) && places.len() >= PLACES_MAX {
             return &MANY;
         }
         let found = places.entry(key).or_insert_with(|| {
             let place: &'static DamagedPlace = Box::leak(Box::new(place));
-            Found { place, owner, seen: None }
+            Found { place, owner, met, seen: None }
         });
+        found.met = met.or(found.met);
         if found.seen.is_none() {
             self.damaged.fetch_add(1, Ordering::SeqCst);
         }
         found.seen = Some(self.pass.load(Ordering::SeqCst));
         found.place
+    }
+
+    /// Says in the log that `place` is damaged, unless another place of its file was told less than a minute ago: then
+    /// it is counted. Whether it was said.
+    fn tell(&self, shard: u16, place: &DamagedPlace, now: Instant) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, more)) = told.get_mut(&place.file)
+            && now.duration_since(*at) < TOLD_EVERY
+        {
+            *more += 1;
+            return false;
+        }
+        let more = told.insert(place.file.clone(), (now, 0)).map_or(0, |(_, more)| more);
+        let DamagedPlace { file, offset, what, lost } = place;
+        let advice = "a file is damaged: what needs it is refused, all else is served; restore the file from a copy";
+        tracing::error!(shard, %file, offset, %what, %lost, more_places_since_the_last_line = more, "{advice}");
+        true
+    }
+
+    /// Looks again at places of the log of `owner` that somebody has met, and forgets those that are sound by now.
+    /// How many these are.
+    pub fn look_again<R: LogReader>(&self, owner: Owner, reader: &R) -> usize {
+        let is_its = |found: &&Found| found.owner == owner && found.seen.is_some();
+        let met: Vec<(&'static DamagedPlace, Met)> = {
+            let places = self.places();
+            let met = places.values().filter(is_its).filter_map(|found| Some((found.place, found.met?)));
+            met.take(LOOKED_AT_MAX).collect()
+        };
+        let (mut sound, mut record) = (0, Vec::new());
+        for (place, met) in met {
+            let is_sound = match met {
+                Met::Record(at) => reader.read(at, &mut record).is_ok(),
+                Met::File(at) => reader.examine(at).is_ok(),
+            };
+            if is_sound && let Some(found) = self.places().get_mut(&(place.file.clone(), place.offset)) {
+                sound += usize::from(self.forget(found));
+            }
+        }
+        sound
+    }
+
+    /// The place was found sound. Whether it was damaged before.
+    fn forget(&self, found: &mut Found) -> bool {
+        if found.seen.take().is_none() {
+            return false;
+        }
+        self.damaged.fetch_sub(1, Ordering::SeqCst);
+        let DamagedPlace { file, offset, .. } = found.place;
+        tracing::info!(%file, offset, "a file that was damaged is sound again");
+        true
     }
 
     /// The place at `offset` of `file`, if it is known to be damaged.
@@ -115,10 +189,7 @@ impl Damages {
         let still: HashSet<&'static str> = places.values().filter(met).map(|found| &*found.place.file).collect();
         for found in places.values_mut().filter(|found| found.owner == owner && found.seen.is_some()) {
             if !still.contains(&*found.place.file) {
-                found.seen = None;
-                self.damaged.fetch_sub(1, Ordering::SeqCst);
-                let DamagedPlace { file, offset, .. } = found.place;
-                tracing::info!(%file, offset, "a file that was damaged is sound again");
+                self.forget(found);
             }
         }
     }
@@ -149,11 +220,18 @@ impl Damages {
         at: Position,
         error: JournalError,
     ) -> Unreadable {
+        let mut met = Met::Record(at);
         let (segment, offset, what) = match error {
             JournalError::NoRecord { segment, offset, what, .. } => (segment, offset, what),
             JournalError::Damaged { segment, offset, what, .. } => (segment, offset, what),
+            JournalError::Io { doing: "read", cause, .. } => {
+                let (segment, offset) = reader.place_of(at);
+                (segment, offset, format!("cannot read: {cause}"))
+            }
+            // Not a place in the file, but the file: it is one place, whoever needs a record of it.
             JournalError::Io { path, doing, cause } => {
-                (path.to_string_lossy().into_owned(), at.0, format!("cannot {doing}: {cause}"))
+                met = Met::File(at);
+                (path.to_string_lossy().into_owned(), 0, format!("cannot {doing}: {cause}"))
             }
             JournalError::Forgotten { .. } | JournalError::BadCursor { .. } => {
                 ("no segment".into(), at.0, error.to_string())
@@ -162,18 +240,19 @@ impl Damages {
         };
         let file = file_of(family, log, &segment);
         if let Some(known) = self.find(&file, offset) {
-            return Unreadable::Damaged(self.note(Owner::Log(log), log.shard, known.clone()));
+            return Unreadable::Damaged(self.note_met(Owner::Log(log), log.shard, known.clone(), Some(met)));
         }
         let around = reader.examine(at);
         let lost = match &around {
             Ok(()) => format!("nothing: the log is sound there, but no record begins at position {at}"),
             Err(JournalError::Damaged { lost, .. }) => lost.clone(),
+            Err(_) if matches!(met, Met::File(_)) => "all records of this file, as long as that is so".into(),
             Err(_) => format!("the record at position {at}"),
         };
         let place = DamagedPlace { file: file.into(), offset, what: what.into(), lost: lost.into() };
         match around {
             Ok(()) => Unreadable::Nothing(self.intern(Owner::Log(log), place)),
-            Err(_) => Unreadable::Damaged(self.note(Owner::Log(log), log.shard, place)),
+            Err(_) => Unreadable::Damaged(self.note_met(Owner::Log(log), log.shard, place, Some(met))),
         }
     }
 
@@ -224,7 +303,7 @@ impl Damages {
             return &MANY;
         }
         let place: &'static DamagedPlace = Box::leak(Box::new(place));
-        places.insert(key, Found { place, owner, seen: None });
+        places.insert(key, Found { place, owner, met: None, seen: None });
         place
     }
 }

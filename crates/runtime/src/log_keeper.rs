@@ -21,12 +21,12 @@ use crate::recovery::NodeReader;
 use crate::scrub::{LogScrub, verify};
 use crate::threads::lower_priority;
 
-/// How often the logs are looked at.
-const LOOK: Duration = Duration::from_secs(10);
+/// How often the logs are looked at, and damage that somebody has met.
+pub const LOOK: Duration = Duration::from_secs(10);
 /// How often the thread looks whether it should stop, and reads on.
 const NAP: Duration = Duration::from_millis(100);
 /// The next pass over a log begins no sooner than this after the last one began: a small log need not be read all the
-/// time.
+/// time. The first one begins with the start.
 pub const PASS_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The logs of all shards.
@@ -84,6 +84,15 @@ impl Scrubbed {
         is_over
     }
 
+    /// Looks again at damage that somebody has met. Whether some of it is sound by now.
+    pub fn look_again(&mut self) -> bool {
+        let is_news = self.scrub.look_again();
+        if is_news {
+            self.metrics.observe(&self.scrub.facts(), self.scrub.damage().len());
+        }
+        is_news
+    }
+
     /// Says that a pass has ended.
     pub fn tell(&self, also: &str) {
         let log = self.scrub.log();
@@ -133,6 +142,7 @@ impl LogKeeper {
                 for shard in &self.compacted {
                     shard.keep_short(stopped);
                 }
+                self.scrubbed.iter_mut().for_each(|scrubbed| _ = scrubbed.look_again());
             }
             std::thread::sleep(NAP);
             let due = self.scrubbed.iter_mut().filter(|scrubbed| scrubbed.is_due());

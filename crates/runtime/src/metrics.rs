@@ -29,6 +29,15 @@ metrics! {
 }
 
 metrics! {
+    /// The witness of one log. For the thread that writes it.
+    pub struct WitnessMetrics(family, shard) {
+        lost: Gauge "tidegate_witness_lost"
+            "1 while the witness of a log cannot be written, so that nothing may prove it if the log loses its end; \
+             else 0.";
+    }
+}
+
+metrics! {
     /// The reading again of one log. For the thread that reads it.
     pub struct ScrubMetrics(family, shard) {
         position: Gauge "tidegate_scrub_position" "Position in the journal that the pass under way has reached.";

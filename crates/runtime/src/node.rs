@@ -21,7 +21,7 @@ use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::witness::{Witness, check_folder};
 use tidegate_journal::{Family, LogId, Logs, Options, Retention};
-use tidegate_machines::ShardIndex;
+use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_shard::{Commands, DecidedOf, NothingDerived, Shard, ShardFamily, Single, Snapshots};
 use tidegate_telemetry::Registry;
 
@@ -29,18 +29,20 @@ use crate::address::{Address, Carries, EndpointIndex};
 use crate::clock::{ClockKeeper, ClockMetrics, NodeClock};
 use crate::direct::{self, Direct, DirectProtocol};
 use crate::disk_room::{RoomWatch, WatchedRoom};
+use crate::judgement::{AnotherRefused, Judgement};
 use crate::log_keeper::{LogKeeper, Scrubbed};
 use crate::member::{Port, Resident};
 use crate::mesh::{Endpoint, Parker, mesh};
-use crate::metrics::{LoopMetrics, ScrubMetrics, ShardMetrics};
+use crate::metrics::{LoopMetrics, ScrubMetrics, ShardMetrics, WitnessMetrics};
 use crate::placement::{Home, Placement};
+use crate::port_clock::PortClock;
 use crate::recovery::{NodeLog, NodeLogs, NodeReader, Recovery};
 use crate::scrub::LogScrub;
 use crate::shard_resident::{OnTick, ShardResident};
 use crate::start_clock::{self, Told};
 use crate::status::{Phase, Status};
 use crate::threads::{join, now_ms, pin, spawn};
-use crate::witness::{self, Witnessed};
+use crate::witness::{Witnessed, Witnesses};
 use crate::worker::{Worker, WorkerGroup};
 
 /// How often the progress of the recovery is reported.
@@ -119,6 +121,8 @@ pub struct Site<P> {
     listening: Vec<(Box<str>, SocketAddr)>,
     log_keeper: LogKeeper,
     witness: Option<PathBuf>,
+    /// Whether all logs may be opened.
+    judgement: Arc<Judgement>,
     /// What times the logs know, as they are recovered.
     told: (Sender<Told>, Receiver<Told>),
     /// Logs with a witness, as they are recovered.
@@ -161,6 +165,7 @@ impl<P: Send + 'static> Site<P> {
             threads: Vec::new(),
             listening: Vec::new(),
             log_keeper: LogKeeper::default(),
+            judgement: Arc::default(),
             witness: options.witness.clone(),
             witnessed: channel(),
             told: channel(),
@@ -312,6 +317,7 @@ impl<P: Send + 'static> Site<P> {
             status: self.status.clone(),
             metrics: ShardMetrics::register(&self.registry, F::FAMILY.name, log.shard),
             began: Instant::now(),
+            voice: self.judgement.voice(),
             told: self.told.0.clone(),
             witness: self
                 .witness
@@ -363,11 +369,13 @@ impl<P: Send + 'static> Node<P> {
         }
         let mut site = Site::new(options, directory, &rooms);
         rooms.iter_mut().try_for_each(|room| room.open(&mut site))?;
-        rooms.iter_mut().try_for_each(|room| room.recover(&mut site))?;
+        let begun = rooms.iter_mut().try_for_each(|room| room.recover(&mut site));
+        site.judgement.close();
+        begun?;
         let residents = recovered(&mut site, progress)?;
         let told: Vec<Told> = site.told.1.try_iter().collect();
         start_clock::check(&told, now_ms(), &site.data)?;
-        let workers = place(&mut site, &mut rooms, residents)?;
+        let workers = place(&mut site, &mut rooms, residents, &told)?;
         let workers = spawn_all(workers)?;
         rooms.iter_mut().try_for_each(|room| room.begin(&mut site))?;
         keep_logs(&mut site)?;
@@ -425,8 +433,21 @@ fn recovered<P: Send + 'static>(site: &mut Site<P>, progress: &mut dyn FnMut(&St
         std::thread::sleep(PROGRESS_EVERY);
     }
     progress(&site.status);
-    let recovered: Vec<_> = site.recovering.drain(..).map(join).collect::<Result<_>>()?;
-    let mut residents: Vec<_> = recovered.into_iter().flatten().collect();
+    let (mut residents, mut refused) = (Vec::new(), None);
+    for recovered in site.recovering.drain(..).map(join) {
+        match recovered {
+            Ok(member) => residents.extend(member),
+            // Of many errors, one that says what is wrong.
+            Err(error) => match &refused {
+                None => refused = Some(error),
+                Some(known) if known.is::<AnotherRefused>() => refused = Some(error),
+                Some(_) => {}
+            },
+        }
+    }
+    if let Some(refused) = refused {
+        return Err(refused);
+    }
     residents.sort_by_key(|(address, _)| *address);
     Ok(residents)
 }
@@ -436,8 +457,10 @@ fn place<P: Send + 'static>(
     site: &mut Site<P>,
     rooms: &mut [Box<dyn Room<P>>],
     residents: Vec<Member<P>>,
+    told: &[Told],
 ) -> Result<Vec<Worker<P>>> {
     let clock = Arc::new(NodeClock::start());
+    let began = clock.now();
     let mut keeper = Some(ClockKeeper::new(clock.clone(), ClockMetrics::register(&site.registry)));
     let group = WorkerGroup {
         status: site.status.clone(),
@@ -452,7 +475,8 @@ fn place<P: Send + 'static>(
         let mut ports = Vec::new();
         for room in rooms.iter_mut().filter(|room| room.has_port()) {
             let me = Address::new(worker.0, ports.len() as u16);
-            ports.push(room.port(site, me)?);
+            let clock = port_clock(site, &**room, told, began, worker);
+            ports.push((room.port(site, me)?, clock));
         }
         let mut own = Vec::new();
         while let Some((address, resident)) = residents.next_if(|(address, _)| address.endpoint == worker) {
@@ -468,6 +492,17 @@ fn place<P: Send + 'static>(
         });
     }
     Ok(workers)
+}
+
+/// The clock of a room's port, which began with the node at `began`; that of the first worker tells.
+fn port_clock<P>(site: &Site<P>, room: &dyn Room<P>, told: &[Told], began: TimeMs, worker: EndpointIndex) -> PortClock {
+    let of_room = room.families().into_iter();
+    let inside: Vec<Family> = of_room.filter(|(_, home)| *home != Home::Member).map(|(family, _)| family).collect();
+    let newest = start_clock::newest_of(told, &inside);
+    match inside.first() {
+        Some(family) if worker.0 == 0 => PortClock::of_family(family, newest, began, &site.registry),
+        _ => PortClock::starting(newest, began),
+    }
 }
 
 fn spawn_all<P: Send + 'static>(workers: Vec<Worker<P>>) -> Result<Vec<JoinHandle<Result<()>>>> {
@@ -486,13 +521,19 @@ type WitnessThread = (Sender<()>, JoinHandle<Result<()>>);
 
 /// Starts the thread that tells the witnesses, if there are any.
 fn witness_logs<P: Send + 'static>(site: &Site<P>) -> Result<Option<WitnessThread>> {
-    let logs: Vec<Witnessed> = site.witnessed.1.try_iter().collect();
-    if logs.is_empty() {
+    let mut witnesses = Witnesses::new(site.witnessed.1.try_iter(), site.status.clone(), &site.registry);
+    if witnesses.is_empty() {
+        // The page of metrics is that of every server.
+        for family in &site.families {
+            for log in site.directory.logs(*family) {
+                WitnessMetrics::register(&site.registry, family.name, log.shard);
+            }
+        }
         return Ok(None);
     }
     let (running, stopped) = channel();
     let thread = spawn("witness".into(), move || {
-        witness::run(&logs, &stopped);
+        witnesses.run(&stopped);
         Ok(())
     })?;
     Ok(Some((running, thread)))

@@ -18,9 +18,10 @@ use anyhow::{Result, anyhow};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::witness::{Testimony, Witness};
 use tidegate_journal::{LocalLog, LocalLogs, LogId, LogStore, Options};
-use tidegate_shard::{Claim, Derived, OpenShard, Replayed, ShardFamily, Snapshots};
+use tidegate_shard::{Claim, Derived, OpenShard, Replayed, ShardFamily, Snapshots, loss};
 
 use crate::disk_room::WatchedRoom;
+use crate::judgement::Voice;
 use crate::mesh::Parker;
 use crate::metrics::ShardMetrics;
 use crate::start_clock::Told;
@@ -46,6 +47,8 @@ pub struct Recovery<F: ShardFamily> {
     pub(crate) status: Arc<Status>,
     pub(crate) metrics: ShardMetrics,
     pub(crate) began: Instant,
+    /// Says that the log is sound, before it is opened.
+    pub(crate) voice: Voice,
     /// Whom to tell which times it knows.
     pub(crate) told: Sender<Told>,
     /// Where its witness is, and whom to tell of it; `None` for no witness.
@@ -108,9 +111,11 @@ impl<F: ShardFamily> Recovery<F> {
     }
 
     /// The same, when more than the snapshots names places of the log: a log that ends before one of `others` in the
-    /// same timeline has lost records, and is refused.
+    /// same timeline has lost records, and is refused. Nothing is changed before all logs of the start have passed.
     pub fn open_with(&self, others: &[Claim]) -> Result<Open<F>> {
         let others: Vec<Claim> = others.iter().cloned().chain(self.claim_of_witness()?).collect();
+        loss::check(&self.logs, &self.snapshots, &others).map_err(|error| anyhow!("{self}: {error}"))?;
+        self.voice.sound()?;
         let opened = OpenShard::open_with(&self.logs, self.snapshots.clone(), self.journal, &others);
         let mut open: Open<F> = opened.map_err(|error| anyhow!("{self}: {error}"))?;
         let parker = self.parker.clone();
@@ -173,14 +178,14 @@ impl<F: ShardFamily> Recovery<F> {
         );
         self.metrics.recovered(took, &back.report);
         // Nobody listens any more only when the start has failed elsewhere.
-        let _ = self.told.send(Told::of(self.to_string(), &back.state, now_ms()));
+        let _ = self.told.send(Told::of(F::FAMILY.number, self.to_string(), &back.state, now_ms()));
         let folder = self.data.join("journal").join(format!("{family}-{shard}"));
         // Nobody listens any more only when the start has failed elsewhere.
         let _ = self.room.send(WatchedRoom { family, log: self.log(), folder, room: back.log.disk_room() });
         if let Some((witness, witnessed)) = &self.witness {
             let (end, timeline) = (back.log.durable_end(), back.report.timelines.current());
             // Nobody listens any more only when the start has failed elsewhere.
-            let _ = witnessed.send(Witnessed { witness: witness.clone(), end, timeline });
+            let _ = witnessed.send(Witnessed { family, shard, witness: witness.clone(), end, timeline });
         }
         Ok(back)
     }

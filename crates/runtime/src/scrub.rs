@@ -174,6 +174,11 @@ impl<R: LogReader> LogScrub<R> {
         self.ends_seen = Position(0);
     }
 
+    /// Looks again at places that somebody has met, and forgets those that are sound by now. Whether there were any.
+    pub fn look_again(&mut self) -> bool {
+        self.damages.count() > 0 && self.damages.look_again(Owner::Log(self.log), &self.reader) > 0
+    }
+
     /// What is damaged of the log.
     pub fn damage(&self) -> Vec<&'static tidegate_machines::DamagedPlace> {
         self.damages.of(Owner::Log(self.log))

@@ -16,6 +16,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use tidegate_journal::Family;
 use tidegate_machines::{Machine, TimeMs};
 
 use crate::limits::CLOCK_AHEAD_MS_MAX;
@@ -25,6 +26,8 @@ const DAY_MS: u64 = 86_400_000;
 /// What a log says of times.
 #[derive(Debug)]
 pub(crate) struct Told {
+    /// The number of its family.
+    family: u8,
     /// The shard, as messages name it.
     shard: String,
     /// The latest time that its state remembers; zero for none.
@@ -35,8 +38,8 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// What the log of `shard` says at the time `wall` of the host.
-    pub fn of<M: Machine>(shard: String, state: &M, wall: TimeMs) -> Told {
+    /// What the log of `shard`, one of `family`, says at the time `wall` of the host.
+    pub fn of<M: Machine>(family: u8, shard: String, state: &M, wall: TimeMs) -> Told {
         let (newest, mut ended) = (state.newest_known(), Vec::new());
         if is_far_behind(newest, wall) {
             state.ends(&mut |end| {
@@ -45,8 +48,14 @@ impl Told {
                 }
             });
         }
-        Told { shard, newest, ended }
+        Told { family, shard, newest, ended }
     }
+}
+
+/// The latest time that the logs of these families remember; zero for none.
+pub(crate) fn newest_of(told: &[Told], families: &[Family]) -> TimeMs {
+    let of_them = told.iter().filter(|told| families.iter().any(|family| family.number == told.family));
+    of_them.map(|told| told.newest).max().unwrap_or(TimeMs(0))
 }
 
 fn is_far_behind(newest: TimeMs, wall: TimeMs) -> bool {
@@ -76,6 +85,8 @@ pub(crate) fn check(told: &[Told], wall: TimeMs, data: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_journal::Retention;
+
     use super::*;
 
     const YEAR: u64 = 365 * DAY_MS;
@@ -83,6 +94,7 @@ mod tests {
 
     fn told(newest: u64, ended: &[u64]) -> Told {
         Told {
+            family: 1,
             shard: "some shard 0".into(),
             newest: TimeMs(newest),
             ended: ended.iter().map(|at| TimeMs(*at)).collect(),
@@ -102,6 +114,15 @@ mod tests {
         }
         assert_eq!(said(&[told(long_ago, &[])]), None, "nothing ends");
         assert_eq!(said(&[]), None);
+    }
+
+    #[test]
+    fn a_room_goes_by_its_own_logs() {
+        let family = |number| Family { number, name: "some", retention: Retention::Whole };
+        let told = [told(5, &[]), told(7, &[]), Told { family: 2, ..told(9, &[]) }];
+        assert_eq!(newest_of(&told, &[family(1)]), TimeMs(7));
+        assert_eq!(newest_of(&told, &[family(1), family(2)]), TimeMs(9));
+        assert_eq!(newest_of(&told, &[]), TimeMs(0));
     }
 
     #[test]

@@ -51,6 +51,12 @@ pub struct Status {
     damages: Arc<Damages>,
     /// Logs that find no room on their disk now.
     full_logs: AtomicU32,
+    /// Logs whose witness cannot be written now.
+    lost_witnesses: AtomicU32,
+    /// Shards of which an audit last found that something differs.
+    differing_shards: AtomicU32,
+    /// Whether what should be in the archive cannot be moved there now.
+    archive_fails: AtomicBool,
 }
 
 impl fmt::Debug for Status {
@@ -76,6 +82,9 @@ impl Status {
             replay,
             damages: Arc::default(),
             full_logs: AtomicU32::new(0),
+            lost_witnesses: AtomicU32::new(0),
+            differing_shards: AtomicU32::new(0),
+            archive_fails: AtomicBool::new(false),
         }
     }
 
@@ -87,6 +96,36 @@ impl Status {
     /// Says how many logs find no room.
     pub(crate) fn set_full_logs(&self, logs: u32) {
         self.full_logs.store(logs, Ordering::Release);
+    }
+
+    /// Logs whose witness cannot be written now: if one loses its end, nothing may prove it.
+    pub fn lost_witnesses(&self) -> u32 {
+        self.lost_witnesses.load(Ordering::Acquire)
+    }
+
+    /// Says how many witnesses cannot be written.
+    pub(crate) fn set_lost_witnesses(&self, logs: u32) {
+        self.lost_witnesses.store(logs, Ordering::Release);
+    }
+
+    /// Shards of which an audit last found that something differs.
+    pub fn differing_shards(&self) -> u32 {
+        self.differing_shards.load(Ordering::Acquire)
+    }
+
+    /// Says of how many shards an audit last found that something differs.
+    pub fn set_differing_shards(&self, shards: u32) {
+        self.differing_shards.store(shards, Ordering::Release);
+    }
+
+    /// Whether what should be in the archive cannot be moved there now.
+    pub fn archive_fails(&self) -> bool {
+        self.archive_fails.load(Ordering::Acquire)
+    }
+
+    /// Says whether what should be in the archive can be moved there.
+    pub fn set_archive_fails(&self, fails: bool) {
+        self.archive_fails.store(fails, Ordering::Release);
     }
 
     /// What of this process's files was found damaged.

@@ -26,6 +26,7 @@ use crate::limits::PORTS_MAX;
 use crate::member::{Context, Port, PortSockets, Resident};
 use crate::mesh::Endpoint;
 use crate::metrics::LoopMetrics;
+use crate::port_clock::PortClock;
 use crate::status::Status;
 
 /// How long an idle worker sleeps at most: timers (expiries, retries, silent clients) are looked at so often.
@@ -71,12 +72,20 @@ pub struct Worker<P> {
 struct Members<P> {
     endpoint: EndpointIndex,
     ports: Vec<Box<dyn Port<P>>>,
+    /// Of the ports, in their order.
+    clocks: Vec<PortClock>,
     residents: Vec<Box<dyn Resident<P>>>,
 }
 
 impl<P> Members<P> {
     fn address(&self, member: usize) -> Address {
         Address { endpoint: self.endpoint, member: MemberIndex(member as u16) }
+    }
+
+    /// Each port, and its time when it is `now` for the node.
+    fn ports_at(&mut self, now: TimeMs) -> impl Iterator<Item = (&mut Box<dyn Port<P>>, TimeMs)> {
+        let times = self.clocks.iter_mut().map(move |clock| clock.time(now));
+        self.ports.iter_mut().zip(times)
     }
 
     /// All of them as what they have in common.
@@ -101,8 +110,8 @@ struct Stopping {
 impl<P: Send> Worker<P> {
     /// Prepares the thread's poll; its endpoint can be woken from here on. Members are numbered as they stand in the
     /// lists, ports first.
-    pub fn new(
-        ports: Vec<Box<dyn Port<P>>>,
+    pub(crate) fn new(
+        ports: Vec<(Box<dyn Port<P>>, PortClock)>,
         residents: Vec<Box<dyn Resident<P>>>,
         endpoint: Endpoint<P>,
         group: WorkerGroup,
@@ -115,7 +124,8 @@ impl<P: Send> Worker<P> {
             // If a wake-up fails, the worker wakes at its next tick.
             let _ = waker.wake();
         });
-        let members = Members { endpoint: endpoint.index(), ports, residents };
+        let (ports, clocks) = ports.into_iter().unzip();
+        let members = Members { endpoint: endpoint.index(), ports, clocks, residents };
         Ok(Worker { members, endpoint, own: VecDeque::new(), poll, group, clock_keeper: None, metrics })
     }
 
@@ -151,7 +161,7 @@ impl<P: Send> Worker<P> {
                 self.follow_drain(&mut drained_per_second, now);
             }
             if stopping.is_none() && self.group.status.is_stopping() {
-                self.members.ports.iter_mut().for_each(|port| port.stop_listening(now));
+                self.members.ports_at(now).for_each(|(port, now)| port.stop_listening(now));
                 stopping = Some(Stopping { since: Instant::now(), disconnected_rest: false, counted_quiet: false });
             }
             if let Some(stopping) = &mut stopping
@@ -175,6 +185,7 @@ impl<P: Send> Worker<P> {
         let mut worked = self.deliver_own(now);
         worked |= self.receive(now);
         for member in 0..self.members.ports.len() {
+            let now = self.members.clocks[member].time(now);
             let mut context = Context::new(self.members.address(member), now, &mut self.endpoint, &mut self.own);
             worked |= self.members.ports[member].serve(&mut context);
         }
@@ -189,6 +200,7 @@ impl<P: Send> Worker<P> {
         // Other workers go on while this one writes to its sockets.
         self.endpoint.wake_receivers();
         for member in 0..ports {
+            let now = self.members.clocks[member].time(now);
             let mut context = Context::new(self.members.address(member), now, &mut self.endpoint, &mut self.own);
             worked |= self.members.ports[member].flush(&mut context);
         }
@@ -222,9 +234,10 @@ impl<P: Send> Worker<P> {
     fn deliver(&mut self, envelope: Envelope<P>, now: TimeMs) {
         let Envelope { from, to, body } = envelope;
         let me = Address { endpoint: self.members.endpoint, member: to };
-        let mut context = Context::new(me, now, &mut self.endpoint, &mut self.own);
         let member = usize::from(to.0);
         let ports = self.members.ports.len();
+        let now = self.members.clocks.get_mut(member).map_or(now, |clock| clock.time(now));
+        let mut context = Context::new(me, now, &mut self.endpoint, &mut self.own);
         match self.members.ports.get_mut(member) {
             Some(port) => port.deliver(from, body, &mut context),
             None => self.members.residents[member - ports].deliver(from, body, &mut context),
@@ -253,7 +266,9 @@ impl<P: Send> Worker<P> {
         if let Some(keeper) = &mut self.clock_keeper {
             keeper.tick();
         }
-        self.members.all().for_each(|member| member.tick(now));
+        self.members.ports_at(now).for_each(|(port, now)| port.tick(now));
+        self.members.clocks.iter().for_each(PortClock::observe);
+        self.members.residents.iter_mut().for_each(|resident| resident.tick(now));
         self.metrics.ring_depth.set(self.endpoint.depth() as i64);
         self.metrics.busy_nanoseconds.add(busy.as_nanos() as u64);
         self.note_failure();
@@ -265,7 +280,7 @@ impl<P: Send> Worker<P> {
         if std::mem::replace(followed, asked) != asked
             && let Some(per_second) = asked
         {
-            self.members.ports.iter_mut().for_each(|port| port.drain(per_second, now));
+            self.members.ports_at(now).for_each(|(port, now)| port.drain(per_second, now));
         }
     }
 
@@ -281,7 +296,7 @@ impl<P: Send> Worker<P> {
         let elapsed = stopping.since.elapsed();
         let leave_time = self.members.ports.iter().map(|port| port.leave_time()).max().unwrap_or_default();
         if elapsed >= leave_time && !std::mem::replace(&mut stopping.disconnected_rest, true) {
-            self.members.ports.iter_mut().for_each(|port| port.disconnect_rest(now));
+            self.members.ports_at(now).for_each(|(port, now)| port.disconnect_rest(now));
         }
         let patience = STOP_PATIENCE_MIN.max(leave_time + DISCONNECT_TIME);
         let patient = elapsed < patience;

@@ -48,5 +48,6 @@ pub use service::{Pause, Served, Service, ShardFamily, TurnOf, Unsolicited};
 pub use shard::{Released, Shard, ShardFacts};
 pub use single::{Commands, Decided, DecidedOf, Single};
 pub use snapshot::{SnapshotError, Snapshots, Stand, Written};
+pub use state_clock::StateClock;
 pub use turn::{Room, Turn};
 pub use unavailable::Unavailable;

@@ -99,14 +99,22 @@ impl LossProven {
 }
 
 impl LossProven {
+    /// Whether the log is another one than that which the files beside it were made of, and not only a shorter one.
+    pub fn is_another_log(&self) -> bool {
+        let has_more_before = |claim: &Claim| {
+            claim.position <= self.end.position || claim.sequence.is_some_and(|last| last < self.end.sequence)
+        };
+        self.proofs.iter().any(has_more_before)
+    }
+
     /// What is lost and what proves it, in words.
     pub fn what(&self) -> String {
         let from = self.end.sequence.0 + 1;
         let lost = match self.last() {
-            Some(last) if last.0 >= from => format!("records {from} to {last} are lost"),
-            _ if self.proofs.iter().all(|claim| claim.position <= self.end.position) => {
-                "records are lost: the log is not the one that was written here".into()
+            _ if self.is_another_log() => {
+                "records are lost: the log is not the one that was written here, but one of another history".into()
             }
+            Some(last) if last.0 >= from => format!("records {from} to {last} are lost"),
             _ => format!("records from {from} on are lost"),
         };
         let proofs: Vec<String> = self.proofs.iter().map(|claim| claim.against(self.end.position)).collect();
@@ -146,13 +154,17 @@ pub struct Examined {
     pub notices: Vec<Notice>,
     /// What proves that records are lost.
     pub proofs: Vec<Claim>,
+    /// A snapshot that does not stand on the log, although that goes on behind its place. By itself it is set aside;
+    /// beside a proof it shows that the files were made of another log.
+    pub stranger: Option<Claim>,
 }
 
 impl Examined {
     /// The refusal of a log that has lost records.
     pub fn loss<F: ShardFamily>(&self, log: LogId) -> Option<LossProven> {
         let journal = format!("journal/{}-{}", F::FAMILY.name, log.shard);
-        let proven = LossProven { log, journal, end: self.report.end, proofs: self.proofs.clone() };
+        let proofs = self.proofs.iter().chain(&self.stranger).cloned().collect();
+        let proven = LossProven { log, journal, end: self.report.end, proofs };
         (!self.proofs.is_empty()).then_some(proven)
     }
 }
@@ -164,7 +176,7 @@ pub fn examine<F: ShardFamily, D: Disk, G: Logs>(
     others: &[Claim],
 ) -> Result<Examined, OpenError> {
     let id = snapshots.log();
-    let mut passed_over = Vec::new();
+    let (mut passed_over, mut elsewhere) = (Vec::new(), Vec::new());
     let mut base = None;
     for snapshot in snapshots.newest_first().into_iter().flatten() {
         let stand = match snapshot {
@@ -179,7 +191,7 @@ pub fn examine<F: ShardFamily, D: Disk, G: Logs>(
                 base = Some((stand, report));
                 break;
             }
-            Ok(_) => {}
+            Ok(_) => elsewhere.push(snapshots.claim_of(&stand)),
             Err(JournalError::BadCursor { what, .. }) => {
                 passed_over.push(format!("the snapshot at sequence {} cannot be used: {what}", stand.cursor.sequence));
             }
@@ -218,7 +230,13 @@ pub fn examine<F: ShardFamily, D: Disk, G: Logs>(
             proofs.push(claim);
         }
     }
-    Ok(Examined { report, since, timelines, notices, proofs })
+    let mut stranger = None;
+    for claim in elsewhere.into_iter().filter(|claim| !timelines.is_abandoned(claim.timeline)) {
+        if is_contradicted(&reader, &claim, &report.durability())? {
+            stranger = Some(claim);
+        }
+    }
+    Ok(Examined { report, since, timelines, notices, proofs, stranger })
 }
 
 /// Whether the log has the place of a claim, with another chain. What cannot be read there contradicts nobody.
@@ -252,9 +270,9 @@ pub fn fold_to_end<F: ShardFamily, D: Disk, G: Logs>(
     fold.into_state()
 }
 
-/// Refuses a log that has lost records. Quick when nothing can be wrong: when all that is beside the log stands before
-/// its last segment.
-pub(crate) fn check<F: ShardFamily, D: Disk, G: Logs>(
+/// Refuses a log that has lost records. Changes nothing. Quick when nothing can be wrong: when all that is beside the
+/// log stands before its last segment.
+pub fn check<F: ShardFamily, D: Disk, G: Logs>(
     logs: &G,
     snapshots: &Snapshots<F, D>,
     others: &[Claim],

@@ -65,8 +65,9 @@ pub trait Service: Sized {
     fn weight(call: &Self::Call) -> usize;
 
     /// Whether a call is taken at all. A refusal here is answered before everything that waits, so it is for services
-    /// whose answers need no order. `disk_full`: whether the log has no room for another group.
-    fn admit(&self, _call: &Self::Call, _disk_full: bool) -> Result<(), Unavailable> {
+    /// whose answers need no order. `is_stuck`: what was appended waits for room on a full disk, and so would the
+    /// answer.
+    fn admit(&self, _call: &Self::Call, _is_stuck: bool) -> Result<(), Unavailable> {
         Ok(())
     }
 

@@ -126,7 +126,8 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             self.abandoned.push_back(ticket);
             return;
         }
-        if let Err(reason) = self.service.admit(&call, self.core.is_disk_full()) {
+        let is_stuck = self.core.is_disk_full() && !self.core.is_group_empty();
+        if let Err(reason) = self.service.admit(&call, is_stuck) {
             self.turned_away.push_back((ticket, reason));
             return;
         }

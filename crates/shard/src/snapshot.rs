@@ -263,6 +263,14 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         paths.filter_map(claim).collect()
     }
 
+    /// What the snapshot that stands at `stand` says of the log.
+    pub(crate) fn claim_of(&self, stand: &Stand) -> Claim {
+        let (cursor, timeline) = (stand.cursor, stand.timelines.current());
+        let source = self.folder.join(file_name(cursor.sequence));
+        let (position, sequence, chain) = (cursor.position, Some(cursor.sequence), Some(cursor.chain));
+        Claim { source, timeline, position, sequence, chain, doubt: None }
+    }
+
     fn header(&self, path: &Path) -> Result<Option<SnapshotHeader>, SnapshotError> {
         let file = self.disk.open(path).map_err(io(path))?;
         let bytes = file.len().map_err(io(path))?;

@@ -1,4 +1,5 @@
-//! The time at which a shard decides: that of its owner, or ahead of it by as much as the state was at the start.
+//! The time at which a shard decides: that of its owner, or ahead of it by as much as the state was at the start. An
+//! owner of several shards that share what lasts for a time has one such clock for all of them.
 //!
 //! ```text
 //!   owner's time   ──────────────┬──────────────────▶
@@ -18,7 +19,7 @@ const FOLLOW_ONE_IN: u64 = 20;
 
 /// The clock of one shard. Knows no clock: the owner's time is an argument.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StateClock {
+pub struct StateClock {
     /// Time of the newest event at the start.
     newest: TimeMs,
     /// By how much that was ahead of the owner's first time, in milliseconds, and that time.
@@ -30,6 +31,14 @@ impl StateClock {
     /// The clock of a state whose newest event has this time.
     pub fn new(newest: TimeMs) -> StateClock {
         StateClock { newest, lead: None, ahead_ms: 0 }
+    }
+
+    /// The clock of a state whose newest event has this time, when it is `now` for its owner: two that are made of the
+    /// same times always agree.
+    pub fn starting(newest: TimeMs, now: TimeMs) -> StateClock {
+        let mut clock = StateClock::new(newest);
+        clock.time(now);
+        clock
     }
 
     /// The shard's time when it is `now` for its owner.
@@ -66,6 +75,14 @@ mod tests {
         let mut clock = StateClock::new(TimeMs(YEARS_10_MS));
         assert_eq!(clock.time(TimeMs(1_000)), TimeMs(YEARS_10_MS));
         assert_eq!(clock.time(TimeMs(3_000)), TimeMs(YEARS_10_MS + 1_900));
+    }
+
+    #[test]
+    fn clocks_of_one_start_agree() {
+        let (mut one, mut other) =
+            (StateClock::starting(TimeMs(61_000), TimeMs(1_000)), StateClock::starting(TimeMs(61_000), TimeMs(1_000)));
+        assert_eq!(one.time(TimeMs(2_000)), TimeMs(61_950));
+        assert_eq!(other.time(TimeMs(3_000)), one.time(TimeMs(3_000)), "whoever asked first");
     }
 
     #[test]

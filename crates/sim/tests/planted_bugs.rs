@@ -96,6 +96,12 @@ fn a_time_that_stands_still_is_found() {
     is_found::<Ledger>(Bug::TimeStandsStill, &STORES, &["a hold is released when its time is over"]);
 }
 
+/// A start with a clock that is behind dates what clients do; once the clock is right, their sessions are over.
+#[test]
+fn a_time_that_goes_back_at_a_start_is_found() {
+    is_found::<Gateway>(Bug::TimeStandsStill, &STORES, &["a durable session survives"]);
+}
+
 #[test]
 fn a_credit_that_is_applied_twice_is_found() {
     let promises = ["conservation over all shards, with what is in flight"];

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use tidegate_backup::{Known, archive, waiting};
+use tidegate_runtime::Status;
 use tidegate_runtime::threads::{lower_priority, spawn};
 use tidegate_telemetry::metrics;
 
@@ -34,6 +35,9 @@ metrics! {
         segments: Counter "tidegate_archive_segments_total" "Segments of journals that were moved to the archive.";
         bytes: Counter "tidegate_archive_bytes_total" "Bytes of segments that were moved to the archive.";
         failures: Counter "tidegate_archive_failures_total" "Looks at which something could not be archived.";
+        failing: Gauge "tidegate_archive_failing"
+            "1 if the last look could not archive what should be, perhaps because the disk of the archive is not \
+             mounted; else 0.";
         waiting: Gauge "tidegate_archive_waiting_segments" "Segments that should be in the archive and are not yet.";
     }
 }
@@ -45,15 +49,17 @@ pub struct Archiving {
 }
 
 impl Archiving {
-    /// Begins to archive what `known` says of the logs in `data`.
+    /// Begins to archive what `known` says of the logs in `data`; `status` hears if it cannot.
     pub fn start(
         settings: ArchiveSettings,
         data: PathBuf,
         known: Vec<Known>,
         metrics: ArchiveMetrics,
+        status: Arc<Status>,
     ) -> Result<Archiving> {
         let stopping = Arc::new(AtomicBool::new(false));
-        let mut archiver = Archiver { settings, data, known, metrics, stopping: stopping.clone(), failure: None };
+        let mut archiver =
+            Archiver { settings, data, known, metrics, status, stopping: stopping.clone(), failure: None };
         let thread = spawn("archive".into(), move || archiver.run())?;
         Ok(Archiving { stopping, thread })
     }
@@ -72,6 +78,7 @@ struct Archiver {
     data: PathBuf,
     known: Vec<Known>,
     metrics: ArchiveMetrics,
+    status: Arc<Status>,
     stopping: Arc<AtomicBool>,
     /// The failure that was told last: the same one is told once.
     failure: Option<String>,
@@ -82,7 +89,7 @@ impl Archiver {
         lower_priority();
         while !self.is_stopping() {
             match self.look() {
-                Ok(()) => self.failure = None,
+                Ok(()) => self.works(),
                 Err(_) if self.is_stopping() => {}
                 Err(error) => self.tell(format!("{error:#}")),
             }
@@ -97,8 +104,18 @@ impl Archiver {
         self.stopping.load(Ordering::Acquire)
     }
 
+    fn works(&mut self) {
+        if self.failure.take().is_some() {
+            tracing::info!(to = self.settings.to, "the archive can be written again");
+        }
+        self.metrics.failing.set(0);
+        self.status.set_archive_fails(false);
+    }
+
     fn tell(&mut self, failure: String) {
         self.metrics.failures.add(1);
+        self.metrics.failing.set(1);
+        self.status.set_archive_fails(true);
         if self.failure.as_ref() != Some(&failure) {
             tracing::error!(to = self.settings.to, failure, "cannot archive; it is tried again");
         }

@@ -23,7 +23,7 @@ use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Address, Carries, Node, NodeOptions, Room, Status};
 
 use crate::archiving::{ArchiveMetrics, Archiving};
-use crate::command::archive::target_that_exists;
+use crate::command::archive::check_target;
 use crate::command::reload::Files;
 use crate::config::{Config, Door, Seed, TopicsKeys};
 use crate::extension::{Extension, KnownFamily, Opened};
@@ -69,8 +69,17 @@ pub fn start<P: Parcels>(
     addresses.into_iter().flatten().try_for_each(|address| listener::listen(address, 1).map(drop))?;
     let directory = Directory::open_or_create(&config.data.dir, &wanted, now_ms().0)?;
     let data = config.data.dir.display();
-    if let Some(mode) = private::close(&config.data.dir).with_context(|| format!("the mode of {data}"))? {
+    let closed = private::close(&config.data.dir).with_context(|| format!("the mode of {data}"))?;
+    if let Some(mode) = closed.mode {
         tracing::warn!("{data} had mode {mode:o}: others could read it; it has 700 now");
+    }
+    if closed.inside > 0 {
+        let count = closed.inside;
+        tracing::warn!(count, "files and folders in {data} could be read by others; they have modes 600 and 700 now");
+    }
+    if let Some((path, cause)) = closed.open.first() {
+        let (path, more) = (path.display(), closed.open.len() - 1);
+        tracing::warn!(%path, cause, more, "others may read this, and its mode cannot be changed");
     }
     told_of_kept_shards(config, &directory);
     // Not before the directory is locked: it may hold the key.
@@ -86,14 +95,14 @@ pub fn start<P: Parcels>(
     };
     let rooms = rooms(config, files, mqtt, &authenticator, opened)?;
     if let Some(archive) = &config.archive {
-        target_that_exists(&archive.to).context("archive.to")?;
+        check_target(&archive.to).context("archive.to")?;
     }
     let node = Node::start(&options, directory, rooms, progress)?;
     // Also where nothing is archived: the page of metrics is that of every server.
     let metrics = ArchiveMetrics::register(&options.registry);
     let archiving = config.archive.clone().map(|settings| {
         let known = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
-        Archiving::start(settings, config.data.dir.clone(), known, metrics)
+        Archiving::start(settings, config.data.dir.clone(), known, metrics, node.status().clone())
     });
     Ok(Served { node, authenticator, secret, archiving: archiving.transpose()? })
 }

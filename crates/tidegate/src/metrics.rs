@@ -10,7 +10,7 @@ use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics};
 use tidegate_doors::refusal_metrics::RefusalMetrics;
 use tidegate_ledger::LedgerMetrics;
 use tidegate_runtime::metrics::ScrubMetrics;
-use tidegate_runtime::{ClockMetrics, LoopMetrics, RoomMetrics, ShardMetrics};
+use tidegate_runtime::{ClockMetrics, LoopMetrics, PortClockMetrics, RoomMetrics, ShardMetrics, WitnessMetrics};
 use tidegate_telemetry::{MetricRow, Registry};
 
 use crate::archiving::ArchiveMetrics;
@@ -21,9 +21,11 @@ const LISTS: &[&[MetricRow]] = &[
     LedgerMetrics::ROWS,
     ScrubMetrics::ROWS,
     RoomMetrics::ROWS,
+    WitnessMetrics::ROWS,
     ArchiveMetrics::ROWS,
     LoopMetrics::ROWS,
     ClockMetrics::ROWS,
+    PortClockMetrics::ROWS,
     BinaryMetrics::ROWS,
     RefusalMetrics::ROWS,
     HttpMetrics::ROWS,

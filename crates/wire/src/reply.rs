@@ -26,7 +26,7 @@ pub struct OutcomeRef<'a> {
     /// Whether the id was refused before.
     pub remembered: bool,
     /// Of a remembered refusal: when it was decided, milliseconds since the epoch.
-    pub decided_at: u64,
+    pub decided_at_ms: u64,
 }
 
 /// The item of an outcome without code, but for its last byte, the kind.

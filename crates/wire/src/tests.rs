@@ -41,8 +41,8 @@ prop_compose! {
     fn outcome()(kind in 0..4i32, code in text(), available in number(), at in prop::option::of(number())) -> Outcome {
         let refused = kind == OutcomeKind::Refused as i32;
         let (code, available, at) = if refused { (code, available, at) } else { Default::default() };
-        let (remembered, decided_at) = (at.is_some(), at.unwrap_or(0));
-        Outcome { id: String::new(), outcome: kind, code, available, remembered, decided_at }
+        let (remembered, decided_at_ms) = (at.is_some(), at.unwrap_or(0));
+        Outcome { id: String::new(), outcome: kind, code, available, remembered, decided_at_ms }
     }
 }
 
@@ -315,7 +315,7 @@ proptest! {
                 OutcomeKind::Applied => encoder.applied(),
                 OutcomeKind::Duplicate => encoder.duplicate(),
                 _ if outcome.remembered => {
-                    encoder.refused_before(&outcome.code, outcome.available, outcome.decided_at);
+                    encoder.refused_before(&outcome.code, outcome.available, outcome.decided_at_ms);
                 }
                 _ => encoder.refused(&outcome.code, outcome.available),
             }

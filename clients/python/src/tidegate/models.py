@@ -458,7 +458,7 @@ class Outcome:
     code: Optional[str] = None
 
     # With `remembered`: when it was decided, milliseconds since the epoch.
-    decided_at: Optional[int] = None
+    decided_at_ms: Optional[int] = None
 
     # `true` if it was not decided by this request: the id was refused before, and stays so. Send a new id.
     remembered: Optional[bool] = None
@@ -472,7 +472,7 @@ class Scrub:
     damage: list[Damage]
 
     # When the last pass over everything ended, milliseconds since the epoch; zero if none has.
-    last_full_at: int
+    last_full_at_ms: int
 
     # Position at which it ends.
     of: int

@@ -30,6 +30,21 @@ pub trait Operations: Send + Sync {
         0
     }
 
+    /// Logs whose witness cannot be written.
+    fn lost_witnesses(&self) -> u32 {
+        0
+    }
+
+    /// Shards of which an audit last found that something differs.
+    fn differing_shards(&self) -> u32 {
+        0
+    }
+
+    /// Whether what should be in the archive cannot be moved there.
+    fn archive_fails(&self) -> bool {
+        false
+    }
+
     /// Everything the server counts, in Prometheus' text format.
     fn metrics(&self) -> String;
 
@@ -119,7 +134,7 @@ impl HttpRoom for OwnRoom {
 /// The server serves.
 #[derive(Serialize, ToSchema)]
 pub struct HealthBody {
-    /// `ok`.
+    /// `ok`, or `degraded` if an operator should look: one of the other members says why.
     #[schema(example = "ok")]
     status: &'static str,
     /// Places of its files that are damaged; absent if there are none. What needs them is refused (`damaged`), all else
@@ -132,6 +147,35 @@ pub struct HealthBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, required = false)]
     disk_full: Option<u32>,
+    /// `differs`, if the last audit found that figures are not what the journal says, or that money was created or
+    /// lost; absent otherwise. `/v1/audit` and the server's log say which.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, example = "differs")]
+    audit: Option<&'static str>,
+    /// Journals whose witness (`data.witness`) cannot be written; absent if there are none. All is served, but if such
+    /// a journal loses its end, nothing may prove it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u32, required = false)]
+    witness_lost: Option<u32>,
+    /// `failing`, if old segments of journals cannot be moved to `archive.to`, perhaps because its disk is not mounted:
+    /// they stay where they are; absent otherwise. What was moved there before and is asked for is refused (`damaged`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, example = "failing")]
+    archive: Option<&'static str>,
+}
+
+impl HealthBody {
+    fn of(operations: &dyn Operations) -> HealthBody {
+        let damage = Some(operations.damage()).filter(|places| *places > 0);
+        let disk_full = Some(operations.full_journals()).filter(|journals| *journals > 0);
+        let audit = (operations.differing_shards() > 0).then_some("differs");
+        let witness_lost = Some(operations.lost_witnesses()).filter(|journals| *journals > 0);
+        let archive = operations.archive_fails().then_some("failing");
+        let is_degraded =
+            damage.is_some() || disk_full.is_some() || audit.is_some() || witness_lost.is_some() || archive.is_some();
+        let status = if is_degraded { "degraded" } else { "ok" };
+        HealthBody { status, damage, disk_full, audit, witness_lost, archive }
+    }
 }
 
 /// Whether the server has recovered and serves
@@ -152,11 +196,7 @@ pub struct HealthBody {
 )]
 pub async fn health(State(door): State<Door>) -> Response<Body> {
     match door.operations.health().problem() {
-        None => {
-            let damage = Some(door.operations.damage()).filter(|places| *places > 0);
-            let disk_full = Some(door.operations.full_journals()).filter(|journals| *journals > 0);
-            json(StatusCode::OK, &HealthBody { status: "ok", damage, disk_full })
-        }
+        None => json(StatusCode::OK, &HealthBody::of(&*door.operations)),
         Some(problem) => problem.into_response(),
     }
 }

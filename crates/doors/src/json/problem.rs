@@ -85,7 +85,7 @@ pub struct ProblemBody {
     remembered: bool,
     /// With `remembered`: when it was decided, milliseconds since the epoch.
     #[schema(required = false)]
-    decided_at: u64,
+    decided_at_ms: u64,
     /// With `revision_stale`: the revision of the account.
     #[schema(required = false)]
     revision: u64,

@@ -79,7 +79,7 @@ pub struct ScrubBody<'a> {
     /// Position at which it ends.
     of: u64,
     /// When the last pass over everything ended, milliseconds since the epoch; zero if none has.
-    last_full_at: u64,
+    last_full_at_ms: u64,
     /// What cannot be read.
     damage: Vec<DamageBody<'a>>,
 }
@@ -117,7 +117,7 @@ pub struct DifferenceBody<'a> {
     hold: Option<&'a str>,
     /// `balance`, `held`, `credited`, `debited`, `kind`, `asset` or `present` of an account; `count` of all; `amount`,
     /// `expires_at_ms`, `placed_at`, `debit`, `credit` or `present` of a hold; `watermark`, `outbound`, `confirmed`,
-    /// `sent` or `received` of another shard.
+    /// `sent` or `received` of another shard; `arrived`: what that shard has sent, and this one should have taken in.
     figure: &'a str,
     /// What the live state says.
     #[schema(value_type = i64)]
@@ -199,7 +199,7 @@ impl<'a> From<&'a AuditReport> for ShardAuditBody<'a> {
             scrub: ScrubBody {
                 position: report.scrub.position,
                 of: report.scrub.of,
-                last_full_at: report.scrub.last_full_at_ms,
+                last_full_at_ms: report.scrub.last_full_at_ms,
                 damage: report.scrub.damage.iter().map(damage).collect(),
             },
             first_fold: FirstFoldBody {

@@ -30,7 +30,7 @@ pub struct OutcomeBody<'a> {
     /// With `remembered`: when it was decided, milliseconds since the epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
-    pub decided_at: Option<u64>,
+    pub decided_at_ms: Option<u64>,
 }
 
 /// The word for an outcome.
@@ -56,7 +56,7 @@ impl<'a> OutcomeBody<'a> {
     /// The line for `id`.
     pub fn new(id: &'a str, outcome: Outcome) -> OutcomeBody<'a> {
         let code = outcome.refusal();
-        let (outcome, decided_at) = match outcome {
+        let (outcome, decided_at_ms) = match outcome {
             Outcome::Applied => (OutcomeWord::Applied, None),
             Outcome::Duplicate => (OutcomeWord::Duplicate, None),
             Outcome::Refused(_) => (OutcomeWord::Refused, None),
@@ -66,8 +66,8 @@ impl<'a> OutcomeBody<'a> {
             Some(Refusal::InsufficientFunds { available }) => Some(available),
             _ => None,
         };
-        let remembered = decided_at.is_some();
-        OutcomeBody { id, outcome, code: code.map(Refusal::code), available, remembered, decided_at }
+        let remembered = decided_at_ms.is_some();
+        OutcomeBody { id, outcome, code: code.map(Refusal::code), available, remembered, decided_at_ms }
     }
 }
 

@@ -14,7 +14,12 @@ impl From<Unavailable> for Problem {
     fn from(unavailable: Unavailable) -> Problem {
         let (code, detail, retry_after_s) = match unavailable {
             Unavailable::Busy => (codes::BUSY, "too much is under way; try again with the same ids", 1),
-            Unavailable::DiskFull => (codes::DISK_FULL, "the journal's disk is full; nothing was done", 5),
+            Unavailable::DiskFull => (
+                codes::DISK_FULL,
+                "the journal's disk is full, so what this asks and was not done before cannot be done now; try again \
+                 with the same ids",
+                5,
+            ),
             Unavailable::ShardFailed => {
                 (codes::SHARD_FAILED, "the journal failed; an operator must look at the server's log", 30)
             }
@@ -125,7 +130,7 @@ impl Problem {
             _ => format!("this id was refused before, for what was so then: {detail}; choose a new id"),
         };
         let problem = Problem::new(ProblemCode::new(status, refusal.code()), detail);
-        let problem = problem.with("remembered", true).with("decided_at", decided_at.0);
+        let problem = problem.with("remembered", true).with("decided_at_ms", decided_at.0);
         match refusal {
             Refusal::InsufficientFunds { available } => problem.with("available", available),
             _ => problem,

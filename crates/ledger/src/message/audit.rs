@@ -127,7 +127,8 @@ pub struct AuditDifference {
     pub account: Box<str>,
     /// Which figure: `balance`, `held`, `credited`, `debited`, `kind`, `asset`, `present`, `count` of all accounts;
     /// `amount`, `expires_at_ms` or `present` of a hold; `watermark`, `outbound`, `confirmed`, `sent` or `received` of
-    /// another shard; `ids` of the index of ids.
+    /// another shard; `arrived`, what that shard sent and this one should have taken in (numbers of credits, or sums);
+    /// `ids` of the index of ids.
     pub figure: &'static str,
     /// What the live state says.
     pub live: i128,

@@ -10,19 +10,20 @@ use std::time::{Duration, Instant};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Cursor, Durability, DurableMark, LogId};
 use tidegate_machines::ShardIndex;
-use tidegate_runtime::Carries;
 use tidegate_runtime::background::Background;
 use tidegate_runtime::damage::Owner;
-use tidegate_runtime::log_keeper::{Budget, Scrubbed};
+use tidegate_runtime::log_keeper::{Budget, LOOK, Scrubbed};
 use tidegate_runtime::recovery::NodeReader;
 use tidegate_runtime::threads::{lower_priority, now_ms};
+use tidegate_runtime::{Carries, Status};
 use tidegate_shard::{ShardFamily, Snapshots};
 
 use super::OperationClient;
+use crate::auditor::exchanged::{Found, LivePeers, Waiting, differing_sums};
 use crate::auditor::{Audit, ShardAuditor, conservation};
 use crate::family::{LEDGER, LedgerFamily};
 use crate::ids::RunScrub;
-use crate::message::AuditReport;
+use crate::message::{AuditDifference, AuditReport, AuditState};
 use crate::operation::{Answer, Message, Operation};
 
 /// How often the thread looks whether it should stop, and reads on.
@@ -53,6 +54,10 @@ pub struct AuditLoop<P> {
     budget: Budget,
     /// Whose turn it is to be read again.
     turn: usize,
+    /// Credits on their way between shards.
+    waiting: Waiting,
+    /// Whom health asks.
+    status: Arc<Status>,
 }
 
 /// What the auditor of one shard needs of its recovery.
@@ -145,18 +150,19 @@ impl Audited {
 }
 
 impl<P: Carries<Message>> AuditLoop<P> {
-    /// An auditor per shard, in the order of the shards; they read no more than `scrub_bytes_per_s` again. Reads
-    /// nothing yet.
+    /// An auditor per shard, in the order of the shards; they read no more than `scrub_bytes_per_s` again, and tell
+    /// `status` if something differs. Reads nothing yet.
     pub fn new(
         background: Background<P, OperationClient>,
         data: &Path,
         logs: Vec<(AuditedLog, Scrubbed)>,
         schedule: Schedule,
         scrub_bytes_per_s: u64,
+        status: Arc<Status>,
     ) -> AuditLoop<P> {
         let (unopened, shards) = (logs.into(), Vec::new());
         let (data, budget) = (data.to_owned(), Budget::new(scrub_bytes_per_s));
-        AuditLoop { background, data, unopened, shards, schedule, budget, turn: 0 }
+        AuditLoop { background, data, unopened, shards, schedule, budget, turn: 0, waiting: Waiting::default(), status }
     }
 
     /// Opens the auditors, each of which begins at the newest snapshot, if it may.
@@ -179,8 +185,12 @@ impl<P: Carries<Message>> AuditLoop<P> {
         lower_priority();
         self.open_all(stopped);
         let mut audited: Option<Instant> = None;
-        let mut snapshotted = Instant::now();
+        let (mut snapshotted, mut looked) = (Instant::now(), Instant::now());
         while !stopped() {
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                self.look_again(stopped);
+            }
             let due = |since: Option<Instant>, interval: Option<Duration>| {
                 interval.is_some_and(|interval| since.is_none_or(|since| since.elapsed() >= interval))
             };
@@ -197,6 +207,26 @@ impl<P: Carries<Message>> AuditLoop<P> {
                 snapshotted = Instant::now();
             }
         }
+    }
+
+    /// Looks again at damage that somebody has met, and tells the shards for which some is sound by now.
+    fn look_again(&mut self, stopped: &dyn Fn() -> bool) {
+        for index in 0..self.shards.len() {
+            let shard = &mut self.shards[index];
+            if shard.scrubbed.look_again() {
+                shard.auditor.refresh(&mut shard.report);
+                self.keep_report(index, stopped);
+            }
+        }
+    }
+
+    /// Gives a shard its report, to be shown by it.
+    fn keep_report(&mut self, index: usize, stopped: &dyn Fn() -> bool) {
+        let shard = &mut self.shards[index];
+        shard.told = Instant::now();
+        let (of, report) = (shard.auditor.shard(), shard.report.clone());
+        let _ = self.background.ask((of, Operation::KeepAudit(Box::new(report))), stopped);
+        self.tell_status();
     }
 
     /// Reads again what may be read by now, one shard after the other.
@@ -216,13 +246,16 @@ impl<P: Carries<Message>> AuditLoop<P> {
             tell_first_fold(&shard.report, rests);
         }
         if is_over || told != rests || shard.told.elapsed() >= TELL {
-            shard.told = Instant::now();
-            let (of, report) = (shard.auditor.shard(), shard.report.clone());
-            let _ = self.background.ask((of, Operation::KeepAudit(Box::new(report))), stopped);
+            self.keep_report(self.turn, stopped);
         }
         if is_over {
             self.turn = (self.turn + 1) % self.shards.len();
         }
+    }
+
+    fn tell_status(&self) {
+        let differing = self.shards.iter().filter(|shard| shard.report.state() == AuditState::Differs);
+        self.status.set_differing_shards(differing.count() as u32);
     }
 
     /// A round: every shard is compared, then the money over all of them, then snapshots are written.
@@ -231,20 +264,26 @@ impl<P: Carries<Message>> AuditLoop<P> {
         for index in 0..self.shards.len() {
             compared &= self.audit(index, stopped);
         }
-        if compared {
-            self.conserve(stopped);
-        }
+        let not_arrived = if compared { self.conserve(stopped) } else { Vec::new() };
         for index in 0..self.shards.len() {
-            let report = self.shards[index].report.clone();
-            tell(&report);
-            let shard = self.shards[index].auditor.shard();
-            // Damage of old records is no reason to go without a snapshot: the next start reads so much less.
+            let Audited { auditor, report, .. } = &mut self.shards[index];
+            tell(report);
+            let shard = auditor.shard();
+            // Damage of old records is no reason to go without a snapshot: the next start reads so much less. Nor is
+            // what did not arrive: each shard is what its own log says.
             let sound = report.differences.is_empty() && report.finished_at_ms > 0;
+            let of_shard = not_arrived.iter().filter(|(of, _)| *of == shard);
+            for (_, difference) in of_shard {
+                tell_not_arrived(shard, difference);
+                report.differences.push(difference.clone());
+            }
+            let report = report.clone();
             let _ = self.background.ask((shard, Operation::KeepAudit(Box::new(report))), stopped);
             if sound {
                 self.snapshot(index, snapshot_due, stopped);
             }
         }
+        self.tell_status();
     }
 
     /// Compares one shard. False when it did not come to its end: the shard has failed, or the process stops.
@@ -266,20 +305,29 @@ impl<P: Carries<Message>> AuditLoop<P> {
         }
     }
 
-    /// Adds up the money over all shards. What they had sent is asked after what they had taken in.
-    fn conserve(&mut self, stopped: &dyn Fn() -> bool) {
-        let mut sent = Vec::new();
+    /// Adds up the money over all shards. What they had sent is asked after what they had taken in. Returns what has
+    /// not arrived where it was sent.
+    fn conserve(&mut self, stopped: &dyn Fn() -> bool) -> Vec<Found> {
+        let mut live: Vec<LivePeers> = Vec::new();
         for shard in (0..self.shards.len()).map(|shard| ShardIndex(shard as u16)) {
             match self.background.ask((shard, Operation::ReadPeers), stopped) {
-                Some(Ok(Answer::Peers { peers, .. })) => sent.push(peers),
-                _ => return,
+                Some(Ok(Answer::Peers { peers, waits, .. })) => live.push((peers, waits)),
+                _ => return Vec::new(),
             }
         }
+        let mut not_arrived = self.waiting.observe(&live, now_ms().0);
+        let folds: Vec<_> = self.shards.iter().map(|shard| shard.auditor.folded()).collect();
+        for from in &folds {
+            let others = folds.iter().filter(|to| to.shard() != from.shard());
+            not_arrived.extend(others.flat_map(|to| differing_sums(from, to)));
+        }
+        let sent: Vec<_> = live.into_iter().map(|(peers, _)| peers).collect();
         let totals: Vec<_> = self.shards.iter().map(|shard| shard.report.totals.clone()).collect();
         let conservation = conservation(&totals, &sent);
         for shard in &mut self.shards {
             shard.report.conservation = conservation.clone();
         }
+        not_arrived
     }
 
     fn snapshot(&mut self, index: usize, snapshot_due: bool, stopped: &dyn Fn() -> bool) {
@@ -317,6 +365,16 @@ fn tell_first_fold(report: &AuditReport, rests: Option<bool>) {
         }
         None => {}
     }
+}
+
+fn tell_not_arrived(shard: ShardIndex, difference: &AuditDifference) {
+    tracing::error!(
+        shard = shard.0,
+        from = %difference.account,
+        taken_in = difference.live_text(),
+        sent = difference.journal_text(),
+        "what another shard has sent did not arrive: money is missing between the two"
+    );
 }
 
 fn tell(report: &AuditReport) {

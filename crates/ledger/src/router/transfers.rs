@@ -292,6 +292,11 @@ impl Deciding {
         }
         let outcomes = std::mem::take(&mut self.outcomes);
         assert!(outcomes.len() == self.items.len(), "an outcome for each item");
+        // Of a linked group, some may have failed at the homes of their ids before others met damage.
+        let is_damaged = |outcome: &&Outcome| matches!(outcome, Outcome::Refused(Refusal::Damaged(_)));
+        if let Some(damaged) = outcomes.iter().flatten().find(is_damaged).filter(|_| self.items.is_linked()) {
+            return Next::Reply(Reply::Outcomes(vec![*damaged; outcomes.len()]));
+        }
         Next::Reply(Reply::Outcomes(outcomes.into_iter().map(|outcome| outcome.expect("all are decided")).collect()))
     }
 }

@@ -16,7 +16,7 @@ use tidegate_shard::Served;
 
 use super::decide::{HashedId, PAUSED, Progress, done, is_missing};
 use super::records::Halt;
-use super::{LedgerService, LedgerTurn, Output, may_append};
+use super::{LedgerService, LedgerTurn, Output};
 use crate::ids::IdHash;
 use crate::message::{OpenBatch, TransferBatch};
 use crate::operation::{AccountFact, Selection};
@@ -48,7 +48,7 @@ impl<D: Disk> LedgerService<D> {
         let count = selection.len(batch.len());
         progress.outcomes.reserve(count - progress.outcomes.len());
         while progress.outcomes.len() < count {
-            if self.opens_left == 0 || !may_append(turn) {
+            if self.opens_left == 0 || !self.may_decide(turn) {
                 return Ok(PAUSED);
             }
             self.opens_left -= 1;
@@ -87,7 +87,7 @@ impl<D: Disk> LedgerService<D> {
             touch(turn, &mut coming[ahead % SEEK_AHEAD]);
         }
         while progress.outcomes.len() < count {
-            if self.decisions_left == 0 || !may_append(turn) {
+            if self.decisions_left == 0 || !self.may_decide(turn) {
                 return Ok(PAUSED);
             }
             let n = progress.outcomes.len();

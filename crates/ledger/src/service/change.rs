@@ -7,7 +7,7 @@ use tidegate_shard::{Pause, Served};
 
 use super::decide::done;
 use super::records::Halt;
-use super::{LedgerService, LedgerTurn, Output, may_append};
+use super::{LedgerService, LedgerTurn, Output};
 use crate::message::ChangeRequest;
 use crate::operation::Answer;
 
@@ -42,7 +42,7 @@ impl<D: Disk> LedgerService<D> {
             let home = tidegate_machines::ledger::shard_of(id, self.shard_count);
             self.decide_one(turn, &Command::AdoptAccount { id, asset, kind, home }, None)?;
         }
-        if !may_append(turn) {
+        if !self.may_decide(turn) {
             // The account is known; the rest comes when there is room.
             return Ok(Served::Paused(Pause::Room));
         }

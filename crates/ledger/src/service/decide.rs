@@ -143,7 +143,7 @@ impl<D: Disk> LedgerService<D> {
         }
         let count = selection.len(holds.len());
         while progress.outcomes.len() < count {
-            if self.decisions_left == 0 || !may_append(turn) {
+            if self.decisions_left == 0 || !self.may_decide(turn) {
                 return Ok(PAUSED);
             }
             let n = progress.outcomes.len();
@@ -172,7 +172,7 @@ impl<D: Disk> LedgerService<D> {
     ) -> Result<Served<Output>, Halt> {
         let count = selection.len(total);
         while progress.outcomes.len() < count {
-            if self.decisions_left == 0 || !may_append(turn) {
+            if self.decisions_left == 0 || !self.may_decide(turn) {
                 return Ok(PAUSED);
             }
             let (command, id) = command_at(selection.index(progress.outcomes.len()));
@@ -198,6 +198,7 @@ impl<D: Disk> LedgerService<D> {
         let count = items.len();
         match turn.room(text_bytes + count * RECORD_OVERHEAD_BYTES) {
             Room::Available => {}
+            Room::DiskFull if self.is_disk_full => {}
             Room::NextGroup | Room::DiskFull => return Ok(PAUSED),
             Room::TooLarge => return Ok(done(Answer::Refused(Refusal::BatchSizeInvalid))),
         }
@@ -262,6 +263,12 @@ impl<D: Disk> LedgerService<D> {
         Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
     }
 
+    /// Whether the next item may be decided: there is room for its record, or only what needs none will be.
+    #[inline]
+    pub(super) fn may_decide<L: LogStore>(&self, turn: &LedgerTurn<'_, L>) -> bool {
+        self.is_disk_full || may_append(turn)
+    }
+
     /// [`LedgerService::decide_named`] for commands whose id was not hashed ahead.
     pub(super) fn decide_one<L: LogStore>(
         &mut self,
@@ -308,6 +315,7 @@ impl<D: Disk> LedgerService<D> {
             _ => None,
         };
         let ruling = match &Machine::decide(turn.state(), command, prior.as_ref(), turn.now()) {
+            Decision::Append { .. } if self.is_disk_full => return Err(Halt::NoRoom),
             Decision::Append { event, outcome } => {
                 self.append(turn, event, id.map(|id| id.hash));
                 *outcome
@@ -343,6 +351,9 @@ impl<D: Disk> LedgerService<D> {
             return Ok(Outcome::Refused(malformed));
         }
         if let Some(event) = turn.state().decide_refused(item, refusal, turn.now()) {
+            if self.is_disk_full {
+                return Err(Halt::NoRoom);
+            }
             let hash = self.named(item.id()).hash;
             self.append(turn, &event, Some(hash));
             self.count(Outcome::Refused(refusal));
@@ -422,7 +433,7 @@ impl<D: Disk> LedgerService<D> {
             if turn.state().slot(&fact.id).is_some() {
                 continue;
             }
-            if !may_append(turn) {
+            if !self.may_decide(turn) {
                 return Ok(false);
             }
             let home = shard_of(&fact.id, self.shard_count);

@@ -51,6 +51,7 @@ impl<D: Disk> LedgerService<D> {
         match expired {
             Ok(()) => Ok(()),
             Err(Halt::Stop(stop)) => Err(stop),
+            Err(Halt::NoRoom) => unreachable!("room was asked for"),
             Err(Halt::Damaged(_)) => unreachable!("a hold whose record is damaged is passed over"),
             Err(Halt::Unread) => {
                 let expired = turn.state().expired_holds_after(turn.now(), self.expiry.passed);

@@ -3,8 +3,10 @@
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
 use tidegate_machines::RecordPosition;
-use tidegate_machines::ledger::{AccountKind, AccountSlot, AccountView, Event, Ledger, Refusal, shard_of};
-use tidegate_shard::{Served, Unavailable};
+use tidegate_machines::ledger::{
+    AccountKind, AccountSlot, AccountView, EVENT_BYTES_MAX, Event, Ledger, Refusal, shard_of,
+};
+use tidegate_shard::{Room, Served, Unavailable};
 
 use super::decide::done;
 use super::records::{Halt, archived};
@@ -63,6 +65,7 @@ impl<D: Disk> LedgerService<D> {
                 peers: ledger.peer_figures(),
                 assets: ledger.assets(),
                 settings: settings_form(ledger),
+                waits: self.exchange.stuck() > 0 || turn.room(EVENT_BYTES_MAX) == Room::DiskFull,
             },
             Operation::ReadDurableEnd => Answer::DurableEnd { durable: turn.durable() },
             Operation::CoverIds => {

@@ -140,6 +140,8 @@ pub(super) enum Halt {
     Stop(ShardError),
     /// A page or record must be read first; the item at hand was not touched.
     Unread,
+    /// A record would have to be written and the disk is full; the item at hand was not touched.
+    NoRoom,
     /// What the item needs is damaged, and it was not touched: it is refused.
     Damaged(&'static DamagedPlace),
 }
@@ -149,7 +151,9 @@ impl Halt {
     pub fn into_stop(self) -> ShardError {
         match self {
             Halt::Stop(stop) => stop,
-            Halt::Unread | Halt::Damaged(_) => unreachable!("a command without an id needs no record"),
+            Halt::Unread | Halt::NoRoom | Halt::Damaged(_) => {
+                unreachable!("a command without an id needs no record, and room was asked for")
+            }
         }
     }
 }

@@ -9,8 +9,8 @@ use super::decide::evictable;
 use super::event::Event;
 use super::message::Message;
 use super::state::{Body, Session, Subscription, Timer, Topics};
-use crate::TimeMs;
 use crate::queue::{Entry, EntryState, Inbox};
+use crate::{Machine, TimeMs};
 
 /// Why a record cannot follow what came before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,11 +50,12 @@ impl Topics {
     pub(super) fn fold(&mut self, event: &Event, sequence: u64) {
         assert!(sequence > self.sequence, "record {sequence} comes after record {}", self.sequence);
         self.sequence = sequence;
+        self.time = self.time.max(Topics::decided_at(event).unwrap_or(TimeMs(0)));
         match event {
-            Event::SessionOpened { slot, client_id, expiry_s, will } => {
+            Event::SessionOpened { slot, client_id, expiry_s, will, .. } => {
                 self.open(*slot, client_id, *expiry_s, will.clone(), sequence);
             }
-            Event::SessionAttached { slot, expiry_s, will } => self.change(*slot, |session| {
+            Event::SessionAttached { slot, expiry_s, will, .. } => self.change(*slot, |session| {
                 session.detached_at = None;
                 session.expiry_s = *expiry_s;
                 session.will = will.clone().map(Box::new);

@@ -27,6 +27,8 @@ mod tag {
     pub const DELAYED: u8 = 15;
     pub const DELAYED_SENT: u8 = 16;
     pub const PLACE_KEPT: u8 = 17;
+    pub const SESSION_OPENED_AT: u8 = 18;
+    pub const SESSION_ATTACHED_AT: u8 = 19;
 }
 
 /// The QoS among the flags of a message or a copy.
@@ -63,14 +65,14 @@ impl Event {
     /// Appends the event's bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Event::SessionOpened { slot, client_id, expiry_s, will } => {
-                head(out, tag::SESSION_OPENED, *slot);
+            Event::SessionOpened { at, slot, client_id, expiry_s, will } => {
+                head_at(out, (tag::SESSION_OPENED, tag::SESSION_OPENED_AT), *slot, *at);
                 put_short(out, client_id);
                 put_varint(out, u64::from(*expiry_s));
                 put_will(out, will.as_ref());
             }
-            Event::SessionAttached { slot, expiry_s, will } => {
-                head(out, tag::SESSION_ATTACHED, *slot);
+            Event::SessionAttached { at, slot, expiry_s, will } => {
+                head_at(out, (tag::SESSION_ATTACHED, tag::SESSION_ATTACHED_AT), *slot, *at);
                 put_varint(out, u64::from(*expiry_s));
                 put_will(out, will.as_ref());
             }
@@ -156,14 +158,16 @@ impl Event {
         let mut reader = Reader::new(bytes);
         let tag = reader.byte("tag")?;
         let event = match tag {
-            tag::SESSION_OPENED => Event::SessionOpened {
+            tag::SESSION_OPENED | tag::SESSION_OPENED_AT => Event::SessionOpened {
                 slot: slot(&mut reader)?,
+                at: time_if(&mut reader, tag == tag::SESSION_OPENED_AT)?,
                 client_id: text(&mut reader, "client id")?,
                 expiry_s: reader.u32("expiry")?,
                 will: will(&mut reader)?,
             },
-            tag::SESSION_ATTACHED => Event::SessionAttached {
+            tag::SESSION_ATTACHED | tag::SESSION_ATTACHED_AT => Event::SessionAttached {
                 slot: slot(&mut reader)?,
+                at: time_if(&mut reader, tag == tag::SESSION_ATTACHED_AT)?,
                 expiry_s: reader.u32("expiry")?,
                 will: will(&mut reader)?,
             },
@@ -228,6 +232,25 @@ impl Event {
 fn head(out: &mut Vec<u8>, tag: u8, slot: Slot) {
     out.push(tag);
     put_varint(out, u64::from(slot.0));
+}
+
+/// The head of an event that has a time, with the second tag; or as programs wrote it that had none, with the first.
+fn head_at(out: &mut Vec<u8>, (without, with): (u8, u8), slot: Slot, at: TimeMs) {
+    if at == TimeMs(0) {
+        return head(out, without, slot);
+    }
+    head(out, with, slot);
+    put_time(out, at);
+}
+
+/// A time that stands behind the slot, above zero; zero if there is none.
+fn time_if(reader: &mut Reader<'_>, is_there: bool) -> Parsed<TimeMs> {
+    if !is_there {
+        return Ok(TimeMs(0));
+    }
+    let at = time(reader, "time")?;
+    require(at > TimeMs(0), "time")?;
+    Ok(at)
 }
 
 fn slot(reader: &mut Reader<'_>) -> Parsed<Slot> {

@@ -28,11 +28,11 @@ impl Topics {
                 }
                 let slot = self.next_slot();
                 let (client_id, expiry_s, will) = (client_id.clone(), *expiry_s, will.clone());
-                Ok(Event::SessionOpened { slot, client_id, expiry_s, will })
+                Ok(Event::SessionOpened { at: now, slot, client_id, expiry_s, will })
             }
             Command::AttachSession { slot, expiry_s, will } => {
                 self.must_be(*slot)?;
-                Ok(Event::SessionAttached { slot: *slot, expiry_s: *expiry_s, will: will.clone() })
+                Ok(Event::SessionAttached { at: now, slot: *slot, expiry_s: *expiry_s, will: will.clone() })
             }
             Command::DetachSession { slot, expiry_s, keep_will } => {
                 self.must_be(*slot)?;

@@ -12,6 +12,8 @@ use crate::TimeMs;
 pub enum Event {
     /// A session began. Its incarnation is the sequence of this record.
     SessionOpened {
+        /// When; zero in a record of a program that did not write it.
+        at: TimeMs,
         /// Its slot.
         slot: Slot,
         /// Client id.
@@ -23,6 +25,8 @@ pub enum Event {
     },
     /// Its client came back.
     SessionAttached {
+        /// When; zero in a record of a program that did not write it.
+        at: TimeMs,
         /// The session.
         slot: Slot,
         /// Its expiry from now on.

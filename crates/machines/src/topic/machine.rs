@@ -62,13 +62,20 @@ impl Machine for Topics {
 
     fn decided_at(event: &Event) -> Option<TimeMs> {
         match event {
-            Event::SessionDetached { at, .. } | Event::Published { at, .. } | Event::Delayed { at, .. } => Some(*at),
+            Event::SessionOpened { at, .. } | Event::SessionAttached { at, .. } => Some(*at).filter(|at| at.0 > 0),
+            Event::SessionDetached { at, .. } | Event::Published { at, .. } => Some(*at),
+            // That of a delayed message is when it is to be sent.
             _ => None,
         }
     }
 
+    fn time(&self) -> TimeMs {
+        self.time
+    }
+
     fn newest_known(&self) -> TimeMs {
-        self.sessions().filter_map(|(_, session)| session.detached_at()).max().unwrap_or(TimeMs(0))
+        // A snapshot of an earlier version says no time.
+        self.sessions().filter_map(|(_, session)| session.detached_at()).fold(self.time, TimeMs::max)
     }
 
     fn ends(&self, each: &mut dyn FnMut(TimeMs)) {
@@ -81,6 +88,11 @@ impl Machine for Topics {
 
     fn write_snapshot(&self, part: &mut dyn FnMut(&[u8])) {
         Topics::write_snapshot(self, part);
+    }
+
+    fn write_older_snapshot(&self, part: &mut dyn FnMut(&[u8])) -> bool {
+        self.write_snapshot_without_time(part);
+        true
     }
 
     fn read_snapshot(body: &[u8]) -> Result<Topics, SnapshotError> {

@@ -17,11 +17,13 @@ use crate::chunks::Chunks;
 use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, require};
 use crate::queue::{Bodies, BodyIndex, Entry, EntryState, Inbox};
 
-/// Version of the layout; the first thing in the bytes. Of a state without places, so that a program that knows none
-/// reads it.
+/// Version of the layout; the first thing in the bytes. Of a state without places whose time is not known, as programs
+/// wrote it that kept neither.
 const VERSION: u64 = 1;
 /// The same with the places of subscriptions behind the delayed messages.
 const VERSION_WITH_PLACES: u64 = 2;
+/// The same, perhaps without any place, and with the time of the newest event behind them.
+const VERSION_WITH_TIME: u64 = 3;
 /// Numbers of records, of entries, and counts stay below this, so that they never overflow.
 const NUMBER_MAX: u64 = 1 << 62;
 
@@ -31,7 +33,7 @@ const _: () = assert!(NUMBER_MAX.checked_mul(2).is_some());
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
     /// Made by another version.
-    #[error("snapshot layout {0} is unknown; this program reads layouts {VERSION} and {VERSION_WITH_PLACES}")]
+    #[error("snapshot layout {0} is unknown; this program reads layouts {VERSION} to {VERSION_WITH_TIME}")]
     UnknownVersion(u64),
     /// Not of the expected form, or against a rule.
     #[error("snapshot is damaged: {0}")]
@@ -55,9 +57,21 @@ struct Writer<'s> {
 impl Topics {
     /// Hands the state's bytes to `sink`, piece by piece.
     pub fn write_snapshot(&self, sink: &mut dyn FnMut(&[u8])) {
+        match self.time > TimeMs(0) {
+            true => self.write_version(VERSION_WITH_TIME, sink),
+            false => self.write_snapshot_without_time(sink),
+        }
+    }
+
+    /// The same as programs wrote it that kept no time.
+    pub(super) fn write_snapshot_without_time(&self, sink: &mut dyn FnMut(&[u8])) {
+        let version = if self.places.is_empty() { VERSION } else { VERSION_WITH_PLACES };
+        self.write_version(version, sink);
+    }
+
+    fn write_version(&self, version: u64, sink: &mut dyn FnMut(&[u8])) {
         self.assert_slots_counted();
         let mut writer = Writer { chunks: Chunks::new(sink), bodies: HashMap::new() };
-        let version = if self.places.is_empty() { VERSION } else { VERSION_WITH_PLACES };
         writer.numbers(&[version, u64::from(self.shard.0), self.sequence, u64::from(self.sessions.len())]);
         for session in self.sessions.iter() {
             writer.chunks.put(|out| out.push(u8::from(session.is_some())));
@@ -83,8 +97,11 @@ impl Topics {
             writer.numbers(&[*id, at.0]);
             writer.chunks.put(|out| put_message(out, message));
         }
-        if version == VERSION_WITH_PLACES {
+        if version != VERSION {
             writer.places(&self.places);
+        }
+        if version == VERSION_WITH_TIME {
+            writer.numbers(&[self.time.0]);
         }
         let TopicFacts { evicted, dropped_full, dropped_expired, dropped_aged, .. } = self.counts;
         writer.numbers(&[evicted, dropped_full, dropped_expired, dropped_aged]);
@@ -95,10 +112,10 @@ impl Topics {
     pub fn decode_snapshot(bytes: &[u8]) -> Result<Topics, SnapshotError> {
         let mut reader = Reader::new(bytes);
         let version = reader.varint("version")?;
-        if version != VERSION && version != VERSION_WITH_PLACES {
+        if !(VERSION..=VERSION_WITH_TIME).contains(&version) {
             return Err(SnapshotError::UnknownVersion(version));
         }
-        let topics = read_topics(&mut reader, version == VERSION_WITH_PLACES)?;
+        let topics = read_topics(&mut reader, version)?;
         reader.end("bytes after the end")?;
         // What was let in is what the fold could have made.
         if cfg!(debug_assertions) {
@@ -173,7 +190,7 @@ fn put_entry(out: &mut Vec<u8>, entry: &Entry) {
     put_copy(out, received, entry.qos, entry.retain, ids);
 }
 
-fn read_topics(reader: &mut Reader<'_>, has_places: bool) -> Parsed<Topics> {
+fn read_topics(reader: &mut Reader<'_>, version: u64) -> Parsed<Topics> {
     let mut topics = Topics::new(reader.shard("shard")?);
     topics.sequence = reader.varint("sequence")?;
     require(topics.sequence < NUMBER_MAX, "sequence")?;
@@ -207,8 +224,12 @@ fn read_topics(reader: &mut Reader<'_>, has_places: bool) -> Parsed<Topics> {
         topics.delayed.insert(id, (at, message(reader)?));
         topics.timers.insert((at, Timer::Delayed(id)));
     }
-    if has_places {
-        read_places(reader, &mut topics)?;
+    if version != VERSION {
+        read_places(reader, &mut topics, version)?;
+    }
+    if version == VERSION_WITH_TIME {
+        topics.time = time(reader, "time")?;
+        require(topics.time > TimeMs(0), "time")?;
     }
     let counts = &mut topics.counts;
     for count in [&mut counts.evicted, &mut counts.dropped_full, &mut counts.dropped_expired, &mut counts.dropped_aged]
@@ -219,10 +240,10 @@ fn read_topics(reader: &mut Reader<'_>, has_places: bool) -> Parsed<Topics> {
     Ok(topics)
 }
 
-/// How far subscriptions were read: at least one, or the layout would be that without them.
-fn read_places(reader: &mut Reader<'_>, topics: &mut Topics) -> Parsed<()> {
+/// How far subscriptions were read: in a layout without time at least one, or it would be that without places.
+fn read_places(reader: &mut Reader<'_>, topics: &mut Topics, version: u64) -> Parsed<()> {
     let count = reader.varint("places")?;
-    require(count > 0, "places")?;
+    require(count > 0 || version == VERSION_WITH_TIME, "places")?;
     let mut last: Option<(Slot, Box<str>)> = None;
     for _ in 0..count {
         let slot = Slot(reader.u32("slot of a place")?);

@@ -115,6 +115,8 @@ pub struct Topics {
     pub(super) shard: ShardIndex,
     /// Of the newest event applied.
     pub(super) sequence: u64,
+    /// The latest time at which an event says that it was decided; zero if none said so.
+    pub(super) time: TimeMs,
     pub(super) sessions: Pieces<Option<Session>>,
     /// Slots of ended sessions, the next to be used in front.
     pub(super) free: VecDeque<Slot>,
@@ -260,6 +262,7 @@ impl Topics {
         Topics {
             shard,
             sequence: 0,
+            time: TimeMs(0),
             sessions: Pieces::default(),
             free: VecDeque::new(),
             by_client_id: HashTable::new(),

@@ -54,3 +54,15 @@ fn a_file_is_named_from_the_data_directory_on_or_from_its_archive_on() {
         assert_eq!(file_of("ledger", log(2), &format!("{place}/{moved}")), format!("archive: {moved}"));
     }
 }
+
+#[test]
+fn of_one_file_a_line_a_minute_is_logged() {
+    let (damages, now) = (Damages::default(), Instant::now());
+    assert!(damages.tell(0, &place("a", 1), now), "the first at once");
+    for offset in 2..100 {
+        assert!(!damages.tell(0, &place("a", offset), now + Duration::from_secs(59)), "{offset}");
+    }
+    assert!(damages.tell(0, &place("b", 1), now + Duration::from_secs(1)), "another file");
+    assert!(damages.tell(0, &place("a", 100), now + Duration::from_secs(60)));
+    assert_eq!(damages.told.lock().unwrap().get("a").map(|(_, more)| *more), Some(0), "98 were told with it");
+}

@@ -1,7 +1,8 @@
 use std::path::{Path, PathBuf};
 
-use tidegate_journal::disk::{Disk, FakeDisk};
-use tidegate_journal::segment::MARK_BYTES;
+use tidegate_journal::disk::{Disk, DiskFile, FakeDisk};
+use tidegate_journal::group::GROUP_HEADER_BYTES;
+use tidegate_journal::segment::{MARK_BYTES, SEGMENT_HEADER_BYTES, parse_segment_name};
 use tidegate_journal::step::StepLogs;
 use tidegate_journal::{Family, Logs, Options, Retention};
 
@@ -57,4 +58,59 @@ fn a_pass_looks_at_headers_and_marks_of_sealed_segments_whatever_its_pieces_are(
         disk.flip_bit(&sealed[2], 30, 1);
         assert_eq!(pass(&mut scrub, bytes).len(), 3);
     }
+}
+
+/// The place that the damage of `error`, met at a record, is told at.
+fn judged(damages: &Damages, reader: &impl LogReader, at: Position) -> Option<(String, u64)> {
+    let error = reader.read(at, &mut Vec::new()).err()?;
+    match damages.judge(reader, ("ledger", LOG), at, error) {
+        Unreadable::Damaged(place) => Some((place.file.to_string(), place.offset)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_reads_well_again_is_sound_without_another_pass() {
+    let (disk, paths) = long_log();
+    let (damages, reader) = (Arc::new(Damages::default()), logs(&disk).reader(LOG).unwrap());
+    let mut scrub = LogScrub::new("ledger", LOG, reader.another().unwrap(), damages.clone());
+    let name = paths[1].strip_prefix("data").unwrap().display().to_string();
+    let first = parse_segment_name(paths[1].file_name().unwrap().to_str().unwrap()).unwrap();
+    // The first group's record, and another one of the same segment.
+    let one = Position(first.0 + GROUP_HEADER_BYTES as u64);
+    let next = reader.groups(reader.begins_at_or_before(one).unwrap(), &reader.settled_end().unwrap());
+    let mut next = next.unwrap();
+    next.next_group().unwrap();
+    let other = Position(next.cursor().position.0 + GROUP_HEADER_BYTES as u64);
+    // A reader keeps files open: these are read by another one.
+    let sound = |at| reader.another().unwrap().read(at, &mut Vec::new()).is_ok();
+    assert!(sound(one) && sound(other), "records stand there");
+
+    // All that is asked of a file that is away is one place: the file.
+    let away = PathBuf::from("data/away");
+    disk.rename(&paths[1], &away).unwrap();
+    for at in [one, other, one] {
+        assert_eq!(judged(&damages, &reader, at), Some((name.clone(), 0)));
+    }
+    assert_eq!(damages.count(), 1);
+    assert!(!scrub.look_again() && damages.count() == 1, "it is still away");
+    disk.rename(&away, &paths[1]).unwrap();
+    assert!(scrub.look_again() && damages.count() == 0);
+
+    // A record that the disk does not give is named by its offset in its file, not in the log.
+    let offset = SEGMENT_HEADER_BYTES as u64 + other.0 - first.0;
+    assert!(disk.spoil_sector(&paths[1], offset));
+    assert_eq!(judged(&damages, &reader, other), Some((name.clone(), offset)));
+    assert!(!scrub.look_again());
+    disk.mend_sectors();
+    assert!(scrub.look_again() && damages.count() == 0);
+
+    // What stood behind the end of a file that was cut is missing from that end on.
+    let bytes = disk.contents(&paths[1]).unwrap();
+    let cut = offset - 9;
+    disk.open(&paths[1]).unwrap().set_len(cut).unwrap();
+    assert_eq!(judged(&damages, &reader, other), Some((name, cut)));
+    disk.open(&paths[1]).unwrap().write_all_at(&bytes[cut as usize..], cut).unwrap();
+    assert!(scrub.look_again() && damages.count() == 0);
+    assert!(!scrub.look_again(), "there is nothing to look at");
 }

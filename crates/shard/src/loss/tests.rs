@@ -65,6 +65,30 @@ fn a_loss_is_told_with_the_records_if_they_are_known() {
     assert_eq!(told(&[None]), "records from 3 on");
     // A notice was lost, and no record.
     assert_eq!(told(&[Some(2)]), "records from 3 on");
+    // Fewer records reached further: they were others.
+    assert!(told(&[Some(1)]).starts_with("records are lost: the log is not the one that was written here"));
+}
+
+/// The files beside a log were made of a longer log, or of another one that is longer: an operator is told which.
+#[test]
+fn a_log_of_another_history_is_not_told_as_one_that_lost_its_end() {
+    for (numbers, is_another) in [([1, 2], false), ([9, 2], true)] {
+        let (here, other) = (log_of(&[1, 2]), FakeDisk::new(1));
+        write(&other, &[numbers[0]]);
+        let early = Stand { cursor: end(&other), ..Stand::default() };
+        write(&other, &[numbers[1]]);
+        write(&other, &[3]);
+        let late = Stand { cursor: end(&other), ..Stand::default() };
+        snapshots(&here).write(&early, &Notes(vec![numbers[0]]), |_| true).unwrap();
+        snapshots(&here).write(&late, &Notes(vec![numbers[0], numbers[1], 3]), |_| true).unwrap();
+        let before = here.files();
+        let refused = OpenShard::open_with(&logs(&here), snapshots(&here), SMALL, &[]).err().unwrap().to_string();
+        assert_eq!(refused.starts_with("records 3 to 3 are lost: "), !is_another, "{refused}");
+        let says =
+            refused.contains("one of another history") && refused.contains("of a log with other records before that");
+        assert_eq!(says, is_another, "{refused}");
+        assert_eq!(here.files(), before, "nothing was changed");
+    }
 }
 
 /// A disk whose log has these groups, each of one number.
@@ -122,7 +146,7 @@ fn a_witness_behind_the_end_of_a_log_with_other_records_proves_that_it_was_excha
         refused.contains("far/witness was made at sequence 2 of a log with other records before that"),
         "{refused}"
     );
-    assert!(refused.starts_with("records are lost: the log is not the one that was written here: "), "{refused}");
+    assert!(refused.starts_with("records are lost: the log is not the one that was written here, "), "{refused}");
     // Also where no group of the other log ends at that place.
     let uneven = FakeDisk::new(1);
     write(&uneven, &[7; 40]);

@@ -10,8 +10,8 @@ use tidegate_broker::{
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{JournalError, LogId, LogStore, Logs};
 use tidegate_machines::topic::{InboxLimits, InboxPolicy};
-use tidegate_machines::{ShardIndex, TimeMs};
-use tidegate_shard::{CompactionRule, NothingDerived, OpenShard, Snapshots, compact};
+use tidegate_machines::{Machine, ShardIndex, TimeMs};
+use tidegate_shard::{CompactionRule, NothingDerived, OpenShard, Snapshots, StateClock, compact};
 use tidegate_wire::mqtt::filter_covers;
 
 use super::oracle::ClientIndex;
@@ -31,6 +31,8 @@ pub type Link = (u16, ConnectionKey);
 /// A running process.
 pub struct Node<S: Store> {
     brokers: Vec<Broker<S::Log>>,
+    /// That of their ports.
+    clock: StateClock,
     /// From worker to worker, in order.
     rings: Vec<Vec<VecDeque<BrokerMessage>>>,
 }
@@ -77,6 +79,8 @@ impl<S: Store> Node<S> {
         for shard in 0..plan.topic_shards {
             shards[usize::from(owners.worker_of(ShardIndex(shard)))].push(recover(site, plan, shard)?);
         }
+        let newest = shards.iter().flatten().map(|shard| shard.state_ahead().newest_known()).max();
+        let clock = StateClock::starting(newest.unwrap_or(TimeMs(0)), TimeMs(site.clock.now_ms()));
         let limits =
             BrokerLimits { outbox_bytes_max: plan.outbox_bytes_max, sys_interval_ms: 0, ..BrokerLimits::default() };
         let brokers = shards.into_iter().enumerate().map(|(worker, shards)| {
@@ -93,7 +97,13 @@ impl<S: Store> Node<S> {
             Broker::new(options, shards)
         });
         let rings = (0..plan.workers).map(|_| (0..plan.workers).map(|_| VecDeque::new()).collect()).collect();
-        Ok(Node { brokers: brokers.collect(), rings })
+        Ok(Node { brokers: brokers.collect(), clock, rings })
+    }
+
+    /// The brokers' time when it is `now` for the process.
+    pub fn time(&self, now: TimeMs) -> TimeMs {
+        let mut clock = self.clock;
+        clock.time(now)
     }
 
     /// The broker of a worker.

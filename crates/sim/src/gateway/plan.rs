@@ -61,7 +61,7 @@ impl Plan {
             compact: sometimes(chance, 120),
             rubbish: sometimes(chance, 5),
         };
-        let faults = Faults {
+        let mut faults = Faults {
             power: sometimes(chance, 40),
             kill: sometimes(chance, 40),
             stop: sometimes(chance, 15),
@@ -91,6 +91,7 @@ impl Plan {
             },
             weather,
         };
+        faults.clock_behind = sometimes(chance, 150);
         (plan, faults)
     }
 }

@@ -55,6 +55,7 @@ impl<S: Store> Workload<S> for Gateway {
             Floor::of("rubbish", 60, "bytes that are no MQTT end one connection"),
             Floor::of("a kill", 20, "durable sessions survive"),
             Floor::of("a power failure", 15, "durable sessions survive"),
+            Floor::of("a clock that is behind", 10, "what durable sessions were promised does not expire"),
             Floor::of("a compaction", 10, "a log that was compacted is opened"),
         ];
         floors.extend(match store {
@@ -174,7 +175,8 @@ impl Peer {
 
 impl<S: Store> GatewayWorld<S> {
     fn now(&self) -> TimeMs {
-        TimeMs(self.site.clock.now_ms())
+        let now = TimeMs(self.site.clock.now_ms());
+        self.node.as_ref().map_or(now, |node| node.time(now))
     }
 
     /// Now and then, a log forgets what a snapshot holds.

@@ -19,6 +19,8 @@ const AHEAD_AT_START_MS_MAX: i64 = 366 * 86_400_000;
 /// The clocks of one host and of the process on it.
 pub struct Clock {
     wall_ms: i64,
+    /// What the wall clock should show.
+    right_ms: i64,
     since_boot_ms: i64,
     follower: Follower,
     now_ms: i64,
@@ -33,6 +35,7 @@ impl Clock {
     pub(super) fn new() -> Clock {
         Clock {
             wall_ms: BEGINNING_MS,
+            right_ms: BEGINNING_MS,
             since_boot_ms: 0,
             follower: Follower::new(BEGINNING_MS, 0),
             now_ms: BEGINNING_MS,
@@ -71,6 +74,7 @@ impl Clock {
     /// Lets so many milliseconds pass.
     pub fn pass(&mut self, ms: u64) {
         self.wall_ms += ms as i64;
+        self.right_ms += ms as i64;
         self.since_boot_ms += ms as i64;
         self.follower.observe(self.since_boot_ms, self.wall_ms);
         self.aged_twentieths += 21 * ms as i64;
@@ -80,6 +84,16 @@ impl Clock {
     /// The wall clock jumps by so many milliseconds.
     pub(super) fn jump(&mut self, by_ms: i64) {
         self.wall_ms = (self.wall_ms + by_ms).max(0);
+    }
+
+    /// The wall clock is set right.
+    pub(super) fn correct(&mut self) {
+        self.wall_ms = self.right_ms;
+    }
+
+    /// Whether the wall clock is behind.
+    pub(super) fn is_behind(&self) -> bool {
+        self.wall_ms < self.right_ms
     }
 
     /// A process starts and takes the wall clock's time. `false` if it refuses to, and an operator has corrected the

@@ -47,6 +47,8 @@ pub struct Faults {
     pub ids_rot: u64,
     /// The clock jumps.
     pub clock_jump: u64,
+    /// The clock jumps back if it is right, else it is set right.
+    pub clock_behind: u64,
     /// Another process takes a log over, where that is possible.
     pub take_over: u64,
     /// A start does not reach the stream, where there is one; so many times in a thousand starts.
@@ -86,6 +88,9 @@ struct IdsRot {
     /// The byte as it is now.
     byte: u8,
 }
+
+/// So long the clock is right at least: before anything was written by a right clock, nothing shows that one is behind.
+const RIGHT_TICKS: u64 = 150;
 
 impl<S: Store> Site<S> {
     /// Whether a shard that stops itself has a reason.
@@ -224,6 +229,19 @@ impl<S: Store> Site<S> {
         self.clock.jump(if forward { by } else { -by });
     }
 
+    fn jump_back_or_right(&mut self) {
+        const DAY_MS: u64 = 24 * 3_600 * 1_000;
+        if self.clock.is_behind() {
+            note!(self.trace, "the wall clock is set right");
+            return self.clock.correct();
+        }
+        let most = *self.chance.one_of(&[DAY_MS, 60 * DAY_MS, 3_652 * DAY_MS]);
+        let by = self.chance.within(1..=most) as i64;
+        note!(self.trace, "the wall clock jumps back by {by} ms");
+        self.tally.add("a clock that is behind", 1);
+        self.clock.jump(-by);
+    }
+
     fn rot_log(&mut self) {
         let log = *self.chance.one_of(&self.setup.logs());
         let Some(rot) = self.store.rot(log, &mut self.chance) else { return };
@@ -356,6 +374,9 @@ impl<W: Workload<S>, S: Store> World<W, S> {
         }
         if site.draws(faults.clock_jump) {
             site.jump();
+        }
+        if faults.clock_behind > 0 && site.tick > RIGHT_TICKS && site.draws(faults.clock_behind) {
+            site.jump_back_or_right();
         }
         if site.has_rot() && site.chance.happens(5) {
             self.audit_and_restore()?;

@@ -123,6 +123,7 @@ impl Plan {
             snapshot_rot: some(80),
             ids_rot: some(20),
             clock_jump: some(50),
+            clock_behind: 0,
             take_over: some(25),
             unreachable_start: some(400),
             slow_log: some(800),

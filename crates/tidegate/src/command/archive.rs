@@ -42,6 +42,11 @@ fn target(data: &Path, to: &str) -> Result<Box<dyn ArchiveTarget>> {
     target_that_exists(to)
 }
 
+/// That a text names an archive, which need not be there now: its disk may be mounted later.
+pub fn check_target(to: &str) -> Result<()> {
+    if to.contains("://") { target_that_exists(to).map(drop) } else { Ok(()) }
+}
+
 /// The archive that a text names: a URL, or a directory that is there.
 pub fn target_that_exists(to: &str) -> Result<Box<dyn ArchiveTarget>> {
     if let Some(bucket) = Bucket::of(to) {

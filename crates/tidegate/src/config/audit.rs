@@ -9,6 +9,8 @@ config! {
             "seconds between reconciliations of all balances with the journal; 0 for none";
         scrub_bytes_per_s: PerSecond = 4 << 20, 0..=(16 << 30), restart,
             "bytes of stored journals and indexes that are read again to find damage: so many of the ledger's, and so \
-             many of all others; 0 for never";
+             many of all others; 0 for never. A pass over a log begins with the start of the server, so a restart is \
+             how to ask for one, and again 600 s after the last one began, or when that has ended. Damage that a \
+             request met is looked at again every 10 s";
     }
 }

@@ -249,7 +249,7 @@ fn http_outcome(answer: &Answer) -> Result<Option<Outcome>, String> {
         404 | 409 => Ok(Some(Outcome::Refused {
             code: answer.code().to_owned(),
             available: answer.body["available"].as_u64().unwrap_or(0),
-            remembered: answer.body["decided_at"].as_u64(),
+            remembered: answer.body["decided_at_ms"].as_u64(),
         })),
         503 => Ok(None),
         _ => Err(format!("HTTP answered {answer:?}")),

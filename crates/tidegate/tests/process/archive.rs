@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::http::Http;
 use crate::support::server::command;
+use crate::support::within;
 use crate::votes::{connect, ids, open_show, votes};
 use crate::{Ended, Server, Settings, audit, folder, wait_for};
 
@@ -217,6 +219,37 @@ fn metric(server: &Server, name: &str) -> u64 {
     line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} is not in: {text}"))
 }
 
+/// What was moved to an archive that is away for a while is refused, and served again when it is back, without a
+/// restart; the log says it in one line.
+#[test]
+fn an_archive_that_comes_back_is_sound_within_seconds() {
+    let folder = folder();
+    let settings = Settings { snapshot_interval_s: 1, ..Settings::new(folder.path()) };
+    let (store, hidden) = (folder.path().join("store"), folder.path().join("hidden"));
+    let server = filled(&settings);
+    wait_for_cover(&settings.data);
+    assert!(server.terminate().status.success());
+    let ended = archive(&settings.data, text(&store), "1");
+    assert!(ended.status.success(), "{ended}");
+    let server = Server::start(&settings);
+    let health =
+        || Http::connect(server.http).and_then(|mut http| http.get("/healthz")).expect("the door answers").body;
+    assert_eq!(health(), serde_json::json!({"status": "ok"}));
+    fs::rename(&store, &hidden).expect("nobody uses it");
+    // Many records of one segment.
+    let outcomes = connect(&server).transfers(&votes(&ids("vote-1", 900))).expect("it serves");
+    let refused = outcomes.iter().filter(|outcome| !outcome.is_done()).count();
+    assert!(refused > 0, "what is away is not guessed");
+    assert_eq!(health()["status"], "degraded");
+    let lines = server.log().matches("a file is damaged").count();
+    assert!((1..=4).contains(&lines), "one for each file that was asked for: {}", server.log());
+    fs::rename(&hidden, &store).expect("it is put back");
+    let well = within(Duration::from_secs(60), || (health() == serde_json::json!({"status": "ok"})).then_some(()));
+    assert!(well.is_some(), "{}", health());
+    let outcomes = connect(&server).transfers(&votes(&ids("vote-1", 900))).expect("it serves");
+    assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{:?}", outcomes[0]);
+}
+
 #[test]
 fn a_server_archives_by_itself_at_its_rate_and_says_what_fails() {
     let folder = folder();
@@ -226,11 +259,23 @@ fn a_server_archives_by_itself_at_its_rate_and_says_what_fails() {
         format!("[archive]\nto = {to:?}\nkeep_segments = 1\ninterval_s = 1\nbytes_per_s = {bytes_per_s}\n")
     };
     let settings = Settings { sections: section(1 << 30), ..Settings::new(folder.path()) };
-    let refused = Server::refused(&settings);
-    assert!(refused.log.contains("archive.to: ") && refused.log.contains("there is no such directory"), "{refused}");
-    fs::create_dir(&store).expect("it can be made");
-
+    // The disk of the archive is not mounted: nothing that the start needs is there.
     let server = filled(&settings);
+    let health =
+        || Http::connect(server.http).and_then(|mut http| http.get("/healthz")).expect("the door answers").body;
+    let failing = serde_json::json!({"status": "degraded", "archive": "failing"});
+    wait_for("health says so", || (health() == failing).then_some(()));
+    assert_eq!(metric(&server, "tidegate_archive_failing"), 1);
+    assert!(server.log().contains("there is no such directory. Is its disk mounted?"), "{}", server.log());
+    let nowhere =
+        Settings { sections: section(1 << 20).replace(text(&store), "ftp://far"), ..Settings::new(folder.path()) };
+    let refused = Server::refused(&Settings { data: folder.path().join("other"), ..nowhere });
+    assert!(refused.log.contains("archive.to: ftp://far: segments are archived in a directory"), "{refused}");
+    fs::create_dir(&store).expect("it can be made");
+    let told = server.log().matches("cannot archive").count();
+    assert_eq!(told, 1, "the same is said once: {}", server.log());
+    wait_for("it is used", || (health() == serde_json::json!({"status": "ok"})).then_some(()));
+
     let journal = settings.data.join("journal/ledger-0");
     wait_for("all but two segments are moved", || (segments(&journal).len() == 2).then_some(()));
     let moved = segments(&store).len() as u64;
@@ -251,7 +296,7 @@ fn a_server_archives_by_itself_at_its_rate_and_says_what_fails() {
     }
     wait_for("it is said", || server.log().contains("is its disk mounted?").then_some(()));
     wait_for("it is counted", || (metric(&server, "tidegate_archive_failures_total") > 1).then_some(()));
-    assert_eq!(server.log().matches("cannot archive").count(), 1, "the same is said once: {}", server.log());
+    assert_eq!(server.log().matches("cannot archive").count(), told + 1, "the same is said once: {}", server.log());
     assert!(metric(&server, "tidegate_archive_waiting_segments") > 0);
     assert_eq!(fs::read_dir(&store).expect("it is there").count(), 0);
     assert!(server.terminate().status.success());

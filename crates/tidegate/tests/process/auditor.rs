@@ -45,6 +45,11 @@ fn a_balance_changed_in_memory_is_found_and_named() {
         text.as_str().filter(|text| text.contains("tidegate_audit_differences{shard=\"0\"} 1\n")).map(str::to_owned)
     });
     assert!(!metrics.is_empty());
+    let health = wait_for("health says it", || {
+        let health = http.get("/healthz").expect("the door answers");
+        (health.body["status"] == "degraded").then_some(health)
+    });
+    assert_eq!((health.status, &health.body["audit"]), (200, &json!("differs")), "it serves: {health:?}");
     wait_for("the log tells the operator", || {
         server.log().contains("a live figure is not what the journal says").then_some(())
     });

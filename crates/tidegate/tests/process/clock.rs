@@ -181,6 +181,48 @@ fn a_start_with_a_clock_of_the_future_ends_no_durable_mqtt_client() {
     assert!(server.terminate().status.success());
 }
 
+/// A start with a clock that is two days behind, which is more than the session lives: it goes on from its newest
+/// record, so that nothing is over when the clock is set right, at the next start or while it runs.
+#[test]
+fn a_start_with_a_clock_that_is_behind_ends_no_durable_mqtt_client_when_it_is_set_right() {
+    const DAYS_2_S: i64 = 2 * 86_400;
+    let folder = folder();
+    let mut settings = Settings { mqtt: true, ..Settings::new(folder.path()) };
+    let clock = WallClock::of(&mut settings);
+    let server = Server::start(&settings);
+    assert!(!durable_client(&server));
+    assert!(server.terminate().status.success());
+
+    clock.set_ahead(-DAYS_2_S);
+    let server = Server::start(&settings);
+    let said = "what lasts for a time goes on from there";
+    assert!(server.log().contains(said) && server.log().contains("family=\"topics\""), "{}", server.log());
+    assert!(durable_client(&server), "it is known, and leaves by the time of its shard");
+    let metrics = Http::connect(server.http).and_then(|mut http| http.get("/metrics")).expect("an answer");
+    let text = metrics.body.as_str().expect("a text");
+    let ahead = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.split_once(' '));
+        line.and_then(|(_, value)| value.parse::<f64>().ok()).unwrap_or_else(|| panic!("{name}: {text}")) as i64
+    };
+    assert!((ahead("tidegate_port_time_ahead_seconds{family=\"topics\"}") - DAYS_2_S).abs() < 3_600, "{text}");
+    server.kill();
+    clock.set_ahead(0);
+    let server = Server::start(&settings);
+    assert!(durable_client(&server), "set right at the next start");
+    assert!(server.terminate().status.success());
+
+    clock.set_ahead(-DAYS_2_S);
+    let server = Server::start(&settings);
+    assert!(durable_client(&server));
+    clock.set_ahead(0);
+    wait_for("the jump is logged", || (jumps(&server) == 1).then_some(()));
+    assert!(durable_client(&server), "set right while it runs");
+    assert!(server.terminate().status.success());
+    let server = Server::start(&settings);
+    assert!(durable_client(&server), "and at the next start");
+    assert!(server.terminate().status.success());
+}
+
 #[test]
 fn a_ledger_of_the_future_is_named_goes_on_and_is_mended() {
     let folder = folder();

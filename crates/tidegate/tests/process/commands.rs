@@ -121,19 +121,19 @@ fn status_shows_whether_all_is_well() {
     assert_eq!((&status["health"], &status["damage"]), (&"ok".into(), &0.into()), "{status}");
     assert!(status["audit"]["shards"][0]["state"].is_string(), "{status}");
     let shown = operator.done(&["status"]);
-    assert!(shown.contains("health     ok\n") && shown.contains("\nshard  state "), "{shown}");
+    assert!(shown.contains("health        ok\n") && shown.contains("\nshard  state "), "{shown}");
     // Anybody may ask whether it serves.
     let shown = operator.done(&["status", "--token", ""]);
-    assert!(shown.contains("health     ok\n") && shown.contains("needs a token"), "{shown}");
+    assert!(shown.contains("health        ok\n") && shown.contains("needs a token"), "{shown}");
     // A token without that right is told so, and all that everybody may see.
     let shown = operator.done(&["status", "--token", "a-token-without-the-audit"]);
-    assert!(shown.contains("health     ok\n") && shown.contains("needs the grant \"audit\""), "{shown}");
+    assert!(shown.contains("health        ok\n") && shown.contains("needs the grant \"audit\""), "{shown}");
     let (server, _requests) = answering(
         "503 Service Unavailable",
         r#"{"code":"recovering","status":503,"progress":0.5,"detail":"the journal is being replayed: 50.0 %"}"#,
     );
     let (code, out, _) = Operator { server }.run(&["status"]);
-    assert!(code == 1 && out.contains("health     recovering\n") && out.contains("50.0 %"), "{code}: {out}");
+    assert!(code == 1 && out.contains("health        recovering\n") && out.contains("50.0 %"), "{code}: {out}");
 }
 
 #[test]

@@ -90,13 +90,22 @@ fn a_full_disk_refuses_writes_serves_reads_and_resumes() {
     assert_eq!(server.log().matches("the disk is full").count(), 1, "{}", server.log());
     let operator = crate::commands::Operator::of(&server);
     let (code, status, _) = operator.run(&["status", "--output", "json"]);
-    assert!(code == 1 && status.contains("\"disk_full\":1"), "{code}: {status}");
+    assert!(
+        code == 1 && status.contains("\"disk_full\":1") && status.contains("\"health\":\"degraded\""),
+        "{code}: {status}"
+    );
     const FULL: &str = "tidegate_journal_disk_full{family=\"ledger\",shard=\"0\"}";
     let full = || http_line(&mut crate::http::Http::connect(server.http).expect("the door is open"), FULL);
     assert_eq!(full(), format!("{FULL} 1"));
     let vote = serde_json::json!({"id": "http-vote", "debit": "wallet:dave", "credit": "candidate:1", "amount": 1});
     let answer = http.post("/v1/transfers", &vote).expect("the door answers");
     assert_eq!((answer.status, answer.code()), (503, "disk_full"), "{answer:?}");
+    let detail = answer.body["detail"].as_str().expect("a problem says what is wrong").to_owned();
+    assert!(detail.contains("was not done before cannot be done now"), "{detail}");
+
+    // What was done needs no room to be said again.
+    let again = client.transfers(&votes(&done[0])).expect("a retry is answered");
+    assert!(again.iter().all(|outcome| *outcome == Outcome::Duplicate), "{:?}", again[0]);
 
     fs::remove_file(&ballast).expect("the ballast is there");
     let outcomes = wait_for("service resumes by itself", || match client.transfers(&votes(&refused)) {

@@ -121,7 +121,7 @@ fn a_remembered_refusal_says_so_at_both_doors() {
     let answer = http(&server, crate::SERVICE).post("/v1/transfers", &body).unwrap();
     assert_eq!((answer.status, answer.code()), (409, "insufficient_funds"));
     assert_eq!(answer.body["remembered"], true);
-    assert_eq!(answer.body["decided_at"], decided_at);
+    assert_eq!(answer.body["decided_at_ms"], decided_at);
     assert_eq!(answer.body["available"], 1_000_000);
 }
 

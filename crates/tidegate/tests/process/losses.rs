@@ -11,6 +11,7 @@ use tidegate_journal::segment::SEGMENT_HEADER_BYTES;
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::shard_of;
 
+use crate::http::Http;
 use crate::timeline::{VOTES, copy, repeat, snapshots, vote};
 use crate::votes::{CREDITS, connect, open_show};
 use crate::{Ended, Server, Settings, audit, folder, tool, wait_for};
@@ -150,6 +151,78 @@ fn a_witness_on_another_disk_proves_what_nothing_on_this_one_can() {
     vote(&server, "spent");
     assert!(server.terminate().status.success());
     Server::start(&settings).kill();
+}
+
+#[test]
+fn a_witness_that_is_gone_while_serving_is_said_everywhere() {
+    let folder = folder();
+    let (witness, away) = (folder.path().join("far"), folder.path().join("away"));
+    let data_keys = format!("witness = {:?}\n", witness.display().to_string());
+    let settings = Settings { data_keys, ..Settings::new(folder.path()) };
+    fs::create_dir_all(&witness).and_then(|()| fs::write(witness.join("tidegate-witnesses"), "")).unwrap();
+    let server = Server::start(&settings);
+    let ask = |path: &str| Http::connect(server.http).and_then(|mut http| http.get(path)).expect("an answer").body;
+    let lost = |value: u8| {
+        let metrics = ask("/metrics");
+        let line = format!("tidegate_witness_lost{{family=\"ledger\",shard=\"0\"}} {value}\n");
+        metrics.as_str().expect("a text").contains(&line).then_some(())
+    };
+    let file = || {
+        fs::read_dir(&witness)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .find(|entry| entry.file_name().to_string_lossy().ends_with("-ledger-0.witness"))
+    };
+    wait_for("it is written", || file().map(drop));
+    wait_for("all is well", || lost(0));
+    assert_eq!(ask("/healthz"), serde_json::json!({"status": "ok"}));
+
+    // Nothing is written meanwhile.
+    fs::rename(&witness, &away).expect("nobody has it open");
+    wait_for("metrics say so", || lost(1));
+    wait_for("health says so", || (ask("/healthz")["witness_lost"].as_u64() >= Some(1)).then_some(()));
+    assert_eq!(ask("/healthz")["status"], "degraded");
+    let said = "the witness of a log cannot be written";
+    let logs = server.log().matches(said).count();
+    assert!(logs >= 1, "{}", server.log());
+    fs::rename(&away, &witness).expect("nobody has it open");
+    wait_for("it is written again", || lost(0));
+    wait_for("health is well", || (ask("/healthz") == serde_json::json!({"status": "ok"})).then_some(()));
+    assert_eq!(server.log().matches(said).count(), logs, "once for each log");
+
+    fs::remove_file(file().expect("it is there").path()).expect("nobody has it open");
+    wait_for("a file that is gone is written again", || file().map(drop));
+    assert!(server.terminate().status.success());
+}
+
+/// One shard was put back from an older copy; the other one was killed, so that its log would be repaired if it were
+/// opened.
+#[test]
+fn a_refused_start_changes_nothing_of_the_shards_that_are_sound() {
+    let folder = folder();
+    let two = Two::new(folder.path());
+    let settings = Settings { snapshot_interval_s: 1, ..two.settings.clone() };
+    let old = folder.path().join("old");
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    connect(&server).open_account(&two.receiver, "credit", AccountKind::Wallet).expect("accounts open");
+    two.send(&server, "before", 3, 3);
+    assert!(server.terminate().status.success());
+    let journal = settings.data.join(format!("journal/ledger-{}", two.from));
+    copy(&journal, &old);
+    let server = Server::start(&settings);
+    let snapshots = settings.data.join(format!("snapshots/ledger-{}", two.from));
+    let newest = || fs::read_dir(&snapshots).into_iter().flatten().flatten().map(|entry| entry.file_name()).max();
+    // The second of two has what was sent before the first.
+    for (name, then) in [("after", 8), ("later", 13)] {
+        two.send(&server, name, 5, then);
+        let known = newest();
+        wait_for("a snapshot", || (newest() != known).then_some(()));
+    }
+    server.kill();
+    put(&old, &journal);
+    refused_until_accepted(&settings, &["are lost", &format!("journal/ledger-{}", two.from)]);
 }
 
 #[test]

@@ -112,7 +112,7 @@ impl<'a> OutcomesRef<'a> {
     pub fn to_proto(&self) -> Result<proto::Outcomes, DecodeError> {
         let mut outcomes = Vec::new();
         for outcome in self.clone() {
-            let OutcomeRef { outcome, code, available, remembered, decided_at } = outcome?;
+            let OutcomeRef { outcome, code, available, remembered, decided_at_ms } = outcome?;
             if outcomes.len() == TRANSFERS_MAX {
                 return Err(DecodeError::TooManyItems);
             }
@@ -122,7 +122,7 @@ impl<'a> OutcomesRef<'a> {
                 code: code.to_owned(),
                 available,
                 remembered,
-                decided_at,
+                decided_at_ms,
             });
         }
         Ok(proto::Outcomes { outcomes })
@@ -172,7 +172,7 @@ fn outcome(item: Value<'_>) -> Result<OutcomeRef<'_>, DecodeError> {
             3 => outcome.code = value.text()?,
             4 => outcome.available = value.varint()?,
             5 => outcome.remembered = value.varint()? != 0,
-            6 => outcome.decided_at = value.varint()?,
+            6 => outcome.decided_at_ms = value.varint()?,
             _ => {}
         }
         Ok(())

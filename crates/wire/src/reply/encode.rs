@@ -61,16 +61,16 @@ impl<'o> OutcomesEncoder<'o> {
         self.refusal(code, available, None);
     }
 
-    /// Appends a refusal that was decided at `decided_at`, milliseconds since the epoch, for an earlier request.
-    pub fn refused_before(&mut self, code: &str, available: u64, decided_at: u64) {
-        self.refusal(code, available, Some(decided_at));
+    /// Appends a refusal that was decided at `decided_at_ms`, milliseconds since the epoch, for an earlier request.
+    pub fn refused_before(&mut self, code: &str, available: u64, decided_at_ms: u64) {
+        self.refusal(code, available, Some(decided_at_ms));
     }
 
     #[inline]
-    fn refusal(&mut self, code: &str, available: u64, decided_at: Option<u64>) {
+    fn refusal(&mut self, code: &str, available: u64, decided_at_ms: Option<u64>) {
         let code_width = if code.is_empty() { 0 } else { 1 + varint::width(code.len() as u64) + code.len() };
         let width = |number: u64| if number == 0 { 0 } else { 1 + varint::width(number) };
-        let remembered_width = decided_at.map_or(0, |decided_at| 2 + width(decided_at));
+        let remembered_width = decided_at_ms.map_or(0, |decided_at_ms| 2 + width(decided_at_ms));
         self.out.push(BARE[0]);
         varint::write(self.out, (2 + code_width + width(available) + remembered_width) as u64);
         self.out.extend_from_slice(&[BARE[2], OutcomeKind::Refused as u8]);
@@ -80,9 +80,9 @@ impl<'o> OutcomesEncoder<'o> {
             self.out.extend_from_slice(code.as_bytes());
         }
         self.number(0x20, available);
-        if let Some(decided_at) = decided_at {
+        if let Some(decided_at_ms) = decided_at_ms {
             self.number(0x28, 1);
-            self.number(0x30, decided_at);
+            self.number(0x30, decided_at_ms);
         }
     }
 

@@ -9,6 +9,7 @@ use tidegate_machines::ledger::{AssetView, HoldFigures, Ledger, PeerFigures};
 use tidegate_runtime::scrub::LogScrub;
 
 use super::*;
+use crate::auditor::exchanged::differing_sums;
 use crate::auditor::{Audit, ShardAuditor, conservation};
 use crate::message::{AuditDifference, AuditReport, AuditState};
 use crate::operation::{Answer, Figures, Operation};
@@ -20,6 +21,11 @@ const HOUR_MS: u64 = 3_600_000;
 
 /// Two shards with accounts of two assets, sales between them, and open holds.
 fn show() -> TestWorker {
+    show_with(1)
+}
+
+/// The same; the last sale is of `last_amount`.
+fn show_with(last_amount: u64) -> TestWorker {
     let of = |shard: u16, name: &str| {
         let mut ids = (0..).map(|number| format!("{name}-{number}"));
         ids.find(|id| shard_of(id, 2) == ShardIndex(shard)).expect("each shard is some id's home")
@@ -32,8 +38,17 @@ fn show() -> TestWorker {
         open(&near, AccountKind::Wallet),
         Request::OpenAccount { id: of(0, "gold").into(), asset: "gold".into(), kind: AccountKind::Wallet },
     ]);
-    let sales = (0..40).map(|number| (format!("sale-{number}"), source.clone(), wallet.clone()));
-    node.ask(transfers(&sales.collect::<Vec<_>>()));
+    let sales: Vec<_> = (0..40).map(|number| format!("sale-{number}")).collect();
+    let sale = |(number, id)| Transfer {
+        id,
+        debit: &source,
+        credit: &wallet,
+        amount: if number == 39 { last_amount } else { 1 },
+        memo: "a sale",
+        label: Default::default(),
+    };
+    let batch = TransferBatch::copy_of(sales.iter().map(String::as_str).enumerate().map(sale));
+    node.ask(Request::Transfers { linked: false, batch });
     let hold = |number: u64| HoldRequest {
         id: format!("hold-{number}").into(),
         debit: source.as_str().into(),
@@ -120,6 +135,32 @@ fn nothing_is_said_to_agree_before_all_was_compared() {
     assert_eq!(credit(&totals), (-1, -1));
     totals[0][0].balances += 3;
     assert_eq!(credit(&totals), (2, -1));
+}
+
+/// Two logs, each of which is sound, of two days of which each saw another amount leave.
+#[test]
+fn money_that_left_one_shard_and_did_not_come_to_the_other_is_found() {
+    let mut day = show();
+    let folded = |node: &mut TestWorker, shard: usize| {
+        let mut auditor = node.auditor(shard);
+        assert_eq!(node.audit(&mut auditor, |_| {}).state(), AuditState::Agreed);
+        auditor
+    };
+    let (from, to) = (folded(&mut day, 0), folded(&mut day, 1));
+    assert!(from.folded().exchanged(ShardIndex(1)).sent.0 == 40, "each sale is a credit");
+    assert_eq!(differing_sums(from.folded(), to.folded()), []);
+    assert_eq!(differing_sums(to.folded(), from.folded()), []);
+    // As many credits, and one of them is of another amount.
+    let mut other_day = show_with(3);
+    let other = folded(&mut other_day, 1);
+    let found = differing_sums(from.folded(), other.folded());
+    let [(shard, difference)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((*shard, &*difference.account, difference.figure), (ShardIndex(1), "(shard 0)", "arrived"));
+    assert_eq!(difference.journal_text(), "40 credit sent");
+    assert_eq!(difference.live_text(), "42 credit taken in up to credit 40");
+    // Before the first, nothing was sent and nothing taken in; of a fold behind it, nothing can be said.
+    let mut nothing = TestWorker::open(2);
+    assert_eq!(differing_sums(from.folded(), folded(&mut nothing, 1).folded()), []);
 }
 
 /// Each live figure drifts in turn; the auditor names it, and agrees again when it is right again.

@@ -6,6 +6,7 @@ use super::alone::{Alone, HERE, THERE, fill, on};
 use super::*;
 use crate::limits::PAGE_ROWS_MAX;
 use crate::operation::{AccountFact, Answer, Operation, Selection};
+use crate::service::Output;
 
 #[test]
 fn on_a_full_disk_what_is_read_is_answered_and_what_is_written_is_turned_away() {
@@ -16,10 +17,57 @@ fn on_a_full_disk_what_is_read_is_answered_and_what_is_written_is_turned_away() 
     let source = on(HERE, "source");
     let read = alone.answer(Operation::ReadAccount { id: source.as_str().into() });
     assert!(matches!(read, Answer::Account(Some(account)) if account.balance == -1), "it is there");
-    alone.call(Operation::VoidHolds { ids: vec![Box::from("h")].into(), selection: Selection::All });
+    alone.call(owed(&["new"], false));
     alone.step();
     let released = alone.shard.released().expect("it is turned away at once").1;
     assert_eq!(released.map(|_| ()), Err(Unavailable::DiskFull));
+}
+
+/// Transfers with these ids, of the content that [`Alone::owing`] gives them.
+fn owed(ids: &[&str], linked: bool) -> Operation {
+    let (source, there) = (on(HERE, "source"), on(THERE, "wallet"));
+    let items: Vec<_> = ids.iter().map(|id| (id.to_string(), source.clone(), there.clone())).collect();
+    let Request::Transfers { batch, .. } = transfers(&items) else { unreachable!() };
+    Operation::Transfers { batch: batch.into(), selection: Selection::All, linked, failed: false, facts: Vec::new() }
+}
+
+/// What is answered to a call that may be turned away.
+fn try_answer(alone: &mut Alone, operation: Operation) -> Result<Answer, Unavailable> {
+    alone.call(operation);
+    for _ in 0..64 {
+        alone.step();
+        if let Some((_, released)) = alone.shard.released() {
+            return released.map(|output| match output.into_inner() {
+                Output::Answer(answer) => answer,
+                other => panic!("{other:?}"),
+            });
+        }
+        let reads = alone.jobs();
+        alone.run(reads);
+    }
+    panic!("it is not answered");
+}
+
+#[test]
+fn on_a_full_disk_a_retry_of_what_was_done_is_told_so() {
+    let mut alone = Alone::open();
+    alone.owing(3);
+    alone.disk.set_capacity(alone.disk.used_bytes());
+    fill(&mut alone);
+    let outcomes = |outcomes: &[Outcome]| Ok(Answer::Outcomes { outcomes: outcomes.into(), need_credit: Vec::new() });
+    let appended = alone.shard.appended();
+    assert_eq!(try_answer(&mut alone, owed(&["t0", "t2"], false)), outcomes(&[Outcome::Duplicate; 2]));
+    let group = try_answer(&mut alone, owed(&["t0", "t1"], true));
+    assert_eq!(group, outcomes(&[Outcome::Duplicate; 2]), "its members keep their answers");
+    assert_eq!(try_answer(&mut alone, owed(&["t0", "new"], false)), Err(Unavailable::DiskFull));
+    assert_eq!(try_answer(&mut alone, owed(&["t0", "new"], true)), Err(Unavailable::DiskFull));
+    let source = on(HERE, "source");
+    let open = Operation::OpenAccount { id: source.as_str().into(), asset: "credit".into(), kind: AccountKind::Source };
+    assert!(matches!(try_answer(&mut alone, open), Ok(Answer::Opened { created: false, .. })));
+    assert_eq!(alone.shard.appended(), appended, "nothing was written");
+    alone.disk.set_capacity(u64::MAX);
+    alone.settle();
+    assert_eq!(try_answer(&mut alone, owed(&["t0", "new"], false)), outcomes(&[Outcome::Duplicate, Outcome::Applied]));
 }
 
 #[test]

@@ -65,13 +65,11 @@ fn event() -> impl Strategy<Value = Event> {
     let text = || "\\PC{0,40}".prop_map(|text: String| text.into_boxed_str());
     prop_oneof![
         published(),
-        (slot(), text(), any::<u32>(), will()).prop_map(|(slot, client_id, expiry_s, will)| Event::SessionOpened {
-            slot,
-            client_id,
-            expiry_s,
-            will
+        (time(), slot(), text(), any::<u32>(), will()).prop_map(|(at, slot, client_id, expiry_s, will)| {
+            Event::SessionOpened { at, slot, client_id, expiry_s, will }
         }),
-        (slot(), any::<u32>(), will()).prop_map(|(slot, expiry_s, will)| Event::SessionAttached {
+        (time(), slot(), any::<u32>(), will()).prop_map(|(at, slot, expiry_s, will)| Event::SessionAttached {
+            at,
             slot,
             expiry_s,
             will
@@ -168,11 +166,17 @@ fn bytes_are_as_documented() {
         expect!["08 80 a0 f1 c2 b1 34 00 00 00 01 07 01 00 01 01 00 03 61 2f 62 00 02 68 69"],
     );
     hex(&Event::Acknowledged { slot: Slot(7), number: 300 }, expect!["09 07 ac 02"]);
-    let will = None;
-    hex(
-        &Event::SessionOpened { slot: Slot(7), client_id: "c1".into(), expiry_s: 60, will },
-        expect!["01 07 02 63 31 3c 00"],
-    );
+    let will: Option<Will> = None;
+    let opened = |at| Event::SessionOpened {
+        at: TimeMs(at),
+        slot: Slot(7),
+        client_id: "c1".into(),
+        expiry_s: 60,
+        will: will.clone(),
+    };
+    hex(&opened(1_800_000_000_000), expect!["12 07 80 a0 f1 c2 b1 34 02 63 31 3c 00"]);
+    // As programs wrote it that kept no time.
+    hex(&opened(0), expect!["01 07 02 63 31 3c 00"]);
     let kept = KeptPlace { number: 300, place: b"xyz"[..].into() };
     hex(
         &Event::PlaceKept { slot: Slot(7), filter: "a/b".into(), kept },

@@ -71,7 +71,31 @@ fn a_place_belongs_to_its_subscription_and_ends_with_it() {
     shard.ask(&Command::EndSession { slot: Slot(3) }).unwrap();
     shard.ask(&Command::Unsubscribe { slot: Slot(0), filter: "b/#".into() }).unwrap();
     shard.topics.assert_sound();
-    assert_eq!(snapshot(&shard.topics)[0], 1, "a state without places is written as before there were any");
+    assert_eq!(older_snapshot(&shard.topics)[0], 1, "a state without places was written as before there were any");
+}
+
+/// As a program wrote it that kept no time.
+fn older_snapshot(topics: &Topics) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    assert!(topics.write_older_snapshot(&mut |part| bytes.extend_from_slice(part)));
+    bytes
+}
+
+#[test]
+fn the_time_of_the_newest_event_is_kept() {
+    let mut shard = shard();
+    let published = shard.topics.time();
+    assert!(TimeMs(0) < published && published < TimeMs(1_500_000), "a delayed message says when it is to be sent");
+    assert_eq!(restore::<Topics>(&snapshot(&shard.topics)).time(), published);
+    shard.ask(&Command::EndSession { slot: Slot(3) }).unwrap();
+    assert_eq!(shard.topics.newest_known(), published, "it does not hang on a session that was left");
+    let old: Topics = restore(&older_snapshot(&self::shard().topics));
+    assert_eq!(old.time(), TimeMs(0), "an older snapshot does not say it");
+    assert_eq!(old.newest_known(), published, "but when a session was left");
+    assert_eq!(snapshot(&old), older_snapshot(&self::shard().topics), "a state has one form");
+    let mut without = snapshot(&Topics::new(shard.topics.shard()));
+    without[0] = 3;
+    assert!(Topics::read_snapshot(&without).is_err(), "nor is zero a time");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The life of the process: it starts, takes turns, and dies.
 
+use tidegate_ledger::auditor::exchanged::differing_sums;
 use tidegate_ledger::message::AuditReport;
 use tidegate_ledger::operation::{Message, Outgoing};
 use tidegate_ledger::router::Finished;
@@ -158,6 +159,13 @@ impl<S: Store> LedgerWorld<S> {
             must(planted, "the auditor finds damage only where there is some", || damage.clone())?;
         }
         let Some(node) = &mut self.node else { return Ok(()) };
+        let folds: Vec<_> = node.auditors.iter().map(|audits| audits.auditor.folded()).collect();
+        for (from, to) in folds.iter().flat_map(|from| folds.iter().map(move |to| (from, to))) {
+            if from.shard() != to.shard() {
+                let found = differing_sums(from, to);
+                must(found.is_empty(), "what one shard sends arrives at the other", || format!("{found:?}"))?;
+            }
+        }
         let auditor = &mut node.auditors[report.shard as usize].auditor;
         if auditor.is_snapshot_due(self.load.plan.compaction) {
             match auditor.snapshot() {

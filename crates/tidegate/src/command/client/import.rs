@@ -337,7 +337,7 @@ fn why(outcome: &Value) -> String {
         why += &format!(": only {available} were available");
     }
     if outcome["remembered"] == true {
-        let decided = outcome["decided_at"].as_u64().map_or_else(String::new, |at| format!(" on {}", time(at)));
+        let decided = outcome["decided_at_ms"].as_u64().map_or_else(String::new, |at| format!(" on {}", time(at)));
         why += &format!("; that was decided{decided} and stays so for this id: give the row a new one");
     }
     why

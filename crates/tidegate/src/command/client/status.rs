@@ -1,5 +1,5 @@
-//! `tidegate status`: whether a server serves, what of its files is damaged, whether its disk is full, and what the
-//! auditor last found.
+//! `tidegate status`: whether a server serves, what of its files is damaged, whether its disk is full, whether a
+//! witness is lost, and what the auditor last found.
 //!
 //! Anybody may ask whether it serves; what the auditor found is told to a token that may read it.
 
@@ -40,8 +40,9 @@ pub(super) fn run(door: &Door, shown: &Shown) -> Result<(), Failure> {
     }
     let is_damaged = counted(&health, "damage") > 0;
     let is_full = counted(&health, "disk_full") > 0;
+    let is_degraded = health["status"] == "degraded";
     let is_wrong = audit.is_some_and(|audit| ["differs", "damaged"].map(Value::from).contains(&audit["state"]));
-    if !serves || is_damaged || is_full || is_wrong { Err(Failure::NotWell) } else { Ok(()) }
+    if !serves || is_damaged || is_full || is_degraded || is_wrong { Err(Failure::NotWell) } else { Ok(()) }
 }
 
 fn status(server: &str, health: &Value, audit: Result<&Value, &str>) -> Value {
@@ -49,11 +50,12 @@ fn status(server: &str, health: &Value, audit: Result<&Value, &str>) -> Value {
     let word = health["status"].as_str().or(health["code"].as_str()).unwrap_or("unknown");
     json!({
         "server": server, "health": word, "detail": health["detail"], "progress": health["progress"],
-        "damage": counted(health, "damage"), "disk_full": counted(health, "disk_full"), "audit": audit,
+        "damage": counted(health, "damage"), "disk_full": counted(health, "disk_full"),
+        "witness_lost": counted(health, "witness_lost"), "audit": audit,
     })
 }
 
-/// Damaged places, or journals whose disk is full; none if it does not say.
+/// Damaged places, or journals whose disk is full or whose witness is lost; none if it does not say.
 fn counted(health: &Value, what: &str) -> u64 {
     health[what].as_u64().unwrap_or(0)
 }

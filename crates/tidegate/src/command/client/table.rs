@@ -147,6 +147,7 @@ impl Fields {
         ("detail", None),
         ("damage", Some("0")),
         ("disk_full", Some("0")),
+        ("witness_lost", Some("0")),
         ("audit", None),
     ]);
 }
