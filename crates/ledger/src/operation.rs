@@ -10,12 +10,14 @@
 //! Why some variants are boxed: every call and answer is moved some ten times between threads and queues. What is large
 //! and rare must not make each of them large.
 
+mod credit;
+
 use std::sync::Arc;
 
 use tidegate_journal::Durability;
 use tidegate_machines::ledger::{
-    AccountKind, AccountRules, AccountSettings, AccountSlot, AccountView, AssetView, Command, ContentDigest,
-    HistoryRow, HoldFigures, HoldView, InboundCredit, Label, Outcome, PeerFigures, Refusal, TransferView,
+    AccountKind, AccountRules, AccountSettings, AccountSlot, AccountView, AssetView, ContentDigest, HistoryRow,
+    HoldFigures, HoldView, Outcome, PeerFigures, Refusal, TransferView,
 };
 use tidegate_machines::{DamagedPlace, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
@@ -24,6 +26,8 @@ use tidegate_shard::Durable;
 
 use crate::announcer::Want;
 use crate::message::{AuditReport, ChangeRequest, HoldRequest, OpenBatch, TransferBatch, Unavailable};
+
+pub use credit::Credit;
 
 /// Which items of a request a shard is asked to decide.
 #[derive(Clone, Debug)]
@@ -423,52 +427,6 @@ pub enum Answer {
     Audit(Box<AuditReport>),
     /// The operation was refused as a whole.
     Refused(Refusal),
-}
-
-/// A credit on its way from the shard that decided to the shard of the credited account.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Credit {
-    /// Its number between these two shards.
-    pub number: OutboundNumber,
-    /// Whether it comes from the post of a hold.
-    pub posted: bool,
-    /// Transfer or hold id.
-    pub id: Box<str>,
-    /// Account that was debited.
-    pub debit: Box<str>,
-    /// Account to credit.
-    pub credit: Box<str>,
-    /// Memo, empty for none.
-    pub memo: Box<str>,
-    /// Code; 0 for none.
-    pub code: u32,
-    /// User data, empty for none.
-    pub user_data: Box<str>,
-    /// Minor units.
-    pub amount: u64,
-    /// Record of the debit in its shard's journal.
-    pub debit_position: RecordPosition,
-    /// When the debit was decided.
-    pub time_ms: u64,
-}
-
-impl Credit {
-    /// The command that applies it on the shard of the credited account.
-    pub(crate) fn command(&self, from: ShardIndex) -> Command<'_> {
-        Command::ReceiveCredit(InboundCredit {
-            from,
-            number: self.number,
-            posted: self.posted,
-            id: &self.id,
-            debit: &self.debit,
-            credit: &self.credit,
-            memo: &self.memo,
-            label: Label { code: self.code, user_data: &self.user_data },
-            amount: self.amount,
-            debit_position: self.debit_position,
-            decided_at: TimeMs(self.time_ms),
-        })
-    }
 }
 
 /// Messages of shards and routers on their way: a worker moves them to rings, the simulator to its queue of delays.

@@ -16,6 +16,7 @@ mod expiry;
 mod history;
 mod open_holds;
 mod output;
+mod progress;
 mod read;
 mod records;
 
@@ -291,7 +292,7 @@ impl<D: Disk> Service for LedgerService<D> {
     type Answer = Output;
     type Ticket = Ticket;
     type Note = Note;
-    type Progress = decide::Progress;
+    type Progress = progress::Progress;
     type Job = Job<D>;
     type Fetched = Fetched;
     type Stop = ShardError;
@@ -332,7 +333,7 @@ impl<D: Disk> Service for LedgerService<D> {
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
         call: &Operation,
-        progress: &mut decide::Progress,
+        progress: &mut progress::Progress,
         jobs: &mut Jobs<Self>,
     ) -> Result<Served<Output>, ShardError> {
         if let Some(job) = progress.reading {
@@ -387,7 +388,7 @@ impl<D: Disk> Service for LedgerService<D> {
         &mut self,
         turn: &LedgerTurn<'_, L>,
         call: &Operation,
-        progress: &mut decide::Progress,
+        progress: &mut progress::Progress,
         jobs: &mut Jobs<Self>,
     ) {
         if progress.reading.is_some() {

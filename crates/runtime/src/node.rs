@@ -31,7 +31,7 @@ use crate::direct::{self, Direct, DirectProtocol};
 use crate::disk_room::{RoomWatch, WatchedRoom};
 use crate::judgement::{AnotherRefused, Judgement};
 use crate::log_keeper::{LogKeeper, Scrubbed};
-use crate::member::{Port, Resident};
+use crate::member::Resident;
 use crate::mesh::{Endpoint, Parker, mesh};
 use crate::metrics::{LoopMetrics, ScrubMetrics, ShardMetrics, WitnessMetrics};
 use crate::placement::{Home, Placement};
@@ -44,6 +44,10 @@ use crate::status::{Phase, Status};
 use crate::threads::{join, now_ms, pin, spawn};
 use crate::witness::{Witnessed, Witnesses};
 use crate::worker::{Worker, WorkerGroup};
+
+mod room;
+
+pub use room::Room;
 
 /// How often the progress of the recovery is reported.
 const PROGRESS_EVERY: Duration = Duration::from_millis(20);
@@ -58,49 +62,6 @@ pub struct NodeOptions {
     pub witness: Option<PathBuf>,
     /// Bytes a second, at most, that are read again of logs to find damage; zero for none.
     pub scrub_bytes_per_s: u64,
-}
-
-/// What a node serves: a part with logs, ports, shards and threads of its own. Hooks are called in the order in which
-/// they stand here, each for all rooms before the next one.
-pub trait Room<P>: Send {
-    /// The families of its logs, and where their shards live on a worker.
-    fn families(&self) -> Vec<(Family, Home)> {
-        Vec::new()
-    }
-
-    /// Whether each worker has a port of this room.
-    fn has_port(&self) -> bool {
-        false
-    }
-
-    /// Endpoints that it takes for threads beside the workers.
-    fn endpoints(&self) -> u16 {
-        0
-    }
-
-    /// The directory is locked and nothing is recovered yet. A room that answers "recovering" to clients begins here.
-    fn open(&mut self, _site: &mut Site<P>) -> Result<()> {
-        Ok(())
-    }
-
-    /// Begins the recovery of its logs, by [`Site::recover_member`] or [`Site::recover_inside`].
-    fn recover(&mut self, _site: &mut Site<P>) -> Result<()> {
-        Ok(())
-    }
-
-    /// Makes the port of a worker. Asked of rooms with ports only, once for each worker, in order; `me` is its address.
-    /// All logs are recovered.
-    fn port(&mut self, _site: &mut Site<P>, _me: Address) -> Result<Box<dyn Port<P>>> {
-        Err(anyhow!("this room has no port"))
-    }
-
-    /// The workers run, but health does not say so yet. A room begins here what needs shards that answer.
-    fn begin(&mut self, _site: &mut Site<P>) -> Result<()> {
-        Ok(())
-    }
-
-    /// The process stops: threads that the room has spawned must end, when they have finished what was accepted.
-    fn stop(&mut self) {}
 }
 
 /// A node while it is built: what its rooms find, and what they leave.

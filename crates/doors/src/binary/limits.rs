@@ -1,4 +1,4 @@
-//! The bounds of one binary connection. Those of a turn stand in [`crate::turns::limits`].
+//! The bounds of one binary connection. Those of a turn stand in `turns::limits`.
 
 use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
 

@@ -14,7 +14,8 @@ use tidegate_journal::LogStore;
 use tidegate_machines::ledger::{Command, Guess, Outcome, Refusal, SoughtPair, Transfer};
 use tidegate_shard::Served;
 
-use super::decide::{HashedId, PAUSED, Progress, done, is_missing};
+use super::decide::{HashedId, PAUSED, done, is_missing};
+use super::progress::Progress;
 use super::records::Halt;
 use super::{LedgerService, LedgerTurn, Output};
 use crate::ids::IdHash;

@@ -5,27 +5,15 @@ use tidegate_journal::{LogStore, Position};
 use tidegate_machines::ledger::{Command, Content, Event, Guess, Ledger, Outcome, Refusal, Ruling, shard_of};
 use tidegate_machines::{DamagedPlace, Decision, Machine, ShardIndex};
 use tidegate_planted::{Bug, is_planted};
-use tidegate_shard::{JobId, Jobs, Pause, Room, Served};
+use tidegate_shard::{Jobs, Pause, Room, Served};
 
-use super::records::{AtHand, Halt, LookUp};
+use super::progress::Progress;
+use super::records::{Halt, LookUp};
 use super::{LedgerService, LedgerTurn, Output, may_append};
 use crate::ids::IdHash;
 use crate::limits::RECORD_OVERHEAD_BYTES;
 use crate::message::HoldRequest;
 use crate::operation::{AccountFact, Answer, Operation, Selection};
-
-/// How far a call was served.
-#[derive(Debug, Default)]
-pub struct Progress {
-    pub(super) outcomes: Vec<Outcome>,
-    pub(super) need_credit: Vec<u32>,
-    /// Of a history, boxed like what follows: nearly no call has it, and progress moves with each call.
-    pub(super) rows: Option<Box<super::history::RowsRead>>,
-    /// Pages and records that were read for the items to come.
-    pub(super) at_hand: Option<Box<AtHand>>,
-    /// The job that reads more of them.
-    pub(super) reading: Option<JobId>,
-}
 
 /// An id with its hash, computed once.
 #[derive(Clone, Copy)]
@@ -449,24 +437,6 @@ impl<D: Disk> LedgerService<D> {
             && shard_of(credit, self.shard_count) != self.index
             && ledger.slot(credit).is_none()
             && !is_missing(credit, facts)
-    }
-}
-
-impl Progress {
-    /// Items that have their outcomes.
-    pub(super) fn decided(&self) -> usize {
-        self.outcomes.len()
-    }
-
-    /// The outcomes of `count` items, of which all are decided.
-    pub(super) fn answer(&mut self, count: usize) -> Answer {
-        assert!(self.outcomes.len() == count, "an outcome for each item asked");
-        assert!(self.need_credit.len() <= count, "an item waits for its account once");
-        assert!(self.reading.is_none(), "whoever has its answer reads nothing");
-        Answer::Outcomes {
-            outcomes: std::mem::take(&mut self.outcomes),
-            need_credit: std::mem::take(&mut self.need_credit),
-        }
     }
 }
 
