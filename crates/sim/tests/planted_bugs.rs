@@ -2,6 +2,7 @@
 //! that it breaks, on each store where it can occur, while the same seeds hold without it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use tidegate_planted::{Bug, plant};
 use tidegate_sim::gateway::Gateway;
@@ -12,20 +13,28 @@ use tidegate_sim::ledger::Ledger;
 use tidegate_sim::violation::Violation;
 
 /// Seeds that are tried for each bug.
-const SEEDS: std::ops::Range<u64> = 0..500;
+const SEEDS: Range<u64> = 0..500;
+
+/// For what hardly any seed meets: a session that is lost with the end of its log, while nothing else is seen missing.
+const MANY_SEEDS: Range<u64> = 0..4_000;
 
 /// Tries all seeds with the bug planted. Each of `promises` must be seen broken by one, which holds without the bug.
 fn is_found<W: Workload<LocalStore> + Workload<StreamStore>>(bug: Bug, stores: &[StoreName], promises: &[&str]) {
     for store in stores {
-        is_found_on::<W>(bug, *store, promises);
+        is_found_on::<W>(bug, *store, SEEDS, promises);
     }
 }
 
-fn is_found_on<W: Workload<LocalStore> + Workload<StreamStore>>(bug: Bug, store: StoreName, promises: &[&str]) {
+fn is_found_on<W: Workload<LocalStore> + Workload<StreamStore>>(
+    bug: Bug,
+    store: StoreName,
+    seeds: Range<u64>,
+    promises: &[&str],
+) {
     hush_panics_in_runs();
     plant(Some(bug));
     let mut broken: BTreeMap<&str, (u64, u64, String)> = BTreeMap::new();
-    for seed in SEEDS {
+    for seed in seeds.clone() {
         if let Some(Violation { property, detail }) = run_on::<W>(store, seed, TICKS, false).violation {
             let detail = detail.chars().take(160).collect();
             broken.entry(property).or_insert((0, seed, detail)).0 += 1;
@@ -35,12 +44,12 @@ fn is_found_on<W: Workload<LocalStore> + Workload<StreamStore>>(bug: Bug, store:
         }
     }
     plant(None);
-    for (promise, (seeds, first, detail)) in &broken {
-        println!("{bug:?} on {store:?}: {seeds} of {SEEDS:?}, first {first}: {promise}: {detail}");
+    for (promise, (seen, first, detail)) in &broken {
+        println!("{bug:?} on {store:?}: {seen} of {seeds:?}, first {first}: {promise}: {detail}");
     }
     for promise in promises {
         let Some((_, seed, _)) = broken.get(promise) else {
-            panic!("no seed of {SEEDS:?} sees {bug:?} on {store:?} by: {promise}")
+            panic!("no seed of {seeds:?} sees {bug:?} on {store:?} by: {promise}")
         };
         let without = run_on::<W>(store, *seed, TICKS, false).violation;
         assert_eq!(without, None, "seed {seed} on {store:?} fails without {bug:?}, too");
@@ -50,7 +59,9 @@ fn is_found_on<W: Workload<LocalStore> + Workload<StreamStore>>(bug: Bug, store:
 #[test]
 fn an_acknowledgement_of_mqtt_before_its_sync_is_found() {
     let promises = ["what was acknowledged reaches every durable session", "a durable session survives"];
-    is_found::<Gateway>(Bug::ReplyBeforeSync, &STORES, &promises);
+    for store in STORES {
+        is_found_on::<Gateway>(Bug::ReplyBeforeSync, store, MANY_SEEDS, &promises);
+    }
 }
 
 #[test]
