@@ -16,8 +16,12 @@ use crate::peer::{AckTo, Source, Ticket};
 use crate::session::{SessionFlags, Stage};
 
 impl<L: LogStore> Broker<L> {
-    /// Does what is due in the shards.
+    /// Does what is due in the shards. Nothing is due before the subscriptions of all workers are known here: what fell
+    /// due while the server was down would reach only the sessions of those who are.
     pub(super) fn step_due(&mut self, now: TimeMs) {
+        if !self.is_serving() {
+            return;
+        }
         for shard in 0..self.shards.len() as u16 {
             // What was asked for last time may not be decided yet.
             if self.shards[shard as usize].facts().inbox > 0 {

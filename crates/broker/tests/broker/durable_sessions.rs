@@ -1,6 +1,6 @@
 //! Sessions that outlive their connections, and the process.
 
-use crate::support::{WorldOptions, check, check_with};
+use crate::support::{World, WorldOptions, check, check_with};
 use expect_test::expect;
 
 #[test]
@@ -369,6 +369,28 @@ fn a_delayed_message_survives_the_power_and_comes_once() {
                 a < CONNACK success present
         "#]],
     );
+}
+
+/// Some of the sessions, of the topics and of the wills are each worker's.
+#[test]
+fn what_falls_due_while_the_server_is_down_reaches_the_sessions_of_all_workers() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let all = |words: &str| names.map(|name| format!("{name}: {words}")).join("; ");
+    let mut world = World::new(WorldOptions::default());
+    world.run(&all("CONNECT keep expiry=100"));
+    world.run(&all("SUBSCRIBE t/# qos=1"));
+    world.run(&all("drop"));
+    world.run("p: CONNECT; p: PUBLISH $delayed/3/t/1 one qos=1; p: PUBLISH $delayed/3/t/2 two qos=1");
+    for (name, n) in ["v", "w", "x", "y"].into_iter().zip(3..) {
+        world.run(&format!("{name}: CONNECT keep expiry=100 will=t/{n},gone,qos=1,delay=3; {name}: drop"));
+    }
+    world.run("kill 4000");
+    for name in names {
+        let told = world.run(&format!("{name}: CONNECT keep expiry=100"));
+        for topic in 1..=6 {
+            assert!(told.contains(&format!("PUBLISH t/{topic} ")), "{name} has heard nothing of t/{topic}: {told}");
+        }
+    }
 }
 
 #[test]

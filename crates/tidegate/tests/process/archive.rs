@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::commands::Operator;
 use crate::http::Http;
 use crate::support::server::command;
 use crate::support::within;
@@ -266,6 +267,8 @@ fn a_server_archives_by_itself_at_its_rate_and_says_what_fails() {
     let failing = serde_json::json!({"status": "degraded", "archive": "failing"});
     wait_for("health says so", || (health() == failing).then_some(()));
     assert_eq!(metric(&server, "tidegate_archive_failing"), 1);
+    let (exit, shown, _) = Operator::of(&server).run(&["status"]);
+    assert!(exit != 0 && shown.contains("archive       failing\n"), "{shown}");
     assert!(server.log().contains("there is no such directory. Is its disk mounted?"), "{}", server.log());
     let nowhere =
         Settings { sections: section(1 << 20).replace(text(&store), "ftp://far"), ..Settings::new(folder.path()) };

@@ -26,7 +26,8 @@
 //!   `a-1`, `a-2` ...
 //! * `a: auto`: the client acknowledges by itself from now on; its acknowledgements are not shown.
 //! * `wait MS`: time passes, in steps of a hundred milliseconds.
-//! * `crash`, `kill`: the power fails, or the process ends; the brokers start again from the disk.
+//! * `crash [MS]`, `kill [MS]`: the power fails, or the process ends; the brokers start again from the disk, so much
+//!   later.
 //! * `fail-sync`: the next sync fails, and with it the shard whose log it is.
 //! * `log x y ...`: the source behind `feed/` has more messages. `feed/all` gets all of them, `feed/x` those whose name
 //!   begins with `x`; a place is how many there were before. `source away`, `over`, `there`: what it says when read.

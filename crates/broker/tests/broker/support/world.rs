@@ -246,6 +246,7 @@ impl World {
                 } else {
                     self.disk.kill()
                 }
+                self.now.0 += words.rest().first().map_or(0, |pause| pause.parse().expect("milliseconds"));
                 self.start();
             }
             "drain" => {

@@ -148,6 +148,7 @@ impl Fields {
         ("damage", Some("0")),
         ("disk_full", Some("0")),
         ("witness_lost", Some("0")),
+        ("archive", None),
         ("audit", None),
     ]);
 }
