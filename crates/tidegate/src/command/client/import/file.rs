@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use csv::ErrorKind;
 
-use super::quotes::{QuoteFault, Quotes};
+use super::quotes::{QuoteFault, Quotes, RowStart, RowStarts};
 use super::row::{Fields, Kind};
 
 /// A row as it stands in the file.
@@ -44,8 +44,10 @@ pub fn kind_of(name: &str, line: u64, is_there: impl Fn(&str) -> bool) -> Result
 
 fn csv<'a>(file: impl Read + 'a, path: &'a Path, wanted: Option<Kind>) -> Result<Rows<'a>> {
     let name = path.display().to_string();
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::Headers).from_reader(Quotes::new(file));
-    let head = reader.headers().map_err(|error| unreadable(&name, error))?.clone();
+    let quotes = Quotes::new(file);
+    let starts = quotes.starts();
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::Headers).from_reader(quotes);
+    let head = reader.headers().map_err(|error| unreadable(&name, &starts, error))?.clone();
     let kind = kind_of_head(&name, &head, wanted)?;
     // All rows would be refused for a column that is none: better said once, before anything is sent.
     if let Some(why) = head.iter().find_map(|column| kind.unknown_field(column)) {
@@ -56,8 +58,9 @@ fn csv<'a>(file: impl Read + 'a, path: &'a Path, wanted: Option<Kind>) -> Result
         bail!("{name}:1: there are two columns {:?}", twice.1);
     }
     Ok(Box::new(reader.into_records().map(move |record| {
-        let record = record.map_err(|error| unreadable(&name, error))?;
-        let (line, offset) = record.position().map_or((0, 0), |position| (position.line(), position.byte()));
+        let record = record.map_err(|error| unreadable(&name, &starts, error))?;
+        let start = record.position().and_then(|position| starts.from(position.byte()));
+        let RowStart { line, offset } = start.expect("a row that was read begins somewhere");
         // An empty cell is a field that is not there.
         let cells = head.iter().zip(&record).filter(|(_, cell)| !cell.is_empty());
         Ok(Found { line, offset, fields: cells.map(|(name, cell)| (name.to_owned(), cell.into())).collect() })
@@ -81,8 +84,9 @@ fn kind_of_head(name: &str, head: &csv::StringRecord, wanted: Option<Kind>) -> R
 }
 
 /// What is wrong, with its line.
-fn unreadable(name: &str, error: csv::Error) -> Error {
-    let line = error.position().map_or(1, csv::Position::line);
+fn unreadable(name: &str, starts: &RowStarts, error: csv::Error) -> Error {
+    let start = error.position().and_then(|position| starts.from(position.byte()));
+    let line = start.map_or(1, |start| start.line);
     match error.into_kind() {
         ErrorKind::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<QuoteFault>()) {
             Some(fault) => anyhow!("{name}:{}: {fault}", fault.line),

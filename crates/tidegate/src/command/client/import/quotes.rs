@@ -1,4 +1,4 @@
-//! Watches the quotes of a CSV file while it is read.
+//! Watches the quotes of a CSV file while it is read, and where its rows begin.
 //!
 //! ```text
 //!   file ─▶ Quotes ─▶ the CSV reader
@@ -8,8 +8,11 @@
 //! Promise: a quote that is not closed ends the reading before the row that it stands in. Why: a CSV reader takes what
 //! follows an open quote for a part of the cell, all further rows of the file among it, and says nothing.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, ErrorKind, Read};
+use std::rc::Rc;
 
 /// Bytes between two quotes, at most: far more than any field takes, and little enough to be kept in memory.
 const QUOTED_BYTES_MAX: u64 = 64 << 10;
@@ -45,6 +48,31 @@ enum Place {
     Quote,
 }
 
+/// Where the rows begin that were read of a file and are not worked off yet: the CSV reader says where it began to look
+/// for one, which is before empty lines.
+#[derive(Clone, Default)]
+pub struct RowStarts(Rc<RefCell<VecDeque<RowStart>>>);
+
+/// Where a row begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowStart {
+    /// Its line, from 1.
+    pub line: u64,
+    /// Bytes before it.
+    pub offset: u64,
+}
+
+impl RowStarts {
+    /// The first row from this byte on. Those before it are forgotten.
+    pub fn from(&self, offset: u64) -> Option<RowStart> {
+        let mut starts = self.0.borrow_mut();
+        while starts.front().is_some_and(|start| start.offset < offset) {
+            starts.pop_front();
+        }
+        starts.front().copied()
+    }
+}
+
 /// The bytes of a file up to the first quote that is wrong.
 pub struct Quotes<R> {
     file: R,
@@ -55,12 +83,21 @@ pub struct Quotes<R> {
     /// The line in which the last quote opened, and the bytes seen before it.
     opened: (u64, u64),
     fault: Option<QuoteFault>,
+    /// Nothing of the line was seen yet.
+    is_line_new: bool,
+    starts: RowStarts,
 }
 
 impl<R: Read> Quotes<R> {
     /// Watches this file.
     pub fn new(file: R) -> Quotes<R> {
-        Quotes { file, place: Place::Begin, seen: 0, line: 1, opened: (1, 0), fault: None }
+        let (place, starts) = (Place::Begin, RowStarts::default());
+        Quotes { file, place, seen: 0, line: 1, opened: (1, 0), fault: None, is_line_new: true, starts }
+    }
+
+    /// Where its rows begin.
+    pub fn starts(&self) -> RowStarts {
+        self.starts.clone()
     }
 
     /// Looks at bytes of the file; says how many of them come before a fault.
@@ -89,6 +126,11 @@ impl<R: Read> Quotes<R> {
             (Place::Quote, _) => return Err(End::InACell(self.line)),
             (Place::Begin | Place::Plain, _) => Place::Plain,
         };
+        let is_break = matches!(byte, b'\r' | b'\n');
+        if self.is_line_new && !is_break {
+            self.starts.0.borrow_mut().push_back(RowStart { line: self.line, offset: self.seen });
+        }
+        self.is_line_new = is_break && self.place == Place::Begin;
         self.seen += 1;
         self.line += u64::from(byte == b'\n');
         Ok(())

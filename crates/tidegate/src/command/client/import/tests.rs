@@ -51,6 +51,14 @@ fn each_row_has_its_line_and_what_is_wrong_with_it() {
     assert_eq!(rows[5], "8: WRONG code = \"4294967296\": expected a whole number, at most 4294967295");
     assert_eq!(rows[6], "x.csv:9: this row has 3 cells, and the head has 7");
 
+    // Empty lines count, however lines end; what a row is asked for again with is where it is.
+    for end in ["\n", "\r\n"] {
+        let csv = ["id,asset,kind", "", "a,x,wallet", "", "", "b,x,wallet", "c,x,", "", "d,x"].join(end);
+        let rows = read("x.csv", &csv);
+        assert!(rows[0].starts_with("3: {") && rows[1].starts_with("6: {"), "{rows:?}");
+        assert_eq!(rows[2..], ["7: no kind", "x.csv:9: this row has 2 cells, and the head has 3"]);
+    }
+
     let lines = "{\"id\":\"a\",\"asset\":\"x\",\"kind\":\"wallet\"}\n\n\
                  {\"id\":\"a\",\"asset\":7,\"kind\":\"wallet\"}\n\
                  {\"id\":\"a\",\"asset\":\"x\",\"kind\":\"wallet\",\"colour\":\"red\"}\n\
