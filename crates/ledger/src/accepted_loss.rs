@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use anyhow::{Result, anyhow};
 use tidegate_journal::{Cursor, LogId, LogStore, Logs, Opened, Options};
-use tidegate_machines::ledger::{Command, IdSpace, Ledger, LossSide, PeerLoss, losses};
+use tidegate_machines::ledger::{AccountSlot, Command, Event, IdSpace, Ledger, LossSide, PeerLoss, losses, shard_of};
 use tidegate_machines::{Decision, Machine, TimeMs};
 
 use crate::family::LEDGER;
@@ -99,6 +99,9 @@ pub fn settle<G: Logs>(
         let Opened { log: opened, .. } = logs.open(log, Cursor::START, writing.options)?;
         let mut appender = Appender::new(opened, log);
         for other in &others {
+            open_again(&mut appender, here, other, writing)?;
+        }
+        for other in &others {
             let of_peer = own.iter().filter(|credit| credit.there == other.shard());
             regained.extend(regain(&mut appender, here, other, of_peer, &placed, writing)?);
         }
@@ -109,6 +112,31 @@ pub fn settle<G: Logs>(
         appender.close(writing)?;
     }
     Ok(regained)
+}
+
+/// Opens the accounts of `here` again whose openings it has lost and `there` knows: credits to them may be on their way,
+/// also such as `here` never had.
+fn open_again<L: LogStore>(
+    appender: &mut Appender<L>,
+    here: &mut Ledger,
+    there: &Ledger,
+    writing: &mut Writing<'_>,
+) -> Result<()> {
+    for slot in (0..there.slots()).map(AccountSlot) {
+        let (id, (asset, kind, _)) = there.id_at(slot).zip(there.facts_at(slot)).expect("slots have no gap");
+        if shard_of(id, here.shard_count()) != here.shard() || here.slot(id).is_some() {
+            continue;
+        }
+        let open = Command::OpenAccount { id, asset, kind };
+        if let Decision::Append { event: event @ Event::AccountOpened { .. }, .. } =
+            here.decide(&open, None, writing.now)
+        {
+            appender.append(here, &event, writing)?;
+            let (here, there) = (here.shard(), there.shard());
+            (writing.say)(format!("ledger shard {here}: account {id} is opened again: shard {there} knows of it"));
+        }
+    }
+    Ok(())
 }
 
 /// Writes the credits between two shards again, in order; those that could be.

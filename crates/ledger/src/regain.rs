@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Promise: what can be said again keeps its id, its accounts and its number, so that a client who asks again gets the
-//! first answer, and nobody pays twice. What cannot (the account was lost as well, or has not enough) is left to a
-//! booked loss ([`tidegate_machines::ledger::losses`]).
+//! first answer, and nobody pays twice. What cannot (its account is unknown to both, or has not enough) is left to a
+//! booked loss ([`tidegate_machines::ledger::losses`]). An account whose opening is lost is opened again before.
 //!
 //! Why the other shard's log and not its state: a state has sums, and only the records have the ids.
 
