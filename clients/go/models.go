@@ -46,7 +46,7 @@ const (
 
 // AccountRequest: An account to open.
 type AccountRequest struct {
-	// 1 to 128 bytes of visible UTF-8 without '/'.
+	// 1 to 128 bytes of visible UTF-8 without '/' and '*'.
 	ID string `json:"id"`
 	// Unit of measure: 1 to 32 bytes of visible UTF-8.
 	Asset string `json:"asset"`
@@ -212,7 +212,7 @@ type Difference struct {
 	AgreedAtSequence int64 `json:"agreed_at_sequence"`
 	// `balance`, `held`, `credited`, `debited`, `kind`, `asset` or `present` of an account; `count` of all; `amount`,
 	// `expires_at_ms`, `placed_at`, `debit`, `credit` or `present` of a hold; `watermark`, `outbound`, `confirmed`,
-	// `sent` or `received` of another shard.
+	// `sent` or `received` of another shard; `arrived`: what that shard has sent, and this one should have taken in.
 	Figure string `json:"figure"`
 	// What the journal says.
 	Journal int64 `json:"journal"`
@@ -266,9 +266,9 @@ type HoldRequest struct {
 	ID string `json:"id"`
 	// Minor units.
 	Amount int64 `json:"amount"`
-	// 1 to 128 bytes of visible UTF-8 without '/'.
+	// 1 to 128 bytes of visible UTF-8 without '/' and '*'.
 	Credit string `json:"credit"`
-	// 1 to 128 bytes of visible UTF-8 without '/'.
+	// 1 to 128 bytes of visible UTF-8 without '/' and '*'.
 	Debit string `json:"debit"`
 	// How long the hold lives, in milliseconds; at most one hundred years.
 	ExpiresInMS int64 `json:"expires_in_ms"`
@@ -413,9 +413,9 @@ type TransferRequest struct {
 	ID string `json:"id"`
 	// Minor units.
 	Amount int64 `json:"amount"`
-	// 1 to 128 bytes of visible UTF-8 without '/'.
+	// 1 to 128 bytes of visible UTF-8 without '/' and '*'.
 	Credit string `json:"credit"`
-	// 1 to 128 bytes of visible UTF-8 without '/'.
+	// 1 to 128 bytes of visible UTF-8 without '/' and '*'.
 	Debit string `json:"debit"`
 	// The reason, as the client's program numbers its reasons; 0, or absent, for none.
 	Code int64 `json:"code,omitempty"`

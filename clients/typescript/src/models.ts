@@ -66,7 +66,7 @@ export type AccountKind = "wallet" | "source" | "collector";
 
 /** An account to open. */
 export interface AccountRequest {
-  /** 1 to 128 bytes of visible UTF-8 without '/'. */
+  /** 1 to 128 bytes of visible UTF-8 without '/' and '*'. */
   id: string;
   /** Unit of measure: 1 to 32 bytes of visible UTF-8. */
   asset: string;
@@ -225,7 +225,8 @@ export interface Difference {
   agreed_at_sequence: bigint;
   /** `balance`, `held`, `credited`, `debited`, `kind`, `asset` or `present` of an account; `count` of all;
    * `amount`, `expires_at_ms`, `placed_at`, `debit`, `credit` or `present` of a hold; `watermark`, `outbound`,
-   * `confirmed`, `sent` or `received` of another shard. */
+   * `confirmed`, `sent` or `received` of another shard; `arrived`: what that shard has sent, and this one should
+   * have taken in. */
   figure: string;
   /** What the journal says. */
   journal: bigint;
@@ -279,9 +280,9 @@ export interface HoldRequest {
   id: string;
   /** Minor units. */
   amount: bigint;
-  /** 1 to 128 bytes of visible UTF-8 without '/'. */
+  /** 1 to 128 bytes of visible UTF-8 without '/' and '*'. */
   credit: string;
-  /** 1 to 128 bytes of visible UTF-8 without '/'. */
+  /** 1 to 128 bytes of visible UTF-8 without '/' and '*'. */
   debit: string;
   /** How long the hold lives, in milliseconds; at most one hundred years. */
   expires_in_ms: number;
@@ -402,9 +403,9 @@ export interface TransferRequest {
   id: string;
   /** Minor units. */
   amount: bigint;
-  /** 1 to 128 bytes of visible UTF-8 without '/'. */
+  /** 1 to 128 bytes of visible UTF-8 without '/' and '*'. */
   credit: string;
-  /** 1 to 128 bytes of visible UTF-8 without '/'. */
+  /** 1 to 128 bytes of visible UTF-8 without '/' and '*'. */
   debit: string;
   /** The reason, as the client's program numbers its reasons; 0, or absent, for none. */
   code?: number;

@@ -75,7 +75,7 @@ class Account:
 class AccountRequest:
     """An account to open."""
 
-    # 1 to 128 bytes of visible UTF-8 without '/'.
+    # 1 to 128 bytes of visible UTF-8 without '/' and '*'.
     id: str
 
     # Unit of measure: 1 to 32 bytes of visible UTF-8.
@@ -297,7 +297,8 @@ class Difference:
 
     # `balance`, `held`, `credited`, `debited`, `kind`, `asset` or `present` of an account; `count` of all;
     # `amount`, `expires_at_ms`, `placed_at`, `debit`, `credit` or `present` of a hold; `watermark`, `outbound`,
-    # `confirmed`, `sent` or `received` of another shard.
+    # `confirmed`, `sent` or `received` of another shard; `arrived`: what that shard has sent, and this one should
+    # have taken in.
     figure: str
 
     # What the journal says.
@@ -375,10 +376,10 @@ class HoldRequest:
     # Minor units.
     amount: int
 
-    # 1 to 128 bytes of visible UTF-8 without '/'.
+    # 1 to 128 bytes of visible UTF-8 without '/' and '*'.
     credit: str
 
-    # 1 to 128 bytes of visible UTF-8 without '/'.
+    # 1 to 128 bytes of visible UTF-8 without '/' and '*'.
     debit: str
 
     # How long the hold lives, in milliseconds; at most one hundred years.
@@ -540,10 +541,10 @@ class TransferRequest:
     # Minor units.
     amount: int
 
-    # 1 to 128 bytes of visible UTF-8 without '/'.
+    # 1 to 128 bytes of visible UTF-8 without '/' and '*'.
     credit: str
 
-    # 1 to 128 bytes of visible UTF-8 without '/'.
+    # 1 to 128 bytes of visible UTF-8 without '/' and '*'.
     debit: str
 
     # The reason, as the client's program numbers its reasons; 0, or absent, for none.
