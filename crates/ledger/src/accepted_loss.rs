@@ -114,8 +114,8 @@ pub fn settle<G: Logs>(
     Ok(regained)
 }
 
-/// Opens the accounts of `here` again whose openings it has lost and `there` knows: credits to them may be on their way,
-/// also such as `here` never had.
+/// Opens the accounts of `here` again whose openings it has lost and `there` knows: credits to them may be on their
+/// way, also such as `here` never had.
 fn open_again<L: LogStore>(
     appender: &mut Appender<L>,
     here: &mut Ledger,
