@@ -520,3 +520,15 @@ fn a_list_right_after_a_start_is_answered() {
     let answer = worker.ask(Request::ListAccounts { prefix: "".into(), after: None, limit: 1 });
     assert!(matches!(answer, Reply::Accounts(_)), "{answer:?}");
 }
+
+/// A node of two shards, each with a part of the collector, and a source on each.
+fn collector_of_two_shards(collector: &str) -> (TestWorker, [String; 2]) {
+    let mut node = TestWorker::open(2);
+    let sources = [0, 1].map(|shard| {
+        let mut ids = (0..).map(|number| format!("source:{number}"));
+        ids.find(|id| shard_of(id, 2) == ShardIndex(shard)).expect("each shard is some id's home")
+    });
+    node.ask_all(sources.iter().map(|id| open(id, AccountKind::Source)).collect());
+    node.ask(open(collector, AccountKind::Collector));
+    (node, sources)
+}

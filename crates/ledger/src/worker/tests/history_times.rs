@@ -37,13 +37,7 @@ fn span(node: &mut TestWorker, id: &str, limit: u32, times: TimeSpan) -> (Vec<Hi
 
 /// Two shards with a part of the collector each; a vote a minute from each of the two sources in turn.
 fn with_votes(votes: usize) -> TestWorker {
-    let mut node = TestWorker::open(2);
-    let sources = [0, 1].map(|shard| {
-        let mut ids = (0..).map(|number| format!("source:{number}"));
-        ids.find(|id| shard_of(id, 2) == ShardIndex(shard)).expect("each shard is some id's home")
-    });
-    node.ask_all(sources.iter().map(|id| open(id, AccountKind::Source)).collect());
-    node.ask(open(COLLECTOR, AccountKind::Collector));
+    let (mut node, sources) = collector_of_two_shards(COLLECTOR);
     for number in 0..votes {
         node.now.0 += HISTORY_TIME_SLACK_MS;
         let vote = (format!("vote-{number}"), sources[number % 2].clone(), COLLECTOR.to_owned());

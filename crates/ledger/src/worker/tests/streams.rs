@@ -12,13 +12,7 @@ const COLLECTOR: &str = "candidate";
 
 /// A node of two shards, each with a part of the collector: the votes of one source and of the other, in turn.
 fn with_votes() -> TestWorker {
-    let mut node = TestWorker::open(2);
-    let sources = [0, 1].map(|shard| {
-        let mut ids = (0..).map(|number| format!("source:{number}"));
-        ids.find(|id| shard_of(id, 2) == ShardIndex(shard)).expect("each shard is some id's home")
-    });
-    node.ask_all(sources.iter().map(|id| open(id, AccountKind::Source)).collect());
-    node.ask(open(COLLECTOR, AccountKind::Collector));
+    let (mut node, sources) = collector_of_two_shards(COLLECTOR);
     let vote = |number: usize| (format!("vote-{number}"), sources[number / 50 % 2].clone(), COLLECTOR.to_owned());
     let all: Vec<_> = (0..VOTES).map(vote).collect();
     for votes in all.chunks(50) {
