@@ -35,7 +35,8 @@ use tidegate_wire::mqtt::{
 };
 
 use crate::clients::Clients;
-use crate::connection::{ConnectionEvent, ConnectionState, Flags, NONE};
+use crate::connection::{ConnectionEvent, ConnectionState, Flags};
+use crate::index::{ConnectionIndex, RightsIndex, SessionIndex, ShardPlace};
 use crate::limits::{
     BYTES_PER_WORK, FILTER_BYTES_PER_WORK, PEER_ITEMS_MAX, RECEIVERS_PER_WORK, REQUEST_TOPICS_MAX, WORK_AT_ONCE,
     WORK_OF_REQUEST,
@@ -45,12 +46,11 @@ use crate::retained::Retained;
 use crate::rights::Again;
 use crate::rights::RightsTable;
 use crate::session::Stage;
+use crate::shards::Shards;
 use crate::subscriptions::{Matches, SHAPES_MAX, Subscriptions, WatchedFilter};
 use crate::topics::TopicShard;
 use crate::{Action, BrokerFacts, BrokerMessage, BrokerOptions, ConnectionKey, Rights};
 
-use durable::Wait;
-pub use durable::Waiting;
 use pending_acks::{Completion, PendingAcks};
 use retain::RetainedMessage;
 use route::{DurableReceiver, Routed};
@@ -88,9 +88,7 @@ pub struct Broker<L: LogStore> {
     clients: Clients,
     trie: Subscriptions,
     retained: Retained<RetainedMessage>,
-    shards: Vec<TopicShard<L>>,
-    /// Sessions by shard and slot.
-    places: Vec<Vec<u32>>,
+    shards: Shards<L>,
     peers: Peers,
     rights: RightsTable,
     actions: Vec<Action>,
@@ -103,7 +101,7 @@ pub struct Broker<L: LogStore> {
     /// Connections to be disconnected when the current call no longer uses them.
     deferred_disconnects: Vec<(ConnectionKey, ReasonCode)>,
     /// Connections that wait for a session which an earlier one is still opening.
-    waiting_connects: HashMap<u32, ConnectionKey>,
+    waiting_connects: HashMap<SessionIndex, ConnectionKey>,
     scans: retained_scan::Scans,
     retains_in_flight: usize,
     retaining: retain_order::RetainsInFlight,
@@ -113,7 +111,7 @@ pub struct Broker<L: LogStore> {
     tickets: u64,
     delayed: BinaryHeap<Reverse<(TimeMs, u64, delayed::ByNumber)>>,
     delayed_number: u64,
-    delayed_in_flight: HashSet<(u16, u64)>,
+    delayed_in_flight: HashSet<(ShardPlace, u64)>,
     sweep: sweep::Sweep,
     drain: Option<drain::Drain>,
     sys: sys::Sys,
@@ -151,8 +149,7 @@ impl<L: LogStore> Broker<L> {
             clients: Clients::new(options.limits.clone()),
             trie: Subscriptions::new(random.next(), SHAPES_MAX).watching(prefix),
             retained: Retained::new(random.next()),
-            places: shards.iter().map(|_| Vec::new()).collect(),
-            shards,
+            shards: Shards::new(shards),
             peers: Peers::new(options.worker, options.workers()),
             rights: RightsTable::default(),
             actions: Vec::new(),
@@ -195,8 +192,11 @@ impl<L: LogStore> Broker<L> {
         let index = self.clients.connections.take();
         let connection = &mut self.clients.connections[index];
         connection.transition(ConnectionEvent::Opened);
-        assert!(connection.session == NONE && connection.rights == NONE, "a place that was given back is nobody's");
-        assert!(connection.outbox == NONE && connection.input == NONE, "a place that was given back holds no bytes");
+        assert!(connection.session.is_none() && connection.rights.is_none(), "a place that was given back is nobody's");
+        assert!(
+            connection.outbox.is_none() && connection.input.is_none(),
+            "a place that was given back holds no bytes"
+        );
         connection.last_seen_s = connect::seconds(now);
         if traits.packet_bytes_max > 0 {
             connection.extra().packet_bytes_max = traits.packet_bytes_max;
@@ -218,7 +218,7 @@ impl<L: LogStore> Broker<L> {
             return 0;
         }
         self.clients.facts.bytes_received += bytes.len() as u64;
-        let left = if self.clients.connections[index].input == NONE {
+        let left = if self.clients.connections[index].input.is_none() {
             let (taken, left) = self.process(key, bytes, may, now);
             self.keep_input(key, bytes[taken..].to_vec(), left);
             left
@@ -256,12 +256,12 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Goes on with what waits in a connection's input, because of something else than its turn.
-    fn resume(&mut self, index: u32, now: TimeMs) {
+    fn resume(&mut self, index: ConnectionIndex, now: TimeMs) {
         self.resume_for(index, WORK_AT_ONCE, now);
     }
 
     /// The same for so much work. Returns how much of it is left.
-    fn resume_for(&mut self, index: u32, may: isize, now: TimeMs) -> isize {
+    fn resume_for(&mut self, index: ConnectionIndex, may: isize, now: TimeMs) -> isize {
         let key = self.clients.key(index);
         self.clients.connections[index].flags.clear(Flags::UNSERVED);
         let mut input = self.clients.take_input(index);
@@ -334,7 +334,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// One whole packet.
-    fn packet(&mut self, index: u32, packet: &[u8], rest: &[u8], now: TimeMs) -> Progress {
+    fn packet(&mut self, index: ConnectionIndex, packet: &[u8], rest: &[u8], now: TimeMs) -> Progress {
         let connection = &mut self.clients.connections[index];
         match connection.state {
             ConnectionState::AwaitingConnect => {
@@ -360,7 +360,7 @@ impl<L: LogStore> Broker<L> {
         progress
     }
 
-    fn dispatch(&mut self, index: u32, packet: &Packet<'_>, now: TimeMs) -> Progress {
+    fn dispatch(&mut self, index: ConnectionIndex, packet: &Packet<'_>, now: TimeMs) -> Progress {
         match packet {
             Packet::Publish(publish) => return self.publish(index, publish, now),
             Packet::PubAck(ack) => self.puback(index, ack, now),
@@ -471,17 +471,17 @@ impl<L: LogStore> Broker<L> {
     }
 
     fn publish_facts(&mut self, now: TimeMs) {
-        let pressure_bytes = self.clients.pressure_bytes(now);
+        let pressure_bytes = self.clients.outboxes.pressure_bytes(now);
         self.clients.facts.retained = self.retained.len() as u64;
         let (mut messages, mut bytes) = (0, 0);
-        for shard in &self.shards {
+        for shard in self.shards.as_slice() {
             let facts = shard.state_ahead().facts();
             messages += facts.inbox_messages;
             bytes += facts.bodies_bytes + facts.retained_bytes;
         }
         (self.clients.facts.store_messages, self.clients.facts.store_bytes) = (messages, bytes);
         self.options.facts.publish(self.options.worker, &self.clients.facts, pressure_bytes);
-        let is_full = self.shards.iter().any(|shard| !shard.has_room());
+        let is_full = self.shards.are_full();
         let is_behind = self.peers.waiting_max() > PEER_ITEMS_MAX;
         self.is_pressed =
             is_full || is_behind || self.options.facts.pressure_bytes() > self.options.limits.pressure_bytes_max;
@@ -517,17 +517,15 @@ impl<L: LogStore> Broker<L> {
     pub fn sent(&mut self, key: ConnectionKey, count: usize, now: TimeMs) {
         let Some(index) = self.clients.index(key) else { return };
         self.clients.sent(index, count, now);
-        let place = self.clients.connections[index].session;
-        if place != NONE {
-            assert!(self.clients.sessions[place].connection == index, "connection and session point to each other");
-        }
-        if place != NONE && self.clients.sessions[place].stage == Stage::Live && self.may_have_more(place) {
+        let Some(place) = self.clients.connections[index].session else { return };
+        assert!(self.clients.sessions[place].connection == Some(index), "connection and session point to each other");
+        if self.clients.sessions[place].stage == Stage::Live && self.may_have_more(place) {
             self.pump(place, now);
         }
     }
 
     /// Whether something may wait for the outbox of a session.
-    fn may_have_more(&self, place: u32) -> bool {
+    fn may_have_more(&self, place: SessionIndex) -> bool {
         let session = &self.clients.sessions[place];
         session.slot.is_some()
             || self.has_feeds(place)
@@ -542,20 +540,20 @@ impl<L: LogStore> Broker<L> {
 
     /// Asks for the rights of every connected user again; `None`: the user is gone, and its clients are disconnected.
     pub fn reload(&mut self, again: &mut Again<'_>, now: TimeMs) {
-        let renewed: HashMap<u32, Option<Arc<dyn Rights>>> =
+        let renewed: HashMap<RightsIndex, Option<Arc<dyn Rights>>> =
             self.rights.held().map(|(place, rights)| (place, again(&**rights))).collect();
-        for index in 0..self.clients.connections.reached() {
+        for index in (0..self.clients.connections.reached()).map(ConnectionIndex::new) {
             let connection = &mut self.clients.connections[index];
-            if connection.state == ConnectionState::Vacant || connection.rights == NONE {
-                continue;
-            }
-            match renewed.get(&connection.rights) {
+            let Some(before) = connection.rights else { continue };
+            assert!(connection.state != ConnectionState::Vacant, "nobody has no rights");
+            match renewed.get(&before) {
                 Some(Some(rights)) => {
-                    let before = connection.rights;
-                    connection.rights = self.rights.hold(Arc::clone(rights));
+                    connection.rights = Some(self.rights.hold(Arc::clone(rights)));
                     let session = connection.session;
                     self.rights.release(before);
-                    if session != NONE && self.clients.connections[index].state == ConnectionState::Connected {
+                    if let Some(session) = session
+                        && self.clients.connections[index].state == ConnectionState::Connected
+                    {
                         self.remove_forbidden(session);
                         // What was read of them was read with the rights before.
                         self.open_feeds(session);
@@ -566,6 +564,11 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
+    /// The rights of an admitted connection.
+    fn rights_of(&self, index: ConnectionIndex) -> &Arc<dyn Rights> {
+        self.rights.get(self.clients.connections[index].rights.expect("who was admitted has rights"))
+    }
+
     /// Whether all peers' subscriptions are known here, so that connections may be opened.
     pub fn is_serving(&self) -> bool {
         self.peers.are_complete()
@@ -573,27 +576,27 @@ impl<L: LogStore> Broker<L> {
 
     /// Whether a sleeping thread should look: a shard's journal has news. As for [`LogStore::has_news`].
     pub fn has_news(&self) -> bool {
-        self.shards.iter().any(TopicShard::has_news)
+        self.shards.as_slice().iter().any(TopicShard::has_news)
     }
 
     /// Whether nothing waits for a journal.
     pub fn is_idle(&self) -> bool {
-        self.shards.iter().all(TopicShard::is_idle)
+        self.shards.as_slice().iter().all(TopicShard::is_idle)
     }
 
     /// The topic shards, for compaction and for checking whether one failed.
     pub fn shards_mut(&mut self) -> &mut [TopicShard<L>] {
-        &mut self.shards
+        self.shards.as_mut_slice()
     }
 
     /// The topic shards.
     pub fn shards(&self) -> &[TopicShard<L>] {
-        &self.shards
+        self.shards.as_slice()
     }
 
     /// Gives the shards back, to close their logs.
     pub fn into_shards(self) -> Vec<TopicShard<L>> {
-        self.shards
+        self.shards.into_vec()
     }
 
     /// This worker's counts.

@@ -5,10 +5,9 @@ mod state;
 
 use tidegate_wire::mqtt::{ReasonCode, Version};
 
-pub(crate) use state::{ConnectionEvent, ConnectionState};
+use crate::index::{InputIndex, OutboxIndex, RightsIndex, SessionIndex};
 
-/// No index: nothing there.
-pub(crate) const NONE: u32 = u32::MAX;
+pub(crate) use state::{ConnectionEvent, ConnectionState};
 
 /// One connection. Its place in the slab is its [`crate::ConnectionKey::index`].
 #[derive(Debug)]
@@ -16,13 +15,13 @@ pub(crate) struct Connection {
     pub generation: u32,
     /// Second of the last packet, for the keep-alive; of the accept before CONNECT.
     pub last_seen_s: u32,
-    pub session: u32,
+    pub session: Option<SessionIndex>,
     /// Place of its outbox; none while nothing is unsent.
-    pub outbox: u32,
+    pub outbox: Option<OutboxIndex>,
     /// Place of its input buffer; none unless part of a packet, or one that waits, is there.
-    pub input: u32,
-    /// Place of its rights.
-    pub rights: u32,
+    pub input: Option<InputIndex>,
+    /// Its rights, from its admission on.
+    pub rights: Option<RightsIndex>,
     /// The client's Maximum Packet Size.
     /// `[MQTT-3.1.2-24]`: the server sends nothing larger than the client's Maximum Packet Size.
     pub packet_bytes_max: u32,
@@ -43,10 +42,10 @@ impl Default for Connection {
         Connection {
             generation: 0,
             last_seen_s: 0,
-            session: NONE,
-            outbox: NONE,
-            input: NONE,
-            rights: NONE,
+            session: None,
+            outbox: None,
+            input: None,
+            rights: None,
             packet_bytes_max: u32::MAX,
             extra: None,
             keep_alive_s: 0,

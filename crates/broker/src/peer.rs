@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Message, Origin};
+use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_wire::mqtt::ReasonCode;
 
 use crate::BrokerMessage;
@@ -74,7 +74,7 @@ pub(crate) enum Item {
     /// The publication is over: its packet id may name another.
     ForgetOrigin { origin: Origin, ack_to: Option<AckTo> },
     /// The session is over.
-    ForgetOrigins { shard: u16, incarnation: u64 },
+    ForgetOrigins { shard: ShardIndex, incarnation: u64 },
 }
 
 /// The items to be sent to each peer, and which peers have sent all that they recovered at the start.

@@ -8,13 +8,15 @@ use std::sync::Arc;
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{Command, Message, MessageMeta, Origin};
+use tidegate_machines::topic::{Command, Message, MessageMeta};
 use tidegate_wire::mqtt::{ReasonCode, check_topic};
 
-use super::{Broker, Completion, Routed, Wait};
+use super::{Broker, Completion, Routed};
+use crate::index::ShardPlace;
 use crate::limits::{DELAY_SECONDS_MAX, DUE_PER_STEP, VOLATILE_DELAYED_MAX};
 use crate::message_ref::MessageRef;
 use crate::peer::{AckTo, Item, Source, Ticket};
+use crate::shards::Wait;
 
 impl<L: LogStore> Broker<L> {
     /// Takes a message on `$delayed/{rest}`.
@@ -63,9 +65,9 @@ impl<L: LogStore> Broker<L> {
     /// Journals a delayed message whose topic's shard lives here.
     pub(super) fn delay_here(&mut self, message: Arc<Message>, at: TimeMs, source: &Source) {
         let shard = self.options.place_of(message.topic());
-        assert!(usize::from(shard) < self.shards.len(), "the topic's shard is one of this worker's");
+        assert!(usize::from(shard.0) < self.shards.len(), "the topic's shard is one of this worker's");
         let wait = source.ack_to.map_or(Wait::Nothing, |ack_to| Wait::Ack { ack_to });
-        self.call(shard, Command::Delay { at, message, origin: source.origin }, wait);
+        self.shards.call(shard, Command::Delay { at, message, origin: source.origin }, wait);
     }
 
     /// Publishes what waited in memory and is due.
@@ -82,12 +84,12 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Publishes a journaled one that is due.
-    pub(super) fn publish_delayed(&mut self, shard: u16, id: u64, message: &Arc<Message>, now: TimeMs) {
+    pub(super) fn publish_delayed(&mut self, shard: ShardPlace, id: u64, message: &Arc<Message>, now: TimeMs) {
         if !self.delayed_in_flight.insert((shard, id)) {
             return;
         }
         let pending = self.pending_acks.begin(Completion::ForgetDelayed { shard, id });
-        let origin = Origin::new(self.shard_index(shard), id, 0);
+        let origin = self.shards.origin(shard, id, 0);
         let ack_to = AckTo { worker: self.options.worker, ticket: Ticket::PendingAck(pending) };
         let source = Source { publisher: None, origin: Some(origin), ack_to: Some(ack_to) };
         let routed = self.route(&mut MessageRef::of(message), &source, now);
@@ -95,10 +97,10 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// A delayed message is durable with all its receivers.
-    pub(super) fn delayed_sent(&mut self, shard: u16, id: u64) {
+    pub(super) fn delayed_sent(&mut self, shard: ShardPlace, id: u64) {
         assert!(self.delayed_in_flight.remove(&(shard, id)), "what was published was under way");
-        self.call(shard, Command::DelayedSent { id }, Wait::Nothing);
-        self.forget_origins(self.shard_index(shard), id);
+        self.shards.call(shard, Command::DelayedSent { id }, Wait::Nothing);
+        self.forget_origins(self.shards.number(shard), id);
     }
 }
 

@@ -10,6 +10,7 @@ use tidegate_wire::mqtt::ReasonCode;
 use super::connect::seconds;
 use super::{Broker, DrainPlan};
 use crate::connection::ConnectionState;
+use crate::index::ConnectionIndex;
 
 /// How long a drain waits for the CONNECT of an accepted connection.
 const DRAIN_GREETING_S: u32 = 1;
@@ -50,7 +51,8 @@ impl<L: LogStore> Broker<L> {
                 return;
             }
             let start = drain.at;
-            let next = (0..reached).map(|step| (start + step) % reached).find(|index| {
+            let mut places = (0..reached).map(|step| ConnectionIndex::new((start + step) % reached));
+            let next = places.find(|index| {
                 let connection = &self.clients.connections[*index];
                 match connection.state {
                     ConnectionState::Connected | ConnectionState::Opening => true,
@@ -62,7 +64,7 @@ impl<L: LogStore> Broker<L> {
                 }
             });
             let Some(index) = next else { return };
-            drain.at = (index + 1) % reached;
+            drain.at = (index.number() + 1) % reached;
             assert!(drain.credit >= 1000, "the rate allows it");
             drain.credit -= 1000;
             if self.clients.connections[index].state == ConnectionState::Connected {

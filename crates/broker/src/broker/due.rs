@@ -8,12 +8,13 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Due, Message, MessageMeta, Origin, Slot, Will};
 use tidegate_wire::mqtt::Connect;
 
-use super::{Broker, Completion, Wait};
-use crate::connection::NONE;
+use super::{Broker, Completion};
+use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::DUE_PER_STEP;
 use crate::message_ref::MessageRef;
 use crate::peer::{AckTo, Source, Ticket};
 use crate::session::{SessionFlags, Stage};
+use crate::shards::Wait;
 
 impl<L: LogStore> Broker<L> {
     /// Does what is due in the shards. Nothing is due before the subscriptions of all workers are known here: what fell
@@ -22,56 +23,56 @@ impl<L: LogStore> Broker<L> {
         if !self.is_serving() {
             return;
         }
-        for shard in 0..self.shards.len() as u16 {
+        for shard in self.shards.places() {
             // What was asked for last time may not be decided yet.
-            if self.shards[shard as usize].facts().inbox > 0 {
+            if self.shards[shard].facts().inbox > 0 {
                 continue;
             }
-            let due: Vec<Due> = self.shards[shard as usize].state_ahead().due(now).take(DUE_PER_STEP).collect();
+            let due: Vec<Due> = self.shards.state(shard).due(now).take(DUE_PER_STEP).collect();
             for due in due {
                 self.do_due(shard, due, now);
             }
         }
     }
 
-    fn do_due(&mut self, shard: u16, due: Due, now: TimeMs) {
+    fn do_due(&mut self, shard: ShardPlace, due: Due, now: TimeMs) {
         match due {
             Due::Will { slot } => {
-                let Some(place) = self.place_of(shard, slot) else { return };
+                let Some(place) = self.session_at(shard, slot) else { return };
                 self.send_due_will(shard, place, slot, now);
             }
             Due::SessionExpiry { slot } => {
-                let Some(place) = self.place_of(shard, slot) else { return };
+                let Some(place) = self.session_at(shard, slot) else { return };
                 let session = &self.clients.sessions[place];
-                if session.connection == NONE && session.stage == Stage::Live {
+                if session.connection.is_none() && session.stage == Stage::Live {
                     self.clients.facts.sessions_expired += 1;
                     self.end_session(place, now);
                 }
             }
             Due::Delayed { id } => {
-                let message = self.shards[shard as usize].state_ahead().delayed(id).cloned();
+                let message = self.shards.state(shard).delayed(id).cloned();
                 if let Some(message) = message {
                     self.publish_delayed(shard, id, &message, now);
                 }
             }
             Due::Drop { slot, number, reason } => {
                 self.clients.facts.dropped_expired += 1;
-                self.call(shard, Command::Drop { slot, number, reason }, Wait::Nothing);
+                self.shards.call(shard, Command::Drop { slot, number, reason }, Wait::Nothing);
             }
         }
     }
 
     /// A durable session's will, whose delay has passed.
     /// `[MQTT-3.1.3-9]`: a client that reconnects before the will delay has passed: the will is not sent.
-    pub(super) fn send_due_will(&mut self, shard: u16, place: u32, slot: Slot, now: TimeMs) {
+    pub(super) fn send_due_will(&mut self, shard: ShardPlace, place: SessionIndex, slot: Slot, now: TimeMs) {
         let session = &mut self.clients.sessions[place];
-        if session.connection != NONE || session.flags.has(SessionFlags::WILL_SENT) {
+        if session.connection.is_some() || session.flags.has(SessionFlags::WILL_SENT) {
             return;
         }
         session.flags.set(SessionFlags::WILL_SENT);
-        let Some(state) = self.shards[shard as usize].state_ahead().session(slot) else { return };
+        let Some(state) = self.shards.state(shard).session(slot) else { return };
         let Some(will) = state.will().cloned() else { return };
-        let origin = Origin::new(self.shard_index(shard), state.incarnation(), 0);
+        let origin = self.shards.origin(shard, state.incarnation(), 0);
         let pending = self.pending_acks.begin(Completion::ForgetWill { shard, slot });
         let ack_to = AckTo { worker: self.options.worker, ticket: Ticket::PendingAck(pending) };
         let source = Source { publisher: None, origin: Some(origin), ack_to: Some(ack_to) };
@@ -81,15 +82,15 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// A will is durable with all its receivers: it need not be sent again after a crash.
-    pub(super) fn will_sent(&mut self, shard: u16, slot: Slot) {
-        let Some(state) = self.shards[shard as usize].state_ahead().session(slot) else { return };
+    pub(super) fn will_sent(&mut self, shard: ShardPlace, slot: Slot) {
+        let Some(state) = self.shards.state(shard).session(slot) else { return };
         let incarnation = state.incarnation();
         // A client that came back meanwhile may have brought another one.
         let is_same = |place| self.clients.sessions[place].flags.has(SessionFlags::WILL_SENT);
-        if self.place_of(shard, slot).is_some_and(is_same) {
-            self.call(shard, Command::ClearWill { slot }, Wait::Nothing);
+        if self.session_at(shard, slot).is_some_and(is_same) {
+            self.shards.call(shard, Command::ClearWill { slot }, Wait::Nothing);
         }
-        let origin = Origin::new(self.shard_index(shard), incarnation, 0);
+        let origin = self.shards.origin(shard, incarnation, 0);
         self.forget_origin_everywhere(origin);
     }
 

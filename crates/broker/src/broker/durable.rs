@@ -4,11 +4,9 @@
 //!   call(command, Wait) ─▶ a shard of topics ─decide, sync─▶ released: Wait, Durable<decision> ─▶ continue
 //! ```
 
-use std::sync::Arc;
-
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{Command, Event, Message, Slot};
+use tidegate_machines::topic::{Command, Event, Slot};
 
 use tidegate_shard::{Decided, Unavailable};
 use tidegate_wire::mqtt::ReasonCode;
@@ -16,70 +14,29 @@ use tidegate_wire::mqtt::ReasonCode;
 use super::Broker;
 use crate::Access;
 use crate::clients::{Copy, Sending};
-use crate::connection::{ConnectionState, Flags, NONE};
+use crate::connection::{ConnectionState, Flags};
 use crate::flow::{Flight, OUTCOME_UNKNOWN, Window};
+use crate::index::{SessionIndex, ShardPlace};
 use crate::message_ref::MessageRef;
-use crate::peer::{AckTo, Source};
 use crate::session::{SessionFlags, SessionRef, Stage};
-use crate::subscriptions::EntryOptions;
+use crate::shards::Wait;
 use crate::topics::Released;
 
-/// What a command to a shard is known by: what goes on when it is durable. Opaque outside.
-#[derive(Debug)]
-pub struct Waiting(pub(super) Wait);
-
-/// See [`Waiting`].
-#[derive(Debug)]
-pub(super) enum Wait {
-    /// Nobody waits.
-    Nothing,
-    /// A session was opened.
-    Opened { session: SessionRef },
-    /// A session got a connection again.
-    Attached { session: SessionRef },
-    /// A subscription was added.
-    Subscribed { session: SessionRef, filter: Box<str>, options: EntryOptions, subscription_id: u32, nth: u32 },
-    /// A subscription was removed.
-    Unsubscribed { session: SessionRef, filter: Box<str>, nth: u32 },
-    /// The place where a feed begins was noted.
-    FirstPlace { session: SessionRef, nth: u32 },
-    /// The place up to which a feed was acknowledged was noted.
-    PlaceKept { feed: u64, session: SessionRef },
-    /// A message was put into inboxes.
-    Published { ack_to: Option<AckTo> },
-    /// A client's PUBREC was noted.
-    Received { session: SessionRef, number: u64 },
-    /// A message was retained.
-    Retained { message: Arc<Message>, source: Source },
-    /// A command whose only effect is an acknowledgement.
-    Ack { ack_to: AckTo },
-}
-
 impl<L: LogStore> Broker<L> {
-    /// Asks a shard of this worker, named by its place among them.
-    pub(super) fn call(&mut self, shard: u16, command: Command, wait: Wait) {
-        self.shards[shard as usize].call(Waiting(wait), command);
-    }
-
-    /// The number of a shard in the directory, by its place among this worker's.
-    pub(super) fn shard_index(&self, place: u16) -> u16 {
-        self.shards[place as usize].index().0
-    }
-
     /// Steps all shards, and continues what became durable.
     pub(super) fn step_shards(&mut self, now: TimeMs) -> bool {
         let mut worked = false;
-        for shard in 0..self.shards.len() {
-            worked |= self.shards[shard].step(now);
-            while let Some((Waiting(wait), released)) = self.shards[shard].released() {
+        for shard in self.shards.places() {
+            worked |= self.shards.step(shard, now);
+            while let Some((wait, released)) = self.shards.released(shard) {
                 worked = true;
-                self.released(shard as u16, wait, released, now);
+                self.released(shard, wait, released, now);
             }
         }
         worked
     }
 
-    fn released(&mut self, shard: u16, wait: Wait, released: Released, now: TimeMs) {
+    fn released(&mut self, shard: ShardPlace, wait: Wait, released: Released, now: TimeMs) {
         let is_unknown = matches!(released, Err(Unavailable::ShardFailed));
         let (reason, event) = match released.map(|durable| durable.into_inner()) {
             Ok(Decided::Done { event, .. }) => (ReasonCode::SUCCESS, Some(event)),
@@ -128,11 +85,11 @@ impl<L: LogStore> Broker<L> {
     fn opened(&mut self, session: SessionRef, event: Option<&Event>, reason: ReasonCode, now: TimeMs) {
         let Some(place) = self.clients.session(session) else { return };
         let Some(Event::SessionOpened { slot, .. }) = event else {
-            let index = self.clients.sessions[place].connection;
+            let connection = self.clients.sessions[place].connection;
             self.clients.remove_session(place);
             self.resume_waiting_connect(place, now);
-            if index != NONE {
-                self.clients.connections[index].session = NONE;
+            if let Some(index) = connection {
+                self.clients.connections[index].session = None;
                 let version = self.clients.connections[index].version;
                 self.refuse(index, version, reason, now);
             }
@@ -141,8 +98,8 @@ impl<L: LogStore> Broker<L> {
         let session_now = &mut self.clients.sessions[place];
         assert!(session_now.stage == Stage::Opening && session_now.slot.is_none(), "a session is opened once");
         session_now.slot = Some(*slot);
-        let shard = session_now.shard as usize;
-        self.set_place(shard, *slot, place);
+        let shard = session_now.shard;
+        self.set_session_at(shard, *slot, place);
         self.settle(session, ReasonCode::SUCCESS, now);
     }
 
@@ -153,8 +110,7 @@ impl<L: LogStore> Broker<L> {
         assert!(session.stage == Stage::Opening, "a session is waited for once");
         assert!(session.slot.is_some(), "a durable session has a slot");
         session.stage = Stage::Live;
-        let index = session.connection;
-        if index == NONE {
+        let Some(index) = session.connection else {
             // Its client did not wait for CONNACK, so it has no will to be sent.
             // [MQTT-3.1.2-8]: the will is published once the connection is closed and the will delay has passed, unless
             // the will was deleted.
@@ -163,7 +119,7 @@ impl<L: LogStore> Broker<L> {
             match slot {
                 Some(slot) if expiry_s > 0 => {
                     let command = Command::DetachSession { slot, expiry_s, keep_will: false };
-                    self.call(shard, command, Wait::Nothing);
+                    self.shards.call(shard, command, Wait::Nothing);
                 }
                 _ => {
                     session.flags.set(SessionFlags::WILL_SENT);
@@ -171,16 +127,16 @@ impl<L: LogStore> Broker<L> {
                 }
             }
             return self.resume_waiting_connect(place, now);
-        }
-        assert!(self.clients.connections[index].session == place, "connection and session point to each other");
+        };
+        assert!(self.clients.connections[index].session == Some(place), "connection and session point to each other");
         assert!(
             self.clients.connections[index].state == ConnectionState::Opening,
             "who waits for its session is not connected"
         );
         if reason.is_error() {
-            session.connection = NONE;
+            session.connection = None;
             let version = self.clients.connections[index].version;
-            self.clients.connections[index].session = NONE;
+            self.clients.connections[index].session = None;
             return self.refuse(index, version, reason, now);
         }
         self.clients.connections[index].flags.clear(Flags::PARKED);
@@ -188,7 +144,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The connection that waits for the session of an earlier one, if there is one.
-    fn resume_waiting_connect(&mut self, place: u32, now: TimeMs) {
+    fn resume_waiting_connect(&mut self, place: SessionIndex, now: TimeMs) {
         let Some(key) = self.waiting_connects.remove(&place) else { return };
         if let Some(index) = self.clients.index(key)
             && self.clients.connections[index].state == ConnectionState::Opening
@@ -199,61 +155,54 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Remembers which session stands at a slot.
-    pub(super) fn set_place(&mut self, shard: usize, slot: Slot, place: u32) {
+    pub(super) fn set_session_at(&mut self, shard: ShardPlace, slot: Slot, place: SessionIndex) {
         assert!(self.clients.sessions[place].slot == Some(slot), "slot and session point to each other");
-        let earlier = self.place_of(shard as u16, slot);
+        assert!(self.clients.sessions[place].shard == shard, "a session's slot is in its shard");
+        let earlier = self.session_at(shard, slot);
         assert!(earlier.is_none_or(|earlier| earlier == place), "a slot is one session's");
-        let places = &mut self.places[shard];
-        let index = slot.0 as usize;
-        if places.len() <= index {
-            places.resize(index + 1, NONE);
-        }
-        places[index] = place;
+        self.shards.set_session_at(shard, slot, place);
     }
 
     /// The session at a slot, if it is still there.
-    pub(super) fn place_of(&self, shard: u16, slot: Slot) -> Option<u32> {
-        let place = *self.places[shard as usize].get(slot.0 as usize)?;
+    pub(super) fn session_at(&self, shard: ShardPlace, slot: Slot) -> Option<SessionIndex> {
+        let place = self.shards.session_at(shard, slot)?;
         let session = self.clients.sessions.get(place)?;
         (session.slot == Some(slot) && session.shard == shard).then_some(place)
     }
 
-    fn pump_slot(&mut self, shard: u16, slot: Slot, now: TimeMs) {
-        if let Some(place) = self.place_of(shard, slot)
-            && self.clients.sessions[place].connection != NONE
+    fn pump_slot(&mut self, shard: ShardPlace, slot: Slot, now: TimeMs) {
+        if let Some(place) = self.session_at(shard, slot)
+            && self.clients.sessions[place].connection.is_some()
         {
             self.pump(place, now);
         }
     }
 
     /// Sends a session what waits for it, as far as window and outbox go.
-    pub(super) fn pump(&mut self, place: u32, now: TimeMs) {
+    pub(super) fn pump(&mut self, place: SessionIndex, now: TimeMs) {
         self.pump_inbox(place, now);
         self.pump_feeds(place, now);
     }
 
-    fn pump_inbox(&mut self, place: u32, now: TimeMs) {
+    fn pump_inbox(&mut self, place: SessionIndex, now: TimeMs) {
         self.clients.pump_backlog(place, now);
         self.scans.unblock(|| self.clients.session_ref(place));
         let session = &self.clients.sessions[place];
         let Some(slot) = session.slot else { return };
-        assert!(self.place_of(session.shard, slot) == Some(place), "slot and session point to each other");
-        let index = session.connection;
-        if index == NONE || self.clients.connections[index].state != ConnectionState::Connected {
-            return;
-        }
-        assert!(self.clients.connections[index].session == place, "connection and session point to each other");
+        assert!(self.session_at(session.shard, slot) == Some(place), "slot and session point to each other");
+        let Some(index) = self.clients.connected(place) else { return };
+        assert!(self.clients.connections[index].session == Some(place), "connection and session point to each other");
         let window_max = self.clients.connections[index].window_max;
         let open_max = window_max.saturating_sub(self.feeds_in_flight(place));
         let shard = session.shard;
         let is_resumed = session.flags.has(SessionFlags::RESUMED);
-        let durable = self.shards[shard as usize].durable().0;
+        let durable = self.shards[shard].durable().0;
         let mut given_up: Vec<u64> = Vec::new();
         // What waits may be nothing: then no flow is made for it.
         let next = session.flow.as_ref().map_or(session.next_number, |flow| flow.window.next());
         let mut next = next;
         while self.clients.outbox_has_room(index) {
-            let inbox = self.shards[shard as usize].state_ahead().inbox(slot);
+            let inbox = self.shards.state(shard).inbox(slot);
             let Some(entry) = inbox.entry_from(next) else { break };
             if entry.sequence() > durable {
                 break;
@@ -288,7 +237,7 @@ impl<L: LogStore> Broker<L> {
             let message_ref = MessageRef::of(entry.message());
             // The session may have been another user's until now. Messages that the new client may not receive are not
             // sent to it.
-            let rights = self.rights.get(self.clients.connections[index].rights);
+            let rights = self.rights_of(index);
             let is_forbidden = is_resumed
                 && rights.may_subscribe(&self.clients.sessions[place].client_id, message_ref.topic) == Access::Denied;
             let flow = self.clients.sessions[place].flow();
@@ -310,7 +259,7 @@ impl<L: LogStore> Broker<L> {
             }
         }
         for number in given_up {
-            self.call(shard, Command::Acknowledge { slot, number }, Wait::Nothing);
+            self.shards.call(shard, Command::Acknowledge { slot, number }, Wait::Nothing);
         }
     }
 }

@@ -13,6 +13,7 @@ use tidegate_machines::TimeMs;
 use tidegate_wire::mqtt::ReasonCode;
 
 use super::Broker;
+use crate::index::ShardPlace;
 use crate::peer::AckTo;
 
 /// What is done when all acknowledgements have arrived.
@@ -21,9 +22,9 @@ pub(super) enum Completion {
     /// One acknowledgement is sent, for all that were collected.
     Ack(AckTo),
     /// A durable session's will was sent: its record is cleared.
-    ForgetWill { shard: u16, slot: tidegate_machines::topic::Slot },
+    ForgetWill { shard: ShardPlace, slot: tidegate_machines::topic::Slot },
     /// A delayed message was sent: its record is cleared.
-    ForgetDelayed { shard: u16, id: u64 },
+    ForgetDelayed { shard: ShardPlace, id: u64 },
 }
 
 /// The acknowledgements of one message.

@@ -2,13 +2,14 @@
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{MessageMeta, Origin};
+use tidegate_machines::topic::MessageMeta;
 use tidegate_wire::mqtt::{AckKind, Publish, QoS, ReasonCode, Version, encode_ack};
 
 use super::retain::RetainedMessage;
 use super::{Broker, Progress, Routed};
 use crate::connection::{Bucket, Connection, Flags};
 use crate::flow::{Answer, Incoming, IncomingStage, OUTCOME_UNKNOWN};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::message_ref::MessageRef;
 use crate::peer::{AckTo, Publisher, Source, Ticket};
 use crate::reason::{About, reason_text};
@@ -18,7 +19,7 @@ use crate::{Access, RequestTopic};
 
 impl<L: LogStore> Broker<L> {
     /// A PUBLISH of a connected client.
-    pub(super) fn publish(&mut self, index: u32, publish: &Publish<'_>, now: TimeMs) -> Progress {
+    pub(super) fn publish(&mut self, index: ConnectionIndex, publish: &Publish<'_>, now: TimeMs) -> Progress {
         if self.waits_for_retain(index, publish) || !self.may_publish_now(index, publish, now) {
             return Progress::Parked;
         }
@@ -37,7 +38,14 @@ impl<L: LogStore> Broker<L> {
 
     /// A PUBLISH whose topic is known. A repeated PUBLISH does not count against Receive Maximum, but its alias is
     /// still set: so the alias is resolved before this.
-    fn publish_once(&mut self, index: u32, place: u32, topic: &str, publish: &Publish<'_>, now: TimeMs) -> Progress {
+    fn publish_once(
+        &mut self,
+        index: ConnectionIndex,
+        place: SessionIndex,
+        topic: &str,
+        publish: &Publish<'_>,
+        now: TimeMs,
+    ) -> Progress {
         if publish.qos == QoS::ExactlyOnce && self.is_repeated(index, place, publish.packet_id, now) {
             return Progress::Taken;
         }
@@ -64,7 +72,12 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.3.2-7]`: topic aliases are valid for their connection only.
     /// `[MQTT-3.3.2-8]`: a topic alias is not 0.
     /// `[MQTT-3.3.2-9]`: the client uses no topic alias above the server's maximum.
-    fn resolve_alias(&mut self, index: u32, publish: &Publish<'_>, topic: &mut String) -> Result<bool, ReasonCode> {
+    fn resolve_alias(
+        &mut self,
+        index: ConnectionIndex,
+        publish: &Publish<'_>,
+        topic: &mut String,
+    ) -> Result<bool, ReasonCode> {
         let Some(alias) = publish.properties.topic_alias else { return Ok(false) };
         if alias == 0 || alias > self.options.limits.topic_alias_maximum {
             return Err(ReasonCode::TOPIC_ALIAS_INVALID);
@@ -86,7 +99,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// QoS 1 and 2 publications of the client that are not over.
-    fn in_flight(&self, place: u32) -> usize {
+    fn in_flight(&self, place: SessionIndex) -> usize {
         let flow = self.clients.sessions[place].flow.as_ref();
         flow.map_or(0, |flow| {
             let received = flow.incoming.iter().filter(|incoming| incoming.stage == IncomingStage::Received);
@@ -96,7 +109,7 @@ impl<L: LogStore> Broker<L> {
 
     /// Whether a QoS 2 publication is a repetition. Its PUBREC is then sent again, or is still to come.
     /// `[MQTT-4.3.3-10]`: QoS 2: the same packet id again is answered with PUBREC and not delivered twice.
-    fn is_repeated(&mut self, index: u32, place: u32, packet_id: u16, now: TimeMs) -> bool {
+    fn is_repeated(&mut self, index: ConnectionIndex, place: SessionIndex, packet_id: u16, now: TimeMs) -> bool {
         let session = &mut self.clients.sessions[place];
         let Some(flow) = &mut session.flow else { return false };
         let Some(known) = flow.incoming.iter().find(|known| known.packet_id == packet_id).copied() else {
@@ -112,7 +125,14 @@ impl<L: LogStore> Broker<L> {
         true
     }
 
-    fn publish_on(&mut self, index: u32, place: u32, topic: &str, publish: &Publish<'_>, now: TimeMs) -> Progress {
+    fn publish_on(
+        &mut self,
+        index: ConnectionIndex,
+        place: SessionIndex,
+        topic: &str,
+        publish: &Publish<'_>,
+        now: TimeMs,
+    ) -> Progress {
         match self.judge(index, place, topic, publish) {
             Ok(None) => {}
             Ok(Some(request_topic)) => return self.request(index, place, request_topic, publish, now),
@@ -147,12 +167,12 @@ impl<L: LogStore> Broker<L> {
     /// Whether the client may publish there, and whether a service answers it.
     fn judge(
         &self,
-        index: u32,
-        place: u32,
+        index: ConnectionIndex,
+        place: SessionIndex,
         topic: &str,
         publish: &Publish<'_>,
     ) -> Result<Option<RequestTopic>, ReasonCode> {
-        let rights = self.rights.get(self.clients.connections[index].rights);
+        let rights = self.rights_of(index);
         let client_id = &self.clients.sessions[place].client_id;
         let subject = match topic.strip_prefix("$delayed/") {
             // The right is about the topic on which it will appear.
@@ -183,7 +203,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The publisher, where to acknowledge, and the origin for the shards.
-    pub(super) fn source(&self, place: u32, publish: &Publish<'_>) -> Source {
+    pub(super) fn source(&self, place: SessionIndex, publish: &Publish<'_>) -> Source {
         let session = &self.clients.sessions[place];
         let session_ref = self.clients.session_ref(place);
         let worker = self.options.worker;
@@ -195,8 +215,8 @@ impl<L: LogStore> Broker<L> {
         let ack_to = Some(AckTo { worker, ticket: Ticket::Answer { session: session_ref, serial } });
         let origin = match session.slot {
             Some(slot) if publish.qos == QoS::ExactlyOnce => {
-                let state = self.shards[session.shard as usize].state_ahead().session(slot);
-                state.map(|state| Origin::new(self.shard_index(session.shard), state.incarnation(), publish.packet_id))
+                let state = self.shards.state(session.shard).session(slot);
+                state.map(|state| self.shards.origin(session.shard, state.incarnation(), publish.packet_id))
             }
             _ => None,
         };
@@ -208,8 +228,8 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-4.3.3-8]`: QoS 2: the receiver answers with PUBREC once it has taken over the message.
     pub(super) fn reply(
         &mut self,
-        index: u32,
-        place: u32,
+        index: ConnectionIndex,
+        place: SessionIndex,
         publish: &Publish<'_>,
         reason: ReasonCode,
         routed: Routed,
@@ -222,7 +242,7 @@ impl<L: LogStore> Broker<L> {
             QoS::ExactlyOnce => AckKind::PubRec,
         };
         let session = &mut self.clients.sessions[place];
-        assert!(session.connection == index, "connection and session point to each other");
+        assert!(session.connection == Some(index), "connection and session point to each other");
         // MQTT 3.1.1 has no word for a lack of rights: the message is acknowledged, dropped and counted.
         let is_silent = self.clients.connections[index].version == Version::V311
             && matches!(reason, ReasonCode::NOT_AUTHORIZED | ReasonCode::TOPIC_NAME_INVALID);
@@ -248,7 +268,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Sends an answer when those before it are sent and it has all its acknowledgements.
-    pub(super) fn answer_with(&mut self, index: u32, place: u32, answer: Answer, now: TimeMs) {
+    pub(super) fn answer_with(&mut self, index: ConnectionIndex, place: SessionIndex, answer: Answer, now: TimeMs) {
         let session = &mut self.clients.sessions[place];
         assert!(session.stage == Stage::Live, "an answer is for a session that is ready");
         let is_next = session.flow.as_ref().is_none_or(|flow| flow.answers.is_empty());
@@ -259,7 +279,7 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    pub(super) fn send_answer(&mut self, index: u32, answer: Answer, now: TimeMs) {
+    pub(super) fn send_answer(&mut self, index: ConnectionIndex, answer: Answer, now: TimeMs) {
         let is_refused = answer.kind != AckKind::PubComp && answer.reason.is_error();
         let is_unknown = answer.reason == OUTCOME_UNKNOWN;
         if is_unknown || is_refused && self.clients.connections[index].version == Version::V311 {
@@ -271,7 +291,14 @@ impl<L: LogStore> Broker<L> {
         self.send_ack(index, answer.kind, answer.packet_id, answer.reason, now);
     }
 
-    pub(super) fn send_ack(&mut self, index: u32, kind: AckKind, packet_id: u16, reason: ReasonCode, now: TimeMs) {
+    pub(super) fn send_ack(
+        &mut self,
+        index: ConnectionIndex,
+        kind: AckKind,
+        packet_id: u16,
+        reason: ReasonCode,
+        now: TimeMs,
+    ) {
         let version = self.clients.connections[index].version;
         if !reason.is_error() {
             return self.clients.send(index, now, |bytes| encode_ack(bytes, version, kind, packet_id, reason, None));
@@ -282,7 +309,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Takes one publication from the client's rate, or makes it wait.
-    fn may_publish_now(&mut self, index: u32, publish: &Publish<'_>, now: TimeMs) -> bool {
+    fn may_publish_now(&mut self, index: ConnectionIndex, publish: &Publish<'_>, now: TimeMs) -> bool {
         let limits = &self.options.limits;
         let (messages, bytes) = (f64::from(limits.publishes_per_s), limits.publish_bytes_per_s as f64);
         let connection = &mut self.clients.connections[index];

@@ -16,6 +16,7 @@ use tidegate_machines::topic::MessageMeta;
 use tidegate_wire::mqtt::{Publish, QoS, ReasonCode};
 
 use super::{Broker, Progress, Routed};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::{REQUEST_BYTES_MAX, REQUESTS_MAX};
 use crate::message_ref::MessageRef;
 use crate::peer::{AckTo, Source, Ticket};
@@ -43,8 +44,8 @@ impl<L: LogStore> Broker<L> {
     /// A publication on a request topic, by a client that may.
     pub(super) fn request(
         &mut self,
-        index: u32,
-        place: u32,
+        index: ConnectionIndex,
+        place: SessionIndex,
         topic: RequestTopic,
         publish: &Publish<'_>,
         now: TimeMs,
@@ -66,7 +67,7 @@ impl<L: LogStore> Broker<L> {
         let earlier = self.requests.insert(ticket.0, request);
         assert!(earlier.is_none(), "ticket {} names one request", ticket.0);
         assert!(self.requests.len() <= REQUESTS_MAX, "requests under way are bounded");
-        let rights = self.rights.get(self.clients.connections[index].rights).clone();
+        let rights = self.rights_of(index).clone();
         self.actions.push(Action::Request { ticket, topic, rights, payload: publish.payload.into() });
         let outstanding = u16::from(publish.qos != QoS::AtMostOnce);
         self.reply(index, place, publish, ReasonCode::SUCCESS, Routed { outstanding, workers: 0, matched: true }, now);

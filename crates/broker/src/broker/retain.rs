@@ -16,11 +16,12 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Message, MessageMeta};
 use tidegate_wire::mqtt::ReasonCode;
 
-use super::{Broker, Routed, Wait};
+use super::{Broker, Routed};
 use crate::limits::DUE_PER_STEP;
 use crate::message_ref::MessageRef;
 use crate::peer::{AckTo, Item, Source};
 use crate::retained::Retainable;
+use crate::shards::Wait;
 use crate::subscriptions::Entry;
 
 /// A retained message as the replica keeps it.
@@ -58,17 +59,17 @@ impl<L: LogStore> Broker<L> {
     /// Journals a retained message whose topic's shard lives here.
     pub(super) fn retain_here(&mut self, message: Arc<Message>, source: Source, now: TimeMs) {
         let shard = self.options.place_of(message.topic());
-        assert!(usize::from(shard) < self.shards.len(), "the topic's shard is one of this worker's");
+        assert!(usize::from(shard.0) < self.shards.len(), "the topic's shard is one of this worker's");
         let is_live = message.qos() == 0 && self.retains_in_flight == 0;
         let command = Command::Retain(Arc::clone(&message));
         if is_live {
             // QoS 0 needs no durability, so it is not delayed by the disk, unless an earlier retained message is: then
             // the order must be kept.
             self.broadcast_retained(message, source, now);
-            self.call(shard, command, Wait::Nothing);
+            self.shards.call(shard, command, Wait::Nothing);
         } else {
             self.retains_in_flight += 1;
-            self.call(shard, command, Wait::Retained { message, source });
+            self.shards.call(shard, command, Wait::Retained { message, source });
         }
     }
 
@@ -153,7 +154,7 @@ impl<L: LogStore> Broker<L> {
             if self.options.worker_of(message.topic()) == self.options.worker {
                 let place = self.options.place_of(message.topic());
                 let clear = Message::new(message.topic(), &[], &[], MessageMeta { expires_at: None, ..message.meta() });
-                self.call(place, Command::Retain(Arc::new(clear)), Wait::Nothing);
+                self.shards.call(place, Command::Retain(Arc::new(clear)), Wait::Nothing);
             }
         }
     }

@@ -18,6 +18,7 @@ use tidegate_wire::mqtt::Publish;
 use super::Broker;
 use crate::ConnectionKey;
 use crate::connection::Flags;
+use crate::index::ConnectionIndex;
 use crate::peer::Source;
 use crate::session::SessionRef;
 
@@ -75,7 +76,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Makes a PUBLISH that is not retained wait, if it would overtake. Whether it must.
-    pub(super) fn waits_for_retain(&mut self, index: u32, publish: &Publish<'_>) -> bool {
+    pub(super) fn waits_for_retain(&mut self, index: ConnectionIndex, publish: &Publish<'_>) -> bool {
         if publish.retain || self.retaining.all.is_empty() {
             return false;
         }

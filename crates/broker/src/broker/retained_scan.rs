@@ -19,14 +19,15 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Message, Receiver};
 use tidegate_wire::mqtt::check_filter;
 
+use super::Broker;
 use super::retain::RetainedMessage;
-use super::{Broker, Wait};
 use crate::Access;
-use crate::connection::NONE;
 use crate::flow::QueuedMessage;
+use crate::index::SessionIndex;
 use crate::limits::{RETAINED_NODES_PER_STEP, RETAINED_PER_PUMP};
 use crate::retained::{Cursor, Progress};
 use crate::session::{SessionFlags, SessionRef};
+use crate::shards::Wait;
 
 /// A new subscription on its way through the retained messages.
 struct Scan {
@@ -120,7 +121,14 @@ impl Scans {
 impl<L: LogStore> Broker<L> {
     /// A new subscription gets the retained messages: the first step at once, the others later.
     /// `[MQTT-3.3.1-9]`: Retain Handling 0: retained messages are sent on SUBSCRIBE.
-    pub(super) fn send_retained(&mut self, place: u32, filter: &str, qos: u8, subscription_id: u32, now: TimeMs) {
+    pub(super) fn send_retained(
+        &mut self,
+        place: SessionIndex,
+        filter: &str,
+        qos: u8,
+        subscription_id: u32,
+        now: TimeMs,
+    ) {
         let Ok(parts) = check_filter(filter) else { return };
         if self.retained.is_empty() {
             return;
@@ -191,10 +199,11 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// One step of a scan.
-    fn scan(&mut self, place: u32, scan: &mut Scan, now: TimeMs) -> Progress {
+    fn scan(&mut self, place: SessionIndex, scan: &mut Scan, now: TimeMs) -> Progress {
         let session = &mut self.clients.sessions[place];
-        assert!(session.connection != NONE, "who is given something is there");
-        let rights = self.rights.get(self.clients.connections[session.connection].rights);
+        let index = session.connection.expect("who is given something is there");
+        let rights = self.clients.connections[index].rights.expect("who is connected has rights");
+        let rights = self.rights.get(rights);
         let is_resumed = session.flags.has(SessionFlags::RESUMED);
         let client_id = if is_resumed { session.client_id.to_string() } else { String::new() };
         let (slot, shard, qos_max) = (session.slot, session.shard, scan.qos);
@@ -225,17 +234,17 @@ impl<L: LogStore> Broker<L> {
             let slot = slot.expect("only durable sessions journal");
             let receivers = [Receiver { slot, qos, retain: true, subscription_ids: ids.into() }];
             let command = Command::Publish { message, receivers: receivers.into(), origin: None };
-            self.call(shard, command, Wait::Published { ack_to: None });
+            self.shards.call(shard, command, Wait::Published { ack_to: None });
         }
         self.clients.pump_backlog(place, now);
         progress
     }
 
     /// Whether a session's client is there and has taken most of what it was given before.
-    fn may_take_retained(&self, place: u32) -> bool {
+    fn may_take_retained(&self, place: SessionIndex) -> bool {
         let session = &self.clients.sessions[place];
         let waiting = session.flow.as_ref().map_or(0, |flow| flow.backlog.retained_len());
-        let kept = session.slot.map_or(0, |slot| self.shards[session.shard as usize].state_ahead().inbox(slot).len());
-        session.connection != NONE && waiting < RETAINED_PER_PUMP && kept < 4 * RETAINED_PER_PUMP
+        let kept = session.slot.map_or(0, |slot| self.shards.state(session.shard).inbox(slot).len());
+        session.connection.is_some() && waiting < RETAINED_PER_PUMP && kept < 4 * RETAINED_PER_PUMP
     }
 }

@@ -15,14 +15,16 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Message, Origin, Receiver};
 use tidegate_wire::mqtt::ReasonCode;
 
+use super::Broker;
 use super::retain::RetainedMessage;
-use super::{Broker, Wait};
 use crate::clients::{Copy, Delivery};
+use crate::index::ShardPlace;
 use crate::limits::PART_SLOTS;
 use crate::message_ref::MessageRef;
 use crate::peer::{AckTo, Item, Source, Ticket};
 use crate::retained::Retained;
 use crate::session::{SessionRef, Stage};
+use crate::shards::Wait;
 use crate::subscriptions::{Entry, EntryOptions, Matches};
 
 /// The result of routing a message.
@@ -39,13 +41,13 @@ pub(super) struct Routed {
 /// A receiver whose shard takes the message.
 #[derive(Debug)]
 pub(super) struct DurableReceiver {
-    shard: u16,
+    shard: ShardPlace,
     receiver: Receiver,
 }
 
 impl DurableReceiver {
     /// Which record takes it: the shard's, for this part of its sessions.
-    fn record(&self) -> (u16, u32) {
+    fn record(&self) -> (ShardPlace, u32) {
         (self.shard, self.receiver.slot.0 / PART_SLOTS as u32)
     }
 }
@@ -207,7 +209,7 @@ impl<L: LogStore> Broker<L> {
             && let Some(slot) = session.slot
         {
             let receiver = Receiver { slot, qos, retain, subscription_ids: ids.into() };
-            assert!(usize::from(session.shard) < self.shards.len(), "a session's shard is one of this worker's");
+            assert!(usize::from(session.shard.0) < self.shards.len(), "a session's shard is one of this worker's");
             self.durable.push(DurableReceiver { shard: session.shard, receiver });
             return;
         }
@@ -221,8 +223,7 @@ impl<L: LogStore> Broker<L> {
     fn disconnect_refused(&mut self) {
         while let Some(session) = self.refused.pop() {
             let Some(place) = self.clients.session(session) else { continue };
-            let index = self.clients.sessions[place].connection;
-            if index != crate::connection::NONE {
+            if let Some(index) = self.clients.sessions[place].connection {
                 self.clients.facts.slow_closed += 1;
                 self.deferred_disconnects.push((self.clients.key(index), ReasonCode::QUOTA_EXCEEDED));
             }
@@ -246,7 +247,7 @@ impl<L: LogStore> Broker<L> {
             }
             let origin = source.origin.map(|origin| Origin { part, ..origin });
             let command = Command::Publish { message: Arc::clone(&message), receivers: of_part.into(), origin };
-            self.call(shard, command, Wait::Published { ack_to: source.ack_to });
+            self.shards.call(shard, command, Wait::Published { ack_to: source.ack_to });
             acks += 1;
         }
         assert!(acks > 0, "there were receivers");
@@ -274,7 +275,7 @@ impl<L: LogStore> Broker<L> {
     /// Whether one message may get several acknowledgements: from several shards, or for several parts of one shard's
     /// receivers.
     fn has_many_acks(&self) -> bool {
-        self.shards.len() > 1 || self.places.iter().any(|places| places.len() > PART_SLOTS)
+        self.shards.may_split()
     }
 
     /// Several shards here may acknowledge, but the requester waits for one acknowledgement, so they are collected.

@@ -8,7 +8,7 @@ use tidegate_wire::mqtt::{Split, split};
 
 use super::Broker;
 use crate::ConnectionKey;
-use crate::connection::{ConnectionState, Flags, NONE};
+use crate::connection::{ConnectionState, Flags};
 use crate::limits::{REQUESTS_MAX, VOLATILE_DELAYED_MAX};
 
 impl<L: LogStore> Broker<L> {
@@ -22,7 +22,7 @@ impl<L: LogStore> Broker<L> {
         self.pending_acks.assert_sound();
         self.peers.assert_sound();
         let connections = || self.clients.connections.in_use().map(|index| &self.clients.connections[index]);
-        self.rights.assert_sound(connections().map(|connection| connection.rights).filter(|rights| *rights != NONE));
+        self.rights.assert_sound(connections().filter_map(|connection| connection.rights));
         self.assert_subscriptions_sound();
         self.assert_places_sound();
         self.assert_stalled_sound();
@@ -52,12 +52,11 @@ impl<L: LogStore> Broker<L> {
 
     /// Slots and sessions point to each other.
     fn assert_places_sound(&self) {
-        assert_eq!(self.places.len(), self.shards.len(), "places for each shard");
         for place in self.clients.sessions.in_use() {
             let session = &self.clients.sessions[place];
-            assert!(!session.is_durable() || usize::from(session.shard) < self.shards.len(), "the shard of {place}");
+            assert!(!session.is_durable() || usize::from(session.shard.0) < self.shards.len(), "the shard of {place}");
             if let Some(slot) = session.slot {
-                assert_eq!(self.place_of(session.shard, slot), Some(place), "the session at {slot:?}");
+                assert_eq!(self.session_at(session.shard, slot), Some(place), "the session at {slot:?}");
             }
         }
     }

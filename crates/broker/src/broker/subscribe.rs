@@ -15,18 +15,20 @@ use tidegate_wire::mqtt::{
     ReasonCode, Subscribe, Subscription, Unsubscribe, check_filter, encode_suback, encode_unsuback,
 };
 
-use super::{Broker, Progress, Wait};
-use crate::connection::{Flags, NONE, Parked};
+use super::{Broker, Progress};
+use crate::connection::{Flags, Parked};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::CONDITIONS_OF_SUBSCRIBE_MAX;
 use crate::peer::Item;
 use crate::reason::{About, reason_text};
 use crate::session::{SessionFlags, SessionRef, Stage};
+use crate::shards::Wait;
 use crate::subscriptions::{Entry, EntryOptions};
 use crate::{Access, Action, ConnectionKey};
 
 impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.8.4-1]`: SUBSCRIBE is answered with SUBACK.
-    pub(super) fn subscribe(&mut self, index: u32, subscribe: &Subscribe<'_>, now: TimeMs) -> Progress {
+    pub(super) fn subscribe(&mut self, index: ConnectionIndex, subscribe: &Subscribe<'_>, now: TimeMs) -> Progress {
         let place = self.clients.session_of(index);
         let parked = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.parked.take());
         if let Some(parked) = parked {
@@ -75,7 +77,7 @@ impl<L: LogStore> Broker<L> {
                 nth: parked.codes.len() as u32 - 1,
             };
             let kept = (is_feed && options.qos() > 0).then(|| filter.clone());
-            self.call(shard, Command::Subscribe { slot, filter, options: options.0, subscription_id }, wait);
+            self.shards.call(shard, Command::Subscribe { slot, filter, options: options.0, subscription_id }, wait);
             parked.remaining += 1;
             if let Some(filter) = kept {
                 let waits = self.keep_first_place(index, place, &filter, parked.codes.len() as u32 - 1);
@@ -91,7 +93,7 @@ impl<L: LogStore> Broker<L> {
         self.park(index, parked)
     }
 
-    fn park(&mut self, index: u32, parked: Parked) -> Progress {
+    fn park(&mut self, index: ConnectionIndex, parked: Parked) -> Progress {
         assert!(parked.remaining > 0 && parked.remaining <= 2 * parked.codes.len(), "two records for a filter at most");
         let connection = &mut self.clients.connections[index];
         connection.extra().parked = Some(parked);
@@ -104,8 +106,8 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.8.4-6]`: SUBACK has a reason code for each filter.
     fn subscribed(
         &mut self,
-        index: u32,
-        place: u32,
+        index: ConnectionIndex,
+        place: SessionIndex,
         subscribe: &Subscribe<'_>,
         parked: &Parked,
         now: TimeMs,
@@ -143,7 +145,13 @@ impl<L: LogStore> Broker<L> {
 
     /// What a filter is granted: a QoS, or why not.
     /// `[MQTT-3.9.3-1]`: the reason codes of SUBACK are in the order of the filters.
-    fn judge_filter(&self, index: u32, place: u32, subscription: &Subscription<'_>, new_feeds: usize) -> ReasonCode {
+    fn judge_filter(
+        &self,
+        index: ConnectionIndex,
+        place: SessionIndex,
+        subscription: &Subscription<'_>,
+        new_feeds: usize,
+    ) -> ReasonCode {
         // [MQTT-4.7.1-1]: # is alone in its level, which is the last.
         // [MQTT-4.8.2-1]: a share name has at least one character.
         // The codec has checked the filter; here it is split.
@@ -169,9 +177,9 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The right to a filter, with what is known about its condition put in.
-    pub(super) fn access(&self, index: u32, place: u32, filter: &str) -> Access {
+    pub(super) fn access(&self, index: ConnectionIndex, place: SessionIndex, filter: &str) -> Access {
         let connection = &self.clients.connections[index];
-        let rights = self.rights.get(connection.rights);
+        let rights = self.rights_of(index);
         match rights.may_subscribe(&self.clients.sessions[place].client_id, filter) {
             Access::IfConfirmed(condition) => {
                 let known = connection.extra.as_ref().map_or(&[][..], |extra| &extra.confirmed[..]);
@@ -186,7 +194,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Asks whether a condition holds on which a right depends. True when an answer is awaited.
-    fn asks_conditions(&mut self, index: u32, place: u32, subscribe: &Subscribe<'_>) -> bool {
+    fn asks_conditions(&mut self, index: ConnectionIndex, place: SessionIndex, subscribe: &Subscribe<'_>) -> bool {
         let key = self.clients.key(index);
         let known = self.clients.connections[index].extra.as_ref().map_or(0, |extra| extra.confirmed.len());
         if known >= CONDITIONS_OF_SUBSCRIBE_MAX {
@@ -219,7 +227,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The session's entry for a filter, if it has one.
-    pub(super) fn entry_of(&self, place: u32, filter: &str) -> Option<Entry> {
+    pub(super) fn entry_of(&self, place: SessionIndex, filter: &str) -> Option<Entry> {
         let filter = check_filter(filter).ok()?;
         let node = self.trie.find(filter.share_group, filter.filter)?;
         self.trie.get(node, self.owner(place))
@@ -227,7 +235,7 @@ impl<L: LogStore> Broker<L> {
 
     /// Adds a subscription to this worker's replica and tells the others.
     /// `[MQTT-3.8.4-3]`: a SUBSCRIBE with the same filter replaces the subscription.
-    pub(super) fn insert(&mut self, place: u32, filter: &str, options: EntryOptions, subscription_id: u32) {
+    pub(super) fn insert(&mut self, place: SessionIndex, filter: &str, options: EntryOptions, subscription_id: u32) {
         let Ok(parts) = check_filter(filter) else { return };
         let session = &mut self.clients.sessions[place];
         let mut options = options;
@@ -236,7 +244,7 @@ impl<L: LogStore> Broker<L> {
         }
         if parts.share_group.is_some() {
             session.flags.set(SessionFlags::SHARED);
-            if session.connection != NONE {
+            if session.connection.is_some() {
                 options = options.with(EntryOptions::ONLINE);
             }
         }
@@ -253,7 +261,7 @@ impl<L: LogStore> Broker<L> {
 
     /// Removes a subscription from this worker's replica and tells the others.
     /// `[MQTT-3.10.4-1]`: filters are compared character by character; the equal one is removed.
-    pub(super) fn remove(&mut self, place: u32, filter: &str) -> bool {
+    pub(super) fn remove(&mut self, place: SessionIndex, filter: &str) -> bool {
         let owner = self.owner(place);
         let Ok(parts) = check_filter(filter) else { return false };
         let Some(node) = self.trie.find(parts.share_group, parts.filter) else { return false };
@@ -307,11 +315,8 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// One record of a SUBSCRIBE or UNSUBSCRIBE that waits is there.
-    fn parked_step(&mut self, place: u32, nth: u32, code: ReasonCode, now: TimeMs) {
-        let index = self.clients.sessions[place].connection;
-        if index == NONE {
-            return;
-        }
+    fn parked_step(&mut self, place: SessionIndex, nth: u32, code: ReasonCode, now: TimeMs) {
+        let Some(index) = self.clients.sessions[place].connection else { return };
         let connection = &mut self.clients.connections[index];
         let Some(parked) = connection.extra.as_mut().and_then(|extra| extra.parked.as_mut()) else { return };
         if code.is_error()
@@ -328,7 +333,12 @@ impl<L: LogStore> Broker<L> {
 
     /// `[MQTT-3.10.4-4]`: UNSUBSCRIBE is answered with UNSUBACK.
     /// `[MQTT-3.10.4-5]`: UNSUBACK carries the packet id of its UNSUBSCRIBE, also if no subscription was removed.
-    pub(super) fn unsubscribe(&mut self, index: u32, unsubscribe: &Unsubscribe<'_>, now: TimeMs) -> Progress {
+    pub(super) fn unsubscribe(
+        &mut self,
+        index: ConnectionIndex,
+        unsubscribe: &Unsubscribe<'_>,
+        now: TimeMs,
+    ) -> Progress {
         let place = self.clients.session_of(index);
         let parked = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.parked.take());
         let parked = match parked {
@@ -354,7 +364,7 @@ impl<L: LogStore> Broker<L> {
         Progress::Taken
     }
 
-    fn unsubscribe_from(&mut self, place: u32, filter: &str, parked: &mut Parked) -> ReasonCode {
+    fn unsubscribe_from(&mut self, place: SessionIndex, filter: &str, parked: &mut Parked) -> ReasonCode {
         if self.entry_of(place, filter).is_none() {
             return ReasonCode::NO_SUBSCRIPTION_EXISTED;
         }
@@ -368,7 +378,7 @@ impl<L: LogStore> Broker<L> {
                 let session = self.clients.session_ref(place);
                 let nth = parked.codes.len() as u32;
                 let wait = Wait::Unsubscribed { session, filter: filter.clone(), nth };
-                self.call(shard, Command::Unsubscribe { slot, filter }, wait);
+                self.shards.call(shard, Command::Unsubscribe { slot, filter }, wait);
                 parked.remaining += 1;
             }
         }
@@ -376,11 +386,8 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Removes the subscriptions of a session that its client's rights do not cover (any more).
-    pub(super) fn remove_forbidden(&mut self, place: u32) {
-        let index = self.clients.sessions[place].connection;
-        if index == NONE {
-            return;
-        }
+    pub(super) fn remove_forbidden(&mut self, place: SessionIndex) {
+        let Some(index) = self.clients.sessions[place].connection else { return };
         let forbidden: Vec<Box<str>> = self.clients.sessions[place]
             .subscriptions
             .as_slice()
@@ -397,14 +404,14 @@ impl<L: LogStore> Broker<L> {
             let session = &self.clients.sessions[place];
             if let Some(slot) = session.slot {
                 let shard = session.shard;
-                self.call(shard, Command::Unsubscribe { slot, filter: filter.clone() }, Wait::Nothing);
+                self.shards.call(shard, Command::Unsubscribe { slot, filter: filter.clone() }, Wait::Nothing);
             }
             self.remove(place, &filter);
         }
     }
 
     /// Tells all workers that a member of share groups came or went.
-    pub(super) fn send_presence(&mut self, place: u32, online: bool) {
+    pub(super) fn send_presence(&mut self, place: SessionIndex, online: bool) {
         let session = &self.clients.sessions[place];
         if !session.flags.has(SessionFlags::SHARED) {
             return;

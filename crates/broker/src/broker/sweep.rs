@@ -8,7 +8,8 @@ use tidegate_wire::mqtt::{ReasonCode, Version};
 use super::Broker;
 use super::connect::seconds;
 use crate::ConnectionKey;
-use crate::connection::{ConnectionState, Flags, NONE};
+use crate::connection::{ConnectionState, Flags};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::{SWEEP_ROUND_MS, SWEEP_SLICE_MIN, UNSERVED_PER_STEP};
 use crate::session::SessionFlags;
 
@@ -33,13 +34,13 @@ impl<L: LogStore> Broker<L> {
         for _ in 0..slice {
             self.sweep.at = if self.sweep.at + 1 >= reached { 0 } else { self.sweep.at + 1 };
             assert!(self.sweep.at < reached, "the hand stands at a place");
-            self.check_silence(self.sweep.at, now);
+            self.check_silence(ConnectionIndex::new(self.sweep.at), now);
         }
     }
 
     /// Whether a connection has been silent for too long.
     #[inline]
-    fn check_silence(&mut self, index: u32, now: TimeMs) {
+    fn check_silence(&mut self, index: ConnectionIndex, now: TimeMs) {
         let connection = &self.clients.connections[index];
         let silent_s = seconds(now).saturating_sub(connection.last_seen_s);
         match connection.state {
@@ -53,8 +54,7 @@ impl<L: LogStore> Broker<L> {
                 }
             }
             ConnectionState::Connected => {
-                assert!(connection.session != NONE, "who is connected has a session");
-                let session = connection.session;
+                let session = connection.session.expect("who is connected has a session");
                 let keep_alive_s = u32::from(connection.keep_alive_s);
                 // [MQTT-3.1.2-22]: after one and a half keep alives without a packet the server closes the connection.
                 // One second more, because time is counted in whole seconds here.
@@ -68,7 +68,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// A session that has nothing in flight, and had nothing at the previous sweep, needs no flow.
-    fn drop_idle_flow(&mut self, place: u32) {
+    fn drop_idle_flow(&mut self, place: SessionIndex) {
         let session = &mut self.clients.sessions[place];
         let Some(flow) = &session.flow else { return };
         if !flow.is_idle() {
@@ -123,24 +123,22 @@ impl<L: LogStore> Broker<L> {
 
     /// Whether nothing more may be read from a connection for now.
     #[inline]
-    pub(super) fn is_blocked(&self, index: u32) -> bool {
+    pub(super) fn is_blocked(&self, index: ConnectionIndex) -> bool {
         let connection = &self.clients.connections[index];
         matches!(connection.state, ConnectionState::Authenticating | ConnectionState::Closing | ConnectionState::Vacant)
             || connection.flags.has(Flags::PARKED)
             || connection.flags.has(Flags::THROTTLED)
             || connection.flags.has(Flags::PUBLISHER)
                 && (self.is_pressed
-                    || self.clients.flowing_bytes() > self.options.limits.pressure_bytes_max
-                    || connection.version == Version::V311 && self.has_too_many_answers(connection.session))
+                    || self.clients.outboxes.flowing_bytes() > self.options.limits.pressure_bytes_max
+                    || connection.version == Version::V311
+                        && connection.session.is_some_and(|session| self.has_too_many_answers(session)))
             || self.clients.outbox_len(index) > self.clients.outbox_bytes_max(index)
     }
 
     #[inline]
-    pub(super) fn has_too_many_answers(&self, place: u32) -> bool {
-        place != NONE
-            && self.clients.sessions[place]
-                .flow
-                .as_ref()
-                .is_some_and(|flow| flow.answers.len() >= usize::from(self.options.limits.receive_maximum))
+    pub(super) fn has_too_many_answers(&self, place: SessionIndex) -> bool {
+        let flow = self.clients.sessions[place].flow.as_ref();
+        flow.is_some_and(|flow| flow.answers.len() >= usize::from(self.options.limits.receive_maximum))
     }
 }
