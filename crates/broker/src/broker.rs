@@ -283,7 +283,7 @@ impl<L: LogStore> Broker<L> {
         // A packet that waits for an answer is resumed by it, part of a packet by the rest; a whole one that waits for
         // better times is looked at in each step, and one that waits for its turn when that comes.
         let connection = &self.clients.connections[index];
-        if connection.flags.has(Flags::PARKED)
+        if connection.is_parked()
             || connection.flags.has(Flags::STALLED)
             || connection.state == ConnectionState::Authenticating
         {

@@ -16,7 +16,7 @@ use tidegate_wire::mqtt::{ConnAckOut, Connect, ReasonCode, Version, check_topic,
 
 use super::retain::RetainedMessage;
 use super::{Broker, Progress};
-use crate::connection::{ConnectionEvent, ConnectionState, Flags};
+use crate::connection::{ConnectionEvent, ConnectionState, Flags, ParkedFor};
 use crate::flow::{Flow, Window};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::{CLIENT_ID_BYTES_MAX, CONNECT_BYTES_MAX};
@@ -237,7 +237,7 @@ impl<L: LogStore> Broker<L> {
             self.close_when_sent(earlier);
         }
         let key = self.clients.key(index);
-        self.clients.connections[index].flags.set(Flags::PARKED);
+        self.clients.connections[index].park(ParkedFor::EarlierConnection);
         // The earlier one may have been disconnected meanwhile, and only wait for its socket to close.
         if let Some(earlier) = self.waiting_connects.insert(session, key)
             && let Some(earlier) = self.clients.index(earlier)
@@ -274,7 +274,7 @@ impl<L: LogStore> Broker<L> {
         let place = self.clients.add_session(session);
         let connection = &mut self.clients.connections[index];
         connection.session = Some(place);
-        connection.flags.set(Flags::PARKED);
+        connection.park(ParkedFor::SessionRecord);
         let session = self.clients.session_ref(place);
         let command = Command::OpenSession { client_id: client_id.into(), expiry_s, will };
         self.shards.call(shard, command, Wait::Opened { session });
@@ -297,7 +297,7 @@ impl<L: LogStore> Broker<L> {
         let session = self.clients.session_ref(place);
         let connection = &mut self.clients.connections[index];
         connection.session = Some(place);
-        connection.flags.set(Flags::PARKED);
+        connection.park(ParkedFor::SessionRecord);
         if will.is_some() && self.clients.sessions[place].flags.has(SessionFlags::RECOVERED) {
             // The process before may have sent a will of this session and ended before all had forgotten it: the new
             // one would be taken for that.
@@ -337,7 +337,7 @@ impl<L: LogStore> Broker<L> {
         let connection = &mut self.clients.connections[index];
         assert!(connection.session == Some(place), "connection and session point to each other");
         connection.transition(ConnectionEvent::Accepted);
-        connection.flags.clear(Flags::PARKED);
+        assert!(!connection.is_parked(), "who is accepted waits for nothing more");
         connection.last_seen_s = seconds(now);
         connection.keep_alive_s = connect.keep_alive_s;
         let mut server_keep_alive_s = None;

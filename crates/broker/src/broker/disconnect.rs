@@ -42,8 +42,7 @@ impl<L: LogStore> Broker<L> {
         if let Some(rights) = connection.rights {
             self.rights.release(rights);
         }
-        let generation = connection.generation.wrapping_add(1);
-        *connection = crate::connection::Connection { generation, ..Default::default() };
+        connection.vacate();
         self.clients.connections.give(index);
     }
 

@@ -14,7 +14,7 @@ use tidegate_wire::mqtt::ReasonCode;
 use super::Broker;
 use crate::Access;
 use crate::clients::{Copy, Sending};
-use crate::connection::{ConnectionState, Flags};
+use crate::connection::{ConnectionState, ParkedFor};
 use crate::flow::{Flight, OUTCOME_UNKNOWN, Window};
 use crate::index::{SessionIndex, ShardPlace};
 use crate::message_ref::MessageRef;
@@ -139,7 +139,8 @@ impl<L: LogStore> Broker<L> {
             self.clients.connections[index].session = None;
             return self.refuse(index, version, reason, now);
         }
-        self.clients.connections[index].flags.clear(Flags::PARKED);
+        let has_waited = self.clients.connections[index].unpark(ParkedFor::SessionRecord);
+        assert!(has_waited, "who has such a session waits for its record");
         self.resume(index, now);
     }
 
@@ -147,9 +148,8 @@ impl<L: LogStore> Broker<L> {
     fn resume_waiting_connect(&mut self, place: SessionIndex, now: TimeMs) {
         let Some(key) = self.waiting_connects.remove(&place) else { return };
         if let Some(index) = self.clients.index(key)
-            && self.clients.connections[index].state == ConnectionState::Opening
+            && self.clients.connections[index].unpark(ParkedFor::EarlierConnection)
         {
-            self.clients.connections[index].flags.clear(Flags::PARKED);
             self.resume(index, now);
         }
     }

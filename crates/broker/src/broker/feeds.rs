@@ -18,7 +18,7 @@ use tidegate_wire::mqtt::{QoS, ReasonCode, Subscribe, Subscription, check_filter
 
 use super::Broker;
 use crate::clients::{Copy, Sending};
-use crate::connection::{Flags, PlaceFound};
+use crate::connection::{ParkedFor, PlaceFound};
 use crate::feed::{Feed, FeedKind};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::{FEED_LATER_MS, FEED_WINDOW, FEEDS_OF_SESSION_MAX};
@@ -82,7 +82,7 @@ impl<L: LogStore> Broker<L> {
         self.actions.push(Action::FindPlace { key, filter: filter.into(), after, rights });
         let connection = &mut self.clients.connections[index];
         connection.extra().asks_own_place = asks_own_place;
-        connection.flags.set(Flags::PARKED);
+        connection.park(ParkedFor::FeedPlace);
         true
     }
 
@@ -90,14 +90,13 @@ impl<L: LogStore> Broker<L> {
     pub fn placed(&mut self, key: ConnectionKey, filter: &str, found: Result<Box<[u8]>, ReasonCode>, now: TimeMs) {
         let Some(index) = self.clients.index(key) else { return };
         let connection = &mut self.clients.connections[index];
-        if !connection.flags.has(Flags::PARKED) {
+        if !connection.unpark(ParkedFor::FeedPlace) {
             return;
         }
         assert!(found.as_ref().err().is_none_or(|code| code.is_error()), "a refusal is one");
         let extra = connection.extra();
         let is_own = std::mem::take(&mut extra.asks_own_place);
         extra.places.push((filter.into(), found.map(|place| (!is_own).then_some(place))));
-        connection.flags.clear(Flags::PARKED);
         self.resume(index, now);
     }
 

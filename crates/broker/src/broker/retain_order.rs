@@ -17,7 +17,7 @@ use tidegate_wire::mqtt::Publish;
 
 use super::Broker;
 use crate::ConnectionKey;
-use crate::connection::Flags;
+use crate::connection::{Flags, ParkedFor};
 use crate::index::ConnectionIndex;
 use crate::peer::Source;
 use crate::session::SessionRef;
@@ -39,6 +39,13 @@ struct InFlight {
 impl RetainsInFlight {
     fn key(source: &Source, topic: &str) -> Option<(SessionRef, u64)> {
         source.publisher.map(|publisher| (publisher.session, hash(topic)))
+    }
+}
+
+impl RetainsInFlight {
+    /// Connections whose next message waits for a retained one; some of them may be gone.
+    pub fn waiting(&self) -> impl Iterator<Item = ConnectionKey> {
+        self.all.values().filter_map(|in_flight| in_flight.waiting)
     }
 }
 
@@ -66,9 +73,11 @@ impl<L: LogStore> Broker<L> {
         }
         let waiting = self.retaining.all.remove(&key).and_then(|in_flight| in_flight.waiting);
         let Some(index) = waiting.and_then(|key| self.clients.index(key)) else { return };
-        assert!(self.clients.connections[index].flags.has(Flags::PARKED), "who waits for a retained message is parked");
-        let flags = &mut self.clients.connections[index].flags;
-        flags.clear(Flags::PARKED);
+        let connection = &mut self.clients.connections[index];
+        if !connection.unpark(ParkedFor::RetainedMessage) {
+            return;
+        }
+        let flags = &mut connection.flags;
         if !flags.has(Flags::STALLED) {
             flags.set(Flags::STALLED);
             self.stalled.push_back(self.clients.key(index));
@@ -93,7 +102,7 @@ impl<L: LogStore> Broker<L> {
         let key = self.clients.key(index);
         let Some(in_flight) = self.retaining.all.get_mut(&(session, hash(topic))) else { return false };
         in_flight.waiting = Some(key);
-        self.clients.connections[index].flags.set(Flags::PARKED);
+        self.clients.connections[index].park(ParkedFor::RetainedMessage);
         true
     }
 }

@@ -8,8 +8,9 @@ use tidegate_wire::mqtt::{Split, split};
 
 use super::Broker;
 use crate::ConnectionKey;
-use crate::connection::{ConnectionState, Flags};
+use crate::connection::{ConnectionState, Flags, ParkedFor};
 use crate::limits::{REQUESTS_MAX, VOLATILE_DELAYED_MAX};
+use crate::session::Stage;
 
 impl<L: LogStore> Broker<L> {
     /// Panics, saying what disagrees. Between two calls from the shell it must hold; its cost grows with all that the
@@ -26,6 +27,7 @@ impl<L: LogStore> Broker<L> {
         self.assert_subscriptions_sound();
         self.assert_places_sound();
         self.assert_stalled_sound();
+        self.assert_parked_sound();
         self.assert_feeds_sound();
         assert!(self.requests.len() <= REQUESTS_MAX, "requests under way");
         assert!(self.requests.keys().all(|ticket| *ticket <= self.tickets), "tickets are given one after the other");
@@ -61,6 +63,35 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
+    /// What a packet waits for is under way, and somebody knows who waits for it.
+    fn assert_parked_sound(&self) {
+        let (mut for_earlier, mut for_retained) = (0, 0);
+        for index in self.clients.connections.in_use() {
+            let connection = &self.clients.connections[index];
+            let answers = connection.extra.as_ref().and_then(|extra| extra.filter_answers.as_ref());
+            let for_records = connection.parked() == ParkedFor::FilterRecords;
+            assert!(
+                !for_records || answers.is_some_and(|answers| answers.remaining > 0),
+                "{index} waits for no record"
+            );
+            let stage = connection.session.map(|session| self.clients.sessions[session].stage);
+            let for_session = connection.parked() == ParkedFor::SessionRecord;
+            assert!(!for_session || stage == Some(Stage::Opening), "{index} waits for a session, {stage:?}");
+            for_earlier += usize::from(connection.parked() == ParkedFor::EarlierConnection);
+            for_retained += usize::from(connection.parked() == ParkedFor::RetainedMessage);
+        }
+        let parked = |reason: ParkedFor| {
+            move |key: &ConnectionKey| {
+                let index = self.clients.index(*key);
+                index.is_some_and(|index| self.clients.connections[index].parked() == reason)
+            }
+        };
+        let earlier = self.waiting_connects.values().copied().filter(parked(ParkedFor::EarlierConnection));
+        assert_eq!(earlier.count(), for_earlier, "connections that wait for an earlier one");
+        let retained = self.retaining.waiting().filter(parked(ParkedFor::RetainedMessage));
+        assert_eq!(retained.count(), for_retained, "connections that wait for a retained message");
+    }
+
     /// Whoever is marked as stalled stands in the list, once. A whole packet in an input waits for something: for an
     /// answer that resumes its connection, or for a step.
     fn assert_stalled_sound(&self) {
@@ -73,7 +104,7 @@ impl<L: LogStore> Broker<L> {
             let connection = &self.clients.connections[index];
             let is_whole = matches!(split(self.clients.input(index), u32::MAX), Ok(Split::Packet(_)));
             let is_resumed = is_marked
-                || connection.flags.has(Flags::PARKED)
+                || connection.is_parked()
                 || connection.flags.has(Flags::UNSERVED)
                 || connection.state == ConnectionState::Authenticating;
             assert!(!is_whole || is_resumed, "nothing resumes connection {index}, which has a packet in its input");

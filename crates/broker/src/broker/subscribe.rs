@@ -16,7 +16,7 @@ use tidegate_wire::mqtt::{
 };
 
 use super::{Broker, Progress};
-use crate::connection::{Flags, Parked};
+use crate::connection::{FilterAnswers, ParkedFor};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::CONDITIONS_OF_SUBSCRIBE_MAX;
 use crate::peer::Item;
@@ -30,9 +30,9 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.8.4-1]`: SUBSCRIBE is answered with SUBACK.
     pub(super) fn subscribe(&mut self, index: ConnectionIndex, subscribe: &Subscribe<'_>, now: TimeMs) -> Progress {
         let place = self.clients.session_of(index);
-        let parked = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.parked.take());
-        if let Some(parked) = parked {
-            return self.subscribed(index, place, subscribe, &parked, now);
+        let answers = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.filter_answers.take());
+        if let Some(answers) = answers {
+            return self.subscribed(index, place, subscribe, &answers, now);
         }
         if self.asks_conditions(index, place, subscribe) {
             return Progress::Parked;
@@ -40,17 +40,17 @@ impl<L: LogStore> Broker<L> {
         if self.asks_places(index, place, subscribe) {
             return Progress::Parked;
         }
-        let mut parked = Parked { codes: Vec::new(), known: Vec::new(), remaining: 0 };
+        let mut answers = FilterAnswers { codes: Vec::new(), known: Vec::new(), remaining: 0 };
         let mut new_feeds = 0;
         let walks = self.scans.count(self.clients.session_ref(place));
         for subscription in subscribe.subscriptions() {
             // One filter again and again is one subscription, but each time what is retained is sent.
-            let is_greedy = walks + parked.codes.len() >= self.options.limits.subscriptions_max;
+            let is_greedy = walks + answers.codes.len() >= self.options.limits.subscriptions_max;
             let judge = || self.judge_filter(index, place, &subscription, new_feeds);
             let code = if is_greedy { ReasonCode::QUOTA_EXCEEDED } else { judge() };
-            parked.codes.push(code.0);
+            answers.codes.push(code.0);
             let known = self.entry_of(place, subscription.filter).is_some();
-            parked.known.push(known);
+            answers.known.push(known);
             if code.is_error() {
                 continue;
             }
@@ -74,30 +74,33 @@ impl<L: LogStore> Broker<L> {
                 filter: filter.clone(),
                 options,
                 subscription_id,
-                nth: parked.codes.len() as u32 - 1,
+                nth: answers.codes.len() as u32 - 1,
             };
             let kept = (is_feed && options.qos() > 0).then(|| filter.clone());
             self.shards.call(shard, Command::Subscribe { slot, filter, options: options.0, subscription_id }, wait);
-            parked.remaining += 1;
+            answers.remaining += 1;
             if let Some(filter) = kept {
-                let waits = self.keep_first_place(index, place, &filter, parked.codes.len() as u32 - 1);
-                parked.remaining += usize::from(waits);
+                let waits = self.keep_first_place(index, place, &filter, answers.codes.len() as u32 - 1);
+                answers.remaining += usize::from(waits);
             }
         }
         if let Some(extra) = &mut self.clients.connections[index].extra {
             extra.confirmed.clear();
         }
-        if parked.remaining == 0 {
-            return self.subscribed(index, place, subscribe, &parked, now);
+        if answers.remaining == 0 {
+            return self.subscribed(index, place, subscribe, &answers, now);
         }
-        self.park(index, parked)
+        self.park(index, answers)
     }
 
-    fn park(&mut self, index: ConnectionIndex, parked: Parked) -> Progress {
-        assert!(parked.remaining > 0 && parked.remaining <= 2 * parked.codes.len(), "two records for a filter at most");
+    fn park(&mut self, index: ConnectionIndex, answers: FilterAnswers) -> Progress {
+        assert!(
+            answers.remaining > 0 && answers.remaining <= 2 * answers.codes.len(),
+            "two records for a filter at most"
+        );
         let connection = &mut self.clients.connections[index];
-        connection.extra().parked = Some(parked);
-        connection.flags.set(Flags::PARKED);
+        connection.extra().filter_answers = Some(answers);
+        connection.park(ParkedFor::FilterRecords);
         Progress::Parked
     }
 
@@ -109,17 +112,17 @@ impl<L: LogStore> Broker<L> {
         index: ConnectionIndex,
         place: SessionIndex,
         subscribe: &Subscribe<'_>,
-        parked: &Parked,
+        answers: &FilterAnswers,
         now: TimeMs,
     ) -> Progress {
         let version = self.clients.connections[index].version;
-        let codes = codes(&parked.codes);
-        assert!(parked.remaining == 0, "the answer waits for all records");
+        let codes = codes(&answers.codes);
+        assert!(answers.remaining == 0, "the answer waits for all records");
         self.clients.send_refusal(index, now, first_refusal(&codes), |bytes, words| {
             encode_suback(bytes, version, subscribe.packet_id, &codes, words);
         });
         for (nth, subscription) in subscribe.subscriptions().enumerate() {
-            if parked.codes[nth] < 0x80 && self.is_feed(subscription.filter) {
+            if answers.codes[nth] < 0x80 && self.is_feed(subscription.filter) {
                 self.feed_subscribed(index, place, subscription.filter);
                 continue;
             }
@@ -128,13 +131,13 @@ impl<L: LogStore> Broker<L> {
                 // [MQTT-3.3.1-10]: Retain Handling 1: retained messages are sent only for a new subscription.
                 // [MQTT-3.3.1-11]: Retain Handling 2: no retained messages are sent.
                 0 => true,
-                1 => !parked.known[nth],
+                1 => !answers.known[nth],
                 _ => false,
             };
             let is_shared = check_filter(subscription.filter).is_ok_and(|filter| filter.share_group.is_some());
-            if is_wanted && !is_shared && parked.codes[nth] < 0x80 {
+            if is_wanted && !is_shared && answers.codes[nth] < 0x80 {
                 let subscription_id = subscribe.subscription_id.unwrap_or(0);
-                self.send_retained(place, subscription.filter, parked.codes[nth], subscription_id, now);
+                self.send_retained(place, subscription.filter, answers.codes[nth], subscription_id, now);
             }
         }
         if let Some(extra) = &mut self.clients.connections[index].extra {
@@ -210,7 +213,7 @@ impl<L: LogStore> Broker<L> {
         let Some(condition) = asked else { return false };
         // One at a time: a SUBSCRIBE with two of them is rare.
         self.actions.push(Action::Confirm { key, condition });
-        self.clients.connections[index].flags.set(Flags::PARKED);
+        self.clients.connections[index].park(ParkedFor::Condition);
         true
     }
 
@@ -218,11 +221,10 @@ impl<L: LogStore> Broker<L> {
     pub fn confirm(&mut self, key: ConnectionKey, condition: &str, holds: bool, now: TimeMs) {
         let Some(index) = self.clients.index(key) else { return };
         let connection = &mut self.clients.connections[index];
-        if !connection.flags.has(Flags::PARKED) {
+        if !connection.unpark(ParkedFor::Condition) {
             return;
         }
         connection.extra().confirmed.push((condition.into(), holds));
-        connection.flags.clear(Flags::PARKED);
         self.resume(index, now);
     }
 
@@ -318,15 +320,15 @@ impl<L: LogStore> Broker<L> {
     fn parked_step(&mut self, place: SessionIndex, nth: u32, code: ReasonCode, now: TimeMs) {
         let Some(index) = self.clients.sessions[place].connection else { return };
         let connection = &mut self.clients.connections[index];
-        let Some(parked) = connection.extra.as_mut().and_then(|extra| extra.parked.as_mut()) else { return };
+        let Some(answers) = connection.extra.as_mut().and_then(|extra| extra.filter_answers.as_mut()) else { return };
         if code.is_error()
-            && let Some(said) = parked.codes.get_mut(nth as usize)
+            && let Some(said) = answers.codes.get_mut(nth as usize)
         {
             *said = code.0;
         }
-        parked.remaining = parked.remaining.saturating_sub(1);
-        if parked.remaining == 0 {
-            connection.flags.clear(Flags::PARKED);
+        answers.remaining = answers.remaining.saturating_sub(1);
+        if answers.remaining == 0 {
+            assert!(connection.unpark(ParkedFor::FilterRecords), "the filters wait for their records");
             self.resume(index, now);
         }
     }
@@ -340,31 +342,31 @@ impl<L: LogStore> Broker<L> {
         now: TimeMs,
     ) -> Progress {
         let place = self.clients.session_of(index);
-        let parked = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.parked.take());
-        let parked = match parked {
-            Some(parked) => parked,
+        let answers = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.filter_answers.take());
+        let answers = match answers {
+            Some(answers) => answers,
             None => {
-                let mut parked = Parked { codes: Vec::new(), known: Vec::new(), remaining: 0 };
+                let mut answers = FilterAnswers { codes: Vec::new(), known: Vec::new(), remaining: 0 };
                 for filter in unsubscribe.filters() {
-                    let code = self.unsubscribe_from(place, filter, &mut parked);
-                    parked.codes.push(code.0);
+                    let code = self.unsubscribe_from(place, filter, &mut answers);
+                    answers.codes.push(code.0);
                 }
-                parked
+                answers
             }
         };
-        if parked.remaining > 0 {
-            return self.park(index, parked);
+        if answers.remaining > 0 {
+            return self.park(index, answers);
         }
         let version = self.clients.connections[index].version;
-        let codes = codes(&parked.codes);
-        assert!(parked.remaining == 0, "the answer waits for all records");
+        let codes = codes(&answers.codes);
+        assert!(answers.remaining == 0, "the answer waits for all records");
         self.clients.send_refusal(index, now, first_refusal(&codes), |bytes, words| {
             encode_unsuback(bytes, version, unsubscribe.packet_id, &codes, words);
         });
         Progress::Taken
     }
 
-    fn unsubscribe_from(&mut self, place: SessionIndex, filter: &str, parked: &mut Parked) -> ReasonCode {
+    fn unsubscribe_from(&mut self, place: SessionIndex, filter: &str, answers: &mut FilterAnswers) -> ReasonCode {
         if self.entry_of(place, filter).is_none() {
             return ReasonCode::NO_SUBSCRIPTION_EXISTED;
         }
@@ -376,10 +378,10 @@ impl<L: LogStore> Broker<L> {
             Some(slot) => {
                 let (shard, filter) = (session.shard, Box::<str>::from(filter));
                 let session = self.clients.session_ref(place);
-                let nth = parked.codes.len() as u32;
+                let nth = answers.codes.len() as u32;
                 let wait = Wait::Unsubscribed { session, filter: filter.clone(), nth };
                 self.shards.call(shard, Command::Unsubscribe { slot, filter }, wait);
-                parked.remaining += 1;
+                answers.remaining += 1;
             }
         }
         ReasonCode::SUCCESS

@@ -126,7 +126,7 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn is_blocked(&self, index: ConnectionIndex) -> bool {
         let connection = &self.clients.connections[index];
         matches!(connection.state, ConnectionState::Authenticating | ConnectionState::Closing | ConnectionState::Vacant)
-            || connection.flags.has(Flags::PARKED)
+            || connection.is_parked()
             || connection.flags.has(Flags::THROTTLED)
             || connection.flags.has(Flags::PUBLISHER)
                 && (self.is_pressed
