@@ -16,6 +16,7 @@ use self::inputs::Inputs;
 use self::outboxes::Outboxes;
 use crate::connection::{Connection, ConnectionState};
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::rights::RightsTable;
 use crate::session::{Session, SessionRef, Stage};
 use crate::slab::Slab;
 use crate::template::Templates;
@@ -30,6 +31,8 @@ pub(crate) struct Clients {
     by_client_id: HashTable<SessionIndex>,
     pub outboxes: Outboxes,
     inputs: Inputs,
+    /// The rights of all connections.
+    pub rights: RightsTable,
     flushable: Vec<ConnectionKey>,
     templates: Templates,
     pub facts: BrokerFacts,
@@ -71,6 +74,7 @@ impl Clients {
             by_client_id: HashTable::new(),
             outboxes: Outboxes::default(),
             inputs: Inputs::default(),
+            rights: RightsTable::default(),
             flushable: Vec::new(),
             templates: Templates::default(),
             facts: BrokerFacts::default(),

@@ -23,6 +23,7 @@
 //! while a batch waits for a full ring, and a worker drains its rings between reading from a socket and processing what
 //! it read.
 
+mod acknowledgements;
 pub mod action;
 mod broker;
 mod client_id;

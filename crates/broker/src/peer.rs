@@ -7,24 +7,9 @@ use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_wire::mqtt::ReasonCode;
 
 use crate::BrokerMessage;
+use crate::acknowledgements::{AckTo, Ticket};
 use crate::session::SessionRef;
 use crate::subscriptions::{Entry, Owner};
-
-/// Where an acknowledgement is sent: a worker, and its ticket for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AckTo {
-    pub worker: u16,
-    pub ticket: Ticket,
-}
-
-/// A worker's name for an acknowledgement that it waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ticket {
-    /// The answer with this serial number to a session's client.
-    Answer { session: SessionRef, serial: u32 },
-    /// A pending acknowledgement of the broker's own: for a will, or a delayed message.
-    PendingAck(u32),
-}
 
 /// A session of some worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

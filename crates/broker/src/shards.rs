@@ -14,9 +14,10 @@ use tidegate_journal::LogStore;
 use tidegate_machines::topic::{Command, Message, Origin, Slot, Topics};
 use tidegate_machines::{ShardIndex, TimeMs};
 
+use crate::acknowledgements::AckTo;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PART_SLOTS;
-use crate::peer::{AckTo, Source};
+use crate::peer::Source;
 use crate::session::SessionRef;
 use crate::subscriptions::EntryOptions;
 use crate::topics::{Released, TopicShard};

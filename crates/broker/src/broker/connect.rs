@@ -19,7 +19,7 @@ use super::{Broker, Progress};
 use crate::connection::{ConnectionEvent, ConnectionState, Flags, ParkedFor};
 use crate::flow::{Flow, Window};
 use crate::index::{ConnectionIndex, SessionIndex};
-use crate::limits::{CLIENT_ID_BYTES_MAX, CONNECT_BYTES_MAX};
+use crate::limits::CLIENT_ID_BYTES_MAX;
 use crate::reason::{About, reason_text};
 use crate::retained::Retained;
 use crate::session::{Session, SessionFlags, Stage};
@@ -76,13 +76,13 @@ impl<L: LogStore> Broker<L> {
             let key = self.clients.key(index);
             self.clients.connections[index].transition(ConnectionEvent::HandedOff);
             self.forget_connection(index);
-            self.actions.push(Action::HandOff { key, worker, bytes: rest.into() });
+            self.asked.actions.push(Action::HandOff { key, worker, bytes: rest.into() });
             return Progress::Gone;
         }
         let connection = &mut self.clients.connections[index];
         connection.transition(ConnectionEvent::Connect);
         connection.version = version;
-        self.actions.push(Action::Authenticate {
+        self.asked.actions.push(Action::Authenticate {
             key: self.clients.key(index),
             client_id,
             user_name: connect.user_name.map(Into::into),
@@ -93,7 +93,7 @@ impl<L: LogStore> Broker<L> {
 
     /// Checks of a CONNECT that do not need authentication: the reason to refuse it.
     fn objection(&self, connect: &Connect<'_>) -> Option<ReasonCode> {
-        if self.drain.is_some() {
+        if self.timing.drain.is_some() {
             return Some(ReasonCode::USE_ANOTHER_SERVER);
         }
         // [MQTT-4.12.0-1]: an unknown Authentication Method: the server may send CONNACK 0x8C or 0x87, then closes.
@@ -149,7 +149,7 @@ impl<L: LogStore> Broker<L> {
                 if rights.user().is_none() {
                     self.clients.is_anonymous(index);
                 }
-                let rights = self.rights.hold(rights);
+                let rights = self.clients.rights.hold(rights);
                 let connection = &mut self.clients.connections[index];
                 assert!(connection.rights.is_none() && connection.session.is_none(), "who is admitted had nothing yet");
                 connection.rights = Some(rights);
@@ -168,7 +168,7 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.1.4-2]`: a client that is not authorised: the server closes the connection.
     pub(super) fn refuse(&mut self, index: ConnectionIndex, version: Version, reason: ReasonCode, now: TimeMs) {
         self.clients.facts.connects_refused += 1;
-        let reference = self.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
+        let reference = self.timing.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
         let server_reference = reference.as_deref().filter(|_| reason == ReasonCode::USE_ANOTHER_SERVER);
         self.clients.send_refusal(index, now, reason_text(About::Connect, reason), |bytes, reason_string| {
             let out = ConnAckOut { reason, server_reference, reason_string, ..ConnAckOut::default() };
@@ -239,7 +239,7 @@ impl<L: LogStore> Broker<L> {
         let key = self.clients.key(index);
         self.clients.connections[index].park(ParkedFor::EarlierConnection);
         // The earlier one may have been disconnected meanwhile, and only wait for its socket to close.
-        if let Some(earlier) = self.waiting_connects.insert(session, key)
+        if let Some(earlier) = self.intake.wait_for_session(session, key)
             && let Some(earlier) = self.clients.index(earlier)
             && self.clients.connections[earlier].state == ConnectionState::Opening
         {
@@ -404,21 +404,6 @@ impl<L: LogStore> Broker<L> {
         self.open_feeds(place);
         self.send_presence(place, true);
         self.pump(place, now);
-    }
-
-    /// Bytes of the largest packet that this connection may send now. A client that is not authenticated may use little
-    /// memory.
-    pub(super) fn packet_bytes_max(&self, index: ConnectionIndex) -> u32 {
-        let connection = &self.clients.connections[index];
-        let mut bytes_max = self.options.limits.packet_bytes_max;
-        if let Some(extra) = connection.extra.as_ref().filter(|extra| extra.packet_bytes_max > 0) {
-            bytes_max = bytes_max.min(extra.packet_bytes_max);
-        }
-        assert!(
-            bytes_max <= self.options.limits.packet_bytes_max,
-            "a connection's bound is no larger than the broker's"
-        );
-        if connection.state == ConnectionState::AwaitingConnect { bytes_max.min(CONNECT_BYTES_MAX) } else { bytes_max }
     }
 }
 

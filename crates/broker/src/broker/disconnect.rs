@@ -40,7 +40,7 @@ impl<L: LogStore> Broker<L> {
         self.clients.release_outbox(index);
         let connection = &mut self.clients.connections[index];
         if let Some(rights) = connection.rights {
-            self.rights.release(rights);
+            self.clients.rights.release(rights);
         }
         connection.vacate();
         self.clients.connections.give(index);
@@ -51,7 +51,7 @@ impl<L: LogStore> Broker<L> {
         assert!(self.clients.connections[index].session.is_none(), "who is sent away has been parted from its session");
         drop(self.clients.take_input(index));
         self.clients.connections[index].transition(ConnectionEvent::CloseRequested);
-        self.actions.push(Action::Close { key: self.clients.key(index) });
+        self.asked.actions.push(Action::Close { key: self.clients.key(index) });
     }
 
     /// The server ends a connection: DISCONNECT gives the reason, to clients of MQTT 5.
@@ -67,7 +67,7 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         if life == ConnectionState::Connected && version == Version::V5 {
-            let reference = self.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
+            let reference = self.timing.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
             let reference = reference.as_deref().filter(|_| reason == ReasonCode::USE_ANOTHER_SERVER);
             self.clients.send_refusal(index, now, reason_text, |bytes, reason_text| {
                 encode_disconnect(bytes, version, reason, None, reason_text, reference);
@@ -184,10 +184,10 @@ impl<L: LogStore> Broker<L> {
         let owner = self.owner(place);
         for node in self.clients.sessions[place].subscriptions.as_slice() {
             if self.options.workers() > 1 {
-                let filter: Box<str> = self.trie.filter(*node).into();
+                let filter: Box<str> = self.subscriptions.filter(*node).into();
                 self.peers.broadcast(|| Item::Unsubscribed { filter: filter.clone(), owner });
             }
-            assert!(self.trie.remove_at(*node, owner).is_some(), "a session's subscriptions are in the tree");
+            assert!(self.subscriptions.remove_at(*node, owner).is_some(), "a session's subscriptions are in the tree");
             assert!(self.clients.facts.subscriptions > 0, "what is removed was counted");
             self.clients.facts.subscriptions -= 1;
         }

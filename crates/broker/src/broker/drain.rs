@@ -28,25 +28,25 @@ pub(super) struct Drain {
 impl<L: LogStore> Broker<L> {
     /// Begins to disconnect all clients, and refuses new ones.
     pub fn drain(&mut self, plan: DrainPlan, now: TimeMs) {
-        self.drain = Some(Drain { plan, at: 0, credit: 0, moved_at: now });
+        self.timing.drain = Some(Drain { plan, at: 0, credit: 0, moved_at: now });
     }
 
     /// Whether a drain has come to its end: no client is connected.
     pub fn is_drained(&self) -> bool {
-        self.drain.is_some() && self.clients.connections.len() == 0
+        self.timing.drain.is_some() && self.clients.connections.len() == 0
     }
 
     /// Disconnects as many clients as the rate allows.
     /// `[MQTT-3.14.4-2]`: the sender of DISCONNECT closes the connection.
     pub(super) fn step_drain(&mut self, now: TimeMs) {
-        let Some(drain) = &mut self.drain else { return };
+        let Some(drain) = &mut self.timing.drain else { return };
         let passed_ms = now.0.saturating_sub(drain.moved_at.0);
         drain.moved_at = now;
         let per_second = u64::from(drain.plan.per_second.max(1));
         drain.credit = (drain.credit + passed_ms * per_second).min(per_second * 1000);
         loop {
             let reached = self.clients.connections.reached();
-            let Some(drain) = &mut self.drain else { return };
+            let Some(drain) = &mut self.timing.drain else { return };
             if drain.credit < 1000 || reached == 0 {
                 return;
             }

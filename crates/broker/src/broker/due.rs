@@ -8,11 +8,12 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Due, Message, MessageMeta, Origin, Slot, Will};
 use tidegate_wire::mqtt::Connect;
 
-use super::{Broker, Completion};
+use super::Broker;
+use crate::acknowledgements::Completion;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::DUE_PER_STEP;
 use crate::message_ref::MessageRef;
-use crate::peer::{AckTo, Source, Ticket};
+use crate::peer::Source;
 use crate::session::{SessionFlags, Stage};
 use crate::shards::Wait;
 
@@ -73,12 +74,11 @@ impl<L: LogStore> Broker<L> {
         let Some(state) = self.shards.state(shard).session(slot) else { return };
         let Some(will) = state.will().cloned() else { return };
         let origin = self.shards.origin(shard, state.incarnation(), 0);
-        let pending = self.pending_acks.begin(Completion::ForgetWill { shard, slot });
-        let ack_to = AckTo { worker: self.options.worker, ticket: Ticket::PendingAck(pending) };
+        let (collected, ack_to) = self.acknowledgements.begin(Completion::ForgetWill { shard, slot });
         let source = Source { publisher: None, origin: Some(origin), ack_to: Some(ack_to) };
         let message = published(&will, now);
         let routed = self.route(&mut MessageRef::of(&message), &source, now);
-        self.expect_acks(pending, routed.outstanding, now);
+        self.expect_words(collected, routed.awaited.words(), now);
     }
 
     /// A will is durable with all its receivers: it need not be sent again after a crash.

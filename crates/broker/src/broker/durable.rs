@@ -12,12 +12,11 @@ use tidegate_shard::{Decided, Unavailable};
 use tidegate_wire::mqtt::ReasonCode;
 
 use super::Broker;
-use crate::Access;
-use crate::clients::{Copy, Sending};
+use crate::clients::Sending;
 use crate::connection::{ConnectionState, ParkedFor};
-use crate::flow::{Flight, OUTCOME_UNKNOWN, Window};
+use crate::flow::{OUTCOME_UNKNOWN, Window};
 use crate::index::{SessionIndex, ShardPlace};
-use crate::message_ref::MessageRef;
+use crate::limits::PACKET_IDS;
 use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::shards::Wait;
 use crate::topics::Released;
@@ -146,7 +145,7 @@ impl<L: LogStore> Broker<L> {
 
     /// The connection that waits for the session of an earlier one, if there is one.
     fn resume_waiting_connect(&mut self, place: SessionIndex, now: TimeMs) {
-        let Some(key) = self.waiting_connects.remove(&place) else { return };
+        let Some(key) = self.intake.session_settled(place) else { return };
         if let Some(index) = self.clients.index(key)
             && self.clients.connections[index].unpark(ParkedFor::EarlierConnection)
         {
@@ -186,75 +185,37 @@ impl<L: LogStore> Broker<L> {
 
     fn pump_inbox(&mut self, place: SessionIndex, now: TimeMs) {
         self.clients.pump_backlog(place, now);
-        self.scans.unblock(|| self.clients.session_ref(place));
+        self.retained.scans.unblock(|| self.clients.session_ref(place));
         let session = &self.clients.sessions[place];
         let Some(slot) = session.slot else { return };
-        assert!(self.session_at(session.shard, slot) == Some(place), "slot and session point to each other");
+        let shard = session.shard;
+        assert!(self.session_at(shard, slot) == Some(place), "slot and session point to each other");
         let Some(index) = self.clients.connected(place) else { return };
-        assert!(self.clients.connections[index].session == Some(place), "connection and session point to each other");
         let window_max = self.clients.connections[index].window_max;
         let open_max = window_max.saturating_sub(self.feeds_in_flight(place));
-        let shard = session.shard;
-        let is_resumed = session.flags.has(SessionFlags::RESUMED);
         let durable = self.shards[shard].durable().0;
         let mut given_up: Vec<u64> = Vec::new();
         // What waits may be nothing: then no flow is made for it.
-        let next = session.flow.as_ref().map_or(session.next_number, |flow| flow.window.next());
-        let mut next = next;
+        let session = &self.clients.sessions[place];
+        let mut next = session.flow.as_ref().map_or(session.next_number, |flow| flow.window.next());
         while self.clients.outbox_has_room(index) {
             let inbox = self.shards.state(shard).inbox(slot);
-            let Some(entry) = inbox.entry_from(next) else { break };
-            if entry.sequence() > durable {
-                break;
-            }
-            let session = &mut self.clients.sessions[place];
-            let sent_before = session.next_number;
-            let flow = session.flow();
-            let is_open = flow.window.is_open(open_max);
+            let Some(entry) = inbox.entry_from(next).filter(|entry| entry.sequence() <= durable) else { break };
             let number = entry.number();
-            if !is_open || self.is_id_of_feed(place, Window::packet_id(number)) {
+            assert!(number >= next, "an inbox is read in order");
+            let flow = self.clients.sessions[place].flow();
+            if !flow.window.is_open(open_max) || self.is_id_of_feed(place, Window::packet_id(number)) {
                 break;
             }
-            let flow = self.clients.sessions[place].flow();
+            let window = &mut self.clients.sessions[place].flow().window;
             // While something is under way, no number may come that has its packet id. An empty window begins anywhere:
             // it may be far behind, if the inbox has dropped more messages than there are ids.
-            if !flow.window.is_empty() && number - flow.window.front() >= crate::limits::PACKET_IDS - 1 {
+            if !window.is_empty() && number - window.front() >= PACKET_IDS - 1 {
                 break;
             }
-            assert!(number >= next, "an inbox is read in order");
-            flow.window.skip_to(number);
+            window.skip_to(number);
             next = number + 1;
-            if entry.is_received() {
-                // [MQTT-4.4.0-1]: on reconnecting, and only then, unacknowledged PUBLISH and PUBREL are sent again with
-                // their packet ids.
-                // The client has this message already: PUBREL is sent, not PUBLISH.
-                let started = flow.window.start(Flight::Released);
-                assert!(started == number, "a message has one number, in its inbox and under way");
-                let packet_id = Window::packet_id(number);
-                self.send_ack(index, tidegate_wire::mqtt::AckKind::PubRel, packet_id, ReasonCode::SUCCESS, now);
-                continue;
-            }
-            let message_ref = MessageRef::of(entry.message());
-            // The session may have been another user's until now. Messages that the new client may not receive are not
-            // sent to it.
-            let rights = self.rights_of(index);
-            let is_forbidden = is_resumed
-                && rights.may_subscribe(&self.clients.sessions[place].client_id, message_ref.topic) == Access::Denied;
-            let flow = self.clients.sessions[place].flow();
-            let started = flow.window.start(if entry.qos() == 1 { Flight::Sent1 } else { Flight::Sent2 });
-            assert!(started == number, "a message has one number, in its inbox and under way");
-            assert!(flow.window.in_flight() <= u32::from(window_max), "no more is under way than the client takes");
-            let copy = Copy { qos: entry.qos(), retain: entry.retain(), subscription_ids: entry.subscription_ids() };
-            self.clients.begin_message();
-            // [MQTT-3.3.1-1]: a PUBLISH that is sent again has DUP set.
-            let dup = number < sent_before;
-            self.clients.facts.dropped_unauthorized += u64::from(is_forbidden);
-            if is_forbidden
-                || self.clients.publish(index, &message_ref, copy, dup, Window::packet_id(number), now)
-                    == Sending::TooLarge
-            {
-                // Forbidden, too large for this client, or expired: it will never be sent.
-                self.clients.sessions[place].flow().window.advance(number, Flight::Done);
+            if self.clients.send_entry(place, index, &entry, now) == Sending::TooLarge {
                 given_up.push(number);
             }
         }

@@ -79,7 +79,7 @@ impl<L: LogStore> Broker<L> {
         let after = after.map(Into::into).or(own);
         let rights = self.rights_of(index).clone();
         let key = self.clients.key(index);
-        self.actions.push(Action::FindPlace { key, filter: filter.into(), after, rights });
+        self.asked.actions.push(Action::FindPlace { key, filter: filter.into(), after, rights });
         let connection = &mut self.clients.connections[index];
         connection.extra().asks_own_place = asks_own_place;
         connection.park(ParkedFor::FeedPlace);
@@ -163,7 +163,7 @@ impl<L: LogStore> Broker<L> {
             return Vec::new();
         }
         let nodes = self.clients.sessions[place].subscriptions.as_slice();
-        let filters = nodes.iter().map(|node| self.trie.filter(*node));
+        let filters = nodes.iter().map(|node| self.subscriptions.filter(*node));
         filters.filter(|filter| self.is_feed(filter)).map(Into::into).collect()
     }
 
@@ -194,14 +194,14 @@ impl<L: LogStore> Broker<L> {
     /// The number below which messages of a feed may have been sent before.
     fn sent_below(&self, place: SessionIndex, filter: &str) -> u64 {
         match self.feed_of(place, filter) {
-            Some(key) => self.feeds.feeds[&key].sent_below(),
+            Some(key) => self.asked.feeds.feeds[&key].sent_below(),
             None => self.kept_place(place, filter).map_or(0, |kept| kept.number + FEED_WINDOW),
         }
     }
 
     fn feed_of(&self, place: SessionIndex, filter: &str) -> Option<u64> {
-        let keys = self.feeds.of_session.get(&place)?;
-        keys.iter().copied().find(|key| *self.feeds.feeds[key].filter == *filter)
+        let keys = self.asked.feeds.of_session.get(&place)?;
+        keys.iter().copied().find(|key| *self.asked.feeds.feeds[key].filter == *filter)
     }
 
     /// A SUBSCRIBE was granted: its feed begins, or goes on as it now says.
@@ -222,7 +222,7 @@ impl<L: LogStore> Broker<L> {
     fn open_feed(&mut self, place: SessionIndex, filter: &str, found: Option<Box<[u8]>>) {
         let Some(index) = self.clients.sessions[place].connection else { return };
         let Some(entry) = self.entry_of(place, filter) else { return };
-        let before = self.feed_of(place, filter).map(|key| &self.feeds.feeds[&key]);
+        let before = self.feed_of(place, filter).map(|key| &self.asked.feeds.feeds[&key]);
         let before = before.filter(|feed| feed.kind == FeedKind::Kept).map(Feed::over_again);
         let dup_below = self.sent_below(place, filter);
         self.end_feed(place, filter);
@@ -242,30 +242,30 @@ impl<L: LogStore> Broker<L> {
         feed.owner = self.user_of(index).map(Into::into);
         let asked = feed.demands();
         assert!(asked, "a new feed has nothing");
-        self.feeds.next += 1;
-        let number = self.feeds.next;
+        self.asked.feeds.next += 1;
+        let number = self.asked.feeds.next;
         let after = feed.read().into();
-        self.feeds.feeds.insert(number, feed);
-        self.feeds.of_session.entry(place).or_default().push(number);
+        self.asked.feeds.feeds.insert(number, feed);
+        self.asked.feeds.of_session.entry(place).or_default().push(number);
         self.clients.facts.feeds += 1;
         let rights = self.rights_of(index).clone();
         let key = self.clients.key(index);
-        self.actions.push(Action::Feed { feed: FeedKey(number), key, filter: filter.into(), after, rights });
+        self.asked.actions.push(Action::Feed { feed: FeedKey(number), key, filter: filter.into(), after, rights });
     }
 
     /// The subscription is gone, or its client is. What the client has acknowledged is written down.
     pub(super) fn end_feed(&mut self, place: SessionIndex, filter: &str) {
         let Some(key) = self.feed_of(place, filter) else { return };
-        let keys = self.feeds.of_session.get_mut(&place).expect("it was just looked at");
+        let keys = self.asked.feeds.of_session.get_mut(&place).expect("it was just looked at");
         keys.retain(|other| *other != key);
         if keys.is_empty() {
-            self.feeds.of_session.remove(&place);
+            self.asked.feeds.of_session.remove(&place);
         }
-        let feed = self.feeds.feeds.remove(&key).expect("a feed of a session is there");
-        self.feeds.later.retain(|(_, other)| *other != key);
+        let feed = self.asked.feeds.feeds.remove(&key).expect("a feed of a session is there");
+        self.asked.feeds.later.retain(|(_, other)| *other != key);
         assert!(self.clients.facts.feeds > 0, "what ends was counted");
         self.clients.facts.feeds -= 1;
-        self.actions.push(Action::FeedEnd { feed: FeedKey(key) });
+        self.asked.actions.push(Action::FeedEnd { feed: FeedKey(key) });
         let session = &self.clients.sessions[place];
         if let (Some(kept), Some(slot)) = (feed.left_to_keep(), session.slot) {
             let kept = KeptPlace { place: place::owned(feed.owner.as_deref(), &kept.place), ..kept };
@@ -275,21 +275,21 @@ impl<L: LogStore> Broker<L> {
 
     /// The client of a session is gone.
     pub(super) fn end_feeds(&mut self, place: SessionIndex) {
-        let Some(keys) = self.feeds.of_session.get(&place) else { return };
-        let filters: Vec<Box<str>> = keys.iter().map(|key| self.feeds.feeds[key].filter.clone()).collect();
+        let Some(keys) = self.asked.feeds.of_session.get(&place) else { return };
+        let filters: Vec<Box<str>> = keys.iter().map(|key| self.asked.feeds.feeds[key].filter.clone()).collect();
         filters.iter().for_each(|filter| self.end_feed(place, filter));
     }
 
     /// What a source says. Of a feed that has ended it is ignored.
     pub fn feed(&mut self, key: FeedKey, topic: &str, news: FeedNews, now: TimeMs) {
-        let Some(feed) = self.feeds.feeds.get_mut(&key.0) else { return };
+        let Some(feed) = self.asked.feeds.feeds.get_mut(&key.0) else { return };
         let Some(place) = self.clients.session(feed.session) else { return };
         if *feed.topic != *topic {
             feed.topic = topic.into();
         }
         match news {
             FeedNews::Part { messages, place: read } => feed.take(messages, read),
-            FeedNews::Later => self.feeds.later.push((TimeMs(now.0 + FEED_LATER_MS), key.0)),
+            FeedNews::Later => self.asked.feeds.later.push((TimeMs(now.0 + FEED_LATER_MS), key.0)),
             // It stays asked, so nothing more is read; what was sent is still acknowledged.
             FeedNews::Over { payload } => {
                 let meta = MessageMeta { qos: 0, retain: false, expires_at: None };
@@ -305,13 +305,13 @@ impl<L: LogStore> Broker<L> {
 
     /// Asks sources again that were not ready.
     pub(super) fn step_feeds(&mut self, now: TimeMs) {
-        let due: Vec<u64> = self.feeds.later.iter().filter(|(at, _)| *at <= now).map(|(_, key)| *key).collect();
+        let due: Vec<u64> = self.asked.feeds.later.iter().filter(|(at, _)| *at <= now).map(|(_, key)| *key).collect();
         if due.is_empty() {
             return;
         }
-        self.feeds.later.retain(|(at, _)| *at > now);
+        self.asked.feeds.later.retain(|(at, _)| *at > now);
         for key in due {
-            let feed = self.feeds.feeds.get_mut(&key).expect("a feed that has ended is not asked for again");
+            let feed = self.asked.feeds.feeds.get_mut(&key).expect("a feed that has ended is not asked for again");
             feed.again();
             let (filter, after, session) = (feed.filter.clone(), feed.read().into(), feed.session);
             let demands = feed.demands();
@@ -320,42 +320,42 @@ impl<L: LogStore> Broker<L> {
             let rights = self.rights_of(index).clone();
             if demands {
                 let (feed, key) = (FeedKey(key), self.clients.key(index));
-                self.actions.push(Action::Feed { feed, key, filter, after, rights });
+                self.asked.actions.push(Action::Feed { feed, key, filter, after, rights });
             }
         }
     }
 
     /// Messages of feeds that a session's client has not acknowledged: they share its Receive Maximum.
     pub(super) fn feeds_in_flight(&self, place: SessionIndex) -> u16 {
-        if self.feeds.of_session.is_empty() {
+        if self.asked.feeds.of_session.is_empty() {
             return 0;
         }
-        let keys = self.feeds.of_session.get(&place).map_or(&[][..], Vec::as_slice);
-        let in_flight: u32 = keys.iter().map(|key| self.feeds.feeds[key].in_flight()).sum();
+        let keys = self.asked.feeds.of_session.get(&place).map_or(&[][..], Vec::as_slice);
+        let in_flight: u32 = keys.iter().map(|key| self.asked.feeds.feeds[key].in_flight()).sum();
         in_flight as u16
     }
 
     /// Whether a message of a session's feed has this packet id.
     pub(super) fn is_id_of_feed(&self, place: SessionIndex, packet_id: u16) -> bool {
-        let keys = self.feeds.of_session.get(&place).map_or(&[][..], Vec::as_slice);
-        keys.iter().any(|key| self.feeds.feeds[key].uses(packet_id))
+        let keys = self.asked.feeds.of_session.get(&place).map_or(&[][..], Vec::as_slice);
+        keys.iter().any(|key| self.asked.feeds.feeds[key].uses(packet_id))
     }
 
     /// Whether a session has feeds.
     pub(super) fn has_feeds(&self, place: SessionIndex) -> bool {
-        self.feeds.of_session.contains_key(&place)
+        self.asked.feeds.of_session.contains_key(&place)
     }
 
     /// A PUBACK that is none for the inbox. Whether it was for a feed.
     pub(super) fn feed_acknowledged(&mut self, place: SessionIndex, packet_id: u16) -> bool {
-        let Self { feeds: Feeds { feeds, of_session, .. }, .. } = self;
+        let Feeds { feeds, of_session, .. } = &mut self.asked.feeds;
         let keys = of_session.get(&place).map_or(&[][..], Vec::as_slice);
         keys.iter().any(|key| feeds.get_mut(key).is_some_and(|feed| feed.acknowledge(packet_id)))
     }
 
     /// A feed's place is durable.
     pub(super) fn place_kept(&mut self, feed: u64, session: SessionRef, now: TimeMs) {
-        let Some(known) = self.feeds.feeds.get_mut(&feed) else { return };
+        let Some(known) = self.asked.feeds.feeds.get_mut(&feed) else { return };
         known.is_durable();
         if let Some(place) = self.clients.session(session) {
             self.pump_feeds(place, now);
@@ -365,15 +365,15 @@ impl<L: LogStore> Broker<L> {
     /// Sends what waits in a session's feeds as far as its window and its outbox go, writes down what was acknowledged,
     /// and asks for more where nothing waits.
     pub(super) fn pump_feeds(&mut self, place: SessionIndex, now: TimeMs) {
-        let Some(keys) = self.feeds.of_session.get(&place).cloned() else { return };
+        let Some(keys) = self.asked.feeds.of_session.get(&place).cloned() else { return };
         let Some(index) = self.clients.connected(place) else { return };
         for key in keys {
             self.send_feed(place, index, key, now);
-            let feed = self.feeds.feeds.get_mut(&key).expect("sending ends no feed");
+            let feed = self.asked.feeds.feeds.get_mut(&key).expect("sending ends no feed");
             let (filter, owner, session) = (feed.filter.clone(), feed.owner.clone(), feed.session);
             let (kept, demands) = (feed.next_to_keep(), feed.demands());
             if demands {
-                self.actions.push(Action::FeedMore { feed: FeedKey(key) });
+                self.asked.actions.push(Action::FeedMore { feed: FeedKey(key) });
             }
             let of = &self.clients.sessions[place];
             if let (Some(kept), Some(slot)) = (kept, of.slot) {
@@ -387,7 +387,7 @@ impl<L: LogStore> Broker<L> {
     fn send_feed(&mut self, place: SessionIndex, index: ConnectionIndex, key: u64, now: TimeMs) {
         let window_max = u32::from(self.clients.connections[index].window_max);
         while self.clients.outbox_has_room(index) {
-            let feed = &self.feeds.feeds[&key];
+            let feed = &self.asked.feeds.feeds[&key];
             let Some((message, packet_id, dup)) = feed.front() else { return };
             if packet_id > 0 {
                 let window = self.clients.sessions[place].flow.as_ref().map(|flow| &flow.window);
@@ -407,27 +407,27 @@ impl<L: LogStore> Broker<L> {
             self.clients.begin_message();
             // [MQTT-3.1.2-25]: a message that is too large for a client counts as delivered.
             let sending = self.clients.publish(index, &message_ref, copy, dup, packet_id, now);
-            let feed = self.feeds.feeds.get_mut(&key).expect("it was just looked at");
+            let feed = self.asked.feeds.feeds.get_mut(&key).expect("it was just looked at");
             feed.sent(qos == 0 || sending == Sending::TooLarge);
         }
     }
 
     /// Panics, saying what disagrees. For tests and simulation.
     pub(super) fn assert_feeds_sound(&self) {
-        assert_eq!(self.feeds.feeds.len() as u64, self.clients.facts.feeds, "feeds");
-        let listed: usize = self.feeds.of_session.values().map(Vec::len).sum();
-        assert_eq!(listed, self.feeds.feeds.len(), "each feed is its session's");
-        for (place, keys) in &self.feeds.of_session {
+        assert_eq!(self.asked.feeds.feeds.len() as u64, self.clients.facts.feeds, "feeds");
+        let listed: usize = self.asked.feeds.of_session.values().map(Vec::len).sum();
+        assert_eq!(listed, self.asked.feeds.feeds.len(), "each feed is its session's");
+        for (place, keys) in &self.asked.feeds.of_session {
             assert!(!keys.is_empty() && keys.len() <= FEEDS_OF_SESSION_MAX, "feeds of session {place}");
             assert!(self.clients.sessions[*place].connection.is_some(), "feeds end with their connection");
             for key in keys {
-                let feed = &self.feeds.feeds[key];
+                let feed = &self.asked.feeds.feeds[key];
                 feed.assert_sound();
                 assert_eq!(self.clients.session(feed.session), Some(*place), "the session of feed {key}");
                 assert!(self.entry_of(*place, &feed.filter).is_some(), "the subscription of feed {key}");
             }
         }
-        let waits = |(_, key): &(TimeMs, u64)| self.feeds.feeds.contains_key(key);
-        assert!(self.feeds.later.iter().all(waits), "what is asked for again is there");
+        let waits = |(_, key): &(TimeMs, u64)| self.asked.feeds.feeds.contains_key(key);
+        assert!(self.asked.feeds.later.iter().all(waits), "what is asked for again is there");
     }
 }

@@ -3,18 +3,16 @@
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::MessageMeta;
-use tidegate_wire::mqtt::{AckKind, Publish, QoS, ReasonCode, Version, encode_ack};
+use tidegate_wire::mqtt::{AckKind, Publish, QoS, ReasonCode, Version};
 
 use super::retain::RetainedMessage;
 use super::{Broker, Progress, Routed};
-use crate::connection::{Bucket, Connection, Flags};
-use crate::flow::{Answer, Incoming, IncomingStage, OUTCOME_UNKNOWN};
+use crate::acknowledgements::{AckTo, Ticket};
+use crate::flow::{IncomingStage, OUTCOME_UNKNOWN};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::message_ref::MessageRef;
-use crate::peer::{AckTo, Publisher, Source, Ticket};
-use crate::reason::{About, reason_text};
+use crate::peer::{Publisher, Source};
 use crate::retained::Retained;
-use crate::session::{SessionFlags, Stage};
 use crate::{Access, RequestTopic};
 
 impl<L: LogStore> Broker<L> {
@@ -24,7 +22,7 @@ impl<L: LogStore> Broker<L> {
             return Progress::Parked;
         }
         let place = self.clients.session_of(index);
-        let mut topic = std::mem::take(&mut self.topic);
+        let mut topic = std::mem::take(&mut self.intake.topic);
         let progress = match self.resolve_alias(index, publish, &mut topic) {
             Ok(named) => self.publish_once(index, place, if named { &topic } else { publish.topic }, publish, now),
             Err(reason) => {
@@ -32,7 +30,7 @@ impl<L: LogStore> Broker<L> {
                 Progress::Gone
             }
         };
-        self.topic = topic;
+        self.intake.topic = topic;
         progress
     }
 
@@ -117,7 +115,7 @@ impl<L: LogStore> Broker<L> {
         };
         match known.stage {
             IncomingStage::Pending => flow.answers.unmute(packet_id, AckKind::PubRec),
-            IncomingStage::Unknown => self.deferred_disconnects.push((self.clients.key(index), OUTCOME_UNKNOWN)),
+            IncomingStage::Unknown => self.intake.defer_disconnect(self.clients.key(index), OUTCOME_UNKNOWN),
             IncomingStage::Received | IncomingStage::Released => {
                 self.send_ack(index, AckKind::PubRec, packet_id, ReasonCode::SUCCESS, now);
             }
@@ -145,7 +143,7 @@ impl<L: LogStore> Broker<L> {
                 return Progress::Taken;
             }
         }
-        let mut properties = std::mem::take(&mut self.properties);
+        let mut properties = std::mem::take(&mut self.intake.properties);
         properties.clear();
         publish.properties.forwardable(&mut properties);
         let expires_at = publish.properties.message_expiry_s.map(|seconds| TimeMs(now.0 + u64::from(seconds) * 1000));
@@ -159,7 +157,7 @@ impl<L: LogStore> Broker<L> {
                 (if routed.matched { ReasonCode::SUCCESS } else { ReasonCode::NO_MATCHING_SUBSCRIBERS }, routed)
             }
         };
-        self.properties = properties;
+        self.intake.properties = properties;
         self.reply(index, place, publish, reason, routed, now);
         Progress::Taken
     }
@@ -222,126 +220,4 @@ impl<L: LogStore> Broker<L> {
         };
         Source { publisher, origin, ack_to }
     }
-
-    /// Answers a publication of QoS 1 or 2 now, or when all shards that store it have acknowledged it.
-    /// `[MQTT-4.3.2-4]`: QoS 1: the receiver answers with PUBACK once it has taken over the message.
-    /// `[MQTT-4.3.3-8]`: QoS 2: the receiver answers with PUBREC once it has taken over the message.
-    pub(super) fn reply(
-        &mut self,
-        index: ConnectionIndex,
-        place: SessionIndex,
-        publish: &Publish<'_>,
-        reason: ReasonCode,
-        routed: Routed,
-        now: TimeMs,
-    ) {
-        let packet_id = publish.packet_id;
-        let kind = match publish.qos {
-            QoS::AtMostOnce => return,
-            QoS::AtLeastOnce => AckKind::PubAck,
-            QoS::ExactlyOnce => AckKind::PubRec,
-        };
-        let session = &mut self.clients.sessions[place];
-        assert!(session.connection == Some(index), "connection and session point to each other");
-        // MQTT 3.1.1 has no word for a lack of rights: the message is acknowledged, dropped and counted.
-        let is_silent = self.clients.connections[index].version == Version::V311
-            && matches!(reason, ReasonCode::NOT_AUTHORIZED | ReasonCode::TOPIC_NAME_INVALID);
-        let reason = if is_silent { ReasonCode::SUCCESS } else { reason };
-        assert!(!reason.is_error() || routed.outstanding == 0, "what is refused is waited for by nobody");
-        if kind == AckKind::PubRec && !reason.is_error() {
-            let stage = if routed.outstanding > 0 { IncomingStage::Pending } else { IncomingStage::Received };
-            if routed.workers != 0 {
-                session.flags.set(SessionFlags::ORIGINS);
-            }
-            // Sent again after a restart, it may have gone to other shards the first time: their subscriptions have
-            // changed since.
-            let sent_before = publish.dup && session.flags.has(SessionFlags::RECOVERED);
-            let workers = if sent_before { u64::MAX } else { routed.workers };
-            session.flow().incoming.push(Incoming { packet_id, stage, workers });
-        }
-        self.answer_with(
-            index,
-            place,
-            Answer { packet_id, kind, reason, remaining: routed.outstanding, mute: false },
-            now,
-        );
-    }
-
-    /// Sends an answer when those before it are sent and it has all its acknowledgements.
-    pub(super) fn answer_with(&mut self, index: ConnectionIndex, place: SessionIndex, answer: Answer, now: TimeMs) {
-        let session = &mut self.clients.sessions[place];
-        assert!(session.stage == Stage::Live, "an answer is for a session that is ready");
-        let is_next = session.flow.as_ref().is_none_or(|flow| flow.answers.is_empty());
-        if is_next && answer.remaining == 0 {
-            self.send_answer(index, answer, now);
-        } else {
-            session.flow().answers.push(answer);
-        }
-    }
-
-    pub(super) fn send_answer(&mut self, index: ConnectionIndex, answer: Answer, now: TimeMs) {
-        let is_refused = answer.kind != AckKind::PubComp && answer.reason.is_error();
-        let is_unknown = answer.reason == OUTCOME_UNKNOWN;
-        if is_unknown || is_refused && self.clients.connections[index].version == Version::V311 {
-            // An MQTT 3.1.1 acknowledgement would mean success. Without one the client will send again. So will it
-            // where nobody knows the outcome: its packet id is not free, because a shard may know it still.
-            self.deferred_disconnects.push((self.clients.key(index), answer.reason));
-            return;
-        }
-        self.send_ack(index, answer.kind, answer.packet_id, answer.reason, now);
-    }
-
-    pub(super) fn send_ack(
-        &mut self,
-        index: ConnectionIndex,
-        kind: AckKind,
-        packet_id: u16,
-        reason: ReasonCode,
-        now: TimeMs,
-    ) {
-        let version = self.clients.connections[index].version;
-        if !reason.is_error() {
-            return self.clients.send(index, now, |bytes| encode_ack(bytes, version, kind, packet_id, reason, None));
-        }
-        self.clients.send_refusal(index, now, reason_text(About::Publish, reason), |bytes, words| {
-            encode_ack(bytes, version, kind, packet_id, reason, words);
-        });
-    }
-
-    /// Takes one publication from the client's rate, or makes it wait.
-    fn may_publish_now(&mut self, index: ConnectionIndex, publish: &Publish<'_>, now: TimeMs) -> bool {
-        let limits = &self.options.limits;
-        let (messages, bytes) = (f64::from(limits.publishes_per_s), limits.publish_bytes_per_s as f64);
-        let connection = &mut self.clients.connections[index];
-        connection.flags.set(Flags::PUBLISHER);
-        if messages == 0.0 && bytes == 0.0 {
-            return true;
-        }
-        let size = (publish.topic.len() + publish.payload.len()) as f64;
-        let bucket = refilled(connection, messages, bytes, now);
-        // A publication larger than a second's bytes must wait for a full bucket, not without end.
-        let lacks_messages = messages > 0.0 && bucket.messages < 1.0;
-        let lacks_bytes = bytes > 0.0 && bucket.bytes < size.min(bytes);
-        if lacks_messages || lacks_bytes {
-            let messages_s = if lacks_messages { (1.0 - bucket.messages) / messages } else { 0.0 };
-            let bytes_s = if lacks_bytes { (size.min(bytes) - bucket.bytes) / bytes } else { 0.0 };
-            let until = TimeMs(now.0 + 1 + (messages_s.max(bytes_s) * 1000.0) as u64);
-            connection.flags.set(Flags::THROTTLED);
-            self.throttled.push((until, self.clients.key(index)));
-            return false;
-        }
-        bucket.messages -= 1.0;
-        bucket.bytes -= size;
-        true
-    }
-}
-
-/// The bucket of a connection as it is now.
-fn refilled(connection: &mut Connection, messages: f64, bytes: f64, now: TimeMs) -> &mut Bucket {
-    let bucket = connection.extra().bucket.get_or_insert(Bucket { messages, bytes, filled_at_ms: now.0 });
-    let passed_s = now.0.saturating_sub(bucket.filled_at_ms) as f64 / 1000.0;
-    bucket.messages = (bucket.messages + passed_s * messages).min(messages.max(1.0));
-    bucket.bytes = (bucket.bytes + passed_s * bytes).min(bytes);
-    bucket.filled_at_ms = now.0;
-    bucket
 }

@@ -30,7 +30,7 @@ impl<L: LogStore> Broker<L> {
                 self.recover_session(shard, slot, &client_id, expiry_s, was_attached);
             }
             for message in self.shards.state(shard).retained() {
-                self.retained.set(message.topic(), RetainedMessage(Arc::clone(message)));
+                self.retained.messages.set(message.topic(), RetainedMessage(Arc::clone(message)));
                 self.peers.broadcast(|| Item::Recovered { message: Arc::clone(message) });
             }
         }

@@ -17,7 +17,7 @@ use tidegate_wire::mqtt::Publish;
 
 use super::Broker;
 use crate::ConnectionKey;
-use crate::connection::{Flags, ParkedFor};
+use crate::connection::ParkedFor;
 use crate::index::ConnectionIndex;
 use crate::peer::Source;
 use crate::session::SessionRef;
@@ -54,7 +54,7 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn retain_begins(&mut self, source: &Source, topic: &str) {
         let is_ours = source.publisher.is_some_and(|publisher| publisher.worker == self.options.worker);
         if let Some(key) = RetainsInFlight::key(source, topic).filter(|_| is_ours) {
-            self.retaining.all.entry(key).or_default().count += 1;
+            self.retained.order.all.entry(key).or_default().count += 1;
         }
     }
 
@@ -65,28 +65,24 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         let Some(key) = RetainsInFlight::key(source, topic) else { return };
-        let Some(in_flight) = self.retaining.all.get_mut(&key) else { return };
+        let Some(in_flight) = self.retained.order.all.get_mut(&key) else { return };
         assert!(in_flight.count > 0, "what comes by has set out");
         in_flight.count -= 1;
         if in_flight.count > 0 {
             return;
         }
-        let waiting = self.retaining.all.remove(&key).and_then(|in_flight| in_flight.waiting);
+        let waiting = self.retained.order.all.remove(&key).and_then(|in_flight| in_flight.waiting);
         let Some(index) = waiting.and_then(|key| self.clients.index(key)) else { return };
+        let key = self.clients.key(index);
         let connection = &mut self.clients.connections[index];
-        if !connection.unpark(ParkedFor::RetainedMessage) {
-            return;
-        }
-        let flags = &mut connection.flags;
-        if !flags.has(Flags::STALLED) {
-            flags.set(Flags::STALLED);
-            self.stalled.push_back(self.clients.key(index));
+        if connection.unpark(ParkedFor::RetainedMessage) {
+            self.intake.stall(connection, key);
         }
     }
 
     /// Makes a PUBLISH that is not retained wait, if it would overtake. Whether it must.
     pub(super) fn waits_for_retain(&mut self, index: ConnectionIndex, publish: &Publish<'_>) -> bool {
-        if publish.retain || self.retaining.all.is_empty() {
+        if publish.retain || self.retained.order.all.is_empty() {
             return false;
         }
         let place = self.clients.session_of(index);
@@ -100,7 +96,7 @@ impl<L: LogStore> Broker<L> {
         };
         let session = self.clients.session_ref(place);
         let key = self.clients.key(index);
-        let Some(in_flight) = self.retaining.all.get_mut(&(session, hash(topic))) else { return false };
+        let Some(in_flight) = self.retained.order.all.get_mut(&(session, hash(topic))) else { return false };
         in_flight.waiting = Some(key);
         self.clients.connections[index].park(ParkedFor::RetainedMessage);
         true

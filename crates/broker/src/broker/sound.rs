@@ -2,14 +2,12 @@
 //!
 //! What one step changes is asserted where it changes. This visits everything, so it is for tests and simulation.
 
-use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_wire::mqtt::{Split, split};
 
 use super::Broker;
 use crate::ConnectionKey;
 use crate::connection::{ConnectionState, Flags, ParkedFor};
-use crate::limits::{REQUESTS_MAX, VOLATILE_DELAYED_MAX};
 use crate::session::Stage;
 
 impl<L: LogStore> Broker<L> {
@@ -17,23 +15,21 @@ impl<L: LogStore> Broker<L> {
     /// broker keeps.
     pub fn assert_sound(&self) {
         self.clients.assert_sound();
-        self.trie.assert_sound();
-        self.retained.assert_sound(self.scans.len());
-        self.scans.assert_sound();
-        self.pending_acks.assert_sound();
+        self.subscriptions.assert_sound();
+        self.retained.assert_sound();
+        self.intake.assert_sound();
+        self.routing.assert_sound();
+        self.timing.delayed.assert_sound();
+        self.asked.requests.assert_sound();
+        self.acknowledgements.assert_sound();
         self.peers.assert_sound();
         let connections = || self.clients.connections.in_use().map(|index| &self.clients.connections[index]);
-        self.rights.assert_sound(connections().filter_map(|connection| connection.rights));
+        self.clients.rights.assert_sound(connections().filter_map(|connection| connection.rights));
         self.assert_subscriptions_sound();
         self.assert_places_sound();
         self.assert_stalled_sound();
         self.assert_parked_sound();
         self.assert_feeds_sound();
-        assert!(self.requests.len() <= REQUESTS_MAX, "requests under way");
-        assert!(self.requests.keys().all(|ticket| *ticket <= self.tickets), "tickets are given one after the other");
-        assert!(self.delayed.len() <= VOLATILE_DELAYED_MAX, "messages of QoS 0 that are delayed");
-        assert!(self.deferred_disconnects.is_empty(), "whoever is late is disconnected before the shell goes on");
-        assert!(self.durable.is_empty() && self.refused.is_empty(), "no message is half delivered");
     }
 
     /// Each subscription of a session is in the tree, and the tree has no others of this worker.
@@ -42,14 +38,18 @@ impl<L: LogStore> Broker<L> {
         for place in self.clients.sessions.in_use() {
             let session = &self.clients.sessions[place];
             for node in session.subscriptions.as_slice() {
-                let entry = self.trie.get(*node, self.owner(place));
+                let entry = self.subscriptions.get(*node, self.owner(place));
                 let generation = entry.map(|entry| entry.generation);
                 assert_eq!(generation, Some(session.generation), "the entry of session {place} at {node:?}");
                 subscriptions += 1;
             }
         }
         assert_eq!(subscriptions, self.clients.facts.subscriptions, "subscriptions of sessions");
-        assert_eq!(self.trie.entries_of(self.options.worker as u8) as u64, subscriptions, "entries of this worker");
+        assert_eq!(
+            self.subscriptions.entries_of(self.options.worker as u8) as u64,
+            subscriptions,
+            "entries of this worker"
+        );
     }
 
     /// Slots and sessions point to each other.
@@ -86,17 +86,16 @@ impl<L: LogStore> Broker<L> {
                 index.is_some_and(|index| self.clients.connections[index].parked() == reason)
             }
         };
-        let earlier = self.waiting_connects.values().copied().filter(parked(ParkedFor::EarlierConnection));
+        let earlier = self.intake.waiting_connects().filter(parked(ParkedFor::EarlierConnection));
         assert_eq!(earlier.count(), for_earlier, "connections that wait for an earlier one");
-        let retained = self.retaining.waiting().filter(parked(ParkedFor::RetainedMessage));
+        let retained = self.retained.order.waiting().filter(parked(ParkedFor::RetainedMessage));
         assert_eq!(retained.count(), for_retained, "connections that wait for a retained message");
     }
 
     /// Whoever is marked as stalled stands in the list, once. A whole packet in an input waits for something: for an
     /// answer that resumes its connection, or for a step.
     fn assert_stalled_sound(&self) {
-        let mut times: HashMap<ConnectionKey, usize> = HashMap::new();
-        self.stalled.iter().for_each(|key| *times.entry(*key).or_default() += 1);
+        let times = self.intake.stalled();
         for index in self.clients.connections.in_use() {
             let is_marked = self.clients.connections[index].flags.has(Flags::STALLED);
             let listed = times.get(&self.clients.key(index)).copied().unwrap_or(0);

@@ -21,7 +21,7 @@ use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::CONDITIONS_OF_SUBSCRIBE_MAX;
 use crate::peer::Item;
 use crate::reason::{About, reason_text};
-use crate::session::{SessionFlags, SessionRef, Stage};
+use crate::session::{Session, SessionFlags, SessionRef, Stage};
 use crate::shards::Wait;
 use crate::subscriptions::{Entry, EntryOptions};
 use crate::{Access, Action, ConnectionKey};
@@ -42,46 +42,19 @@ impl<L: LogStore> Broker<L> {
         }
         let mut answers = FilterAnswers { codes: Vec::new(), known: Vec::new(), remaining: 0 };
         let mut new_feeds = 0;
-        let walks = self.scans.count(self.clients.session_ref(place));
+        let walks = self.retained.scans.count(self.clients.session_ref(place));
         for subscription in subscribe.subscriptions() {
             // One filter again and again is one subscription, but each time what is retained is sent.
             let is_greedy = walks + answers.codes.len() >= self.options.limits.subscriptions_max;
             let judge = || self.judge_filter(index, place, &subscription, new_feeds);
             let code = if is_greedy { ReasonCode::QUOTA_EXCEEDED } else { judge() };
-            answers.codes.push(code.0);
             let known = self.entry_of(place, subscription.filter).is_some();
+            answers.codes.push(code.0);
             answers.known.push(known);
-            if code.is_error() {
-                continue;
-            }
-            let is_feed = self.is_feed(subscription.filter);
-            new_feeds += usize::from(is_feed && !known);
-            let mut options = options(&subscription);
-            if is_feed {
-                options = options.without(EntryOptions::of_qos(2)).without(EntryOptions::of_qos(1));
-                options = options.with(EntryOptions::of_qos(code.0));
-            }
-            let subscription_id = subscribe.subscription_id.unwrap_or(0);
-            let session = &self.clients.sessions[place];
-            let Some(slot) = session.slot else {
-                self.insert(place, subscription.filter, options, subscription_id);
-                continue;
-            };
-            let (shard, filter) = (session.shard, Box::<str>::from(subscription.filter));
-            let session = self.clients.session_ref(place);
-            let wait = Wait::Subscribed {
-                session,
-                filter: filter.clone(),
-                options,
-                subscription_id,
-                nth: answers.codes.len() as u32 - 1,
-            };
-            let kept = (is_feed && options.qos() > 0).then(|| filter.clone());
-            self.shards.call(shard, Command::Subscribe { slot, filter, options: options.0, subscription_id }, wait);
-            answers.remaining += 1;
-            if let Some(filter) = kept {
-                let waits = self.keep_first_place(index, place, &filter, answers.codes.len() as u32 - 1);
-                answers.remaining += usize::from(waits);
+            if !code.is_error() {
+                new_feeds += usize::from(!known && self.is_feed(subscription.filter));
+                let subscription_id = subscribe.subscription_id.unwrap_or(0);
+                answers.remaining += self.grant(index, place, &subscription, code, subscription_id, &answers);
             }
         }
         if let Some(extra) = &mut self.clients.connections[index].extra {
@@ -91,6 +64,35 @@ impl<L: LogStore> Broker<L> {
             return self.subscribed(index, place, subscribe, &answers, now);
         }
         self.park(index, answers)
+    }
+
+    /// Subscribes a session to a filter that it is granted with `code`. Returns how many records that waits for.
+    fn grant(
+        &mut self,
+        index: ConnectionIndex,
+        place: SessionIndex,
+        subscription: &Subscription<'_>,
+        code: ReasonCode,
+        subscription_id: u32,
+        answers: &FilterAnswers,
+    ) -> usize {
+        let is_feed = self.is_feed(subscription.filter);
+        let mut options = options(subscription);
+        if is_feed {
+            options = options.without(EntryOptions::of_qos(2)).without(EntryOptions::of_qos(1));
+            options = options.with(EntryOptions::of_qos(code.0));
+        }
+        let Session { slot, shard, .. } = self.clients.sessions[place];
+        let Some(slot) = slot else {
+            self.insert(place, subscription.filter, options, subscription_id);
+            return 0;
+        };
+        let (session, nth) = (self.clients.session_ref(place), answers.codes.len() as u32 - 1);
+        let filter = Box::<str>::from(subscription.filter);
+        let wait = Wait::Subscribed { session, filter: filter.clone(), options, subscription_id, nth };
+        self.shards.call(shard, Command::Subscribe { slot, filter, options: options.0, subscription_id }, wait);
+        let keeps_place = is_feed && options.qos() > 0;
+        1 + usize::from(keeps_place && self.keep_first_place(index, place, subscription.filter, nth))
     }
 
     fn park(&mut self, index: ConnectionIndex, answers: FilterAnswers) -> Progress {
@@ -170,7 +172,7 @@ impl<L: LogStore> Broker<L> {
         if !is_known && session.subscriptions.as_slice().len() >= self.options.limits.subscriptions_max {
             return ReasonCode::QUOTA_EXCEEDED;
         }
-        if !self.trie.admits(filter.filter) {
+        if !self.subscriptions.admits(filter.filter) {
             return ReasonCode::QUOTA_EXCEEDED;
         }
         if self.is_feed(subscription.filter) {
@@ -212,7 +214,7 @@ impl<L: LogStore> Broker<L> {
         });
         let Some(condition) = asked else { return false };
         // One at a time: a SUBSCRIBE with two of them is rare.
-        self.actions.push(Action::Confirm { key, condition });
+        self.asked.actions.push(Action::Confirm { key, condition });
         self.clients.connections[index].park(ParkedFor::Condition);
         true
     }
@@ -231,8 +233,8 @@ impl<L: LogStore> Broker<L> {
     /// The session's entry for a filter, if it has one.
     pub(super) fn entry_of(&self, place: SessionIndex, filter: &str) -> Option<Entry> {
         let filter = check_filter(filter).ok()?;
-        let node = self.trie.find(filter.share_group, filter.filter)?;
-        self.trie.get(node, self.owner(place))
+        let node = self.subscriptions.find(filter.share_group, filter.filter)?;
+        self.subscriptions.get(node, self.owner(place))
     }
 
     /// Adds a subscription to this worker's replica and tells the others.
@@ -253,7 +255,7 @@ impl<L: LogStore> Broker<L> {
         assert!(session.stage != Stage::Vacant, "who subscribes is there");
         let worker = self.options.worker as u8;
         let entry = Entry { session: place, generation: session.generation, worker, options, subscription_id };
-        let inserted = self.trie.insert(parts.share_group, parts.filter, entry);
+        let inserted = self.subscriptions.insert(parts.share_group, parts.filter, entry);
         if inserted.is_new {
             session.subscriptions.add(inserted.node);
             self.clients.facts.subscriptions += 1;
@@ -266,9 +268,9 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn remove(&mut self, place: SessionIndex, filter: &str) -> bool {
         let owner = self.owner(place);
         let Ok(parts) = check_filter(filter) else { return false };
-        let Some(node) = self.trie.find(parts.share_group, parts.filter) else { return false };
+        let Some(node) = self.subscriptions.find(parts.share_group, parts.filter) else { return false };
         self.end_feed(place, filter);
-        if self.trie.remove_at(node, owner).is_none() {
+        if self.subscriptions.remove_at(node, owner).is_none() {
             return false;
         }
         self.clients.sessions[place].subscriptions.remove(node);
@@ -394,7 +396,7 @@ impl<L: LogStore> Broker<L> {
             .subscriptions
             .as_slice()
             .iter()
-            .map(|node| self.trie.filter(*node))
+            .map(|node| self.subscriptions.filter(*node))
             .filter(|filter| {
                 let parts = check_filter(filter).expect("it was subscribed to");
                 // A condition is checked when subscribing; if it held once, it holds from then on.
@@ -420,9 +422,12 @@ impl<L: LogStore> Broker<L> {
         }
         let owner = self.owner(place);
         for node in session.subscriptions.as_slice() {
-            if self.trie.is_shared(*node) {
-                assert!(self.trie.set_online(*node, owner, online), "a session's subscriptions are in the tree");
-                let filter = self.trie.filter(*node);
+            if self.subscriptions.is_shared(*node) {
+                assert!(
+                    self.subscriptions.set_online(*node, owner, online),
+                    "a session's subscriptions are in the tree"
+                );
+                let filter = self.subscriptions.filter(*node);
                 self.peers.broadcast(|| Item::Presence { filter: filter.as_str().into(), owner, online });
             }
         }

@@ -3,14 +3,13 @@
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_wire::mqtt::{ReasonCode, Version};
+use tidegate_wire::mqtt::ReasonCode;
 
 use super::Broker;
 use super::connect::seconds;
-use crate::ConnectionKey;
-use crate::connection::{ConnectionState, Flags};
+use crate::connection::ConnectionState;
 use crate::index::{ConnectionIndex, SessionIndex};
-use crate::limits::{SWEEP_ROUND_MS, SWEEP_SLICE_MIN, UNSERVED_PER_STEP};
+use crate::limits::{SWEEP_ROUND_MS, SWEEP_SLICE_MIN};
 use crate::session::SessionFlags;
 
 /// The position of the sweep.
@@ -24,17 +23,17 @@ impl<L: LogStore> Broker<L> {
     /// Continues the sweep by the time that has passed.
     pub(super) fn step_sweep(&mut self, now: TimeMs) {
         let reached = self.clients.connections.reached();
-        let passed_ms = now.0.saturating_sub(self.sweep.moved_at.0);
+        let passed_ms = now.0.saturating_sub(self.timing.sweep.moved_at.0);
         if reached == 0 || passed_ms == 0 {
             return;
         }
         let due = (u64::from(reached) * passed_ms.min(SWEEP_ROUND_MS)).div_ceil(SWEEP_ROUND_MS);
         let slice = due.max(SWEEP_SLICE_MIN as u64).min(u64::from(reached));
-        self.sweep.moved_at = now;
+        self.timing.sweep.moved_at = now;
         for _ in 0..slice {
-            self.sweep.at = if self.sweep.at + 1 >= reached { 0 } else { self.sweep.at + 1 };
-            assert!(self.sweep.at < reached, "the hand stands at a place");
-            self.check_silence(ConnectionIndex::new(self.sweep.at), now);
+            self.timing.sweep.at = if self.timing.sweep.at + 1 >= reached { 0 } else { self.timing.sweep.at + 1 };
+            assert!(self.timing.sweep.at < reached, "the hand stands at a place");
+            self.check_silence(ConnectionIndex::new(self.timing.sweep.at), now);
         }
     }
 
@@ -80,65 +79,5 @@ impl<L: LogStore> Broker<L> {
         } else {
             session.flags.set(SessionFlags::FLOW_IDLE);
         }
-    }
-
-    /// Lets clients publish again whose rate has recovered, and reads on what waits in their inputs and others'.
-    pub(super) fn step_stalled(&mut self, now: TimeMs) {
-        self.throttled.retain(|(until, key)| {
-            if *until > now {
-                return true;
-            }
-            if let Some(index) = self.clients.index(*key) {
-                self.clients.connections[index].flags.clear(Flags::THROTTLED);
-            }
-            false
-        });
-        for _ in 0..self.stalled.len() {
-            let Some(key) = self.stalled.pop_front() else { break };
-            let Some(index) = self.clients.index(key) else { continue };
-            if self.is_blocked(index) {
-                self.stalled.push_back(key);
-                continue;
-            }
-            assert!(self.clients.connections[index].flags.has(Flags::STALLED), "who stands in the list is marked");
-            self.clients.connections[index].flags.clear(Flags::STALLED);
-            self.resume(index, now);
-        }
-    }
-
-    /// Goes on with connections that have more than their share of the work and that nobody has taken. Whether there
-    /// were any.
-    pub(super) fn step_unserved(&mut self, now: TimeMs) -> bool {
-        let count = self.unserved.len().min(UNSERVED_PER_STEP);
-        let some: Vec<ConnectionKey> = self.unserved.drain(..count).collect();
-        for key in &some {
-            if let Some(index) = self.clients.index(*key)
-                && self.clients.connections[index].flags.has(Flags::UNSERVED)
-            {
-                self.resume(index, now);
-            }
-        }
-        !some.is_empty()
-    }
-
-    /// Whether nothing more may be read from a connection for now.
-    #[inline]
-    pub(super) fn is_blocked(&self, index: ConnectionIndex) -> bool {
-        let connection = &self.clients.connections[index];
-        matches!(connection.state, ConnectionState::Authenticating | ConnectionState::Closing | ConnectionState::Vacant)
-            || connection.is_parked()
-            || connection.flags.has(Flags::THROTTLED)
-            || connection.flags.has(Flags::PUBLISHER)
-                && (self.is_pressed
-                    || self.clients.outboxes.flowing_bytes() > self.options.limits.pressure_bytes_max
-                    || connection.version == Version::V311
-                        && connection.session.is_some_and(|session| self.has_too_many_answers(session)))
-            || self.clients.outbox_len(index) > self.clients.outbox_bytes_max(index)
-    }
-
-    #[inline]
-    pub(super) fn has_too_many_answers(&self, place: SessionIndex) -> bool {
-        let flow = self.clients.sessions[place].flow.as_ref();
-        flow.is_some_and(|flow| flow.answers.len() >= usize::from(self.options.limits.receive_maximum))
     }
 }

@@ -6,15 +6,17 @@
 //! ```
 
 use tidegate_machines::TimeMs;
-use tidegate_wire::mqtt::{PublishOut, QoS, Version, encode_publish};
+use tidegate_machines::topic::EntryView;
+use tidegate_wire::mqtt::{AckKind, PublishOut, QoS, ReasonCode, Version, encode_ack, encode_publish};
 
 use super::{Clients, Copy, Delivery, Sending};
-use crate::InboxPolicy;
 use crate::connection::{Connection, ConnectionState};
 use crate::flow::{Flight, QueuedMessage, Window};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::message_ref::MessageRef;
+use crate::session::SessionFlags;
 use crate::template::Shape;
+use crate::{Access, InboxPolicy};
 
 impl Clients {
     /// Another message follows: what was encoded is forgotten.
@@ -125,6 +127,57 @@ impl Clients {
         } else {
             self.start(session, index, &message_ref, copy, now);
         }
+    }
+
+    /// Sends what waits in the inbox of a durable session, or PUBREL if its client has received it before.
+    /// `TooLarge`: it is forbidden, too large for this client, or expired, and will never be sent.
+    /// `[MQTT-4.4.0-1]`: on reconnecting, and only then, unacknowledged PUBLISH and PUBREL are sent again with their
+    /// packet ids.
+    pub fn send_entry(
+        &mut self,
+        session: SessionIndex,
+        index: ConnectionIndex,
+        entry: &EntryView<'_>,
+        now: TimeMs,
+    ) -> Sending {
+        let (number, packet_id) = (entry.number(), Window::packet_id(entry.number()));
+        let flight = match (entry.is_received(), entry.qos()) {
+            (true, _) => Flight::Released,
+            (false, 1) => Flight::Sent1,
+            (false, _) => Flight::Sent2,
+        };
+        let started = self.sessions[session].flow().window.start(flight);
+        assert!(started == number, "a message has one number, in its inbox and under way");
+        if entry.is_received() {
+            let version = self.connections[index].version;
+            let (kind, reason) = (AckKind::PubRel, ReasonCode::SUCCESS);
+            self.send(index, now, |bytes| encode_ack(bytes, version, kind, packet_id, reason, None));
+            return Sending::Sent;
+        }
+        let window_max = u32::from(self.connections[index].window_max);
+        let in_flight = self.sessions[session].flow().window.in_flight();
+        assert!(in_flight <= window_max, "no more is under way than the client takes");
+        let message_ref = MessageRef::of(entry.message());
+        let is_forbidden = self.may_not_receive(session, index, message_ref.topic);
+        self.facts.dropped_unauthorized += u64::from(is_forbidden);
+        // [MQTT-3.3.1-1]: a PUBLISH that is sent again has DUP set.
+        let dup = number < self.sessions[session].next_number;
+        let copy = Copy { qos: entry.qos(), retain: entry.retain(), subscription_ids: entry.subscription_ids() };
+        self.begin_message();
+        if is_forbidden || self.publish(index, &message_ref, copy, dup, packet_id, now) == Sending::TooLarge {
+            self.sessions[session].flow().window.advance(number, Flight::Done);
+            return Sending::TooLarge;
+        }
+        Sending::Sent
+    }
+
+    /// Whether a session that was resumed has a message that its client may not receive: the session may have been
+    /// another user's until then.
+    fn may_not_receive(&self, session: SessionIndex, index: ConnectionIndex, topic: &str) -> bool {
+        let session = &self.sessions[session];
+        let rights = self.connections[index].rights.expect("who is connected has rights");
+        session.flags.has(SessionFlags::RESUMED)
+            && self.rights.get(rights).may_subscribe(&session.client_id, topic) == Access::Denied
     }
 
     /// Appends a PUBLISH to a connection's outbox.
