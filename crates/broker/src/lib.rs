@@ -10,18 +10,7 @@
 //! Invariant: no sockets, threads, clocks or randomness here: a poll loop drives it, or a simulator, or a bench with
 //! transports in memory.
 //!
-//! # One turn of the loop that drives it
-//!
-//! ```text
-//!   for each readable socket, if may_read(key):  read ─▶ drain all peers' rings into deliver() ─▶ receive(key, bytes)
-//!   drain the rings once more ─▶ step(now) ─▶ actions()
-//!   for each peer whose ring is not full:  take_batch(peer) ─▶ ring
-//!   take_flushable() ─▶ for each key: unsent(key) ─▶ write ─▶ sent(key, count)
-//! ```
-//!
-//! Promise: when a client has received an answer, every worker knows what was answered. `take_flushable` gives nothing
-//! while a batch waits for a full ring, and a worker drains its rings between reading from a socket and processing what
-//! it read.
+//! Who drives it, and how, says [`drive`]: the same for a poll loop, a simulator and a bench.
 
 mod acknowledgements;
 pub mod action;
@@ -29,6 +18,7 @@ mod broker;
 mod client_id;
 mod clients;
 mod connection;
+pub mod drive;
 pub mod facts;
 mod feed;
 mod flow;

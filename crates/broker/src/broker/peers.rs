@@ -68,6 +68,11 @@ impl<L: LogStore> Broker<L> {
         assert!(is_known, "a member that comes and goes was told of before");
     }
 
+    /// All other workers.
+    pub fn peers(&self) -> impl Iterator<Item = u16> + use<L> {
+        self.peers.others()
+    }
+
     /// The message to `worker` since the last call; call it only if the ring to it has room.
     pub fn take_batch(&mut self, worker: u16) -> Option<BrokerMessage> {
         assert!(worker < self.options.workers(), "a worker is one of all");

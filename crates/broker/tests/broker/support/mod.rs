@@ -42,6 +42,7 @@
 #![allow(dead_code)]
 
 mod client;
+mod rights;
 mod script;
 mod show;
 mod world;
