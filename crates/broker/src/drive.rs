@@ -3,10 +3,12 @@
 //!
 //! ```text
 //!   hear:  a socket was read ─▶ take_messages ─▶ Broker::serve
-//!   turn:  take_messages ─▶ take_answers ─▶ Broker::step ─▶ write_logs ─▶ actions: act, until there are none ─▶ ask
+//!   turn:  take_answers ─▶ Broker::step ─▶ write_logs ─▶ actions: act, until there are none ─▶ ask
 //!          ─▶ for each worker whose ring has room: send
 //!          ─▶ if all had room: write to who can take something, then close
 //! ```
+//!
+//! A worker takes its messages at the beginning of its loop as well, before it reads from sockets.
 //!
 //! Promise: when a client has received an answer, every worker knows what was answered. Nothing is written while a
 //! message waits for a full ring, and messages are taken between reading from a socket and decoding what was read.
@@ -132,10 +134,9 @@ pub fn hear<L: LogStore, S: Shell<L>>(
     if bytes.is_empty() { 0 } else { shell.driven().serve(key, bytes, may, now) }
 }
 
-/// Everything that does not come from a socket: messages, answers, shards, timers; then what the broker asks for, tells
+/// Everything that does not come from a socket: answers, shards, timers; then what the broker asks for, tells
 /// its peers, and has for its clients.
 pub fn turn<L: LogStore, S: Shell<L>>(shell: &mut S, now: TimeMs) -> Turned {
-    shell.take_messages(now);
     let mut worked = shell.take_answers(now);
     worked |= shell.driven().step(now);
     worked |= shell.write_logs();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_broker::drive::{self, Driven, Rings};
+use tidegate_broker::drive::{self, Driven, Rings, Shell};
 use tidegate_broker::{
     Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Denied, DrainPlan, FeedKey,
     FeedMessage, FeedNews, Owners, ReasonCode, RequestTopic, Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily,
@@ -314,7 +314,9 @@ impl World {
                     self.brokers[worker].is_writable(key);
                 }
             }
-            worked |= drive::turn(&mut Worker { world: self, worker, heard }, now).worked;
+            let mut shell = Worker { world: self, worker, heard };
+            shell.take_messages(now);
+            worked |= drive::turn(&mut shell, now).worked;
         }
         worked || !self.brokers.iter().all(|broker| broker.is_idle())
     }
