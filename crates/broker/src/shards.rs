@@ -5,8 +5,8 @@
 //!   slot of a shard ─▶ session of this worker
 //! ```
 //!
-//! Invariant: nothing here knows connections. What goes on when a command is durable, its [`Wait`] says; the broker does
-//! it.
+//! Invariant: nothing here knows connections. What goes on when a command is durable, its [`Wait`] says; the broker
+//! does it.
 
 use std::sync::Arc;
 

@@ -7,8 +7,8 @@ use std::marker::PhantomData;
 
 use crate::index::Index;
 
-/// A table of `T`, indexed densely from 0 by `I`, in pieces of `2^PIECE_BITS`. Every place always holds a `T`; it must be
-/// reset before it is given back.
+/// A table of `T`, indexed densely from 0 by `I`, in pieces of `2^PIECE_BITS`. Every place always holds a `T`; it must
+/// be reset before it is given back.
 #[derive(Debug)]
 pub(crate) struct Slab<I, T, const PIECE_BITS: u32 = 10> {
     pieces: Vec<Box<[T]>>,

@@ -21,7 +21,7 @@ use crate::message_ref::MessageRef;
 use crate::peer::{Item, Source};
 use crate::shards::Wait;
 
-/// Messages that wait for their time: those of QoS 0 in memory, and of the journaled ones those that are being published.
+/// Messages that wait for their time: those of QoS 0, and of the journaled ones those that are being published.
 #[derive(Debug, Default)]
 pub(super) struct Delayed {
     in_memory: BinaryHeap<Reverse<(TimeMs, u64, ByNumber)>>,

@@ -1,5 +1,5 @@
-//! Origins: what shards know a publication of QoS 2 by, so that each takes it once. They are forgotten when its packet id
-//! may name another publication, or its session is over.
+//! Origins: what shards know a publication of QoS 2 by, so that each takes it once. They are forgotten when its packet
+//! id may name another publication, or its session is over.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::topic::{Command, Origin};

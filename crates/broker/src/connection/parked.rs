@@ -3,11 +3,11 @@
 //!
 //! | For what | In state | Begins with | Ends with |
 //! |---|---|---|---|
-//! | `EarlierConnection` | `Opening` | CONNECT to a session that an earlier connection opens | that session is open, or gone |
+//! | `EarlierConnection` | `Opening` | CONNECT to a session that another one opens | that session is open, or gone |
 //! | `SessionRecord` | `Opening` | CONNECT to a durable session | the session's record is durable |
 //! | `Condition` | `Connected` | SUBSCRIBE whose right has a condition | `Broker::confirm` |
 //! | `FeedPlace` | `Connected` | SUBSCRIBE to what a source keeps | `Broker::placed` |
-//! | `FilterRecords` | `Connected` | SUBSCRIBE, UNSUBSCRIBE of a durable session | the records of its filters are durable |
+//! | `FilterRecords` | `Connected` | (UN)SUBSCRIBE of a durable session | its filters' records are durable |
 //! | `RetainedMessage` | `Connected` | PUBLISH behind a retained one on its topic | that one has come back |
 //!
 //! Each begins only while nothing is waited for, and ends with its own answer or with the connection:
