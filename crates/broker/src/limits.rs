@@ -36,6 +36,12 @@ pub const BYTES_PER_WORK: usize = 4 << 10;
 pub const FILTER_BYTES_PER_WORK: usize = 16;
 /// Copies of a publication that are one more work.
 pub const RECEIVERS_PER_WORK: isize = 16;
+/// Nodes that a match visits, and copies for shards and for other workers, that are one more work. A node is two cache
+/// misses: sixteen take about as long as a packet.
+pub const ROUTING_STEPS_PER_WORK: isize = 16;
+/// Work of one filter of a SUBSCRIBE or UNSUBSCRIBE, whatever its length: its rights, its place in the tree, a record,
+/// and an item for each other worker, where it is put into the tree as well.
+pub const WORK_OF_FILTER: isize = 4;
 /// Work of a request that a service answers, beyond that of its packet: it is read, asked, answered and sent.
 pub const WORK_OF_REQUEST: isize = 8;
 /// Conditions of rights that one SUBSCRIBE may have asked about. After each answer its filters are looked at again.

@@ -27,8 +27,8 @@ use crate::ConnectionKey;
 use crate::connection::{Bucket, Connection, ConnectionState, Flags};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::{
-    BYTES_PER_WORK, CONNECT_BYTES_MAX, FILTER_BYTES_PER_WORK, RECEIVERS_PER_WORK, UNSERVED_PER_STEP, WORK_AT_ONCE,
-    WORK_OF_REQUEST,
+    BYTES_PER_WORK, CONNECT_BYTES_MAX, FILTER_BYTES_PER_WORK, RECEIVERS_PER_WORK, ROUTING_STEPS_PER_WORK,
+    UNSERVED_PER_STEP, WORK_AT_ONCE, WORK_OF_FILTER, WORK_OF_REQUEST,
 };
 
 /// The result of processing a packet.
@@ -57,6 +57,8 @@ pub(super) struct Intake {
     waiting_connects: HashMap<SessionIndex, ConnectionKey>,
     /// Whether publishers are not read, because what was sent is not taken fast enough.
     pub is_pressed: bool,
+    /// Filters of SUBSCRIBE and UNSUBSCRIBE that were looked at so far.
+    pub filters: u64,
     /// Buffers of the packet that is looked at.
     pub topic: String,
     pub properties: Vec<u8>,
@@ -229,11 +231,9 @@ impl<L: LogStore> Broker<L> {
                 }
             };
             assert!(length > 0 && length <= rest.len(), "a whole packet is among what was received");
-            let before = (self.clients.facts.publish_sent, self.asked.requests.made());
+            let before = self.done();
             let progress = self.packet(index, &rest[..length], rest, now);
-            let copies = (self.clients.facts.publish_sent - before.0) as isize;
-            let requests = (self.asked.requests.made() - before.1) as isize;
-            left -= work_of(&rest[..length]) + copies / RECEIVERS_PER_WORK + requests * WORK_OF_REQUEST;
+            left -= work_of(&rest[..length]) + self.done().work_since(&before);
             match progress {
                 Progress::Taken => taken += length,
                 Progress::Parked | Progress::Gone => break,
@@ -241,6 +241,16 @@ impl<L: LogStore> Broker<L> {
         }
         assert!(taken <= bytes.len(), "no more is done with than there was");
         (taken, left)
+    }
+
+    /// What was done so far that packets become.
+    fn done(&self) -> Done {
+        Done {
+            copies: self.clients.facts.publish_sent,
+            requests: self.asked.requests.made(),
+            routing_steps: self.routing.steps,
+            filters: self.intake.filters,
+        }
     }
 
     /// One whole packet.
@@ -415,7 +425,26 @@ impl<L: LogStore> Broker<L> {
     }
 }
 
-/// What it is worth to process a packet, without the copies and requests that it becomes.
+/// What packets become, counted from the start.
+struct Done {
+    copies: u64,
+    requests: u64,
+    routing_steps: u64,
+    filters: u64,
+}
+
+impl Done {
+    /// What it was worth, besides looking at the packets.
+    fn work_since(&self, before: &Done) -> isize {
+        let copies = (self.copies - before.copies) as isize / RECEIVERS_PER_WORK;
+        let steps = (self.routing_steps - before.routing_steps) as isize / ROUTING_STEPS_PER_WORK;
+        let requests = (self.requests - before.requests) as isize * WORK_OF_REQUEST;
+        let filters = (self.filters - before.filters) as isize * WORK_OF_FILTER;
+        copies + steps + requests + filters
+    }
+}
+
+/// What it is worth to look at a packet, without what it becomes.
 fn work_of(packet: &[u8]) -> isize {
     let bytes_per_work = if lists_filters(packet) { FILTER_BYTES_PER_WORK } else { BYTES_PER_WORK };
     1 + (packet.len() / bytes_per_work) as isize

@@ -127,6 +127,7 @@ impl<L: LogStore> Broker<L> {
     fn deliver_response(&mut self, request: &Request, topic: &str, payload: &[u8], now: TimeMs) {
         let mut found = std::mem::take(&mut self.routing.matches);
         self.subscriptions.matches_of_worker(topic, self.options.worker as u8, &mut found);
+        self.routing.steps += found.visits() as u64;
         let own: Vec<_> = found
             .receivers(self.options.worker as u8)
             .iter()

@@ -129,6 +129,7 @@ impl<L: LogStore> Broker<L> {
     fn broadcast_retained(&mut self, message: Arc<Message>, source: Source, now: TimeMs) {
         let mut found = std::mem::take(&mut self.routing.matches);
         self.subscriptions.matches(message.topic(), &mut found);
+        self.routing.steps += found.visits() as u64;
         let picked: Box<[Entry]> = found.picked().into();
         self.routing.matches = found;
         self.peers.broadcast(|| Item::Retained { message: Arc::clone(&message), picked: picked.clone(), source });
@@ -148,6 +149,7 @@ impl<L: LogStore> Broker<L> {
         let own = self.options.worker as u8;
         let mut found = std::mem::take(&mut self.routing.matches);
         self.subscriptions.matches_of_worker(message.topic(), own, &mut found);
+        self.routing.steps += found.visits() as u64;
         let gathered = self.gather(&source);
         let mut message_ref = MessageRef::of(message);
         // The server announces on some topics only what somebody subscribes to. The first message there is the answer

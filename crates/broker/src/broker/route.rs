@@ -41,6 +41,8 @@ pub(super) struct Routed {
 #[derive(Default)]
 pub(super) struct Routing {
     pub matches: Matches,
+    /// Nodes that were visited, and copies for shards and for other workers, of all messages so far.
+    pub steps: u64,
     /// Receivers whose shards take it.
     durable: Vec<DurableReceiver>,
     /// Sessions whose inbox is full.
@@ -77,6 +79,7 @@ impl<L: LogStore> Broker<L> {
         }
         let mut found = std::mem::take(&mut self.routing.matches);
         self.subscriptions.matches(message_ref.topic, &mut found);
+        self.routing.steps += found.visits() as u64;
         let mut routed = Routed { matched: !found.is_empty(), ..Routed::default() };
         if routed.matched {
             let own = self.options.worker;
@@ -121,6 +124,7 @@ impl<L: LogStore> Broker<L> {
         batch.receivers.extend_from_slice(receivers);
         batch.receivers.extend(picked.copied());
         let (receivers, picked) = (receivers.len() as u32, picked_count as u32);
+        self.routing.steps += u64::from(receivers + picked);
         let may_repeat = found.filters() > 1;
         batch.items.push(Item::Publish { message, receivers, picked, may_repeat, source });
     }
@@ -248,6 +252,7 @@ impl<L: LogStore> Broker<L> {
     fn journal(&mut self, message_ref: &mut MessageRef<'_>, source: &Source) -> u16 {
         let message = message_ref.shared_message();
         let mut receivers = std::mem::take(&mut self.routing.durable);
+        self.routing.steps += receivers.len() as u64;
         let mut acks = 0;
         receivers.sort_by_key(DurableReceiver::record);
         let mut waiting = receivers.drain(..).peekable();

@@ -44,6 +44,7 @@ impl<L: LogStore> Broker<L> {
         let mut new_feeds = 0;
         let walks = self.retained.scans.count(self.clients.session_ref(place));
         for subscription in subscribe.subscriptions() {
+            self.intake.filters += 1;
             // One filter again and again is one subscription, but each time what is retained is sent.
             let is_greedy = walks + answers.codes.len() >= self.options.limits.subscriptions_max;
             let judge = || self.judge_filter(index, place, &subscription, new_feeds);
@@ -350,6 +351,7 @@ impl<L: LogStore> Broker<L> {
             None => {
                 let mut answers = FilterAnswers { codes: Vec::new(), known: Vec::new(), remaining: 0 };
                 for filter in unsubscribe.filters() {
+                    self.intake.filters += 1;
                     let code = self.unsubscribe_from(place, filter, &mut answers);
                     answers.codes.push(code.0);
                 }

@@ -165,6 +165,21 @@ impl World {
         told
     }
 
+    /// How much work it is to serve what a client sends, which is there.
+    pub fn work_of(&mut self, command: &str) -> isize {
+        let (name, command) = command.split_once(": ").expect("a client");
+        let mut words = Words::new(command);
+        let verb = words.first();
+        let client = self.clients.get_mut(name).expect("it is there");
+        let (worker, key, now) = (client.worker, client.key.expect("it is connected"), self.now);
+        let bytes = client.packet(name, verb, words);
+        let mut heard = Heard::default();
+        let mut shell = Worker { world: self, worker, heard: &mut heard };
+        let work = drive::hear(&mut shell, key, &bytes, isize::MAX, now);
+        self.settle(&mut heard);
+        work
+    }
+
     /// Lets a client send something, and nothing follow from it yet.
     pub fn hand_over(&mut self, command: &str) {
         self.command(command, &mut Heard::default());
