@@ -14,7 +14,7 @@
 use tidegate_machines::topic::Slot;
 use tidegate_wire::mqtt::ReasonCode;
 
-use crate::flow::worse;
+use crate::flow::{OUTCOME_UNKNOWN, worse};
 use crate::index::ShardPlace;
 use crate::peer::Source;
 use crate::session::SessionRef;
@@ -33,6 +33,35 @@ pub(crate) enum Ticket {
     Answer { session: SessionRef, serial: u32 },
     /// One that the broker collects for itself: for a will, a delayed message, or another worker's publication.
     Collected(CollectedIndex),
+}
+
+/// What is said of a message by who was to keep it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// It is on the disk, or need not be.
+    Durable,
+    /// It is not kept, and that was decided.
+    Refused(ReasonCode),
+    /// It could not be kept for now, for want of room on the disk. What was asked for may be asked for again.
+    Unavailable(ReasonCode),
+    /// A shard failed: its record may or may not be on the disk.
+    Unknown,
+}
+
+impl Word {
+    /// What was decided, in the protocol's words.
+    pub fn decided(reason: ReasonCode) -> Word {
+        if reason.is_error() { Word::Refused(reason) } else { Word::Durable }
+    }
+
+    /// The protocol's word for it.
+    pub fn reason(self) -> ReasonCode {
+        match self {
+            Word::Durable => ReasonCode::SUCCESS,
+            Word::Refused(reason) | Word::Unavailable(reason) => reason,
+            Word::Unknown => OUTCOME_UNKNOWN,
+        }
+    }
 }
 
 /// Some workers, by number modulo 64: who may know a publication of QoS 2 by its origin.
@@ -122,12 +151,14 @@ pub(crate) struct Outstanding {
     /// Negative as long as some arrived before it was known how many there would be.
     remaining: i32,
     reason: ReasonCode,
+    /// Somebody could not say yes or no.
+    is_open: bool,
 }
 
 impl Outstanding {
     /// So many are to come, of an outcome that is this one so far.
     pub fn new(words: u16, reason: ReasonCode) -> Outstanding {
-        Outstanding { remaining: words.into(), reason }
+        Outstanding { remaining: words.into(), reason, is_open: false }
     }
 
     /// So many more are to come, or have come.
@@ -136,9 +167,10 @@ impl Outstanding {
     }
 
     /// One has come.
-    pub fn take(&mut self, reason: ReasonCode) {
+    pub fn take(&mut self, word: Word) {
         self.remaining -= 1;
-        self.reason = worse(self.reason, reason);
+        self.reason = worse(self.reason, word.reason());
+        self.is_open |= matches!(word, Word::Unavailable(_) | Word::Unknown);
     }
 
     /// Whether all are there.
@@ -146,9 +178,18 @@ impl Outstanding {
         self.remaining <= 0
     }
 
-    /// The worst of what was said.
+    /// The worst of what was said, in the protocol's words.
     pub fn reason(&self) -> ReasonCode {
         self.reason
+    }
+
+    /// The same as one word, for who waits for one.
+    pub fn word(&self) -> Word {
+        match (self.is_open, self.reason) {
+            (_, OUTCOME_UNKNOWN) => Word::Unknown,
+            (true, reason) => Word::Unavailable(reason),
+            (false, reason) => Word::decided(reason),
+        }
     }
 }
 
@@ -192,7 +233,7 @@ pub(crate) enum Followed {
     /// Nobody had to say anything: its requester is told so.
     Tell(AckTo),
     /// All had come before.
-    Complete(Completion, ReasonCode),
+    Complete(Completion, Word),
 }
 
 /// All that one broker collects for itself.
@@ -236,7 +277,7 @@ impl Acknowledgements {
     pub fn expect_gathered(&mut self, gathered: &Gathered, words: u16) -> Followed {
         match (gathered.collected, gathered.source.ack_to) {
             (Some(collected), _) => match self.expect(collected, words) {
-                Some((completion, reason)) => Followed::Complete(completion, reason),
+                Some((completion, word)) => Followed::Complete(completion, word),
                 None => Followed::Nothing,
             },
             (None, Some(ack_to)) if words == 0 => Followed::Tell(ack_to),
@@ -245,7 +286,7 @@ impl Acknowledgements {
     }
 
     /// So many words will arrive, or have arrived. Gives what is to be done if all are there.
-    pub fn expect(&mut self, index: CollectedIndex, words: u16) -> Option<(Completion, ReasonCode)> {
+    pub fn expect(&mut self, index: CollectedIndex, words: u16) -> Option<(Completion, Word)> {
         let collected = self.all[index.0 as usize].as_mut().expect("it is kept until its words are counted");
         assert!(!collected.is_counted, "words are counted once");
         collected.is_counted = true;
@@ -255,20 +296,20 @@ impl Acknowledgements {
     }
 
     /// One has arrived. Gives what is to be done if all are there.
-    pub fn take(&mut self, index: CollectedIndex, reason: ReasonCode) -> Option<(Completion, ReasonCode)> {
+    pub fn take(&mut self, index: CollectedIndex, word: Word) -> Option<(Completion, Word)> {
         let collected = self.all[index.0 as usize].as_mut().expect("it is kept until all words are there");
         let is_expected = !collected.is_counted || !collected.outstanding.is_complete();
         assert!(is_expected, "no more words arrive than were expected");
-        collected.outstanding.take(reason);
+        collected.outstanding.take(word);
         self.take_if_complete(index)
     }
 
-    fn take_if_complete(&mut self, index: CollectedIndex) -> Option<(Completion, ReasonCode)> {
+    fn take_if_complete(&mut self, index: CollectedIndex) -> Option<(Completion, Word)> {
         let place = &mut self.all[index.0 as usize];
         let collected = place.take_if(|collected| collected.is_counted && collected.outstanding.is_complete())?;
         assert!(self.free.len() < self.all.len(), "a number is freed once");
         self.free.push(index);
-        Some((collected.completion, collected.outstanding.reason()))
+        Some((collected.completion, collected.outstanding.word()))
     }
 
     /// Panics if used and free numbers disagree. Walks over all of them: for tests and simulation.
@@ -291,12 +332,31 @@ mod tests {
         let mut all = Acknowledgements::new(3);
         let (index, ack_to) = all.begin(COMPLETION);
         assert_eq!(ack_to, AckTo { worker: 3, ticket: Ticket::Collected(index) });
-        assert!(all.take(index, ReasonCode::QUOTA_EXCEEDED).is_none(), "nobody knows that it was the only one");
+        assert!(
+            all.take(index, Word::Refused(ReasonCode::QUOTA_EXCEEDED)).is_none(),
+            "nobody knows that it was the only one"
+        );
         assert!(all.expect(index, 2).is_none());
         all.assert_sound();
-        let (_, reason) = all.take(index, ReasonCode::SUCCESS).expect("both are there");
-        assert_eq!(reason, ReasonCode::QUOTA_EXCEEDED);
+        let (_, word) = all.take(index, Word::Durable).expect("both are there");
+        assert_eq!(word, Word::Refused(ReasonCode::QUOTA_EXCEEDED));
         assert_eq!(all.begin(COMPLETION).0, index, "the number is free again");
+    }
+
+    #[test]
+    fn what_could_not_be_decided_is_open_whatever_others_say() {
+        let said = |words: &[Word]| {
+            let mut outstanding = Outstanding::new(words.len() as u16, ReasonCode::SUCCESS);
+            words.iter().for_each(|word| outstanding.take(*word));
+            outstanding.word()
+        };
+        let refused = Word::Refused(ReasonCode::QUOTA_EXCEEDED);
+        let full = Word::Unavailable(ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+        assert_eq!(said(&[Word::Durable, Word::Durable]), Word::Durable);
+        assert_eq!(said(&[refused, Word::Durable]), refused);
+        assert!(matches!(said(&[full, refused]), Word::Unavailable(_)));
+        assert!(matches!(said(&[refused, full]), Word::Unavailable(_)));
+        assert_eq!(said(&[Word::Unknown, full, refused]), Word::Unknown);
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub const DELAY_SECONDS_MAX: u64 = 4_294_967;
 pub const VOLATILE_DELAYED_MAX: usize = 65_536;
 /// How long an outbox may make no progress before it counts as stuck, not as flowing, in milliseconds.
 pub const FLOWING_MS: u64 = 200;
+/// How long what is due is left alone after somebody had no room on the disk for it, in milliseconds.
+pub const DUE_AGAIN_MS: u64 = 1_000;
 /// How many due things of a topic shard (expiries, wills, delayed messages) one step does before it serves others.
 pub const DUE_PER_STEP: usize = 256;
 /// Bytes of a CONNECT: a client id, a user name, a token, a will of some size. Buffered for every new connection.

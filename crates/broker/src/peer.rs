@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use tidegate_machines::topic::{Message, Origin};
 use tidegate_machines::{ShardIndex, TimeMs};
-use tidegate_wire::mqtt::ReasonCode;
 
 use crate::BrokerMessage;
-use crate::acknowledgements::{AckTo, Ticket};
+use crate::acknowledgements::{AckTo, Ticket, Word};
 use crate::session::SessionRef;
 use crate::subscriptions::{Entry, Owner};
 
@@ -28,6 +27,8 @@ pub(crate) struct Source {
     pub origin: Option<Origin>,
     /// Where to acknowledge that it is durable.
     pub ack_to: Option<AckTo>,
+    /// It was sent before, and somebody could not keep it then: whoever is sent it without keeping it has it.
+    pub is_again: bool,
 }
 
 /// One item of a message between brokers.
@@ -45,7 +46,7 @@ pub(crate) enum Item {
     /// stand several times, then so many that stand for a share group.
     Publish { message: Arc<Message>, receivers: u32, picked: u32, may_repeat: bool, source: Source },
     /// The acknowledgement of a message: it is durable here, or was refused.
-    Ack { ticket: Ticket, reason: ReasonCode },
+    Ack { ticket: Ticket, word: Word },
     /// A message to be retained, on a topic of a shard of yours.
     Retain { message: Arc<Message>, source: Source },
     /// A message of a session of yours could not be retained.

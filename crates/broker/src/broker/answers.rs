@@ -6,7 +6,9 @@ use tidegate_machines::TimeMs;
 use tidegate_wire::mqtt::{AckKind, Publish, QoS, ReasonCode, Version, encode_ack};
 
 use super::{Broker, Routed};
-use crate::acknowledgements::{AckTo, CollectedIndex, Completion, Followed, Gathered, Outstanding, Ticket, WorkerSet};
+use crate::acknowledgements::{
+    AckTo, CollectedIndex, Completion, Followed, Gathered, Outstanding, Ticket, Word, WorkerSet,
+};
 use crate::flow::{Answer, Incoming, IncomingStage, OUTCOME_UNKNOWN};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::peer::{Item, Source};
@@ -96,11 +98,11 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// An acknowledgement has arrived.
-    pub(super) fn take_ack(&mut self, ticket: Ticket, reason: ReasonCode, now: TimeMs) {
+    pub(super) fn take_ack(&mut self, ticket: Ticket, word: Word, now: TimeMs) {
         let (session, serial) = match ticket {
             Ticket::Collected(collected) => {
-                if let Some((completion, reason)) = self.acknowledgements.take(collected, reason) {
-                    self.complete(completion, reason, now);
+                if let Some((completion, word)) = self.acknowledgements.take(collected, word) {
+                    self.complete(completion, word, now);
                 }
                 return;
             }
@@ -108,7 +110,7 @@ impl<L: LogStore> Broker<L> {
         };
         let Some(place) = self.clients.session(session) else { return };
         let Some(flow) = &mut self.clients.sessions[place].flow else { return };
-        if flow.answers.take_ack(serial, reason) {
+        if flow.answers.take_ack(serial, word) {
             self.send_answers(place, now);
         }
     }
@@ -163,12 +165,12 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Sends an acknowledgement to its requester, on this worker or another.
-    pub(super) fn send_ack_to(&mut self, ack_to: AckTo, reason: ReasonCode, now: TimeMs) {
+    pub(super) fn send_ack_to(&mut self, ack_to: AckTo, word: Word, now: TimeMs) {
         assert!(ack_to.worker < self.options.workers(), "a worker is one of all");
         if ack_to.worker == self.options.worker {
-            self.take_ack(ack_to.ticket, reason, now);
+            self.take_ack(ack_to.ticket, word, now);
         } else {
-            self.peers.send_to(ack_to.worker, Item::Ack { ticket: ack_to.ticket, reason });
+            self.peers.send_to(ack_to.worker, Item::Ack { ticket: ack_to.ticket, word });
         }
     }
 
@@ -181,22 +183,26 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn expect(&mut self, gathered: &Gathered, records: u16, now: TimeMs) {
         match self.acknowledgements.expect_gathered(gathered, records) {
             Followed::Nothing => {}
-            Followed::Tell(ack_to) => self.send_ack_to(ack_to, ReasonCode::SUCCESS, now),
-            Followed::Complete(completion, reason) => self.complete(completion, reason, now),
+            Followed::Tell(ack_to) => self.send_ack_to(ack_to, Word::Durable, now),
+            Followed::Complete(completion, word) => self.complete(completion, word, now),
         }
     }
 
     /// So many words about what the broker sent for itself will come.
     pub(super) fn expect_words(&mut self, collected: CollectedIndex, words: u16, now: TimeMs) {
-        if let Some((completion, reason)) = self.acknowledgements.expect(collected, words) {
-            self.complete(completion, reason, now);
+        if let Some((completion, word)) = self.acknowledgements.expect(collected, words) {
+            self.complete(completion, word, now);
         }
     }
 
-    fn complete(&mut self, completion: Completion, reason: ReasonCode, now: TimeMs) {
+    fn complete(&mut self, completion: Completion, word: Word, now: TimeMs) {
+        // What could not be kept for now was acknowledged to its publisher: it stays due.
+        let is_open = matches!(word, Word::Unavailable(_) | Word::Unknown);
         match completion {
-            Completion::Ack(ack_to) => self.send_ack_to(ack_to, reason, now),
+            Completion::Ack(ack_to) => self.send_ack_to(ack_to, word, now),
+            Completion::ForgetWill { shard, slot } if is_open => self.will_stays_due(shard, slot, now),
             Completion::ForgetWill { shard, slot } => self.will_sent(shard, slot),
+            Completion::ForgetDelayed { shard, id } if is_open => self.delayed_stays_due(shard, id, now),
             Completion::ForgetDelayed { shard, id } => self.delayed_sent(shard, id),
         }
     }

@@ -14,6 +14,7 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::Command;
 use tidegate_wire::mqtt::{ConnAckOut, Connect, ReasonCode, Version, check_topic, decode_connect, encode_connack};
 
+use super::due::DueThing;
 use super::retain::RetainedMessage;
 use super::{Broker, Progress};
 use crate::connection::{ConnectionEvent, ConnectionState, Flags, ParkedFor};
@@ -298,9 +299,10 @@ impl<L: LogStore> Broker<L> {
         let connection = &mut self.clients.connections[index];
         connection.session = Some(place);
         connection.park(ParkedFor::SessionRecord);
-        if will.is_some() && self.clients.sessions[place].flags.has(SessionFlags::RECOVERED) {
-            // The process before may have sent a will of this session and ended before all had forgotten it: the new
-            // one would be taken for that.
+        let was_sent = self.timing.again.end(DueThing::Will { shard, slot });
+        if will.is_some() && (was_sent || self.clients.sessions[place].flags.has(SessionFlags::RECOVERED)) {
+            // A will of this session may have been sent and not been kept by all, or the process before has ended
+            // before all had forgotten it: the new one would be taken for that.
             if let Some(state) = self.shards.state(shard).session(slot) {
                 let origin = self.shards.origin(shard, state.incarnation(), 0);
                 self.forget_origin_everywhere(origin);

@@ -13,6 +13,7 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Message, MessageMeta};
 use tidegate_wire::mqtt::{ReasonCode, check_topic};
 
+use super::due::{DueThing, Turn};
 use super::{Broker, Routed};
 use crate::acknowledgements::{Awaited, Completion};
 use crate::index::ShardPlace;
@@ -115,19 +116,29 @@ impl<L: LogStore> Broker<L> {
 
     /// Publishes a journaled one that is due.
     pub(super) fn publish_delayed(&mut self, shard: ShardPlace, id: u64, message: &Arc<Message>, now: TimeMs) {
-        if !self.timing.delayed.in_flight.insert((shard, id)) {
+        let turn = self.timing.again.turn(DueThing::Delayed { shard, id }, now);
+        if turn == Turn::Later || !self.timing.delayed.in_flight.insert((shard, id)) {
             return;
         }
         let (collected, ack_to) = self.acknowledgements.begin(Completion::ForgetDelayed { shard, id });
         let origin = self.shards.origin(shard, id, 0);
-        let source = Source { publisher: None, origin: Some(origin), ack_to: Some(ack_to) };
+        // One that is retained may not have reached anybody.
+        let is_again = turn == Turn::Again && !message.retain();
+        let source = Source { publisher: None, origin: Some(origin), ack_to: Some(ack_to), is_again };
         let routed = self.route(&mut MessageRef::of(message), &source, now);
         self.expect_words(collected, routed.awaited.words(), now);
+    }
+
+    /// A delayed message could not be kept by all of its receivers: it is sent again. Those who took it know its origin.
+    pub(super) fn delayed_stays_due(&mut self, shard: ShardPlace, id: u64, now: TimeMs) {
+        assert!(self.timing.delayed.in_flight.remove(&(shard, id)), "what was published was under way");
+        self.timing.again.wait(DueThing::Delayed { shard, id }, now);
     }
 
     /// A delayed message is durable with all its receivers.
     pub(super) fn delayed_sent(&mut self, shard: ShardPlace, id: u64) {
         assert!(self.timing.delayed.in_flight.remove(&(shard, id)), "what was published was under way");
+        self.timing.again.end(DueThing::Delayed { shard, id });
         self.shards.call(shard, Command::DelayedSent { id }, Wait::Nothing);
         self.forget_origins(self.shards.number(shard), id);
     }

@@ -11,6 +11,7 @@ use tidegate_machines::topic::Command;
 use tidegate_wire::mqtt::{Disconnect, Malformed, ReasonCode, Version, encode_disconnect};
 
 use super::Broker;
+use super::due::DueThing;
 use crate::connection::{ConnectionEvent, ConnectionState};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::peer::Item;
@@ -193,6 +194,7 @@ impl<L: LogStore> Broker<L> {
         }
         let session = self.clients.remove_session(place);
         let Some(slot) = session.slot else { return };
+        self.timing.again.end(DueThing::Will { shard: session.shard, slot });
         let (incarnation, will) = match self.shards.state(session.shard).session(slot) {
             Some(state) => (state.incarnation(), state.will().cloned()),
             None => return,

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Due, Message, MessageMeta, Origin, Slot, Will};
@@ -11,11 +12,59 @@ use tidegate_wire::mqtt::Connect;
 use super::Broker;
 use crate::acknowledgements::Completion;
 use crate::index::{SessionIndex, ShardPlace};
-use crate::limits::DUE_PER_STEP;
+use crate::limits::{DUE_AGAIN_MS, DUE_PER_STEP};
 use crate::message_ref::MessageRef;
 use crate::peer::Source;
 use crate::session::{SessionFlags, Stage};
 use crate::shards::Wait;
+
+/// Something that was acknowledged and is sent when it is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum DueThing {
+    /// The will of the session at this slot.
+    Will { shard: ShardPlace, slot: Slot },
+    /// A delayed message.
+    Delayed { shard: ShardPlace, id: u64 },
+}
+
+/// What was sent when it was due and could not be kept by all of its receivers, for want of room: it stays due.
+#[derive(Debug, Default)]
+pub(super) struct DueAgain {
+    /// When each is sent again.
+    at: HashMap<DueThing, TimeMs>,
+}
+
+/// Whether something that is due may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// It was not sent before.
+    First,
+    /// It was.
+    Again,
+    /// Not yet.
+    Later,
+}
+
+impl DueAgain {
+    /// Somebody had no room for it.
+    pub fn wait(&mut self, thing: DueThing, now: TimeMs) {
+        self.at.insert(thing, TimeMs(now.0 + DUE_AGAIN_MS));
+    }
+
+    /// Whether it may be sent now.
+    pub fn turn(&self, thing: DueThing, now: TimeMs) -> Turn {
+        match self.at.get(&thing) {
+            None => Turn::First,
+            Some(at) if *at <= now => Turn::Again,
+            Some(_) => Turn::Later,
+        }
+    }
+
+    /// It is over. Whether it was sent before and not kept by all.
+    pub fn end(&mut self, thing: DueThing) -> bool {
+        self.at.remove(&thing).is_some()
+    }
+}
 
 impl<L: LogStore> Broker<L> {
     /// Does what is due in the shards. Nothing is due before the subscriptions of all workers are known here: what fell
@@ -45,10 +94,16 @@ impl<L: LogStore> Broker<L> {
             Due::SessionExpiry { slot } => {
                 let Some(place) = self.session_at(shard, slot) else { return };
                 let session = &self.clients.sessions[place];
-                if session.connection.is_none() && session.stage == Stage::Live {
-                    self.clients.facts.sessions_expired += 1;
-                    self.end_session(place, now);
+                if session.connection.is_some() || session.stage != Stage::Live {
+                    return;
                 }
+                // Its will goes first, and is kept here until all who must keep it have it.
+                let state = self.shards.state(shard).session(slot);
+                if state.is_some_and(|state| state.will().is_some()) {
+                    return self.send_due_will(shard, place, slot, now);
+                }
+                self.clients.facts.sessions_expired += 1;
+                self.end_session(place, now);
             }
             Due::Delayed { id } => {
                 let message = self.shards.state(shard).delayed(id).cloned();
@@ -67,7 +122,8 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.1.3-9]`: a client that reconnects before the will delay has passed: the will is not sent.
     pub(super) fn send_due_will(&mut self, shard: ShardPlace, place: SessionIndex, slot: Slot, now: TimeMs) {
         let session = &mut self.clients.sessions[place];
-        if session.connection.is_some() || session.flags.has(SessionFlags::WILL_SENT) {
+        let turn = self.timing.again.turn(DueThing::Will { shard, slot }, now);
+        if session.connection.is_some() || session.flags.has(SessionFlags::WILL_SENT) || turn == Turn::Later {
             return;
         }
         session.flags.set(SessionFlags::WILL_SENT);
@@ -75,14 +131,31 @@ impl<L: LogStore> Broker<L> {
         let Some(will) = state.will().cloned() else { return };
         let origin = self.shards.origin(shard, state.incarnation(), 0);
         let (collected, ack_to) = self.acknowledgements.begin(Completion::ForgetWill { shard, slot });
-        let source = Source { publisher: None, origin: Some(origin), ack_to: Some(ack_to) };
         let message = published(&will, now);
+        // One that is retained may not have reached anybody.
+        let is_again = turn == Turn::Again && !message.retain();
+        let source = Source { publisher: None, origin: Some(origin), ack_to: Some(ack_to), is_again };
         let routed = self.route(&mut MessageRef::of(&message), &source, now);
         self.expect_words(collected, routed.awaited.words(), now);
     }
 
+    /// A will could not be kept by all of its receivers: it is sent again. Those who took it know its origin.
+    pub(super) fn will_stays_due(&mut self, shard: ShardPlace, slot: Slot, now: TimeMs) {
+        let Some(place) = self.session_at(shard, slot) else { return };
+        let session = &mut self.clients.sessions[place];
+        // A client that came back meanwhile may have brought another one.
+        if session.flags.has(SessionFlags::WILL_SENT) {
+            session.flags.clear(SessionFlags::WILL_SENT);
+            self.timing.again.wait(DueThing::Will { shard, slot }, now);
+        } else if let Some(state) = self.shards.state(shard).session(slot) {
+            let origin = self.shards.origin(shard, state.incarnation(), 0);
+            self.forget_origin_everywhere(origin);
+        }
+    }
+
     /// A will is durable with all its receivers: it need not be sent again after a crash.
     pub(super) fn will_sent(&mut self, shard: ShardPlace, slot: Slot) {
+        self.timing.again.end(DueThing::Will { shard, slot });
         let Some(state) = self.shards.state(shard).session(slot) else { return };
         let incarnation = state.incarnation();
         // A client that came back meanwhile may have brought another one.
@@ -97,7 +170,7 @@ impl<L: LogStore> Broker<L> {
     /// Sends a will and asks for nothing.
     pub(super) fn send_will(&mut self, will: &Will, origin: Option<Origin>, now: TimeMs) {
         let message = published(will, now);
-        let source = Source { publisher: None, origin, ack_to: None };
+        let source = Source { origin, ..Source::default() };
         self.route(&mut MessageRef::of(&message), &source, now);
     }
 

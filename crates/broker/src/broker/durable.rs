@@ -12,9 +12,10 @@ use tidegate_shard::{Decided, Unavailable};
 use tidegate_wire::mqtt::ReasonCode;
 
 use super::Broker;
+use crate::acknowledgements::Word;
 use crate::clients::Sending;
 use crate::connection::{ConnectionState, ParkedFor};
-use crate::flow::{OUTCOME_UNKNOWN, Window};
+use crate::flow::Window;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PACKET_IDS;
 use crate::session::{SessionFlags, SessionRef, Stage};
@@ -36,13 +37,18 @@ impl<L: LogStore> Broker<L> {
     }
 
     fn released(&mut self, shard: ShardPlace, wait: Wait, released: Released, now: TimeMs) {
-        let is_unknown = matches!(released, Err(Unavailable::ShardFailed));
-        let (reason, event) = match released.map(|durable| durable.into_inner()) {
-            Ok(Decided::Done { event, .. }) => (ReasonCode::SUCCESS, Some(event)),
-            Ok(Decided::Answered(Err(refusal))) => (super::refusal_reason(&refusal), None),
+        let (word, event) = match released.map(|durable| durable.into_inner()) {
+            Ok(Decided::Done { event, .. }) => (Word::Durable, Some(event)),
+            Ok(Decided::Answered(Err(refusal))) => (Word::decided(super::refusal_reason(&refusal)), None),
             Ok(Decided::Answered(Ok(()))) => unreachable!("what topics allow has an event"),
-            Ok(Decided::TooLarge) => (ReasonCode::QUOTA_EXCEEDED, None),
-            Err(_) => (ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR, None),
+            Ok(Decided::TooLarge) => (Word::Refused(ReasonCode::QUOTA_EXCEEDED), None),
+            Err(Unavailable::ShardFailed) => (Word::Unknown, None),
+            Err(_) => (Word::Unavailable(ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR), None),
+        };
+        // To who has no word for what is unknown, a failed shard refuses.
+        let reason = match word {
+            Word::Unknown => ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
+            word => word.reason(),
         };
         match wait {
             Wait::Nothing => {}
@@ -66,17 +72,15 @@ impl<L: LogStore> Broker<L> {
                     }
                 }
                 if let Some(ack_to) = ack_to {
-                    self.send_ack_to(ack_to, if is_unknown { OUTCOME_UNKNOWN } else { reason }, now);
+                    self.send_ack_to(ack_to, word, now);
                 }
             }
             // Without its record there is no PUBREL: after a restart the message is sent again, under an id that the
             // client still knows.
-            Wait::Received { .. } if is_unknown => {}
+            Wait::Received { .. } if word == Word::Unknown => {}
             Wait::Received { session, number } => self.received(session, number, now),
-            Wait::Retained { message, source } => {
-                self.retained(message, source, if is_unknown { OUTCOME_UNKNOWN } else { reason }, now);
-            }
-            Wait::Ack { ack_to } => self.send_ack_to(ack_to, if is_unknown { OUTCOME_UNKNOWN } else { reason }, now),
+            Wait::Retained { message, source } => self.retained(message, source, word, now),
+            Wait::Ack { ack_to } => self.send_ack_to(ack_to, word, now),
         }
     }
 

@@ -27,7 +27,7 @@ impl<L: LogStore> Broker<L> {
                     receivers = others;
                     self.publish_from_peer(&message, of_item, picked, may_repeat, &source, now);
                 }
-                Item::Ack { ticket, reason } => self.take_ack(ticket, reason, now),
+                Item::Ack { ticket, word } => self.take_ack(ticket, word, now),
                 Item::Retain { message, source } => self.retain_here(message, source, now),
                 Item::NotRetained { message, source } => self.retain_ends(&source, message.topic()),
                 Item::Retained { message, picked, source } => self.set_retained(&message, &picked, source, now),

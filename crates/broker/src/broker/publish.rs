@@ -207,7 +207,7 @@ impl<L: LogStore> Broker<L> {
         let worker = self.options.worker;
         let publisher = Some(Publisher { worker, session: session_ref });
         if publish.qos == QoS::AtMostOnce {
-            return Source { publisher, origin: None, ack_to: None };
+            return Source { publisher, ..Source::default() };
         }
         let serial = session.flow.as_ref().map_or(0, |flow| flow.answers.next_serial());
         let ack_to = Some(AckTo { worker, ticket: Ticket::Answer { session: session_ref, serial } });
@@ -218,6 +218,6 @@ impl<L: LogStore> Broker<L> {
             }
             _ => None,
         };
-        Source { publisher, origin, ack_to }
+        Source { publisher, origin, ack_to, is_again: false }
     }
 }

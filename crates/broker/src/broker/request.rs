@@ -17,7 +17,7 @@ use tidegate_machines::topic::MessageMeta;
 use tidegate_wire::mqtt::{Publish, QoS, ReasonCode};
 
 use super::{Broker, Progress, Routed};
-use crate::acknowledgements::{AckTo, Awaited, Ticket};
+use crate::acknowledgements::{AckTo, Awaited, Ticket, Word};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::{REQUEST_BYTES_MAX, REQUESTS_MAX};
 use crate::message_ref::MessageRef;
@@ -120,7 +120,7 @@ impl<L: LogStore> Broker<L> {
             self.deliver_response(&request, topic, payload, now);
         }
         if let Some(AckTo { ticket: asked @ Ticket::Answer { .. }, .. }) = request.ack_to {
-            self.take_ack(asked, reason, now);
+            self.take_ack(asked, Word::decided(reason), now);
         }
     }
 

@@ -14,12 +14,11 @@ use std::sync::Arc;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Message, MessageMeta};
-use tidegate_wire::mqtt::ReasonCode;
 
 use super::retain_order::RetainsInFlight;
 use super::retained_scan::Scans;
 use super::{Broker, Routed};
-use crate::acknowledgements::Awaited;
+use crate::acknowledgements::{Awaited, Word};
 use crate::limits::DUE_PER_STEP;
 use crate::message_ref::MessageRef;
 use crate::peer::{Item, Source};
@@ -105,10 +104,10 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// A retained message is durable, or refused.
-    pub(super) fn retained(&mut self, message: Arc<Message>, source: Source, reason: ReasonCode, now: TimeMs) {
+    pub(super) fn retained(&mut self, message: Arc<Message>, source: Source, word: Word, now: TimeMs) {
         assert!(self.retained.in_flight > 0, "what is durable was on its way");
         self.retained.in_flight -= 1;
-        if !reason.is_error() {
+        if word == Word::Durable {
             return self.broadcast_retained(message, source, now);
         }
         match source.publisher {
@@ -120,7 +119,7 @@ impl<L: LogStore> Broker<L> {
         // The message was not sent to any worker, so no worker will acknowledge: acknowledge for all of them.
         if let Some(ack_to) = source.ack_to {
             for _ in 0..self.options.workers() {
-                self.send_ack_to(ack_to, reason, now);
+                self.send_ack_to(ack_to, word, now);
             }
         }
     }

@@ -229,6 +229,9 @@ impl<L: LogStore> Broker<L> {
             self.routing.durable.push(DurableReceiver { shard: session.shard, receiver });
             return;
         }
+        if source.is_again {
+            return;
+        }
         let copy = Copy { qos, retain, subscription_ids: ids };
         if self.clients.deliver(entry.session, message_ref, copy, now) == Delivery::Refused {
             self.routing.refused.push(self.clients.session_ref(entry.session));

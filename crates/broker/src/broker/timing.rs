@@ -7,6 +7,7 @@ use tidegate_machines::TimeMs;
 use super::Broker;
 use super::delayed::Delayed;
 use super::drain::Drain;
+use super::due::DueAgain;
 use super::sweep::Sweep;
 use super::sys::Sys;
 
@@ -14,6 +15,7 @@ use super::sys::Sys;
 #[derive(Debug, Default)]
 pub(super) struct Timing {
     pub delayed: Delayed,
+    pub again: DueAgain,
     pub sweep: Sweep,
     pub drain: Option<Drain>,
     pub sys: Sys,

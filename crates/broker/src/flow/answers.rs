@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use tidegate_wire::mqtt::{AckKind, ReasonCode};
 
-use crate::acknowledgements::Outstanding;
+use crate::acknowledgements::{Outstanding, Word};
 
 /// What a shard that failed says: its record may or may not be on the disk. Nobody is told that; the connection ends
 /// with this reason, and the client sends again to the process that comes next. It goes before all other reasons.
@@ -49,12 +49,12 @@ impl Answers {
     }
 
     /// Counts an acknowledgement. Returns whether an answer may now be taken.
-    pub fn take_ack(&mut self, serial: u32, reason: ReasonCode) -> bool {
+    pub fn take_ack(&mut self, serial: u32, word: Word) -> bool {
         // No assertion: generations of sessions have 16 bits, so an acknowledgement may be for an earlier session at
         // this index.
         let Some(answer) = self.queue.get_mut(serial.wrapping_sub(self.first) as usize) else { return false };
         if !answer.outstanding.is_complete() {
-            answer.outstanding.take(reason);
+            answer.outstanding.take(word);
         }
         self.queue.front().is_some_and(|front| front.outstanding.is_complete())
     }

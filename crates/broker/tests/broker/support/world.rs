@@ -13,7 +13,7 @@ use tidegate_broker::{
     topics,
 };
 use tidegate_journal::disk::FakeDisk;
-use tidegate_journal::{StepLog, StepLogs};
+use tidegate_journal::{Options, StepLog, StepLogs};
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::InboxLimits;
 use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
@@ -34,6 +34,8 @@ pub struct WorldOptions {
     pub limits: BrokerLimits,
     /// Bounds of durable inboxes.
     pub inboxes: InboxLimits,
+    /// Sizes of the logs.
+    pub journal: Options,
     /// How much work is done at once of what a client sends. The rest comes in steps, as if others had their turn.
     pub work: isize,
 }
@@ -41,7 +43,14 @@ pub struct WorldOptions {
 impl Default for WorldOptions {
     fn default() -> WorldOptions {
         let limits = BrokerLimits { sys_interval_ms: 0, ..BrokerLimits::default() };
-        WorldOptions { workers: 2, topic_shards: 3, limits, inboxes: InboxLimits::default(), work: 1 }
+        WorldOptions {
+            workers: 2,
+            topic_shards: 3,
+            limits,
+            inboxes: InboxLimits::default(),
+            journal: topics::log_options(),
+            work: 1,
+        }
     }
 }
 
@@ -140,7 +149,7 @@ impl World {
         let (data, log) = (Path::new("data"), TOPICS.log(7, shard));
         let logs = StepLogs::new(self.disk.clone(), data, &[TOPICS]);
         let snapshots = Snapshots::<TopicsFamily, _>::new(self.disk.clone(), data, log);
-        let open = OpenShard::open(&logs, snapshots, topics::log_options());
+        let open = OpenShard::open(&logs, snapshots, self.options.journal);
         let back = open.expect("the log opens").replay(self.options.topic_shards, &mut NothingDerived, |_| {});
         topics::open_shard(back.expect("the log is whole"), self.options.inboxes.clone()).expect("the log goes on")
     }
@@ -264,6 +273,8 @@ impl World {
                     self.settle(heard);
                 }
             }
+            "full" => self.disk.set_capacity(self.disk.used_bytes()),
+            "room" => self.disk.set_capacity(u64::MAX),
             "fail-sync" => {
                 self.is_disk_faulty = true;
                 self.disk.fail_next_sync();
