@@ -19,13 +19,13 @@ use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Cursor, Family, LocalLogs, LogId, Logs, Lost, Notice, NoticeKind, Options, Sequence};
 
 use crate::Progress;
+use crate::copying::verify_groups;
 use crate::error::BackupError;
 use crate::files::{DIRECTORY, Store, copy_bytes, create_folder, open_target, sync_folder, write_file};
 use crate::known::Known;
 use crate::manifest::{FileCopy, LogCopy, Manifest, SegmentCopy};
 use crate::moment::Moment;
 use crate::place::{At, Copied, places};
-use crate::take::verify_groups;
 use crate::verify::log_of;
 
 /// What was restored.

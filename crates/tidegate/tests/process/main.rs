@@ -28,6 +28,7 @@ mod mqtt_hostile;
 mod output;
 mod reload;
 mod rights;
+mod slips;
 mod stop;
 mod timeline;
 mod tls;
