@@ -25,6 +25,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use command::client;
+use command::number::whole;
 use tidegate_backup::{At, Reread};
 
 pub use compose::Parcels;
@@ -118,7 +119,7 @@ enum Command {
         #[arg(long, value_name = "DIR|URL")]
         to: String,
         /// So many sealed segments of each log stay.
-        #[arg(long, value_name = "N", default_value_t = 1)]
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<usize>(0..=u64::MAX, "segments"))]
         keep_segments: usize,
     },
     /// Set the time of a ledger that nobody serves, after the clock of its host had been wrong. Open holds keep the

@@ -65,3 +65,35 @@ fn a_place_for_copies_that_may_be_a_slip_is_refused_and_not_made() {
     let ended = Server::refused(&Settings { sections, ..settings.clone() });
     assert!(ended.log.contains("archive.to: s3:/bucket: segments are archived in a directory"), "{ended}");
 }
+
+#[test]
+fn a_slip_on_the_command_line_is_answered_with_what_was_expected() {
+    let folder = folder();
+    let (nowhere, file) = (folder.path().join("nowhere"), folder.path().join("file"));
+    fs::write(&file, "text").expect("it can be written");
+    let (nowhere, file) = (text(&nowhere), text(&file));
+    for (arguments, code, words) in [
+        (vec!["audit", "--data", nowhere], 1, "nowhere: there is no such directory"),
+        (vec!["backup", "--data", file, "--to", "./x"], 1, "file: it is no directory"),
+        (vec!["mend-time", "--to", "now", "--data", file], 1, "file: it is no directory"),
+        (vec!["restore", "--from", nowhere, "--data", "./x"], 1, "it is no directory of backups"),
+        (vec!["archive", "--data", nowhere, "--to", "./x", "--keep-segments", "x"], 2, "expected segments"),
+        (vec!["drain", "--rate", "0"], 2, "expected clients per second, a whole number from 1 to 4294967295"),
+        (vec!["import", file, "--batch", "9000"], 2, "expected rows, a whole number from 1 to 8190"),
+        (vec!["asset", "declare", "eur", "--decimals", "two"], 2, "expected digits, a whole number from 0 to 18"),
+        (vec!["account", "list", "--limit", "0"], 2, "expected rows, a whole number, 1 or more"),
+        (
+            vec!["hold", "place", "h", "--debit", "a", "--credit", "b", "--amount", "1", "--expires-in-ms", "1h"],
+            2,
+            "expected milliseconds, a whole number, 1 or more",
+        ),
+        (
+            vec!["status", "--server", "http://no-host.invalid:1", "--token", "t"],
+            1,
+            "there is no host of the name in http://no-host.invalid:1",
+        ),
+    ] {
+        let ended = command(&arguments);
+        assert!(ended.status.code() == Some(code) && ended.log.contains(words), "{arguments:?}: {ended}");
+    }
+}
