@@ -4,10 +4,11 @@
 //!   held, and as it was copied ─▶ kept, and continued      held with a flaw ─▶ written anew, beside it, then renamed
 //! ```
 //!
-//! Promise: a backup that is taken stands on bytes that are what was copied: those of open segments were read, and those
-//! of sealed ones have their length, or were read if that was asked for. What is wrong is said, also when it is cured.
+//! Promise: a backup that is taken stands on bytes that are what was copied: those of open segments were read, and
+//! those of sealed ones have their length, or were read if that was asked for. What is wrong is said, also when it is
+//! cured.
 //!
-//! Why sealed ones are not read each time: they are nearly all of a journal, and a backup each hour would read all of it.
+//! Why sealed ones are not read each time: they are nearly all of a journal, and a backup each hour would read it all.
 
 use std::fs::{self, File};
 use std::io::Seek;

@@ -68,7 +68,7 @@ pub struct ImportArguments {
     )]
     batch: u64,
     /// Pass over all lines before this one: those that an import before has done.
-    #[arg(long, value_name = "LINE", default_value_t = 1, value_parser = whole::<u64>(1..=u64::MAX, "the number of a line"))]
+    #[arg(long, value_name = "LINE", default_value_t = 1, value_parser = whole::<u64>(1..=u64::MAX, "a line"))]
     from_line: u64,
     /// Go on trying so long when the server is busy, or has answered before and does not now. The same rows are sent
     /// again, and their ids make sure that none is done twice.
