@@ -25,6 +25,7 @@ mod limits;
 mod losses;
 mod metrics;
 mod mqtt_hostile;
+mod old_ids;
 mod output;
 mod reload;
 mod rights;
