@@ -29,7 +29,7 @@ use crate::address::{Address, Carries, EndpointIndex};
 use crate::clock::{ClockKeeper, ClockMetrics, NodeClock};
 use crate::direct::{self, Direct, DirectProtocol};
 use crate::disk_room::WatchedRoom;
-use crate::judgement::{AnotherRefused, Judgement};
+use crate::log_checks::{AnotherRefused, LogChecks};
 use crate::log_keeper::{LogKeeper, Scrubbed};
 use crate::member::Resident;
 use crate::mesh::{Endpoint, Parker, mesh};
@@ -86,7 +86,7 @@ pub struct Site<P> {
     log_keeper: LogKeeper,
     witness: Option<PathBuf>,
     /// Whether all logs may be opened.
-    judgement: Arc<Judgement>,
+    log_checks: Arc<LogChecks>,
     /// What times the logs know, as they are recovered.
     told: (Sender<Told>, Receiver<Told>),
     /// Logs with a witness, as they are recovered.
@@ -129,7 +129,7 @@ impl<P: Send + 'static> Site<P> {
             threads: Vec::new(),
             listening: Vec::new(),
             log_keeper: LogKeeper::default(),
-            judgement: Arc::default(),
+            log_checks: Arc::default(),
             witness: options.witness.clone(),
             witnessed: channel(),
             told: channel(),
@@ -281,7 +281,7 @@ impl<P: Send + 'static> Site<P> {
             status: self.status.clone(),
             metrics: ShardMetrics::register(&self.registry, F::FAMILY.name, log.shard),
             began: Instant::now(),
-            voice: self.judgement.voice(),
+            check: self.log_checks.add(),
             told: self.told.0.clone(),
             witness: self
                 .witness
@@ -334,7 +334,7 @@ impl<P: Send + 'static> Node<P> {
         let mut site = Site::new(options, directory, &rooms);
         rooms.iter_mut().try_for_each(|room| room.open(&mut site))?;
         let begun = rooms.iter_mut().try_for_each(|room| room.recover(&mut site));
-        site.judgement.close();
+        site.log_checks.close();
         begun?;
         let residents = recovered(&mut site, progress)?;
         let told: Vec<Told> = site.told.1.try_iter().collect();
