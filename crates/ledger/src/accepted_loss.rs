@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use anyhow::{Result, anyhow};
 use tidegate_journal::{Cursor, LogId, LogStore, Logs, Opened, Options};
-use tidegate_machines::ledger::{AccountSlot, Command, Event, IdSpace, Ledger, LossSide, PeerLoss, losses, shard_of};
+use tidegate_machines::ledger::{AccountSlot, Command, IdSpace, Ledger, LossSide, PeerLoss, losses};
 use tidegate_machines::{Decision, Machine, TimeMs};
 
 use crate::family::LEDGER;
@@ -133,13 +133,7 @@ fn open_again<L: LogStore>(
 ) -> Result<()> {
     for slot in (0..there.slots()).map(AccountSlot) {
         let (id, (asset, kind, _)) = there.id_at(slot).zip(there.facts_at(slot)).expect("slots have no gap");
-        if shard_of(id, here.shard_count()) != here.shard() || here.slot(id).is_some() {
-            continue;
-        }
-        let open = Command::OpenAccount { id, asset, kind };
-        if let Decision::Append { event: event @ Event::AccountOpened { .. }, .. } =
-            here.decide(&open, None, writing.now)
-        {
+        if let Some(event) = here.open_again(id, asset, kind, writing.now) {
             appender.append(here, &event, writing)?;
             let (here, there) = (here.shard(), there.shard());
             (writing.say)(format!("ledger shard {here}: account {id} is opened again: shard {there} knows of it"));

@@ -106,8 +106,8 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
     Ok(findings)
 }
 
-/// Where each snapshot says that it stands, and the hash of its state, newest first. One state is held at a time; of the
-/// others, what it takes to compare them.
+/// Where each snapshot says that it stands, and the hash of its state, newest first. One state is held at a time; of
+/// the others, what it takes to compare them.
 fn claims_of<F: ShardFamily, D: Disk>(snapshots: &Snapshots<F, D>, problems: &mut Vec<String>) -> Vec<Claimed> {
     let mut claims = Vec::new();
     match snapshots.newest_first() {
@@ -174,8 +174,8 @@ impl<M: Machine> Findings<M> {
         }
     }
 
-    /// Folds all groups from `begin` to `end`, comparing snapshots on the way, and verifies what is behind damage. Claims
-    /// that were compared, or cannot be, are taken away.
+    /// Folds all groups from `begin` to `end`, comparing snapshots on the way, and verifies what is behind damage.
+    /// Claims that were compared, or cannot be, are taken away.
     fn fold<R: LogReader>(
         &mut self,
         mut fold: Fold<M>,

@@ -183,13 +183,24 @@ impl Ledger {
         unreachable!("one of so many names is at home here")
     }
 
+    /// The event that opens an account again whose opening this shard has lost, as another shard knows it; `None` for
+    /// one that is known here, or at home elsewhere. Its id and asset may be such as only older builds let in: a credit
+    /// to it may be on its way.
+    pub fn open_again<'a>(&self, id: &'a str, asset: &'a str, kind: AccountKind, now: TimeMs) -> Option<Event<'a>> {
+        if shard_of(id, self.shard_count) != self.shard || self.slot(id).is_some() {
+            return None;
+        }
+        let slot = AccountSlot(self.accounts.len());
+        Some(Event::AccountOpened { time: self.time_of(now), slot, id, asset, kind })
+    }
+
     /// The next event that books `loss`: first the account is opened, then the loss is booked against it. The caller
     /// applies it, and asks again until the loss is booked.
     pub fn book_loss<'a>(&self, loss: &'a PeerLoss, account: &'a str, now: TimeMs) -> Event<'a> {
         let time = self.time_of(now);
         let Some(slot) = self.slot(account) else {
-            let (slot, kind) = (AccountSlot(self.accounts.len()), AccountKind::Source);
-            return Event::AccountOpened { time, slot, id: account, asset: &loss.asset, kind };
+            let opened = self.open_again(account, &loss.asset, AccountKind::Source, now);
+            return opened.expect("it is at home here, and unknown");
         };
         let source = self.accounts.get(slot).expect("found accounts are there");
         let PeerLoss { peer, side, number, mut amount, .. } = *loss;
