@@ -186,7 +186,7 @@ impl<D: Disk> LedgerService<D> {
         let count = items.len();
         match turn.room(text_bytes + count * RECORD_OVERHEAD_BYTES) {
             Room::Available => {}
-            Room::DiskFull if self.is_disk_full => {}
+            Room::DiskFull if self.unwritable.is_some() => {}
             Room::NextGroup | Room::DiskFull => return Ok(PAUSED),
             Room::TooLarge => return Ok(done(Answer::Refused(Refusal::BatchSizeInvalid))),
         }
@@ -254,7 +254,7 @@ impl<D: Disk> LedgerService<D> {
     /// Whether the next item may be decided: there is room for its record, or only what needs none will be.
     #[inline]
     pub(super) fn may_decide<L: LogStore>(&self, turn: &LedgerTurn<'_, L>) -> bool {
-        self.is_disk_full || may_append(turn)
+        self.unwritable.is_some() || may_append(turn)
     }
 
     /// [`LedgerService::decide_named`] for commands whose id was not hashed ahead.
@@ -303,7 +303,7 @@ impl<D: Disk> LedgerService<D> {
             _ => None,
         };
         let ruling = match &Machine::decide(turn.state(), command, prior.as_ref(), turn.now()) {
-            Decision::Append { .. } if self.is_disk_full => return Err(Halt::NoRoom),
+            Decision::Append { .. } if self.unwritable.is_some() => return Err(Halt::NoRoom),
             Decision::Append { event, outcome } => {
                 self.append(turn, event, id.map(|id| id.hash));
                 *outcome
@@ -339,7 +339,7 @@ impl<D: Disk> LedgerService<D> {
             return Ok(Outcome::Refused(malformed));
         }
         if let Some(event) = turn.state().decide_refused(item, refusal, turn.now()) {
-            if self.is_disk_full {
+            if self.unwritable.is_some() {
                 return Err(Halt::NoRoom);
             }
             let hash = self.named(item.id()).hash;
