@@ -406,8 +406,8 @@ const LOST_KEY: &str = "there are snapshots in it, but no file KEY to verify the
                         whether the end of a journal is lost. Put KEY back from a copy; backups have it. If it is lost \
                         for good, move the folder snapshots away: then the journals alone are believed";
 
-/// That the snapshots in the data directory at `path`, if there are some, can be verified: that its key is there, and is
-/// whole. No server starts without.
+/// That the snapshots in the data directory at `path`, if there are some, can be verified: that its key is there, and
+/// is whole. No server starts without.
 pub fn check_key(path: &Path) -> Result<(), JournalError> {
     match Key::read(&RealDisk, path)? {
         None if has_snapshots(path)? => Err(refuse(path, LOST_KEY.into())),

@@ -9,8 +9,9 @@
 //! operator put there once: the place of a disk that is not mounted looks like an empty folder.
 //!
 //! The data directory has an empty file for each log whose witness was written: a witness that is not there later was
-//! lost, and is not begun anew by itself, because the log may have been put back from an older copy. That file is copied
-//! with the directory, so it is no proof that nothing was lost; it only keeps a lost witness from being passed over.
+//! lost, and is not begun anew by itself, because the log may have been put back from an older copy. That file is
+//! copied with the directory, so it is no proof that nothing was lost; it only keeps a lost witness from being passed
+//! over.
 //!
 //! Why: a log that loses its end together with all that was derived from it looks like one that a crash tore. Bytes:
 //! `docs/formats/journal.md`.

@@ -6,9 +6,9 @@
 //!   id index ───────┘   ▲ mend, read again   └─▶ &'static DamagedPlace, for the refusal of whoever needed it
 //! ```
 //!
-//! Promise: a place is damaged until it was read again and was sound. It is looked at again every few seconds, as whoever
-//! found it did: the record that somebody needed, the group that a pass over the log could not read, the header or mark
-//! of a segment. A pass over the log finds the rest.
+//! Promise: a place is damaged until it was read again and was sound. It is looked at again every few seconds, as
+//! whoever found it did: the record that somebody needed, the group that a pass over the log could not read, the header
+//! or mark of a segment. A pass over the log finds the rest.
 //!
 //! Why interned for ever: a refusal is copied with every outcome, so it can own no text. A place costs some hundred
 //! bytes once, and there are at most [`PLACES_MAX`] of them.

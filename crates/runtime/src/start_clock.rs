@@ -139,7 +139,8 @@ pub(crate) fn check(told: &[Told], wall: TimeMs, data: &Path) -> Result<()> {
             bail!(
                 "{shard}: the clock of this host is {days} days ahead of the newest record, so that {count} of what it \
                  keeps for clients would expire at once, with all that waits for them. If the clock is wrong, correct \
-                 it. If it is right, say so, and they end when the server is started: tidegate mend-time --data {} --to now --reason TEXT",
+                 it. If it is right, say so, and they end when the server is started: \
+                 tidegate mend-time --data {} --to now --reason TEXT",
                 data.display()
             );
         }

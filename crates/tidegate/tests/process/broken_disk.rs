@@ -67,8 +67,8 @@ fn is_refused(ask: impl Fn(&mut Client<TcpStream>) -> String) {
     assert!(ended.status.success() && ended.log.contains("a file is damaged"), "{ended}");
 }
 
-/// A disk that gives nothing for a while: `/healthz`, `/v1/audit` and `tidegate status` agree on what that is, and that it
-/// is over.
+/// A disk that gives nothing for a while: `/healthz`, `/v1/audit` and `tidegate status` agree on what that is, and that
+/// it is over.
 #[test]
 fn a_disk_that_cannot_be_read_for_a_while_is_judged_the_same_everywhere() {
     let folder = folder();

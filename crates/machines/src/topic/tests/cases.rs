@@ -2,8 +2,9 @@
 //!
 //! `open a 60 [will 5]`, `attach a`, `detach a 60 [quietly]`, `end a`, `clear a`, `sub a f/+ 7`, `unsub a f/+`, `pub hi
 //! a:1 b:2 [from 9] [until 5000]`, `ack a 0`, `rec a 0`, `forget 9`, `forget all`, `retain t hi`, `delay t hi 5000`,
-//! `sent 3`, `over 5000`, `limit 2 messages drop_oldest`, `limit 5000 ms`, `clock 5000`, `obey`, `due`, `show a`, `facts`. Times are
-//! from the start.
+//! `sent 3`, `limit 2 messages drop_oldest`, `limit 5000 ms`, `clock 5000`, `over 5000`, `obey`, `due`, `show a`,
+//! `facts`.
+//! Times are from the start.
 
 use std::sync::Arc;
 
@@ -499,7 +500,8 @@ fn a_message_is_shared_not_copied() {
 fn what_is_over_at_a_time_is_counted_by_kind() {
     check(
         "open a 60 will 5; open b never; open c 60; over 100000000; detach a 60; detach b never; \
-         pub hi a:1 b:1 c:1 until 5000; pub later a:1 b:1; delay t hi 7000; over 4999; over 5000; over 7000; over 60000",
+         pub hi a:1 b:1 c:1 until 5000; pub later a:1 b:1; delay t hi 7000; over 4999; \
+         over 5000; over 7000; over 60000",
         expect![[r#"
             open a 60 will 5 -> slot 0
             open b never -> slot 1
