@@ -115,7 +115,7 @@ fn what_reads_well_again_is_sound_without_another_pass() {
     assert!(!scrub.look_again(), "there is nothing to look at");
 }
 
-/// A reading of the log that met all damage in `broken`, and nothing else.
+/// A reading of the log, and whom it tells.
 fn scrub_of(disk: &FakeDisk) -> (LogScrub<impl LogReader + use<>>, Arc<Damages>) {
     let damages = Arc::new(Damages::default());
     (LogScrub::new("ledger", LOG, logs(disk).reader(LOG).unwrap(), damages.clone()), damages)
@@ -143,15 +143,15 @@ fn what_a_pass_has_found_is_forgotten_when_it_is_put_right_and_not_before_the_ne
 fn more_damage_than_is_looked_at_at_a_time_is_looked_at_in_turns() {
     let (disk, paths) = long_log();
     let (mut scrub, damages) = scrub_of(&disk);
-    disk.flip_bit(&paths[0], 5_000, 1);
+    disk.flip_bit(&paths[2], 5_000, 1);
     assert_eq!(pass(&mut scrub, u64::MAX).len(), 1);
     // As many as fill two turns, at a place where no record begins.
     for offset in 0..130 {
-        let place = (paths[3].to_str().unwrap(), offset);
+        let place = (paths[0].to_str().unwrap(), offset);
         let met = Met::Record(Position(u64::MAX / 4 + offset));
         damages.note_at("ledger", LOG, place, ("rot".into(), "records".into()), Some(met));
     }
-    disk.flip_bit(&paths[0], 5_000, 1);
+    disk.flip_bit(&paths[2], 5_000, 1);
     let looks = (0..4).filter(|_| scrub.look_again()).count();
     assert_eq!((looks, damages.count()), (1, 130));
 }
