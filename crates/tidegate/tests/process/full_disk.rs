@@ -91,8 +91,8 @@ fn a_full_disk_refuses_writes_serves_reads_and_resumes() {
         // The log of topics, which nobody writes, wants room ahead as well: it has some if it asked first.
         (health.body["disk_full"].as_u64() >= Some(1)).then_some(())
     });
-    let (log, full) = (server.log(), "the disk is full: ");
-    let told: Vec<&str> = log.lines().filter(|line| line.contains(full)).collect();
+    let (log, words) = (server.log(), "the disk is full: ");
+    let told: Vec<&str> = log.lines().filter(|line| line.contains(words)).collect();
     assert_eq!(told.iter().filter(|line| line.contains("family=\"ledger\"")).count(), 1, "{told:?}");
     let operator = crate::commands::Operator::of(&server);
     let (code, status, _) = operator.run(&["status", "--output", "json"]);
