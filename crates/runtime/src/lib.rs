@@ -36,7 +36,7 @@ pub mod pump;
 pub mod recovery;
 pub mod scrub;
 pub mod shard_resident;
-mod start_clock;
+pub mod start_clock;
 pub mod status;
 pub mod threads;
 pub mod witness;

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::witness::{Testimony, Witness};
 use tidegate_journal::{LocalLog, LocalLogs, LogId, LogStore, Options};
@@ -24,7 +24,7 @@ use crate::disk_room::WatchedRoom;
 use crate::log_checks::LogCheck;
 use crate::mesh::Parker;
 use crate::metrics::ShardMetrics;
-use crate::start_clock::Told;
+use crate::start_clock::{self, Told};
 use crate::status::Status;
 use crate::threads::now_ms;
 use crate::witness::Witnessed;
@@ -142,6 +142,15 @@ impl<F: ShardFamily> Recovery<F> {
     fn claim_of_witness(&self) -> Result<Option<Claim>> {
         let Some((witness, _)) = &self.witness else { return Ok(None) };
         let testimony = witness.read().map_err(|error| anyhow!("{self}: {error}"))?;
+        if testimony.is_none() && witness.is_gone(&self.data)? {
+            bail!(
+                "{self}: its witness {} is gone, and this data directory had one: if the log has lost its end, nothing \
+                 proves it now. Nothing is served and nothing was changed. Put the witness back, or correct \
+                 data.witness; or, to go on without that proof and begin a new witness, run `tidegate accept-loss \
+                 --data DIR --witness FOLDER --reason TEXT`",
+                witness.path().display()
+            );
+        }
         Ok(testimony.map(|testimony| claim_of(witness, &testimony)))
     }
 
@@ -177,6 +186,8 @@ impl<F: ShardFamily> Recovery<F> {
             "recovered"
         );
         self.metrics.recovered(took, &back.report);
+        let over = start_clock::tell_over((family, shard), &back.state, now_ms());
+        self.metrics.recovery_over.set(over as i64);
         // Nobody listens any more only when the start has failed elsewhere.
         let _ = self.told.send(Told::of(F::FAMILY.number, self.to_string(), &back.state, now_ms()));
         let folder = self.data.join("journal").join(format!("{family}-{shard}"));
@@ -185,7 +196,8 @@ impl<F: ShardFamily> Recovery<F> {
         if let Some((witness, witnessed)) = &self.witness {
             let (end, timeline) = (back.log.durable_end(), back.report.timelines.current());
             // Nobody listens any more only when the start has failed elsewhere.
-            let _ = witnessed.send(Witnessed { family, shard, witness: witness.clone(), end, timeline });
+            let (witness, data) = (witness.clone(), self.data.clone());
+            let _ = witnessed.send(Witnessed { family, shard, witness, data, end, timeline });
         }
         Ok(back)
     }

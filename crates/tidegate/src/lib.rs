@@ -123,7 +123,8 @@ enum Command {
         keep_segments: usize,
     },
     /// Set the time of a ledger that nobody serves, after the clock of its host had been wrong. Open holds keep the
-    /// time that was left to them. The journal says that it was done, and why.
+    /// time that was left to them. The journal says that it was done, and why. What else lasts for a time (sessions,
+    /// messages) goes by the clock of this host: if some of it is over by that, this is named, and --yes is asked for.
     MendTime {
         /// Data directory.
         #[arg(long, value_name = "DIR")]
@@ -253,7 +254,7 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
             command::restore::run(&from, &data, backup.as_deref(), &at.unwrap_or(At::End), extensions)
         }
         Command::Archive { data, to, keep_segments } => command::archive::run(&data, &to, keep_segments, extensions),
-        Command::MendTime { data, to, reason, yes } => command::mend_time::run(&data, to, &reason, yes),
+        Command::MendTime { data, to, reason, yes } => command::mend_time::run(&data, to, &reason, yes, extensions),
         Command::AcceptLoss { data, reason, witness, yes } => {
             command::accept_loss::run(&data, &reason, witness.as_deref(), yes, extensions)
         }

@@ -40,6 +40,11 @@ pub trait Operations: Send + Sync {
         0
     }
 
+    /// Shards whose last audit met something that cannot be read.
+    fn unread_shards(&self) -> u32 {
+        0
+    }
+
     /// Whether what should be in the archive cannot be moved there.
     fn archive_fails(&self) -> bool {
         false
@@ -148,7 +153,8 @@ pub struct HealthBody {
     #[schema(value_type = u32, required = false)]
     disk_full: Option<u32>,
     /// `differs`, if the last audit found that figures are not what the journal says, or that money was created or
-    /// lost; absent otherwise. `/v1/audit` and the server's log say which.
+    /// lost; `damaged`, if it met something that cannot be read, also for a moment; absent otherwise. It is the `state`
+    /// of `/v1/audit`, which says which, as the server's log does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "differs")]
     audit: Option<&'static str>,
@@ -168,7 +174,11 @@ impl HealthBody {
     fn of(operations: &dyn Operations) -> HealthBody {
         let damage = Some(operations.damage()).filter(|places| *places > 0);
         let disk_full = Some(operations.full_journals()).filter(|journals| *journals > 0);
-        let audit = (operations.differing_shards() > 0).then_some("differs");
+        let audit = match (operations.differing_shards(), operations.unread_shards()) {
+            (1.., _) => Some("differs"),
+            (0, 1..) => Some("damaged"),
+            (0, 0) => None,
+        };
         let witness_lost = Some(operations.lost_witnesses()).filter(|journals| *journals > 0);
         let archive = operations.archive_fails().then_some("failing");
         let is_degraded =

@@ -119,7 +119,7 @@ impl<D: Disk> LedgerService<D> {
     /// Whether the next item may be decided: there is room for its record, or only what needs none will be.
     #[inline]
     pub(super) fn may_decide<L: LogStore>(&self, turn: &LedgerTurn<'_, L>) -> bool {
-        self.is_disk_full || may_append(turn)
+        self.unwritable.is_some() || may_append(turn)
     }
 
     /// [`LedgerService::decide_named`] for commands whose id was not hashed ahead.
@@ -168,7 +168,7 @@ impl<D: Disk> LedgerService<D> {
             _ => None,
         };
         let ruling = match &Machine::decide(turn.state(), command, prior.as_ref(), turn.now()) {
-            Decision::Append { .. } if self.is_disk_full => return Err(Halt::NoRoom),
+            Decision::Append { .. } if self.unwritable.is_some() => return Err(Halt::NoRoom),
             Decision::Append { event, outcome } => {
                 self.append(turn, event, id.map(|id| id.hash));
                 *outcome

@@ -36,7 +36,7 @@ impl<D: Disk> LedgerService<D> {
         let count = items.len();
         match turn.room(text_bytes + count * RECORD_OVERHEAD_BYTES) {
             Room::Available => {}
-            Room::DiskFull if self.is_disk_full => {}
+            Room::DiskFull if self.unwritable.is_some() => {}
             Room::NextGroup | Room::DiskFull => return Ok(PAUSED),
             Room::TooLarge => return Ok(done(Answer::Refused(Refusal::BatchSizeInvalid))),
         }
@@ -114,7 +114,7 @@ impl<D: Disk> LedgerService<D> {
             return Ok(Outcome::Refused(malformed));
         }
         if let Some(event) = turn.state().decide_refused(item, refusal, turn.now()) {
-            if self.is_disk_full {
+            if self.unwritable.is_some() {
                 return Err(Halt::NoRoom);
             }
             let hash = self.named(item.id()).hash;

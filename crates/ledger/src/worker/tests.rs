@@ -178,14 +178,23 @@ fn snapshots(disk: &FakeDisk, shard: u16) -> Snapshots<LedgerFamily, FakeDisk> {
 }
 
 fn ids_options() -> IdsOptions {
-    IdsOptions { builder: BuilderKind::Stepped, freeze_at: 1 << 12, ..IdsOptions::new(IdSeed([3, 4])) }
+    IdsOptions { builder: BuilderKind::Stepped, freeze_at: 1 << 12, ..IdsOptions::new(IdSeed([3, 4]), log_id(0)) }
 }
 
 fn open_shard(disk: &FakeDisk, shard: u16, shard_count: u16, options: Options) -> (TestShard, ReplayReport) {
+    open_shard_with(disk, (shard, shard_count), options, ids_options())
+}
+
+fn open_shard_with(
+    disk: &FakeDisk,
+    (shard, shard_count): (u16, u16),
+    options: Options,
+    ids: IdsOptions,
+) -> (TestShard, ReplayReport) {
     let open = OpenShard::open(&logs(disk), snapshots(disk, shard), options).expect("it was created");
     let folder = Path::new(DATA).join("ids").join(format!("ledger-{shard}"));
-    let ids = ids_options();
     let durable = open.recovered().durability().position();
+    let ids = IdsOptions { log: log_id(shard), ..ids };
     let opened = IdIndex::open(disk.clone(), &folder, ids, durable, &mut |_, _| {});
     let mut ids = opened.expect("the index is whole").index;
     let back = open.replay(shard_count, &mut ids, |_| {}).expect("the journal is whole");
