@@ -92,6 +92,12 @@ impl<D: Disk> LogReader for Reader<D> {
             Err(JournalError::NoRecord { .. }) if open.refresh_for(&self.folder, at)? => {
                 open.read_record(&self.folder, at, into)
             }
+            // The same, and the segment that was the last has been moved away since and is out of reach.
+            Err(error @ JournalError::Io { .. }) => {
+                let before = open.segment_of(at);
+                let has_moved_on = open.refresh_for(&self.folder, at)? && open.segment_of(at) > before;
+                if has_moved_on { open.read_record(&self.folder, at, into) } else { Err(error) }
+            }
             done => done,
         }
     }
@@ -276,3 +282,6 @@ impl<F: DiskFile> OpenSegments<F> {
         Ok(file)
     }
 }
+
+#[cfg(test)]
+mod tests;

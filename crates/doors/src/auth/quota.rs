@@ -185,6 +185,11 @@ impl Quota {
         Ok(place)
     }
 
+    /// A request was worth so many more.
+    pub fn charge(&self, requests: u32) {
+        self.requests.charge(self.now_ns(), requests);
+    }
+
     /// So many items of what was asked were refused.
     pub fn charge_refusals(&self, refused: u32) {
         self.refusals.charge(self.now_ns(), refused);

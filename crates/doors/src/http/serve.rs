@@ -101,6 +101,9 @@ async fn serve(edge: Edge) -> io::Result<()> {
     let (limits, metrics) = (door.limits, door.metrics.clone());
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
+    let turns = door.turns.clone();
+    // It ends with the runtime: connections need turns until the last of them is gone.
+    tokio::spawn(async move { turns.begin_all().await });
     let mut connections = JoinSet::new();
     let mut number: u32 = 0;
     loop {
