@@ -81,7 +81,9 @@ pub enum LoginError {
     #[error("user or password is wrong")]
     Wrong,
     /// Too many log-ins wait already, of this address or of all.
-    #[error("too many log-ins are waiting; try again in a second")]
+    #[error(
+        "too many log-ins of this address or of all are waiting; this one was not looked at: try again in a second"
+    )]
     Busy,
     /// There were too many wrong passwords from this address.
     #[error("too many wrong passwords came from this address; try again in {retry_after_s} s")]

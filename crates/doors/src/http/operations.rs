@@ -227,7 +227,7 @@ pub async fn metrics(
     if door.is_open("/metrics") {
         door.count(&headers, address)?;
     } else if !door.caller(&headers)?.rights().may_read_metrics() {
-        return Err(Problem::forbidden("this token may not read metrics"));
+        return Err(Problem::forbidden("this token may not read metrics; a service may with the grant \"metrics\""));
     }
     Ok(with_type(door.metrics_text(), "text/plain; version=0.0.4; charset=utf-8"))
 }

@@ -154,7 +154,7 @@ fn turn_away(stream: &TcpStream, tls: bool) {
     if tls {
         return;
     }
-    let problem = Problem::new(codes::BUSY, "too many connections");
+    let problem = Problem::new(codes::BUSY, "the server has as many connections as it may; try again in a second");
     let (status, body) = (codes::BUSY.status(), String::from_utf8(problem.body()).expect("JSON is text"));
     let answer = format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
