@@ -20,7 +20,7 @@ mod description;
 mod lock;
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use crate::damage::missing_segment;
@@ -377,6 +377,10 @@ fn find_description(path: &Path) -> Result<(), JournalError> {
         return Ok(());
     }
     refuse_unfinished(path)?;
+    if !path.is_dir() {
+        let what = if exists(path)? { "it is no directory" } else { "there is no such directory" };
+        return Err(refuse(path, what.into()));
+    }
     Err(refuse(path, "there is no file DIRECTORY in it: not a data directory, or one that never started".into()))
 }
 
@@ -400,7 +404,11 @@ fn random_id(path: &Path) -> Result<u64, JournalError> {
 }
 
 fn exists(path: &Path) -> Result<bool, JournalError> {
-    fs::exists(path).map_err(|cause| JournalError::io("look for", path, cause))
+    match fs::exists(path) {
+        // What should be the directory around it is a file.
+        Err(cause) if cause.kind() == ErrorKind::NotADirectory => Ok(false),
+        found => found.map_err(|cause| JournalError::io("look for", path, cause)),
+    }
 }
 
 /// Why a directory that lost its key is not served.

@@ -14,6 +14,7 @@ mod decide;
 mod exchange;
 mod expiry;
 mod history;
+mod linked;
 mod open_holds;
 mod output;
 mod progress;

@@ -21,7 +21,7 @@ use tidegate_journal::{LocalLog, LocalLogs, LogId, LogStore, Options};
 use tidegate_shard::{Claim, Derived, OpenShard, Replayed, ShardFamily, Snapshots, loss};
 
 use crate::disk_room::WatchedRoom;
-use crate::judgement::Voice;
+use crate::log_checks::LogCheck;
 use crate::mesh::Parker;
 use crate::metrics::ShardMetrics;
 use crate::start_clock::Told;
@@ -48,7 +48,7 @@ pub struct Recovery<F: ShardFamily> {
     pub(crate) metrics: ShardMetrics,
     pub(crate) began: Instant,
     /// Says that the log is sound, before it is opened.
-    pub(crate) voice: Voice,
+    pub(crate) check: LogCheck,
     /// Whom to tell which times it knows.
     pub(crate) told: Sender<Told>,
     /// Where its witness is, and whom to tell of it; `None` for no witness.
@@ -115,7 +115,7 @@ impl<F: ShardFamily> Recovery<F> {
     pub fn open_with(&self, others: &[Claim]) -> Result<Open<F>> {
         let others: Vec<Claim> = others.iter().cloned().chain(self.claim_of_witness()?).collect();
         loss::check(&self.logs, &self.snapshots, &others).map_err(|error| anyhow!("{self}: {error}"))?;
-        self.voice.sound()?;
+        self.check.pass()?;
         let opened = OpenShard::open_with(&self.logs, self.snapshots.clone(), self.journal, &others);
         let mut open: Open<F> = opened.map_err(|error| anyhow!("{self}: {error}"))?;
         let parker = self.parker.clone();

@@ -5,6 +5,7 @@ use tidegate_machines::Place;
 use tidegate_machines::ledger::{Event, Ledger};
 use tidegate_shard::Derived;
 
+use super::restored::write_snapshot;
 use super::*;
 use crate::ids::make::{MadeId, Maker};
 use crate::ids::{IdsError, claim};
