@@ -94,6 +94,12 @@ impl<D: Disk> LogReader for Reader<D> {
             }
             // A damaged file may have been put right by another one that took its name.
             Err(JournalError::NoRecord { .. }) if open.close_file_of(at) => open.read_record(&self.folder, at, into),
+            // The writer has gone on, and the segment that was the last has been moved away since and is out of reach.
+            Err(error @ JournalError::Io { .. }) => {
+                let before = open.segment_of(at);
+                let has_moved_on = open.refresh_for(&self.folder, at)? && open.segment_of(at) > before;
+                if has_moved_on { open.read_record(&self.folder, at, into) } else { Err(error) }
+            }
             done => done,
         }
     }
@@ -285,3 +291,6 @@ impl<F: DiskFile> OpenSegments<F> {
         Ok(file)
     }
 }
+
+#[cfg(test)]
+mod tests;

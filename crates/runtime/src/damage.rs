@@ -36,6 +36,7 @@ static MANY: LazyLock<DamagedPlace> = LazyLock::new(|| DamagedPlace {
     offset: 0,
     what: "more places are damaged than are told apart".into(),
     lost: "see the server's log, and run `tidegate audit`".into(),
+    is_away: false,
 });
 
 /// The damage that this process has met.
@@ -163,8 +164,11 @@ impl Damages {
             return false;
         }
         let more = told.insert(place.file.clone(), (now, 0)).map_or(0, |(_, more)| more);
-        let DamagedPlace { file, offset, what, lost } = place;
-        let advice = "a file is damaged: what needs it is refused, all else is served; restore the file from a copy";
+        let DamagedPlace { file, offset, what, lost, is_away } = place;
+        let advice = match is_away {
+            true => "a file cannot be opened: what needs it is refused, all else is served; mount its disk or archive",
+            false => "a file is damaged: what needs it is refused, all else is served; restore the file from a copy",
+        };
         tracing::error!(shard, %file, offset, %what, %lost, more_places_since_the_last_line = more, "{advice}");
         true
     }
@@ -199,7 +203,7 @@ impl Damages {
         }
         self.damaged.fetch_sub(1, Ordering::SeqCst);
         let DamagedPlace { file, offset, .. } = found.place;
-        tracing::info!(%file, offset, "a file that was damaged is sound again");
+        tracing::info!(%file, offset, "a file that was damaged or away can be read again");
         true
     }
 
@@ -275,14 +279,17 @@ impl Damages {
             return Unreadable::Damaged(self.note_met(Owner::Log(log), log.shard, known.clone(), Some(met)));
         }
         let around = reader.examine(at);
+        let is_away = matches!(met, Met::File(_));
         let lost = match &around {
+            _ if is_away => "all records of this part of the log".into(),
             Ok(()) => format!("nothing: the log is sound there, but no record begins at position {at}"),
             Err(JournalError::Damaged { lost, .. }) => lost.clone(),
-            Err(_) if matches!(met, Met::File(_)) => "all records of this file, as long as that is so".into(),
             Err(_) => format!("the record at position {at}"),
         };
-        let place = DamagedPlace { file: file.into(), offset, what: what.into(), lost: lost.into() };
+        let place = DamagedPlace { file: file.into(), offset, what: what.into(), lost: lost.into(), is_away };
         match around {
+            // It is back by now: whoever needed it asks again, and nothing is known to be wrong.
+            Ok(()) if is_away => Unreadable::Damaged(self.intern(Owner::Log(log), place)),
             Ok(()) => Unreadable::Nothing(self.intern(Owner::Log(log), place)),
             Err(_) => Unreadable::Damaged(self.note_met(Owner::Log(log), log.shard, place, Some(met))),
         }
@@ -299,7 +306,7 @@ impl Damages {
         met: Option<Met>,
     ) -> &'static DamagedPlace {
         let file = file_of(family, log, segment).into();
-        let place = DamagedPlace { file, offset, what: what.into(), lost: lost.into() };
+        let place = DamagedPlace { file, offset, what: what.into(), lost: lost.into(), is_away: false };
         self.note_met(Owner::Log(log), log.shard, place, met)
     }
 
@@ -340,7 +347,8 @@ impl Damages {
     /// Keeps that the record at `at` is not what it should be although its checksum is right.
     pub fn note_record(&self, family: &str, log: LogId, at: Position, what: &str) -> &'static DamagedPlace {
         let (file, lost) = (format!("journal/{family}-{}", log.shard), format!("the record at position {at}"));
-        let place = DamagedPlace { file: file.into(), offset: at.0, what: what.into(), lost: lost.into() };
+        let (what, lost) = (what.into(), lost.into());
+        let place = DamagedPlace { file: file.into(), offset: at.0, what, lost, is_away: false };
         self.note(Owner::Log(log), log.shard, place)
     }
 

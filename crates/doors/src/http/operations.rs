@@ -8,7 +8,7 @@ use axum::routing::{get, post};
 use serde::Serialize;
 use utoipa::{OpenApi, ToSchema};
 
-use super::connection::PeerAddress;
+use super::connection::{Late, PeerAddress};
 use super::door::Door;
 use super::openapi::GuardProblems;
 use super::rooms::{HttpRoom, Routes, own_codes};
@@ -204,11 +204,22 @@ impl HealthBody {
         ),
     )
 )]
-pub async fn health(State(door): State<Door>) -> Response<Body> {
-    match door.operations.health().problem() {
+pub async fn health(
+    State(door): State<Door>,
+    Extension(PeerAddress(address)): Extension<PeerAddress>,
+    headers: HeaderMap,
+) -> Response<Body> {
+    let is_over = door.count(&headers, address).is_err();
+    let mut answer = match door.operations.health().problem() {
         None => json(StatusCode::OK, &HealthBody::of(&*door.operations)),
         Some(problem) => problem.into_response(),
+    };
+    if is_over {
+        // Late and not refused: whoever watches the server, perhaps from the address of a flood, must not take it for
+        // dead. A refusal would cost as much.
+        answer.extensions_mut().insert(Late);
     }
+    answer
 }
 
 /// Everything the server counts, in Prometheus' text format
@@ -226,9 +237,9 @@ pub async fn metrics(
     if door.is_open("/metrics") {
         door.count(&headers, address)?;
     } else if !door.caller(&headers)?.rights().may_read_metrics() {
-        return Err(Problem::forbidden("this token may not read metrics"));
+        return Err(Problem::forbidden("this token may not read metrics; a service may with the grant \"metrics\""));
     }
-    Ok(with_type(door.operations.metrics(), "text/plain; version=0.0.4; charset=utf-8"))
+    Ok(with_type(door.metrics_text(), "text/plain; version=0.0.4; charset=utf-8"))
 }
 
 /// This document

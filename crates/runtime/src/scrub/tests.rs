@@ -93,9 +93,19 @@ fn what_reads_well_again_is_sound_without_another_pass() {
         assert_eq!(judged(&damages, &reader, at), Some((name.clone(), 0)));
     }
     assert_eq!(damages.count(), 1);
+    let said = damages.find(&name, 0).unwrap().to_string();
+    assert!(said.contains("cannot open: ") && !said.contains("damaged") && !said.contains("nothing"), "{said}");
     assert!(!scrub.look_again() && damages.count() == 1, "it is still away");
+    let error = reader.read(one, &mut Vec::new()).unwrap_err();
     disk.rename(&away, &paths[1]).unwrap();
     assert!(scrub.look_again() && damages.count() == 0);
+
+    // It is back before anybody looks around it: the cursor of whoever asked is not to blame, and nothing is wrong now.
+    match damages.judge(&reader, ("ledger", LOG), one, error) {
+        Unreadable::Damaged(place) => assert!(place.is_away && place.to_string() == said, "{place}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(damages.count(), 0);
 
     // A record that the disk does not give is named by its offset in its file, not in the log.
     let offset = SEGMENT_HEADER_BYTES as u64 + other.0 - first.0;

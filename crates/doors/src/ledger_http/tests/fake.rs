@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 
 use tidegate_ledger::changes::{After, Change, ChangeFilter, ChangeKind, ChangedAccount, ChangesError};
 use tidegate_ledger::message::{AuditReport, ChangeRequest, HoldRequest, Reply, Request, TimeSpan, Unavailable};
-use tidegate_machines::RecordPosition;
 use tidegate_machines::ledger::{
     self as ledger, AccountKind, AccountView, AssetView, HistoryRow, HoldView, IdSpace, Outcome, Refusal, RowKind,
     Transfer, TransferState, TransferView, check_hold, check_transfer, is_account_id,
 };
+use tidegate_machines::{DamagedPlace, RecordPosition};
 use tidegate_telemetry::{Registry, render_prometheus};
 use tokio::sync::oneshot;
 
@@ -38,6 +38,7 @@ struct State {
     unavailable: Option<Unavailable>,
     silent: Vec<oneshot::Sender<Reply>>,
     is_silent: bool,
+    damaged: Option<&'static DamagedPlace>,
     health: Option<Health>,
     drain: DrainStatus,
     asked: usize,
@@ -76,6 +77,11 @@ impl FakeBackend {
     /// From now on every request is answered so.
     pub fn unavailable(&self, why: Option<Unavailable>) {
         self.state.lock().unwrap().unavailable = why;
+    }
+
+    /// From now on no history can be read, because of this place.
+    pub fn set_damaged(&self, place: DamagedPlace) {
+        self.state.lock().unwrap().damaged = Some(Box::leak(Box::new(place)));
     }
 
     /// From now on no request is answered.

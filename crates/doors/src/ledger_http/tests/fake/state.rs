@@ -97,6 +97,9 @@ impl State {
                 let page = views.filter(|view| view.id.starts_with(&*prefix) && *view.id > *after);
                 Reply::Accounts(page.take(limit as usize).cloned().collect())
             }
+            Request::ReadHistory { .. } if self.damaged.is_some() => {
+                Reply::Refused(Refusal::Damaged(self.damaged.expect("it is there")))
+            }
             Request::ReadHistory { id, before, limit, times } => match self.accounts.get(&id) {
                 None => Reply::Refused(Refusal::AccountNotFound),
                 Some(account) => match before.map_or(Ok(account.rows.len()), |before| before.parse()) {
