@@ -12,7 +12,7 @@ use crate::acknowledgements::{
 use crate::flow::{Answer, Incoming, IncomingStage, OUTCOME_UNKNOWN};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::peer::{Item, Source};
-use crate::reason::{About, reason_text};
+use crate::reason::{About, told};
 use crate::session::{SessionFlags, Stage};
 
 impl<L: LogStore> Broker<L> {
@@ -74,7 +74,8 @@ impl<L: LogStore> Broker<L> {
         if is_unknown || is_refused && self.clients.connections[index].version == Version::V311 {
             // An MQTT 3.1.1 acknowledgement would mean success. Without one the client will send again. So will it
             // where nobody knows the outcome: its packet id is not free, because a shard may know it still.
-            self.intake.defer_disconnect(self.clients.key(index), answer.outstanding.reason());
+            let (reason, _) = told(About::Publish, answer.outstanding.reason());
+            self.intake.defer_disconnect(self.clients.key(index), reason);
             return;
         }
         self.send_ack(index, answer.kind, answer.packet_id, answer.outstanding.reason(), now);
@@ -92,7 +93,8 @@ impl<L: LogStore> Broker<L> {
         if !reason.is_error() {
             return self.clients.send(index, now, |bytes| encode_ack(bytes, version, kind, packet_id, reason, None));
         }
-        self.clients.send_refusal(index, now, reason_text(About::Publish, reason), |bytes, words| {
+        let (reason, words) = told(About::Publish, reason);
+        self.clients.send_refusal(index, now, words, |bytes, words| {
             encode_ack(bytes, version, kind, packet_id, reason, words);
         });
     }

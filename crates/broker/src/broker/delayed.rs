@@ -129,7 +129,7 @@ impl<L: LogStore> Broker<L> {
         self.expect_words(collected, routed.awaited.words(), now);
     }
 
-    /// A delayed message could not be kept by all of its receivers: it is sent again. Those who took it know its origin.
+    /// A delayed message could not be kept by all of its receivers: it is sent again. Who took it knows its origin.
     pub(super) fn delayed_stays_due(&mut self, shard: ShardPlace, id: u64, now: TimeMs) {
         assert!(self.timing.delayed.in_flight.remove(&(shard, id)), "what was published was under way");
         self.timing.again.wait(DueThing::Delayed { shard, id }, now);

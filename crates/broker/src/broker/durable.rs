@@ -18,6 +18,7 @@ use crate::connection::{ConnectionState, ParkedFor};
 use crate::flow::Window;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PACKET_IDS;
+use crate::reason::DISK_FULL;
 use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::shards::Wait;
 use crate::topics::Released;
@@ -43,6 +44,8 @@ impl<L: LogStore> Broker<L> {
             Ok(Decided::Answered(Ok(()))) => unreachable!("what topics allow has an event"),
             Ok(Decided::TooLarge) => (Word::Refused(ReasonCode::QUOTA_EXCEEDED), None),
             Err(Unavailable::ShardFailed) => (Word::Unknown, None),
+            // A refusal that passes: there may be room again.
+            Err(Unavailable::DiskFull) => (Word::Unavailable(DISK_FULL), None),
             Err(_) => (Word::Unavailable(ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR), None),
         };
         // To who has no word for what is unknown, a failed shard refuses.

@@ -20,7 +20,7 @@ use crate::connection::{FilterAnswers, ParkedFor};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::CONDITIONS_OF_SUBSCRIBE_MAX;
 use crate::peer::Item;
-use crate::reason::{About, reason_text};
+use crate::reason::{About, told};
 use crate::session::{Session, SessionFlags, SessionRef, Stage};
 use crate::shards::Wait;
 use crate::subscriptions::{Entry, EntryOptions};
@@ -119,9 +119,9 @@ impl<L: LogStore> Broker<L> {
         now: TimeMs,
     ) -> Progress {
         let version = self.clients.connections[index].version;
-        let codes = codes(&answers.codes);
+        let (codes, words) = told_codes(&answers.codes);
         assert!(answers.remaining == 0, "the answer waits for all records");
-        self.clients.send_refusal(index, now, first_refusal(&codes), |bytes, words| {
+        self.clients.send_refusal(index, now, words, |bytes, words| {
             encode_suback(bytes, version, subscribe.packet_id, &codes, words);
         });
         for (nth, subscription) in subscribe.subscriptions().enumerate() {
@@ -362,9 +362,9 @@ impl<L: LogStore> Broker<L> {
             return self.park(index, answers);
         }
         let version = self.clients.connections[index].version;
-        let codes = codes(&answers.codes);
+        let (codes, words) = told_codes(&answers.codes);
         assert!(answers.remaining == 0, "the answer waits for all records");
-        self.clients.send_refusal(index, now, first_refusal(&codes), |bytes, words| {
+        self.clients.send_refusal(index, now, words, |bytes, words| {
             encode_unsuback(bytes, version, unsubscribe.packet_id, &codes, words);
         });
         Progress::Taken
@@ -447,11 +447,9 @@ fn options(subscription: &Subscription<'_>) -> EntryOptions {
     options
 }
 
-/// Words about the first filter that was refused.
-fn first_refusal(codes: &[ReasonCode]) -> Option<&'static str> {
-    codes.iter().find(|code| code.is_error()).and_then(|code| reason_text(About::Subscribe, *code))
-}
-
-fn codes(codes: &[u8]) -> Vec<ReasonCode> {
-    codes.iter().map(|code| ReasonCode(*code)).collect()
+/// The codes as a client is told them, and words about the first filter that was refused.
+fn told_codes(codes: &[u8]) -> (Vec<ReasonCode>, Option<&'static str>) {
+    let (codes, words): (Vec<_>, Vec<_>) = codes.iter().map(|code| told(About::Subscribe, ReasonCode(*code))).unzip();
+    let first = codes.iter().position(|code| code.is_error());
+    (codes, first.and_then(|first| words[first]))
 }

@@ -11,7 +11,7 @@ fn full(options: WorldOptions, before: &str) -> World {
     world.run("s: CONNECT expiry=1000; s: SUBSCRIBE fill due/# qos=1; s: drop; c: CONNECT; c: SUBSCRIBE due/# qos=1");
     world.run("c: auto");
     world.run(before);
-    world.run("full; f: CONNECT");
+    world.run("disk-full; f: CONNECT");
     let publish = format!("f: PUBLISH fill {} qos=1", "x".repeat(4_000));
     for _ in 0..200 {
         let heard = world.run(&publish);
@@ -39,8 +39,10 @@ fn check_delayed(options: WorldOptions) {
     let meanwhile = run(&mut world, "wait 8000");
     assert_eq!(heard_of(&meanwhile, "c", "due/one"), 1, "it keeps nothing on the disk: {meanwhile}");
     assert_eq!(heard_of(&meanwhile, "c", "due/two"), 1, "{meanwhile}");
-    let later =
-        run(&mut world, "room; wait 3000; t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 1000");
+    let later = run(
+        &mut world,
+        "disk-room; wait 3000; t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 1000",
+    );
     assert_eq!((heard_of(&later, "t", "due/one"), heard_of(&later, "t", "due/two")), (1, 1), "{later}");
     assert_eq!(heard_of(&later, "c", "due/one") + heard_of(&later, "c", "due/two"), 0, "it has them: {later}");
     let after = run(&mut world, "kill 5000; s: CONNECT keep expiry=1000; wait 2000");
@@ -63,7 +65,7 @@ fn they_survive_a_kill_before_there_is_room() {
     world.run("wait 5000");
     let later = run(
         &mut world,
-        "room; kill; wait 2000; t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 1000",
+        "disk-room; kill; wait 2000; t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 1000",
     );
     assert_eq!(heard_of(&later, "t", "due/one"), 1, "{later}");
 }
@@ -76,8 +78,10 @@ fn wills_that_fall_due_on_a_full_disk_come_when_there_is_room() {
     let mut world = full(WorldOptions::default(), before);
     let meanwhile = run(&mut world, "wait 8000");
     assert_eq!((heard_of(&meanwhile, "c", "due/one"), heard_of(&meanwhile, "c", "due/two")), (1, 1), "{meanwhile}");
-    let later =
-        run(&mut world, "room; wait 3000; t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 1000");
+    let later = run(
+        &mut world,
+        "disk-room; wait 3000; t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 1000",
+    );
     assert_eq!((heard_of(&later, "t", "due/one"), heard_of(&later, "t", "due/two")), (1, 1), "{later}");
     assert_eq!(heard_of(&later, "c", "due/one") + heard_of(&later, "c", "due/two"), 0, "it has them: {later}");
     // The session of the second has ended, and that of the first may bring another will.
@@ -95,7 +99,7 @@ fn a_client_that_comes_back_meanwhile_may_bring_another_will() {
     world.run("wait 5000");
     let later = run(
         &mut world,
-        "room; w: CONNECT keep expiry=1000 will=due/two,gone,qos=1; w: drop; wait 3000
+        "disk-room; w: CONNECT keep expiry=1000 will=due/two,gone,qos=1; w: drop; wait 3000
          t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 1000",
     );
     assert_eq!(heard_of(&later, "t", "due/two"), 1, "{later}");

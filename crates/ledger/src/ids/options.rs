@@ -1,5 +1,7 @@
 //! The options of an index.
 
+use tidegate_journal::LogId;
+
 use super::IdSeed;
 
 /// Where runs are built.
@@ -29,11 +31,13 @@ pub struct IdsOptions {
     pub builder: BuilderKind,
     /// Key of the hash for a new index; an existing one keeps its own. Random in production.
     pub seed: IdSeed,
+    /// Whose records it has. An index that is found and that was made of another log is thrown away.
+    pub log: LogId,
 }
 
 impl IdsOptions {
     /// Default sizes; `seed` should be random.
-    pub fn new(seed: IdSeed) -> IdsOptions {
+    pub fn new(seed: IdSeed, log: LogId) -> IdsOptions {
         IdsOptions {
             freeze_at: 1 << 19,
             frozen_max: 2,
@@ -42,6 +46,7 @@ impl IdsOptions {
             filter_bytes_max: 800 << 20,
             builder: BuilderKind::Thread,
             seed,
+            log,
         }
     }
 

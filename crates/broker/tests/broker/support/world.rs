@@ -273,12 +273,12 @@ impl World {
                     self.settle(heard);
                 }
             }
-            "full" => self.disk.set_capacity(self.disk.used_bytes()),
-            "room" => self.disk.set_capacity(u64::MAX),
             "fail-sync" => {
                 self.is_disk_faulty = true;
                 self.disk.fail_next_sync();
             }
+            "disk-full" => self.disk.set_capacity(self.disk.used_bytes()),
+            "disk-room" => self.disk.set_capacity(u64::MAX),
             power @ ("crash" | "kill") => {
                 self.brokers.clear();
                 (self.arrivals, self.answers) = (VecDeque::new(), VecDeque::new());
