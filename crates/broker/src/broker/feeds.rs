@@ -113,8 +113,7 @@ impl<L: LogStore> Broker<L> {
         if is_shared {
             return ReasonCode::SHARED_SUBSCRIPTIONS_NOT_SUPPORTED;
         }
-        let others = self.feed_filters(place).into_iter().filter(|filter| **filter != *subscription.filter).count();
-        if others + new >= FEEDS_OF_SESSION_MAX {
+        if self.other_feeds(place, subscription.filter) + new >= FEEDS_OF_SESSION_MAX {
             return ReasonCode::QUOTA_EXCEEDED;
         }
         match self.place_found(index, subscription.filter) {
@@ -124,6 +123,13 @@ impl<L: LogStore> Broker<L> {
             _ if self.clients.sessions[place].slot.is_none() => ReasonCode::SUCCESS,
             _ => ReasonCode((subscription.qos as u8).min(QoS::AtLeastOnce as u8)),
         }
+    }
+
+    /// How many feeds a connected session has besides the one of this filter. Counted among those that are open, of
+    /// which there are few: a SUBSCRIBE asks for each of its filters.
+    fn other_feeds(&self, place: SessionIndex, filter: &str) -> usize {
+        let keys = self.asked.feeds.of_session.get(&place).map_or(&[][..], Vec::as_slice);
+        keys.iter().filter(|key| *self.asked.feeds.feeds[*key].filter != *filter).count()
     }
 
     fn place_found(&self, index: ConnectionIndex, filter: &str) -> Option<&PlaceFound> {
