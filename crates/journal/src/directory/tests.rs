@@ -381,3 +381,26 @@ fn who_only_looks_is_told_whether_somebody_uses_it() {
     fs::remove_file(data.path().join(LOCK)).unwrap();
     assert!(!looking.is_in_use().unwrap(), "without a lock nobody is there");
 }
+
+#[test]
+fn a_description_that_lists_a_family_twice_is_refused_although_its_checksum_is_right() {
+    let data = tempfile::tempdir().unwrap();
+    create_and_close(data.path(), &server(1, 2));
+    let file = data.path().join(DIRECTORY);
+    let mut description = Description::read(&file).unwrap();
+    let twice = description.families[0].clone();
+    description.families.insert(0, twice);
+    fs::write(&file, description.text()).unwrap();
+    let said = refusal(Directory::open(data.path(), &[LEDGER]));
+    assert!(said.contains("its file DIRECTORY is damaged"), "{said}");
+}
+
+#[test]
+fn a_lock_that_cannot_be_opened_does_not_say_that_nobody_is_there() {
+    let data = tempfile::tempdir().unwrap();
+    create_and_close(data.path(), &server(1, 1));
+    let looking = Directory::look_at(data.path(), &[LEDGER]).unwrap();
+    fs::remove_file(data.path().join(LOCK)).unwrap();
+    std::os::unix::fs::symlink(LOCK, data.path().join(LOCK)).unwrap();
+    assert!(matches!(looking.is_in_use(), Err(JournalError::Io { .. })), "a link to itself");
+}
