@@ -8,6 +8,7 @@ mod deciding;
 mod exchange;
 mod history_times;
 mod ids;
+mod losses;
 mod reading;
 mod settings;
 mod streams;
