@@ -3,6 +3,7 @@
 
 mod alone;
 mod audits;
+mod collectors;
 mod damage;
 mod deciding;
 mod exchange;

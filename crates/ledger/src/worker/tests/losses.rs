@@ -8,6 +8,7 @@ use tidegate_shard::loss::{examine, fold_to_end};
 use super::alone::{HERE, THERE, on};
 use super::*;
 use crate::accepted_loss::{PeerLosses, Writing, settle, words};
+use crate::audit::{audit_between, audit_shard};
 use crate::regain::KnownCredit;
 
 const DIRECTORY: u64 = 1;
@@ -240,4 +241,47 @@ fn a_loss_is_booked_where_no_record_of_the_other_tells_of_it() {
         Some(&*format!("ledger shard 0: 2 credit are booked as lost: {loss} has -2 credit"))
     );
     assert!(find(&disk).booked.is_empty());
+}
+
+/// What the audit of a stopped ledger says is wrong between its shards.
+fn audited(disk: &FakeDisk) -> Vec<String> {
+    let audited = |shard| {
+        let found = audit_shard(&logs(disk), &snapshots(disk, shard), 2, |_, _| {}).expect("the log can be opened");
+        assert_eq!(found.problems, Vec::<String>::new(), "each log agrees with itself");
+        found
+    };
+    audit_between(&[audited(0), audited(1)])
+}
+
+#[test]
+fn an_audit_names_the_credits_that_one_shard_knows_and_another_has_lost() {
+    let (then, now) = story(&Accounts::new());
+    assert_eq!(audited(&put_back(HERE, &now, &now)), Vec::<String>::new());
+    assert_eq!(
+        audited(&put_back(HERE, &then, &now)),
+        [
+            "shard 1 applied credit 4 of shard 0, which sent only 1",
+            "shard 0 has confirmed credit 3 of shard 1, and has applied only 1",
+        ]
+    );
+    assert_eq!(
+        audited(&put_back(THERE, &then, &now)),
+        [
+            "shard 1 has confirmed credit 4 of shard 0, and has applied only 1",
+            "shard 0 applied credit 3 of shard 1, which sent only 1",
+        ]
+    );
+    // Two histories with as many credits, of other amounts.
+    let mut other = TestWorker::open(2);
+    let all = Accounts::new();
+    other.ask(open(&all.source_here, AccountKind::Source));
+    other.ask(open(&all.wallet_there, AccountKind::Wallet));
+    for number in 1..=4 {
+        applied(&mut other, transfer(&format!("sent-{number}"), &all.source_here, &all.wallet_there));
+    }
+    other.begin(Vec::new(), &mut Finished::new());
+    let strange = audited(&put_back(THERE, &files(&other.disk), &now));
+    assert_eq!(strange.len(), 2, "{strange:?}");
+    assert!(strange[0].contains("up to credit 4, shard 0 has sent 5 credit to shard 1, which has taken in 4"));
+    assert_eq!(strange[1], "shard 0 applied credit 3 of shard 1, which sent only 0");
 }
