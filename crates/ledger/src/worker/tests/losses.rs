@@ -241,6 +241,12 @@ fn a_loss_is_booked_where_no_record_of_the_other_tells_of_it() {
         Some(&*format!("ledger shard 0: 2 credit are booked as lost: {loss} has -2 credit"))
     );
     assert!(find(&disk).booked.is_empty());
+    // Whoever reads the account sees what was lost, and between whom.
+    let mut node = TestWorker::over(disk, 2);
+    let read = Request::ReadHistory { id: loss.clone(), before: None, limit: 10, times: TimeSpan::ALL };
+    let Reply::History { rows, .. } = node.ask(read) else { panic!("the account is open") };
+    let rows: Vec<_> = rows.iter().map(|row| (&*row.debit, &*row.credit, row.amount, row.balance_after)).collect();
+    assert_eq!(rows, [("shard:1", &*loss, 2, -2), (&*loss, "shard:1", 4, -4)]);
 }
 
 /// What the audit of a stopped ledger says is wrong between its shards.
