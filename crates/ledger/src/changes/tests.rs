@@ -1,5 +1,7 @@
 //! Readers over a journal that a test writes.
 
+mod rows;
+
 use std::sync::{Arc, Mutex};
 
 use tidegate_disk::FakeDisk;
