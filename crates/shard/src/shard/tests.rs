@@ -28,6 +28,8 @@ enum Call {
     TurnedAway { on_arrival: bool },
     /// Nothing but to wait, and to weigh as much as may wait.
     Heavy,
+    /// Write if there is room, and else wait for it.
+    WriteOrWait,
     /// Stop the shard.
     Stop,
 }
@@ -45,6 +47,9 @@ struct Reader {
     arrived: Vec<JobId>,
     /// What the next step does behind the calls.
     works_after: bool,
+    works_before: bool,
+    /// What the last call on arrival was told: whether the shard is stuck.
+    stuck: std::cell::Cell<bool>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +76,8 @@ impl Service for Reader {
     fn weight(call: &Call) -> usize {
         if let Call::Heavy = call { Self::CALL_BYTES_WAITING_MAX } else { 10 }
     }
-    fn admit(&self, call: &Call, _: bool) -> Result<(), Unavailable> {
+    fn admit(&self, call: &Call, is_stuck: bool) -> Result<(), Unavailable> {
+        self.stuck.set(is_stuck);
         if let Call::TurnedAway { on_arrival: true } = call { Err(Unavailable::Busy) } else { Ok(()) }
     }
     fn note(&mut self, note: Infallible) {
@@ -98,6 +104,10 @@ impl Service for Reader {
             Call::Look(number) => (*number, Pause::Aside),
             Call::TurnedAway { .. } => return Ok(Served::TurnedAway(Unavailable::Busy)),
             Call::Heavy => (0, Pause::Aside),
+            Call::WriteOrWait => {
+                let written = turn.append(&0);
+                return Ok(if written.is_ok() { Served::Done(Vec::new()) } else { Served::Paused(Pause::Room) });
+            }
         };
         if !progress.is_read {
             let job = *progress.reading.get_or_insert_with(|| jobs.start(number));
@@ -119,6 +129,9 @@ impl Service for Reader {
             self.prepared.push(*number);
             progress.reading = Some(jobs.start(*number));
         }
+    }
+    fn before<L: LogStore>(&mut self, _: &mut TurnOf<'_, Self, L>) -> Result<bool, Stopped> {
+        Ok(std::mem::take(&mut self.works_before))
     }
     fn after<L: LogStore>(
         &mut self,
@@ -258,6 +271,8 @@ fn a_step_says_whether_anything_was_done() {
     assert!(!shard.step(NOW) && !shard.has_news(), "nothing is asked of it");
     shard.service_mut().works_after = true;
     assert!(shard.step(NOW), "its service did something");
+    shard.service_mut().works_before = true;
+    assert!(shard.step(NOW), "before the calls, too");
     for number in 1..=9 {
         shard.call("write", Call::Write(number));
         assert!(shard.step(NOW), "it was decided");
@@ -319,4 +334,39 @@ fn a_shard_knows_its_index() {
     let Opened { log, .. } = logs.open(NOTES.log(7, 3), Cursor::START, SMALL).unwrap();
     let shard: Tested = Shard::new(ShardIndex(3), Notes::default(), Reader::default(), log).unwrap();
     assert_eq!(shard.index(), ShardIndex(3));
+}
+
+#[test]
+fn a_shard_is_stuck_when_its_disk_is_full_and_a_group_waits_for_room() {
+    let disk = FakeDisk::new(1);
+    let logs = StepLogs::new(disk.clone(), Path::new("data"), &[NOTES]);
+    let Opened { log, .. } = logs.open(NOTES.log(7, 0), Cursor::START, SMALL).unwrap();
+    let mut shard: Tested = Shard::new(ShardIndex(0), Notes::default(), Reader::default(), log).unwrap();
+    let told = |shard: &mut Tested| {
+        shard.call("write", Call::WriteOrWait);
+        shard.service().stuck.get()
+    };
+    assert!(!told(&mut shard));
+    // Its group fills while the log is busy: that ends by itself.
+    for _ in 0..20 {
+        shard.step(NOW);
+        assert!(!told(&mut shard));
+    }
+    settle(&mut shard);
+    disk.set_capacity(disk.used_bytes());
+    let stuck_after = (0..1_000).find(|_| {
+        let stuck = told(&mut shard);
+        settle(&mut shard);
+        stuck
+    });
+    assert!(
+        stuck_after.is_some_and(|calls| calls > 1),
+        "the room that was claimed before is used first: {stuck_after:?}"
+    );
+    disk.set_capacity(u64::MAX);
+    settle(&mut shard);
+    assert!(!told(&mut shard));
+    settle(&mut shard);
+    assert!(answers(&mut shard).iter().all(|(_, answer)| answer.is_some()), "all that waited was written");
+    assert!(shard.is_idle());
 }
