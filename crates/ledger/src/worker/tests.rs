@@ -9,6 +9,7 @@ mod deciding;
 mod exchange;
 mod history_times;
 mod ids;
+mod large_audits;
 mod losses;
 mod reading;
 mod settings;
