@@ -1,7 +1,7 @@
 //! Gives pages of 2 MiB to memory that asks for them, and to no other.
 //!
 //! ```text
-//!   /sys/kernel/mm/transparent_hugepage/enabled     this process                      the id filter      the heap
+//!   /sys/kernel/mm/transparent_hugepage/enabled     this process                      ids, accounts      the rest
 //!   madvise                                         changes nothing                   huge               4 KiB
 //!   always, Linux 6.18 or newer                     takes them only where it asks     huge               4 KiB
 //!   always, older                                   refuses them all                  4 KiB              4 KiB
@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Why some: a look-up in the id filter (256 MiB, `tidegate_ledger::ids`) touches a cache line anywhere in it, and
-//! misses the TLB on small pages. Why not all: the heap would grow by 2 MiB at a time, and an idle MQTT client would
-//! take 330 to 800 bytes instead of 314 (decision 0007). For the same reason the allocator is built not to ask
-//! (`no_thp` in `Cargo.toml`).
+//! misses the TLB on small pages; so does one for one of a million accounts. Why not all: the heap would grow by 2 MiB
+//! at a time, and an idle MQTT client would take 330 to 800 bytes instead of 314 (decision 0007). For the same reason
+//! the allocator is built not to ask (`no_thp` in `Cargo.toml`).
 
 use std::fmt;
 use std::fs;
@@ -65,12 +65,13 @@ impl HugePages {
         match self {
             HugePages::WhereAsked | HugePages::Unknown => None,
             HugePages::OffByHost => Some(
-                "look-ups of ids cost more with every million; \
+                "look-ups of ids and accounts cost more with every million; \
                  echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
             ),
-            HugePages::OffByStarter => {
-                Some("look-ups of ids cost more with every million; in a unit of systemd, MemoryTHP=inherit or madvise")
-            }
+            HugePages::OffByStarter => Some(
+                "look-ups of ids and accounts cost more with every million; \
+                 in a unit of systemd, MemoryTHP=inherit or madvise",
+            ),
             HugePages::OffByUs => Some(
                 "this kernel gives them to all memory or none, and idle connections would take more; \
                  echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, or use Linux 6.18",
@@ -82,7 +83,7 @@ impl HugePages {
 impl fmt::Display for HugePages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            HugePages::WhereAsked => "for the id filter, not for other memory",
+            HugePages::WhereAsked => "for ids and accounts, not for other memory",
             HugePages::OffByHost => "none: the host gives none",
             HugePages::OffByStarter => "none: turned off for this process by what started it",
             HugePages::OffByUs => "none: turned off, or all memory would have them",

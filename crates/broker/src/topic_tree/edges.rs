@@ -13,7 +13,7 @@
 //!
 //! The table does not shrink: a broker that had a million clients may have them again.
 
-use tidegate_machines::prefetch;
+use tidegate_memory::prefetch;
 
 use crate::slab::Slab;
 

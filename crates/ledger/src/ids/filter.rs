@@ -24,10 +24,9 @@
 //! false positives increase, and lookups read more pages: slower, but never wrong.
 
 use tidegate_journal::Position;
-use tidegate_machines::prefetch;
+use tidegate_memory::{Pages, Zeroed, prefetch};
 
 use super::IdHash;
-use super::memory::{Pages, Zeroed};
 
 const LANES: usize = 8;
 const BLOCK_BYTES: usize = LANES * 8;

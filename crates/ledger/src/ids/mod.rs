@@ -32,7 +32,6 @@ mod invariants;
 mod lookup;
 pub mod make;
 mod manifest;
-mod memory;
 mod merge;
 mod open;
 mod options;

@@ -13,10 +13,9 @@
 //!
 //! Only runs of [`FILTERED_TIER`] and above have filters; what is younger is in [`super::filter`].
 
-use tidegate_machines::prefetch;
+use tidegate_memory::{Zeroed, prefetch};
 
 use super::hash::RunKey;
-use super::memory::Zeroed;
 
 /// Runs that were merged so often have filters of their own.
 pub(super) const FILTERED_TIER: u32 = 2;

@@ -11,12 +11,11 @@
 //! needs.
 
 use tidegate_journal::Position;
-use tidegate_machines::prefetch;
+use tidegate_memory::{Zeroed, prefetch};
 
 use super::IdHash;
 use super::entry::Entry;
 use super::hash::RunKey;
-use super::memory::Zeroed;
 
 const EMPTY: u32 = 0;
 /// The bits of a hash from here on make the tag; those below are zero in all hashes.

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use tidegate_disk::Disk;
 use tidegate_journal::{Cursor, Position, Timeline};
+use tidegate_memory::Pages;
 
 use super::builder::{Builder, Step, View};
 use super::filter::Forgotten;
-use super::memory::Pages;
 use super::table::Table;
 use super::{BuilderKind, IdsError};
 

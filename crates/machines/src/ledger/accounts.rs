@@ -11,15 +11,14 @@
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
-use crate::prefetch;
+use tidegate_memory::{ask_huge_pages, prefetch};
 
 use super::account::{Account, AccountSlot};
 use super::limits::ACCOUNTS_MAX;
 use super::slot_table::SlotTable;
 
-/// Accounts of a chunk, as a power of two: 288 KiB.
-const CHUNK_BITS: u32 = 12;
-const CHUNK_ACCOUNTS: usize = 1 << CHUNK_BITS;
+/// Accounts of the first chunk, as a power of two: 288 KiB. Each further one has twice as many as the one before it.
+const FIRST_CHUNK_BITS: u32 = 12;
 /// A slot that no account has: all are below [`ACCOUNTS_MAX`].
 const NOWHERE: AccountSlot = AccountSlot(u32::MAX);
 
@@ -45,6 +44,33 @@ pub struct Sought(u64);
 pub struct SoughtPair {
     pub(super) debit: Sought,
     pub(super) credit: Sought,
+}
+
+/// Where an account is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    chunk: usize,
+    at: usize,
+}
+
+impl Place {
+    #[inline(always)]
+    fn of(AccountSlot(slot): AccountSlot) -> Place {
+        // Counted from one first chunk on, every chunk begins at a power of two.
+        let counted = u64::from(slot) + (1 << FIRST_CHUNK_BITS);
+        let bits = counted.ilog2();
+        Place { chunk: (bits - FIRST_CHUNK_BITS) as usize, at: (counted ^ 1 << bits) as usize }
+    }
+}
+
+/// A vacant chunk. All but the first have their addresses from the start, and take memory as they fill.
+fn new_chunk(chunk: usize) -> Vec<Account> {
+    if chunk == 0 {
+        return Vec::new();
+    }
+    let mut accounts = Vec::with_capacity(1 << (FIRST_CHUNK_BITS as usize + chunk));
+    ask_huge_pages(accounts.spare_capacity_mut());
+    accounts
 }
 
 /// Accounts whose places are loaded ahead by who looks at all.
@@ -109,12 +135,14 @@ impl Accounts {
 
     #[inline]
     pub fn get(&self, slot: AccountSlot) -> Option<&Account> {
-        self.chunks.get((slot.0 >> CHUNK_BITS) as usize)?.get(slot.0 as usize % CHUNK_ACCOUNTS)
+        let place = Place::of(slot);
+        self.chunks.get(place.chunk)?.get(place.at)
     }
 
     #[inline]
     pub fn get_mut(&mut self, slot: AccountSlot) -> Option<&mut Account> {
-        self.chunks.get_mut((slot.0 >> CHUNK_BITS) as usize)?.get_mut(slot.0 as usize % CHUNK_ACCOUNTS)
+        let place = Place::of(slot);
+        self.chunks.get_mut(place.chunk)?.get_mut(place.at)
     }
 
     /// The bytes of the id in a slot that is taken.
@@ -144,14 +172,11 @@ impl Accounts {
         let slot = self.len;
         assert!(slot < ACCOUNTS_MAX, "there is no slot left");
         self.by_id.insert(self.hasher.hash_one(account.id.as_bytes()), slot);
-        match self.chunks.last_mut() {
-            Some(filling) if filling.len() < CHUNK_ACCOUNTS => filling.push(account),
-            last => {
-                let mut chunk = if last.is_some() { Vec::with_capacity(CHUNK_ACCOUNTS) } else { Vec::new() };
-                chunk.push(account);
-                self.chunks.push(chunk);
-            }
+        let place = Place::of(AccountSlot(slot));
+        if place.at == 0 {
+            self.chunks.push(new_chunk(place.chunk));
         }
+        self.chunks[place.chunk].push(account);
         self.len += 1;
         assert!(self.by_id.len() == self.len as usize, "every account is found by its id");
         AccountSlot(slot)

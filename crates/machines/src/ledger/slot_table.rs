@@ -19,7 +19,7 @@
 //! Why groups: all tags of one are compared at once. Entries that were looked at one after the other ended in a branch
 //! that no processor foresees, which made a transfer slower by a tenth.
 
-use crate::prefetch;
+use tidegate_memory::prefetch;
 
 /// The slot of a vacant entry. There are fewer slots than this.
 const VACANT: u32 = u32::MAX;

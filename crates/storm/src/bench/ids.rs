@@ -17,7 +17,7 @@ use crate::report::Report;
 use crate::tidegate::binary::{Transfers, outcomes};
 use crate::tidegate::server::{Configuration, Paths, SNAPSHOT_INTERVAL_S, Tidegate};
 use crate::tidegate::session::{self, Session};
-use crate::workload::{Names, Pattern, Workload};
+use crate::workload::{Names, Parties, Pattern, Workload};
 use anyhow::{Context, Result, ensure};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -274,11 +274,11 @@ impl Dialect for TimedTransfers<'_> {
         for _ in 0..TRANSFERS_MAX {
             let Some(payment) = self.work.next() else { break };
             let id = self.id(payment.id.as_str().as_bytes().try_into().expect("sixteen digits"), millis);
-            let (debit, credit) = (self.names.of(payment.debit).as_bytes(), self.names.of(payment.credit).as_bytes());
+            let Parties { debit, credit } = self.names.parties(&payment);
             frame.push(&TransferRef {
                 id: &id,
-                debit,
-                credit,
+                debit: debit.as_bytes(),
+                credit: credit.as_bytes(),
                 amount: payment.amount,
                 memo: b"",
                 code: 0,

@@ -77,7 +77,7 @@ impl Postgres {
         let mut transaction = client.transaction()?;
         let insert = transaction.prepare("INSERT INTO account VALUES ($1, $2, $3)")?;
         for account in names.all() {
-            let name = names.of(account);
+            let name = names.of(account).to_string();
             let funds = if account.0 < names.wallets() { FUNDS_PER_WALLET as i64 } else { 0 };
             transaction.execute(&insert, &[&name, &funds, &name.starts_with("source:")])?;
         }
@@ -139,8 +139,8 @@ fn pay_part(mut client: Client, names: &Names, mut work: Workload) -> Result<Out
             && let Some(payment) = work.next()
         {
             ids.push(payment.id.as_str().to_owned());
-            debits.push(names.of(payment.debit));
-            credits.push(names.of(payment.credit));
+            debits.push(names.of(payment.debit).to_string());
+            credits.push(names.of(payment.credit).to_string());
             amounts.push(payment.amount as i64);
         }
         let answer: String = client.query_one(&pay, &[&ids, &debits, &credits, &amounts])?.get(0);

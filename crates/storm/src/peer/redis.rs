@@ -52,7 +52,7 @@ impl Redis {
     pub fn fund(&self, names: &Names) -> Result<()> {
         let mut session = Session::open(self.address)?;
         for wallet in (0..names.wallets()).map(Account) {
-            session.call(&["SET", names.of(wallet), &FUNDS_PER_WALLET.to_string()])?;
+            session.call(&["SET", names.of(wallet).as_str(), &FUNDS_PER_WALLET.to_string()])?;
         }
         Ok(())
     }
@@ -62,7 +62,7 @@ impl Redis {
         let mut session = Session::open(self.address)?;
         let (mut held, mut rows, mut keys) = (0, 0, 0);
         for account in names.all() {
-            let balance = session.call(&["GET", names.of(account)])?;
+            let balance = session.call(&["GET", names.of(account).as_str()])?;
             keys += u64::from(!balance.is_empty());
             held += balance.parse::<u64>().unwrap_or(0);
             let length: u64 = session.call(&["LLEN", &format!("history:{}", names.of(account))])?.parse()?;
@@ -133,7 +133,8 @@ impl Dialect for RedisWallet<'_> {
     fn ask(&mut self, _tag: u32, out: &mut Vec<u8>) -> Result<bool> {
         let Some(payment) = self.work.next() else { return Ok(false) };
         let amount = payment.amount.to_string();
-        let (id, debit, credit) = (payment.id.as_str(), self.names.of(payment.debit), self.names.of(payment.credit));
+        let (id, parties) = (payment.id.as_str(), self.names.parties(&payment));
+        let (debit, credit) = (parties.debit.as_str(), parties.credit.as_str());
         encode(out, &["EVALSHA", &self.script, "3", id, debit, credit, &amount, id]);
         Ok(true)
     }

@@ -2,7 +2,7 @@
 
 use super::session;
 use crate::load::{Answer, Dialect, Outcomes};
-use crate::workload::{Names, Payment, Workload};
+use crate::workload::{Names, Parties, Payment, Workload};
 use anyhow::{Result, bail};
 use std::net::TcpStream;
 use tidegate_wire::proto::{OutcomeKind, reply_frame};
@@ -46,7 +46,7 @@ impl Dialect for Transfers<'_> {
         let mut frame = TransfersEncoder::begin(out, u64::from(tag), false);
         for _ in 0..self.batch {
             let Some(payment) = self.work.next() else { break };
-            frame.push(&transfer(self.names, &payment));
+            frame.push(&transfer(&payment, &self.names.parties(&payment)));
         }
         frame.finish();
         Ok(true)
@@ -60,11 +60,11 @@ impl Dialect for Transfers<'_> {
 
 /// A payment as the wire wants it.
 #[inline]
-pub fn transfer<'a>(names: &'a Names, payment: &'a Payment) -> TransferRef<'a> {
+pub fn transfer<'a>(payment: &'a Payment, parties: &'a Parties) -> TransferRef<'a> {
     TransferRef {
         id: payment.id.as_str().as_bytes(),
-        debit: names.of(payment.debit).as_bytes(),
-        credit: names.of(payment.credit).as_bytes(),
+        debit: parties.debit.as_bytes(),
+        credit: parties.credit.as_bytes(),
         amount: payment.amount,
         memo: b"",
         ..TransferRef::default()

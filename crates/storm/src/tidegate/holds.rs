@@ -71,7 +71,7 @@ impl Dialect for HoldPairs<'_> {
         while ids.len() < self.batch
             && let Some(payment) = self.work.next()
         {
-            frame.push(&transfer(self.names, &payment), EXPIRES_IN_MS);
+            frame.push(&transfer(&payment, &self.names.parties(&payment)), EXPIRES_IN_MS);
             ids.push(payment.id);
         }
         frame.finish();

@@ -2,7 +2,7 @@
 
 use super::server::TOKEN;
 use crate::load::{Answer, Dialect, Outcomes};
-use crate::workload::{Names, Workload};
+use crate::workload::{Names, Parties, Workload};
 use anyhow::{Context, Result, bail};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -44,7 +44,7 @@ impl Dialect for Votes<'_> {
 
     fn ask(&mut self, _tag: u32, out: &mut Vec<u8>) -> Result<bool> {
         let Some(payment) = self.work.next() else { return Ok(false) };
-        let (id, debit, credit) = (payment.id.as_str(), self.names.of(payment.debit), self.names.of(payment.credit));
+        let (id, Parties { debit, credit }) = (payment.id.as_str(), self.names.parties(&payment));
         self.body.clear();
         write!(self.body, r#"{{"id":"{id}","debit":"{debit}","credit":"{credit}","amount":{}}}"#, payment.amount)?;
         out.extend_from_slice(self.head.as_bytes());

@@ -44,7 +44,8 @@ impl Session {
             let mut request = Vec::new();
             let mut frame = OpenAccountsEncoder::begin(&mut request, 1);
             for account in batch {
-                let id = names.of(*account).as_bytes();
+                let name = names.of(*account);
+                let id = name.as_bytes();
                 let kind = match id[0] {
                     b'w' => AccountKind::Wallet,
                     b'c' => AccountKind::Collector,

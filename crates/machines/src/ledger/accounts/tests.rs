@@ -25,21 +25,32 @@ pub fn account(id: &str) -> Account {
 #[test]
 fn accounts_stay_where_they_are_as_others_come() {
     let mut accounts = Accounts::default();
-    let mut second = std::ptr::null();
-    for n in 0..3 * CHUNK_ACCOUNTS as u32 {
+    let address = |accounts: &Accounts, slot| std::ptr::from_ref(accounts.get(slot).expect("pushed"));
+    let first = 1 << FIRST_CHUNK_BITS;
+    let mut places = Vec::new();
+    for n in 0..7 * first {
         assert_eq!(accounts.push(account(&format!("wallet:{n}"))), AccountSlot(n));
-        if n as usize == CHUNK_ACCOUNTS {
-            second = std::ptr::from_ref(accounts.get(AccountSlot(n)).expect("just pushed"));
+        // Where the second and the third chunk begin, and in the midst of each.
+        if [first, 2 * first, 3 * first, 5 * first].contains(&n) {
+            places.push((AccountSlot(n), address(&accounts, AccountSlot(n))));
         }
     }
     accounts.assert_sound();
-    let there: *const Account = accounts.get(AccountSlot(CHUNK_ACCOUNTS as u32)).expect("pushed");
-    assert_eq!(there, second);
+    assert_eq!(accounts.chunks.iter().map(Vec::len).collect::<Vec<_>>(), [4_096, 8_192, 16_384]);
+    assert!(places.iter().all(|(slot, place)| address(&accounts, *slot) == *place));
     assert_eq!(accounts.find("wallet:9000"), Some(AccountSlot(9_000)));
     assert_eq!(accounts.find("wallet:x"), None);
     let range: Vec<u32> = accounts.range(4_094, 4).map(|(slot, _)| slot.0).collect();
     assert_eq!(range, [4_094, 4_095, 4_096, 4_097]);
     assert_eq!(accounts.range(u32::MAX, 9).count(), 0);
+}
+
+#[test]
+fn the_last_slot_has_a_place() {
+    assert_eq!(Place::of(AccountSlot(0)), Place { chunk: 0, at: 0 });
+    assert_eq!(Place::of(AccountSlot(4_095)), Place { chunk: 0, at: 4_095 });
+    assert_eq!(Place::of(AccountSlot(4_096)), Place { chunk: 1, at: 0 });
+    assert_eq!(Place::of(AccountSlot(u32::MAX)), Place { chunk: 20, at: 4_095 });
 }
 
 #[test]

@@ -26,7 +26,12 @@ fn the_walk_finds_sessions_that_disagree_with_their_indices() {
     found(|topics| topics.free.push_back(Slot(0)), "no session and is not free");
     found(|topics| topics.free.iter_mut().for_each(|slot| slot.0 = 0), "free, each once");
     found(|topics| topics.by_client_id.clear(), "found by its client id");
-    found(|topics| anna(topics).client_id = "alma".into(), "is not found where it is");
+    // Of two with one name, one is not found: another name might by chance be found by its old hash.
+    let takes_a_name = |topics: &mut Topics| {
+        let other = topics.sessions().map(|(_, session)| session.client_id.clone()).last().expect("there are two");
+        anna(topics).client_id = other;
+    };
+    found(takes_a_name, "is not found where it is");
     found(|topics| anna(topics).incarnation = 99, "by a record that is to come");
     found(|topics| anna(topics).incarnation = 11, "record");
     found(|topics| anna(topics).subscriptions.reverse(), "are not in order");

@@ -18,11 +18,10 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Bytes of a huge page.
-const HUGE_PAGE: usize = 2 << 20;
+use super::HUGE_PAGE;
 
 /// Integers for which all bits zero is a value and every bit pattern is one.
-pub(super) trait Word: Copy + private::Sealed {}
+pub trait Word: Copy + private::Sealed {}
 impl Word for u32 {}
 impl Word for u64 {}
 
@@ -71,7 +70,7 @@ impl Drop for Mapping {
 }
 
 /// Memory that another thread may touch before its owner does.
-pub(super) struct Pages {
+pub struct Pages {
     mapping: Arc<Mapping>,
     start: usize,
     bytes: usize,
@@ -80,7 +79,7 @@ pub(super) struct Pages {
 impl Pages {
     /// Has the kernel allocate and zero all pages that were not written yet; written data stays. Takes long for many of
     /// them. A system that does not know how (Linux before 5.14) leaves that to the first write.
-    pub(super) fn touch(&self) {
+    pub fn touch(&self) {
         // In pieces, because each holds up all other threads that map or unmap memory.
         for start in (self.start..self.start + self.bytes).step_by(HUGE_PAGE) {
             let bytes = HUGE_PAGE.min(self.start + self.bytes - start);
@@ -94,7 +93,7 @@ impl Pages {
 }
 
 /// A boxed slice of zeros to begin with. Aligned to a cache line at least.
-pub(super) struct Zeroed<T: Word> {
+pub struct Zeroed<T: Word> {
     mapping: Arc<Mapping>,
     words: NonNull<T>,
     len: usize,
@@ -107,7 +106,7 @@ unsafe impl<T: Word> Sync for Zeroed<T> {}
 
 impl<T: Word> Zeroed<T> {
     /// `len` zeros. Aborts like any allocation when there is no memory.
-    pub(super) fn new(len: usize) -> Zeroed<T> {
+    pub fn new(len: usize) -> Zeroed<T> {
         let layout = Layout::array::<T>(len.max(1)).expect("a size below the address space");
         // Small ones are page-aligned by the kernel; large ones must begin on a huge page to use them from the start.
         let slack = if layout.size() >= HUGE_PAGE { HUGE_PAGE } else { 0 };
@@ -125,7 +124,7 @@ impl<T: Word> Zeroed<T> {
     }
 
     /// Its memory, to be touched before it is used.
-    pub(super) fn pages(&self) -> Pages {
+    pub fn pages(&self) -> Pages {
         let start = self.words.as_ptr() as usize - self.mapping.start.as_ptr() as usize;
         Pages { mapping: Arc::clone(&self.mapping), start, bytes: self.len * size_of::<T>() }
     }
