@@ -10,6 +10,7 @@ use super::*;
 use crate::accepted_loss::{PeerLosses, Writing, settle, words};
 use crate::audit::{audit_between, audit_shard};
 use crate::regain::KnownCredit;
+use crate::room::Exchanges;
 
 const DIRECTORY: u64 = 1;
 
@@ -290,4 +291,48 @@ fn an_audit_names_the_credits_that_one_shard_knows_and_another_has_lost() {
     assert_eq!(strange.len(), 2, "{strange:?}");
     assert!(strange[0].contains("up to credit 4, shard 0 has sent 5 credit to shard 1, which has taken in 4"));
     assert_eq!(strange[1], "shard 0 applied credit 3 of shard 1, which sent only 0");
+}
+
+/// What a start says of the states of all shards, as they are recovered one after the other.
+fn start(states: &[Ledger]) -> Result<(), String> {
+    let exchanges = Exchanges::of(states.len());
+    states.iter().try_for_each(|state| exchanges.note(state).map_err(|refused| refused.to_string()))
+}
+
+#[test]
+fn a_start_is_refused_when_one_shard_knows_what_another_has_lost() {
+    let (then, now) = story(&Accounts::new());
+    assert_eq!(start(&states(&put_back(HERE, &now, &now))), Ok(()));
+    let lost = states(&put_back(HERE, &then, &now));
+    assert_eq!(start(&lost[..1]).and(Exchanges::of(2).note(&lost[1]).map_err(|refused| refused.to_string())), Ok(()));
+    let refused = start(&lost).expect_err("records of one are lost");
+    assert!(refused.contains("shard 1 has taken in its credits up to 4, and journal/ledger-0 has only those up to 1"));
+    assert!(refused.contains("journal/ledger-0 has taken in only those up to 1"), "{refused}");
+    assert!(refused.contains("tidegate accept-loss --data DIR --reason TEXT"), "{refused}");
+
+    // As many credits, of other amounts: nobody has lost anything, and they are of two histories.
+    let all = Accounts::new();
+    let history = |amounts: [usize; 2]| {
+        let mut node = TestWorker::open(2);
+        node.ask(open(&all.source_here, AccountKind::Source));
+        node.ask(open(&all.wallet_there, AccountKind::Wallet));
+        for (number, amount) in amounts.into_iter().enumerate() {
+            let id = format!("sent-{number}");
+            let item = Transfer {
+                id: &id,
+                debit: &all.source_here,
+                credit: &all.wallet_there,
+                amount: amount as u64,
+                memo: "",
+                label: Default::default(),
+            };
+            applied(&mut node, Request::Transfers { linked: false, batch: TransferBatch::copy_of([item]) });
+        }
+        node.begin(Vec::new(), &mut Finished::new());
+        files(&node.disk)
+    };
+    let strangers = states(&put_back(HERE, &history([3, 1]), &history([1, 1])));
+    let refused = start(&strangers).expect_err("the sums differ");
+    assert!(refused.contains("ledger shards 0 and 1 are of two histories: up to credit 2"), "{refused}");
+    assert!(refused.contains("Put back the logs of all shards from one backup"), "{refused}");
 }
