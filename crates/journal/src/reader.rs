@@ -276,3 +276,6 @@ impl<F: DiskFile> OpenSegments<F> {
         Ok(file)
     }
 }
+
+#[cfg(test)]
+mod tests;
