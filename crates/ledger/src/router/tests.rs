@@ -67,3 +67,37 @@ fn a_request_is_weighed_by_what_it_holds() {
 fn a_router_knows_how_many_shards_there_are() {
     assert_eq!(router().shard_count(), 2);
 }
+
+#[test]
+fn an_endpoint_drives_a_router_like_any_client() {
+    fn pending<C: Client>(client: &C) -> (usize, bool) {
+        (client.pending(), client.has_room())
+    }
+    let (me, mut router) = (Address::new(0, 0), router());
+    let (mut out, mut finished) = (Outgoing::new(), Finished::new());
+    Client::start(&mut router, 7, Request::ReadAccount { id: "wallet".into() }, &mut out, &mut finished);
+    assert_eq!((pending(&router), out.len()), ((1, true), 1));
+    let Some((_, Message::Call { ticket, shard, .. })) = out.pop() else { panic!("a shard is asked") };
+    let failed = Message::Answer { ticket, shard, answer: Err(Unavailable::ShardFailed) };
+    Client::deliver(&mut router, me, failed, &mut out, &mut finished);
+    assert_eq!(finished.drain(..).collect::<Vec<_>>(), [(7, Reply::Unavailable(Unavailable::ShardFailed))]);
+
+    // A stream waits for its reader; a reader that is gone ends it when its shards have answered.
+    let stream = Request::StreamHistory { id: "wallet".into(), before: None, rows_max: None };
+    Client::start(&mut router, 8, stream, &mut out, &mut finished);
+    assert_eq!((pending(&router), out.len()), ((1, true), 0));
+    Client::more(&mut router, 8, &mut out, &mut finished);
+    assert!(!out.is_empty());
+    Client::cancel(&mut router, 8);
+    for (_, call) in out.drain(..) {
+        let Message::Call { ticket, shard, .. } = call else { panic!("shards are asked") };
+        let busy = Message::Answer { ticket, shard, answer: Err(Unavailable::Busy) };
+        Client::deliver(&mut router, me, busy, &mut Outgoing::new(), &mut finished);
+    }
+    assert_eq!((pending(&router), &finished[..]), ((0, true), &[][..]));
+    // So it is in a process without room.
+    while Client::has_room(&router) {
+        Client::start(&mut router, 9, Request::ListAssets, &mut Outgoing::new(), &mut finished);
+    }
+    assert_eq!(pending(&router), (ENDPOINT_REQUESTS_MAX, false));
+}

@@ -2,7 +2,7 @@
 //! it is written again, and the rest is booked as a loss.
 
 use tidegate_machines::OutboundNumber;
-use tidegate_machines::ledger::Ledger;
+use tidegate_machines::ledger::{Label, Ledger};
 use tidegate_shard::loss::{examine, fold_to_end};
 
 use super::alone::{HERE, THERE, on};
@@ -37,8 +37,11 @@ fn put_back(shard: ShardIndex, then: &Files, now: &Files) -> FakeDisk {
     disk
 }
 
+/// Its memo and label are content: who asks again must say the same.
 fn transfer(id: &str, debit: &str, credit: &str) -> Request {
-    transfers(&[(id.into(), debit.into(), credit.into())])
+    let (memo, label) = (format!("memo of {id}"), Label { code: 5, user_data: id });
+    let item = Transfer { id, debit, credit, amount: 1, memo: &memo, label };
+    Request::Transfers { linked: false, batch: TransferBatch::copy_of([item]) }
 }
 
 fn applied(node: &mut TestWorker, request: Request) {
