@@ -8,11 +8,11 @@
 #                        ─▶ each mutant: those tests, the quickest first ─▶ those that live: simulator
 #
 # Tests are those of the package and of the packages that are built on it, or of those that MUTANT_TESTS names. One that
-# lives is printed; all are in target/mutants/results-PACKAGE.txt. A second start goes on where the first one stopped, as
-# long as the list of mutants is the same.
+# lives is printed; all are in target/mutants/results-PACKAGE.txt. A second start goes on where the first one stopped,
+# as long as the list of mutants is the same.
 #
 #   MUTANT_AGAIN=1       try those again that live or ran out of time: after new tests
-#   MUTANT_TESTS_S=60    processor time of the tests of one mutant, in seconds, the quickest first; slower ones do not run
+#   MUTANT_TESTS_S=60    processor time of the tests of one mutant, in seconds: the quickest of them run
 #   MUTANT_SEEDS=20      seeds of each world of the simulator; 0 for no simulator
 #   MUTANT_JOBS=1        mutants tried at the same time
 #
@@ -24,7 +24,6 @@ cd "$(dirname "$0")/.."
 packages=${1:-journal shard ledger machines}
 files=${2:-}
 seeds=${MUTANT_SEEDS:-20}
-root=$PWD
 work=$(realpath -m "${CARGO_TARGET_DIR:-target}")/mutants
 tree=$work/tree
 mkdir -p "$tree"

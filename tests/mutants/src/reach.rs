@@ -56,8 +56,8 @@ pub struct Test {
     pub reached: Vec<u32>,
 }
 
-/// Runs each test alone and writes which mutants it reaches. A test that fails or takes too long is left out and printed.
-/// The file appears when it is whole.
+/// Runs each test alone and writes which mutants it reaches. A test that fails or takes too long is left out and
+/// printed. The file appears when it is whole.
 pub fn write(options: &Options) -> anyhow::Result<()> {
     let (binary, folder) = (options.binary.canonicalize()?, options.folder.canonicalize()?);
     let listed = Command::new(&binary).args(["--list", "--format", "terse"]).output()?;

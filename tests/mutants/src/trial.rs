@@ -78,8 +78,8 @@ struct Reached {
     slow: usize,
 }
 
-/// Tries all mutants that were chosen and prints the names of those that live; refuses to begin if a stage fails without
-/// a mutant.
+/// Tries all mutants that were chosen and prints the names of those that live; refuses to begin if a stage fails
+/// without a mutant.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let mutants = listed::read(&options.list)?;
     let reaches: Vec<Reach> = options.reach.iter().map(|path| reach::read(path)).collect::<Result<_, _>>()?;

@@ -61,8 +61,8 @@ fn __reached(number: u32) {
 }
 "#;
 
-/// Copies `root` to `tree`, with all mutants of `list` but those of `without` written into its files, and prints what it
-/// could not write. Files that are as they should be are not touched, so that they are not built again.
+/// Copies `root` to `tree`, with all mutants of `list` but those of `without` written into its files, and prints what
+/// it could not write. Files that are as they should be are not touched, so that they are not built again.
 pub fn weave(list: &Path, root: &Path, tree: &Path, without: &Path) -> anyhow::Result<()> {
     let mutants = listed::read(list)?;
     let without: BTreeSet<u32> =

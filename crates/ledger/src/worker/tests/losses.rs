@@ -157,7 +157,8 @@ fn what_a_shard_has_lost_is_told_with_each_transfer_that_another_knows() {
     let Accounts { source_here, wallet_here, late_here, source_there, wallet_there } = &all;
     let told = |kind: &str, amount: u64, from: &str, to: &str, side: &str| {
         format!(
-            "ledger shard 0: {kind}: {amount} credit from {from} to {to}: shard 1 knows of it, and its {side} is lost here"
+            "ledger shard 0: {kind}: {amount} credit from {from} to {to}: shard 1 knows of it, and its {side} is lost \
+             here"
         )
     };
     assert_eq!(
