@@ -78,7 +78,7 @@ mod tests {
         assert!(ask(&mut client, 71, &mut replies).is_some());
         let failed = Message::Answer { ticket, shard: ShardIndex(1), answer: Err(Unavailable::ShardFailed) };
         client.deliver(shard, failed, &mut Outgoing::new(), &mut replies);
-        assert_eq!(replies.drain(..).collect::<Vec<_>>(), [(70, Err(Unavailable::ShardFailed))]);
+        assert_eq!(std::mem::take(&mut replies), [(70, Err(Unavailable::ShardFailed))]);
         assert_eq!(client.pending(), 1);
 
         while client.has_room() {

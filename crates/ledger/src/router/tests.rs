@@ -80,7 +80,7 @@ fn an_endpoint_drives_a_router_like_any_client() {
     let Some((_, Message::Call { ticket, shard, .. })) = out.pop() else { panic!("a shard is asked") };
     let failed = Message::Answer { ticket, shard, answer: Err(Unavailable::ShardFailed) };
     Client::deliver(&mut router, me, failed, &mut out, &mut finished);
-    assert_eq!(finished.drain(..).collect::<Vec<_>>(), [(7, Reply::Unavailable(Unavailable::ShardFailed))]);
+    assert_eq!(std::mem::take(&mut finished), [(7, Reply::Unavailable(Unavailable::ShardFailed))]);
 
     // A stream waits for its reader; a reader that is gone ends it when its shards have answered.
     let stream = Request::StreamHistory { id: "wallet".into(), before: None, rows_max: None };
