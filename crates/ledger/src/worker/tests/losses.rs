@@ -106,11 +106,15 @@ fn story(all: &Accounts) -> (Files, Files) {
 }
 
 fn states(disk: &FakeDisk) -> Vec<Ledger> {
+    states_of(disk, 2)
+}
+
+fn states_of(disk: &FakeDisk, shards: u16) -> Vec<Ledger> {
     let of = |shard| {
         let examined = examine(&logs(disk), &snapshots(disk, shard), &[]).expect("the log can be opened");
-        fold_to_end(&logs(disk), &snapshots(disk, shard), 2, &examined).expect("the log can be folded")
+        fold_to_end(&logs(disk), &snapshots(disk, shard), shards, &examined).expect("the log can be folded")
     };
-    (0..2).map(of).collect()
+    (0..shards).map(of).collect()
 }
 
 fn find(disk: &FakeDisk) -> PeerLosses {
@@ -339,4 +343,39 @@ fn a_start_is_refused_when_one_shard_knows_what_another_has_lost() {
     let refused = start(&strangers).expect_err("the sums differ");
     assert!(refused.contains("ledger shards 0 and 1 are of two histories: up to credit 2"), "{refused}");
     assert!(refused.contains("Put back the logs of all shards from one backup"), "{refused}");
+}
+
+/// Credits between two shards have the same numbers as those between others.
+#[test]
+fn what_others_exchanged_is_not_taken_for_what_was_lost() {
+    let on = |shard: u16, name: &str| {
+        let mut ids = (0..).map(|number| format!("{name}-{number}"));
+        ids.find(|id| shard_of(id, 3) == ShardIndex(shard)).expect("each shard is some id's home")
+    };
+    let mut node = TestWorker::open(3);
+    for shard in 0..3 {
+        node.ask(open(&on(shard, "source"), AccountKind::Source));
+        node.ask(open(&on(shard, "wallet"), AccountKind::Wallet));
+    }
+    let mut pay = |from: u16, to: u16, day: u8| {
+        let id = format!("{from}-{to}-{day}");
+        applied(&mut node, transfer(&id, &on(from, "source"), &on(to, "wallet")));
+    };
+    let pairs = [(0, 1), (2, 1), (1, 0), (1, 2)];
+    pairs.iter().for_each(|(from, to)| pay(*from, *to, 1));
+    node.begin(Vec::new(), &mut Finished::new());
+    let then = files(&node.disk);
+    let mut pay = |from: u16, to: u16, day: u8| {
+        let id = format!("{from}-{to}-{day}");
+        applied(&mut node, transfer(&id, &on(from, "source"), &on(to, "wallet")));
+    };
+    // Those between the others come first, in the log that knows of what is lost.
+    [(2, 1), (1, 2), (0, 1), (1, 0)].iter().for_each(|(from, to)| pay(*from, *to, 2));
+    node.begin(Vec::new(), &mut Finished::new());
+    let disk = put_back(HERE, &then, &files(&node.disk));
+    let found = PeerLosses::find(&logs(&disk), DIRECTORY, &states_of(&disk, 3)).expect("the logs are of one history");
+    let known: Vec<(&str, u64)> = found.known.iter().map(|credit| (&*credit.id, credit.number.0)).collect();
+    assert_eq!(known, [("0-1-2", 2), ("1-0-2", 2)]);
+    let booked: Vec<_> = found.booked.iter().map(|(shard, loss)| (*shard, loss.peer.0, loss.amount.get())).collect();
+    assert_eq!(booked, [(0, 1, 1), (0, 1, 1)]);
 }
