@@ -1,6 +1,7 @@
 //! Readers over a journal that a test writes.
 
 mod rows;
+mod steps;
 
 use std::sync::{Arc, Mutex};
 
