@@ -127,12 +127,13 @@ impl LossProven {
     }
 }
 
+/// Without the command that accepts the loss: only whoever knows the data directory and the folder of the witnesses can
+/// name that.
 impl fmt::Display for LossProven {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}. Nothing is served and nothing was changed. Put back the segment files of {} that have these records; \
-             or, to go on without them for ever, run `tidegate accept-loss --data DIR --reason TEXT`",
+            "{}. Nothing is served and nothing was changed. Put back the segment files of {} that have these records",
             self.what(),
             self.journal
         )
