@@ -138,7 +138,8 @@ impl<F: ShardFamily> Recovery<F> {
         Ok(open)
     }
 
-    /// How far the witness says that the log was durable. `Err` if it is gone or says nothing: it may be the only proof.
+    /// How far the witness says that the log was durable. `Err` if it is gone or unusable: it may be the
+    /// only proof.
     fn claim_of_witness(&self) -> Result<Option<Claim>> {
         let Some((witness, _)) = &self.witness else { return Ok(None) };
         let wrong = match witness.read().map_err(|error| anyhow!("{self}: {error}"))? {
