@@ -38,6 +38,7 @@ use tidegate_shard::loss::{Examined, examine, fold_to_end};
 use tidegate_shard::{Claim, ShardFamily};
 
 use super::audit::snapshots;
+use super::reason::check_reason;
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say};
 
@@ -66,9 +67,10 @@ pub fn run<P>(
     yes: bool,
     extensions: &[&dyn Extension<P>],
 ) -> Result<ExitCode> {
-    if reason.trim().is_empty() || reason.len() > NOTICE_TEXT_BYTES_MAX {
+    if reason.trim().is_empty() {
         bail!("--reason: expected 1 to {NOTICE_TEXT_BYTES_MAX} bytes of text: it is written into the logs");
     }
+    check_reason(reason, NOTICE_TEXT_BYTES_MAX)?;
     let mut others = vec![KnownFamily::of::<TopicsFamily>()];
     others.extend(extensions.iter().flat_map(|extension| extension.families()));
     let families: Vec<Family> = std::iter::once(LEDGER).chain(others.iter().map(|known| known.family)).collect();

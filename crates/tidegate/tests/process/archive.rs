@@ -199,6 +199,7 @@ fn nothing_is_removed_that_was_not_read_back() {
     let store = folder.path().join("store");
     let refused = archive(&settings.data, text(&store), "0");
     assert!(!refused.status.success() && refused.log.contains(text(&before[1])), "{refused}");
+    assert!(refused.log.contains("Segments that were moved before, and are listed: 1"), "{refused}");
     assert_eq!((segments(&journal), segments(&store).len()), (before[1..].to_vec(), 1));
 }
 

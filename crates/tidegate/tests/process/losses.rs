@@ -152,6 +152,11 @@ fn a_witness_on_another_disk_proves_what_nothing_on_this_one_can() {
     let unasked = tool(&settings.data, &["accept-loss", "--yes", "--reason", WHY]);
     assert_eq!(unasked.status.code(), Some(2), "{unasked}");
     assert!(unasked.log.contains("Say --witness FOLDER, the folder that data.witness names"), "{unasked}");
+    for command in [&["accept-loss", "--witness", &witness][..], &["mend-time", "--to", "now"]] {
+        let forged = tool(&settings.data, &[command, &["--yes", "--reason", "a\nLOST: nothing"]].concat());
+        let words = "--reason \"a\\nLOST: nothing\": expected one line";
+        assert!(!forged.status.success() && forged.log.contains(words), "{forged}");
+    }
     let accepted = tool(&settings.data, &["accept-loss", "--yes", "--witness", &witness, "--reason", WHY]);
     assert!(accepted.status.success() && accepted.log.contains(".witness is set aside as"), "{accepted}");
     let server = Server::start(&settings);
