@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use tidegate_journal::Position;
 use tidegate_journal::key::KEY_FILE;
 
+use crate::destination::around;
 use crate::error::BackupError;
 use crate::manifest::{Manifest, SegmentCopy};
 
@@ -72,6 +73,16 @@ impl Store {
         Manifest::parse(&text).map_err(|what| BackupError::damaged(&path, format!("{what}; use another backup")))
     }
 
+    /// Refuses a directory that others use for something else.
+    pub fn check_free(&self) -> Result<(), BackupError> {
+        let is_empty = || fs::read_dir(&self.root).map_or(true, |mut entries| entries.next().is_none());
+        if self.folder("").is_dir() || is_empty() {
+            return Ok(());
+        }
+        let what = "it is not empty and has no backups: give another directory, or an empty one";
+        Err(BackupError::Refused(format!("{}: {what}", self.root.display())))
+    }
+
     /// Keeps other backups out for as long as the file is open.
     pub fn lock(&self) -> Result<File, BackupError> {
         let path = self.root.join(LOCK);
@@ -89,11 +100,18 @@ impl Store {
 pub(crate) struct Held(HashMap<(String, Position), SegmentCopy>);
 
 impl Held {
-    /// The longest copy of each segment. Refuses backups of another data directory.
-    pub fn of(store: &Store, directory: u64) -> Result<Held, BackupError> {
+    /// The longest copy of each segment. Refuses backups of another data directory. A backup whose manifest is damaged
+    /// is passed over, unless all are, and told in `remarks`.
+    pub fn of(store: &Store, directory: u64, remarks: &mut Vec<String>) -> Result<Held, BackupError> {
         let mut held: HashMap<(String, Position), SegmentCopy> = HashMap::new();
-        for name in store.names()? {
-            let manifest = store.manifest(&name)?;
+        let mut manifests: Vec<_> = store.names()?.iter().map(|name| store.manifest(name)).collect();
+        if manifests.iter().any(Result::is_ok) {
+            let of_lost = |error: &BackupError| format!("{error}. That backup cannot be restored: remove its folder");
+            remarks.extend(manifests.iter().filter_map(|manifest| manifest.as_ref().err()).map(of_lost));
+            manifests.retain(Result::is_ok);
+        }
+        for manifest in manifests {
+            let manifest = manifest?;
             if manifest.directory != directory {
                 return Err(BackupError::Refused(format!(
                     "{} has backups of data directory {:016x}, and this is {directory:016x}: give each its own",
@@ -119,9 +137,15 @@ impl Held {
     }
 }
 
-/// Creates a folder and its parents, for their owner only.
+/// Creates a folder and those around it, for their owner only, durably: a copy is not durable in a folder that is not.
 pub(crate) fn create_folder(path: &Path) -> Result<(), BackupError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(BackupError::io("create", path))
+    if path.is_dir() {
+        return Ok(());
+    }
+    create_folder(around(path))?;
+    // Recursive: another thread may have made it since.
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(BackupError::io("create", path))?;
+    sync_folder(around(path))
 }
 
 /// Makes the names in a folder durable.

@@ -17,7 +17,9 @@
 
 mod archive;
 mod closure;
+mod copying;
 mod cut;
+mod destination;
 mod error;
 mod files;
 mod known;
@@ -29,6 +31,8 @@ mod take;
 mod verify;
 
 pub use archive::{ArchiveTarget, DirectoryTarget, Moved, Pace, archive, waiting};
+pub use copying::Reread;
+pub use destination::{destination, looks_like_url};
 pub use error::BackupError;
 pub use known::Known;
 pub use moment::{Moment, parse_moment};

@@ -12,6 +12,7 @@
 //! timeline, and can never be taken for ones of the restored directory.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use tidegate_journal::directory::UNFINISHED_RESTORE;
@@ -19,13 +20,13 @@ use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Cursor, Family, LocalLogs, LogId, Logs, Lost, Notice, NoticeKind, Options, Sequence};
 
 use crate::Progress;
+use crate::copying::verify_groups;
 use crate::error::BackupError;
 use crate::files::{DIRECTORY, Store, copy_bytes, create_folder, open_target, sync_folder, write_file};
 use crate::known::Known;
 use crate::manifest::{FileCopy, LogCopy, Manifest, SegmentCopy};
 use crate::moment::Moment;
 use crate::place::{At, Copied, places};
-use crate::take::verify_groups;
 use crate::verify::log_of;
 
 /// What was restored.
@@ -118,7 +119,10 @@ fn choose(store: &Store, backup: Option<&str>) -> Result<String, BackupError> {
 /// A restore never writes over anything.
 fn check_target(data: &Path) -> Result<(), BackupError> {
     let entries = match fs::read_dir(data) {
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(cause) if cause.kind() == ErrorKind::NotADirectory => {
+            return Err(BackupError::Refused(format!("{}: it is no directory", data.display())));
+        }
         entries => entries.map_err(BackupError::io("list", data))?,
     };
     if data.join(UNFINISHED_RESTORE).exists() && !data.join(DIRECTORY).exists() {

@@ -9,24 +9,22 @@
 //! the first one may be gone, and that log is looked at once more.
 
 use std::fs::{self, File};
-use std::io::Seek;
 use std::path::{Path, PathBuf};
 
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::key::Key;
-use tidegate_journal::segment::MARK_BYTES;
 use tidegate_journal::{Cursor, Family, JournalError, LocalLogs, LogFiles, LogId, Position, Retention};
 use tidegate_shard::snapshot::check;
 
 use crate::Progress;
+use crate::copying::{Copying, Part, Reread};
 use crate::cut::{cut_family, settle};
+use crate::destination::destination;
 use crate::error::BackupError;
-use crate::files::{
-    Held, IDENTITY, MANIFEST, Store, copy_bytes, create_folder, end_at, open_target, sync_folder, write_file,
-};
+use crate::files::{Held, IDENTITY, MANIFEST, Store, create_folder, sync_folder, write_file};
 use crate::known::Known;
-use crate::manifest::{FileCopy, LogCopy, Manifest, SegmentCopy};
+use crate::manifest::{FileCopy, LogCopy, Manifest};
 use crate::moment::Moment;
 
 /// How often a log is looked at that forgets faster than it is copied.
@@ -49,11 +47,15 @@ pub struct Taken {
     pub remarks: Vec<String>,
 }
 
-/// Takes a backup of the data directory `data` into the directory of backups `to`, which is created if it does not
-/// exist. A server may go on using `data`. `known` are all families that the directory may have.
+/// Takes a backup of the data directory `data` into the directory of backups `to`, which is created if that is what
+/// [`destination`] says. A server may go on using `data`. `known` are all families that the directory may have.
+///
+/// What `to` has of a segment and is not what was copied is copied anew, and [`Taken::remarks`] says so. A backup that
+/// is refused creates nothing.
 pub fn take(
     data: &Path,
     to: &Path,
+    reread: Reread,
     known: &[Known],
     now: Moment,
     progress: Progress<'_>,
@@ -66,9 +68,9 @@ pub fn take(
             data.display()
         )));
     }
-    let store = begin(data, to)?;
-    let _lock = store.lock()?;
-    let held = Held::of(&store, directory.id())?;
+    destination(to, data)?;
+    let store = Store { root: to.to_path_buf() };
+    store.check_free()?;
     let source = Source { logs: LocalLogs::new(RealDisk, data, &families), data, directory: &directory };
     let copy = LocalLogs::new(RealDisk, to, &families);
     let mut remarks = Vec::new();
@@ -76,15 +78,15 @@ pub fn take(
     for known in known {
         parts.extend(source.parts(known, &mut remarks)?);
     }
-    let mut taking = Taking { held: &held, copied: 0, total: 0, progress };
-    for part in &mut parts {
-        taking.total += taking.missing(part)?;
-    }
+    let _lock = begin(&store)?;
+    let held = Held::of(&store, directory.id(), &mut remarks)?;
+    let mut copying = Copying { held: &held, reread, remarks, copied: 0, total: 0, progress };
+    copying.total = parts.iter().map(|part| copying.missing(part)).sum();
     let mut logs = Vec::new();
     for part in &parts {
-        logs.push(taking.log(part, &copy.files(part.files.log()))?);
+        logs.push(copying.log(part, &copy.files(part.files.log()))?);
     }
-    let bytes_copied = taking.copied;
+    let (bytes_copied, remarks) = (copying.copied, copying.remarks);
     let manifest = Manifest { directory: directory.id(), created_at_ms: now.0, files: Vec::new(), logs };
     let name = finish(&store, data, now, manifest.clone(), &parts)?;
     Ok(Taken {
@@ -97,28 +99,11 @@ pub fn take(
     })
 }
 
-/// The directory of backups: a new one, or one that has backups.
-fn begin(data: &Path, to: &Path) -> Result<Store, BackupError> {
-    let store = Store { root: to.to_path_buf() };
-    let is_inside = |inner: &Path, outer: &Path| match (fs::canonicalize(inner), fs::canonicalize(outer)) {
-        (Ok(inner), Ok(outer)) => inner.starts_with(outer),
-        _ => false,
-    };
+/// Makes the directory of backups if it is not there, and keeps other backups out for as long as the file is open.
+fn begin(store: &Store) -> Result<File, BackupError> {
     let backups = store.folder("");
-    if !backups.is_dir() {
-        let is_empty = fs::read_dir(to).map_or(true, |mut entries| entries.next().is_none());
-        if !is_empty {
-            let what = "it is not empty and has no backups: give another directory, or an empty one";
-            return Err(BackupError::Refused(format!("{}: {what}", to.display())));
-        }
-        create_folder(to)?;
-        if is_inside(to, data) {
-            let what = "backups belong on another disk than the data, and never inside of it";
-            return Err(BackupError::Refused(format!("{}: {what}", to.display())));
-        }
-        create_folder(&backups)?;
-        sync_folder(to)?;
-    }
+    create_folder(&backups)?;
+    let lock = store.lock()?;
     // What an interrupted backup left is nobody's.
     for entry in fs::read_dir(&backups).map_err(BackupError::io("list", &backups))? {
         let path = entry.map_err(BackupError::io("list", &backups))?.path();
@@ -126,7 +111,7 @@ fn begin(data: &Path, to: &Path) -> Result<Store, BackupError> {
             fs::remove_dir_all(&path).map_err(BackupError::io("remove", &path))?;
         }
     }
-    Ok(store)
+    Ok(lock)
 }
 
 /// The data directory.
@@ -134,17 +119,6 @@ struct Source<'a> {
     data: &'a Path,
     directory: &'a Directory,
     logs: LocalLogs<RealDisk>,
-}
-
-/// What is copied of one log.
-struct Part {
-    /// Name of its folder.
-    name: String,
-    files: LogFiles<RealDisk>,
-    snapshot: Option<(Cursor, Vec<u8>)>,
-    end: Cursor,
-    /// Its segments: where each begins, where its last group ends, and whether it is sealed.
-    segments: Vec<(Cursor, Cursor, bool)>,
 }
 
 impl Source<'_> {
@@ -248,109 +222,6 @@ fn segments(
         segments.push((begins, ends, sealed));
     }
     Ok(segments)
-}
-
-/// Copying bytes, and counting them.
-struct Taking<'a, 'b> {
-    held: &'a Held,
-    copied: u64,
-    total: u64,
-    progress: Progress<'b>,
-}
-
-impl Taking<'_, '_> {
-    /// Bytes of a log that are not held yet.
-    fn missing(&self, part: &Part) -> Result<u64, BackupError> {
-        let of = |(begins, end, sealed): &(Cursor, Cursor, bool)| {
-            let held = self.held.segment(&part.name, begins.position).map_or(0, |held| held.bytes);
-            bytes_of(&part.files, begins.position, *end, *sealed).saturating_sub(held)
-        };
-        Ok(part.segments.iter().map(of).sum())
-    }
-
-    /// Copies what is not held of one log, and verifies it.
-    fn log(&mut self, part: &Part, copy: &LogFiles<RealDisk>) -> Result<LogCopy, BackupError> {
-        create_folder(copy.folder())?;
-        let mut segments = Vec::new();
-        for segment in &part.segments {
-            segments.push(self.segment(part, copy, *segment)?);
-        }
-        sync_folder(copy.folder())?;
-        let snapshot = part.snapshot.as_ref().map(|(cursor, bytes)| {
-            let name = LogCopy::snapshot_name(&part.name);
-            (*cursor, FileCopy { name, bytes: bytes.len() as u64, hash: blake3::hash(bytes) })
-        });
-        Ok(LogCopy { name: part.name.clone(), end: part.end, snapshot, segments })
-    }
-
-    fn segment(
-        &mut self,
-        part: &Part,
-        copy: &LogFiles<RealDisk>,
-        (begins, end, sealed): (Cursor, Cursor, bool),
-    ) -> Result<SegmentCopy, BackupError> {
-        let first = begins.position;
-        let bytes = bytes_of(&part.files, first, end, sealed);
-        let target_path = copy.path(first);
-        let held = self.held.segment(&part.name, first);
-        if let Some(held) = held {
-            let there = fs::metadata(&target_path).map_err(BackupError::io("look at", &target_path))?.len();
-            if there < held.bytes {
-                let what = format!("it has {there} bytes, and a backup needs {} of it", held.bytes);
-                return Err(BackupError::damaged(&target_path, format!("{what}; take backups to another directory")));
-            }
-            if held.bytes > bytes || held.sealed && held.end != end {
-                return Err(another_timeline(&part.files.path(first), &target_path));
-            }
-            // The chain hash at the end stands for all bytes before it.
-            if held.bytes == bytes && held.end == end {
-                return Ok(held.clone());
-            }
-        }
-        let path = part.files.locate(first)?;
-        let mut source = File::open(&path).map_err(BackupError::io("open", &path))?;
-        let mut target = open_target(&target_path)?;
-        let mut hasher = blake3::Hasher::new();
-        let have = held.map_or(0, |held| held.bytes);
-        copy_bytes((&mut source, &path), None, have, &mut hasher, &mut |_| {})?;
-        if held.is_some_and(|held| held.hash != hasher.finalize()) {
-            return Err(another_timeline(&path, &target_path));
-        }
-        end_at(&mut target, &target_path, have)?;
-        assert_eq!(source.stream_position().ok(), Some(have), "what is held was read, and nothing else");
-        let (copied, total, progress) = (&mut self.copied, self.total, &mut self.progress);
-        copy_bytes((&mut source, &path), Some((&mut target, &target_path)), bytes - have, &mut hasher, &mut |piece| {
-            *copied += piece;
-            progress(*copied, total.max(*copied));
-        })?;
-        target.sync_all().map_err(BackupError::io("sync", &target_path))?;
-        verify_groups(copy, held.map_or(begins, |held| held.end), end)?;
-        if sealed && copy.sealed_end(first)? != Some(end) {
-            return Err(BackupError::damaged(&target_path, "it does not end with the mark of a sealed segment"));
-        }
-        Ok(SegmentCopy { first, end, bytes, hash: hasher.finalize(), sealed })
-    }
-}
-
-/// Reads the copied groups, and checks that they end where the log did.
-pub(crate) fn verify_groups(copy: &LogFiles<RealDisk>, from: Cursor, end: Cursor) -> Result<(), BackupError> {
-    let mut groups = copy.groups(from, end)?;
-    while groups.next_group()?.is_some() {}
-    assert_eq!(groups.cursor().position, end.position, "groups are read up to the end");
-    Ok(())
-}
-
-fn bytes_of(files: &LogFiles<RealDisk>, first: Position, end: Cursor, sealed: bool) -> u64 {
-    files.bytes_up_to(first, end.position) + if sealed { MARK_BYTES as u64 } else { 0 }
-}
-
-fn another_timeline(path: &Path, held: &Path) -> BackupError {
-    BackupError::Refused(format!(
-        "{}: it is of another timeline than {}: this data directory was restored, or lost records, since that backup. \
-         Take its backups to another directory",
-        path.display(),
-        held.display()
-    ))
 }
 
 /// Writes what makes the copied bytes a backup; it gets its name when everything is durable.

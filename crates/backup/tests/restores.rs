@@ -3,9 +3,10 @@
 
 #![allow(missing_docs)]
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use tidegate_backup::{At, Known, Moment, Restored, restore, take};
+use tidegate_backup::{At, Known, Moment, Reread, Restored, Taken, restore, take, verify};
 use tidegate_journal::directory::{Directory, ShardCount, Wanted};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{
@@ -156,6 +157,10 @@ fn served<F: ShardFamily<Machine = Notes>>(data: &Path, id: LogId) -> Vec<u32> {
     back.state.0
 }
 
+fn taken(data: &Path, to: &Path, reread: Reread, now: u64) -> Taken {
+    take(data, to, reread, &KNOWN, Moment(now), &mut |_, _| {}).expect("it is taken")
+}
+
 fn restored(from: &Path, data: &Path, at: &At) -> Restored {
     restore(from, data, None, at, &KNOWN, Moment(9_000_000), &mut |_, _| {}).expect("it is restored")
 }
@@ -183,7 +188,7 @@ fn a_log_that_forgot_is_restored_from_its_snapshot_and_goes_on_forgetting() {
     let written = write_some(&mut log);
     let begins = logs(&data).files(id).segments().expect("they are listed")[0];
     assert!(begins > Position(0), "it has forgotten its beginning");
-    take(&data, &backups, &KNOWN, Moment(5_000_000), &mut |_, _| {}).expect("it is taken");
+    taken(&data, &backups, Reread::Open, 5_000_000);
     write_some(&mut log);
     log.close().expect("it ends in order");
     drop(directory);
@@ -207,7 +212,7 @@ fn a_log_that_forgot_is_restored_from_its_snapshot_and_goes_on_forgetting() {
     assert!(logs(&copy).files(id).segments().expect("they are listed")[0] > begins, "it forgot more");
     assert_eq!(served::<Forgets>(&copy, id), (0..written + 700).collect::<Vec<_>>());
     let others = root.path().join("others");
-    take(&copy, &others, &KNOWN, Moment(9_500_000), &mut |_, _| {}).expect("it is taken");
+    taken(&copy, &others, Reread::Open, 9_500_000);
     let again = root.path().join("again");
     restored(&others, &again, &At::End);
     drop(Directory::open_or_create(&again, &wanted(), 1).expect("it is a data directory"));
@@ -236,7 +241,7 @@ fn a_restore_at_a_time_keeps_of_each_shard_what_was_told_by_then_and_what_that_r
     write(&mut two, &notes[..5]);
     write(&mut two, &[Note { rests_on: Some((0, places[5].0)), ..notes[5] }]);
     write(&mut two, &notes[6..]);
-    take(&data, &backups, &KNOWN, Moment(5_000), &mut |_, _| {}).expect("it is taken");
+    taken(&data, &backups, Reread::Open, 5_000);
     one.close().expect("it ends in order");
     two.close().expect("it ends in order");
     drop(directory);
@@ -270,4 +275,100 @@ fn a_restore_at_a_time_keeps_of_each_shard_what_was_told_by_then_and_what_that_r
         let refused = refused.expect_err("there is nothing").to_string();
         assert!(refused.contains(words) && !copy.exists(), "{refused}");
     }
+}
+
+/// What is wrong with backups, in words.
+fn problems(backups: &Path) -> Vec<String> {
+    verify(backups, &mut |_, _| {}).expect("it is a directory of backups").problems
+}
+
+fn rot(path: &Path) {
+    let mut bytes = fs::read(path).expect("it is there");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path, bytes).expect("it can be written");
+}
+
+/// The segments that backups have of a log.
+fn copied_segments(backups: &Path, log: &str) -> Vec<PathBuf> {
+    let listed = fs::read_dir(backups.join("journal").join(log)).expect("it has the log").flatten();
+    let mut paths: Vec<_> = listed.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn a_backup_copies_anew_what_has_rotted_of_older_ones_and_says_so() {
+    let root = tempfile::tempdir().expect("a folder");
+    let (data, backups) = (root.path().join("data"), root.path().join("backups"));
+    let directory = Directory::open_or_create(&data, &wanted(), 1).expect("it is made");
+    let id = directory.logs(Whole::FAMILY).next().expect("a log");
+    let mut log = open(&data, id, Cursor::START);
+    let mut write_some = |first: u32| {
+        let notes: Vec<Note> = (first..first + 400).map(|number| note(number, 1_000 + u64::from(number))).collect();
+        write_groups(&mut log, &notes, 10);
+    };
+    (0..5).for_each(|nth| write_some(400 * nth));
+    taken(&data, &backups, Reread::Open, 5_000);
+    let paths = copied_segments(&backups, "whole-0");
+    let (sealed, open) = (&paths[0], paths.last().expect("it has some"));
+    assert!(paths.len() > 1, "{paths:?}");
+    let is_said = |taken: &Taken, path: &Path, what: &str| {
+        let path = path.display().to_string();
+        assert!(taken.remarks.iter().any(|said| said.starts_with(&path) && said.contains(what)), "{:?}", taken.remarks);
+        assert!(problems(&backups).is_empty(), "{:?}", problems(&backups));
+    };
+
+    // The one that was written: what a later backup stands on, and what it continues.
+    rot(open);
+    assert_eq!(problems(&backups).len(), 1);
+    is_said(&taken(&data, &backups, Reread::Open, 6_000), open, "bytes were not what was copied; it was copied anew");
+    rot(open);
+    write_some(2_000);
+    is_said(&taken(&data, &backups, Reread::Open, 7_000), open, "bytes were not what was copied; it was copied anew");
+    // A sealed one is read only if that is asked for; that it is short or gone is seen by each.
+    rot(sealed);
+    assert_eq!(taken(&data, &backups, Reread::Open, 8_000).remarks, Vec::<String>::new());
+    is_said(&taken(&data, &backups, Reread::All, 9_000), sealed, "bytes were not what was copied; it was copied anew");
+    fs::File::options().write(true).open(sealed).and_then(|file| file.set_len(4_200)).expect("it can be cut");
+    is_said(&taken(&data, &backups, Reread::Open, 10_000), sealed, "it has 4200 bytes, and backups need");
+    fs::remove_file(sealed).expect("it can be removed");
+    is_said(&taken(&data, &backups, Reread::Open, 11_000), sealed, "cannot open it: No such file");
+    // Of a backup without its manifest nothing is left; the others are built on.
+    let first = backups.join("backups/19700101T000005.000Z/MANIFEST");
+    rot(&first);
+    let remarks = taken(&data, &backups, Reread::Open, 12_000).remarks;
+    assert!(
+        remarks.len() == 1 && remarks[0].contains("That backup cannot be restored: remove its folder"),
+        "{remarks:?}"
+    );
+    fs::remove_dir_all(first.parent().expect("its folder")).expect("it can be removed");
+    log.close().expect("it ends in order");
+    drop(directory);
+
+    let copy = root.path().join("copy");
+    restored(&backups, &copy, &At::End);
+    drop(Directory::open_or_create(&copy, &wanted(), 1).expect("it is a data directory"));
+    assert_eq!(served::<Whole>(&copy, id), (0..2_400).collect::<Vec<_>>());
+}
+
+#[test]
+fn damage_of_the_data_is_not_called_another_timeline() {
+    let root = tempfile::tempdir().expect("a folder");
+    let (data, backups) = (root.path().join("data"), root.path().join("backups"));
+    let directory = Directory::open_or_create(&data, &wanted(), 1).expect("it is made");
+    let id = directory.logs(Whole::FAMILY).next().expect("a log");
+    let mut log = open(&data, id, Cursor::START);
+    write_groups(&mut log, &(0..100).map(|number| note(number, 1_000)).collect::<Vec<_>>(), 10);
+    taken(&data, &backups, Reread::Open, 5_000);
+    write_groups(&mut log, &(100..900).map(|number| note(number, 1_000)).collect::<Vec<_>>(), 10);
+    log.close().expect("it ends in order");
+    let segment = logs(&data).files(id).path(Position(0));
+    let mut bytes = fs::read(&segment).expect("it is there");
+    let of_first_backup = fs::metadata(&copied_segments(&backups, "whole-0")[0]).expect("it is there").len() as usize;
+    bytes[of_first_backup - 300] ^= 1;
+    fs::write(&segment, bytes).expect("it can be written");
+    let refused = take(&data, &backups, Reread::Open, &KNOWN, Moment(6_000), &mut |_, _| {});
+    let refused = refused.expect_err("it is damaged").to_string();
+    assert!(refused.contains(&segment.display().to_string()) && refused.contains("damaged at offset"), "{refused}");
 }

@@ -22,6 +22,19 @@ pub(crate) enum About {
     Subscribe,
 }
 
+/// What a shard says that finds no room on the disk, until a client is told ([`told`]). MQTT has no code of its own for
+/// it, and this one never leaves the server.
+pub(crate) const DISK_FULL: ReasonCode = ReasonCode(0xFD);
+
+/// The reason as a client is told it, and the text.
+pub(crate) fn told(about: About, reason: ReasonCode) -> (ReasonCode, Option<&'static str>) {
+    if reason == DISK_FULL {
+        let text = "the disk of the server is full, nothing can be kept: try again later";
+        return (ReasonCode::QUOTA_EXCEEDED, Some(text));
+    }
+    (reason, reason_text(about, reason))
+}
+
 /// The text; `None` if the reason code says enough.
 pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static str> {
     Some(match (about, reason) {

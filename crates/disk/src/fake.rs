@@ -8,7 +8,9 @@
 //! It never does what real disks do not: change a byte that was durable and not being overwritten
 //! ([`FakeDisk::flip_bit`] does, when asked), or lose what was synced.
 
+mod file;
 mod inode;
+mod name_change;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,6 +20,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::{Disk, DiskFile};
 use inode::Inode;
+use name_change::NameChange;
+
+pub use file::FakeFile;
 
 /// The smallest piece that a drive reads or does not.
 const SECTOR_BYTES: u64 = 512;
@@ -30,13 +35,6 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
 #[derive(Clone)]
 pub struct FakeDisk {
     state: Arc<Mutex<State>>,
-}
-
-/// An open file of a [`FakeDisk`]; dead after a crash.
-pub struct FakeFile {
-    state: Arc<Mutex<State>>,
-    inode: usize,
-    epoch: u64,
 }
 
 /// What a disk has done since it was made.
@@ -79,37 +77,6 @@ struct State {
     /// Reads of these bytes fail.
     bad_sectors: Vec<(usize, Range<u64>)>,
     counts: FakeDiskCounts,
-}
-
-#[derive(Clone, Debug)]
-enum NameChange {
-    Created(PathBuf, usize),
-    Renamed(PathBuf, PathBuf),
-    Removed(PathBuf),
-}
-
-impl NameChange {
-    fn apply(&self, names: &mut BTreeMap<PathBuf, usize>) {
-        match self {
-            NameChange::Created(path, inode) => {
-                names.insert(path.clone(), *inode);
-            }
-            NameChange::Renamed(from, to) => {
-                if let Some(inode) = names.remove(from) {
-                    names.insert(to.clone(), inode);
-                }
-            }
-            NameChange::Removed(path) => {
-                names.remove(path);
-            }
-        }
-    }
-
-    fn dir(&self) -> Option<&Path> {
-        match self {
-            NameChange::Created(path, _) | NameChange::Renamed(_, path) | NameChange::Removed(path) => path.parent(),
-        }
-    }
 }
 
 impl FakeDisk {
@@ -423,95 +390,6 @@ impl Disk for FakeDisk {
 
     fn random_bytes(&self) -> io::Result<[u8; 32]> {
         Ok(*b"the same on every fake disk, ok?")
-    }
-}
-
-impl FakeFile {
-    fn with<T>(&self, act: impl FnOnce(&mut State, usize) -> io::Result<T>) -> io::Result<T> {
-        let mut state = self.state.lock().expect("no holder of this lock panics");
-        if state.epoch != self.epoch {
-            return Err(io::Error::other("this handle is from before the crash"));
-        }
-        assert!(self.inode < state.inodes.len(), "a handle is a file's");
-        act(&mut state, self.inode)
-    }
-}
-
-impl DiskFile for FakeFile {
-    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.with(|state, inode| {
-            state.check_running()?;
-            state.check_readable(inode, offset..offset.saturating_add(into.len() as u64))?;
-            Ok(state.inodes[inode].read_at(into, offset))
-        })
-    }
-
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.with(|state, inode| {
-            let stops = state.operate()?;
-            state.room_for(inode, offset + bytes.len() as u64)?;
-            let fails = state.fail_writes > 0;
-            state.fail_writes -= u32::from(fails);
-            let is_torn = stops || fails;
-            let written = if is_torn { state.random.below(bytes.len() as u64 + 1) as usize } else { bytes.len() };
-            state.counts.bytes_written += written as u64;
-            assert!(written <= bytes.len(), "a torn write is a part of the write");
-            state.inodes[inode].write_at(&bytes[..written], offset);
-            assert!(
-                written == 0 || state.inodes[inode].len() >= offset + written as u64,
-                "a file holds what was written"
-            );
-            // The drive puts another sector in the place of a bad one that is written.
-            let bytes = offset..offset + written as u64;
-            state.bad_sectors.retain(|(bad, sector)| *bad != inode || !overlap(sector, &bytes));
-            state.check_running()?;
-            state.counts.failed_writes += u64::from(fails);
-            if fails { Err(io::Error::other("input/output error")) } else { Ok(()) }
-        })
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.with(|state, inode| {
-            state.counts.syncs += 1;
-            let stops = state.operate()?;
-            if state.fail_syncs > 0 {
-                state.fail_syncs -= 1;
-                state.counts.failed_syncs += 1;
-                state.inodes[inode].fail_sync(&mut state.random);
-                return Err(io::Error::other("input/output error"));
-            }
-            if stops && state.random.below(2) == 0 {
-                return state.check_running();
-            }
-            state.inodes[inode].sync();
-            state.check_running()
-        })
-    }
-
-    fn allocate(&self, len: u64) -> io::Result<()> {
-        self.with(|state, inode| {
-            state.operate_whole()?;
-            state.room_for(inode, len)?;
-            state.inodes[inode].allocate(len);
-            assert!(state.inodes[inode].used_bytes() >= len, "room that was claimed is there");
-            state.check_running()
-        })
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.with(|state, inode| {
-            state.check_running()?;
-            Ok(state.inodes[inode].len())
-        })
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.with(|state, inode| {
-            state.operate_whole()?;
-            state.room_for(inode, len)?;
-            state.inodes[inode].set_len(len);
-            state.check_running()
-        })
     }
 }
 

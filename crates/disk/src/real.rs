@@ -127,9 +127,14 @@ impl DiskFile for File {
 
     fn allocate(&self, len: u64) -> io::Result<()> {
         let len = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // Some file systems go through all pages of the range, also those that are there.
+        let from = libc::off_t::try_from(self.metadata()?.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        if from >= len {
+            return Ok(());
+        }
         loop {
             // SAFETY: the descriptor is open for as long as `self` is borrowed; the call touches no memory of ours.
-            if unsafe { libc::fallocate(self.as_raw_fd(), 0, 0, len) } == 0 {
+            if unsafe { libc::fallocate(self.as_raw_fd(), 0, from, len - from) } == 0 {
                 return Ok(());
             }
             let cause = io::Error::last_os_error();

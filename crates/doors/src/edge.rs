@@ -85,6 +85,10 @@ impl Operations for NodeOperations {
         self.status.differing_shards()
     }
 
+    fn unread_shards(&self) -> u32 {
+        self.status.unread_shards()
+    }
+
     fn archive_fails(&self) -> bool {
         self.status.archive_fails()
     }

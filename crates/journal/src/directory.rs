@@ -20,7 +20,7 @@ mod description;
 mod lock;
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use crate::damage::missing_segment;
@@ -111,9 +111,7 @@ impl Directory {
         if wanted.iter().any(|wanted| description.family(wanted.family.number).is_none()) {
             description = extend(path, description, wanted)?;
         }
-        if Key::read(&RealDisk, path)?.is_none() && has_snapshots(path)? {
-            return Err(refuse(path, LOST_KEY.into()));
-        }
+        check_key(path)?;
         Key::read_or_create(&RealDisk, path)?;
         assert!(wanted.iter().all(|wanted| description.shards(wanted.family.number) > 0), "what is wanted is there");
         Ok(Directory { path: path.to_path_buf(), description, _lock: Some(lock) })
@@ -377,6 +375,10 @@ fn find_description(path: &Path) -> Result<(), JournalError> {
         return Ok(());
     }
     refuse_unfinished(path)?;
+    if !path.is_dir() {
+        let what = if exists(path)? { "it is no directory" } else { "there is no such directory" };
+        return Err(refuse(path, what.into()));
+    }
     Err(refuse(path, "there is no file DIRECTORY in it: not a data directory, or one that never started".into()))
 }
 
@@ -400,13 +402,26 @@ fn random_id(path: &Path) -> Result<u64, JournalError> {
 }
 
 fn exists(path: &Path) -> Result<bool, JournalError> {
-    fs::exists(path).map_err(|cause| JournalError::io("look for", path, cause))
+    match fs::exists(path) {
+        // What should be the directory around it is a file.
+        Err(cause) if cause.kind() == ErrorKind::NotADirectory => Ok(false),
+        found => found.map_err(|cause| JournalError::io("look for", path, cause)),
+    }
 }
 
 /// Why a directory that lost its key is not served.
 const LOST_KEY: &str = "there are snapshots in it, but no file KEY to verify them with: without it, nothing shows \
                         whether the end of a journal is lost. Put KEY back from a copy; backups have it. If it is lost \
                         for good, move the folder snapshots away: then the journals alone are believed";
+
+/// That the snapshots in the data directory at `path`, if there are some, can be verified: that its key is there, and
+/// is whole. No server starts without.
+pub fn check_key(path: &Path) -> Result<(), JournalError> {
+    match Key::read(&RealDisk, path)? {
+        None if has_snapshots(path)? => Err(refuse(path, LOST_KEY.into())),
+        _ => Ok(()),
+    }
+}
 
 /// Whether any shard has a snapshot.
 fn has_snapshots(path: &Path) -> Result<bool, JournalError> {

@@ -43,8 +43,10 @@ pub const FACTS_WAITING_MAX: usize = 256;
 /// How long the log is left alone before its tail is marked on disk, in milliseconds (see `docs/formats/journal.md`).
 pub const IDLE_MARK_AFTER_MS: u64 = 20;
 
-/// How often a full disk is asked again for room, in milliseconds.
+/// When a full disk is asked again for room, in milliseconds: so soon, then each time twice as late ...
 pub const DISK_FULL_RETRY_MS: u64 = 100;
+/// ... and so late at most. Whoever has made room waits so long.
+pub const DISK_FULL_RETRY_MS_MAX: u64 = 1_600;
 
 /// Bytes of a stream's message, header included.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;

@@ -92,6 +92,14 @@ impl<D: Disk> LogReader for Reader<D> {
             Err(JournalError::NoRecord { .. }) if open.refresh_for(&self.folder, at)? => {
                 open.read_record(&self.folder, at, into)
             }
+            // A damaged file may have been put right by another one that took its name.
+            Err(JournalError::NoRecord { .. }) if open.close_file_of(at) => open.read_record(&self.folder, at, into),
+            // The writer has gone on, and the segment that was the last has been moved away since and is out of reach.
+            Err(error @ JournalError::Io { .. }) => {
+                let before = open.segment_of(at);
+                let has_moved_on = open.refresh_for(&self.folder, at)? && open.segment_of(at) > before;
+                if has_moved_on { open.read_record(&self.folder, at, into) } else { Err(error) }
+            }
             done => done,
         }
     }
@@ -260,6 +268,13 @@ impl<F: DiskFile> OpenSegments<F> {
         }
         self.firsts = folder.list_segments()?;
         Ok(self.segment_of(at) != before)
+    }
+
+    /// Closes the file that has `at`; whether it was open.
+    fn close_file_of(&mut self, at: Position) -> bool {
+        let (first, open) = (self.segment_of(at), self.files.len());
+        self.files.retain(|(held, _)| Some(*held) != first);
+        self.files.len() < open
     }
 
     fn file<D: Disk<File = F>>(&mut self, folder: &Folder<D>, first: Position) -> Result<Arc<F>, JournalError> {

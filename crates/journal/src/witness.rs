@@ -8,6 +8,11 @@
 //! Promise: nothing is written, and no start goes on, where the folder does not have the file [`FOLDER_MARK`] that an
 //! operator put there once: the place of a disk that is not mounted looks like an empty folder.
 //!
+//! The data directory has an empty file for each log whose witness was written: a witness that is not there later was
+//! lost, and is not begun anew by itself, because the log may have been put back from an older copy. That file is
+//! copied with the directory, so it is no proof that nothing was lost; it only keeps a lost witness from being passed
+//! over.
+//!
 //! Why: a log that loses its end together with all that was derived from it looks like one that a crash tore. Bytes:
 //! `docs/formats/journal.md`.
 
@@ -19,6 +24,8 @@ use crate::{Cursor, Family, JournalError, LogId, Position, Sequence, Timeline};
 
 /// The file that a folder of witnesses has, made by whoever mounted the disk. Its content does not matter.
 pub const FOLDER_MARK: &str = "tidegate-witnesses";
+/// The folder of a data directory that has an empty file for each log whose witness was written.
+pub const WITNESSED: &str = "witnessed";
 const MAGIC: [u8; 8] = *b"TGWITN\r\n";
 const VERSION: u8 = 1;
 const WITNESS_BYTES: usize = 108;
@@ -85,14 +92,17 @@ pub fn check_folder<D: Disk>(disk: &D, folder: &Path) -> Result<(), JournalError
 pub struct Witness<D: Disk> {
     disk: D,
     log: LogId,
+    /// The log, in names of files.
+    name: String,
     path: PathBuf,
 }
 
 impl<D: Disk> Witness<D> {
     /// The file of `log`, which is of `family`, in a folder that may have the witnesses of many directories.
     pub fn new(disk: D, folder: &Path, family: &Family, log: LogId) -> Witness<D> {
-        let name = format!("{:016x}-{}-{}.witness", log.directory, family.name, log.shard);
-        Witness { disk, log, path: folder.join(name) }
+        let name = format!("{}-{}", family.name, log.shard);
+        let path = folder.join(format!("{:016x}-{name}.witness", log.directory));
+        Witness { disk, log, name, path }
     }
 
     /// Where it is.
@@ -112,6 +122,40 @@ impl<D: Disk> Witness<D> {
             failed(std::io::Error::other("it is damaged, or of another log: remove it if you know why"))
         })?;
         Ok(Some(testimony))
+    }
+
+    /// Notes in the data directory that it was written, durably.
+    pub fn note_in(&self, data: &Path) -> Result<(), JournalError> {
+        let (folder, mark) = (data.join(WITNESSED), self.mark_in(data));
+        let failed = |cause| JournalError::io("create", &mark, cause);
+        if self.disk.exists(&mark).map_err(failed)? {
+            return Ok(());
+        }
+        self.disk.create_dir_all(&folder).map_err(failed)?;
+        self.disk.create_new(&mark).and_then(|file| file.sync_data()).map_err(failed)?;
+        self.disk.sync_dir(&folder).and_then(|()| self.disk.sync_dir(data)).map_err(failed)
+    }
+
+    /// Whether it was written once, as the data directory notes, and its file is not there.
+    pub fn is_gone(&self, data: &Path) -> Result<bool, JournalError> {
+        let mark = self.mark_in(data);
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |cause| JournalError::io("look for", &path, cause)
+        };
+        Ok(self.disk.exists(&mark).map_err(failed(&mark))?
+            && !self.disk.exists(&self.path).map_err(failed(&self.path))?)
+    }
+
+    /// Forgets that it was written, durably: the next start begins it anew.
+    pub fn give_up_in(&self, data: &Path) -> Result<(), JournalError> {
+        let mark = self.mark_in(data);
+        let removed = self.disk.remove(&mark).and_then(|()| self.disk.sync_dir(&data.join(WITNESSED)));
+        removed.map_err(|cause| JournalError::io("remove", &mark, cause))
+    }
+
+    fn mark_in(&self, data: &Path) -> PathBuf {
+        data.join(WITNESSED).join(&self.name)
     }
 
     /// Whether its file is there, in a folder that is what an operator meant.
@@ -169,5 +213,28 @@ mod tests {
         }
         let other = Witness { log: family.log(8, 3), ..witness };
         assert!(other.read().is_err(), "of another directory");
+    }
+
+    #[test]
+    fn one_that_was_written_once_and_is_not_there_is_gone_until_it_is_given_up() {
+        let (disk, family) = (FakeDisk::new(1), Family { number: 1, name: "ledger", retention: Retention::Whole });
+        let (data, far) = (Path::new("data"), Path::new("far"));
+        let witness = |shard| Witness::new(disk.clone(), far, &family, family.log(7, shard));
+        for folder in [data, far] {
+            disk.create_dir_all(folder).unwrap();
+        }
+        disk.create_new(&far.join(FOLDER_MARK)).unwrap();
+        disk.sync_dir(far).unwrap();
+        assert!(!witness(0).is_gone(data).unwrap(), "it never was");
+        let cursor = Cursor { position: Position(70), sequence: Sequence(4), chain: ChainHash([3; 32]) };
+        witness(0).write(&Testimony { cursor, timeline: Timeline(ChainHash([5; 32])) }).unwrap();
+        (0..2).for_each(|_| witness(0).note_in(data).unwrap());
+        disk.crash();
+        assert!(!witness(0).is_gone(data).unwrap(), "it is there");
+        disk.remove(witness(0).path()).unwrap();
+        assert!(witness(0).is_gone(data).unwrap() && !witness(1).is_gone(data).unwrap());
+        witness(0).give_up_in(data).unwrap();
+        disk.crash();
+        assert!(!witness(0).is_gone(data).unwrap(), "it begins anew");
     }
 }

@@ -59,6 +59,9 @@ pub(crate) enum Claim {
 /// Batches up to this size are worth zeros ahead of them, see [`Writer::zero_ahead`].
 const ZERO_AHEAD_BATCH_BYTES_MAX: u64 = 128 << 10;
 
+/// Less room than this is not worth asking a file system for.
+const CLAIM_BYTES_MIN: u64 = 64 << 10;
+
 /// The only writer of one log.
 pub(crate) struct Writer<D: Disk> {
     folder: Folder<D>,
@@ -75,6 +78,8 @@ pub(crate) struct Writer<D: Disk> {
     claimed: Position,
     image: Vec<u8>,
     zeros: Vec<u8>,
+    /// Room was asked for last and there was none: the next time little is asked for first.
+    met_full: bool,
 }
 
 impl<D: Disk> Writer<D> {
@@ -108,6 +113,7 @@ impl<D: Disk> Writer<D> {
             claimed,
             image: Vec::new(),
             zeros,
+            met_full: false,
         })
     }
 
@@ -249,7 +255,15 @@ impl<D: Disk> Writer<D> {
         if self.room_up_to().0 - self.end.position.0 >= wanted {
             return Ok(Claim::Enough);
         }
-        let (segment_bytes, step) = (self.options.segment_bytes, self.options.allocation_step_bytes);
+        let segment_bytes = self.options.segment_bytes;
+        let most = self.options.allocation_step_bytes;
+        let step = if self.met_full { most.min(CLAIM_BYTES_MIN) } else { most };
+        let claimed = self.claim_step(segment_bytes, step);
+        self.met_full = matches!(claimed, Ok(Claim::DiskFull));
+        claimed
+    }
+
+    fn claim_step(&mut self, segment_bytes: u64, step: u64) -> Result<Claim, JournalError> {
         if self.segment.allocated < segment_bytes {
             return match claim(&self.segment.file, self.segment.allocated, segment_bytes, step) {
                 Ok(Some(allocated)) => {
@@ -368,7 +382,7 @@ fn claim(file: &impl DiskFile, allocated: u64, most: u64, step: u64) -> io::Resu
                 return Ok(Some(allocated + step));
             }
             Err(cause) if !is_full(&cause) => return Err(cause),
-            Err(_) if step <= 64 * 1024 => return Ok(None),
+            Err(_) if step <= CLAIM_BYTES_MIN => return Ok(None),
             Err(_) => step /= 2,
         }
     }

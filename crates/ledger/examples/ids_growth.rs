@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tidegate_disk::RealDisk;
-use tidegate_journal::{Cursor, Position};
+use tidegate_journal::{Cursor, LogId, Position};
 use tidegate_ledger::ids::{IdHash, IdIndex, IdSeed, IdsFacts, IdsOptions, Looked, Opened, Unsettled};
 
 const BATCH: u64 = 8190;
@@ -32,7 +32,7 @@ struct Settings {
 
 fn main() {
     let settings = settings();
-    let mut options = IdsOptions::new(IdSeed([0x5eed, 0x1d5]));
+    let mut options = IdsOptions::new(IdSeed([0x5eed, 0x1d5]), LogId { directory: 1, family: 1, shard: 0 });
     options.filter_bytes_max = settings.filter_bytes_max;
     options.freeze_at = settings.freeze_at;
     let mut index = open(&settings.dir, options, Position(0)).index;

@@ -58,7 +58,7 @@ fn main() {
     assert!(covered.0 > ids, "the journal has {} bytes, and needs more than one for each of {ids} ids", covered.0);
     std::fs::remove_dir_all(&dir).expect("the folder can be removed");
 
-    let options = IdsOptions::new(IdSeed([0x5eed, 0x1d5]));
+    let options = IdsOptions::new(IdSeed([0x5eed, 0x1d5]), found.log.expect("this version made the index"));
     let mut maker = Maker::begin(RealDisk, &dir, options, ids, end).expect("the folder can be written");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock behind 1970").as_secs();
     let (begin, step) = (now - 60 - ids / IDS_PER_SECOND, (covered.0 - 1) as f64 / ids as f64);

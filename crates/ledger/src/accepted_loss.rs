@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use anyhow::{Result, anyhow};
 use tidegate_journal::{Cursor, LogId, LogStore, Logs, Opened, Options};
-use tidegate_machines::ledger::{AccountSlot, Command, Event, IdSpace, Ledger, LossSide, PeerLoss, losses, shard_of};
+use tidegate_machines::ledger::{AccountSlot, Command, IdSpace, Ledger, LossSide, PeerLoss, losses};
 use tidegate_machines::{Decision, Machine, TimeMs};
 
 use crate::family::LEDGER;
@@ -71,17 +71,25 @@ pub struct Writing<'a> {
     pub say: &'a mut dyn FnMut(String),
 }
 
+/// What was added to the logs.
+#[derive(Debug, Default)]
+pub struct Settled {
+    /// The credits that are known again.
+    pub regained: Vec<KnownCredit>,
+    /// Losses that were booked, by asset, peer and side.
+    pub booked: u64,
+}
+
 /// Writes into the logs of the shards that lost records what others know of them, again, and books as a loss what
 /// cannot be written again. Each record is checked against the fold of its log first.
-/// The credits that are known again.
 pub fn settle<G: Logs>(
     logs: &G,
     directory: u64,
     mut states: Vec<Ledger>,
     known: &[KnownCredit],
     writing: &mut Writing<'_>,
-) -> Result<Vec<KnownCredit>> {
-    let mut regained = Vec::new();
+) -> Result<Settled> {
+    let mut settled = Settled::default();
     for index in 0..states.len() {
         let (before, rest) = states.split_at_mut(index);
         let (here, after) = rest.split_first_mut().expect("there are so many");
@@ -103,15 +111,16 @@ pub fn settle<G: Logs>(
         }
         for other in &others {
             let of_peer = own.iter().filter(|credit| credit.there == other.shard());
-            regained.extend(regain(&mut appender, here, other, of_peer, &placed, writing)?);
+            settled.regained.extend(regain(&mut appender, here, other, of_peer, &placed, writing)?);
         }
         // What no record tells of any more.
         for loss in losses(here)? {
             book_loss(&mut appender, here, &loss, writing)?;
         }
+        settled.booked += appender.losses();
         appender.close(writing)?;
     }
-    Ok(regained)
+    Ok(settled)
 }
 
 /// Opens the accounts of `here` again whose openings it has lost and `there` knows: credits to them may be on their
@@ -124,13 +133,7 @@ fn open_again<L: LogStore>(
 ) -> Result<()> {
     for slot in (0..there.slots()).map(AccountSlot) {
         let (id, (asset, kind, _)) = there.id_at(slot).zip(there.facts_at(slot)).expect("slots have no gap");
-        if shard_of(id, here.shard_count()) != here.shard() || here.slot(id).is_some() {
-            continue;
-        }
-        let open = Command::OpenAccount { id, asset, kind };
-        if let Decision::Append { event: event @ Event::AccountOpened { .. }, .. } =
-            here.decide(&open, None, writing.now)
-        {
+        if let Some(event) = here.open_again(id, asset, kind, writing.now) {
             appender.append(here, &event, writing)?;
             let (here, there) = (here.shard(), there.shard());
             (writing.say)(format!("ledger shard {here}: account {id} is opened again: shard {there} knows of it"));

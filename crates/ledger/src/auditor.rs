@@ -59,6 +59,8 @@ pub struct ShardAuditor<D: Disk, R: LogReader> {
     reader: R,
     /// Where its reading began, and the reading, once it has begun.
     start: Cursor,
+    /// Where the fold goes on if no reading of groups is under way.
+    goes_on: Cursor,
     groups: Option<GroupReader>,
     /// How far the log may be read.
     up_to: Option<Durability>,
@@ -149,6 +151,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
             shard_count,
             reader,
             start,
+            goes_on: start,
             groups: None,
             up_to: Some(*recovered),
             fold: Fold::new(log, start, stand, ledger),
@@ -449,9 +452,15 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
                 groups.extend_to(&durable);
                 groups
             }
-            None => self.groups.insert(self.reader.groups(self.start, &durable)?),
+            None => self.groups.insert(self.reader.groups(self.goes_on, &durable)?),
         };
-        self.fold.advance(groups, sequence)
+        let advanced = self.fold.advance(groups, sequence);
+        if matches!(advanced, Err(FoldError::Journal(_))) {
+            // What was read ahead is as bad as the file was. The fold stands behind the last group that was good.
+            self.goes_on = groups.cursor();
+            self.groups = None;
+        }
+        advanced
     }
 
     /// Whether `rule` says that another snapshot is worth its cost.

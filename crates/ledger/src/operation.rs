@@ -311,6 +311,13 @@ pub struct Figures {
     pub settings: Option<Arc<AccountSettings>>,
 }
 
+impl From<AccountView> for Figures {
+    fn from(view: AccountView) -> Figures {
+        let AccountView { id, asset, kind, balance, held, credited, debited, settings, .. } = view;
+        Figures { id, asset, kind, balance, held, credited, debited, settings }
+    }
+}
+
 /// What a shard answers to an [`Operation`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, anyhow};
 use tidegate_disk::{Disk, RealDisk};
-use tidegate_journal::{DurableMark, Family, LogReader, LogStore, Options, Position};
+use tidegate_journal::{DurableMark, Family, LogId, LogReader, LogStore, Options, Position};
 use tidegate_machines::ledger::Ledger;
 use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_planted::{BalanceChange, Tampering};
@@ -109,7 +109,7 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         for log in logs {
             let recovering = Recovering {
                 exchanges: exchanges.clone(),
-                ids: IdsOptions { filter_bytes_max, ..IdsOptions::new(random_seed()?) },
+                ids: IdsOptions { filter_bytes_max, ..IdsOptions::new(random_seed()?, log) },
                 announce: self.options.announce.clone(),
                 addresses: site.placement().shards(LEDGER),
                 metrics: LedgerMetrics::register(site.registry(), log.shard),
@@ -166,7 +166,7 @@ struct Recovering {
 impl Recovering {
     fn finish<P: Carries<Message>>(self, recovery: Recovery<LedgerFamily>) -> Result<Box<dyn Resident<P>>> {
         let folder = ids_folder(recovery.data(), recovery.shard());
-        let open = recovery.open_with(claim_of_ids(recovery.data(), recovery.shard()).as_slice())?;
+        let open = recovery.open_with(claim_of_ids(recovery.data(), recovery.log()).as_slice())?;
         let recovered = open.recovered().durability();
         let opened = IdIndex::open(RealDisk, &folder, self.ids, recovered.position(), &mut |_, _| {})?;
         if let Some(reason) = &opened.discarded {
@@ -260,18 +260,25 @@ fn ids_folder(data: &Path, shard: u16) -> PathBuf {
     data.join("ids").join(format!("{}-{shard}", LEDGER.name))
 }
 
-/// How far the id index of a shard says that the shard's log was durable.
-pub fn claim_of_ids(data: &Path, shard: u16) -> Option<Claim> {
-    claim_of_index(&RealDisk, ids_folder(data, shard))
+/// How far the id index beside a log says that the log was durable.
+pub fn claim_of_ids(data: &Path, log: LogId) -> Option<Claim> {
+    claim_of_index(&RealDisk, ids_folder(data, log.shard), log)
 }
 
-/// The same of the id index in a folder.
-pub fn claim_of_index<D: Disk>(disk: &D, source: PathBuf) -> Option<Claim> {
+/// The same of the id index in a folder. One that was made of another log, here or in another data directory, says
+/// nothing of this one: whoever opens it throws it away.
+pub fn claim_of_index<D: Disk>(disk: &D, source: PathBuf, log: LogId) -> Option<Claim> {
     let claim = ids::claim(disk, &source)?;
-    // An index of an earlier version only says what it covers.
+    if claim.log.is_some_and(|of| of != log) {
+        return None;
+    }
+    // An index of an earlier version only says what it covers, or does not say of which log.
     let position = claim.stands_on.map_or(claim.covered, |place| place.position);
     let sequence = claim.stands_on.map(|place| place.sequence);
-    Some(Claim { source, timeline: claim.timeline, position, sequence, chain: None, doubt: None })
+    let is_of_unknown_log = claim.stands_on.is_some() && claim.log.is_none();
+    let doubt =
+        is_of_unknown_log.then(|| "an earlier version wrote it, and did not say of which data directory it is".into());
+    Some(Claim { source, timeline: claim.timeline, position, sequence, chain: None, doubt })
 }
 
 fn random_seed() -> Result<IdSeed> {

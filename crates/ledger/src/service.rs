@@ -14,6 +14,7 @@ mod decide;
 mod exchange;
 mod expiry;
 mod history;
+mod linked;
 mod open_holds;
 mod output;
 mod progress;
@@ -136,8 +137,8 @@ pub struct LedgerService<D: Disk> {
     opens_left: usize,
     /// Decisions of batches that may still be made in this step.
     decisions_left: usize,
-    /// What is served now finds no room for a record: it gets what can be said without one.
-    is_disk_full: bool,
+    /// Why what is served now may append no record: it gets what can be said without one.
+    unwritable: Option<Unavailable>,
     announcer: Option<Announcer>,
     /// Where readers of changes look how far the log is durable.
     durable_mark: Option<Arc<DurableMark>>,
@@ -173,7 +174,7 @@ impl<D: Disk> LedgerService<D> {
             order,
             opens_left: OPENS_PER_STEP,
             decisions_left: DECISIONS_PER_STEP,
-            is_disk_full: false,
+            unwritable: None,
             announcer: None,
             durable_mark: None,
             last_audit: AuditReport { shard: index.0, ..AuditReport::default() },
@@ -306,11 +307,12 @@ impl<D: Disk> Service for LedgerService<D> {
         size_of::<Operation>() + call.text_bytes()
     }
 
-    fn admit(&self, call: &Operation, is_stuck: bool) -> Result<(), Unavailable> {
+    fn admit(&self, call: &Operation, is_stuck: bool) -> Result<progress::Progress, Unavailable> {
         match call.writes() {
-            true if self.ids.is_behind() => Err(Unavailable::Busy),
             true if is_stuck => Err(Unavailable::DiskFull),
-            _ => Ok(()),
+            // The index cannot write ids to its disk as fast as they come.
+            true if self.ids.is_behind() => Ok(progress::Progress::of_what_is_known()),
+            _ => Ok(progress::Progress::default()),
         }
     }
 
@@ -347,10 +349,10 @@ impl<D: Disk> Service for LedgerService<D> {
             }
             // A full group waits for the log. How long a disk stays full is unknown, so the client gets an error,
             // unless nothing needs to be written for the answer: a retry of what was done.
-            match turn.room(EVENT_BYTES_MAX) {
-                Room::Available => {}
+            self.unwritable = match turn.room(EVENT_BYTES_MAX) {
+                Room::Available => progress.is_of_what_is_known().then_some(Unavailable::Busy),
                 Room::NextGroup => return Ok(Served::Paused(Pause::Room)),
-                Room::DiskFull => self.is_disk_full = true,
+                Room::DiskFull => Some(Unavailable::DiskFull),
                 Room::TooLarge => unreachable!("an empty group has room for an event"),
             }
         }
@@ -359,14 +361,14 @@ impl<D: Disk> Service for LedgerService<D> {
             self.at_hand = *at_hand;
         }
         let served = self.serve_call(turn, call, progress, jobs);
-        self.is_disk_full = false;
+        let unwritable = self.unwritable.take();
         if !self.at_hand.is_empty() {
             progress.at_hand = Some(Box::new(std::mem::take(&mut self.at_hand)));
         }
         match served {
             Ok(served) => Ok(served),
             Err(Halt::Stop(stop)) => Err(stop),
-            Err(Halt::NoRoom) => Ok(Served::TurnedAway(Unavailable::DiskFull)),
+            Err(Halt::NoRoom) => Ok(Served::TurnedAway(unwritable.expect("else there was room for a record"))),
             Err(Halt::Damaged(place)) => Ok(Served::Done(Output::Answer(Answer::Refused(Refusal::Damaged(place))))),
             Err(Halt::Unread) => {
                 let (nothing, at_hand) = (AtHand::default(), progress.at_hand.as_deref());

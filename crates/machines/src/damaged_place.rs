@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Stored bytes that are not what was written, or that the disk does not give: which, and what is lost with them.
+/// Stored bytes that are not what was written, or that nobody gives: which, and what cannot be read without them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DamagedPlace {
     /// The file, from the data directory on.
@@ -13,10 +13,17 @@ pub struct DamagedPlace {
     pub what: Box<str>,
     /// Which records cannot be read, with their sequences, as far as it can be told.
     pub lost: Box<str>,
+    /// The file is not where it should be, or cannot be opened. Its bytes may be sound: it is read again when it is
+    /// back.
+    pub is_away: bool,
 }
 
 impl fmt::Display for DamagedPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is damaged at offset {}: {}; lost: {}", self.file, self.offset, self.what, self.lost)
+        let DamagedPlace { file, offset, what, lost, is_away } = self;
+        match is_away {
+            true => write!(f, "{file}: {what}; it has {lost}"),
+            false => write!(f, "{file} is damaged at offset {offset}: {what}; lost: {lost}"),
+        }
     }
 }

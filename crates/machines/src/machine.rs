@@ -122,6 +122,10 @@ pub trait Machine: Sized {
     /// that may be wrong. In any order.
     fn ends(&self, _each: &mut dyn FnMut(TimeMs)) {}
 
+    /// Tells `each` what is over by the clock alone when it is `time`: kinds of things, in the plural, and how many.
+    /// Each kind once at most, and only if there are some. For messages to operators.
+    fn over_at(&self, _time: TimeMs, _each: &mut dyn FnMut(&'static str, u64)) {}
+
     /// When the machine next has something due, for which its owner must then send a command; `None` if there is no
     /// timer.
     fn next_due(&self) -> Option<TimeMs>;

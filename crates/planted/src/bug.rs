@@ -73,6 +73,8 @@ pub enum Bug {
     VoidedHoldShownOpen,
     /// A debit that another shard knows of is written again under another id.
     RegainedUnderOtherId,
+    /// A loss between shards is booked with less than what is missing.
+    LossBookedShort,
     /// Going back through a history, a post is taken to have released only what it moved.
     PostReleaseMiscounted,
     /// A cursor within a group of changes stands behind the next record.

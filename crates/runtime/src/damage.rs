@@ -6,8 +6,9 @@
 //!   id index ───────┘   ▲ mend, read again   └─▶ &'static DamagedPlace, for the refusal of whoever needed it
 //! ```
 //!
-//! Promise: a place is damaged until it was read again and was sound: by a pass over its log, or, if somebody met it
-//! who needed a record, by looking at that record again a few seconds later.
+//! Promise: a place is damaged until it was read again and was sound. It is looked at again every few seconds, as
+//! whoever found it did: the record that somebody needed, the group that a pass over the log could not read, the header
+//! or mark of a segment. A pass over the log finds the rest.
 //!
 //! Why interned for ever: a refusal is copied with every outcome, so it can own no text. A place costs some hundred
 //! bytes once, and there are at most [`PLACES_MAX`] of them.
@@ -18,7 +19,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidegate_journal::segment::parse_segment_name;
-use tidegate_journal::{JournalError, LogId, LogReader, Position};
+use tidegate_journal::{Cursor, Durability, JournalError, LogId, LogReader, Position};
 use tidegate_machines::DamagedPlace;
 
 /// Places that are told apart; more damage than that is told as one.
@@ -26,8 +27,8 @@ pub const PLACES_MAX: usize = 4_096;
 
 /// Of one file, places are told in the log so often at most.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
-/// Places that are looked at again at a time.
-const LOOKED_AT_MAX: usize = 256;
+/// Places of one log that are looked at again at a time: some megabytes are read for each at most.
+const LOOKED_AT_MAX: usize = 64;
 
 /// What all places beyond [`PLACES_MAX`] are.
 static MANY: LazyLock<DamagedPlace> = LazyLock::new(|| DamagedPlace {
@@ -35,6 +36,7 @@ static MANY: LazyLock<DamagedPlace> = LazyLock::new(|| DamagedPlace {
     offset: 0,
     what: "more places are damaged than are told apart".into(),
     lost: "see the server's log, and run `tidegate audit`".into(),
+    is_away: false,
 });
 
 /// The damage that this process has met.
@@ -45,6 +47,8 @@ pub struct Damages {
     pass: AtomicU64,
     /// Places that are damaged now: whoever must not wait looks here first.
     damaged: AtomicUsize,
+    /// How often places were looked at again: whose turn it is, if there are more than are looked at at a time.
+    looks: AtomicUsize,
     /// By file: when a place of it was last told in the log, and how many were found since.
     told: Mutex<HashMap<Box<str>, (Instant, u64)>>,
 }
@@ -56,6 +60,34 @@ pub enum Met {
     Record(Position),
     /// At a file that cannot be opened, and that has this place of the log.
     File(Position),
+    /// At the group behind this place, in a reading that was to go on to the other one.
+    Group(Cursor, Durability),
+    /// At the header or the mark of the segment that begins here.
+    Ends(Position),
+}
+
+impl Met {
+    /// Whether what stands at `offset` of a segment's file is sound by now.
+    fn is_sound<R: LogReader>(&self, reader: &R, offset: u64) -> bool {
+        match *self {
+            Met::Record(at) => reader.read(at, &mut Vec::new()).is_ok(),
+            Met::File(at) => reader.examine(at).is_ok(),
+            // A new reader opens the file anew: it may have been put right by another one of its name.
+            Met::Group(from, up_to) => {
+                reader.groups(from, &up_to).and_then(|mut groups| Ok(groups.next_group()?.is_some())).unwrap_or(false)
+            }
+            Met::Ends(first) => {
+                let Ok(Some(next)) = reader.next_readable(first) else { return false };
+                let is_here = |error: &JournalError| match error {
+                    JournalError::Damaged { segment, offset: at, .. } => {
+                        (segment_of(segment), *at) == (Some(first), offset)
+                    }
+                    _ => true,
+                };
+                reader.rotten_ends(first, next.position).is_ok_and(|rotten| !rotten.iter().any(is_here))
+            }
+        }
+    }
 }
 
 /// One place, in whose log, and whether it is still damaged.
@@ -132,8 +164,11 @@ impl Damages {
             return false;
         }
         let more = told.insert(place.file.clone(), (now, 0)).map_or(0, |(_, more)| more);
-        let DamagedPlace { file, offset, what, lost } = place;
-        let advice = "a file is damaged: what needs it is refused, all else is served; restore the file from a copy";
+        let DamagedPlace { file, offset, what, lost, is_away } = place;
+        let advice = match is_away {
+            true => "a file cannot be opened: what needs it is refused, all else is served; mount its disk or archive",
+            false => "a file is damaged: what needs it is refused, all else is served; restore the file from a copy",
+        };
         tracing::error!(shard, %file, offset, %what, %lost, more_places_since_the_last_line = more, "{advice}");
         true
     }
@@ -142,18 +177,19 @@ impl Damages {
     /// How many these are.
     pub fn look_again<R: LogReader>(&self, owner: Owner, reader: &R) -> usize {
         let is_its = |found: &&Found| found.owner == owner && found.seen.is_some();
-        let met: Vec<(&'static DamagedPlace, Met)> = {
+        let mut met: Vec<(&'static DamagedPlace, Met)> = {
             let places = self.places();
-            let met = places.values().filter(is_its).filter_map(|found| Some((found.place, found.met?)));
-            met.take(LOOKED_AT_MAX).collect()
+            places.values().filter(is_its).filter_map(|found| Some((found.place, found.met?))).collect()
         };
-        let (mut sound, mut record) = (0, Vec::new());
-        for (place, met) in met {
-            let is_sound = match met {
-                Met::Record(at) => reader.read(at, &mut record).is_ok(),
-                Met::File(at) => reader.examine(at).is_ok(),
-            };
-            if is_sound && let Some(found) = self.places().get_mut(&(place.file.clone(), place.offset)) {
+        met.sort_unstable_by_key(|(place, _)| (&place.file, place.offset));
+        // All have their turn.
+        let turn = self.looks.fetch_add(1, Ordering::Relaxed).wrapping_mul(LOOKED_AT_MAX) % met.len().max(1);
+        met.rotate_left(turn);
+        let mut sound = 0;
+        for (place, met) in met.into_iter().take(LOOKED_AT_MAX) {
+            if met.is_sound(reader, place.offset)
+                && let Some(found) = self.places().get_mut(&(place.file.clone(), place.offset))
+            {
                 sound += usize::from(self.forget(found));
             }
         }
@@ -167,7 +203,7 @@ impl Damages {
         }
         self.damaged.fetch_sub(1, Ordering::SeqCst);
         let DamagedPlace { file, offset, .. } = found.place;
-        tracing::info!(%file, offset, "a file that was damaged is sound again");
+        tracing::info!(%file, offset, "a file that was damaged or away can be read again");
         true
     }
 
@@ -243,35 +279,58 @@ impl Damages {
             return Unreadable::Damaged(self.note_met(Owner::Log(log), log.shard, known.clone(), Some(met)));
         }
         let around = reader.examine(at);
+        let is_away = matches!(met, Met::File(_));
         let lost = match &around {
+            _ if is_away => "all records of this part of the log".into(),
             Ok(()) => format!("nothing: the log is sound there, but no record begins at position {at}"),
             Err(JournalError::Damaged { lost, .. }) => lost.clone(),
-            Err(_) if matches!(met, Met::File(_)) => "all records of this file, as long as that is so".into(),
             Err(_) => format!("the record at position {at}"),
         };
-        let place = DamagedPlace { file: file.into(), offset, what: what.into(), lost: lost.into() };
+        let place = DamagedPlace { file: file.into(), offset, what: what.into(), lost: lost.into(), is_away };
         match around {
+            // It is back by now: whoever needed it asks again, and nothing is known to be wrong.
+            Ok(()) if is_away => Unreadable::Damaged(self.intern(Owner::Log(log), place)),
             Ok(()) => Unreadable::Nothing(self.intern(Owner::Log(log), place)),
             Err(_) => Unreadable::Damaged(self.note_met(Owner::Log(log), log.shard, place, Some(met))),
         }
     }
 
     /// Keeps what a reading of a whole log found at `place`, a segment's name and an offset: what is wrong, what is
-    /// lost.
+    /// lost, and how it can be looked at again.
     pub fn note_at(
         &self,
-        owner: Owner,
         family: &str,
         log: LogId,
         (segment, offset): (&str, u64),
         (what, lost): (String, String),
+        met: Option<Met>,
     ) -> &'static DamagedPlace {
         let file = file_of(family, log, segment).into();
-        self.note(owner, log.shard, DamagedPlace { file, offset, what: what.into(), lost: lost.into() })
+        let place = DamagedPlace { file, offset, what: what.into(), lost: lost.into(), is_away: false };
+        self.note_met(Owner::Log(log), log.shard, place, met)
     }
 
-    /// Keeps what is wrong with a segment that the log goes on behind.
+    /// Keeps what is wrong with the header or the mark of a segment that the log goes on behind.
+    pub fn note_ends(&self, family: &str, log: LogId, damage: &JournalError) -> &'static DamagedPlace {
+        let first = match damage {
+            JournalError::Damaged { segment, .. } => segment_of(segment),
+            _ => None,
+        };
+        self.note_of_segment(family, log, damage, first.map(Met::Ends))
+    }
+
+    /// Keeps what is wrong with a segment that the log goes on behind, until a pass over the log looks at it.
     pub fn note_segment(&self, family: &str, log: LogId, damage: &JournalError) -> &'static DamagedPlace {
+        self.note_of_segment(family, log, damage, None)
+    }
+
+    fn note_of_segment(
+        &self,
+        family: &str,
+        log: LogId,
+        damage: &JournalError,
+        met: Option<Met>,
+    ) -> &'static DamagedPlace {
         let (segment, offset, what, lost) = match damage {
             JournalError::Damaged { segment, offset, what, lost } => {
                 (segment.clone(), *offset, what.clone(), lost.clone())
@@ -282,13 +341,14 @@ impl Damages {
             }
             other => (String::new(), 0, other.to_string(), "perhaps all records of a segment".into()),
         };
-        self.note_at(Owner::Log(log), family, log, (&segment, offset), (what, lost))
+        self.note_at(family, log, (&segment, offset), (what, lost), met)
     }
 
     /// Keeps that the record at `at` is not what it should be although its checksum is right.
     pub fn note_record(&self, family: &str, log: LogId, at: Position, what: &str) -> &'static DamagedPlace {
         let (file, lost) = (format!("journal/{family}-{}", log.shard), format!("the record at position {at}"));
-        let place = DamagedPlace { file: file.into(), offset: at.0, what: what.into(), lost: lost.into() };
+        let (what, lost) = (what.into(), lost.into());
+        let place = DamagedPlace { file: file.into(), offset: at.0, what, lost, is_away: false };
         self.note(Owner::Log(log), log.shard, place)
     }
 
@@ -306,6 +366,11 @@ impl Damages {
         places.insert(key, Found { place, owner, met: None, seen: None });
         place
     }
+}
+
+/// Where the segment begins that has this file.
+fn segment_of(file: &str) -> Option<Position> {
+    file.rsplit('/').next().and_then(parse_segment_name)
 }
 
 /// A segment's file, from the data directory on, or from its archive on.

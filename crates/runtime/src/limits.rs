@@ -8,6 +8,9 @@ pub const CLIENT_REQUESTS_MAX: usize = 8_192;
 /// How far the host's clock may be ahead of all records at a start, in milliseconds, if something would end by it that
 /// lasts longer than these: 366 days.
 pub const CLOCK_AHEAD_MS_MAX: u64 = 366 * 86_400_000;
+/// How far the host's clock may be ahead of the newest record of a log at a start, in milliseconds, before it is said
+/// what ends by that: an hour.
+pub const CLOCK_AHEAD_SAID_MS_MIN: u64 = 3_600_000;
 /// Sockets' tokens below this belong to a port; above stands the port's number.
 pub(crate) const PORT_TOKENS: usize = 1 << 56;
 /// Ports of one worker.

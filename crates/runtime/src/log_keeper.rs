@@ -21,8 +21,10 @@ use crate::recovery::NodeReader;
 use crate::scrub::{LogScrub, verify};
 use crate::threads::lower_priority;
 
-/// How often the logs are looked at, and damage that somebody has met.
-pub const LOOK: Duration = Duration::from_secs(10);
+/// How often the logs are looked at, whether they are to be compacted.
+const LOOK: Duration = Duration::from_secs(10);
+/// How often damaged places are looked at again: an operator who has put a file right waits so long.
+pub const LOOK_AT_DAMAGE: Duration = Duration::from_secs(4);
 /// How often the thread looks whether it should stop, and reads on.
 const NAP: Duration = Duration::from_millis(100);
 /// The next pass over a log begins no sooner than this after the last one began: a small log need not be read all the
@@ -84,10 +86,12 @@ impl Scrubbed {
         is_over
     }
 
-    /// Looks again at damage that somebody has met. Whether some of it is sound by now.
+    /// Looks again at damaged places. Whether some of them are sound by now: then a pass is due, because what stands
+    /// behind damage in its segment was not read.
     pub fn look_again(&mut self) -> bool {
         let is_news = self.scrub.look_again();
         if is_news {
+            self.began = None;
             self.metrics.observe(&self.scrub.facts(), self.scrub.damage().len());
         }
         is_news
@@ -133,7 +137,7 @@ impl LogKeeper {
     /// again.
     pub fn run(mut self, scrub_bytes_per_s: u64, mut rooms: RoomWatch, stopped: &dyn Fn() -> bool) {
         lower_priority();
-        let mut looked: Option<Instant> = None;
+        let (mut looked, mut looked_at_damage) = (None::<Instant>, Instant::now());
         let mut budget = Budget::new(scrub_bytes_per_s);
         while !stopped() {
             rooms.look();
@@ -142,6 +146,9 @@ impl LogKeeper {
                 for shard in &self.compacted {
                     shard.keep_short(stopped);
                 }
+            }
+            if looked_at_damage.elapsed() >= LOOK_AT_DAMAGE {
+                looked_at_damage = Instant::now();
                 self.scrubbed.iter_mut().for_each(|scrubbed| _ = scrubbed.look_again());
             }
             std::thread::sleep(NAP);

@@ -90,6 +90,9 @@ metrics! {
         snapshot_sequence: Gauge "tidegate_snapshot_sequence"
             "Sequence of the snapshot that the last start began from.";
         recovery_nanoseconds: Gauge "tidegate_recovery_seconds" "How long the last start took to replay the journal.";
+        recovery_over: Gauge "tidegate_recovery_over"
+            "Things kept for a time that the last start found to be over by a clock more than an hour ahead of the \
+             newest record.";
         recovery_records: Gauge "tidegate_recovery_records"
             "Records read by the last start, for the state or for an index beside it.";
     }

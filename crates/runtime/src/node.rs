@@ -28,12 +28,12 @@ use tidegate_telemetry::Registry;
 use crate::address::{Address, Carries, EndpointIndex};
 use crate::clock::{ClockKeeper, ClockMetrics, NodeClock};
 use crate::direct::{self, Direct, DirectProtocol};
-use crate::disk_room::{RoomWatch, WatchedRoom};
-use crate::judgement::{AnotherRefused, Judgement};
+use crate::disk_room::WatchedRoom;
+use crate::log_checks::{AnotherRefused, LogChecks};
 use crate::log_keeper::{LogKeeper, Scrubbed};
 use crate::member::Resident;
 use crate::mesh::{Endpoint, Parker, mesh};
-use crate::metrics::{LoopMetrics, ScrubMetrics, ShardMetrics, WitnessMetrics};
+use crate::metrics::{LoopMetrics, ScrubMetrics, ShardMetrics};
 use crate::placement::{Home, Placement};
 use crate::port_clock::PortClock;
 use crate::recovery::{NodeLog, NodeLogs, NodeReader, Recovery};
@@ -42,10 +42,13 @@ use crate::shard_resident::{OnTick, ShardResident};
 use crate::start_clock::{self, Told};
 use crate::status::{Phase, Status};
 use crate::threads::{join, now_ms, pin, spawn};
-use crate::witness::{Witnessed, Witnesses};
+use crate::witness::Witnessed;
 use crate::worker::{Worker, WorkerGroup};
 
+mod log_threads;
 mod room;
+
+use log_threads::{keep_logs, witness_logs};
 
 pub use room::Room;
 
@@ -83,7 +86,7 @@ pub struct Site<P> {
     log_keeper: LogKeeper,
     witness: Option<PathBuf>,
     /// Whether all logs may be opened.
-    judgement: Arc<Judgement>,
+    log_checks: Arc<LogChecks>,
     /// What times the logs know, as they are recovered.
     told: (Sender<Told>, Receiver<Told>),
     /// Logs with a witness, as they are recovered.
@@ -126,7 +129,7 @@ impl<P: Send + 'static> Site<P> {
             threads: Vec::new(),
             listening: Vec::new(),
             log_keeper: LogKeeper::default(),
-            judgement: Arc::default(),
+            log_checks: Arc::default(),
             witness: options.witness.clone(),
             witnessed: channel(),
             told: channel(),
@@ -278,7 +281,7 @@ impl<P: Send + 'static> Site<P> {
             status: self.status.clone(),
             metrics: ShardMetrics::register(&self.registry, F::FAMILY.name, log.shard),
             began: Instant::now(),
-            voice: self.judgement.voice(),
+            check: self.log_checks.add(),
             told: self.told.0.clone(),
             witness: self
                 .witness
@@ -331,7 +334,7 @@ impl<P: Send + 'static> Node<P> {
         let mut site = Site::new(options, directory, &rooms);
         rooms.iter_mut().try_for_each(|room| room.open(&mut site))?;
         let begun = rooms.iter_mut().try_for_each(|room| room.recover(&mut site));
-        site.judgement.close();
+        site.log_checks.close();
         begun?;
         let residents = recovered(&mut site, progress)?;
         let told: Vec<Told> = site.told.1.try_iter().collect();
@@ -479,32 +482,3 @@ fn spawn_all<P: Send + 'static>(workers: Vec<Worker<P>>) -> Result<Vec<JoinHandl
 
 /// The thread that tells the witnesses, and what ends it when it is dropped.
 type WitnessThread = (Sender<()>, JoinHandle<Result<()>>);
-
-/// Starts the thread that tells the witnesses, if there are any.
-fn witness_logs<P: Send + 'static>(site: &Site<P>) -> Result<Option<WitnessThread>> {
-    let mut witnesses = Witnesses::new(site.witnessed.1.try_iter(), site.status.clone(), &site.registry);
-    if witnesses.is_empty() {
-        // The page of metrics is that of every server.
-        for family in &site.families {
-            for log in site.directory.logs(*family) {
-                WitnessMetrics::register(&site.registry, family.name, log.shard);
-            }
-        }
-        return Ok(None);
-    }
-    let (running, stopped) = channel();
-    let thread = spawn("witness".into(), move || {
-        witnesses.run(&stopped);
-        Ok(())
-    })?;
-    Ok(Some((running, thread)))
-}
-
-fn keep_logs<P: Send + 'static>(site: &mut Site<P>) -> Result<()> {
-    let (keeper, status, rate) = (std::mem::take(&mut site.log_keeper), site.status.clone(), site.scrub_bytes_per_s);
-    let rooms = RoomWatch::new(site.rooms_watched.1.try_iter(), status.clone(), &site.registry);
-    site.spawn("log-keeper".into(), move || {
-        keeper.run(rate, rooms, &|| status.is_stopping());
-        Ok(())
-    })
-}

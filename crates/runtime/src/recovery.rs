@@ -14,17 +14,17 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::witness::{Testimony, Witness};
 use tidegate_journal::{LocalLog, LocalLogs, LogId, LogStore, Options};
 use tidegate_shard::{Claim, Derived, OpenShard, Replayed, ShardFamily, Snapshots, loss};
 
 use crate::disk_room::WatchedRoom;
-use crate::judgement::Voice;
+use crate::log_checks::LogCheck;
 use crate::mesh::Parker;
 use crate::metrics::ShardMetrics;
-use crate::start_clock::Told;
+use crate::start_clock::{self, Told};
 use crate::status::Status;
 use crate::threads::now_ms;
 use crate::witness::Witnessed;
@@ -48,7 +48,7 @@ pub struct Recovery<F: ShardFamily> {
     pub(crate) metrics: ShardMetrics,
     pub(crate) began: Instant,
     /// Says that the log is sound, before it is opened.
-    pub(crate) voice: Voice,
+    pub(crate) check: LogCheck,
     /// Whom to tell which times it knows.
     pub(crate) told: Sender<Told>,
     /// Where its witness is, and whom to tell of it; `None` for no witness.
@@ -115,7 +115,7 @@ impl<F: ShardFamily> Recovery<F> {
     pub fn open_with(&self, others: &[Claim]) -> Result<Open<F>> {
         let others: Vec<Claim> = others.iter().cloned().chain(self.claim_of_witness()?).collect();
         loss::check(&self.logs, &self.snapshots, &others).map_err(|error| anyhow!("{self}: {error}"))?;
-        self.voice.sound()?;
+        self.check.pass()?;
         let opened = OpenShard::open_with(&self.logs, self.snapshots.clone(), self.journal, &others);
         let mut open: Open<F> = opened.map_err(|error| anyhow!("{self}: {error}"))?;
         let parker = self.parker.clone();
@@ -142,6 +142,15 @@ impl<F: ShardFamily> Recovery<F> {
     fn claim_of_witness(&self) -> Result<Option<Claim>> {
         let Some((witness, _)) = &self.witness else { return Ok(None) };
         let testimony = witness.read().map_err(|error| anyhow!("{self}: {error}"))?;
+        if testimony.is_none() && witness.is_gone(&self.data)? {
+            bail!(
+                "{self}: its witness {} is gone, and this data directory had one: if the log has lost its end, nothing \
+                 proves it now. Nothing is served and nothing was changed. Put the witness back, or correct \
+                 data.witness; or, to go on without that proof and begin a new witness, run `tidegate accept-loss \
+                 --data DIR --witness FOLDER --reason TEXT`",
+                witness.path().display()
+            );
+        }
         Ok(testimony.map(|testimony| claim_of(witness, &testimony)))
     }
 
@@ -177,6 +186,8 @@ impl<F: ShardFamily> Recovery<F> {
             "recovered"
         );
         self.metrics.recovered(took, &back.report);
+        let over = start_clock::tell_over((family, shard), &back.state, now_ms());
+        self.metrics.recovery_over.set(over as i64);
         // Nobody listens any more only when the start has failed elsewhere.
         let _ = self.told.send(Told::of(F::FAMILY.number, self.to_string(), &back.state, now_ms()));
         let folder = self.data.join("journal").join(format!("{family}-{shard}"));
@@ -185,7 +196,8 @@ impl<F: ShardFamily> Recovery<F> {
         if let Some((witness, witnessed)) = &self.witness {
             let (end, timeline) = (back.log.durable_end(), back.report.timelines.current());
             // Nobody listens any more only when the start has failed elsewhere.
-            let _ = witnessed.send(Witnessed { family, shard, witness: witness.clone(), end, timeline });
+            let (witness, data) = (witness.clone(), self.data.clone());
+            let _ = witnessed.send(Witnessed { family, shard, witness, data, end, timeline });
         }
         Ok(back)
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use tidegate_journal::{Cursor, Durability, GroupReader, JournalError, LogId, LogReader, Position};
 
-use crate::damage::{Damages, Owner, Unreadable};
+use crate::damage::{Damages, Met, Owner, Unreadable};
 
 /// How far the reading of a log is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl<R: LogReader> LogScrub<R> {
             // Its beginning was forgotten while it was read.
             Err(JournalError::Forgotten { .. }) => self.skip(),
             Err(error) => {
-                self.note(error);
+                self.note(error, up_to);
                 self.skip()
             }
         }
@@ -139,12 +139,13 @@ impl<R: LogReader> LogScrub<R> {
     /// Looks at headers and marks of segments that end at or before `up_to` and were not looked at in this pass.
     fn look_at_ends(&mut self, up_to: Position) {
         for damage in self.reader.rotten_ends(self.ends_seen, up_to).unwrap_or_default() {
-            self.damages.note_segment(self.family, self.log, &damage);
+            self.damages.note_ends(self.family, self.log, &damage);
         }
         self.ends_seen = up_to;
     }
 
-    fn note(&self, error: JournalError) {
+    /// Keeps what a reading up to `up_to`, or to where the log is settled, has met.
+    fn note(&self, error: JournalError, up_to: Option<Durability>) {
         let (file, offset, what, lost) = match error {
             JournalError::Damaged { segment, offset, what, lost } => (segment, offset, what, lost),
             other => {
@@ -155,7 +156,10 @@ impl<R: LogReader> LogScrub<R> {
                 return;
             }
         };
-        self.damages.note_at(Owner::Log(self.log), self.family, self.log, (&file, offset), (what, lost));
+        let settled = self.reader.settled_end().ok();
+        let end = up_to.into_iter().chain(settled).max_by_key(Durability::position);
+        let met = end.map(|end| Met::Group(self.at, end));
+        self.damages.note_at(self.family, self.log, (&file, offset), (what, lost), met);
     }
 
     /// The next pass begins with the first record.
@@ -174,7 +178,7 @@ impl<R: LogReader> LogScrub<R> {
         self.ends_seen = Position(0);
     }
 
-    /// Looks again at places that somebody has met, and forgets those that are sound by now. Whether there were any.
+    /// Looks again at damaged places, and forgets those that are sound by now. Whether there were any.
     pub fn look_again(&mut self) -> bool {
         self.damages.count() > 0 && self.damages.look_again(Owner::Log(self.log), &self.reader) > 0
     }

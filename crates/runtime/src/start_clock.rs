@@ -10,16 +10,20 @@
 //! Promise: a node does not serve by a clock that is more than a year ahead of all its records, if something that lasts
 //! longer than the newest of them would be over. Nothing was written then, so a clock that is corrected costs nothing.
 //!
+//! What ends by a clock that is ahead by more than an hour and less than that is named in the log, by kind and number,
+//! before it ends: nobody but an operator knows whether the node was stopped for so long.
+//!
 //! Why the newest of all logs: a log in which nothing happens for long is no sign of a wrong clock, and an operator who
 //! knows that the clock is right says so with one record, in any log.
 
+use std::fmt;
 use std::path::Path;
 
 use anyhow::{Result, bail};
 use tidegate_journal::Family;
 use tidegate_machines::{Machine, TimeMs};
 
-use crate::limits::CLOCK_AHEAD_MS_MAX;
+use crate::limits::{CLOCK_AHEAD_MS_MAX, CLOCK_AHEAD_SAID_MS_MIN};
 
 const DAY_MS: u64 = 86_400_000;
 
@@ -52,6 +56,66 @@ impl Told {
     }
 }
 
+/// What of a log is over by a clock alone: kinds of things, and how many.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Over(Vec<(&'static str, u64)>);
+
+impl Over {
+    /// What of `state` is over when it is `wall`.
+    pub fn of<M: Machine>(state: &M, wall: TimeMs) -> Over {
+        let mut over = Vec::new();
+        state.over_at(wall, &mut |kind, count| over.push((kind, count)));
+        Over(over)
+    }
+
+    /// The same for a start whose clock is `wall`: nothing, unless that is ahead of the newest record by more than is
+    /// worth a word.
+    pub fn by_start<M: Machine>(state: &M, wall: TimeMs) -> Over {
+        let newest = state.newest_known();
+        let is_ahead = newest > TimeMs(0) && wall.0.saturating_sub(newest.0) > CLOCK_AHEAD_SAID_MS_MIN;
+        if is_ahead { Over::of(state, wall) } else { Over::default() }
+    }
+
+    /// Whether nothing is.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many things.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// `2 sessions, 7 waiting messages`.
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, (kind, count)) in self.0.iter().enumerate() {
+            write!(f, "{}{count} {kind}", if nth > 0 { ", " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// Says in the log what ends by the clock of the host, which is `wall`, when the log of `family` is served. How many
+/// things.
+pub(crate) fn tell_over<M: Machine>((family, shard): (&str, u16), state: &M, wall: TimeMs) -> u64 {
+    let over = Over::by_start(state, wall);
+    if !over.is_empty() {
+        let ahead_s = wall.0.saturating_sub(state.newest_known().0) / 1_000;
+        tracing::warn!(
+            family,
+            shard,
+            ahead_s,
+            %over,
+            "the clock of this host is ahead of the newest record, and by that clock this is over and ends now. If \
+             nothing was written for so long, all is well. If the clock is wrong, stop the server and correct it: what \
+             has ended does not come back"
+        );
+    }
+    over.count()
+}
+
 /// The latest time that the logs of these families remember; zero for none.
 pub(crate) fn newest_of(told: &[Told], families: &[Family]) -> TimeMs {
     let of_them = told.iter().filter(|told| families.iter().any(|family| family.number == told.family));
@@ -75,7 +139,8 @@ pub(crate) fn check(told: &[Told], wall: TimeMs, data: &Path) -> Result<()> {
             bail!(
                 "{shard}: the clock of this host is {days} days ahead of the newest record, so that {count} of what it \
                  keeps for clients would expire at once, with all that waits for them. If the clock is wrong, correct \
-                 it. If it is right, say so: tidegate mend-time --data {} --to now --reason TEXT",
+                 it. If it is right, say so, and they end when the server is started: \
+                 tidegate mend-time --data {} --to now --reason TEXT",
                 data.display()
             );
         }
@@ -86,6 +151,8 @@ pub(crate) fn check(told: &[Told], wall: TimeMs, data: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use tidegate_journal::Retention;
+    use tidegate_machines::topic::{Event, Slot, Topics};
+    use tidegate_machines::{Place, RecordPosition, RecordSequence, ShardIndex};
 
     use super::*;
 
@@ -114,6 +181,25 @@ mod tests {
         }
         assert_eq!(said(&[told(long_ago, &[])]), None, "nothing ends");
         assert_eq!(said(&[]), None);
+    }
+
+    #[test]
+    fn what_ends_by_a_clock_that_is_ahead_is_named_by_kind_and_number() {
+        let (mut topics, at) = (Topics::new(ShardIndex(0)), TimeMs(1_000));
+        let mut sequence = 0;
+        for (slot, id) in ["a", "b"].into_iter().enumerate() {
+            let slot = Slot(slot as u32);
+            let opened = Event::SessionOpened { at, slot, client_id: id.into(), expiry_s: 5, will: None };
+            for event in [opened, Event::SessionDetached { slot, at, expiry_s: 5, keep_will: false }] {
+                sequence += 1;
+                let place = Place { position: RecordPosition(sequence), sequence: RecordSequence(sequence) };
+                topics.apply_checked(&event, place).expect("it follows");
+            }
+        }
+        let over = |ahead_ms: u64| Over::by_start(&topics, TimeMs(at.0 + ahead_ms));
+        assert!(over(CLOCK_AHEAD_SAID_MS_MIN).is_empty(), "a start takes as long as it takes");
+        let said = over(CLOCK_AHEAD_SAID_MS_MIN + 1);
+        assert_eq!((said.to_string(), said.count()), ("2 sessions".into(), 2));
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub struct Status {
     lost_witnesses: AtomicU32,
     /// Shards of which an audit last found that something differs.
     differing_shards: AtomicU32,
+    /// Shards whose last audit met something that cannot be read.
+    unread_shards: AtomicU32,
     /// Whether what should be in the archive cannot be moved there now.
     archive_fails: AtomicBool,
 }
@@ -84,6 +86,7 @@ impl Status {
             full_logs: AtomicU32::new(0),
             lost_witnesses: AtomicU32::new(0),
             differing_shards: AtomicU32::new(0),
+            unread_shards: AtomicU32::new(0),
             archive_fails: AtomicBool::new(false),
         }
     }
@@ -116,6 +119,16 @@ impl Status {
     /// Says of how many shards an audit last found that something differs.
     pub fn set_differing_shards(&self, shards: u32) {
         self.differing_shards.store(shards, Ordering::Release);
+    }
+
+    /// Shards whose last audit met something that cannot be read: it says nothing of what stands there.
+    pub fn unread_shards(&self) -> u32 {
+        self.unread_shards.load(Ordering::Acquire)
+    }
+
+    /// Says of how many shards the last audit met something that cannot be read.
+    pub fn set_unread_shards(&self, shards: u32) {
+        self.unread_shards.store(shards, Ordering::Release);
     }
 
     /// Whether what should be in the archive cannot be moved there now.

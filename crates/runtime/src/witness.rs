@@ -7,6 +7,7 @@
 //!
 //! Why a thread of its own: the witness is on another disk, and no log may wait for that.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub struct Witnessed {
     pub shard: u16,
     /// Its file.
     pub witness: Witness<RealDisk>,
+    /// The data directory, which notes that there is one.
+    pub data: PathBuf,
     /// How far it is durable.
     pub end: DurableEnd,
     /// In which timeline; none begins while a log is served.
@@ -48,6 +51,8 @@ struct Told {
     metrics: WitnessMetrics,
     said: Option<Cursor>,
     is_lost: bool,
+    /// Whether the data directory has noted it.
+    is_noted: bool,
 }
 
 impl Witnesses {
@@ -55,7 +60,7 @@ impl Witnesses {
     pub fn new(logs: impl IntoIterator<Item = Witnessed>, status: Arc<Status>, registry: &Registry) -> Witnesses {
         let told = |log: Witnessed| {
             let metrics = WitnessMetrics::register(registry, log.family, log.shard);
-            Told { log, metrics, said: None, is_lost: false }
+            Told { log, metrics, said: None, is_lost: false, is_noted: false }
         };
         Witnesses { logs: logs.into_iter().map(told).collect(), status }
     }
@@ -108,6 +113,11 @@ impl Told {
             true => Ok(()),
             false => self.log.witness.write(&Testimony { cursor, timeline: self.log.timeline }),
         });
+        let told = told.and_then(|()| match self.is_noted {
+            true => Ok(()),
+            false => self.log.witness.note_in(&self.log.data),
+        });
+        self.is_noted |= told.is_ok();
         self.said = told.is_ok().then_some(cursor);
         self.metrics.lost.set(i64::from(told.is_err()));
         told

@@ -17,6 +17,9 @@ use crate::replay::OpenError;
 use crate::service::ShardFamily;
 use crate::snapshot::{Snapshots, Stand};
 
+/// Where a snapshot says that it stands, and the hash of its state.
+type Claimed = (Cursor, blake3::Hash);
+
 /// What the audit found on one shard.
 pub struct Findings<M> {
     /// Shard.
@@ -46,20 +49,12 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
     logs: &G,
     snapshots: &Snapshots<F, D>,
     shards: u16,
-    mut progress: impl FnMut(Sequence, Sequence),
+    progress: impl FnMut(Sequence, Sequence),
 ) -> Result<Findings<F::Machine>, OpenError> {
     let id = snapshots.log();
     let shard = ShardIndex(id.shard);
     let mut problems = Vec::new();
-    let mut claims: Vec<(Cursor, blake3::Hash)> = Vec::new();
-    match snapshots.newest_first() {
-        Err(error) => problems.push(error.to_string()),
-        // One state is held at a time; of the others, what it takes to compare them.
-        Ok(found) => found.for_each(|snapshot| match snapshot {
-            Ok((stand, state)) => claims.push((stand.cursor, hash_of(&state))),
-            Err(error) => problems.push(error.to_string()),
-        }),
-    }
+    let mut claims = claims_of(snapshots, &mut problems);
     let needed = match F::FAMILY.retention {
         Retention::Whole => Cursor::START,
         Retention::SinceSnapshot => claims.first().map_or(Cursor::START, |(cursor, _)| *cursor),
@@ -100,30 +95,7 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
         notices: Vec::new(),
         state: None,
     };
-    let mut fold = Fold::new(id, begin, stand, state);
-    let mut ended_at = begin;
-    let folded = reader.groups(begin, &end).map_err(|error| error.to_string()).and_then(|mut groups| {
-        loop {
-            ended_at = groups.cursor();
-            let reached = groups.cursor();
-            findings.compare(reached, fold.state(), &mut claims);
-            progress(reached.sequence, end.sequence());
-            if fold.next_group(&mut groups, |_, _| {}).map_err(|error| error.to_string())?.is_none() {
-                return Ok(());
-            }
-        }
-    });
-    findings.records = fold.records();
-    findings.notices = fold.notices().to_vec();
-    match folded.and_then(|()| fold.into_state().map_err(|error| error.to_string())) {
-        Ok(state) => findings.state = Some(state),
-        Err(problem) => {
-            findings.problems.push(problem);
-            verify_behind(&reader, ended_at.position, &end, &mut findings.problems);
-            // They stand behind the damage, where there is no state to compare them with.
-            claims.retain(|(cursor, _)| cursor.position <= ended_at.position);
-        }
-    }
+    findings.fold(Fold::new(id, begin, stand, state), (&reader, begin, &end), &mut claims, progress);
     match reader.rotten_ends(Position(0), end.position()) {
         Ok(rotten) => rotten.iter().for_each(|rot| findings.tell(rot)),
         Err(error) => findings.tell(&error),
@@ -132,6 +104,20 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
         findings.problems.push(format!("the snapshot at sequence {} is at no place of this log", cursor.sequence));
     }
     Ok(findings)
+}
+
+/// Where each snapshot says that it stands, and the hash of its state, newest first. One state is held at a time; of
+/// the others, what it takes to compare them.
+fn claims_of<F: ShardFamily, D: Disk>(snapshots: &Snapshots<F, D>, problems: &mut Vec<String>) -> Vec<Claimed> {
+    let mut claims = Vec::new();
+    match snapshots.newest_first() {
+        Err(error) => problems.push(error.to_string()),
+        Ok(found) => found.for_each(|snapshot| match snapshot {
+            Ok((stand, state)) => claims.push((stand.cursor, hash_of(&state))),
+            Err(error) => problems.push(error.to_string()),
+        }),
+    }
+    claims
 }
 
 /// Verifies all groups from `from` on, without a state.
@@ -188,8 +174,41 @@ impl<M: Machine> Findings<M> {
         }
     }
 
+    /// Folds all groups from `begin` to `end`, comparing snapshots on the way, and verifies what is behind damage.
+    /// Claims that were compared, or cannot be, are taken away.
+    fn fold<R: LogReader>(
+        &mut self,
+        mut fold: Fold<M>,
+        (reader, begin, end): (&R, Cursor, &Durability),
+        claims: &mut Vec<Claimed>,
+        mut progress: impl FnMut(Sequence, Sequence),
+    ) {
+        let mut ended_at = begin;
+        let folded = reader.groups(begin, end).map_err(|error| error.to_string()).and_then(|mut groups| {
+            loop {
+                ended_at = groups.cursor();
+                self.compare(ended_at, fold.state(), claims);
+                progress(ended_at.sequence, end.sequence());
+                if fold.next_group(&mut groups, |_, _| {}).map_err(|error| error.to_string())?.is_none() {
+                    return Ok(());
+                }
+            }
+        });
+        self.records = fold.records();
+        self.notices = fold.notices().to_vec();
+        match folded.and_then(|()| fold.into_state().map_err(|error| error.to_string())) {
+            Ok(state) => self.state = Some(state),
+            Err(problem) => {
+                self.problems.push(problem);
+                verify_behind(reader, ended_at.position, end, &mut self.problems);
+                // They stand behind the damage, where there is no state to compare them with.
+                claims.retain(|(cursor, _)| cursor.position <= ended_at.position);
+            }
+        }
+    }
+
     /// Compares the snapshot that stands at `reached`, if one does, with the state there.
-    fn compare(&mut self, reached: Cursor, state: &M, claims: &mut Vec<(Cursor, blake3::Hash)>) {
+    fn compare(&mut self, reached: Cursor, state: &M, claims: &mut Vec<Claimed>) {
         let Some(at) = claims.iter().position(|(cursor, _)| *cursor == reached) else { return };
         let (_, expected) = claims.swap_remove(at);
         self.snapshots_compared += 1;

@@ -47,7 +47,7 @@ pub trait Service: Sized {
     type Ticket;
     /// A message to the service that is not answered.
     type Note;
-    /// How far a call was served; begins with its default.
+    /// How far a call was served; begins with its default, unless [`Service::admit`] says otherwise.
     type Progress: Default;
     /// A read that may wait for a disk.
     type Job: Send;
@@ -64,11 +64,11 @@ pub trait Service: Sized {
     /// Memory that a call takes while it waits, about, in bytes.
     fn weight(call: &Self::Call) -> usize;
 
-    /// Whether a call is taken at all. A refusal here is answered before everything that waits, so it is for services
-    /// whose answers need no order. `is_stuck`: what was appended waits for room on a full disk, and so would the
-    /// answer.
-    fn admit(&self, _call: &Self::Call, _is_stuck: bool) -> Result<(), Unavailable> {
-        Ok(())
+    /// Whether a call is taken at all, and with which progress it begins. A refusal here is answered before everything
+    /// that waits, so it is for services whose answers need no order. `is_stuck`: what was appended waits for room on a
+    /// full disk, and so would the answer.
+    fn admit(&self, _call: &Self::Call, _is_stuck: bool) -> Result<Self::Progress, Unavailable> {
+        Ok(Self::Progress::default())
     }
 
     /// Takes a message that is not answered. It is acted upon in [`Service::before`] or [`Service::after`].

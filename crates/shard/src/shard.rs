@@ -127,13 +127,13 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             return;
         }
         let is_stuck = self.core.is_disk_full() && !self.core.is_group_empty();
-        if let Err(reason) = self.service.admit(&call, is_stuck) {
-            self.turned_away.push_back((ticket, reason));
-            return;
-        }
+        let progress = match self.service.admit(&call, is_stuck) {
+            Ok(progress) => progress,
+            Err(reason) => return self.turned_away.push_back((ticket, reason)),
+        };
         let weight = S::weight(&call);
         self.inbox_bytes += weight;
-        self.inbox.push_back(Work { ticket, call, progress: S::Progress::default(), weight });
+        self.inbox.push_back(Work { ticket, call, progress, weight });
     }
 
     /// Takes a message that is not answered.

@@ -255,6 +255,12 @@ fn a_debit_that_is_written_again_under_another_id_is_found() {
     is_found::<Ledger>(Bug::RegainedUnderOtherId, &[Local], &["the same id is applied once"]);
 }
 
+/// Only a loss of one shard that no record tells of any more, and is accepted, shows it.
+#[test]
+fn a_loss_that_is_booked_with_less_than_is_missing_is_found() {
+    is_found::<Ledger>(Bug::LossBookedShort, &[Local], &["a loss that was accepted stops no start"]);
+}
+
 /// Only a rollback to an older timeline shows it.
 #[test]
 fn a_cursor_of_another_timeline_that_is_followed_is_found() {

@@ -19,6 +19,7 @@ mod in_memory;
 mod load;
 mod machine;
 mod mqtt;
+mod outbox;
 mod peer;
 mod process;
 mod report;

@@ -17,12 +17,14 @@ use tidegate_journal::directory::{Directory, Wanted};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Family, LocalLogs};
 use tidegate_ledger::LedgerFamily;
+use tidegate_machines::TimeMs;
 use tidegate_runtime::Room;
 use tidegate_shard::ShardFamily;
 use tidegate_telemetry::MetricRow;
 
 use crate::command::accept_loss::{LostLog, losses_of};
 use crate::command::audit::audit_family;
+use crate::command::mend_time::{OverInLog, over_of};
 
 /// What a crate outside brings to the server.
 pub trait Extension<P>: Sync {
@@ -57,6 +59,7 @@ pub struct KnownFamily {
     pub(crate) family: Family,
     pub(crate) audit: AuditFamily,
     pub(crate) losses: LossesOfFamily,
+    pub(crate) over: OverOfFamily,
     pub(crate) copied: Known,
 }
 
@@ -66,10 +69,19 @@ type AuditFamily = fn(&Path, &Directory, &LocalLogs<RealDisk>, &mut Vec<String>)
 /// What all logs of one family have lost.
 type LossesOfFamily = fn(&Path, &Directory, &LocalLogs<RealDisk>, Option<&Path>) -> Result<Vec<LostLog>>;
 
+/// What of all logs of one family is over by a clock.
+type OverOfFamily = fn(&Path, &Directory, &LocalLogs<RealDisk>, TimeMs) -> Vec<OverInLog>;
+
 impl KnownFamily {
     /// The family whose logs fold into the machine of `F`.
     pub const fn of<F: ShardFamily>() -> KnownFamily {
-        KnownFamily { family: F::FAMILY, audit: audit_family::<F>, losses: losses_of::<F>, copied: Known::of::<F>() }
+        KnownFamily {
+            family: F::FAMILY,
+            audit: audit_family::<F>,
+            losses: losses_of::<F>,
+            over: over_of::<F>,
+            copied: Known::of::<F>(),
+        }
     }
 
     /// All families of this server and its extensions, the ledger first.

@@ -25,7 +25,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use command::client;
-use tidegate_backup::At;
+use command::number::whole;
+use tidegate_backup::{At, Reread};
 
 pub use compose::Parcels;
 pub use extension::{Extension, KnownFamily, Opened};
@@ -78,11 +79,16 @@ enum Command {
         /// Data directory.
         #[arg(long, value_name = "DIR", required_unless_present = "verify")]
         data: Option<PathBuf>,
-        /// Directory of backups; created if it does not exist.
+        /// Directory of backups. One that does not exist is made if its name has a slash (./backups) and the folder
+        /// around it exists.
         #[arg(long, value_name = "DIR", required_unless_present = "verify")]
         to: Option<PathBuf>,
+        /// Read also all sealed segments that backups in DIR have already, and copy anew what is not what was copied;
+        /// without it only their length is compared.
+        #[arg(long)]
+        reread: bool,
         /// Take none: read all backups in DIR again, and exit 0 only if each is what was taken.
-        #[arg(long, value_name = "DIR", conflicts_with_all = ["data", "to"])]
+        #[arg(long, value_name = "DIR", conflicts_with_all = ["data", "to", "reread"])]
         verify: Option<PathBuf>,
     },
     /// Make a new data directory of a backup. What it then decides is on a timeline of its own.
@@ -107,16 +113,18 @@ enum Command {
         /// Data directory.
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
-        /// A directory, perhaps on another disk, or s3://bucket/prefix; the store's address and keys are taken from the
-        /// environment (AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY …).
+        /// A directory, perhaps on another disk, or s3://bucket/prefix. A directory that does not exist is made if its
+        /// name has a slash (./archive) and the folder around it exists. The store's address and keys are taken from
+        /// the environment (AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY …).
         #[arg(long, value_name = "DIR|URL")]
         to: String,
         /// So many sealed segments of each log stay.
-        #[arg(long, value_name = "N", default_value_t = 1)]
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<usize>(0..=u64::MAX, "segments"))]
         keep_segments: usize,
     },
     /// Set the time of a ledger that nobody serves, after the clock of its host had been wrong. Open holds keep the
-    /// time that was left to them. The journal says that it was done, and why.
+    /// time that was left to them. The journal says that it was done, and why. What else lasts for a time (sessions,
+    /// messages) goes by the clock of this host: if some of it is over by that, this is named, and --yes is asked for.
     MendTime {
         /// Data directory.
         #[arg(long, value_name = "DIR")]
@@ -237,15 +245,16 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         }
         Command::Audit { data } => command::audit::run(&data, extensions),
         Command::Backup { verify: Some(from), .. } => command::backup::run_verify(&from),
-        Command::Backup { data, to, verify: None } => {
+        Command::Backup { data, to, reread, verify: None } => {
             let given = "clap asks for it where --verify is not given";
-            command::backup::run(&data.expect(given), &to.expect(given), extensions)
+            let reread = if reread { Reread::All } else { Reread::Open };
+            command::backup::run(&data.expect(given), &to.expect(given), reread, extensions)
         }
         Command::Restore { from, data, at, backup } => {
             command::restore::run(&from, &data, backup.as_deref(), &at.unwrap_or(At::End), extensions)
         }
         Command::Archive { data, to, keep_segments } => command::archive::run(&data, &to, keep_segments, extensions),
-        Command::MendTime { data, to, reason, yes } => command::mend_time::run(&data, to, &reason, yes),
+        Command::MendTime { data, to, reason, yes } => command::mend_time::run(&data, to, &reason, yes, extensions),
         Command::AcceptLoss { data, reason, witness, yes } => {
             command::accept_loss::run(&data, &reason, witness.as_deref(), yes, extensions)
         }

@@ -19,7 +19,7 @@ use super::{Broker, Progress, Wait};
 use crate::connection::{ConnectionEvent, ConnectionState, Flags, NONE};
 use crate::flow::{Flow, Window};
 use crate::limits::{CLIENT_ID_BYTES_MAX, CONNECT_BYTES_MAX};
-use crate::reason::{About, reason_text};
+use crate::reason::{About, told};
 use crate::retained::Retained;
 use crate::session::{Session, SessionFlags, Stage};
 use crate::{Access, Action, Admitted, ConnectionKey, Denied};
@@ -160,9 +160,10 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.1.4-2]`: a client that is not authorised: the server closes the connection.
     pub(super) fn refuse(&mut self, index: u32, version: Version, reason: ReasonCode, now: TimeMs) {
         self.clients.facts.connects_refused += 1;
+        let (reason, words) = told(About::Connect, reason);
         let reference = self.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
         let server_reference = reference.as_deref().filter(|_| reason == ReasonCode::USE_ANOTHER_SERVER);
-        self.clients.send_refusal(index, now, reason_text(About::Connect, reason), |bytes, reason_string| {
+        self.clients.send_refusal(index, now, words, |bytes, reason_string| {
             let out = ConnAckOut { reason, server_reference, reason_string, ..ConnAckOut::default() };
             encode_connack(bytes, version, &out);
         });

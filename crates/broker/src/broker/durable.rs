@@ -20,6 +20,7 @@ use crate::connection::{ConnectionState, Flags, NONE};
 use crate::flow::{Flight, OUTCOME_UNKNOWN, Window};
 use crate::message_ref::MessageRef;
 use crate::peer::{AckTo, Source};
+use crate::reason::DISK_FULL;
 use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::subscriptions::EntryOptions;
 use crate::topics::Released;
@@ -86,6 +87,8 @@ impl<L: LogStore> Broker<L> {
             Ok(Decided::Answered(Err(refusal))) => (super::refusal_reason(&refusal), None),
             Ok(Decided::Answered(Ok(()))) => unreachable!("what topics allow has an event"),
             Ok(Decided::TooLarge) => (ReasonCode::QUOTA_EXCEEDED, None),
+            // A refusal that passes: there may be room again.
+            Err(Unavailable::DiskFull) => (DISK_FULL, None),
             Err(_) => (ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR, None),
         };
         match wait {

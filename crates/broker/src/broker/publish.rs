@@ -11,7 +11,7 @@ use crate::connection::{Bucket, Connection, Flags};
 use crate::flow::{Answer, Incoming, IncomingStage, OUTCOME_UNKNOWN};
 use crate::message_ref::MessageRef;
 use crate::peer::{AckTo, Publisher, Source, Ticket};
-use crate::reason::{About, reason_text};
+use crate::reason::{About, told};
 use crate::retained::Retained;
 use crate::session::{SessionFlags, Stage};
 use crate::{Access, RequestTopic};
@@ -265,7 +265,7 @@ impl<L: LogStore> Broker<L> {
         if is_unknown || is_refused && self.clients.connections[index].version == Version::V311 {
             // An MQTT 3.1.1 acknowledgement would mean success. Without one the client will send again. So will it
             // where nobody knows the outcome: its packet id is not free, because a shard may know it still.
-            self.deferred_disconnects.push((self.clients.key(index), answer.reason));
+            self.deferred_disconnects.push((self.clients.key(index), told(About::Publish, answer.reason).0));
             return;
         }
         self.send_ack(index, answer.kind, answer.packet_id, answer.reason, now);
@@ -276,7 +276,8 @@ impl<L: LogStore> Broker<L> {
         if !reason.is_error() {
             return self.clients.send(index, now, |bytes| encode_ack(bytes, version, kind, packet_id, reason, None));
         }
-        self.clients.send_refusal(index, now, reason_text(About::Publish, reason), |bytes, words| {
+        let (reason, words) = told(About::Publish, reason);
+        self.clients.send_refusal(index, now, words, |bytes, words| {
             encode_ack(bytes, version, kind, packet_id, reason, words);
         });
     }

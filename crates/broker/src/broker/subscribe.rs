@@ -19,7 +19,7 @@ use super::{Broker, Progress, Wait};
 use crate::connection::{Flags, NONE, Parked};
 use crate::limits::CONDITIONS_OF_SUBSCRIBE_MAX;
 use crate::peer::Item;
-use crate::reason::{About, reason_text};
+use crate::reason::{About, told};
 use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::subscriptions::{Entry, EntryOptions};
 use crate::{Access, Action, ConnectionKey};
@@ -111,9 +111,9 @@ impl<L: LogStore> Broker<L> {
         now: TimeMs,
     ) -> Progress {
         let version = self.clients.connections[index].version;
-        let codes = codes(&parked.codes);
+        let (codes, words) = told_codes(&parked.codes);
         assert!(parked.remaining == 0, "the answer waits for all records");
-        self.clients.send_refusal(index, now, first_refusal(&codes), |bytes, words| {
+        self.clients.send_refusal(index, now, words, |bytes, words| {
             encode_suback(bytes, version, subscribe.packet_id, &codes, words);
         });
         for (nth, subscription) in subscribe.subscriptions().enumerate() {
@@ -346,9 +346,9 @@ impl<L: LogStore> Broker<L> {
             return self.park(index, parked);
         }
         let version = self.clients.connections[index].version;
-        let codes = codes(&parked.codes);
+        let (codes, words) = told_codes(&parked.codes);
         assert!(parked.remaining == 0, "the answer waits for all records");
-        self.clients.send_refusal(index, now, first_refusal(&codes), |bytes, words| {
+        self.clients.send_refusal(index, now, words, |bytes, words| {
             encode_unsuback(bytes, version, unsubscribe.packet_id, &codes, words);
         });
         Progress::Taken
@@ -431,11 +431,9 @@ fn options(subscription: &Subscription<'_>) -> EntryOptions {
     options
 }
 
-/// Words about the first filter that was refused.
-fn first_refusal(codes: &[ReasonCode]) -> Option<&'static str> {
-    codes.iter().find(|code| code.is_error()).and_then(|code| reason_text(About::Subscribe, *code))
-}
-
-fn codes(codes: &[u8]) -> Vec<ReasonCode> {
-    codes.iter().map(|code| ReasonCode(*code)).collect()
+/// The codes as a client is told them, and words about the first filter that was refused.
+fn told_codes(codes: &[u8]) -> (Vec<ReasonCode>, Option<&'static str>) {
+    let (codes, words): (Vec<_>, Vec<_>) = codes.iter().map(|code| told(About::Subscribe, ReasonCode(*code))).unzip();
+    let first = codes.iter().position(|code| code.is_error());
+    (codes, first.and_then(|first| words[first]))
 }

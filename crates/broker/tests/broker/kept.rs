@@ -55,6 +55,28 @@ fn the_largest_packet_fits_a_record_and_what_fits_none_is_refused() {
     assert!(heard.ends_with(refusal), "{}", &heard[heard.len() - 200..]);
 }
 
+/// The journal is well, and says so: only one that failed is called failed.
+#[test]
+fn what_a_full_disk_cannot_keep_is_refused_with_that_reason_until_there_is_room() {
+    let mut world = World::new(WorldOptions::default());
+    world.run("p: CONNECT why; disk-full");
+    let full = "0x97 quota_exceeded why=the disk of the server is full, nothing can be kept: try again later\n";
+    for (qos, ack) in [(1, "PUBACK"), (2, "PUBREC")] {
+        let publish = format!("p: PUBLISH t {} qos={qos} id=7 retain", "x".repeat(100_000));
+        // What the log has allocated already is used first.
+        let refused = (0..200).map(|_| world.run(&publish)).find(|heard| heard.contains("0x"));
+        let refused = refused.expect("it is full");
+        assert!(refused.ends_with(&format!("p < {ack} 7 {full}")), "{}", &refused[refused.len() - 200..]);
+    }
+    let will = "x".repeat(60_000);
+    let connect = |n: usize| format!("k{n}: CONNECT keep expiry=100 why will=t,{will}");
+    let refused = (0..400).map(|n| world.run(&connect(n))).find(|heard| heard.contains(" 0x"));
+    let refused = refused.expect("no session can be kept");
+    assert!(refused.contains(&format!("CONNACK {full}")), "{}", &refused[refused.len() - 200..]);
+    let heard = world.run("disk-room; wait 2000; p: PUBLISH t x qos=1 id=8 retain; p: PUBLISH t x qos=2 id=9 retain");
+    assert!(heard.contains("p < PUBACK 8\n") && heard.contains("p < PUBREC 9\n"), "{heard}");
+}
+
 #[test]
 fn what_is_too_deep_to_be_retained_is_not_acknowledged_as_if_it_were() {
     let deep = "t".to_owned() + &"/t".repeat(128);

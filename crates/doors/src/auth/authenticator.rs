@@ -200,6 +200,11 @@ impl Authenticator {
         self.principals.load().strangers.arrive(address)
     }
 
+    /// An answer to somebody at `address` was worth so many requests more than the one that was counted.
+    pub fn charge(&self, address: IpAddr, requests: u32) {
+        self.principals.load().strangers.charge(address, requests);
+    }
+
     /// Room for so many bytes of a log-in that are to be read of `address`; `None` when too many are being read of it.
     pub fn hold(&self, address: IpAddr, bytes: usize) -> Option<HeldBytes> {
         self.principals.load().strangers.hold(address, u32::try_from(bytes).unwrap_or(u32::MAX))

@@ -67,6 +67,13 @@ impl Identity {
         self.quota().map_or(Ok(()), |quota| quota.arrive())
     }
 
+    /// An answer was worth so many requests more than the one that was counted. They owe them.
+    pub fn charge(&self, requests: u32) {
+        if let Some(quota) = self.quota() {
+            quota.charge(requests);
+        }
+    }
+
     /// A request that has come is to be asked of the ledger: a place for it among those under way.
     pub fn admit(&self, request: &Request) -> Result<InFlight, Exceeded> {
         let bytes = |request: &Request| u32::try_from(request.journal_bytes()).unwrap_or(u32::MAX);

@@ -8,7 +8,9 @@
 //! ```
 //!
 //! Promise: what some addresses do cannot keep those of other addresses out, nor those who have logged in from the same
-//! address before, nor anybody whose password was right lately: that needs no place. It is the address that waits,
+//! address before, nor anybody whose password was right lately: that needs no place. However many addresses send wrong
+//! passwords, places and turns are left for one that has sent none lately; only as many as have sent nothing wrong yet
+//! can fill those. It is the address that waits,
 //! never the user: nobody can lock a user out by guessing.
 //!
 //! Invariant: nothing here waits but the threads that hash, and memory is bounded. What doors share are numbers.
@@ -27,7 +29,7 @@ pub(super) use checker::Waiter;
 use checker::{Check, PasswordChecker};
 use mark::Marks;
 use remembered::Remembered;
-use share::Share;
+use share::{Share, Standing};
 use strikes::Strikes;
 
 use super::password::PasswordHash;
@@ -79,7 +81,9 @@ pub enum LoginError {
     #[error("user or password is wrong")]
     Wrong,
     /// Too many log-ins wait already, of this address or of all.
-    #[error("too many log-ins are waiting; try again in a second")]
+    #[error(
+        "too many log-ins of this address or of all are waiting; this one was not looked at: try again in a second"
+    )]
     Busy,
     /// There were too many wrong passwords from this address.
     #[error("too many wrong passwords came from this address; try again in {retry_after_s} s")]
@@ -172,7 +176,7 @@ impl Logins {
         if is_remembered && self.may_be_told(&lane, now_ms) {
             return is_right();
         }
-        let Some(place) = self.share.enter(lane.number(), lane.is_known) else {
+        let Some(place) = self.share.enter(lane.number(), lane.standing()) else {
             self.strikes.add(lane.unhashed, now_ms);
             return Err(LoginError::Busy);
         };
@@ -181,6 +185,7 @@ impl Logins {
         }
         let check = Check {
             lane: lane.number(),
+            is_struck: lane.standing() == Standing::Struck,
             hash: attempt.hash.clone(),
             password: attempt.password.to_owned(),
             waiter: waiter(lane),
@@ -202,6 +207,7 @@ impl Logins {
             address: self.marks.address(attempt.address),
             unhashed: self.marks.unhashed(attempt.address),
             pair,
+            is_struck: self.strikes.has_any(self.marks.address(attempt.address), now_ms),
             is_known: attempt.stamp.is_some() && self.known_there.has(pair, now_ms),
             password: attempt.stamp.map(|stamp| self.marks.password(attempt.user, stamp, attempt.password)),
         }
@@ -234,9 +240,19 @@ pub(super) struct LaneUsed {
     password: Option<mark::Mark>,
     /// The user has logged in from there before.
     is_known: bool,
+    /// A wrong password came from there lately.
+    is_struck: bool,
 }
 
 impl LaneUsed {
+    fn standing(&self) -> Standing {
+        match self {
+            LaneUsed { is_known: true, .. } => Standing::Known,
+            LaneUsed { is_struck: true, .. } => Standing::Struck,
+            _ => Standing::Unknown,
+        }
+    }
+
     fn number(&self) -> u64 {
         if self.is_known { self.pair.number() } else { self.address.number() }
     }

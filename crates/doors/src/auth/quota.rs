@@ -32,7 +32,7 @@ const BATCH_SIZE_INVALID: ProblemCode =
 const REFUSALS: &str = "refused requests";
 const JOURNAL_BYTES: &str = "bytes to be journaled";
 const IN_FLIGHT: &str = "requests under way";
-const WITHOUT_TOKEN: &str = "requests without a good token from its address";
+const WITHOUT_TOKEN: &str = "requests without a good token from this address";
 
 /// The bounds of one caller. Zero is no bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Default for QuotaLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exceeded {
     /// Later it will be served.
-    #[error("this caller has too many {of}; ask again in {retry_after_ms} ms, with the same id")]
+    #[error("this caller has too many {of}; ask again in {retry_after_ms} ms, what has an id with the same id")]
     Rate {
         /// Of what.
         of: &'static str,
@@ -183,6 +183,11 @@ impl Quota {
         self.requests.take(now_ns, items.saturating_sub(1)).map_err(|wait_ns| exceeded("requests", wait_ns))?;
         self.journal_bytes.take(now_ns, journal_bytes).map_err(|wait_ns| exceeded(JOURNAL_BYTES, wait_ns))?;
         Ok(place)
+    }
+
+    /// A request was worth so many more.
+    pub fn charge(&self, requests: u32) {
+        self.requests.charge(self.now_ns(), requests);
     }
 
     /// So many items of what was asked were refused.

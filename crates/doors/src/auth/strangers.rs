@@ -81,26 +81,41 @@ impl Strangers {
     }
 
     fn arrive_at(&self, address: IpAddr, now_ns: u64) -> Result<(), Exceeded> {
-        let rate = self.limits.requests;
-        if rate.per_s == 0 {
-            return Ok(());
-        }
-        let interval_ns = (1_000_000_000 / u64::from(rate.per_s)).max(1);
-        let burst_ns = interval_ns * u64::from(rate.at_once());
+        let Some(interval_ns) = self.interval_ns() else { return Ok(()) };
+        let burst_ns = interval_ns * u64::from(self.limits.requests.at_once());
         let cells = self.cells_of(address).map(|cell| &self.full_at_ns[cell]);
         let wait_ns = cells.map(|cell| {
-            let ready_at = (cell.load(Ordering::Relaxed).max(now_ns) + interval_ns).saturating_sub(burst_ns);
+            let ready_at =
+                cell.load(Ordering::Relaxed).max(now_ns).saturating_add(interval_ns).saturating_sub(burst_ns);
             ready_at.saturating_sub(now_ns)
         });
         let wait_ns = wait_ns[0].min(wait_ns[1]);
         if wait_ns > 0 {
             return Err(Exceeded::of_address(wait_ns));
         }
-        for cell in cells {
-            let later = |full_at: u64| Some(full_at.max(now_ns) + interval_ns);
-            let _always = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
-        }
+        self.take(address, interval_ns, now_ns);
         Ok(())
+    }
+
+    /// A request of `address` was worth so many more: it owes them.
+    pub fn charge(&self, address: IpAddr, requests: u32) {
+        if let Some(interval_ns) = self.interval_ns() {
+            let now_ns = self.since.elapsed().as_nanos() as u64;
+            self.take(address, interval_ns.saturating_mul(requests.into()), now_ns);
+        }
+    }
+
+    fn take(&self, address: IpAddr, worth_ns: u64, now_ns: u64) {
+        for cell in self.cells_of(address) {
+            let later = |full_at: u64| Some(full_at.max(now_ns).saturating_add(worth_ns));
+            let _always = self.full_at_ns[cell].fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        }
+    }
+
+    /// Between two requests of an address; `None` without a bound.
+    fn interval_ns(&self) -> Option<u64> {
+        let per_s = u64::from(self.limits.requests.per_s);
+        (per_s > 0).then(|| (1_000_000_000 / per_s).max(1))
     }
 
     /// Room for so many bytes that are to be read of `address`; `None` when too many are being read of it.

@@ -21,6 +21,13 @@ impl TokenCache {
         TokenCache { sessions: Generations::new(entries_max), generation: 0 }
     }
 
+    /// Who has shown `bearer` before, if it is remembered and good at `now_s`; it is not verified.
+    pub fn known(&self, by: &Authenticator, bearer: &str, now_s: u64) -> Option<Identity> {
+        let is_current = self.generation == by.generation();
+        let session = self.sessions.peek(bearer).filter(|session| is_current && now_s < session.expires_at_s)?;
+        Some(session.identity.clone())
+    }
+
     /// Who `bearer` is at `now_s` (seconds since the epoch).
     pub fn authenticate(&mut self, by: &Authenticator, bearer: &str, now_s: u64) -> Result<Identity, AuthError> {
         let generation = by.generation();

@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, header};
 use super::door::Door;
 use crate::auth::{AuthError, Identity, now_s};
 use crate::json::{Problem, codes};
+use crate::turns::{CallerMark, CallerName};
 
 impl Door {
     /// Who sends the request with these headers, once for each request: it is counted. What they may do is for the room
@@ -30,6 +31,27 @@ impl Door {
             Err(problem) if problem.code() == codes::TOO_MANY_REQUESTS => Err(problem),
             Err(_) => Ok(self.authenticator.arrive(address)?),
         }
+    }
+
+    /// An answer was worth so many requests more than the one that was counted: its sender owes them.
+    pub(super) fn charge(&self, headers: &HeaderMap, address: IpAddr, requests: u32) {
+        match self.known(headers) {
+            Some(caller) => caller.charge(requests),
+            None => self.authenticator.charge(address, requests),
+        }
+    }
+
+    /// Among whose requests one with these headers takes its turn: of whoever has shown this token before, else of its
+    /// address. Nothing is verified before it is its turn.
+    pub(super) fn mark(&self, headers: &HeaderMap, address: IpAddr) -> CallerMark {
+        let name = self.known(headers).map(|caller| CallerName::of_identity(&caller));
+        self.turns.mark(&name.unwrap_or_else(|| CallerName::of_address(address)))
+    }
+
+    fn known(&self, headers: &HeaderMap) -> Option<Identity> {
+        let bearer = bearer(headers).ok()?;
+        let tokens = self.tokens.lock().expect("no thread panics while it holds the cache");
+        tokens.known(&self.authenticator, bearer, now_s())
     }
 }
 

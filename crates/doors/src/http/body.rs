@@ -1,6 +1,8 @@
 //! Reading a request's body in bounded memory and time.
 
 use std::net::IpAddr;
+use std::pin::Pin;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::{HeaderMap, header};
@@ -11,26 +13,34 @@ use super::door::Door;
 use super::limits::HttpLimits;
 use crate::json::{Problem, codes};
 
-/// What is read and thrown away of a body that is too large, as a multiple of the bound. A client that is still sending
-/// when we close sees a reset instead of the answer; one that sends a little too much shall see 413.
+/// What is read and thrown away of a body that is refused for its size, as a multiple of the bound. A client that is
+/// still sending when we close sees a reset instead of the answer; one that sends a little too much shall see 413.
 const DISCARD_FACTOR: usize = 8;
+/// How long we wait for the next part of such a body before we close.
+const DISCARD_PAUSE: Duration = Duration::from_millis(500);
+
+/// What a body is read from.
+pub trait Readable: Body<Data = Bytes> + Send + 'static {}
+
+impl<B: Body<Data = Bytes> + Send + 'static> Readable for B {}
 
 impl Door {
     /// The whole body, which must be JSON by its content type (or have none): at most [`HttpLimits::body_bytes_max`]
     /// bytes, within [`HttpLimits::body_timeout`].
-    pub async fn read_json<B: Body<Data = Bytes>>(&self, headers: &HeaderMap, body: B) -> Result<Bytes, Problem> {
+    pub async fn read_json<B: Readable>(&self, headers: &HeaderMap, body: B) -> Result<Bytes, Problem> {
         read_json(headers, body, self.limits.body_bytes_max, &self.limits).await
     }
 
     /// The same for the body of a log-in, of somebody at `address` who need not be known: at most
     /// [`HttpLimits::login_body_bytes_max`] bytes, and few at once of one address.
-    pub async fn read_login<B: Body<Data = Bytes>>(
+    pub async fn read_login<B: Readable>(
         &self,
         headers: &HeaderMap,
         body: B,
         address: IpAddr,
     ) -> Result<Bytes, Problem> {
         let bytes_max = self.limits.login_body_bytes_max;
+        let body = fitting(body, bytes_max, &self.limits)?;
         let _held = self.authenticator.hold(address, bytes_max).ok_or_else(|| {
             let detail = "too many log-ins of this address are being read; send each at once, and then the next";
             Problem::new(codes::BUSY, detail).retry_after_s(1)
@@ -39,11 +49,7 @@ impl Door {
     }
 
     /// The same for a request that needs no body; empty if there is none, and then the content type is not looked at.
-    pub async fn read_optional_json<B: Body<Data = Bytes>>(
-        &self,
-        headers: &HeaderMap,
-        body: B,
-    ) -> Result<Bytes, Problem> {
+    pub async fn read_optional_json<B: Readable>(&self, headers: &HeaderMap, body: B) -> Result<Bytes, Problem> {
         if body.is_end_stream() {
             return Ok(Bytes::new());
         }
@@ -51,22 +57,23 @@ impl Door {
     }
 }
 
-async fn read_json<B: Body<Data = Bytes>>(
+async fn read_json<B: Readable>(
     headers: &HeaderMap,
     body: B,
     bytes_max: usize,
     limits: &HttpLimits,
 ) -> Result<Bytes, Problem> {
+    let body = fitting(body, bytes_max, limits)?;
     check_content_type(headers)?;
-    let read = tokio::time::timeout(limits.body_timeout, read(body, bytes_max));
+    let read = tokio::time::timeout(limits.body_timeout, read(body, bytes_max, limits));
     read.await.unwrap_or_else(|_| {
         let detail = format!("the body did not arrive within {} ms", limits.body_timeout.as_millis());
         Err(Problem::new(codes::BODY_TIMEOUT, detail))
     })
 }
 
-async fn read<B: Body<Data = Bytes>>(body: B, bytes_max: usize) -> Result<Bytes, Problem> {
-    let mut body = std::pin::pin!(body);
+async fn read<B: Readable>(body: B, bytes_max: usize, limits: &HttpLimits) -> Result<Bytes, Problem> {
+    let mut body = Box::pin(body);
     let declared = body.size_hint().lower();
     let mut whole = Bytes::new();
     let mut joined: Vec<u8> = Vec::new();
@@ -75,12 +82,10 @@ async fn read<B: Body<Data = Bytes>>(body: B, bytes_max: usize) -> Result<Bytes,
         let broken = |_| Problem::new(codes::BODY_BROKEN, "the connection broke within the body");
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         seen += data.len();
-        if declared > bytes_max as u64 || seen > bytes_max {
-            joined = Vec::new();
-            if seen >= bytes_max.saturating_mul(DISCARD_FACTOR) {
-                break;
-            }
-        } else if seen == data.len() {
+        if seen > bytes_max {
+            return Err(too_large(body, seen as u64, bytes_max, limits));
+        }
+        if seen == data.len() {
             // Nearly every body comes in one piece and is not copied.
             whole = data;
         } else {
@@ -91,14 +96,33 @@ async fn read<B: Body<Data = Bytes>>(body: B, bytes_max: usize) -> Result<Bytes,
             joined.extend_from_slice(&data);
         }
     }
-    match seen {
-        _ if declared > bytes_max as u64 || seen > bytes_max => {
-            let detail = format!("a body may have at most {bytes_max} bytes");
-            Err(Problem::new(codes::BODY_TOO_LARGE, detail))
-        }
-        _ if joined.is_empty() => Ok(whole),
-        _ => Ok(joined.into()),
+    Ok(if joined.is_empty() { whole } else { joined.into() })
+}
+
+/// The body, if its head does not say that it is too large: then it is refused before any of it has come.
+fn fitting<B: Readable>(body: B, bytes_max: usize, limits: &HttpLimits) -> Result<B, Problem> {
+    let declared = body.size_hint().lower();
+    if declared > bytes_max as u64 {
+        return Err(too_large(Box::pin(body), declared, bytes_max, limits));
     }
+    Ok(body)
+}
+
+/// The refusal of a body of which `bytes` are known. It leaves at once; what the client is sending is read on for a
+/// while.
+fn too_large<B: Readable>(mut body: Pin<Box<B>>, bytes: u64, bytes_max: usize, limits: &HttpLimits) -> Problem {
+    let discard = async move {
+        let mut left = bytes_max.saturating_mul(DISCARD_FACTOR);
+        while let Ok(Some(Ok(frame))) = tokio::time::timeout(DISCARD_PAUSE, body.frame()).await {
+            left = match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+                Some(left) => left,
+                None => break,
+            };
+        }
+    };
+    tokio::spawn(tokio::time::timeout(limits.body_timeout, discard));
+    let detail = format!("the body has {bytes} bytes or more; here a body may have at most {bytes_max} bytes");
+    Problem::new(codes::BODY_TOO_LARGE, detail)
 }
 
 fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {

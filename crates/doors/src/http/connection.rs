@@ -13,7 +13,7 @@ use axum::body::Body;
 use axum::extract::Request as HttpRequest;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Version, header};
 use axum::response::IntoResponse;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -25,7 +25,7 @@ use tower::Service;
 use super::door::Door;
 use super::limits::HttpLimits;
 use super::rooms::{Answer, Routing};
-use super::upgrade;
+use super::{turns, upgrade};
 use crate::json::{Problem, ProblemCode, codes};
 
 /// Tells when the process stops.
@@ -60,7 +60,8 @@ pub async fn serve(
     let _ = stream.set_nodelay(true);
     // A client that has disconnected already has no address. Its request needs no answer.
     let address = stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
-    let service = ConnectionService { door: door.clone(), routing, address, refusal_delay: refusal_delay(number) };
+    let sender = Connection { door: door.clone(), routing, address, refusal_delay: refusal_delay(number) };
+    let service = ConnectionService(Arc::new(sender));
     match acceptor {
         None => serve_http(stream, door.limits, service, stopping).await,
         Some(acceptor) => match tokio::time::timeout(door.limits.handshake_timeout, acceptor.accept(stream)).await {
@@ -95,9 +96,6 @@ where
     let _ = connection.await;
 }
 
-/// What one request takes of the budget of 128 that tokio gives a task for a turn: of requests that were sent at once,
-/// four are answered in a turn. A client that waits for each answer has a new budget every time.
-const TURN_SHARE: u32 = 32;
 /// How long a client waits at least for the answer that it is not known, or asks too much.
 const REFUSAL_DELAY_MIN_MS: u32 = 50;
 /// By how much longer some clients wait than others: answers to connections that flood at once do not come at once.
@@ -115,8 +113,14 @@ fn refusal_delay(number: u32) -> Duration {
 #[derive(Clone, Copy, Debug)]
 pub struct PeerAddress(pub IpAddr);
 
+/// Marks an answer that is given late, because its sender asks too much and is answered nevertheless.
+#[derive(Clone, Copy, Debug)]
+pub struct Late;
+
 /// One connection's way to the rooms.
-struct ConnectionService {
+struct ConnectionService(Arc<Connection>);
+
+struct Connection {
     door: Door,
     routing: Arc<Routing>,
     /// The client's.
@@ -130,11 +134,35 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
     type Future = Answering;
 
     fn call(&self, request: hyper::Request<Incoming>) -> Answering {
-        Answering { answer: in_turn(self.answer(request), self.refusal_delay), door: self.door.clone() }
+        let connection = self.0.clone();
+        let answer = Box::pin(async move { connection.answer_in_turn(request).await });
+        Answering { answer, door: self.0.door.clone() }
     }
 }
 
-impl ConnectionService {
+impl Connection {
+    /// An answer that leaves others their turn. A client that is refused for what it is, or for how much it asks, waits
+    /// for that answer: so that a flood of such requests costs its sender more than those who share the thread with it.
+    async fn answer_in_turn(&self, request: hyper::Request<Incoming>) -> Response<Body> {
+        let caller = self.door.mark(request.headers(), self.address);
+        // What is too large is refused unread.
+        let body_bytes_max = self.door.limits.body_bytes_max as u64;
+        let body_bytes = request.body().size_hint().exact().map(|bytes| if bytes > body_bytes_max { 0 } else { bytes });
+        self.door.turns.take(caller, turns::rounds_of_request(body_bytes)).await;
+        let sender = Sender::of(&request, self.address);
+        let answer = self.answer(request).await;
+        let answer_bytes = answer.body().size_hint().exact().unwrap_or(0);
+        let rounds = turns::rounds_of_answer(answer_bytes);
+        if rounds > 0 {
+            self.door.charge(&sender.headers(), sender.address, rounds as u32);
+            self.door.turns.take(caller, rounds).await;
+        }
+        if is_late(&answer) {
+            tokio::time::sleep(self.refusal_delay).await;
+        }
+        answer
+    }
+
     fn answer(&self, request: hyper::Request<Incoming>) -> Answer {
         if !names_host(&request) {
             let detail = "a request of HTTP/1.1 has the header `Host`, once";
@@ -204,20 +232,10 @@ fn names_host<B>(request: &hyper::Request<B>) -> bool {
     has_one && hosts.next().is_none()
 }
 
-/// An answer that leaves others their turn. Requests that a client has sent at once are answered a few at a time, and a
-/// client that is refused for what it is, or for how much it asks, waits for that answer: so that a flood of such
-/// requests costs its sender more than those who share the thread with it.
-fn in_turn(answer: Answer, refusal_delay: Duration) -> Answer {
-    Box::pin(async move {
-        for _ in 0..TURN_SHARE {
-            tokio::task::coop::consume_budget().await;
-        }
-        let answer = answer.await;
-        if matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS) {
-            tokio::time::sleep(refusal_delay).await;
-        }
-        answer
-    })
+/// Whether the client waits for this answer longer than it takes.
+fn is_late(answer: &Response<Body>) -> bool {
+    matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS)
+        || answer.extensions().get::<Late>().is_some()
 }
 
 /// An answer that is counted when it is there.

@@ -1,9 +1,12 @@
 //! `/demo`: the page of `examples/voting`, part of the binary, served where the configuration opens that path.
 
-use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::http::{HeaderValue, Response, header};
+use std::net::IpAddr;
 
+use axum::body::Body;
+use axum::extract::{Extension, Path, State};
+use axum::http::{HeaderMap, HeaderValue, Response, header};
+
+use super::connection::PeerAddress;
 use super::door::Door;
 use crate::json::Problem;
 
@@ -24,18 +27,28 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'u
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// The page.
-pub async fn page(State(door): State<Door>) -> Result<Response<Body>, Problem> {
-    serve(&door, "")
+pub async fn page(
+    State(door): State<Door>,
+    Extension(PeerAddress(address)): Extension<PeerAddress>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    serve(&door, "", &headers, address)
 }
 
 /// What the page loads.
-pub async fn part(State(door): State<Door>, Path(name): Path<String>) -> Result<Response<Body>, Problem> {
-    serve(&door, &name)
+pub async fn part(
+    State(door): State<Door>,
+    Path(name): Path<String>,
+    Extension(PeerAddress(address)): Extension<PeerAddress>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    serve(&door, &name, &headers, address)
 }
 
-fn serve(door: &Door, name: &str) -> Result<Response<Body>, Problem> {
+fn serve(door: &Door, name: &str, headers: &HeaderMap, address: IpAddr) -> Result<Response<Body>, Problem> {
     let found = PARTS.iter().find(|(part, ..)| *part == name).filter(|_| door.is_open(PATH));
     let (_, content_type, content) = found.ok_or_else(|| Problem::path_unknown(&format!("{PATH}/{name}")))?;
+    door.count(headers, address)?;
     let mut response = Response::new(Body::from(*content));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));

@@ -10,8 +10,10 @@ use axum::http::Response;
 
 use super::limits::HttpLimits;
 use super::metrics::HttpMetrics;
+use super::metrics_text::MetricsText;
 use super::operations::{Operations, OwnRoom};
 use super::rooms::{Documents, HttpRoom, RoomsError, Routing, RoutingBuilder};
+use super::turns::RequestTurns;
 use super::upgrade::Upgrade;
 use crate::auth::{Authenticator, CursorSeal, TokenCache};
 use crate::json::{OverBound, Problem, ProblemCode, codes};
@@ -35,6 +37,9 @@ pub struct Shared {
     /// One copy for all who read it, however slowly.
     pub(super) openapi: Bytes,
     pub(super) tokens: Mutex<TokenCache>,
+    /// Whose request is next.
+    pub(super) turns: Arc<RequestTurns>,
+    pub(super) metrics_text: Mutex<MetricsText>,
     refused: Mutex<RefusalMetrics>,
 }
 
@@ -83,6 +88,8 @@ impl Door {
             open_paths,
             upgrade,
             tokens: Mutex::new(TokenCache::new(limits.tokens_cached_max)),
+            turns: Arc::default(),
+            metrics_text: Mutex::default(),
             refused: Mutex::new(refused),
         };
         let door = Door { shared: Arc::new(shared) };

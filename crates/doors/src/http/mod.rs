@@ -26,6 +26,7 @@ mod drain;
 mod limits;
 mod login;
 mod metrics;
+mod metrics_text;
 mod openapi;
 mod operations;
 mod parts;
@@ -33,8 +34,10 @@ mod path;
 mod rooms;
 mod serve;
 pub mod time;
+mod turns;
 mod upgrade;
 
+pub use body::Readable;
 pub use door::Door;
 pub use limits::HttpLimits;
 pub use metrics::HttpMetrics;

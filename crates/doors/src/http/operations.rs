@@ -8,7 +8,7 @@ use axum::routing::{get, post};
 use serde::Serialize;
 use utoipa::{OpenApi, ToSchema};
 
-use super::connection::PeerAddress;
+use super::connection::{Late, PeerAddress};
 use super::door::Door;
 use super::openapi::GuardProblems;
 use super::rooms::{HttpRoom, Routes, own_codes};
@@ -37,6 +37,11 @@ pub trait Operations: Send + Sync {
 
     /// Shards of which an audit last found that something differs.
     fn differing_shards(&self) -> u32 {
+        0
+    }
+
+    /// Shards whose last audit met something that cannot be read.
+    fn unread_shards(&self) -> u32 {
         0
     }
 
@@ -148,7 +153,8 @@ pub struct HealthBody {
     #[schema(value_type = u32, required = false)]
     disk_full: Option<u32>,
     /// `differs`, if the last audit found that figures are not what the journal says, or that money was created or
-    /// lost; absent otherwise. `/v1/audit` and the server's log say which.
+    /// lost; `damaged`, if it met something that cannot be read, also for a moment; absent otherwise. It is the `state`
+    /// of `/v1/audit`, which says which, as the server's log does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "differs")]
     audit: Option<&'static str>,
@@ -168,7 +174,11 @@ impl HealthBody {
     fn of(operations: &dyn Operations) -> HealthBody {
         let damage = Some(operations.damage()).filter(|places| *places > 0);
         let disk_full = Some(operations.full_journals()).filter(|journals| *journals > 0);
-        let audit = (operations.differing_shards() > 0).then_some("differs");
+        let audit = match (operations.differing_shards(), operations.unread_shards()) {
+            (1.., _) => Some("differs"),
+            (0, 1..) => Some("damaged"),
+            (0, 0) => None,
+        };
         let witness_lost = Some(operations.lost_witnesses()).filter(|journals| *journals > 0);
         let archive = operations.archive_fails().then_some("failing");
         let is_degraded =
@@ -194,11 +204,22 @@ impl HealthBody {
         ),
     )
 )]
-pub async fn health(State(door): State<Door>) -> Response<Body> {
-    match door.operations.health().problem() {
+pub async fn health(
+    State(door): State<Door>,
+    Extension(PeerAddress(address)): Extension<PeerAddress>,
+    headers: HeaderMap,
+) -> Response<Body> {
+    let is_over = door.count(&headers, address).is_err();
+    let mut answer = match door.operations.health().problem() {
         None => json(StatusCode::OK, &HealthBody::of(&*door.operations)),
         Some(problem) => problem.into_response(),
+    };
+    if is_over {
+        // Late and not refused: whoever watches the server, perhaps from the address of a flood, must not take it for
+        // dead. A refusal would cost as much.
+        answer.extensions_mut().insert(Late);
     }
+    answer
 }
 
 /// Everything the server counts, in Prometheus' text format
@@ -216,9 +237,9 @@ pub async fn metrics(
     if door.is_open("/metrics") {
         door.count(&headers, address)?;
     } else if !door.caller(&headers)?.rights().may_read_metrics() {
-        return Err(Problem::forbidden("this token may not read metrics"));
+        return Err(Problem::forbidden("this token may not read metrics; a service may with the grant \"metrics\""));
     }
-    Ok(with_type(door.operations.metrics(), "text/plain; version=0.0.4; charset=utf-8"))
+    Ok(with_type(door.metrics_text(), "text/plain; version=0.0.4; charset=utf-8"))
 }
 
 /// This document

@@ -101,6 +101,9 @@ async fn serve(edge: Edge) -> io::Result<()> {
     let (limits, metrics) = (door.limits, door.metrics.clone());
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
+    let turns = door.turns.clone();
+    // It ends with the runtime: connections need turns until the last of them is gone.
+    tokio::spawn(async move { turns.begin_all().await });
     let mut connections = JoinSet::new();
     let mut number: u32 = 0;
     loop {
@@ -151,7 +154,7 @@ fn turn_away(stream: &TcpStream, tls: bool) {
     if tls {
         return;
     }
-    let problem = Problem::new(codes::BUSY, "too many connections");
+    let problem = Problem::new(codes::BUSY, "the server has as many connections as it may; try again in a second");
     let (status, body) = (codes::BUSY.status(), String::from_utf8(problem.body()).expect("JSON is text"));
     let answer = format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\

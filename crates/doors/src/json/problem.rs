@@ -110,6 +110,12 @@ impl Problem {
         &self.detail
     }
 
+    /// The same with another sentence.
+    pub fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Problem {
+        self.detail = detail.into();
+        self
+    }
+
     /// Adds a member of its own, such as the transfer's `id`.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Problem {
         self.members.insert(name.to_owned(), value.into());

@@ -20,6 +20,7 @@ use crate::auth::Identity;
 use crate::http::time::{now_ms, rfc3339};
 use crate::http::time_ms;
 use crate::json::{Problem, ProblemCode, codes};
+use crate::ledger_json::DAMAGED;
 
 /// A time is further back than one request goes.
 pub const HISTORY_TOO_LONG: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "history_too_long");
@@ -110,7 +111,8 @@ pub async fn last_row<B: Backend>(
     at_ms: u64,
 ) -> Result<(Option<HistoryRow>, Option<u64>), Problem> {
     let times = TimeSpan::new(None, Some(at_ms)).expect("it has no beginning");
-    let Page { mut rows, next, held } = page(ledger, caller, account, before, 1, times).await?;
+    let found = page(ledger, caller, account, before, 1, times).await;
+    let Page { mut rows, next, held } = found.map_err(|problem| untold(problem, account, at_ms))?;
     match (rows.pop(), next) {
         (None, Some(next)) => {
             let rows = HISTORY_PAGES_BACK_MAX as u32 * PAGE_ROWS_MAX;
@@ -120,6 +122,16 @@ pub async fn last_row<B: Backend>(
         }
         (last, _) => Ok((last, held)),
     }
+}
+
+/// Says of which question a part of the history cannot be read.
+fn untold(problem: Problem, account: &str, at_ms: u64) -> Problem {
+    if problem.code().name() != DAMAGED {
+        return problem;
+    }
+    let asked = format!("the balance of {account:?} at {} needs its history of then", rfc3339(at_ms / 1_000));
+    let detail = format!("{asked}: {}. Its balance of now is known: ask without `at`", problem.detail());
+    problem.with_detail(detail)
 }
 
 async fn read<B: Backend>(

@@ -1,6 +1,6 @@
 //! `POST /v1/transfers`: one transfer, or many.
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Response, StatusCode};
@@ -11,7 +11,7 @@ use super::address::{IdSpaceQuery, InPath, InQuery, Named, TransferPath, refused
 use super::backend::Backend;
 use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
-use crate::http::{BodyProblems, GuardProblems};
+use crate::http::{BodyProblems, GuardProblems, Readable};
 use crate::json::{Problem, json, response};
 use crate::ledger_json::TransferCall;
 use crate::ledger_json::moves::TransferStateBody;
@@ -146,7 +146,7 @@ impl<B: Backend> Ledger<B> {
     /// Serves `POST /v1/transfers`; `body` may be of any server.
     pub async fn transfer<T>(&self, head: &Parts, body: T) -> Result<Response<Body>, Problem>
     where
-        T: hyper::body::Body<Data = Bytes>,
+        T: Readable,
     {
         let caller = self.door.caller(&head.headers)?;
         let body = self.door.read_json(&head.headers, body).await?;

@@ -22,5 +22,5 @@ mod transfer_call;
 pub(crate) use account::account_json;
 pub(crate) use hold_call::HoldCall;
 pub(crate) use open_call::OpenCall;
-pub(crate) use refusal::refusal_codes;
+pub(crate) use refusal::{DAMAGED, refusal_codes};
 pub(crate) use transfer_call::{TransferCall, first_missing};

@@ -10,6 +10,9 @@ use tidegate_machines::ledger::Refusal;
 use crate::auth::gate::NotFound;
 use crate::json::{Problem, ProblemCode, codes};
 
+/// What a place that cannot be read refuses.
+pub const DAMAGED: &str = "damaged";
+
 impl From<Unavailable> for Problem {
     fn from(unavailable: Unavailable) -> Problem {
         let (code, detail, retry_after_s) = match unavailable {
@@ -45,6 +48,15 @@ macro_rules! refusals {
                 Refusal::RevisionStale { revision } => {
                     (StatusCode::CONFLICT, format!("the account was changed since; its revision is {revision}").into())
                 }
+                Refusal::Damaged(place) if place.is_away => (
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    format!(
+                        "what this needs is in a file that cannot be opened now, so nothing was decided: {place}. All \
+                         else is served; an operator must make its archive or disk reachable, or restore the file from \
+                         a copy, and then ask this again"
+                    )
+                    .into(),
+                ),
                 Refusal::Damaged(place) => (
                     StatusCode::INTERNAL_SERVER_ERROR,
                     format!(
@@ -116,7 +128,7 @@ refusals! {
 pub fn refusal_codes() -> Vec<ProblemCode> {
     let figures = [Refusal::InsufficientFunds { available: 0 }, Refusal::RevisionStale { revision: 0 }];
     let worded = figures.iter().chain(PLAIN).map(|refusal| ProblemCode::new(worded(*refusal).0, refusal.code()));
-    worded.chain([ProblemCode::new(StatusCode::INTERNAL_SERVER_ERROR, "damaged")]).collect()
+    worded.chain([ProblemCode::new(StatusCode::INTERNAL_SERVER_ERROR, DAMAGED)]).collect()
 }
 
 impl Problem {

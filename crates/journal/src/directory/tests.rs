@@ -57,6 +57,10 @@ fn a_directory_is_created_once_and_found_again() {
     drop(again);
     assert_eq!(Directory::open(&path, &[LEDGER]).unwrap().shards(LEDGER), 3);
     assert!(refusal(Directory::open(data.path(), &[LEDGER])).contains("no file DIRECTORY"));
+    let nowhere = Directory::open(&data.path().join("nowhere"), &[LEDGER]);
+    assert!(refusal(nowhere).contains("nowhere: there is no such directory"));
+    let file = Directory::look_at(&path.join("DIRECTORY"), &[LEDGER]);
+    assert!(refusal(file).contains("DIRECTORY: it is no directory"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::Progress;
 use crate::disk::Disk;
 use crate::in_flight::Submitted;
-use crate::limits::{DISK_FULL_RETRY_MS, GROUPS_IN_FLIGHT_MAX, IDLE_MARK_AFTER_MS};
+use crate::limits::{DISK_FULL_RETRY_MS, DISK_FULL_RETRY_MS_MAX, GROUPS_IN_FLIGHT_MAX, IDLE_MARK_AFTER_MS};
 use crate::writer::{Claim, Writer};
 use crate::{BatchFacts, JournalError, Sequence};
 
@@ -18,6 +18,8 @@ pub(super) struct Companion<D: Disk> {
     inbox: Receiver<Arc<Submitted>>,
     progress: Arc<Progress>,
     facts: SyncSender<BatchFacts>,
+    /// When a full disk is asked again.
+    retry_ms: u64,
 }
 
 /// What the companion found in its inbox.
@@ -34,7 +36,7 @@ impl<D: Disk> Companion<D> {
         progress: Arc<Progress>,
         facts: SyncSender<BatchFacts>,
     ) -> Companion<D> {
-        Companion { writer, inbox, progress, facts }
+        Companion { writer, inbox, progress, facts, retry_ms: DISK_FULL_RETRY_MS }
     }
 
     /// Works until the log is closed or fails; then wakes its owner a last time.
@@ -61,7 +63,7 @@ impl<D: Disk> Companion<D> {
         let timeout_ms = if !self.writer.is_marked() {
             Some(IDLE_MARK_AFTER_MS)
         } else if self.progress.disk_full.load(Ordering::Relaxed) {
-            Some(DISK_FULL_RETRY_MS)
+            Some(self.retry_ms)
         } else {
             None
         };
@@ -127,6 +129,7 @@ impl<D: Disk> Companion<D> {
         let room = self.writer.room_up_to().0;
         assert!(room >= self.writer.synced().position.0, "room reaches at least as far as what is written");
         let full = claim == Claim::DiskFull;
+        self.retry_ms = if full { (self.retry_ms * 2).min(DISK_FULL_RETRY_MS_MAX) } else { DISK_FULL_RETRY_MS };
         let had_room = self.progress.room_up_to.swap(room, Ordering::AcqRel);
         let was_full = self.progress.disk_full.swap(full, Ordering::AcqRel);
         if room != had_room || full != was_full {

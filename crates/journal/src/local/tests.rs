@@ -186,3 +186,33 @@ fn news_from_before_somebody_was_named_to_wake_is_asked_for() {
     wait_durable(&mut log, &woken);
     assert_eq!(log.close().unwrap(), Sequence(2));
 }
+
+/// A full disk is asked now and then: some file systems take long to say no, and nobody may be waiting.
+#[test]
+fn a_full_disk_is_asked_ever_less_often_and_little_is_asked_for() {
+    let disk = FakeDisk::new(1);
+    let (mut log, _, woken) = open(disk.clone(), Path::new("/data"));
+    disk.set_capacity(disk.used_bytes());
+    while !matches!(log.ready(), Err(NotReady::DiskFull)) {
+        if log.ready().is_ok() {
+            let mut group = log.begin_group();
+            group.append(|buffer| buffer.extend_from_slice(&[7; 1_500]));
+            log.submit(group).unwrap();
+        }
+        woken.recv().unwrap();
+        log.poll_durable().unwrap();
+    }
+    // Its tail is marked meanwhile.
+    thread::sleep(std::time::Duration::from_millis(300));
+    let before = disk.counts().operations;
+    thread::sleep(std::time::Duration::from_millis(3_000));
+    let asked = disk.counts().operations - before;
+    assert!((1..=5).contains(&asked), "{asked} times in three seconds");
+    disk.set_capacity(u64::MAX);
+    let begun = Instant::now();
+    while log.ready().is_err() {
+        woken.recv().unwrap();
+    }
+    assert!(begun.elapsed().as_secs() < 3, "room is found again");
+    log.close().unwrap();
+}

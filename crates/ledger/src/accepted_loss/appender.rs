@@ -12,13 +12,14 @@ pub(super) struct Appender<L: LogStore> {
     log: L,
     id: LogId,
     group: GroupBuilder,
+    losses: u64,
 }
 
 impl<L: LogStore> Appender<L> {
     /// Goes on at the end of `log`, which is `id`.
     pub fn new(mut log: L, id: LogId) -> Appender<L> {
         let group = log.begin_group();
-        Appender { log, id, group }
+        Appender { log, id, group, losses: 0 }
     }
 
     /// Appends an event that `ledger`, the fold of the log, has decided, and folds it in. What does not follow from the
@@ -34,6 +35,7 @@ impl<L: LogStore> Appender<L> {
         let Ok(at) = at else { unreachable!("an empty group has room for any event") };
         let sequence = RecordSequence(self.group.last_sequence().0);
         ledger.apply_checked(event, Place { position: RecordPosition(at.0), sequence })?;
+        self.losses += u64::from(matches!(event, Event::LossBooked { .. }));
         Ok(())
     }
 
@@ -52,6 +54,11 @@ impl<L: LogStore> Appender<L> {
         self.log.submit(full)?;
         self.group = self.log.begin_group();
         Ok(())
+    }
+
+    /// Booked losses among what was appended.
+    pub fn losses(&self) -> u64 {
+        self.losses
     }
 
     /// Makes everything durable and ends the log in order.

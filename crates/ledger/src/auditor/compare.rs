@@ -194,18 +194,8 @@ fn sums(of: &[(Box<str>, u128)]) -> String {
 pub(super) fn states(live: Option<&Ledger>, journal: &Ledger, found: &mut Differences) {
     let whole = Subject { account: "(the snapshot that this process began from)", hold: None, agreed_at: 0 };
     let Some(live) = live else { return found.push(whole.difference("bytes", 0, 0)) };
-    let figures = |view: AccountView| Figures {
-        id: view.id,
-        asset: view.asset,
-        kind: view.kind,
-        balance: view.balance,
-        held: view.held,
-        credited: view.credited,
-        debited: view.debited,
-        settings: view.settings,
-    };
     let before = found.count();
-    let of_live: Vec<Figures> = live.figures(0, u32::MAX).map(figures).collect();
+    let of_live: Vec<Figures> = live.figures(0, u32::MAX).map(Figures::from).collect();
     accounts(&of_live, journal.figures(0, u32::MAX), 0, found);
     let of_live: Vec<HoldFigures> = live.holds_after(None).collect();
     holds(&of_live, (None, false), journal, 0, found);

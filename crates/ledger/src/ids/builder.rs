@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_disk::Disk;
-use tidegate_journal::{Cursor, Position, Timeline};
+use tidegate_journal::{Cursor, LogId, Position, Timeline};
 
 use super::condemn::condemn;
 use super::invariants::assert_in_order;
@@ -66,6 +66,7 @@ pub(super) struct Builder<D: Disk> {
     dir: PathBuf,
     fan_out: usize,
     seed: IdSeed,
+    log: LogId,
     timeline: Timeline,
     /// Of all filters of runs.
     filter_bytes_max: u64,
@@ -106,6 +107,7 @@ impl<D: Disk> Builder<D> {
             dir: dir.to_owned(),
             fan_out: options.fan_out,
             seed: manifest.seed,
+            log: options.log,
             timeline: manifest.timeline,
             filter_bytes_max: options.run_filter_bytes_max(),
             next_number: manifest.next_number,
@@ -207,8 +209,8 @@ impl<D: Disk> Builder<D> {
     fn save_manifest(&mut self) -> Result<(), IdsError> {
         let runs = self.runs.iter().map(|run| *run.header()).collect();
         let (seed, timeline, next_number) = (self.seed, self.timeline, self.next_number);
-        let (covered, stands_on) = (self.covered(), Some(self.stands_on));
-        Manifest { seed, timeline, next_number, covered, stands_on, runs }.save(&self.disk, &self.dir)?;
+        let (covered, stands_on, log) = (self.covered(), Some(self.stands_on), Some(self.log));
+        Manifest { seed, timeline, next_number, covered, stands_on, log, runs }.save(&self.disk, &self.dir)?;
         self.unsaved = false;
         Ok(())
     }

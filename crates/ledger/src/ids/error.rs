@@ -45,7 +45,7 @@ impl IdsError {
             what.strip_prefix("page ").unwrap_or("").chars().take_while(char::is_ascii_digit).collect::<String>();
         let offset = digits.parse().map_or(0, RunHeader::page_offset);
         let lost = "what some ids stand for; a restart builds the index again from the journal".into();
-        DamagedPlace { file: file.into(), offset, what: what.into(), lost }
+        DamagedPlace { file: file.into(), offset, what: what.into(), lost, is_away: false }
     }
 
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> IdsError {

@@ -87,7 +87,9 @@ fn run(header: &RunHeader, content: &[u8]) {
 /// A well-formed manifest and a well-formed run, from which a fuzzer may start.
 pub fn samples() -> Vec<Vec<u8>> {
     let (disk, dir) = (FakeDisk::new(1), Path::new("/ids"));
-    let options = super::IdsOptions { freeze_at: 300, fan_out: 2, ..super::IdsOptions::new(super::IdSeed([1, 2])) };
+    let log = tidegate_journal::LogId { directory: 7, family: 1, shard: 0 };
+    let options =
+        super::IdsOptions { freeze_at: 300, fan_out: 2, ..super::IdsOptions::new(super::IdSeed([1, 2]), log) };
     let position = tidegate_journal::Position(10_000);
     let end = tidegate_journal::Cursor { position, ..tidegate_journal::Cursor::START };
     let maker = super::make::Maker::begin(disk.clone(), dir, options, 2_000, end).expect("the disk works");

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_disk::Disk;
-use tidegate_journal::{Cursor, Position, Timeline};
+use tidegate_journal::{Cursor, LogId, Position, Timeline};
 
 use super::entry::Entry;
 use super::hash::RunKey;
@@ -54,6 +54,7 @@ pub struct Maker<D: Disk> {
     disk: D,
     dir: PathBuf,
     seed: IdSeed,
+    log: LogId,
     freeze_at: u64,
     records: u64,
     end: Cursor,
@@ -98,8 +99,8 @@ impl<D: Disk> Maker<D> {
         disk.create_dir_all(dir).map_err(IdsError::io("create", dir))?;
         assert!(Manifest::load(&disk, dir)?.is_none(), "ids: there is an index in {} already", dir.display());
         let (freeze_at, plan) = (options.freeze_at as u64, Plan::new(&options));
-        let (dir, seed) = (dir.to_owned(), options.seed);
-        Ok(Maker { disk, dir, seed, freeze_at, records, end, plan, runs: Vec::new(), writer: None })
+        let (dir, seed, log) = (dir.to_owned(), options.seed, options.log);
+        Ok(Maker { disk, dir, seed, log, freeze_at, records, end, plan, runs: Vec::new(), writer: None })
     }
 
     /// The stretches of the history that are a run each in the end, oldest first: numbers of records, from 0. Each is
@@ -179,7 +180,8 @@ impl<D: Disk> Maker<D> {
         assert_eq!(headers, self.plan.runs, "ids: all stretches were written");
         let (covered, stands_on) = (Position(self.end.position.0.saturating_sub(1)), Some(self.end));
         let (seed, timeline, next_number) = (self.seed, Timeline::FIRST, self.plan.next_number);
-        Manifest { seed, timeline, next_number, covered, stands_on, runs: headers }.save(&self.disk, &self.dir)?;
+        let log = Some(self.log);
+        Manifest { seed, timeline, next_number, covered, stands_on, log, runs: headers }.save(&self.disk, &self.dir)?;
         Ok(IdsFacts {
             entries: self.runs.iter().map(|run| run.entries()).sum(),
             runs: self.runs.len() as u64,

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use tidegate_disk::{Disk, DiskFile};
-use tidegate_journal::{ChainHash, Cursor, Position, Sequence, Timeline};
+use tidegate_journal::{ChainHash, Cursor, LogId, Position, Sequence, Timeline};
 
 use super::invariants::{are_in_order, assert_in_order};
 use super::run::RunHeader;
@@ -17,8 +17,12 @@ pub(super) const MANIFEST: &str = "manifest";
 pub(super) const MANIFEST_NEXT: &str = "manifest.next";
 
 const MAGIC: [u8; 8] = *b"TGIDMAN\0";
-const VERSION: u32 = 3;
-const FIXED_BYTES: usize = 128;
+const VERSION: u32 = 4;
+const FIXED_BYTES: usize = 144;
+/// Before the manifest named its log.
+const VERSION_WITHOUT_LOG: u32 = 3;
+/// Where its runs begin, and where the log stands in later ones.
+const LOG_OFFSET: usize = 128;
 /// Before the manifest named a place of the journal.
 const VERSION_WITHOUT_PLACE: u32 = 2;
 /// Where its runs begin, and where the place stands in later ones.
@@ -41,6 +45,9 @@ pub(super) struct Manifest {
     /// Where the journal was durable up to when this was written: behind all that is covered. Its chain hash tells this
     /// journal from another one of the same length. `None`: an earlier version wrote the manifest and did not say.
     pub(super) stands_on: Option<Cursor>,
+    /// The log whose records the index has, of which data directory: one that was copied from elsewhere is told by it.
+    /// `None`: an earlier version wrote the manifest and did not say.
+    pub(super) log: Option<LogId>,
     /// Oldest first; their stretches of the journal neither overlap nor leave out an id.
     pub(super) runs: Vec<RunHeader>,
 }
@@ -74,6 +81,11 @@ impl Manifest {
         bytes.extend_from_slice(&place.position.0.to_le_bytes());
         bytes.extend_from_slice(&place.sequence.0.to_le_bytes());
         bytes.extend_from_slice(&place.chain.0);
+        let log = self.log.expect("ids: who writes a manifest knows its log");
+        bytes.extend_from_slice(&log.directory.to_le_bytes());
+        bytes.extend_from_slice(&[log.family, 0]);
+        bytes.extend_from_slice(&log.shard.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
         for run in &self.runs {
             run.encode_fields(&mut bytes);
         }
@@ -91,8 +103,9 @@ impl Manifest {
         }
         let fixed_bytes = match half(8) {
             VERSION => FIXED_BYTES,
+            VERSION_WITHOUT_LOG => LOG_OFFSET,
             VERSION_WITHOUT_PLACE => PLACE_OFFSET,
-            other => return Err(format!("its version is {other}, known are {VERSION_WITHOUT_PLACE} and {VERSION}")),
+            other => return Err(format!("its version is {other}, known are {VERSION_WITHOUT_PLACE} to {VERSION}")),
         };
         if bytes.len() < fixed_bytes + CHECKSUM_BYTES {
             return Err("it is cut short".into());
@@ -109,10 +122,13 @@ impl Manifest {
         let runs = runs.ok_or("it describes a run that cannot be")?;
         let hash = |at: usize| ChainHash(bytes[at..at + 32].try_into().expect("it has a fixed length"));
         let place = || Cursor { position: Position(word(80)), sequence: Sequence(word(88)), chain: hash(96) };
-        let stands_on = (fixed_bytes == FIXED_BYTES).then(place);
+        let stands_on = (fixed_bytes > PLACE_OFFSET).then(place);
+        let shard = || u16::from_le_bytes([bytes[LOG_OFFSET + 10], bytes[LOG_OFFSET + 11]]);
+        let log = || LogId { directory: word(LOG_OFFSET), family: bytes[LOG_OFFSET + 8], shard: shard() };
+        let log = (fixed_bytes > LOG_OFFSET).then(log);
         let (next_number, covered, timeline) = (word(32), Position(word(40)), Timeline(hash(48)));
         let seed = IdSeed([word(16), word(24)]);
-        let manifest = Manifest { seed, timeline, next_number, covered, stands_on, runs };
+        let manifest = Manifest { seed, timeline, next_number, covered, stands_on, log, runs };
         let in_order = are_in_order(&manifest.runs);
         let numbered = manifest.runs.iter().all(|run| run.number < manifest.next_number);
         let is_placed = manifest.stands_on.is_none_or(|place| manifest.is_covered_before(&place));
@@ -175,6 +191,7 @@ mod tests {
             next_number: 9,
             covered: Position(905),
             stands_on: Some(Cursor { position: Position(950), sequence: Sequence(12), chain: ChainHash([3; 32]) }),
+            log: Some(LogId { directory: 77, family: 1, shard: 3 }),
             runs: vec![run(8, 1, 10, 500), run(4, 0, 600, 900)],
         }
     }
@@ -222,15 +239,21 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_of_an_earlier_version_is_read_and_names_no_place() {
-        let mut bytes = manifest().encode();
-        bytes.drain(PLACE_OFFSET..FIXED_BYTES);
-        bytes[8] = VERSION_WITHOUT_PLACE as u8;
-        let end = bytes.len() - CHECKSUM_BYTES;
-        let sum = crc_fast::crc32_iscsi(&bytes[..end]);
-        bytes[end..].copy_from_slice(&sum.to_le_bytes());
-        assert_eq!(Manifest::decode(&bytes), Ok(Manifest { stands_on: None, ..manifest() }));
-        assert!((0..bytes.len()).all(|cut| Manifest::decode(&bytes[..cut]).is_err()));
+    fn a_manifest_of_an_earlier_version_is_read_and_names_no_place_or_no_log() {
+        let without_log = Manifest { log: None, ..manifest() };
+        let without_place = Manifest { stands_on: None, ..without_log.clone() };
+        for (version, offset, expected) in
+            [(VERSION_WITHOUT_LOG, LOG_OFFSET, without_log), (VERSION_WITHOUT_PLACE, PLACE_OFFSET, without_place)]
+        {
+            let mut bytes = manifest().encode();
+            bytes.drain(offset..FIXED_BYTES);
+            bytes[8] = version as u8;
+            let end = bytes.len() - CHECKSUM_BYTES;
+            let sum = crc_fast::crc32_iscsi(&bytes[..end]);
+            bytes[end..].copy_from_slice(&sum.to_le_bytes());
+            assert_eq!(Manifest::decode(&bytes), Ok(expected));
+            assert!((0..bytes.len()).all(|cut| Manifest::decode(&bytes[..cut]).is_err()));
+        }
     }
 
     #[test]

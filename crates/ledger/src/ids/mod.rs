@@ -293,8 +293,14 @@ impl<D: Disk> IdIndex<D> {
     /// has written a snapshot asks this, so that a restart need not read what is before it.
     pub fn cover(&mut self, end: Position) {
         self.to_cover = self.to_cover.max(Position(end.0.saturating_sub(1)));
+        self.freeze_to_cover();
+    }
+
+    /// Freezes a table that is not full for what is to be covered. One after the other: if runs cannot be written, the
+    /// tables that may wait are those of new ids, however often somebody asks for what is there to be covered.
+    fn freeze_to_cover(&mut self) {
         let begins_before = self.recent.range().is_some_and(|(first, _)| first <= self.to_cover);
-        if begins_before && !self.is_behind() {
+        if begins_before && self.frozen.is_empty() {
             self.freeze();
         }
     }
@@ -306,6 +312,9 @@ impl<D: Disk> IdIndex<D> {
     pub fn maintain(&mut self, durable: Cursor) -> Result<(), IdsError> {
         if durable.position > self.durable.position {
             self.durable = durable;
+        }
+        if self.to_cover > self.told_to_cover {
+            self.freeze_to_cover();
         }
         self.release();
         self.let_go();

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_disk::{Disk, DiskFile};
-use tidegate_journal::{Cursor, Position, Timeline};
+use tidegate_journal::{Cursor, LogId, Position, Timeline};
 
 use super::builder::Builder;
 use super::condemn::{CONDEMNED, condemned};
@@ -52,12 +52,14 @@ pub struct ClaimOfIndex {
     pub timeline: Timeline,
     /// Up to where the journal was durable; `None` in an index of an earlier version, which only says what it covers.
     pub stands_on: Option<Cursor>,
+    /// The log, and its data directory; `None` in an index of an earlier version, which does not say.
+    pub log: Option<LogId>,
 }
 
 /// What the index in `dir` says of its journal; `None` if there is no index, or a damaged one, which says nothing.
 pub fn claim<D: Disk>(disk: &D, dir: &Path) -> Option<ClaimOfIndex> {
-    let Manifest { covered, timeline, stands_on, .. } = Manifest::load(disk, dir).ok().flatten()?;
-    Some(ClaimOfIndex { covered, timeline, stands_on })
+    let Manifest { covered, timeline, stands_on, log, .. } = Manifest::load(disk, dir).ok().flatten()?;
+    Some(ClaimOfIndex { covered, timeline, stands_on, log })
 }
 
 struct Loaded<D: Disk> {
@@ -135,8 +137,8 @@ impl<D: Disk> Loaded<D> {
     fn empty(options: &IdsOptions) -> Loaded<D> {
         let (seed, timeline, covered) = (options.seed, Timeline::FIRST, Position(0));
         let stands_on = Cursor::START;
-        let manifest =
-            Manifest { seed, timeline, next_number: 1, covered, stands_on: Some(stands_on), runs: Vec::new() };
+        let (log, runs) = (Some(options.log), Vec::new());
+        let manifest = Manifest { seed, timeline, next_number: 1, covered, stands_on: Some(stands_on), log, runs };
         let none = (Position(0), Position(0));
         let filter = Filter::new(0, none, options.filter_ids_first, options.young_filter_bytes_max());
         Loaded { manifest, stands_on, runs: Vec::new(), filter }
@@ -156,6 +158,10 @@ fn load<D: Disk>(
         let what = "an earlier version wrote it, and it does not say of which journal it is";
         return Err(IdsError::damaged(&dir.join(MANIFEST), what));
     };
+    if let Some(other) = manifest.log.filter(|log| *log != options.log) {
+        let what = format!("it is of {other}, and not of {}", options.log);
+        return Err(IdsError::damaged(&dir.join(MANIFEST), what));
+    }
     if stands_on.position > journal_end {
         let place = stands_on.position;
         let what = format!("it was made of a journal up to {place}, but the journal ends at {journal_end}");

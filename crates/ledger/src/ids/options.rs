@@ -1,5 +1,7 @@
 //! The options of an index.
 
+use tidegate_journal::LogId;
+
 use super::IdSeed;
 
 /// Where runs are built.
@@ -29,11 +31,13 @@ pub struct IdsOptions {
     pub builder: BuilderKind,
     /// Key of the hash for a new index; an existing one keeps its own. Random in production.
     pub seed: IdSeed,
+    /// Whose records it has. An index that is found and that was made of another log is thrown away.
+    pub log: LogId,
 }
 
 impl IdsOptions {
     /// Default sizes; `seed` should be random.
-    pub fn new(seed: IdSeed) -> IdsOptions {
+    pub fn new(seed: IdSeed, log: LogId) -> IdsOptions {
         IdsOptions {
             freeze_at: 1 << 19,
             frozen_max: 2,
@@ -42,6 +46,7 @@ impl IdsOptions {
             filter_bytes_max: 800 << 20,
             builder: BuilderKind::Thread,
             seed,
+            log,
         }
     }
 
@@ -77,11 +82,13 @@ mod tests {
         filter_bytes_max: 4096,
         builder: BuilderKind::Stepped,
         seed: IdSeed([1, 2]),
+        log: LOG,
     };
+    const LOG: LogId = LogId { directory: 7, family: 1, shard: 0 };
 
     #[test]
     fn young_ids_and_runs_share_the_memory_for_filters() {
-        for options in [GOOD, IdsOptions::new(IdSeed([1, 2]))] {
+        for options in [GOOD, IdsOptions::new(IdSeed([1, 2]), LOG)] {
             options.check();
             let (young, runs) = (options.young_filter_bytes_max() as u64, options.run_filter_bytes_max());
             assert_eq!((young + runs, runs), (options.filter_bytes_max as u64, 3 * young));

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use tidegate_disk::FakeDisk;
-use tidegate_journal::{Cursor, Position};
+use tidegate_journal::{Cursor, LogId, Position};
 
 use super::*;
 
@@ -75,6 +75,7 @@ fn small() -> IdsOptions {
         filter_bytes_max: 4096,
         builder: BuilderKind::Stepped,
         seed: IdSeed([1, 2]),
+        log: LogId { directory: 7, family: 1, shard: 0 },
     }
 }
 

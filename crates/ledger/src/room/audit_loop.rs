@@ -12,7 +12,7 @@ use tidegate_journal::{Cursor, Durability, DurableMark, LogId};
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::background::Background;
 use tidegate_runtime::damage::Owner;
-use tidegate_runtime::log_keeper::{Budget, LOOK, Scrubbed};
+use tidegate_runtime::log_keeper::{Budget, LOOK_AT_DAMAGE, Scrubbed};
 use tidegate_runtime::recovery::NodeReader;
 use tidegate_runtime::threads::{lower_priority, now_ms};
 use tidegate_runtime::{Carries, Status};
@@ -30,6 +30,10 @@ use crate::operation::{Answer, Message, Operation};
 const NAP: Duration = Duration::from_millis(100);
 /// How often a shard is told how far its reading is.
 const TELL: Duration = Duration::from_secs(1);
+/// An audit that met something that cannot be read is made again so soon ...
+const AUDIT_AGAIN: Duration = Duration::from_secs(8);
+/// ... or after so many times what it took.
+const AUDIT_AGAIN_SHARE: u32 = 20;
 
 /// When to audit and when to write snapshots; `None` for never.
 #[derive(Clone, Copy, Debug)]
@@ -186,30 +190,39 @@ impl<P: Carries<Message>> AuditLoop<P> {
         self.open_all(stopped);
         let mut audited: Option<Instant> = None;
         let (mut snapshotted, mut looked) = (Instant::now(), Instant::now());
+        let mut took = Duration::ZERO;
         while !stopped() {
-            if looked.elapsed() >= LOOK {
+            if looked.elapsed() >= LOOK_AT_DAMAGE {
                 looked = Instant::now();
                 self.look_again(stopped);
             }
             let due = |since: Option<Instant>, interval: Option<Duration>| {
                 interval.is_some_and(|interval| since.is_none_or(|since| since.elapsed() >= interval))
             };
-            let audit_due = due(audited, self.schedule.audit_interval);
+            // What could not be read is perhaps sound again: whoever put it right need not wait for the interval.
+            let again = self.met_damage().then_some(AUDIT_AGAIN.max(took * AUDIT_AGAIN_SHARE));
+            let audit_due = due(audited, self.schedule.audit_interval) || audited.is_some() && due(audited, again);
             let snapshot_due = due(Some(snapshotted), self.schedule.snapshot_interval);
             if !audit_due && !snapshot_due {
                 self.read_again(stopped);
                 std::thread::sleep(NAP);
                 continue;
             }
+            let begun = Instant::now();
             self.audit_all(snapshot_due, stopped);
-            audited = Some(Instant::now());
+            (audited, took) = (Some(Instant::now()), begun.elapsed());
             if snapshot_due {
                 snapshotted = Instant::now();
             }
         }
     }
 
-    /// Looks again at damage that somebody has met, and tells the shards for which some is sound by now.
+    /// Whether the last audit of some shard met something that cannot be read.
+    fn met_damage(&self) -> bool {
+        self.shards.iter().any(|shard| shard.report.damage.is_some())
+    }
+
+    /// Looks again at damaged places, and tells the shards for which some is sound by now.
     fn look_again(&mut self, stopped: &dyn Fn() -> bool) {
         for index in 0..self.shards.len() {
             let shard = &mut self.shards[index];
@@ -254,8 +267,10 @@ impl<P: Carries<Message>> AuditLoop<P> {
     }
 
     fn tell_status(&self) {
-        let differing = self.shards.iter().filter(|shard| shard.report.state() == AuditState::Differs);
-        self.status.set_differing_shards(differing.count() as u32);
+        // What `/v1/audit` shows and what `/healthz` says is one judgement.
+        let judged = |state| self.shards.iter().filter(|shard| shard.report.state() == state).count() as u32;
+        self.status.set_differing_shards(judged(AuditState::Differs));
+        self.status.set_unread_shards(judged(AuditState::Damaged));
     }
 
     /// A round: every shard is compared, then the money over all of them, then snapshots are written.

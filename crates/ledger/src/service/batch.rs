@@ -1,4 +1,5 @@
-//! Transfers and openings of a batch, one decision after the other, with the memory of those to come on its way.
+//! Batches: one decision after the other, each item by itself; of transfers and openings with the memory of those to
+//! come on its way.
 //!
 //! ```text
 //!   16 ahead   seek    ids and accounts: asks for the lines in which they are looked up
@@ -19,7 +20,7 @@ use super::progress::Progress;
 use super::records::Halt;
 use super::{LedgerService, LedgerTurn, Output};
 use crate::ids::IdHash;
-use crate::message::{OpenBatch, TransferBatch};
+use crate::message::{HoldRequest, OpenBatch, TransferBatch};
 use crate::operation::{AccountFact, Selection};
 
 /// So many transfers ahead of its decision, the memory is asked for in which an id and accounts are looked up...
@@ -76,8 +77,6 @@ impl<D: Disk> LedgerService<D> {
             return Ok(PAUSED);
         }
         let count = selection.len(batch.len());
-        assert!(progress.outcomes.len() <= count, "no more items are decided than there are");
-        progress.outcomes.reserve(count - progress.outcomes.len());
         // Those that come next, each in the place of its number.
         let mut coming: [Option<Upcoming<'_>>; SEEK_AHEAD] = [None; SEEK_AHEAD];
         let first = progress.outcomes.len();
@@ -87,28 +86,99 @@ impl<D: Disk> LedgerService<D> {
         for ahead in first..first + TOUCH_AHEAD {
             touch(turn, &mut coming[ahead % SEEK_AHEAD]);
         }
+        self.serve_items(turn, count, progress, |service, turn, n| {
+            let place = &mut coming[n % SEEK_AHEAD];
+            let Upcoming { transfer, hash, guess, .. } = place.take().expect("it was looked at ahead");
+            let id = HashedId { id: transfer.id, hash };
+            if n + SEEK_AHEAD < count {
+                *place = Some(service.seek(turn, batch.get(selection.index(n + SEEK_AHEAD))));
+            }
+            touch(turn, &mut coming[(n + TOUCH_AHEAD) % SEEK_AHEAD]);
+            service.decide_credit(turn, transfer.credit, facts, id, |credit_missing| Command::Transfer {
+                transfer,
+                credit_missing,
+                guess,
+            })
+        })
+    }
+
+    pub(super) fn serve_holds<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        holds: &[HoldRequest],
+        selection: &Selection,
+        facts: &[AccountFact],
+        progress: &mut Progress,
+    ) -> Result<Served<Output>, Halt> {
+        if !self.adopt(turn, facts)? {
+            return Ok(PAUSED);
+        }
+        self.serve_items(turn, selection.len(holds.len()), progress, |service, turn, n| {
+            let request = &holds[selection.index(n)];
+            let (hold, open_holds_max, id) = (request.borrow(), request.open_holds_max, service.named(&request.id));
+            service.decide_credit(turn, hold.credit, facts, id, |credit_missing| Command::PlaceHold {
+                hold,
+                credit_missing,
+                open_holds_max,
+            })
+        })
+    }
+
+    /// Commands that need to know of no other account.
+    pub(super) fn serve_each<'a, L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        selection: &Selection,
+        total: usize,
+        progress: &mut Progress,
+        command_at: impl Fn(usize) -> (Command<'a>, &'a str),
+    ) -> Result<Served<Output>, Halt> {
+        self.serve_items(turn, selection.len(total), progress, |service, turn, n| {
+            let (command, id) = command_at(selection.index(n));
+            service.decide_one(turn, &command, Some(id)).map(Some)
+        })
+    }
+
+    /// Decides on `count` items in their order, as far as this step has room. `None` for one that needs to know of the
+    /// credited account first.
+    #[inline]
+    fn serve_items<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        count: usize,
+        progress: &mut Progress,
+        mut decide: impl FnMut(&mut Self, &mut LedgerTurn<'_, L>, usize) -> Result<Option<Outcome>, Halt>,
+    ) -> Result<Served<Output>, Halt> {
+        assert!(progress.outcomes.len() <= count, "no more items are decided than there are");
+        progress.outcomes.reserve(count - progress.outcomes.len());
         while progress.outcomes.len() < count {
             if self.decisions_left == 0 || !self.may_decide(turn) {
                 return Ok(PAUSED);
             }
             let n = progress.outcomes.len();
-            let place = &mut coming[n % SEEK_AHEAD];
-            let Upcoming { transfer, hash, guess, .. } = place.take().expect("it was looked at ahead");
-            let id = HashedId { id: transfer.id, hash };
-            if n + SEEK_AHEAD < count {
-                *place = Some(self.seek(turn, batch.get(selection.index(n + SEEK_AHEAD))));
-            }
-            touch(turn, &mut coming[(n + TOUCH_AHEAD) % SEEK_AHEAD]);
-            if self.needs_credit(turn.state(), transfer.credit, facts) {
+            let outcome = decide(self, turn, n)?.unwrap_or_else(|| {
                 progress.need_credit.push(n as u32);
-                progress.outcomes.push(Outcome::Refused(Refusal::CreditAccountNotFound));
-                continue;
-            }
-            let credit_missing = is_missing(transfer.credit, facts);
-            let outcome = self.decide_named(turn, &Command::Transfer { transfer, credit_missing, guess }, Some(id))?;
+                Outcome::Refused(Refusal::CreditAccountNotFound)
+            });
             progress.outcomes.push(outcome);
         }
         Ok(done(progress.answer(count)))
+    }
+
+    /// Decides on a command that credits `credit`, once this shard knows whether there is such an account.
+    #[inline]
+    fn decide_credit<'a, L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        credit: &str,
+        facts: &[AccountFact],
+        id: HashedId<'a>,
+        command: impl FnOnce(bool) -> Command<'a>,
+    ) -> Result<Option<Outcome>, Halt> {
+        if self.needs_credit(turn.state(), credit, facts) {
+            return Ok(None);
+        }
+        self.decide_named(turn, &command(is_missing(credit, facts)), Some(id)).map(Some)
     }
 
     /// Starts to load what the decision on `transfer` will look at.

@@ -2,16 +2,14 @@
 
 use tidegate_disk::Disk;
 use tidegate_journal::{LogStore, Position};
-use tidegate_machines::ledger::{Command, Content, Event, Guess, Ledger, Outcome, Refusal, Ruling, shard_of};
-use tidegate_machines::{DamagedPlace, Decision, Machine, ShardIndex};
-use tidegate_planted::{Bug, is_planted};
-use tidegate_shard::{Jobs, Pause, Room, Served};
+use tidegate_machines::ledger::{Command, Content, Event, Ledger, Outcome, Refusal, Ruling, shard_of};
+use tidegate_machines::{Decision, Machine, ShardIndex};
+use tidegate_shard::{Jobs, Pause, Served};
 
 use super::progress::Progress;
 use super::records::{Halt, LookUp};
 use super::{LedgerService, LedgerTurn, Output, may_append};
 use crate::ids::IdHash;
-use crate::limits::RECORD_OVERHEAD_BYTES;
 use crate::message::HoldRequest;
 use crate::operation::{AccountFact, Answer, Operation, Selection};
 
@@ -118,143 +116,10 @@ impl<D: Disk> LedgerService<D> {
         }
     }
 
-    fn serve_holds<L: LogStore>(
-        &mut self,
-        turn: &mut LedgerTurn<'_, L>,
-        holds: &[HoldRequest],
-        selection: &Selection,
-        facts: &[AccountFact],
-        progress: &mut Progress,
-    ) -> Result<Served<Output>, Halt> {
-        if !self.adopt(turn, facts)? {
-            return Ok(PAUSED);
-        }
-        let count = selection.len(holds.len());
-        while progress.outcomes.len() < count {
-            if self.decisions_left == 0 || !self.may_decide(turn) {
-                return Ok(PAUSED);
-            }
-            let n = progress.outcomes.len();
-            let request = &holds[selection.index(n)];
-            let (hold, open_holds_max) = (request.borrow(), request.open_holds_max);
-            if self.needs_credit(turn.state(), hold.credit, facts) {
-                progress.need_credit.push(n as u32);
-                progress.outcomes.push(Outcome::Refused(Refusal::CreditAccountNotFound));
-                continue;
-            }
-            let credit_missing = is_missing(hold.credit, facts);
-            let outcome =
-                self.decide_one(turn, &Command::PlaceHold { hold, credit_missing, open_holds_max }, Some(hold.id))?;
-            progress.outcomes.push(outcome);
-        }
-        Ok(done(progress.answer(count)))
-    }
-
-    fn serve_each<'a, L: LogStore>(
-        &mut self,
-        turn: &mut LedgerTurn<'_, L>,
-        selection: &Selection,
-        total: usize,
-        progress: &mut Progress,
-        command_at: impl Fn(usize) -> (Command<'a>, &'a str),
-    ) -> Result<Served<Output>, Halt> {
-        let count = selection.len(total);
-        while progress.outcomes.len() < count {
-            if self.decisions_left == 0 || !self.may_decide(turn) {
-                return Ok(PAUSED);
-            }
-            let (command, id) = command_at(selection.index(progress.outcomes.len()));
-            let outcome = self.decide_one(turn, &command, Some(id))?;
-            progress.outcomes.push(outcome);
-        }
-        Ok(done(progress.answer(count)))
-    }
-
-    /// All or nothing. The whole group stands in one commit group, which a crash keeps or loses as one. Bytes of all
-    /// texts come with the items, and how many open holds an account may have.
-    fn serve_linked<'a, L: LogStore>(
-        &mut self,
-        turn: &mut LedgerTurn<'_, L>,
-        items: impl ExactSizeIterator<Item = Content<'a>> + Clone,
-        (text_bytes, open_holds_max): (usize, u32),
-        facts: &[AccountFact],
-        failed: bool,
-    ) -> Result<Served<Output>, Halt> {
-        if !self.adopt(turn, facts)? {
-            return Ok(PAUSED);
-        }
-        let count = items.len();
-        match turn.room(text_bytes + count * RECORD_OVERHEAD_BYTES) {
-            Room::Available => {}
-            Room::DiskFull if self.is_disk_full => {}
-            Room::NextGroup | Room::DiskFull => return Ok(PAUSED),
-            Room::TooLarge => return Ok(done(Answer::Refused(Refusal::BatchSizeInvalid))),
-        }
-        let need_credit: Vec<u32> = items
-            .clone()
-            .enumerate()
-            .filter(|(_, item)| self.needs_credit(turn.state(), item.credit(), facts))
-            .map(|(n, _)| n as u32)
-            .collect();
-        if !failed && !need_credit.is_empty() {
-            let outcomes = vec![Outcome::Refused(Refusal::LinkedFailed); count];
-            return Ok(done(Answer::Outcomes { outcomes, need_credit }));
-        }
-
-        // A member that was decided before, alone or in another group, keeps its answer, so the group cannot be applied
-        // any more.
-        let mut in_vain = failed || has_repeated_id(items.clone());
-        for item in items.clone() {
-            // Nothing is journaled for the group, so that all of it can be decided once the file is put right.
-            in_vain |= match self.has_prior(turn, item.id()) {
-                Err(Halt::Damaged(place)) => return Ok(done(self.refuse_group(count, place))),
-                has_prior => has_prior?,
-            };
-        }
-        let culprit = match in_vain {
-            true => None,
-            false => match turn.state().check_linked(items.clone(), open_holds_max, turn.now()) {
-                Ok(()) => return self.decide_all(turn, items, facts),
-                Err(culprit) => Some(culprit),
-            },
-        };
-        let mut outcomes = Vec::with_capacity(count);
-        for (n, item) in items.enumerate() {
-            outcomes.push(match culprit {
-                Some((index, refusal)) if index == n => self.refuse_one(turn, &item, refusal)?,
-                Some(_) if is_planted(Bug::LinkedHoldsSplit) && matches!(item, Content::Hold(_)) => {
-                    self.decide_one(turn, &asking(item, is_missing(item.credit(), facts)), Some(item.id()))?
-                }
-                _ => self.refuse_one(turn, &item, Refusal::LinkedFailed)?,
-            });
-        }
-        assert!(outcomes.len() == count, "an outcome for each item asked");
-        Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
-    }
-
-    fn refuse_group(&mut self, count: usize, place: &'static DamagedPlace) -> Answer {
-        let refused = Outcome::Refused(Refusal::Damaged(place));
-        self.count(refused);
-        Answer::Outcomes { outcomes: vec![refused; count], need_credit: Vec::new() }
-    }
-
-    fn decide_all<'a, L: LogStore>(
-        &mut self,
-        turn: &mut LedgerTurn<'_, L>,
-        items: impl Iterator<Item = Content<'a>>,
-        facts: &[AccountFact],
-    ) -> Result<Served<Output>, Halt> {
-        let mut outcomes = Vec::new();
-        for item in items {
-            outcomes.push(self.decide_one(turn, &asking(item, is_missing(item.credit(), facts)), Some(item.id()))?);
-        }
-        Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
-    }
-
     /// Whether the next item may be decided: there is room for its record, or only what needs none will be.
     #[inline]
     pub(super) fn may_decide<L: LogStore>(&self, turn: &LedgerTurn<'_, L>) -> bool {
-        self.is_disk_full || may_append(turn)
+        self.unwritable.is_some() || may_append(turn)
     }
 
     /// [`LedgerService::decide_named`] for commands whose id was not hashed ahead.
@@ -303,7 +168,7 @@ impl<D: Disk> LedgerService<D> {
             _ => None,
         };
         let ruling = match &Machine::decide(turn.state(), command, prior.as_ref(), turn.now()) {
-            Decision::Append { .. } if self.is_disk_full => return Err(Halt::NoRoom),
+            Decision::Append { .. } if self.unwritable.is_some() => return Err(Halt::NoRoom),
             Decision::Append { event, outcome } => {
                 self.append(turn, event, id.map(|id| id.hash));
                 *outcome
@@ -326,51 +191,32 @@ impl<D: Disk> LedgerService<D> {
         HashedId { id, hash: self.ids.hash(id.as_bytes()) }
     }
 
-    fn refuse_one<L: LogStore>(
-        &mut self,
-        turn: &mut LedgerTurn<'_, L>,
-        item: &Content<'_>,
-        refusal: Refusal,
-    ) -> Result<Outcome, Halt> {
-        if self.has_prior(turn, item.id())? {
-            return self.decide_one(turn, &asking(*item, true), Some(item.id()));
-        }
-        if let Err(malformed) = item.check() {
-            return Ok(Outcome::Refused(malformed));
-        }
-        if let Some(event) = turn.state().decide_refused(item, refusal, turn.now()) {
-            if self.is_disk_full {
-                return Err(Halt::NoRoom);
-            }
-            let hash = self.named(item.id()).hash;
-            self.append(turn, &event, Some(hash));
-            self.count(Outcome::Refused(refusal));
-        }
-        Ok(Outcome::Refused(refusal))
-    }
-
-    fn has_prior<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, id: &str) -> Result<bool, Halt> {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let found = self.find_prior(turn, self.named(id), &mut scratch).map(|prior| prior.is_some());
-        self.scratch = scratch;
-        found
-    }
-
     /// The shard that decided on `id`, as far as this shard, the home of the id, knows.
     pub(super) fn owner_of<L: LogStore>(
         &mut self,
         turn: &LedgerTurn<'_, L>,
         id: &str,
     ) -> Result<Option<ShardIndex>, Halt> {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let owner = self.find_prior(turn, self.named(id), &mut scratch).map(|prior| {
+        let here = self.index;
+        self.with_prior(turn, id, |prior| {
             prior.map(|event| match event {
                 Event::IdClaimed { owner, .. } => owner,
-                _ => self.index,
+                _ => here,
             })
-        });
+        })
+    }
+
+    /// What `of` makes of the latest event about `id`, if there is one.
+    pub(super) fn with_prior<L: LogStore, T>(
+        &mut self,
+        turn: &LedgerTurn<'_, L>,
+        id: &str,
+        of: impl FnOnce(Option<Event<'_>>) -> T,
+    ) -> Result<T, Halt> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let found = self.find_prior(turn, self.named(id), &mut scratch).map(of);
         self.scratch = scratch;
-        owner
+        found
     }
 
     /// The latest event about `id`: among the index's candidates (nearly always none, or one) the newest whose record
@@ -457,17 +303,4 @@ pub(super) fn done(answer: Answer) -> Served<Output> {
 pub(super) fn is_missing(credit: &str, facts: &[AccountFact]) -> bool {
     let found = facts.binary_search_by(|fact| (*fact.id).cmp(credit));
     found.is_ok_and(|index| facts[index].found.is_none())
-}
-
-fn has_repeated_id<'a>(mut items: impl Iterator<Item = Content<'a>>) -> bool {
-    let mut seen = hashbrown::HashSet::new();
-    !items.all(|item| seen.insert(item.id()))
-}
-
-fn asking(item: Content<'_>, credit_missing: bool) -> Command<'_> {
-    match item {
-        Content::Transfer(transfer) => Command::Transfer { transfer, credit_missing, guess: Guess::NONE },
-        // The group was checked as a whole.
-        Content::Hold(hold) => Command::PlaceHold { hold, credit_missing, open_holds_max: u32::MAX },
-    }
 }

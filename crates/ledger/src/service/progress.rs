@@ -18,9 +18,21 @@ pub struct Progress {
     pub(super) at_hand: Option<Box<AtHand>>,
     /// The job that reads more of them.
     pub(super) reading: Option<JobId>,
+    /// Nothing new is decided for it.
+    only_known: bool,
 }
 
 impl Progress {
+    /// That of a call that is answered only as far as it asks what was decided before: nothing is appended for it.
+    pub(super) fn of_what_is_known() -> Progress {
+        Progress { only_known: true, ..Progress::default() }
+    }
+
+    /// Whether it is of such a call.
+    pub(super) fn is_of_what_is_known(&self) -> bool {
+        self.only_known
+    }
+
     /// Items that have their outcomes.
     pub(super) fn decided(&self) -> usize {
         self.outcomes.len()

@@ -126,19 +126,6 @@ impl<D: Disk> LedgerService<D> {
 
 fn read_figures<L: LogStore>(turn: &LedgerTurn<'_, L>, first: u32, count: u32) -> Answer {
     let count = count.min(AUDIT_ACCOUNTS_PER_QUESTION);
-    let figures = turn
-        .state()
-        .figures(first, count)
-        .map(|view| Figures {
-            id: view.id,
-            asset: view.asset,
-            kind: view.kind,
-            balance: view.balance,
-            held: view.held,
-            credited: view.credited,
-            debited: view.debited,
-            settings: view.settings,
-        })
-        .collect();
+    let figures = turn.state().figures(first, count).map(Figures::from).collect();
     Answer::Figures { sequence: turn.appended().0, figures, more: first + count < turn.state().slots() }
 }

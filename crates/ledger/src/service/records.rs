@@ -55,7 +55,8 @@ pub(super) fn archived() -> &'static DamagedPlace {
         file: "the archive".into(),
         offset: 0,
         what: "it was not read".into(),
-        lost: "nothing".into(),
+        lost: "what was asked for".into(),
+        is_away: true,
     });
     &ARCHIVED
 }

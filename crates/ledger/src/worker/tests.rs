@@ -2,6 +2,7 @@
 //! than a group holds.
 
 mod alone;
+mod announced;
 mod audits;
 mod collectors;
 mod damage;
@@ -12,6 +13,7 @@ mod ids;
 mod large_audits;
 mod losses;
 mod reading;
+mod restored;
 mod settings;
 mod streams;
 
@@ -179,14 +181,23 @@ fn snapshots(disk: &FakeDisk, shard: u16) -> Snapshots<LedgerFamily, FakeDisk> {
 }
 
 fn ids_options() -> IdsOptions {
-    IdsOptions { builder: BuilderKind::Stepped, freeze_at: 1 << 12, ..IdsOptions::new(IdSeed([3, 4])) }
+    IdsOptions { builder: BuilderKind::Stepped, freeze_at: 1 << 12, ..IdsOptions::new(IdSeed([3, 4]), log_id(0)) }
 }
 
 fn open_shard(disk: &FakeDisk, shard: u16, shard_count: u16, options: Options) -> (TestShard, ReplayReport) {
+    open_shard_with(disk, (shard, shard_count), options, ids_options())
+}
+
+fn open_shard_with(
+    disk: &FakeDisk,
+    (shard, shard_count): (u16, u16),
+    options: Options,
+    ids: IdsOptions,
+) -> (TestShard, ReplayReport) {
     let open = OpenShard::open(&logs(disk), snapshots(disk, shard), options).expect("it was created");
     let folder = Path::new(DATA).join("ids").join(format!("ledger-{shard}"));
-    let ids = ids_options();
     let durable = open.recovered().durability().position();
+    let ids = IdsOptions { log: log_id(shard), ..ids };
     let opened = IdIndex::open(disk.clone(), &folder, ids, durable, &mut |_, _| {});
     let mut ids = opened.expect("the index is whole").index;
     let back = open.replay(shard_count, &mut ids, |_| {}).expect("the journal is whole");
@@ -334,156 +345,6 @@ fn holds_expire_though_their_records_are_cold() {
     node.begin(Vec::new(), &mut Finished::new());
     assert_eq!(held_by(&mut node), 0);
     assert_eq!(node.worker.shards()[0].state_ahead().open_holds(), 0);
-}
-
-/// All files of the journal, as a backup has them.
-fn back_up(disk: &FakeDisk) -> Vec<(PathBuf, Vec<u8>)> {
-    let journal = disk.files().into_iter().map(|(path, _)| path).filter(|path| path.starts_with("/data/journal"));
-    journal.map(|path| (path.clone(), disk.contents(&path).expect("it is listed"))).collect()
-}
-
-/// Puts exactly these files back, and leaves all others as they are.
-fn restore(disk: &FakeDisk, backup: &[(PathBuf, Vec<u8>)]) {
-    for (path, _) in disk.files().into_iter().filter(|(path, _)| path.starts_with("/data/journal")) {
-        disk.remove(&path).expect("it is listed");
-    }
-    for (path, contents) in backup {
-        let file = disk.create_new(path).expect("it was removed");
-        file.write_all_at(contents, 0).and_then(|()| file.sync_data()).expect("there is room");
-        disk.sync_dir(path.parent().expect("in a folder")).expect("the disk works");
-    }
-}
-
-/// Writes a snapshot of what the journal gives now, as the auditor does.
-fn write_snapshot(disk: &FakeDisk) {
-    let open: OpenShard<LedgerFamily, _, _> =
-        OpenShard::open(&logs(disk), snapshots(disk, 0), SMALL).expect("the log is whole");
-    let end = open.recovered().end;
-    let back = open.replay(1, &mut NothingDerived, |_| {}).expect("the log is whole");
-    let end = tidegate_shard::Stand { cursor: end, ..tidegate_shard::Stand::default() };
-    snapshots(disk, 0).write(&end, &back.state, |_| true).expect("there is room");
-}
-
-/// Two timelines part after two sales. A disk with the journal of the one and a snapshot of the other.
-#[track_caller]
-fn restored(of_snapshot: &[&str], of_journal: &[&str]) -> FakeDisk {
-    let stop = |node: TestWorker| {
-        node.worker.into_logs().into_iter().for_each(|log| _ = log.close().expect("the disk works"));
-        node.disk
-    };
-    let lived = |disk: FakeDisk, ids: &[&str]| {
-        let mut node = TestWorker::over(disk, 1);
-        ids.iter().for_each(|id| assert_eq!(node.ask(sale(id)), Reply::Outcomes(vec![Outcome::Applied])));
-        stop(node)
-    };
-    let disk = lived(TestWorker::with_a_durable_vote().disk, &["before they part"]);
-    let parted = back_up(&disk);
-    let disk = lived(disk, of_journal);
-    let backup = back_up(&disk);
-    restore(&disk, &parted);
-    let disk = lived(disk, of_snapshot);
-    write_snapshot(&disk);
-    restore(&disk, &backup);
-    disk
-}
-
-/// What a start finds there: the wallet's credits, and the node.
-#[track_caller]
-fn after_a_restore(of_snapshot: &[&str], of_journal: &[&str]) -> (u64, TestWorker) {
-    let mut node = TestWorker::over(restored(of_snapshot, of_journal), 1);
-    let credits = match node.ask(Request::ReadAccount { id: "wallet".into() }) {
-        Reply::Account(account) => account.balance as u64,
-        other => panic!("{other:?}"),
-    };
-    (credits, node)
-}
-
-#[test]
-fn a_snapshot_of_another_timeline_is_passed_over_after_a_restore() {
-    // The groups of the new timeline end where those of the old one did: only the chain tells them apart.
-    let (credits, node) = after_a_restore(&["a1", "a2", "a3"], &["b1", "b2", "b3"]);
-    assert_eq!(credits, 5);
-    let passed_over = &node.replayed.snapshots_passed_over;
-    assert!(
-        matches!(&passed_over[..], [one] if one.contains("is of another history") && one.contains("set aside")),
-        "{passed_over:?}"
-    );
-    // The same, in the middle of the log, and of other lengths.
-    let (credits, node) = after_a_restore(&["a1", "a2"], &["b1", "b2", "b3", "b4"]);
-    assert_eq!((credits, node.replayed.snapshots_passed_over.len()), (6, 1));
-    let (credits, node) = after_a_restore(&["a long id", "another"], &["b", "c", "d", "e", "f"]);
-    assert_eq!((credits, node.replayed.snapshots_passed_over.len()), (7, 1));
-    // It is out of the way then.
-    let node = TestWorker::over(node.disk, 1);
-    assert_eq!(node.replayed.snapshots_passed_over, [""; 0]);
-    // From before they part, it is of use to both.
-    let (credits, node) = after_a_restore(&[], &["b1"]);
-    assert_eq!((credits, node.replayed.snapshot_sequence, node.replayed.snapshots_passed_over.len()), (3, 4, 0));
-}
-
-#[test]
-fn a_snapshot_ahead_of_the_log_stops_the_start_until_the_loss_is_accepted() {
-    let disk = restored(&["a1", "a2", "a3"], &["b1"]);
-    let refused =
-        OpenShard::open(&logs(&disk), snapshots(&disk, 0), SMALL).err().expect("two sales are lost").to_string();
-    assert!(refused.starts_with("records 6 to 7 are lost: journal/ledger-0 ends at sequence 5"), "{refused}");
-    let notice = Notice { kind: NoticeKind::Restored, time_ms: 7, lost: None, text: "a copy of yesterday".into() };
-    logs(&disk).append_notice(log_id(0), Cursor::START, SMALL, &notice).expect("it is written");
-
-    let mut node = TestWorker::over(disk, 1);
-    let wallet = node.ask(Request::ReadAccount { id: "wallet".into() });
-    assert!(matches!(&wallet, Reply::Account(wallet) if wallet.balance == 3), "{wallet:?}");
-    let passed_over = &node.replayed.snapshots_passed_over;
-    assert!(
-        matches!(&passed_over[..], [one] if one.contains("is ahead of the log's end") && one.contains("set aside")),
-        "{passed_over:?}"
-    );
-}
-
-/// The figures announced since the last call, as "account balance".
-fn heard(node: &mut TestWorker) -> Vec<String> {
-    // More than a write, a sync and their report take.
-    (0..16).for_each(|_| node.turn(&mut Finished::new()));
-    let figures = node.worker.take_figures();
-    figures.into_iter().map(|(_, account)| format!("{} {}", account.id, account.balance)).collect()
-}
-
-fn announcing(accounts: &[&str]) -> TestWorker {
-    let mut node = TestWorker::open(1);
-    let opened = [open("source", AccountKind::Source), open("wallet", AccountKind::Wallet)];
-    node.ask_all(opened.to_vec());
-    let accounts = accounts.iter().map(|pattern| Box::from(*pattern)).collect();
-    node.worker.shards_mut()[0].service_mut().announce(AnnounceRules { accounts, interval_ms: 100 });
-    assert_eq!(node.ask(Request::Announce(Want { account: None, is_wanted: true })), Reply::Announced);
-    node
-}
-
-#[test]
-fn figures_are_announced_at_once_then_once_per_interval() {
-    let mut node = announcing(&["wal*"]);
-    assert_eq!(heard(&mut node), ["wallet 0"], "who starts to listen hears what is there");
-    node.ask(sale("too soon"));
-    node.ask(sale("still too soon"));
-    assert_eq!(heard(&mut node), [""; 0]);
-    node.now = TimeMs(START.0 + 100);
-    assert_eq!(heard(&mut node), ["wallet 2"], "what happened in the interval comes once, at its end");
-    node.now = TimeMs(START.0 + 300);
-    assert_eq!(heard(&mut node), [""; 0]);
-    node.ask(sale("after a quiet time"));
-    assert_eq!(heard(&mut node), ["wallet 3"]);
-}
-
-#[test]
-fn figures_that_are_not_durable_are_not_announced() {
-    let mut node = announcing(&["*"]);
-    assert_eq!(heard(&mut node), ["source 0", "wallet 0"]);
-    node.now = TimeMs(START.0 + 1_000);
-    let (mut out, mut finished) = (Outgoing::new(), Finished::new());
-    node.worker.start(0, sale("vote"), &mut out, &mut finished);
-    node.worker.step(node.now, &mut out, &mut finished);
-    node.disk.fail_next_sync();
-    assert_eq!(heard(&mut node), [""; 0]);
-    assert!(node.worker.failure().is_some());
 }
 
 #[test]

@@ -94,6 +94,13 @@ impl Machine for Ledger {
         Ledger::time(self)
     }
 
+    fn over_at(&self, time: TimeMs, each: &mut dyn FnMut(&'static str, u64)) {
+        let over = self.holds.by_expiry_after(None).take_while(|hold| hold.expires_at <= time).count();
+        if over > 0 {
+            each("open holds", over as u64);
+        }
+    }
+
     fn next_due(&self) -> Option<TimeMs> {
         self.next_expiry()
     }

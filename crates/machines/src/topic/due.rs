@@ -1,6 +1,10 @@
 //! What is due: ordered by time, so that it costs nothing while nothing is due.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use super::command::{DropReason, Slot};
+use super::message::Message;
 use super::state::{Timer, Topics};
 use crate::TimeMs;
 use crate::queue::EntryState;
@@ -52,6 +56,29 @@ impl Topics {
         let body = self.bodies.get(entry.body);
         assert!(body.drop_at == at, "an entry is due when its stay is over");
         if body.message.expires_at() == Some(body.drop_at) { DropReason::Expired } else { DropReason::Aged }
+    }
+
+    /// What is over, or due, at `time`, and how much of it. The messages of a session that ends are over with it.
+    pub(super) fn count_over_at(&self, time: TimeMs) -> [(&'static str, u64); 5] {
+        let (mut ended, mut wills, mut delayed, mut waiting) = (BTreeSet::new(), 0, 0, Vec::new());
+        for (_, timer) in self.timers.iter().take_while(|(at, _)| *at <= time) {
+            match *timer {
+                Timer::SessionEnd(slot) => _ = ended.insert(slot),
+                Timer::Will(_) => wills += 1,
+                Timer::Delayed(_) => delayed += 1,
+                Timer::Entry(slot, _) => waiting.push(slot),
+            }
+        }
+        let with_sessions: usize = ended.iter().map(|slot| self.inbox(*slot).len()).sum();
+        let alone = waiting.iter().filter(|slot| !ended.contains(slot)).count();
+        let is_over = |message: &&Arc<Message>| message.expires_at().is_some_and(|at| at <= time);
+        [
+            ("sessions", ended.len() as u64),
+            ("waiting messages", (with_sessions + alone) as u64),
+            ("retained messages", self.retained().filter(is_over).count() as u64),
+            ("delayed messages that are due", delayed),
+            ("wills that are due", wills),
+        ]
     }
 
     /// When something is due next.

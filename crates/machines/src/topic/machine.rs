@@ -82,6 +82,13 @@ impl Machine for Topics {
         self.sessions().filter_map(|(_, session)| session.ends_at()).for_each(each);
     }
 
+    fn over_at(&self, time: TimeMs, each: &mut dyn FnMut(&'static str, u64)) {
+        self.count_over_at(time)
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .for_each(|(kind, count)| each(kind, count));
+    }
+
     fn next_due(&self) -> Option<TimeMs> {
         Topics::next_due(self)
     }

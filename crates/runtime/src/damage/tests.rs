@@ -5,7 +5,7 @@ fn log(shard: u16) -> LogId {
 }
 
 fn place(file: &str, offset: u64) -> DamagedPlace {
-    DamagedPlace { file: file.into(), offset, what: "rot".into(), lost: "records 1 to 2".into() }
+    DamagedPlace { file: file.into(), offset, what: "rot".into(), lost: "records 1 to 2".into(), is_away: false }
 }
 
 #[test]

@@ -93,9 +93,19 @@ fn what_reads_well_again_is_sound_without_another_pass() {
         assert_eq!(judged(&damages, &reader, at), Some((name.clone(), 0)));
     }
     assert_eq!(damages.count(), 1);
+    let said = damages.find(&name, 0).unwrap().to_string();
+    assert!(said.contains("cannot open: ") && !said.contains("damaged") && !said.contains("nothing"), "{said}");
     assert!(!scrub.look_again() && damages.count() == 1, "it is still away");
+    let error = reader.read(one, &mut Vec::new()).unwrap_err();
     disk.rename(&away, &paths[1]).unwrap();
     assert!(scrub.look_again() && damages.count() == 0);
+
+    // It is back before anybody looks around it: the cursor of whoever asked is not to blame, and nothing is wrong now.
+    match damages.judge(&reader, ("ledger", LOG), one, error) {
+        Unreadable::Damaged(place) => assert!(place.is_away && place.to_string() == said, "{place}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(damages.count(), 0);
 
     // A record that the disk does not give is named by its offset in its file, not in the log.
     let offset = SEGMENT_HEADER_BYTES as u64 + other.0 - first.0;
@@ -113,4 +123,61 @@ fn what_reads_well_again_is_sound_without_another_pass() {
     disk.open(&paths[1]).unwrap().write_all_at(&bytes[cut as usize..], cut).unwrap();
     assert!(scrub.look_again() && damages.count() == 0);
     assert!(!scrub.look_again(), "there is nothing to look at");
+}
+
+/// A reading of the log, and whom it tells.
+fn scrub_of(disk: &FakeDisk) -> (LogScrub<impl LogReader + use<>>, Arc<Damages>) {
+    let damages = Arc::new(Damages::default());
+    (LogScrub::new("ledger", LOG, logs(disk).reader(LOG).unwrap(), damages.clone()), damages)
+}
+
+#[test]
+fn what_a_pass_has_found_is_forgotten_when_it_is_put_right_and_not_before_the_next_pass_only() {
+    let (disk, paths) = long_log();
+    let (mut scrub, damages) = scrub_of(&disk);
+    let mark = disk.contents(&paths[2]).unwrap().len() as u64 - MARK_BYTES as u64;
+    // A group, a header and a mark, in segments of their own.
+    let flips = [(&paths[0], 5_000), (&paths[1], 30), (&paths[2], mark + 20)];
+    flips.iter().for_each(|(path, offset)| assert!(disk.flip_bit(path, *offset, 1)));
+    assert_eq!(pass(&mut scrub, u64::MAX).len(), 3);
+    assert!(!scrub.look_again() && damages.count() == 3, "all are as they were");
+    for (left, (path, offset)) in flips.iter().enumerate().map(|(nth, flip)| (2 - nth, flip)) {
+        assert!(disk.flip_bit(path, *offset, 1));
+        assert!(scrub.look_again(), "{} at {offset}", path.display());
+        assert_eq!(damages.count(), left);
+    }
+    assert!(!scrub.look_again(), "there is nothing to look at");
+}
+
+#[test]
+fn more_damage_than_is_looked_at_at_a_time_is_looked_at_in_turns() {
+    let (disk, paths) = long_log();
+    let (mut scrub, damages) = scrub_of(&disk);
+    disk.flip_bit(&paths[2], 5_000, 1);
+    assert_eq!(pass(&mut scrub, u64::MAX).len(), 1);
+    // As many as fill two turns, at a place where no record begins.
+    for offset in 0..130 {
+        let place = (paths[0].to_str().unwrap(), offset);
+        let met = Met::Record(Position(u64::MAX / 4 + offset));
+        damages.note_at("ledger", LOG, place, ("rot".into(), "records".into()), Some(met));
+    }
+    disk.flip_bit(&paths[2], 5_000, 1);
+    let looks = (0..4).filter(|_| scrub.look_again()).count();
+    assert_eq!((looks, damages.count()), (1, 130));
+}
+
+#[test]
+fn a_record_is_read_from_the_file_that_took_the_name_of_a_damaged_one() {
+    let (disk, paths) = long_log();
+    let reader = logs(&disk).reader(LOG).unwrap();
+    let at = Position(GROUP_HEADER_BYTES as u64);
+    reader.read(at, &mut Vec::new()).expect("it is sound");
+    let good = disk.contents(&paths[0]).unwrap();
+    disk.flip_bit(&paths[0], SEGMENT_HEADER_BYTES as u64 + at.0 + 20, 1);
+    assert!(reader.read(at, &mut Vec::new()).is_err());
+    let copy = PathBuf::from("data/copy");
+    let file = disk.create_new(&copy).unwrap();
+    file.write_all_at(&good, 0).and_then(|()| file.sync_data()).unwrap();
+    disk.rename(&copy, &paths[0]).unwrap();
+    reader.read(at, &mut Vec::new()).expect("what was open is another file");
 }

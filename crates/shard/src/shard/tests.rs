@@ -76,9 +76,9 @@ impl Service for Reader {
     fn weight(call: &Call) -> usize {
         if let Call::Heavy = call { Self::CALL_BYTES_WAITING_MAX } else { 10 }
     }
-    fn admit(&self, call: &Call, is_stuck: bool) -> Result<(), Unavailable> {
+    fn admit(&self, call: &Call, is_stuck: bool) -> Result<Progress, Unavailable> {
         self.stuck.set(is_stuck);
-        if let Call::TurnedAway { on_arrival: true } = call { Err(Unavailable::Busy) } else { Ok(()) }
+        if let Call::TurnedAway { on_arrival: true } = call { Err(Unavailable::Busy) } else { Ok(Progress::default()) }
     }
     fn note(&mut self, note: Infallible) {
         match note {}

@@ -10,7 +10,7 @@ use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{Cursor, Durability, DurableMark, JournalError, LogId, LogStore, Logs};
 use tidegate_ledger::auditor::{Audit, ShardAuditor};
 use tidegate_ledger::changes::{ChangeLog, ChangeLogs};
-use tidegate_ledger::ids::{IdIndex, RunScrub};
+use tidegate_ledger::ids::{IdIndex, IdsOptions, RunScrub};
 use tidegate_ledger::message::AuditReport;
 use tidegate_ledger::operation::{Answer, Message, Operation, Outgoing};
 use tidegate_ledger::router::{CursorKey, Router};
@@ -225,7 +225,7 @@ fn ids_folder(shard: u16) -> PathBuf {
 
 /// How far the id index of a shard says that the shard's log was durable.
 pub fn claim_of_ids(disk: &FakeDisk, shard: u16) -> Option<Claim> {
-    claim_of_index(disk, ids_folder(shard))
+    claim_of_index(disk, ids_folder(shard), log_id(shard))
 }
 
 /// A shard, how much of its log was durable, what reads its runs of ids again, and its log for readers of changes.
@@ -243,7 +243,8 @@ fn recover<S: Store>(
         .map_err(|error| error.to_string())?;
     let (durable, cut) = (open.recovered().durability(), open.recovered().bytes_cut);
     let folder = ids_folder(shard);
-    let opened = IdIndex::open(disk.clone(), &folder, plan.ids, durable.position(), &mut |_, _| {})
+    let ids = IdsOptions { log: log_id(shard), ..plan.ids };
+    let opened = IdIndex::open(disk.clone(), &folder, ids, durable.position(), &mut |_, _| {})
         .map_err(|error| error.to_string())?;
     let mut ids = opened.index;
     let back = open.replay(plan.shards, &mut ids, |_| {}).map_err(|error| error.to_string())?;

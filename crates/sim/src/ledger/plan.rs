@@ -11,6 +11,7 @@ use tidegate_shard::CompactionRule;
 
 use crate::chance::Chance;
 use crate::harness::Faults;
+use crate::ledger::node::log_id;
 
 /// How often things on the way go wrong; each is "so many times in a thousand".
 #[derive(Clone, Debug)]
@@ -107,6 +108,7 @@ impl Plan {
             filter_bytes_max: *chance.one_of(&[4096, 1 << 16]),
             builder: BuilderKind::Stepped,
             seed: IdSeed([chance.number(), chance.number()]),
+            log: log_id(0),
         };
         let mut some = |most: u64| if chance.happens(550) { chance.within(1..=most) } else { 0 };
         let faults = Faults {

@@ -1,10 +1,11 @@
 //! One connection: bytes to send, bytes received, and when each request in flight was sent.
 
 use super::{Dialect, Tally, nanoseconds_since};
+use crate::outbox::Outbox;
 use anyhow::{Context, Result, bail};
 use mio::net::TcpStream;
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -13,8 +14,7 @@ const INBOX_BYTES: usize = 64 * 1024;
 
 pub struct Connection {
     socket: TcpStream,
-    outbox: Vec<u8>,
-    sent: usize,
+    outbox: Outbox,
     inbox: Vec<u8>,
     filled: usize,
     /// By tag: when the request was sent, in nanoseconds since the start.
@@ -32,8 +32,7 @@ impl Connection {
         socket.set_nonblocking(true)?;
         Ok(Connection {
             socket: TcpStream::from_std(socket),
-            outbox: Vec::new(),
-            sent: 0,
+            outbox: Outbox::default(),
             inbox: vec![0; INBOX_BYTES],
             filled: 0,
             sent_at: vec![0; in_flight],
@@ -54,7 +53,7 @@ impl Connection {
     /// Encodes requests until all tags are in flight, or there is nothing to ask.
     pub fn fill<D: Dialect>(&mut self, dialect: &mut D, now: u64) -> Result<()> {
         while let Some(&tag) = self.free_tags.last()
-            && dialect.ask(tag, &mut self.outbox)?
+            && dialect.ask(tag, self.outbox.bytes())?
         {
             self.free_tags.pop();
             self.sent_at[tag as usize] = now;
@@ -67,17 +66,7 @@ impl Connection {
 
     /// Writes what the socket takes; the rest goes when it says it is writable again.
     pub fn flush(&mut self) -> Result<()> {
-        while self.sent < self.outbox.len() {
-            match self.socket.write(&self.outbox[self.sent..]) {
-                Ok(bytes) => self.sent += bytes,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error).context("could not send"),
-            }
-        }
-        self.outbox.clear();
-        self.sent = 0;
-        Ok(())
+        self.outbox.flush(&mut self.socket)
     }
 
     /// Reads and counts all answers that have arrived.

@@ -1,15 +1,15 @@
 //! One client's socket after CONNACK: packets to send, and received bytes that are cut into packets in place.
 
 use super::packet::{self, Arrival};
+use crate::outbox::Outbox;
 use anyhow::{Context, Result, bail};
 use mio::net::TcpStream;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 
 /// A connected client.
 pub struct Link {
     socket: TcpStream,
-    outbox: Vec<u8>,
-    sent: usize,
+    outbox: Outbox,
     /// The beginning of a packet whose end has not come.
     rest: Vec<u8>,
 }
@@ -18,7 +18,7 @@ impl Link {
     /// Of a client that is in and subscribed.
     pub fn new(socket: std::net::TcpStream) -> Result<Link> {
         socket.set_nonblocking(true)?;
-        Ok(Link { socket: TcpStream::from_std(socket), outbox: Vec::new(), sent: 0, rest: Vec::new() })
+        Ok(Link { socket: TcpStream::from_std(socket), outbox: Outbox::default(), rest: Vec::new() })
     }
 
     /// For the poll.
@@ -29,28 +29,18 @@ impl Link {
     /// Where packets go that the next flush sends.
     #[inline]
     pub fn outbox(&mut self) -> &mut Vec<u8> {
-        &mut self.outbox
+        self.outbox.bytes()
     }
 
     /// Bytes that the socket has not taken.
     #[inline]
     pub fn unsent_bytes(&self) -> usize {
-        self.outbox.len() - self.sent
+        self.outbox.unsent_bytes()
     }
 
     /// Writes what the socket takes; the rest goes when it says that it is writable again.
     pub fn flush(&mut self) -> Result<()> {
-        while self.sent < self.outbox.len() {
-            match self.socket.write(&self.outbox[self.sent..]) {
-                Ok(bytes) => self.sent += bytes,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error).context("could not send"),
-            }
-        }
-        self.outbox.clear();
-        self.sent = 0;
-        Ok(())
+        self.outbox.flush(&mut self.socket)
     }
 
     /// Reads all that has come into `buffer`, which all links share, and hands it over packet by packet. Answers go to
@@ -74,7 +64,7 @@ impl Link {
             let mut left = &buffer[..old + read];
             while let Some(length) = packet::split(left)? {
                 let (packet, behind) = left.split_at(length);
-                take(packet::read(packet)?, &mut self.outbox)?;
+                take(packet::read(packet)?, self.outbox.bytes())?;
                 left = behind;
             }
             self.rest.clear();

@@ -10,6 +10,8 @@
 //! Why a command of its own, and not an option of `serve`: who accepts a loss decides for everybody who was told that
 //! something is done. The start must never do that by itself.
 //!
+//! A witness that is gone is accepted in the same way: the next start begins it anew.
+//!
 //! A run that is cut short is run again: each step is taken only where its cause is still found.
 
 use std::collections::BTreeMap;
@@ -20,7 +22,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, anyhow, bail};
 use tidegate_broker::TopicsFamily;
-use tidegate_journal::directory::Directory;
+use tidegate_journal::directory::{Directory, check_key};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::notice::NOTICE_TEXT_BYTES_MAX;
 use tidegate_journal::witness::{Witness, check_folder};
@@ -35,7 +37,7 @@ use tidegate_shard::{Claim, ShardFamily};
 
 use super::audit::snapshots;
 use crate::extension::{Extension, KnownFamily};
-use crate::output::say;
+use crate::output::{complain, say};
 
 /// So many transfers between shards are listed one by one.
 const LISTED_MAX: usize = 1_000;
@@ -75,7 +77,13 @@ pub fn run<P>(
         true => Directory::open_to_write(data, &families)?,
         false => Directory::open(data, &families)?,
     };
+    // A start would refuse the directory nevertheless, and what its snapshots prove cannot be verified.
+    let key = check_key(data);
+    if yes {
+        key.as_ref().map_err(|error| anyhow!("{error}. Do that first: nothing was changed"))?;
+    }
     let logs = LocalLogs::new(RealDisk, data, &families);
+    let gone = gone_witnesses(data, &directory, &families, witness)?;
 
     let ledger = LedgerLosses::find(data, &directory, &logs, witness)?;
     let mut lost = ledger.logs;
@@ -99,9 +107,16 @@ pub fn run<P>(
     if let Some(more) = ledger.between.known.len().checked_sub(LISTED_MAX).filter(|more| *more > 0) {
         say(format_args!("LOST: and {more} more transfers between shards"));
     }
-    if lost.is_empty() && ledger.between.booked.is_empty() {
+    for witness in &gone {
+        let path = witness.path().display();
+        say(format_args!("LOST: the witness {path}: nothing proves any more that its log has all its records"));
+    }
+    if let Err(error) = &key {
+        complain(format_args!("no server starts on this directory: {error}"));
+    }
+    if lost.is_empty() && ledger.between.booked.is_empty() && gone.is_empty() {
         say(format_args!("nothing is proven lost"));
-        return Ok(ExitCode::SUCCESS);
+        return Ok(if key.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) });
     }
     if !yes {
         say(format_args!("nothing was changed. To go on without these records for ever, say --yes"));
@@ -118,6 +133,11 @@ pub fn run<P>(
         say: &mut |words| say(format_args!("{words}")),
     };
     settle(&logs, directory.id(), ledger.states, &ledger.between.known, &mut writing)?;
+    // Those that were set aside just now are among them.
+    for witness in gone_witnesses(data, &directory, &families, witness)? {
+        witness.give_up_in(data)?;
+        say(format_args!("the witness {} is begun anew by the next start", witness.path().display()));
+    }
     say(format_args!("accepted: the logs say so, and the server can be started"));
     Ok(ExitCode::SUCCESS)
 }
@@ -135,6 +155,25 @@ pub fn losses_of<F: ShardFamily>(
         found.extend((!examined.proofs.is_empty()).then(|| LostLog::of::<F>(log, &examined)));
     }
     Ok(found)
+}
+
+/// The witnesses that this directory's logs had and that are not in `folder`.
+fn gone_witnesses(
+    data: &Path,
+    directory: &Directory,
+    families: &[Family],
+    folder: Option<&Path>,
+) -> Result<Vec<Witness<RealDisk>>> {
+    let mut gone = Vec::new();
+    for (folder, family) in folder.iter().flat_map(|folder| families.iter().map(move |family| (folder, family))) {
+        for log in directory.logs(*family) {
+            let witness = Witness::new(RealDisk, folder, family, log);
+            if witness.is_gone(data)? {
+                gone.push(witness);
+            }
+        }
+    }
+    Ok(gone)
 }
 
 /// What the witness of a log says, if there is one.
@@ -182,7 +221,7 @@ impl LedgerLosses {
         let mut states = Vec::new();
         for log in directory.logs(LEDGER) {
             let mut claims = witnessed::<LedgerFamily>(witness, log)?;
-            claims.extend(claim_of_ids(data, log.shard));
+            claims.extend(claim_of_ids(data, log));
             let examined = examined::<LedgerFamily>(data, logs, log, &claims)?;
             states.push(fold_to_end(logs, &snapshots::<LedgerFamily>(data, log), shards, &examined)?);
             by_shard.insert(log.shard, LostLog::of::<LedgerFamily>(log, &examined));

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use tidegate_backup::{ArchiveTarget, DirectoryTarget, archive};
+use tidegate_backup::{ArchiveTarget, DirectoryTarget, archive, destination, looks_like_url};
 
 use crate::extension::{Extension, KnownFamily};
 use crate::object_storage::Bucket;
@@ -30,30 +30,37 @@ pub fn run<P>(data: &Path, to: &str, keep: usize, extensions: &[&dyn Extension<P
     Ok(ExitCode::SUCCESS)
 }
 
+/// The archive that a text names: a URL, or a directory, which is made when the first segment is moved.
 fn target(data: &Path, to: &str) -> Result<Box<dyn ArchiveTarget>> {
-    if !to.contains("://") {
-        fs::create_dir_all(to).with_context(|| format!("{to}: cannot create"))?;
-        let is_inside =
-            fs::canonicalize(to)?.starts_with(fs::canonicalize(data).unwrap_or_else(|_| data.to_path_buf()));
-        if is_inside {
-            bail!("{to}: an archive belongs on another disk than the data, and never inside of it");
-        }
+    match bucket(to)? {
+        Some(bucket) => Ok(Box::new(bucket)),
+        None => Ok(Box::new(DirectoryTarget(destination(Path::new(to), data)?))),
     }
-    target_that_exists(to)
+}
+
+/// The bucket that a URL names; `None` for a path.
+fn bucket(to: &str) -> Result<Option<Bucket>> {
+    let bucket = Bucket::of(to);
+    if bucket.is_none() && looks_like_url(to.as_ref()) {
+        bail!(
+            "{to}: segments are archived in a directory, or at s3://bucket/prefix. A directory of this name is ./{to}"
+        );
+    }
+    Ok(bucket)
 }
 
 /// That a text names an archive, which need not be there now: its disk may be mounted later.
 pub fn check_target(to: &str) -> Result<()> {
-    if to.contains("://") { target_that_exists(to).map(drop) } else { Ok(()) }
+    if to.is_empty() {
+        bail!("expected a directory, or s3://bucket/prefix: it is empty");
+    }
+    bucket(to).map(drop)
 }
 
 /// The archive that a text names: a URL, or a directory that is there.
 pub fn target_that_exists(to: &str) -> Result<Box<dyn ArchiveTarget>> {
-    if let Some(bucket) = Bucket::of(to) {
+    if let Some(bucket) = bucket(to)? {
         return Ok(Box::new(bucket));
-    }
-    if to.contains("://") {
-        bail!("{to}: segments are archived in a directory, or at s3://bucket/prefix");
     }
     let path = fs::canonicalize(to)
         .with_context(|| format!("{to}: there is no such directory. Is its disk mounted? It is not made by itself"))?;

@@ -4,16 +4,17 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use tidegate_backup::{Moment, take, verify};
+use tidegate_backup::{Moment, Reread, take, verify};
 use tidegate_runtime::threads::now_ms;
 
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say, with_bytes_bar};
 
 /// Takes a backup of `data` into the directory of backups `to`.
-pub fn run<P>(data: &Path, to: &Path, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
+pub fn run<P>(data: &Path, to: &Path, reread: Reread, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
     let known: Vec<_> = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
-    let taken = with_bytes_bar("copying", |progress| take(data, to, &known, Moment(now_ms().0), progress))?;
+    let now = Moment(now_ms().0);
+    let taken = with_bytes_bar("copying", |progress| take(data, to, reread, &known, now, progress))?;
     for remark in &taken.remarks {
         complain(format_args!("{remark}"));
     }
@@ -32,7 +33,11 @@ pub fn run_verify(from: &Path) -> Result<ExitCode> {
         complain(format_args!("WRONG: {problem}"));
     }
     if !verified.problems.is_empty() {
-        complain(format_args!("{} problem(s) found", verified.problems.len()));
+        let (problems, to) = (verified.problems.len(), from.display());
+        complain(format_args!(
+            "{problems} problem(s) found. What the data directory still has of the segments is copied anew by: \
+             tidegate backup --data DIR --to {to} --reread"
+        ));
         return Ok(ExitCode::from(2));
     }
     let (backups, bytes) = (verified.backups.len(), indicatif::HumanBytes(verified.bytes));

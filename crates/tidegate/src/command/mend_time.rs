@@ -1,34 +1,66 @@
 //! `tidegate mend-time`: sets the time of a stopped ledger, after the clock of its host had been wrong.
+//!
+//! ```text
+//!   ledger shards   ─▶ a record: open holds keep the time that was left to them
+//!   all other logs  ─▶ nothing is written; what is over by the clock of this host ends at the next start: named first
+//! ```
+//!
+//! Why the others are looked at: who says that a clock is right says it for all that the next start ends by it.
 
+use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, anyhow, bail};
 use tidegate_doors::http::time::rfc3339;
-use tidegate_journal::LocalLogs;
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
+use tidegate_journal::{Family, LocalLogs, LogId};
 use tidegate_ledger::limits::DAY_MS;
 use tidegate_ledger::mend::mend_time;
 use tidegate_ledger::{LEDGER, LedgerFamily};
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::MEMO_BYTES_MAX;
-use tidegate_shard::Snapshots;
+use tidegate_runtime::start_clock::Over;
+use tidegate_shard::loss::{examine, fold_to_end};
+use tidegate_shard::{ShardFamily, Snapshots};
 
-use crate::output::say;
+use super::audit::snapshots;
+use crate::extension::{Extension, KnownFamily};
+use crate::output::{complain, say};
 
 /// Writes the record into every shard of the ledger and says what it did.
-pub fn run(data: &Path, to: NewTime, reason: &str, is_meant: bool) -> Result<ExitCode> {
+pub fn run<P>(
+    data: &Path,
+    to: NewTime,
+    reason: &str,
+    is_meant: bool,
+    extensions: &[&dyn Extension<P>],
+) -> Result<ExitCode> {
     if reason.len() > MEMO_BYTES_MAX {
         bail!("--reason has {} bytes; at most {MEMO_BYTES_MAX} are kept", reason.len());
     }
-    let directory = Directory::open_to_write(data, &[LEDGER])?;
-    let logs = LocalLogs::new(RealDisk, data, &[LEDGER]);
+    let known = KnownFamily::all(extensions);
+    let families: Vec<Family> = known.iter().map(|known| known.family).collect();
+    let directory = Directory::open_to_write(data, &families)?;
+    let logs = LocalLogs::new(RealDisk, data, &families);
     let (time, wall) = (to.resolve(), NewTime::Now.resolve());
     if time.0.abs_diff(wall.0) > DAY_MS && !is_meant {
         let (asked, now) = (rfc3339(time.0 / 1_000), rfc3339(wall.0 / 1_000));
         bail!("--to is {asked}, and this host says {now}: times are in milliseconds; give --yes if it is meant");
+    }
+    let others = known.iter().filter(|known| known.family != LEDGER);
+    let over: Vec<OverInLog> = others.flat_map(|known| (known.over)(data, &directory, &logs, wall)).collect();
+    over.iter().for_each(|over| say(format_args!("{over}")));
+    if !over.is_empty() && !is_meant {
+        let now = rfc3339(wall.0 / 1_000);
+        complain(format_args!(
+            "nothing was changed. By the clock of this host, {now}, the above is over: it ends when the server is \
+             started, and does not come back. If the clock is wrong, correct it; if it is right, give --yes. Open \
+             holds of the ledger keep the time that was left to them"
+        ));
+        return Ok(ExitCode::from(2));
     }
     for log in directory.logs(LEDGER) {
         let snapshots = Snapshots::<LedgerFamily, _>::new(RealDisk, data, log);
@@ -43,6 +75,44 @@ pub fn run(data: &Path, to: NewTime, reason: &str, is_meant: bool) -> Result<Exi
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What of a log is over by the clock of this host, or why that cannot be said.
+pub struct OverInLog {
+    family: &'static str,
+    log: LogId,
+    over: Result<Over, String>,
+}
+
+impl fmt::Display for OverInLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OverInLog { family, log, over } = self;
+        match over {
+            Ok(over) => write!(f, "{family} shard {}: over by the clock of this host: {over}", log.shard),
+            Err(why) => write!(f, "{family} shard {}: what is over by the clock cannot be said: {why}", log.shard),
+        }
+    }
+}
+
+/// What a start by a clock that says `wall` would end in the logs of a family; nothing of logs in which it would end
+/// nothing. Changes no file.
+pub fn over_of<F: ShardFamily>(
+    data: &Path,
+    directory: &Directory,
+    logs: &LocalLogs<RealDisk>,
+    wall: TimeMs,
+) -> Vec<OverInLog> {
+    let over_in = |log: LogId| -> Result<Over> {
+        let snapshots = snapshots::<F>(data, log);
+        let examined = examine(logs, &snapshots, &[])?;
+        let state = fold_to_end(logs, &snapshots, directory.shards(F::FAMILY), &examined)?;
+        Ok(Over::by_start(&state, wall))
+    };
+    let each = directory.logs(F::FAMILY).map(|log| {
+        let over = over_in(log).map_err(|error| error.to_string());
+        OverInLog { family: F::FAMILY.name, log, over }
+    });
+    each.filter(|found| found.over.as_ref().map_or(true, |over| !over.is_empty())).collect()
 }
 
 /// What the time is set to.

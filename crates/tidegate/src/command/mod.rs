@@ -8,6 +8,7 @@ pub mod client;
 pub mod doctor;
 pub mod hash_password;
 pub mod mend_time;
+pub(crate) mod number;
 pub(crate) mod reload;
 pub mod restore;
 pub mod serve;

@@ -10,7 +10,7 @@ config! {
         scrub_bytes_per_s: PerSecond = 4 << 20, 0..=(16 << 30), restart,
             "bytes of stored journals and indexes that are read again to find damage: so many of the ledger's, and so \
              many of all others; 0 for never. A pass over a log begins with the start of the server, so a restart is \
-             how to ask for one, and again 600 s after the last one began, or when that has ended. Damage that a \
-             request met is looked at again every 10 s";
+             how to ask for one, and again 600 s after the last one began, or when that has ended. Damaged \
+             places are looked at again every 4 s";
     }
 }

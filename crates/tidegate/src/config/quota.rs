@@ -53,7 +53,8 @@ config! {
     pub struct AddressQuotaKeys in "quota.address" {
         requests_per_s: PerSecond<u32> = 50, 0..=1_000_000_000, live,
             "HTTP requests without a good token of one address (IPv6: of one /64): log-ins, open paths, and what is \
-             refused; more is answered 429. 0 for no bound";
+             refused, and one more for each 16 KiB of an answer; more is answered 429, but /healthz late. 0 for no \
+             bound";
         requests_burst: Count<u32> = 200, 0..=1_000_000_000, live,
             "those of them that may come at once, after a pause; 0 for what one second gives";
         login_bytes_max: Bytes<u32> = 256 << 10, 0..=(1 << 30), live,

@@ -4,13 +4,15 @@
 use std::fs::{self, OpenOptions};
 use std::net::TcpStream;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tidegate_client::{Client, ClientError, Outcome, Transfer};
 
+use crate::commands::Operator;
 use crate::http::Http;
 use crate::votes::{connect, open_show};
-use crate::{Server, Settings, folder};
+use crate::{Server, Settings, folder, wait_for};
 
 const MEMO: &str = "the memo that rots";
 const VOTE: Transfer<'_> =
@@ -63,6 +65,48 @@ fn is_refused(ask: impl Fn(&mut Client<TcpStream>) -> String) {
     assert_eq!((health.status, &health.body["damage"]), (200, &1.into()), "{health:?}");
     let ended = server.terminate();
     assert!(ended.status.success() && ended.log.contains("a file is damaged"), "{ended}");
+}
+
+/// A disk that gives nothing for a while: `/healthz`, `/v1/audit` and `tidegate status` agree on what that is, and that
+/// it is over.
+#[test]
+fn a_disk_that_cannot_be_read_for_a_while_is_judged_the_same_everywhere() {
+    let folder = folder();
+    let switch = folder.path().join("broken");
+    let mut settings = Settings { audit_interval_s: 1, snapshot_interval_s: 2, ..Settings::new(folder.path()) };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/process/broken_disk/unreadable.c");
+    let library = folder.path().join("unreadable.so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source);
+    assert!(compiler.status().expect("a C compiler").success());
+    for (name, value) in [("LD_PRELOAD", &library), ("TIDEGATE_TEST_UNREADABLE", &switch)] {
+        settings.environment.push((name.into(), value.to_str().expect("the folder is ASCII").into()));
+    }
+    let server = Server::start(&settings);
+    let mut client = connect(&server);
+    open_show(&mut client);
+    let operator = Operator::of(&server);
+    let health = || {
+        let body = Http::connect(server.http).and_then(|mut http| http.get("/healthz")).expect("the door answers").body;
+        (body["status"] == "ok", body)
+    };
+    // Both are asked while nothing changes.
+    let agree = |is_ok: bool| {
+        wait_for("all agree", || {
+            let (before, body) = health();
+            let (exit, shown, _) = operator.run(&["status"]);
+            let is_settled = before == is_ok && before == health().0;
+            assert!(!is_settled || (exit == 0) == is_ok || health().0 != is_ok, "{body}: exit {exit}: {shown}");
+            (is_settled && (exit == 0) == is_ok).then_some(())
+        });
+    };
+    agree(true);
+    fs::write(&switch, "").expect("the folder takes a file");
+    assert!(client.transfer(&VOTE).expect("the server serves").is_done(), "the auditor reads it");
+    agree(false);
+    fs::remove_file(&switch).expect("it is there");
+    agree(true);
+    assert!(server.terminate().status.success());
 }
 
 fn first_segment(settings: &Settings) -> PathBuf {

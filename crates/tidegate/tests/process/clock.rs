@@ -59,9 +59,16 @@ fn held(server: &Server) -> u64 {
 }
 
 fn mend(data: &Path) -> Ended {
+    mend_with(data, &[], &[])
+}
+
+fn mend_with(data: &Path, more: &[&str], environment: &[(String, String)]) -> Ended {
     let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-        .args(["mend-time", "--to", "now", "--reason", "the clock was ten years ahead", "--data"])
+        .args(["mend-time", "--to", "now", "--reason", "the clock was ten years ahead"])
+        .args(more)
+        .arg("--data")
         .arg(data)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .output()
         .expect("the binary was built with the test");
     let log = [output.stdout, output.stderr].concat();
@@ -179,6 +186,43 @@ fn a_start_with_a_clock_of_the_future_ends_no_durable_mqtt_client() {
     let server = Server::start(&settings);
     assert!(durable_client(&server), "nothing was lost");
     assert!(server.terminate().status.success());
+}
+
+/// A clock that is two days ahead ends what was to last for an hour, and so does who says that a clock is right: both
+/// say what, and how much of it.
+#[test]
+fn what_a_clock_ends_at_a_start_is_named_by_the_start_and_by_mend_time() {
+    const DAYS_2_S: i64 = 2 * 86_400;
+    let folder = folder();
+    let mut settings = Settings { mqtt: true, ..Settings::new(folder.path()) };
+    let clock = WallClock::of(&mut settings);
+    let server = Server::start(&settings);
+    let mut client = connect(&server);
+    open_show(&mut client);
+    assert_eq!(client.hold(&hold("open", HOUR_MS)).expect("an answer"), Outcome::Applied);
+    assert!(!durable_client(&server));
+    assert!(!server.log().contains("by that clock this is over"), "{}", server.log());
+    assert!(server.terminate().status.success());
+
+    clock.set_ahead(DAYS_2_S);
+    let refused = mend_with(&settings.data, &[], &settings.environment);
+    assert_eq!(refused.status.code(), Some(2), "{refused}");
+    let named = "topics shard 0: over by the clock of this host: 1 sessions";
+    assert!(refused.log.contains(named) && refused.log.contains("nothing was changed"), "{refused}");
+    let server = Server::start(&settings);
+    let log = server.log();
+    for named in ["family=\"ledger\" shard=0", "over=1 open holds", "family=\"topics\" shard=0", "over=1 sessions"] {
+        assert!(log.contains(named), "{named:?} is not in: {log}");
+    }
+    assert_eq!(log.matches("by that clock this is over").count(), 2, "{log}");
+    assert!(!durable_client(&server), "it was over");
+    assert!(server.terminate().status.success());
+
+    // Meant, it is done, and says the same.
+    clock.set_ahead(2 * DAYS_2_S);
+    let meant = mend_with(&settings.data, &["--yes"], &settings.environment);
+    assert!(meant.status.success() && meant.log.contains(named), "{meant}");
+    assert!(meant.log.contains("0 open holds keep the time that was left to them"), "{meant}");
 }
 
 /// A start with a clock that is two days behind, which is more than the session lives: it goes on from its newest

@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tidegate_journal::group::{GROUP_HEADER_BYTES, GroupHeader, RECORD_HEADER_BYTES, decode, record_checksum};
@@ -277,6 +278,17 @@ fn rot_that_nobody_asks_for_is_found_by_reading_everything_again() {
     });
     let damage = &report["shards"][0]["scrub"]["damage"];
     assert_eq!(damage[0]["file"], json!(format!("journal/ledger-0/{}", name(&sealed))), "{report}");
+    assert_eq!(health(&server)["status"], "degraded");
+    // The file is put right, long before the next pass is due.
+    let at = damage[0]["offset"].as_u64().expect("a number");
+    let bytes = fs::read(&sealed).expect("it is read");
+    let vote =
+        bytes.windows(12).skip(at as usize).position(|bytes| bytes.ends_with(b"arge-5-1234")).expect("it is there");
+    let file = fs::OpenOptions::new().write(true).open(&sealed).expect("it is there");
+    file.write_all_at(b"l", at + vote as u64).expect("it is written");
+    let begun = Instant::now();
+    wait_for("it is well", || (health(&server) == json!({"status": "ok"})).then_some(()));
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     assert!(server.terminate().log.contains("read a whole log again"));
 }
 

@@ -196,6 +196,84 @@ fn a_witness_that_is_gone_while_serving_is_said_everywhere() {
     assert!(server.terminate().status.success());
 }
 
+#[test]
+fn a_witness_that_is_gone_at_a_start_is_begun_anew_only_by_an_operator() {
+    let folder = folder();
+    let (backup, witness) = (folder.path().join("backup"), folder.path().join("far"));
+    let data_keys = format!("witness = {:?}\n", witness.display().to_string());
+    let settings = Settings { data_keys, ..Settings::new(folder.path()) };
+    fs::create_dir_all(&witness).and_then(|()| fs::write(witness.join("tidegate-witnesses"), "")).unwrap();
+    // A directory that had none begins one.
+    let alone = Settings { data_keys: String::new(), ..settings.clone() };
+    let server = Server::start(&alone);
+    open_show(&mut connect(&server));
+    assert!(server.terminate().status.success());
+    assert!(Server::start(&settings).terminate().status.success());
+    copy(&settings.data, &backup);
+    let server = Server::start(&settings);
+    vote(&server, "spent");
+    assert!(server.terminate().status.success());
+
+    // All of yesterday is put back, and what could tell is gone.
+    put(&backup, &settings.data);
+    let entries = || fs::read_dir(&witness).expect("it is there").flatten().map(|entry| entry.path());
+    let file = || entries().find(|path| path.display().to_string().ends_with("-ledger-0.witness"));
+    fs::remove_file(file().expect("it was written")).expect("nobody has it open");
+    let before = files(&settings.data);
+    let refused = Server::refused(&settings);
+    for words in ["ledger shard 0: its witness ", " is gone, and this data directory had one", "accept-loss --data DIR"]
+    {
+        assert!(refused.log.contains(words), "{words:?} is not in: {refused}");
+    }
+    assert!(files(&settings.data) == before && file().is_none(), "nothing was changed");
+    let far = witness.display().to_string();
+    let listed = tool(&settings.data, &["accept-loss", "--witness", &far, "--reason", WHY]);
+    assert!(listed.status.code() == Some(2) && listed.log.contains("LOST: the witness "), "{listed}");
+    let accepted = tool(&settings.data, &["accept-loss", "--yes", "--witness", &far, "--reason", WHY]);
+    assert!(accepted.status.success() && accepted.log.contains("is begun anew by the next start"), "{accepted}");
+    let server = Server::start(&settings);
+    wait_for("it is written", || file().map(drop));
+    assert!(server.terminate().status.success());
+    assert!(Server::start(&settings).terminate().status.success());
+}
+
+#[test]
+fn accept_loss_says_first_that_no_server_starts_without_the_key() {
+    let folder = folder();
+    let backup = folder.path().join("backup");
+    let settings = Settings { snapshot_interval_s: 1, ..Settings::new(folder.path()) };
+    let (journal, key) = (settings.data.join("journal"), settings.data.join("KEY"));
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    assert!(server.terminate().status.success());
+    copy(&journal, &backup);
+    let server = Server::start(&settings);
+    vote(&server, "spent");
+    let before = snapshots(&settings.data);
+    wait_for("a snapshot", || (snapshots(&settings.data) > before).then_some(()));
+    assert!(server.terminate().status.success());
+    put(&backup, &journal);
+    let whole = fs::read(&key).expect("it is there");
+    let damaged = || fs::write(&key, &whole[..7]).expect("it can be written");
+    let gone = || fs::remove_file(&key).expect("it is there");
+    let cases: [(&dyn Fn(), &str); 2] = [(&damaged, "it is damaged"), (&gone, "no file KEY to verify them with")];
+    for (harm, words) in cases {
+        harm();
+        let before = files(&settings.data);
+        let listed = tool(&settings.data, &["accept-loss", "--reason", WHY]);
+        assert_eq!(listed.status.code(), Some(2), "{listed}");
+        assert!(listed.log.contains("no server starts on this directory") && listed.log.contains(words), "{listed}");
+        let refused = tool(&settings.data, &["accept-loss", "--yes", "--reason", WHY]);
+        assert!(!refused.status.success() && refused.log.contains(words), "{refused}");
+        assert!(!refused.log.contains("the server can be started"), "{refused}");
+        assert!(files(&settings.data) == before, "nothing was changed");
+    }
+    fs::write(&key, &whole).expect("it can be written");
+    let accepted = tool(&settings.data, &["accept-loss", "--yes", "--reason", WHY]);
+    assert!(accepted.status.success(), "{accepted}");
+    assert!(Server::start(&settings).terminate().status.success());
+}
+
 /// One shard was put back from an older copy; the other one was killed, so that its log would be repaired if it were
 /// opened.
 #[test]

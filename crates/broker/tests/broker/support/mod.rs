@@ -29,6 +29,7 @@
 //! * `crash [MS]`, `kill [MS]`: the power fails, or the process ends; the brokers start again from the disk, so much
 //!   later.
 //! * `fail-sync`: the next sync fails, and with it the shard whose log it is.
+//! * `disk-full`, `disk-room`: no file can grow any more; they can again.
 //! * `log x y ...`: the source behind `feed/` has more messages. `feed/all` gets all of them, `feed/x` those whose name
 //!   begins with `x`; a place is how many there were before. `source away`, `over`, `there`: what it says when read.
 //! * `drain N [REFERENCE]`, `reload`, `announce TOPIC PAYLOAD`.

@@ -237,6 +237,8 @@ impl World {
                 self.is_disk_faulty = true;
                 self.disk.fail_next_sync();
             }
+            "disk-full" => self.disk.set_capacity(self.disk.used_bytes()),
+            "disk-room" => self.disk.set_capacity(u64::MAX),
             power @ ("crash" | "kill") => {
                 self.brokers.clear();
                 self.clients.clear();

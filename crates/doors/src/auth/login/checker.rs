@@ -10,9 +10,14 @@ use super::lanes::Lanes;
 use super::share::Place;
 use crate::auth::password::PasswordHash;
 
+/// Checks before one of an address that has sent wrong passwords lately.
+const OTHERS_FIRST: u32 = 3;
+
 /// A password that is to be checked.
 pub struct Check {
     pub lane: u64,
+    /// It waits behind those whose addresses have sent no wrong password lately.
+    pub is_struck: bool,
     pub hash: PasswordHash,
     pub password: String,
     pub waiter: Waiter,
@@ -36,6 +41,10 @@ pub struct PasswordChecker {
 struct Queue {
     checks: Receiver<Check>,
     lanes: Lanes<Check>,
+    /// Of addresses that have sent wrong passwords lately.
+    struck: Lanes<Check>,
+    /// Checks of others since the last one of these.
+    since_struck: u32,
 }
 
 impl PasswordChecker {
@@ -43,7 +52,7 @@ impl PasswordChecker {
     pub fn open(threads: usize, waiting_max: usize) -> PasswordChecker {
         let threads = threads.max(1);
         let (checks, receiver) = sync_channel(waiting_max.max(1) + threads);
-        let queue = Arc::new(Mutex::new(Queue { checks: receiver, lanes: Lanes::new() }));
+        let queue = Arc::new(Mutex::new(Queue::new(receiver)));
         for number in 0..threads {
             let queue = queue.clone();
             thread::Builder::new()
@@ -61,18 +70,39 @@ impl PasswordChecker {
 }
 
 impl Queue {
+    fn new(checks: Receiver<Check>) -> Queue {
+        Queue { checks, lanes: Lanes::new(), struck: Lanes::new(), since_struck: 0 }
+    }
+
+    fn push(&mut self, check: Check) {
+        let lanes = if check.is_struck { &mut self.struck } else { &mut self.lanes };
+        lanes.push(check.lane, check);
+    }
+
+    /// The next one that waits. Of four, one is of those who sent wrong passwords: they wait longer, not for ever.
+    fn pop(&mut self) -> Option<Check> {
+        if self.since_struck < OTHERS_FIRST
+            && let Some(check) = self.lanes.pop()
+        {
+            self.since_struck += 1;
+            return Some(check);
+        }
+        self.since_struck = 0;
+        self.struck.pop().or_else(|| self.lanes.pop())
+    }
+
     /// Waits for the next check that somebody waits for; `None` when none comes any more.
     fn next(&mut self) -> Option<Check> {
         loop {
             while let Ok(check) = self.checks.try_recv() {
-                self.lanes.push(check.lane, check);
+                self.push(check);
             }
-            match self.lanes.pop() {
+            match self.pop() {
                 Some(check) if check.waiter.is_gone.load(Ordering::Relaxed) => {}
                 Some(check) => return Some(check),
                 None => {
                     let check = self.checks.recv().ok()?;
-                    self.lanes.push(check.lane, check);
+                    self.push(check);
                 }
             }
         }
@@ -104,15 +134,16 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::auth::login::share::Share;
+    use crate::auth::login::share::{Share, Standing};
 
     fn check(share: &Share, lane: u64, is_gone: bool) -> Check {
         Check {
             lane,
+            is_struck: lane >= 100,
             hash: crate::auth::hash_password("x"),
             password: "x".to_owned(),
             waiter: Waiter { is_gone: Arc::new(AtomicBool::new(is_gone)), answer: Box::new(|_| ()) },
-            place: share.enter(lane, true).expect("there is room"),
+            place: share.enter(lane, Standing::Known).expect("there is room"),
         }
     }
 
@@ -120,7 +151,7 @@ mod tests {
     fn lanes_take_turns_and_nobody_hashes_for_who_is_gone() {
         let share = Share::new(100, 100);
         let (sender, receiver) = mpsc::sync_channel(100);
-        let mut queue = Queue { checks: receiver, lanes: Lanes::new() };
+        let mut queue = Queue::new(receiver);
         for lane in [1, 1, 1, 1, 2, 3] {
             sender.send(check(&share, lane, false)).unwrap();
         }
@@ -128,5 +159,18 @@ mod tests {
         drop(sender);
         let lanes: Vec<u64> = std::iter::from_fn(|| queue.next()).map(|check| check.lane).collect();
         assert_eq!(lanes, [1, 2, 3, 1, 1, 1]);
+    }
+
+    #[test]
+    fn who_sent_wrong_passwords_waits_longer_and_not_for_ever() {
+        let share = Share::new(100, 100);
+        let (sender, receiver) = mpsc::sync_channel(100);
+        let mut queue = Queue::new(receiver);
+        for lane in [101, 102, 103, 101, 1, 2, 3, 4, 5] {
+            sender.send(check(&share, lane, false)).unwrap();
+        }
+        drop(sender);
+        let lanes: Vec<u64> = std::iter::from_fn(|| queue.next()).map(|check| check.lane).collect();
+        assert_eq!(lanes, [1, 2, 3, 101, 4, 5, 102, 103, 101]);
     }
 }

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Promise: the more lanes have log-ins under way, the fewer each may have, so that a place is left for one that has
-//! none: a few lanes cannot fill it all, whatever they send.
+//! none: a few lanes cannot fill it all, whatever they send. However many lanes there are, those that sent wrong
+//! passwords have half of all places.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -25,6 +26,17 @@ struct Counts {
     cells: Box<[AtomicU32]>,
 }
 
+/// What is known of who wants to log in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The user has logged in from there before.
+    Known,
+    /// Nothing.
+    Unknown,
+    /// A wrong password came from there lately.
+    Struck,
+}
+
 /// A place among the log-ins under way, until it is dropped.
 pub struct Place {
     counts: Arc<Counts>,
@@ -38,9 +50,14 @@ impl Share {
         Share { counts: Arc::new(Counts { all: AtomicUsize::new(0), cells }), all_max, lane_max: lane_max.max(1) }
     }
 
-    /// A place for one more of `lane`. A quarter of all is kept for users who are known where they come from.
-    pub fn enter(&self, lane: u64, is_known: bool) -> Option<Place> {
-        let all_max = if is_known { self.all_max } else { self.all_max - self.all_max / 4 };
+    /// A place for one more of `lane`. A quarter of all is kept for users who are known where they come from, and a
+    /// quarter for those and for addresses that have sent no wrong password lately.
+    pub fn enter(&self, lane: u64, standing: Standing) -> Option<Place> {
+        let all_max = match standing {
+            Standing::Known => self.all_max,
+            Standing::Unknown => self.all_max - self.all_max / 4,
+            Standing::Struck => self.all_max - self.all_max / 2,
+        };
         let place = Place { counts: self.counts.clone(), lane };
         let all = self.counts.all.fetch_add(1, Ordering::Relaxed) + 1;
         let [one, other] = self.counts.of(lane).map(|cell| cell.fetch_add(1, Ordering::Relaxed) + 1);

@@ -47,6 +47,11 @@ impl Strikes {
         added[0].min(added[1]) as u32
     }
 
+    /// Whether a wrong password of `mark` is not forgiven yet.
+    pub fn has_any(&self, mark: Mark, now_ms: u64) -> bool {
+        self.cells_of(mark).iter().all(|cell| read(cell.load(Ordering::Relaxed), now_ms).0 > 0)
+    }
+
     /// How long `mark` must wait, if it has more than `free` wrong passwords; `free` zero: never.
     pub fn wait_ms(&self, mark: Mark, free: u32, now_ms: u64) -> Option<u64> {
         if free == 0 {

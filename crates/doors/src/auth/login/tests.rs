@@ -55,7 +55,7 @@ impl Server {
     fn fill(&mut self, user: &str, from: u8) -> usize {
         let lane = self.logins.lane(&self.attempt(user, "wrong", from), 0);
         let places: Vec<_> =
-            std::iter::from_fn(|| self.logins.share.enter(lane.number(), lane.is_known)).take(1_000).collect();
+            std::iter::from_fn(|| self.logins.share.enter(lane.number(), lane.standing())).take(1_000).collect();
         self.held.extend(places);
         self.held.len()
     }
@@ -84,6 +84,22 @@ fn some_addresses_that_fill_what_they_may_leave_room_for_one_that_comes() {
         assert_eq!(server.log_in("erin", "wrong", 1, 0), Err(LoginError::Busy), "{attackers} addresses have all");
         assert_eq!(server.log_in("dave", "right", 100, 0), Ok(true), "beside {attackers} addresses");
     }
+}
+
+#[test]
+fn addresses_that_sent_wrong_passwords_leave_room_for_one_that_sent_none_however_many_they_are() {
+    let mut server = Server::new(LIMITS);
+    for from in 1..=64 {
+        let lane = server.logins.lane(&server.attempt("anybody", "wrong", from), 0);
+        server.logins.settle(&lane, false, 0);
+    }
+    for from in 1..=64 {
+        server.fill("anybody", from);
+    }
+    assert_eq!(server.held.len(), 32, "half of all");
+    assert_eq!(server.log_in("erin", "right", 64, 0), Err(LoginError::Busy), "it is one of them");
+    assert_eq!(server.log_in("dave", "right", 100, 0), Ok(true));
+    assert_eq!(server.log_in("erin", "right", 64, 60_000), Ok(true), "after a minute it is forgiven");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Histories by time, and balances at a time.
 
 use serde_json::Value;
+use tidegate_machines::DamagedPlace;
 
 use super::history_lines::begin;
 use super::server::{SERVICE, TestServer};
@@ -102,6 +103,37 @@ fn a_balance_at_a_time_to_come_is_refused_or_says_that_it_is_one() {
     server.backend.redate("wallet:dave", now + 10 * minute);
     assert_eq!(at(now + 10 * minute).json().get("to_come"), None);
     assert_eq!(at(now + 10 * minute + 1).summary(), "422 time_to_come");
+}
+
+#[test]
+fn a_balance_of_then_whose_history_is_away_is_refused_with_what_was_asked_and_what_to_do() {
+    let server = dated(3);
+    let place = |what: &str, is_away: bool| DamagedPlace {
+        file: "archive: 00aa/ledger-0/segment-0.tgj".into(),
+        offset: 0,
+        what: what.into(),
+        lost: "all records of this part of the log".into(),
+        is_away,
+    };
+    server.backend.set_damaged(place("cannot open: No such file or directory", true));
+    let refused = server.ask(SERVICE, "GET", &format!("{PATH}?at=1000000"), "");
+    assert_eq!(refused.summary(), "500 damaged");
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    for part in [
+        "the balance of \"wallet:dave\" at 1970-01-01T00:16:40Z needs its history of then: ",
+        "archive: 00aa/ledger-0/segment-0.tgj: cannot open: No such file or directory; it has all records of this",
+        "an operator must make its archive or disk reachable, or restore the file from a copy, and then ask this again",
+        "ask without `at`",
+    ] {
+        assert!(detail.contains(part), "{part}: {detail}");
+    }
+    assert!(!detail.contains("damaged") && !detail.contains("nothing:"), "{detail}");
+    assert_eq!(server.ask(SERVICE, "GET", PATH, "").status, 200);
+    // A file that is there and has rotted is another matter.
+    server.backend.set_damaged(place("record 3 does not match its checksum", false));
+    let problem = server.ask(SERVICE, "GET", &format!("{PATH}/transfers"), "").json();
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("is damaged at offset 0: record 3") && detail.contains("from a copy"), "{detail}");
 }
 
 #[test]

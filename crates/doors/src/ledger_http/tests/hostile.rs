@@ -1,7 +1,7 @@
 //! Malformed and hostile requests: each gets one clear answer, in bounded memory and time.
 
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::server::{SERVICE, TestServer, request};
 use crate::http::HttpLimits;
@@ -199,6 +199,25 @@ fn a_log_in_is_small() {
     );
     client.send(&" ".repeat(8 * most));
     assert_eq!(client.read_answer().unwrap().summary(), "413 body_too_large");
+}
+
+#[test]
+fn a_body_that_is_announced_too_large_is_refused_before_any_of_it_has_come() {
+    let server = TestServer::open();
+    for (path, token) in
+        [("/v1/login", ""), ("/v1/transfers", SERVICE), ("/v1/accounts", SERVICE), ("/v1/drain", SERVICE)]
+    {
+        let mut client = server.connect();
+        let authorization = if token.is_empty() { String::new() } else { format!("authorization: Bearer {token}\r\n") };
+        let head = format!("POST {path} HTTP/1.1\r\nhost: a\r\n{authorization}content-length: 1000000000000\r\n\r\n");
+        let began = Instant::now();
+        client.send(&head);
+        let answer = client.read_answer().unwrap();
+        assert_eq!(answer.summary(), "413 body_too_large", "{path}");
+        assert!(answer.json()["detail"].as_str().unwrap().contains("1000000000000 bytes"), "{answer:?}");
+        assert!(client.is_closed(), "{path}: what else would come is the body");
+        assert!(began.elapsed() < Duration::from_secs(5), "not when the body is late");
+    }
 }
 
 #[test]

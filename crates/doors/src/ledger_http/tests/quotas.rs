@@ -1,8 +1,9 @@
 //! What one viewer may use up over HTTP.
 
+use std::io::Read;
 use std::time::Duration;
 
-use super::server::{SERVICE, TestServer, request};
+use super::server::{Client, SERVICE, TestServer, request};
 use crate::auth::StrangerLimits;
 use crate::auth::quota::{QuotaLimits, Rate};
 use crate::http::HttpLimits;
@@ -93,7 +94,6 @@ fn what_is_asked_or_refused_without_a_token_is_counted_by_address() {
         ("POST", "/v1/login", "{}"),
         ("POST", "/v1/login", "nonsense"),
         ("POST", "/v1/login", r#"{"user":"dave","pasword":"dave"}"#),
-        ("GET", "/openapi.json", ""),
         ("GET", "/metrics", ""),
     ] {
         let server = strangers(rate(10));
@@ -108,6 +108,59 @@ fn what_is_asked_or_refused_without_a_token_is_counted_by_address() {
         assert_eq!(server.ask(SERVICE, "GET", "/v1/nothing", "").summary(), "404 path_unknown");
         assert_eq!(server.ask("", "GET", "/healthz", "").status, 200, "health is told to everybody");
     }
+}
+
+/// How many answers come to `connections` that send `request` without an end, within so long, and which.
+fn answers_to_flood(server: &TestServer, connections: usize, request: &str, during: Duration) -> (usize, Vec<u16>) {
+    let mut clients: Vec<_> = (0..connections).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| client.send(&request.repeat(500)));
+    std::thread::sleep(during);
+    let came = |client: &mut Client| {
+        client.stream.set_nonblocking(true).unwrap();
+        let mut bytes = Vec::new();
+        let _until_no_more = client.stream.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).split("HTTP/1.1 ").skip(1).map(|answer| answer[..3].parse().unwrap()).collect()
+    };
+    let answers: Vec<Vec<u16>> = clients.iter_mut().map(came).collect();
+    let mut statuses = answers.concat();
+    let count = statuses.len();
+    statuses.sort_unstable();
+    statuses.dedup();
+    (count, statuses)
+}
+
+#[test]
+fn a_flood_of_looks_at_the_health_is_answered_late_and_never_refused() {
+    let server = strangers(rate(10));
+    let look = request("", "GET", "/healthz", "");
+    let (count, statuses) = answers_to_flood(&server, 20, &look, Duration::from_millis(500));
+    assert_eq!(statuses, [200], "who watches the server must not take it for dead");
+    assert!((10..=10 + 20 * 11).contains(&count), "twenty connections, each at most every 50 ms: {count}");
+    // They count: what else comes from there without a token is refused.
+    assert_eq!(server.ask("", "GET", "/v1/nothing", "").status, 429);
+    assert_eq!(server.ask("", "GET", "/healthz", "").status, 200);
+    assert_eq!(server.ask(SERVICE, "GET", "/v1/accounts/wallet:dave", "").status, 200);
+}
+
+#[test]
+fn pages_for_people_are_counted_too() {
+    let server = strangers(rate(10));
+    assert!((10..=12).contains(&answered(&server, "GET", "/demo/demo.css", "")));
+}
+
+#[test]
+fn a_large_answer_is_worth_several_requests() {
+    let server = strangers(rate(40));
+    let worth = 1 + server.ask(SERVICE, "GET", "/openapi.json", "").body.len() / (16 << 10);
+    assert!(worth >= 4, "{worth}");
+    let count = answered(&server, "GET", "/openapi.json", "");
+    assert!((40 / worth..=40 / worth + 2).contains(&count), "{count} of {worth}");
+    // The same for who has shown a token.
+    let server = TestServer::with_quota(QuotaLimits { requests: rate(40), ..QuotaLimits::NONE });
+    let dave = server.log_in("dave");
+    let mut client = server.connect();
+    let count = (0..40).take_while(|_| client.ask(&dave, "GET", "/openapi.json", "").status != 429).count();
+    assert!((40 / worth..=40 / worth + 2).contains(&count), "{count} of {worth}");
 }
 
 #[test]

@@ -60,3 +60,21 @@ fn what_is_covered_stays_so_while_more_is_to_be_covered() {
     world.maintain(100).expect("the disk works");
     assert_eq!(world.index.covered(), Position(world.durable.0 - 1));
 }
+
+#[test]
+fn on_a_full_disk_what_is_to_be_covered_takes_no_place_of_new_ids() {
+    let mut world = World::new(1, IdsOptions { freeze_at: 1_000, ..small() });
+    world.disk.set_capacity(0);
+    for _ in 0..20 {
+        world.insert_new(3);
+        world.durable = Position(world.end().0 + 1);
+        world.index.cover(world.durable);
+        world.maintain(3).expect("a full disk is no failure of the index");
+    }
+    assert!(!world.index.is_behind(), "a snapshot may be asked for again and again");
+    world.check();
+    world.disk.set_capacity(u64::MAX);
+    world.maintain(20).expect("the disk works");
+    assert_eq!(world.index.covered(), world.end(), "what was asked for meanwhile is covered");
+    world.check();
+}

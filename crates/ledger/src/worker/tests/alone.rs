@@ -18,9 +18,14 @@ pub struct Alone {
 
 impl Alone {
     pub fn open() -> Alone {
+        Alone::with_ids(ids_options())
+    }
+
+    /// The same with an id index of these sizes.
+    pub fn with_ids(ids: IdsOptions) -> Alone {
         let disk = FakeDisk::new(1);
         logs(&disk).create(log_id(0)).expect("the disk is new");
-        let (shard, _) = open_shard(&disk, 0, 2, COLD);
+        let (shard, _) = open_shard_with(&disk, (0, 2), COLD, ids);
         Alone { disk, shard, now: START }
     }
 

@@ -343,3 +343,18 @@ fn rot_in_an_old_segment_is_found_named_and_taken_back_when_it_is_put_right() {
     assert_eq!(report.state(), AuditState::Agreed, "{:?} {:?}", report.damage, report.scrub);
     assert_eq!(auditor.rests_on_the_first_record(), Some(true));
 }
+
+#[test]
+fn what_the_fold_could_not_read_is_read_again_from_the_file() {
+    let mut node = TestWorker::with_a_durable_vote();
+    assert_eq!(node.ask(sale("after")), Reply::Outcomes(vec![Outcome::Applied]));
+    node.rot("memo of vote");
+    let mut auditor = node.auditor(0);
+    for _ in 0..2 {
+        assert_eq!(node.audit(&mut auditor, |_| {}).state(), AuditState::Damaged);
+    }
+    node.heal();
+    let report = node.audit(&mut auditor, |_| {});
+    assert_eq!((report.state(), &report.damage), (AuditState::Agreed, &None));
+    assert!(matches!(auditor.snapshot(), Ok(Some(_))));
+}

@@ -71,6 +71,30 @@ fn on_a_full_disk_a_retry_of_what_was_done_is_told_so() {
 }
 
 #[test]
+fn a_retry_of_what_was_done_is_told_so_though_the_id_index_finds_no_room() {
+    let mut alone = Alone::with_ids(IdsOptions { freeze_at: 4, ..ids_options() });
+    alone.owing(3);
+    alone.settle();
+    // The log has claimed room ahead; runs of ids find none.
+    alone.disk.set_capacity(alone.disk.used_bytes());
+    let outcomes = |outcomes: &[Outcome]| Ok(Answer::Outcomes { outcomes: outcomes.into(), need_credit: Vec::new() });
+    let more: Vec<String> = (0..30).map(|n| format!("more-{n}")).collect();
+    let more: Vec<&str> = more.iter().map(String::as_str).collect();
+    assert_eq!(try_answer(&mut alone, owed(&more, false)), outcomes(&[Outcome::Applied; 30]), "all or none of a call");
+    let appended = alone.shard.appended();
+    assert_eq!(try_answer(&mut alone, owed(&["t0", "more-29"], false)), outcomes(&[Outcome::Duplicate; 2]));
+    assert_eq!(try_answer(&mut alone, owed(&["t0", "t1"], true)), outcomes(&[Outcome::Duplicate; 2]));
+    for linked in [false, true] {
+        assert_eq!(try_answer(&mut alone, owed(&["t0", "new"], linked)), Err(Unavailable::Busy));
+        assert_eq!(try_answer(&mut alone, owed(&["new", "newer"], linked)), Err(Unavailable::Busy));
+    }
+    assert_eq!(alone.shard.appended(), appended, "nothing was written");
+    alone.disk.set_capacity(u64::MAX);
+    (0..16).for_each(|_| drop(alone.settle()));
+    assert_eq!(try_answer(&mut alone, owed(&["t0", "new"], false)), outcomes(&[Outcome::Duplicate, Outcome::Applied]));
+}
+
+#[test]
 fn a_hold_whose_time_is_over_waits_for_room_on_the_disk() {
     let mut alone = Alone::open();
     alone.owing(1);

@@ -3,12 +3,14 @@
 use tidegate_journal::{Position, Timeline};
 use tidegate_machines::Place;
 use tidegate_machines::ledger::{Event, Ledger};
-use tidegate_shard::Derived;
+use tidegate_shard::{Derived, OpenError};
 
+use super::restored::write_snapshot;
 use super::*;
 use crate::ids::make::{MadeId, Maker};
 use crate::ids::{IdsError, claim};
 use crate::operation::{Message, Operation};
+use crate::room::claim_of_index;
 
 /// Has the ids of all that is durable covered, as the auditor does behind a snapshot.
 fn cover_ids(node: &mut TestWorker) {
@@ -228,4 +230,42 @@ fn an_id_index_of_a_timeline_that_was_left_is_built_again_by_the_start() {
     assert_eq!(timeline_of_index(&node.disk), report.timelines.current());
     let node = TestWorker::over(node.disk, 1);
     assert_eq!((node.replayed.snapshot_sequence, node.replayed.derived_only), (8, 0), "once");
+}
+
+/// Puts an index beside the log of shard 0 that was made of `log`, up to a place far behind that log's end.
+fn put_index_of(disk: &FakeDisk, log: LogId) {
+    let folder = Path::new(DATA).join("ids").join("ledger-0");
+    let old = disk.files().into_iter().map(|(path, _)| path).filter(|path| path.starts_with(&folder));
+    old.for_each(|path| disk.remove(&path).expect("it is there"));
+    let end = Cursor { position: Position(1 << 20), sequence: tidegate_journal::Sequence(1_000), ..Cursor::START };
+    let options = IdsOptions { log, ..ids_options() };
+    let maker = Maker::begin(disk.clone(), &folder, options, 100, end).expect("the disk works");
+    let made = maker.make(|n, gathering| {
+        gathering.add(n, MadeId { id: format!("vote-{n}").as_bytes(), position: Position(n * 100 + 1), now: 7 });
+    });
+    assert_eq!(made.expect("the disk works").entries, 100);
+}
+
+#[test]
+fn an_index_of_another_directory_or_shard_proves_no_loss_and_is_built_again() {
+    for log in [LEDGER.log(2, 0), LEDGER.log(1, 1), log_id(0)] {
+        let TestWorker { worker, disk, .. } = TestWorker::with_a_durable_vote();
+        worker.into_logs().into_iter().for_each(|log| _ = log.close().expect("the disk works"));
+        put_index_of(&disk, log);
+        let claims = claim_of_index(&disk, Path::new(DATA).join("ids").join("ledger-0"), log_id(0));
+        let opened = OpenShard::open_with(&logs(&disk), snapshots(&disk, 0), SMALL, claims.as_slice()).map(|_| ());
+        if log == log_id(0) {
+            assert!(matches!(&opened, Err(OpenError::Loss(loss)) if loss.last().is_some()), "{opened:?}");
+            continue;
+        }
+        opened.expect("what another log has says nothing of this one");
+        let folder = Path::new(DATA).join("ids").join("ledger-0");
+        let index = IdIndex::open(disk.clone(), &folder, ids_options(), Position(2 << 20), &mut |_, _| {});
+        let discarded = index.expect("the disk works").discarded.expect("it is named");
+        assert!(discarded.contains(&format!("it is of {log}, and not of {}", log_id(0))), "{discarded}");
+        put_index_of(&disk, log);
+        let mut node = TestWorker::over(disk, 1);
+        assert_eq!(node.ask(sale("vote")), Reply::Outcomes(vec![Outcome::Duplicate]));
+        assert_eq!(node.ask(sale("vote-7")), Reply::Outcomes(vec![Outcome::Applied]));
+    }
 }

@@ -2,8 +2,8 @@
 
 use super::cluster::Cluster;
 use super::shards::at_home_on;
-use crate::ledger::{AccountKind, Exchanged, Label, Ledger, LossSide, PeerLoss, Transfer, losses};
-use crate::{Amount, Machine, OutboundNumber, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
+use crate::ledger::{AccountKind, Command, Exchanged, Label, Ledger, LossSide, PeerLoss, Transfer, losses};
+use crate::{Amount, Decision, Machine, OutboundNumber, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 
 /// Shard 0 sends `amounts` to shard 1, each of them delivered and confirmed; the states of both after each step.
 fn history(amounts: &[u64]) -> Vec<Cluster> {
@@ -134,6 +134,23 @@ fn a_loss_is_booked_once_and_never_backwards() {
     let wallet = at_home_on(0);
     let event = old.book_loss(&loss, &wallet, TimeMs(1));
     assert!(old.clone().apply_checked(&event, next(&old)).is_ok(), "any source will do");
+}
+
+#[test]
+fn an_account_is_opened_again_though_its_id_or_asset_is_none_that_a_client_may_open() {
+    let mut ledger = Ledger::new(ShardIndex(0), 1);
+    let now = TimeMs(1);
+    for (id, asset) in [("wallet:*", "credit"), ("wallet:\u{2800}", "credit"), ("wallet:a", "\u{3164}")] {
+        let open = Command::OpenAccount { id, asset, kind: AccountKind::Wallet };
+        let refused = ledger.decide(&open, None, now);
+        assert!(!matches!(refused, Decision::Append { .. }), "{id:?} of {asset:?}: {refused:?}");
+        let event = ledger.open_again(id, asset, AccountKind::Wallet, now).expect("it is unknown");
+        ledger.apply_checked(&event, next(&ledger)).unwrap();
+        assert_eq!(&*ledger.account(id).expect("it is open").asset, asset);
+        assert_eq!(ledger.open_again(id, asset, AccountKind::Wallet, now), None, "once");
+    }
+    let there = at_home_on(1);
+    assert_eq!(Ledger::new(ShardIndex(0), 2).open_again(&there, "credit", AccountKind::Wallet, now), None);
 }
 
 #[test]

@@ -2,8 +2,9 @@
 //!
 //! `open a 60 [will 5]`, `attach a`, `detach a 60 [quietly]`, `end a`, `clear a`, `sub a f/+ 7`, `unsub a f/+`, `pub hi
 //! a:1 b:2 [from 9] [until 5000]`, `ack a 0`, `rec a 0`, `forget 9`, `forget all`, `retain t hi`, `delay t hi 5000`,
-//! `sent 3`, `limit 2 messages drop_oldest`, `limit 5000 ms`, `clock 5000`, `obey`, `due`, `show a`, `facts`. Times are
-//! from the start.
+//! `sent 3`, `limit 2 messages drop_oldest`, `limit 5000 ms`, `clock 5000`, `over 5000`, `obey`, `due`, `show a`,
+//! `facts`.
+//! Times are from the start.
 
 use std::sync::Arc;
 
@@ -99,6 +100,11 @@ fn run(shard: &mut Shard, step: &str) -> String {
         }
         ["due"] => return shard.topics.due(shard.now).map(due).collect::<Vec<_>>().join(", "),
         ["obey"] => return obey(shard),
+        ["over", ms] => {
+            let mut over = Vec::new();
+            crate::Machine::over_at(&shard.topics, at(ms), &mut |kind, count| over.push(format!("{count} {kind}")));
+            return over.join(", ");
+        }
         ["show", id] => return show(&shard.topics, id),
         ["facts"] => return facts(&shard.topics),
         _ => panic!("no step {step}"),
@@ -488,4 +494,23 @@ fn a_message_is_shared_not_copied() {
     let inbox = shard.topics.inbox(Slot(0));
     let entry = inbox.entry_from(0).expect("it waits");
     assert!(Arc::ptr_eq(entry.message(), &message) && entry.retain() && entry.subscription_ids().is_empty());
+}
+
+#[test]
+fn what_is_over_at_a_time_is_counted_by_kind() {
+    check(
+        "open a 60 will 5; open b never; open c 60; over 100000000; detach a 60; detach b never; \
+         pub hi a:1 b:1 c:1 until 5000; pub later a:1 b:1; delay t hi 7000; over 4999; \
+         over 5000; over 7000; over 60000",
+        expect![[r#"
+            open a 60 will 5 -> slot 0
+            open b never -> slot 1
+            open c 60 -> slot 2
+            pub hi a:1 b:1 c:1 until 5000 -> 3 got it, 0 made room, 0 did not
+            pub later a:1 b:1 -> 2 got it, 0 made room, 0 did not
+            over 5000 -> 3 waiting messages, 1 wills that are due
+            over 7000 -> 3 waiting messages, 1 delayed messages that are due, 1 wills that are due
+            over 60000 -> 1 sessions, 4 waiting messages, 1 delayed messages that are due, 1 wills that are due
+        "#]],
+    );
 }

@@ -59,6 +59,7 @@ const ON_FILES: &[Floor] = &[
     Floor::of("a rollback to an older timeline", 8, "what is of the abandoned timeline is set aside"),
     Floor::of("a loss of one shard that was accepted", 3, "what others know is written again, the rest is booked"),
     Floor::of("a credit that was written again", 20, "who asks again is told that it is done"),
+    Floor::of("a loss between shards that was booked", 2, "what no record tells of any more is booked, all of it"),
     Floor::of("a cursor of another timeline that was refused", 6, "no reader goes on where it has not been"),
     Floor::of("a loss that was accepted", 8, "and all goes on without what was lost"),
 ];

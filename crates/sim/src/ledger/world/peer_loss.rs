@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use tidegate_ledger::accepted_loss::{PeerLosses, Writing, settle};
+use tidegate_ledger::accepted_loss::{PeerLosses, Settled, Writing, settle};
 use tidegate_ledger::message::Reply;
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::Outcome;
@@ -86,10 +86,11 @@ impl<S: Store> LedgerWorld<S> {
             wait: &mut |log| _ = store.step(log),
             say: &mut |words| note!(trace, "  {words}"),
         };
-        let regained = settle(&logs, DIRECTORY_ID, states, &found.known, &mut writing);
-        let regained = regained.map_err(|error| failed(error.to_string()))?;
+        let settled = settle(&logs, DIRECTORY_ID, states, &found.known, &mut writing);
+        let Settled { regained, booked } = settled.map_err(|error| failed(error.to_string()))?;
         self.site.disk.kill();
         self.site.tally.add("a credit that was written again", regained.len() as u64);
+        self.site.tally.add("a loss between shards that was booked", booked);
         let as_known = |id: &str| self.load.model.applied_transfer(id);
         Ok(regained.iter().filter(|credit| !credit.posted).filter_map(|credit| as_known(&credit.id)).collect())
     }

@@ -8,6 +8,7 @@ use super::failure::Failure;
 use super::movement;
 use super::pages;
 use super::table::{Columns, Fields, Shown};
+use crate::command::number::whole;
 
 /// What an account may be.
 pub const KINDS: [&str; 3] = ["wallet", "source", "collector"];
@@ -83,7 +84,7 @@ pub enum Account {
         #[command(flatten)]
         settings: Settings,
         /// Only if the account is at this revision, which `account get` shows.
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = whole::<u64>(0..=u64::MAX, "a revision"))]
         if_revision: Option<u64>,
     },
 }

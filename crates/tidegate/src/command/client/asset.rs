@@ -6,6 +6,7 @@ use serde_json::json;
 use super::door::Door;
 use super::failure::Failure;
 use super::table::{Columns, Shown};
+use crate::command::number::whole;
 
 /// `tidegate asset`
 #[derive(Subcommand)]
@@ -18,7 +19,7 @@ pub enum Asset {
         /// Unit of measure.
         name: String,
         /// Digits behind the point.
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(..=18))]
+        #[arg(long, value_name = "N", value_parser = whole::<u8>(0..=18, "digits"))]
         decimals: u8,
     },
 }

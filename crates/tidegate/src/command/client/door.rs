@@ -140,7 +140,7 @@ impl Door {
             ureq::Error::Io(io) if io.kind() == ErrorKind::ConnectionRefused => {
                 anyhow!("nobody listens at {server}: the connection was refused; {HINT}")
             }
-            ureq::Error::HostNotFound => anyhow!("there is no host of the name in {server}; {HINT}"),
+            error if is_host_unknown(error) => anyhow!("there is no host of the name in {server}; {HINT}"),
             ureq::Error::Rustls(tls) => {
                 anyhow!(
                     "no trust in the server at {server}: {tls}; did the authority in --ca-file sign its certificate?"
@@ -164,12 +164,21 @@ impl Door {
     }
 }
 
+/// Whether nobody knows the name of the host. The system's word for that has no kind of its own.
+fn is_host_unknown(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::Io(io) => io.to_string().contains("lookup address"),
+        other => matches!(other, ureq::Error::HostNotFound),
+    }
+}
+
 /// Whether the server may have got the request.
 fn was_sent(error: &ureq::Error) -> bool {
     match error {
+        unknown if is_host_unknown(unknown) => false,
         ureq::Error::Io(io) => io.kind() != ErrorKind::ConnectionRefused,
         ureq::Error::Timeout(timeout) => *timeout != ureq::Timeout::Connect,
-        other => !matches!(other, ureq::Error::HostNotFound | ureq::Error::ConnectionFailed | ureq::Error::Rustls(_)),
+        other => !matches!(other, ureq::Error::ConnectionFailed | ureq::Error::Rustls(_)),
     }
 }
 

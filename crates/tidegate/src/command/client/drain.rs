@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::door::Door;
 use super::failure::Failure;
 use super::table::Shown;
+use crate::command::number::whole;
 use crate::output::say;
 
 /// How often to look.
@@ -18,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(500);
 #[derive(Args)]
 pub struct DrainArguments {
     /// Clients per second.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u64::from(u32::MAX), "clients per second"))]
     rate: u32,
 }
 

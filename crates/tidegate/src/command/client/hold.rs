@@ -7,6 +7,7 @@ use super::door::{Door, encoded};
 use super::failure::Failure;
 use super::movement::{self, Known, Movement};
 use super::table::{Columns, Fields, Shown};
+use crate::command::number::whole;
 
 /// `tidegate hold`
 #[derive(Subcommand)]
@@ -16,7 +17,7 @@ pub enum Hold {
         #[command(flatten)]
         movement: Movement,
         /// How long it lives, in milliseconds.
-        #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+        #[arg(long, value_name = "MS", value_parser = whole::<u64>(1..=u64::MAX, "milliseconds"))]
         expires_in_ms: u64,
     },
     /// Pay what was held, or a part of it; the rest is available again.

@@ -29,6 +29,7 @@ use serde_json::{Map, Value, json};
 use super::door::Door;
 use super::failure::Failure;
 use super::table::{Shown, time};
+use crate::command::number::whole;
 use crate::output::{complain, say};
 use file::{Found, kind_of};
 use row::{Kind, Row};
@@ -63,15 +64,15 @@ pub struct ImportArguments {
         long,
         value_name = "N",
         default_value_t = BATCH_MAX,
-        value_parser = clap::value_parser!(u64).range(1..=BATCH_MAX)
+        value_parser = whole::<u64>(1..=BATCH_MAX, "rows")
     )]
     batch: u64,
     /// Pass over all lines before this one: those that an import before has done.
-    #[arg(long, value_name = "LINE", default_value_t = 1)]
+    #[arg(long, value_name = "LINE", default_value_t = 1, value_parser = whole::<u64>(1..=u64::MAX, "a line"))]
     from_line: u64,
     /// Go on trying so long when the server is busy, or has answered before and does not now. The same rows are sent
     /// again, and their ids make sure that none is done twice.
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = whole::<u64>(0..=u64::MAX, "seconds"))]
     retry_for_s: u64,
     /// Check the file and send nothing.
     #[arg(long)]

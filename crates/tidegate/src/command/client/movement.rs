@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::door::query;
+use crate::command::number::whole;
 
 /// The two sides of a transfer or hold, how much, and what is written on it.
 #[derive(Args)]
@@ -23,7 +24,7 @@ pub struct Movement {
     #[arg(long, value_name = "TEXT")]
     memo: Option<String>,
     /// The reason, as you number your reasons: 1 to 4294967295.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_parser = whole::<u32>(1..=u64::from(u32::MAX), "the number of a reason"))]
     code: Option<u32>,
     /// A key of another system, at most 64 bytes.
     #[arg(long, value_name = "TEXT")]
@@ -38,7 +39,7 @@ pub fn amount(text: &str) -> Result<u64, String> {
 
 /// Rows of a list.
 pub fn limit(text: &str) -> Result<u64, String> {
-    text.parse().ok().filter(|rows| *rows > 0).ok_or_else(|| "expected a number of rows, 1 or more".to_owned())
+    whole(1..=u64::MAX, "rows")(text)
 }
 
 impl Movement {

@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What is known of the logs of one start.
 #[derive(Debug, Default)]
-pub(crate) struct Judgement {
+pub(crate) struct LogChecks {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -27,55 +27,55 @@ struct State {
     logs: usize,
     /// No more will be.
     is_closed: bool,
-    sound: usize,
+    passed: usize,
     is_refused: bool,
 }
 
-impl Judgement {
+impl LogChecks {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The voice of another log. If it is dropped before it has said that its log is sound, the start is refused.
-    pub fn voice(self: &Arc<Self>) -> Voice {
+    /// The check of another log. If it is dropped before it has passed, the start is refused.
+    pub fn add(self: &Arc<Self>) -> LogCheck {
         self.state().logs += 1;
-        Voice { judgement: Arc::clone(self), has_spoken: Cell::new(false) }
+        LogCheck { checks: Arc::clone(self), has_passed: Cell::new(false) }
     }
 
-    /// All logs have their voices.
+    /// All logs have their checks.
     pub fn close(&self) {
         self.state().is_closed = true;
         self.changed.notify_all();
     }
 }
 
-/// What one log has to say.
+/// The check of one log.
 #[derive(Debug)]
-pub(crate) struct Voice {
-    judgement: Arc<Judgement>,
-    has_spoken: Cell<bool>,
+pub(crate) struct LogCheck {
+    checks: Arc<LogChecks>,
+    has_passed: Cell<bool>,
 }
 
-impl Voice {
-    /// Says that its log is sound, and waits for all others. `Err` if one is not: its own error says what is wrong.
-    pub fn sound(&self) -> Result<(), AnotherRefused> {
-        let Judgement { changed, .. } = &*self.judgement;
-        let mut state = self.judgement.state();
-        if !self.has_spoken.replace(true) {
-            state.sound += 1;
+impl LogCheck {
+    /// The log is sound: waits until all others are. `Err` if one is not: its own error says what is wrong.
+    pub fn pass(&self) -> Result<(), AnotherRefused> {
+        let LogChecks { changed, .. } = &*self.checks;
+        let mut state = self.checks.state();
+        if !self.has_passed.replace(true) {
+            state.passed += 1;
             changed.notify_all();
         }
-        let unsettled = |state: &mut State| !(state.is_refused || state.is_closed && state.sound == state.logs);
+        let unsettled = |state: &mut State| !(state.is_refused || state.is_closed && state.passed == state.logs);
         let state = changed.wait_while(state, unsettled).unwrap_or_else(PoisonError::into_inner);
         if state.is_refused { Err(AnotherRefused) } else { Ok(()) }
     }
 }
 
-impl Drop for Voice {
+impl Drop for LogCheck {
     fn drop(&mut self) {
-        if !self.has_spoken.get() {
-            self.judgement.state().is_refused = true;
-            self.judgement.changed.notify_all();
+        if !self.has_passed.get() {
+            self.checks.state().is_refused = true;
+            self.checks.changed.notify_all();
         }
     }
 }
@@ -101,27 +101,27 @@ mod tests {
 
     #[test]
     fn all_go_on_when_all_are_sound_and_not_before() {
-        let judgement = Arc::new(Judgement::default());
-        let first = judgement.voice();
-        let waits = thread::spawn(move || (first.sound(), first.sound()));
+        let checks = Arc::new(LogChecks::default());
+        let first = checks.add();
+        let waits = thread::spawn(move || (first.pass(), first.pass()));
         thread::sleep(Duration::from_millis(20));
         assert!(!waits.is_finished(), "there may be more");
-        let second = judgement.voice();
-        judgement.close();
+        let second = checks.add();
+        checks.close();
         thread::sleep(Duration::from_millis(20));
-        assert!(!waits.is_finished(), "the second has said nothing");
-        assert_eq!(second.sound(), Ok(()));
+        assert!(!waits.is_finished(), "the second is still looked at");
+        assert_eq!(second.pass(), Ok(()));
         assert_eq!(waits.join().unwrap(), (Ok(()), Ok(())));
     }
 
     #[test]
-    fn one_that_ends_without_a_word_refuses_all() {
-        let judgement = Arc::new(Judgement::default());
-        let (first, second, third) = (judgement.voice(), judgement.voice(), judgement.voice());
-        judgement.close();
-        let waits = thread::spawn(move || first.sound());
+    fn one_that_does_not_pass_refuses_all() {
+        let checks = Arc::new(LogChecks::default());
+        let (first, second, third) = (checks.add(), checks.add(), checks.add());
+        checks.close();
+        let waits = thread::spawn(move || first.pass());
         drop(second);
         assert_eq!(waits.join().unwrap(), Err(AnotherRefused));
-        assert_eq!(third.sound(), Err(AnotherRefused), "also who comes later");
+        assert_eq!(third.pass(), Err(AnotherRefused), "also who comes later");
     }
 }

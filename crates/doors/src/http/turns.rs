@@ -1,0 +1,192 @@
+//! Whose request is answered next on an edge thread: callers take turns, as at the other ports.
+//!
+//! ```text
+//!   caller a ─ requests of connections 7, 2, 9 … ┐
+//!   caller b ─ request of connection 4           ├─▶ in turn, one of each caller ─▶ answered ─▶ large? it waits for
+//!   caller c ─ requests of connections 1, 8      ┘                                  more rounds before it is sent
+//! ```
+//!
+//! Promise: a request waits for one request of each other caller, however many connections those have and however much
+//! they send. One with a large body or answer waits for as many rounds as small requests could have had instead. When
+//! nobody else asks, nothing waits.
+//!
+//! Why not what tokio does: it gives each connection a turn, so whoever has the most connections has the thread.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+
+use slab::Slab;
+
+use crate::turns::limits::WORK_IN_ROUND_MAX;
+use crate::turns::{CallerKey, CallerMark, CallerMarks, CallerName, Turns};
+
+/// Rounds that begin before the thread looks at its sockets again: a small request takes one, about ten microseconds.
+const ROUNDS_IN_TURN: isize = 64;
+/// Bytes of a request's body that cost as much to decode, and to ask, as a small request.
+const REQUEST_BYTES_PER_ROUND: u64 = 4 << 10;
+/// Bytes of an answer that cost as much to make and send as a small answer.
+const ANSWER_BYTES_PER_ROUND: u64 = 16 << 10;
+/// What a body is worth of which nobody has said how long it is, bytes.
+const BYTES_UNSAID: u64 = 64 << 10;
+/// Rounds that one body or answer waits for at most, so that it is sent at some time.
+const ROUNDS_MAX: u64 = 256;
+
+/// The turns of one edge thread.
+#[derive(Default)]
+pub(super) struct RequestTurns {
+    marks: CallerMarks,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    turns: Turns<CallerMark, usize>,
+    waiting: Slab<Waiting>,
+    /// Whoever begins turns, while it sleeps.
+    beginner: Option<Waker>,
+    /// Somebody waits for a turn to begin.
+    is_asked: bool,
+}
+
+/// A request that waits for its rounds.
+struct Waiting {
+    caller: CallerKey,
+    /// Still to come; it is served when there are none.
+    rounds: u64,
+    waker: Option<Waker>,
+}
+
+impl RequestTurns {
+    /// The mark of this caller on this thread.
+    pub fn mark(&self, name: &CallerName) -> CallerMark {
+        self.marks.of(name)
+    }
+
+    /// Waits until this caller has had so many rounds.
+    pub fn take(&self, caller: CallerMark, rounds: u64) -> impl Future<Output = ()> + Send {
+        Rounds { of: self, caller, rounds: rounds.max(1), place: None }
+    }
+
+    /// Begins turns for ever, whenever somebody waits for one. Each is as far from the next as it takes the thread to
+    /// serve those who have got a round, and to look at its sockets.
+    pub async fn begin_all(&self) {
+        loop {
+            poll_fn(|context| self.poll_asked(context)).await;
+            while self.begin() {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Begins a turn. Returns whether somebody is left waiting.
+    fn begin(&self) -> bool {
+        let mut state = self.state();
+        state.is_asked = false;
+        state.turns.begin(ROUNDS_IN_TURN * WORK_IN_ROUND_MAX);
+        state.give_rounds();
+        !state.turns.is_empty()
+    }
+
+    fn poll_asked(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state();
+        if state.is_asked {
+            return Poll::Ready(());
+        }
+        state.beginner = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics while it holds the turns")
+    }
+}
+
+impl State {
+    /// Gives rounds in turn, as far as this turn goes.
+    fn give_rounds(&mut self) {
+        while let Some((caller, place, _)) = self.turns.take_next() {
+            self.turns.served(caller, WORK_IN_ROUND_MAX);
+            let waiting = &mut self.waiting[place];
+            waiting.rounds -= 1;
+            if waiting.rounds > 0 {
+                self.turns.wait(caller, place);
+            } else if let Some(waker) = waiting.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    fn join(&mut self, caller: CallerMark, rounds: u64) -> usize {
+        let caller = self.turns.join(caller);
+        let place = self.waiting.insert(Waiting { caller, rounds, waker: None });
+        self.turns.wait(caller, place);
+        self.give_rounds();
+        place
+    }
+
+    fn leave(&mut self, place: usize) {
+        let Waiting { caller, rounds, .. } = self.waiting.remove(place);
+        if rounds > 0 {
+            self.turns.take_back(caller, place);
+        }
+        self.turns.leave(caller);
+    }
+
+    fn ask_for_turn(&mut self) {
+        self.is_asked = true;
+        if let Some(beginner) = self.beginner.take() {
+            beginner.wake();
+        }
+    }
+}
+
+/// Rounds of a caller, when all of them are there.
+struct Rounds<'t> {
+    of: &'t RequestTurns,
+    caller: CallerMark,
+    rounds: u64,
+    place: Option<usize>,
+}
+
+impl Future for Rounds<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.of.state();
+        let place = self.place.unwrap_or_else(|| state.join(self.caller, self.rounds));
+        if state.waiting[place].rounds == 0 {
+            state.leave(place);
+            drop(state);
+            self.place = None;
+            return Poll::Ready(());
+        }
+        state.waiting[place].waker = Some(context.waker().clone());
+        state.ask_for_turn();
+        drop(state);
+        self.place = Some(place);
+        Poll::Pending
+    }
+}
+
+impl Drop for Rounds<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            self.of.state().leave(place);
+        }
+    }
+}
+
+/// Rounds that a request with a body of so many bytes takes; `None` if nobody has said how long it is.
+pub(super) fn rounds_of_request(body_bytes: Option<u64>) -> u64 {
+    (1 + body_bytes.unwrap_or(BYTES_UNSAID) / REQUEST_BYTES_PER_ROUND).min(ROUNDS_MAX)
+}
+
+/// Rounds that an answer of so many bytes takes, beside those of its request.
+pub(super) fn rounds_of_answer(bytes: u64) -> u64 {
+    (bytes / ANSWER_BYTES_PER_ROUND).min(ROUNDS_MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Linked groups: transfers, or holds, of which all are applied, or none.
+//!
+//! ```text
+//!   room for all in one commit group ─▶ accounts known? ─▶ ids new? ─▶ check as a whole ─┬─▶ decide all
+//!                                                                                        └─▶ refuse all, with reasons
+//! ```
+//!
+//! Promise: the whole group stands in one commit group, which a crash keeps or loses as one.
+
+use tidegate_disk::Disk;
+use tidegate_journal::LogStore;
+use tidegate_machines::DamagedPlace;
+use tidegate_machines::ledger::{Command, Content, Guess, Outcome, Refusal};
+use tidegate_planted::{Bug, is_planted};
+use tidegate_shard::{Room, Served};
+
+use super::decide::{PAUSED, done, is_missing};
+use super::records::Halt;
+use super::{LedgerService, LedgerTurn, Output};
+use crate::limits::RECORD_OVERHEAD_BYTES;
+use crate::operation::{AccountFact, Answer};
+
+impl<D: Disk> LedgerService<D> {
+    /// All or nothing. Bytes of all texts come with the items, and how many open holds an account may have.
+    pub(super) fn serve_linked<'a, L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        items: impl ExactSizeIterator<Item = Content<'a>> + Clone,
+        (text_bytes, open_holds_max): (usize, u32),
+        facts: &[AccountFact],
+        failed: bool,
+    ) -> Result<Served<Output>, Halt> {
+        if !self.adopt(turn, facts)? {
+            return Ok(PAUSED);
+        }
+        let count = items.len();
+        match turn.room(text_bytes + count * RECORD_OVERHEAD_BYTES) {
+            Room::Available => {}
+            Room::DiskFull if self.unwritable.is_some() => {}
+            Room::NextGroup | Room::DiskFull => return Ok(PAUSED),
+            Room::TooLarge => return Ok(done(Answer::Refused(Refusal::BatchSizeInvalid))),
+        }
+        let need_credit: Vec<u32> = items
+            .clone()
+            .enumerate()
+            .filter(|(_, item)| self.needs_credit(turn.state(), item.credit(), facts))
+            .map(|(n, _)| n as u32)
+            .collect();
+        if !failed && !need_credit.is_empty() {
+            let outcomes = vec![Outcome::Refused(Refusal::LinkedFailed); count];
+            return Ok(done(Answer::Outcomes { outcomes, need_credit }));
+        }
+
+        // A member that was decided before, alone or in another group, keeps its answer, so the group cannot be applied
+        // any more.
+        let mut in_vain = failed || has_repeated_id(items.clone());
+        for item in items.clone() {
+            // Nothing is journaled for the group, so that all of it can be decided once the file is put right.
+            in_vain |= match self.with_prior(turn, item.id(), |prior| prior.is_some()) {
+                Err(Halt::Damaged(place)) => return Ok(done(self.refuse_group(count, place))),
+                is_known => is_known?,
+            };
+        }
+        let culprit = match in_vain {
+            true => None,
+            false => match turn.state().check_linked(items.clone(), open_holds_max, turn.now()) {
+                Ok(()) => return self.decide_all(turn, items, facts),
+                Err(culprit) => Some(culprit),
+            },
+        };
+        let mut outcomes = Vec::with_capacity(count);
+        for (n, item) in items.enumerate() {
+            outcomes.push(match culprit {
+                Some((index, refusal)) if index == n => self.refuse_one(turn, &item, refusal)?,
+                Some(_) if is_planted(Bug::LinkedHoldsSplit) && matches!(item, Content::Hold(_)) => {
+                    self.decide_one(turn, &asking(item, is_missing(item.credit(), facts)), Some(item.id()))?
+                }
+                _ => self.refuse_one(turn, &item, Refusal::LinkedFailed)?,
+            });
+        }
+        assert!(outcomes.len() == count, "an outcome for each item asked");
+        Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
+    }
+
+    fn refuse_group(&mut self, count: usize, place: &'static DamagedPlace) -> Answer {
+        let refused = Outcome::Refused(Refusal::Damaged(place));
+        self.count(refused);
+        Answer::Outcomes { outcomes: vec![refused; count], need_credit: Vec::new() }
+    }
+
+    fn decide_all<'a, L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        items: impl Iterator<Item = Content<'a>>,
+        facts: &[AccountFact],
+    ) -> Result<Served<Output>, Halt> {
+        let mut outcomes = Vec::new();
+        for item in items {
+            outcomes.push(self.decide_one(turn, &asking(item, is_missing(item.credit(), facts)), Some(item.id()))?);
+        }
+        Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
+    }
+
+    fn refuse_one<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        item: &Content<'_>,
+        refusal: Refusal,
+    ) -> Result<Outcome, Halt> {
+        if self.with_prior(turn, item.id(), |prior| prior.is_some())? {
+            return self.decide_one(turn, &asking(*item, true), Some(item.id()));
+        }
+        if let Err(malformed) = item.check() {
+            return Ok(Outcome::Refused(malformed));
+        }
+        if let Some(event) = turn.state().decide_refused(item, refusal, turn.now()) {
+            if self.unwritable.is_some() {
+                return Err(Halt::NoRoom);
+            }
+            let hash = self.named(item.id()).hash;
+            self.append(turn, &event, Some(hash));
+            self.count(Outcome::Refused(refusal));
+        }
+        Ok(Outcome::Refused(refusal))
+    }
+}
+
+fn has_repeated_id<'a>(mut items: impl Iterator<Item = Content<'a>>) -> bool {
+    let mut seen = hashbrown::HashSet::new();
+    !items.all(|item| seen.insert(item.id()))
+}
+
+fn asking(item: Content<'_>, credit_missing: bool) -> Command<'_> {
+    match item {
+        Content::Transfer(transfer) => Command::Transfer { transfer, credit_missing, guess: Guess::NONE },
+        // The group was checked as a whole.
+        Content::Hold(hold) => Command::PlaceHold { hold, credit_missing, open_holds_max: u32::MAX },
+    }
+}

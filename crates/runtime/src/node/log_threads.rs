@@ -1,0 +1,41 @@
+//! The threads beside the logs: the one that keeps them small and reads them again, and the one that tells witnesses.
+
+use std::sync::mpsc::channel;
+
+use anyhow::Result;
+
+use super::{Site, WitnessThread};
+use crate::disk_room::RoomWatch;
+use crate::metrics::WitnessMetrics;
+use crate::threads::spawn;
+use crate::witness::Witnesses;
+
+/// Starts the thread that tells the witnesses, if there are any.
+pub(super) fn witness_logs<P: Send + 'static>(site: &Site<P>) -> Result<Option<WitnessThread>> {
+    let mut witnesses = Witnesses::new(site.witnessed.1.try_iter(), site.status.clone(), &site.registry);
+    if witnesses.is_empty() {
+        // The page of metrics is that of every server.
+        for family in &site.families {
+            for log in site.directory.logs(*family) {
+                WitnessMetrics::register(&site.registry, family.name, log.shard);
+            }
+        }
+        return Ok(None);
+    }
+    let (running, stopped) = channel();
+    let thread = spawn("witness".into(), move || {
+        witnesses.run(&stopped);
+        Ok(())
+    })?;
+    Ok(Some((running, thread)))
+}
+
+/// Starts the thread that compacts logs and reads them again.
+pub(super) fn keep_logs<P: Send + 'static>(site: &mut Site<P>) -> Result<()> {
+    let (keeper, status, rate) = (std::mem::take(&mut site.log_keeper), site.status.clone(), site.scrub_bytes_per_s);
+    let rooms = RoomWatch::new(site.rooms_watched.1.try_iter(), status.clone(), &site.registry);
+    site.spawn("log-keeper".into(), move || {
+        keeper.run(rate, rooms, &|| status.is_stopping());
+        Ok(())
+    })
+}
