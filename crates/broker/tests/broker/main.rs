@@ -4,6 +4,7 @@
 mod clean_sessions;
 mod durable_sessions;
 mod feeds;
+mod full_disk;
 mod kept;
 mod limits;
 mod packet_ids;

@@ -1,4 +1,4 @@
-//! Records of any size and why a place holds none; what a reader finds that has listed the folder a while ago.
+//! What a reader finds: records of any size, why there is none, and what has moved since it listed the folder.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,8 @@ use crate::{Family, LogId, LogStore, Logs, Opened, Options, Retention};
 
 const FAMILY: Family = Family { number: 1, name: "ledger", retention: Retention::Whole };
 const LOG: LogId = FAMILY.log(7, 0);
-const SMALL: Options = Options { allocation_step_bytes: 8 * 1024, ..Options::small(16 * 1024) };
 const LARGE: Options = Options::small(64 << 20);
+const SMALL: Options = Options { allocation_step_bytes: 8 * 1024, ..Options::small(16 * 1024) };
 
 fn logs(disk: &FakeDisk) -> StepLogs<FakeDisk> {
     StepLogs::new(disk.clone(), Path::new("data"), &[FAMILY])
@@ -106,7 +106,7 @@ fn one_reader_reads_from_any_number_of_segments() {
 #[test]
 fn what_is_here_is_read_although_the_segment_before_it_was_moved_out_of_reach() {
     let (disk, data) = (FakeDisk::new(1), Path::new("data"));
-    let logs = StepLogs::new(disk.clone(), data, &[FAMILY]);
+    let logs = logs(&disk);
     let folder = Folder::new(disk.clone(), data, &FAMILY, LOG);
     let Opened { mut log, .. } = logs.open(LOG, Cursor::START, SMALL).unwrap();
     let mut commit = || {

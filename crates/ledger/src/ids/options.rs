@@ -74,6 +74,7 @@ impl IdsOptions {
 mod tests {
     use super::*;
 
+    const LOG: LogId = LogId { directory: 7, family: 1, shard: 0 };
     const GOOD: IdsOptions = IdsOptions {
         freeze_at: 4,
         frozen_max: 1,
@@ -84,7 +85,6 @@ mod tests {
         seed: IdSeed([1, 2]),
         log: LOG,
     };
-    const LOG: LogId = LogId { directory: 7, family: 1, shard: 0 };
 
     #[test]
     fn young_ids_and_runs_share_the_memory_for_filters() {

@@ -78,7 +78,10 @@ impl Service for Reader {
     }
     fn admit(&self, call: &Call, is_stuck: bool) -> Result<Progress, Unavailable> {
         self.stuck.set(is_stuck);
-        if let Call::TurnedAway { on_arrival: true } = call { Err(Unavailable::Busy) } else { Ok(Progress::default()) }
+        match call {
+            Call::TurnedAway { on_arrival: true } => Err(Unavailable::Busy),
+            _ => Ok(Progress::default()),
+        }
     }
     fn note(&mut self, note: Infallible) {
         match note {}
