@@ -41,16 +41,7 @@ impl<L: LogStore> Broker<L> {
             // [MQTT-3.1.0-1]: the first packet of a client is CONNECT.
             // [MQTT-3.1.2-1]: another protocol name: the server may send CONNACK 0x84, then closes.
             // [MQTT-3.1.2-2]: another protocol version: the server may send CONNACK 0x84, then closes.
-            Err(error) => {
-                self.clients.facts.protocol_errors += 1;
-                // How large a packet it takes is not known.
-                self.clients.connections[index].flags.set(Flags::NO_PROBLEM_INFORMATION);
-                match error.answer() {
-                    Some((version, reason)) => self.refuse(index, version, reason, now),
-                    None => self.close_when_sent(index),
-                }
-                return Progress::Gone;
-            }
+            Err(error) => return self.send_stranger_away(index, error.answer(), now),
         };
         let version = connect.version;
         let connection = &mut self.clients.connections[index];
@@ -90,6 +81,23 @@ impl<L: LogStore> Broker<L> {
             password: connect.password.map(Into::into),
         });
         Progress::Parked
+    }
+
+    /// The first packet was no good CONNECT.
+    fn send_stranger_away(
+        &mut self,
+        index: ConnectionIndex,
+        answer: Option<(Version, ReasonCode)>,
+        now: TimeMs,
+    ) -> Progress {
+        self.clients.facts.protocol_errors += 1;
+        // How large a packet it takes is not known.
+        self.clients.connections[index].flags.set(Flags::NO_PROBLEM_INFORMATION);
+        match answer {
+            Some((version, reason)) => self.refuse(index, version, reason, now),
+            None => self.close_when_sent(index),
+        }
+        Progress::Gone
     }
 
     /// Checks of a CONNECT that do not need authentication: the reason to refuse it.
@@ -325,43 +333,52 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The session is there and, if durable, its record is: CONNACK.
-    /// `[MQTT-3.2.0-1]`: CONNACK is the first packet that the server sends.
     fn accept(&mut self, index: ConnectionIndex, place: SessionIndex, connect: &Connect<'_>, now: TimeMs) -> Progress {
-        let limits = &self.options.limits;
-        let (window_max, aliases_out_max) = (limits.window_max, limits.topic_aliases_out_max);
-        let keep_alive_max_s = limits.keep_alive_max_s;
         let session = &mut self.clients.sessions[place];
         assert!(session.stage == Stage::Live, "a session is accepted when its record is durable");
         assert!(session.connection == Some(index), "connection and session point to each other");
         let is_present = !session.flags.has(SessionFlags::FRESH);
         session.flags.clear(SessionFlags::FRESH);
-        let session_expiry_s = session.expiry_s;
 
+        let limits = &self.options.limits;
+        let server_keep_alive_s = server_keep_alive_s(connect, limits.keep_alive_max_s);
         let connection = &mut self.clients.connections[index];
         assert!(connection.session == Some(place), "connection and session point to each other");
         connection.transition(ConnectionEvent::Accepted);
         assert!(!connection.is_parked(), "who is accepted waits for nothing more");
         connection.last_seen_s = seconds(now);
-        connection.keep_alive_s = connect.keep_alive_s;
-        let mut server_keep_alive_s = None;
-        if connect.version == Version::V5
-            && keep_alive_max_s > 0
-            && (connect.keep_alive_s == 0 || connect.keep_alive_s > keep_alive_max_s)
-        {
-            // [MQTT-3.1.2-21]: a client uses the keep alive that the server returns.
-            connection.keep_alive_s = keep_alive_max_s;
-            server_keep_alive_s = Some(keep_alive_max_s);
-        }
-        connection.window_max = connect.receive_maximum.min(window_max);
-        let aliases_out_max = connect.topic_alias_maximum.min(aliases_out_max);
+        connection.keep_alive_s = server_keep_alive_s.unwrap_or(connect.keep_alive_s);
+        connection.window_max = connect.receive_maximum.min(limits.window_max);
+        let aliases_out_max = connect.topic_alias_maximum.min(limits.topic_aliases_out_max);
         if aliases_out_max > 0 {
             connection.extra().aliases_out_max = aliases_out_max;
         }
+        self.greet(index, place, connect, is_present, server_keep_alive_s, now);
+        self.clients.facts.connects += 1;
+        self.clients.facts.clients_connected += 1;
+        if is_present {
+            self.restore(place, now);
+        }
+        Progress::Taken
+    }
+
+    /// Sends CONNACK to a client that is accepted.
+    /// `[MQTT-3.2.0-1]`: CONNACK is the first packet that the server sends.
+    fn greet(
+        &mut self,
+        index: ConnectionIndex,
+        place: SessionIndex,
+        connect: &Connect<'_>,
+        session_present: bool,
+        server_keep_alive_s: Option<u16>,
+        now: TimeMs,
+    ) {
+        let session_expiry_s = self.clients.sessions[place].expiry_s;
         let packet_bytes_max = self.packet_bytes_max(index);
         let assigned = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.assigned_id.take());
         let limits = &self.options.limits;
         let out = ConnAckOut {
-            session_present: is_present,
+            session_present,
             reason: ReasonCode::SUCCESS,
             session_expiry_s: (session_expiry_s != connect.session_expiry_s).then_some(session_expiry_s),
             receive_maximum: Some(limits.receive_maximum),
@@ -375,16 +392,8 @@ impl<L: LogStore> Broker<L> {
         self.clients.send(index, now, |bytes| {
             encode_connack(bytes, version, &out);
         });
-        let extra_is_empty = self.clients.connections[index].extra.as_ref().is_some_and(|extra| extra.is_empty());
-        if extra_is_empty {
-            self.clients.connections[index].extra = None;
-        }
-        self.clients.facts.connects += 1;
-        self.clients.facts.clients_connected += 1;
-        if is_present {
-            self.restore(place, now);
-        }
-        Progress::Taken
+        let extra = &mut self.clients.connections[index].extra;
+        extra.take_if(|extra| extra.is_empty());
     }
 
     /// A client has resumed its session: what was in flight is sent again, and its rights are checked again.
@@ -413,4 +422,11 @@ impl<L: LogStore> Broker<L> {
 /// Whole seconds, for clocks of four bytes.
 pub(super) fn seconds(now: TimeMs) -> u32 {
     (now.0 / 1000) as u32
+}
+
+/// The keep alive that a client is told to use, if it asks for a longer one than there may be, or for none.
+/// `[MQTT-3.1.2-21]`: a client uses the keep alive that the server returns.
+fn server_keep_alive_s(connect: &Connect<'_>, max_s: u16) -> Option<u16> {
+    let is_longer = connect.keep_alive_s == 0 || connect.keep_alive_s > max_s;
+    (connect.version == Version::V5 && max_s > 0 && is_longer).then_some(max_s)
 }

@@ -10,3 +10,4 @@ mod limits;
 mod packet_ids;
 mod support;
 mod ways;
+mod work;
