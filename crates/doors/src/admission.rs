@@ -12,6 +12,7 @@
 
 mod addresses;
 mod arrival;
+mod connections;
 mod throttle;
 
 use std::net::IpAddr;
@@ -24,11 +25,12 @@ use tidegate_broker::ReasonCode;
 pub use addresses::AddressMark;
 use addresses::Addresses;
 pub use arrival::Arrival;
+pub use connections::{ConnectionLimits, Connections, Crowded, Entered, share_of_address};
 pub use throttle::Throttle;
 
 /// Clients above a bound that are let in to be refused with a reason: this part of the bound.
 const REFUSED_PART: usize = 16;
-/// The least number of such clients.
+/// The least number of such clients; as many as the bound itself where that is less.
 const REFUSED_MIN: usize = 64;
 
 /// Which listener a client came by: its place among those that [`Admission::new`] got.
@@ -164,10 +166,25 @@ impl Over {
     fn of(count: usize, max: usize) -> Over {
         match count {
             _ if count <= max => Over::Not,
-            _ if count <= max + (max / REFUSED_PART).max(REFUSED_MIN) => Over::Barely,
+            _ if count <= let_in_max(max) => Over::Barely,
             _ => Over::Far,
         }
     }
+}
+
+/// Clients that a bound of `max` lets in at most, with those who are only told of it.
+pub const fn let_in_max(max: usize) -> usize {
+    let few = if max < REFUSED_MIN { max } else { REFUSED_MIN };
+    let part = max / REFUSED_PART;
+    max.saturating_add(if part > few { part } else { few })
+}
+
+/// A bound that lets in `clients` at most, of two or more.
+pub const fn bound_for(clients: usize) -> usize {
+    let half = clients.div_ceil(2);
+    let few = if half < REFUSED_MIN { half } else { REFUSED_MIN };
+    let part = clients / (REFUSED_PART + 1) + 1;
+    clients - if part > few { part } else { few }
 }
 
 /// Counts one more.

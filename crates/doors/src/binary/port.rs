@@ -29,6 +29,7 @@ use super::frames::Frames;
 use super::limits::{KINDS_REMEMBERED, PARKED_MAX};
 use super::session::Session;
 use super::{BinaryMetrics, BinarySettings};
+use crate::admission::Connections;
 use crate::auth::Authenticator;
 use crate::authorized::AuthorizedRequests;
 use crate::listing::Listing;
@@ -71,6 +72,8 @@ pub struct BinaryPort<P> {
     room_calls: Slab<Purpose>,
     sessions: Slab<Session>,
     connections_max: usize,
+    /// The connections of all workers.
+    connections: Arc<Connections>,
     /// Sessions that may have something to read, and whose turn it is.
     turns: Turns<CallerName, usize>,
     /// Sessions with new bytes to send.
@@ -92,6 +95,7 @@ impl<P> BinaryPort<P> {
         router: Router,
         listener: Option<TcpListener>,
         settings: &BinarySettings,
+        connections: Arc<Connections>,
         authenticator: Arc<Authenticator>,
         (metrics, refused): (BinaryMetrics, RefusalMetrics),
         rooms: Vec<Box<dyn Frames<P>>>,
@@ -109,6 +113,7 @@ impl<P> BinaryPort<P> {
             authorized: AuthorizedRequests::new(KINDS_REMEMBERED, PARKED_MAX),
             sessions: Slab::new(),
             connections_max: settings.connections_max,
+            connections,
             turns: Turns::default(),
             unsent: Vec::new(),
             scratch: Scratch::new(),

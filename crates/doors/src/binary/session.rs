@@ -13,6 +13,7 @@ use super::limits::{
     FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, IN_FLIGHT_MAX, OUTBOX_BYTES_MAX, PAGES_IN_FLIGHT_MAX, READ_BYTES,
     READ_BYTES_PER_TURN, REFUSAL_PAUSE_MS,
 };
+use crate::admission::Entered;
 use crate::auth::Identity;
 use crate::auth::acl::ClientRights;
 use crate::stream::{Scratch, Stream};
@@ -48,6 +49,8 @@ enum Takes {
 /// One connection.
 pub struct Session {
     stream: Stream<mio::net::TcpStream>,
+    /// It is counted until it is closed.
+    _entered: Entered,
     takes: Takes,
     /// Where the connection is in its life.
     pub life: Life,
@@ -84,9 +87,15 @@ pub struct Session {
 
 impl Session {
     /// A client that just connected.
-    pub fn new(stream: Stream<mio::net::TcpStream>, caller: CallerKey, now_ms: u64) -> Session {
+    pub fn new(
+        stream: Stream<mio::net::TcpStream>,
+        entered: Entered,
+        caller: CallerKey,
+        now_ms: u64,
+    ) -> Session {
         Session {
             stream,
+            _entered: entered,
             takes: Takes::All,
             life: Life::Greeting,
             input: BytesMut::new(),

@@ -69,10 +69,20 @@ impl Door {
         }));
         let registry = Metrics::of(&[BinaryMetrics::ROWS, RefusalMetrics::ROWS]);
         let metrics = (BinaryMetrics::register(&registry, BINARY, 0), RefusalMetrics::register(&registry, BINARY, 0));
-        let settings = BinarySettings { address: None, tls: None, connections_max: 1_000 };
+        let settings =
+            BinarySettings { address: None, tls: None, connections_max: 1_000, connections_per_address_max: 1_000 };
+        let connections = Connections::new(settings.of_connections(1));
         let router = Router::new(PORT, ShardAddresses::new([SHARD]), CursorKey([1, 2]));
-        let mut port =
-            BinaryPort::new(PORT, router, Some(listener), &settings, authenticator.clone(), metrics, Vec::new());
+        let mut port = BinaryPort::new(
+            PORT,
+            router,
+            Some(listener),
+            &settings,
+            connections,
+            authenticator.clone(),
+            metrics,
+            Vec::new(),
+        );
         let poll = Poll::new().unwrap();
         Port::<Parcel>::register(&mut port, PortSockets::new(poll.registry(), 0).unwrap()).unwrap();
         let endpoint = mesh(1, 0).pop().unwrap();

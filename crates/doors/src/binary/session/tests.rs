@@ -4,11 +4,14 @@ use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::admission::{ConnectionLimits, Connections};
 use crate::turns::{CallerName, Turns};
 
 fn session_over(stream: Stream<mio::net::TcpStream>) -> Session {
     let caller = Turns::<CallerName, usize>::default().join(CallerName::Viewer("dave".into()));
-    Session::new(stream, caller, 0)
+    let limits = ConnectionLimits { connections_max: 1, connections_per_address_max: 0 };
+    let entered = Connections::new(limits).enter([127, 0, 0, 1].into());
+    Session::new(stream, entered.unwrap_or_else(|_| panic!("it is the first")), caller, 0)
 }
 
 #[test]
