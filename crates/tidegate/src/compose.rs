@@ -212,7 +212,8 @@ fn rooms<P: Parcels>(
     let mqtt = mqtt.map(|mqtt| mqtt.following(Arc::new(feeds)));
     let door = mqtt.as_ref().and_then(MqttRoom::websocket);
     let websockets = door.map(|door| WebSockets { door, port: MQTT_PORT });
-    let http = http(config, files, connections.http)?.map(|http| HttpDoor::new(http, authenticator.clone(), websockets, at_http));
+    let http = http(config, files, connections.http)?
+        .map(|http| HttpDoor::new(http, authenticator.clone(), websockets, at_http));
 
     let mut rooms: Vec<Box<dyn Room<P>>> = Vec::new();
     assert!(rooms.len() == usize::from(BINARY_PORT), "the binary port has its place");

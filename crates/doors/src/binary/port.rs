@@ -47,6 +47,8 @@ struct Purpose {
     session: usize,
     caller: CallerKey,
     weight: Weight,
+    /// Bytes of its reply, about.
+    owed: usize,
     correlation: u64,
     since: Instant,
     /// What a list was asked for.
@@ -198,6 +200,8 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
 
     fn serve(&mut self, context: &mut Context<'_, P>) -> bool {
         self.now_ms = context.now().0;
+        // Before anything is asked: what a reload has taken away is gone at the next request.
+        self.follow_reload();
         let worked = !self.stopping && (self.accept() | self.serve_sessions());
         self.send(context);
         worked

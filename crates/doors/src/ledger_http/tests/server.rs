@@ -165,6 +165,15 @@ impl TestServer {
         Client { stream, unread: Vec::new() }
     }
 
+    /// The same from another address of this host.
+    pub fn connect_from(&self, address: [u8; 4]) -> Client {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((address, 0)).into()).unwrap();
+        socket.connect(&self.address.into()).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Client { stream: socket.into(), unread: Vec::new() }
+    }
+
     /// One request on a connection of its own.
     pub fn ask(&self, token: &str, method: &str, path: &str, body: &str) -> Answer {
         self.connect().ask(token, method, path, body)

@@ -147,7 +147,7 @@ impl<L: LogStore> MqttPort<L> {
         let socket = self.sockets.get(key).expect("it was looked at just now");
         let Ok(heard) = socket.stream.read(&mut self.scratch, bytes_max) else {
             self.lose(key, now);
-            return WORK_OF_VISIT;
+            return WORK_OF_VISIT + work_of_bytes(self.scratch.cost());
         };
         socket.set(Flag::READABLE, heard.more || socket.has(Flag::CLOSED));
         socket.set(Flag::ENDED, heard.ended);
@@ -155,7 +155,7 @@ impl<L: LogStore> MqttPort<L> {
         // another worker.
         self.take_parcels(context);
         let bytes = self.scratch.bytes(&heard);
-        let work = WORK_OF_VISIT + work_of_bytes(bytes.len());
+        let work = WORK_OF_VISIT + work_of_bytes(self.scratch.cost());
         let served = if bytes.is_empty() { 0 } else { self.broker.serve(key, bytes, (may - work).max(1), now) };
         if heard.ended && !self.broker.is_unserved(key) {
             self.lose(key, now);
