@@ -358,6 +358,11 @@ fn who_sends_no_more_is_answered_what_was_asked() {
         assert_eq!(client.read_answer().expect("an answer").summary(), "201", "transfer {n}");
         assert!(client.is_closed());
     }
+    // Also if the answer takes its time, as one to a wrong token does.
+    let mut unknown = server.connect();
+    unknown.send(&request("wrong", "GET", "/v1/accounts", ""));
+    unknown.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(unknown.read_answer().expect("an answer").summary(), "401 token_invalid");
     let mut pipelined = server.connect();
     pipelined.send(&request("", "GET", "/healthz", "").repeat(3));
     pipelined.stream.shutdown(std::net::Shutdown::Write).unwrap();
