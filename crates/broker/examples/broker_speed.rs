@@ -8,9 +8,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use tidegate_broker::drive::{self, Driven, Shell};
 use tidegate_broker::{
-    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Owners, Rights,
-    SharedFacts,
+    Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
+    Owners, Rights, SharedFacts,
 };
 use tidegate_journal::StepLog;
 use tidegate_journal::disk::RealDisk;
@@ -22,7 +23,13 @@ use tidegate_wire::mqtt::{
 const NOW: TimeMs = TimeMs(1_700_000_000_000);
 
 /// No log is ever touched: sessions are clean, and nothing is retained.
-type Bench = Broker<StepLog<RealDisk>>;
+type Log = StepLog<RealDisk>;
+
+/// One worker whose clients take all that they are sent.
+struct Bench {
+    driven: Driven<Log>,
+    rights: Arc<dyn Rights>,
+}
 
 #[derive(Debug)]
 struct Everything;
@@ -39,10 +46,53 @@ impl Rights for Everything {
     }
 }
 
-fn broker() -> Bench {
+impl Shell<Log> for Bench {
+    fn driven(&mut self) -> &mut Driven<Log> {
+        &mut self.driven
+    }
+
+    fn take_messages(&mut self, _: TimeMs) {}
+
+    fn has_room(&mut self, _: u16) -> bool {
+        true
+    }
+
+    fn send(&mut self, _: u16, _: BrokerMessage) {
+        unreachable!("there is one worker");
+    }
+
+    fn act(&mut self, action: Action, now: TimeMs) {
+        match action {
+            Action::Authenticate { key, .. } => {
+                self.driven.verdict(key, Ok(Admitted { rights: Arc::clone(&self.rights) }), now);
+            }
+            other => unreachable!("the broker wants {other:?}"),
+        }
+    }
+
+    fn write(&mut self, key: ConnectionKey, _: TimeMs) -> usize {
+        self.driven.unsent(key).len()
+    }
+
+    fn close(&mut self, key: ConnectionKey, _: TimeMs) {
+        unreachable!("nobody sends {key:?} away");
+    }
+}
+
+impl Bench {
+    fn hear(&mut self, key: ConnectionKey, bytes: &[u8]) {
+        drive::hear(self, key, bytes, isize::MAX, NOW);
+    }
+
+    fn turn(&mut self) {
+        drive::turn(self, NOW);
+    }
+}
+
+fn bench() -> Bench {
     let limits = BrokerLimits { sys_interval_ms: 0, outbox_bytes_max: 8 << 20, ..BrokerLimits::default() };
     let facts = Arc::new(SharedFacts::new(1));
-    Broker::new(
+    let broker = Broker::new(
         BrokerOptions {
             worker: 0,
             owners: Owners::spread(1, 1),
@@ -54,30 +104,26 @@ fn broker() -> Bench {
             version: "",
         },
         Vec::new(),
-    )
+    );
+    Bench { driven: Driven::new(broker), rights: Arc::new(Everything) }
 }
 
-fn connect(broker: &mut Bench, client_id: &str, rights: &Arc<dyn Rights>, keep_alive_s: u16) -> ConnectionKey {
-    let key = broker.open(ConnectionTraits::default(), NOW).expect("there is room");
+fn connect(bench: &mut Bench, client_id: &str, keep_alive_s: u16) -> ConnectionKey {
+    let key = bench.driven.open(ConnectionTraits::default(), NOW).expect("there is room");
     let mut packet = Vec::new();
     let connect = ConnectOut { clean_start: true, keep_alive_s, client_id, ..ConnectOut::default() };
     mqtt::encode_connect(&mut packet, Version::V5, &connect);
-    broker.receive(key, &packet, NOW);
-    let actions: Vec<Action> = broker.actions().collect();
-    for action in actions {
-        if let Action::Authenticate { key, .. } = action {
-            broker.verdict(key, Ok(Admitted { rights: Arc::clone(rights) }), NOW);
-        }
-    }
+    bench.hear(key, &packet);
+    bench.turn();
     key
 }
 
-fn subscribe(broker: &mut Bench, key: ConnectionKey, filter: &str, qos: QoS) {
+fn subscribe(bench: &mut Bench, key: ConnectionKey, filter: &str, qos: QoS) {
     let mut packet = Vec::new();
     let (no_local, retain_as_published, retain_handling) = (false, false, 0);
     let subscription = SubscriptionOut { filter, qos, no_local, retain_as_published, retain_handling };
     mqtt::encode_subscribe(&mut packet, Version::V5, 1, None, &[subscription]);
-    broker.receive(key, &packet, NOW);
+    bench.hear(key, &packet);
 }
 
 fn publish(topic: &str, qos: QoS) -> Vec<u8> {
@@ -98,37 +144,23 @@ fn publish(topic: &str, qos: QoS) -> Vec<u8> {
     packet
 }
 
-/// Takes everything that is to be sent; returns how many bytes.
-fn flush(broker: &mut Bench, keys: &mut Vec<ConnectionKey>) -> usize {
-    keys.clear();
-    broker.take_flushable(keys);
-    let mut bytes = 0;
-    for key in keys.iter() {
-        let unsent = broker.unsent(*key).len();
-        bytes += unsent;
-        broker.sent(*key, unsent, NOW);
-    }
-    bytes
-}
-
-fn fan_out(rights: &Arc<dyn Rights>, qos: QoS) {
-    let (mut broker, mut keys) = (broker(), Vec::new());
-    let publisher = connect(&mut broker, "publisher", rights, 0);
-    let receivers: Vec<_> = (0..1000).map(|n| connect(&mut broker, &format!("receiver-{n}"), rights, 0)).collect();
+fn fan_out(qos: QoS) {
+    let mut bench = bench();
+    let publisher = connect(&mut bench, "publisher", 0);
+    let receivers: Vec<_> = (0..1000).map(|n| connect(&mut bench, &format!("receiver-{n}"), 0)).collect();
     for key in &receivers {
-        subscribe(&mut broker, *key, "tv/show", qos);
+        subscribe(&mut bench, *key, "tv/show", qos);
     }
-    flush(&mut broker, &mut keys);
+    bench.turn();
     let packet = publish("tv/show", qos);
     let mut acks = Vec::new();
     let (mut rounds, start) = (0u64, Instant::now());
     while start.elapsed().as_millis() < 1000 {
         // Ten messages to a write, as a busy turn of the loop has them.
         for _ in 0..10 {
-            broker.receive(publisher, &packet, NOW);
+            bench.hear(publisher, &packet);
         }
-        broker.step(NOW);
-        flush(&mut broker, &mut keys);
+        bench.turn();
         if qos == QoS::AtLeastOnce {
             acks.clear();
             for number in rounds * 10..rounds * 10 + 10 {
@@ -136,7 +168,7 @@ fn fan_out(rights: &Arc<dyn Rights>, qos: QoS) {
                 encode_ack(&mut acks, Version::V5, AckKind::PubAck, packet_id, ReasonCode::SUCCESS, None);
             }
             for key in &receivers {
-                broker.receive(*key, &acks, NOW);
+                bench.hear(*key, &acks);
             }
         }
         rounds += 1;
@@ -144,29 +176,28 @@ fn fan_out(rights: &Arc<dyn Rights>, qos: QoS) {
     per(if qos == QoS::AtMostOnce { "fan-out qos 0" } else { "fan-out qos 1" }, start, rounds * 10_000);
 }
 
-fn pairs(rights: &Arc<dyn Rights>, qos: QoS) {
-    let (mut broker, mut keys) = (broker(), Vec::new());
+fn pairs(qos: QoS) {
+    let mut bench = bench();
     let pairs: Vec<_> = (0..500)
         .map(|n| {
-            let receiver = connect(&mut broker, &format!("receiver-{n}"), rights, 0);
-            subscribe(&mut broker, receiver, &format!("pair/{n}"), qos);
-            (connect(&mut broker, &format!("sender-{n}"), rights, 0), receiver, publish(&format!("pair/{n}"), qos))
+            let receiver = connect(&mut bench, &format!("receiver-{n}"), 0);
+            subscribe(&mut bench, receiver, &format!("pair/{n}"), qos);
+            (connect(&mut bench, &format!("sender-{n}"), 0), receiver, publish(&format!("pair/{n}"), qos))
         })
         .collect();
-    flush(&mut broker, &mut keys);
+    bench.turn();
     let (mut rounds, start) = (0u32, Instant::now());
     let mut ack = Vec::new();
     while start.elapsed().as_millis() < 1000 {
         for (sender, _, packet) in &pairs {
-            broker.receive(*sender, packet, NOW);
+            bench.hear(*sender, packet);
         }
-        broker.step(NOW);
-        flush(&mut broker, &mut keys);
+        bench.turn();
         if qos == QoS::AtLeastOnce {
             ack.clear();
             encode_ack(&mut ack, Version::V5, AckKind::PubAck, (rounds % 65_535) as u16 + 1, ReasonCode::SUCCESS, None);
             for (_, receiver, _) in &pairs {
-                broker.receive(*receiver, &ack, NOW);
+                bench.hear(*receiver, &ack);
             }
         }
         rounds += 1;
@@ -174,14 +205,14 @@ fn pairs(rights: &Arc<dyn Rights>, qos: QoS) {
     per(if qos == QoS::AtMostOnce { "pairs qos 0" } else { "pairs qos 1" }, start, u64::from(rounds) * 500);
 }
 
-fn idle(rights: &Arc<dyn Rights>, sessions: usize) {
-    let (mut broker, mut keys) = (broker(), Vec::new());
+fn idle(sessions: usize) {
+    let mut bench = bench();
     let before = resident_bytes();
     let start = Instant::now();
     for n in 0..sessions {
-        let key = connect(&mut broker, &format!("device-{n}"), rights, 300);
-        subscribe(&mut broker, key, &format!("site/{}/device/{n}", n % 1000), QoS::AtMostOnce);
-        flush(&mut broker, &mut keys);
+        let key = connect(&mut bench, &format!("device-{n}"), 300);
+        subscribe(&mut bench, key, &format!("site/{}/device/{n}", n % 1000), QoS::AtMostOnce);
+        bench.turn();
     }
     per("connect and subscribe", start, sessions as u64);
     println!("{:<24} {:>8} bytes per session", "idle", (resident_bytes() - before) / sessions);
@@ -189,7 +220,7 @@ fn idle(rights: &Arc<dyn Rights>, sessions: usize) {
     let start = Instant::now();
     for _ in 0..4000 {
         now += 1;
-        broker.step(TimeMs(now));
+        drive::turn(&mut bench, TimeMs(now));
     }
     println!("{:<24} {:>8.2} % of a core", "its clock", start.elapsed().as_secs_f64() / 4.0 * 100.0);
 }
@@ -205,11 +236,10 @@ fn resident_bytes() -> usize {
 }
 
 fn main() {
-    let rights: Arc<dyn Rights> = Arc::new(Everything);
-    fan_out(&rights, QoS::AtMostOnce);
-    fan_out(&rights, QoS::AtLeastOnce);
-    pairs(&rights, QoS::AtMostOnce);
-    pairs(&rights, QoS::AtLeastOnce);
+    fan_out(QoS::AtMostOnce);
+    fan_out(QoS::AtLeastOnce);
+    pairs(QoS::AtMostOnce);
+    pairs(QoS::AtLeastOnce);
     let sessions = std::env::args().nth(1).map_or(500_000, |text| text.parse().expect("a number of sessions"));
-    idle(&rights, sessions);
+    idle(sessions);
 }

@@ -5,6 +5,7 @@
 
 use std::hint::black_box;
 use std::time::Instant;
+use tidegate_broker::SessionIndex;
 use tidegate_broker::subscriptions::{Entry, Matches, Subscriptions};
 
 const COUNTS: [u32; 3] = [1_000, 200_000, 2_000_000];
@@ -41,7 +42,11 @@ fn row(what: &str, names: impl Fn(u32) -> (String, String), hot: u32, expected: 
     let figures = COUNTS.map(|count| {
         let mut all = Subscriptions::new(1, usize::MAX);
         for session in 0..count {
-            all.insert(None, &names(session).0, Entry { session, worker: (session % 2) as u8, ..Entry::default() });
+            all.insert(
+                None,
+                &names(session).0,
+                Entry { session: SessionIndex::new(session), worker: (session % 2) as u8, ..Entry::default() },
+            );
         }
         let mut dice = 0x2545_F491_4F6C_DD1D_u64;
         let topics: Vec<String> = (0..MATCHES.min(count * 20) / expected.max(1) as u32)

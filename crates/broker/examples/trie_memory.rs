@@ -3,6 +3,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use tidegate_broker::SessionIndex;
 use tidegate_broker::retained::{Retainable, Retained};
 use tidegate_broker::subscriptions::{Entry, Subscriptions};
 
@@ -58,7 +59,11 @@ fn subscriptions(what: &str, count: u32, filter: impl Fn(u32) -> String) {
     measure(what, count, || {
         let mut all = Subscriptions::new(1, usize::MAX);
         for session in 0..count {
-            all.insert(None, &filter(session), Entry { session, worker: (session % 2) as u8, ..Entry::default() });
+            all.insert(
+                None,
+                &filter(session),
+                Entry { session: SessionIndex::new(session), worker: (session % 2) as u8, ..Entry::default() },
+            );
         }
         all
     });

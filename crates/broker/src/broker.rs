@@ -1,6 +1,8 @@
 //! One worker's broker: the calls through which bytes, peers' messages and time come in, and bytes and actions go out.
 
 mod acknowledge;
+mod answers;
+mod asked;
 mod connect;
 mod delayed;
 mod disconnect;
@@ -8,7 +10,9 @@ mod drain;
 mod due;
 mod durable;
 mod feeds;
-mod pending_acks;
+mod intake;
+mod origins;
+mod peers;
 mod publish;
 mod recover;
 mod request;
@@ -20,40 +24,35 @@ mod sound;
 mod subscribe;
 mod sweep;
 mod sys;
+mod timing;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::Refusal;
 
-use tidegate_wire::mqtt::{
-    Packet, ReasonCode, Split, announced_bytes, check_filter, decode_client, encode_pingresp, lists_filters, split,
-};
+use tidegate_wire::mqtt::ReasonCode;
 
+use crate::acknowledgements::Acknowledgements;
 use crate::clients::Clients;
-use crate::connection::{ConnectionEvent, ConnectionState, Flags, NONE};
-use crate::limits::{
-    BYTES_PER_WORK, FILTER_BYTES_PER_WORK, PEER_ITEMS_MAX, RECEIVERS_PER_WORK, REQUEST_TOPICS_MAX, WORK_AT_ONCE,
-    WORK_OF_REQUEST,
-};
-use crate::peer::{Item, Peers};
-use crate::retained::Retained;
+use crate::connection::{ConnectionEvent, ConnectionState};
+use crate::index::{ConnectionIndex, RightsIndex, SessionIndex};
+use crate::limits::{PEER_ITEMS_MAX, REQUEST_TOPICS_MAX};
+use crate::peer::Peers;
 use crate::rights::Again;
-use crate::rights::RightsTable;
 use crate::session::Stage;
-use crate::subscriptions::{Matches, SHAPES_MAX, Subscriptions, WatchedFilter};
+use crate::shards::Shards;
+use crate::subscriptions::{SHAPES_MAX, Subscriptions, WatchedFilter};
 use crate::topics::TopicShard;
-use crate::{Action, BrokerFacts, BrokerMessage, BrokerOptions, ConnectionKey, Rights};
+use crate::{Action, BrokerFacts, BrokerOptions, ConnectionKey, Rights};
 
-use durable::Wait;
-pub use durable::Waiting;
-use pending_acks::{Completion, PendingAcks};
-use retain::RetainedMessage;
-use route::{DurableReceiver, Routed};
+use asked::Asked;
+use intake::{Intake, Progress};
+use retain::RetainedMessages;
+use route::{Routed, Routing};
+use timing::Timing;
 
 /// What the shell knows of a connection and the broker needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,61 +70,28 @@ pub struct DrainPlan {
     pub server_reference: Option<Box<str>>,
 }
 
-/// The result of processing a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
-    /// It is done with.
-    Taken,
-    /// It waits at the front of its connection's input.
-    Parked,
-    /// The connection is over.
-    Gone,
-}
-
-/// One worker's broker.
+/// One worker's broker. Each concern keeps its own state; the broker wires them.
 pub struct Broker<L: LogStore> {
     options: BrokerOptions,
+    /// Connections, sessions and their bytes.
     clients: Clients,
-    trie: Subscriptions,
-    retained: Retained<RetainedMessage>,
-    shards: Vec<TopicShard<L>>,
-    /// Sessions by shard and slot.
-    places: Vec<Vec<u32>>,
+    /// Which connections wait, and for what.
+    intake: Intake,
+    /// The subscriptions of all sessions of all workers.
+    subscriptions: Subscriptions,
+    /// The message that is being routed.
+    routing: Routing,
+    retained: RetainedMessages,
+    /// Who must still say that a message is durable.
+    acknowledgements: Acknowledgements,
+    shards: Shards<L>,
     peers: Peers,
-    rights: RightsTable,
-    actions: Vec<Action>,
-    /// Connections whose input may hold whole packets that must wait.
-    stalled: VecDeque<ConnectionKey>,
-    /// Connections that have done their share of the work, and have more.
-    unserved: Vec<ConnectionKey>,
-    /// Connections that have spent their rate, and until when.
-    throttled: Vec<(TimeMs, ConnectionKey)>,
-    /// Connections to be disconnected when the current call no longer uses them.
-    deferred_disconnects: Vec<(ConnectionKey, ReasonCode)>,
-    /// Connections that wait for a session which an earlier one is still opening.
-    waiting_connects: HashMap<u32, ConnectionKey>,
-    scans: retained_scan::Scans,
-    retains_in_flight: usize,
-    retaining: retain_order::RetainsInFlight,
-    pending_acks: PendingAcks,
-    requests: HashMap<u64, request::Request>,
-    feeds: feeds::Feeds,
-    tickets: u64,
-    delayed: BinaryHeap<Reverse<(TimeMs, u64, delayed::ByNumber)>>,
-    delayed_number: u64,
-    delayed_in_flight: HashSet<(u16, u64)>,
-    sweep: sweep::Sweep,
-    drain: Option<drain::Drain>,
-    sys: sys::Sys,
+    /// What happens by the clock.
+    timing: Timing,
+    /// What the shell was asked for.
+    asked: Asked,
+    /// Draws client ids.
     random: SplitMix64,
-    /// Whether publishers are not read, because what was sent is not taken fast enough.
-    is_pressed: bool,
-    /// Buffers that are used again and again.
-    matches: Matches,
-    topic: String,
-    properties: Vec<u8>,
-    durable: Vec<DurableReceiver>,
-    refused: Vec<crate::session::SessionRef>,
 }
 
 impl<L: LogStore> Broker<L> {
@@ -149,38 +115,16 @@ impl<L: LogStore> Broker<L> {
         let mut random = SplitMix64(options.seed);
         let mut broker = Broker {
             clients: Clients::new(options.limits.clone()),
-            trie: Subscriptions::new(random.next(), SHAPES_MAX).watching(prefix),
-            retained: Retained::new(random.next()),
-            places: shards.iter().map(|_| Vec::new()).collect(),
-            shards,
+            intake: Intake::default(),
+            subscriptions: Subscriptions::new(random.next(), SHAPES_MAX).watching(prefix),
+            routing: Routing::default(),
+            retained: RetainedMessages::new(random.next()),
+            acknowledgements: Acknowledgements::new(options.worker),
+            shards: Shards::new(shards),
             peers: Peers::new(options.worker, options.workers()),
-            rights: RightsTable::default(),
-            actions: Vec::new(),
-            stalled: VecDeque::new(),
-            unserved: Vec::new(),
-            throttled: Vec::new(),
-            deferred_disconnects: Vec::new(),
-            waiting_connects: HashMap::new(),
-            scans: retained_scan::Scans::default(),
-            retains_in_flight: 0,
-            retaining: retain_order::RetainsInFlight::default(),
-            pending_acks: PendingAcks::default(),
-            requests: HashMap::new(),
-            feeds: feeds::Feeds::default(),
-            tickets: 0,
-            delayed: BinaryHeap::new(),
-            delayed_number: 0,
-            delayed_in_flight: HashSet::new(),
-            sweep: sweep::Sweep::default(),
-            drain: None,
-            sys: sys::Sys::default(),
+            timing: Timing::default(),
+            asked: Asked::default(),
             random,
-            is_pressed: false,
-            matches: Matches::new(),
-            topic: String::new(),
-            properties: Vec::new(),
-            durable: Vec::new(),
-            refused: Vec::new(),
             options,
         };
         broker.recover();
@@ -195,8 +139,11 @@ impl<L: LogStore> Broker<L> {
         let index = self.clients.connections.take();
         let connection = &mut self.clients.connections[index];
         connection.transition(ConnectionEvent::Opened);
-        assert!(connection.session == NONE && connection.rights == NONE, "a place that was given back is nobody's");
-        assert!(connection.outbox == NONE && connection.input == NONE, "a place that was given back holds no bytes");
+        assert!(connection.session.is_none() && connection.rights.is_none(), "a place that was given back is nobody's");
+        assert!(
+            connection.outbox.is_none() && connection.input.is_none(),
+            "a place that was given back holds no bytes"
+        );
         connection.last_seen_s = connect::seconds(now);
         if traits.packet_bytes_max > 0 {
             connection.extra().packet_bytes_max = traits.packet_bytes_max;
@@ -205,256 +152,16 @@ impl<L: LogStore> Broker<L> {
         Some(self.clients.key(index))
     }
 
-    /// Bytes from a client, all of which are processed. A key that is gone is ignored here and everywhere.
-    pub fn receive(&mut self, key: ConnectionKey, bytes: &[u8], now: TimeMs) {
-        self.serve(key, bytes, isize::MAX, now);
-    }
-
-    /// Bytes from a client, of which so many are processed as `may` work allows; at least one packet. Returns how much
-    /// work it was. If there is more, [`Broker::is_unserved`] says so, and [`Broker::serve`] without bytes goes on.
-    pub fn serve(&mut self, key: ConnectionKey, bytes: &[u8], may: isize, now: TimeMs) -> isize {
-        let Some(index) = self.clients.index(key) else { return 0 };
-        if self.clients.connections[index].state == ConnectionState::Closing {
-            return 0;
-        }
-        self.clients.facts.bytes_received += bytes.len() as u64;
-        let left = if self.clients.connections[index].input == NONE {
-            let (taken, left) = self.process(key, bytes, may, now);
-            self.keep_input(key, bytes[taken..].to_vec(), left);
-            left
-        } else {
-            let mut input = self.clients.take_input(index);
-            input.extend_from_slice(bytes);
-            self.clients.put_input(index, input);
-            // Also while the connection is blocked: these bytes may complete a packet, and the client may send no more.
-            // `keep_input` then lists the connection for the next steps.
-            self.resume_for(index, may, now)
-        };
-        self.run_deferred_disconnects(now);
-        may - left
-    }
-
-    /// Whether whole packets of this connection wait for nothing but their turn.
-    pub fn is_unserved(&self, key: ConnectionKey) -> bool {
-        self.clients.index(key).is_some_and(|index| {
-            let connection = &self.clients.connections[index];
-            connection.flags.has(Flags::UNSERVED) && connection.state != ConnectionState::Closing
-        })
-    }
-
-    /// Adds the connections that [`Broker::is_unserved`] is true of since the last call. Whoever takes them has them
-    /// [served](Broker::serve) in turn; a step goes on with those that nobody took.
-    pub fn take_unserved(&mut self, keys: &mut Vec<ConnectionKey>) {
-        keys.append(&mut self.unserved);
-    }
-
-    /// Bytes that are still to come of a packet of which some are here.
-    pub fn missing_bytes(&self, key: ConnectionKey) -> usize {
-        let Some(index) = self.clients.index(key) else { return 0 };
-        let input = self.clients.input(index);
-        announced_bytes(input).map_or(0, |bytes| bytes.saturating_sub(input.len()))
-    }
-
-    /// Goes on with what waits in a connection's input, because of something else than its turn.
-    fn resume(&mut self, index: u32, now: TimeMs) {
-        self.resume_for(index, WORK_AT_ONCE, now);
-    }
-
-    /// The same for so much work. Returns how much of it is left.
-    fn resume_for(&mut self, index: u32, may: isize, now: TimeMs) -> isize {
-        let key = self.clients.key(index);
-        self.clients.connections[index].flags.clear(Flags::UNSERVED);
-        let mut input = self.clients.take_input(index);
-        let (taken, left) = self.process(key, &input, may, now);
-        assert!(taken <= input.len(), "no more is done with than there was");
-        input.drain(..taken);
-        self.keep_input(key, input, left);
-        left
-    }
-
-    /// Puts back what could not be processed, if its connection is still there to process it. `left` is what it might
-    /// still have done.
-    fn keep_input(&mut self, key: ConnectionKey, input: Vec<u8>, left: isize) {
-        let Some(index) = self.clients.index(key) else { return };
-        if input.is_empty() || self.clients.connections[index].state == ConnectionState::Closing {
-            return;
-        }
-        self.clients.put_input(index, input);
-        // A packet that waits for an answer is resumed by it, part of a packet by the rest; a whole one that waits for
-        // better times is looked at in each step, and one that waits for its turn when that comes.
-        let connection = &self.clients.connections[index];
-        if connection.flags.has(Flags::PARKED)
-            || connection.flags.has(Flags::STALLED)
-            || connection.state == ConnectionState::Authenticating
-        {
-            return;
-        }
-        let is_blocked = self.is_blocked(index);
-        // What is malformed is nothing to wait for, either.
-        let is_whole = split(self.clients.input(index), self.packet_bytes_max(index)) != Ok(Split::NeedMore);
-        if is_whole && left <= 0 && !is_blocked {
-            self.clients.connections[index].flags.set(Flags::UNSERVED);
-            self.unserved.push(key);
-        } else if is_whole || is_blocked {
-            self.clients.connections[index].flags.set(Flags::STALLED);
-            self.stalled.push_back(key);
-        }
-    }
-
-    /// Takes whole packets from `bytes` as long as the connection may go on. Returns how many bytes are done with, and
-    /// how much is left of `may`.
-    fn process(&mut self, key: ConnectionKey, bytes: &[u8], may: isize, now: TimeMs) -> (usize, isize) {
-        let (mut taken, mut left) = (0, may);
-        while let Some(index) = self.clients.index(key) {
-            if left <= 0 || self.is_blocked(index) {
-                break;
-            }
-            let rest = &bytes[taken..];
-            let length = match split(rest, self.packet_bytes_max(index)) {
-                Ok(Split::NeedMore) => break,
-                Ok(Split::Packet(length)) => length,
-                Err(malformed) => {
-                    self.malformed(index, malformed, now);
-                    break;
-                }
-            };
-            assert!(length > 0 && length <= rest.len(), "a whole packet is among what was received");
-            let before = (self.clients.facts.publish_sent, self.tickets);
-            let progress = self.packet(index, &rest[..length], rest, now);
-            let copies = (self.clients.facts.publish_sent - before.0) as isize;
-            let requests = (self.tickets - before.1) as isize;
-            left -= work_of(&rest[..length]) + copies / RECEIVERS_PER_WORK + requests * WORK_OF_REQUEST;
-            match progress {
-                Progress::Taken => taken += length,
-                Progress::Parked | Progress::Gone => break,
-            }
-        }
-        assert!(taken <= bytes.len(), "no more is done with than there was");
-        (taken, left)
-    }
-
-    /// One whole packet.
-    fn packet(&mut self, index: u32, packet: &[u8], rest: &[u8], now: TimeMs) -> Progress {
-        let connection = &mut self.clients.connections[index];
-        match connection.state {
-            ConnectionState::AwaitingConnect => {
-                self.clients.facts.messages_received += 1;
-                return self.receive_connect(index, packet, rest, now);
-            }
-            ConnectionState::Opening => return self.attach(index, packet, now),
-            ConnectionState::Connected => {}
-            ConnectionState::Vacant | ConnectionState::Authenticating | ConnectionState::Closing => {
-                return Progress::Parked;
-            }
-        }
-        connection.last_seen_s = connect::seconds(now);
-        let packet = match decode_client(packet, connection.version) {
-            Ok(packet) => packet,
-            Err(malformed) => {
-                self.malformed(index, malformed, now);
-                return Progress::Gone;
-            }
-        };
-        let progress = self.dispatch(index, &packet, now);
-        self.clients.facts.messages_received += u64::from(progress == Progress::Taken);
-        progress
-    }
-
-    fn dispatch(&mut self, index: u32, packet: &Packet<'_>, now: TimeMs) -> Progress {
-        match packet {
-            Packet::Publish(publish) => return self.publish(index, publish, now),
-            Packet::PubAck(ack) => self.puback(index, ack, now),
-            Packet::PubRec(ack) => self.pubrec(index, ack, now),
-            Packet::PubRel(ack) => return self.pubrel(index, ack, now),
-            Packet::PubComp(ack) => self.pubcomp(index, ack, now),
-            Packet::Subscribe(subscribe) => return self.subscribe(index, subscribe, now),
-            Packet::Unsubscribe(unsubscribe) => return self.unsubscribe(index, unsubscribe, now),
-            // [MQTT-3.12.4-1]: PINGREQ is answered with PINGRESP.
-            Packet::PingReq => self.clients.send(index, now, |bytes| {
-                encode_pingresp(bytes);
-            }),
-            Packet::Disconnect(goodbye) => {
-                self.client_disconnect(index, goodbye, now);
-                return Progress::Gone;
-            }
-            // [MQTT-4.12.1-1]: re-authentication uses the Authentication Method of CONNECT.
-            // No authentication was begun here that AUTH could continue.
-            Packet::Auth(_) => self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now),
-            // [MQTT-3.1.0-2]: a second CONNECT ends the connection.
-            // All other packets are sent by servers only.
-            _ => self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now),
-        }
-        Progress::Taken
-    }
-
     /// Which watched filters got their first subscription or lost their last since the last call, in order.
     pub fn take_watched(&mut self) -> Vec<WatchedFilter> {
-        self.trie.take_watched()
-    }
-
-    /// Takes a message of another worker's broker. Messages of one broker must come in their order.
-    pub fn deliver(&mut self, from: u16, message: BrokerMessage, now: TimeMs) {
-        let BrokerMessage { items, receivers } = message;
-        assert!(from != self.options.worker && from < self.options.workers(), "another worker has said it");
-        let mut receivers = &receivers[..];
-        for item in items {
-            match item {
-                Item::ReplicaComplete => self.peers.complete(from),
-                Item::Subscribed { filter, entry } => {
-                    assert!(u16::from(entry.worker) == from, "a worker tells of its own sessions");
-                    let parts = check_filter(&filter).expect("its own worker has checked it");
-                    self.trie.insert(parts.share_group, parts.filter, entry);
-                }
-                Item::Unsubscribed { filter, owner } => {
-                    assert!(u16::from(owner.worker) == from, "a worker tells of its own sessions");
-                    let parts = check_filter(&filter).expect("its own worker has checked it");
-                    let removed = self.trie.remove(parts.share_group, parts.filter, owner);
-                    assert!(removed.is_some(), "what is removed was told before");
-                }
-                Item::Presence { filter, owner, online } => {
-                    assert!(u16::from(owner.worker) == from, "a worker tells of its own sessions");
-                    let parts = check_filter(&filter).expect("its own worker has checked it");
-                    let node = self.trie.find(parts.share_group, parts.filter);
-                    let is_known = node.is_some_and(|node| self.trie.set_online(node, owner, online));
-                    assert!(is_known, "a member that comes and goes was told of before");
-                }
-                Item::Publish { message, receivers: count, picked, may_repeat, source } => {
-                    assert!((count + picked) as usize <= receivers.len(), "receivers come with their message");
-                    let (of_item, others) = receivers.split_at((count + picked) as usize);
-                    let (of_item, picked) = of_item.split_at(count as usize);
-                    receivers = others;
-                    self.publish_from_peer(&message, of_item, picked, may_repeat, &source, now);
-                }
-                Item::Ack { ticket, reason } => self.take_ack(ticket, reason, now),
-                Item::Retain { message, source } => self.retain_here(message, source, now),
-                Item::NotRetained { message, source } => self.retain_ends(&source, message.topic()),
-                Item::Retained { message, picked, source } => self.set_retained(&message, &picked, source, now),
-                Item::Recovered { message } => {
-                    self.retained.set(message.topic(), RetainedMessage(Arc::clone(&message)));
-                }
-                Item::Delay { message, at, source } => self.delay_here(message, at, &source),
-                Item::ForgetOrigin { origin, ack_to } => self.forget_origin_for_peer(origin, ack_to, now),
-                Item::ForgetOrigins { shard, incarnation } => self.forget_origins_here(shard, incarnation),
-            }
-        }
-        assert!(receivers.is_empty(), "each receiver belongs to a message");
-        self.run_deferred_disconnects(now);
-    }
-
-    /// The message to `worker` since the last call; call it only if the ring to it has room.
-    pub fn take_batch(&mut self, worker: u16) -> Option<BrokerMessage> {
-        assert!(worker < self.options.workers(), "a worker is one of all");
-        self.peers.take(worker)
+        self.subscriptions.take_watched()
     }
 
     /// Everything that does not come from a socket: shards, timers, parked packets. Returns whether there is more to do
     /// at once.
     pub fn step(&mut self, now: TimeMs) -> bool {
         let mut worked = self.step_shards(now);
-        self.step_due(now);
-        self.step_delayed(now);
-        self.step_sweep(now);
-        self.step_drain(now);
+        self.step_timing(now);
         self.step_stalled(now);
         worked |= self.step_unserved(now);
         worked |= self.step_scans(now);
@@ -471,34 +178,25 @@ impl<L: LogStore> Broker<L> {
     }
 
     fn publish_facts(&mut self, now: TimeMs) {
-        let pressure_bytes = self.clients.pressure_bytes(now);
-        self.clients.facts.retained = self.retained.len() as u64;
+        let pressure_bytes = self.clients.outboxes.pressure_bytes(now);
+        self.clients.facts.retained = self.retained.messages.len() as u64;
         let (mut messages, mut bytes) = (0, 0);
-        for shard in &self.shards {
+        for shard in self.shards.as_slice() {
             let facts = shard.state_ahead().facts();
             messages += facts.inbox_messages;
             bytes += facts.bodies_bytes + facts.retained_bytes;
         }
         (self.clients.facts.store_messages, self.clients.facts.store_bytes) = (messages, bytes);
         self.options.facts.publish(self.options.worker, &self.clients.facts, pressure_bytes);
-        let is_full = self.shards.iter().any(|shard| !shard.has_room());
+        let is_full = self.shards.are_full();
         let is_behind = self.peers.waiting_max() > PEER_ITEMS_MAX;
-        self.is_pressed =
+        self.intake.is_pressed =
             is_full || is_behind || self.options.facts.pressure_bytes() > self.options.limits.pressure_bytes_max;
-    }
-
-    /// Disconnects the clients whose disconnection was deferred.
-    fn run_deferred_disconnects(&mut self, now: TimeMs) {
-        while let Some((key, reason)) = self.deferred_disconnects.pop() {
-            if let Some(index) = self.clients.index(key) {
-                self.disconnect(index, reason, now);
-            }
-        }
     }
 
     /// Takes what the shell has to do.
     pub fn actions(&mut self) -> impl Iterator<Item = Action> + '_ {
-        self.actions.drain(..)
+        self.asked.actions.drain(..)
     }
 
     /// Adds the connections that have bytes to send since the last call. Nothing while a batch waits for a full ring.
@@ -517,45 +215,37 @@ impl<L: LogStore> Broker<L> {
     pub fn sent(&mut self, key: ConnectionKey, count: usize, now: TimeMs) {
         let Some(index) = self.clients.index(key) else { return };
         self.clients.sent(index, count, now);
-        let place = self.clients.connections[index].session;
-        if place != NONE {
-            assert!(self.clients.sessions[place].connection == index, "connection and session point to each other");
-        }
-        if place != NONE && self.clients.sessions[place].stage == Stage::Live && self.may_have_more(place) {
+        let Some(place) = self.clients.connections[index].session else { return };
+        assert!(self.clients.sessions[place].connection == Some(index), "connection and session point to each other");
+        if self.clients.sessions[place].stage == Stage::Live && self.may_have_more(place) {
             self.pump(place, now);
         }
     }
 
     /// Whether something may wait for the outbox of a session.
-    fn may_have_more(&self, place: u32) -> bool {
+    fn may_have_more(&self, place: SessionIndex) -> bool {
         let session = &self.clients.sessions[place];
         session.slot.is_some()
             || self.has_feeds(place)
             || session.flow.as_ref().is_some_and(|flow| !flow.backlog.is_empty())
     }
 
-    /// Whether the shell should read from this connection now. A `no` may become a `yes` with any call of
-    /// [`Broker::step`].
-    pub fn may_read(&self, key: ConnectionKey) -> bool {
-        self.clients.index(key).is_some_and(|index| !self.is_blocked(index))
-    }
-
     /// Asks for the rights of every connected user again; `None`: the user is gone, and its clients are disconnected.
     pub fn reload(&mut self, again: &mut Again<'_>, now: TimeMs) {
-        let renewed: HashMap<u32, Option<Arc<dyn Rights>>> =
-            self.rights.held().map(|(place, rights)| (place, again(&**rights))).collect();
-        for index in 0..self.clients.connections.reached() {
+        let renewed: HashMap<RightsIndex, Option<Arc<dyn Rights>>> =
+            self.clients.rights.held().map(|(place, rights)| (place, again(&**rights))).collect();
+        for index in (0..self.clients.connections.reached()).map(ConnectionIndex::new) {
             let connection = &mut self.clients.connections[index];
-            if connection.state == ConnectionState::Vacant || connection.rights == NONE {
-                continue;
-            }
-            match renewed.get(&connection.rights) {
+            let Some(before) = connection.rights else { continue };
+            assert!(connection.state != ConnectionState::Vacant, "nobody has no rights");
+            match renewed.get(&before) {
                 Some(Some(rights)) => {
-                    let before = connection.rights;
-                    connection.rights = self.rights.hold(Arc::clone(rights));
+                    connection.rights = Some(self.clients.rights.hold(Arc::clone(rights)));
                     let session = connection.session;
-                    self.rights.release(before);
-                    if session != NONE && self.clients.connections[index].state == ConnectionState::Connected {
+                    self.clients.rights.release(before);
+                    if let Some(session) = session
+                        && self.clients.connections[index].state == ConnectionState::Connected
+                    {
                         self.remove_forbidden(session);
                         // What was read of them was read with the rights before.
                         self.open_feeds(session);
@@ -566,6 +256,11 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
+    /// The rights of an admitted connection.
+    fn rights_of(&self, index: ConnectionIndex) -> &Arc<dyn Rights> {
+        self.clients.rights.get(self.clients.connections[index].rights.expect("who was admitted has rights"))
+    }
+
     /// Whether all peers' subscriptions are known here, so that connections may be opened.
     pub fn is_serving(&self) -> bool {
         self.peers.are_complete()
@@ -573,27 +268,27 @@ impl<L: LogStore> Broker<L> {
 
     /// Whether a sleeping thread should look: a shard's journal has news. As for [`LogStore::has_news`].
     pub fn has_news(&self) -> bool {
-        self.shards.iter().any(TopicShard::has_news)
+        self.shards.as_slice().iter().any(TopicShard::has_news)
     }
 
     /// Whether nothing waits for a journal.
     pub fn is_idle(&self) -> bool {
-        self.shards.iter().all(TopicShard::is_idle)
+        self.shards.as_slice().iter().all(TopicShard::is_idle)
     }
 
     /// The topic shards, for compaction and for checking whether one failed.
     pub fn shards_mut(&mut self) -> &mut [TopicShard<L>] {
-        &mut self.shards
+        self.shards.as_mut_slice()
     }
 
     /// The topic shards.
     pub fn shards(&self) -> &[TopicShard<L>] {
-        &self.shards
+        self.shards.as_slice()
     }
 
     /// Gives the shards back, to close their logs.
     pub fn into_shards(self) -> Vec<TopicShard<L>> {
-        self.shards
+        self.shards.into_vec()
     }
 
     /// This worker's counts.
@@ -606,12 +301,6 @@ impl<L: LogStore> std::fmt::Debug for Broker<L> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Broker").field("worker", &self.options.worker).field("facts", &self.clients.facts).finish()
     }
-}
-
-/// What it is worth to process a packet, without the copies and requests that it becomes.
-fn work_of(packet: &[u8]) -> isize {
-    let bytes_per_work = if lists_filters(packet) { FILTER_BYTES_PER_WORK } else { BYTES_PER_WORK };
-    1 + (packet.len() / bytes_per_work) as isize
 }
 
 /// The reason code when a shard refuses.

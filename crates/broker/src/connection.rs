@@ -1,14 +1,15 @@
 //! What the broker stores for one connection. Small, because there are millions: what an idle client does not need is
 //! stored elsewhere.
 
+mod parked;
 mod state;
 
 use tidegate_wire::mqtt::{ReasonCode, Version};
 
-pub(crate) use state::{ConnectionEvent, ConnectionState};
+use crate::index::{InputIndex, OutboxIndex, RightsIndex, SessionIndex};
 
-/// No index: nothing there.
-pub(crate) const NONE: u32 = u32::MAX;
+pub(crate) use parked::{ParkEvent, ParkedFor};
+pub(crate) use state::{ConnectionEvent, ConnectionState};
 
 /// One connection. Its place in the slab is its [`crate::ConnectionKey::index`].
 #[derive(Debug)]
@@ -16,13 +17,13 @@ pub(crate) struct Connection {
     pub generation: u32,
     /// Second of the last packet, for the keep-alive; of the accept before CONNECT.
     pub last_seen_s: u32,
-    pub session: u32,
+    pub session: Option<SessionIndex>,
     /// Place of its outbox; none while nothing is unsent.
-    pub outbox: u32,
+    pub outbox: Option<OutboxIndex>,
     /// Place of its input buffer; none unless part of a packet, or one that waits, is there.
-    pub input: u32,
-    /// Place of its rights.
-    pub rights: u32,
+    pub input: Option<InputIndex>,
+    /// Its rights, from its admission on.
+    pub rights: Option<RightsIndex>,
     /// The client's Maximum Packet Size.
     /// `[MQTT-3.1.2-24]`: the server sends nothing larger than the client's Maximum Packet Size.
     pub packet_bytes_max: u32,
@@ -34,6 +35,8 @@ pub(crate) struct Connection {
     pub state: ConnectionState,
     pub version: Version,
     pub flags: Flags,
+    /// What the packet at the front of its input waits for.
+    parked: ParkedFor,
 }
 
 const _: () = assert!(size_of::<Connection>() <= 48);
@@ -43,10 +46,10 @@ impl Default for Connection {
         Connection {
             generation: 0,
             last_seen_s: 0,
-            session: NONE,
-            outbox: NONE,
-            input: NONE,
-            rights: NONE,
+            session: None,
+            outbox: None,
+            input: None,
+            rights: None,
             packet_bytes_max: u32::MAX,
             extra: None,
             keep_alive_s: 0,
@@ -54,6 +57,7 @@ impl Default for Connection {
             state: ConnectionState::Vacant,
             version: Version::V311,
             flags: Flags(0),
+            parked: ParkedFor::Nothing,
         }
     }
 }
@@ -62,6 +66,49 @@ impl Connection {
     /// Makes a transition that the table allows; anything else is a bug.
     pub fn transition(&mut self, event: ConnectionEvent) {
         self.state = self.state.after(event).unwrap_or_else(|| panic!("{event:?} cannot happen to {:?}", self.state));
+        if matches!(self.state, ConnectionState::Closing | ConnectionState::Vacant) {
+            self.parked = self.parked.after(ParkEvent::Closed).expect("a connection may always close");
+        }
+        let state = self.parked.state();
+        assert!(
+            state.is_none_or(|state| state == self.state),
+            "{:?} is not waited for in {:?}",
+            self.parked,
+            self.state
+        );
+    }
+
+    /// Makes the place of one that is gone ready for the next one.
+    pub fn vacate(&mut self) {
+        assert!(self.state == ConnectionState::Vacant, "only who is gone makes room");
+        *self = Connection { generation: self.generation.wrapping_add(1), ..Connection::default() };
+    }
+
+    /// The packet at the front of the input must wait for this.
+    pub fn park(&mut self, reason: ParkedFor) {
+        let parked = self.parked.after(ParkEvent::Waits(reason));
+        self.parked = parked.unwrap_or_else(|| panic!("{reason:?} behind {:?}", self.parked));
+        assert!(reason.state() == Some(self.state), "{reason:?} is not waited for in {:?}", self.state);
+    }
+
+    /// This is there. Whether the packet at the front waited for it: then it may go on.
+    #[must_use]
+    pub fn unpark(&mut self, reason: ParkedFor) -> bool {
+        let parked = self.parked.after(ParkEvent::Answered(reason));
+        self.parked = parked.unwrap_or(self.parked);
+        parked.is_some()
+    }
+
+    /// What the packet at the front of the input waits for.
+    #[inline]
+    pub fn parked(&self) -> ParkedFor {
+        self.parked
+    }
+
+    /// Whether it waits for an answer from elsewhere.
+    #[inline]
+    pub fn is_parked(&self) -> bool {
+        self.parked != ParkedFor::Nothing
     }
 
     pub fn extra(&mut self) -> &mut Extra {
@@ -80,18 +127,16 @@ impl Flags {
     pub const PUBLISHER: Flags = Flags(2);
     /// Whole packets may wait in its input, and it stands in the list of those.
     pub const STALLED: Flags = Flags(4);
-    /// The packet at the front of its input waits for an answer from elsewhere.
-    pub const PARKED: Flags = Flags(8);
     /// It has used up its rate.
-    pub const THROTTLED: Flags = Flags(16);
+    pub const THROTTLED: Flags = Flags(8);
     /// It wants no reason strings.
     /// `[MQTT-3.1.2-29]`: with Request Problem Information 0, reason strings and user properties only on PUBLISH,
     /// CONNACK and DISCONNECT.
-    pub const NO_PROBLEM_INFORMATION: Flags = Flags(32);
+    pub const NO_PROBLEM_INFORMATION: Flags = Flags(16);
     /// It has done its share of the work, and whole packets wait in its input for its next turn.
-    pub const UNSERVED: Flags = Flags(64);
+    pub const UNSERVED: Flags = Flags(32);
     /// It has no user, so less may wait for it.
-    pub const ANONYMOUS: Flags = Flags(128);
+    pub const ANONYMOUS: Flags = Flags(64);
 
     pub fn has(self, flag: Flags) -> bool {
         self.0 & flag.0 != 0
@@ -129,7 +174,7 @@ pub(crate) struct Extra {
     /// What is asked about now is the place that the session has.
     pub asks_own_place: bool,
     /// Answers to the SUBSCRIBE or UNSUBSCRIBE at the front of the input, which waits for the journal.
-    pub parked: Option<Parked>,
+    pub filter_answers: Option<FilterAnswers>,
     /// What it may still publish.
     pub bucket: Option<Bucket>,
 }
@@ -146,7 +191,7 @@ impl Extra {
             confirmed,
             places,
             asks_own_place,
-            parked,
+            filter_answers,
             bucket,
         } = self;
         assigned_id.is_none()
@@ -157,14 +202,14 @@ impl Extra {
             && confirmed.is_empty()
             && places.is_empty()
             && !asks_own_place
-            && parked.is_none()
+            && filter_answers.is_none()
             && bucket.is_none()
     }
 }
 
 /// A SUBSCRIBE or UNSUBSCRIBE of a durable session that waits for its records.
 #[derive(Debug)]
-pub(crate) struct Parked {
+pub(crate) struct FilterAnswers {
     /// One code for each filter.
     pub codes: Vec<u8>,
     /// Whether each filter was subscribed to before.

@@ -10,27 +10,19 @@
 //! Invariant: no sockets, threads, clocks or randomness here: a poll loop drives it, or a simulator, or a bench with
 //! transports in memory.
 //!
-//! # One turn of the loop that drives it
-//!
-//! ```text
-//!   for each readable socket, if may_read(key):  read ─▶ drain all peers' rings into deliver() ─▶ receive(key, bytes)
-//!   drain the rings once more ─▶ step(now) ─▶ actions()
-//!   for each peer whose ring is not full:  take_batch(peer) ─▶ ring
-//!   take_flushable() ─▶ for each key: unsent(key) ─▶ write ─▶ sent(key, count)
-//! ```
-//!
-//! Promise: when a client has received an answer, every worker knows what was answered. `take_flushable` gives nothing
-//! while a batch waits for a full ring, and a worker drains its rings between reading from a socket and processing what
-//! it read.
+//! Who drives it, and how, says [`drive`]: the same for a poll loop, a simulator and a bench.
 
+mod acknowledgements;
 pub mod action;
 mod broker;
 mod client_id;
 mod clients;
 mod connection;
+pub mod drive;
 pub mod facts;
 mod feed;
 mod flow;
+mod index;
 mod key;
 pub mod limits;
 pub mod message;
@@ -43,6 +35,7 @@ mod reason;
 pub mod retained;
 pub mod rights;
 mod session;
+mod shards;
 mod slab;
 pub mod subscriptions;
 mod template;
@@ -50,14 +43,16 @@ mod topic_tree;
 pub mod topics;
 
 pub use action::{Action, Admitted, Denied, FeedKey, RequestTicket, RequestTopic};
-pub use broker::{Broker, ConnectionTraits, DrainPlan, Waiting};
+pub use broker::{Broker, ConnectionTraits, DrainPlan};
 pub use facts::{BrokerFacts, SharedFacts};
 pub use feed::{FeedMessage, FeedNews};
+pub use index::SessionIndex;
 pub use key::ConnectionKey;
 pub use limits::{BrokerLimits, InboxPolicy};
 pub use message::BrokerMessage;
 pub use options::BrokerOptions;
 pub use rights::{Access, Rights};
+pub use shards::Waiting;
 /// Which worker has which topic shard, for [`BrokerOptions::owners`].
 pub use tidegate_shard::Owners;
 pub use tidegate_wire::mqtt::ReasonCode;

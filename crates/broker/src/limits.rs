@@ -36,6 +36,12 @@ pub const BYTES_PER_WORK: usize = 4 << 10;
 pub const FILTER_BYTES_PER_WORK: usize = 16;
 /// Copies of a publication that are one more work.
 pub const RECEIVERS_PER_WORK: isize = 16;
+/// Nodes that a match visits, and copies for shards and for other workers, that are one more work. A node is two cache
+/// misses: sixteen take about as long as a packet.
+pub const ROUTING_STEPS_PER_WORK: isize = 16;
+/// Work of one filter of a SUBSCRIBE or UNSUBSCRIBE, whatever its length: its rights, its place in the tree, a record,
+/// and an item for each other worker, where it is put into the tree as well.
+pub const WORK_OF_FILTER: isize = 4;
 /// Work of a request that a service answers, beyond that of its packet: it is read, asked, answered and sent.
 pub const WORK_OF_REQUEST: isize = 8;
 /// Conditions of rights that one SUBSCRIBE may have asked about. After each answer its filters are looked at again.
@@ -56,6 +62,8 @@ pub const DELAY_SECONDS_MAX: u64 = 4_294_967;
 pub const VOLATILE_DELAYED_MAX: usize = 65_536;
 /// How long an outbox may make no progress before it counts as stuck, not as flowing, in milliseconds.
 pub const FLOWING_MS: u64 = 200;
+/// How long what is due is left alone after somebody had no room on the disk for it, in milliseconds.
+pub const DUE_AGAIN_MS: u64 = 1_000;
 /// How many due things of a topic shard (expiries, wills, delayed messages) one step does before it serves others.
 pub const DUE_PER_STEP: usize = 256;
 /// Bytes of a CONNECT: a client id, a user name, a token, a will of some size. Buffered for every new connection.

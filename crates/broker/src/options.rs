@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_machines::{ShardIndex, shard_of};
 use tidegate_shard::Owners;
 
+use crate::index::ShardPlace;
 use crate::{BrokerLimits, SharedFacts};
 
 /// One worker's place among all, and what it shares with them.
@@ -42,8 +43,8 @@ impl BrokerOptions {
     }
 
     /// The place of the shard of `key` among the shards of its worker.
-    pub(crate) fn place_of(&self, key: &str) -> u16 {
-        self.owners.place_of(self.shard_of(key))
+    pub(crate) fn place_of(&self, key: &str) -> ShardPlace {
+        ShardPlace(self.owners.place_of(self.shard_of(key)))
     }
 
     fn shard_of(&self, key: &str) -> ShardIndex {

@@ -2,29 +2,13 @@
 
 use std::sync::Arc;
 
-use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Message, Origin};
-use tidegate_wire::mqtt::ReasonCode;
+use tidegate_machines::{ShardIndex, TimeMs};
 
 use crate::BrokerMessage;
+use crate::acknowledgements::{AckTo, Ticket, Word};
 use crate::session::SessionRef;
 use crate::subscriptions::{Entry, Owner};
-
-/// Where an acknowledgement is sent: a worker, and its ticket for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AckTo {
-    pub worker: u16,
-    pub ticket: Ticket,
-}
-
-/// A worker's name for an acknowledgement that it waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ticket {
-    /// The answer with this serial number to a session's client.
-    Answer { session: SessionRef, serial: u32 },
-    /// A pending acknowledgement of the broker's own: for a will, or a delayed message.
-    PendingAck(u32),
-}
 
 /// A session of some worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +27,8 @@ pub(crate) struct Source {
     pub origin: Option<Origin>,
     /// Where to acknowledge that it is durable.
     pub ack_to: Option<AckTo>,
+    /// It was sent before, and somebody could not keep it then: whoever is sent it without keeping it has it.
+    pub is_again: bool,
 }
 
 /// One item of a message between brokers.
@@ -60,7 +46,7 @@ pub(crate) enum Item {
     /// stand several times, then so many that stand for a share group.
     Publish { message: Arc<Message>, receivers: u32, picked: u32, may_repeat: bool, source: Source },
     /// The acknowledgement of a message: it is durable here, or was refused.
-    Ack { ticket: Ticket, reason: ReasonCode },
+    Ack { ticket: Ticket, word: Word },
     /// A message to be retained, on a topic of a shard of yours.
     Retain { message: Arc<Message>, source: Source },
     /// A message of a session of yours could not be retained.
@@ -74,7 +60,7 @@ pub(crate) enum Item {
     /// The publication is over: its packet id may name another.
     ForgetOrigin { origin: Origin, ack_to: Option<AckTo> },
     /// The session is over.
-    ForgetOrigins { shard: u16, incarnation: u64 },
+    ForgetOrigins { shard: ShardIndex, incarnation: u64 },
 }
 
 /// The items to be sent to each peer, and which peers have sent all that they recovered at the start.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use crate::index::RightsIndex;
+
 /// The rights of one user, asked at each PUBLISH and SUBSCRIBE. Shared between threads, so what it remembers is its own
 /// affair.
 ///
@@ -39,34 +41,34 @@ pub enum Access {
 #[derive(Debug, Default)]
 pub(crate) struct RightsTable {
     all: Vec<Option<(Arc<dyn Rights>, u32)>>,
-    free: Vec<u32>,
+    free: Vec<RightsIndex>,
     /// By the address of the object.
-    places: HashMap<usize, u32>,
+    places: HashMap<usize, RightsIndex>,
 }
 
 impl RightsTable {
     /// The place of these rights, counted once more.
-    pub fn hold(&mut self, rights: Arc<dyn Rights>) -> u32 {
+    pub fn hold(&mut self, rights: Arc<dyn Rights>) -> RightsIndex {
         let address = address(&rights);
         if let Some(place) = self.places.get(&address) {
-            let (_, count) = self.all[*place as usize].as_mut().expect("what is found by its address is held");
+            let (_, count) = self.all[place.number() as usize].as_mut().expect("what is found by its address is held");
             assert!(*count > 0, "what is held by nobody is forgotten");
             *count += 1;
             return *place;
         }
         let place = self.free.pop().unwrap_or_else(|| {
             self.all.push(None);
-            (self.all.len() - 1) as u32
+            RightsIndex::new((self.all.len() - 1) as u32)
         });
-        assert!(self.all[place as usize].is_none(), "a free place holds nothing");
-        self.all[place as usize] = Some((rights, 1));
+        assert!(self.all[place.number() as usize].is_none(), "a free place holds nothing");
+        self.all[place.number() as usize] = Some((rights, 1));
         self.places.insert(address, place);
         place
     }
 
     /// One connection less.
-    pub fn release(&mut self, place: u32) {
-        let held = &mut self.all[place as usize];
+    pub fn release(&mut self, place: RightsIndex) {
+        let held = &mut self.all[place.number() as usize];
         let (rights, count) = held.as_mut().expect("released once for each hold");
         assert!(*count > 0, "released once for each hold");
         *count -= 1;
@@ -77,14 +79,14 @@ impl RightsTable {
         }
     }
 
-    pub fn get(&self, place: u32) -> &Arc<dyn Rights> {
-        &self.all[place as usize].as_ref().expect("held by a connection").0
+    pub fn get(&self, place: RightsIndex) -> &Arc<dyn Rights> {
+        &self.all[place.number() as usize].as_ref().expect("held by a connection").0
     }
 
     /// Panics if rights are not held as often as `holders` say, by place. Visits everything: for tests and simulation.
-    pub fn assert_sound(&self, holders: impl Iterator<Item = u32>) {
+    pub fn assert_sound(&self, holders: impl Iterator<Item = RightsIndex>) {
         let mut counts = vec![0; self.all.len()];
-        holders.for_each(|place| counts[place as usize] += 1);
+        holders.for_each(|place| counts[place.number() as usize] += 1);
         for (place, held) in self.all.iter().enumerate() {
             assert_eq!(held.as_ref().map_or(0, |(_, count)| *count), counts[place], "holders of rights {place}");
         }
@@ -93,8 +95,9 @@ impl RightsTable {
     }
 
     /// All rights that are held, with their places.
-    pub fn held(&self) -> impl Iterator<Item = (u32, &Arc<dyn Rights>)> {
-        self.all.iter().enumerate().filter_map(|(place, held)| Some((place as u32, &held.as_ref()?.0)))
+    pub fn held(&self) -> impl Iterator<Item = (RightsIndex, &Arc<dyn Rights>)> {
+        let all = self.all.iter().enumerate();
+        all.filter_map(|(place, held)| Some((RightsIndex::new(place as u32), &held.as_ref()?.0)))
     }
 }
 

@@ -15,8 +15,8 @@
 use tidegate_machines::topic::{Slot, Will};
 
 use crate::client_id::ClientId;
-use crate::connection::NONE;
 use crate::flow::Flow;
+use crate::index::{ConnectionIndex, SessionIndex, ShardPlace};
 use crate::topic_tree::NodeId;
 
 /// Where a session stands.
@@ -38,9 +38,9 @@ pub(crate) struct Session {
     pub stage: Stage,
     pub flags: SessionFlags,
     /// Place of its shard among this worker's shards.
-    pub shard: u16,
+    pub shard: ShardPlace,
     /// Its connection, or none.
-    pub connection: u32,
+    pub connection: Option<ConnectionIndex>,
     /// Its place in the shard; none for a clean session, and for a durable one until its first record is decided.
     pub slot: Option<Slot>,
     pub expiry_s: u32,
@@ -62,8 +62,8 @@ impl Default for Session {
             generation: 0,
             stage: Stage::Vacant,
             flags: SessionFlags(0),
-            shard: 0,
-            connection: NONE,
+            shard: ShardPlace::default(),
+            connection: None,
             slot: None,
             expiry_s: 0,
             next_number: 0,
@@ -125,7 +125,7 @@ impl SessionFlags {
 /// A reference to a session. If the session has ended, it refers to none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SessionRef {
-    pub index: u32,
+    pub index: SessionIndex,
     pub generation: u16,
 }
 

@@ -64,3 +64,6 @@ impl PartialEq for Durability {
 }
 
 impl Eq for Durability {}
+
+#[cfg(test)]
+mod tests;

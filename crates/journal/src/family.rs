@@ -92,3 +92,6 @@ impl fmt::Display for LogId {
         write!(f, "log {}/{} of data directory {:016x}", self.family, self.shard, self.directory)
     }
 }
+
+#[cfg(test)]
+mod tests;

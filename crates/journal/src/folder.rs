@@ -214,3 +214,6 @@ pub(crate) fn read_up_to(file: &dyn DiskFile, into: &mut [u8], offset: u64) -> s
     }
     Ok(filled)
 }
+
+#[cfg(test)]
+mod tests;

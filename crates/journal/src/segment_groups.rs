@@ -135,3 +135,6 @@ fn judge_chain<D: Disk>(folder: &Folder<D>, place: &Cursor, begins: Cursor, is_f
         format!("it does not continue the chain of the segment before it, which ends with sequence {}", place.sequence);
     JournalError::Damaged { segment: folder.segment_text(begins.position), offset: 0, what, lost: LOST_UNKNOWN.into() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -496,3 +496,6 @@ impl Request {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

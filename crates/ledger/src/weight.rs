@@ -61,3 +61,6 @@ impl Reply {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -234,3 +234,6 @@ fn older_hash_of<M: Machine>(state: &M) -> Option<blake3::Hash> {
     });
     is_written.then(|| hasher.finalize())
 }
+
+#[cfg(test)]
+mod tests;

@@ -67,6 +67,7 @@ mod tests {
                 }
             }
             assert_eq!(owned, shards);
+            assert_eq!((owners.shards(), owners.workers()), (shards, workers));
         }
     }
 }

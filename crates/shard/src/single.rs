@@ -194,3 +194,6 @@ impl<C: Commands> Service for Single<C> {
         match job {}
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -89,7 +89,9 @@ mod tests {
     fn a_short_lead_is_made_up_for() {
         let mut clock = StateClock::new(TimeMs(61_000));
         assert_eq!(clock.time(TimeMs(1_000)), TimeMs(61_000));
+        assert_eq!(clock.ahead_ms(), 60_000);
         assert_eq!(clock.time(TimeMs(601_000)), TimeMs(631_000));
+        assert_eq!(clock.ahead_ms(), 30_000);
         assert_eq!(clock.time(TimeMs(1_201_000)), TimeMs(1_201_000));
         assert_eq!(clock.time(TimeMs(9_000_000)), TimeMs(9_000_000));
     }

@@ -1,12 +1,13 @@
 //! A node of two workers: their brokers, the disk below them, and their clients. It does the work of the shell.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
+use tidegate_broker::drive::{self, Driven, Rings, Shell};
 use tidegate_broker::{
-    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionTraits, Denied, FeedKey, FeedMessage,
-    FeedNews, Owners, Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics,
+    Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
+    Denied, FeedKey, FeedMessage, FeedNews, Owners, Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
@@ -32,13 +33,18 @@ const FEED_MESSAGES: usize = 9;
 /// Sizes of the logs: small, so that an input does not spend its time writing zeros.
 const JOURNAL: Options = Options::small(256 << 10);
 
+type Log = StepLog<FakeDisk>;
+
 /// See the module's description.
 pub struct Node {
     /// The witnesses, then the clients that the input drives.
     pub clients: Vec<Client>,
     limits: BrokerLimits,
     disk: FakeDisk,
-    brokers: Vec<Broker<StepLog<FakeDisk>>>,
+    brokers: Vec<Driven<Log>>,
+    rings: Rings,
+    /// Clients on their way to another worker, and what was received from them.
+    arrivals: VecDeque<(usize, usize, Box<[u8]>)>,
     now: TimeMs,
     starts: u64,
     opened: u64,
@@ -77,6 +83,8 @@ impl Node {
             limits,
             disk: FakeDisk::new(1),
             brokers: Vec::new(),
+            rings: Rings::new(WORKERS),
+            arrivals: VecDeque::new(),
             now: TimeMs(1_700_000_000_000),
             starts: 0,
             opened: 0,
@@ -103,11 +111,12 @@ impl Node {
                 feeds: FEED.into(),
                 version: "fuzz",
             };
-            Broker::new(options, owners.on(worker).map(|shard| self.open_shard(shard.0)).collect())
+            let shards = owners.on(worker).map(|shard| self.open_shard(shard.0)).collect();
+            Driven::new(Broker::new(options, shards))
         };
         self.brokers = (0..WORKERS).map(broker).collect();
         self.settle();
-        assert!(self.brokers.iter().all(Broker::is_serving), "all have told all");
+        assert!(self.brokers.iter().all(|broker| broker.is_serving()), "all have told all");
         for witness in 0..WITNESSES {
             let version = [Version::V311, Version::V5][witness];
             let mut out = Vec::new();
@@ -169,6 +178,7 @@ impl Node {
     /// The power fails, or only the process ends; it starts again.
     pub fn crash(&mut self, power_fails: bool) {
         self.brokers.clear();
+        (self.rings, self.arrivals) = (Rings::new(WORKERS), VecDeque::new());
         self.clients.iter_mut().for_each(Client::closed);
         self.held = None;
         self.feeds.clear();
@@ -199,64 +209,53 @@ impl Node {
     }
 
     fn turn(&mut self) -> bool {
-        let mut worked = false;
+        let mut worked = !self.arrivals.is_empty();
+        while let Some((client, worker, bytes)) = self.arrivals.pop_front() {
+            self.adopt(client, worker, &bytes);
+        }
         for client in 0..self.clients.len() {
             worked |= self.read(client);
         }
         for worker in 0..self.brokers.len() {
-            worked |= self.brokers[worker].step(self.now);
-            for shard in self.brokers[worker].shards_mut() {
-                worked |= shard.log_mut().step().expect("the disk is well") != Step::Idle;
-            }
-            let actions: Vec<Action> = self.brokers[worker].actions().collect();
-            for action in actions {
-                worked = true;
-                match &mut self.held {
-                    Some(held) if !matches!(action, Action::Close { .. } | Action::HandOff { .. }) => {
-                        held.push((worker, action));
-                    }
-                    _ => self.act(worker, action),
+            for client in self.clients.iter().filter(|client| client.worker == worker && !client.is_stalled) {
+                let driven = &mut self.brokers[worker];
+                if let Some(key) = client.key.filter(|key| !driven.unsent(*key).is_empty()) {
+                    driven.is_writable(key);
                 }
             }
-            for peer in (0..self.brokers.len()).filter(|peer| *peer != worker) {
-                if let Some(batch) = self.brokers[worker].take_batch(peer as u16) {
-                    worked = true;
-                    self.brokers[peer].deliver(worker as u16, batch, self.now);
-                }
-            }
+            let now = self.now;
+            let mut shell = Worker { node: self, worker };
+            shell.take_messages(now);
+            worked |= drive::turn(&mut shell, now).worked;
         }
-        for worker in 0..self.brokers.len() {
-            self.brokers[worker].take_flushable(&mut Vec::new());
-        }
-        for client in 0..self.clients.len() {
-            worked |= self.write(client);
-        }
-        worked || !self.brokers.iter().all(Broker::is_idle)
+        worked || !self.brokers.iter().all(|broker| broker.is_idle())
+    }
+
+    /// A client has come from another worker, if it has not gone meanwhile.
+    fn adopt(&mut self, client: usize, worker: usize, bytes: &[u8]) {
+        let now = self.now;
+        let key = self.brokers[worker].open(ConnectionTraits::default(), now).expect("there is room");
+        self.clients[client].key = Some(key);
+        drive::hear(&mut Worker { node: self, worker }, key, bytes, isize::MAX, now);
     }
 
     /// The shell reads a piece from a client's socket, if the broker wants it.
     fn read(&mut self, client: usize) -> bool {
+        let (worker, now) = (self.clients[client].worker, self.now);
         let client = &mut self.clients[client];
-        let broker = &mut self.brokers[client.worker];
+        let broker = &mut self.brokers[worker];
         let Some(key) = client.key.filter(|key| !client.waiting.is_empty() && broker.may_read(*key)) else {
             return false;
         };
         let piece = client.next_piece();
         client.was_read(&piece);
-        broker.receive(key, &piece, self.now);
+        drive::hear(&mut Worker { node: self, worker }, key, &piece, isize::MAX, now);
         true
     }
 
-    /// The shell writes as much as the client takes.
-    fn write(&mut self, client: usize) -> bool {
-        let client = &mut self.clients[client];
-        let Some(key) = client.key.filter(|_| !client.is_stalled) else { return false };
-        let broker = &mut self.brokers[client.worker];
-        let unsent = broker.unsent(key);
-        let sip = unsent[..unsent.len().min(client.sip)].to_vec();
-        broker.sent(key, sip.len(), self.now);
-        client.hear(&sip);
-        !sip.is_empty()
+    /// The client that has this connection.
+    fn client_of(&self, worker: usize, key: ConnectionKey) -> Option<usize> {
+        self.clients.iter().position(|client| client.worker == worker && client.key == Some(key))
     }
 
     fn act(&mut self, worker: usize, action: Action) {
@@ -276,33 +275,19 @@ impl Node {
                 broker.verdict(key, verdict, now);
             }
             Action::HandOff { key, worker: to, bytes } => {
-                let to = usize::from(to);
-                let client = self.clients.iter_mut().find(|client| client.worker == worker && client.key == Some(key));
                 // It may have gone meanwhile.
-                let Some(client) = client else { return };
-                let new = self.brokers[to].open(ConnectionTraits::default(), now).expect("there is room");
-                (client.worker, client.key) = (to, Some(new));
-                self.brokers[to].receive(new, &bytes, now);
+                let Some(client) = self.client_of(worker, key) else { return };
+                (self.clients[client].worker, self.clients[client].key) = (to.into(), None);
+                self.arrivals.push_back((client, to.into(), bytes));
             }
-            Action::Close { key } => {
-                let rest = broker.unsent(key).to_vec();
-                broker.closed(key, now);
-                let client =
-                    self.clients.iter_mut().position(|client| client.worker == worker && client.key == Some(key));
-                let Some(client) = client else { return };
-                if !self.clients[client].is_stalled {
-                    self.clients[client].hear(&rest);
-                }
-                assert!(client >= WITNESSES, "witness {client} is sent away for what others did: {rest:02x?}");
-                self.clients[client].closed();
-            }
+            Action::Close { .. } => unreachable!("a turn closes"),
             Action::Request { ticket, payload, .. } => broker.respond(ticket, Some(&payload), ReasonCode::SUCCESS, now),
             Action::Confirm { key, condition } => {
                 broker.confirm(key, &condition, condition.starts_with("candidate"), now);
             }
-            Action::FindPlace { key, filter, .. } => broker.placed(key, &filter, Ok([0].into()), now),
+            Action::FindPlace { key, filter, .. } => broker.placed(key, &filter, Ok(feed_place(0)), now),
             Action::Feed { feed, after, .. } => {
-                let place = after.first().map_or(FEED_MESSAGES, |place| usize::from(*place));
+                let place = after.first().map_or(FEED_MESSAGES, |digit| usize::from(digit - b'0'));
                 // Not ready at first, now and then.
                 if feed.0 % 3 == 2 && !self.feeds.contains_key(&(worker, feed)) {
                     self.feeds.insert((worker, feed), place);
@@ -323,12 +308,12 @@ impl Node {
         let end = FEED_MESSAGES.min(begin + 2);
         *place = end;
         let message = |number: usize| FeedMessage {
-            place: [number as u8 + 1].into(),
+            place: feed_place(number + 1),
             properties: [].into(),
             payload: [b'm'].into(),
         };
         let news = match begin < end {
-            true => FeedNews::Part { messages: (begin..end).map(message).collect(), place: [end as u8].into() },
+            true => FeedNews::Part { messages: (begin..end).map(message).collect(), place: feed_place(end) },
             false => FeedNews::Over { payload: [b'e'].into() },
         };
         self.brokers[worker].feed(feed, FEED, news, self.now);
@@ -336,7 +321,7 @@ impl Node {
 
     /// Nothing has grown beyond its bound.
     pub fn look(&self) {
-        self.brokers.iter().for_each(Broker::assert_sound);
+        self.brokers.iter().for_each(|broker| broker.assert_sound());
         // One packet more than fits may have been begun, and answers may come to what was taken before.
         let outbox_bytes_max = self.limits.outbox_bytes_max + 3 * self.limits.packet_bytes_max as usize;
         let mut open = 0;
@@ -357,7 +342,7 @@ impl Node {
         assert!(subscriptions <= sessions * self.limits.subscriptions_max as u64, "{subscriptions} subscriptions");
         // Copies of one message for several share groups of a session find room together.
         let waiting_max = INBOX_MESSAGES_MAX as usize + self.limits.subscriptions_max - 1;
-        for shard in self.brokers.iter().flat_map(Broker::shards) {
+        for shard in self.brokers.iter().flat_map(|broker| broker.shards()) {
             for (slot, _) in shard.state_ahead().sessions() {
                 let waiting = shard.state_ahead().inbox(slot).len();
                 assert!(waiting <= waiting_max, "{waiting} messages wait for one session");
@@ -392,6 +377,71 @@ impl Node {
             }
         }
         self.look();
+    }
+}
+
+/// A place of the feed: how many messages come before it. Sources write text.
+fn feed_place(number: usize) -> Box<[u8]> {
+    [b'0' + number as u8].into()
+}
+
+/// One worker of a node, as its broker sees it.
+struct Worker<'n> {
+    node: &'n mut Node,
+    worker: usize,
+}
+
+impl Shell<Log> for Worker<'_> {
+    fn driven(&mut self) -> &mut Driven<Log> {
+        &mut self.node.brokers[self.worker]
+    }
+
+    fn take_messages(&mut self, now: TimeMs) {
+        while let Some((from, message)) = self.node.rings.take(self.worker as u16) {
+            self.driven().deliver(from, message, now);
+        }
+    }
+
+    fn has_room(&mut self, _worker: u16) -> bool {
+        true
+    }
+
+    fn send(&mut self, worker: u16, message: BrokerMessage) {
+        self.node.rings.send(self.worker as u16, worker, message);
+    }
+
+    fn act(&mut self, action: Action, _now: TimeMs) {
+        match &mut self.node.held {
+            Some(held) if !matches!(action, Action::HandOff { .. }) => held.push((self.worker, action)),
+            _ => self.node.act(self.worker, action),
+        }
+    }
+
+    fn write_logs(&mut self) -> bool {
+        let mut worked = false;
+        for shard in self.driven().shards_mut() {
+            worked |= shard.log_mut().step().expect("the disk is well") != Step::Idle;
+        }
+        worked
+    }
+
+    /// Writes as much as the client takes.
+    fn write(&mut self, key: ConnectionKey, _now: TimeMs) -> usize {
+        let Some(client) = self.node.client_of(self.worker, key) else { return 0 };
+        let client = &mut self.node.clients[client];
+        if client.is_stalled {
+            return 0;
+        }
+        let unsent = self.node.brokers[self.worker].unsent(key);
+        let sip = unsent[..unsent.len().min(client.sip)].to_vec();
+        client.hear(&sip);
+        sip.len()
+    }
+
+    fn close(&mut self, key: ConnectionKey, _now: TimeMs) {
+        let Some(client) = self.node.client_of(self.worker, key) else { return };
+        assert!(client >= WITNESSES, "witness {client} is sent away for what others did");
+        self.node.clients[client].closed();
     }
 }
 

@@ -11,6 +11,8 @@
 
 mod listed;
 mod reach;
+mod results;
+mod running;
 mod trial;
 mod weave;
 
@@ -32,12 +34,27 @@ enum Act {
         /// What `cargo mutants --list --json` printed
         #[arg(long)]
         list: PathBuf,
-        /// The root of the copy
+        /// The root of what is copied
+        #[arg(long)]
+        root: PathBuf,
+        /// The root of the copy; only files that differ are written
         #[arg(long)]
         tree: PathBuf,
         /// Numbers of mutants that do not build, one on a line; left out
         #[arg(long)]
         without: PathBuf,
+    },
+    /// Print the numbers of a new list whose mutants have these numbers in an old one
+    Carry {
+        /// The old list
+        #[arg(long)]
+        from: PathBuf,
+        /// The new list
+        #[arg(long)]
+        to: PathBuf,
+        /// Numbers of the old list, one on a line
+        #[arg(long)]
+        numbers: PathBuf,
     },
     /// Read the errors of `cargo check --message-format=json` and print the numbers of the mutants they stand in
     Blame {
@@ -47,13 +64,14 @@ enum Act {
     },
     /// Run each test of a binary alone, without a mutant, and write which mutants it reaches
     Reach(reach::Options),
-    /// Run the tests with each mutant; a line for each, `NUMBER killed|timeout|survived SECONDS NAME TESTS`
+    /// Run the tests with each mutant; append a line for each, `NUMBER killed|timeout|survived SECONDS NAME TESTS`
     Try(trial::Options),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().act {
-        Act::Weave { list, tree, without } => weave::weave(&list, &tree, &without),
+        Act::Weave { list, root, tree, without } => weave::weave(&list, &root, &tree, &without),
+        Act::Carry { from, to, numbers } => listed::carry(&from, &to, &numbers),
         Act::Blame { tree } => weave::blame(&tree),
         Act::Reach(options) => reach::write(&options),
         Act::Try(options) => trial::run(&options),

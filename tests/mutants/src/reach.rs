@@ -4,16 +4,18 @@
 //!   test binary ─▶ --list ─▶ each test alone, with the mutant `reached` ─▶ MILLISECONDS TEST NUMBERS …
 //! ```
 //!
+//! Milliseconds are of processor time: by the clock, all tests are slow while others use the machine.
 //! Why: most mutants are reached by few tests, and the one that sees a mutant is nearly always quick. The whole of a
 //! crate's tests for each mutant takes ten times as long.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::Command;
 
 use anyhow::Context;
 use clap::Args;
+
+use crate::running::{self, Bounds, End};
 
 /// Whose tests.
 #[derive(Args)]
@@ -30,6 +32,8 @@ pub struct Options {
     /// Only tests whose name holds none of these
     #[arg(long)]
     skip: Vec<String>,
+    #[command(flatten)]
+    bounds: Bounds,
 }
 
 /// The tests of a binary, the quickest first.
@@ -44,7 +48,7 @@ pub struct Reach {
 
 /// A test.
 pub struct Test {
-    /// How long it takes without a mutant.
+    /// How much processor time it takes without a mutant.
     pub millis: u64,
     /// Its path, as the binary lists it.
     pub name: String,
@@ -52,38 +56,36 @@ pub struct Test {
     pub reached: Vec<u32>,
 }
 
-/// Runs each test alone and writes which mutants it reaches. A test that fails is left out and printed.
+/// Runs each test alone and writes which mutants it reaches. A test that fails or takes too long is left out and
+/// printed. The file appears when it is whole.
 pub fn write(options: &Options) -> anyhow::Result<()> {
     let (binary, folder) = (options.binary.canonicalize()?, options.folder.canonicalize()?);
     let listed = Command::new(&binary).args(["--list", "--format", "terse"]).output()?;
     let listed = String::from_utf8(listed.stdout).context("names of tests")?;
     let named = listed.lines().filter_map(|line| line.strip_suffix(": test"));
     let names = named.filter(|name| !options.skip.iter().any(|part| name.contains(part)));
-    let mut out = std::fs::File::create(&options.out)?;
+    let part = options.out.with_extension("part");
+    let mut out = std::fs::File::create(&part)?;
     // The tests run in another folder.
-    let numbers = options.out.canonicalize()?.with_extension("numbers");
+    let numbers = part.canonicalize()?.with_extension("numbers");
     writeln!(out, "{}\t{}", binary.display(), folder.display())?;
     for name in names {
         let _ = std::fs::remove_file(&numbers);
-        let began = Instant::now();
-        let status = Command::new(&binary)
-            .args(["--exact", name, "-q"])
-            .current_dir(&folder)
-            .env("TIDEGATE_MUTANT", "reached")
-            .env("TIDEGATE_REACHED", &numbers)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()?;
-        let millis = began.elapsed().as_millis();
-        if !status.success() {
-            println!("{name} fails without a mutant");
+        let before = running::children_millis();
+        let variables = [("TIDEGATE_MUTANT", "reached"), ("TIDEGATE_REACHED", numbers.to_str().context("a path")?)];
+        let command = format!("exec {} --exact {name} -q", binary.display());
+        let end = running::run(&command, &folder, &variables, 0, &options.bounds);
+        if end != End::Passed {
+            let what = if end == End::Failed { "fails" } else { "takes too long" };
+            println!("{name} {what} without a mutant, and tries none");
             continue;
         }
+        let millis = running::children_millis() - before;
         let reached = std::fs::read_to_string(&numbers).unwrap_or_default();
         writeln!(out, "{millis}\t{name}\t{}", reached.split_whitespace().collect::<Vec<_>>().join(" "))?;
     }
     let _ = std::fs::remove_file(&numbers);
-    Ok(())
+    Ok(std::fs::rename(&part, &options.out)?)
 }
 
 /// Reads what [`write`] wrote.

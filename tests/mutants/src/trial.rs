@@ -1,21 +1,24 @@
 //! Tries mutants one after another: tests that reach a mutant run, the quickest first, then the stages, until something
-//! fails, which kills it.
+//! fails, which kills it. What was tried is appended to a file, and not tried again by the next run.
 
-use std::io::Write;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use clap::Args;
 
-use crate::listed;
+use crate::listed::{self, Mutant};
 use crate::reach::{self, Reach};
+use crate::results::{Fate, Results};
+use crate::running::{self, Bounds, End};
 
-/// Tests that run in one process: those that take no longer together, at first and then.
-const BATCH_MILLIS: [u64; 2] = [300, 3_000];
+/// Tests that run in one process: those that take no longer together, at first, then, and then.
+const BATCH_MILLIS: [u64; 3] = [300, 3_000, 15_000];
+/// How often the progress is told.
+const TOLD_EVERY: Duration = Duration::from_secs(30);
 
 /// Which mutants, by which tests.
 #[derive(Args)]
@@ -23,6 +26,9 @@ pub struct Options {
     /// What `cargo mutants --list --json` printed
     #[arg(long)]
     list: PathBuf,
+    /// Where the results are appended
+    #[arg(long)]
+    results: PathBuf,
     /// Numbers of the mutants that were left out of the build, one on a line
     #[arg(long)]
     without: PathBuf,
@@ -35,32 +41,24 @@ pub struct Options {
     /// Only mutants of these numbers, one on a line, in this order
     #[arg(long)]
     numbers: Option<PathBuf>,
+    /// Try those again that live or ran out of time
+    #[arg(long)]
+    again: bool,
     /// What `reach` wrote: of these tests those run that reach the mutant
     #[arg(long)]
     reach: Vec<PathBuf>,
+    /// How much processor time all tests of a mutant take without it, in seconds: the quickest within this run
+    #[arg(long, default_value_t = 60)]
+    tests_s: u64,
     /// Commands, run by the shell, each of which fails if it sees the mutant; in the order of what they cost. They run
     /// when no test has seen it
     #[arg(long)]
     stage: Vec<String>,
-    /// Bounds for whatever runs, as the shell sets them (`ulimit -v 8000000;`)
-    #[arg(long, default_value = "")]
-    bounds: String,
-    /// How much processor time a command may take, in seconds, beyond five times what its tests take without a mutant;
-    /// one that takes more has seen the mutant
-    #[arg(long, default_value_t = 20)]
-    processor_s: u64,
-    /// How long a command may take by the clock, in seconds: for those that wait for ever
-    #[arg(long, default_value_t = 1_800)]
-    timeout_s: u64,
+    #[command(flatten)]
+    bounds: Bounds,
     /// Mutants tried at the same time
     #[arg(long, default_value_t = 1)]
     jobs: usize,
-}
-
-enum Fate {
-    Killed(String),
-    TimedOut(String),
-    Survived,
 }
 
 /// Something to run, and what it is called in the results.
@@ -72,78 +70,122 @@ struct Trial {
     millis: u64,
 }
 
-/// Tries all mutants that were chosen and prints a line for each; refuses to begin if a stage fails without a mutant.
+/// The tests that reach a mutant.
+struct Reached {
+    trials: Vec<Trial>,
+    tests: usize,
+    /// How many of them take too long to be run.
+    slow: usize,
+}
+
+/// Tries all mutants that were chosen and prints the names of those that live; refuses to begin if a stage fails
+/// without a mutant.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let mutants = listed::read(&options.list)?;
-    let without = numbers(&options.without)?;
-    let only = options.numbers.as_deref().map(numbers).transpose()?;
-    let folder = options.only_package.as_ref().map(|package| format!("crates/{package}/"));
-    let chosen: Vec<usize> = only
-        .unwrap_or_else(|| (0..mutants.len()).collect())
-        .into_iter()
-        .filter(|number| folder.as_ref().is_none_or(|folder| mutants[*number].file.starts_with(folder)))
-        .filter(|number| !without.contains(number))
-        .filter(|&number| {
-            options.only.is_empty() || options.only.iter().any(|part| mutants[number].name.contains(part))
-        })
-        .collect();
     let reaches: Vec<Reach> = options.reach.iter().map(|path| reach::read(path)).collect::<Result<_, _>>()?;
-    for stage in stages(options) {
-        let fate = fate(options, &[stage], None);
-        anyhow::ensure!(matches!(fate, Fate::Survived), "a stage fails or takes too long without any mutant");
-    }
-    let (next, out) = (AtomicUsize::new(0), Mutex::new(std::io::stdout()));
-    std::thread::scope(|scope| {
-        for _ in 0..options.jobs {
-            scope.spawn(|| {
-                while let Some(&number) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let began = Instant::now();
-                    let (mut trials, tests) = tests_of(&reaches, number as u32);
-                    trials.extend(stages(options));
-                    let fate = match fate(options, &trials, Some(number)) {
-                        Fate::Killed(by) => format!("killed by {by}"),
-                        Fate::TimedOut(by) => format!("timeout in {by}"),
-                        Fate::Survived => "survived".to_owned(),
-                    };
-                    let took = began.elapsed().as_secs_f64();
-                    let mut out = out.lock().expect("no writer panics");
-                    let _ = writeln!(out, "{number}\t{fate}\t{took:.1}\t{}\treached by {tests}", mutants[number].name);
-                    let _ = out.flush();
-                }
-            });
+    let results = Results::open(&options.results)?;
+    let all = chosen(options, &mutants)?;
+    let left: Vec<usize> = all.iter().copied().filter(|number| is_left(&results, *number, options.again)).collect();
+    if !left.is_empty() {
+        for stage in stages(options) {
+            let end = running::run(&stage.command, &stage.folder, &[], stage.millis, &options.bounds);
+            anyhow::ensure!(
+                end == End::Passed,
+                "a stage fails or takes too long without any mutant: {}",
+                stage.command
+            );
         }
-    });
+    }
+    let (next, began) = (AtomicUsize::new(0), Instant::now());
+    let shared = Mutex::new((results, began));
+    let worker = || -> anyhow::Result<()> {
+        loop {
+            let nth = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&number) = left.get(nth) else { return Ok(()) };
+            let began_one = Instant::now();
+            let reached = tests_of(&reaches, number as u32, 1_000 * options.tests_s);
+            let (fate, by) = fate(options, &reached.trials, number);
+            let took = began_one.elapsed().as_secs_f64();
+            let name = &mutants[number].name;
+            let rest = format!("{took:.1}\t{name}\treached by {}, too slow {}", reached.tests, reached.slow);
+            let (results, told) = &mut *shared.lock().expect("no worker panics");
+            results.append(number, fate, &by, &rest)?;
+            if fate == Fate::Survived {
+                println!("{name}");
+            }
+            if told.elapsed() > TOLD_EVERY {
+                *told = Instant::now();
+                tell(results, &all, left.len() - nth - 1, began.elapsed().div_f64((nth + 1) as f64));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..options.jobs).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("no worker panics"))
+    })?;
+    tell(&shared.lock().expect("no worker panics").0, &all, 0, Duration::ZERO);
     Ok(())
 }
 
-fn numbers(file: &Path) -> anyhow::Result<Vec<usize>> {
-    Ok(std::fs::read_to_string(file)?.lines().map(|line| line.trim().parse()).collect::<Result<_, _>>()?)
+fn chosen(options: &Options, mutants: &[Mutant]) -> anyhow::Result<Vec<usize>> {
+    let without = numbers(&options.without)?;
+    let only = options.numbers.as_deref().map(numbers).transpose()?;
+    let folder = options.only_package.as_ref().map(|package| format!("crates/{package}/"));
+    let named = |name: &str| options.only.is_empty() || options.only.iter().any(|part| name.contains(part));
+    Ok(only
+        .unwrap_or_else(|| (0..mutants.len()).collect())
+        .into_iter()
+        .filter(|number| folder.as_ref().is_none_or(|folder| mutants[*number].file.starts_with(folder)))
+        .filter(|number| !without.contains(number) && named(&mutants[*number].name))
+        .collect())
 }
 
-/// The tests that reach a mutant, in batches, and how many they are.
-fn tests_of(reaches: &[Reach], number: u32) -> (Vec<Trial>, usize) {
-    let (mut trials, mut count) = (Vec::new(), 0);
-    for (nth, reach) in reaches.iter().enumerate() {
-        let mut left: Vec<_> = reach.tests.iter().filter(|test| test.reached.binary_search(&number).is_ok()).collect();
-        count += left.len();
-        for (round, millis_max) in BATCH_MILLIS.into_iter().chain([u64::MAX]).enumerate() {
-            let mut millis = 0;
-            let take = left.iter().take_while(|test| {
-                millis += test.millis;
-                millis <= millis_max
-            });
-            let names: Vec<&str> = take.map(|test| test.name.as_str()).collect();
-            let millis = left[..names.len()].iter().map(|test| test.millis).sum();
+fn is_left(results: &Results, number: usize, again: bool) -> bool {
+    results.fates.get(&number).is_none_or(|fate| again && *fate != Fate::Killed)
+}
+
+fn tell(results: &Results, all: &[usize], left: usize, each: Duration) {
+    let [killed, timed_out, live] = results.count(all);
+    let (tried, minutes) = (killed + timed_out + live, (each * left as u32).as_secs().div_ceil(60));
+    eprintln!(
+        "{tried} of {} tried: {killed} killed, {timed_out} out of time, {live} live; {minutes} minutes left",
+        all.len()
+    );
+}
+
+fn numbers(file: &Path) -> anyhow::Result<Vec<usize>> {
+    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    Ok(text.lines().map(|line| line.trim().parse()).collect::<Result<_, _>>()?)
+}
+
+/// The tests that reach a mutant, in batches: the quickest, as many as take no more than `millis_max` together.
+fn tests_of(reaches: &[Reach], number: u32, millis_max: u64) -> Reached {
+    let reaching = |reach: &Reach| -> VecDeque<(u64, String)> {
+        let tests = reach.tests.iter().filter(|test| test.reached.binary_search(&number).is_ok());
+        tests.map(|test| (test.millis, test.name.clone())).collect()
+    };
+    let mut left: Vec<_> = reaches.iter().map(reaching).collect();
+    let (mut trials, mut tests, mut budget) = (Vec::new(), 0, millis_max);
+    for (round, batch_max) in BATCH_MILLIS.into_iter().chain([u64::MAX]).enumerate() {
+        for (nth, (reach, left)) in reaches.iter().zip(&mut left).enumerate() {
+            let (mut names, mut millis) = (Vec::new(), 0);
+            let fits = |millis: u64, test: &(u64, String)| millis + test.0 <= batch_max.min(budget);
+            while let Some((each, name)) = left.pop_front_if(|test| fits(millis, test)) {
+                millis += each;
+                names.push(name);
+            }
             if names.is_empty() {
                 continue;
             }
-            left.drain(..names.len());
-            let binary = reach.binary.display();
-            let command = format!("exec {binary} -q -Zunstable-options --fail-fast --exact {}", names.join(" "));
-            trials.push(Trial { name: format!("tests {nth}.{round}"), command, folder: reach.folder.clone(), millis });
+            budget -= millis;
+            tests += names.len();
+            let (binary, names) = (reach.binary.display(), names.join(" "));
+            let command = format!("exec {binary} -q -Zunstable-options --fail-fast --exact {names}");
+            let name = format!("tests {nth}.{round}");
+            trials.push(Trial { name, command, folder: reach.folder.clone(), millis });
         }
     }
-    (trials, count)
+    Reached { trials, tests, slow: left.iter().map(VecDeque::len).sum() }
 }
 
 fn stages(options: &Options) -> Vec<Trial> {
@@ -156,39 +198,19 @@ fn stages(options: &Options) -> Vec<Trial> {
     options.stage.iter().enumerate().map(stage).collect()
 }
 
-fn fate(options: &Options, trials: &[Trial], number: Option<usize>) -> Fate {
-    for trial in trials {
-        let mut command = Command::new("bash");
-        let processor_s = options.processor_s + 5 * trial.millis / 1_000;
-        let bounded = format!("{} ulimit -t {processor_s}; {}", options.bounds, trial.command);
-        command.arg("-c").arg(bounded).current_dir(&trial.folder);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // A group of its own, so that what it starts ends with it.
-        command.process_group(0);
-        if let Some(number) = number {
-            command.env("TIDEGATE_MUTANT", number.to_string());
-        }
-        let mut child = command.spawn().expect("bash starts");
-        let until = Instant::now() + Duration::from_secs(options.timeout_s);
-        let status = loop {
-            match child.try_wait().expect("a child can be waited for") {
-                Some(status) => break status,
-                None if Instant::now() > until => {
-                    let _ = Command::new("kill").arg("-KILL").arg("--").arg(format!("-{}", child.id())).status();
-                    let _ = child.wait();
-                    return Fate::TimedOut(trial.name.clone());
-                }
-                None => std::thread::sleep(Duration::from_millis(5)),
-            }
-        };
-        // 137 and 152: SIGKILL and SIGXCPU, by `ulimit -t`.
-        let out_of_time = matches!(status.signal(), Some(9 | 24)) || matches!(status.code(), Some(137 | 152));
-        if out_of_time {
-            return Fate::TimedOut(trial.name.clone());
-        }
-        if !status.success() {
-            return Fate::Killed(trial.name.clone());
+/// What becomes of a mutant, and in which trial.
+fn fate(options: &Options, trials: &[Trial], number: usize) -> (Fate, String) {
+    let number = number.to_string();
+    for trial in trials.iter().chain(&stages(options)) {
+        let variables = [("TIDEGATE_MUTANT", number.as_str())];
+        match running::run(&trial.command, &trial.folder, &variables, trial.millis, &options.bounds) {
+            End::Passed => {}
+            End::Failed => return (Fate::Killed, trial.name.clone()),
+            End::OutOfTime => return (Fate::TimedOut, trial.name.clone()),
         }
     }
-    Fate::Survived
+    (Fate::Survived, String::new())
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use proc_macro2::LineColumn;
@@ -17,6 +17,9 @@ use crate::listed::{self, Place};
 
 /// Mutants of one file by kind and place: number and replacement.
 type Places = BTreeMap<(String, Place), Vec<(u32, String)>>;
+
+/// What is built, from the root of the tree, and what its tests read.
+const COPIED: [&str; 6] = [".cargo", "Cargo.toml", "Cargo.lock", "crates", "examples", "docs"];
 
 /// What a mutated crate asks: whether this mutant is the one to be tried. A run with the mutant `reached` tries none
 /// and appends each number that is asked for, once, to the file that `TIDEGATE_REACHED` names.
@@ -58,8 +61,9 @@ fn __reached(number: u32) {
 }
 "#;
 
-/// Writes all mutants of `list` but those of `without` into the files of `tree`, and prints what it could not write.
-pub fn weave(list: &Path, tree: &Path, without: &Path) -> anyhow::Result<()> {
+/// Copies `root` to `tree`, with all mutants of `list` but those of `without` written into its files, and prints what
+/// it could not write. Files that are as they should be are not touched, so that they are not built again.
+pub fn weave(list: &Path, root: &Path, tree: &Path, without: &Path) -> anyhow::Result<()> {
     let mutants = listed::read(list)?;
     let without: BTreeSet<u32> =
         std::fs::read_to_string(without)?.lines().map(str::parse).collect::<Result<_, _>>().context("--without")?;
@@ -76,12 +80,12 @@ pub fn weave(list: &Path, tree: &Path, without: &Path) -> anyhow::Result<()> {
         .iter()
         .filter_map(|mutant| Some(format!("{}/src/lib.rs", mutant.file.split_once("/src/")?.0)))
         .collect();
-    for root in &roots {
-        files.entry(root).or_default();
+    for file in &roots {
+        files.entry(file).or_default();
     }
+    copy(root, tree, &files.keys().map(|file| root.join(file)).collect())?;
     for (file, places) in files {
-        let path = tree.join(file);
-        let text = std::fs::read_to_string(&path).with_context(|| file.to_owned())?;
+        let text = std::fs::read_to_string(root.join(file)).with_context(|| file.to_owned())?;
         let mut parsed = syn::parse_file(&text).with_context(|| file.to_owned())?;
         let mut weaver = Weaver { places, failed: Vec::new() };
         weaver.visit_file_mut(&mut parsed);
@@ -96,9 +100,45 @@ pub fn weave(list: &Path, tree: &Path, without: &Path) -> anyhow::Result<()> {
                 .push(parse_quote!(#![allow(warnings, missing_docs, arithmetic_overflow, unconditional_panic)]));
             text.push_str(SWITCH);
         }
-        std::fs::write(&path, prettyplease::unparse(&parsed) + &text)?;
+        write(&tree.join(file), (prettyplease::unparse(&parsed) + &text).as_bytes())?;
     }
     Ok(())
+}
+
+/// Makes a copy of what is built, without `woven`, and removes from an older copy what there is no more.
+fn copy(root: &Path, tree: &Path, woven: &BTreeSet<PathBuf>) -> anyhow::Result<()> {
+    std::fs::create_dir_all(tree)?;
+    for part in COPIED.map(|part| root.join(part)) {
+        copy_part(&part, &tree.join(part.strip_prefix(root)?), woven)?;
+    }
+    Ok(())
+}
+
+fn copy_part(from: &Path, to: &Path, woven: &BTreeSet<PathBuf>) -> anyhow::Result<()> {
+    if !from.is_dir() {
+        return if woven.contains(from) { Ok(()) } else { write(to, &std::fs::read(from)?) };
+    }
+    std::fs::create_dir_all(to)?;
+    for old in std::fs::read_dir(to)? {
+        let old = old?;
+        match from.join(old.file_name()).exists() {
+            true => {}
+            false if old.path().is_dir() => std::fs::remove_dir_all(old.path())?,
+            false => std::fs::remove_file(old.path())?,
+        }
+    }
+    for entry in std::fs::read_dir(from)? {
+        let name = entry?.file_name();
+        copy_part(&from.join(&name), &to.join(&name), woven)?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    if std::fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    std::fs::write(path, bytes).with_context(|| path.display().to_string())
 }
 
 /// Prints the numbers of the mutants in which the errors on standard input stand: of each error the mutant that begins

@@ -2,35 +2,36 @@
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{Command, Origin};
+use tidegate_machines::topic::Command;
 use tidegate_wire::mqtt::{Ack, AckKind, ReasonCode};
 
-use super::{Broker, Progress, Wait};
-use crate::connection::NONE;
-use crate::flow::{Answer, Flight, IncomingStage, OUTCOME_UNKNOWN};
-use crate::peer::{AckTo, Item, Source, Ticket};
+use super::{Broker, Progress};
+use crate::acknowledgements::{Outstanding, WorkerSet};
+use crate::flow::{Answer, Flight, IncomingStage};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::session::{SessionFlags, SessionRef};
+use crate::shards::Wait;
 
 impl<L: LogStore> Broker<L> {
-    fn flight(&self, place: u32, packet_id: u16) -> Option<(u64, Flight)> {
+    fn flight(&self, place: SessionIndex, packet_id: u16) -> Option<(u64, Flight)> {
         self.clients.sessions[place].flow.as_ref()?.window.find(packet_id)
     }
 
-    fn advance(&mut self, place: u32, number: u64, to: Flight) {
+    fn advance(&mut self, place: SessionIndex, number: u64, to: Flight) {
         self.clients.sessions[place].flow().window.advance(number, to);
     }
 
     /// A message of a durable session has reached its client for good.
-    fn acknowledge(&mut self, place: u32, number: u64) {
+    fn acknowledge(&mut self, place: SessionIndex, number: u64) {
         let session = &self.clients.sessions[place];
         if let Some(slot) = session.slot {
-            self.call(session.shard, Command::Acknowledge { slot, number }, Wait::Nothing);
+            self.shards.call(session.shard, Command::Acknowledge { slot, number }, Wait::Nothing);
         }
     }
 
     /// A PUBACK for a packet id that is not in flight is ignored: its delivery has ended.
     /// `[MQTT-4.3.2-3]`: QoS 1: a message is unacknowledged until PUBACK arrives.
-    pub(super) fn puback(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
+    pub(super) fn puback(&mut self, index: ConnectionIndex, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
         if let Some((number, Flight::Sent1)) = self.flight(place, ack.packet_id) {
             self.advance(place, number, Flight::Done);
@@ -45,7 +46,7 @@ impl<L: LogStore> Broker<L> {
 
     /// `[MQTT-4.3.3-3]`: QoS 2: a message is unacknowledged until PUBREC arrives.
     /// `[MQTT-4.3.3-4]`: QoS 2: a PUBREC below 0x80 is answered with PUBREL.
-    pub(super) fn pubrec(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
+    pub(super) fn pubrec(&mut self, index: ConnectionIndex, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
         match self.flight(place, ack.packet_id) {
             // [MQTT-4.3.3-4]: QoS 2: a PUBREC below 0x80 is answered with PUBREL.
@@ -64,7 +65,11 @@ impl<L: LogStore> Broker<L> {
                         let shard = session.shard;
                         self.advance(place, number, Flight::Received);
                         let session = self.clients.session_ref(place);
-                        self.call(shard, Command::MarkReceived { slot, number }, Wait::Received { session, number });
+                        self.shards.call(
+                            shard,
+                            Command::MarkReceived { slot, number },
+                            Wait::Received { session, number },
+                        );
                     }
                     None => {
                         self.advance(place, number, Flight::Released);
@@ -87,10 +92,13 @@ impl<L: LogStore> Broker<L> {
     /// A PUBREC is durable.
     pub(super) fn received(&mut self, session: SessionRef, number: u64, now: TimeMs) {
         let Some(place) = self.clients.session(session) else { return };
-        let index = self.clients.sessions[place].connection;
-        let Some(flow) = &mut self.clients.sessions[place].flow else { return };
-        if index != NONE && flow.window.get(number) == Some(Flight::Received) {
-            assert!(self.clients.connections[index].session == place, "connection and session point to each other");
+        let session = &mut self.clients.sessions[place];
+        let (Some(index), Some(flow)) = (session.connection, &mut session.flow) else { return };
+        if flow.window.get(number) == Some(Flight::Received) {
+            assert!(
+                self.clients.connections[index].session == Some(place),
+                "connection and session point to each other"
+            );
             flow.window.advance(number, Flight::Released);
             let packet_id = crate::flow::Window::packet_id(number);
             self.send_ack(index, AckKind::PubRel, packet_id, ReasonCode::SUCCESS, now);
@@ -98,7 +106,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// `[MQTT-4.3.3-7]`: QoS 2: a message that was sent does not expire.
-    pub(super) fn pubcomp(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
+    pub(super) fn pubcomp(&mut self, index: ConnectionIndex, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
         if let Some((number, Flight::Released)) = self.flight(place, ack.packet_id) {
             self.advance(place, number, Flight::Done);
@@ -109,7 +117,7 @@ impl<L: LogStore> Broker<L> {
 
     /// The client has received our PUBREC: the packet id is free again when all shards have forgotten the origin.
     /// `[MQTT-4.3.3-11]`: QoS 2: PUBREL is answered with PUBCOMP.
-    pub(super) fn pubrel(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) -> Progress {
+    pub(super) fn pubrel(&mut self, index: ConnectionIndex, ack: &Ack<'_>, now: TimeMs) -> Progress {
         let place = self.clients.session_of(index);
         let packet_id = ack.packet_id;
         let is_full = self.has_too_many_answers(place);
@@ -138,138 +146,16 @@ impl<L: LogStore> Broker<L> {
             // Each is a command to all shards, and nothing else bounds how many a client sends.
             None if was_recovered && is_full => return Progress::Parked,
             // What this process does not know the one before may have.
-            None if was_recovered => (u64::MAX, ReasonCode::SUCCESS),
-            None => (0, ReasonCode::PACKET_IDENTIFIER_NOT_FOUND),
+            None if was_recovered => (WorkerSet::ALL, ReasonCode::SUCCESS),
+            None => (WorkerSet::NONE, ReasonCode::PACKET_IDENTIFIER_NOT_FOUND),
         };
-        let remaining = self.forget_origin(place, packet_id, workers);
-        if remaining == 0 {
+        let words = self.forget_origin(place, packet_id, workers);
+        if words == 0 {
             self.forget_incoming(place, packet_id);
         }
-        let answer = Answer { packet_id, kind: AckKind::PubComp, reason, remaining, mute: false };
+        let outstanding = Outstanding::new(words, reason);
+        let answer = Answer { packet_id, kind: AckKind::PubComp, outstanding, mute: false };
         self.answer_with(index, place, answer, now);
         Progress::Taken
-    }
-
-    fn forget_incoming(&mut self, place: u32, packet_id: u16) {
-        if let Some(flow) = &mut self.clients.sessions[place].flow {
-            flow.incoming.retain(|incoming| incoming.packet_id != packet_id);
-        }
-    }
-
-    /// Makes all shards of all workers forget an origin, without an acknowledgement.
-    pub(super) fn forget_origin_everywhere(&mut self, origin: Origin) {
-        self.peers.broadcast(|| Item::ForgetOrigin { origin, ack_to: None });
-        for shard in 0..self.shards.len() as u16 {
-            self.call(shard, Command::ForgetOrigin(origin), Wait::Nothing);
-        }
-    }
-
-    /// What shards know a session's publication of QoS 2 by; `None` for a session that ends with its connection.
-    fn origin(&self, place: u32, packet_id: u16) -> Option<Origin> {
-        let session = &self.clients.sessions[place];
-        let state = self.shards[session.shard as usize].state_ahead().session(session.slot?)?;
-        Some(Origin::new(self.shard_index(session.shard), state.incarnation(), packet_id))
-    }
-
-    /// Makes the shards of these workers forget one origin. Returns how many acknowledgements will come.
-    fn forget_origin(&mut self, place: u32, packet_id: u16, workers: u64) -> u16 {
-        let Some(origin) = self.origin(place, packet_id).filter(|_| workers != 0) else { return 0 };
-        let session = &self.clients.sessions[place];
-        let serial = session.flow.as_ref().map_or(0, |flow| flow.answers.next_serial());
-        let ticket = Ticket::Answer { session: self.clients.session_ref(place), serial };
-        let ack_to = AckTo { worker: self.options.worker, ticket };
-        let mut remaining = 0;
-        for worker in self.peers.others() {
-            if workers & 1 << (worker % 64) != 0 {
-                self.peers.send_to(worker, Item::ForgetOrigin { origin, ack_to: Some(ack_to) });
-                remaining += 1;
-            }
-        }
-        if workers & 1 << (self.options.worker % 64) != 0 {
-            for shard in 0..self.shards.len() as u16 {
-                self.call(shard, Command::ForgetOrigin(origin), Wait::Ack { ack_to });
-                remaining += 1;
-            }
-        }
-        let asked = self.shards.len() + usize::from(self.options.workers());
-        assert!(usize::from(remaining) < asked, "each other worker and each shard here says one word");
-        remaining
-    }
-
-    /// Another worker's publication is over.
-    pub(super) fn forget_origin_for_peer(&mut self, origin: Origin, ack_to: Option<AckTo>, now: TimeMs) {
-        let gathered = self.gather(&Source { ack_to, ..Source::default() });
-        let shards = self.shards.len() as u16;
-        for shard in 0..shards {
-            let wait = gathered.ack_to.map_or(Wait::Nothing, |ack_to| Wait::Ack { ack_to });
-            self.call(shard, Command::ForgetOrigin(origin), wait);
-        }
-        self.expect(gathered, shards, now);
-    }
-
-    /// Makes all shards of all workers forget what a session published.
-    pub(super) fn forget_origins(&mut self, shard: u16, incarnation: u64) {
-        self.peers.broadcast(|| Item::ForgetOrigins { shard, incarnation });
-        self.forget_origins_here(shard, incarnation);
-    }
-
-    pub(super) fn forget_origins_here(&mut self, shard: u16, incarnation: u64) {
-        for own in 0..self.shards.len() as u16 {
-            self.call(own, Command::ForgetOrigins { shard, incarnation }, Wait::Nothing);
-        }
-    }
-
-    /// An acknowledgement has arrived.
-    pub(super) fn take_ack(&mut self, ticket: Ticket, reason: ReasonCode, now: TimeMs) {
-        let (session, serial) = match ticket {
-            Ticket::PendingAck(pending) => return self.count_ack(pending, reason, now),
-            Ticket::Answer { session, serial } => (session, serial),
-        };
-        let Some(place) = self.clients.session(session) else { return };
-        let Some(flow) = &mut self.clients.sessions[place].flow else { return };
-        if flow.answers.take_ack(serial, reason) {
-            self.send_answers(place, now);
-        }
-    }
-
-    /// Sends the answers at the front that have all their acknowledgements.
-    fn send_answers(&mut self, place: u32, now: TimeMs) {
-        while let Some(flow) = &mut self.clients.sessions[place].flow {
-            let Some(answer) = flow.answers.take() else { return };
-            match answer.kind {
-                AckKind::PubAck | AckKind::PubRel => {}
-                // The packet id is not free: the client will send again what some shards may have taken.
-                AckKind::PubRec if answer.reason == OUTCOME_UNKNOWN => {
-                    for incoming in flow.incoming.iter_mut().filter(|known| known.packet_id == answer.packet_id) {
-                        incoming.stage = IncomingStage::Unknown;
-                    }
-                }
-                AckKind::PubRec if answer.reason.is_error() => {
-                    // Some shards may have taken what others refused. The packet id is free from here on, so they must
-                    // forget; what the client sends next reaches them behind that.
-                    if let Some(origin) = self.origin(place, answer.packet_id) {
-                        self.forget_origin_everywhere(origin);
-                    }
-                    self.forget_incoming(place, answer.packet_id);
-                }
-                AckKind::PubRec => {
-                    for incoming in flow.incoming.iter_mut().filter(|known| known.packet_id == answer.packet_id) {
-                        incoming.stage = IncomingStage::Received;
-                    }
-                }
-                AckKind::PubComp if answer.reason == OUTCOME_UNKNOWN => {
-                    // Some shard may still know it. A PUBREL that comes again asks again.
-                    for incoming in flow.incoming.iter_mut().filter(|known| known.packet_id == answer.packet_id) {
-                        incoming.stage = IncomingStage::Received;
-                    }
-                }
-                AckKind::PubComp => self.forget_incoming(place, answer.packet_id),
-            }
-            let index = self.clients.sessions[place].connection;
-            if index != NONE && !answer.mute {
-                assert!(self.clients.connections[index].session == place, "connection and session point to each other");
-                self.send_answer(index, answer, now);
-            }
-        }
     }
 }

@@ -11,37 +11,37 @@
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{Command, Origin};
+use tidegate_machines::topic::Command;
 use tidegate_wire::mqtt::{ConnAckOut, Connect, ReasonCode, Version, check_topic, decode_connect, encode_connack};
 
+use super::due::DueThing;
 use super::retain::RetainedMessage;
-use super::{Broker, Progress, Wait};
-use crate::connection::{ConnectionEvent, ConnectionState, Flags, NONE};
+use super::{Broker, Progress};
+use crate::connection::{ConnectionEvent, ConnectionState, Flags, ParkedFor};
 use crate::flow::{Flow, Window};
-use crate::limits::{CLIENT_ID_BYTES_MAX, CONNECT_BYTES_MAX};
+use crate::index::{ConnectionIndex, SessionIndex};
+use crate::limits::CLIENT_ID_BYTES_MAX;
 use crate::reason::{About, told};
 use crate::retained::Retained;
 use crate::session::{Session, SessionFlags, Stage};
+use crate::shards::Wait;
 use crate::{Access, Action, Admitted, ConnectionKey, Denied};
 
 impl<L: LogStore> Broker<L> {
     /// The first packet of a connection. `rest` is all that was received, from this packet on.
-    pub(super) fn receive_connect(&mut self, index: u32, packet: &[u8], rest: &[u8], now: TimeMs) -> Progress {
+    pub(super) fn receive_connect(
+        &mut self,
+        index: ConnectionIndex,
+        packet: &[u8],
+        rest: &[u8],
+        now: TimeMs,
+    ) -> Progress {
         let connect = match decode_connect(packet) {
             Ok(connect) => connect,
             // [MQTT-3.1.0-1]: the first packet of a client is CONNECT.
             // [MQTT-3.1.2-1]: another protocol name: the server may send CONNACK 0x84, then closes.
             // [MQTT-3.1.2-2]: another protocol version: the server may send CONNACK 0x84, then closes.
-            Err(error) => {
-                self.clients.facts.protocol_errors += 1;
-                // How large a packet it takes is not known.
-                self.clients.connections[index].flags.set(Flags::NO_PROBLEM_INFORMATION);
-                match error.answer() {
-                    Some((version, reason)) => self.refuse(index, version, reason, now),
-                    None => self.close_when_sent(index),
-                }
-                return Progress::Gone;
-            }
+            Err(error) => return self.send_stranger_away(index, error.answer(), now),
         };
         let version = connect.version;
         let connection = &mut self.clients.connections[index];
@@ -62,19 +62,19 @@ impl<L: LogStore> Broker<L> {
         } else {
             connect.client_id.into()
         };
-        assert!(self.clients.connections[index].session == NONE, "who greets has no session yet");
+        assert!(self.clients.connections[index].session.is_none(), "who greets has no session yet");
         let worker = self.options.worker_of(&client_id);
         if worker != self.options.worker {
             let key = self.clients.key(index);
             self.clients.connections[index].transition(ConnectionEvent::HandedOff);
             self.forget_connection(index);
-            self.actions.push(Action::HandOff { key, worker, bytes: rest.into() });
+            self.asked.actions.push(Action::HandOff { key, worker, bytes: rest.into() });
             return Progress::Gone;
         }
         let connection = &mut self.clients.connections[index];
         connection.transition(ConnectionEvent::Connect);
         connection.version = version;
-        self.actions.push(Action::Authenticate {
+        self.asked.actions.push(Action::Authenticate {
             key: self.clients.key(index),
             client_id,
             user_name: connect.user_name.map(Into::into),
@@ -83,9 +83,26 @@ impl<L: LogStore> Broker<L> {
         Progress::Parked
     }
 
+    /// The first packet was no good CONNECT.
+    fn send_stranger_away(
+        &mut self,
+        index: ConnectionIndex,
+        answer: Option<(Version, ReasonCode)>,
+        now: TimeMs,
+    ) -> Progress {
+        self.clients.facts.protocol_errors += 1;
+        // How large a packet it takes is not known.
+        self.clients.connections[index].flags.set(Flags::NO_PROBLEM_INFORMATION);
+        match answer {
+            Some((version, reason)) => self.refuse(index, version, reason, now),
+            None => self.close_when_sent(index),
+        }
+        Progress::Gone
+    }
+
     /// Checks of a CONNECT that do not need authentication: the reason to refuse it.
     fn objection(&self, connect: &Connect<'_>) -> Option<ReasonCode> {
-        if self.drain.is_some() {
+        if self.timing.drain.is_some() {
             return Some(ReasonCode::USE_ANOTHER_SERVER);
         }
         // [MQTT-4.12.0-1]: an unknown Authentication Method: the server may send CONNACK 0x8C or 0x87, then closes.
@@ -141,10 +158,10 @@ impl<L: LogStore> Broker<L> {
                 if rights.user().is_none() {
                     self.clients.is_anonymous(index);
                 }
-                let rights = self.rights.hold(rights);
+                let rights = self.clients.rights.hold(rights);
                 let connection = &mut self.clients.connections[index];
-                assert!(connection.rights == NONE && connection.session == NONE, "who is admitted had nothing yet");
-                connection.rights = rights;
+                assert!(connection.rights.is_none() && connection.session.is_none(), "who is admitted had nothing yet");
+                connection.rights = Some(rights);
                 connection.transition(ConnectionEvent::Admitted);
                 self.resume(index, now);
             }
@@ -158,10 +175,10 @@ impl<L: LogStore> Broker<L> {
     /// Sends CONNACK with a reason and closes the connection.
     /// `[MQTT-3.2.2-7]`: after a CONNACK with an error the server closes the connection.
     /// `[MQTT-3.1.4-2]`: a client that is not authorised: the server closes the connection.
-    pub(super) fn refuse(&mut self, index: u32, version: Version, reason: ReasonCode, now: TimeMs) {
+    pub(super) fn refuse(&mut self, index: ConnectionIndex, version: Version, reason: ReasonCode, now: TimeMs) {
         self.clients.facts.connects_refused += 1;
         let (reason, words) = told(About::Connect, reason);
-        let reference = self.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
+        let reference = self.timing.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
         let server_reference = reference.as_deref().filter(|_| reason == ReasonCode::USE_ANOTHER_SERVER);
         self.clients.send_refusal(index, now, words, |bytes, reason_string| {
             let out = ConnAckOut { reason, server_reference, reason_string, ..ConnAckOut::default() };
@@ -171,21 +188,20 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// An admitted CONNECT finds its session, or gets one. Comes here again when a record that it waits for is durable.
-    pub(super) fn attach(&mut self, index: u32, packet: &[u8], now: TimeMs) -> Progress {
+    pub(super) fn attach(&mut self, index: ConnectionIndex, packet: &[u8], now: TimeMs) -> Progress {
         let connect = decode_connect(packet).expect("was decoded when it came");
         assert!(
             self.clients.connections[index].state == ConnectionState::Opening,
             "only who was admitted gets a session"
         );
-        assert!(self.clients.connections[index].rights != NONE, "who was admitted has rights");
-        let found = self.clients.connections[index].session;
-        if found != NONE {
+        assert!(self.clients.connections[index].rights.is_some(), "who was admitted has rights");
+        if let Some(found) = self.clients.connections[index].session {
             return self.accept(index, found, &connect, now);
         }
         let assigned = self.clients.connections[index].extra.as_ref().and_then(|extra| extra.assigned_id.clone());
         let client_id = assigned.as_deref().unwrap_or(connect.client_id);
         if let Some(will) = &connect.will {
-            let rights = self.rights.get(self.clients.connections[index].rights);
+            let rights = self.rights_of(index);
             if rights.may_publish(client_id, will.topic) != Access::Allowed {
                 self.clients.facts.dropped_unauthorized += 1;
                 self.refuse(index, connect.version, ReasonCode::NOT_AUTHORIZED, now);
@@ -214,24 +230,26 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The session waits for the record of an earlier connection, which has lost: this one is next.
-    fn wait_for_session(&mut self, index: u32, session: u32) -> Progress {
+    fn wait_for_session(&mut self, index: ConnectionIndex, session: SessionIndex) -> Progress {
         assert!(
             self.clients.sessions[session].stage == Stage::Opening,
             "one waits for a session that waits for its record"
         );
-        assert!(self.clients.connections[index].session == NONE, "who waits for a session has none");
-        let earlier = std::mem::replace(&mut self.clients.sessions[session].connection, NONE);
-        if earlier != NONE {
+        assert!(self.clients.connections[index].session.is_none(), "who waits for a session has none");
+        if let Some(earlier) = self.clients.sessions[session].connection.take() {
             assert!(earlier != index, "nobody waits for itself");
-            assert!(self.clients.connections[earlier].session == session, "connection and session point to each other");
+            assert!(
+                self.clients.connections[earlier].session == Some(session),
+                "connection and session point to each other"
+            );
             self.clients.facts.take_overs += 1;
-            self.clients.connections[earlier].session = NONE;
+            self.clients.connections[earlier].session = None;
             self.close_when_sent(earlier);
         }
         let key = self.clients.key(index);
-        self.clients.connections[index].flags.set(Flags::PARKED);
+        self.clients.connections[index].park(ParkedFor::EarlierConnection);
         // The earlier one may have been disconnected meanwhile, and only wait for its socket to close.
-        if let Some(earlier) = self.waiting_connects.insert(session, key)
+        if let Some(earlier) = self.intake.wait_for_session(session, key)
             && let Some(earlier) = self.clients.index(earlier)
             && self.clients.connections[earlier].state == ConnectionState::Opening
         {
@@ -241,14 +259,14 @@ impl<L: LogStore> Broker<L> {
         Progress::Parked
     }
 
-    fn create(&mut self, index: u32, client_id: &str, connect: &Connect<'_>, now: TimeMs) -> Progress {
+    fn create(&mut self, index: ConnectionIndex, client_id: &str, connect: &Connect<'_>, now: TimeMs) -> Progress {
         let expiry_s = self.expiry(connect);
         let shard = self.options.place_of(client_id);
         let will = self.will(connect);
         let mut session = Session {
             stage: Stage::Live,
             shard,
-            connection: index,
+            connection: Some(index),
             expiry_s,
             client_id: client_id.into(),
             ..Session::default()
@@ -257,48 +275,49 @@ impl<L: LogStore> Broker<L> {
         if expiry_s == 0 {
             session.will = will.map(Box::new);
             let place = self.clients.add_session(session);
-            self.clients.connections[index].session = place;
+            self.clients.connections[index].session = Some(place);
             return self.accept(index, place, connect, now);
         }
-        assert!(usize::from(shard) < self.shards.len(), "the session's shard is one of this worker's");
+        assert!(usize::from(shard.0) < self.shards.len(), "the session's shard is one of this worker's");
         session.flags.set(SessionFlags::DURABLE);
         session.stage = Stage::Opening;
         let place = self.clients.add_session(session);
         let connection = &mut self.clients.connections[index];
-        connection.session = place;
-        connection.flags.set(Flags::PARKED);
+        connection.session = Some(place);
+        connection.park(ParkedFor::SessionRecord);
         let session = self.clients.session_ref(place);
         let command = Command::OpenSession { client_id: client_id.into(), expiry_s, will };
-        self.call(shard, command, Wait::Opened { session });
+        self.shards.call(shard, command, Wait::Opened { session });
         Progress::Parked
     }
 
-    fn reattach(&mut self, index: u32, place: u32, connect: &Connect<'_>) -> Progress {
+    fn reattach(&mut self, index: ConnectionIndex, place: SessionIndex, connect: &Connect<'_>) -> Progress {
         let (expiry_s, will) = (self.expiry(connect), self.will(connect));
         let session = &mut self.clients.sessions[place];
         let (shard, slot) = (session.shard, session.slot.expect("a live session without a connection is durable"));
         assert!(
-            session.stage == Stage::Live && session.connection == NONE,
+            session.stage == Stage::Live && session.connection.is_none(),
             "a client comes back to a session without one"
         );
         assert!(session.is_durable(), "only a durable session is come back to");
         session.stage = Stage::Opening;
-        session.connection = index;
+        session.connection = Some(index);
         session.expiry_s = expiry_s;
         session.flags.clear(SessionFlags::WILL_SENT);
         let session = self.clients.session_ref(place);
         let connection = &mut self.clients.connections[index];
-        connection.session = place;
-        connection.flags.set(Flags::PARKED);
-        if will.is_some() && self.clients.sessions[place].flags.has(SessionFlags::RECOVERED) {
-            // The process before may have sent a will of this session and ended before all had forgotten it: the new
-            // one would be taken for that.
-            if let Some(state) = self.shards[shard as usize].state_ahead().session(slot) {
-                let origin = Origin::new(self.shard_index(shard), state.incarnation(), 0);
+        connection.session = Some(place);
+        connection.park(ParkedFor::SessionRecord);
+        let was_sent = self.timing.again.end(DueThing::Will { shard, slot });
+        if will.is_some() && (was_sent || self.clients.sessions[place].flags.has(SessionFlags::RECOVERED)) {
+            // A will of this session may have been sent and not been kept by all, or the process before has ended
+            // before all had forgotten it: the new one would be taken for that.
+            if let Some(state) = self.shards.state(shard).session(slot) {
+                let origin = self.shards.origin(shard, state.incarnation(), 0);
                 self.forget_origin_everywhere(origin);
             }
         }
-        self.call(shard, Command::AttachSession { slot, expiry_s, will }, Wait::Attached { session });
+        self.shards.call(shard, Command::AttachSession { slot, expiry_s, will }, Wait::Attached { session });
         Progress::Parked
     }
 
@@ -314,43 +333,52 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The session is there and, if durable, its record is: CONNACK.
-    /// `[MQTT-3.2.0-1]`: CONNACK is the first packet that the server sends.
-    fn accept(&mut self, index: u32, place: u32, connect: &Connect<'_>, now: TimeMs) -> Progress {
-        let limits = &self.options.limits;
-        let (window_max, aliases_out_max) = (limits.window_max, limits.topic_aliases_out_max);
-        let keep_alive_max_s = limits.keep_alive_max_s;
+    fn accept(&mut self, index: ConnectionIndex, place: SessionIndex, connect: &Connect<'_>, now: TimeMs) -> Progress {
         let session = &mut self.clients.sessions[place];
         assert!(session.stage == Stage::Live, "a session is accepted when its record is durable");
-        assert!(session.connection == index, "connection and session point to each other");
+        assert!(session.connection == Some(index), "connection and session point to each other");
         let is_present = !session.flags.has(SessionFlags::FRESH);
         session.flags.clear(SessionFlags::FRESH);
-        let session_expiry_s = session.expiry_s;
 
+        let limits = &self.options.limits;
+        let server_keep_alive_s = server_keep_alive_s(connect, limits.keep_alive_max_s);
         let connection = &mut self.clients.connections[index];
-        assert!(connection.session == place, "connection and session point to each other");
+        assert!(connection.session == Some(place), "connection and session point to each other");
         connection.transition(ConnectionEvent::Accepted);
-        connection.flags.clear(Flags::PARKED);
+        assert!(!connection.is_parked(), "who is accepted waits for nothing more");
         connection.last_seen_s = seconds(now);
-        connection.keep_alive_s = connect.keep_alive_s;
-        let mut server_keep_alive_s = None;
-        if connect.version == Version::V5
-            && keep_alive_max_s > 0
-            && (connect.keep_alive_s == 0 || connect.keep_alive_s > keep_alive_max_s)
-        {
-            // [MQTT-3.1.2-21]: a client uses the keep alive that the server returns.
-            connection.keep_alive_s = keep_alive_max_s;
-            server_keep_alive_s = Some(keep_alive_max_s);
-        }
-        connection.window_max = connect.receive_maximum.min(window_max);
-        let aliases_out_max = connect.topic_alias_maximum.min(aliases_out_max);
+        connection.keep_alive_s = server_keep_alive_s.unwrap_or(connect.keep_alive_s);
+        connection.window_max = connect.receive_maximum.min(limits.window_max);
+        let aliases_out_max = connect.topic_alias_maximum.min(limits.topic_aliases_out_max);
         if aliases_out_max > 0 {
             connection.extra().aliases_out_max = aliases_out_max;
         }
+        self.greet(index, place, connect, is_present, server_keep_alive_s, now);
+        self.clients.facts.connects += 1;
+        self.clients.facts.clients_connected += 1;
+        if is_present {
+            self.restore(place, now);
+        }
+        Progress::Taken
+    }
+
+    /// Sends CONNACK to a client that is accepted.
+    /// `[MQTT-3.2.0-1]`: CONNACK is the first packet that the server sends.
+    fn greet(
+        &mut self,
+        index: ConnectionIndex,
+        place: SessionIndex,
+        connect: &Connect<'_>,
+        session_present: bool,
+        server_keep_alive_s: Option<u16>,
+        now: TimeMs,
+    ) {
+        let session_expiry_s = self.clients.sessions[place].expiry_s;
         let packet_bytes_max = self.packet_bytes_max(index);
         let assigned = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.assigned_id.take());
         let limits = &self.options.limits;
         let out = ConnAckOut {
-            session_present: is_present,
+            session_present,
             reason: ReasonCode::SUCCESS,
             session_expiry_s: (session_expiry_s != connect.session_expiry_s).then_some(session_expiry_s),
             receive_maximum: Some(limits.receive_maximum),
@@ -364,26 +392,18 @@ impl<L: LogStore> Broker<L> {
         self.clients.send(index, now, |bytes| {
             encode_connack(bytes, version, &out);
         });
-        let extra_is_empty = self.clients.connections[index].extra.as_ref().is_some_and(|extra| extra.is_empty());
-        if extra_is_empty {
-            self.clients.connections[index].extra = None;
-        }
-        self.clients.facts.connects += 1;
-        self.clients.facts.clients_connected += 1;
-        if is_present {
-            self.restore(place, now);
-        }
-        Progress::Taken
+        let extra = &mut self.clients.connections[index].extra;
+        extra.take_if(|extra| extra.is_empty());
     }
 
     /// A client has resumed its session: what was in flight is sent again, and its rights are checked again.
     /// `[MQTT-4.4.0-1]`: on reconnecting, and only then, unacknowledged PUBLISH and PUBREL are sent again with their
     /// packet ids.
-    fn restore(&mut self, place: u32, now: TimeMs) {
-        assert!(self.clients.sessions[place].connection != NONE, "a client came back");
+    fn restore(&mut self, place: SessionIndex, now: TimeMs) {
+        assert!(self.clients.sessions[place].connection.is_some(), "a client came back");
         let session = &mut self.clients.sessions[place];
         if let Some(slot) = session.slot {
-            let inbox = self.shards[session.shard as usize].state_ahead().inbox(slot);
+            let inbox = self.shards.state(session.shard).inbox(slot);
             let front = inbox.front_number();
             assert!(front <= inbox.next_number(), "the oldest message is not newer than the next");
             if front < session.next_number || session.flow.is_some() {
@@ -397,24 +417,16 @@ impl<L: LogStore> Broker<L> {
         self.send_presence(place, true);
         self.pump(place, now);
     }
-
-    /// Bytes of the largest packet that this connection may send now. A client that is not authenticated may use little
-    /// memory.
-    pub(super) fn packet_bytes_max(&self, index: u32) -> u32 {
-        let connection = &self.clients.connections[index];
-        let mut bytes_max = self.options.limits.packet_bytes_max;
-        if let Some(extra) = connection.extra.as_ref().filter(|extra| extra.packet_bytes_max > 0) {
-            bytes_max = bytes_max.min(extra.packet_bytes_max);
-        }
-        assert!(
-            bytes_max <= self.options.limits.packet_bytes_max,
-            "a connection's bound is no larger than the broker's"
-        );
-        if connection.state == ConnectionState::AwaitingConnect { bytes_max.min(CONNECT_BYTES_MAX) } else { bytes_max }
-    }
 }
 
 /// Whole seconds, for clocks of four bytes.
 pub(super) fn seconds(now: TimeMs) -> u32 {
     (now.0 / 1000) as u32
+}
+
+/// The keep alive that a client is told to use, if it asks for a longer one than there may be, or for none.
+/// `[MQTT-3.1.2-21]`: a client uses the keep alive that the server returns.
+fn server_keep_alive_s(connect: &Connect<'_>, max_s: u16) -> Option<u16> {
+    let is_longer = connect.keep_alive_s == 0 || connect.keep_alive_s > max_s;
+    (connect.version == Version::V5 && max_s > 0 && is_longer).then_some(max_s)
 }

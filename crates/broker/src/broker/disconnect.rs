@@ -7,14 +7,17 @@
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{Command, Origin};
+use tidegate_machines::topic::Command;
 use tidegate_wire::mqtt::{Disconnect, Malformed, ReasonCode, Version, encode_disconnect};
 
-use super::{Broker, Wait};
-use crate::connection::{ConnectionEvent, ConnectionState, NONE};
+use super::Broker;
+use super::due::DueThing;
+use crate::connection::{ConnectionEvent, ConnectionState};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::peer::Item;
 use crate::reason::{About, reason_text};
 use crate::session::{SessionFlags, Stage};
+use crate::shards::Wait;
 use crate::subscriptions::Owner;
 use crate::{Action, ConnectionKey};
 
@@ -31,42 +34,41 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Frees everything that belongs to a vacant place.
-    pub(super) fn forget_connection(&mut self, index: u32) {
+    pub(super) fn forget_connection(&mut self, index: ConnectionIndex) {
         assert!(self.clients.connections[index].state == ConnectionState::Vacant, "only who is gone is forgotten");
-        assert!(self.clients.connections[index].session == NONE, "who is gone has been parted from its session");
+        assert!(self.clients.connections[index].session.is_none(), "who is gone has been parted from its session");
         drop(self.clients.take_input(index));
         self.clients.release_outbox(index);
         let connection = &mut self.clients.connections[index];
-        if connection.rights != NONE {
-            self.rights.release(connection.rights);
+        if let Some(rights) = connection.rights {
+            self.clients.rights.release(rights);
         }
-        let generation = connection.generation.wrapping_add(1);
-        *connection = crate::connection::Connection { generation, ..Default::default() };
+        connection.vacate();
         self.clients.connections.give(index);
     }
 
     /// Nothing more is read from a connection; what is written is sent, then it is closed.
-    pub(super) fn close_when_sent(&mut self, index: u32) {
-        assert!(self.clients.connections[index].session == NONE, "who is sent away has been parted from its session");
+    pub(super) fn close_when_sent(&mut self, index: ConnectionIndex) {
+        assert!(self.clients.connections[index].session.is_none(), "who is sent away has been parted from its session");
         drop(self.clients.take_input(index));
         self.clients.connections[index].transition(ConnectionEvent::CloseRequested);
-        self.actions.push(Action::Close { key: self.clients.key(index) });
+        self.asked.actions.push(Action::Close { key: self.clients.key(index) });
     }
 
     /// The server ends a connection: DISCONNECT gives the reason, to clients of MQTT 5.
     /// `[MQTT-4.13.1-1]`: a malformed packet or protocol error closes the connection.
-    pub(super) fn disconnect(&mut self, index: u32, reason: ReasonCode, now: TimeMs) {
+    pub(super) fn disconnect(&mut self, index: ConnectionIndex, reason: ReasonCode, now: TimeMs) {
         self.disconnect_with(index, reason, reason_text(About::Connection, reason), now);
     }
 
-    fn disconnect_with(&mut self, index: u32, reason: ReasonCode, reason_text: Option<&str>, now: TimeMs) {
+    fn disconnect_with(&mut self, index: ConnectionIndex, reason: ReasonCode, reason_text: Option<&str>, now: TimeMs) {
         let connection = &self.clients.connections[index];
         let (life, version) = (connection.state, connection.version);
         if matches!(life, ConnectionState::Vacant | ConnectionState::Closing) {
             return;
         }
         if life == ConnectionState::Connected && version == Version::V5 {
-            let reference = self.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
+            let reference = self.timing.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
             let reference = reference.as_deref().filter(|_| reason == ReasonCode::USE_ANOTHER_SERVER);
             self.clients.send_refusal(index, now, reason_text, |bytes, reason_text| {
                 encode_disconnect(bytes, version, reason, None, reason_text, reference);
@@ -77,20 +79,20 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The client broke the protocol. Before CONNACK no DISCONNECT is sent.
-    pub(super) fn protocol_error(&mut self, index: u32, reason: ReasonCode, now: TimeMs) {
+    pub(super) fn protocol_error(&mut self, index: ConnectionIndex, reason: ReasonCode, now: TimeMs) {
         self.clients.facts.protocol_errors += 1;
         self.disconnect(index, reason, now);
     }
 
     /// The client sent a malformed packet. The DISCONNECT says what is wrong with it.
-    pub(super) fn malformed(&mut self, index: u32, malformed: Malformed, now: TimeMs) {
+    pub(super) fn malformed(&mut self, index: ConnectionIndex, malformed: Malformed, now: TimeMs) {
         self.clients.facts.protocol_errors += 1;
         self.disconnect_with(index, malformed.reason, Some(malformed.what), now);
     }
 
     /// The client has sent DISCONNECT.
     /// `[MQTT-3.14.4-1]`: nothing is sent after DISCONNECT.
-    pub(super) fn client_disconnect(&mut self, index: u32, goodbye: &Disconnect<'_>, now: TimeMs) {
+    pub(super) fn client_disconnect(&mut self, index: ConnectionIndex, goodbye: &Disconnect<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
         if let Some(expiry_s) = goodbye.session_expiry_s {
             let session = &mut self.clients.sessions[place];
@@ -107,31 +109,25 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Another connection came for the session.
-    pub(super) fn take_over(&mut self, session: u32, now: TimeMs) {
-        let index = self.clients.sessions[session].connection;
-        if index == NONE {
-            return;
-        }
-        assert!(self.clients.connections[index].session == session, "connection and session point to each other");
+    pub(super) fn take_over(&mut self, session: SessionIndex, now: TimeMs) {
+        let Some(index) = self.clients.sessions[session].connection else { return };
+        assert!(self.clients.connections[index].session == Some(session), "connection and session point to each other");
         self.clients.facts.take_overs += 1;
         self.disconnect(index, ReasonCode::SESSION_TAKEN_OVER, now);
     }
 
     /// Parts a connection from its session, which may end with it.
-    pub(super) fn detach(&mut self, index: u32, send_will: bool, now: TimeMs) {
+    pub(super) fn detach(&mut self, index: ConnectionIndex, send_will: bool, now: TimeMs) {
         let connection = &mut self.clients.connections[index];
         let is_connected = connection.state == ConnectionState::Connected;
-        let place = std::mem::replace(&mut connection.session, NONE);
-        if place == NONE {
-            return;
-        }
+        let Some(place) = connection.session.take() else { return };
         self.end_feeds(place);
         assert!(self.clients.facts.clients_connected >= u64::from(is_connected), "who leaves was counted");
         self.clients.facts.clients_connected -= u64::from(is_connected);
         let session = &mut self.clients.sessions[place];
-        assert!(session.connection == index, "connection and session point to each other");
+        assert!(session.connection == Some(index), "connection and session point to each other");
         assert!(session.stage != Stage::Vacant, "the session of a connection is there");
-        session.connection = NONE;
+        session.connection = None;
         if session.stage == Stage::Opening {
             // Its record is not durable yet; `settle` will find the session without a connection.
             return;
@@ -148,9 +144,9 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// A durable session has lost its connection.
-    fn suspend(&mut self, place: u32, send_will: bool, now: TimeMs) {
+    fn suspend(&mut self, place: SessionIndex, send_will: bool, now: TimeMs) {
         let session = &mut self.clients.sessions[place];
-        assert!(session.connection == NONE && session.stage == Stage::Live, "who has lost its connection was ready");
+        assert!(session.connection.is_none() && session.stage == Stage::Live, "who has lost its connection was ready");
         assert!(session.will.is_none(), "a durable session's will is in its shard");
         if let Some(flow) = &mut session.flow {
             session.next_number = session.next_number.max(flow.window.next());
@@ -165,16 +161,16 @@ impl<L: LogStore> Broker<L> {
             (session.shard, session.slot.expect("a live durable session has one"), session.expiry_s);
         if expiry_s == 0 {
             if !send_will {
-                self.call(shard, Command::ClearWill { slot }, Wait::Nothing);
+                self.shards.call(shard, Command::ClearWill { slot }, Wait::Nothing);
                 self.clients.sessions[place].flags.set(SessionFlags::WILL_SENT);
             }
             return self.end_session(place, now);
         }
-        self.call(shard, Command::DetachSession { slot, expiry_s, keep_will: send_will }, Wait::Nothing);
+        self.shards.call(shard, Command::DetachSession { slot, expiry_s, keep_will: send_will }, Wait::Nothing);
         self.send_presence(place, false);
         // A will without delay is sent now: another connection may be about to take the session over.
         // [MQTT-3.1.3-9]: a client that reconnects before the will delay has passed: the will is not sent.
-        let state = self.shards[shard as usize].state_ahead().session(slot);
+        let state = self.shards.state(shard).session(slot);
         if send_will && state.is_some_and(|state| state.will().is_some_and(|will| will.delay_s == 0)) {
             self.send_due_will(shard, place, slot, now);
         }
@@ -183,38 +179,38 @@ impl<L: LogStore> Broker<L> {
     /// Ends a session: removes its subscriptions and all that was in flight, and sends a will that is still pending.
     /// `[MQTT-3.1.2-8]`: the will is published once the connection is closed and the will delay has passed, unless the
     /// will was deleted.
-    pub(super) fn end_session(&mut self, place: u32, now: TimeMs) {
+    pub(super) fn end_session(&mut self, place: SessionIndex, now: TimeMs) {
         assert!(self.clients.sessions[place].stage == Stage::Live, "a session that ends was ready");
-        assert!(self.clients.sessions[place].connection == NONE, "a session ends without a connection");
+        assert!(self.clients.sessions[place].connection.is_none(), "a session ends without a connection");
         let owner = self.owner(place);
         for node in self.clients.sessions[place].subscriptions.as_slice() {
             if self.options.workers() > 1 {
-                let filter: Box<str> = self.trie.filter(*node).into();
+                let filter: Box<str> = self.subscriptions.filter(*node).into();
                 self.peers.broadcast(|| Item::Unsubscribed { filter: filter.clone(), owner });
             }
-            assert!(self.trie.remove_at(*node, owner).is_some(), "a session's subscriptions are in the tree");
+            assert!(self.subscriptions.remove_at(*node, owner).is_some(), "a session's subscriptions are in the tree");
             assert!(self.clients.facts.subscriptions > 0, "what is removed was counted");
             self.clients.facts.subscriptions -= 1;
         }
         let session = self.clients.remove_session(place);
         let Some(slot) = session.slot else { return };
-        let shard = &self.shards[session.shard as usize];
-        let (incarnation, will) = match shard.state_ahead().session(slot) {
+        self.timing.again.end(DueThing::Will { shard: session.shard, slot });
+        let (incarnation, will) = match self.shards.state(session.shard).session(slot) {
             Some(state) => (state.incarnation(), state.will().cloned()),
             None => return,
         };
         if let Some(will) = will.filter(|_| !session.flags.has(SessionFlags::WILL_SENT)) {
             // The session's origin keeps a will single that is sent again after a crash.
-            let origin = Origin::new(self.shard_index(session.shard), incarnation, 0);
+            let origin = self.shards.origin(session.shard, incarnation, 0);
             self.send_will(&will, Some(origin), now);
         }
-        self.call(session.shard, Command::EndSession { slot }, Wait::Nothing);
+        self.shards.call(session.shard, Command::EndSession { slot }, Wait::Nothing);
         if session.flags.has(SessionFlags::ORIGINS) || session.flags.has(SessionFlags::RECOVERED) {
-            self.forget_origins(self.shard_index(session.shard), incarnation);
+            self.forget_origins(self.shards.number(session.shard), incarnation);
         }
     }
 
-    pub(super) fn owner(&self, session: u32) -> Owner {
+    pub(super) fn owner(&self, session: SessionIndex) -> Owner {
         assert!(self.clients.sessions[session].stage != Stage::Vacant, "an owner is there");
         Owner { worker: self.options.worker as u8, session }
     }

@@ -10,6 +10,7 @@ use tidegate_wire::mqtt::ReasonCode;
 use super::connect::seconds;
 use super::{Broker, DrainPlan};
 use crate::connection::ConnectionState;
+use crate::index::ConnectionIndex;
 
 /// How long a drain waits for the CONNECT of an accepted connection.
 const DRAIN_GREETING_S: u32 = 1;
@@ -27,30 +28,31 @@ pub(super) struct Drain {
 impl<L: LogStore> Broker<L> {
     /// Begins to disconnect all clients, and refuses new ones.
     pub fn drain(&mut self, plan: DrainPlan, now: TimeMs) {
-        self.drain = Some(Drain { plan, at: 0, credit: 0, moved_at: now });
+        self.timing.drain = Some(Drain { plan, at: 0, credit: 0, moved_at: now });
     }
 
     /// Whether a drain has come to its end: no client is connected.
     pub fn is_drained(&self) -> bool {
-        self.drain.is_some() && self.clients.connections.len() == 0
+        self.timing.drain.is_some() && self.clients.connections.len() == 0
     }
 
     /// Disconnects as many clients as the rate allows.
     /// `[MQTT-3.14.4-2]`: the sender of DISCONNECT closes the connection.
     pub(super) fn step_drain(&mut self, now: TimeMs) {
-        let Some(drain) = &mut self.drain else { return };
+        let Some(drain) = &mut self.timing.drain else { return };
         let passed_ms = now.0.saturating_sub(drain.moved_at.0);
         drain.moved_at = now;
         let per_second = u64::from(drain.plan.per_second.max(1));
         drain.credit = (drain.credit + passed_ms * per_second).min(per_second * 1000);
         loop {
             let reached = self.clients.connections.reached();
-            let Some(drain) = &mut self.drain else { return };
+            let Some(drain) = &mut self.timing.drain else { return };
             if drain.credit < 1000 || reached == 0 {
                 return;
             }
             let start = drain.at;
-            let next = (0..reached).map(|step| (start + step) % reached).find(|index| {
+            let mut places = (0..reached).map(|step| ConnectionIndex::new((start + step) % reached));
+            let next = places.find(|index| {
                 let connection = &self.clients.connections[*index];
                 match connection.state {
                     ConnectionState::Connected | ConnectionState::Opening => true,
@@ -62,7 +64,7 @@ impl<L: LogStore> Broker<L> {
                 }
             });
             let Some(index) = next else { return };
-            drain.at = (index + 1) % reached;
+            drain.at = (index.number() + 1) % reached;
             assert!(drain.credit >= 1000, "the rate allows it");
             drain.credit -= 1000;
             if self.clients.connections[index].state == ConnectionState::Connected {

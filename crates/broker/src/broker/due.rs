@@ -3,17 +3,68 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Due, Message, MessageMeta, Origin, Slot, Will};
 use tidegate_wire::mqtt::Connect;
 
-use super::{Broker, Completion, Wait};
-use crate::connection::NONE;
-use crate::limits::DUE_PER_STEP;
+use super::Broker;
+use crate::acknowledgements::Completion;
+use crate::index::{SessionIndex, ShardPlace};
+use crate::limits::{DUE_AGAIN_MS, DUE_PER_STEP};
 use crate::message_ref::MessageRef;
-use crate::peer::{AckTo, Source, Ticket};
+use crate::peer::Source;
 use crate::session::{SessionFlags, Stage};
+use crate::shards::Wait;
+
+/// Something that was acknowledged and is sent when it is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum DueThing {
+    /// The will of the session at this slot.
+    Will { shard: ShardPlace, slot: Slot },
+    /// A delayed message.
+    Delayed { shard: ShardPlace, id: u64 },
+}
+
+/// What was sent when it was due and could not be kept by all of its receivers, for want of room: it stays due.
+#[derive(Debug, Default)]
+pub(super) struct DueAgain {
+    /// When each is sent again.
+    at: HashMap<DueThing, TimeMs>,
+}
+
+/// Whether something that is due may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// It was not sent before.
+    First,
+    /// It was.
+    Again,
+    /// Not yet.
+    Later,
+}
+
+impl DueAgain {
+    /// Somebody had no room for it.
+    pub fn wait(&mut self, thing: DueThing, now: TimeMs) {
+        self.at.insert(thing, TimeMs(now.0 + DUE_AGAIN_MS));
+    }
+
+    /// Whether it may be sent now.
+    pub fn turn(&self, thing: DueThing, now: TimeMs) -> Turn {
+        match self.at.get(&thing) {
+            None => Turn::First,
+            Some(at) if *at <= now => Turn::Again,
+            Some(_) => Turn::Later,
+        }
+    }
+
+    /// It is over. Whether it was sent before and not kept by all.
+    pub fn end(&mut self, thing: DueThing) -> bool {
+        self.at.remove(&thing).is_some()
+    }
+}
 
 impl<L: LogStore> Broker<L> {
     /// Does what is due in the shards. Nothing is due before the subscriptions of all workers are known here: what fell
@@ -22,81 +73,104 @@ impl<L: LogStore> Broker<L> {
         if !self.is_serving() {
             return;
         }
-        for shard in 0..self.shards.len() as u16 {
+        for shard in self.shards.places() {
             // What was asked for last time may not be decided yet.
-            if self.shards[shard as usize].facts().inbox > 0 {
+            if self.shards[shard].facts().inbox > 0 {
                 continue;
             }
-            let due: Vec<Due> = self.shards[shard as usize].state_ahead().due(now).take(DUE_PER_STEP).collect();
+            let due: Vec<Due> = self.shards.state(shard).due(now).take(DUE_PER_STEP).collect();
             for due in due {
                 self.do_due(shard, due, now);
             }
         }
     }
 
-    fn do_due(&mut self, shard: u16, due: Due, now: TimeMs) {
+    fn do_due(&mut self, shard: ShardPlace, due: Due, now: TimeMs) {
         match due {
             Due::Will { slot } => {
-                let Some(place) = self.place_of(shard, slot) else { return };
+                let Some(place) = self.session_at(shard, slot) else { return };
                 self.send_due_will(shard, place, slot, now);
             }
             Due::SessionExpiry { slot } => {
-                let Some(place) = self.place_of(shard, slot) else { return };
+                let Some(place) = self.session_at(shard, slot) else { return };
                 let session = &self.clients.sessions[place];
-                if session.connection == NONE && session.stage == Stage::Live {
-                    self.clients.facts.sessions_expired += 1;
-                    self.end_session(place, now);
+                if session.connection.is_some() || session.stage != Stage::Live {
+                    return;
                 }
+                // Its will goes first, and is kept here until all who must keep it have it.
+                let state = self.shards.state(shard).session(slot);
+                if state.is_some_and(|state| state.will().is_some()) {
+                    return self.send_due_will(shard, place, slot, now);
+                }
+                self.clients.facts.sessions_expired += 1;
+                self.end_session(place, now);
             }
             Due::Delayed { id } => {
-                let message = self.shards[shard as usize].state_ahead().delayed(id).cloned();
+                let message = self.shards.state(shard).delayed(id).cloned();
                 if let Some(message) = message {
                     self.publish_delayed(shard, id, &message, now);
                 }
             }
             Due::Drop { slot, number, reason } => {
                 self.clients.facts.dropped_expired += 1;
-                self.call(shard, Command::Drop { slot, number, reason }, Wait::Nothing);
+                self.shards.call(shard, Command::Drop { slot, number, reason }, Wait::Nothing);
             }
         }
     }
 
     /// A durable session's will, whose delay has passed.
     /// `[MQTT-3.1.3-9]`: a client that reconnects before the will delay has passed: the will is not sent.
-    pub(super) fn send_due_will(&mut self, shard: u16, place: u32, slot: Slot, now: TimeMs) {
+    pub(super) fn send_due_will(&mut self, shard: ShardPlace, place: SessionIndex, slot: Slot, now: TimeMs) {
         let session = &mut self.clients.sessions[place];
-        if session.connection != NONE || session.flags.has(SessionFlags::WILL_SENT) {
+        let turn = self.timing.again.turn(DueThing::Will { shard, slot }, now);
+        if session.connection.is_some() || session.flags.has(SessionFlags::WILL_SENT) || turn == Turn::Later {
             return;
         }
         session.flags.set(SessionFlags::WILL_SENT);
-        let Some(state) = self.shards[shard as usize].state_ahead().session(slot) else { return };
+        let Some(state) = self.shards.state(shard).session(slot) else { return };
         let Some(will) = state.will().cloned() else { return };
-        let origin = Origin::new(self.shard_index(shard), state.incarnation(), 0);
-        let pending = self.pending_acks.begin(Completion::ForgetWill { shard, slot });
-        let ack_to = AckTo { worker: self.options.worker, ticket: Ticket::PendingAck(pending) };
-        let source = Source { publisher: None, origin: Some(origin), ack_to: Some(ack_to) };
+        let origin = self.shards.origin(shard, state.incarnation(), 0);
+        let (collected, ack_to) = self.acknowledgements.begin(Completion::ForgetWill { shard, slot });
         let message = published(&will, now);
+        // One that is retained may not have reached anybody.
+        let is_again = turn == Turn::Again && !message.retain();
+        let source = Source { publisher: None, origin: Some(origin), ack_to: Some(ack_to), is_again };
         let routed = self.route(&mut MessageRef::of(&message), &source, now);
-        self.expect_acks(pending, routed.outstanding, now);
+        self.expect_words(collected, routed.awaited.words(), now);
+    }
+
+    /// A will could not be kept by all of its receivers: it is sent again. Those who took it know its origin.
+    pub(super) fn will_stays_due(&mut self, shard: ShardPlace, slot: Slot, now: TimeMs) {
+        let Some(place) = self.session_at(shard, slot) else { return };
+        let session = &mut self.clients.sessions[place];
+        // A client that came back meanwhile may have brought another one.
+        if session.flags.has(SessionFlags::WILL_SENT) {
+            session.flags.clear(SessionFlags::WILL_SENT);
+            self.timing.again.wait(DueThing::Will { shard, slot }, now);
+        } else if let Some(state) = self.shards.state(shard).session(slot) {
+            let origin = self.shards.origin(shard, state.incarnation(), 0);
+            self.forget_origin_everywhere(origin);
+        }
     }
 
     /// A will is durable with all its receivers: it need not be sent again after a crash.
-    pub(super) fn will_sent(&mut self, shard: u16, slot: Slot) {
-        let Some(state) = self.shards[shard as usize].state_ahead().session(slot) else { return };
+    pub(super) fn will_sent(&mut self, shard: ShardPlace, slot: Slot) {
+        self.timing.again.end(DueThing::Will { shard, slot });
+        let Some(state) = self.shards.state(shard).session(slot) else { return };
         let incarnation = state.incarnation();
         // A client that came back meanwhile may have brought another one.
         let is_same = |place| self.clients.sessions[place].flags.has(SessionFlags::WILL_SENT);
-        if self.place_of(shard, slot).is_some_and(is_same) {
-            self.call(shard, Command::ClearWill { slot }, Wait::Nothing);
+        if self.session_at(shard, slot).is_some_and(is_same) {
+            self.shards.call(shard, Command::ClearWill { slot }, Wait::Nothing);
         }
-        let origin = Origin::new(self.shard_index(shard), incarnation, 0);
+        let origin = self.shards.origin(shard, incarnation, 0);
         self.forget_origin_everywhere(origin);
     }
 
     /// Sends a will and asks for nothing.
     pub(super) fn send_will(&mut self, will: &Will, origin: Option<Origin>, now: TimeMs) {
         let message = published(will, now);
-        let source = Source { publisher: None, origin, ack_to: None };
+        let source = Source { origin, ..Source::default() };
         self.route(&mut MessageRef::of(&message), &source, now);
     }
 

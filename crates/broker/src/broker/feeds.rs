@@ -16,14 +16,16 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, KeptPlace, MessageMeta};
 use tidegate_wire::mqtt::{QoS, ReasonCode, Subscribe, Subscription, check_filter};
 
-use super::{Broker, Wait};
+use super::Broker;
 use crate::clients::{Copy, Sending};
-use crate::connection::{ConnectionState, Flags, NONE, PlaceFound};
+use crate::connection::{ParkedFor, PlaceFound};
 use crate::feed::{Feed, FeedKind};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::{FEED_LATER_MS, FEED_WINDOW, FEEDS_OF_SESSION_MAX};
 use crate::message_ref::MessageRef;
 use crate::place;
 use crate::session::SessionRef;
+use crate::shards::Wait;
 use crate::{Access, Action, ConnectionKey, FeedKey, FeedNews};
 
 /// The user property of SUBSCRIBE that says where to begin.
@@ -33,7 +35,7 @@ const AFTER: &str = "after";
 #[derive(Debug, Default)]
 pub(super) struct Feeds {
     feeds: HashMap<u64, Feed>,
-    of_session: HashMap<u32, Vec<u64>>,
+    of_session: HashMap<SessionIndex, Vec<u64>>,
     /// Feeds whose source was not ready, and when to ask again.
     later: Vec<(TimeMs, u64)>,
     next: u64,
@@ -47,7 +49,12 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Asks where a feed of this SUBSCRIBE begins. True when an answer is awaited.
-    pub(super) fn asks_places(&mut self, index: u32, place: u32, subscribe: &Subscribe<'_>) -> bool {
+    pub(super) fn asks_places(
+        &mut self,
+        index: ConnectionIndex,
+        place: SessionIndex,
+        subscribe: &Subscribe<'_>,
+    ) -> bool {
         if self.options.feeds.is_empty() {
             return false;
         }
@@ -70,12 +77,12 @@ impl<L: LogStore> Broker<L> {
         let own = self.kept_place(place, filter).filter(|_| after.is_none()).map(|kept| kept.place);
         let asks_own_place = own.is_some();
         let after = after.map(Into::into).or(own);
-        let rights = self.rights.get(self.clients.connections[index].rights).clone();
+        let rights = self.rights_of(index).clone();
         let key = self.clients.key(index);
-        self.actions.push(Action::FindPlace { key, filter: filter.into(), after, rights });
+        self.asked.actions.push(Action::FindPlace { key, filter: filter.into(), after, rights });
         let connection = &mut self.clients.connections[index];
         connection.extra().asks_own_place = asks_own_place;
-        connection.flags.set(Flags::PARKED);
+        connection.park(ParkedFor::FeedPlace);
         true
     }
 
@@ -83,26 +90,30 @@ impl<L: LogStore> Broker<L> {
     pub fn placed(&mut self, key: ConnectionKey, filter: &str, found: Result<Box<[u8]>, ReasonCode>, now: TimeMs) {
         let Some(index) = self.clients.index(key) else { return };
         let connection = &mut self.clients.connections[index];
-        if !connection.flags.has(Flags::PARKED) {
+        if !connection.unpark(ParkedFor::FeedPlace) {
             return;
         }
         assert!(found.as_ref().err().is_none_or(|code| code.is_error()), "a refusal is one");
         let extra = connection.extra();
         let is_own = std::mem::take(&mut extra.asks_own_place);
         extra.places.push((filter.into(), found.map(|place| (!is_own).then_some(place))));
-        connection.flags.clear(Flags::PARKED);
         self.resume(index, now);
     }
 
     /// What a filter of a feed is granted: a QoS, or why not. A session that ends with its connection has nothing to be
     /// kept, so it gets QoS 0; QoS 2 would need more than a place. `new` feeds were granted before it.
-    pub(super) fn judge_feed(&self, index: u32, place: u32, subscription: &Subscription<'_>, new: usize) -> ReasonCode {
+    pub(super) fn judge_feed(
+        &self,
+        index: ConnectionIndex,
+        place: SessionIndex,
+        subscription: &Subscription<'_>,
+        new: usize,
+    ) -> ReasonCode {
         let is_shared = check_filter(subscription.filter).is_ok_and(|parts| parts.share_group.is_some());
         if is_shared {
             return ReasonCode::SHARED_SUBSCRIPTIONS_NOT_SUPPORTED;
         }
-        let others = self.feed_filters(place).into_iter().filter(|filter| **filter != *subscription.filter).count();
-        if others + new >= FEEDS_OF_SESSION_MAX {
+        if self.other_feeds(place, subscription.filter) + new >= FEEDS_OF_SESSION_MAX {
             return ReasonCode::QUOTA_EXCEEDED;
         }
         match self.place_found(index, subscription.filter) {
@@ -114,14 +125,27 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    fn place_found(&self, index: u32, filter: &str) -> Option<&PlaceFound> {
+    /// How many feeds a connected session has besides the one of this filter. Counted among those that are open, of
+    /// which there are few: a SUBSCRIBE asks for each of its filters.
+    fn other_feeds(&self, place: SessionIndex, filter: &str) -> usize {
+        let keys = self.asked.feeds.of_session.get(&place).map_or(&[][..], Vec::as_slice);
+        keys.iter().filter(|key| *self.asked.feeds.feeds[*key].filter != *filter).count()
+    }
+
+    fn place_found(&self, index: ConnectionIndex, filter: &str) -> Option<&PlaceFound> {
         let places = &self.clients.connections[index].extra.as_ref()?.places;
         places.iter().find(|(known, _)| **known == *filter).map(|(_, found)| found)
     }
 
     /// Writes down where a feed of a durable session begins, unless it goes on at the place that it has. Whether SUBACK
     /// has to wait for that as well.
-    pub(super) fn keep_first_place(&mut self, index: u32, place: u32, filter: &str, nth: u32) -> bool {
+    pub(super) fn keep_first_place(
+        &mut self,
+        index: ConnectionIndex,
+        place: SessionIndex,
+        filter: &str,
+        nth: u32,
+    ) -> bool {
         let Some(Ok(Some(found))) = self.place_found(index, filter) else { return false };
         // Numbers go on, so that a PUBACK for what was sent before is not taken for another message's.
         let found = place::owned(self.user_of(index), found);
@@ -131,34 +155,38 @@ impl<L: LogStore> Broker<L> {
         let session = &self.clients.sessions[place];
         let (shard, slot) = (session.shard, session.slot.expect("only a durable session keeps a place"));
         let session = self.clients.session_ref(place);
-        self.call(shard, Command::KeepPlace { slot, filter: filter.into(), kept }, Wait::FirstPlace { session, nth });
+        self.shards.call(
+            shard,
+            Command::KeepPlace { slot, filter: filter.into(), kept },
+            Wait::FirstPlace { session, nth },
+        );
         true
     }
 
     /// The filters of a session's feeds.
-    fn feed_filters(&self, place: u32) -> Vec<Box<str>> {
+    fn feed_filters(&self, place: SessionIndex) -> Vec<Box<str>> {
         if self.options.feeds.is_empty() {
             return Vec::new();
         }
         let nodes = self.clients.sessions[place].subscriptions.as_slice();
-        let filters = nodes.iter().map(|node| self.trie.filter(*node));
+        let filters = nodes.iter().map(|node| self.subscriptions.filter(*node));
         filters.filter(|filter| self.is_feed(filter)).map(Into::into).collect()
     }
 
     /// How far a subscription of a durable session was read.
-    fn kept_place(&self, place: u32, filter: &str) -> Option<KeptPlace> {
+    fn kept_place(&self, place: SessionIndex, filter: &str) -> Option<KeptPlace> {
         let session = &self.clients.sessions[place];
-        let state = self.shards[usize::from(session.shard)].state_ahead();
+        let state = self.shards.state(session.shard);
         let kept = state.kept_place(session.slot?, filter)?;
         Some(KeptPlace { number: kept.number, place: place::split(&kept.place).1.into() })
     }
 
     /// Whether a session has the place of somebody else than the user of a connection. That user may not have it: what
     /// it reads or gives up there would be missing to the other.
-    pub(super) fn is_of_another(&self, place: u32, index: u32) -> bool {
+    pub(super) fn is_of_another(&self, place: SessionIndex, index: ConnectionIndex) -> bool {
         let session = &self.clients.sessions[place];
         let Some(slot) = session.slot else { return false };
-        let (state, user) = (self.shards[usize::from(session.shard)].state_ahead(), self.user_of(index));
+        let (state, user) = (self.shards.state(session.shard), self.user_of(index));
         self.feed_filters(place).iter().any(|filter| {
             let owner = state.kept_place(slot, filter).and_then(|kept| place::split(&kept.place).0);
             owner.is_some_and(|owner| user != Some(owner))
@@ -166,30 +194,30 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The user of a connection, if it has one.
-    fn user_of(&self, index: u32) -> Option<&str> {
-        self.rights.get(self.clients.connections[index].rights).user()
+    fn user_of(&self, index: ConnectionIndex) -> Option<&str> {
+        self.rights_of(index).user()
     }
     /// The number below which messages of a feed may have been sent before.
-    fn sent_below(&self, place: u32, filter: &str) -> u64 {
+    fn sent_below(&self, place: SessionIndex, filter: &str) -> u64 {
         match self.feed_of(place, filter) {
-            Some(key) => self.feeds.feeds[&key].sent_below(),
+            Some(key) => self.asked.feeds.feeds[&key].sent_below(),
             None => self.kept_place(place, filter).map_or(0, |kept| kept.number + FEED_WINDOW),
         }
     }
 
-    fn feed_of(&self, place: u32, filter: &str) -> Option<u64> {
-        let keys = self.feeds.of_session.get(&place)?;
-        keys.iter().copied().find(|key| *self.feeds.feeds[key].filter == *filter)
+    fn feed_of(&self, place: SessionIndex, filter: &str) -> Option<u64> {
+        let keys = self.asked.feeds.of_session.get(&place)?;
+        keys.iter().copied().find(|key| *self.asked.feeds.feeds[key].filter == *filter)
     }
 
     /// A SUBSCRIBE was granted: its feed begins, or goes on as it now says.
-    pub(super) fn feed_subscribed(&mut self, index: u32, place: u32, filter: &str) {
+    pub(super) fn feed_subscribed(&mut self, index: ConnectionIndex, place: SessionIndex, filter: &str) {
         let found = self.place_found(index, filter).and_then(|found| found.clone().ok()).flatten();
         self.open_feed(place, filter, found);
     }
 
     /// The client of a session is there, or has other rights: all its feeds begin from their places.
-    pub(super) fn open_feeds(&mut self, place: u32) {
+    pub(super) fn open_feeds(&mut self, place: SessionIndex) {
         for filter in self.feed_filters(place) {
             self.open_feed(place, &filter, None);
         }
@@ -197,10 +225,10 @@ impl<L: LogStore> Broker<L> {
 
     /// Opens a feed: at its kept place if it has one, else at the one that was found for it just now, else at what
     /// comes from now on.
-    fn open_feed(&mut self, place: u32, filter: &str, found: Option<Box<[u8]>>) {
-        let index = self.clients.sessions[place].connection;
-        let Some(entry) = self.entry_of(place, filter).filter(|_| index != NONE) else { return };
-        let before = self.feed_of(place, filter).map(|key| &self.feeds.feeds[&key]);
+    fn open_feed(&mut self, place: SessionIndex, filter: &str, found: Option<Box<[u8]>>) {
+        let Some(index) = self.clients.sessions[place].connection else { return };
+        let Some(entry) = self.entry_of(place, filter) else { return };
+        let before = self.feed_of(place, filter).map(|key| &self.asked.feeds.feeds[&key]);
         let before = before.filter(|feed| feed.kind == FeedKind::Kept).map(Feed::over_again);
         let dup_below = self.sent_below(place, filter);
         self.end_feed(place, filter);
@@ -220,60 +248,60 @@ impl<L: LogStore> Broker<L> {
         feed.owner = self.user_of(index).map(Into::into);
         let asked = feed.demands();
         assert!(asked, "a new feed has nothing");
-        self.feeds.next += 1;
-        let number = self.feeds.next;
+        self.asked.feeds.next += 1;
+        let number = self.asked.feeds.next;
         let after = feed.read().into();
-        self.feeds.feeds.insert(number, feed);
-        self.feeds.of_session.entry(place).or_default().push(number);
+        self.asked.feeds.feeds.insert(number, feed);
+        self.asked.feeds.of_session.entry(place).or_default().push(number);
         self.clients.facts.feeds += 1;
-        let rights = self.rights.get(self.clients.connections[index].rights).clone();
+        let rights = self.rights_of(index).clone();
         let key = self.clients.key(index);
-        self.actions.push(Action::Feed { feed: FeedKey(number), key, filter: filter.into(), after, rights });
+        self.asked.actions.push(Action::Feed { feed: FeedKey(number), key, filter: filter.into(), after, rights });
     }
 
     /// The subscription is gone, or its client is. What the client has acknowledged is written down.
-    pub(super) fn end_feed(&mut self, place: u32, filter: &str) {
+    pub(super) fn end_feed(&mut self, place: SessionIndex, filter: &str) {
         let Some(key) = self.feed_of(place, filter) else { return };
-        let keys = self.feeds.of_session.get_mut(&place).expect("it was just looked at");
+        let keys = self.asked.feeds.of_session.get_mut(&place).expect("it was just looked at");
         keys.retain(|other| *other != key);
         if keys.is_empty() {
-            self.feeds.of_session.remove(&place);
+            self.asked.feeds.of_session.remove(&place);
         }
-        let feed = self.feeds.feeds.remove(&key).expect("a feed of a session is there");
-        self.feeds.later.retain(|(_, other)| *other != key);
+        let feed = self.asked.feeds.feeds.remove(&key).expect("a feed of a session is there");
+        self.asked.feeds.later.retain(|(_, other)| *other != key);
         assert!(self.clients.facts.feeds > 0, "what ends was counted");
         self.clients.facts.feeds -= 1;
-        self.actions.push(Action::FeedEnd { feed: FeedKey(key) });
+        self.asked.actions.push(Action::FeedEnd { feed: FeedKey(key) });
         let session = &self.clients.sessions[place];
         if let (Some(kept), Some(slot)) = (feed.left_to_keep(), session.slot) {
             let kept = KeptPlace { place: place::owned(feed.owner.as_deref(), &kept.place), ..kept };
-            self.call(session.shard, Command::KeepPlace { slot, filter: feed.filter, kept }, Wait::Nothing);
+            self.shards.call(session.shard, Command::KeepPlace { slot, filter: feed.filter, kept }, Wait::Nothing);
         }
     }
 
     /// The client of a session is gone.
-    pub(super) fn end_feeds(&mut self, place: u32) {
-        let Some(keys) = self.feeds.of_session.get(&place) else { return };
-        let filters: Vec<Box<str>> = keys.iter().map(|key| self.feeds.feeds[key].filter.clone()).collect();
+    pub(super) fn end_feeds(&mut self, place: SessionIndex) {
+        let Some(keys) = self.asked.feeds.of_session.get(&place) else { return };
+        let filters: Vec<Box<str>> = keys.iter().map(|key| self.asked.feeds.feeds[key].filter.clone()).collect();
         filters.iter().for_each(|filter| self.end_feed(place, filter));
     }
 
     /// What a source says. Of a feed that has ended it is ignored.
     pub fn feed(&mut self, key: FeedKey, topic: &str, news: FeedNews, now: TimeMs) {
-        let Some(feed) = self.feeds.feeds.get_mut(&key.0) else { return };
+        let Some(feed) = self.asked.feeds.feeds.get_mut(&key.0) else { return };
         let Some(place) = self.clients.session(feed.session) else { return };
         if *feed.topic != *topic {
             feed.topic = topic.into();
         }
         match news {
             FeedNews::Part { messages, place: read } => feed.take(messages, read),
-            FeedNews::Later => self.feeds.later.push((TimeMs(now.0 + FEED_LATER_MS), key.0)),
+            FeedNews::Later => self.asked.feeds.later.push((TimeMs(now.0 + FEED_LATER_MS), key.0)),
             // It stays asked, so nothing more is read; what was sent is still acknowledged.
             FeedNews::Over { payload } => {
                 let meta = MessageMeta { qos: 0, retain: false, expires_at: None };
                 let message_ref = MessageRef::new(topic, &[], &payload, meta);
                 let copy = Copy { qos: 0, retain: false, subscription_ids: &[] };
-                let index = self.clients.sessions[place].connection;
+                let index = self.clients.sessions[place].connection.expect("feeds end with their connection");
                 self.clients.begin_message();
                 self.clients.publish(index, &message_ref, copy, false, 0, now);
             }
@@ -283,57 +311,57 @@ impl<L: LogStore> Broker<L> {
 
     /// Asks sources again that were not ready.
     pub(super) fn step_feeds(&mut self, now: TimeMs) {
-        let due: Vec<u64> = self.feeds.later.iter().filter(|(at, _)| *at <= now).map(|(_, key)| *key).collect();
+        let due: Vec<u64> = self.asked.feeds.later.iter().filter(|(at, _)| *at <= now).map(|(_, key)| *key).collect();
         if due.is_empty() {
             return;
         }
-        self.feeds.later.retain(|(at, _)| *at > now);
+        self.asked.feeds.later.retain(|(at, _)| *at > now);
         for key in due {
-            let feed = self.feeds.feeds.get_mut(&key).expect("a feed that has ended is not asked for again");
+            let feed = self.asked.feeds.feeds.get_mut(&key).expect("a feed that has ended is not asked for again");
             feed.again();
             let (filter, after, session) = (feed.filter.clone(), feed.read().into(), feed.session);
             let demands = feed.demands();
             let place = self.clients.session(session).expect("a feed ends with its session");
-            let index = self.clients.sessions[place].connection;
-            let rights = self.rights.get(self.clients.connections[index].rights).clone();
+            let index = self.clients.sessions[place].connection.expect("feeds end with their connection");
+            let rights = self.rights_of(index).clone();
             if demands {
                 let (feed, key) = (FeedKey(key), self.clients.key(index));
-                self.actions.push(Action::Feed { feed, key, filter, after, rights });
+                self.asked.actions.push(Action::Feed { feed, key, filter, after, rights });
             }
         }
     }
 
     /// Messages of feeds that a session's client has not acknowledged: they share its Receive Maximum.
-    pub(super) fn feeds_in_flight(&self, place: u32) -> u16 {
-        if self.feeds.of_session.is_empty() {
+    pub(super) fn feeds_in_flight(&self, place: SessionIndex) -> u16 {
+        if self.asked.feeds.of_session.is_empty() {
             return 0;
         }
-        let keys = self.feeds.of_session.get(&place).map_or(&[][..], Vec::as_slice);
-        let in_flight: u32 = keys.iter().map(|key| self.feeds.feeds[key].in_flight()).sum();
+        let keys = self.asked.feeds.of_session.get(&place).map_or(&[][..], Vec::as_slice);
+        let in_flight: u32 = keys.iter().map(|key| self.asked.feeds.feeds[key].in_flight()).sum();
         in_flight as u16
     }
 
     /// Whether a message of a session's feed has this packet id.
-    pub(super) fn is_id_of_feed(&self, place: u32, packet_id: u16) -> bool {
-        let keys = self.feeds.of_session.get(&place).map_or(&[][..], Vec::as_slice);
-        keys.iter().any(|key| self.feeds.feeds[key].uses(packet_id))
+    pub(super) fn is_id_of_feed(&self, place: SessionIndex, packet_id: u16) -> bool {
+        let keys = self.asked.feeds.of_session.get(&place).map_or(&[][..], Vec::as_slice);
+        keys.iter().any(|key| self.asked.feeds.feeds[key].uses(packet_id))
     }
 
     /// Whether a session has feeds.
-    pub(super) fn has_feeds(&self, place: u32) -> bool {
-        self.feeds.of_session.contains_key(&place)
+    pub(super) fn has_feeds(&self, place: SessionIndex) -> bool {
+        self.asked.feeds.of_session.contains_key(&place)
     }
 
     /// A PUBACK that is none for the inbox. Whether it was for a feed.
-    pub(super) fn feed_acknowledged(&mut self, place: u32, packet_id: u16) -> bool {
-        let Self { feeds: Feeds { feeds, of_session, .. }, .. } = self;
+    pub(super) fn feed_acknowledged(&mut self, place: SessionIndex, packet_id: u16) -> bool {
+        let Feeds { feeds, of_session, .. } = &mut self.asked.feeds;
         let keys = of_session.get(&place).map_or(&[][..], Vec::as_slice);
         keys.iter().any(|key| feeds.get_mut(key).is_some_and(|feed| feed.acknowledge(packet_id)))
     }
 
     /// A feed's place is durable.
     pub(super) fn place_kept(&mut self, feed: u64, session: SessionRef, now: TimeMs) {
-        let Some(known) = self.feeds.feeds.get_mut(&feed) else { return };
+        let Some(known) = self.asked.feeds.feeds.get_mut(&feed) else { return };
         known.is_durable();
         if let Some(place) = self.clients.session(session) {
             self.pump_feeds(place, now);
@@ -342,33 +370,30 @@ impl<L: LogStore> Broker<L> {
 
     /// Sends what waits in a session's feeds as far as its window and its outbox go, writes down what was acknowledged,
     /// and asks for more where nothing waits.
-    pub(super) fn pump_feeds(&mut self, place: u32, now: TimeMs) {
-        let Some(keys) = self.feeds.of_session.get(&place).cloned() else { return };
-        let index = self.clients.sessions[place].connection;
-        if index == NONE || self.clients.connections[index].state != ConnectionState::Connected {
-            return;
-        }
+    pub(super) fn pump_feeds(&mut self, place: SessionIndex, now: TimeMs) {
+        let Some(keys) = self.asked.feeds.of_session.get(&place).cloned() else { return };
+        let Some(index) = self.clients.connected(place) else { return };
         for key in keys {
             self.send_feed(place, index, key, now);
-            let feed = self.feeds.feeds.get_mut(&key).expect("sending ends no feed");
+            let feed = self.asked.feeds.feeds.get_mut(&key).expect("sending ends no feed");
             let (filter, owner, session) = (feed.filter.clone(), feed.owner.clone(), feed.session);
             let (kept, demands) = (feed.next_to_keep(), feed.demands());
             if demands {
-                self.actions.push(Action::FeedMore { feed: FeedKey(key) });
+                self.asked.actions.push(Action::FeedMore { feed: FeedKey(key) });
             }
             let of = &self.clients.sessions[place];
             if let (Some(kept), Some(slot)) = (kept, of.slot) {
                 let kept = KeptPlace { place: place::owned(owner.as_deref(), &kept.place), ..kept };
                 let wait = Wait::PlaceKept { feed: key, session };
-                self.call(of.shard, Command::KeepPlace { slot, filter, kept }, wait);
+                self.shards.call(of.shard, Command::KeepPlace { slot, filter, kept }, wait);
             }
         }
     }
 
-    fn send_feed(&mut self, place: u32, index: u32, key: u64, now: TimeMs) {
+    fn send_feed(&mut self, place: SessionIndex, index: ConnectionIndex, key: u64, now: TimeMs) {
         let window_max = u32::from(self.clients.connections[index].window_max);
         while self.clients.outbox_has_room(index) {
-            let feed = &self.feeds.feeds[&key];
+            let feed = &self.asked.feeds.feeds[&key];
             let Some((message, packet_id, dup)) = feed.front() else { return };
             if packet_id > 0 {
                 let window = self.clients.sessions[place].flow.as_ref().map(|flow| &flow.window);
@@ -388,27 +413,27 @@ impl<L: LogStore> Broker<L> {
             self.clients.begin_message();
             // [MQTT-3.1.2-25]: a message that is too large for a client counts as delivered.
             let sending = self.clients.publish(index, &message_ref, copy, dup, packet_id, now);
-            let feed = self.feeds.feeds.get_mut(&key).expect("it was just looked at");
+            let feed = self.asked.feeds.feeds.get_mut(&key).expect("it was just looked at");
             feed.sent(qos == 0 || sending == Sending::TooLarge);
         }
     }
 
     /// Panics, saying what disagrees. For tests and simulation.
     pub(super) fn assert_feeds_sound(&self) {
-        assert_eq!(self.feeds.feeds.len() as u64, self.clients.facts.feeds, "feeds");
-        let listed: usize = self.feeds.of_session.values().map(Vec::len).sum();
-        assert_eq!(listed, self.feeds.feeds.len(), "each feed is its session's");
-        for (place, keys) in &self.feeds.of_session {
+        assert_eq!(self.asked.feeds.feeds.len() as u64, self.clients.facts.feeds, "feeds");
+        let listed: usize = self.asked.feeds.of_session.values().map(Vec::len).sum();
+        assert_eq!(listed, self.asked.feeds.feeds.len(), "each feed is its session's");
+        for (place, keys) in &self.asked.feeds.of_session {
             assert!(!keys.is_empty() && keys.len() <= FEEDS_OF_SESSION_MAX, "feeds of session {place}");
-            assert!(self.clients.sessions[*place].connection != NONE, "feeds end with their connection");
+            assert!(self.clients.sessions[*place].connection.is_some(), "feeds end with their connection");
             for key in keys {
-                let feed = &self.feeds.feeds[key];
+                let feed = &self.asked.feeds.feeds[key];
                 feed.assert_sound();
                 assert_eq!(self.clients.session(feed.session), Some(*place), "the session of feed {key}");
                 assert!(self.entry_of(*place, &feed.filter).is_some(), "the subscription of feed {key}");
             }
         }
-        let waits = |(_, key): &(TimeMs, u64)| self.feeds.feeds.contains_key(key);
-        assert!(self.feeds.later.iter().all(waits), "what is asked for again is there");
+        let waits = |(_, key): &(TimeMs, u64)| self.asked.feeds.feeds.contains_key(key);
+        assert!(self.asked.feeds.later.iter().all(waits), "what is asked for again is there");
     }
 }

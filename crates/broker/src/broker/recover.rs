@@ -6,18 +6,21 @@ use std::sync::Arc;
 use tidegate_journal::LogStore;
 use tidegate_machines::topic::{Command, Slot};
 
+use super::Broker;
 use super::retain::RetainedMessage;
-use super::{Broker, Wait};
+use crate::index::ShardPlace;
 use crate::peer::Item;
 use crate::session::{Session, SessionFlags, Stage};
+use crate::shards::Wait;
 use crate::subscriptions::EntryOptions;
 
 impl<L: LogStore> Broker<L> {
     /// Makes sessions, subscriptions and retained messages of what the shards recovered, and tells the peers.
     pub(super) fn recover(&mut self) {
-        for shard in 0..self.shards.len() {
-            let recovered: Vec<_> = self.shards[shard]
-                .state_ahead()
+        for shard in self.shards.places() {
+            let recovered: Vec<_> = self
+                .shards
+                .state(shard)
                 .sessions()
                 .map(|(slot, session)| {
                     (slot, session.client_id().to_owned(), session.expiry_s(), session.detached_at().is_none())
@@ -26,16 +29,16 @@ impl<L: LogStore> Broker<L> {
             for (slot, client_id, expiry_s, was_attached) in recovered {
                 self.recover_session(shard, slot, &client_id, expiry_s, was_attached);
             }
-            for message in self.shards[shard].state_ahead().retained() {
-                self.retained.set(message.topic(), RetainedMessage(Arc::clone(message)));
+            for message in self.shards.state(shard).retained() {
+                self.retained.messages.set(message.topic(), RetainedMessage(Arc::clone(message)));
                 self.peers.broadcast(|| Item::Recovered { message: Arc::clone(message) });
             }
         }
         self.peers.broadcast(|| Item::ReplicaComplete);
     }
 
-    fn recover_session(&mut self, shard: usize, slot: Slot, client_id: &str, expiry_s: u32, was_attached: bool) {
-        let state = self.shards[shard].state_ahead();
+    fn recover_session(&mut self, shard: ShardPlace, slot: Slot, client_id: &str, expiry_s: u32, was_attached: bool) {
+        let state = self.shards.state(shard);
         let filters: Vec<(Box<str>, EntryOptions, u32)> = state
             .session(slot)
             .expect("it was just listed")
@@ -47,7 +50,7 @@ impl<L: LogStore> Broker<L> {
         let next_number = state.inbox(slot).next_number();
         let mut session = Session {
             stage: Stage::Live,
-            shard: shard as u16,
+            shard,
             slot: Some(slot),
             expiry_s,
             next_number,
@@ -57,13 +60,13 @@ impl<L: LogStore> Broker<L> {
         session.flags.set(SessionFlags::DURABLE);
         session.flags.set(SessionFlags::RECOVERED);
         let place = self.clients.add_session(session);
-        self.set_place(shard, slot, place);
+        self.set_session_at(shard, slot, place);
         for (filter, options, subscription_id) in filters {
             self.insert(place, &filter, options, subscription_id);
         }
         if was_attached {
             let command = Command::DetachSession { slot, expiry_s, keep_will: true };
-            self.call(shard as u16, command, Wait::Nothing);
+            self.shards.call(shard, command, Wait::Nothing);
         }
     }
 }

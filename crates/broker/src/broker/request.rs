@@ -10,15 +10,18 @@
 //!
 //! Invariant: the options say which topics these are. Only the service knows what a request asks.
 
+use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::MessageMeta;
 use tidegate_wire::mqtt::{Publish, QoS, ReasonCode};
 
 use super::{Broker, Progress, Routed};
+use crate::acknowledgements::{AckTo, Awaited, Ticket, Word};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::{REQUEST_BYTES_MAX, REQUESTS_MAX};
 use crate::message_ref::MessageRef;
-use crate::peer::{AckTo, Source, Ticket};
+use crate::peer::Source;
 use crate::session::SessionRef;
 use crate::{Action, RequestTicket, RequestTopic};
 
@@ -33,6 +36,46 @@ pub(super) struct Request {
     properties: Box<[u8]>,
 }
 
+/// The requests in progress.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    all: HashMap<RequestTicket, Request>,
+    /// Tickets that were given, one after the other.
+    made: u64,
+}
+
+impl Requests {
+    /// Requests that were ever made.
+    pub fn made(&self) -> u64 {
+        self.made
+    }
+
+    fn is_full(&self) -> bool {
+        self.all.len() >= REQUESTS_MAX
+    }
+
+    fn add(&mut self, request: Request) -> RequestTicket {
+        self.made += 1;
+        let ticket = RequestTicket(self.made);
+        let earlier = self.all.insert(ticket, request);
+        assert!(earlier.is_none(), "{ticket:?} names one request");
+        assert!(self.all.len() <= REQUESTS_MAX, "requests under way are bounded");
+        ticket
+    }
+
+    /// The request that is answered, if it is still waited for.
+    fn take(&mut self, ticket: RequestTicket) -> Option<Request> {
+        assert!(ticket.0 <= self.made, "an answer is to a request that was made");
+        self.all.remove(&ticket)
+    }
+
+    /// Panics if there are too many, or one that was never made.
+    pub fn assert_sound(&self) {
+        assert!(self.all.len() <= REQUESTS_MAX, "requests under way");
+        assert!(self.all.keys().all(|ticket| ticket.0 <= self.made), "tickets are given one after the other");
+    }
+}
+
 impl<L: LogStore> Broker<L> {
     /// Whether a service answers what is published there.
     pub(super) fn request_topic(&self, topic: &str) -> Option<RequestTopic> {
@@ -43,19 +86,17 @@ impl<L: LogStore> Broker<L> {
     /// A publication on a request topic, by a client that may.
     pub(super) fn request(
         &mut self,
-        index: u32,
-        place: u32,
+        index: ConnectionIndex,
+        place: SessionIndex,
         topic: RequestTopic,
         publish: &Publish<'_>,
         now: TimeMs,
     ) -> Progress {
-        if self.requests.len() >= REQUESTS_MAX || publish.payload.len() > REQUEST_BYTES_MAX {
+        if self.asked.requests.is_full() || publish.payload.len() > REQUEST_BYTES_MAX {
             self.reply(index, place, publish, ReasonCode::QUOTA_EXCEEDED, Routed::default(), now);
             return Progress::Taken;
         }
         let source = self.source(place, publish);
-        self.tickets += 1;
-        let ticket = RequestTicket(self.tickets);
         let request = Request {
             session: self.clients.session_ref(place),
             ack_to: source.ack_to,
@@ -63,39 +104,37 @@ impl<L: LogStore> Broker<L> {
             response_topic: publish.properties.response_topic.map(Into::into),
             properties: correlation(publish.properties.correlation_data),
         };
-        let earlier = self.requests.insert(ticket.0, request);
-        assert!(earlier.is_none(), "ticket {} names one request", ticket.0);
-        assert!(self.requests.len() <= REQUESTS_MAX, "requests under way are bounded");
-        let rights = self.rights.get(self.clients.connections[index].rights).clone();
-        self.actions.push(Action::Request { ticket, topic, rights, payload: publish.payload.into() });
-        let outstanding = u16::from(publish.qos != QoS::AtMostOnce);
-        self.reply(index, place, publish, ReasonCode::SUCCESS, Routed { outstanding, workers: 0, matched: true }, now);
+        let ticket = self.asked.requests.add(request);
+        let rights = self.rights_of(index).clone();
+        self.asked.actions.push(Action::Request { ticket, topic, rights, payload: publish.payload.into() });
+        let awaited = Awaited::of_service(publish.qos != QoS::AtMostOnce);
+        self.reply(index, place, publish, ReasonCode::SUCCESS, Routed { awaited, matched: true }, now);
         Progress::Taken
     }
 
     /// The answer to [`Action::Request`]: the payload of the response, if there is one, and the reason of the
     /// acknowledgement.
     pub fn respond(&mut self, ticket: RequestTicket, response: Option<&[u8]>, reason: ReasonCode, now: TimeMs) {
-        let Some(request) = self.requests.remove(&ticket.0) else { return };
-        assert!(ticket.0 <= self.tickets, "an answer is to a request that was made");
+        let Some(request) = self.asked.requests.take(ticket) else { return };
         if let (Some(payload), Some(topic)) = (response, &request.response_topic) {
             self.deliver_response(&request, topic, payload, now);
         }
         if let Some(AckTo { ticket: asked @ Ticket::Answer { .. }, .. }) = request.ack_to {
-            self.take_ack(asked, reason, now);
+            self.take_ack(asked, Word::decided(reason), now);
         }
     }
 
     fn deliver_response(&mut self, request: &Request, topic: &str, payload: &[u8], now: TimeMs) {
-        let mut found = std::mem::take(&mut self.matches);
-        self.trie.matches_of_worker(topic, self.options.worker as u8, &mut found);
+        let mut found = std::mem::take(&mut self.routing.matches);
+        self.subscriptions.matches_of_worker(topic, self.options.worker as u8, &mut found);
+        self.routing.steps += found.visits() as u64;
         let own: Vec<_> = found
             .receivers(self.options.worker as u8)
             .iter()
             .filter(|entry| entry.session == request.session.index && entry.generation == request.session.generation)
             .copied()
             .collect();
-        self.matches = found;
+        self.routing.matches = found;
         let meta = MessageMeta { qos: request.qos, retain: false, expires_at: None };
         let mut message_ref = MessageRef::new(topic, &request.properties, payload, meta);
         self.deliver_here(&mut message_ref, &own, [].iter(), true, &Source::default(), now);

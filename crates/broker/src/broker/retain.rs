@@ -14,13 +14,16 @@ use std::sync::Arc;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Message, MessageMeta};
-use tidegate_wire::mqtt::ReasonCode;
 
-use super::{Broker, Routed, Wait};
+use super::retain_order::RetainsInFlight;
+use super::retained_scan::Scans;
+use super::{Broker, Routed};
+use crate::acknowledgements::{Awaited, Word};
 use crate::limits::DUE_PER_STEP;
 use crate::message_ref::MessageRef;
-use crate::peer::{AckTo, Item, Source};
-use crate::retained::Retainable;
+use crate::peer::{Item, Source};
+use crate::retained::{Retainable, Retained};
+use crate::shards::Wait;
 use crate::subscriptions::Entry;
 
 /// A retained message as the replica keeps it.
@@ -37,6 +40,36 @@ impl Retainable for RetainedMessage {
     }
 }
 
+/// The retained messages of all workers, and those on their way.
+pub(super) struct RetainedMessages {
+    /// This worker's replica.
+    pub messages: Retained<RetainedMessage>,
+    /// New subscriptions on their way through it.
+    pub scans: Scans,
+    /// Messages for this worker's shards that wait for their records.
+    pub in_flight: usize,
+    /// Those of this worker's sessions that have not come back.
+    pub order: RetainsInFlight,
+}
+
+impl RetainedMessages {
+    /// None yet. `seed` must not be known to clients.
+    pub fn new(seed: u64) -> RetainedMessages {
+        RetainedMessages {
+            messages: Retained::new(seed),
+            scans: Scans::default(),
+            in_flight: 0,
+            order: RetainsInFlight::default(),
+        }
+    }
+
+    /// Panics if replica and scans disagree. Visits everything: for tests and simulation.
+    pub fn assert_sound(&self) {
+        self.messages.assert_sound(self.scans.len());
+        self.scans.assert_sound();
+    }
+}
+
 impl<L: LogStore> Broker<L> {
     /// A publication with the retain flag goes to the worker of its topic.
     /// `[MQTT-3.3.1-5]`: a retained message replaces the one before on its topic.
@@ -50,33 +83,31 @@ impl<L: LogStore> Broker<L> {
             self.peers.send_to(worker, Item::Retain { message, source: *source });
         }
         // Each worker says when its own receivers' records are durable.
-        let outstanding = if source.ack_to.is_some() { self.options.workers() } else { 0 };
-        let workers = if source.ack_to.is_some() { u64::MAX } else { 0 };
-        Routed { outstanding, workers, matched: true }
+        Routed { awaited: Awaited::of_each_worker(self.options.workers(), source.ack_to.is_some()), matched: true }
     }
 
     /// Journals a retained message whose topic's shard lives here.
     pub(super) fn retain_here(&mut self, message: Arc<Message>, source: Source, now: TimeMs) {
         let shard = self.options.place_of(message.topic());
-        assert!(usize::from(shard) < self.shards.len(), "the topic's shard is one of this worker's");
-        let is_live = message.qos() == 0 && self.retains_in_flight == 0;
+        assert!(usize::from(shard.0) < self.shards.len(), "the topic's shard is one of this worker's");
+        let is_live = message.qos() == 0 && self.retained.in_flight == 0;
         let command = Command::Retain(Arc::clone(&message));
         if is_live {
             // QoS 0 needs no durability, so it is not delayed by the disk, unless an earlier retained message is: then
             // the order must be kept.
             self.broadcast_retained(message, source, now);
-            self.call(shard, command, Wait::Nothing);
+            self.shards.call(shard, command, Wait::Nothing);
         } else {
-            self.retains_in_flight += 1;
-            self.call(shard, command, Wait::Retained { message, source });
+            self.retained.in_flight += 1;
+            self.shards.call(shard, command, Wait::Retained { message, source });
         }
     }
 
     /// A retained message is durable, or refused.
-    pub(super) fn retained(&mut self, message: Arc<Message>, source: Source, reason: ReasonCode, now: TimeMs) {
-        assert!(self.retains_in_flight > 0, "what is durable was on its way");
-        self.retains_in_flight -= 1;
-        if !reason.is_error() {
+    pub(super) fn retained(&mut self, message: Arc<Message>, source: Source, word: Word, now: TimeMs) {
+        assert!(self.retained.in_flight > 0, "what is durable was on its way");
+        self.retained.in_flight -= 1;
+        if word == Word::Durable {
             return self.broadcast_retained(message, source, now);
         }
         match source.publisher {
@@ -88,17 +119,18 @@ impl<L: LogStore> Broker<L> {
         // The message was not sent to any worker, so no worker will acknowledge: acknowledge for all of them.
         if let Some(ack_to) = source.ack_to {
             for _ in 0..self.options.workers() {
-                self.send_ack_to(ack_to, reason, now);
+                self.send_ack_to(ack_to, word, now);
             }
         }
     }
 
     /// Tells all workers, this one included. Members of share groups are picked once, here.
     fn broadcast_retained(&mut self, message: Arc<Message>, source: Source, now: TimeMs) {
-        let mut found = std::mem::take(&mut self.matches);
-        self.trie.matches(message.topic(), &mut found);
+        let mut found = std::mem::take(&mut self.routing.matches);
+        self.subscriptions.matches(message.topic(), &mut found);
+        self.routing.steps += found.visits() as u64;
         let picked: Box<[Entry]> = found.picked().into();
-        self.matches = found;
+        self.routing.matches = found;
         self.peers.broadcast(|| Item::Retained { message: Arc::clone(&message), picked: picked.clone(), source });
         self.set_retained(&message, &picked, source, now);
     }
@@ -110,22 +142,29 @@ impl<L: LogStore> Broker<L> {
         // topic.
         // [MQTT-3.3.1-7]: a message without payload is not stored as a retained message.
         let before = match message.payload().is_empty() {
-            true => self.retained.clear(message.topic()),
-            false => self.retained.set(message.topic(), RetainedMessage(Arc::clone(message))),
+            true => self.retained.messages.clear(message.topic()),
+            false => self.retained.messages.set(message.topic(), RetainedMessage(Arc::clone(message))),
         };
         let own = self.options.worker as u8;
-        let mut found = std::mem::take(&mut self.matches);
-        self.trie.matches_of_worker(message.topic(), own, &mut found);
+        let mut found = std::mem::take(&mut self.routing.matches);
+        self.subscriptions.matches_of_worker(message.topic(), own, &mut found);
+        self.routing.steps += found.visits() as u64;
         let gathered = self.gather(&source);
         let mut message_ref = MessageRef::of(message);
         // The server announces on some topics only what somebody subscribes to. The first message there is the answer
         // to that subscription.
         message_ref.was_awaited = source == Source::default() && before.is_none();
         let picked = picked.iter().filter(|entry| entry.worker == own);
-        let acks =
-            self.deliver_here(&mut message_ref, found.receivers(own), picked, found.filters() > 1, &gathered, now);
-        self.matches = found;
-        self.expect(gathered, acks, now);
+        let acks = self.deliver_here(
+            &mut message_ref,
+            found.receivers(own),
+            picked,
+            found.filters() > 1,
+            &gathered.source,
+            now,
+        );
+        self.routing.matches = found;
+        self.expect(&gathered, acks, now);
     }
 
     /// Publishes a message of the server's own (such as `$SYS`), QoS 0, not journaled; an empty retained payload
@@ -144,27 +183,17 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn step_expired(&mut self, now: TimeMs) {
         // A message that waits for its record may be a newer one on the same topic, which must not be cleared with the
         // old one.
-        if self.retains_in_flight > 0 {
+        if self.retained.in_flight > 0 {
             return;
         }
         let mut gone: Vec<Arc<Message>> = Vec::new();
-        self.retained.expire(now.0, DUE_PER_STEP, |RetainedMessage(message)| gone.push(message));
+        self.retained.messages.expire(now.0, DUE_PER_STEP, |RetainedMessage(message)| gone.push(message));
         for message in gone {
             if self.options.worker_of(message.topic()) == self.options.worker {
                 let place = self.options.place_of(message.topic());
                 let clear = Message::new(message.topic(), &[], &[], MessageMeta { expires_at: None, ..message.meta() });
-                self.call(place, Command::Retain(Arc::new(clear)), Wait::Nothing);
+                self.shards.call(place, Command::Retain(Arc::new(clear)), Wait::Nothing);
             }
-        }
-    }
-
-    /// Sends an acknowledgement to its requester, on this worker or another.
-    pub(super) fn send_ack_to(&mut self, ack_to: AckTo, reason: ReasonCode, now: TimeMs) {
-        assert!(ack_to.worker < self.options.workers(), "a worker is one of all");
-        if ack_to.worker == self.options.worker {
-            self.take_ack(ack_to.ticket, reason, now);
-        } else {
-            self.peers.send_to(ack_to.worker, Item::Ack { ticket: ack_to.ticket, reason });
         }
     }
 }

@@ -17,7 +17,8 @@ use tidegate_wire::mqtt::Publish;
 
 use super::Broker;
 use crate::ConnectionKey;
-use crate::connection::Flags;
+use crate::connection::ParkedFor;
+use crate::index::ConnectionIndex;
 use crate::peer::Source;
 use crate::session::SessionRef;
 
@@ -41,12 +42,19 @@ impl RetainsInFlight {
     }
 }
 
+impl RetainsInFlight {
+    /// Connections whose next message waits for a retained one; some of them may be gone.
+    pub fn waiting(&self) -> impl Iterator<Item = ConnectionKey> {
+        self.all.values().filter_map(|in_flight| in_flight.waiting)
+    }
+}
+
 impl<L: LogStore> Broker<L> {
     /// A session's retained message sets out.
     pub(super) fn retain_begins(&mut self, source: &Source, topic: &str) {
         let is_ours = source.publisher.is_some_and(|publisher| publisher.worker == self.options.worker);
         if let Some(key) = RetainsInFlight::key(source, topic).filter(|_| is_ours) {
-            self.retaining.all.entry(key).or_default().count += 1;
+            self.retained.order.all.entry(key).or_default().count += 1;
         }
     }
 
@@ -57,26 +65,24 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         let Some(key) = RetainsInFlight::key(source, topic) else { return };
-        let Some(in_flight) = self.retaining.all.get_mut(&key) else { return };
+        let Some(in_flight) = self.retained.order.all.get_mut(&key) else { return };
         assert!(in_flight.count > 0, "what comes by has set out");
         in_flight.count -= 1;
         if in_flight.count > 0 {
             return;
         }
-        let waiting = self.retaining.all.remove(&key).and_then(|in_flight| in_flight.waiting);
+        let waiting = self.retained.order.all.remove(&key).and_then(|in_flight| in_flight.waiting);
         let Some(index) = waiting.and_then(|key| self.clients.index(key)) else { return };
-        assert!(self.clients.connections[index].flags.has(Flags::PARKED), "who waits for a retained message is parked");
-        let flags = &mut self.clients.connections[index].flags;
-        flags.clear(Flags::PARKED);
-        if !flags.has(Flags::STALLED) {
-            flags.set(Flags::STALLED);
-            self.stalled.push_back(self.clients.key(index));
+        let key = self.clients.key(index);
+        let connection = &mut self.clients.connections[index];
+        if connection.unpark(ParkedFor::RetainedMessage) {
+            self.intake.stall(connection, key);
         }
     }
 
     /// Makes a PUBLISH that is not retained wait, if it would overtake. Whether it must.
-    pub(super) fn waits_for_retain(&mut self, index: u32, publish: &Publish<'_>) -> bool {
-        if publish.retain || self.retaining.all.is_empty() {
+    pub(super) fn waits_for_retain(&mut self, index: ConnectionIndex, publish: &Publish<'_>) -> bool {
+        if publish.retain || self.retained.order.all.is_empty() {
             return false;
         }
         let place = self.clients.session_of(index);
@@ -90,9 +96,9 @@ impl<L: LogStore> Broker<L> {
         };
         let session = self.clients.session_ref(place);
         let key = self.clients.key(index);
-        let Some(in_flight) = self.retaining.all.get_mut(&(session, hash(topic))) else { return false };
+        let Some(in_flight) = self.retained.order.all.get_mut(&(session, hash(topic))) else { return false };
         in_flight.waiting = Some(key);
-        self.clients.connections[index].flags.set(Flags::PARKED);
+        self.clients.connections[index].park(ParkedFor::RetainedMessage);
         true
     }
 }

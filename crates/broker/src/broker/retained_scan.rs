@@ -19,14 +19,15 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Message, Receiver};
 use tidegate_wire::mqtt::check_filter;
 
+use super::Broker;
 use super::retain::RetainedMessage;
-use super::{Broker, Wait};
 use crate::Access;
-use crate::connection::NONE;
 use crate::flow::QueuedMessage;
+use crate::index::SessionIndex;
 use crate::limits::{RETAINED_NODES_PER_STEP, RETAINED_PER_PUMP};
 use crate::retained::{Cursor, Progress};
 use crate::session::{SessionFlags, SessionRef};
+use crate::shards::Wait;
 
 /// A new subscription on its way through the retained messages.
 struct Scan {
@@ -120,40 +121,47 @@ impl Scans {
 impl<L: LogStore> Broker<L> {
     /// A new subscription gets the retained messages: the first step at once, the others later.
     /// `[MQTT-3.3.1-9]`: Retain Handling 0: retained messages are sent on SUBSCRIBE.
-    pub(super) fn send_retained(&mut self, place: u32, filter: &str, qos: u8, subscription_id: u32, now: TimeMs) {
+    pub(super) fn send_retained(
+        &mut self,
+        place: SessionIndex,
+        filter: &str,
+        qos: u8,
+        subscription_id: u32,
+        now: TimeMs,
+    ) {
         let Ok(parts) = check_filter(filter) else { return };
-        if self.retained.is_empty() {
+        if self.retained.messages.is_empty() {
             return;
         }
         let session = self.clients.session_ref(place);
-        let mut scan = Scan { cursor: self.retained.open(parts.filter), qos, subscription_id };
-        let is_first = self.scans.count(session) == 0;
+        let mut scan = Scan { cursor: self.retained.messages.open(parts.filter), qos, subscription_id };
+        let is_first = self.retained.scans.count(session) == 0;
         if is_first && self.may_take_retained(place) && self.scan(place, &mut scan, now) == Progress::Done {
-            return self.retained.close(scan.cursor);
+            return self.retained.messages.close(scan.cursor);
         }
-        self.scans.add(session, scan);
+        self.retained.scans.add(session, scan);
     }
 
     /// One step of the scans of some sessions. Whether any came further.
     pub(super) fn step_scans(&mut self, now: TimeMs) -> bool {
         let mut worked = false;
-        for _ in 0..self.scans.ready.len().min(RETAINED_PER_PUMP) {
-            let Some(session) = self.scans.ready.pop_front() else { break };
+        for _ in 0..self.retained.scans.ready.len().min(RETAINED_PER_PUMP) {
+            let Some(session) = self.retained.scans.ready.pop_front() else { break };
             worked |= self.continue_scan(session, now);
         }
         // Most are unblocked by their client; a full inbox does not unblock its scan, so it is checked here.
-        for _ in 0..self.scans.blocked.len().min(RETAINED_PER_PUMP) {
-            let Some(session) = self.scans.blocked.pop_front() else { break };
-            let Some(session_scans) = self.scans.of.get_mut(&session) else { continue };
+        for _ in 0..self.retained.scans.blocked.len().min(RETAINED_PER_PUMP) {
+            let Some(session) = self.retained.scans.blocked.pop_front() else { break };
+            let Some(session_scans) = self.retained.scans.of.get_mut(&session) else { continue };
             session_scans.is_listed = false;
             if !session_scans.is_blocked {
                 continue;
             }
             if self.clients.session(session).is_none_or(|place| self.may_take_retained(place)) {
                 worked = true;
-                self.scans.unblock_session(session);
+                self.retained.scans.unblock_session(session);
             } else {
-                self.scans.block(session);
+                self.retained.scans.block(session);
             }
         }
         worked
@@ -162,39 +170,43 @@ impl<L: LogStore> Broker<L> {
     /// The next step of a session. Whether it could go.
     fn continue_scan(&mut self, session: SessionRef, now: TimeMs) -> bool {
         let Some(place) = self.clients.session(session) else {
-            for scan in self.scans.of.remove(&session).into_iter().flat_map(|session_scans| session_scans.scans) {
-                self.retained.close(scan.cursor);
+            for scan in
+                self.retained.scans.of.remove(&session).into_iter().flat_map(|session_scans| session_scans.scans)
+            {
+                self.retained.messages.close(scan.cursor);
             }
             return true;
         };
         if !self.may_take_retained(place) {
-            self.scans.block(session);
+            self.retained.scans.block(session);
             return false;
         }
-        let Some(mut scan) = self.scans.of.get_mut(&session).and_then(|session_scans| session_scans.scans.pop_front())
+        let Some(mut scan) =
+            self.retained.scans.of.get_mut(&session).and_then(|session_scans| session_scans.scans.pop_front())
         else {
             return false;
         };
         let progress = self.scan(place, &mut scan, now);
-        let Some(session_scans) = self.scans.of.get_mut(&session) else { return true };
+        let Some(session_scans) = self.retained.scans.of.get_mut(&session) else { return true };
         assert!(!session_scans.is_blocked, "a session that scans is not blocked");
         match progress {
             Progress::More => session_scans.scans.push_front(scan),
-            Progress::Done => self.retained.close(scan.cursor),
+            Progress::Done => self.retained.messages.close(scan.cursor),
         }
         if session_scans.scans.is_empty() {
-            self.scans.of.remove(&session);
+            self.retained.scans.of.remove(&session);
         } else {
-            self.scans.ready.push_back(session);
+            self.retained.scans.ready.push_back(session);
         }
         true
     }
 
     /// One step of a scan.
-    fn scan(&mut self, place: u32, scan: &mut Scan, now: TimeMs) -> Progress {
+    fn scan(&mut self, place: SessionIndex, scan: &mut Scan, now: TimeMs) -> Progress {
         let session = &mut self.clients.sessions[place];
-        assert!(session.connection != NONE, "who is given something is there");
-        let rights = self.rights.get(self.clients.connections[session.connection].rights);
+        let index = session.connection.expect("who is given something is there");
+        let rights = self.clients.connections[index].rights.expect("who is connected has rights");
+        let rights = self.clients.rights.get(rights);
         let is_resumed = session.flags.has(SessionFlags::RESUMED);
         let client_id = if is_resumed { session.client_id.to_string() } else { String::new() };
         let (slot, shard, qos_max) = (session.slot, session.shard, scan.qos);
@@ -202,8 +214,11 @@ impl<L: LogStore> Broker<L> {
         let mut journaled: Vec<Arc<Message>> = Vec::new();
         let waiting = &mut session.flow().backlog;
         let mut room = RETAINED_PER_PUMP;
-        let progress =
-            self.retained.step(&mut scan.cursor, now.0, RETAINED_NODES_PER_STEP, |RetainedMessage(message)| {
+        let progress = self.retained.messages.step(
+            &mut scan.cursor,
+            now.0,
+            RETAINED_NODES_PER_STEP,
+            |RetainedMessage(message)| {
                 // The session may have been another user's when it subscribed.
                 if is_resumed && rights.may_subscribe(&client_id, message.topic()) == Access::Denied {
                     return true;
@@ -219,23 +234,24 @@ impl<L: LogStore> Broker<L> {
                 }
                 room -= 1;
                 room > 0
-            });
+            },
+        );
         for message in journaled {
             let qos = message.qos().min(qos_max);
             let slot = slot.expect("only durable sessions journal");
             let receivers = [Receiver { slot, qos, retain: true, subscription_ids: ids.into() }];
             let command = Command::Publish { message, receivers: receivers.into(), origin: None };
-            self.call(shard, command, Wait::Published { ack_to: None });
+            self.shards.call(shard, command, Wait::Published { ack_to: None });
         }
         self.clients.pump_backlog(place, now);
         progress
     }
 
     /// Whether a session's client is there and has taken most of what it was given before.
-    fn may_take_retained(&self, place: u32) -> bool {
+    fn may_take_retained(&self, place: SessionIndex) -> bool {
         let session = &self.clients.sessions[place];
         let waiting = session.flow.as_ref().map_or(0, |flow| flow.backlog.retained_len());
-        let kept = session.slot.map_or(0, |slot| self.shards[session.shard as usize].state_ahead().inbox(slot).len());
-        session.connection != NONE && waiting < RETAINED_PER_PUMP && kept < 4 * RETAINED_PER_PUMP
+        let kept = session.slot.map_or(0, |slot| self.shards.state(session.shard).inbox(slot).len());
+        session.connection.is_some() && waiting < RETAINED_PER_PUMP && kept < 4 * RETAINED_PER_PUMP
     }
 }

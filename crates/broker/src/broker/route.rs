@@ -15,37 +15,57 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Message, Origin, Receiver};
 use tidegate_wire::mqtt::ReasonCode;
 
+use super::Broker;
 use super::retain::RetainedMessage;
-use super::{Broker, Wait};
+use crate::acknowledgements::Awaited;
 use crate::clients::{Copy, Delivery};
+use crate::index::ShardPlace;
 use crate::limits::PART_SLOTS;
 use crate::message_ref::MessageRef;
-use crate::peer::{AckTo, Item, Source, Ticket};
+use crate::peer::{Item, Source};
 use crate::retained::Retained;
 use crate::session::{SessionRef, Stage};
+use crate::shards::Wait;
 use crate::subscriptions::{Entry, EntryOptions, Matches};
 
 /// The result of routing a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Routed {
-    /// Acknowledgements to come.
-    pub outstanding: u16,
-    /// Workers (modulo 64) whose shards may know its origin now.
-    pub workers: u64,
+    /// Who will say that it is durable.
+    pub awaited: Awaited,
     /// Whether there are receivers, as far as this worker knows.
     pub matched: bool,
 }
 
+/// Buffers of the message that is being routed. Empty between two messages.
+#[derive(Default)]
+pub(super) struct Routing {
+    pub matches: Matches,
+    /// Nodes that were visited, and copies for shards and for other workers, of all messages so far.
+    pub steps: u64,
+    /// Receivers whose shards take it.
+    durable: Vec<DurableReceiver>,
+    /// Sessions whose inbox is full.
+    refused: Vec<SessionRef>,
+}
+
+impl Routing {
+    /// Panics if a message is half delivered.
+    pub fn assert_sound(&self) {
+        assert!(self.durable.is_empty() && self.refused.is_empty(), "no message is half delivered");
+    }
+}
+
 /// A receiver whose shard takes the message.
 #[derive(Debug)]
-pub(super) struct DurableReceiver {
-    shard: u16,
+struct DurableReceiver {
+    shard: ShardPlace,
     receiver: Receiver,
 }
 
 impl DurableReceiver {
     /// Which record takes it: the shard's, for this part of its sessions.
-    fn record(&self) -> (u16, u32) {
+    fn record(&self) -> (ShardPlace, u32) {
         (self.shard, self.receiver.slot.0 / PART_SLOTS as u32)
     }
 }
@@ -57,24 +77,22 @@ impl<L: LogStore> Broker<L> {
         if message_ref.retain && Retained::<RetainedMessage>::admits(message_ref.topic) {
             return self.retain(message_ref, source, now);
         }
-        let mut found = std::mem::take(&mut self.matches);
-        self.trie.matches(message_ref.topic, &mut found);
+        let mut found = std::mem::take(&mut self.routing.matches);
+        self.subscriptions.matches(message_ref.topic, &mut found);
+        self.routing.steps += found.visits() as u64;
         let mut routed = Routed { matched: !found.is_empty(), ..Routed::default() };
         if routed.matched {
             let own = self.options.worker;
             for worker in self.peers.others() {
                 self.send_over(worker, message_ref, &found, source, &mut routed);
             }
-            assert!(routed.outstanding < self.options.workers(), "each other worker says one word");
+            assert!(routed.awaited.words() < self.options.workers(), "each other worker says one word");
             let picked = found.picked().iter().filter(|entry| u16::from(entry.worker) == own);
             let acks =
                 self.deliver_here(message_ref, found.receivers(own as u8), picked, found.filters() > 1, source, now);
-            if acks > 0 {
-                routed.workers |= 1 << (own % 64);
-            }
-            routed.outstanding += acks;
+            routed.awaited.add_records(own, acks);
         }
-        self.matches = found;
+        self.routing.matches = found;
         routed
     }
 
@@ -98,8 +116,7 @@ impl<L: LogStore> Broker<L> {
         // A worker that has only live receivers does not acknowledge durability.
         let asks = source.ack_to.is_some() && (receivers.iter().any(is_kept) || picked.clone().any(is_kept));
         if asks {
-            routed.outstanding += 1;
-            routed.workers |= 1 << (worker % 64);
+            routed.awaited.add_worker(worker);
         }
         let source = Source { ack_to: source.ack_to.filter(|_| asks), ..*source };
         let message = message_ref.shared_message();
@@ -107,6 +124,7 @@ impl<L: LogStore> Broker<L> {
         batch.receivers.extend_from_slice(receivers);
         batch.receivers.extend(picked.copied());
         let (receivers, picked) = (receivers.len() as u32, picked_count as u32);
+        self.routing.steps += u64::from(receivers + picked);
         let may_repeat = found.filters() > 1;
         batch.items.push(Item::Publish { message, receivers, picked, may_repeat, source });
     }
@@ -122,7 +140,7 @@ impl<L: LogStore> Broker<L> {
         source: &Source,
         now: TimeMs,
     ) -> u16 {
-        assert!(self.durable.is_empty() && self.refused.is_empty(), "one message after the other");
+        assert!(self.routing.durable.is_empty() && self.routing.refused.is_empty(), "one message after the other");
         assert!(message_ref.qos <= 2, "0, 1 or 2");
         self.clients.begin_message();
         if may_repeat && receivers.len() > 1 {
@@ -137,7 +155,7 @@ impl<L: LogStore> Broker<L> {
             self.deliver_to(message_ref, entry, source, now);
         }
         self.disconnect_refused();
-        if self.durable.is_empty() { 0 } else { self.journal(message_ref, source) }
+        if self.routing.durable.is_empty() { 0 } else { self.journal(message_ref, source) }
     }
 
     #[inline]
@@ -207,24 +225,26 @@ impl<L: LogStore> Broker<L> {
             && let Some(slot) = session.slot
         {
             let receiver = Receiver { slot, qos, retain, subscription_ids: ids.into() };
-            assert!(usize::from(session.shard) < self.shards.len(), "a session's shard is one of this worker's");
-            self.durable.push(DurableReceiver { shard: session.shard, receiver });
+            assert!(usize::from(session.shard.0) < self.shards.len(), "a session's shard is one of this worker's");
+            self.routing.durable.push(DurableReceiver { shard: session.shard, receiver });
+            return;
+        }
+        if source.is_again {
             return;
         }
         let copy = Copy { qos, retain, subscription_ids: ids };
         if self.clients.deliver(entry.session, message_ref, copy, now) == Delivery::Refused {
-            self.refused.push(self.clients.session_ref(entry.session));
+            self.routing.refused.push(self.clients.session_ref(entry.session));
         }
     }
 
     /// Disconnects clients whose inbox is full, if the policy says so.
     fn disconnect_refused(&mut self) {
-        while let Some(session) = self.refused.pop() {
+        while let Some(session) = self.routing.refused.pop() {
             let Some(place) = self.clients.session(session) else { continue };
-            let index = self.clients.sessions[place].connection;
-            if index != crate::connection::NONE {
+            if let Some(index) = self.clients.sessions[place].connection {
                 self.clients.facts.slow_closed += 1;
-                self.deferred_disconnects.push((self.clients.key(index), ReasonCode::QUOTA_EXCEEDED));
+                self.intake.defer_disconnect(self.clients.key(index), ReasonCode::QUOTA_EXCEEDED);
             }
         }
     }
@@ -234,7 +254,8 @@ impl<L: LogStore> Broker<L> {
     /// receivers, is checked in the same part for each session.
     fn journal(&mut self, message_ref: &mut MessageRef<'_>, source: &Source) -> u16 {
         let message = message_ref.shared_message();
-        let mut receivers = std::mem::take(&mut self.durable);
+        let mut receivers = std::mem::take(&mut self.routing.durable);
+        self.routing.steps += receivers.len() as u64;
         let mut acks = 0;
         receivers.sort_by_key(DurableReceiver::record);
         let mut waiting = receivers.drain(..).peekable();
@@ -246,12 +267,12 @@ impl<L: LogStore> Broker<L> {
             }
             let origin = source.origin.map(|origin| Origin { part, ..origin });
             let command = Command::Publish { message: Arc::clone(&message), receivers: of_part.into(), origin };
-            self.call(shard, command, Wait::Published { ack_to: source.ack_to });
+            self.shards.call(shard, command, Wait::Published { ack_to: source.ack_to });
             acks += 1;
         }
         assert!(acks > 0, "there were receivers");
         drop(waiting);
-        self.durable = receivers;
+        self.routing.durable = receivers;
         acks
     }
 
@@ -267,32 +288,7 @@ impl<L: LogStore> Broker<L> {
     ) {
         let mut message_ref = MessageRef::of(message);
         let gathered = self.gather(source);
-        let acks = self.deliver_here(&mut message_ref, receivers, picked.iter(), may_repeat, &gathered, now);
-        self.expect(gathered, acks, now);
-    }
-
-    /// Whether one message may get several acknowledgements: from several shards, or for several parts of one shard's
-    /// receivers.
-    fn has_many_acks(&self) -> bool {
-        self.shards.len() > 1 || self.places.iter().any(|places| places.len() > PART_SLOTS)
-    }
-
-    /// Several shards here may acknowledge, but the requester waits for one acknowledgement, so they are collected.
-    /// With one receiver, its acknowledgement is sent directly.
-    pub(super) fn gather(&mut self, source: &Source) -> Source {
-        let Some(ack_to) = source.ack_to.filter(|_| self.has_many_acks()) else { return *source };
-        let pending = self.pending_acks.begin(super::Completion::Ack(ack_to));
-        Source { ack_to: Some(AckTo { worker: self.options.worker, ticket: Ticket::PendingAck(pending) }), ..*source }
-    }
-
-    /// `acks` shards will acknowledge to the requester of a gathered source.
-    pub(super) fn expect(&mut self, gathered: Source, acks: u16, now: TimeMs) {
-        match gathered.ack_to {
-            Some(AckTo { ticket: Ticket::PendingAck(pending), .. }) if self.has_many_acks() => {
-                self.expect_acks(pending, acks, now);
-            }
-            Some(ack_to) if acks == 0 => self.send_ack_to(ack_to, ReasonCode::SUCCESS, now),
-            _ => {}
-        }
+        let acks = self.deliver_here(&mut message_ref, receivers, picked.iter(), may_repeat, &gathered.source, now);
+        self.expect(&gathered, acks, now);
     }
 }

@@ -2,36 +2,34 @@
 //!
 //! What one step changes is asserted where it changes. This visits everything, so it is for tests and simulation.
 
-use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_wire::mqtt::{Split, split};
 
 use super::Broker;
 use crate::ConnectionKey;
-use crate::connection::{ConnectionState, Flags, NONE};
-use crate::limits::{REQUESTS_MAX, VOLATILE_DELAYED_MAX};
+use crate::connection::{ConnectionState, Flags, ParkedFor};
+use crate::session::Stage;
 
 impl<L: LogStore> Broker<L> {
     /// Panics, saying what disagrees. Between two calls from the shell it must hold; its cost grows with all that the
     /// broker keeps.
     pub fn assert_sound(&self) {
         self.clients.assert_sound();
-        self.trie.assert_sound();
-        self.retained.assert_sound(self.scans.len());
-        self.scans.assert_sound();
-        self.pending_acks.assert_sound();
+        self.subscriptions.assert_sound();
+        self.retained.assert_sound();
+        self.intake.assert_sound();
+        self.routing.assert_sound();
+        self.timing.delayed.assert_sound();
+        self.asked.requests.assert_sound();
+        self.acknowledgements.assert_sound();
         self.peers.assert_sound();
         let connections = || self.clients.connections.in_use().map(|index| &self.clients.connections[index]);
-        self.rights.assert_sound(connections().map(|connection| connection.rights).filter(|rights| *rights != NONE));
+        self.clients.rights.assert_sound(connections().filter_map(|connection| connection.rights));
         self.assert_subscriptions_sound();
         self.assert_places_sound();
         self.assert_stalled_sound();
+        self.assert_parked_sound();
         self.assert_feeds_sound();
-        assert!(self.requests.len() <= REQUESTS_MAX, "requests under way");
-        assert!(self.requests.keys().all(|ticket| *ticket <= self.tickets), "tickets are given one after the other");
-        assert!(self.delayed.len() <= VOLATILE_DELAYED_MAX, "messages of QoS 0 that are delayed");
-        assert!(self.deferred_disconnects.is_empty(), "whoever is late is disconnected before the shell goes on");
-        assert!(self.durable.is_empty() && self.refused.is_empty(), "no message is half delivered");
     }
 
     /// Each subscription of a session is in the tree, and the tree has no others of this worker.
@@ -40,33 +38,64 @@ impl<L: LogStore> Broker<L> {
         for place in self.clients.sessions.in_use() {
             let session = &self.clients.sessions[place];
             for node in session.subscriptions.as_slice() {
-                let entry = self.trie.get(*node, self.owner(place));
+                let entry = self.subscriptions.get(*node, self.owner(place));
                 let generation = entry.map(|entry| entry.generation);
                 assert_eq!(generation, Some(session.generation), "the entry of session {place} at {node:?}");
                 subscriptions += 1;
             }
         }
         assert_eq!(subscriptions, self.clients.facts.subscriptions, "subscriptions of sessions");
-        assert_eq!(self.trie.entries_of(self.options.worker as u8) as u64, subscriptions, "entries of this worker");
+        assert_eq!(
+            self.subscriptions.entries_of(self.options.worker as u8) as u64,
+            subscriptions,
+            "entries of this worker"
+        );
     }
 
     /// Slots and sessions point to each other.
     fn assert_places_sound(&self) {
-        assert_eq!(self.places.len(), self.shards.len(), "places for each shard");
         for place in self.clients.sessions.in_use() {
             let session = &self.clients.sessions[place];
-            assert!(!session.is_durable() || usize::from(session.shard) < self.shards.len(), "the shard of {place}");
+            assert!(!session.is_durable() || usize::from(session.shard.0) < self.shards.len(), "the shard of {place}");
             if let Some(slot) = session.slot {
-                assert_eq!(self.place_of(session.shard, slot), Some(place), "the session at {slot:?}");
+                assert_eq!(self.session_at(session.shard, slot), Some(place), "the session at {slot:?}");
             }
         }
+    }
+
+    /// What a packet waits for is under way, and somebody knows who waits for it.
+    fn assert_parked_sound(&self) {
+        let (mut for_earlier, mut for_retained) = (0, 0);
+        for index in self.clients.connections.in_use() {
+            let connection = &self.clients.connections[index];
+            let answers = connection.extra.as_ref().and_then(|extra| extra.filter_answers.as_ref());
+            let for_records = connection.parked() == ParkedFor::FilterRecords;
+            assert!(
+                !for_records || answers.is_some_and(|answers| answers.remaining > 0),
+                "{index} waits for no record"
+            );
+            let stage = connection.session.map(|session| self.clients.sessions[session].stage);
+            let for_session = connection.parked() == ParkedFor::SessionRecord;
+            assert!(!for_session || stage == Some(Stage::Opening), "{index} waits for a session, {stage:?}");
+            for_earlier += usize::from(connection.parked() == ParkedFor::EarlierConnection);
+            for_retained += usize::from(connection.parked() == ParkedFor::RetainedMessage);
+        }
+        let parked = |reason: ParkedFor| {
+            move |key: &ConnectionKey| {
+                let index = self.clients.index(*key);
+                index.is_some_and(|index| self.clients.connections[index].parked() == reason)
+            }
+        };
+        let earlier = self.intake.waiting_connects().filter(parked(ParkedFor::EarlierConnection));
+        assert_eq!(earlier.count(), for_earlier, "connections that wait for an earlier one");
+        let retained = self.retained.order.waiting().filter(parked(ParkedFor::RetainedMessage));
+        assert_eq!(retained.count(), for_retained, "connections that wait for a retained message");
     }
 
     /// Whoever is marked as stalled stands in the list, once. A whole packet in an input waits for something: for an
     /// answer that resumes its connection, or for a step.
     fn assert_stalled_sound(&self) {
-        let mut times: HashMap<ConnectionKey, usize> = HashMap::new();
-        self.stalled.iter().for_each(|key| *times.entry(*key).or_default() += 1);
+        let times = self.intake.stalled();
         for index in self.clients.connections.in_use() {
             let is_marked = self.clients.connections[index].flags.has(Flags::STALLED);
             let listed = times.get(&self.clients.key(index)).copied().unwrap_or(0);
@@ -74,7 +103,7 @@ impl<L: LogStore> Broker<L> {
             let connection = &self.clients.connections[index];
             let is_whole = matches!(split(self.clients.input(index), u32::MAX), Ok(Split::Packet(_)));
             let is_resumed = is_marked
-                || connection.flags.has(Flags::PARKED)
+                || connection.is_parked()
                 || connection.flags.has(Flags::UNSERVED)
                 || connection.state == ConnectionState::Authenticating;
             assert!(!is_whole || is_resumed, "nothing resumes connection {index}, which has a packet in its input");

@@ -15,22 +15,24 @@ use tidegate_wire::mqtt::{
     ReasonCode, Subscribe, Subscription, Unsubscribe, check_filter, encode_suback, encode_unsuback,
 };
 
-use super::{Broker, Progress, Wait};
-use crate::connection::{Flags, NONE, Parked};
+use super::{Broker, Progress};
+use crate::connection::{FilterAnswers, ParkedFor};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::CONDITIONS_OF_SUBSCRIBE_MAX;
 use crate::peer::Item;
 use crate::reason::{About, told};
-use crate::session::{SessionFlags, SessionRef, Stage};
+use crate::session::{Session, SessionFlags, SessionRef, Stage};
+use crate::shards::Wait;
 use crate::subscriptions::{Entry, EntryOptions};
 use crate::{Access, Action, ConnectionKey};
 
 impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.8.4-1]`: SUBSCRIBE is answered with SUBACK.
-    pub(super) fn subscribe(&mut self, index: u32, subscribe: &Subscribe<'_>, now: TimeMs) -> Progress {
+    pub(super) fn subscribe(&mut self, index: ConnectionIndex, subscribe: &Subscribe<'_>, now: TimeMs) -> Progress {
         let place = self.clients.session_of(index);
-        let parked = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.parked.take());
-        if let Some(parked) = parked {
-            return self.subscribed(index, place, subscribe, &parked, now);
+        let answers = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.filter_answers.take());
+        if let Some(answers) = answers {
+            return self.subscribed(index, place, subscribe, &answers, now);
         }
         if self.asks_conditions(index, place, subscribe) {
             return Progress::Parked;
@@ -38,64 +40,70 @@ impl<L: LogStore> Broker<L> {
         if self.asks_places(index, place, subscribe) {
             return Progress::Parked;
         }
-        let mut parked = Parked { codes: Vec::new(), known: Vec::new(), remaining: 0 };
+        let mut answers = FilterAnswers { codes: Vec::new(), known: Vec::new(), remaining: 0 };
         let mut new_feeds = 0;
-        let walks = self.scans.count(self.clients.session_ref(place));
+        let walks = self.retained.scans.count(self.clients.session_ref(place));
         for subscription in subscribe.subscriptions() {
+            self.intake.filters += 1;
             // One filter again and again is one subscription, but each time what is retained is sent.
-            let is_greedy = walks + parked.codes.len() >= self.options.limits.subscriptions_max;
+            let is_greedy = walks + answers.codes.len() >= self.options.limits.subscriptions_max;
             let judge = || self.judge_filter(index, place, &subscription, new_feeds);
             let code = if is_greedy { ReasonCode::QUOTA_EXCEEDED } else { judge() };
-            parked.codes.push(code.0);
             let known = self.entry_of(place, subscription.filter).is_some();
-            parked.known.push(known);
-            if code.is_error() {
-                continue;
-            }
-            let is_feed = self.is_feed(subscription.filter);
-            new_feeds += usize::from(is_feed && !known);
-            let mut options = options(&subscription);
-            if is_feed {
-                options = options.without(EntryOptions::of_qos(2)).without(EntryOptions::of_qos(1));
-                options = options.with(EntryOptions::of_qos(code.0));
-            }
-            let subscription_id = subscribe.subscription_id.unwrap_or(0);
-            let session = &self.clients.sessions[place];
-            let Some(slot) = session.slot else {
-                self.insert(place, subscription.filter, options, subscription_id);
-                continue;
-            };
-            let (shard, filter) = (session.shard, Box::<str>::from(subscription.filter));
-            let session = self.clients.session_ref(place);
-            let wait = Wait::Subscribed {
-                session,
-                filter: filter.clone(),
-                options,
-                subscription_id,
-                nth: parked.codes.len() as u32 - 1,
-            };
-            let kept = (is_feed && options.qos() > 0).then(|| filter.clone());
-            self.call(shard, Command::Subscribe { slot, filter, options: options.0, subscription_id }, wait);
-            parked.remaining += 1;
-            if let Some(filter) = kept {
-                let waits = self.keep_first_place(index, place, &filter, parked.codes.len() as u32 - 1);
-                parked.remaining += usize::from(waits);
+            answers.codes.push(code.0);
+            answers.known.push(known);
+            if !code.is_error() {
+                new_feeds += usize::from(!known && self.is_feed(subscription.filter));
+                let subscription_id = subscribe.subscription_id.unwrap_or(0);
+                answers.remaining += self.grant(index, place, &subscription, code, subscription_id, &answers);
             }
         }
         if let Some(extra) = &mut self.clients.connections[index].extra {
             extra.confirmed.clear();
         }
-        if parked.remaining == 0 {
-            return self.subscribed(index, place, subscribe, &parked, now);
+        if answers.remaining == 0 {
+            return self.subscribed(index, place, subscribe, &answers, now);
         }
-        self.park(index, parked)
+        self.park(index, answers)
     }
 
-    fn park(&mut self, index: u32, parked: Parked) -> Progress {
-        assert!(parked.remaining > 0 && parked.remaining <= 2 * parked.codes.len(), "two records for a filter at most");
+    /// Subscribes a session to a filter that it is granted with `code`. Returns how many records that waits for.
+    fn grant(
+        &mut self,
+        index: ConnectionIndex,
+        place: SessionIndex,
+        subscription: &Subscription<'_>,
+        code: ReasonCode,
+        subscription_id: u32,
+        answers: &FilterAnswers,
+    ) -> usize {
+        let is_feed = self.is_feed(subscription.filter);
+        let mut options = options(subscription);
+        if is_feed {
+            options = options.without(EntryOptions::of_qos(2)).without(EntryOptions::of_qos(1));
+            options = options.with(EntryOptions::of_qos(code.0));
+        }
+        let Session { slot, shard, .. } = self.clients.sessions[place];
+        let Some(slot) = slot else {
+            self.insert(place, subscription.filter, options, subscription_id);
+            return 0;
+        };
+        let (session, nth) = (self.clients.session_ref(place), answers.codes.len() as u32 - 1);
+        let filter = Box::<str>::from(subscription.filter);
+        let wait = Wait::Subscribed { session, filter: filter.clone(), options, subscription_id, nth };
+        self.shards.call(shard, Command::Subscribe { slot, filter, options: options.0, subscription_id }, wait);
+        let keeps_place = is_feed && options.qos() > 0;
+        1 + usize::from(keeps_place && self.keep_first_place(index, place, subscription.filter, nth))
+    }
+
+    fn park(&mut self, index: ConnectionIndex, answers: FilterAnswers) -> Progress {
+        assert!(
+            answers.remaining > 0 && answers.remaining <= 2 * answers.codes.len(),
+            "two records for a filter at most"
+        );
         let connection = &mut self.clients.connections[index];
-        connection.extra().parked = Some(parked);
-        connection.flags.set(Flags::PARKED);
+        connection.extra().filter_answers = Some(answers);
+        connection.park(ParkedFor::FilterRecords);
         Progress::Parked
     }
 
@@ -104,20 +112,20 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.8.4-6]`: SUBACK has a reason code for each filter.
     fn subscribed(
         &mut self,
-        index: u32,
-        place: u32,
+        index: ConnectionIndex,
+        place: SessionIndex,
         subscribe: &Subscribe<'_>,
-        parked: &Parked,
+        answers: &FilterAnswers,
         now: TimeMs,
     ) -> Progress {
         let version = self.clients.connections[index].version;
-        let (codes, words) = told_codes(&parked.codes);
-        assert!(parked.remaining == 0, "the answer waits for all records");
+        let (codes, words) = told_codes(&answers.codes);
+        assert!(answers.remaining == 0, "the answer waits for all records");
         self.clients.send_refusal(index, now, words, |bytes, words| {
             encode_suback(bytes, version, subscribe.packet_id, &codes, words);
         });
         for (nth, subscription) in subscribe.subscriptions().enumerate() {
-            if parked.codes[nth] < 0x80 && self.is_feed(subscription.filter) {
+            if answers.codes[nth] < 0x80 && self.is_feed(subscription.filter) {
                 self.feed_subscribed(index, place, subscription.filter);
                 continue;
             }
@@ -126,13 +134,13 @@ impl<L: LogStore> Broker<L> {
                 // [MQTT-3.3.1-10]: Retain Handling 1: retained messages are sent only for a new subscription.
                 // [MQTT-3.3.1-11]: Retain Handling 2: no retained messages are sent.
                 0 => true,
-                1 => !parked.known[nth],
+                1 => !answers.known[nth],
                 _ => false,
             };
             let is_shared = check_filter(subscription.filter).is_ok_and(|filter| filter.share_group.is_some());
-            if is_wanted && !is_shared && parked.codes[nth] < 0x80 {
+            if is_wanted && !is_shared && answers.codes[nth] < 0x80 {
                 let subscription_id = subscribe.subscription_id.unwrap_or(0);
-                self.send_retained(place, subscription.filter, parked.codes[nth], subscription_id, now);
+                self.send_retained(place, subscription.filter, answers.codes[nth], subscription_id, now);
             }
         }
         if let Some(extra) = &mut self.clients.connections[index].extra {
@@ -143,7 +151,13 @@ impl<L: LogStore> Broker<L> {
 
     /// What a filter is granted: a QoS, or why not.
     /// `[MQTT-3.9.3-1]`: the reason codes of SUBACK are in the order of the filters.
-    fn judge_filter(&self, index: u32, place: u32, subscription: &Subscription<'_>, new_feeds: usize) -> ReasonCode {
+    fn judge_filter(
+        &self,
+        index: ConnectionIndex,
+        place: SessionIndex,
+        subscription: &Subscription<'_>,
+        new_feeds: usize,
+    ) -> ReasonCode {
         // [MQTT-4.7.1-1]: # is alone in its level, which is the last.
         // [MQTT-4.8.2-1]: a share name has at least one character.
         // The codec has checked the filter; here it is split.
@@ -159,7 +173,7 @@ impl<L: LogStore> Broker<L> {
         if !is_known && session.subscriptions.as_slice().len() >= self.options.limits.subscriptions_max {
             return ReasonCode::QUOTA_EXCEEDED;
         }
-        if !self.trie.admits(filter.filter) {
+        if !self.subscriptions.admits(filter.filter) {
             return ReasonCode::QUOTA_EXCEEDED;
         }
         if self.is_feed(subscription.filter) {
@@ -169,9 +183,9 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The right to a filter, with what is known about its condition put in.
-    pub(super) fn access(&self, index: u32, place: u32, filter: &str) -> Access {
+    pub(super) fn access(&self, index: ConnectionIndex, place: SessionIndex, filter: &str) -> Access {
         let connection = &self.clients.connections[index];
-        let rights = self.rights.get(connection.rights);
+        let rights = self.rights_of(index);
         match rights.may_subscribe(&self.clients.sessions[place].client_id, filter) {
             Access::IfConfirmed(condition) => {
                 let known = connection.extra.as_ref().map_or(&[][..], |extra| &extra.confirmed[..]);
@@ -186,7 +200,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Asks whether a condition holds on which a right depends. True when an answer is awaited.
-    fn asks_conditions(&mut self, index: u32, place: u32, subscribe: &Subscribe<'_>) -> bool {
+    fn asks_conditions(&mut self, index: ConnectionIndex, place: SessionIndex, subscribe: &Subscribe<'_>) -> bool {
         let key = self.clients.key(index);
         let known = self.clients.connections[index].extra.as_ref().map_or(0, |extra| extra.confirmed.len());
         if known >= CONDITIONS_OF_SUBSCRIBE_MAX {
@@ -201,8 +215,8 @@ impl<L: LogStore> Broker<L> {
         });
         let Some(condition) = asked else { return false };
         // One at a time: a SUBSCRIBE with two of them is rare.
-        self.actions.push(Action::Confirm { key, condition });
-        self.clients.connections[index].flags.set(Flags::PARKED);
+        self.asked.actions.push(Action::Confirm { key, condition });
+        self.clients.connections[index].park(ParkedFor::Condition);
         true
     }
 
@@ -210,24 +224,23 @@ impl<L: LogStore> Broker<L> {
     pub fn confirm(&mut self, key: ConnectionKey, condition: &str, holds: bool, now: TimeMs) {
         let Some(index) = self.clients.index(key) else { return };
         let connection = &mut self.clients.connections[index];
-        if !connection.flags.has(Flags::PARKED) {
+        if !connection.unpark(ParkedFor::Condition) {
             return;
         }
         connection.extra().confirmed.push((condition.into(), holds));
-        connection.flags.clear(Flags::PARKED);
         self.resume(index, now);
     }
 
     /// The session's entry for a filter, if it has one.
-    pub(super) fn entry_of(&self, place: u32, filter: &str) -> Option<Entry> {
+    pub(super) fn entry_of(&self, place: SessionIndex, filter: &str) -> Option<Entry> {
         let filter = check_filter(filter).ok()?;
-        let node = self.trie.find(filter.share_group, filter.filter)?;
-        self.trie.get(node, self.owner(place))
+        let node = self.subscriptions.find(filter.share_group, filter.filter)?;
+        self.subscriptions.get(node, self.owner(place))
     }
 
     /// Adds a subscription to this worker's replica and tells the others.
     /// `[MQTT-3.8.4-3]`: a SUBSCRIBE with the same filter replaces the subscription.
-    pub(super) fn insert(&mut self, place: u32, filter: &str, options: EntryOptions, subscription_id: u32) {
+    pub(super) fn insert(&mut self, place: SessionIndex, filter: &str, options: EntryOptions, subscription_id: u32) {
         let Ok(parts) = check_filter(filter) else { return };
         let session = &mut self.clients.sessions[place];
         let mut options = options;
@@ -236,14 +249,14 @@ impl<L: LogStore> Broker<L> {
         }
         if parts.share_group.is_some() {
             session.flags.set(SessionFlags::SHARED);
-            if session.connection != NONE {
+            if session.connection.is_some() {
                 options = options.with(EntryOptions::ONLINE);
             }
         }
         assert!(session.stage != Stage::Vacant, "who subscribes is there");
         let worker = self.options.worker as u8;
         let entry = Entry { session: place, generation: session.generation, worker, options, subscription_id };
-        let inserted = self.trie.insert(parts.share_group, parts.filter, entry);
+        let inserted = self.subscriptions.insert(parts.share_group, parts.filter, entry);
         if inserted.is_new {
             session.subscriptions.add(inserted.node);
             self.clients.facts.subscriptions += 1;
@@ -253,12 +266,12 @@ impl<L: LogStore> Broker<L> {
 
     /// Removes a subscription from this worker's replica and tells the others.
     /// `[MQTT-3.10.4-1]`: filters are compared character by character; the equal one is removed.
-    pub(super) fn remove(&mut self, place: u32, filter: &str) -> bool {
+    pub(super) fn remove(&mut self, place: SessionIndex, filter: &str) -> bool {
         let owner = self.owner(place);
         let Ok(parts) = check_filter(filter) else { return false };
-        let Some(node) = self.trie.find(parts.share_group, parts.filter) else { return false };
+        let Some(node) = self.subscriptions.find(parts.share_group, parts.filter) else { return false };
         self.end_feed(place, filter);
-        if self.trie.remove_at(node, owner).is_none() {
+        if self.subscriptions.remove_at(node, owner).is_none() {
             return false;
         }
         self.clients.sessions[place].subscriptions.remove(node);
@@ -307,54 +320,57 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// One record of a SUBSCRIBE or UNSUBSCRIBE that waits is there.
-    fn parked_step(&mut self, place: u32, nth: u32, code: ReasonCode, now: TimeMs) {
-        let index = self.clients.sessions[place].connection;
-        if index == NONE {
-            return;
-        }
+    fn parked_step(&mut self, place: SessionIndex, nth: u32, code: ReasonCode, now: TimeMs) {
+        let Some(index) = self.clients.sessions[place].connection else { return };
         let connection = &mut self.clients.connections[index];
-        let Some(parked) = connection.extra.as_mut().and_then(|extra| extra.parked.as_mut()) else { return };
+        let Some(answers) = connection.extra.as_mut().and_then(|extra| extra.filter_answers.as_mut()) else { return };
         if code.is_error()
-            && let Some(said) = parked.codes.get_mut(nth as usize)
+            && let Some(said) = answers.codes.get_mut(nth as usize)
         {
             *said = code.0;
         }
-        parked.remaining = parked.remaining.saturating_sub(1);
-        if parked.remaining == 0 {
-            connection.flags.clear(Flags::PARKED);
+        answers.remaining = answers.remaining.saturating_sub(1);
+        if answers.remaining == 0 {
+            assert!(connection.unpark(ParkedFor::FilterRecords), "the filters wait for their records");
             self.resume(index, now);
         }
     }
 
     /// `[MQTT-3.10.4-4]`: UNSUBSCRIBE is answered with UNSUBACK.
     /// `[MQTT-3.10.4-5]`: UNSUBACK carries the packet id of its UNSUBSCRIBE, also if no subscription was removed.
-    pub(super) fn unsubscribe(&mut self, index: u32, unsubscribe: &Unsubscribe<'_>, now: TimeMs) -> Progress {
+    pub(super) fn unsubscribe(
+        &mut self,
+        index: ConnectionIndex,
+        unsubscribe: &Unsubscribe<'_>,
+        now: TimeMs,
+    ) -> Progress {
         let place = self.clients.session_of(index);
-        let parked = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.parked.take());
-        let parked = match parked {
-            Some(parked) => parked,
+        let answers = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.filter_answers.take());
+        let answers = match answers {
+            Some(answers) => answers,
             None => {
-                let mut parked = Parked { codes: Vec::new(), known: Vec::new(), remaining: 0 };
+                let mut answers = FilterAnswers { codes: Vec::new(), known: Vec::new(), remaining: 0 };
                 for filter in unsubscribe.filters() {
-                    let code = self.unsubscribe_from(place, filter, &mut parked);
-                    parked.codes.push(code.0);
+                    self.intake.filters += 1;
+                    let code = self.unsubscribe_from(place, filter, &mut answers);
+                    answers.codes.push(code.0);
                 }
-                parked
+                answers
             }
         };
-        if parked.remaining > 0 {
-            return self.park(index, parked);
+        if answers.remaining > 0 {
+            return self.park(index, answers);
         }
         let version = self.clients.connections[index].version;
-        let (codes, words) = told_codes(&parked.codes);
-        assert!(parked.remaining == 0, "the answer waits for all records");
+        let (codes, words) = told_codes(&answers.codes);
+        assert!(answers.remaining == 0, "the answer waits for all records");
         self.clients.send_refusal(index, now, words, |bytes, words| {
             encode_unsuback(bytes, version, unsubscribe.packet_id, &codes, words);
         });
         Progress::Taken
     }
 
-    fn unsubscribe_from(&mut self, place: u32, filter: &str, parked: &mut Parked) -> ReasonCode {
+    fn unsubscribe_from(&mut self, place: SessionIndex, filter: &str, answers: &mut FilterAnswers) -> ReasonCode {
         if self.entry_of(place, filter).is_none() {
             return ReasonCode::NO_SUBSCRIPTION_EXISTED;
         }
@@ -366,26 +382,23 @@ impl<L: LogStore> Broker<L> {
             Some(slot) => {
                 let (shard, filter) = (session.shard, Box::<str>::from(filter));
                 let session = self.clients.session_ref(place);
-                let nth = parked.codes.len() as u32;
+                let nth = answers.codes.len() as u32;
                 let wait = Wait::Unsubscribed { session, filter: filter.clone(), nth };
-                self.call(shard, Command::Unsubscribe { slot, filter }, wait);
-                parked.remaining += 1;
+                self.shards.call(shard, Command::Unsubscribe { slot, filter }, wait);
+                answers.remaining += 1;
             }
         }
         ReasonCode::SUCCESS
     }
 
     /// Removes the subscriptions of a session that its client's rights do not cover (any more).
-    pub(super) fn remove_forbidden(&mut self, place: u32) {
-        let index = self.clients.sessions[place].connection;
-        if index == NONE {
-            return;
-        }
+    pub(super) fn remove_forbidden(&mut self, place: SessionIndex) {
+        let Some(index) = self.clients.sessions[place].connection else { return };
         let forbidden: Vec<Box<str>> = self.clients.sessions[place]
             .subscriptions
             .as_slice()
             .iter()
-            .map(|node| self.trie.filter(*node))
+            .map(|node| self.subscriptions.filter(*node))
             .filter(|filter| {
                 let parts = check_filter(filter).expect("it was subscribed to");
                 // A condition is checked when subscribing; if it held once, it holds from then on.
@@ -397,23 +410,26 @@ impl<L: LogStore> Broker<L> {
             let session = &self.clients.sessions[place];
             if let Some(slot) = session.slot {
                 let shard = session.shard;
-                self.call(shard, Command::Unsubscribe { slot, filter: filter.clone() }, Wait::Nothing);
+                self.shards.call(shard, Command::Unsubscribe { slot, filter: filter.clone() }, Wait::Nothing);
             }
             self.remove(place, &filter);
         }
     }
 
     /// Tells all workers that a member of share groups came or went.
-    pub(super) fn send_presence(&mut self, place: u32, online: bool) {
+    pub(super) fn send_presence(&mut self, place: SessionIndex, online: bool) {
         let session = &self.clients.sessions[place];
         if !session.flags.has(SessionFlags::SHARED) {
             return;
         }
         let owner = self.owner(place);
         for node in session.subscriptions.as_slice() {
-            if self.trie.is_shared(*node) {
-                assert!(self.trie.set_online(*node, owner, online), "a session's subscriptions are in the tree");
-                let filter = self.trie.filter(*node);
+            if self.subscriptions.is_shared(*node) {
+                assert!(
+                    self.subscriptions.set_online(*node, owner, online),
+                    "a session's subscriptions are in the tree"
+                );
+                let filter = self.subscriptions.filter(*node);
                 self.peers.broadcast(|| Item::Presence { filter: filter.as_str().into(), owner, online });
             }
         }

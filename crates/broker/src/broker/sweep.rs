@@ -3,13 +3,13 @@
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_wire::mqtt::{ReasonCode, Version};
+use tidegate_wire::mqtt::ReasonCode;
 
 use super::Broker;
 use super::connect::seconds;
-use crate::ConnectionKey;
-use crate::connection::{ConnectionState, Flags, NONE};
-use crate::limits::{SWEEP_ROUND_MS, SWEEP_SLICE_MIN, UNSERVED_PER_STEP};
+use crate::connection::ConnectionState;
+use crate::index::{ConnectionIndex, SessionIndex};
+use crate::limits::{SWEEP_ROUND_MS, SWEEP_SLICE_MIN};
 use crate::session::SessionFlags;
 
 /// The position of the sweep.
@@ -23,23 +23,23 @@ impl<L: LogStore> Broker<L> {
     /// Continues the sweep by the time that has passed.
     pub(super) fn step_sweep(&mut self, now: TimeMs) {
         let reached = self.clients.connections.reached();
-        let passed_ms = now.0.saturating_sub(self.sweep.moved_at.0);
+        let passed_ms = now.0.saturating_sub(self.timing.sweep.moved_at.0);
         if reached == 0 || passed_ms == 0 {
             return;
         }
         let due = (u64::from(reached) * passed_ms.min(SWEEP_ROUND_MS)).div_ceil(SWEEP_ROUND_MS);
         let slice = due.max(SWEEP_SLICE_MIN as u64).min(u64::from(reached));
-        self.sweep.moved_at = now;
+        self.timing.sweep.moved_at = now;
         for _ in 0..slice {
-            self.sweep.at = if self.sweep.at + 1 >= reached { 0 } else { self.sweep.at + 1 };
-            assert!(self.sweep.at < reached, "the hand stands at a place");
-            self.check_silence(self.sweep.at, now);
+            self.timing.sweep.at = if self.timing.sweep.at + 1 >= reached { 0 } else { self.timing.sweep.at + 1 };
+            assert!(self.timing.sweep.at < reached, "the hand stands at a place");
+            self.check_silence(ConnectionIndex::new(self.timing.sweep.at), now);
         }
     }
 
     /// Whether a connection has been silent for too long.
     #[inline]
-    fn check_silence(&mut self, index: u32, now: TimeMs) {
+    fn check_silence(&mut self, index: ConnectionIndex, now: TimeMs) {
         let connection = &self.clients.connections[index];
         let silent_s = seconds(now).saturating_sub(connection.last_seen_s);
         match connection.state {
@@ -53,8 +53,7 @@ impl<L: LogStore> Broker<L> {
                 }
             }
             ConnectionState::Connected => {
-                assert!(connection.session != NONE, "who is connected has a session");
-                let session = connection.session;
+                let session = connection.session.expect("who is connected has a session");
                 let keep_alive_s = u32::from(connection.keep_alive_s);
                 // [MQTT-3.1.2-22]: after one and a half keep alives without a packet the server closes the connection.
                 // One second more, because time is counted in whole seconds here.
@@ -68,7 +67,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// A session that has nothing in flight, and had nothing at the previous sweep, needs no flow.
-    fn drop_idle_flow(&mut self, place: u32) {
+    fn drop_idle_flow(&mut self, place: SessionIndex) {
         let session = &mut self.clients.sessions[place];
         let Some(flow) = &session.flow else { return };
         if !flow.is_idle() {
@@ -80,67 +79,5 @@ impl<L: LogStore> Broker<L> {
         } else {
             session.flags.set(SessionFlags::FLOW_IDLE);
         }
-    }
-
-    /// Lets clients publish again whose rate has recovered, and reads on what waits in their inputs and others'.
-    pub(super) fn step_stalled(&mut self, now: TimeMs) {
-        self.throttled.retain(|(until, key)| {
-            if *until > now {
-                return true;
-            }
-            if let Some(index) = self.clients.index(*key) {
-                self.clients.connections[index].flags.clear(Flags::THROTTLED);
-            }
-            false
-        });
-        for _ in 0..self.stalled.len() {
-            let Some(key) = self.stalled.pop_front() else { break };
-            let Some(index) = self.clients.index(key) else { continue };
-            if self.is_blocked(index) {
-                self.stalled.push_back(key);
-                continue;
-            }
-            assert!(self.clients.connections[index].flags.has(Flags::STALLED), "who stands in the list is marked");
-            self.clients.connections[index].flags.clear(Flags::STALLED);
-            self.resume(index, now);
-        }
-    }
-
-    /// Goes on with connections that have more than their share of the work and that nobody has taken. Whether there
-    /// were any.
-    pub(super) fn step_unserved(&mut self, now: TimeMs) -> bool {
-        let count = self.unserved.len().min(UNSERVED_PER_STEP);
-        let some: Vec<ConnectionKey> = self.unserved.drain(..count).collect();
-        for key in &some {
-            if let Some(index) = self.clients.index(*key)
-                && self.clients.connections[index].flags.has(Flags::UNSERVED)
-            {
-                self.resume(index, now);
-            }
-        }
-        !some.is_empty()
-    }
-
-    /// Whether nothing more may be read from a connection for now.
-    #[inline]
-    pub(super) fn is_blocked(&self, index: u32) -> bool {
-        let connection = &self.clients.connections[index];
-        matches!(connection.state, ConnectionState::Authenticating | ConnectionState::Closing | ConnectionState::Vacant)
-            || connection.flags.has(Flags::PARKED)
-            || connection.flags.has(Flags::THROTTLED)
-            || connection.flags.has(Flags::PUBLISHER)
-                && (self.is_pressed
-                    || self.clients.flowing_bytes() > self.options.limits.pressure_bytes_max
-                    || connection.version == Version::V311 && self.has_too_many_answers(connection.session))
-            || self.clients.outbox_len(index) > self.clients.outbox_bytes_max(index)
-    }
-
-    #[inline]
-    pub(super) fn has_too_many_answers(&self, place: u32) -> bool {
-        place != NONE
-            && self.clients.sessions[place]
-                .flow
-                .as_ref()
-                .is_some_and(|flow| flow.answers.len() >= usize::from(self.options.limits.receive_maximum))
     }
 }

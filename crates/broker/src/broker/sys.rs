@@ -39,27 +39,27 @@ impl<L: LogStore> Broker<L> {
         if self.options.worker != 0 || interval_ms == 0 || !self.is_serving() {
             return;
         }
-        if self.sys.started_at == TimeMs(0) {
-            self.sys.started_at = now;
+        if self.timing.sys.started_at == TimeMs(0) {
+            self.timing.sys.started_at = now;
             self.announce("$SYS/broker/version", self.options.version.as_bytes(), true, now);
-        } else if now.0 < self.sys.published_at.0 + interval_ms {
+        } else if now.0 < self.timing.sys.published_at.0 + interval_ms {
             return;
         }
         let facts = self.options.facts.sum();
-        let passed_s = now.0.saturating_sub(self.sys.published_at.0) as f64 / 1000.0;
-        if self.sys.published_at != TimeMs(0) {
-            self.sys.average(&facts, passed_s);
+        let passed_s = now.0.saturating_sub(self.timing.sys.published_at.0) as f64 / 1000.0;
+        if self.timing.sys.published_at != TimeMs(0) {
+            self.timing.sys.average(&facts, passed_s);
         }
-        self.sys.published_at = now;
-        self.sys.last = facts;
-        self.sys.clients_max = self.sys.clients_max.max(facts.clients_connected);
+        self.timing.sys.published_at = now;
+        self.timing.sys.last = facts;
+        self.timing.sys.clients_max = self.timing.sys.clients_max.max(facts.clients_connected);
         for (name, value) in self.figures(&facts, now) {
             self.announce(&format!("$SYS/broker/{name}"), value.as_bytes(), true, now);
         }
     }
 
     fn figures(&self, facts: &BrokerFacts, now: TimeMs) -> Vec<(String, String)> {
-        let uptime_s = now.0.saturating_sub(self.sys.started_at.0) / 1000;
+        let uptime_s = now.0.saturating_sub(self.timing.sys.started_at.0) / 1000;
         let dropped = facts.dropped_outbox + facts.dropped_inbox + facts.dropped_expired + facts.dropped_too_large;
         let offline = facts.sessions.saturating_sub(facts.clients_connected);
         let mut figures: Vec<(String, String)> = [
@@ -68,7 +68,7 @@ impl<L: LogStore> Broker<L> {
             ("clients/disconnected", offline),
             ("clients/inactive", offline),
             ("clients/total", facts.sessions),
-            ("clients/maximum", self.sys.clients_max),
+            ("clients/maximum", self.timing.sys.clients_max),
             ("clients/expired", facts.sessions_expired),
             ("messages/received", facts.messages_received),
             ("messages/sent", facts.messages_sent),
@@ -88,7 +88,7 @@ impl<L: LogStore> Broker<L> {
         .map(|(name, value)| (name.to_owned(), value.to_string()))
         .into();
         figures.push(("uptime".to_owned(), format!("{uptime_s} seconds")));
-        for ((name, _), averages) in LOADS.iter().zip(&self.sys.loads) {
+        for ((name, _), averages) in LOADS.iter().zip(&self.timing.sys.loads) {
             for ((span, _), average) in SPANS.iter().zip(averages) {
                 figures.push((format!("load/{name}/{span}"), format!("{average:.2}")));
             }

@@ -2,8 +2,7 @@
 
 use super::Clients;
 use crate::ConnectionKey;
-use crate::connection::{ConnectionState, Flags, NONE};
-use crate::outbox::Outbox;
+use crate::connection::{ConnectionState, Flags};
 use crate::session::Stage;
 
 impl Clients {
@@ -11,32 +10,25 @@ impl Clients {
     pub fn assert_sound(&self) {
         self.assert_connections_sound();
         self.assert_sessions_sound();
-        let unsent: usize = self.outboxes.iter().map(Outbox::len).sum();
-        assert_eq!(unsent as u64, self.unsent_bytes, "bytes in all outboxes");
         let anonymous = self.connections.in_use().filter(|index| self.connections[*index].flags.has(Flags::ANONYMOUS));
         let of_anonymous: usize = anonymous.map(|index| self.outbox_len(index)).sum();
-        assert_eq!(of_anonymous as u64, self.anonymous_bytes, "bytes for clients without a user");
-        assert!(
-            self.free_outboxes.iter().all(|free| self.outboxes[*free as usize].len() == 0),
-            "a free outbox is empty"
-        );
-        assert!(self.free_inputs.iter().all(|free| self.inputs[*free as usize].is_empty()), "a free input is empty");
+        let all = || self.connections.in_use().map(|index| &self.connections[index]);
+        self.outboxes.assert_sound(all().filter(|one| one.outbox.is_some()).count(), of_anonymous as u64);
+        self.inputs.assert_sound(all().filter(|one| one.input.is_some()).count());
     }
 
     fn assert_connections_sound(&self) {
-        let (mut outboxes, mut inputs, mut connected, mut flushable) = (0, 0, 0, 0);
+        let (mut connected, mut flushable) = (0, 0);
         for index in self.connections.in_use() {
             let connection = &self.connections[index];
             assert_ne!(connection.state, ConnectionState::Vacant, "connection {index} is in use");
-            outboxes += usize::from(connection.outbox != NONE);
-            inputs += usize::from(connection.input != NONE);
             connected += u64::from(connection.state == ConnectionState::Connected);
             flushable += usize::from(connection.flags.has(Flags::FLUSH_QUEUED));
-            let has_session = connection.session != NONE;
-            if has_session {
-                let session = &self.sessions[connection.session];
+            let has_session = connection.session.is_some();
+            if let Some(session) = connection.session {
+                let session = &self.sessions[session];
                 assert_ne!(session.stage, Stage::Vacant, "the session of connection {index}");
-                assert_eq!(session.connection, index, "the connection of the session of connection {index}");
+                assert_eq!(session.connection, Some(index), "the connection of the session of connection {index}");
             }
             match connection.state {
                 ConnectionState::Connected => assert!(has_session, "connected {index} has no session"),
@@ -47,8 +39,6 @@ impl Clients {
         let of_a_place = |key: &&ConnectionKey| self.index(**key).is_some();
         assert_eq!(connected, self.facts.clients_connected, "clients connected");
         assert_eq!(flushable, self.flushable.iter().filter(of_a_place).count(), "connections with something to send");
-        assert_eq!(outboxes + self.free_outboxes.len(), self.outboxes.len(), "an outbox is used or free");
-        assert_eq!(inputs + self.free_inputs.len(), self.inputs.len(), "an input is used or free");
     }
 
     fn assert_sessions_sound(&self) {
@@ -57,12 +47,12 @@ impl Clients {
             let session = &self.sessions[place];
             assert_ne!(session.stage, Stage::Vacant, "session {place} is in use");
             assert_eq!(self.find_session(&session.client_id), Some(place), "the session of a client id");
-            if session.connection != NONE {
-                let connection = &self.connections[session.connection];
-                assert_eq!(connection.session, place, "the session of the connection of session {place}");
+            if let Some(index) = session.connection {
+                let connection = &self.connections[index];
+                assert_eq!(connection.session, Some(place), "the session of the connection of session {place}");
             }
             assert!(
-                session.connection != NONE || session.is_durable(),
+                session.connection.is_some() || session.is_durable(),
                 "clean session {place} has outlived its client"
             );
             assert!(session.slot.is_none() || session.is_durable(), "clean session {place} has a slot");

@@ -1,10 +1,11 @@
 use tidegate_machines::topic::KeptPlace;
 
 use super::{Feed, FeedKind, FeedMessage};
+use crate::index::SessionIndex;
 use crate::limits::FEED_WINDOW;
 use crate::session::SessionRef;
 
-const SESSION: SessionRef = SessionRef { index: 1, generation: 0 };
+const SESSION: SessionRef = SessionRef { index: SessionIndex::new(1), generation: 0 };
 
 fn place(number: u64) -> Box<[u8]> {
     number.to_string().into_bytes().into()

@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 
 use tidegate_wire::mqtt::{AckKind, ReasonCode};
 
+use crate::acknowledgements::{Outstanding, Word};
+
 /// What a shard that failed says: its record may or may not be on the disk. Nobody is told that; the connection ends
 /// with this reason, and the client sends again to the process that comes next. It goes before all other reasons.
 pub(crate) const OUTCOME_UNKNOWN: ReasonCode = ReasonCode::SERVER_SHUTTING_DOWN;
@@ -23,10 +25,8 @@ pub(crate) fn worse(said: ReasonCode, now: ReasonCode) -> ReasonCode {
 pub(crate) struct Answer {
     pub packet_id: u16,
     pub kind: AckKind,
-    /// The worst reason of all acknowledgements.
-    pub reason: ReasonCode,
-    /// Acknowledgements to come.
-    pub remaining: u16,
+    /// Acknowledgements to come, and the worst reason of all of them.
+    pub outstanding: Outstanding,
     /// The connection that asked is gone: nothing is sent.
     pub mute: bool,
 }
@@ -49,23 +49,27 @@ impl Answers {
     }
 
     /// Counts an acknowledgement. Returns whether an answer may now be taken.
-    pub fn take_ack(&mut self, serial: u32, reason: ReasonCode) -> bool {
+    pub fn take_ack(&mut self, serial: u32, word: Word) -> bool {
         // No assertion: generations of sessions have 16 bits, so an acknowledgement may be for an earlier session at
         // this index.
         let Some(answer) = self.queue.get_mut(serial.wrapping_sub(self.first) as usize) else { return false };
-        answer.remaining = answer.remaining.saturating_sub(1);
-        answer.reason = worse(answer.reason, reason);
-        self.queue.front().is_some_and(|front| front.remaining == 0)
+        if !answer.outstanding.is_complete() {
+            answer.outstanding.take(word);
+        }
+        self.queue.front().is_some_and(|front| front.outstanding.is_complete())
     }
 
     /// The oldest answer, if it has all its acknowledgements.
     pub fn take(&mut self) -> Option<Answer> {
-        if self.queue.front()?.remaining > 0 {
+        if !self.queue.front()?.outstanding.is_complete() {
             return None;
         }
         self.first = self.first.wrapping_add(1);
         let answer = self.queue.pop_front();
-        assert!(answer.is_some_and(|answer| answer.remaining == 0), "an answer leaves when all has been said");
+        assert!(
+            answer.is_some_and(|answer| answer.outstanding.is_complete()),
+            "an answer leaves when all has been said"
+        );
         if self.queue.is_empty() && self.queue.capacity() > 64 {
             self.queue = VecDeque::new();
         }
@@ -93,6 +97,9 @@ impl Answers {
 
     /// Panics if the front answer has all its acknowledgements. Visits everything: for tests and simulation.
     pub fn assert_sound(&self) {
-        assert!(self.queue.front().is_none_or(|front| front.remaining > 0), "an answer leaves when all has been said");
+        assert!(
+            self.queue.front().is_none_or(|front| !front.outstanding.is_complete()),
+            "an answer leaves when all has been said"
+        );
     }
 }

@@ -1,13 +1,15 @@
 //! A client's QoS 2 publication between its PUBLISH and its PUBREL.
 //! `[MQTT-4.3.3-10]`: QoS 2: the same packet id again is answered with PUBREC and not delivered twice.
 
+use crate::acknowledgements::WorkerSet;
+
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Incoming {
     pub packet_id: u16,
     pub stage: IncomingStage,
-    /// Workers (modulo 64) whose shards may remember its origin.
-    pub workers: u64,
+    /// Workers whose shards may remember its origin.
+    pub workers: WorkerSet,
 }
 
 /// How far it has come.

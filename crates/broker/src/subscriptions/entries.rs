@@ -192,7 +192,7 @@ impl Entries {
 
 /// Places of sessions are dense numbers that no client chooses: spreading them is enough.
 fn hash(owner: Owner) -> u64 {
-    let key = u64::from(owner.session) | u64::from(owner.worker) << 32;
+    let key = u64::from(owner.session.number()) | u64::from(owner.worker) << 32;
     let mixed = u128::from(key + 1) * 0x9E37_79B9_7F4A_7C15;
     (mixed >> 64) as u64 ^ (mixed as u64).rotate_right(32)
 }

@@ -1,5 +1,7 @@
 //! One session's subscription, as every worker stores it.
 
+use crate::SessionIndex;
+
 /// What a subscription asks for, in the bits of a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EntryOptions(pub u8);
@@ -49,7 +51,7 @@ impl EntryOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// The session's place in its worker's table.
-    pub session: u32,
+    pub session: SessionIndex,
     /// Which of the sessions at this index: an entry that is older than the session at its index has no receiver.
     pub generation: u16,
     /// The worker that has the session.
@@ -77,5 +79,5 @@ pub struct Owner {
     /// The worker that has it.
     pub worker: u8,
     /// Its place in that worker's table.
-    pub session: u32,
+    pub session: SessionIndex,
 }

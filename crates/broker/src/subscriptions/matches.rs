@@ -153,7 +153,7 @@ impl Subscriptions {
             found.receive(data.entry);
         } else if data.flags.any(Flags::MANY) {
             found.filters += 1;
-            for entry in self.lists[data.entry.session].iter().filter(|entry| is_asked(entry)) {
+            for entry in self.lists[data.list()].iter().filter(|entry| is_asked(entry)) {
                 found.receive(*entry);
             }
         }
@@ -169,7 +169,7 @@ impl Subscriptions {
     pub fn pick(&self, group: NodeId) -> Option<Entry> {
         let data = &self.tree[group];
         if data.flags.any(Flags::MANY) {
-            return self.lists[data.entry.session].pick();
+            return self.lists[data.list()].pick();
         }
         data.flags.any(Flags::ONE).then_some(data.entry)
     }

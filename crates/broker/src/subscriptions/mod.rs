@@ -23,6 +23,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
+use crate::SessionIndex;
 use crate::slab::Slab;
 use crate::topic_tree::{LevelHash, NodeId, TopicTree};
 use entries::Entries;
@@ -48,6 +49,15 @@ struct NodeData {
     /// The only entry; of several, `session` is the number of their list.
     entry: Entry,
     flags: Flags,
+}
+
+impl NodeData {
+    /// The number of the list of several entries, which stands where the only entry has its session.
+    #[inline]
+    fn list(&self) -> u32 {
+        debug_assert!(self.flags.any(Flags::MANY), "several entries are in a list");
+        self.entry.session.number()
+    }
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -78,7 +88,7 @@ impl Flags {
 /// See the module's description.
 pub struct Subscriptions {
     tree: TopicTree<NodeData>,
-    lists: Slab<Entries>,
+    lists: Slab<u32, Entries>,
     /// Share groups of each filter that has some.
     groups: HashMap<NodeId, Vec<NodeId>, foldhash::fast::FixedState>,
     shapes: Shapes,
@@ -217,7 +227,7 @@ impl Subscriptions {
     pub fn get(&self, node: NodeId, owner: Owner) -> Option<Entry> {
         let data = &self.tree[node];
         if data.flags.any(Flags::MANY) {
-            return self.lists[data.entry.session].get(owner);
+            return self.lists[data.list()].get(owner);
         }
         (data.flags.any(Flags::ONE) && data.entry.owner() == owner).then_some(data.entry)
     }
@@ -278,7 +288,7 @@ impl Subscriptions {
             assert!(node == TopicTree::<NodeData>::ROOT || !self.is_bare(node), "{node:?} is of no use");
             assert!(!flags.any(Flags::ONE) || !flags.any(Flags::MANY), "{node:?} has one entry or a list");
             if flags.any(Flags::MANY) {
-                let list = &self.lists[self.tree[node].entry.session];
+                let list = &self.lists[self.tree[node].list()];
                 list.assert_sound();
                 assert!(list.len() > 1, "a list is for several");
                 (entries, lists) = (entries + list.len(), lists + 1);
@@ -315,9 +325,7 @@ impl Subscriptions {
             let data = &self.tree[node];
             let is_its = |entry: &Entry| entry.worker == worker;
             match () {
-                () if data.flags.any(Flags::MANY) => {
-                    self.lists[data.entry.session].iter().filter(|one| is_its(one)).count()
-                }
+                () if data.flags.any(Flags::MANY) => self.lists[data.list()].iter().filter(|one| is_its(one)).count(),
                 () => usize::from(data.flags.any(Flags::ONE) && is_its(&data.entry)),
             }
         };
@@ -361,7 +369,7 @@ impl Subscriptions {
     fn put(&mut self, node: NodeId, entry: Entry) -> bool {
         let data = &mut self.tree[node];
         if data.flags.any(Flags::MANY) {
-            return self.lists[data.entry.session].put(entry);
+            return self.lists[data.list()].put(entry);
         }
         if !data.flags.any(Flags::ONE) || data.entry.owner() == entry.owner() {
             let is_new = !data.flags.any(Flags::ONE);
@@ -374,7 +382,7 @@ impl Subscriptions {
         list.put(entry);
         assert!(list.len() == 2, "two sessions have two entries");
         data.flags.0 = data.flags.0 & !Flags::ONE | Flags::MANY;
-        data.entry = Entry { session: self.lists.insert(list), ..Entry::default() };
+        data.entry = Entry { session: SessionIndex::new(self.lists.insert(list)), ..Entry::default() };
         true
     }
 
@@ -382,7 +390,7 @@ impl Subscriptions {
     fn take(&mut self, node: NodeId, owner: Owner) -> Option<Entry> {
         let data = &mut self.tree[node];
         if data.flags.any(Flags::MANY) {
-            let number = data.entry.session;
+            let number = data.list();
             let list = &mut self.lists[number];
             assert!(list.len() > 1 && !data.flags.any(Flags::ONE), "a list is for several");
             let removed = list.remove(owner)?;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_wire::mqtt::filter_matches;
 
 fn entry(worker: u8, session: u32) -> Entry {
-    Entry { session, worker, options: EntryOptions::of_qos(1), ..Entry::default() }
+    Entry { session: SessionIndex::new(session), worker, options: EntryOptions::of_qos(1), ..Entry::default() }
 }
 
 fn owner(worker: u8, session: u32) -> Owner {
-    Owner { worker, session }
+    Owner { worker, session: SessionIndex::new(session) }
 }
 
 fn subscriptions() -> Subscriptions {
@@ -19,7 +19,7 @@ fn subscriptions() -> Subscriptions {
 fn sessions(subscriptions: &Subscriptions, topic: &str) -> Vec<u32> {
     let mut found = Matches::new();
     subscriptions.matches(topic, &mut found);
-    let mut sessions: Vec<u32> = found.receivers(0).iter().map(|entry| entry.session).collect();
+    let mut sessions: Vec<u32> = found.receivers(0).iter().map(|entry| entry.session.number()).collect();
     sessions.sort_unstable();
     sessions
 }
@@ -134,7 +134,7 @@ fn a_group_gives_each_message_to_one_member_in_turn() {
         assert_eq!(found.receivers(0).len(), 1, "the subscription that is not shared gets each message too");
         assert_eq!(found.picked().len(), 2, "one member of each group");
         for entry in found.picked() {
-            *turns.entry(entry.session).or_default() += 1;
+            *turns.entry(entry.session.number()).or_default() += 1;
         }
     }
     assert_eq!(turns, BTreeMap::from([(0, 10), (1, 10), (2, 10), (7, 30)]));
@@ -148,7 +148,7 @@ fn members_who_are_online_are_picked_first_and_all_if_none_is() {
         let mut found = Matches::new();
         let picks = (0..times).map(|_| {
             all.matches("job", &mut found);
-            found.picked()[0].session
+            found.picked()[0].session.number()
         });
         picks.collect::<BTreeSet<u32>>()
     };
@@ -375,8 +375,7 @@ proptest! {
 #[test]
 fn watched_filters_are_told_with_their_first_entry_and_their_last() {
     let mut tree = Subscriptions::new(1, 100).watching("$service/");
-    let entry =
-        |session| Entry { session, generation: 0, worker: 0, options: EntryOptions::default(), subscription_id: 0 };
+    let entry = |session| Entry { options: EntryOptions::default(), ..entry(0, session) };
     let mut told = |change: &mut dyn FnMut(&mut Subscriptions)| -> Vec<String> {
         change(&mut tree);
         let sign = |is_wanted| if is_wanted { '+' } else { '-' };

@@ -66,7 +66,7 @@ pub(crate) struct IdTable {
     homes: Vec<Box<[Bucket]>>,
     home_count: usize,
     /// In small pieces: a list with an index of its own has a table too.
-    overflow: Slab<Bucket, 4>,
+    overflow: Slab<u32, Bucket, 4>,
     len: usize,
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct LevelHash(u64);
 
 /// See the module's description. `P` is what the owner keeps in each node.
 pub(crate) struct TopicTree<P> {
-    nodes: Slab<Node<P>>,
+    nodes: Slab<u32, Node<P>>,
     edges: IdTable,
     texts: Texts,
     seed: u64,
@@ -92,7 +92,7 @@ impl<P: Default> TopicTree<P> {
 
     /// A tree with its root. `seed` must not be known to clients, who choose the level names that are hashed with it.
     pub(crate) fn new(seed: u64) -> TopicTree<P> {
-        let mut nodes = Slab::default();
+        let mut nodes: Slab<u32, _> = Slab::default();
         let root = nodes.insert(Node::default());
         assert!(root == Self::ROOT.0, "the root is the first node");
         TopicTree {

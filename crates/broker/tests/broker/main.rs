@@ -4,8 +4,10 @@
 mod clean_sessions;
 mod durable_sessions;
 mod feeds;
+mod full_disk;
 mod kept;
 mod limits;
 mod packet_ids;
 mod support;
 mod ways;
+mod work;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::{State, overlap};
 use crate::DiskFile;
 
-/// An open file of a [`FakeDisk`]; dead after a crash.
+/// An open file of a [`FakeDisk`](super::FakeDisk); dead after a crash.
 pub struct FakeFile {
     pub(super) state: Arc<Mutex<State>>,
     pub(super) inode: usize,

@@ -14,6 +14,7 @@ mod accept;
 mod actions;
 mod ledger;
 mod read;
+mod shell;
 mod write;
 
 use std::collections::VecDeque;
@@ -22,7 +23,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_broker::{Action, Broker, BrokerMessage, ConnectionKey, DrainPlan, SharedFacts, TOPICS};
+use tidegate_broker::drive::{self, Driven};
+use tidegate_broker::{Broker, BrokerMessage, ConnectionKey, DrainPlan, SharedFacts, TOPICS};
 use tidegate_journal::LogStore;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::router::Router;
@@ -32,9 +34,10 @@ use tidegate_runtime::metrics::UNRECORDED;
 use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resident, ShardMetrics};
 
 use self::accept::Door;
+use self::shell::PortShell;
 use super::Arrival;
 use super::admission::Admission;
-use super::feeds::{FeedMail, Feeds};
+use super::feeds::Feeds;
 use super::metrics::{BrokerMetrics, MqttMetrics};
 use super::overload::Overload;
 use super::settings::{MqttAuthenticator, MqttSettings};
@@ -71,7 +74,7 @@ pub struct MqttPort<L: LogStore> {
     /// The ports of other workers have the same number on theirs.
     me: Address,
     workers: u16,
-    broker: Broker<L>,
+    broker: Driven<L>,
     /// Of the broker's shards, in their order.
     shard_metrics: Vec<ShardMetrics>,
     sockets: Sockets,
@@ -98,16 +101,11 @@ pub struct MqttPort<L: LogStore> {
     turns: Turns<CallerMark, ConnectionKey>,
     callers: CallerMarks,
     unserved: Vec<ConnectionKey>,
-    /// Places of sockets that may take something again.
-    writable: Vec<u32>,
-    flushable: Vec<ConnectionKey>,
-    closing: Vec<ConnectionKey>,
     /// Closed, but the client's last bytes were not read. If such a socket were dropped, the kernel would reset the
     /// connection, and the client might lose the last packets sent to it.
     lingering: VecDeque<(Instant, TcpStream)>,
     /// Left before the verdict on them.
     left: Vec<ConnectionKey>,
-    actions: Vec<Action>,
     scratch: Scratch,
     /// Work that the next turn may do.
     turn_work: isize,
@@ -162,7 +160,7 @@ impl<L: LogStore> MqttPort<L> {
         MqttPort {
             me,
             workers: parts.workers,
-            broker,
+            broker: Driven::new(broker),
             shard_metrics,
             sockets: Sockets::default(),
             poll: None,
@@ -182,12 +180,8 @@ impl<L: LogStore> MqttPort<L> {
             turns: Turns::default(),
             callers: CallerMarks::default(),
             unserved: Vec::new(),
-            writable: Vec::new(),
-            flushable: Vec::new(),
-            closing: Vec::new(),
             lingering: VecDeque::new(),
             left: Vec::new(),
-            actions: Vec::new(),
             scratch: Scratch::new(),
             turn_work: WORK_IN_TURN_MAX,
             longest_turn: Duration::ZERO,
@@ -200,25 +194,6 @@ impl<L: LogStore> MqttPort<L> {
     /// The worker's poll.
     fn poll(&self) -> &PortSockets {
         self.poll.as_ref().expect("a port is registered before it serves")
-    }
-
-    /// Sends what the broker has for its peers. Whether all rings had room, and whether there was anything.
-    fn tell_peers<P: CarriesMqtt>(&mut self, context: &mut Context<'_, P>) -> (bool, bool) {
-        let (mut clear, mut told) = (true, false);
-        for peer in (0..self.workers).filter(|peer| *peer != self.me.endpoint.0) {
-            let to = Address::new(peer, self.me.member.0);
-            if !context.has_room(to.endpoint) {
-                clear = false;
-            } else if let Some(batch) = self.broker.take_batch(peer) {
-                told = true;
-                context.send(to, P::pack(batch));
-            }
-        }
-        if told {
-            // The receivers work while this worker writes to its clients.
-            context.wake_receivers();
-        }
-        (clear, told)
     }
 
     /// Sends clients away, so many per second over all workers.
@@ -284,7 +259,7 @@ where
     }
 
     fn close(self: Box<Self>) -> anyhow::Result<()> {
-        for shard in self.broker.into_shards() {
+        for shard in self.broker.into_broker().into_shards() {
             shard.into_log().close()?;
         }
         Ok(())
@@ -310,13 +285,16 @@ where
         }
         let index = (token & !SOCKETS) as u32;
         let Some((key, socket)) = self.sockets.at(index) else { return };
-        let (is_blocked, mut is_readable) = (socket.has(Flag::BLOCKED), false);
+        let (mut is_writable, mut is_readable) = (false, false);
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             socket.set(Flag::READABLE, true);
             is_readable = true;
             if event.is_read_closed() || event.is_error() {
                 socket.set(Flag::CLOSED, true);
             }
+        }
+        if event.is_writable() && socket.replace(Flag::BLOCKED, false) {
+            is_writable = true;
         }
         // It is not read before the verdict, so its end would be met only then, and its password hashed for nobody.
         if event.is_read_closed() && self.verdicts.is_awaited(key) {
@@ -325,8 +303,8 @@ where
         if is_readable {
             self.line_up(key);
         }
-        if event.is_writable() && is_blocked {
-            self.writable.push(index);
+        if is_writable {
+            self.broker.is_writable(key);
         }
     }
 
@@ -339,32 +317,14 @@ where
         took | self.serve_sockets(context)
     }
 
-    /// Everything that does not come from a socket: verdicts, the ledger, shards, timers; then what the broker asks
-    /// for, tells its peers, and has for its clients.
+    /// Everything that does not come from a socket: one turn of the broker.
     fn flush(&mut self, context: &mut Context<'_, P>) -> bool {
         let now = context.now();
-        let mut worked = self.receive_from_ledger(now);
-        while let Some((key, verdict)) = self.verdicts.take() {
-            worked = true;
-            self.decide(key, verdict, now);
+        let turned = drive::turn(&mut PortShell { port: self, context }, now);
+        if let Some(written) = turned.written_bytes {
+            self.adapt(written);
         }
-        while let Some(mail) = self.feeds.take() {
-            worked = true;
-            match mail {
-                FeedMail::Place(key, filter, found) => self.broker.placed(key, &filter, found, now),
-                FeedMail::News(feed, topic, news) => self.broker.feed(feed, &topic, news, now),
-            }
-        }
-        worked |= self.broker.step(now);
-        worked |= self.act(context);
-        self.line_up_unserved();
-        self.asker.send(context);
-        let (clear, told) = self.tell_peers(context);
-        worked |= told;
-        if clear {
-            worked |= self.write_sockets(now);
-        }
-        worked
+        turned.worked
     }
 
     fn sleep_max(&self) -> Option<Duration> {

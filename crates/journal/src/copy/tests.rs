@@ -131,3 +131,22 @@ fn a_copy_that_is_cut_opens_at_its_end_and_goes_on() {
     append(&mut log, 3);
     assert_eq!(log.last_sequence().0, 23);
 }
+
+#[test]
+fn a_segment_whose_header_has_rotted_begins_where_the_one_before_it_ends() {
+    let disk = FakeDisk::new(3);
+    let mut store = open(&disk);
+    append(&mut store, 120);
+    let files = files(&disk);
+    let segments = files.segments().unwrap();
+    let begins: Vec<Cursor> = segments.iter().map(|first| files.begins(*first).unwrap()).collect();
+    for (first, begins) in segments.iter().zip(&begins) {
+        disk.overwrite(&files.path(*first), 0, b"rotten").unwrap();
+        assert_eq!(files.begins(*first).unwrap(), *begins);
+    }
+    // Without the seal of the one before, nobody knows.
+    let mark_at = offset_of(segments[1], segments[2]);
+    disk.overwrite(&files.path(segments[1]), mark_at, &[0; MARK_BYTES]).unwrap();
+    let refused = files.begins(segments[2]).unwrap_err().to_string();
+    assert!(refused.contains("it does not begin like a segment"), "{refused}");
+}

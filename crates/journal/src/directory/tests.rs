@@ -1,5 +1,5 @@
 use super::*;
-use crate::limits::FAMILY_NAME_BYTES_MAX;
+use crate::limits::{FAMILY_NAME_BYTES_MAX, SHARDS_MAX};
 use crate::segment::segment_name;
 use crate::{LocalLogs, LogStore, Logs, Opened, Options};
 
@@ -384,4 +384,54 @@ fn who_only_looks_is_told_whether_somebody_uses_it() {
     assert!(!looking.is_in_use().unwrap());
     fs::remove_file(data.path().join(LOCK)).unwrap();
     assert!(!looking.is_in_use().unwrap(), "without a lock nobody is there");
+}
+
+#[test]
+fn a_description_that_lists_a_family_twice_is_refused_although_its_checksum_is_right() {
+    let data = tempfile::tempdir().unwrap();
+    create_and_close(data.path(), &server(1, 2));
+    let file = data.path().join(DIRECTORY);
+    let mut description = Description::read(&file).unwrap();
+    let twice = description.families[0].clone();
+    description.families.insert(0, twice);
+    fs::write(&file, description.text()).unwrap();
+    let said = refusal(Directory::open(data.path(), &[LEDGER]));
+    assert!(said.contains("its file DIRECTORY is damaged"), "{said}");
+}
+
+#[test]
+fn a_lock_that_cannot_be_opened_does_not_say_that_nobody_is_there() {
+    let data = tempfile::tempdir().unwrap();
+    create_and_close(data.path(), &server(1, 1));
+    let looking = Directory::look_at(data.path(), &[LEDGER]).unwrap();
+    fs::remove_file(data.path().join(LOCK)).unwrap();
+    std::os::unix::fs::symlink(LOCK, data.path().join(LOCK)).unwrap();
+    assert!(matches!(looking.is_in_use(), Err(JournalError::Io { .. })), "a link to itself");
+}
+
+#[test]
+fn a_directory_that_a_restore_left_unfinished_is_said_to_be_one() {
+    let data = tempfile::tempdir().unwrap();
+    fs::write(data.path().join(UNFINISHED_RESTORE), "").unwrap();
+    let said = refusal(Directory::open(data.path(), &[LEDGER]));
+    assert!(said.contains("a restore was writing it and did not come to its end"), "{said}");
+    assert!(said.contains("remove this directory, and restore again"), "{said}");
+}
+
+#[test]
+fn folders_that_are_no_logs_are_left_alone() {
+    let data = tempfile::tempdir().unwrap();
+    create_and_close(data.path(), &server(1, 1));
+    let directory = open(data.path(), &server(1, 1)).unwrap();
+    let logs = LocalLogs::new(RealDisk, data.path(), &[LEDGER]);
+    let Opened { log, .. } = logs.open(LEDGER.log(directory.id(), 0), Cursor::START, Options::small(1 << 20)).unwrap();
+    log.close().unwrap();
+    drop(directory);
+    for name in ["ledger-x".into(), format!("ledger-{SHARDS_MAX}"), "ledger".into(), "notes-7".into()] {
+        let folder = data.path().join("journal").join(name);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join(segment_name(Cursor::START.position)), "something").unwrap();
+    }
+    drop(open(data.path(), &server(1, 1)).expect("they are of no log of this directory"));
+    drop(Directory::open(data.path(), &[LEDGER]).expect("nor for a tool"));
 }

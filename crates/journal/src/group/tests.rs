@@ -221,6 +221,10 @@ fn room_is_told_before_it_is_taken() {
     group.append(|buffer| buffer.extend_from_slice(&[1; 172]));
     assert_eq!(group.bytes(), 300);
     assert!(!group.has_room(1));
+    // To the last byte also where only the record knows its size.
+    let mut group = GroupBuilder::new(Position(5000), Sequence(1), limits, Vec::new());
+    assert!(group.try_append(|buffer| buffer.extend_from_slice(&[1; 172])).is_ok());
+    assert_eq!(group.bytes(), 300);
 }
 
 #[test]

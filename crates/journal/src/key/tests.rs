@@ -9,7 +9,9 @@ fn a_key_is_made_once_and_stays() {
     assert_eq!(Key::read(&disk, data).unwrap(), None);
     let key = Key::read_or_create(&disk, data).unwrap();
     assert_eq!(Key::read_or_create(&disk, data).unwrap(), key);
-    assert_eq!(Key::read(&disk, data).unwrap(), Some(key));
+    let kept = Key::read(&disk, data).unwrap().expect("it was made");
+    assert_eq!(kept, key);
+    assert_eq!(kept.bytes()[..], disk.contents(&data.join(KEY_FILE)).unwrap()[..KEY_BYTES], "hashes are made with it");
     disk.overwrite(&data.join(KEY_FILE), 36, b"x").unwrap();
     let refused = Key::read_or_create(&disk, data).unwrap_err().to_string();
     assert!(refused.contains("data/KEY: cannot read: it is damaged: it has 37 bytes, a key has 36. Put"), "{refused}");

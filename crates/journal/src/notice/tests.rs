@@ -47,3 +47,17 @@ fn what_is_no_notice_is_refused() {
     bytes[10] = 0;
     assert_eq!(Notice::decode(&bytes), None, "an end without a beginning");
 }
+
+#[test]
+fn timelines_are_a_history_if_each_begins_once_and_they_are_not_too_many() {
+    let timeline = |number: u16| {
+        let mut chain = [0; 32];
+        chain[..2].copy_from_slice(&number.to_le_bytes());
+        Timeline(ChainHash(chain))
+    };
+    let all: Vec<Timeline> = (1..=TIMELINES_MAX as u16).map(timeline).collect();
+    assert_eq!(Timelines::of(all.clone()).unwrap().begun(), all);
+    assert_eq!(Timelines::of([&all[..], &[timeline(999)]].concat()), None, "one too many");
+    assert_eq!(Timelines::of(vec![timeline(1), timeline(2), timeline(1)]), None, "one comes back");
+    assert_eq!(Timelines::of(vec![timeline(1), Timeline::FIRST]), None, "the first one begins with no notice");
+}

@@ -3,7 +3,7 @@ use std::path::Path;
 use super::*;
 use crate::disk::FakeDisk;
 use crate::step::{Step, StepLogs};
-use crate::{Cursor, Family, LogReader, LogStore, Logs, NoRoom, Opened, Position, Retention, StepLog};
+use crate::{Cursor, Family, LogReader, LogStore, Logs, NoRoom, NotReady, Opened, Position, Retention, StepLog};
 
 const FAMILY: Family = Family { number: 3, name: "counter", retention: Retention::Whole };
 
@@ -82,6 +82,37 @@ fn recent_groups_are_found_in_memory_as_far_as_it_goes() {
         let end = log.poll_durable().unwrap().position();
         assert_eq!(log.peek(end), None);
     }
+}
+
+#[test]
+fn records_in_flight_are_found_in_memory_whichever_group_they_are_in() {
+    let mut log = open(&FakeDisk::new(1), Options::small(16 * 1024));
+    let mut submit = |payload: u8| {
+        let mut group = log.begin_group();
+        let at = group.append(|buffer| buffer.extend_from_slice(&[payload; 100]));
+        log.submit(group).unwrap();
+        at
+    };
+    let (first, second) = (submit(1), submit(2));
+    assert_eq!((log.peek(first), log.peek(second)), (Some(&[1; 100][..]), Some(&[2; 100][..])));
+}
+
+#[test]
+fn a_disk_that_has_room_is_never_called_full() {
+    let mut log = open(&FakeDisk::new(1), Options::small(16 * 1024));
+    let mut waited = 0;
+    for _ in 0..100 {
+        while let Err(not_ready) = log.ready() {
+            assert!(matches!(not_ready, NotReady::Busy), "{not_ready:?}");
+            waited += 1;
+            log.step().unwrap();
+            log.poll_durable().unwrap();
+        }
+        let mut group = log.begin_group();
+        group.append(|buffer| buffer.extend_from_slice(&[7; 2000]));
+        log.submit(group).unwrap();
+    }
+    assert!(waited > 0, "room is claimed step by step");
 }
 
 #[test]

@@ -1,21 +1,112 @@
-//! What a reader finds that has listed the folder a while ago.
+//! What a reader finds: records of any size, why there is none, and what has moved since it listed the folder.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::disk::FakeDisk;
 use crate::group::GROUP_HEADER_BYTES;
+use crate::limits::RECORD_BYTES_MAX;
 use crate::step::{Step, StepLogs};
-use crate::{LogStore, Logs, Opened, Options, Retention};
+use crate::{Family, LogId, LogStore, Logs, Opened, Options, Retention};
 
-const FAMILY: crate::Family = crate::Family { number: 1, name: "ledger", retention: Retention::Whole };
-const LOG: crate::LogId = FAMILY.log(99, 1);
+const FAMILY: Family = Family { number: 1, name: "ledger", retention: Retention::Whole };
+const LOG: LogId = FAMILY.log(7, 0);
+const LARGE: Options = Options::small(64 << 20);
 const SMALL: Options = Options { allocation_step_bytes: 8 * 1024, ..Options::small(16 * 1024) };
+
+fn logs(disk: &FakeDisk) -> StepLogs<FakeDisk> {
+    StepLogs::new(disk.clone(), Path::new("data"), &[FAMILY])
+}
+
+/// A log with a group for each of these records, and where they stand.
+fn log_of(records: &[Vec<u8>], options: Options) -> (FakeDisk, Vec<Position>) {
+    let disk = FakeDisk::new(1);
+    let Opened { mut log, .. } = logs(&disk).open(LOG, Cursor::START, options).unwrap();
+    let mut positions = Vec::new();
+    for record in records {
+        while log.ready().is_err() {
+            log.step().unwrap();
+        }
+        let mut group = log.begin_group();
+        positions.push(group.append(|buffer| buffer.extend_from_slice(record)));
+        log.submit(group).unwrap();
+        while log.step().unwrap() != Step::Idle {}
+        log.poll_durable().unwrap();
+    }
+    log.close().unwrap();
+    (disk, positions)
+}
+
+fn first_segment(disk: &FakeDisk) -> PathBuf {
+    let files = disk.files().into_iter().map(|(path, _)| path);
+    files.into_iter().find(|path| path.to_string_lossy().contains("/segment-")).unwrap()
+}
+
+/// Reads one record; what is wrong, in words, if it is none.
+fn read(disk: &FakeDisk, at: Position) -> Result<Vec<u8>, String> {
+    let mut into = Vec::new();
+    match logs(disk).reader(LOG).unwrap().read(at, &mut into) {
+        Ok(()) => Ok(into),
+        Err(JournalError::NoRecord { what, .. }) => Err(what),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn records_of_any_size_are_read_to_their_last_byte() {
+    let sizes = [1, FIRST_READ_BYTES - 8, FIRST_READ_BYTES - 7, FIRST_READ_BYTES, RECORD_BYTES_MAX];
+    let records: Vec<Vec<u8>> = sizes.iter().map(|bytes| (0..*bytes).map(|at| at as u8).collect()).collect();
+    let (disk, positions) = log_of(&records, LARGE);
+    for (at, record) in positions.iter().zip(&records) {
+        assert!(read(&disk, *at).as_ref() == Ok(record), "{} bytes", record.len());
+    }
+}
+
+#[test]
+fn where_no_record_stands_is_said_why() {
+    let (disk, positions) = log_of(&[vec![0xff; 100], vec![7; 5_000], vec![9; 10]], LARGE);
+    let end = Position(positions[2].0 + 8 + 10);
+    assert_eq!(read(&disk, Position(u64::MAX)).unwrap_err(), "no log is that long");
+    // Zeros, and bytes that would be a length beyond all bounds.
+    assert_eq!(read(&disk, Position(end.0 + 1_000)).unwrap_err(), "no record begins there");
+    assert_eq!(read(&disk, Position(positions[0].0 + 20)).unwrap_err(), "no record begins there");
+    let path = first_segment(&disk);
+    assert!(disk.flip_bit(&path, offset_of(Cursor::START.position, positions[2]) + 9, 1));
+    assert_eq!(read(&disk, positions[2]).unwrap_err(), "its checksum does not match");
+
+    // A file that was cut, at each place of the second record.
+    let begins = offset_of(Cursor::START.position, positions[1]);
+    let file = crate::disk::Disk::open(&disk, &path).unwrap();
+    for (bytes, what) in [
+        (5_007, "the file ends within the record"),
+        (600, "the file ends within the record"),
+        (8, "the file ends within the record"),
+        (7, "the file ends there, before that position"),
+        (0, "the file ends there, before that position"),
+    ] {
+        file.set_len(begins + bytes).unwrap();
+        assert_eq!(read(&disk, positions[1]).unwrap_err(), what, "{bytes} bytes are left");
+    }
+    assert_eq!(read(&disk, positions[0]), Ok(vec![0xff; 100]), "what is before that is read");
+}
+
+#[test]
+fn one_reader_reads_from_any_number_of_segments() {
+    let records: Vec<Vec<u8>> = (0..400).map(|number| vec![number as u8; 3_000]).collect();
+    let (disk, positions) = log_of(&records, Options::small(16 * 1024));
+    let segments = disk.files().iter().filter(|(path, _)| path.to_string_lossy().contains("/segment-")).count();
+    assert!(segments > OPEN_SEGMENTS_MAX, "{segments} segments");
+    let (reader, mut into) = (logs(&disk).reader(LOG).unwrap(), Vec::new());
+    for (at, record) in positions.iter().zip(&records).chain(positions.iter().zip(&records).rev()) {
+        reader.read(*at, &mut into).unwrap();
+        assert_eq!(into, *record);
+    }
+}
 
 #[test]
 fn what_is_here_is_read_although_the_segment_before_it_was_moved_out_of_reach() {
     let (disk, data) = (FakeDisk::new(1), Path::new("data"));
-    let logs = StepLogs::new(disk.clone(), data, &[FAMILY]);
+    let logs = logs(&disk);
     let folder = Folder::new(disk.clone(), data, &FAMILY, LOG);
     let Opened { mut log, .. } = logs.open(LOG, Cursor::START, SMALL).unwrap();
     let mut commit = || {

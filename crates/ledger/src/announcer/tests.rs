@@ -89,3 +89,33 @@ fn all_are_told_step_by_step_and_forgotten_when_quiet() {
     pair.open("wallet:newer");
     assert_eq!(pair.heard(300), [] as [Box<str>; 0]);
 }
+
+#[test]
+fn an_id_without_a_star_allows_that_account_alone() {
+    let mut pair = Pair::new(&["wallet:a", "source:*"]);
+    for id in ["wallet:a", "wallet:ab", "wallet:b", "source:x"] {
+        pair.open(id);
+    }
+    pair.want(None, true);
+    assert_eq!(pair.heard(0), ["wallet:a".into(), "source:x".into()]);
+}
+
+#[test]
+fn whoever_wants_all_hears_no_more_in_a_step_when_many_were_touched_already() {
+    let mut pair = Pair::new(&["*"]);
+    let accounts = 3 * ANNOUNCEMENTS_PER_STEP;
+    (0..accounts).for_each(|n| pair.open(&format!("wallet:{n}")));
+    // Each alone first, so that all are touched before anyone wants all.
+    (0..accounts).for_each(|n| pair.want(Some(&format!("wallet:{n}")), true));
+    pair.want(None, true);
+    let mut heard = Vec::new();
+    for _ in 0..3 {
+        assert!(pair.announcer.is_behind(&pair.ledger) || heard.len() == 2 * ANNOUNCEMENTS_PER_STEP);
+        let step = pair.heard(0);
+        assert_eq!(step.len(), ANNOUNCEMENTS_PER_STEP);
+        heard.extend(step);
+    }
+    heard.sort();
+    heard.dedup();
+    assert_eq!(heard.len(), accounts, "each once");
+}

@@ -98,3 +98,6 @@ impl IdsCompared {
         self.difference.as_ref()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,3 +41,40 @@ impl Names {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::changes::{ChangeKind, Interest};
+
+    fn filter() -> ChangeFilter {
+        let interest = |_: &str| Interest { visible: true, wanted: true };
+        ChangeFilter { interest: Box::new(interest), without_account: true, kinds: ChangeKind::ALL.to_vec() }
+    }
+
+    #[test]
+    fn each_account_has_its_own_asset_however_many_share_a_text() {
+        let (mut names, filter) = (Names::default(), filter());
+        let accounts = [("a", "credit"), ("b", "gold"), ("c", "credit"), ("d", "silver"), ("e", "gold")];
+        for (slot, (id, asset)) in (0..).map(AccountSlot).zip(accounts) {
+            names.remember(slot, id, asset, &filter);
+        }
+        for (slot, (id, asset)) in (0..).map(AccountSlot).zip(accounts) {
+            let name = names.get(slot).expect("it was just told");
+            assert_eq!((&*name.id, &*name.asset), (id, asset));
+        }
+        assert!(names.get(AccountSlot(5)).is_none());
+    }
+
+    #[test]
+    fn a_reader_keeps_so_many_names_and_then_asks_anew() {
+        let (mut names, filter) = (Names::default(), filter());
+        let slots = (0..CHANGE_NAMES_MAX as u32).map(AccountSlot);
+        slots.for_each(|slot| names.remember(slot, "wallet", "credit", &filter));
+        names.bound();
+        assert!(names.get(AccountSlot(0)).is_some(), "as many as may be");
+        names.remember(AccountSlot(CHANGE_NAMES_MAX as u32), "wallet", "credit", &filter);
+        names.bound();
+        assert!(names.get(AccountSlot(0)).is_none(), "one too many");
+    }
+}

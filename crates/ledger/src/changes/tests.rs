@@ -1,5 +1,8 @@
 //! Readers over a journal that a test writes.
 
+mod rows;
+mod steps;
+
 use std::sync::{Arc, Mutex};
 
 use tidegate_disk::FakeDisk;

@@ -100,4 +100,27 @@ mod tests {
             assert_ne!(digest.sum(), of(other).sum(), "{other:?}");
         }
     }
+
+    #[test]
+    fn nothing_behind_the_end_is_counted_also_if_that_is_heard_later() {
+        let mut digest = IdDigest::up_to(Position(100));
+        digest.ends_at(Position(200));
+        assert_eq!(digest.end(), Position(100), "it does not count further than it did");
+        digest.ends_at(Position(50));
+        digest.note(SEED, "a", Position(50));
+        digest.note(SEED, "b", Position(51));
+        assert_eq!((digest.end(), digest.entries()), (Position(50), 1));
+    }
+
+    #[test]
+    fn where_a_record_stands_counts_whatever_its_hash_is() {
+        for hash in [0, u64::MAX] {
+            let sum = |position| {
+                let mut digest = IdDigest::up_to(Position(100));
+                digest.add(IdHash::of(hash), Position(position));
+                digest.sum()
+            };
+            assert_ne!(sum(10), sum(20), "{hash:x}");
+        }
+    }
 }

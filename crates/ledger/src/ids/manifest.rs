@@ -257,6 +257,28 @@ mod tests {
     }
 
     #[test]
+    fn as_many_runs_as_there_may_be_are_read_and_a_longer_file_is_not() {
+        let (disk, dir) = (tidegate_disk::FakeDisk::new(1), Path::new("/ids"));
+        disk.create_dir_all(dir).expect("the disk works");
+        let run = manifest().runs[1];
+        let runs = (0..RUNS_MAX as u64).map(|n| RunHeader {
+            number: n,
+            first: Position(2 * n),
+            last: Position(2 * n + 1),
+            ..run
+        });
+        let (covered, next_number) = (Position(2 * RUNS_MAX as u64), RUNS_MAX as u64);
+        let place = manifest().stands_on.map(|place| Cursor { position: Position(covered.0 + 1), ..place });
+        let full = Manifest { runs: runs.collect(), covered, next_number, stands_on: place, ..manifest() };
+        full.save(&disk, dir).expect("the disk works");
+        assert_eq!(Manifest::load(&disk, dir).expect("it is whole"), Some(full));
+        let path = dir.join(MANIFEST);
+        disk.overwrite(&path, BYTES_MAX as u64, &[0]).expect("the disk works");
+        let refused = Manifest::load(&disk, dir).expect_err("it is a byte too long").to_string();
+        assert!(refused.contains(&format!("it is {} bytes long", BYTES_MAX + 1)), "{refused}");
+    }
+
+    #[test]
     #[should_panic(expected = "runs out of order")]
     fn overlapping_runs_are_not_written() {
         let mut overlapping = manifest();

@@ -69,3 +69,44 @@ impl IdsOptions {
         assert!(self.filter_bytes_max >= 4096, "ids: filter_bytes_max {} is below a page", self.filter_bytes_max);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: LogId = LogId { directory: 7, family: 1, shard: 0 };
+    const GOOD: IdsOptions = IdsOptions {
+        freeze_at: 4,
+        frozen_max: 1,
+        fan_out: 2,
+        filter_ids_first: 1,
+        filter_bytes_max: 4096,
+        builder: BuilderKind::Stepped,
+        seed: IdSeed([1, 2]),
+        log: LOG,
+    };
+
+    #[test]
+    fn young_ids_and_runs_share_the_memory_for_filters() {
+        for options in [GOOD, IdsOptions::new(IdSeed([1, 2]), LOG)] {
+            options.check();
+            let (young, runs) = (options.young_filter_bytes_max() as u64, options.run_filter_bytes_max());
+            assert_eq!((young + runs, runs), (options.filter_bytes_max as u64, 3 * young));
+        }
+    }
+
+    #[test]
+    fn sizes_that_cannot_work_are_a_bug() {
+        for wrong in [
+            IdsOptions { freeze_at: 0, ..GOOD },
+            IdsOptions { freeze_at: (1 << 26) + 1, ..GOOD },
+            IdsOptions { frozen_max: 0, ..GOOD },
+            IdsOptions { fan_out: 1, ..GOOD },
+            IdsOptions { fan_out: 65, ..GOOD },
+            IdsOptions { filter_ids_first: 0, ..GOOD },
+            IdsOptions { filter_bytes_max: 4095, ..GOOD },
+        ] {
+            assert!(std::panic::catch_unwind(|| wrong.check()).is_err(), "{wrong:?}");
+        }
+    }
+}

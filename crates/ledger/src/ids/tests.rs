@@ -5,6 +5,7 @@ mod cover;
 mod crash;
 mod damage;
 mod made;
+mod merges;
 mod model;
 mod scrubbed;
 mod threads;

@@ -169,4 +169,50 @@ mod tests {
             assert_eq!(seconds(id), None, "{id}");
         }
     }
+
+    /// A ULID of this time: all digits of its alphabet come, in both cases.
+    fn ulid_of(millis: u64) -> String {
+        const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+        let digit = |nth: u64| char::from(DIGITS[(millis >> (5 * nth)) as usize & 31]);
+        let text: String = (0..10).rev().map(digit).chain("TSV4RRFFQ69G5FAV".chars()).collect();
+        if millis.is_multiple_of(2) { text } else { text.to_lowercase() }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_time_that_was_put_into_an_id_is_read_from_it(millis in 1_000u64..u64::from(u32::MAX) * 1_000) {
+            let (high, low) = (millis >> 16, millis & 0xffff);
+            for id in [ulid_of(millis), format!("{high:08x}-{low:04x}-7c3e-8f40-5a6b7c8d9e0f")] {
+                let expected = IdTime { seconds: (millis / 1_000) as u32, window: 60 };
+                proptest::prop_assert_eq!(time_in(id.as_bytes()), Some(expected), "{}", id);
+            }
+        }
+
+        #[test]
+        fn any_day_of_an_id_may_be_anywhere_on_earth(year in 1971u32..2106, month in 1u32..13, day in 1u32..29) {
+            let days = days_since_1970(year, month, day);
+            let expected = Some(IdTime { seconds: days * 86_400 + 43_200, window: 86_400 + 43_200 });
+            for id in [format!("till-4:{year}{month:02}{day:02}:17"), format!("t:{year}-{month:02}-{day:02}:17")] {
+                proptest::prop_assert_eq!(time_in(id.as_bytes()), expected, "{}", id);
+            }
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_a_time_is_none() {
+        let uuid = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f";
+        for at in [8, 13, 14, 18, 23] {
+            let mut other = uuid.to_owned();
+            other.replace_range(at..=at, "0");
+            assert_eq!(seconds(&other), None, "{other}");
+        }
+        for id in
+            ["a:2026x11-22:1", "a:2026-11x22:1", "a:2026111122:1", "a:2106-01-01:1", "a:1970-01-01:1", "a:2026-00-01:1"]
+        {
+            assert_eq!(seconds(id), None, "{id}");
+        }
+        for letter in ["I", "L", "O", "U", "-"] {
+            assert_eq!(seconds(&format!("01ARZ3NDE{letter}TSV4RRFFQ69G5FAV")), None, "{letter} is no digit");
+        }
+    }
 }

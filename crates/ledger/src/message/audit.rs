@@ -141,3 +141,25 @@ pub struct AuditDifference {
     /// Both values, for figures that are no numbers: the live one, the journal's.
     pub texts: Option<(Box<str>, Box<str>)>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_says_that_all_agree_only_when_nothing_is_wrong() {
+        let agreed = AuditReport { finished_at_ms: 5, ..AuditReport::default() };
+        let conserved = |sum, in_transit| Conservation { asset: "credit".into(), sum, in_transit };
+        let with = |of| AuditReport { conservation: vec![conserved(0, 3), of], ..agreed.clone() };
+        assert_eq!(AuditReport::default().state(), AuditState::NeverRun);
+        for (report, state) in [
+            (agreed.clone(), AuditState::Agreed),
+            (with(conserved(0, 0)), AuditState::Agreed),
+            (with(conserved(1, 0)), AuditState::Differs),
+            (with(conserved(0, -1)), AuditState::Differs),
+            (AuditReport { damage: Some("it cannot be read".into()), ..agreed.clone() }, AuditState::Damaged),
+        ] {
+            assert_eq!(report.state(), state, "{report:?}");
+        }
+    }
+}

@@ -240,3 +240,32 @@ impl OpenBatch {
         unsafe { std::str::from_utf8_unchecked(bytes) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transfer<'a>(id: &'a str, label: Label<'a>) -> Transfer<'a> {
+        Transfer { id, debit: "from", credit: "to", amount: 3, memo: "memo", label }
+    }
+
+    #[test]
+    fn a_batch_gives_back_what_was_put_into_it() {
+        let label = Label { code: 7, user_data: "order" };
+        let all = [transfer("a", Label::NONE), transfer("b", label), transfer("c", Label::NONE)];
+        for (transfers, has_labels) in [(&all[..], true), (&all[..1], false), (&all[..0], false)] {
+            let batch = TransferBatch::copy_of(transfers.iter().copied());
+            assert_eq!(batch.iter().collect::<Vec<_>>(), transfers);
+            assert_eq!((batch.len(), batch.is_empty()), (transfers.len(), transfers.is_empty()));
+            assert_eq!(batch.has_labels(), has_labels, "one without labels is not a byte longer for them");
+            let texts: usize = transfers.iter().map(|of| of.id.len() + 4 + 2 + 4 + of.label.user_data.len()).sum();
+            assert_eq!(batch.text_bytes(), texts);
+        }
+        let accounts = [("a", "credit", AccountKind::Wallet), ("b", "gold", AccountKind::Source)];
+        for accounts in [&accounts[..], &accounts[..0]] {
+            let batch = OpenBatch::copy_of(accounts.iter().copied());
+            assert_eq!((0..batch.len()).map(|at| batch.get(at)).collect::<Vec<_>>(), accounts);
+            assert_eq!((batch.len(), batch.is_empty()), (accounts.len(), accounts.is_empty()));
+        }
+    }
+}

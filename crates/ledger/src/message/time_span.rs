@@ -46,6 +46,7 @@ mod tests {
         assert!(!span.ends_before(40_000) && span.ends_before(39_999));
         assert_eq!(TimeSpan::new(Some(2), Some(1)), None);
         assert_eq!(TimeSpan::new(None, None), Some(TimeSpan::ALL));
+        assert!(TimeSpan::ALL.is_all() && !span.is_all());
         assert!(TimeSpan::ALL.contains(0) && TimeSpan::ALL.contains(u64::MAX) && !TimeSpan::ALL.ends_before(0));
     }
 }

@@ -56,3 +56,36 @@ impl Client for OperationClient {
         replies.push((self.asked.remove(ticket as usize), answer.map(Durable::into_inner)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_answer_goes_to_who_asked_and_no_more_are_asked_than_can_wait() {
+        let (me, shard) = (Address::new(0, 0), Address::new(3, 0));
+        let mut client = OperationClient::new(me, ShardAddresses::new([me, shard]));
+        let (mut out, mut replies) = (Outgoing::new(), Replies::new());
+        let mut ask = |client: &mut OperationClient, token, replies: &mut _| {
+            client.start(token, (ShardIndex(1), Operation::ReadDurableEnd), &mut out, replies);
+            out.pop()
+        };
+        let Some((to, Message::Call { from, ticket, shard: ShardIndex(1), .. })) = ask(&mut client, 70, &mut replies)
+        else {
+            panic!("the shard is asked")
+        };
+        assert_eq!((to, from, client.pending()), (shard, me, 1));
+        assert!(ask(&mut client, 71, &mut replies).is_some());
+        let failed = Message::Answer { ticket, shard: ShardIndex(1), answer: Err(Unavailable::ShardFailed) };
+        client.deliver(shard, failed, &mut Outgoing::new(), &mut replies);
+        assert_eq!(std::mem::take(&mut replies), [(70, Err(Unavailable::ShardFailed))]);
+        assert_eq!(client.pending(), 1);
+
+        while client.has_room() {
+            assert!(ask(&mut client, 72, &mut replies).is_some());
+        }
+        assert_eq!((client.pending(), replies.len()), (ENDPOINT_REQUESTS_MAX, 0));
+        assert!(ask(&mut client, 73, &mut replies).is_none());
+        assert_eq!(replies, [(73, Err(Unavailable::Busy))]);
+    }
+}

@@ -403,6 +403,52 @@ mod tests {
     }
 
     #[test]
+    fn bounds_are_those_of_the_ledger_to_the_last_unit() {
+        let most = i64::MAX as u64;
+        assert_eq!(checked(&[transfer("a", "source", "wallet", most)]), Ok(()));
+        let one_more = [transfer("a", "source", "wallet", most), transfer("b", "source", "wallet", 1)];
+        wrong(&one_more, "\"source\" has 0 left, not 1");
+        wrong(&[transfer("a", "source", "wallet", most + 1)], "amount = 9223372036854775808");
+        // On each of two shards a source may issue half of it.
+        let mut seeds = vec![account("source", AccountKind::Source), account("wallet", AccountKind::Wallet)];
+        seeds.push(transfer("a", "source", "wallet", most / 2));
+        assert!(Before::default().check(&seeds, 2).is_ok());
+        seeds.push(transfer("b", "source", "wallet", 1));
+        assert!(Before::default().check(&seeds, 2).is_err());
+
+        let with_memo = |bytes: usize| {
+            let mut seed = transfer("a", "source", "wallet", 1);
+            if let SeedKind::Transfer { memo, .. } = &mut seed.what {
+                *memo = "x".repeat(bytes).into();
+            }
+            seed
+        };
+        assert_eq!(checked(&[with_memo(MEMO_BYTES_MAX)]), Ok(()));
+        wrong(&[with_memo(MEMO_BYTES_MAX + 1)], "the memo has");
+        let decimals =
+            |decimals| Seed { at: "dev.toml:3".into(), what: SeedKind::Asset { name: "eur".into(), decimals } };
+        assert_eq!(checked(&[decimals(ASSET_DECIMALS_MAX.into())]), Ok(()));
+    }
+
+    #[test]
+    fn an_account_that_is_there_as_another_one_stops_the_start() {
+        let known = |asset: &str, kind| {
+            let known = Known { asset: asset.into(), kind, available: 0, is_seeded: false };
+            Before { accounts: HashMap::from([("wallet".into(), known)]), ..Before::default() }
+        };
+        assert_eq!(checked_after(known("credit", AccountKind::Wallet), &[]), Ok(()));
+        for other in [known("point", AccountKind::Wallet), known("credit", AccountKind::Source)] {
+            let said = checked_after(other, &[]).expect_err("it is another account");
+            assert!(said.contains("which never changes"), "{said}");
+        }
+        let mut nameless = account("points", AccountKind::Wallet);
+        if let SeedKind::Account { asset, .. } = &mut nameless.what {
+            *asset = " credit".into();
+        }
+        wrong(&[nameless], "\" credit\" is no asset");
+    }
+
+    #[test]
     fn what_was_seeded_before_is_not_weighed_again() {
         let spent = || {
             let known = |kind, available| Known { asset: "credit".into(), kind, available, is_seeded: false };

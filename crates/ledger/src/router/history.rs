@@ -361,4 +361,13 @@ mod tests {
             assert_eq!(parse_cursor(text, account, shards, KEY), Err(Refusal::CursorInvalid), "{text} for {account}");
         }
     }
+
+    #[test]
+    fn the_longest_cursor_that_can_be_given_is_taken() {
+        let longest = |account: &String| cursor(account, &[u64::MAX; 3], Some(u64::MAX)).len() == 3 * 21 + 22 + 16;
+        let account = (0..100).map(|n| format!("wallet:{n}")).find(longest).expect("most signatures have 16 digits");
+        let given = cursor(&account, &[u64::MAX; 3], Some(u64::MAX));
+        let expected = (vec![RecordPosition(u64::MAX); 3], Some(u64::MAX));
+        assert_eq!(parse_cursor(&given, &account, 3, KEY), Ok(expected));
+    }
 }

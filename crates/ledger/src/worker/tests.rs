@@ -4,11 +4,14 @@
 mod alone;
 mod announced;
 mod audits;
+mod collectors;
 mod damage;
 mod deciding;
 mod exchange;
 mod history_times;
 mod ids;
+mod large_audits;
+mod losses;
 mod reading;
 mod restored;
 mod settings;

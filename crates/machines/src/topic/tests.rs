@@ -3,6 +3,7 @@
 mod cases;
 mod codec;
 mod damage;
+mod looks;
 mod model;
 mod origins;
 mod properties;

@@ -111,6 +111,7 @@ fn a_snapshot_ahead_that_cannot_be_verified_is_not_passed_over_in_silence() {
     let (disk, path) = snapshot_ahead();
     let refusal = || OpenShard::open_with(&logs(&disk), snapshots(&disk), SMALL, &[]).err().unwrap().to_string();
     assert!(refusal().contains("records 2 to 3 are lost") && !refusal().contains("cannot be verified"));
+    assert!(refusal().contains("was made when the log reached sequence 3"), "{}", refusal());
     let bytes = disk.contents(&path).unwrap().len() as u64;
     disk.flip_bit(&path, bytes - 1, 3);
     assert!(refusal().contains("records 2 to 3 are lost: journal/notes-0 ends at sequence 1"), "{}", refusal());
@@ -167,4 +168,42 @@ fn a_log_is_examined_from_its_newest_snapshot_on() {
     let examined = examine(&logs(&disk), &snapshots(&disk), &[]).unwrap();
     assert_eq!((examined.since, examined.report.end.sequence), (stand.cursor, Sequence(3)));
     assert_eq!(examined.notices.len(), 1, "what is behind it is read");
+}
+
+#[test]
+fn a_doubtful_claim_counts_only_if_it_is_ahead_by_a_record() {
+    let disk = log_of(&[1, 2]);
+    for (sequence, count) in [(2, 0), (3, 1)] {
+        let doubt = Some("it is torn".into());
+        let claim = Claim { doubt, ..claim(Timeline::FIRST, Position(1 << 20), Some(sequence)) };
+        assert_eq!(proofs(&disk, claim).len(), count, "sequence {sequence}");
+    }
+}
+
+#[test]
+fn the_last_record_that_is_lost_is_one_behind_the_end() {
+    let end = Cursor { position: Position(100), sequence: Sequence(5), ..Cursor::START };
+    for (position, sequence, last) in [(100, 9, None), (101, 5, None), (101, 6, Some(Sequence(6)))] {
+        let proofs = vec![claim(Timeline::FIRST, Position(position), Some(sequence))];
+        let proven = LossProven { log: id(), journal: "journal/notes-0".into(), end, proofs };
+        assert_eq!(proven.last(), last, "position {position}, sequence {sequence}");
+    }
+}
+
+#[test]
+fn a_witness_before_the_last_segment_shows_another_log_too() {
+    let long_log = |first: u8| {
+        let disk = FakeDisk::new(1);
+        (0..12).for_each(|number| write(&disk, &[if number == 0 { first } else { number }; 150]));
+        assert!(disk.files().iter().filter(|(path, _)| path.to_string_lossy().contains("segment-")).count() > 1);
+        disk
+    };
+    let (written, other, short) = (long_log(100), long_log(101), FakeDisk::new(1));
+    write(&short, &[100; 150]);
+    let Cursor { position, sequence, chain } = end(&short);
+    let its = Claim { chain: Some(chain), ..claim(Timeline::FIRST, position, Some(sequence.0)) };
+    for claims in [vec![its.clone()], vec![its.clone(), its.clone()]] {
+        assert!(OpenShard::open_with(&logs(&written), snapshots(&written), SMALL, &claims).is_ok());
+        assert!(OpenShard::open_with(&logs(&other), snapshots(&other), SMALL, &claims).is_err());
+    }
 }

@@ -24,6 +24,12 @@ enum Call {
     ReadThenWrite(u8),
     /// Answer a read; others may pass.
     Look(u8),
+    /// Be turned away: on arrival, or when it is served.
+    TurnedAway { on_arrival: bool },
+    /// Nothing but to wait, and to weigh as much as may wait.
+    Heavy,
+    /// Write if there is room, and else wait for it.
+    WriteOrWait,
     /// Stop the shard.
     Stop,
 }
@@ -39,6 +45,11 @@ struct Reader {
     /// Calls that were prepared.
     prepared: Vec<u8>,
     arrived: Vec<JobId>,
+    /// What the next step does behind the calls.
+    works_after: bool,
+    works_before: bool,
+    /// What the last call on arrival was told: whether the shard is stuck.
+    stuck: std::cell::Cell<bool>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -62,8 +73,15 @@ impl Service for Reader {
     const CALLS_WAITING_MAX: usize = 8;
     const CALL_BYTES_WAITING_MAX: usize = 1 << 20;
 
-    fn weight(_: &Call) -> usize {
-        10
+    fn weight(call: &Call) -> usize {
+        if let Call::Heavy = call { Self::CALL_BYTES_WAITING_MAX } else { 10 }
+    }
+    fn admit(&self, call: &Call, is_stuck: bool) -> Result<Progress, Unavailable> {
+        self.stuck.set(is_stuck);
+        match call {
+            Call::TurnedAway { on_arrival: true } => Err(Unavailable::Busy),
+            _ => Ok(Progress::default()),
+        }
     }
     fn note(&mut self, note: Infallible) {
         match note {}
@@ -87,6 +105,12 @@ impl Service for Reader {
             Call::Stop => return Err(Stopped::OnCommand),
             Call::ReadThenWrite(number) => (*number, Pause::Fetch),
             Call::Look(number) => (*number, Pause::Aside),
+            Call::TurnedAway { .. } => return Ok(Served::TurnedAway(Unavailable::Busy)),
+            Call::Heavy => (0, Pause::Aside),
+            Call::WriteOrWait => {
+                let written = turn.append(&0);
+                return Ok(if written.is_ok() { Served::Done(Vec::new()) } else { Served::Paused(Pause::Room) });
+            }
         };
         if !progress.is_read {
             let job = *progress.reading.get_or_insert_with(|| jobs.start(number));
@@ -108,6 +132,17 @@ impl Service for Reader {
             self.prepared.push(*number);
             progress.reading = Some(jobs.start(*number));
         }
+    }
+    fn before<L: LogStore>(&mut self, _: &mut TurnOf<'_, Self, L>) -> Result<bool, Stopped> {
+        Ok(std::mem::take(&mut self.works_before))
+    }
+    fn after<L: LogStore>(
+        &mut self,
+        _: &mut TurnOf<'_, Self, L>,
+        _: &mut Unsolicited<Self>,
+        _: &mut Jobs<Self>,
+    ) -> Result<bool, Stopped> {
+        Ok(std::mem::take(&mut self.works_after))
     }
     fn fetched(&mut self, job: JobId, _: u8) {
         self.arrived.push(job);
@@ -231,4 +266,110 @@ fn a_young_record_is_found_in_memory_wherever_it_is() {
     assert_eq!(shard.core.turn(NOW).peek(first), Some(&[1][..]), "in flight");
     settle(&mut shard);
     assert_eq!(shard.core.turn(NOW).peek(first), None, "this log keeps nothing that is durable");
+}
+
+#[test]
+fn a_step_says_whether_anything_was_done() {
+    let mut shard = open();
+    assert!(!shard.step(NOW) && !shard.has_news(), "nothing is asked of it");
+    shard.service_mut().works_after = true;
+    assert!(shard.step(NOW), "its service did something");
+    shard.service_mut().works_before = true;
+    assert!(shard.step(NOW), "before the calls, too");
+    for number in 1..=9 {
+        shard.call("write", Call::Write(number));
+        assert!(shard.step(NOW), "it was decided");
+    }
+    assert!(shard.facts().groups < 9, "the log was busy, so that not every step submitted a group");
+    assert_eq!((shard.appended(), shard.durable()), (Sequence(9), Sequence(0)));
+    settle(&mut shard);
+    assert_eq!((shard.appended(), shard.durable()), (Sequence(9), Sequence(9)));
+    assert!(!shard.step(NOW) && !shard.has_news());
+}
+
+#[test]
+fn who_is_turned_away_is_told_and_counted_wherever_that_happens() {
+    let mut shard = open();
+    shard.call("on arrival", Call::TurnedAway { on_arrival: true });
+    assert!(!shard.is_idle(), "it is still to be told");
+    assert_eq!((shard.facts().waiting, shard.facts().unavailable), (1, 0));
+    shard.call("served", Call::TurnedAway { on_arrival: false });
+    settle(&mut shard);
+    assert_eq!(shard.facts().waiting, 2);
+    assert_eq!(answers(&mut shard), [("on arrival", None), ("served", None)]);
+    assert_eq!((shard.facts().waiting, shard.facts().unavailable), (0, 2));
+    assert!(shard.is_idle());
+
+    shard.call("undurable", Call::Write(1));
+    shard.step(NOW);
+    shard.call("on arrival", Call::TurnedAway { on_arrival: true });
+    assert_eq!(shard.facts().waiting, 2);
+    shard.call("stops", Call::Stop);
+    shard.step(NOW);
+    assert!(!shard.is_idle());
+    assert_eq!(shard.facts().waiting, 3, "one turned away and two abandoned");
+    assert_eq!(shard.released().map(|(ticket, _)| ticket), Some("on arrival"));
+    assert!(!shard.is_idle(), "two are still to be told");
+    assert_eq!(answers(&mut shard), [("undurable", None), ("stops", None)]);
+    assert_eq!((shard.facts().waiting, shard.facts().unavailable), (0, 5));
+    assert!(shard.is_idle());
+}
+
+#[test]
+fn bytes_that_wait_count_against_the_room_until_they_are_answered() {
+    let mut shard = open();
+    shard.call("heavy", Call::Heavy);
+    assert!(!shard.has_room(), "as much as may wait");
+    settle(&mut shard);
+    assert!(!shard.has_room(), "it waits for its read");
+    let [(job, number)] = jobs(&mut shard)[..] else { panic!("one read is under way") };
+    shard.fetched(job, number);
+    assert!(!shard.has_room());
+    assert_eq!(shard.facts().inbox, 1, "its findings are there and it is not served");
+    settle(&mut shard);
+    assert!(shard.has_room());
+    assert_eq!(answers(&mut shard), [("heavy", Some(vec![]))]);
+}
+
+#[test]
+fn a_shard_knows_its_index() {
+    let logs = StepLogs::new(FakeDisk::new(1), Path::new("data"), &[NOTES]);
+    let Opened { log, .. } = logs.open(NOTES.log(7, 3), Cursor::START, SMALL).unwrap();
+    let shard: Tested = Shard::new(ShardIndex(3), Notes::default(), Reader::default(), log).unwrap();
+    assert_eq!(shard.index(), ShardIndex(3));
+}
+
+#[test]
+fn a_shard_is_stuck_when_its_disk_is_full_and_a_group_waits_for_room() {
+    let disk = FakeDisk::new(1);
+    let logs = StepLogs::new(disk.clone(), Path::new("data"), &[NOTES]);
+    let Opened { log, .. } = logs.open(NOTES.log(7, 0), Cursor::START, SMALL).unwrap();
+    let mut shard: Tested = Shard::new(ShardIndex(0), Notes::default(), Reader::default(), log).unwrap();
+    let told = |shard: &mut Tested| {
+        shard.call("write", Call::WriteOrWait);
+        shard.service().stuck.get()
+    };
+    assert!(!told(&mut shard));
+    // Its group fills while the log is busy: that ends by itself.
+    for _ in 0..20 {
+        shard.step(NOW);
+        assert!(!told(&mut shard));
+    }
+    settle(&mut shard);
+    disk.set_capacity(disk.used_bytes());
+    let stuck_after = (0..1_000).find(|_| {
+        let stuck = told(&mut shard);
+        settle(&mut shard);
+        stuck
+    });
+    assert!(
+        stuck_after.is_some_and(|calls| calls > 1),
+        "the room that was claimed before is used first: {stuck_after:?}"
+    );
+    disk.set_capacity(u64::MAX);
+    settle(&mut shard);
+    assert!(!told(&mut shard));
+    settle(&mut shard);
+    assert!(answers(&mut shard).iter().all(|(_, answer)| answer.is_some()), "all that waited was written");
+    assert!(shard.is_idle());
 }

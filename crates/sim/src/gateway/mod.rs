@@ -26,8 +26,10 @@
 mod client;
 mod node;
 mod oracle;
+mod peer;
 mod pipe;
 mod plan;
+mod worker;
 mod world;
 
 pub use world::Gateway;

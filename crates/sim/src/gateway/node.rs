@@ -1,20 +1,18 @@
 //! The process: brokers of all workers over one store, and the rings between them.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
+use tidegate_broker::drive::{Driven, Rings};
 use tidegate_broker::{
-    Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
-    Owners, Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics::open_shard,
+    Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits, Owners, SharedFacts, TOPICS,
+    TopicShard, TopicsFamily, topics::open_shard,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{JournalError, LogId, LogStore, Logs};
 use tidegate_machines::topic::{InboxLimits, InboxPolicy};
 use tidegate_machines::{Machine, ShardIndex, TimeMs};
 use tidegate_shard::{CompactionRule, NothingDerived, OpenShard, Snapshots, StateClock, compact};
-use tidegate_wire::mqtt::filter_covers;
 
-use super::oracle::ClientIndex;
 use super::plan::Plan;
 use crate::harness::{Process, Site, Store, data};
 use crate::violation::Violation;
@@ -30,44 +28,10 @@ pub type Link = (u16, ConnectionKey);
 
 /// A running process.
 pub struct Node<S: Store> {
-    brokers: Vec<Broker<S::Log>>,
+    brokers: Vec<Driven<S::Log>>,
     /// That of their ports.
     clock: StateClock,
-    /// From worker to worker, in order.
-    rings: Vec<Vec<VecDeque<BrokerMessage>>>,
-}
-
-/// What a turn of a worker asks of the world.
-pub enum Event {
-    /// A connection moves to another worker, with what was read of it.
-    Moves { from: Link, to: u16, bytes: Box<[u8]> },
-    /// A connection is to be closed once its bytes are sent.
-    Closes(Link),
-}
-
-/// Who a client is shows in its name.
-#[derive(Debug)]
-struct SimRights {
-    user: String,
-    client: ClientIndex,
-}
-
-impl Rights for SimRights {
-    fn user(&self) -> Option<&str> {
-        Some(&self.user)
-    }
-
-    fn may_publish(&self, _client_id: &str, _topic: &str) -> Access {
-        Access::Allowed
-    }
-
-    fn may_subscribe(&self, _client_id: &str, filter: &str) -> Access {
-        let own = format!("private/{}/#", self.client);
-        match filter.starts_with("private") && !filter_covers(&own, filter) {
-            true => Access::Denied,
-            false => Access::Allowed,
-        }
-    }
+    rings: Rings,
 }
 
 impl<S: Store> Node<S> {
@@ -94,10 +58,9 @@ impl<S: Store> Node<S> {
                 feeds: Box::default(),
                 version: "simulated",
             };
-            Broker::new(options, shards)
+            Driven::new(Broker::new(options, shards))
         });
-        let rings = (0..plan.workers).map(|_| (0..plan.workers).map(|_| VecDeque::new()).collect()).collect();
-        Ok(Node { brokers: brokers.collect(), clock, rings })
+        Ok(Node { brokers: brokers.collect(), clock, rings: Rings::new(plan.workers) })
     }
 
     /// The brokers' time when it is `now` for the process.
@@ -107,7 +70,7 @@ impl<S: Store> Node<S> {
     }
 
     /// The broker of a worker.
-    pub fn broker(&mut self, worker: u16) -> &mut Broker<S::Log> {
+    pub fn broker(&mut self, worker: u16) -> &mut Driven<S::Log> {
         &mut self.brokers[usize::from(worker)]
     }
 
@@ -118,82 +81,50 @@ impl<S: Store> Node<S> {
     }
 
     /// Delivers all that peers have sent to `worker`, as a worker does between reading and looking at what it read.
-    pub fn drain_rings(&mut self, worker: u16, now: TimeMs) {
-        for from in 0..self.brokers.len() {
-            while let Some(message) = self.rings[from][usize::from(worker)].pop_front() {
-                self.brokers[usize::from(worker)].deliver(from as u16, message, now);
-            }
+    pub fn take_messages(&mut self, worker: u16, now: TimeMs) {
+        while let Some((from, message)) = self.rings.take(worker) {
+            self.broker(worker).deliver(from, message, now);
         }
     }
 
-    /// One turn of a worker without its sockets.
-    pub fn turn(&mut self, worker: u16, now: TimeMs) -> Vec<Event> {
-        self.drain_rings(worker, now);
-        let broker = self.broker(worker);
-        broker.step(now);
-        let mut events = Vec::new();
-        let actions: Vec<Action> = broker.actions().collect();
-        for action in actions {
-            match action {
-                Action::Authenticate { key, user_name, .. } => {
-                    let user = String::from(user_name.expect("simulated clients have names"));
-                    let client = user.strip_prefix("client-").and_then(|number| number.parse().ok()).expect("a number");
-                    broker.verdict(key, Ok(Admitted { rights: Arc::new(SimRights { user, client }) }), now);
-                }
-                Action::HandOff { key, worker: to, bytes } => {
-                    events.push(Event::Moves { from: (worker, key), to, bytes })
-                }
-                Action::Close { key } => events.push(Event::Closes((worker, key))),
-                Action::Request { .. } | Action::Confirm { .. } => {
-                    unreachable!("no service is behind these brokers, and no right has a condition")
-                }
-                Action::FindPlace { .. } | Action::Feed { .. } | Action::FeedMore { .. } | Action::FeedEnd { .. } => {
-                    unreachable!("no source is behind these brokers")
-                }
-            }
-        }
-        for peer in 0..self.rings.len() as u16 {
-            if peer != worker
-                && let Some(batch) = self.brokers[usize::from(worker)].take_batch(peer)
-            {
-                self.rings[usize::from(worker)][usize::from(peer)].push_back(batch);
-            }
-        }
-        events
+    /// A message of `worker` for another one sets out.
+    pub fn send(&mut self, worker: u16, to: u16, message: BrokerMessage) {
+        self.rings.send(worker, to, message);
     }
 
     /// How far each shard is, for a person.
     pub fn situation(&self) -> String {
-        let shards = self.brokers.iter().flat_map(Broker::shards);
+        let shards = self.brokers.iter().flat_map(|broker| broker.shards());
         let place = |shard: &TopicShard<S::Log>| format!("{} of {} durable", shard.durable(), shard.appended());
         shards.map(place).collect::<Vec<_>>().join(", ")
     }
 
     /// Every broker's tables agree with each other.
     pub fn assert_sound(&self) {
-        self.brokers.iter().for_each(Broker::assert_sound);
+        self.brokers.iter().for_each(|broker| broker.assert_sound());
     }
 
     /// The payload of a topic's retained message.
     pub fn retained(&self, topic: &str) -> Option<Vec<u8>> {
-        let mut all = self.brokers.iter().flat_map(Broker::shards).flat_map(|shard| shard.state_ahead().retained());
+        let mut all =
+            self.brokers.iter().flat_map(|broker| broker.shards()).flat_map(|shard| shard.state_ahead().retained());
         all.find(|message| message.topic() == topic).map(|message| message.payload().to_vec())
     }
 
     /// Whether every broker knows the subscriptions of all others.
     pub fn is_serving(&self) -> bool {
-        self.brokers.iter().all(Broker::is_serving)
+        self.brokers.iter().all(|broker| broker.is_serving())
     }
 }
 
 impl<S: Store> Process for Node<S> {
     fn failure(&self) -> Option<String> {
-        let failed = self.brokers.iter().flat_map(Broker::shards).find_map(|shard| shard.failure());
+        let failed = self.brokers.iter().flat_map(|broker| broker.shards()).find_map(|shard| shard.failure());
         failed.map(ToString::to_string)
     }
 
     fn stop(self) -> Result<(), JournalError> {
-        let shards = self.brokers.into_iter().flat_map(Broker::into_shards);
+        let shards = self.brokers.into_iter().flat_map(|driven| driven.into_broker().into_shards());
         shards.map(TopicShard::into_log).try_for_each(|log| log.close().map(|_| ()))
     }
 }

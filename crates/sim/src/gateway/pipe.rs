@@ -22,11 +22,6 @@ impl Pipe {
         self.bytes.drain(..count).collect()
     }
 
-    /// Bytes on the way.
-    pub fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// Whether nothing is on the way.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()

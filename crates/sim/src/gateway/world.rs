@@ -1,13 +1,16 @@
 //! Clients, their sockets, and one tick of the process behind them.
 
 use tidegate_broker::TOPICS;
+use tidegate_broker::drive::{self, Shell};
 use tidegate_machines::TimeMs;
 
 use super::client::{Life, SimClient};
-use super::node::{DIRECTORY_ID, Event, Link, Node, compact_shard};
+use super::node::{DIRECTORY_ID, Node, compact_shard};
 use super::oracle::Oracle;
+use super::peer::Peer;
 use super::pipe::Socket;
 use super::plan::Plan;
+use super::worker::{Move, Worker};
 use crate::chance::Chance;
 use crate::harness::{End, Floor, Setup, Site, Store, StoreName, Workload, World};
 use crate::note;
@@ -16,19 +19,6 @@ use crate::violation::{Violation, must};
 
 /// Ticks of peace in which everything owed must arrive.
 const PEACE_TICKS_MAX: u64 = 40_000;
-/// A packet of the largest message here, on top of a full outbox.
-const PACKET_BYTES_MAX: usize = 4_096;
-
-/// A client and its connection, if it has one.
-struct Peer {
-    client: SimClient,
-    socket: Socket,
-    link: Option<Link>,
-    /// The client has said good-bye: the connection closes when that is sent.
-    leaving: bool,
-    /// The server wants it closed when its bytes are sent.
-    closing: bool,
-}
 
 /// Clients of MQTT, their sockets, and what they were promised.
 pub struct Gateway {
@@ -80,13 +70,7 @@ impl<S: Store> Workload<S> for Gateway {
             tick_ms: 5,
             ticks: plan.ticks.min(ticks),
         };
-        let peers = (0..plan.clients).map(|index| Peer {
-            client: SimClient::new(index, chance),
-            socket: Socket::default(),
-            link: None,
-            leaving: false,
-            closing: false,
-        });
+        let peers = (0..plan.clients).map(|index| Peer::new(SimClient::new(index, chance)));
         (Gateway { peers: peers.collect(), oracle: Oracle::new(trace.clone()), plan }, setup)
     }
 
@@ -164,15 +148,6 @@ impl<S: Store> Workload<S> for Gateway {
     }
 }
 
-impl Peer {
-    /// Its connection is gone, and it knows.
-    fn disconnect(&mut self, oracle: &mut Oracle) {
-        (self.leaving, self.closing) = (false, false);
-        self.socket = Socket::default();
-        self.client.disconnected(oracle);
-    }
-}
-
 impl<S: Store> GatewayWorld<S> {
     fn now(&self) -> TimeMs {
         let now = TimeMs(self.site.clock.now_ms());
@@ -196,79 +171,38 @@ impl<S: Store> GatewayWorld<S> {
     fn turn(&mut self, worker: u16) -> Result<(), Violation> {
         let now = self.now();
         let node = self.node.as_mut().expect("a worker has a process");
-        if node.is_serving() {
-            for peer in &mut self.load.peers {
-                let Some((at, key)) = peer.link.filter(|(at, _)| *at == worker) else { continue };
-                if !node.broker(at).may_read(key) {
-                    continue;
-                }
-                let bytes = peer.socket.up.read(self.site.chance.within(1..=4_096) as usize);
-                if bytes.is_empty() {
-                    continue;
-                }
-                node.drain_rings(worker, now);
-                node.broker(worker).receive(key, &bytes, now);
+        let is_serving = node.is_serving();
+        let mut shell = Worker::new(node, &mut self.load.peers, &self.load.plan, worker);
+        shell.take_messages(now);
+        for index in 0..shell.peers.len() {
+            let link = shell.peers[index].link.filter(|(at, _)| is_serving && *at == worker);
+            let Some((_, key)) = link.filter(|(at, key)| shell.node.broker(*at).may_read(*key)) else { continue };
+            let bytes = shell.peers[index].socket.up.read(self.site.chance.within(1..=4_096) as usize);
+            if !bytes.is_empty() {
+                drive::hear(&mut shell, key, &bytes, isize::MAX, now);
             }
         }
-        let events = node.turn(worker, now);
-        for event in events {
-            self.take(event)?;
-        }
-        self.flush(worker)
-    }
-
-    fn take(&mut self, event: Event) -> Result<(), Violation> {
-        let now = self.now();
-        let node = self.node.as_mut().expect("an event has a process");
-        match event {
-            Event::Moves { from, to, bytes } => {
-                let Some(peer) = self.load.peers.iter_mut().find(|peer| peer.link == Some(from)) else { return Ok(()) };
-                self.site.tally.add("a move to another worker", 1);
-                peer.link = node.open(to, now);
-                if let Some((worker, key)) = peer.link {
-                    node.broker(worker).receive(key, &bytes, now);
-                } else {
-                    peer.socket.closed_by_server = true;
-                }
-            }
-            Event::Closes(link) => {
-                if let Some(peer) = self.load.peers.iter_mut().find(|peer| peer.link == Some(link)) {
-                    peer.closing = true;
-                }
-            }
-        }
+        shell.poll_sockets();
+        drive::turn(&mut shell, now);
+        let Worker { moves, broken, .. } = shell;
+        broken?;
+        moves.into_iter().for_each(|one| self.take_over(one, now));
         Ok(())
     }
 
-    /// Moves bytes from outboxes into sockets, as far as they fit.
-    fn flush(&mut self, worker: u16) -> Result<(), Violation> {
-        let now = self.now();
-        let (pipe_bytes, outbox_bytes_max) = (self.load.plan.pipe_bytes, self.load.plan.outbox_bytes_max);
-        let node = self.node.as_mut().expect("a worker has a process");
-        let mut flushable = Vec::new();
-        node.broker(worker).take_flushable(&mut flushable);
-        for peer in &mut self.load.peers {
-            let Some((at, key)) = peer.link.filter(|(at, _)| *at == worker) else { continue };
-            let unsent = node.broker(at).unsent(key);
-            must(unsent.len() <= outbox_bytes_max + 2 * PACKET_BYTES_MAX, "memory bounds hold", || {
-                format!("an outbox of {} bytes", unsent.len())
-            })?;
-            // A socket that was full becomes writable without a new packet.
-            if !flushable.contains(&key) && peer.socket.down.len() >= pipe_bytes {
-                continue;
+    /// A connection comes to another worker, which has its session.
+    fn take_over(&mut self, Move { from, to, bytes }: Move, now: TimeMs) {
+        let node = self.node.as_mut().expect("a move has a process");
+        let Some(peer) = self.load.peers.iter_mut().find(|peer| peer.link == Some(from)) else { return };
+        self.site.tally.add("a move to another worker", 1);
+        peer.link = node.open(to, now);
+        match peer.link {
+            Some((worker, key)) => {
+                let mut shell = Worker::new(node, &mut self.load.peers, &self.load.plan, worker);
+                drive::hear(&mut shell, key, &bytes, isize::MAX, now);
             }
-            let written = peer.socket.down.write(unsent, pipe_bytes);
-            if written > 0 {
-                node.broker(at).sent(key, written, now);
-            }
-            if peer.closing && node.broker(at).unsent(key).is_empty() {
-                peer.socket.closed_by_server = true;
-                peer.link = None;
-                peer.closing = false;
-                node.broker(at).closed(key, now);
-            }
+            None => peer.socket.closed_by_server = true,
         }
-        Ok(())
     }
 
     fn client_turn(&mut self, index: usize) -> Result<(), Violation> {
@@ -347,7 +281,7 @@ impl<S: Store> GatewayWorld<S> {
         let peer = &mut self.load.peers[index];
         peer.socket = Socket::default();
         peer.link = Some(link);
-        (peer.leaving, peer.closing) = (false, false);
+        peer.leaving = false;
         peer.client.connect(clean, &mut self.load.oracle);
         note!(self.site.trace, "client {index} connects to worker {worker}{}", if clean { ", clean" } else { "" });
     }
@@ -379,7 +313,7 @@ impl<S: Store> GatewayWorld<S> {
         {
             node.broker(worker).closed(key, now);
         }
-        (peer.leaving, peer.closing) = (false, false);
+        peer.leaving = false;
         peer.socket = Socket::default();
         peer.client.disconnected(&mut self.load.oracle);
     }

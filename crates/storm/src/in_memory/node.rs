@@ -1,12 +1,14 @@
 //! The brokers of all workers, the shell around each, and the client side of all connections.
 
 use crate::mqtt::packet::{self, Arrival, ConnectOptions, PING_REQUEST};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
+use tidegate_broker::drive::{self, Driven, Rings, Shell};
 use tidegate_broker::{
-    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Owners, Rights,
-    SharedFacts,
+    Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
+    Owners, Rights, SharedFacts,
 };
 use tidegate_journal::LocalLog;
 use tidegate_journal::disk::RealDisk;
@@ -46,9 +48,15 @@ struct Client {
     stage: Stage,
 }
 
+/// Sessions that end with their connection never reach a log.
+type Log = LocalLog<RealDisk>;
+
 /// All workers of a server, driven in turn.
 pub struct Node {
-    brokers: Vec<Broker<LocalLog<RealDisk>>>,
+    brokers: Vec<Driven<Log>>,
+    rings: Rings,
+    /// Clients on their way to another worker, and what was received from them.
+    arrivals: VecDeque<(u32, u16, Box<[u8]>)>,
     /// By worker and index of the key: which client it is.
     ends: Vec<Vec<u32>>,
     clients: Vec<Client>,
@@ -57,7 +65,8 @@ pub struct Node {
     pings: u64,
     pongs: u64,
     delivered: Vec<u32>,
-    flushable: Vec<ConnectionKey>,
+    /// What went wrong while a broker had its turn.
+    failed: Result<()>,
 }
 
 impl Node {
@@ -77,11 +86,13 @@ impl Node {
                 version: env!("CARGO_PKG_VERSION"),
             };
             // Sessions that end with their connection never reach a shard.
-            Broker::new(options, Vec::new())
+            Driven::new(Broker::new(options, Vec::new()))
         };
         let nobody = Client { key: ConnectionKey { index: 0, generation: 0 }, worker: 0, stage: Stage::Outside };
         Node {
             brokers: (0..workers).map(broker).collect(),
+            rings: Rings::new(workers),
+            arrivals: VecDeque::new(),
             ends: (0..workers).map(|_| Vec::new()).collect(),
             clients: vec![nobody; clients as usize],
             rights: Arc::new(Everything),
@@ -89,7 +100,7 @@ impl Node {
             pings: 0,
             pongs: 0,
             delivered: Vec::new(),
-            flushable: Vec::new(),
+            failed: Ok(()),
         }
     }
 
@@ -117,18 +128,14 @@ impl Node {
                 self.pongs += 1; // there is nobody yet who could ping
             } else {
                 let Client { key, worker, .. } = self.clients[client as usize];
-                self.brokers[usize::from(worker)].receive(key, &PING_REQUEST, now);
+                self.hear(worker, key, &PING_REQUEST, now);
             }
         }
         self.settle()
     }
 
-    /// One turn of all workers.
+    /// Turns of all workers, until there is nothing left to do.
     pub fn step(&mut self) -> Result<()> {
-        let now = self.now();
-        for broker in &mut self.brokers {
-            while broker.step(now) {}
-        }
         self.settle()
     }
 
@@ -136,7 +143,7 @@ impl Node {
     pub fn deliver_one(&mut self, publisher: u32, receiver: u32, packet: &[u8]) -> Result<()> {
         let Client { key, worker, .. } = self.clients[publisher as usize];
         let now = self.now();
-        self.brokers[usize::from(worker)].receive(key, packet, now);
+        self.hear(worker, key, packet, now);
         self.settle()?;
         let delivered = std::mem::take(&mut self.delivered);
         ensure!(delivered == [receiver], "a message for client {receiver} came to {delivered:?}");
@@ -172,82 +179,112 @@ impl Node {
         }
         ends[key.index as usize] = client;
         self.clients[client as usize] = Client { key, worker, stage: Stage::Outside };
-        broker.receive(key, bytes, now);
+        self.hear(worker, key, bytes, now);
         Ok(())
     }
 
-    /// Does what the brokers ask, forwards their messages and bytes, until there is nothing left to do.
+    fn hear(&mut self, worker: u16, key: ConnectionKey, bytes: &[u8], now: TimeMs) {
+        drive::hear(&mut Worker { node: self, worker }, key, bytes, isize::MAX, now);
+    }
+
+    /// Turns of all workers, until there is nothing left to do.
     fn settle(&mut self) -> Result<()> {
         let mut worked = true;
         while worked {
             worked = false;
-            for worker in 0..self.brokers.len() {
-                worked |= self.act(worker)?;
-                worked |= self.pass_on(worker);
-                worked |= self.flush(worker)?;
+            while let Some((client, worker, bytes)) = self.arrivals.pop_front() {
+                self.accept(client, worker, &bytes)?;
+            }
+            for worker in 0..self.brokers.len() as u16 {
+                let now = self.now();
+                let mut shell = Worker { node: self, worker };
+                shell.take_messages(now);
+                worked |= drive::turn(&mut shell, now).worked;
+                std::mem::replace(&mut self.failed, Ok(()))?;
             }
         }
         Ok(())
     }
 
-    fn act(&mut self, worker: usize) -> Result<bool> {
-        let now = self.now();
-        let actions: Vec<Action> = self.brokers[worker].actions().collect();
-        let worked = !actions.is_empty();
-        for action in actions {
-            match action {
-                Action::Authenticate { key, .. } => {
-                    let admitted = Admitted { rights: self.rights.clone() };
-                    self.brokers[worker].verdict(key, Ok(admitted), now);
-                }
-                Action::HandOff { key, worker: to, bytes } => {
-                    let client = self.ends[worker][key.index as usize];
-                    self.accept(client, to, &bytes)?;
-                }
-                other => bail!("the broker wants {other:?}"),
+    /// What a client got; whole packets, because all that is unsent is taken.
+    fn take(&mut self, client: u32, bytes: &[u8]) -> Result<()> {
+        let mut left = bytes;
+        while let Some(length) = packet::split(left)? {
+            let (packet, rest) = left.split_at(length);
+            left = rest;
+            let end = &mut self.clients[client as usize];
+            match packet::read(packet)? {
+                Arrival::Pong => self.pongs += 1,
+                Arrival::Publish { .. } => self.delivered.push(client),
+                Arrival::ConnectAck { .. } if end.stage == Stage::Outside => end.stage = Stage::Connected,
+                Arrival::SubscribeAck if end.stage == Stage::Connected => end.stage = Stage::Subscribed,
+                other => bail!("client {client} got {other:?}"),
             }
         }
-        Ok(worked)
+        ensure!(left.is_empty(), "client {client} got half a packet");
+        Ok(())
+    }
+}
+
+/// One worker, as its broker sees it.
+struct Worker<'n> {
+    node: &'n mut Node,
+    worker: u16,
+}
+
+impl Worker<'_> {
+    fn client(&self, key: ConnectionKey) -> u32 {
+        self.node.ends[usize::from(self.worker)][key.index as usize]
     }
 
-    fn pass_on(&mut self, worker: usize) -> bool {
-        let now = self.now();
-        let mut worked = false;
-        for peer in (0..self.brokers.len()).filter(|peer| *peer != worker) {
-            if let Some(message) = self.brokers[worker].take_batch(peer as u16) {
-                self.brokers[peer].deliver(worker as u16, message, now);
-                worked = true;
-            }
+    fn fail(&mut self, failed: Result<()>) {
+        if self.node.failed.is_ok() {
+            self.node.failed = failed;
         }
-        worked
+    }
+}
+
+impl Shell<Log> for Worker<'_> {
+    fn driven(&mut self) -> &mut Driven<Log> {
+        &mut self.node.brokers[usize::from(self.worker)]
     }
 
-    fn flush(&mut self, worker: usize) -> Result<bool> {
-        let now = self.now();
-        let mut keys = std::mem::take(&mut self.flushable);
-        self.brokers[worker].take_flushable(&mut keys);
-        let worked = !keys.is_empty();
-        for key in keys.drain(..) {
-            let client = self.ends[worker][key.index as usize];
-            let bytes = self.brokers[worker].unsent(key);
-            let mut left = bytes;
-            while let Some(length) = packet::split(left)? {
-                let (packet, rest) = left.split_at(length);
-                left = rest;
-                let end = &mut self.clients[client as usize];
-                match packet::read(packet)? {
-                    Arrival::Pong => self.pongs += 1,
-                    Arrival::Publish { .. } => self.delivered.push(client),
-                    Arrival::ConnectAck { .. } if end.stage == Stage::Outside => end.stage = Stage::Connected,
-                    Arrival::SubscribeAck if end.stage == Stage::Connected => end.stage = Stage::Subscribed,
-                    other => bail!("client {client} got {other:?}"),
-                }
-            }
-            ensure!(left.is_empty(), "client {client} got half a packet");
-            let count = bytes.len();
-            self.brokers[worker].sent(key, count, now);
+    fn take_messages(&mut self, now: TimeMs) {
+        while let Some((from, message)) = self.node.rings.take(self.worker) {
+            self.driven().deliver(from, message, now);
         }
-        self.flushable = keys;
-        Ok(worked)
+    }
+
+    fn has_room(&mut self, _worker: u16) -> bool {
+        true
+    }
+
+    fn send(&mut self, worker: u16, message: BrokerMessage) {
+        self.node.rings.send(self.worker, worker, message);
+    }
+
+    fn act(&mut self, action: Action, now: TimeMs) {
+        match action {
+            Action::Authenticate { key, .. } => {
+                let rights = self.node.rights.clone();
+                self.driven().verdict(key, Ok(Admitted { rights }), now);
+            }
+            Action::HandOff { key, worker, bytes } => {
+                let client = self.client(key);
+                self.node.arrivals.push_back((client, worker, bytes));
+            }
+            other => self.fail(Err(anyhow!("the broker wants {other:?}"))),
+        }
+    }
+
+    fn write(&mut self, key: ConnectionKey, _now: TimeMs) -> usize {
+        let bytes = self.driven().unsent(key).to_vec();
+        let taken = self.node.take(self.client(key), &bytes);
+        self.fail(taken);
+        bytes.len()
+    }
+
+    fn close(&mut self, key: ConnectionKey, _now: TimeMs) {
+        self.fail(Err(anyhow!("the broker sends client {} away", self.client(key))));
     }
 }

@@ -1,7 +1,8 @@
 use super::*;
 
 fn answer(packet_id: u16, remaining: u16) -> Answer {
-    Answer { packet_id, kind: AckKind::PubAck, reason: ReasonCode::SUCCESS, remaining, mute: false }
+    let outstanding = Outstanding::new(remaining, ReasonCode::SUCCESS);
+    Answer { packet_id, kind: AckKind::PubAck, outstanding, mute: false }
 }
 
 #[test]
@@ -10,15 +11,16 @@ fn answers_leave_in_order_and_only_when_all_have_spoken() {
     answers.push(answer(1, 2));
     answers.push(answer(2, 1));
     answers.push(answer(3, 0));
-    assert!(!answers.take_ack(1, ReasonCode::SUCCESS));
-    assert!(!answers.take_ack(0, ReasonCode::QUOTA_EXCEEDED));
+    assert!(!answers.take_ack(1, Word::Durable));
+    assert!(!answers.take_ack(0, Word::Refused(ReasonCode::QUOTA_EXCEEDED)));
     assert_eq!(answers.take(), None);
-    assert!(answers.take_ack(0, ReasonCode::SUCCESS));
-    let taken: Vec<_> = std::iter::from_fn(|| answers.take()).map(|answer| (answer.packet_id, answer.reason)).collect();
+    assert!(answers.take_ack(0, Word::Durable));
+    let taken: Vec<_> =
+        std::iter::from_fn(|| answers.take()).map(|answer| (answer.packet_id, answer.outstanding.reason())).collect();
     let expected = [(1, ReasonCode::QUOTA_EXCEEDED), (2, ReasonCode::SUCCESS), (3, ReasonCode::SUCCESS)];
     assert_eq!(taken, expected);
     assert_eq!((answers.next_serial(), answers.is_empty()), (3, true));
-    assert!(!answers.take_ack(1, ReasonCode::SUCCESS), "too late, and about nothing that is here");
+    assert!(!answers.take_ack(1, Word::Durable), "too late, and about nothing that is here");
 }
 
 #[test]

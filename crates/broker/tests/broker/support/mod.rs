@@ -43,6 +43,7 @@
 #![allow(dead_code)]
 
 mod client;
+mod rights;
 mod script;
 mod show;
 mod world;

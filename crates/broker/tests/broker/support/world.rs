@@ -1,22 +1,26 @@
 //! Brokers, their disk, their clients, and time.
 
-use std::collections::BTreeMap;
+mod worker;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
+use tidegate_broker::drive::{self, Driven, Rings, Shell};
 use tidegate_broker::{
-    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Denied, DrainPlan,
-    FeedKey, FeedMessage, FeedNews, Owners, ReasonCode, RequestTopic, Rights, SharedFacts, TOPICS, TopicShard,
-    TopicsFamily, topics,
+    Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Denied, DrainPlan, FeedKey,
+    FeedMessage, FeedNews, Owners, ReasonCode, RequestTopic, Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily,
+    topics,
 };
 use tidegate_journal::disk::FakeDisk;
-use tidegate_journal::step::Step;
-use tidegate_journal::{StepLog, StepLogs};
+use tidegate_journal::{Options, StepLog, StepLogs};
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::InboxLimits;
 use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 
+use self::worker::Worker;
 use super::client::Client;
+use super::rights::rights_of;
 use super::script::Words;
 
 /// How a world differs from the usual one.
@@ -30,6 +34,8 @@ pub struct WorldOptions {
     pub limits: BrokerLimits,
     /// Bounds of durable inboxes.
     pub inboxes: InboxLimits,
+    /// Sizes of the logs.
+    pub journal: Options,
     /// How much work is done at once of what a client sends. The rest comes in steps, as if others had their turn.
     pub work: isize,
 }
@@ -37,23 +43,38 @@ pub struct WorldOptions {
 impl Default for WorldOptions {
     fn default() -> WorldOptions {
         let limits = BrokerLimits { sys_interval_ms: 0, ..BrokerLimits::default() };
-        WorldOptions { workers: 2, topic_shards: 3, limits, inboxes: InboxLimits::default(), work: 1 }
+        WorldOptions {
+            workers: 2,
+            topic_shards: 3,
+            limits,
+            inboxes: InboxLimits::default(),
+            journal: topics::log_options(),
+            work: 1,
+        }
     }
 }
 
-type TestBroker = Broker<StepLog<FakeDisk>>;
+type Log = StepLog<FakeDisk>;
+type TestBroker = Driven<Log>;
 
 /// See the module's description.
 pub struct World {
     options: WorldOptions,
     disk: FakeDisk,
     brokers: Vec<TestBroker>,
+    rings: Rings,
+    /// Clients on their way to another worker, and what was received from them.
+    arrivals: VecDeque<(usize, String, Box<[u8]>)>,
+    /// What clients have answered of themselves, and not been heard with.
+    answers: VecDeque<(usize, ConnectionKey, Vec<u8>)>,
     clients: BTreeMap<String, Client>,
     now: TimeMs,
     reloaded: bool,
     starts: u64,
     by_bytes: bool,
     is_disk_faulty: bool,
+    /// Nothing is written to the disk for now.
+    is_disk_slow: bool,
     /// What the source behind all feeds has; a place is how many of them were read, in digits.
     source: Vec<String>,
     /// Feeds that are open: where each is, and whether a part is wanted.
@@ -66,15 +87,19 @@ impl World {
     /// Brokers over an empty disk.
     pub fn new(options: WorldOptions) -> World {
         let mut world = World {
+            rings: Rings::new(options.workers),
             options,
             disk: FakeDisk::new(1),
             brokers: Vec::new(),
+            arrivals: VecDeque::new(),
+            answers: VecDeque::new(),
             clients: BTreeMap::new(),
             now: TimeMs(1_700_000_000_000),
             reloaded: false,
             starts: 0,
             by_bytes: false,
             is_disk_faulty: false,
+            is_disk_slow: false,
             source: Vec::new(),
             feeds: BTreeMap::new(),
             source_is: "there".to_owned(),
@@ -111,19 +136,20 @@ impl World {
                     feeds: "feed/".into(),
                     version: "test",
                 };
-                Broker::new(options, owners.on(worker).map(|shard| self.open_shard(shard.0)).collect())
+                let shards = owners.on(worker).map(|shard| self.open_shard(shard.0)).collect();
+                Driven::new(Broker::new(options, shards))
             })
             .collect();
         let mut heard = Heard::default();
         self.settle(&mut heard);
-        assert!(self.brokers.iter().all(Broker::is_serving), "all have told all");
+        assert!(self.brokers.iter().all(|broker| broker.is_serving()), "all have told all");
     }
 
     fn open_shard(&self, shard: u16) -> TopicShard<StepLog<FakeDisk>> {
         let (data, log) = (Path::new("data"), TOPICS.log(7, shard));
         let logs = StepLogs::new(self.disk.clone(), data, &[TOPICS]);
         let snapshots = Snapshots::<TopicsFamily, _>::new(self.disk.clone(), data, log);
-        let open = OpenShard::open(&logs, snapshots, topics::log_options());
+        let open = OpenShard::open(&logs, snapshots, self.options.journal);
         let back = open.expect("the log opens").replay(self.options.topic_shards, &mut NothingDerived, |_| {});
         topics::open_shard(back.expect("the log is whole"), self.options.inboxes.clone()).expect("the log goes on")
     }
@@ -146,6 +172,21 @@ impl World {
         let told = self.run(script);
         self.by_bytes = false;
         told
+    }
+
+    /// How much work it is to serve what a client sends, which is there.
+    pub fn work_of(&mut self, command: &str) -> isize {
+        let (name, command) = command.split_once(": ").expect("a client");
+        let mut words = Words::new(command);
+        let verb = words.first();
+        let client = self.clients.get_mut(name).expect("it is there");
+        let (worker, key, now) = (client.worker, client.key.expect("it is connected"), self.now);
+        let bytes = client.packet(name, verb, words);
+        let mut heard = Heard::default();
+        let mut shell = Worker { world: self, worker, heard: &mut heard };
+        let work = drive::hear(&mut shell, key, &bytes, isize::MAX, now);
+        self.settle(&mut heard);
+        work
     }
 
     /// Lets a client send something, and nothing follow from it yet.
@@ -191,7 +232,8 @@ impl World {
                 for piece in bytes.chunks(pieces) {
                     let client = &self.clients[name];
                     if let Some(key) = client.key {
-                        self.brokers[client.worker].serve(key, piece, self.options.work, now);
+                        let (worker, may) = (client.worker, self.options.work);
+                        drive::hear(&mut Worker { world: self, worker, heard }, key, piece, may, now);
                     }
                     if self.by_bytes {
                         self.settle(heard);
@@ -208,16 +250,14 @@ impl World {
             client.key = self.brokers[client.worker].open(ConnectionTraits::default(), self.now);
             let bytes = client.packet(name, "CONNECT", Words::new("keep expiry=100"));
             client.has_greeted = true;
-            self.brokers[client.worker].receive(client.key.expect("there is room"), &bytes, self.now);
+            let (worker, key, now) = (client.worker, client.key.expect("there is room"), self.now);
+            drive::hear(&mut Worker { world: self, worker, heard }, key, &bytes, isize::MAX, now);
             let earlier = self.clients.insert(name.to_owned(), client).expect("it hurries after itself");
             self.clients.insert(format!("{name}-{nth}"), earlier);
             // As far as the session's record, which is not durable yet.
-            for worker in 0..self.brokers.len() {
-                let actions: Vec<Action> = self.brokers[worker].actions().collect();
-                for action in actions {
-                    self.act(worker, action, heard);
-                }
-            }
+            self.is_disk_slow = true;
+            self.turn(heard);
+            self.is_disk_slow = false;
         }
     }
 
@@ -241,6 +281,8 @@ impl World {
             "disk-room" => self.disk.set_capacity(u64::MAX),
             power @ ("crash" | "kill") => {
                 self.brokers.clear();
+                (self.arrivals, self.answers) = (VecDeque::new(), VecDeque::new());
+                self.rings = Rings::new(self.options.workers);
                 self.clients.clear();
                 self.feeds.clear();
                 if power == "crash" {
@@ -279,7 +321,7 @@ impl World {
     fn settle(&mut self, heard: &mut Heard) {
         for _ in 0..10_000 {
             if !self.turn(heard) {
-                self.brokers.iter().for_each(Broker::assert_sound);
+                self.brokers.iter().for_each(|broker| broker.assert_sound());
                 return;
             }
         }
@@ -288,35 +330,53 @@ impl World {
 
     /// One turn of each worker. Whether anything happened.
     fn turn(&mut self, heard: &mut Heard) -> bool {
-        let mut worked = false;
+        let (mut worked, now) = (false, self.now);
         for worker in 0..self.brokers.len() {
-            self.brokers[worker].step(self.now);
-            for shard in self.brokers[worker].shards_mut() {
-                // A log whose sync failed does nothing more, and its shard says so to all that wait.
-                let step = shard.log_mut().step();
-                assert!(step.is_ok() || self.is_disk_faulty, "the disk is well: {step:?}");
-                worked |= step.is_ok_and(|step| step != Step::Idle);
-            }
-            let actions: Vec<Action> = self.brokers[worker].actions().collect();
-            worked |= !actions.is_empty();
-            for action in actions {
-                self.act(worker, action, heard);
-            }
-            for peer in 0..self.brokers.len() {
-                if peer != worker
-                    && let Some(batch) = self.brokers[worker].take_batch(peer as u16)
-                {
-                    worked = true;
-                    self.brokers[peer].deliver(worker as u16, batch, self.now);
+            worked |= self.adopt(worker, heard);
+            worked |= self.hear_answers(worker, heard);
+            // Those that stalled go on when they flow again.
+            for client in self.clients.values().filter(|client| client.worker == worker && !client.stalled) {
+                if let Some(key) = client.key.filter(|key| !self.brokers[worker].unsent(*key).is_empty()) {
+                    self.brokers[worker].is_writable(key);
                 }
             }
-            worked |= self.feed(worker);
-            worked |= self.write(worker, heard);
+            let mut shell = Worker { world: self, worker, heard };
+            shell.take_messages(now);
+            worked |= drive::turn(&mut shell, now).worked;
         }
-        worked || !self.brokers.iter().all(Broker::is_idle)
+        worked || !self.brokers.iter().all(|broker| broker.is_idle())
     }
 
-    fn act(&mut self, worker: usize, action: Action, heard: &mut Heard) {
+    /// Takes the clients that have come from other workers.
+    fn adopt(&mut self, worker: usize, heard: &mut Heard) -> bool {
+        let now = self.now;
+        let (here, others) = self.arrivals.drain(..).partition(|(to, ..)| *to == worker);
+        self.arrivals = others;
+        let here: VecDeque<_> = here;
+        let any = !here.is_empty();
+        for (_, name, bytes) in here {
+            let key = self.brokers[worker].open(ConnectionTraits::default(), now).expect("there is room");
+            let client = self.clients.get_mut(&name).expect("who is on the way is there");
+            (client.worker, client.key) = (worker, Some(key));
+            drive::hear(&mut Worker { world: self, worker, heard }, key, &bytes, isize::MAX, now);
+        }
+        any
+    }
+
+    /// Reads what clients of a worker have answered.
+    fn hear_answers(&mut self, worker: usize, heard: &mut Heard) -> bool {
+        let now = self.now;
+        let (here, others) = self.answers.drain(..).partition(|(at, ..)| *at == worker);
+        self.answers = others;
+        let here: VecDeque<_> = here;
+        let any = !here.is_empty();
+        for (_, key, bytes) in here {
+            drive::hear(&mut Worker { world: self, worker, heard }, key, &bytes, isize::MAX, now);
+        }
+        any
+    }
+
+    fn act(&mut self, worker: usize, action: Action) {
         let now = self.now;
         match action {
             Action::Authenticate { key, user_name, .. } => {
@@ -327,22 +387,12 @@ impl World {
                 self.brokers[worker].verdict(key, verdict, now);
             }
             Action::HandOff { key, worker: to, bytes } => {
-                let to = to as usize;
-                let new = self.brokers[to].open(ConnectionTraits::default(), now).expect("there is room");
-                if let Some(client) = self.client_of(worker, key) {
-                    (client.worker, client.key) = (to, Some(new));
+                if let Some((name, client)) = self.named(worker, key) {
+                    client.key = None;
+                    self.arrivals.push_back((to.into(), name, bytes));
                 }
-                self.brokers[to].receive(new, &bytes, now);
             }
-            Action::Close { key } => {
-                let rest = self.brokers[worker].unsent(key).to_vec();
-                self.brokers[worker].closed(key, now);
-                let Some((name, client)) = self.named(worker, key) else { return };
-                client.key = None;
-                let lines = if client.stalled { Vec::new() } else { client.hear(&rest).0 };
-                heard.add(&name, lines);
-                heard.add(&name, vec!["closed".to_owned()]);
-            }
+            Action::Close { .. } => unreachable!("a turn closes"),
             Action::Request { ticket, topic, payload, .. } => {
                 let who: &[u8] = if topic == RequestTopic(0) { b"ok:" } else { b"other:" };
                 let response = [who, &payload[..]].concat();
@@ -404,41 +454,11 @@ impl World {
         worked
     }
 
-    /// Gives each client what is for it.
-    fn write(&mut self, worker: usize, heard: &mut Heard) -> bool {
-        let mut keys = Vec::new();
-        self.brokers[worker].take_flushable(&mut keys);
-        // Those that stalled go on when they flow again.
-        let names: Vec<String> = self.clients.keys().cloned().collect();
-        let mut worked = false;
-        for name in names {
-            let client = self.clients.get_mut(&name).expect("it was listed");
-            let Some(key) = client.key.filter(|_| client.worker == worker && !client.stalled) else { continue };
-            let bytes = self.brokers[worker].unsent(key).to_vec();
-            if bytes.is_empty() {
-                continue;
-            }
-            worked = true;
-            self.brokers[worker].sent(key, bytes.len(), self.now);
-            let (lines, answers) = client.hear(&bytes);
-            heard.add(&name, lines);
-            // No socket gives no bytes, and a call without any could wake what nothing else would.
-            if !answers.is_empty() {
-                self.brokers[worker].receive(key, &answers, self.now);
-            }
-        }
-        worked
-    }
-
     fn named(&mut self, worker: usize, key: ConnectionKey) -> Option<(String, &mut Client)> {
         let mut clients = self.clients.iter_mut();
         clients
             .find(|(_, client)| client.worker == worker && client.key == Some(key))
             .map(|(name, client)| (name.clone(), client))
-    }
-
-    fn client_of(&mut self, worker: usize, key: ConnectionKey) -> Option<&mut Client> {
-        self.named(worker, key).map(|(_, client)| client)
     }
 }
 
@@ -453,46 +473,5 @@ impl Heard {
 
     fn show(&self) -> String {
         self.0.iter().flat_map(|(name, lines)| lines.iter().map(move |line| format!("    {name} < {line}\n"))).collect()
-    }
-}
-
-/// The rights of a user of a script.
-#[derive(Debug)]
-struct ScriptRights {
-    user: Option<String>,
-    reloaded: bool,
-}
-
-fn rights_of(user: Option<&str>, reloaded: bool) -> Option<Arc<dyn Rights>> {
-    let is_known = user != Some("nobody") && !(reloaded && user == Some("gone"));
-    is_known.then(|| Arc::new(ScriptRights { user: user.map(str::to_owned), reloaded }) as Arc<dyn Rights>)
-}
-
-impl ScriptRights {
-    fn access(&self, topic: &str) -> Access {
-        if topic.starts_with("secret/") || self.reloaded && topic.starts_with("closed/") {
-            return Access::Denied;
-        }
-        Access::Allowed
-    }
-}
-
-impl Rights for ScriptRights {
-    fn user(&self) -> Option<&str> {
-        self.user.as_deref()
-    }
-
-    fn may_publish(&self, _client_id: &str, topic: &str) -> Access {
-        if topic.starts_with("$SYS") || topic.starts_with("$ledger/accounts") {
-            return Access::Denied;
-        }
-        self.access(topic)
-    }
-
-    fn may_subscribe(&self, _client_id: &str, filter: &str) -> Access {
-        match filter.strip_prefix("$ledger/accounts/") {
-            Some(account) => Access::IfConfirmed(account.into()),
-            None => self.access(filter),
-        }
     }
 }

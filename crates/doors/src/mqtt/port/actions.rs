@@ -18,51 +18,38 @@ use crate::turns::CallerName;
 const WEBSOCKET: &str = "websocket";
 
 impl<L: LogStore> MqttPort<L> {
-    /// Does what the broker asks for, until it asks for nothing more.
-    pub(super) fn act<P: CarriesMqtt>(&mut self, context: &mut Context<'_, P>) -> bool {
-        let now = context.now();
-        let mut worked = false;
-        loop {
-            let mut actions = std::mem::take(&mut self.actions);
-            actions.extend(self.broker.actions());
-            if actions.is_empty() {
-                self.actions = actions;
-                return worked;
+    /// Does what the broker asks for.
+    pub(super) fn act<P: CarriesMqtt>(&mut self, action: Action, context: &mut Context<'_, P>, now: TimeMs) {
+        match action {
+            Action::Authenticate { key, client_id, user_name, password } => {
+                self.authenticate(key, client_id, user_name, password, now);
             }
-            worked = true;
-            for action in actions.drain(..) {
-                match action {
-                    Action::Authenticate { key, client_id, user_name, password } => {
-                        self.authenticate(key, client_id, user_name, password, now);
-                    }
-                    Action::HandOff { key, worker, bytes } => self.hand_off(key, worker, bytes, context),
-                    Action::Close { key } => self.closing.push(key),
-                    Action::Request { ticket, topic, rights, payload } => {
-                        self.ask_ledger(ticket, topic, &*rights, &payload, now);
-                    }
-                    Action::FindPlace { key, filter, after, rights } => {
-                        self.feeds.find_place(key, self.authenticator.identity(&*rights), filter, after);
-                    }
-                    Action::Feed { feed, key, filter, after, rights } => {
-                        self.feeds.read(feed, key, self.authenticator.identity(&*rights), filter, after);
-                    }
-                    Action::FeedMore { feed } => self.feeds.more(feed),
-                    Action::FeedEnd { feed } => self.feeds.end(feed),
-                    // The only rights with a condition: the account must be a collector.
-                    Action::Confirm { key, condition: account } => {
-                        if self.asker.has_room() {
-                            let asker = &mut self.asker;
-                            let mut start = |token, request| asker.start(token, request);
-                            self.ledger.collector(key, account, &mut start);
-                        } else {
-                            // The ledger could not answer. Denied is the safe assumption.
-                            self.broker.confirm(key, &account, false, now);
-                        }
-                    }
-                }
+            Action::HandOff { key, worker, bytes } => self.hand_off(key, worker, bytes, context),
+            Action::Close { .. } => unreachable!("a turn closes"),
+            Action::Request { ticket, topic, rights, payload } => {
+                self.ask_ledger(ticket, topic, &*rights, &payload, now);
             }
-            self.actions = actions;
+            Action::FindPlace { key, filter, after, rights } => {
+                self.feeds.find_place(key, self.authenticator.identity(&*rights), filter, after);
+            }
+            Action::Feed { feed, key, filter, after, rights } => {
+                self.feeds.read(feed, key, self.authenticator.identity(&*rights), filter, after);
+            }
+            Action::FeedMore { feed } => self.feeds.more(feed),
+            Action::FeedEnd { feed } => self.feeds.end(feed),
+            Action::Confirm { key, condition } => self.confirm(key, condition, now),
         }
+    }
+
+    /// The only rights with a condition: the account must be a collector.
+    fn confirm(&mut self, key: ConnectionKey, account: Box<str>, now: TimeMs) {
+        if !self.asker.has_room() {
+            // The ledger could not answer. Denied is the safe assumption.
+            return self.broker.confirm(key, &account, false, now);
+        }
+        let asker = &mut self.asker;
+        let mut start = |token, request| asker.start(token, request);
+        self.ledger.collector(key, account, &mut start);
     }
 
     fn authenticate(

@@ -5,12 +5,14 @@ use std::os::fd::AsRawFd;
 
 use mio::Interest;
 use mio::unix::SourceFd;
+use tidegate_broker::drive;
 use tidegate_broker::{BrokerMessage, ConnectionKey, ConnectionTraits};
 use tidegate_journal::LogStore;
 use tidegate_ledger::operation::Message;
 use tidegate_machines::TimeMs;
 use tidegate_runtime::{Address, Carries, Context};
 
+use super::shell::PortShell;
 use super::{CarriesMqtt, MqttPort, READ_BYTES, READ_BYTES_MAX, SOCKETS};
 use crate::admission::Arrival;
 use crate::mqtt::sockets::{Flag, Socket};
@@ -67,8 +69,7 @@ impl<L: LogStore> MqttPort<L> {
         let mut worked = self.accept(now);
         while let Some(arrival) = self.arrivals.pop_front() {
             worked = true;
-            self.take_parcels(context);
-            self.adopt(*arrival, now);
+            self.adopt(*arrival, context);
         }
         worked
     }
@@ -151,12 +152,12 @@ impl<L: LogStore> MqttPort<L> {
         };
         socket.set(Flag::READABLE, heard.more || socket.has(Flag::CLOSED));
         socket.set(Flag::ENDED, heard.ended);
-        // Drained between reading and decoding: this worker then knows all that the client may have learned from
-        // another worker.
-        self.take_parcels(context);
-        let bytes = self.scratch.bytes(&heard);
-        let work = WORK_OF_VISIT + work_of_bytes(self.scratch.cost());
-        let served = if bytes.is_empty() { 0 } else { self.broker.serve(key, bytes, (may - work).max(1), now) };
+        // Taken out, because the port is the shell that the bytes are heard by.
+        let scratch = std::mem::take(&mut self.scratch);
+        let bytes = scratch.bytes(&heard);
+        let work = WORK_OF_VISIT + work_of_bytes(scratch.cost());
+        let served = drive::hear(&mut PortShell { port: self, context }, key, bytes, (may - work).max(1), now);
+        self.scratch = scratch;
         if heard.ended && !self.broker.is_unserved(key) {
             self.lose(key, now);
         }
@@ -164,13 +165,12 @@ impl<L: LogStore> MqttPort<L> {
     }
 
     /// A connection that comes from another worker or from the HTTP door.
-    fn adopt(&mut self, arrival: Arrival, now: TimeMs) {
+    fn adopt<P: CarriesMqtt>(&mut self, arrival: Arrival, context: &mut Context<'_, P>) {
+        let now = context.now();
         let Arrival { stream, listener, mark, refusal, bytes } = arrival;
         let socket = Socket::new(stream, listener, mark, refusal);
         if let Some(key) = self.admit(socket, now) {
-            if !bytes.is_empty() {
-                self.broker.serve(key, &bytes, WORK_IN_ROUND_MAX, now);
-            }
+            drive::hear(&mut PortShell { port: self, context }, key, &bytes, WORK_IN_ROUND_MAX, now);
             // Bytes that its layers have read already cause no event; bytes in the socket do.
             if let Some(socket) = self.sockets.get(key).filter(|socket| socket.stream.is_ahead()) {
                 socket.set(Flag::READABLE, true);

@@ -14,48 +14,14 @@ use super::{MqttPort, SOCKETS, TURN_WORK_MIN, TURN_WRITTEN_MAX};
 use crate::mqtt::sockets::Flag;
 use crate::turns::limits::WORK_IN_TURN_MAX;
 
-/// Rounds of one turn: what a socket took may let the broker send more to it.
-const ROUNDS_PER_TURN: usize = 4;
 /// How long a closed socket stays open for reading, so that its client gets the last packets.
 const LINGER: Duration = Duration::from_millis(500);
 /// The most sockets that stay so; when there is one more, the oldest is dropped.
 const LINGERING_MAX: usize = 1_024;
 
 impl<L: LogStore> MqttPort<L> {
-    /// Sends what is unsent, as far as sockets take it, and closes those that are to be closed. To be called only when
-    /// every peer has been told what the broker had to tell it.
-    pub(super) fn write_sockets(&mut self, now: TimeMs) -> bool {
-        let mut written = 0;
-        let mut worked = !self.writable.is_empty() || !self.closing.is_empty();
-        for index in std::mem::take(&mut self.writable) {
-            if let Some((key, socket)) = self.sockets.at(index) {
-                socket.set(Flag::BLOCKED, false);
-                written += self.write(key, now);
-            }
-        }
-        for _ in 0..ROUNDS_PER_TURN {
-            let mut flushable = std::mem::take(&mut self.flushable);
-            self.broker.take_flushable(&mut flushable);
-            let any = !flushable.is_empty();
-            for key in flushable.drain(..) {
-                written += self.write(key, now);
-            }
-            self.flushable = flushable;
-            worked |= any;
-            if !any {
-                break;
-            }
-        }
-        for key in std::mem::take(&mut self.closing) {
-            written += self.write(key, now);
-            self.close(key, now);
-        }
-        self.adapt(written);
-        worked
-    }
-
     /// One write, and what it means. Returns how many bytes the socket took.
-    fn write(&mut self, key: ConnectionKey, now: TimeMs) -> usize {
+    pub(super) fn write(&mut self, key: ConnectionKey, now: TimeMs) -> usize {
         let Some(socket) = self.sockets.get(key) else { return 0 };
         if socket.has(Flag::BLOCKED) {
             return 0;
@@ -78,15 +44,11 @@ impl<L: LogStore> MqttPort<L> {
                 }
             }
         }
-        if written.taken > 0 {
-            self.broker.sent(key, written.taken, now);
-        }
         written.taken
     }
 
     /// Closes a socket, after the last packets were written as far as it took them.
-    fn close(&mut self, key: ConnectionKey, now: TimeMs) {
-        self.broker.closed(key, now);
+    pub(super) fn close(&mut self, key: ConnectionKey) {
         self.verdicts.forget(key);
         let Some(mut socket) = self.sockets.remove(key) else { return };
         self.admission.leave(socket.listener, socket.mark);
@@ -112,7 +74,7 @@ impl<L: LogStore> MqttPort<L> {
 
     /// Adapts how much the next turn does to how much this turn wrote. One byte read may cause a thousand bytes to
     /// write, and all of them wait in outboxes until the end of the turn.
-    fn adapt(&mut self, written: usize) {
+    pub(super) fn adapt(&mut self, written: usize) {
         if written > TURN_WRITTEN_MAX {
             self.turn_work = (self.turn_work / 2).max(TURN_WORK_MIN);
         } else if written < TURN_WRITTEN_MAX / 4 {

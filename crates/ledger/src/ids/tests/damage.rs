@@ -262,6 +262,11 @@ fn an_index_of_another_timeline_is_given_up_when_the_replay_says_so() {
     assert_eq!(claimed(&world), Some((world.index.covered(), timeline(7))), "the manifest names it");
     assert!(world.index.covered() > Position(0));
     world.check();
+    assert!(world.index.belong_to(timeline(8)).expect("the disk works"), "nothing was found");
+    world.maintain(2).expect("the disk works");
+    assert_eq!(claimed(&world), Some((world.index.covered(), timeline(8))), "without another run");
+    assert!(world.index.belong_to(timeline(7)).expect("the disk works"));
+    world.maintain(2).expect("the disk works");
     world.disk.crash();
     world.recover();
     assert!(world.index.belong_to(timeline(7)).expect("the disk works"));

@@ -9,7 +9,13 @@ fn files(disk: &FakeDisk) -> Vec<(PathBuf, Vec<u8>)> {
 
 #[test]
 fn a_made_index_is_the_one_that_inserts_make() {
-    let options = IdsOptions { freeze_at: 64, filter_bytes_max: 1 << 16, ..small() };
+    // With as much memory for filters as they want, and with so little that runs must share it.
+    for filter_bytes_max in [1 << 16, 1 << 13] {
+        made_as_inserted(IdsOptions { freeze_at: 64, filter_bytes_max, ..small() });
+    }
+}
+
+fn made_as_inserted(options: IdsOptions) {
     let id = |n: u64| match n % 3 {
         0 => format!("random-{n}"),
         1 => format!("till:19700102:1:{n:06}"),

@@ -222,6 +222,21 @@ fn catching_up_ends_the_delay_and_says_when_the_disk_does_not_let_it() {
     world.disk.set_capacity(world.disk.used_bytes());
     let error = world.index.catch_up(place(world.durable)).expect_err("there is no room");
     assert!(error.to_string().contains("cannot claim room for /data/ids/"), "{error}");
+    // Behind the first step, which it does as always.
+    assert_eq!(world.index.facts().retries, 1 + u64::from(RETRIES_MAX) + 1);
+}
+
+#[test]
+fn catching_up_tries_again_and_waits_for_nothing_that_cannot_come() {
+    let mut world = World::new(1, small());
+    world.insert_new(40);
+    world.index.catch_up(place(world.durable)).expect("the disk works");
+    assert!(world.index.is_behind(), "nothing is durable that could be written");
+    world.sync_journal();
+    world.disk.fail_next_sync();
+    world.index.catch_up(place(world.durable)).expect("one failure is not the end");
+    assert!(!world.index.is_behind());
+    assert_eq!(world.index.facts().retries, 1);
 }
 
 #[test]
@@ -268,6 +283,7 @@ fn entries_of_one_hash_may_fill_pages_and_hashes_may_share_their_top_half() {
     world.maintain(4).expect("the disk works");
     assert_eq!(world.index.covered(), Position(2000));
     world.check();
+    assert_eq!(world.find_newest(hash(7 << 32 | 500), UNKNOWN).pages_read, 3);
 }
 
 #[test]

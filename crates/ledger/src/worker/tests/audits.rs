@@ -14,8 +14,8 @@ use crate::auditor::{Audit, ShardAuditor, conservation};
 use crate::message::{AuditDifference, AuditReport, AuditState};
 use crate::operation::{Answer, Figures, Operation};
 
-type Reader = <StepLog<FakeDisk> as LogStore>::Reader;
-type Auditor = ShardAuditor<FakeDisk, Reader>;
+pub type Reader = <StepLog<FakeDisk> as LogStore>::Reader;
+pub type Auditor = ShardAuditor<FakeDisk, Reader>;
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -83,7 +83,7 @@ impl TestWorker {
         panic!("a shard answers")
     }
 
-    fn auditor(&mut self, shard: usize) -> Auditor {
+    pub fn auditor(&mut self, shard: usize) -> Auditor {
         let Answer::DurableEnd { durable } = self.call(shard, Operation::ReadDurableEnd) else { unreachable!() };
         let reader = logs(&self.disk).reader(log_id(shard as u16)).expect("the disk works");
         let shards = self.worker.shards().len() as u16;
@@ -91,7 +91,7 @@ impl TestWorker {
     }
 
     /// A reconciliation of a shard whose live answers are as `drift` makes them.
-    fn audit(&mut self, auditor: &mut Auditor, drift: impl Fn(&mut Answer)) -> AuditReport {
+    pub fn audit(&mut self, auditor: &mut Auditor, drift: impl Fn(&mut Answer)) -> AuditReport {
         let mut next = auditor.begin();
         loop {
             match next {

@@ -47,6 +47,23 @@ fn ids_that_come_between_others_are_put_there_many_at_a_time() {
     }
 }
 
+#[test]
+fn ids_that_come_one_by_one_between_others_never_make_a_leaf_too_large() {
+    let mut node = Node::new(0, 1);
+    let mut order = AccountOrder::default();
+    let all = (0..2 * LEAF_SLOTS_MAX).map(|n| format!("wallet:{n:05}"));
+    let (even, odd): (Vec<_>, Vec<_>) = all.clone().enumerate().partition(|(n, _)| n.is_multiple_of(2));
+    even.iter().for_each(|(_, id)| open(&mut node, id));
+    assert_eq!((order.catch_up(&node.ledger, u32::MAX), order.leaves.len()), (0, 1), "one leaf is full");
+    for (_, id) in &odd {
+        open(&mut node, id);
+        assert_eq!(order.catch_up(&node.ledger, u32::MAX), 0);
+        assert!(order.leaves.values().all(|leaf| (1..=LEAF_SLOTS_MAX).contains(&leaf.len())));
+        assert!(order.leaves.values().all(|leaf| leaf.capacity() == LEAF_SLOTS_MAX));
+    }
+    assert_eq!(listed(&order, &node.ledger, "", None, usize::MAX), all.collect::<Vec<_>>());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     /// As a sorted set, however the catch-up is cut.

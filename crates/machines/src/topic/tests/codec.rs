@@ -191,3 +191,20 @@ fn bytes_are_as_documented() {
 fn an_event_of_a_newer_program_is_named() {
     assert_eq!(Topics::decode(&[99, 1, 2]), Err(EventError::UnknownTag(99)));
 }
+
+#[test]
+fn a_time_of_zero_is_no_time_and_has_no_second_form() {
+    let at = TimeMs(5);
+    let attached = Event::SessionAttached { at, slot: Slot(9), expiry_s: 1, will: None };
+    let opened = Event::SessionOpened { at, slot: Slot(9), client_id: "anna".into(), expiry_s: 1, will: None };
+    for event in [attached, opened] {
+        let bytes = encoded(&event);
+        for at in 0..bytes.len() {
+            let mut zeroed = bytes.clone();
+            zeroed[at] = 0;
+            if let Ok(other) = Event::decode(&zeroed) {
+                assert_eq!(encoded(&other), zeroed, "byte {at} of {event:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Messages from other workers' brokers, and to them.
+
+use std::sync::Arc;
+
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+use tidegate_wire::mqtt::check_filter;
+
+use super::Broker;
+use super::retain::RetainedMessage;
+use crate::BrokerMessage;
+use crate::peer::Item;
+use crate::subscriptions::{Entry, Owner};
+
+impl<L: LogStore> Broker<L> {
+    /// Takes a message of another worker's broker. Messages of one broker must come in their order.
+    pub fn deliver(&mut self, from: u16, message: BrokerMessage, now: TimeMs) {
+        let BrokerMessage { items, receivers } = message;
+        assert!(from != self.options.worker && from < self.options.workers(), "another worker has said it");
+        let mut receivers = &receivers[..];
+        for item in items {
+            match item {
+                Item::Publish { message, receivers: count, picked, may_repeat, source } => {
+                    assert!((count + picked) as usize <= receivers.len(), "receivers come with their message");
+                    let (of_item, others) = receivers.split_at((count + picked) as usize);
+                    let (of_item, picked) = of_item.split_at(count as usize);
+                    receivers = others;
+                    self.publish_from_peer(&message, of_item, picked, may_repeat, &source, now);
+                }
+                Item::Ack { ticket, word } => self.take_ack(ticket, word, now),
+                Item::Retain { message, source } => self.retain_here(message, source, now),
+                Item::NotRetained { message, source } => self.retain_ends(&source, message.topic()),
+                Item::Retained { message, picked, source } => self.set_retained(&message, &picked, source, now),
+                Item::Delay { message, at, source } => self.delay_here(message, at, &source),
+                Item::ForgetOrigin { origin, ack_to } => self.forget_origin_for_peer(origin, ack_to, now),
+                Item::ForgetOrigins { shard, incarnation } => self.forget_origins_here(shard, incarnation),
+                Item::Subscribed { filter, entry } => self.add_entry(from, &filter, entry),
+                Item::Unsubscribed { filter, owner } => self.remove_entry(from, &filter, owner),
+                Item::Presence { filter, owner, online } => self.set_online(from, &filter, owner, online),
+                Item::Recovered { message } => {
+                    self.retained.messages.set(message.topic(), RetainedMessage(Arc::clone(&message)));
+                }
+                Item::ReplicaComplete => self.peers.complete(from),
+            }
+        }
+        assert!(receivers.is_empty(), "each receiver belongs to a message");
+        self.run_deferred_disconnects(now);
+    }
+
+    fn add_entry(&mut self, from: u16, filter: &str, entry: Entry) {
+        assert!(u16::from(entry.worker) == from, "a worker tells of its own sessions");
+        let parts = check_filter(filter).expect("its own worker has checked it");
+        self.subscriptions.insert(parts.share_group, parts.filter, entry);
+    }
+
+    fn remove_entry(&mut self, from: u16, filter: &str, owner: Owner) {
+        assert!(u16::from(owner.worker) == from, "a worker tells of its own sessions");
+        let parts = check_filter(filter).expect("its own worker has checked it");
+        let removed = self.subscriptions.remove(parts.share_group, parts.filter, owner);
+        assert!(removed.is_some(), "what is removed was told before");
+    }
+
+    fn set_online(&mut self, from: u16, filter: &str, owner: Owner, online: bool) {
+        assert!(u16::from(owner.worker) == from, "a worker tells of its own sessions");
+        let parts = check_filter(filter).expect("its own worker has checked it");
+        let node = self.subscriptions.find(parts.share_group, parts.filter);
+        let is_known = node.is_some_and(|node| self.subscriptions.set_online(node, owner, online));
+        assert!(is_known, "a member that comes and goes was told of before");
+    }
+
+    /// All other workers.
+    pub fn peers(&self) -> impl Iterator<Item = u16> + use<L> {
+        self.peers.others()
+    }
+
+    /// The message to `worker` since the last call; call it only if the ring to it has room.
+    pub fn take_batch(&mut self, worker: u16) -> Option<BrokerMessage> {
+        assert!(worker < self.options.workers(), "a worker is one of all");
+        self.peers.take(worker)
+    }
+}

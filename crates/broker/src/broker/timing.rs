@@ -1,0 +1,32 @@
+//! What happens by the clock: keep-alive and slow handshakes (`sweep.rs`), a drain (`drain.rs`), delayed messages
+//! (`delayed.rs`), what is due in the shards (`due.rs`), and `$SYS` (`sys.rs`). Spent rates are the intake's.
+
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+
+use super::Broker;
+use super::delayed::Delayed;
+use super::drain::Drain;
+use super::due::DueAgain;
+use super::sweep::Sweep;
+use super::sys::Sys;
+
+/// The state of all of it.
+#[derive(Debug, Default)]
+pub(super) struct Timing {
+    pub delayed: Delayed,
+    pub again: DueAgain,
+    pub sweep: Sweep,
+    pub drain: Option<Drain>,
+    pub sys: Sys,
+}
+
+impl<L: LogStore> Broker<L> {
+    /// Does what the time has come for, before clients are looked at.
+    pub(super) fn step_timing(&mut self, now: TimeMs) {
+        self.step_due(now);
+        self.step_delayed(now);
+        self.step_sweep(now);
+        self.step_drain(now);
+    }
+}

@@ -1,0 +1,285 @@
+//! Publications to clients: to the outbox at once, or to the backlog of a clean session until there is room.
+//!
+//! ```text
+//!   deliver ─┬─ QoS 0, or window open ─▶ publish ─▶ template, or own encoding ─▶ outbox
+//!            └─ no room ─▶ backlog ─ pump_backlog ─▶ publish
+//! ```
+
+use tidegate_machines::TimeMs;
+use tidegate_machines::topic::EntryView;
+use tidegate_wire::mqtt::{AckKind, PublishOut, QoS, ReasonCode, Version, encode_ack, encode_publish};
+
+use super::{Clients, Copy, Delivery, Sending};
+use crate::connection::{Connection, ConnectionState};
+use crate::flow::{Flight, QueuedMessage, Window};
+use crate::index::{ConnectionIndex, SessionIndex};
+use crate::message_ref::MessageRef;
+use crate::session::SessionFlags;
+use crate::template::Shape;
+use crate::{Access, InboxPolicy};
+
+impl Clients {
+    /// Another message follows: what was encoded is forgotten.
+    pub fn begin_message(&mut self) {
+        self.templates.begin();
+    }
+
+    /// Brings a copy to a clean session, or one of QoS 0 to any. The session and its generation were checked.
+    #[inline]
+    pub fn deliver(
+        &mut self,
+        session: SessionIndex,
+        message_ref: &mut MessageRef<'_>,
+        copy: Copy<'_>,
+        now: TimeMs,
+    ) -> Delivery {
+        let Some(index) = self.connected(session) else { return Delivery::Done };
+        assert!(copy.qos <= 2, "0, 1 or 2");
+        let has_room = self.outbox_has_room(index);
+        if copy.qos == 0 {
+            if has_room {
+                self.publish(index, message_ref, copy, false, 0, now);
+            } else {
+                self.facts.dropped_outbox += 1;
+            }
+            return Delivery::Done;
+        }
+        let window_max = self.connections[index].window_max;
+        let flow = self.sessions[session].flow();
+        if !has_room || !flow.backlog.is_empty() || !flow.window.is_open(window_max) {
+            return self.wait(session, message_ref, copy);
+        }
+        self.start(session, index, message_ref, copy, now);
+        Delivery::Done
+    }
+
+    /// Sends a publication of QoS 1 or 2 and opens its flight.
+    fn start(
+        &mut self,
+        session: SessionIndex,
+        index: ConnectionIndex,
+        message_ref: &MessageRef<'_>,
+        copy: Copy<'_>,
+        now: TimeMs,
+    ) {
+        let flight = if copy.qos == 1 { Flight::Sent1 } else { Flight::Sent2 };
+        let window = &mut self.sessions[session].flow().window;
+        let number = window.start(flight);
+        let in_flight = window.in_flight();
+        assert!(copy.qos > 0, "QoS 0 has no flight");
+        assert!(
+            in_flight <= u32::from(self.connections[index].window_max),
+            "no more is under way than the client takes"
+        );
+        let sending = self.publish(index, message_ref, copy, false, Window::packet_id(number), now);
+        if sending == Sending::TooLarge {
+            self.sessions[session].flow().window.advance(number, Flight::Done);
+        }
+    }
+
+    /// Keeps a copy for a clean session until its client has room for it.
+    #[cold]
+    fn wait(&mut self, session: SessionIndex, message_ref: &mut MessageRef<'_>, copy: Copy<'_>) -> Delivery {
+        let message = message_ref.shared_message();
+        let (messages_max, bytes_max) = (self.limits.clean_inbox_messages_max, self.limits.clean_inbox_bytes_max);
+        let waiting = &mut self.sessions[session].flow().backlog;
+        while !waiting.has_room(&message, messages_max, bytes_max) {
+            self.facts.dropped_inbox += 1;
+            match self.limits.clean_inbox_policy {
+                InboxPolicy::Refuse => return Delivery::Refused,
+                InboxPolicy::DropNewest => return Delivery::Done,
+                InboxPolicy::DropOldest => match waiting.drop_oldest() {
+                    Some(_) => {}
+                    None => return Delivery::Done,
+                },
+            }
+        }
+        assert!(copy.qos > 0, "QoS 0 does not wait");
+        let Copy { qos, retain, subscription_ids } = copy;
+        waiting.push(QueuedMessage { message, qos, retain, subscription_ids: subscription_ids.into() });
+        Delivery::Done
+    }
+
+    /// Sends what waits in memory, as far as window and outbox go.
+    pub fn pump_backlog(&mut self, session: SessionIndex, now: TimeMs) {
+        let Some(index) = self.connected(session) else { return };
+        let window_max = self.connections[index].window_max;
+        while self.outbox_has_room(index) {
+            let Some(flow) = &mut self.sessions[session].flow else { return };
+            match flow.backlog.front() {
+                None => return,
+                Some(queued) if queued.qos > 0 && !flow.window.is_open(window_max) => return,
+                Some(_) => {}
+            }
+            let queued = flow.backlog.pop().expect("it was at the front");
+            self.send_queued(session, index, &queued, now);
+        }
+    }
+
+    fn send_queued(&mut self, session: SessionIndex, index: ConnectionIndex, queued: &QueuedMessage, now: TimeMs) {
+        let message_ref = MessageRef::of(&queued.message);
+        let copy = Copy { qos: queued.qos, retain: queued.retain, subscription_ids: &queued.subscription_ids };
+        self.begin_message();
+        if queued.qos == 0 {
+            self.publish(index, &message_ref, copy, false, 0, now);
+        } else if message_ref.expiry_s(now).is_err() {
+            self.facts.dropped_expired += 1;
+        } else {
+            self.start(session, index, &message_ref, copy, now);
+        }
+    }
+
+    /// Sends what waits in the inbox of a durable session, or PUBREL if its client has received it before.
+    /// `TooLarge`: it is forbidden, too large for this client, or expired, and will never be sent.
+    /// `[MQTT-4.4.0-1]`: on reconnecting, and only then, unacknowledged PUBLISH and PUBREL are sent again with their
+    /// packet ids.
+    pub fn send_entry(
+        &mut self,
+        session: SessionIndex,
+        index: ConnectionIndex,
+        entry: &EntryView<'_>,
+        now: TimeMs,
+    ) -> Sending {
+        let (number, packet_id) = (entry.number(), Window::packet_id(entry.number()));
+        let flight = match (entry.is_received(), entry.qos()) {
+            (true, _) => Flight::Released,
+            (false, 1) => Flight::Sent1,
+            (false, _) => Flight::Sent2,
+        };
+        let started = self.sessions[session].flow().window.start(flight);
+        assert!(started == number, "a message has one number, in its inbox and under way");
+        if entry.is_received() {
+            let version = self.connections[index].version;
+            let (kind, reason) = (AckKind::PubRel, ReasonCode::SUCCESS);
+            self.send(index, now, |bytes| encode_ack(bytes, version, kind, packet_id, reason, None));
+            return Sending::Sent;
+        }
+        let window_max = u32::from(self.connections[index].window_max);
+        let in_flight = self.sessions[session].flow().window.in_flight();
+        assert!(in_flight <= window_max, "no more is under way than the client takes");
+        let message_ref = MessageRef::of(entry.message());
+        let is_forbidden = self.may_not_receive(session, index, message_ref.topic);
+        self.facts.dropped_unauthorized += u64::from(is_forbidden);
+        // [MQTT-3.3.1-1]: a PUBLISH that is sent again has DUP set.
+        let dup = number < self.sessions[session].next_number;
+        let copy = Copy { qos: entry.qos(), retain: entry.retain(), subscription_ids: entry.subscription_ids() };
+        self.begin_message();
+        if is_forbidden || self.publish(index, &message_ref, copy, dup, packet_id, now) == Sending::TooLarge {
+            self.sessions[session].flow().window.advance(number, Flight::Done);
+            return Sending::TooLarge;
+        }
+        Sending::Sent
+    }
+
+    /// Whether a session that was resumed has a message that its client may not receive: the session may have been
+    /// another user's until then.
+    fn may_not_receive(&self, session: SessionIndex, index: ConnectionIndex, topic: &str) -> bool {
+        let session = &self.sessions[session];
+        let rights = self.connections[index].rights.expect("who is connected has rights");
+        session.flags.has(SessionFlags::RESUMED)
+            && self.rights.get(rights).may_subscribe(&session.client_id, topic) == Access::Denied
+    }
+
+    /// Appends a PUBLISH to a connection's outbox.
+    #[inline]
+    pub fn publish(
+        &mut self,
+        index: ConnectionIndex,
+        message_ref: &MessageRef<'_>,
+        copy: Copy<'_>,
+        dup: bool,
+        packet_id: u16,
+        now: TimeMs,
+    ) -> Sending {
+        let connection = &self.connections[index];
+        let version = connection.version;
+        assert!(connection.state == ConnectionState::Connected, "messages go to who is connected");
+        assert!(copy.qos <= 2 && (copy.qos > 0) == (packet_id > 0), "QoS 1 and 2 have packet ids");
+        let Ok(expiry_s) = message_ref.expiry_s(now) else {
+            self.facts.dropped_expired += 1;
+            return Sending::TooLarge;
+        };
+        let is_plain = connection.extra.as_ref().is_none_or(|extra| extra.aliases_out_max == 0)
+            && (copy.subscription_ids.is_empty() || version == Version::V311);
+        if dup || !is_plain {
+            return self.publish_own(index, message_ref, copy, dup, packet_id, now);
+        }
+        let packet_bytes_max = connection.packet_bytes_max;
+        let shape = Shape { version, qos: copy.qos, retain: copy.retain };
+        let bytes = self.templates.get(message_ref, expiry_s, shape).len();
+        if bytes > packet_bytes_max as usize {
+            self.facts.dropped_too_large += 1;
+            return Sending::TooLarge;
+        }
+        self.write(index, now, |out, templates| templates.copy(shape, packet_id, out));
+        self.count_publish(message_ref);
+        Sending::Sent
+    }
+
+    fn count_publish(&mut self, message_ref: &MessageRef<'_>) {
+        self.facts.messages_sent += 1;
+        self.facts.publish_sent += 1;
+        self.facts.publish_bytes_sent += message_ref.payload.len() as u64;
+    }
+
+    /// Appends a PUBLISH that is not like others': with subscription identifiers, a topic alias, or sent again.
+    #[cold]
+    fn publish_own(
+        &mut self,
+        index: ConnectionIndex,
+        message_ref: &MessageRef<'_>,
+        copy: Copy<'_>,
+        dup: bool,
+        packet_id: u16,
+        now: TimeMs,
+    ) -> Sending {
+        let connection = &mut self.connections[index];
+        let (version, packet_bytes_max) = (connection.version, connection.packet_bytes_max as usize);
+        let (alias, is_new) = alias_out(connection, message_ref.topic);
+        let out = PublishOut {
+            dup,
+            qos: QoS::of(copy.qos).expect("0, 1 or 2"),
+            retain: copy.retain,
+            // A client that knows the alias gets an empty topic (MQTT 5, 3.3.2.3.4).
+            topic: if alias.is_some() && !is_new { "" } else { message_ref.topic },
+            packet_id,
+            topic_alias: alias,
+            message_expiry_s: message_ref.expiry_s(now).unwrap_or_default(),
+            subscription_ids: copy.subscription_ids,
+            properties: message_ref.properties,
+            payload: message_ref.payload,
+        };
+        assert!(alias.is_none_or(|alias| alias > 0), "aliases begin with 1");
+        let added = self.write(index, now, |bytes, _| {
+            let before = bytes.len();
+            encode_publish(bytes, version, &out);
+            if bytes.len() - before > packet_bytes_max {
+                bytes.truncate(before);
+            }
+        });
+        if added == 0 {
+            if is_new && let Some(extra) = &mut self.connections[index].extra {
+                extra.aliases_out.pop();
+            }
+            self.facts.dropped_too_large += 1;
+            return Sending::TooLarge;
+        }
+        self.count_publish(message_ref);
+        Sending::Sent
+    }
+}
+
+/// The alias for a topic, and whether the client has yet to hear of it. Aliases are assigned to the first topics and
+/// never reassigned: a client with few topics gains most.
+fn alias_out(connection: &mut Connection, topic: &str) -> (Option<u16>, bool) {
+    let Some(extra) = connection.extra.as_mut().filter(|extra| extra.aliases_out_max > 0) else { return (None, false) };
+    if let Some(place) = extra.aliases_out.iter().position(|known| **known == *topic) {
+        return (Some(place as u16 + 1), false);
+    }
+    if extra.aliases_out.len() >= usize::from(extra.aliases_out_max) {
+        return (None, false);
+    }
+    extra.aliases_out.push(topic.into());
+    assert!(extra.aliases_out.len() <= usize::from(extra.aliases_out_max), "no more aliases than the client takes");
+    (Some(extra.aliases_out.len() as u16), true)
+}

@@ -1,0 +1,163 @@
+//! The topic shards of one worker: commands to them, and which session stands at which slot.
+//!
+//! ```text
+//!   call(command, Wait) ─▶ a shard of topics ─decide, sync─▶ released: Wait, Durable<decision> ─▶ continue
+//!   slot of a shard ─▶ session of this worker
+//! ```
+//!
+//! Invariant: nothing here knows connections. What goes on when a command is durable, its [`Wait`] says; the broker
+//! does it.
+
+use std::sync::Arc;
+
+use tidegate_journal::LogStore;
+use tidegate_machines::topic::{Command, Message, Origin, Slot, Topics};
+use tidegate_machines::{ShardIndex, TimeMs};
+
+use crate::acknowledgements::AckTo;
+use crate::index::{SessionIndex, ShardPlace};
+use crate::limits::PART_SLOTS;
+use crate::peer::Source;
+use crate::session::SessionRef;
+use crate::subscriptions::EntryOptions;
+use crate::topics::{Released, TopicShard};
+
+/// What a command to a shard is known by: what goes on when it is durable. Opaque outside.
+#[derive(Debug)]
+pub struct Waiting(pub(crate) Wait);
+
+/// See [`Waiting`].
+#[derive(Debug)]
+pub(crate) enum Wait {
+    /// Nobody waits.
+    Nothing,
+    /// A session was opened.
+    Opened { session: SessionRef },
+    /// A session got a connection again.
+    Attached { session: SessionRef },
+    /// A subscription was added.
+    Subscribed { session: SessionRef, filter: Box<str>, options: EntryOptions, subscription_id: u32, nth: u32 },
+    /// A subscription was removed.
+    Unsubscribed { session: SessionRef, filter: Box<str>, nth: u32 },
+    /// The place where a feed begins was noted.
+    FirstPlace { session: SessionRef, nth: u32 },
+    /// The place up to which a feed was acknowledged was noted.
+    PlaceKept { feed: u64, session: SessionRef },
+    /// A message was put into inboxes.
+    Published { ack_to: Option<AckTo> },
+    /// A client's PUBREC was noted.
+    Received { session: SessionRef, number: u64 },
+    /// A message was retained.
+    Retained { message: Arc<Message>, source: Source },
+    /// A command whose only effect is an acknowledgement.
+    Ack { ack_to: AckTo },
+}
+
+/// See the [module](self).
+pub(crate) struct Shards<L: LogStore> {
+    all: Vec<TopicShard<L>>,
+    /// Sessions by shard and slot. One that has ended may still stand here: its slot is another's then, or nobody's.
+    sessions: Vec<Vec<Option<SessionIndex>>>,
+}
+
+impl<L: LogStore> Shards<L> {
+    /// These shards, ascending, with nobody at their slots yet.
+    pub fn new(all: Vec<TopicShard<L>>) -> Shards<L> {
+        Shards { sessions: all.iter().map(|_| Vec::new()).collect(), all }
+    }
+
+    pub fn len(&self) -> usize {
+        assert!(self.all.len() == self.sessions.len(), "each shard has its slots");
+        self.all.len()
+    }
+
+    /// The places of all of them.
+    pub fn places(&self) -> impl Iterator<Item = ShardPlace> + use<L> {
+        (0..self.all.len() as u16).map(ShardPlace)
+    }
+
+    pub fn as_slice(&self) -> &[TopicShard<L>] {
+        &self.all
+    }
+
+    pub fn as_mut_slice(&mut self) -> &mut [TopicShard<L>] {
+        &mut self.all
+    }
+
+    pub fn into_vec(self) -> Vec<TopicShard<L>> {
+        self.all
+    }
+
+    /// Asks a shard.
+    pub fn call(&mut self, shard: ShardPlace, command: Command, wait: Wait) {
+        self.all[usize::from(shard.0)].call(Waiting(wait), command);
+    }
+
+    /// Asks all of them. Returns how many that are.
+    pub fn call_all(&mut self, command: impl Fn() -> Command, wait: impl Fn() -> Wait) -> u16 {
+        for shard in &mut self.all {
+            shard.call(Waiting(wait()), command());
+        }
+        self.all.len() as u16
+    }
+
+    /// The number of a shard in the directory.
+    pub fn number(&self, shard: ShardPlace) -> ShardIndex {
+        self[shard].index()
+    }
+
+    /// The state of a shard, ahead of the disk.
+    pub fn state(&self, shard: ShardPlace) -> &Topics {
+        self[shard].state_ahead()
+    }
+
+    /// What shards know a publication by that has come from this one.
+    pub fn origin(&self, shard: ShardPlace, incarnation: u64, packet_id: u16) -> Origin {
+        Origin::new(self.number(shard).0, incarnation, packet_id)
+    }
+
+    /// Lets a shard decide and write, if it can. Whether it did anything.
+    pub fn step(&mut self, shard: ShardPlace, now: TimeMs) -> bool {
+        self.all[usize::from(shard.0)].step(now)
+    }
+
+    /// The next command of a shard that is durable, or will never be.
+    pub fn released(&mut self, shard: ShardPlace) -> Option<(Wait, Released)> {
+        let (Waiting(wait), released) = self.all[usize::from(shard.0)].released()?;
+        Some((wait, released))
+    }
+
+    /// Whether a shard takes no more commands for now.
+    pub fn are_full(&self) -> bool {
+        self.all.iter().any(|shard| !shard.has_room())
+    }
+
+    /// Whether a message for one worker may be written in several records: by several shards, or for several parts of
+    /// one shard's receivers.
+    pub fn may_split(&self) -> bool {
+        self.all.len() > 1 || self.sessions.iter().any(|slots| slots.len() > PART_SLOTS)
+    }
+
+    /// Remembers which session stands at a slot.
+    pub fn set_session_at(&mut self, shard: ShardPlace, slot: Slot, session: SessionIndex) {
+        let slots = &mut self.sessions[usize::from(shard.0)];
+        let nth = slot.0 as usize;
+        if slots.len() <= nth {
+            slots.resize(nth + 1, None);
+        }
+        slots[nth] = Some(session);
+    }
+
+    /// The session that stood at a slot last, if any did. Whether it still does, the session says.
+    pub fn session_at(&self, shard: ShardPlace, slot: Slot) -> Option<SessionIndex> {
+        *self.sessions[usize::from(shard.0)].get(slot.0 as usize)?
+    }
+}
+
+impl<L: LogStore> std::ops::Index<ShardPlace> for Shards<L> {
+    type Output = TopicShard<L>;
+
+    fn index(&self, shard: ShardPlace) -> &TopicShard<L> {
+        &self.all[usize::from(shard.0)]
+    }
+}

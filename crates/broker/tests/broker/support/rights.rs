@@ -1,0 +1,47 @@
+//! What the users of a script may do.
+
+use std::sync::Arc;
+
+use tidegate_broker::{Access, Rights};
+
+/// The rights of a user of a script.
+#[derive(Debug)]
+struct ScriptRights {
+    user: Option<String>,
+    reloaded: bool,
+}
+
+/// The rights of a user, if there is one of that name.
+pub fn rights_of(user: Option<&str>, reloaded: bool) -> Option<Arc<dyn Rights>> {
+    let is_known = user != Some("nobody") && !(reloaded && user == Some("gone"));
+    is_known.then(|| Arc::new(ScriptRights { user: user.map(str::to_owned), reloaded }) as Arc<dyn Rights>)
+}
+
+impl ScriptRights {
+    fn access(&self, topic: &str) -> Access {
+        if topic.starts_with("secret/") || self.reloaded && topic.starts_with("closed/") {
+            return Access::Denied;
+        }
+        Access::Allowed
+    }
+}
+
+impl Rights for ScriptRights {
+    fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    fn may_publish(&self, _client_id: &str, topic: &str) -> Access {
+        if topic.starts_with("$SYS") || topic.starts_with("$ledger/accounts") {
+            return Access::Denied;
+        }
+        self.access(topic)
+    }
+
+    fn may_subscribe(&self, _client_id: &str, filter: &str) -> Access {
+        match filter.strip_prefix("$ledger/accounts/") {
+            Some(account) => Access::IfConfirmed(account.into()),
+            None => self.access(filter),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Which shard a step reads, and what it gives before a record that cannot be read.
+
+use super::*;
+
+/// A reader over two journals, as of two shards.
+fn reader_of(journals: [&Journal; 2]) -> ChangeReader {
+    let logs = ChangeLogs::default();
+    let log = |journal: &Journal| ChangeLog {
+        reader: Mutex::new(journal.log.reader().unwrap()),
+        mark: journal.mark.clone(),
+        seen: Arc::default(),
+    };
+    logs.open(journals.map(log).into(), KEY);
+    logs.read(After::Start, all()).unwrap().expect("it is open")
+}
+
+/// Steps until the end: of each step that gave rows, their shard and how many they were.
+fn steps(reader: &mut ChangeReader) -> Vec<(u16, usize)> {
+    let mut steps = Vec::new();
+    loop {
+        match reader.step().unwrap() {
+            Step::AtEnd => return steps,
+            Step::Rows { rows, .. } => steps.push((rows[0].shard, rows.len())),
+            Step::Names(shard, slots) => {
+                reader.name(shard, slots.into_iter().map(|slot| (slot, id_of(slot).into(), "credit".into())));
+            }
+        }
+    }
+}
+
+#[test]
+fn shards_take_turns_and_one_at_its_end_keeps_no_other_waiting() {
+    let (mut first, mut second) = (Journal::new(), Journal::new());
+    for (journal, transfers) in [(&mut first, 3_000), (&mut second, 1_500)] {
+        journal.open_accounts(10);
+        journal.transfer(1, transfers, 0);
+    }
+    let mut reader = reader_of([&first, &second]);
+    let given = steps(&mut reader);
+    let shards: Vec<u16> = given.iter().map(|(shard, _)| *shard).collect();
+    assert_eq!(shards, [0, 1, 0, 1, 0], "{given:?}");
+    let of = |shard| given.iter().filter(|(of, _)| *of == shard).map(|(_, rows)| rows).sum::<usize>();
+    assert_eq!((of(0), of(1)), (3_010, 1_510));
+    for shard in [1, 0, 1, 1] {
+        if shard == 0 { &mut first } else { &mut second }.transfer(1, 1, 9);
+        assert_eq!(steps(&mut reader), [(shard, 1)]);
+    }
+}
+
+#[test]
+fn what_stands_before_a_record_of_a_newer_program_is_given_first() {
+    let mut journal = Journal::new();
+    journal.open_accounts(5);
+    let mut group = journal.log.begin_group();
+    for record in [&b"\xfe"[..], b"\xfe\xfe"] {
+        group.append(|bytes| bytes.extend_from_slice(record));
+    }
+    journal.log.submit(group).unwrap();
+    while journal.settle().sequence() < journal.log.last_sequence() {
+        std::thread::yield_now();
+    }
+    let mut reader = journal.read(After::Start, all()).unwrap();
+    let Ok(Step::Rows { rows, .. }) = reader.step() else { panic!("the openings are given") };
+    assert_eq!(rows.len(), 5);
+    for _ in 0..2 {
+        let refused = reader.step();
+        assert!(refused.is_err(), "and then it is said what is wrong: {refused:?}");
+    }
+}

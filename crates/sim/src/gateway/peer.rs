@@ -1,0 +1,29 @@
+//! A client, its socket, and its connection, if it has one.
+
+use super::client::SimClient;
+use super::node::Link;
+use super::oracle::Oracle;
+use super::pipe::Socket;
+
+/// See the module's description.
+pub struct Peer {
+    pub client: SimClient,
+    pub socket: Socket,
+    pub link: Option<Link>,
+    /// The client has said good-bye: the connection closes when that is sent.
+    pub leaving: bool,
+}
+
+impl Peer {
+    /// A client without a connection.
+    pub fn new(client: SimClient) -> Peer {
+        Peer { client, socket: Socket::default(), link: None, leaving: false }
+    }
+
+    /// Its connection is gone, and it knows.
+    pub fn disconnect(&mut self, oracle: &mut Oracle) {
+        self.leaving = false;
+        self.socket = Socket::default();
+        self.client.disconnected(oracle);
+    }
+}
