@@ -13,8 +13,8 @@ use crate::{Disk, DiskFile};
 /// costs ten times what is copied into it (measured: 1.1 to 2.3 ns a byte, where pieces cost 0.12).
 const PIECE_BYTES_MAX: usize = 256 << 10;
 
-/// How long a name waits for a descriptor by which it becomes durable. Long, because whoever asks for it (a journal that
-/// goes on in its next segment) cannot go on without it, and descriptors that ran out come back.
+/// How long a name waits for a descriptor by which it becomes durable. Long, because whoever asks for it (a journal
+/// that goes on in its next segment) cannot go on without it, and descriptors that ran out come back.
 const SYNC_PATIENCE: Duration = Duration::from_secs(600);
 /// How long a file waits for its descriptor. Short: who opens files tries again later, and may serve others meanwhile.
 const OPEN_PATIENCE: Duration = Duration::from_millis(500);

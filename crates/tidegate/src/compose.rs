@@ -54,8 +54,8 @@ pub struct Served<P> {
     pub archiving: Option<Archiving>,
 }
 
-/// Starts a server as `config` says, with at most `open_files_max` open files; returns when it serves. `progress` is called now and then while the logs are
-/// replayed.
+/// Starts a server as `config` says, with at most `open_files_max` open files; returns when it serves. `progress` is
+/// called now and then while the logs are replayed.
 pub fn start<P: Parcels>(
     config: &Config,
     files: &Files,
