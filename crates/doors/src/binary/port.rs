@@ -90,14 +90,13 @@ pub struct BinaryPort<P> {
 }
 
 impl<P> BinaryPort<P> {
-    /// Serves the clients of `listener` (`None`: no clients) as `settings` say. Lives at `me` and asks the
-    /// ledger by `router`.
+    /// Serves the clients of `listener` (`None`: no clients), counted among `connections`, as `settings` say. Lives at
+    /// `me` and asks the ledger by `router`.
     pub fn new(
         me: Address,
         router: Router,
-        listener: Option<TcpListener>,
+        (listener, connections): (Option<TcpListener>, Arc<Connections>),
         settings: &BinarySettings,
-        connections: Arc<Connections>,
         authenticator: Arc<Authenticator>,
         (metrics, refused): (BinaryMetrics, RefusalMetrics),
         rooms: Vec<Box<dyn Frames<P>>>,

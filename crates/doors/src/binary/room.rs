@@ -95,9 +95,8 @@ impl<P: Carries<Message>> Room<P> for BinaryRoom<P> {
         Ok(Box::new(BinaryPort::new(
             me,
             room::client(site, me),
-            self.listeners.pop(),
+            (self.listeners.pop(), self.connections.clone().expect("the room was opened")),
             &self.settings,
-            self.connections.clone().expect("the room was opened"),
             self.authenticator.clone(),
             (
                 BinaryMetrics::register(site.registry(), BINARY, me.endpoint.0),

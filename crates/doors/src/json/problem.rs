@@ -210,8 +210,10 @@ fn cut(text: Cow<'static, str>) -> Cow<'static, str> {
     if text.len() <= TEXT_BYTES_MAX {
         return text;
     }
-    let (head, tail) = (text.floor_char_boundary(TEXT_BYTES_MAX / 2), text.len() - TEXT_BYTES_MAX / 2 + 4);
-    format!("{} … {}", &text[..head], &text[text.ceil_char_boundary(tail)..]).into()
+    let is_boundary = |at: &usize| text.is_char_boundary(*at);
+    let head = (0..=TEXT_BYTES_MAX / 2).rev().find(is_boundary).unwrap_or(0);
+    let tail = (text.len() - TEXT_BYTES_MAX / 2 + 4..text.len()).find(is_boundary).unwrap_or(text.len());
+    format!("{} … {}", &text[..head], &text[tail..]).into()
 }
 
 impl IntoResponse for Problem {

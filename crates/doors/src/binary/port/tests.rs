@@ -66,9 +66,8 @@ impl Door {
         let mut port = BinaryPort::new(
             PORT,
             router,
-            Some(listener),
+            (Some(listener), connections),
             &settings,
-            connections,
             authenticator.clone(),
             metrics,
             Vec::new(),
