@@ -32,6 +32,8 @@ pub use throttle::Throttle;
 const REFUSED_PART: usize = 16;
 /// The least number of such clients; as many as the bound itself where that is less.
 const REFUSED_MIN: usize = 64;
+/// The most of them: they need open files, too.
+const REFUSED_MAX: usize = 256;
 
 /// Which listener a client came by: its place among those that [`Admission::new`] got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,17 +176,21 @@ impl Over {
 
 /// Clients that a bound of `max` lets in at most, with those who are only told of it.
 pub const fn let_in_max(max: usize) -> usize {
-    let few = if max < REFUSED_MIN { max } else { REFUSED_MIN };
-    let part = max / REFUSED_PART;
-    max.saturating_add(if part > few { part } else { few })
+    max.saturating_add(told_max(max))
 }
 
 /// A bound that lets in `clients` at most, of two or more.
 pub const fn bound_for(clients: usize) -> usize {
+    // No smaller bound has more who are told.
     let half = clients.div_ceil(2);
-    let few = if half < REFUSED_MIN { half } else { REFUSED_MIN };
-    let part = clients / (REFUSED_PART + 1) + 1;
-    clients - if part > few { part } else { few }
+    clients - if half < REFUSED_MIN { half } else { told_max(clients) }
+}
+
+/// Clients above a bound of `max` who are only told of it.
+const fn told_max(max: usize) -> usize {
+    let few = if max < REFUSED_MIN { max } else { REFUSED_MIN };
+    let part = if max / REFUSED_PART < REFUSED_MAX { max / REFUSED_PART } else { REFUSED_MAX };
+    if part > few { part } else { few }
 }
 
 /// Counts one more.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use tidegate_broker::{BrokerMessage, TOPICS};
-use tidegate_doors::admission::share_of_address;
 use tidegate_doors::auth::{Authenticator, Secret};
 use tidegate_doors::binary::{BinaryRoom, BinarySettings};
 use tidegate_doors::edge::ChangeFeedsRoom;
@@ -156,10 +155,6 @@ fn connections(
     if let Some(mqtt) = mqtt {
         mqtt.admission.connections_max = of_mqtt;
         mqtt.limits.connections_max = of_mqtt;
-        if mqtt.admission.connections_per_address_max == 0 {
-            let share = share_of_address(of_mqtt);
-            mqtt.admission.connections_per_address_max = u32::try_from(share).unwrap_or(u32::MAX);
-        }
     }
     Ok(connections)
 }

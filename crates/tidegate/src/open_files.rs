@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   RLIMIT_NOFILE ─┬─ kept: journals, runs of ids, snapshots, threads, the operator's tools
-//!                  └─ doors: HTTP, binary, MQTT, each what it asks for, or an equal part of what is left
+//!                  └─ doors: HTTP and binary a few, MQTT the rest; no door more than it asks for
 //! ```
 //!
 //! Promise: as many strangers as want to may connect and stay silent; journals still open their next segments, and each
 //! door still takes its own clients. It is settled before anything listens.
 //!
-//! Why equal parts and not what comes first: connections of one door that is flooded must not close the others.
+//! Why parts and not what comes first: connections of one door that is flooded must not close the others. Why MQTT has
+//! most: its clients stay connected while they are idle.
 
 use tidegate_doors::admission::{bound_for, let_in_max};
 
@@ -22,6 +23,10 @@ const KEPT_PER_INDEX: usize = 32;
 const KEPT_PER_THREAD: usize = 12;
 /// The part of the limit that connections get at least, however many shards there are.
 const CONNECTIONS_PART_MIN: usize = 4;
+/// HTTP and binary each get one of so many of the files that are left, if MQTT wants the others...
+const SMALL_DOOR_PART: usize = 20;
+/// ... and as many as this at least, as long as that is no more than an equal part.
+const SMALL_DOOR_MIN: usize = 512;
 /// What each door needs to be of any use.
 const CONNECTIONS_MIN: usize = 16;
 
@@ -69,9 +74,7 @@ impl OpenFiles {
             + needs.indexes * KEPT_PER_INDEX
             + needs.threads * KEPT_PER_THREAD;
         let kept = wants_kept.min(limit - limit / CONNECTIONS_PART_MIN);
-        let mut parts = [wanted.http, wanted.binary, let_in(wanted.mqtt)];
-        share_out(limit - kept, &mut parts);
-        let [http, binary, mqtt] = parts;
+        let DoorConnections { http, binary, mqtt } = share_out(limit - kept, wanted);
         let few = |wanted: usize, part: usize| part < wanted.min(CONNECTIONS_MIN);
         if few(wanted.http, http) || few(wanted.binary, binary) || few(wanted.mqtt, mqtt) {
             return Err(format!(
@@ -93,16 +96,18 @@ fn let_in(bound: usize) -> usize {
     if bound == 0 { 0 } else { let_in_max(bound) }
 }
 
-/// Cuts what is wanted to what there is: who wants little gets it, the others get equal parts.
-fn share_out(mut left: usize, wanted: &mut [usize]) {
-    let mut order: Vec<&mut usize> = wanted.iter_mut().collect();
-    order.sort_unstable();
-    let mut doors = order.iter().filter(|wanted| ***wanted > 0).count();
-    for part in order.into_iter().filter(|wanted| **wanted > 0) {
-        *part = (*part).min(left / doors);
-        left -= *part;
-        doors -= 1;
-    }
+/// Cuts what is wanted to the files that are left.
+fn share_out(left: usize, wanted: DoorConnections) -> DoorConnections {
+    let DoorConnections { http, binary, mqtt } = wanted;
+    let mqtt = let_in(mqtt);
+    let doors = [http, binary, mqtt].iter().filter(|wanted| **wanted > 0).count().max(1);
+    let few = (left / SMALL_DOOR_PART).max(SMALL_DOOR_MIN.min(left / doors));
+    // What MQTT does not want is for the others.
+    let small = (left.saturating_sub(mqtt) / 2).max(few);
+    let binary_part = binary.min(small.max(left.saturating_sub(mqtt + http)));
+    let http_part = http.min(small.max(left.saturating_sub(mqtt + binary_part)));
+    let mqtt = mqtt.min(left - http_part - binary_part);
+    DoorConnections { http: http_part, binary: binary_part, mqtt }
 }
 
 /// The limit of open files of this process, raised as far as the system lets us: each client is an open file. Systems
@@ -147,6 +152,10 @@ mod tests {
         }
         let files = OpenFiles::divide(1 << 20, SMALL, WANTED).unwrap();
         assert_eq!((files.connections.http, files.connections.binary), (10_000, 20_000), "who wants little has it");
+        let files = OpenFiles::divide(20_000, SMALL, WANTED).unwrap();
+        assert!(files.connections.mqtt >= 17_500 && files.connections.http >= 900, "{files:?}");
+        let without = OpenFiles::divide(20_000, SMALL, DoorConnections { mqtt: 0, ..WANTED }).unwrap().connections;
+        assert!(without.http + without.binary > 19_000, "nobody else wants it: {without:?}");
     }
 
     #[test]

@@ -79,5 +79,5 @@ fn a_bound_for_so_many_descriptors_lets_in_no_more() {
         assert!(bound > 0 && let_in_max(bound) <= clients, "{bound} for {clients}");
         assert!(clients < 200 || bound > clients / 2, "{bound} for {clients}");
     }
-    assert_eq!(bound_for(10_000), 9_411);
+    assert_eq!(bound_for(10_000), 9_744);
 }

@@ -36,7 +36,7 @@ config! {
         connections_max: Count<usize> = 1 << 21, 1..=(1 << 24), restart,
             "clients at once, over all listeners and workers; more are told 0x97";
         connections_per_address_max: Count<u32> = 0, 0..=4_294_967_295, restart,
-            "clients at once of one address (IPv6: of one /64); more are told 0x97. 0 for three quarters of all";
+            "clients at once of one address (IPv6: of one /64); more are told 0x97. 0 for no bound";
         overload_turn_ms: Milliseconds<u32> = 500, 0..=60_000, restart,
             "a worker whose turns take longer tells new clients 0x89 until it has caught up; 0 for no bound";
         handshake_timeout_ms: Milliseconds = 10_000, 10..=3_600_000, restart,
