@@ -67,10 +67,19 @@ impl Store {
     /// What the backup of this name consists of.
     pub fn manifest(&self, name: &str) -> Result<Manifest, BackupError> {
         let path = self.folder(name).join(MANIFEST);
-        let mut text = String::new();
-        let file = File::open(&path).map_err(BackupError::io("open", &path))?;
-        file.take(MANIFEST_BYTES_MAX).read_to_string(&mut text).map_err(BackupError::io("read", &path))?;
-        Manifest::parse(&text).map_err(|what| BackupError::damaged(&path, format!("{what}; use another backup")))
+        let advice = "use another backup";
+        let file = File::open(&path).map_err(|cause| match cause.kind() {
+            ErrorKind::NotFound => {
+                let what = "it is missing, so nobody can tell what this backup has";
+                BackupError::damaged(&path, format!("{what}; {advice}, or remove this folder"))
+            }
+            _ => BackupError::io("open", &path)(cause),
+        })?;
+        let mut bytes = Vec::new();
+        file.take(MANIFEST_BYTES_MAX).read_to_end(&mut bytes).map_err(BackupError::io("read", &path))?;
+        let text = String::from_utf8(bytes).map_err(|_| "it is no text".to_owned());
+        let manifest = text.and_then(|text| Manifest::parse(&text));
+        manifest.map_err(|what| BackupError::damaged(&path, format!("{what}; {advice}")))
     }
 
     /// Refuses a directory that others use for something else.

@@ -342,6 +342,12 @@ fn a_backup_copies_anew_what_has_rotted_of_older_ones_and_says_so() {
         remarks.len() == 1 && remarks[0].contains("That backup cannot be restored: remove its folder"),
         "{remarks:?}"
     );
+    fs::remove_file(&first).expect("it can be removed");
+    let missing = "MANIFEST: it is missing, so nobody can tell what this backup has; use another backup, or remove";
+    let problems = problems(&backups);
+    assert!(problems.iter().any(|problem| problem.contains(missing)), "{problems:?}");
+    let remarks = taken(&data, &backups, Reread::Open, 13_000).remarks;
+    assert!(remarks.len() == 1 && remarks[0].contains("it is missing"), "{remarks:?}");
     fs::remove_dir_all(first.parent().expect("its folder")).expect("it can be removed");
     log.close().expect("it ends in order");
     drop(directory);

@@ -93,6 +93,10 @@ impl Operations for NodeOperations {
         self.status.archive_fails()
     }
 
+    fn clock_is_off(&self) -> bool {
+        self.status.clock_is_off()
+    }
+
     fn health(&self) -> Health {
         match self.status.phase() {
             Phase::Serving => Health::Serving,

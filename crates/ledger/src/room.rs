@@ -180,7 +180,7 @@ impl Recovering {
             tracing::warn!(family, shard, %timeline, "the id index was of another history, and is rebuilt");
         }
         check_clock(&recovery, &back.state, now_ms())?;
-        self.exchanges.note(&back.state)?;
+        self.exchanges.note(&back.state, &recovery.accept_loss())?;
 
         let reader = back.log.reader()?;
         let mark = Arc::new(DurableMark::new(&recovered, self.changes.listeners().clone()));

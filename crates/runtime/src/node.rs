@@ -425,7 +425,8 @@ fn place<P: Send + 'static>(
 ) -> Result<Vec<Worker<P>>> {
     let clock = Arc::new(NodeClock::start());
     let began = clock.now();
-    let mut keeper = Some(ClockKeeper::new(clock.clone(), ClockMetrics::register(&site.registry)));
+    let metrics = ClockMetrics::register(&site.registry);
+    let mut keeper = Some(ClockKeeper::new(clock.clone(), metrics, site.status.clone()));
     let group = WorkerGroup {
         status: site.status.clone(),
         clock,

@@ -59,6 +59,8 @@ pub struct Status {
     unread_shards: AtomicU32,
     /// Whether what should be in the archive cannot be moved there now.
     archive_fails: AtomicBool,
+    /// Whether the wall clock is so far from the time that records get that it is not followed.
+    clock_is_off: AtomicBool,
 }
 
 impl fmt::Debug for Status {
@@ -88,6 +90,7 @@ impl Status {
             differing_shards: AtomicU32::new(0),
             unread_shards: AtomicU32::new(0),
             archive_fails: AtomicBool::new(false),
+            clock_is_off: AtomicBool::new(false),
         }
     }
 
@@ -139,6 +142,16 @@ impl Status {
     /// Says whether what should be in the archive can be moved there.
     pub fn set_archive_fails(&self, fails: bool) {
         self.archive_fails.store(fails, Ordering::Release);
+    }
+
+    /// Whether the wall clock of the host is more than an hour from the time that records get: it is not followed.
+    pub fn clock_is_off(&self) -> bool {
+        self.clock_is_off.load(Ordering::Acquire)
+    }
+
+    /// Says whether the wall clock is too far away to be followed.
+    pub(crate) fn set_clock_is_off(&self, is_off: bool) {
+        self.clock_is_off.store(is_off, Ordering::Release);
     }
 
     /// What of this process's files was found damaged.

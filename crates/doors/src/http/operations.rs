@@ -50,6 +50,11 @@ pub trait Operations: Send + Sync {
         false
     }
 
+    /// Whether the clock of the host is too far from the time that records get to be followed.
+    fn clock_is_off(&self) -> bool {
+        false
+    }
+
     /// Everything the server counts, in Prometheus' text format.
     fn metrics(&self) -> String;
 
@@ -168,6 +173,11 @@ pub struct HealthBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "failing")]
     archive: Option<&'static str>,
+    /// `off`, if the clock of the host is more than an hour from the time that records get: it is not followed, and all
+    /// is served by the time from before it jumped. Absent otherwise. Correct the clock; if it is right, restart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, example = "off")]
+    clock: Option<&'static str>,
 }
 
 impl HealthBody {
@@ -181,10 +191,11 @@ impl HealthBody {
         };
         let witness_lost = Some(operations.lost_witnesses()).filter(|journals| *journals > 0);
         let archive = operations.archive_fails().then_some("failing");
-        let is_degraded =
-            damage.is_some() || disk_full.is_some() || audit.is_some() || witness_lost.is_some() || archive.is_some();
+        let clock = operations.clock_is_off().then_some("off");
+        let is_counted = damage.is_some() || disk_full.is_some() || witness_lost.is_some();
+        let is_degraded = is_counted || [audit, archive, clock].iter().any(Option::is_some);
         let status = if is_degraded { "degraded" } else { "ok" };
-        HealthBody { status, damage, disk_full, audit, witness_lost, archive }
+        HealthBody { status, damage, disk_full, audit, witness_lost, archive, clock }
     }
 }
 

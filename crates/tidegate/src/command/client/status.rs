@@ -51,7 +51,8 @@ fn status(server: &str, health: &Value, audit: Result<&Value, &str>) -> Value {
     json!({
         "server": server, "health": word, "detail": health["detail"], "progress": health["progress"],
         "damage": counted(health, "damage"), "disk_full": counted(health, "disk_full"),
-        "witness_lost": counted(health, "witness_lost"), "archive": health["archive"], "audit": audit,
+        "witness_lost": counted(health, "witness_lost"), "archive": health["archive"],
+        "clock": health["clock"], "audit": audit,
     })
 }
 
