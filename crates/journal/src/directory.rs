@@ -411,8 +411,10 @@ fn exists(path: &Path) -> Result<bool, JournalError> {
 
 /// Why a directory that lost its key is not served.
 const LOST_KEY: &str = "there are snapshots in it, but no file KEY to verify them with: without it, nothing shows \
-                        whether the end of a journal is lost. Put KEY back from a copy; backups have it. If it is lost \
-                        for good, move the folder snapshots away: then the journals alone are believed";
+                        whether the end of a journal is lost. Put KEY back from a copy; every backup of this directory \
+                        has the same. If it is lost for good, move the folders snapshots/ledger-* away: then the \
+                        journals of the ledger alone are believed; a log that has forgotten its beginning, such as one \
+                        of topics, cannot be read without its snapshots: restore a backup";
 
 /// That the snapshots in the data directory at `path`, if there are some, can be verified: that its key is there, and
 /// is whole. No server starts without.

@@ -26,8 +26,10 @@ const KEY_BYTES: usize = 32;
 const FILE_BYTES: usize = KEY_BYTES + 4;
 
 /// What to do about a key that is damaged.
-const RESTORE_KEY: &str = "Put back the file that belongs to this data directory: backups have it. If it is lost for \
-                           good, remove it and move the folder snapshots away: then the journals alone are believed";
+const RESTORE_KEY: &str = "Put back the file that belongs to this data directory: every backup of it has the same. If \
+                           it is lost for good, remove it and move the folders snapshots/ledger-* away: then the \
+                           journals of the ledger alone are believed; a log that has forgotten its beginning, such as \
+                           one of topics, cannot be read without its snapshots: restore a backup";
 
 /// The key of a data directory.
 #[derive(Clone, PartialEq, Eq)]
@@ -44,22 +46,26 @@ impl Key {
         }
         let file = disk.open(&path).map_err(failed)?;
         let found = file.len().map_err(failed)?;
-        let mut bytes = [0; FILE_BYTES];
-        let damaged = |what: String| {
+        // Of a longer file, its length says enough.
+        let mut bytes = vec![0; found.min(FILE_BYTES as u64 + 1) as usize];
+        file.read_exact_at(&mut bytes, 0).map_err(failed)?;
+        let key = if found > FILE_BYTES as u64 { Err(of_length(found)) } else { Key::parse(&bytes) };
+        let key = key.map_err(|what| {
             let what = format!("it is damaged: {what}. {RESTORE_KEY}");
-            Err(failed(io::Error::new(io::ErrorKind::InvalidData, what)))
-        };
-        match found {
-            _ if found == FILE_BYTES as u64 => {
-                file.read_exact_at(&mut bytes, 0).map_err(failed)?;
-                if checksum(&bytes[..KEY_BYTES]) != u32_at(&bytes, KEY_BYTES) {
-                    return damaged("its checksum does not match".into());
-                }
+            failed(io::Error::new(io::ErrorKind::InvalidData, what))
+        });
+        key.map(Some)
+    }
+
+    /// The key whose file has these bytes; `Err` says in words why they are none. Takes any bytes.
+    pub fn parse(bytes: &[u8]) -> Result<Key, String> {
+        match bytes.len() {
+            FILE_BYTES if checksum(&bytes[..KEY_BYTES]) != u32_at(bytes, KEY_BYTES) => {
+                Err("its checksum does not match".into())
             }
-            _ if found == KEY_BYTES as u64 => file.read_exact_at(&mut bytes[..KEY_BYTES], 0).map_err(failed)?,
-            _ => return damaged(format!("it has {found} bytes, a key has {FILE_BYTES}")),
+            FILE_BYTES | KEY_BYTES => Ok(Key(*bytes.first_chunk().expect("a key is shorter than its file"))),
+            found => Err(of_length(found as u64)),
         }
-        Ok(Some(Key(*bytes.first_chunk().expect("a key is shorter than its file"))))
     }
 
     /// The same; one is made, durably, if there is none. Then no snapshot that is there already verifies any more.
@@ -67,25 +73,35 @@ impl Key {
         if let Some(key) = Key::read(disk, data)? {
             return Ok(key);
         }
+        let failed = |cause| JournalError::io("create", &data.join(KEY_FILE), cause);
+        disk.create_dir_all(data).map_err(failed)?;
+        let key = Key(disk.random_bytes().map_err(failed)?);
+        key.write(disk, data)?;
+        Ok(key)
+    }
+
+    /// Writes its file into the data directory `data`, durably, readable by the owner only, in place of what is there.
+    pub fn write<D: Disk>(&self, disk: &D, data: &Path) -> Result<(), JournalError> {
         let (path, new) = (data.join(KEY_FILE), data.join(KEY_NEW));
         let failed = |cause| JournalError::io("create", &path, cause);
-        disk.create_dir_all(data).map_err(failed)?;
         if disk.exists(&new).map_err(failed)? {
             disk.remove(&new).map_err(failed)?;
         }
-        let key = Key(disk.random_bytes().map_err(failed)?);
         let file = disk.create_new(&new).map_err(failed)?;
-        file.write_all_at(&[&key.0[..], &checksum(&key.0).to_le_bytes()].concat(), 0)
+        file.write_all_at(&[&self.0[..], &checksum(&self.0).to_le_bytes()].concat(), 0)
             .and_then(|()| file.sync_data())
             .map_err(failed)?;
-        disk.rename(&new, &path).and_then(|()| disk.sync_dir(data)).map_err(failed)?;
-        Ok(key)
+        disk.rename(&new, &path).and_then(|()| disk.sync_dir(data)).map_err(failed)
     }
 
     /// Its bytes, for a keyed hash.
     pub fn bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
     }
+}
+
+fn of_length(found: u64) -> String {
+    format!("it has {found} bytes, a key has {FILE_BYTES}")
 }
 
 /// Never the bytes: a key must not appear in a log.
