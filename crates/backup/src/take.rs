@@ -248,7 +248,8 @@ fn finish(
             let bytes = fs::read(&path).map_err(BackupError::io("read", &path))?;
             if file == KEY_FILE {
                 // It was right when the backup began.
-                let of_now = |what| BackupError::damaged(&path, format!("it is damaged: {what}; put the right one back"));
+                let of_now =
+                    |what| BackupError::damaged(&path, format!("it is damaged: {what}; put the right one back"));
                 Key::parse(&bytes).map_err(of_now)?;
             }
             write_file(&unfinished.join(file), &bytes)?;

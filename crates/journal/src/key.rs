@@ -31,6 +31,13 @@ const RESTORE_KEY: &str = "Put back the file that belongs to this data directory
                            journals of the ledger alone are believed; a log that has forgotten its beginning, such as \
                            one of topics, cannot be read without its snapshots: restore a backup";
 
+/// Why a directory that lost its key is not served.
+const LOST_KEY: &str = "there are snapshots in it, but no file KEY to verify them with: without it, nothing shows \
+                        whether the end of a journal is lost. Put KEY back from a copy; every backup of this directory \
+                        has the same. If it is lost for good, move the folders snapshots/ledger-* away: then the \
+                        journals of the ledger alone are believed; a log that has forgotten its beginning, such as one \
+                        of topics, cannot be read without its snapshots: restore a backup";
+
 /// The key of a data directory.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; KEY_BYTES]);
@@ -68,11 +75,22 @@ impl Key {
         }
     }
 
-    /// The same; one is made, durably, if there is none. Then no snapshot that is there already verifies any more.
+    /// Refuses a data directory whose key is damaged, or missing while there are snapshots.
+    pub fn check<D: Disk>(disk: &D, data: &Path) -> Result<(), JournalError> {
+        match Key::read(disk, data)? {
+            None if has_snapshots(disk, data)? => {
+                Err(JournalError::Directory { path: data.to_path_buf(), what: LOST_KEY.into() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same as [`Key::read`]; one is made, durably, if there is none, and no snapshot that it would not verify.
     pub fn read_or_create<D: Disk>(disk: &D, data: &Path) -> Result<Key, JournalError> {
         if let Some(key) = Key::read(disk, data)? {
             return Ok(key);
         }
+        Key::check(disk, data)?;
         let failed = |cause| JournalError::io("create", &data.join(KEY_FILE), cause);
         disk.create_dir_all(data).map_err(failed)?;
         let key = Key(disk.random_bytes().map_err(failed)?);
@@ -98,6 +116,21 @@ impl Key {
     pub fn bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
     }
+}
+
+/// Whether any shard has a snapshot.
+fn has_snapshots<D: Disk>(disk: &D, data: &Path) -> Result<bool, JournalError> {
+    let snapshots = data.join("snapshots");
+    let list = |folder: &Path| match disk.list(folder) {
+        Err(cause) if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&cause.kind()) => Ok(Vec::new()),
+        listed => listed.map_err(|cause| JournalError::io("list", folder, cause)),
+    };
+    for folder in list(&snapshots)? {
+        if list(&snapshots.join(folder))?.iter().any(|name| name.starts_with("snapshot-")) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn of_length(found: u64) -> String {

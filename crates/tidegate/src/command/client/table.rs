@@ -149,6 +149,7 @@ impl Fields {
         ("disk_full", Some("0")),
         ("witness_lost", Some("0")),
         ("archive", None),
+        ("directory", None),
         ("audit", None),
     ]);
 }
