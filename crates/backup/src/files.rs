@@ -73,8 +73,8 @@ impl Store {
         Manifest::parse(&text).map_err(|what| BackupError::damaged(&path, format!("{what}; use another backup")))
     }
 
-    /// That the key among `files` of a backup, if it has one, is a key. An earlier build copied a damaged one, too, with
-    /// the hash of what it was.
+    /// That the key among `files` of a backup, if it has one, is a key. An earlier build copied a damaged one, too,
+    /// with the hash of what it was.
     pub fn check_key(&self, name: &str, files: &[FileCopy]) -> Result<(), BackupError> {
         if !files.iter().any(|file| file.name == KEY_FILE) {
             return Ok(());

@@ -4,7 +4,8 @@
 //! ```text
 //!   data/
 //!     LOCK                      held (flock) while a process lives; says which
-//!     DIRECTORY                 held, too; format version, families, creation time, random id; a text for people, with a checksum
+//!     DIRECTORY                 held, too; format version, families, creation time, random id; a text for people,
+//!                               with a checksum
 //!     KEY                       authenticates what is derived, see [`crate::key`]
 //!     journal/<family>-<n>/     one log each
 //! ```

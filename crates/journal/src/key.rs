@@ -26,17 +26,16 @@ const KEY_BYTES: usize = 32;
 const FILE_BYTES: usize = KEY_BYTES + 4;
 
 /// What to do about a key that is damaged.
-const RESTORE_KEY: &str = "Put back the file that belongs to this data directory: every backup of it has the same. If \
-                           it is lost for good, remove it and move the folders snapshots/ledger-* away: then the \
-                           journals of the ledger alone are believed; a log that has forgotten its beginning, such as \
-                           one of topics, cannot be read without its snapshots: restore a backup";
-
+const RESTORE_KEY: &str = "Put back the file that belongs to this data directory: every backup of it has the same";
 /// Why a directory that lost its key is not served.
 const LOST_KEY: &str = "there are snapshots in it, but no file KEY to verify them with: without it, nothing shows \
-                        whether the end of a journal is lost. Put KEY back from a copy; every backup of this directory \
-                        has the same. If it is lost for good, move the folders snapshots/ledger-* away: then the \
-                        journals of the ledger alone are believed; a log that has forgotten its beginning, such as one \
-                        of topics, cannot be read without its snapshots: restore a backup";
+                        whether the end of a journal is lost. Put KEY back from a copy: every backup of this directory \
+                        has the same";
+/// What to do if there is no copy. Only what is whole can be folded again.
+const LOST_FOR_GOOD: &str = "If it is lost for good, remove KEY if it is there, and move away the folder \
+                             snapshots/NAME of each log that is whole: all of the ledger, and another one if journal/NAME still has its first \
+                             segment, segment-00000000000000000000.tgj. Then their journals alone are believed. A log \
+                             that has forgotten its beginning cannot be read without its snapshots: restore a backup";
 
 /// The key of a data directory.
 #[derive(Clone, PartialEq, Eq)]
@@ -58,7 +57,7 @@ impl Key {
         file.read_exact_at(&mut bytes, 0).map_err(failed)?;
         let key = if found > FILE_BYTES as u64 { Err(of_length(found)) } else { Key::parse(&bytes) };
         let key = key.map_err(|what| {
-            let what = format!("it is damaged: {what}. {RESTORE_KEY}");
+            let what = format!("it is damaged: {what}. {RESTORE_KEY}. {LOST_FOR_GOOD}");
             failed(io::Error::new(io::ErrorKind::InvalidData, what))
         });
         key.map(Some)
@@ -79,7 +78,8 @@ impl Key {
     pub fn check<D: Disk>(disk: &D, data: &Path) -> Result<(), JournalError> {
         match Key::read(disk, data)? {
             None if has_snapshots(disk, data)? => {
-                Err(JournalError::Directory { path: data.to_path_buf(), what: LOST_KEY.into() })
+                let what = format!("{LOST_KEY}. {LOST_FOR_GOOD}");
+                Err(JournalError::Directory { path: data.to_path_buf(), what })
             }
             _ => Ok(()),
         }

@@ -173,9 +173,9 @@ pub struct HealthBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "failing")]
     archive: Option<&'static str>,
-    /// What is wrong with the data directory as a whole, and what to do; absent if nothing is. It begins with `away` (it
-    /// was moved, removed or replaced), `in_use` (another process has a lock of it), or `unwritten` (a file that the
-    /// next start needs is lost, and the server cannot put it back).
+    /// What is wrong with the data directory as a whole, and what to do; absent if nothing is. It begins with `away`
+    /// (it was moved, removed or replaced), `in_use` (another process has a lock of it), or `unwritten` (a file that
+    /// the next start needs is lost, and the server cannot put it back).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     directory: Option<&'static str>,
