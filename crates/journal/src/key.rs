@@ -33,9 +33,10 @@ const LOST_KEY: &str = "there are snapshots in it, but no file KEY to verify the
                         has the same";
 /// What to do if there is no copy. Only what is whole can be folded again.
 const LOST_FOR_GOOD: &str = "If it is lost for good, remove KEY if it is there, and move away the folder \
-                             snapshots/NAME of each log that is whole: all of the ledger, and another one if journal/NAME still has its first \
-                             segment, segment-00000000000000000000.tgj. Then their journals alone are believed. A log \
-                             that has forgotten its beginning cannot be read without its snapshots: restore a backup";
+                             snapshots/NAME of each log that is whole: all of the ledger, and another one if \
+                             journal/NAME still has its first segment, segment-00000000000000000000.tgj. Then their \
+                             journals alone are believed. A log that has forgotten its beginning cannot be read \
+                             without its snapshots: restore a backup";
 
 /// The key of a data directory.
 #[derive(Clone, PartialEq, Eq)]
