@@ -143,7 +143,7 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         let audited: Vec<_> = audited.into_iter().filter_map(with_scrub).collect();
         let rate = site.scrub_bytes_per_s();
         let status = site.status().clone();
-        let audits = AuditLoop::new(background, site.data(), audited, self.options.schedule, rate, status.clone());
+        let audits = AuditLoop::new(background, site.directory(), audited, self.options.schedule, rate, status.clone());
         site.spawn("background".into(), move || {
             audits.run(&|| status.is_stopping());
             Ok(())

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tidegate_journal::LogId;
+use tidegate_journal::directory::GuardFault;
 
 use crate::damage::Damages;
 
@@ -61,6 +62,8 @@ pub struct Status {
     archive_fails: AtomicBool,
     /// Whether the wall clock is so far from the time that records get that it is not followed.
     clock_is_off: AtomicBool,
+    /// One more than the place in [`GuardFault::ALL`] of what is wrong with the data directory now; zero for nothing.
+    directory_fault: AtomicU8,
 }
 
 impl fmt::Debug for Status {
@@ -91,6 +94,7 @@ impl Status {
             unread_shards: AtomicU32::new(0),
             archive_fails: AtomicBool::new(false),
             clock_is_off: AtomicBool::new(false),
+            directory_fault: AtomicU8::new(0),
         }
     }
 
@@ -152,6 +156,18 @@ impl Status {
     /// Says whether the wall clock is too far away to be followed.
     pub(crate) fn set_clock_is_off(&self, is_off: bool) {
         self.clock_is_off.store(is_off, Ordering::Release);
+    }
+
+    /// What is wrong with the data directory as a whole now.
+    pub fn directory_fault(&self) -> Option<GuardFault> {
+        let place = usize::from(self.directory_fault.load(Ordering::Acquire)).checked_sub(1)?;
+        Some(GuardFault::ALL[place])
+    }
+
+    /// Says what is wrong with the data directory.
+    pub(crate) fn set_directory_fault(&self, fault: Option<GuardFault>) {
+        let place = fault.and_then(|fault| GuardFault::ALL.iter().position(|known| *known == fault));
+        self.directory_fault.store(place.map_or(0, |place| place as u8 + 1), Ordering::Release);
     }
 
     /// What of this process's files was found damaged.

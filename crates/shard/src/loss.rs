@@ -303,7 +303,7 @@ pub fn check<F: ShardFamily, D: Disk, G: Logs>(
         }
     }
     let examined = examine(logs, snapshots, others)?;
-    examined.loss::<F>(snapshots.log()).map_or(Ok(()), |loss| Err(OpenError::Loss(loss)))
+    examined.loss::<F>(snapshots.log()).map_or(Ok(()), |loss| Err(OpenError::Loss(Box::new(loss))))
 }
 
 #[cfg(test)]

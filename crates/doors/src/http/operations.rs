@@ -55,6 +55,11 @@ pub trait Operations: Send + Sync {
         false
     }
 
+    /// What is wrong with its data directory as a whole, and what to do.
+    fn directory_fault(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Everything the server counts, in Prometheus' text format.
     fn metrics(&self) -> String;
 
@@ -178,6 +183,12 @@ pub struct HealthBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "off")]
     clock: Option<&'static str>,
+    /// What is wrong with the data directory as a whole, and what to do; absent if nothing is. It begins with `away`
+    /// (it was moved, removed or replaced), `in_use` (another process has a lock of it), or `unwritten` (a file that
+    /// the next start needs is lost, and the server cannot put it back).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    directory: Option<&'static str>,
 }
 
 impl HealthBody {
@@ -192,10 +203,12 @@ impl HealthBody {
         let witness_lost = Some(operations.lost_witnesses()).filter(|journals| *journals > 0);
         let archive = operations.archive_fails().then_some("failing");
         let clock = operations.clock_is_off().then_some("off");
-        let is_counted = damage.is_some() || disk_full.is_some() || witness_lost.is_some();
-        let is_degraded = is_counted || [audit, archive, clock].iter().any(Option::is_some);
+        let directory = operations.directory_fault();
+        let counts = [damage.is_some(), disk_full.is_some(), witness_lost.is_some()];
+        let words = [audit, archive, clock, directory];
+        let is_degraded = counts.contains(&true) || words.iter().any(Option::is_some);
         let status = if is_degraded { "degraded" } else { "ok" };
-        HealthBody { status, damage, disk_full, audit, witness_lost, archive, clock }
+        HealthBody { status, damage, disk_full, audit, witness_lost, archive, clock, directory }
     }
 }
 

@@ -150,6 +150,7 @@ impl Fields {
         ("witness_lost", Some("0")),
         ("archive", None),
         ("clock", None),
+        ("directory", None),
         ("audit", None),
     ]);
 }
