@@ -143,7 +143,7 @@ async fn read<B: Backend>(
     times: TimeSpan,
 ) -> Result<Page, Problem> {
     match ledger.ask_for(caller, Request::ReadHistory { id: account.into(), before, limit, times }).await? {
-        Reply::History { rows, next, held } => Ok(Page { rows, next, held }),
+        Reply::History { rows, next, held, .. } => Ok(Page { rows, next, held }),
         Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", account)),
         _ => Err(Problem::unexpected_reply()),
     }
