@@ -15,6 +15,7 @@ use super::operations::{Operations, OwnRoom};
 use super::rooms::{Documents, HttpRoom, RoomsError, Routing, RoutingBuilder};
 use super::turns::RequestTurns;
 use super::upgrade::Upgrade;
+use super::walks::Walks;
 use crate::auth::{Authenticator, CursorSeal, TokenCache};
 use crate::json::{OverBound, Problem, ProblemCode, codes};
 use crate::refusal_metrics::RefusalMetrics;
@@ -39,6 +40,8 @@ pub struct Shared {
     pub(super) tokens: Mutex<TokenCache>,
     /// Whose request is next.
     pub(super) turns: Arc<RequestTurns>,
+    /// Who reads a large piece next.
+    pub(super) walks: Walks,
     pub(super) metrics_text: Mutex<MetricsText>,
     refused: Mutex<RefusalMetrics>,
 }
@@ -89,6 +92,7 @@ impl Door {
             upgrade,
             tokens: Mutex::new(TokenCache::new(limits.tokens_cached_max)),
             turns: Arc::default(),
+            walks: Walks::default(),
             metrics_text: Mutex::default(),
             refused: Mutex::new(refused),
         };

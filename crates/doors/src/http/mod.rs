@@ -36,6 +36,7 @@ mod serve;
 pub mod time;
 mod turns;
 mod upgrade;
+mod walks;
 
 pub use body::Readable;
 pub use door::Door;
@@ -49,3 +50,4 @@ pub use rooms::{Answer, HttpRoom, RoomsError, Routes};
 pub use serve::{Edge, EdgeOptions};
 pub use time::time_ms;
 pub use upgrade::{Accepted, Upgrade, Upgraded};
+pub use walks::WalkPlace;
