@@ -139,8 +139,8 @@ pub enum Request {
         before: Option<Box<str>>,
         /// At most so many rows, 1 to 1,000.
         limit: u32,
-        /// Only rows of this time. One request looks at [`PAGE_ROWS_MAX`](crate::limits::PAGE_ROWS_MAX) rows at most, and
-        /// without `before` at few: a page may be short, even empty, and still have a `next`.
+        /// Only rows of this time. One request looks at [`PAGE_ROWS_MAX`](crate::limits::PAGE_ROWS_MAX) rows at most,
+        /// and without `before` at few: a page may be short, even empty, and still have a `next`.
         times: TimeSpan,
     },
     /// Read an account's history from one row to the first, newest first. Answer: a stream of [`Reply::HistoryPart`].

@@ -1,8 +1,8 @@
 //! Reads that may wait for a disk: requested by a service, done by another thread, and their results returned.
 //!
 //! ```text
-//!   serve ─▶ Jobs::start ───────▶ │ first │ ─▶ Shard::take_job ═▶ fetch thread: Service::run(job) ═▶ Shard::fetched
-//!         ─▶ Jobs::start_later ─▶ │ later │ ─▶ few at a time, of different keys ─┘                       └─▶ serve again
+//!   serve ─▶ Jobs::start ───────▶ │ first │ ─▶ Shard::take_job ═▶ fetch thread: Service::run(job)
+//!         ─▶ Jobs::start_later ─▶ │ later │ ─▶ few at a time            └─▶ Shard::fetched ─▶ serve again
 //! ```
 //!
 //! Why: a worker serves a million clients. They must not wait while one page of an old history is read from disk.

@@ -30,8 +30,8 @@ const REQUEST_BYTES_PER_ROUND: u64 = 4 << 10;
 /// Bytes of an answer that cost as much to read, make and send as a small answer: a thousand rows, of some 250 bytes
 /// each, as much as 60.
 const ANSWER_BYTES_PER_ROUND: u64 = 4 << 10;
-/// Bytes of an answer that are counted as one more request. More than are worth one: who reads a page of rows is charged
-/// for the rows, too.
+/// Bytes of an answer that are counted as one more request. More than are worth one: who reads a page of rows is
+/// charged for the rows, too.
 const ANSWER_BYTES_PER_REQUEST: u64 = 16 << 10;
 /// What a body is worth of which nobody has said how long it is, bytes.
 const BYTES_UNSAID: u64 = 64 << 10;

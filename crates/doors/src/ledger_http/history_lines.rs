@@ -5,8 +5,9 @@
 //! ```
 //!
 //! Promise: however long the history, it takes the memory of a few pages. Its caller is charged for the rows: who has a
-//! bound of requests gets the next part when half of what may come at once is left, and parts are read in turn by caller. What goes wrong before the first row is a
-//! problem; what goes wrong later breaks the connection, so that nobody takes a piece for the whole.
+//! bound of requests gets the next part when half of what may come at once is left, and parts are read in turn by
+//! caller. What goes wrong before the first row is a problem; what goes wrong later breaks the connection, so that
+//! nobody takes a piece for the whole.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, Version, header};
