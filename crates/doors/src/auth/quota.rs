@@ -24,8 +24,8 @@ use tidegate_machines::ledger::Refusal;
 
 use crate::json::{Problem, ProblemCode, codes};
 
-/// Rows of histories, lists of accounts and lists of holds that cost as much to read as a small request. The same at all
-/// ports. (A frame of the binary port, by which that one counts its work, costs as much as four.)
+/// Rows of histories, lists of accounts and lists of holds that cost as much to read as a small request. The same at
+/// all ports. (A frame of the binary port, by which that one counts its work, costs as much as four.)
 pub const ROWS_PER_REQUEST: usize = 16;
 
 /// Requests that it is worth to read so many rows.

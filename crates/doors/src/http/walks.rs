@@ -6,8 +6,8 @@
 //!   caller c ─ a span of last year             ┘
 //! ```
 //!
-//! Promise: whoever reads far waits for a piece of each other caller who does, however many requests those have; and the
-//! shards have few such pieces of this thread at a time.
+//! Promise: whoever reads far waits for a piece of each other caller who does, however many requests those have; and
+//! the shards have few such pieces of this thread at a time.
 //!
 //! Why not the turns of requests alone: those share out the time of this thread, and a piece costs the shards more.
 
