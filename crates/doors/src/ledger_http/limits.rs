@@ -34,5 +34,5 @@ const _: () = assert!(STREAMS_OF_CALLER_MAX * 2 <= CHANGE_STREAMS_MAX);
 const _: () = assert!(STREAMS_OF_CALLER_MAX * 2 <= tidegate_ledger::limits::ENDPOINT_STREAMS_MAX);
 const _: () = assert!(PAGE_ROWS_DEFAULT <= SMALL_PAGE_ROWS_MAX && SMALL_PAGE_ROWS_MAX <= PAGE_ROWS_MAX);
 // With the row that says whether there is a next page.
-const _: () = assert!(SMALL_PAGE_ROWS_MAX as usize + 1 <= tidegate_ledger::limits::HISTORY_ROWS_AT_ONCE);
+const _: () = assert!((SMALL_PAGE_ROWS_MAX as usize) < tidegate_ledger::limits::HISTORY_ROWS_AT_ONCE);
 const _: () = assert!(PAGE_ROWS_DEFAULT <= PAGE_ROWS_MAX && PAGE_ROWS_MAX <= LIST_SCAN_ACCOUNTS_MAX);

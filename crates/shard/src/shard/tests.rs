@@ -260,7 +260,9 @@ fn calls_put_aside_count_against_the_room() {
 #[test]
 fn a_job_waits_for_few_of_those_that_may_wait_and_those_are_done_in_turn_by_key() {
     let mut jobs: Jobs<Reader> = Jobs::default();
-    (0..8).for_each(|_| drop(jobs.start_later(1, 1)));
+    for _ in 0..8 {
+        jobs.start_later(1, 1);
+    }
     jobs.start_later(2, 2);
     let (first, one) = jobs.take().expect("it waits");
     let (_, two) = jobs.take().expect("it waits");
@@ -270,7 +272,9 @@ fn a_job_waits_for_few_of_those_that_may_wait_and_those_are_done_in_turn_by_key(
     assert_eq!(jobs.take().map(|(_, job)| job), Some(3), "it waits for those that are out only");
     jobs.note_return(first);
     // A rush of others does not keep them from being done.
-    (0..1_000).for_each(|_| drop(jobs.start(4)));
+    for _ in 0..1_000 {
+        jobs.start(4);
+    }
     let before = std::iter::from_fn(|| jobs.take()).position(|(_, job)| job == 1).expect("it is done");
     assert!(before <= FIRST_JOBS_BEFORE_LATER, "{before}");
 }
