@@ -67,6 +67,12 @@ impl Door {
         self.turns.mark(&CallerName::of_identity(caller))
     }
 
+    /// The same of a sender who is known by now; all others share one.
+    pub(super) fn mark_of_known(&self, headers: &HeaderMap) -> CallerMark {
+        let known = self.known(headers);
+        known.map_or_else(CallerMark::default, |caller| self.turns.mark(&CallerName::of_identity(&caller)))
+    }
+
     fn known(&self, headers: &HeaderMap) -> Option<Identity> {
         let bearer = bearer(headers).ok()?;
         let tokens = self.tokens.lock().expect("no thread panics while it holds the cache");

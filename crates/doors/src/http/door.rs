@@ -8,6 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request as HttpRequest;
 use axum::http::Response;
 
+use super::bodies::BodyRoom;
 use super::limits::HttpLimits;
 use super::metrics::HttpMetrics;
 use super::metrics_text::MetricsText;
@@ -38,6 +39,8 @@ pub struct Shared {
     /// One copy for all who read it, however slowly.
     pub(super) openapi: Bytes,
     pub(super) tokens: Mutex<TokenCache>,
+    /// Room for bodies that are read.
+    pub(super) bodies: Arc<BodyRoom>,
     /// Whose request is next.
     pub(super) turns: Arc<RequestTurns>,
     /// Who reads a large piece next.
@@ -91,6 +94,7 @@ impl Door {
             open_paths,
             upgrade,
             tokens: Mutex::new(TokenCache::new(limits.tokens_cached_max)),
+            bodies: BodyRoom::new(limits.body_bytes_max),
             turns: Arc::default(),
             walks: Walks::default(),
             metrics_text: Mutex::default(),

@@ -18,6 +18,7 @@
 //! Invariant: nothing here knows what a room is about, nor shards, journals or rings.
 
 mod authorize;
+mod bodies;
 mod body;
 mod connection;
 mod demo;
@@ -31,6 +32,7 @@ mod openapi;
 mod operations;
 mod parts;
 mod path;
+mod patient;
 mod rooms;
 mod serve;
 pub mod time;
