@@ -160,9 +160,12 @@ impl Connection {
         let sender = Sender::of(&request, self.address);
         let answer = self.answer(request).await;
         let answer_bytes = answer.body().size_hint().exact().unwrap_or(0);
+        let requests = turns::requests_of_answer(answer_bytes);
+        if requests > 0 {
+            self.door.charge(&sender.headers(), sender.address, requests);
+        }
         let rounds = turns::rounds_of_answer(answer_bytes);
         if rounds > 0 {
-            self.door.charge(&sender.headers(), sender.address, rounds as u32);
             self.door.turns.take(caller, rounds).await;
         }
         if is_late(&answer) {

@@ -16,6 +16,7 @@ use super::operations::{Operations, OwnRoom};
 use super::rooms::{Documents, HttpRoom, RoomsError, Routing, RoutingBuilder};
 use super::turns::RequestTurns;
 use super::upgrade::Upgrade;
+use super::walks::Walks;
 use crate::auth::{Authenticator, CursorSeal, TokenCache};
 use crate::json::{OverBound, Problem, ProblemCode, codes};
 use crate::refusal_metrics::RefusalMetrics;
@@ -42,6 +43,8 @@ pub struct Shared {
     pub(super) bodies: Arc<BodyRoom>,
     /// Whose request is next.
     pub(super) turns: Arc<RequestTurns>,
+    /// Who reads a large piece next.
+    pub(super) walks: Walks,
     pub(super) metrics_text: Mutex<MetricsText>,
     refused: Mutex<RefusalMetrics>,
 }
@@ -93,6 +96,7 @@ impl Door {
             tokens: Mutex::new(TokenCache::new(limits.tokens_cached_max)),
             bodies: BodyRoom::new(limits.body_bytes_max),
             turns: Arc::default(),
+            walks: Walks::default(),
             metrics_text: Mutex::default(),
             refused: Mutex::new(refused),
         };

@@ -38,6 +38,7 @@ mod serve;
 pub mod time;
 mod turns;
 mod upgrade;
+mod walks;
 
 pub use body::Readable;
 pub use door::Door;
@@ -51,3 +52,4 @@ pub use rooms::{Answer, HttpRoom, RoomsError, Routes};
 pub use serve::{Edge, EdgeOptions};
 pub use time::time_ms;
 pub use upgrade::{Accepted, Upgrade, Upgraded};
+pub use walks::WalkPlace;
