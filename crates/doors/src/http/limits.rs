@@ -24,6 +24,17 @@ pub struct HttpLimits {
     pub request_timeout: Duration,
     /// Time for a client to take the next part of an answer in parts; later the connection breaks.
     pub reader_timeout: Duration,
+    /// Streams of changes open at once.
+    pub change_streams_max: usize,
+    /// Histories read as streams at once. At most half of
+    /// [`ENDPOINT_STREAMS_MAX`](tidegate_ledger::limits::ENDPOINT_STREAMS_MAX): one that was cut ends a moment later.
+    pub history_streams_max: usize,
+    /// Streams of each of these kinds that one caller may have open.
+    pub streams_of_caller_max: usize,
+    /// Streams of each of these kinds that viewers leave to services; fewer than there may be of either kind.
+    pub streams_for_services: usize,
+    /// Pages of changes that are read at once; others wait their turn.
+    pub change_pages_max: usize,
     /// Time for a TLS handshake.
     pub handshake_timeout: Duration,
     /// Time that connections get to finish when the process stops.
@@ -46,6 +57,11 @@ impl Default for HttpLimits {
             body_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(10),
             reader_timeout: Duration::from_secs(30),
+            change_streams_max: 64,
+            history_streams_max: 64,
+            streams_of_caller_max: 8,
+            streams_for_services: 16,
+            change_pages_max: 8,
             handshake_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(5),
             tokens_cached_max: 1 << 16,

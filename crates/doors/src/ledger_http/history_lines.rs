@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Promise: however long the history, it takes the memory of a few pages. What goes wrong before the first row is a
-//! problem; what goes wrong later breaks the connection, so that nobody takes a piece for the whole.
+//! problem; what goes wrong later breaks the connection, so that nobody takes a piece for the whole. So does the end of
+//! a stream whose place another caller needs.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, Version, header};
@@ -15,9 +16,9 @@ use tidegate_machines::ledger::HistoryRow;
 use super::accounts::RowBody;
 use super::backend::{Backend, Replies};
 use super::limits::HISTORY_PARTS_UNREAD_MAX;
-use super::room::{Ledger, StreamPlace};
+use super::room::{Ledger, StreamKind, StreamPlace};
 use crate::auth::{Identity, gate};
-use crate::http::{Part, Parts};
+use crate::http::{Cut, Part, Parts};
 use crate::json::Problem;
 
 /// The content type.
@@ -67,10 +68,10 @@ pub async fn answer<B: Backend>(
         caller.answered(&Reply::Refused(missing.refusal));
         return Err(Problem::from(missing).with("id", &*account));
     }
-    let place = ledger.place_for_stream(caller)?;
+    let place = ledger.place_for_stream(caller, StreamKind::History)?;
     let replies = ledger.open(request, HISTORY_PARTS_UNREAD_MAX)?;
     let caller = caller.clone();
-    let mut lines = HistoryLines { replies, account, times, rows_left: rows_max, caller, _place: place };
+    let mut lines = HistoryLines::<B> { replies, account, times, rows_left: rows_max, caller, place };
     let first = ledger.door.in_time(lines.next()).await??;
     let mut response = Response::new(ledger.door.body_in_parts(first, lines));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
@@ -84,7 +85,7 @@ struct HistoryLines<B: Backend> {
     times: TimeSpan,
     rows_left: Option<u64>,
     caller: Identity,
-    _place: StreamPlace<B>,
+    place: StreamPlace,
 }
 
 impl<B: Backend> Parts for HistoryLines<B> {
@@ -106,6 +107,10 @@ impl<B: Backend> Parts for HistoryLines<B> {
             // Its last reply comes before the end of a stream.
             None => Err(Unavailable::Stopping.into()),
         }
+    }
+
+    fn cut(&self) -> Option<Cut> {
+        Some(self.place.cut())
     }
 }
 
