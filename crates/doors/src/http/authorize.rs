@@ -48,7 +48,8 @@ impl Door {
         self.turns.mark(&name.unwrap_or_else(|| CallerName::of_address(address)))
     }
 
-    fn known(&self, headers: &HeaderMap) -> Option<Identity> {
+    /// Who has shown this token before.
+    pub(super) fn known(&self, headers: &HeaderMap) -> Option<Identity> {
         let bearer = bearer(headers).ok()?;
         let tokens = self.tokens.lock().expect("no thread panics while it holds the cache");
         tokens.known(&self.authenticator, bearer, now_s())

@@ -8,6 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request as HttpRequest;
 use axum::http::Response;
 
+use super::bodies::{Bodies, BodiesLimits};
 use super::limits::HttpLimits;
 use super::metrics::HttpMetrics;
 use super::metrics_text::MetricsText;
@@ -39,6 +40,8 @@ pub struct Shared {
     pub(super) tokens: Mutex<TokenCache>,
     /// Whose request is next.
     pub(super) turns: Arc<RequestTurns>,
+    /// What is read of bodies that are not whole.
+    pub(super) bodies: Arc<Bodies>,
     pub(super) metrics_text: Mutex<MetricsText>,
     refused: Mutex<RefusalMetrics>,
 }
@@ -89,6 +92,11 @@ impl Door {
             upgrade,
             tokens: Mutex::new(TokenCache::new(limits.tokens_cached_max)),
             turns: Arc::default(),
+            bodies: Bodies::new(BodiesLimits {
+                // One body always finds room.
+                all_max: limits.bodies_bytes_max.max(limits.body_bytes_max.saturating_mul(4)),
+                of_viewer_max: limits.bodies_of_viewer_bytes_max.max(limits.body_bytes_max),
+            }),
             metrics_text: Mutex::default(),
             refused: Mutex::new(refused),
         };

@@ -9,6 +9,11 @@ pub struct HttpLimits {
     pub connections_max: usize,
     /// Bytes of a request body; more is answered 413.
     pub body_bytes_max: usize,
+    /// Bytes of bodies that are read in part, of all callers; more is answered 503. At least four times as much as one
+    /// body may have.
+    pub bodies_bytes_max: usize,
+    /// Those of one viewer; more is answered 429. At least as much as one body may have.
+    pub bodies_of_viewer_bytes_max: usize,
     /// Bytes of the body of a log-in, which anybody may send; more is answered 413.
     pub login_body_bytes_max: usize,
     /// Bytes of a request's head; more is answered 431. At least 8,192.
@@ -50,6 +55,8 @@ impl Default for HttpLimits {
         HttpLimits {
             connections_max: 10_000,
             body_bytes_max: 2 << 20,
+            bodies_bytes_max: 64 << 20,
+            bodies_of_viewer_bytes_max: 4 << 20,
             login_body_bytes_max: 4 << 10,
             head_bytes_max: 16 << 10,
             headers_max: 64,

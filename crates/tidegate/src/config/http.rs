@@ -13,6 +13,11 @@ config! {
             "open connections per edge thread; one more is answered 503";
         http_body_bytes_max: Bytes<usize> = 2 << 20, 1024..=(64 << 20), restart,
             "bytes of a request's body; more is answered 413";
+        http_bodies_bytes_max: Bytes<usize> = 64 << 20, 4096..=(64 << 30), restart,
+            "bytes of bodies that came in part, per edge thread, or four times http_body_bytes_max if that is more; \
+             viewers leave a quarter to services; more is answered 503";
+        http_bodies_of_viewer_bytes_max: Bytes<usize> = 4 << 20, 1024..=(64 << 30), restart,
+            "those of one viewer, or http_body_bytes_max if that is more; more is answered 429";
         http_login_body_bytes_max: Bytes<usize> = 4 << 10, 512..=(64 << 10), restart,
             "bytes of the body of a log-in, which anybody may send; more is answered 413";
         http_head_bytes_max: Bytes<usize> = 16 << 10, 8192..=(1 << 20), restart,
@@ -64,6 +69,8 @@ pub fn settle(document: &Document) -> Result<(u16, HttpLimits), ConfigError> {
     let limits = HttpLimits {
         connections_max: keys.http_connections_max,
         body_bytes_max: keys.http_body_bytes_max,
+        bodies_bytes_max: keys.http_bodies_bytes_max,
+        bodies_of_viewer_bytes_max: keys.http_bodies_of_viewer_bytes_max,
         login_body_bytes_max: keys.http_login_body_bytes_max,
         head_bytes_max: keys.http_head_bytes_max,
         headers_max: keys.http_headers_max,
