@@ -7,9 +7,8 @@ use tidegate_shard::loss::{examine, fold_to_end};
 
 use super::alone::{HERE, THERE, on};
 use super::*;
-use crate::accepted_loss::{PeerLosses, Writing, settle, words};
+use crate::accepted_loss::{PeerLosses, Settled, Writing, settle, words};
 use crate::audit::{audit_between, audit_shard};
-use crate::regain::KnownCredit;
 use crate::room::Exchanges;
 
 const DIRECTORY: u64 = 1;
@@ -122,7 +121,7 @@ fn find(disk: &FakeDisk) -> PeerLosses {
 }
 
 /// What is written again, and what the operator is told.
-fn accept(disk: &FakeDisk) -> (Vec<KnownCredit>, Vec<String>) {
+fn accept(disk: &FakeDisk) -> (Settled, Vec<String>) {
     let mut said = Vec::new();
     let mut writing = Writing {
         options: SMALL,
@@ -130,8 +129,8 @@ fn accept(disk: &FakeDisk) -> (Vec<KnownCredit>, Vec<String>) {
         wait: &mut |log| panic!("{log}: one group takes all"),
         say: &mut |words| said.push(words),
     };
-    let again = settle(&logs(disk), DIRECTORY, states(disk), &find(disk).known, &mut writing);
-    (again.expect("it can be settled").regained, said)
+    let settled = settle(&logs(disk), DIRECTORY, states(disk), &find(disk).known, &mut writing);
+    (settled.expect("it can be settled"), said)
 }
 
 fn balance(states: &[Ledger], shard: ShardIndex, account: &str) -> i128 {
@@ -145,7 +144,8 @@ fn nothing_is_lost_between_logs_of_one_moment_and_nothing_is_written() {
         let disk = put_back(HERE, files_of, files_of);
         let found = find(&disk);
         assert!(found.proofs.is_empty() && found.booked.is_empty() && found.known.is_empty(), "{:?}", found.proofs);
-        assert_eq!(accept(&disk), (Vec::new(), Vec::new()));
+        let (settled, said) = accept(&disk);
+        assert!(settled.regained.is_empty() && settled.booked == 0 && said.is_empty(), "{said:?}");
         assert_eq!(&files(&disk), files_of);
     }
 }
@@ -182,8 +182,9 @@ fn what_another_shard_knows_is_written_again_and_the_rest_is_booked_as_a_loss() 
     let all = Accounts::new();
     let (then, now) = story(&all);
     let disk = put_back(HERE, &then, &now);
-    let (again, said) = accept(&disk);
-    let ids: Vec<&str> = again.iter().map(|credit| &*credit.id).collect();
+    let (settled, said) = accept(&disk);
+    let ids: Vec<&str> = settled.regained.iter().map(|credit| &*credit.id).collect();
+    assert_eq!(settled.booked, 1, "the one that cannot be written again");
     assert_eq!(ids, ["sent-2", "held", "received-2", "received-3"]);
     let says = |part: &str| said.iter().any(|words| words.contains(part));
     assert!(says(&format!("account {} is opened again: shard 1 knows of it", all.late_here)), "{said:?}");
@@ -238,8 +239,8 @@ fn a_loss_is_booked_where_no_record_of_the_other_tells_of_it() {
         wait: &mut |log| panic!("{log}: one group takes all"),
         say: &mut |words| said.push(words),
     };
-    let again = settle(&logs(&disk), DIRECTORY, states(&disk), &[], &mut writing).expect("it can be settled");
-    assert_eq!(again.regained, []);
+    let settled = settle(&logs(&disk), DIRECTORY, states(&disk), &[], &mut writing).expect("it can be settled");
+    assert_eq!((settled.regained.len(), settled.booked), (0, 2));
     let states = states(&disk);
     let (loss, slot) = states[0].accepted_loss_account("credit");
     assert!(slot.is_some());

@@ -41,6 +41,24 @@ fn hashes_that_are_all_alike_are_found_too() {
     assert_eq!(table.find(8, |_| true), None);
 }
 
+/// The directory is deep where many tags begin alike. A segment beside them that is split late has many places in it.
+#[test]
+fn segments_of_very_different_depths_are_split_too() {
+    let factor = 0x9e37_79b9_7f4a_7c15_u64;
+    let inverse = (0..6).fold(factor, |it, _| it.wrapping_mul(2u64.wrapping_sub(factor.wrapping_mul(it))));
+    let hash_of = |tag: u32| (u64::from(tag) << 32).wrapping_mul(inverse);
+    assert_eq!(tag_of(hash_of(0x1234_5678)), 0x1234_5678);
+    let near = (0..20_000u32).map(|slot| (hash_of(mixed(slot.into()) as u32 >> 4), slot));
+    let far = (20_000..50_000u32).map(|slot| (hash_of(mixed(slot.into()) as u32), slot));
+    let mut table = SlotTable::default();
+    near.clone().for_each(|(hash, slot)| table.insert(hash, slot));
+    far.clone().for_each(|(hash, slot)| table.insert(hash, slot));
+    table.assert_sound();
+    for (hash, slot) in near.chain(far) {
+        assert_eq!(table.find(hash, |found| found == slot), Some(slot));
+    }
+}
+
 #[test]
 fn the_same_insertions_make_the_same_table() {
     let made = || {
@@ -54,7 +72,7 @@ fn the_same_insertions_make_the_same_table() {
 }
 
 proptest! {
-    /// As a map. Few distinct bits in front make segments of very different depths.
+    /// As a map. Few distinct hashes: many are alike.
     #[test]
     fn finds_what_a_map_finds(hashes in proptest::collection::vec((0u64..4, any::<u16>()), 1..40_000)) {
         let (mut table, mut model) = (SlotTable::default(), HashMap::new());
