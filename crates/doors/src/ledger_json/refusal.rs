@@ -27,7 +27,9 @@ impl From<Unavailable> for Problem {
                 (codes::SHARD_FAILED, "the journal failed; an operator must look at the server's log", 30)
             }
             Unavailable::Recovering => (codes::RECOVERING, "the journal is being replayed; /healthz shows how far", 1),
-            Unavailable::Stopping => (codes::STOPPING, "the server is stopping; ask again, what has an id with the same id", 1),
+            Unavailable::Stopping => {
+                (codes::STOPPING, "the server is stopping; ask again, what has an id with the same id", 1)
+            }
         };
         Problem::new(code, detail).retry_after_s(retry_after_s)
     }

@@ -58,6 +58,11 @@ fn a_page_has_the_rows_of_its_caller_and_where_to_go_on() {
     assert_eq!(summary(SERVICE, "limit=1001"), "422 query_invalid");
     server.backend.unavailable(Some(Unavailable::Recovering));
     assert_eq!(summary(SERVICE, ""), "503 recovering");
+    server.backend.unavailable(Some(Unavailable::Busy));
+    let busy = server.ask(SERVICE, "GET", PATH, "");
+    assert_eq!(busy.summary(), "503 busy");
+    let detail = "too much is under way; ask again, what has an id with the same id";
+    assert_eq!(busy.json()["detail"], detail, "what is asked here has no id");
     until("pages leave nothing behind", || server.backend.streams() == 0);
 }
 
