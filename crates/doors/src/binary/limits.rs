@@ -19,8 +19,8 @@ pub const REFUSAL_PAUSE_MS: u64 = 50;
 pub const READ_BYTES: usize = 256 << 10;
 /// Bytes read from one connection before the others get their turn.
 pub const READ_BYTES_PER_TURN: usize = 1 << 20;
-/// Bytes of a frame for each transfer or hold that a caller's bounds let one request carry: its longest texts, with room
-/// to spare.
+/// Bytes of a frame for each transfer or hold that a caller's bounds let one request carry: its longest texts, with
+/// room to spare.
 pub const BYTES_PER_ITEM_MAX: usize = 2 << 10;
 /// Bytes of a frame that any caller may send.
 pub const FRAME_BYTES_OF_ANYBODY: usize = 64 << 10;

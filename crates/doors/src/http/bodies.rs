@@ -4,9 +4,10 @@
 //!   piece of a body, more to come ─▶ more: counted until the body is whole or given up ─▶ read on, or 429 / 503
 //! ```
 //!
-//! Promise: however many connections a caller sends half a body on, they take a bounded part of the memory. A caller may
-//! have three times as much as is left, so one that has sent little finds room beside a few that send much. Viewers
-//! leave a quarter to services. A body that comes in one piece, as nearly all do, is not counted and never refused here.
+//! Promise: however many connections a caller sends half a body on, they take a bounded part of the memory. A caller
+//! may have three times as much as is left, so one that has sent little finds room beside a few that send much.
+//! Viewers leave a quarter to services. A body that comes in one piece, as nearly all do, is not counted and never
+//! refused here.
 
 use std::sync::{Arc, Mutex};
 

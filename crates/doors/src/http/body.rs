@@ -35,8 +35,8 @@ impl<B: Body<Data = Bytes> + Send + 'static> Readable for B {}
 
 impl Door {
     /// The whole body, which must be JSON by its content type (or have none): at most [`HttpLimits::body_bytes_max`]
-    /// bytes, and no more than its sender's bounds let one request ask, within [`HttpLimits::body_timeout`]. Of one that
-    /// comes in pieces, bytes are counted among those of its sender.
+    /// bytes, and no more than its sender's bounds let one request ask, within [`HttpLimits::body_timeout`]. Of one
+    /// that comes in pieces, bytes are counted among those of its sender.
     pub async fn read_json<B: Readable>(&self, headers: &HeaderMap, body: B) -> Result<Bytes, Problem> {
         let hint = body.size_hint();
         let is_small = hint.exact().is_some_and(|bytes| bytes <= BYTES_OF_ANYBODY as u64);

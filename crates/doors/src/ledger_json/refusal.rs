@@ -123,7 +123,8 @@ refusals! {
         "credits to the account are on their way; it is frozen now, close it again when they have arrived";
     AssetExists = CONFLICT "the asset was declared with other decimals";
     DecimalsInvalid = UNPROCESSABLE_ENTITY "decimals are 0 to 18";
-    CursorInvalid = UNPROCESSABLE_ENTITY "the cursor is not one that this list gave for this account; begin without a cursor";
+    CursorInvalid = UNPROCESSABLE_ENTITY
+        "the cursor is not one that this list gave for this account; begin without a cursor";
 }
 
 /// The codes of all refusals.

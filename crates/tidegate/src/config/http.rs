@@ -35,7 +35,8 @@ config! {
         http_change_streams_max: Count<usize> = 64, 2..=4_096, restart,
             "streams of changes open per edge thread; a caller without any gets the place of whoever has the most";
         http_history_streams_max: Count<usize> = 64, 2..=64, restart,
-            "histories per edge thread that are read as lines; a caller without any gets the place of whoever has the most";
+            "histories per edge thread that are read as lines; a caller without any gets the place of whoever has the \
+             most";
         http_streams_of_caller_max: Count<usize> = 8, 1..=4_096, restart,
             "streams of changes, and histories read as lines, that one caller has open per edge thread; \
              more is answered 503";

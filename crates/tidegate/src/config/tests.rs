@@ -124,8 +124,8 @@ fn log_ins_have_their_bounds() {
 fn viewers_have_places_of_streams() {
     refused(
         "[limits]\nhttp_change_streams_max = 10\nhttp_streams_for_services = 10",
-        "test.toml:3: 10 streams for services: expected less than 10, which is the lower of http_change_streams_max and \
-         http_history_streams_max",
+        "test.toml:3: 10 streams for services: expected less than 10, which is the lower of http_change_streams_max \
+         and http_history_streams_max",
     );
 }
 
