@@ -19,7 +19,7 @@ pub fn weight(request: &Request, bytes: usize) -> Weight {
 /// its length.
 pub fn frame_bytes_max(caller: &Identity) -> usize {
     let of_items = |items| (items as usize + 1).saturating_mul(BYTES_PER_ITEM_MAX);
-    caller.items_max().map_or(FRAME_BYTES_MAX, |items| of_items(items).max(FRAME_BYTES_OF_ANYBODY).min(FRAME_BYTES_MAX))
+    caller.items_max().map_or(FRAME_BYTES_MAX, |items| of_items(items).clamp(FRAME_BYTES_OF_ANYBODY, FRAME_BYTES_MAX))
 }
 
 /// What it is worth to answer a request, beyond what each frame is worth.
