@@ -32,6 +32,7 @@ mod openapi;
 mod operations;
 mod parts;
 mod path;
+mod patient;
 mod rooms;
 mod serve;
 pub mod time;

@@ -383,14 +383,15 @@ impl<B: Backend> Ledger<B> {
             let last_chunk = found.len() < chunk as usize;
             for account in found {
                 scanned += 1;
-                if accounts.len() == limit as usize {
-                    let next = accounts.last().map(|account| account.id.clone());
-                    return Ok(Page { accounts, next });
-                }
-                after = Some(account.id.clone());
                 if caller.rights().may_see(&account) {
-                    accounts.push(account);
+                    // Only one that they may see: whether others have accounts behind it is not said.
+                    if accounts.len() == limit as usize {
+                        let next = accounts.last().map(|account| account.id.clone());
+                        return Ok(Page { accounts, next });
+                    }
+                    accounts.push(account.clone());
                 }
+                after = Some(account.id);
             }
             if last_chunk {
                 return Ok(Page { accounts, next: None });
