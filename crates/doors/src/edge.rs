@@ -59,7 +59,7 @@ impl Backend for EdgeBackend {
     type Changes = ChangeParts;
 
     fn changes(&self, after: After, filter: ChangeFilter) -> Result<ChangeParts, Unavailable> {
-        self.changes.read(after, filter)
+        Ok(self.changes.read(after, filter))
     }
 }
 

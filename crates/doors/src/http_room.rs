@@ -60,12 +60,13 @@ pub struct HttpDoor<P> {
 }
 
 /// The ledger at the HTTP door, and its journals.
-pub fn open_ledger<P: Carries<Message>>(changes: Arc<ChangeLogs<NodeReader>>) -> OpenHttpRoom<P> {
+pub fn open_ledger<P: Carries<Message>>(changes: Arc<ChangeLogs<NodeReader>>, limits: &HttpLimits) -> OpenHttpRoom<P> {
+    let readers_max = limits.change_streams_max + limits.change_pages_max;
     let metrics = std::sync::OnceLock::new();
     Box::new(move |site, pump| {
         let metrics = metrics.get_or_init(|| LedgerHttpMetrics::register(site.registry()));
         let names = pump.client(|me| OperationClient::new(me, site.placement().shards(LEDGER)));
-        let changes = EdgeChanges::new(changes.clone(), names, site.status().clone());
+        let changes = EdgeChanges::new(changes.clone(), names, site.status().clone(), readers_max);
         let backend = EdgeBackend { ledger: pump.client(|me| room::client(site, me)), changes };
         Box::new(LedgerRoom::new(backend, metrics.clone()))
     })

@@ -11,7 +11,7 @@ pub const ENDPOINT_REQUESTS_MAX: usize = 8_192;
 pub const ENDPOINT_REQUEST_BYTES_MAX: usize = 64 << 20;
 /// Streams of replies that one endpoint may have in progress. They last as long as their readers take, so most requests
 /// must be others.
-pub const ENDPOINT_STREAMS_MAX: usize = 64;
+pub const ENDPOINT_STREAMS_MAX: usize = 128;
 /// Records in memory that one step reads for a history before it serves others.
 pub const HISTORY_RECORDS_PER_STEP: usize = 64;
 /// Rows that the first page of a span of time looks at, unless more are asked for: nearly all questions are about what

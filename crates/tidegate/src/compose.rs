@@ -193,7 +193,7 @@ fn rooms<P: Parcels>(
         schedule: Schedule { audit_interval: config.audit_interval, snapshot_interval: config.data.snapshot_interval },
         seed: seeds(&config.seed),
     });
-    let at_http = vec![open_ledger(ledger.changes())];
+    let at_http = vec![open_ledger(ledger.changes(), &config.limits.http)];
     let (mut others, mut at_http, mut at_binary) = (Vec::new(), at_http, Vec::new());
     for Opened { room, http, frames, .. } in opened {
         others.push(room);

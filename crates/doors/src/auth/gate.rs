@@ -180,6 +180,7 @@ fn only_if(allowed: bool, what: impl FnOnce() -> String) -> Verdict {
     if allowed { Verdict::Allowed } else { Verdict::Denied(denial(&what())) }
 }
 
-fn denial(what: &str) -> String {
+/// The words for whoever may not do `what`.
+pub fn denial(what: &str) -> String {
     format!("this token may not {what}")
 }

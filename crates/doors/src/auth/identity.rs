@@ -75,6 +75,11 @@ impl Identity {
         }
     }
 
+    /// The most transfers or holds that one request of theirs may ever carry; `None` without a bound.
+    pub fn items_max(&self) -> Option<u32> {
+        self.quota().and_then(|quota| quota.items_max())
+    }
+
     /// A request that has come is to be asked of the ledger: a place for it among those under way.
     pub fn admit(&self, request: &Request) -> Result<InFlight, Exceeded> {
         let bytes = |request: &Request| u32::try_from(request.journal_bytes()).unwrap_or(u32::MAX);

@@ -215,8 +215,8 @@ impl Quota {
         self.refusals.charge(self.now_ns(), refused);
     }
 
-    /// The most items of one request.
-    fn items_max(&self) -> Option<u32> {
+    /// The most items of one request; `None` without a bound.
+    pub fn items_max(&self) -> Option<u32> {
         let burst = (self.limits.requests.per_s > 0).then(|| self.limits.requests.at_once());
         let in_flight = (self.limits.in_flight_max > 0).then_some(self.limits.in_flight_max);
         [burst, in_flight].into_iter().flatten().min()

@@ -22,6 +22,13 @@ pub const REFUSAL_PAUSE_MS: u64 = 50;
 pub const READ_BYTES: usize = 256 << 10;
 /// Bytes read from one connection before the others get their turn.
 pub const READ_BYTES_PER_TURN: usize = 1 << 20;
+/// Bytes of a frame for each transfer or hold that a caller's bounds let one request carry: its longest texts, with
+/// room to spare.
+pub const BYTES_PER_ITEM_MAX: usize = 2 << 10;
+/// Bytes of a frame that any caller may send.
+pub const FRAME_BYTES_OF_ANYBODY: usize = 64 << 10;
+/// Bytes of a refused frame that are one more request of its sender.
+pub const REFUSED_BYTES_PER_REQUEST: usize = 16 << 10;
 /// Rows of a page that are one more work.
 pub const ROWS_PER_WORK: usize = 4;
 /// Clients that are taken in one turn.

@@ -13,6 +13,7 @@ use super::limits::{
     FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, IN_FLIGHT_MAX, OUTBOX_BYTES_MAX, PAGES_IN_FLIGHT_MAX, READ_BYTES,
     READ_BYTES_PER_TURN, READER_TIMEOUT_MS, REFUSAL_PAUSE_MS,
 };
+use super::weight::frame_bytes_max;
 use crate::admission::Entered;
 use crate::auth::Identity;
 use crate::auth::acl::ClientRights;
@@ -206,7 +207,8 @@ impl Session {
     pub fn next_frame(&mut self, now_ms: u64) -> Result<Option<Bytes>, FrameError> {
         let frame_bytes_max = match self.life {
             Life::Greeting => FRAME_BYTES_MAX_UNAUTHENTICATED,
-            Life::Serving(_) | Life::Draining => FRAME_BYTES_MAX,
+            Life::Serving(ref identity) => frame_bytes_max(identity),
+            Life::Draining => FRAME_BYTES_MAX,
         };
         match split(&self.input, frame_bytes_max)? {
             Split::Frame(range) => {

@@ -2,8 +2,10 @@
 
 use tidegate_ledger::limits::PAGE_ROWS_MAX;
 use tidegate_ledger::message::Request;
+use tidegate_wire::limits::FRAME_BYTES_MAX;
 
-use super::limits::ROWS_PER_WORK;
+use super::limits::{BYTES_PER_ITEM_MAX, FRAME_BYTES_OF_ANYBODY, ROWS_PER_WORK};
+use crate::auth::Identity;
 use crate::turns::Weight;
 
 /// What this request takes, which came in a frame of so many bytes.
@@ -11,6 +13,13 @@ pub fn weight(request: &Request, bytes: usize) -> Weight {
     let pages = usize::from(rows(request).is_some());
     let reads = if request.journal_bytes() == 0 { 1 + work_of_rows(request) as usize } else { 0 };
     Weight { pages, reads, bytes }
+}
+
+/// Bytes of the largest frame of this caller: what is longer asks more than one request of them may, and is refused by
+/// its length.
+pub fn frame_bytes_max(caller: &Identity) -> usize {
+    let of_items = |items| (items as usize + 1).saturating_mul(BYTES_PER_ITEM_MAX);
+    caller.items_max().map_or(FRAME_BYTES_MAX, |items| of_items(items).clamp(FRAME_BYTES_OF_ANYBODY, FRAME_BYTES_MAX))
 }
 
 /// What it is worth to answer a request, beyond what each frame is worth.

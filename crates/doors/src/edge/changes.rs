@@ -25,7 +25,7 @@ use tidegate_runtime::recovery::NodeReader;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 
-use crate::ledger_http::limits::{CHANGE_BYTES_PER_S, CHANGE_STREAMS_MAX};
+use crate::ledger_http::limits::CHANGE_BYTES_PER_S;
 use crate::ledger_http::{ChangePart, Changes, ChangesEnded};
 
 /// How long a reader at the end waits after it was woken, so that many small groups are one part.
@@ -45,16 +45,17 @@ pub struct EdgeChanges {
 }
 
 impl EdgeChanges {
-    /// Reads `logs`, and asks shards for names with `names`.
+    /// Reads `logs`, for so many readers at once, and asks shards for names with `names`.
     pub fn new(
         logs: Arc<ChangeLogs<NodeReader>>,
         names: EdgeHandle<OperationClient>,
         status: Arc<Status>,
+        readers_max: usize,
     ) -> EdgeChanges {
         let woken = Arc::new(Notify::new());
         let wake = woken.clone();
         logs.listeners().add(Arc::new(move || wake.notify_waiters()));
-        let places = Arc::new(Semaphore::new(CHANGE_STREAMS_MAX));
+        let places = Arc::new(Semaphore::new(readers_max));
         EdgeChanges { logs, names, status, woken, places, pace: Pace::default() }
     }
 
@@ -76,19 +77,23 @@ impl EdgeChanges {
         found.ok_or(ChangesEnded::Unavailable(Unavailable::Recovering))
     }
 
-    /// Begins to read; the first part says whether that went well.
-    pub fn read(&self, after: After, filter: ChangeFilter) -> Result<ChangeParts, Unavailable> {
-        let place = self.places.clone().try_acquire_owned().map_err(|_| Unavailable::Busy)?;
+    /// Begins to read as soon as a reader has its place; the first part says whether that went well. How many ask is
+    /// bounded by those who ask: a place is waited for only while a reader ends.
+    pub fn read(&self, after: After, filter: ChangeFilter) -> ChangeParts {
         let (parts, reader) = mpsc::channel(1);
         let changes = self.clone();
         tokio::spawn(async move {
+            let place = tokio::select! {
+                place = changes.places.clone().acquire_owned() => place.expect("it is never closed"),
+                () = parts.closed() => return,
+            };
             if let Err(ended) = changes.carry(after, filter, &parts).await {
                 // A handler that is gone wants no reason.
                 let _ = parts.send(Err(ended)).await;
             }
             drop::<OwnedSemaphorePermit>(place);
         });
-        Ok(ChangeParts { reader })
+        ChangeParts { reader }
     }
 
     async fn carry(&self, after: After, filter: ChangeFilter, parts: &Parts) -> Result<(), ChangesEnded> {

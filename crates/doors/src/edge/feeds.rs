@@ -30,7 +30,7 @@ use super::caller_streams::{CallerStreams, StreamName};
 use super::{ChangeParts, EdgeChanges};
 use crate::auth::{Identity, Pattern};
 use crate::json::Problem;
-use crate::ledger_http::limits::CHANGE_HEARTBEAT;
+use crate::ledger_http::limits::{CHANGE_HEARTBEAT, CHANGE_STREAMS_MAX};
 use crate::ledger_http::{ChangePart, Changes, ChangesEnded, change_json, changes_of};
 use crate::mqtt::feeds::{FeedDemand, FeedQuery, FeedSource, NewsReply, PlaceReply};
 use crate::topic_names::CHANGES;
@@ -106,7 +106,7 @@ impl<P: Carries<Message>> Room<P> for ChangeFeedsRoom {
         let mut pump = Pump::new(site.take_endpoint(), site.status().clone());
         let shards = site.placement().shards(LEDGER);
         let names = pump.client(|me| OperationClient::new(me, shards));
-        let changes = EdgeChanges::new(self.logs.clone(), names, site.status().clone());
+        let changes = EdgeChanges::new(self.logs.clone(), names, site.status().clone(), CHANGE_STREAMS_MAX);
         let asks = self.asks.take().expect("a room is opened once");
         let stop = self.stop.subscribe();
         site.spawn("changes".to_owned(), move || {
@@ -209,7 +209,7 @@ async fn feed(changes: &EdgeChanges, query: &FeedQuery, reply: NewsReply, mut wa
     let (Some(filter), Some(from)) = (filter(&query.identity, &query.filter), after(query)) else {
         return reply(&topic, over(&Problem::forbidden("the rights of this client have changed")));
     };
-    let Ok(mut parts) = changes.read(from, filter) else { return reply(&topic, FeedNews::Later) };
+    let mut parts = changes.read(from, filter);
     // Who begins at what comes from now on is told at once which place that is.
     let mut quiet_until = if query.after.is_none() { Some(Instant::now()) } else { None };
     let mut passed: Option<Box<str>> = None;

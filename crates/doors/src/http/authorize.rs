@@ -50,12 +50,6 @@ impl Door {
         self.turns.mark(&name.unwrap_or_else(|| CallerName::of_address(address)))
     }
 
-    /// The same of a sender who is known by now; all others share one.
-    pub(super) fn mark_of_known(&self, headers: &HeaderMap) -> CallerMark {
-        let known = self.known(headers);
-        known.map_or_else(CallerMark::default, |caller| self.turns.mark(&CallerName::of_identity(&caller)))
-    }
-
     /// A place to read a large piece, when it is this caller's turn.
     pub async fn place_to_walk(&self, caller: &Identity) -> Result<WalkPlace, Problem> {
         self.in_time(self.walks.place(self.mark_of(caller))).await
@@ -73,7 +67,8 @@ impl Door {
         self.turns.mark(&CallerName::of_identity(caller))
     }
 
-    fn known(&self, headers: &HeaderMap) -> Option<Identity> {
+    /// Who has shown this token before.
+    pub(super) fn known(&self, headers: &HeaderMap) -> Option<Identity> {
         let bearer = bearer(headers).ok()?;
         let tokens = self.tokens.lock().expect("no thread panics while it holds the cache");
         tokens.known(&self.authenticator, bearer, now_s())

@@ -1,66 +1,97 @@
-//! Room for the bodies that one edge thread is reading: in all, and for each caller.
+//! Bytes of bodies that one edge thread has read in part, by whom they come.
 //!
-//! Promise: bodies that come slowly hold a bounded number of bytes, and whatever one caller sends, there is room for
-//! those of others.
+//! ```text
+//!   piece of a body, more to come ─▶ more: counted until the body is whole or given up ─▶ read on, or 429 / 503
+//! ```
+//!
+//! Promise: however many connections a caller sends half a body on, they take a bounded part of the memory. A caller
+//! may have three times as much as is left, so one that has sent little finds room beside a few that send much.
+//! Viewers leave a quarter to services. A body that comes in one piece, as nearly all do, is not counted and never
+//! refused here.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
-use crate::turns::CallerMark;
+use hashbrown::HashMap;
+
+use crate::turns::CallerName;
 use crate::turns::limits::SHARE_OF_CALLER;
 
-/// Bodies of so many bytes are not counted: as many as there may be connections are few bytes.
-const UNCOUNTED_BYTES: usize = 4 << 10;
-/// Bytes of all bodies that are being read, at least; more where a single one may have more.
-const BYTES_MIN: usize = 128 << 20;
-/// The largest bodies that may be read at the same time.
-const LARGEST_AT_ONCE: usize = 8;
-
-/// The room of one edge thread.
-pub struct BodyRoom {
-    bytes_max: usize,
-    held: Mutex<Held>,
+/// The bounds, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BodiesLimits {
+    /// Of all callers.
+    pub all_max: usize,
+    /// Of one viewer.
+    pub of_viewer_max: usize,
 }
 
-#[derive(Default)]
-struct Held {
+/// Why a body is not read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoRoom {
+    /// Its caller has sent as much as it may that is not whole.
+    OfCaller,
+    /// All have, and its caller has a large part of it.
+    OfAll,
+}
+
+/// What is read in part.
+#[derive(Debug)]
+pub(super) struct Bodies {
+    limits: BodiesLimits,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    callers: HashMap<CallerName, usize>,
+    /// Of viewers.
+    viewers: usize,
+    all: usize,
+}
+
+/// Bytes of one body, until it is dropped.
+#[derive(Debug)]
+pub(super) struct HeldBody {
+    of: Arc<Bodies>,
+    caller: CallerName,
     bytes: usize,
-    of_callers: HashMap<CallerMark, usize>,
 }
 
-/// Room that a body has until this is dropped.
-pub struct HeldBody {
-    room: Arc<BodyRoom>,
-    caller: CallerMark,
-    bytes: usize,
-}
-
-impl BodyRoom {
-    /// For bodies of at most so many bytes each.
-    pub fn new(body_bytes_max: usize) -> Arc<BodyRoom> {
-        let bytes_max = BYTES_MIN.max(LARGEST_AT_ONCE * body_bytes_max);
-        Arc::new(BodyRoom { bytes_max, held: Mutex::default() })
+impl Bodies {
+    /// Nothing read.
+    pub fn new(limits: BodiesLimits) -> Arc<Bodies> {
+        Arc::new(Bodies { limits, state: Mutex::default() })
     }
 
-    /// Room for a body of this caller; `None` if it has too much already. A caller may have three times as much as is
-    /// left for others, as of requests under way at the other ports.
-    pub fn hold(self: &Arc<BodyRoom>, caller: CallerMark, bytes: usize) -> Option<HeldBody> {
-        let bytes = if bytes <= UNCOUNTED_BYTES { 0 } else { bytes };
-        if bytes > 0 {
-            let mut held = self.held();
-            let left = self.bytes_max.saturating_sub(held.bytes + bytes);
-            let of_caller = held.of_callers.get(&caller).map_or(bytes, |held| held + bytes);
-            if of_caller > SHARE_OF_CALLER * left {
-                return None;
-            }
-            held.bytes += bytes;
-            held.of_callers.insert(caller, of_caller);
+    /// One body of `caller`, of which nothing is read.
+    pub fn hold(self: &Arc<Bodies>, caller: CallerName) -> HeldBody {
+        HeldBody { of: self.clone(), caller, bytes: 0 }
+    }
+}
+
+impl HeldBody {
+    /// So many more bytes of it are read.
+    pub fn more(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        let limits = self.of.limits;
+        let is_viewer = matches!(self.caller, CallerName::Viewer(_));
+        let mut state = self.of.state.lock().expect("no thread panics while it counts");
+        let of_caller = state.callers.get(&self.caller).copied().unwrap_or(0) + bytes;
+        if is_viewer && of_caller > limits.of_viewer_max {
+            return Err(NoRoom::OfCaller);
         }
-        Some(HeldBody { room: self.clone(), caller, bytes })
-    }
-
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().expect("no thread panics while it holds the room")
+        let left_of_all = limits.all_max.checked_sub(state.all + bytes);
+        let left = match is_viewer {
+            true => left_of_all.and((limits.all_max - limits.all_max / 4).checked_sub(state.viewers + bytes)),
+            false => left_of_all,
+        };
+        if left.is_none_or(|left| of_caller > SHARE_OF_CALLER * left) {
+            return Err(NoRoom::OfAll);
+        }
+        state.callers.insert(self.caller.clone(), of_caller);
+        state.all += bytes;
+        state.viewers += if is_viewer { bytes } else { 0 };
+        self.bytes += bytes;
+        Ok(())
     }
 }
 
@@ -69,36 +100,17 @@ impl Drop for HeldBody {
         if self.bytes == 0 {
             return;
         }
-        let mut held = self.room.held();
-        held.bytes -= self.bytes;
-        let of_caller = held.of_callers.get_mut(&self.caller).expect("what is held is counted");
+        let mut state = self.of.state.lock().expect("no thread panics while it counts");
+        let of_caller = state.callers.get_mut(&self.caller).expect("what it has read is counted");
         *of_caller -= self.bytes;
         if *of_caller == 0 {
-            held.of_callers.remove(&self.caller);
+            state.callers.remove(&self.caller);
         }
+        state.all -= self.bytes;
+        state.viewers -= if matches!(self.caller, CallerName::Viewer(_)) { self.bytes } else { 0 };
+        assert!(state.viewers <= state.all, "viewers are some of all");
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::turns::{CallerMarks, CallerName};
-
-    #[test]
-    fn one_caller_leaves_a_quarter_and_gives_back_what_it_had() {
-        let (room, marks) = (BodyRoom::new(1 << 20), CallerMarks::default());
-        let caller = |name: &str| marks.of(&CallerName::Viewer(name.into()));
-        let fill = |name: &str| -> Vec<HeldBody> { std::iter::from_fn(|| room.hold(caller(name), 1 << 20)).collect() };
-        let of_dave = fill("dave");
-        assert_eq!(of_dave.len(), 96);
-        let of_erin = fill("erin");
-        assert_eq!(of_erin.len(), 24);
-        assert!(room.hold(caller("dave"), UNCOUNTED_BYTES).is_some(), "what is small always finds room");
-        drop((of_dave, of_erin));
-        assert!(room.held().of_callers.is_empty());
-        assert_eq!(room.held().bytes, 0);
-        assert_eq!(fill("dave").len(), 96);
-        let large = BodyRoom::new(64 << 20);
-        assert!(large.hold(caller("dave"), 64 << 20).is_some());
-    }
-}
+mod tests;

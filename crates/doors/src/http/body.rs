@@ -1,6 +1,6 @@
 //! Reading a request's body in bounded memory and time.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -9,15 +9,24 @@ use axum::http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 
+use super::bodies::{HeldBody, NoRoom};
 use super::door::Door;
 use super::limits::HttpLimits;
+use crate::auth::Identity;
 use crate::json::{Problem, codes};
+use crate::turns::CallerName;
 
 /// What is read and thrown away of a body that is refused for its size, as a multiple of the bound. A client that is
 /// still sending when we close sees a reset instead of the answer; one that sends a little too much shall see 413.
 const DISCARD_FACTOR: usize = 8;
 /// How long we wait for the next part of such a body before we close.
 const DISCARD_PAUSE: Duration = Duration::from_millis(500);
+
+/// Bytes of a body for each transfer or hold that it may carry: the longest fields with all their characters escaped,
+/// and as much again of spaces.
+const BYTES_PER_ITEM_MAX: usize = 8 << 10;
+/// What any caller may send, bytes: the sender of a smaller body is not looked up.
+const BYTES_OF_ANYBODY: usize = 64 << 10;
 
 /// What a body is read from.
 pub trait Readable: Body<Data = Bytes> + Send + 'static {}
@@ -26,17 +35,28 @@ impl<B: Body<Data = Bytes> + Send + 'static> Readable for B {}
 
 impl Door {
     /// The whole body, which must be JSON by its content type (or have none): at most [`HttpLimits::body_bytes_max`]
-    /// bytes, within [`HttpLimits::body_timeout`]. Few large ones of one caller are read at the same time.
+    /// bytes, and no more than its sender's bounds let one request ask, within [`HttpLimits::body_timeout`]. Of one
+    /// that comes in pieces, bytes are counted among those of its sender.
     pub async fn read_json<B: Readable>(&self, headers: &HeaderMap, body: B) -> Result<Bytes, Problem> {
-        let bytes_max = self.limits.body_bytes_max;
-        let body = fitting(body, bytes_max, &self.limits)?;
-        // Of one whose length nobody has said, the most that it may have.
-        let bytes = body.size_hint().exact().map_or(bytes_max, |bytes| usize::try_from(bytes).unwrap_or(bytes_max));
-        let _held = self.bodies.hold(self.mark_of_known(headers), bytes).ok_or_else(|| {
-            let detail = "too many large bodies of this caller are being read; send each at once, and then the next";
-            Problem::new(codes::BUSY, detail).retry_after_s(1)
-        })?;
-        read_json(headers, body, bytes_max, &self.limits).await
+        let hint = body.size_hint();
+        let is_small = hint.exact().is_some_and(|bytes| bytes <= BYTES_OF_ANYBODY as u64);
+        let bytes_max = match is_small {
+            true => self.limits.body_bytes_max,
+            false => self.body_bytes_max(self.known(headers).as_ref()),
+        };
+        let hold = || {
+            let name = self.known(headers).map(|caller| CallerName::of_identity(&caller));
+            // Whoever has shown a token is known, unless many others have come since.
+            self.bodies.hold(name.unwrap_or(CallerName::Stranger(IpAddr::V4(Ipv4Addr::UNSPECIFIED))))
+        };
+        read_json(headers, body, bytes_max, &self.limits, Some(&hold)).await
+    }
+
+    /// Bytes of the largest body of this caller.
+    fn body_bytes_max(&self, caller: Option<&Identity>) -> usize {
+        let items_max = caller.and_then(Identity::items_max);
+        let of_caller = items_max.map(|items| (items as usize + 1).saturating_mul(BYTES_PER_ITEM_MAX));
+        of_caller.map_or(self.limits.body_bytes_max, |most| most.max(BYTES_OF_ANYBODY).min(self.limits.body_bytes_max))
     }
 
     /// The same for the body of a log-in, of somebody at `address` who need not be known: at most
@@ -53,7 +73,7 @@ impl Door {
             let detail = "too many log-ins of this address are being read; send each at once, and then the next";
             Problem::new(codes::BUSY, detail).retry_after_s(1)
         })?;
-        read_json(headers, body, bytes_max, &self.limits).await
+        read_json(headers, body, bytes_max, &self.limits, None).await
     }
 
     /// The same for a request that needs no body; empty if there is none, and then the content type is not looked at.
@@ -70,19 +90,25 @@ async fn read_json<B: Readable>(
     body: B,
     bytes_max: usize,
     limits: &HttpLimits,
+    hold: Option<&Hold<'_>>,
 ) -> Result<Bytes, Problem> {
     let body = fitting(body, bytes_max, limits)?;
     check_content_type(headers)?;
-    let read = tokio::time::timeout(limits.body_timeout, read(body, bytes_max, limits));
+    let read = tokio::time::timeout(limits.body_timeout, read(body, bytes_max, limits, hold));
     read.await.unwrap_or_else(|_| {
         let detail = format!("the body did not arrive within {} ms", limits.body_timeout.as_millis());
         Err(Problem::new(codes::BODY_TIMEOUT, detail))
     })
 }
 
-async fn read<B: Readable>(body: B, bytes_max: usize, limits: &HttpLimits) -> Result<Bytes, Problem> {
+async fn read<B: Readable>(
+    body: B,
+    bytes_max: usize,
+    limits: &HttpLimits,
+    hold: Option<&Hold<'_>>,
+) -> Result<Bytes, Problem> {
     let mut body = Box::pin(body);
-    let declared = body.size_hint().lower();
+    let mut held: Option<HeldBody> = None;
     let mut whole = Bytes::new();
     let mut joined: Vec<u8> = Vec::new();
     let mut seen = 0;
@@ -93,18 +119,45 @@ async fn read<B: Readable>(body: B, bytes_max: usize, limits: &HttpLimits) -> Re
         if seen > bytes_max {
             return Err(too_large(body, seen as u64, bytes_max, limits));
         }
+        if let Some(hold) = hold
+            && !body.is_end_stream()
+            && let Err(no_room) = held.get_or_insert_with(hold).more(data.len())
+        {
+            discard(body, bytes_max, limits);
+            return Err(no_room.into());
+        }
         if seen == data.len() {
             // Nearly every body comes in one piece and is not copied.
             whole = data;
         } else {
+            // Not all that the head says is reserved: whoever announces much and sends little takes little.
             if joined.is_empty() {
-                joined.reserve(declared.min(bytes_max as u64) as usize);
                 joined.extend_from_slice(&whole);
+                whole = Bytes::new();
             }
             joined.extend_from_slice(&data);
         }
     }
     Ok(if joined.is_empty() { whole } else { joined.into() })
+}
+
+/// Begins to count a body that comes in pieces.
+type Hold<'d> = dyn Fn() -> HeldBody + Sync + 'd;
+
+impl From<NoRoom> for Problem {
+    fn from(no_room: NoRoom) -> Problem {
+        let (code, detail) = match no_room {
+            NoRoom::OfCaller => (
+                codes::TOO_MANY_REQUESTS,
+                "this caller is sending as many bytes of bodies at once as it may; send each body whole, and then the \
+                 next",
+            ),
+            NoRoom::OfAll => {
+                (codes::BUSY, "too many bytes of bodies are being received; send smaller bodies, or one after another")
+            }
+        };
+        Problem::new(code, detail).retry_after_s(1)
+    }
 }
 
 /// The body, if its head does not say that it is too large: then it is refused before any of it has come.
@@ -118,7 +171,14 @@ fn fitting<B: Readable>(body: B, bytes_max: usize, limits: &HttpLimits) -> Resul
 
 /// The refusal of a body of which `bytes` are known. It leaves at once; what the client is sending is read on for a
 /// while.
-fn too_large<B: Readable>(mut body: Pin<Box<B>>, bytes: u64, bytes_max: usize, limits: &HttpLimits) -> Problem {
+fn too_large<B: Readable>(body: Pin<Box<B>>, bytes: u64, bytes_max: usize, limits: &HttpLimits) -> Problem {
+    discard(body, bytes_max, limits);
+    let detail = format!("the body has {bytes} bytes or more; here a body may have at most {bytes_max} bytes");
+    Problem::new(codes::BODY_TOO_LARGE, detail)
+}
+
+/// Reads on for a while what the client is sending of a body that is refused.
+fn discard<B: Readable>(mut body: Pin<Box<B>>, bytes_max: usize, limits: &HttpLimits) {
     let discard = async move {
         let mut left = bytes_max.saturating_mul(DISCARD_FACTOR);
         while let Ok(Some(Ok(frame))) = tokio::time::timeout(DISCARD_PAUSE, body.frame()).await {
@@ -129,8 +189,6 @@ fn too_large<B: Readable>(mut body: Pin<Box<B>>, bytes: u64, bytes_max: usize, l
         }
     };
     tokio::spawn(tokio::time::timeout(limits.body_timeout, discard));
-    let detail = format!("the body has {bytes} bytes or more; here a body may have at most {bytes_max} bytes");
-    Problem::new(codes::BODY_TOO_LARGE, detail)
 }
 
 fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {

@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request as HttpRequest;
 use axum::http::Response;
 
-use super::bodies::BodyRoom;
+use super::bodies::{Bodies, BodiesLimits};
 use super::limits::HttpLimits;
 use super::metrics::HttpMetrics;
 use super::metrics_text::MetricsText;
@@ -39,12 +39,12 @@ pub struct Shared {
     /// One copy for all who read it, however slowly.
     pub(super) openapi: Bytes,
     pub(super) tokens: Mutex<TokenCache>,
-    /// Room for bodies that are read.
-    pub(super) bodies: Arc<BodyRoom>,
     /// Whose request is next.
     pub(super) turns: Arc<RequestTurns>,
     /// Who reads a large piece next.
     pub(super) walks: Walks,
+    /// What is read of bodies that are not whole.
+    pub(super) bodies: Arc<Bodies>,
     pub(super) metrics_text: Mutex<MetricsText>,
     refused: Mutex<RefusalMetrics>,
 }
@@ -94,9 +94,13 @@ impl Door {
             open_paths,
             upgrade,
             tokens: Mutex::new(TokenCache::new(limits.tokens_cached_max)),
-            bodies: BodyRoom::new(limits.body_bytes_max),
             turns: Arc::default(),
             walks: Walks::default(),
+            bodies: Bodies::new(BodiesLimits {
+                // One body always finds room.
+                all_max: limits.bodies_bytes_max.max(limits.body_bytes_max.saturating_mul(4)),
+                of_viewer_max: limits.bodies_of_viewer_bytes_max.max(limits.body_bytes_max),
+            }),
             metrics_text: Mutex::default(),
             refused: Mutex::new(refused),
         };

@@ -13,6 +13,11 @@ pub struct HttpLimits {
     pub connections_per_address_max: usize,
     /// Bytes of a request body; more is answered 413.
     pub body_bytes_max: usize,
+    /// Bytes of bodies that are read in part, of all callers; more is answered 503. At least four times as much as one
+    /// body may have.
+    pub bodies_bytes_max: usize,
+    /// Those of one viewer; more is answered 429. At least as much as one body may have.
+    pub bodies_of_viewer_bytes_max: usize,
     /// Bytes of the body of a log-in, which anybody may send; more is answered 413.
     pub login_body_bytes_max: usize,
     /// Bytes of a request's head; more is answered 431. At least 8,192.
@@ -28,6 +33,17 @@ pub struct HttpLimits {
     pub request_timeout: Duration,
     /// Time for a client to take the next part of an answer; later the connection breaks.
     pub reader_timeout: Duration,
+    /// Streams of changes open at once.
+    pub change_streams_max: usize,
+    /// Histories read as streams at once. At most half of
+    /// [`ENDPOINT_STREAMS_MAX`](tidegate_ledger::limits::ENDPOINT_STREAMS_MAX): one that was cut ends a moment later.
+    pub history_streams_max: usize,
+    /// Streams of each of these kinds that one caller may have open.
+    pub streams_of_caller_max: usize,
+    /// Streams of each of these kinds that viewers leave to services; fewer than there may be of either kind.
+    pub streams_for_services: usize,
+    /// Pages of changes that are read at once; others wait their turn.
+    pub change_pages_max: usize,
     /// Time for a TLS handshake.
     pub handshake_timeout: Duration,
     /// Time that connections get to finish when the process stops.
@@ -54,6 +70,8 @@ impl Default for HttpLimits {
             connections_max: 10_000,
             connections_per_address_max: 0,
             body_bytes_max: 2 << 20,
+            bodies_bytes_max: 64 << 20,
+            bodies_of_viewer_bytes_max: 4 << 20,
             login_body_bytes_max: 4 << 10,
             head_bytes_max: 16 << 10,
             headers_max: 64,
@@ -61,6 +79,11 @@ impl Default for HttpLimits {
             body_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(10),
             reader_timeout: Duration::from_secs(30),
+            change_streams_max: 64,
+            history_streams_max: 64,
+            streams_of_caller_max: 8,
+            streams_for_services: 16,
+            change_pages_max: 8,
             handshake_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(5),
             tokens_cached_max: 1 << 16,

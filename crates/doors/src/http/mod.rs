@@ -46,7 +46,7 @@ pub use limits::HttpLimits;
 pub use metrics::HttpMetrics;
 pub use openapi::{BodyProblems, GuardProblems, NameProblems, RoomBodyProblems, RoomProblems, ServiceProblems};
 pub use operations::{DrainStatus, Health, Operations};
-pub use parts::{Part, Parts};
+pub use parts::{Cut, GoesOn, Part, Parts};
 pub use path::PathName;
 pub use rooms::{Answer, HttpRoom, RoomsError, Routes};
 pub use serve::{Edge, EdgeOptions};

@@ -12,13 +12,17 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use hyper::body::Frame;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::door::Door;
 use crate::json::Problem;
+
+/// How long a last word that the connection has taken may take to be sent.
+const LAST_WORD_SENT_WITHIN: Duration = Duration::from_millis(50);
 
 /// A part of a body.
 pub struct Part {
@@ -32,6 +36,48 @@ pub struct Part {
 pub trait Parts: Send + 'static {
     /// The next part. It is not asked for after the last one, nor after a problem. Dropping the future ends the answer.
     fn next(&mut self) -> impl Future<Output = Result<Part, Problem>> + Send;
+
+    /// Resolves when the answer is to end although parts are left, whether or not its client reads. What the parts come
+    /// from is dropped then.
+    fn cut(&self) -> Option<Cut> {
+        None
+    }
+
+    /// What an answer that is cut says last, before its connection breaks.
+    fn last_word(&self) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+/// Tells an answer in parts that it is to end.
+#[derive(Clone, Debug)]
+pub struct Cut(watch::Receiver<()>);
+
+/// Keeps an answer in parts going until it is dropped.
+#[derive(Debug)]
+pub struct GoesOn {
+    _until_dropped: watch::Sender<()>,
+}
+
+impl GoesOn {
+    /// An answer that goes on, and how it learns of its end.
+    pub fn new() -> (GoesOn, Cut) {
+        let (sender, receiver) = watch::channel(());
+        (GoesOn { _until_dropped: sender }, Cut(receiver))
+    }
+}
+
+impl Cut {
+    /// Resolves when the answer is to end.
+    pub async fn wait(mut self) {
+        // Nothing is ever sent: an error says that the sender is gone.
+        while self.0.changed().await.is_ok() {}
+    }
+
+    /// Whether the answer is to end.
+    pub fn is_cut(&self) -> bool {
+        self.0.has_changed().is_err()
+    }
 }
 
 /// The answer was broken off: no further part came, or the client did not read.
@@ -57,8 +103,34 @@ impl Door {
         Body::new(BodyInParts { parts, is_over: false })
     }
 
-    /// Carries parts to a body until the last one, or until the body is gone.
+    /// Carries parts to a body until the last one, until the body is gone, or until they are cut.
     async fn carry(&self, mut parts: impl Parts, body: mpsc::Sender<Part>) -> Result<(), Problem> {
+        let cut = parts.cut();
+        let is_cut = async move {
+            match cut {
+                Some(cut) => cut.wait().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            carried = self.carry_all(&mut parts, &body) => return carried,
+            () = is_cut => {}
+        }
+        let bytes = parts.last_word();
+        drop(parts);
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let room = tokio::time::timeout(self.limits.reader_timeout, body.reserve());
+        let Ok(room) = room.await.map_err(|_| Problem::body_unread())? else { return Ok(()) };
+        room.send(Part { bytes, is_last: false });
+        // hyper does not send what it has taken of a body that breaks off at once.
+        let _taken = tokio::time::timeout(self.limits.reader_timeout, body.reserve()).await;
+        tokio::time::sleep(LAST_WORD_SENT_WITHIN).await;
+        Ok(())
+    }
+
+    async fn carry_all(&self, parts: &mut impl Parts, body: &mpsc::Sender<Part>) -> Result<(), Problem> {
         loop {
             let room = tokio::time::timeout(self.limits.reader_timeout, body.reserve());
             let Ok(room) = room.await.map_err(|_| Problem::body_unread())? else { return Ok(()) };

@@ -10,6 +10,7 @@ use tidegate_machines::ledger::{IdSpace, Refusal};
 use utoipa::IntoParams;
 
 use super::backend::Backend;
+use super::limits::PAGE_ROWS_MAX;
 use super::room::Ledger;
 use crate::auth::Identity;
 use crate::json::{Problem, codes};
@@ -108,10 +109,29 @@ pub(super) fn query_problem(rejection: QueryRejection) -> Problem {
     let what = said.strip_prefix("Failed to deserialize query string: ").unwrap_or(&said);
     let quoted = what.split_once(" field `").and_then(|(_, rest)| rest.split_once('`')).map(|(field, _)| field);
     let field = quoted.or_else(|| what.split_once(": ").map(|(field, _)| field));
-    let problem = Problem::new(codes::QUERY_INVALID, what.to_owned());
+    let detail = match field {
+        Some(field) if NOT_A_NUMBER.iter().any(|words| what.ends_with(words)) => expected_number(field),
+        _ => what.to_owned(),
+    };
+    let problem = Problem::new(codes::QUERY_INVALID, detail);
     match field {
         Some(field) => problem.with("field", field),
         None => problem,
+    }
+}
+
+/// What the standard library says of a text that is no number, or one that is too large.
+const NOT_A_NUMBER: [&str; 4] = [
+    "invalid digit found in string",
+    "cannot parse integer from empty string",
+    "number too large to fit in target type",
+    "number too small to fit in target type",
+];
+
+fn expected_number(field: &str) -> String {
+    match field {
+        "limit" => format!("limit: expected 1 to {PAGE_ROWS_MAX}"),
+        field => format!("{field}: expected a whole number"),
     }
 }
 

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use super::backend::Backend;
 use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
+use crate::auth::gate;
 use crate::http::{BodyProblems, GuardProblems};
 use crate::json::{Problem, Text, UpTo, decode, json};
 use crate::ledger_json::schemas::asset_schema;
@@ -83,6 +84,11 @@ pub async fn declare_asset<B: Backend>(
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     let caller = ledger.door.caller(&head.headers)?;
+    // Whoever may not is told so, whatever the body says.
+    if !caller.rights().may_declare_assets() {
+        caller.denied();
+        return Err(Problem::forbidden(gate::denial("declare assets")));
+    }
     let body = ledger.door.read_json(&head.headers, body).await?;
     let DeclareBody { name, decimals } = decode(&body)?;
     let decimals = u8::try_from(decimals.0).expect("it was read with this bound");

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Promise: whoever goes on behind the last cursor that they received misses nothing and gets nothing twice. A stream
-//! ends with its rights: whoever may no longer do what they could when it began is cut off before the next row.
+//! ends with its rights: whoever may no longer do what they could when it began is cut off before the next row. Pages
+//! wait their turn and take no place of a stream.
 
 mod page;
 mod row;
@@ -26,7 +27,7 @@ use super::address::query_problem;
 use super::backend::{Backend, ChangesEnded};
 use super::limits::{PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use super::openapi::ReadProblems;
-use super::room::Ledger;
+use super::room::{Ledger, StreamKind};
 use crate::auth::{Access, Identity, Pattern, Rights};
 use crate::http::GuardProblems;
 use crate::json::{Problem, ProblemCode, codes};
@@ -68,7 +69,9 @@ pub struct ChangesQuery {
 ///
 /// With `Accept: application/x-ndjson`, a row on each line, and with `Accept: text/event-stream`, as server-sent events
 /// whose `id` is the cursor (`Last-Event-ID` goes before `after`): for as long as the client reads. A stream without
-/// news says `heartbeat` every five seconds, with a cursor. Only durable changes are sent. A service gets changes of
+/// news says `heartbeat` every five seconds, with a cursor. When all places of streams are taken, the newest of whoever
+/// has the most is cut off for a caller with fewer: it says `heartbeat` with a cursor and `ended`, and the connection
+/// breaks; connect again with that cursor. Only durable changes are sent. A service gets changes of
 /// accounts that its grants let it read, and refusals if it may read all accounts and asks for all; a viewer gets those
 /// of its own wallets.
 #[utoipa::path(
@@ -113,13 +116,13 @@ pub async fn changes<B: Backend>(
     let format = Format::of(version, &headers);
     let Some(format) = format else {
         let limit = page_rows(query.limit)?;
-        let _place = ledger.place_for_stream(&caller)?;
+        let _turn = ledger.turn_for_page(&caller).await?;
         return page(&ledger, &caller, ledger.changes(after, filter)?, limit).await;
     };
     if query.limit == Some(0) {
         return Err(invalid("limit", "limit = 0: expected 1 or more".to_owned()));
     }
-    let place = ledger.place_for_stream(&caller)?;
+    let place = ledger.place_for_stream(&caller, StreamKind::Changes)?;
     let wanted = Wanted { format, rows_max: query.limit, follows: query.follow.unwrap_or(true) };
     stream(&ledger, caller, &headers, ledger.changes(after, filter)?, wanted, place).await
 }

@@ -7,7 +7,7 @@
 //! Promise: however long the history, it takes the memory of a few pages. Its caller is charged for the rows: who has a
 //! bound of requests gets the next part when half of what may come at once is left, and parts are read in turn by
 //! caller. What goes wrong before the first row is a problem; what goes wrong later breaks the connection, so that
-//! nobody takes a piece for the whole.
+//! nobody takes a piece for the whole. So does the end of a stream whose place another caller needs.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, Version, header};
@@ -17,9 +17,9 @@ use tidegate_machines::ledger::HistoryRow;
 use super::accounts::RowBody;
 use super::backend::{Backend, Replies};
 use super::limits::HISTORY_PARTS_UNREAD_MAX;
-use super::room::{Ledger, StreamPlace};
+use super::room::{Ledger, StreamKind, StreamPlace};
 use crate::auth::{Identity, gate};
-use crate::http::{Door, Part, Parts};
+use crate::http::{Cut, Door, Part, Parts};
 use crate::json::Problem;
 
 /// The content type.
@@ -69,11 +69,11 @@ pub async fn answer<B: Backend>(
         caller.answered(&Reply::Refused(missing.refusal));
         return Err(Problem::from(missing).with("id", &*account));
     }
-    let place = ledger.place_for_stream(caller)?;
+    let place = ledger.place_for_stream(caller, StreamKind::History)?;
     let replies = ledger.open(request, HISTORY_PARTS_UNREAD_MAX)?;
     let caller = caller.clone();
     let door = ledger.door.clone();
-    let mut lines = HistoryLines { door, replies, account, times, rows_left: rows_max, caller, _place: place };
+    let mut lines = HistoryLines::<B> { door, replies, account, times, rows_left: rows_max, caller, place };
     let first = ledger.door.in_time(lines.next()).await??;
     let mut response = Response::new(ledger.door.body_in_parts(first, lines));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
@@ -88,7 +88,7 @@ struct HistoryLines<B: Backend> {
     times: TimeSpan,
     rows_left: Option<u64>,
     caller: Identity,
-    _place: StreamPlace<B>,
+    place: StreamPlace,
 }
 
 impl<B: Backend> Parts for HistoryLines<B> {
@@ -122,6 +122,10 @@ impl<B: Backend> Parts for HistoryLines<B> {
             // Its last reply comes before the end of a stream.
             None => Err(Unavailable::Stopping.into()),
         }
+    }
+
+    fn cut(&self) -> Option<Cut> {
+        Some(self.place.cut())
     }
 }
 

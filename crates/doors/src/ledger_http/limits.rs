@@ -16,12 +16,15 @@ pub const HISTORY_PAGES_BACK_MAX: usize = 50;
 pub const CLOCKS_DIFFER_MS_MAX: u64 = 60_000;
 /// Parts of a history, of [`PAGE_ROWS_MAX`] rows, that wait for one client to read them.
 pub const HISTORY_PARTS_UNREAD_MAX: usize = 2;
-/// Histories that one caller reads as a stream at once, at one edge thread, which has at most
-/// [`tidegate_ledger::limits::ENDPOINT_STREAMS_MAX`] for all.
+/// Streams of changes that one MQTT client's name has at once.
 pub const STREAMS_OF_CALLER_MAX: usize = 8;
-/// Streams of changes at one edge thread, over all callers. Each has a thousand records and one group of each shard in
+/// Streams of changes of MQTT clients, over all callers. Each has a thousand records and one group of each shard in
 /// memory at most.
 pub const CHANGE_STREAMS_MAX: usize = 64;
+/// Pages of changes that one caller may ask for at once at one edge thread: all but two of them wait.
+pub const CHANGE_PAGES_OF_CALLER_MAX: usize = 64;
+/// How long a page of changes waits for those of others.
+pub const CHANGE_PAGE_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Bytes of journal that the readers of changes at one edge thread take in a second together: enough to stay with the
 /// fastest ledger and to read gigabytes in a minute, too little to take a core from those who serve.
 pub const CHANGE_BYTES_PER_S: u64 = 64 << 20;
@@ -31,7 +34,6 @@ pub const CHANGE_HEARTBEAT: Duration = Duration::from_secs(5);
 pub const CHANGE_PAGE_PARTS_MAX: usize = 64;
 
 const _: () = assert!(STREAMS_OF_CALLER_MAX * 2 <= CHANGE_STREAMS_MAX);
-const _: () = assert!(STREAMS_OF_CALLER_MAX * 2 <= tidegate_ledger::limits::ENDPOINT_STREAMS_MAX);
 const _: () = assert!(PAGE_ROWS_DEFAULT <= SMALL_PAGE_ROWS_MAX && SMALL_PAGE_ROWS_MAX <= PAGE_ROWS_MAX);
 // With the row that says whether there is a next page.
 const _: () = assert!((SMALL_PAGE_ROWS_MAX as usize) < tidegate_ledger::limits::HISTORY_ROWS_AT_ONCE);

@@ -24,6 +24,8 @@ mod holds;
 pub(crate) mod limits;
 mod metrics;
 mod openapi;
+mod page_turns;
+mod places;
 mod room;
 mod settings;
 mod transfers;

@@ -1,7 +1,6 @@
 //! The ledger's room at the HTTP door of one edge thread: its routes, and how a request is checked and sent to the
 //! ledger.
 
-use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
@@ -12,18 +11,22 @@ use axum::routing::{get, post};
 use tidegate_ledger::changes::{After, ChangeFilter};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_machines::ledger::{AccountView, IdSpace};
+use tidegate_telemetry::SharedGauge;
 
 use super::address::InPath;
 use super::backend::Backend;
-use super::limits::STREAMS_OF_CALLER_MAX;
+use super::limits::{CHANGE_PAGE_WAIT_MAX, CHANGE_PAGES_OF_CALLER_MAX};
 use super::metrics::LedgerHttpMetrics;
+use super::page_turns::{PageTurn, PageTurns, TooManyPages};
+use super::places::{NoPlace, Place, Places, PlacesLimits};
 use super::transfers::TRANSFERS;
 use super::{accounts, assets, audit, changes, history_time, holds, openapi, settings, transfers};
 use crate::auth::gate::{self, NotFound, Verdict};
 use crate::auth::{AccountKinds, Identity};
-use crate::http::{Door, HttpRoom, Routes};
+use crate::http::{Cut, Door, HttpLimits, HttpRoom, Routes};
 use crate::json::{Problem, ProblemCode, codes};
 use crate::ledger_json::refusal_codes;
+use crate::turns::CallerName;
 
 /// The ledger before it has a door.
 pub struct LedgerRoom<B> {
@@ -118,24 +121,36 @@ pub struct Shared<B> {
     pub(super) metrics: LedgerHttpMetrics,
     backend: B,
     kinds: Mutex<AccountKinds>,
-    /// Streams open now, by the caller's name.
-    streams: Mutex<HashMap<Box<str>, usize>>,
+    change_places: Arc<Places>,
+    history_places: Arc<Places>,
+    page_turns: Arc<PageTurns>,
 }
 
-/// A place among the streams of one caller, until it is dropped.
-pub struct StreamPlace<B> {
-    shared: Arc<Shared<B>>,
-    caller: Box<str>,
+/// What is read as a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamKind {
+    /// A history.
+    History,
+    /// Changes.
+    Changes,
 }
 
-impl<B> Drop for StreamPlace<B> {
+/// A place among the streams of one edge thread, until it is dropped.
+pub struct StreamPlace {
+    place: Place,
+    open: SharedGauge,
+}
+
+impl StreamPlace {
+    /// Tells when the stream is to end, because a caller with fewer needs the place.
+    pub fn cut(&self) -> Cut {
+        self.place.cut()
+    }
+}
+
+impl Drop for StreamPlace {
     fn drop(&mut self) {
-        let mut streams = self.shared.streams.lock().expect("no thread panics while it holds the table");
-        let open = streams.get_mut(&self.caller).expect("whoever has a place is in the table");
-        *open -= 1;
-        if *open == 0 {
-            streams.remove(&self.caller);
-        }
+        self.open.add(-1);
     }
 }
 
@@ -156,7 +171,21 @@ impl<B: Backend> Ledger<B> {
     fn new(door: Door, room: LedgerRoom<B>) -> Ledger<B> {
         let kinds = Mutex::new(AccountKinds::new(door.limits().kinds_cached_max));
         let LedgerRoom { backend, metrics } = room;
-        Ledger { shared: Arc::new(Shared { door, metrics, backend, kinds, streams: Mutex::default() }) }
+        let limits = *door.limits();
+        let places = |all_max| {
+            let HttpLimits { streams_of_caller_max: of_caller_max, streams_for_services: for_services, .. } = limits;
+            Places::new(PlacesLimits { all_max, of_caller_max, for_services })
+        };
+        let shared = Shared {
+            metrics,
+            backend,
+            kinds,
+            change_places: places(limits.change_streams_max),
+            history_places: places(limits.history_streams_max),
+            page_turns: PageTurns::new(limits.change_pages_max, CHANGE_PAGES_OF_CALLER_MAX),
+            door,
+        };
+        Ledger { shared: Arc::new(shared) }
     }
 
     /// Asks the ledger, without a look at rights.
@@ -187,16 +216,38 @@ impl<B: Backend> Ledger<B> {
         Ok(reply)
     }
 
-    /// A place for one more stream of `caller`. One caller has few at once, so that others find room as well.
-    pub fn place_for_stream(&self, caller: &Identity) -> Result<StreamPlace<B>, Problem> {
-        let mut streams = self.streams.lock().expect("no thread panics while it holds the table");
-        let open = streams.entry(caller.name().into()).or_default();
-        if *open >= STREAMS_OF_CALLER_MAX {
-            let detail = "this caller has as many streams open as it may; read or close one of them";
-            return Err(Problem::new(codes::BUSY, detail).retry_after_s(1));
+    /// A place for one more stream of `caller`. If all are taken, whoever has the most loses one.
+    pub fn place_for_stream(&self, caller: &Identity, kind: StreamKind) -> Result<StreamPlace, Problem> {
+        let (places, open) = match kind {
+            StreamKind::History => (&self.history_places, &self.metrics.history_streams),
+            StreamKind::Changes => (&self.change_places, &self.metrics.change_streams),
+        };
+        match places.take(CallerName::of_identity(caller)) {
+            Ok((place, was_another_cut)) => {
+                self.metrics.streams_cut.add(was_another_cut.into());
+                open.add(1);
+                Ok(StreamPlace { place, open: open.clone() })
+            }
+            Err(no_place) => {
+                let detail = match no_place {
+                    NoPlace::OfCaller => "this caller has as many streams open as it may; read or close one of them",
+                    NoPlace::OfAll => "all places of streams are taken; read pages, or ask again later",
+                };
+                self.metrics.streams_refused.increment();
+                Err(Problem::new(codes::BUSY, detail).retry_after_s(1))
+            }
         }
-        *open += 1;
-        Ok(StreamPlace { shared: self.shared.clone(), caller: caller.name().into() })
+    }
+
+    /// Waits until a page of changes may be read for `caller`.
+    pub async fn turn_for_page(&self, caller: &Identity) -> Result<PageTurn, Problem> {
+        let turn = self.page_turns.take(CallerName::of_identity(caller));
+        let detail = match tokio::time::timeout(CHANGE_PAGE_WAIT_MAX, turn).await {
+            Ok(Ok(turn)) => return Ok(turn),
+            Ok(Err(TooManyPages)) => "this caller waits for as many pages of changes as it may; ask one after another",
+            Err(_) => "too many pages of changes are being read; ask again later",
+        };
+        Err(Problem::new(codes::BUSY, detail).retry_after_s(1))
     }
 
     /// Opens a stream of replies, without a look at rights.

@@ -16,7 +16,7 @@ pub const DAMAGED: &str = "damaged";
 impl From<Unavailable> for Problem {
     fn from(unavailable: Unavailable) -> Problem {
         let (code, detail, retry_after_s) = match unavailable {
-            Unavailable::Busy => (codes::BUSY, "too much is under way; try again with the same ids", 1),
+            Unavailable::Busy => (codes::BUSY, "too much is under way; ask again, what has an id with the same id", 1),
             Unavailable::DiskFull => (
                 codes::DISK_FULL,
                 "the journal's disk is full, so what this asks and was not done before cannot be done now; try again \
@@ -27,7 +27,9 @@ impl From<Unavailable> for Problem {
                 (codes::SHARD_FAILED, "the journal failed; an operator must look at the server's log", 30)
             }
             Unavailable::Recovering => (codes::RECOVERING, "the journal is being replayed; /healthz shows how far", 1),
-            Unavailable::Stopping => (codes::STOPPING, "the server is stopping; try again with the same ids", 1),
+            Unavailable::Stopping => {
+                (codes::STOPPING, "the server is stopping; ask again, what has an id with the same id", 1)
+            }
         };
         Problem::new(code, detail).retry_after_s(retry_after_s)
     }
@@ -121,7 +123,8 @@ refusals! {
         "credits to the account are on their way; it is frozen now, close it again when they have arrived";
     AssetExists = CONFLICT "the asset was declared with other decimals";
     DecimalsInvalid = UNPROCESSABLE_ENTITY "decimals are 0 to 18";
-    CursorInvalid = NOT_FOUND "the cursor is not one that this list gave for this account; begin without a cursor";
+    CursorInvalid = UNPROCESSABLE_ENTITY
+        "the cursor is not one that this list gave for this account; begin without a cursor";
 }
 
 /// The codes of all refusals.

@@ -16,6 +16,11 @@ config! {
              Behind a proxy all clients have one address";
         http_body_bytes_max: Bytes<usize> = 2 << 20, 1024..=(64 << 20), restart,
             "bytes of a request's body; more is answered 413";
+        http_bodies_bytes_max: Bytes<usize> = 64 << 20, 4096..=(64 << 30), restart,
+            "bytes of bodies that came in part, per edge thread, or four times http_body_bytes_max if that is more; \
+             viewers leave a quarter to services; more is answered 503";
+        http_bodies_of_viewer_bytes_max: Bytes<usize> = 4 << 20, 1024..=(64 << 30), restart,
+            "those of one viewer, or http_body_bytes_max if that is more; more is answered 429";
         http_login_body_bytes_max: Bytes<usize> = 4 << 10, 512..=(64 << 10), restart,
             "bytes of the body of a log-in, which anybody may send; more is answered 413";
         http_head_bytes_max: Bytes<usize> = 16 << 10, 8192..=(1 << 20), restart,
@@ -30,6 +35,19 @@ config! {
             "milliseconds for the ledger to answer; later is answered 503, outcome unknown";
         http_reader_timeout_ms: Milliseconds = 30_000, 10..=86_400_000, restart,
             "milliseconds for a client to read the next part of an answer; then its connection breaks";
+        http_change_streams_max: Count<usize> = 64, 2..=4_096, restart,
+            "streams of changes open per edge thread; a caller without any gets the place of whoever has the most";
+        http_history_streams_max: Count<usize> = 64, 2..=64, restart,
+            "histories per edge thread that are read as lines; a caller without any gets the place of whoever has the \
+             most";
+        http_streams_of_caller_max: Count<usize> = 8, 1..=4_096, restart,
+            "streams of changes, and histories read as lines, that one caller has open per edge thread; \
+             more is answered 503";
+        http_streams_for_services: Count<usize> = 16, 0..=4_095, restart,
+            "streams of changes, and histories read as lines, per edge thread that viewers leave to services; \
+             fewer than http_change_streams_max and http_history_streams_max";
+        http_change_pages_max: Count<usize> = 8, 1..=1_024, restart,
+            "pages of changes read at once per edge thread; others wait their turn";
         tls_handshake_timeout_ms: Milliseconds = 5_000, 10..=86_400_000, restart, "milliseconds for a TLS handshake";
         drain_timeout_ms: Milliseconds = 5_000, 10..=86_400_000, restart,
             "milliseconds that requests get to finish when the server stops";
@@ -43,10 +61,21 @@ config! {
 /// The number of edge threads, and the bounds of each.
 pub fn settle(document: &Document) -> Result<(u16, HttpLimits), ConfigError> {
     let keys: HttpKeys = document.section()?;
+    let streams_max = keys.http_change_streams_max.min(keys.http_history_streams_max);
+    if keys.http_streams_for_services >= streams_max {
+        let message = format!(
+            "{} streams for services: expected less than {streams_max}, which is the lower of \
+             http_change_streams_max and http_history_streams_max",
+            keys.http_streams_for_services
+        );
+        return Err(document.error_at("limits.http_streams_for_services", message));
+    }
     let limits = HttpLimits {
         connections_max: keys.http_connections_max,
         connections_per_address_max: keys.http_connections_per_address_max,
         body_bytes_max: keys.http_body_bytes_max,
+        bodies_bytes_max: keys.http_bodies_bytes_max,
+        bodies_of_viewer_bytes_max: keys.http_bodies_of_viewer_bytes_max,
         login_body_bytes_max: keys.http_login_body_bytes_max,
         head_bytes_max: keys.http_head_bytes_max,
         headers_max: keys.http_headers_max,
@@ -54,6 +83,11 @@ pub fn settle(document: &Document) -> Result<(u16, HttpLimits), ConfigError> {
         body_timeout: Duration::from_millis(keys.http_body_timeout_ms),
         request_timeout: Duration::from_millis(keys.http_request_timeout_ms),
         reader_timeout: Duration::from_millis(keys.http_reader_timeout_ms),
+        change_streams_max: keys.http_change_streams_max,
+        history_streams_max: keys.http_history_streams_max,
+        streams_of_caller_max: keys.http_streams_of_caller_max,
+        streams_for_services: keys.http_streams_for_services,
+        change_pages_max: keys.http_change_pages_max,
         handshake_timeout: Duration::from_millis(keys.tls_handshake_timeout_ms),
         drain_timeout: Duration::from_millis(keys.drain_timeout_ms),
         tokens_cached_max: keys.tokens_cached_max,

@@ -121,6 +121,15 @@ fn log_ins_have_their_bounds() {
 }
 
 #[test]
+fn viewers_have_places_of_streams() {
+    refused(
+        "[limits]\nhttp_change_streams_max = 10\nhttp_streams_for_services = 10",
+        "test.toml:3: 10 streams for services: expected less than 10, which is the lower of http_change_streams_max \
+         and http_history_streams_max",
+    );
+}
+
+#[test]
 fn points_at_the_line_of_syntax_errors_and_of_the_second_of_two_sections() {
     let error = settle("[listen]\nhttp = \"127.0.0.1:1\nbinary = 1").unwrap_err();
     assert!(error.starts_with("test.toml:2: "), "{error}");

@@ -69,7 +69,7 @@ fn ids(page: &Answer) -> Vec<&str> {
 fn refused(http: &mut Http<TcpStream>, account: &str, cursor: &str) {
     let answer = http.get(&format!("/v1/accounts/{account}/transfers?before={cursor}&limit=1"));
     let answer = answer.expect("the server goes on serving");
-    assert_eq!((answer.status, answer.code()), (404, "cursor_invalid"), "{cursor}: {answer:?}");
+    assert_eq!((answer.status, answer.code()), (422, "cursor_invalid"), "{cursor}: {answer:?}");
 }
 
 fn goes_on(http: &mut Http<TcpStream>, cursor: &str) {

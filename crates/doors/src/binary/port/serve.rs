@@ -5,16 +5,16 @@ use std::time::Instant;
 use bytes::Bytes;
 use tidegate_ledger::message::Request;
 use tidegate_machines::ledger::{IdSpace, Refusal};
-use tidegate_wire::limits::{FRAME_BYTES_MAX, TRANSFERS_MAX};
+use tidegate_wire::limits::TRANSFERS_MAX;
 use tidegate_wire::proto::{self, reply_frame::Body};
 use tidegate_wire::{BadFrame, BodyRef, decode_request, encode_reply};
 
-use super::super::limits::IN_FLIGHT_MAX;
+use super::super::limits::{IN_FLIGHT_MAX, REFUSED_BYTES_PER_REQUEST};
 use super::super::metrics::kind_of;
 use super::super::room_call::RoomCall;
 use super::super::session::Life;
-use super::super::weight::{REPLY_BYTES, reply_bytes, weight, work_of_rows};
-use super::super::{Refused, translate};
+use super::super::weight::{REPLY_BYTES, reply_bytes, work_of_rows};
+use super::super::{Refused, translate, weight};
 use super::{BinaryPort, Purpose};
 use crate::auth::Identity;
 use crate::listing::Listing;
@@ -124,7 +124,7 @@ impl<P> BinaryPort<P> {
                 return 0;
             }
             Err(bad) => {
-                self.refuse_malformed(key, bad);
+                self.refuse_malformed(key, bad, frame.len());
                 return 0;
             }
         };
@@ -158,7 +158,10 @@ impl<P> BinaryPort<P> {
                     Ok((id_space, request)) => {
                         return self.admit(key, correlation, &identity, id_space, request, frame.len());
                     }
-                    Err(refused) => self.refuse(key, correlation, refused),
+                    Err(refused) => {
+                        charge_refused(&identity, frame.len());
+                        self.refuse(key, correlation, refused);
+                    }
                 }
             }
         }
@@ -167,12 +170,12 @@ impl<P> BinaryPort<P> {
 
     /// Refuses a frame that is none. It counts as a request, and as a refused one, and the rest of what the connection
     /// has sent waits for a while: a flood of such frames is no cheaper than one of good ones.
-    fn refuse_malformed(&mut self, key: usize, bad: BadFrame) {
+    fn refuse_malformed(&mut self, key: usize, bad: BadFrame, frame_bytes: usize) {
         if let Life::Serving(identity) = &self.sessions[key].life {
             if let Err(exceeded) = identity.arrive() {
                 return self.refuse_too_many(key, bad.correlation, exceeded);
             }
-            identity.denied();
+            charge_refused(identity, frame_bytes);
         }
         self.refuse(key, bad.correlation, bad.error.into());
         self.sessions[key].pause(self.now_ms);
@@ -183,8 +186,9 @@ impl<P> BinaryPort<P> {
             Ok(rights) => {
                 let session = &mut self.sessions[key];
                 session.welcome(rights);
+                let frame_bytes_max = session.identity().map(weight::frame_bytes_max).expect("it was welcomed");
                 let welcome = proto::Welcome {
-                    frame_bytes_max: FRAME_BYTES_MAX as u32,
+                    frame_bytes_max: frame_bytes_max as u32,
                     transfers_max: TRANSFERS_MAX as u32,
                     in_flight_max: IN_FLIGHT_MAX as u32,
                     server: concat!("tidegate/", env!("CARGO_PKG_VERSION")).into(),
@@ -217,7 +221,7 @@ impl<P> BinaryPort<P> {
             }
         };
         let work = work_of_rows(&request);
-        let (weight, owed) = (weight(&request, frame_bytes), reply_bytes(&request));
+        let (weight, owed) = (weight::weight(&request, frame_bytes), reply_bytes(&request));
         let purpose = self.begin(key, correlation, weight, owed, listing);
         let asker = &mut self.asker;
         let mut start = |token, request| asker.start(token, request);
@@ -281,4 +285,10 @@ impl<P> BinaryPort<P> {
             self.refuse(key, correlation, refused);
         }
     }
+}
+
+/// Has the sender of a frame that asks nothing pay for it: as one refused request, and for its bytes.
+fn charge_refused(sender: &Identity, frame_bytes: usize) {
+    sender.denied();
+    sender.charge((frame_bytes / REFUSED_BYTES_PER_REQUEST) as u32);
 }

@@ -378,6 +378,64 @@ fn frames_that_are_none_count_as_refused_requests_and_are_waited_for() {
     }
 }
 
+/// A frame of so many empty transfers, which asks nothing.
+fn empty_transfers(count: usize) -> Vec<u8> {
+    let mut frame = Vec::new();
+    let transfers = vec![proto::Transfer::default(); count];
+    encode_request(&mut frame, 9, request_frame::Body::Transfers(proto::Transfers { transfers, ..Default::default() }));
+    frame
+}
+
+/// Sends `bytes` and serves until the client has so many answers, or is closed.
+fn answers(door: &mut Door, client: &mut TcpStream, bytes: &[u8], count: u64) -> Vec<u8> {
+    let (mut written, mut heard) = (0, Vec::new());
+    while frames_in(&heard) < count {
+        written += client.write(&bytes[written..]).unwrap_or(0);
+        door.turn();
+        read_some(client, &mut heard);
+    }
+    heard
+}
+
+#[test]
+fn bytes_of_refused_frames_are_charged() {
+    let requests = Rate { per_s: 1, burst: 200 };
+    let mut door = Door::with_quota(QuotaLimits { requests, ..QuotaLimits::NONE });
+    let token = door.token_of("dave");
+    let mut client = clients(&mut door, 1, &token).remove(0);
+    // Each is worth eleven requests.
+    answers(&mut door, &mut client, &empty_transfers(80_000).repeat(30), 30);
+    assert!(door.port.refused.refusals.get("batch_size_invalid") <= 21);
+    assert!(door.port.refused.refusals.get("too_many_requests") >= 9);
+}
+
+#[test]
+fn frames_that_ask_too_many_items_count_as_refused_requests() {
+    let refusals = Rate { per_s: 1, burst: 3 };
+    let mut door = Door::with_quota(QuotaLimits { refusals, ..QuotaLimits::NONE });
+    let token = door.token_of("dave");
+    let mut client = clients(&mut door, 1, &token).remove(0);
+    answers(&mut door, &mut client, &empty_transfers(8_191).repeat(10), 10);
+    assert!(door.port.refused.refusals.get("batch_size_invalid") <= 4);
+    assert!(door.port.refused.refusals.get("too_many_requests") >= 6);
+}
+
+#[test]
+fn a_frame_that_is_longer_than_its_senders_bounds_allow_is_refused_by_its_length() {
+    let requests = Rate { per_s: 1, burst: 20 };
+    let mut door = Door::with_quota(QuotaLimits { requests, ..QuotaLimits::NONE });
+    let token = door.token_of("dave");
+    let mut client = clients(&mut door, 1, &token).remove(0);
+    let whole = empty_transfers(40_000);
+    // Its length and one byte are enough.
+    client.write_all(&whole[..5]).unwrap();
+    let begun = std::time::Instant::now();
+    while door.port.refused.refusals.get("frame_too_large") == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it waits for the rest");
+        door.turn();
+    }
+}
+
 #[test]
 fn who_is_not_known_waits_for_the_answer() {
     let mut door = Door::open();

@@ -4,12 +4,11 @@ use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, Version, header};
 use serde::Serialize;
 use tidegate_ledger::changes::Change;
-use tidegate_telemetry::SharedGauge;
 use tokio::time::{Duration, Instant};
 
 use super::row::ChangeBody;
 use crate::auth::Identity;
-use crate::http::{Part, Parts};
+use crate::http::{Cut, Part, Parts};
 use crate::json::Problem;
 use crate::ledger_http::backend::{Backend, Changes};
 use crate::ledger_http::history_lines::{NDJSON, are_lines_wanted, is_wanted};
@@ -27,7 +26,13 @@ struct MarkBody<'a> {
     kind: &'static str,
     #[serde(skip_serializing_if = "str::is_empty")]
     cursor: &'a str,
+    /// Why it is the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<&'static str>,
 }
+
+/// The last word of a stream that is cut: a heartbeat, because clients know that kind and go on behind its cursor.
+const CUT: &str = "another caller needed the place; connect again with the last cursor";
 
 /// How a stream is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,14 +71,15 @@ impl Format {
     }
 
     /// A heartbeat or an end. In events it is a comment, with the cursor as the id of the last event.
-    fn mark(self, kind: &'static str, cursor: &str, into: &mut Vec<u8>) {
+    fn mark(self, kind: &'static str, cursor: &str, ended: Option<&'static str>, into: &mut Vec<u8>) {
+        let said = ended.unwrap_or(kind);
         match self {
             Format::Lines => {
-                serde_json::to_writer(&mut *into, &MarkBody { kind, cursor }).expect("a mark is plain JSON");
+                serde_json::to_writer(&mut *into, &MarkBody { kind, cursor, ended }).expect("a mark is plain JSON");
                 into.push(b'\n');
             }
-            Format::Events if cursor.is_empty() => into.extend_from_slice(format!(": {kind}\n\n").as_bytes()),
-            Format::Events => into.extend_from_slice(format!(": {kind}\nid: {cursor}\n\n").as_bytes()),
+            Format::Events if cursor.is_empty() => into.extend_from_slice(format!(": {said}\n\n").as_bytes()),
+            Format::Events => into.extend_from_slice(format!(": {said}\nid: {cursor}\n\n").as_bytes()),
         }
     }
 }
@@ -95,7 +101,7 @@ pub async fn stream<B: Backend>(
     headers: &HeaderMap,
     changes: B::Changes,
     wanted: Wanted,
-    place: StreamPlace<B>,
+    place: StreamPlace,
 ) -> Result<Response<Body>, Problem> {
     let mut stream = ChangeStream {
         changes,
@@ -108,8 +114,7 @@ pub async fn stream<B: Backend>(
         cursor: Box::default(),
         heartbeat: CHANGE_HEARTBEAT.min(ledger.door.limits().request_timeout / 2),
         is_first: true,
-        _place: place,
-        _counted: OpenStream::new(&ledger.metrics.change_streams),
+        place,
     };
     let first = ledger.door.in_time(stream.next()).await??;
     let mut response = Response::new(ledger.door.body_in_parts(first, stream));
@@ -133,24 +138,7 @@ struct ChangeStream<B: Backend> {
     cursor: Box<str>,
     heartbeat: Duration,
     is_first: bool,
-    _place: StreamPlace<B>,
-    _counted: OpenStream,
-}
-
-/// Counts a stream for as long as it is open.
-struct OpenStream(SharedGauge);
-
-impl OpenStream {
-    fn new(gauge: &SharedGauge) -> OpenStream {
-        gauge.add(1);
-        OpenStream(gauge.clone())
-    }
-}
-
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        self.0.add(-1);
-    }
+    place: StreamPlace,
 }
 
 impl<B: Backend> Parts for ChangeStream<B> {
@@ -185,13 +173,23 @@ impl<B: Backend> Parts for ChangeStream<B> {
             }
         }
     }
+
+    fn cut(&self) -> Option<Cut> {
+        Some(self.place.cut())
+    }
+
+    fn last_word(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.format.mark("heartbeat", &self.cursor, Some(CUT), &mut bytes);
+        bytes
+    }
 }
 
 impl<B: Backend> ChangeStream<B> {
     fn mark(&self, kind: &'static str, is_last: bool) -> Part {
         let mut bytes = Vec::new();
         // The first heartbeat may come before the first part, without a cursor.
-        self.format.mark(kind, &self.cursor, &mut bytes);
+        self.format.mark(kind, &self.cursor, None, &mut bytes);
         Part { bytes, is_last }
     }
 

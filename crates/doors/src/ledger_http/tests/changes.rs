@@ -8,7 +8,6 @@ use tidegate_ledger::message::Unavailable;
 use super::history_lines::{Reading, begin, until};
 use super::server::{SERVICE, SHOP, TestServer};
 use crate::http::HttpLimits;
-use crate::ledger_http::limits::STREAMS_OF_CALLER_MAX;
 
 const PATH: &str = "/v1/changes";
 
@@ -59,6 +58,11 @@ fn a_page_has_the_rows_of_its_caller_and_where_to_go_on() {
     assert_eq!(summary(SERVICE, "limit=1001"), "422 query_invalid");
     server.backend.unavailable(Some(Unavailable::Recovering));
     assert_eq!(summary(SERVICE, ""), "503 recovering");
+    server.backend.unavailable(Some(Unavailable::Busy));
+    let busy = server.ask(SERVICE, "GET", PATH, "");
+    assert_eq!(busy.summary(), "503 busy");
+    let detail = "too much is under way; ask again, what has an id with the same id";
+    assert_eq!(busy.json()["detail"], detail, "what is asked here has no id");
     until("pages leave nothing behind", || server.backend.streams() == 0);
 }
 
@@ -100,7 +104,8 @@ fn a_reader_that_does_not_read_is_not_read_for_and_then_not_waited_for() {
 fn one_caller_follows_few_streams_and_a_failure_breaks_them() {
     let server = TestServer::open();
     server.backend.change("wallet:dave", "candidate:1", 1);
-    let mut open: Vec<Reading> = (0..STREAMS_OF_CALLER_MAX).map(|_| begin(server.connect(), SERVICE, PATH)).collect();
+    let mut open: Vec<Reading> =
+        (0..HttpLimits::default().streams_of_caller_max).map(|_| begin(server.connect(), SERVICE, PATH)).collect();
     assert!(begin(server.connect(), SERVICE, PATH).head.starts_with("http/1.1 503"), "it has as many as it may");
     let dave = server.log_in("dave");
     assert!(begin(server.connect(), &dave, PATH).head.starts_with("http/1.1 200"), "another caller has its own");
@@ -111,4 +116,69 @@ fn one_caller_follows_few_streams_and_a_failure_breaks_them() {
         assert!(!chunk.is_empty(), "never a clean end");
     }
     until("all streams end", || server.backend.streams() == 0);
+}
+
+#[test]
+fn a_newcomer_takes_the_place_of_the_greediest_who_is_told_where_to_go_on() {
+    let limits = HttpLimits {
+        change_streams_max: 4,
+        streams_of_caller_max: 3,
+        streams_for_services: 1,
+        ..HttpLimits::default()
+    };
+    let server = TestServer::with(limits);
+    server.backend.change("wallet:dave", "candidate:1", 1);
+    let (dave, carol) = (server.log_in("dave"), server.log_in("carol"));
+    let follow = |token: &str| begin(server.connect(), token, PATH);
+    let mut his: Vec<Reading> = (0..3).map(|_| follow(&dave)).collect();
+    for reading in &mut his {
+        assert_eq!(rows(reading)[0]["cursor"], "1");
+    }
+    let mut services = follow(SERVICE);
+    assert!(services.head.starts_with("http/1.1 200"), "viewers leave it a place: {}", services.head);
+    assert_eq!(server.ask(SERVICE, "GET", "/v1/changes?limit=1", "").status, 200, "pages take no place");
+    assert_eq!(server.ask(&carol, "GET", "/v1/changes?limit=1", "").status, 200);
+
+    let mut hers = follow(&carol);
+    assert!(hers.head.starts_with("http/1.1 200"), "she has none: {}", hers.head);
+    let mut last = his.pop().unwrap();
+    let mut said = Vec::new();
+    while let Some(chunk) = last.chunk() {
+        assert!(!chunk.is_empty(), "never a clean end");
+        said = chunk;
+    }
+    let said: Value = serde_json::from_slice(&said).unwrap();
+    assert_eq!((&said["kind"], &said["cursor"]), (&json!("heartbeat"), &json!("1")), "{said}");
+    assert_eq!(said["ended"], "another caller needed the place; connect again with the last cursor");
+
+    server.backend.change("wallet:dave", "wallet:carol", 1);
+    for reading in his.iter_mut().chain([&mut hers, &mut services]) {
+        while rows(reading)[0]["cursor"] != "2" {}
+    }
+    // Two of his, one of hers: nobody has two more than she, and what he lost he does not take back.
+    assert!(follow(&carol).head.starts_with("http/1.1 503"));
+    assert!(follow(&dave).head.starts_with("http/1.1 503"));
+    let metrics = server.ask(SERVICE, "GET", "/metrics", "").body;
+    for line in ["tidegate_http_streams_cut_total 1", "tidegate_http_streams_refused_total 2"] {
+        assert!(metrics.contains(line), "{line} is not in {metrics}");
+    }
+}
+
+#[test]
+fn a_stream_that_is_not_read_gives_its_place_at_once() {
+    let limits = HttpLimits { change_streams_max: 3, streams_for_services: 1, ..HttpLimits::default() };
+    let server = TestServer::with(limits);
+    for _ in 0..50_000 {
+        server.backend.change("wallet:dave", "candidate:1", 1);
+    }
+    let (dave, carol) = (server.log_in("dave"), server.log_in("carol"));
+    let _unread: Vec<Reading> = (0..2).map(|_| begin(server.connect(), &dave, PATH)).collect();
+    until("the sockets are full", || {
+        let before = server.backend.parts();
+        std::thread::sleep(Duration::from_millis(100));
+        server.backend.parts() == before
+    });
+    let hers = begin(server.connect(), &carol, PATH);
+    assert!(hers.head.starts_with("http/1.1 200"), "{}", hers.head);
+    until("the one that was cut reads no more", || server.backend.streams() == 2);
 }

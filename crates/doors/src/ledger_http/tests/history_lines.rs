@@ -9,7 +9,6 @@ use tidegate_ledger::message::Unavailable;
 
 use super::server::{Client, SERVICE, TestServer};
 use crate::http::HttpLimits;
-use crate::ledger_http::limits::STREAMS_OF_CALLER_MAX;
 
 const PATH: &str = "/v1/accounts/wallet:dave/transfers";
 /// More than the buffers of a socket take: 100 parts of some 400,000 bytes.
@@ -214,7 +213,8 @@ fn a_stop_breaks_off_what_is_not_read_in_time() {
 fn one_caller_has_few_streams_and_leaves_room_for_others() {
     let server = TestServer::open();
     server.backend.lengthen("wallet:dave", LONG);
-    let mut open: Vec<Reading> = (0..STREAMS_OF_CALLER_MAX).map(|_| begin(server.connect(), SERVICE, PATH)).collect();
+    let mut open: Vec<Reading> =
+        (0..HttpLimits::default().streams_of_caller_max).map(|_| begin(server.connect(), SERVICE, PATH)).collect();
     assert!(open.iter().all(|reading| reading.head.starts_with("http/1.1 200")));
     assert!(begin(server.connect(), SERVICE, PATH).head.starts_with("http/1.1 503"), "it has as many as it may");
     let dave = server.log_in("dave");
@@ -223,4 +223,21 @@ fn one_caller_has_few_streams_and_leaves_room_for_others() {
     until("the place of a stream that has ended is free", || {
         begin(server.connect(), SERVICE, PATH).head.starts_with("http/1.1 200")
     });
+}
+
+#[test]
+fn a_newcomer_takes_the_place_of_the_greediest_also_when_that_one_does_not_read() {
+    let limits = HttpLimits { history_streams_max: 3, streams_for_services: 1, ..HttpLimits::default() };
+    let server = TestServer::with(limits);
+    for wallet in ["wallet:dave", "wallet:carol"] {
+        server.backend.lengthen(wallet, LONG);
+    }
+    let (dave, carol) = (server.log_in("dave"), server.log_in("carol"));
+    let mut his: Vec<Reading> = (0..2).map(|_| begin(server.connect(), &dave, PATH)).collect();
+    let hers = begin(server.connect(), &carol, "/v1/accounts/wallet:carol/transfers");
+    assert!(hers.head.starts_with("http/1.1 200"), "{}", hers.head);
+    assert!(begin(server.connect(), SERVICE, PATH).head.starts_with("http/1.1 200"), "viewers leave it a place");
+    assert!(!his.pop().unwrap().rows().1, "never a clean end");
+    drop(hers);
+    assert!(his.pop().unwrap().rows().1, "the older one goes on");
 }

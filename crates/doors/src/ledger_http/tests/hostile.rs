@@ -136,7 +136,11 @@ fn a_wrong_parameter_is_named_in_the_same_way() {
     let mut client = server.connect();
     for (target, field, detail) in [
         ("/v1/accounts?limt=5", "limt", "unknown field `limt`"),
-        ("/v1/accounts?limit=many", "limit", "limit: invalid digit"),
+        ("/v1/accounts?limit=many", "limit", "limit: expected 1 to 1000"),
+        ("/v1/accounts?limit=", "limit", "limit: expected 1 to 1000"),
+        ("/v1/accounts?limit=-1", "limit", "limit: expected 1 to 1000"),
+        ("/v1/accounts?limit=99999999999999999999999", "limit", "limit: expected 1 to 1000"),
+        ("/v1/changes?limit=x", "limit", "limit: expected 1 to 1000"),
         ("/v1/accounts?limit=0", "limit", "limit = 0: expected 1 to 1000"),
         ("/v1/accounts/wallet:dave?at=yesterday", "at", "at = \"yesterday\": expected a time"),
         ("/v1/accounts/wallet:dave/transfers?from_time=x", "from_time", "from_time = \"x\": expected a time"),

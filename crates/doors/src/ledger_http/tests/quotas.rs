@@ -253,3 +253,43 @@ fn few_bytes_of_log_ins_are_read_at_once_of_one_address() {
     assert!(slow.iter_mut().all(|client| client.read_answer().unwrap().status == 200), "the others are served");
     server.log_in("dave");
 }
+
+#[test]
+fn half_sent_bodies_of_one_viewer_take_few_bytes_and_others_are_served() {
+    let limits = HttpLimits {
+        body_bytes_max: 100_000,
+        bodies_of_viewer_bytes_max: 100_000,
+        bodies_bytes_max: 400_000,
+        ..HttpLimits::default()
+    };
+    let server = TestServer::with(limits);
+    let (dave, carol) = (server.log_in("dave"), server.log_in("carol"));
+    let whole =
+        format!(r#"{{"id":"a","debit":"wallet:dave","credit":"candidate:1","amount":1}}{}"#, " ".repeat(80_000));
+    let half = |token: &str| {
+        let mut client = server.connect();
+        client.send(&request(token, "POST", "/v1/transfers", &whole)[..60_000]);
+        client
+    };
+    let mut first = half(&dave);
+    let mut second = half(&dave);
+    let refused = second.read_answer().expect("it is told at once, not when the body is late");
+    assert_eq!(refused.summary(), "429 too_many_requests");
+    assert!(refused.json()["detail"].as_str().unwrap().contains("bytes of bodies"), "{refused:?}");
+    // The whole of another viewer's body, and of a service's, is read meanwhile.
+    assert_eq!(server.ask(&carol, "POST", "/v1/transfers", &whole).summary(), "403 forbidden");
+    assert_eq!(server.ask(SERVICE, "POST", "/v1/transfers", &whole).summary(), "201");
+    first.send(&request(&dave, "POST", "/v1/transfers", &whole)[60_000..]);
+    assert_eq!(first.read_answer().unwrap().summary(), "201", "the first one is read on");
+    assert_eq!(server.ask(&dave, "POST", "/v1/transfers", &whole).summary(), "200", "and its bytes are given back");
+}
+
+#[test]
+fn a_viewers_body_is_no_larger_than_what_it_may_ask_at_once() {
+    let quota = QuotaLimits { requests: Rate { per_s: 100, burst: 20 }, ..QuotaLimits::NONE };
+    let server = TestServer::with_quota(quota);
+    let dave = server.log_in("dave");
+    let large = format!(r#"{{"id":"a"}}{}"#, " ".repeat(200_000));
+    assert_eq!(server.ask(&dave, "POST", "/v1/transfers", &large).summary(), "413 body_too_large");
+    assert_eq!(server.ask(SERVICE, "POST", "/v1/transfers", &large).summary(), "422 field_invalid", "it has no bound");
+}
