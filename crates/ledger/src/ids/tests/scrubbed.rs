@@ -159,6 +159,10 @@ fn the_only_run_is_missed_too_and_an_index_that_others_condemn_is_built_again() 
     assert!(matches!(&found[..], [one] if one.contains("the file is missing")), "{found:?}");
 
     let mut world = built();
+    assert!(!world.index.has_inherited(), "it was empty when it was opened");
+    world.disk.kill();
+    world.recover();
+    assert!(world.index.has_inherited(), "its runs were there");
     world.index.scrub().condemn("its ids are not those of the log");
     world.disk.crash();
     world.recover();

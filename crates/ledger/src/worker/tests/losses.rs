@@ -401,6 +401,8 @@ fn a_credit_to_an_account_that_was_not_known_when_it_was_copied_is_written_again
     let (settled, said) = accept(&disk);
     assert_eq!((settled.regained.len(), settled.booked), (1, 0), "{said:?}");
     let states = states(&disk);
+    let here = states[0].exchanged(THERE);
+    assert_eq!((here.sent, here.confirmed), (OutboundNumber(2), OutboundNumber(2)), "what the other has is confirmed");
     assert_eq!((balance(&states, HERE, &source), balance(&states, THERE, &later)), (-2, 1));
     assert_eq!(audited(&disk), Vec::<String>::new());
 }
