@@ -111,10 +111,13 @@ fn a_worker_says_whether_it_has_work_and_gives_its_logs_back() {
     assert!(had_news && finished.len() == 1);
     assert!(node.worker.is_idle() && !node.worker.has_news());
     assert!(!node.worker.step(node.now, &mut out, &mut finished), "there is nothing to do");
-    while node.worker.has_room() {
+    for _ in 0..100_000 {
+        if !node.worker.has_room() {
+            break;
+        }
         node.worker.start(1, Request::ReadAccount { id: "source".into() }, &mut out, &mut finished);
     }
-    assert!(node.worker.pending() > 1_000, "{}", node.worker.pending());
+    assert!(!node.worker.has_room() && node.worker.pending() > 1_000, "{}", node.worker.pending());
     assert_eq!(node.worker.into_logs().len(), 2);
 }
 
