@@ -105,7 +105,7 @@ impl Backend for Agreeable {
             Request::VoidHolds(voids) => Reply::Outcomes(vec![Outcome::Applied; voids.len()]),
             Request::ReadAccount { id } => Reply::Account(account(id)),
             Request::ListAccounts { .. } => Reply::Accounts(Vec::new()),
-            Request::ReadHistory { .. } => Reply::History { rows: Vec::new(), next: None, held: None },
+            Request::ReadHistory { .. } => Reply::History { rows: Vec::new(), next: None, held: None, rows_read: 0 },
             Request::StreamHistory { .. } => Reply::HistoryPart { rows: Vec::new(), is_last: true },
             Request::PlaceLinkedHolds(holds) => Reply::Outcomes(vec![Outcome::Applied; holds.len()]),
             Request::ReadTransfer { .. } => Reply::Refused(Refusal::TransferNotFound),

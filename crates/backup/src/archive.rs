@@ -56,7 +56,17 @@ pub struct DirectoryTarget(
 impl ArchiveTarget for DirectoryTarget {
     fn put(&self, file: &Path, name: &str, pace: Pace<'_>) -> Result<String, String> {
         let path = self.0.join(name);
-        copy_paced(file, &path, pace)?;
+        // A piece of a segment must not have the name of one. Of a try that was killed, the next one takes the place.
+        let unfinished = path.with_extension("part");
+        let named = copy_paced(file, &unfinished, pace).and_then(|()| {
+            let failed = |cause: io::Error| format!("{}: cannot name: {cause}", path.display());
+            fs::rename(&unfinished, &path).map_err(failed)?;
+            sync_folder(path.parent().unwrap_or(Path::new("/"))).map_err(|error| error.to_string())
+        });
+        if named.is_err() {
+            let _ = fs::remove_file(&unfinished);
+        }
+        named?;
         path.to_str().map(str::to_owned).ok_or_else(|| format!("{}: its path is no text", path.display()))
     }
 
@@ -129,12 +139,22 @@ pub fn archive(
     let mut moved = Moved::default();
     for (files, first) in due {
         // A mark is written right behind the name of the next segment: one that is not there yet is there next time.
-        let Some(end) = files.sealed_end(first)? else { break };
-        moved.bytes += move_segment(data, directory.id(), &files, (first, end), target, pace)?;
+        let end = files.sealed_end(first).map_err(|error| after(moved.segments, error.into()))?;
+        let Some(end) = end else { break };
+        let segment = move_segment(data, directory.id(), &files, (first, end), target, pace);
+        moved.bytes += segment.map_err(|error| after(moved.segments, error))?;
         moved.segments += 1;
         progress(moved.bytes, total);
     }
     Ok(moved)
+}
+
+/// An error that came after some segments were moved, which are where they are to be.
+fn after(moved: u64, error: BackupError) -> BackupError {
+    match moved {
+        0 => error,
+        _ => BackupError::Refused(format!("{error}. Segments that were moved before, and are listed: {moved}")),
+    }
 }
 
 /// How many segments [`archive`] would move now.
@@ -241,5 +261,28 @@ fn lock(data: &Path) -> Result<File, BackupError> {
     match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
         0 => Ok(file),
         _ => Err(BackupError::Refused(format!("{}: another process archives it", data.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_that_is_not_whole_has_no_name_in_a_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let (segment, store) = (folder.path().join("segment"), DirectoryTarget(folder.path().join("store")));
+        fs::write(&segment, vec![7; 3 * PIECE_BYTES]).unwrap();
+        let name = "00/ledger-0/segment-0-c.tgj";
+        let stored = || fs::read_dir(store.0.join("00/ledger-0")).unwrap().count();
+        let mut pieces = 0;
+        let full = store.put(&segment, name, &mut |_| {
+            pieces += 1;
+            assert!(!store.0.join(name).exists(), "it is not whole");
+            if pieces == 2 { Err("no space".into()) } else { Ok(()) }
+        });
+        assert_eq!((full, stored()), (Err("no space".into()), 0));
+        let at = store.put(&segment, name, &mut |_| Ok(())).unwrap();
+        assert_eq!((fs::metadata(at).unwrap().len(), stored()), (3 * PIECE_BYTES as u64, 1));
     }
 }

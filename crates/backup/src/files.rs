@@ -14,11 +14,11 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use tidegate_journal::Position;
-use tidegate_journal::key::KEY_FILE;
+use tidegate_journal::key::{KEY_FILE, Key};
 
 use crate::destination::around;
 use crate::error::BackupError;
-use crate::manifest::{Manifest, SegmentCopy};
+use crate::manifest::{FileCopy, Manifest, SegmentCopy};
 
 pub(crate) const MANIFEST: &str = "MANIFEST";
 pub(crate) const DIRECTORY: &str = "DIRECTORY";
@@ -67,10 +67,31 @@ impl Store {
     /// What the backup of this name consists of.
     pub fn manifest(&self, name: &str) -> Result<Manifest, BackupError> {
         let path = self.folder(name).join(MANIFEST);
-        let mut text = String::new();
-        let file = File::open(&path).map_err(BackupError::io("open", &path))?;
-        file.take(MANIFEST_BYTES_MAX).read_to_string(&mut text).map_err(BackupError::io("read", &path))?;
-        Manifest::parse(&text).map_err(|what| BackupError::damaged(&path, format!("{what}; use another backup")))
+        let advice = "use another backup";
+        let file = File::open(&path).map_err(|cause| match cause.kind() {
+            ErrorKind::NotFound => {
+                let what = "it is missing, so nobody can tell what this backup has";
+                BackupError::damaged(&path, format!("{what}; {advice}, or remove this folder"))
+            }
+            _ => BackupError::io("open", &path)(cause),
+        })?;
+        let mut bytes = Vec::new();
+        file.take(MANIFEST_BYTES_MAX).read_to_end(&mut bytes).map_err(BackupError::io("read", &path))?;
+        let text = String::from_utf8(bytes).map_err(|_| "it is no text".to_owned());
+        let manifest = text.and_then(|text| Manifest::parse(&text));
+        manifest.map_err(|what| BackupError::damaged(&path, format!("{what}; {advice}")))
+    }
+
+    /// That the key among `files` of a backup, if it has one, is a key. An earlier build copied a damaged one, too,
+    /// with the hash of what it was.
+    pub fn check_key(&self, name: &str, files: &[FileCopy]) -> Result<(), BackupError> {
+        if !files.iter().any(|file| file.name == KEY_FILE) {
+            return Ok(());
+        }
+        let path = self.folder(name).join(KEY_FILE);
+        let bytes = fs::read(&path).map_err(BackupError::io("read", &path))?;
+        let advice = "a directory restored with it would not start: use another backup";
+        Key::parse(&bytes).map(drop).map_err(|what| BackupError::damaged(&path, format!("{what}; {advice}")))
     }
 
     /// Refuses a directory that others use for something else.

@@ -71,6 +71,7 @@ pub fn restore(
     let store = Store { root: from.to_path_buf() };
     let name = choose(&store, backup)?;
     let manifest = store.manifest(&name)?;
+    store.check_key(&name, &manifest.files)?;
     check_target(data)?;
     let families: Vec<Family> = known.iter().map(|known| known.family).collect();
     let sources = LocalLogs::new(RealDisk, from, &families);

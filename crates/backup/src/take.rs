@@ -11,9 +11,9 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use tidegate_journal::directory::Directory;
+use tidegate_journal::directory::{Directory, check_key};
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::key::Key;
+use tidegate_journal::key::{KEY_FILE, Key};
 use tidegate_journal::{Cursor, Family, JournalError, LocalLogs, LogFiles, LogId, Position, Retention};
 use tidegate_shard::snapshot::check;
 
@@ -51,7 +51,7 @@ pub struct Taken {
 /// [`destination`] says. A server may go on using `data`. `known` are all families that the directory may have.
 ///
 /// What `to` has of a segment and is not what was copied is copied anew, and [`Taken::remarks`] says so. A backup that
-/// is refused creates nothing.
+/// is refused creates nothing; one of a directory whose `KEY` is missing or damaged is refused.
 pub fn take(
     data: &Path,
     to: &Path,
@@ -68,6 +68,8 @@ pub fn take(
             data.display()
         )));
     }
+    // Without the right key, what is restored would not start.
+    check_key(data)?;
     destination(to, data)?;
     let store = Store { root: to.to_path_buf() };
     store.check_free()?;
@@ -244,6 +246,12 @@ fn finish(
         let path = data.join(file);
         if path.exists() {
             let bytes = fs::read(&path).map_err(BackupError::io("read", &path))?;
+            if file == KEY_FILE {
+                // It was right when the backup began.
+                let of_now =
+                    |what| BackupError::damaged(&path, format!("it is damaged: {what}; put the right one back"));
+                Key::parse(&bytes).map_err(of_now)?;
+            }
             write_file(&unfinished.join(file), &bytes)?;
             let hash = blake3::hash(&bytes);
             manifest.files.push(FileCopy { name: file.into(), bytes: bytes.len() as u64, hash });

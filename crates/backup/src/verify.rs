@@ -36,7 +36,13 @@ pub fn verify(from: &Path, progress: Progress<'_>) -> Result<Verified, BackupErr
     let mut files: BTreeMap<PathBuf, Vec<Expected>> = BTreeMap::new();
     for backup in &verified.backups {
         match store.manifest(backup) {
-            Ok(manifest) => expect(&store, backup, &manifest, &mut files),
+            Ok(manifest) => {
+                expect(&store, backup, &manifest, &mut files);
+                // One that cannot be read is found below.
+                if let Err(error @ BackupError::Damaged { .. }) = store.check_key(backup, &manifest.files) {
+                    verified.problems.push(error.to_string());
+                }
+            }
             Err(error) => verified.problems.push(error.to_string()),
         }
     }

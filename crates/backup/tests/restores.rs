@@ -277,6 +277,45 @@ fn a_restore_at_a_time_keeps_of_each_shard_what_was_told_by_then_and_what_that_r
     }
 }
 
+#[test]
+fn a_damaged_key_is_not_taken_for_a_backup_of_it_and_not_restored() {
+    let root = tempfile::tempdir().expect("a folder");
+    let (data, backups, copy) = (root.path().join("data"), root.path().join("backups"), root.path().join("copy"));
+    drop(Directory::open_or_create(&data, &wanted(), 1).expect("it is made"));
+    let key = data.join("KEY");
+    let good = fs::read(&key).expect("it is there");
+    rot(&key);
+    let take_at = |now| take(&data, &backups, Reread::Open, &KNOWN, Moment(now), &mut |_, _| {});
+    let refused = take_at(5_000_000).expect_err("it would not start").to_string();
+    assert!(refused.contains("KEY: cannot read: it is damaged: its checksum does not match"), "{refused}");
+    assert!(!backups.exists(), "what is refused makes nothing");
+    // Missing while there are snapshots: the same.
+    fs::remove_file(&key).expect("it was there");
+    let snapshot = data.join("snapshots/notes-0/snapshot-00000000000000000001.tgs");
+    fs::create_dir_all(snapshot.parent().expect("it is in a folder")).expect("it is made");
+    fs::write(&snapshot, "any").expect("it is written");
+    let refused = take_at(5_000_000).expect_err("it would not start").to_string();
+    assert!(refused.contains("no file KEY") && !backups.exists(), "{refused}");
+    fs::write(&key, &good).expect("it is put back");
+    fs::remove_file(&snapshot).expect("it was there");
+
+    // A backup of an earlier build: a damaged key, with the hash of what was copied.
+    let taken = take_at(5_000_000).expect("all is well");
+    assert_eq!(problems(&backups), Vec::<String>::new());
+    let (copied, manifest) = (taken.folder.join("KEY"), taken.folder.join("MANIFEST"));
+    rot(&copied);
+    let text = fs::read_to_string(&manifest).expect("it is text");
+    let (was, is) = (blake3::hash(&good), blake3::hash(&fs::read(&copied).expect("it is there")));
+    let (lines, _) = text.split_once("checksum = ").expect("its last line");
+    let lines = lines.replace(&was.to_hex()[..], &is.to_hex());
+    fs::write(&manifest, format!("{lines}checksum = {}\n", blake3::hash(lines.as_bytes()))).expect("it is written");
+    let found = problems(&backups);
+    assert!(found.len() == 1 && found[0].contains("KEY: its checksum does not match; a directory"), "{found:?}");
+    let refused = restore(&backups, &copy, None, &At::End, &KNOWN, Moment(9_000_000), &mut |_, _| {});
+    let refused = refused.expect_err("it would not start").to_string();
+    assert!(refused.contains("would not start: use another backup") && !copy.exists(), "{refused}");
+}
+
 /// What is wrong with backups, in words.
 fn problems(backups: &Path) -> Vec<String> {
     verify(backups, &mut |_, _| {}).expect("it is a directory of backups").problems
@@ -342,6 +381,12 @@ fn a_backup_copies_anew_what_has_rotted_of_older_ones_and_says_so() {
         remarks.len() == 1 && remarks[0].contains("That backup cannot be restored: remove its folder"),
         "{remarks:?}"
     );
+    fs::remove_file(&first).expect("it can be removed");
+    let missing = "MANIFEST: it is missing, so nobody can tell what this backup has; use another backup, or remove";
+    let problems = problems(&backups);
+    assert!(problems.iter().any(|problem| problem.contains(missing)), "{problems:?}");
+    let remarks = taken(&data, &backups, Reread::Open, 13_000).remarks;
+    assert!(remarks.len() == 1 && remarks[0].contains("it is missing"), "{remarks:?}");
     fs::remove_dir_all(first.parent().expect("its folder")).expect("it can be removed");
     log.close().expect("it ends in order");
     drop(directory);

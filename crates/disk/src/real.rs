@@ -5,12 +5,21 @@ use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::{Disk, DiskFile};
 
 /// Bytes of one call that writes. A call of a megabyte or more has the page cache take huge pages, and to get one
 /// costs ten times what is copied into it (measured: 1.1 to 2.3 ns a byte, where pieces cost 0.12).
 const PIECE_BYTES_MAX: usize = 256 << 10;
+
+/// How long a name waits for a descriptor by which it becomes durable. Long, because whoever asks for it (a journal
+/// that goes on in its next segment) cannot go on without it, and descriptors that ran out come back.
+const SYNC_PATIENCE: Duration = Duration::from_secs(600);
+/// How long a file waits for its descriptor. Short: who opens files tries again later, and may serve others meanwhile.
+const OPEN_PATIENCE: Duration = Duration::from_millis(500);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The file system of this machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,16 +30,18 @@ impl Disk for RealDisk {
 
     fn create_new(&self, path: &Path) -> io::Result<File> {
         // Balances and keys are nobody else's business.
-        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        patiently(OPEN_PATIENCE, || options.open(path))
     }
 
     /// A file that may only be read is opened for reading: a tool that writes nothing also works on a read-only file
     /// system, and whoever writes to it meets the error then.
     fn open(&self, path: &Path) -> io::Result<File> {
-        match OpenOptions::new().read(true).write(true).open(path) {
+        patiently(OPEN_PATIENCE, || match OpenOptions::new().read(true).write(true).open(path) {
             Err(cause) if is_read_only(&cause) => File::open(path),
             opened => opened,
-        }
+        })
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
@@ -38,7 +49,7 @@ impl Disk for RealDisk {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        let mut names: Vec<String> = fs::read_dir(dir)?
+        let mut names: Vec<String> = patiently(OPEN_PATIENCE, || fs::read_dir(dir))?
             .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
             .collect::<io::Result<_>>()?;
         names.sort();
@@ -68,7 +79,8 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
+        // A sync that fails is not asked again: the kernel may have dropped what it could not write.
+        patiently(SYNC_PATIENCE, || File::open(path))?.sync_all()
     }
 
     fn random_bytes(&self) -> io::Result<[u8; 32]> {
@@ -76,6 +88,22 @@ impl Disk for RealDisk {
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         Ok(bytes)
     }
+}
+
+/// Opens something; waits while no descriptor is free, because connections that end give theirs back.
+fn patiently<T>(patience: Duration, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let began = Instant::now();
+    loop {
+        match open() {
+            Err(cause) if is_out_of_descriptors(&cause) && began.elapsed() < patience => std::thread::sleep(PAUSE),
+            opened => return opened,
+        }
+    }
+}
+
+/// Whether this process, or the system, has as many files open as it may.
+fn is_out_of_descriptors(cause: &io::Error) -> bool {
+    matches!(cause.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 fn is_read_only(cause: &io::Error) -> bool {

@@ -12,6 +12,7 @@
 
 mod addresses;
 mod arrival;
+mod connections;
 mod throttle;
 
 use std::net::IpAddr;
@@ -24,12 +25,15 @@ use tidegate_broker::ReasonCode;
 pub use addresses::AddressMark;
 use addresses::Addresses;
 pub use arrival::Arrival;
+pub use connections::{ConnectionLimits, Connections, Crowded, Entered, share_of_address};
 pub use throttle::Throttle;
 
 /// Clients above a bound that are let in to be refused with a reason: this part of the bound.
 const REFUSED_PART: usize = 16;
-/// The least number of such clients.
+/// The least number of such clients; as many as the bound itself where that is less.
 const REFUSED_MIN: usize = 64;
+/// The most of them: they need open files, too.
+const REFUSED_MAX: usize = 256;
 
 /// Which listener a client came by: its place among those that [`Admission::new`] got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,10 +168,29 @@ impl Over {
     fn of(count: usize, max: usize) -> Over {
         match count {
             _ if count <= max => Over::Not,
-            _ if count <= max + (max / REFUSED_PART).max(REFUSED_MIN) => Over::Barely,
+            _ if count <= let_in_max(max) => Over::Barely,
             _ => Over::Far,
         }
     }
+}
+
+/// Clients that a bound of `max` lets in at most, with those who are only told of it.
+pub const fn let_in_max(max: usize) -> usize {
+    max.saturating_add(told_max(max))
+}
+
+/// A bound that lets in `clients` at most, of two or more.
+pub const fn bound_for(clients: usize) -> usize {
+    // No smaller bound has more who are told.
+    let half = clients.div_ceil(2);
+    clients - if half < REFUSED_MIN { half } else { told_max(clients) }
+}
+
+/// Clients above a bound of `max` who are only told of it.
+const fn told_max(max: usize) -> usize {
+    let few = if max < REFUSED_MIN { max } else { REFUSED_MIN };
+    let part = if max / REFUSED_PART < REFUSED_MAX { max / REFUSED_PART } else { REFUSED_MAX };
+    if part > few { part } else { few }
 }
 
 /// Counts one more.

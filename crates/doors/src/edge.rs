@@ -6,6 +6,7 @@ mod feeds;
 
 use std::sync::Arc;
 
+use tidegate_journal::directory::GuardFault;
 use tidegate_ledger::changes::{After, ChangeFilter};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_ledger::router::Router;
@@ -91,6 +92,14 @@ impl Operations for NodeOperations {
 
     fn archive_fails(&self) -> bool {
         self.status.archive_fails()
+    }
+
+    fn clock_is_off(&self) -> bool {
+        self.status.clock_is_off()
+    }
+
+    fn directory_fault(&self) -> Option<&'static str> {
+        self.status.directory_fault().map(GuardFault::words)
     }
 
     fn health(&self) -> Health {

@@ -1,6 +1,7 @@
 //! The words for a log that is not as it was written: what is bad, where, and what is lost.
 
 use crate::aftermath::Aftermath;
+use crate::archive::ARCHIVE_FILE;
 use crate::disk::{Disk, DiskFile};
 use crate::folder::Folder;
 use crate::group::{FORMAT_VERSION, GroupFault};
@@ -55,6 +56,21 @@ pub(crate) fn missing_segment<D: Disk>(folder: &Folder<D>, cursor: &Cursor, next
         what: "the segment file is missing".into(),
         lost: format!("records from {} (position {}) {until}", cursor.sequence.0 + 1, cursor.position),
     }
+}
+
+/// The same, where only an archive could have it.
+pub(crate) fn missing_in_archive<D: Disk>(folder: &Folder<D>, cursor: &Cursor, next: Position) -> JournalError {
+    let mut error = missing_segment(folder, cursor, Some(next));
+    if let JournalError::Damaged { what, .. } = &mut error {
+        let log = folder.path.file_name().unwrap_or_default().display();
+        *what += &format!(
+            ", and {ARCHIVE_FILE} in the data directory does not list it. If `tidegate archive` has moved it, put back \
+             the newest {ARCHIVE_FILE}; without one, copy each {:016x}/{log}/segment-POSITION-….tgj of the archive to \
+             journal/{log}/segment-POSITION.tgj",
+            folder.log.directory
+        );
+    }
+    error
 }
 
 pub(crate) fn bad_cursor(cursor: &Cursor, what: String) -> JournalError {

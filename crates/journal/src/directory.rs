@@ -4,7 +4,8 @@
 //! ```text
 //!   data/
 //!     LOCK                      held (flock) while a process lives; says which
-//!     DIRECTORY                 format version, families, creation time, random id; a text for people, with a checksum
+//!     DIRECTORY                 held, too; format version, families, creation time, random id; a text for people,
+//!                               with a checksum
 //!     KEY                       authenticates what is derived, see [`crate::key`]
 //!     journal/<family>-<n>/     one log each
 //! ```
@@ -17,11 +18,13 @@
 //! call it all, and one that believes a log may forget must not open one that was promised to be whole.
 
 mod description;
+mod guard;
 mod lock;
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use crate::damage::missing_segment;
 use crate::disk::{Disk, RealDisk};
@@ -30,7 +33,9 @@ use crate::limits::{FAMILIES_MAX, SHARDS_MAX};
 use crate::{Cursor, Family, JournalError, Key, LogId, Retention, recovery};
 
 use description::{Description, Listed};
-use lock::{Unlocked, lock, lock_shared};
+use lock::{Locks, Unlocked, is_at, lock, lock_description, lock_shared};
+
+pub use guard::{Guard, GuardFault, Look};
 
 /// The version of the directory's layout.
 pub const DIRECTORY_VERSION: u32 = 3;
@@ -70,7 +75,9 @@ pub struct Directory {
     path: PathBuf,
     description: Description,
     /// None in a directory that is only looked at.
-    _lock: Option<File>,
+    locks: Option<Arc<Mutex<Locks>>>,
+    /// None in one that was opened by a tool.
+    key: Option<Key>,
 }
 
 impl Directory {
@@ -83,7 +90,7 @@ impl Directory {
     pub fn open_or_create(path: &Path, wanted: &[Wanted], created_at_ms: u64) -> Result<Directory, JournalError> {
         check(wanted);
         RealDisk.create_dir_all(path).map_err(|cause| JournalError::io("create", path, cause))?;
-        let lock = lock(path).map_err(|unlocked| unlocked.into_error(path))?;
+        let mut locks = lock(path).map_err(|unlocked| unlocked.into_error(path))?;
         if !exists(&path.join(DIRECTORY))? {
             refuse_unfinished(path)?;
             create(path, wanted, created_at_ms)?;
@@ -111,10 +118,10 @@ impl Directory {
         if wanted.iter().any(|wanted| description.family(wanted.family.number).is_none()) {
             description = extend(path, description, wanted)?;
         }
-        check_key(path)?;
-        Key::read_or_create(&RealDisk, path)?;
+        lock_made(path, &mut locks)?;
+        let key = Some(Key::read_or_create(&RealDisk, path)?);
         assert!(wanted.iter().all(|wanted| description.shards(wanted.family.number) > 0), "what is wanted is there");
-        Ok(Directory { path: path.to_path_buf(), description, _lock: Some(lock) })
+        Ok(Directory { path: path.to_path_buf(), description, locks: Some(Arc::new(Mutex::new(locks))), key })
     }
 
     /// Opens an existing directory for a tool that reads logs of `families`, and changes nothing in it. What it has of
@@ -123,9 +130,9 @@ impl Directory {
         find_description(path)?;
         let lock = match lock(path) {
             Err(Unlocked::ReadOnly(_)) => lock_shared(path)?,
-            locked => Some(locked.map_err(|unlocked| unlocked.into_error(path))?),
+            locked => locked.map_err(|unlocked| unlocked.into_error(path))?,
         };
-        Directory::read(path, families, lock)
+        Directory::read(path, families, Some(lock))
     }
 
     /// The same for a tool that writes: refuses a directory that may only be read.
@@ -141,7 +148,7 @@ impl Directory {
         Directory::read(path, families, None)
     }
 
-    fn read(path: &Path, families: &[Family], lock: Option<File>) -> Result<Directory, JournalError> {
+    fn read(path: &Path, families: &[Family], locks: Option<Locks>) -> Result<Directory, JournalError> {
         let description = Description::read(&path.join(DIRECTORY))?;
         for family in families {
             if let Some(listed) = description.family(family.number) {
@@ -150,12 +157,13 @@ impl Directory {
         }
         find_logs(path, &description, families)?;
         refuse_unlisted(path, &description, families)?;
-        Ok(Directory { path: path.to_path_buf(), description, _lock: lock })
+        let locks = locks.map(|locks| Arc::new(Mutex::new(locks)));
+        Ok(Directory { path: path.to_path_buf(), description, locks, key: None })
     }
 
     /// Whether a process holds the lock of this directory now. One that is only looked at may be in use.
     pub fn is_in_use(&self) -> Result<bool, JournalError> {
-        if self._lock.is_some() {
+        if self.locks.is_some() {
             return Ok(true);
         }
         match lock_shared(&self.path) {
@@ -163,6 +171,17 @@ impl Directory {
             Err(JournalError::Directory { .. }) => Ok(true),
             Err(error) => Err(error),
         }
+    }
+
+    /// Its key, if it was opened to be served: whoever writes snapshots uses this one, whatever happens to the file.
+    pub fn key(&self) -> Option<&Key> {
+        self.key.as_ref()
+    }
+
+    /// Looks after it while it is served; none if it was not opened to be.
+    pub fn guard(&self) -> Result<Option<Guard>, JournalError> {
+        let (Some(locks), Some(key)) = (&self.locks, &self.key) else { return Ok(None) };
+        Guard::new(&self.path, key.clone(), locks.clone()).map(Some)
     }
 
     /// Where it is.
@@ -196,6 +215,19 @@ impl Directory {
     pub fn created_at_ms(&self) -> u64 {
         self.description.created_at_ms
     }
+}
+
+/// Locks `DIRECTORY` as well, if it was made or replaced since `locks` were taken. Nobody else has it: `LOCK` is held.
+fn lock_made(path: &Path, locks: &mut Locks) -> Result<(), JournalError> {
+    let description = path.join(DIRECTORY);
+    let is_locked = match &locks.description {
+        Some(file) => is_at(file, &description).map_err(|cause| JournalError::io("look at", &description, cause))?,
+        None => false,
+    };
+    if !is_locked {
+        locks.description = lock_description(path, libc::LOCK_EX)?;
+    }
+    Ok(())
 }
 
 /// What a program wants is written in it; a contradiction is a bug.
@@ -409,38 +441,10 @@ fn exists(path: &Path) -> Result<bool, JournalError> {
     }
 }
 
-/// Why a directory that lost its key is not served.
-const LOST_KEY: &str = "there are snapshots in it, but no file KEY to verify them with: without it, nothing shows \
-                        whether the end of a journal is lost. Put KEY back from a copy; backups have it. If it is lost \
-                        for good, move the folder snapshots away: then the journals alone are believed";
-
 /// That the snapshots in the data directory at `path`, if there are some, can be verified: that its key is there, and
 /// is whole. No server starts without.
 pub fn check_key(path: &Path) -> Result<(), JournalError> {
-    match Key::read(&RealDisk, path)? {
-        None if has_snapshots(path)? => Err(refuse(path, LOST_KEY.into())),
-        _ => Ok(()),
-    }
-}
-
-/// Whether any shard has a snapshot.
-fn has_snapshots(path: &Path) -> Result<bool, JournalError> {
-    let snapshots = path.join("snapshots");
-    if !snapshots.is_dir() {
-        return Ok(false);
-    }
-    let failed = |cause| JournalError::io("list", &snapshots, cause);
-    for folder in fs::read_dir(&snapshots).map_err(failed)? {
-        let folder = folder.map_err(failed)?.path();
-        let files = if folder.is_dir() { fs::read_dir(&folder).map_err(failed)? } else { continue };
-        for file in files {
-            let name = file.map_err(failed)?.file_name();
-            if name.to_string_lossy().starts_with("snapshot-") {
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
+    Key::check(&RealDisk, path)
 }
 
 fn refuse(path: &Path, what: String) -> JournalError {

@@ -26,8 +26,17 @@ const KEY_BYTES: usize = 32;
 const FILE_BYTES: usize = KEY_BYTES + 4;
 
 /// What to do about a key that is damaged.
-const RESTORE_KEY: &str = "Put back the file that belongs to this data directory: backups have it. If it is lost for \
-                           good, remove it and move the folder snapshots away: then the journals alone are believed";
+const RESTORE_KEY: &str = "Put back the file that belongs to this data directory: every backup of it has the same";
+/// Why a directory that lost its key is not served.
+const LOST_KEY: &str = "there are snapshots in it, but no file KEY to verify them with: without it, nothing shows \
+                        whether the end of a journal is lost. Put KEY back from a copy: every backup of this directory \
+                        has the same";
+/// What to do if there is no copy. Only what is whole can be folded again.
+const LOST_FOR_GOOD: &str = "If it is lost for good, remove KEY if it is there, and move away the folder \
+                             snapshots/NAME of each log that is whole: all of the ledger, and another one if \
+                             journal/NAME still has its first segment, segment-00000000000000000000.tgj. Then their \
+                             journals alone are believed. A log that has forgotten its beginning cannot be read \
+                             without its snapshots: restore a backup";
 
 /// The key of a data directory.
 #[derive(Clone, PartialEq, Eq)]
@@ -44,48 +53,89 @@ impl Key {
         }
         let file = disk.open(&path).map_err(failed)?;
         let found = file.len().map_err(failed)?;
-        let mut bytes = [0; FILE_BYTES];
-        let damaged = |what: String| {
-            let what = format!("it is damaged: {what}. {RESTORE_KEY}");
-            Err(failed(io::Error::new(io::ErrorKind::InvalidData, what)))
-        };
-        match found {
-            _ if found == FILE_BYTES as u64 => {
-                file.read_exact_at(&mut bytes, 0).map_err(failed)?;
-                if checksum(&bytes[..KEY_BYTES]) != u32_at(&bytes, KEY_BYTES) {
-                    return damaged("its checksum does not match".into());
-                }
-            }
-            _ if found == KEY_BYTES as u64 => file.read_exact_at(&mut bytes[..KEY_BYTES], 0).map_err(failed)?,
-            _ => return damaged(format!("it has {found} bytes, a key has {FILE_BYTES}")),
-        }
-        Ok(Some(Key(*bytes.first_chunk().expect("a key is shorter than its file"))))
+        // Of a longer file, its length says enough.
+        let mut bytes = vec![0; found.min(FILE_BYTES as u64 + 1) as usize];
+        file.read_exact_at(&mut bytes, 0).map_err(failed)?;
+        let key = if found > FILE_BYTES as u64 { Err(of_length(found)) } else { Key::parse(&bytes) };
+        let key = key.map_err(|what| {
+            let what = format!("it is damaged: {what}. {RESTORE_KEY}. {LOST_FOR_GOOD}");
+            failed(io::Error::new(io::ErrorKind::InvalidData, what))
+        });
+        key.map(Some)
     }
 
-    /// The same; one is made, durably, if there is none. Then no snapshot that is there already verifies any more.
+    /// The key whose file has these bytes; `Err` says in words why they are none. Takes any bytes.
+    pub fn parse(bytes: &[u8]) -> Result<Key, String> {
+        match bytes.len() {
+            FILE_BYTES if checksum(&bytes[..KEY_BYTES]) != u32_at(bytes, KEY_BYTES) => {
+                Err("its checksum does not match".into())
+            }
+            FILE_BYTES | KEY_BYTES => Ok(Key(*bytes.first_chunk().expect("a key is shorter than its file"))),
+            found => Err(of_length(found as u64)),
+        }
+    }
+
+    /// Refuses a data directory whose key is damaged, or missing while there are snapshots.
+    pub fn check<D: Disk>(disk: &D, data: &Path) -> Result<(), JournalError> {
+        match Key::read(disk, data)? {
+            None if has_snapshots(disk, data)? => {
+                let what = format!("{LOST_KEY}. {LOST_FOR_GOOD}");
+                Err(JournalError::Directory { path: data.to_path_buf(), what })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same as [`Key::read`]; one is made, durably, if there is none, and no snapshot that it would not verify.
     pub fn read_or_create<D: Disk>(disk: &D, data: &Path) -> Result<Key, JournalError> {
         if let Some(key) = Key::read(disk, data)? {
             return Ok(key);
         }
+        Key::check(disk, data)?;
+        let failed = |cause| JournalError::io("create", &data.join(KEY_FILE), cause);
+        disk.create_dir_all(data).map_err(failed)?;
+        let key = Key(disk.random_bytes().map_err(failed)?);
+        key.write(disk, data)?;
+        Ok(key)
+    }
+
+    /// Writes its file into the data directory `data`, durably, readable by the owner only, in place of what is there.
+    pub fn write<D: Disk>(&self, disk: &D, data: &Path) -> Result<(), JournalError> {
         let (path, new) = (data.join(KEY_FILE), data.join(KEY_NEW));
         let failed = |cause| JournalError::io("create", &path, cause);
-        disk.create_dir_all(data).map_err(failed)?;
         if disk.exists(&new).map_err(failed)? {
             disk.remove(&new).map_err(failed)?;
         }
-        let key = Key(disk.random_bytes().map_err(failed)?);
         let file = disk.create_new(&new).map_err(failed)?;
-        file.write_all_at(&[&key.0[..], &checksum(&key.0).to_le_bytes()].concat(), 0)
+        file.write_all_at(&[&self.0[..], &checksum(&self.0).to_le_bytes()].concat(), 0)
             .and_then(|()| file.sync_data())
             .map_err(failed)?;
-        disk.rename(&new, &path).and_then(|()| disk.sync_dir(data)).map_err(failed)?;
-        Ok(key)
+        disk.rename(&new, &path).and_then(|()| disk.sync_dir(data)).map_err(failed)
     }
 
     /// Its bytes, for a keyed hash.
     pub fn bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
     }
+}
+
+/// Whether any shard has a snapshot.
+fn has_snapshots<D: Disk>(disk: &D, data: &Path) -> Result<bool, JournalError> {
+    let snapshots = data.join("snapshots");
+    let list = |folder: &Path| match disk.list(folder) {
+        Err(cause) if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&cause.kind()) => Ok(Vec::new()),
+        listed => listed.map_err(|cause| JournalError::io("list", folder, cause)),
+    };
+    for folder in list(&snapshots)? {
+        if list(&snapshots.join(folder))?.iter().any(|name| name.starts_with("snapshot-")) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn of_length(found: u64) -> String {
+    format!("it has {found} bytes, a key has {FILE_BYTES}")
 }
 
 /// Never the bytes: a key must not appear in a log.

@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use crate::aftermath::Aftermath;
 use crate::archive::Archived;
-use crate::damage::{LOST_UNKNOWN, bad_cursor, damage, missing_segment};
+use crate::damage::{LOST_UNKNOWN, bad_cursor, damage, missing_in_archive, missing_segment};
 use crate::disk::{Disk, DiskFile};
 use crate::folder::{Folder, read_up_to};
 use crate::group::GroupFault;
@@ -134,7 +134,10 @@ impl Inspection {
         let reaches_back = folder.may_forget() && begins.is_some_and(|begins| begins.position <= since.position);
         if !is_whole && !reaches_back {
             let missing_from = if folder.may_forget() { since } else { Cursor::START };
-            return Err(missing_segment(folder, &missing_from, segments.first().copied()));
+            return Err(match segments.first() {
+                Some(next) if !folder.may_forget() => missing_in_archive(folder, &missing_from, *next),
+                next => missing_segment(folder, &missing_from, next.copied()),
+            });
         }
         let begins_local = archived.last().map(|archived| archived.end).or(begins);
         let sealed = check_sealed(folder, &local, begins_local)?;
@@ -232,13 +235,13 @@ fn begins_at<D: Disk>(folder: &Folder<D>, first: Position) -> Result<Cursor, Jou
 fn check_archived<D: Disk>(folder: &Folder<D>, archived: &[Archived], local: &[Position]) -> Result<(), JournalError> {
     for pair in archived.windows(2) {
         if pair[0].end != pair[1].first {
-            return Err(missing_segment(folder, &pair[0].end, Some(pair[1].first.position)));
+            return Err(missing_in_archive(folder, &pair[0].end, pair[1].first.position));
         }
     }
     match (archived.last(), local.first()) {
         (Some(last), Some(first)) => match folder.open_rotten(*first)?.1 {
-            Ok(begins) if begins != last.end => Err(missing_segment(folder, &last.end, Some(*first))),
-            Err(_) if *first != last.end.position => Err(missing_segment(folder, &last.end, Some(*first))),
+            Ok(begins) if begins != last.end => Err(missing_in_archive(folder, &last.end, *first)),
+            Err(_) if *first != last.end.position => Err(missing_in_archive(folder, &last.end, *first)),
             _ => Ok(()),
         },
         _ => Ok(()),

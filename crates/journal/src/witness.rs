@@ -16,6 +16,7 @@
 //! Why: a log that loses its end together with all that was derived from it looks like one that a crash tore. Bytes:
 //! `docs/formats/journal.md`.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, DiskFile};
@@ -57,20 +58,37 @@ impl Testimony {
         bytes
     }
 
-    fn decode(bytes: &[u8; WITNESS_BYTES], log: LogId) -> Option<Testimony> {
-        let is_sound = bytes[..8] == MAGIC
-            && bytes[8] == VERSION
-            && checksum(&bytes[..CHECKSUM_OFFSET]) == u32_at(bytes, CHECKSUM_OFFSET)
-            && bytes[9] == log.family
-            && u16::from_le_bytes([bytes[10], bytes[11]]) == log.shard
-            && u64_at(bytes, 16) == log.directory;
+    /// `Err` says in words why the bytes are no witness of `log`.
+    fn decode(bytes: &[u8; WITNESS_BYTES], log: LogId) -> Result<Testimony, String> {
+        if bytes[..8] != MAGIC || checksum(&bytes[..CHECKSUM_OFFSET]) != u32_at(bytes, CHECKSUM_OFFSET) {
+            return Err("it is damaged: its checksum does not match".into());
+        }
+        if bytes[8] != VERSION {
+            return Err(format!("it has version {}, this build reads {VERSION}", bytes[8]));
+        }
+        let shard = u16::from_le_bytes([bytes[10], bytes[11]]);
+        let of = LogId { directory: u64_at(bytes, 16), family: bytes[9], shard };
+        if of != log {
+            return Err(format!("it is of another log, {of}, and this is {log}"));
+        }
         let cursor = Cursor {
             position: Position(u64_at(bytes, 24)),
             sequence: Sequence(u64_at(bytes, 32)),
             chain: hash_at(bytes, 40),
         };
-        is_sound.then(|| Testimony { cursor, timeline: Timeline(hash_at(bytes, 72)) })
+        Ok(Testimony { cursor, timeline: Timeline(hash_at(bytes, 72)) })
     }
+}
+
+/// What the file of a witness says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// There is none.
+    Nothing,
+    /// It is sound.
+    Testimony(Testimony),
+    /// Something is there that is no witness of this log: why, in words. It is as good as lost.
+    Unusable(String),
 }
 
 /// That `folder` is the one that an operator meant, and not the place where its disk should be mounted.
@@ -110,18 +128,25 @@ impl<D: Disk> Witness<D> {
         &self.path
     }
 
-    /// What it says; `None` if it says nothing yet. A file that is damaged, or of another log, is an error.
-    pub fn read(&self) -> Result<Option<Testimony>, JournalError> {
+    /// What it says. `Err` is only what may pass: a disk that does not answer, or a file that may not be read.
+    pub fn read(&self) -> Result<Reading, JournalError> {
         let failed = |cause| JournalError::io("read", &self.path, cause);
         if !self.disk.exists(&self.path).map_err(failed)? {
-            return Ok(None);
+            return Ok(Reading::Nothing);
         }
         let mut bytes = [0; WITNESS_BYTES];
-        self.disk.open(&self.path).and_then(|file| file.read_exact_at(&mut bytes, 0)).map_err(failed)?;
-        let testimony = Testimony::decode(&bytes, self.log).ok_or_else(|| {
-            failed(std::io::Error::other("it is damaged, or of another log: remove it if you know why"))
-        })?;
-        Ok(Some(testimony))
+        let read = self.disk.open(&self.path).and_then(|file| {
+            let len = file.len()?;
+            (len >= WITNESS_BYTES as u64).then(|| file.read_exact_at(&mut bytes, 0)).transpose().map(|_| len)
+        });
+        Ok(match read {
+            Err(cause) if cause.kind() == ErrorKind::IsADirectory => Reading::Unusable("it is no file".into()),
+            Err(cause) => return Err(failed(cause)),
+            Ok(len) if len != WITNESS_BYTES as u64 => {
+                Reading::Unusable(format!("it has {len} bytes, a witness has {WITNESS_BYTES}"))
+            }
+            Ok(_) => Testimony::decode(&bytes, self.log).map_or_else(Reading::Unusable, Reading::Testimony),
+        })
     }
 
     /// Notes in the data directory that it was written, durably.
@@ -150,8 +175,12 @@ impl<D: Disk> Witness<D> {
     /// Forgets that it was written, durably: the next start begins it anew.
     pub fn give_up_in(&self, data: &Path) -> Result<(), JournalError> {
         let mark = self.mark_in(data);
-        let removed = self.disk.remove(&mark).and_then(|()| self.disk.sync_dir(&data.join(WITNESSED)));
-        removed.map_err(|cause| JournalError::io("remove", &mark, cause))
+        let failed = |cause| JournalError::io("remove", &mark, cause);
+        // One that cannot be used may have come from elsewhere.
+        if !self.disk.exists(&mark).map_err(failed)? {
+            return Ok(());
+        }
+        self.disk.remove(&mark).and_then(|()| self.disk.sync_dir(&data.join(WITNESSED))).map_err(failed)
     }
 
     fn mark_in(&self, data: &Path) -> PathBuf {
@@ -190,7 +219,7 @@ mod tests {
     fn it_says_what_was_written_last_and_nothing_that_is_damaged() {
         let (disk, family) = (FakeDisk::new(1), Family { number: 1, name: "ledger", retention: Retention::Whole });
         let witness = Witness::new(disk.clone(), Path::new("far"), &family, family.log(7, 3));
-        assert_eq!(witness.read().unwrap(), None);
+        assert_eq!(witness.read().unwrap(), Reading::Nothing);
         let cursor = Cursor { position: Position(70), sequence: Sequence(4), chain: ChainHash([3; 32]) };
         let unmounted = witness.write(&Testimony { cursor, timeline: Timeline(ChainHash([5; 32])) }).unwrap_err();
         assert!(unmounted.to_string().contains("is its disk mounted?"), "{unmounted}");
@@ -202,17 +231,26 @@ mod tests {
             let cursor = Cursor { position: Position(70), sequence: Sequence(sequence), chain: ChainHash([3; 32]) };
             let testimony = Testimony { cursor, timeline: Timeline(ChainHash([5; 32])) };
             witness.write(&testimony).unwrap();
-            assert_eq!(witness.read().unwrap(), Some(testimony));
+            assert_eq!(witness.read().unwrap(), Reading::Testimony(testimony));
         }
         disk.crash();
-        assert!(witness.read().unwrap().is_some(), "it is durable");
+        let written = witness.read().unwrap();
+        assert!(matches!(written, Reading::Testimony(_)), "it is durable");
         for at in 0..WITNESS_BYTES as u64 {
             disk.flip_bit(witness.path(), at, 1);
-            assert!(witness.read().is_err(), "byte {at}");
+            assert!(matches!(witness.read().unwrap(), Reading::Unusable(_)), "byte {at}");
             disk.flip_bit(witness.path(), at, 1);
         }
-        let other = Witness { log: family.log(8, 3), ..witness };
-        assert!(other.read().is_err(), "of another directory");
+        let said = |witness: &Witness<FakeDisk>| match witness.read().unwrap() {
+            Reading::Unusable(what) => what,
+            usable => panic!("{usable:?}"),
+        };
+        let other = Witness { log: family.log(8, 3), ..witness.clone() };
+        assert!(said(&other).contains("it is of another log, "), "{}", said(&other));
+        for len in [0, WITNESS_BYTES as u64 - 1, WITNESS_BYTES as u64 + 1] {
+            disk.open(witness.path()).unwrap().set_len(len).unwrap();
+            assert_eq!(said(&witness), format!("it has {len} bytes, a witness has 108"));
+        }
     }
 
     #[test]

@@ -14,6 +14,11 @@ pub const ENDPOINT_REQUEST_BYTES_MAX: usize = 64 << 20;
 pub const ENDPOINT_STREAMS_MAX: usize = 64;
 /// Records in memory that one step reads for a history before it serves others.
 pub const HISTORY_RECORDS_PER_STEP: usize = 64;
+/// Rows that the first page of a span of time looks at, unless more are asked for: nearly all questions are about what
+/// was a moment ago, and few rows of most accounts are later.
+pub const FIRST_ROWS_LOOKED_AT: usize = 128;
+/// Rows of a history that are read at once, before those for which many more were read already.
+pub const HISTORY_ROWS_AT_ONCE: usize = 128;
 /// Records that one job reads from the disk for a history: what its shard must hold until it has made rows of them.
 pub const HISTORY_RECORDS_PER_JOB: usize = 256;
 /// Records that one job reads for the ids of a call: what a call holds while it waits, and nine hundred bytes each at
@@ -74,6 +79,8 @@ const _: () = assert!(TRANSFERS_PER_REQUEST_MAX * RECORD_OVERHEAD_BYTES < GROUP_
 // One more record always fits a group that is not yet full.
 const _: () = assert!(EVENT_BYTES_MAX * 4 < GROUP_BYTES_MAX);
 const _: () = assert!(HISTORY_RECORDS_PER_STEP <= HISTORY_RECORDS_PER_JOB);
+const _: () = assert!(HISTORY_ROWS_AT_ONCE <= HISTORY_RECORDS_PER_JOB && FIRST_ROWS_LOOKED_AT <= HISTORY_ROWS_AT_ONCE);
+const _: () = assert!(FIRST_ROWS_LOOKED_AT <= PAGE_ROWS_MAX as usize);
 const _: () = assert!(ENDPOINT_STREAMS_MAX <= ENDPOINT_REQUESTS_MAX / 64);
 // What one step needs is kept until the step is done.
 const _: () = assert!(CHANGE_RECORDS_PER_STEP * 4 <= CHANGE_NAMES_MAX);

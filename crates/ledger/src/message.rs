@@ -139,8 +139,8 @@ pub enum Request {
         before: Option<Box<str>>,
         /// At most so many rows, 1 to 1,000.
         limit: u32,
-        /// Only rows of this time. One request looks at [`PAGE_ROWS_MAX`](crate::limits::PAGE_ROWS_MAX) rows at most: a
-        /// page may be short, even empty, and still have a `next`.
+        /// Only rows of this time. One request looks at [`PAGE_ROWS_MAX`](crate::limits::PAGE_ROWS_MAX) rows at most,
+        /// and without `before` at few: a page may be short, even empty, and still have a `next`.
         times: TimeSpan,
     },
     /// Read an account's history from one row to the first, newest first. Answer: a stream of [`Reply::HistoryPart`].
@@ -219,6 +219,9 @@ pub enum Reply {
         /// What open holds reserved on the account after the first of these rows, minor units; with no row, where the
         /// next page begins. `None` if the cursor was given by an earlier version, which did not write it down.
         held: Option<u64>,
+        /// Rows that the shards read for this page, those of other times and one more of each shard included: what it
+        /// has cost.
+        rows_read: usize,
     },
     /// The next rows of a history that is streamed, newest first.
     HistoryPart {

@@ -143,7 +143,7 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         let audited: Vec<_> = audited.into_iter().filter_map(with_scrub).collect();
         let rate = site.scrub_bytes_per_s();
         let status = site.status().clone();
-        let audits = AuditLoop::new(background, site.data(), audited, self.options.schedule, rate, status.clone());
+        let audits = AuditLoop::new(background, site.directory(), audited, self.options.schedule, rate, status.clone());
         site.spawn("background".into(), move || {
             audits.run(&|| status.is_stopping());
             Ok(())
@@ -180,7 +180,7 @@ impl Recovering {
             tracing::warn!(family, shard, %timeline, "the id index was of another history, and is rebuilt");
         }
         check_clock(&recovery, &back.state, now_ms())?;
-        self.exchanges.note(&back.state)?;
+        self.exchanges.note(&back.state, &recovery.accept_loss())?;
 
         let reader = back.log.reader()?;
         let mark = Arc::new(DurableMark::new(&recovered, self.changes.listeners().clone()));

@@ -60,6 +60,17 @@ impl Reply {
             _ => 0,
         }
     }
+
+    /// Rows of histories, lists of accounts and lists of holds that were read for it: what a page has cost.
+    pub fn rows_read(&self) -> usize {
+        match self {
+            Reply::History { rows_read, .. } => *rows_read,
+            Reply::HistoryPart { rows, .. } => rows.len(),
+            Reply::Accounts(accounts) => accounts.len(),
+            Reply::Holds { holds, .. } => holds.len(),
+            _ => 0,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,8 @@ use tidegate_machines::TimeMs;
 use tidegate_planted::{Bug, is_planted};
 use tidegate_telemetry::metrics;
 
+use crate::status::Status;
+
 /// One millisecond of difference is made up for in so many.
 const FOLLOW_ONE_IN: i64 = 20;
 /// A larger difference is not followed: then one of the two clocks is wrong, and which one, an operator has to say.
@@ -66,13 +68,14 @@ pub struct ClockKeeper {
     clock: Arc<NodeClock>,
     follower: Follower,
     metrics: ClockMetrics,
+    status: Arc<Status>,
 }
 
 impl ClockKeeper {
-    /// Begins to follow.
-    pub fn new(clock: Arc<NodeClock>, metrics: ClockMetrics) -> ClockKeeper {
+    /// Begins to follow; `status` is told when the wall clock is too far away for that.
+    pub fn new(clock: Arc<NodeClock>, metrics: ClockMetrics, status: Arc<Status>) -> ClockKeeper {
         let follower = Follower::new(clock.offset_ms.load(Ordering::Relaxed), since_boot_ms());
-        ClockKeeper { clock, follower, metrics }
+        ClockKeeper { clock, follower, metrics, status }
     }
 
     /// Looks at the wall clock. Costs two reads of clocks.
@@ -80,6 +83,7 @@ impl ClockKeeper {
         let Some(observed) = self.follower.observe(since_boot_ms(), wall_ms()) else { return };
         self.clock.offset_ms.store(self.follower.offset_ms, Ordering::Relaxed);
         self.metrics.difference_nanoseconds.set(observed.difference_ms.saturating_mul(1_000_000));
+        self.status.set_clock_is_off(is_off(observed.difference_ms));
         if let Some(jump_ms) = observed.jump_ms {
             self.metrics.jumps.add(1);
             tell_of_jump(jump_ms, observed.difference_ms);
@@ -87,8 +91,13 @@ impl ClockKeeper {
     }
 }
 
+/// Whether a difference is not followed.
+fn is_off(difference_ms: i64) -> bool {
+    difference_ms.saturating_abs() > FOLLOWED_MAX_MS
+}
+
 fn tell_of_jump(jump_ms: i64, difference_ms: i64) {
-    if difference_ms.abs() > FOLLOWED_MAX_MS {
+    if is_off(difference_ms) {
         tracing::error!(
             jump_ms,
             difference_ms,

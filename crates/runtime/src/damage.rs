@@ -71,7 +71,11 @@ impl Met {
     fn is_sound<R: LogReader>(&self, reader: &R, offset: u64) -> bool {
         match *self {
             Met::Record(at) => reader.read(at, &mut Vec::new()).is_ok(),
-            Met::File(at) => reader.examine(at).is_ok(),
+            // What is wrong behind its beginning is another place: a log may have no records, or damaged ones.
+            Met::File(at) => match reader.examine(at) {
+                Err(JournalError::Damaged { offset: at, .. }) => at != offset,
+                examined => examined.is_ok(),
+            },
             // A new reader opens the file anew: it may have been put right by another one of its name.
             Met::Group(from, up_to) => {
                 reader.groups(from, &up_to).and_then(|mut groups| Ok(groups.next_group()?.is_some())).unwrap_or(false)

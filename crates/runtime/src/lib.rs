@@ -21,6 +21,7 @@ pub mod client;
 pub mod clock;
 pub mod damage;
 pub mod direct;
+mod directory_watch;
 mod disk_room;
 mod fetch;
 pub mod limits;

@@ -48,7 +48,7 @@ use crate::worker::{Worker, WorkerGroup};
 mod log_threads;
 mod room;
 
-use log_threads::{keep_logs, witness_logs};
+use log_threads::{keep_logs, watch_directory, witness_logs};
 
 pub use room::Room;
 
@@ -274,7 +274,7 @@ impl<P: Send + 'static> Site<P> {
         let recovery = Recovery::<F> {
             logs: self.logs(),
             data: self.data.clone(),
-            snapshots: Snapshots::new(RealDisk, &self.data, log),
+            snapshots: self.snapshots(log),
             journal,
             shards: self.directory.shards(F::FAMILY),
             parker: self.parker(owner).clone(),
@@ -290,8 +290,7 @@ impl<P: Send + 'static> Site<P> {
             room: self.rooms_watched.0.clone(),
         };
         if F::FAMILY.retention == Retention::SinceSnapshot {
-            let snapshots = Snapshots::<F, _>::new(RealDisk, &self.data, log);
-            self.log_keeper.keep_short(snapshots, self.reader(log)?, self.directory.shards(F::FAMILY));
+            self.log_keeper.keep_short(self.snapshots::<F>(log), self.reader(log)?, self.directory.shards(F::FAMILY));
         }
         let scrub = LogScrub::new(F::FAMILY.name, log, self.reader(log)?, self.status.damages().clone());
         let metrics = ScrubMetrics::register(&self.registry, F::FAMILY.name, log.shard);
@@ -299,6 +298,11 @@ impl<P: Send + 'static> Site<P> {
         let name = format!("recover-{}-{}", F::FAMILY.name, log.shard);
         self.recovering.push(spawn(name, move || then(recovery))?);
         Ok(())
+    }
+
+    /// The snapshots of a log, with the key that the directory had when it was opened.
+    fn snapshots<F: ShardFamily>(&self, log: LogId) -> Snapshots<F, RealDisk> {
+        Snapshots::new(RealDisk, &self.data, log).with_key(self.directory.key())
     }
 
     fn logs(&self) -> NodeLogs {
@@ -343,6 +347,7 @@ impl<P: Send + 'static> Node<P> {
         let workers = spawn_all(workers)?;
         rooms.iter_mut().try_for_each(|room| room.begin(&mut site))?;
         keep_logs(&mut site)?;
+        watch_directory(&mut site)?;
         let witness = witness_logs(&site)?;
         site.status.serve();
         Ok(Node {
@@ -425,7 +430,8 @@ fn place<P: Send + 'static>(
 ) -> Result<Vec<Worker<P>>> {
     let clock = Arc::new(NodeClock::start());
     let began = clock.now();
-    let mut keeper = Some(ClockKeeper::new(clock.clone(), ClockMetrics::register(&site.registry)));
+    let metrics = ClockMetrics::register(&site.registry);
+    let mut keeper = Some(ClockKeeper::new(clock.clone(), metrics, site.status.clone()));
     let group = WorkerGroup {
         status: site.status.clone(),
         clock,

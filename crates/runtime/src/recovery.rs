@@ -16,9 +16,9 @@ use std::time::Instant;
 
 use anyhow::{Result, anyhow, bail};
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::witness::{Testimony, Witness};
+use tidegate_journal::witness::{Reading, Testimony, Witness};
 use tidegate_journal::{LocalLog, LocalLogs, LogId, LogStore, Options};
-use tidegate_shard::{Claim, Derived, OpenShard, Replayed, ShardFamily, Snapshots, loss};
+use tidegate_shard::{Claim, Derived, OpenError, OpenShard, Replayed, ShardFamily, Snapshots, loss};
 
 use crate::disk_room::WatchedRoom;
 use crate::log_checks::LogCheck;
@@ -114,10 +114,10 @@ impl<F: ShardFamily> Recovery<F> {
     /// same timeline has lost records, and is refused. Nothing is changed before all logs of the start have passed.
     pub fn open_with(&self, others: &[Claim]) -> Result<Open<F>> {
         let others: Vec<Claim> = others.iter().cloned().chain(self.claim_of_witness()?).collect();
-        loss::check(&self.logs, &self.snapshots, &others).map_err(|error| anyhow!("{self}: {error}"))?;
+        loss::check(&self.logs, &self.snapshots, &others).map_err(|error| self.refusal(&error))?;
         self.check.pass()?;
         let opened = OpenShard::open_with(&self.logs, self.snapshots.clone(), self.journal, &others);
-        let mut open: Open<F> = opened.map_err(|error| anyhow!("{self}: {error}"))?;
+        let mut open: Open<F> = opened.map_err(|error| self.refusal(&error))?;
         let parker = self.parker.clone();
         open.log_mut().set_wake(Arc::new(move || parker.wake()));
         let found = open.recovered();
@@ -138,20 +138,39 @@ impl<F: ShardFamily> Recovery<F> {
         Ok(open)
     }
 
-    /// How far the witness says that the log was durable. `Err` if it cannot be read: it may be the only proof.
+    /// How far the witness says that the log was durable. `Err` if it is gone or unusable: it may be the
+    /// only proof.
     fn claim_of_witness(&self) -> Result<Option<Claim>> {
         let Some((witness, _)) = &self.witness else { return Ok(None) };
-        let testimony = witness.read().map_err(|error| anyhow!("{self}: {error}"))?;
-        if testimony.is_none() && witness.is_gone(&self.data)? {
-            bail!(
-                "{self}: its witness {} is gone, and this data directory had one: if the log has lost its end, nothing \
-                 proves it now. Nothing is served and nothing was changed. Put the witness back, or correct \
-                 data.witness; or, to go on without that proof and begin a new witness, run `tidegate accept-loss \
-                 --data DIR --witness FOLDER --reason TEXT`",
-                witness.path().display()
-            );
+        let wrong = match witness.read().map_err(|error| anyhow!("{self}: {error}"))? {
+            Reading::Testimony(testimony) => return Ok(Some(claim_of(witness, &testimony))),
+            Reading::Nothing if !witness.is_gone(&self.data)? => return Ok(None),
+            Reading::Nothing => "is gone, and this data directory had one".to_owned(),
+            Reading::Unusable(what) => format!("cannot be used: {what}"),
+        };
+        bail!(
+            "{self}: its witness {} {wrong}: if the log has lost its end, nothing proves it now. Nothing is served and \
+             nothing was changed. Put the witness back, or correct data.witness; or, to go on without that proof and \
+             begin a new witness, run `{}`",
+            witness.path().display(),
+            self.accept_loss()
+        );
+    }
+
+    /// The command that lets a start go on without what is lost.
+    pub fn accept_loss(&self) -> String {
+        let folder = self.witness.as_ref().and_then(|(witness, _)| witness.path().parent());
+        let witness = folder.map_or_else(String::new, |folder| format!(" --witness {}", folder.display()));
+        format!("tidegate accept-loss --data {}{witness} --reason TEXT", self.data.display())
+    }
+
+    fn refusal(&self, error: &OpenError) -> anyhow::Error {
+        match error {
+            OpenError::Loss(loss) => {
+                anyhow!("{self}: {loss}; or, to go on without them for ever, run `{}`", self.accept_loss())
+            }
+            other => anyhow!("{self}: {other}"),
         }
-        Ok(testimony.map(|testimony| claim_of(witness, &testimony)))
     }
 
     /// Replays what is behind the newest snapshot that can be used, and says what was done.

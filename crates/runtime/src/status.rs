@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tidegate_journal::LogId;
+use tidegate_journal::directory::GuardFault;
 
 use crate::damage::Damages;
 
@@ -59,6 +60,10 @@ pub struct Status {
     unread_shards: AtomicU32,
     /// Whether what should be in the archive cannot be moved there now.
     archive_fails: AtomicBool,
+    /// Whether the wall clock is so far from the time that records get that it is not followed.
+    clock_is_off: AtomicBool,
+    /// One more than the place in [`GuardFault::ALL`] of what is wrong with the data directory now; zero for nothing.
+    directory_fault: AtomicU8,
 }
 
 impl fmt::Debug for Status {
@@ -88,6 +93,8 @@ impl Status {
             differing_shards: AtomicU32::new(0),
             unread_shards: AtomicU32::new(0),
             archive_fails: AtomicBool::new(false),
+            clock_is_off: AtomicBool::new(false),
+            directory_fault: AtomicU8::new(0),
         }
     }
 
@@ -139,6 +146,28 @@ impl Status {
     /// Says whether what should be in the archive can be moved there.
     pub fn set_archive_fails(&self, fails: bool) {
         self.archive_fails.store(fails, Ordering::Release);
+    }
+
+    /// Whether the wall clock of the host is more than an hour from the time that records get: it is not followed.
+    pub fn clock_is_off(&self) -> bool {
+        self.clock_is_off.load(Ordering::Acquire)
+    }
+
+    /// Says whether the wall clock is too far away to be followed.
+    pub(crate) fn set_clock_is_off(&self, is_off: bool) {
+        self.clock_is_off.store(is_off, Ordering::Release);
+    }
+
+    /// What is wrong with the data directory as a whole now.
+    pub fn directory_fault(&self) -> Option<GuardFault> {
+        let place = usize::from(self.directory_fault.load(Ordering::Acquire)).checked_sub(1)?;
+        Some(GuardFault::ALL[place])
+    }
+
+    /// Says what is wrong with the data directory.
+    pub(crate) fn set_directory_fault(&self, fault: Option<GuardFault>) {
+        let place = fault.and_then(|fault| GuardFault::ALL.iter().position(|known| *known == fault));
+        self.directory_fault.store(place.map_or(0, |place| place as u8 + 1), Ordering::Release);
     }
 
     /// What of this process's files was found damaged.

@@ -5,3 +5,7 @@ pub const LOOK_AHEAD_CALLS: usize = 64;
 /// Events of things whose time has come that one step appends at most, so that a million of them at once keep no caller
 /// waiting.
 pub const DUE_PER_STEP: usize = 256;
+/// Jobs that may wait for others which threads have at a time: one that comes then waits for no more of them.
+pub const LATER_JOBS_OUT_MAX: usize = 2;
+/// Jobs that are taken before one of those that may wait, if both wait: so that those, too, are done at some time.
+pub const FIRST_JOBS_BEFORE_LATER: usize = 32;

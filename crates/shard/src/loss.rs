@@ -86,6 +86,8 @@ pub struct LossProven {
     pub journal: String,
     /// Where the log ends.
     pub end: Cursor,
+    /// The timeline there.
+    pub timeline: Timeline,
     /// What stands behind that; at least one.
     pub proofs: Vec<Claim>,
 }
@@ -110,11 +112,18 @@ impl LossProven {
     /// What is lost and what proves it, in words.
     pub fn what(&self) -> String {
         let from = self.end.sequence.0 + 1;
+        let is_elsewhere = |claim: &Claim| claim.sequence == Some(self.end.sequence) && claim.timeline != self.timeline;
         let lost = match self.last() {
             _ if self.is_another_log() => {
                 "records are lost: the log is not the one that was written here, but one of another history".into()
             }
             Some(last) if last.0 >= from => format!("records {from} to {last} are lost"),
+            // Only what an operator wrote takes room and has no number.
+            _ if self.proofs.iter().all(is_elsewhere) => {
+                "no record is lost, but the log is of another timeline: it does not have what an operator wrote into \
+                 it last (a restore, or a loss that was accepted)"
+                    .into()
+            }
             _ => format!("records from {from} on are lost"),
         };
         let proofs: Vec<String> = self.proofs.iter().map(|claim| claim.against(self.end.position)).collect();
@@ -127,12 +136,13 @@ impl LossProven {
     }
 }
 
+/// Without the command that accepts the loss: only whoever knows the data directory and the folder of the witnesses can
+/// name that.
 impl fmt::Display for LossProven {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}. Nothing is served and nothing was changed. Put back the segment files of {} that have these records; \
-             or, to go on without them for ever, run `tidegate accept-loss --data DIR --reason TEXT`",
+            "{}. Nothing is served and nothing was changed. Put back the segment files of {} that have these records",
             self.what(),
             self.journal
         )
@@ -164,7 +174,7 @@ impl Examined {
     pub fn loss<F: ShardFamily>(&self, log: LogId) -> Option<LossProven> {
         let journal = format!("journal/{}-{}", F::FAMILY.name, log.shard);
         let proofs = self.proofs.iter().chain(&self.stranger).cloned().collect();
-        let proven = LossProven { log, journal, end: self.report.end, proofs };
+        let proven = LossProven { log, journal, end: self.report.end, timeline: self.timelines.current(), proofs };
         (!self.proofs.is_empty()).then_some(proven)
     }
 }
@@ -293,7 +303,7 @@ pub fn check<F: ShardFamily, D: Disk, G: Logs>(
         }
     }
     let examined = examine(logs, snapshots, others)?;
-    examined.loss::<F>(snapshots.log()).map_or(Ok(()), |loss| Err(OpenError::Loss(loss)))
+    examined.loss::<F>(snapshots.log()).map_or(Ok(()), |loss| Err(OpenError::Loss(Box::new(loss))))
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub enum OpenError {
     Journal(#[from] JournalError),
     /// Something proves that the log has lost records.
     #[error(transparent)]
-    Loss(#[from] LossProven),
+    Loss(#[from] Box<LossProven>),
     /// A log that has forgotten its beginning, and no snapshot that holds it.
     #[error(
         "no snapshot can be used, and the log alone does not have everything ({error}). \

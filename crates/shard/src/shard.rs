@@ -306,7 +306,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
 
     /// Takes what a job found, in any order of jobs.
     pub fn fetched(&mut self, job: JobId, found: S::Fetched) {
-        self.jobs.note_return();
+        self.jobs.note_return(job);
         if self.failed.is_some() {
             return;
         }

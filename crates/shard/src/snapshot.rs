@@ -110,13 +110,16 @@ pub struct Snapshots<F: ShardFamily, D: Disk> {
     data: PathBuf,
     folder: PathBuf,
     log: LogId,
+    /// The one that the directory had when it was opened; none to read it from there each time.
+    key: Option<Key>,
     family: PhantomData<fn() -> F>,
 }
 
 impl<F: ShardFamily, D: Disk> Clone for Snapshots<F, D> {
     fn clone(&self) -> Self {
         let (data, folder) = (self.data.clone(), self.folder.clone());
-        Snapshots { disk: self.disk.clone(), data, folder, log: self.log, family: PhantomData }
+        let (disk, key) = (self.disk.clone(), self.key.clone());
+        Snapshots { disk, data, folder, log: self.log, key, family: PhantomData }
     }
 }
 
@@ -125,7 +128,12 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
     pub fn new(disk: D, data: &Path, log: LogId) -> Snapshots<F, D> {
         assert_eq!(log.family, F::FAMILY.number, "a family has snapshots of its own logs");
         let folder = data.join("snapshots").join(format!("{}-{}", F::FAMILY.name, log.shard));
-        Snapshots { disk, data: data.to_path_buf(), folder, log, family: PhantomData }
+        Snapshots { disk, data: data.to_path_buf(), folder, log, key: None, family: PhantomData }
+    }
+
+    /// The same, authenticated with `key`, if there is one, whatever becomes of its file.
+    pub fn with_key(self, key: Option<&Key>) -> Snapshots<F, D> {
+        Snapshots { key: key.cloned(), ..self }
     }
 
     /// The log that they are snapshots of.
@@ -149,7 +157,10 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
     ) -> Result<Written, SnapshotError> {
         const { assert!(F::SNAPSHOTS_KEPT >= 2, "a damaged snapshot can be passed over for an older one") };
         let (disk, folder, cursor) = (&self.disk, &self.folder, stand.cursor);
-        let key = Key::read_or_create(disk, &self.data).map_err(key_failed(&self.data))?;
+        let key = match &self.key {
+            Some(key) => key.clone(),
+            None => Key::read_or_create(disk, &self.data).map_err(key_failed(&self.data))?,
+        };
         let name = file_name(cursor.sequence);
         let path = folder.join(&name);
         let unfinished = folder.join("unfinished");
@@ -295,7 +306,10 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         let file = self.disk.open(path).map_err(io(path))?;
         let mut bytes = vec![0; file.len().map_err(io(path))? as usize];
         file.read_exact_at(&mut bytes, 0).map_err(io(path))?;
-        let key = Key::read(&self.disk, &self.data).map_err(key_failed(&self.data))?;
+        let key = match &self.key {
+            Some(key) => Some(key.clone()),
+            None => Key::read(&self.disk, &self.data).map_err(key_failed(&self.data))?,
+        };
         let no_key = || damaged(path)(format!("there is no file {KEY_FILE} in the data directory to verify it with"));
         let key = key.ok_or_else(no_key)?;
         let (stand, body) = check(&bytes, self.log, key.bytes()).map_err(damaged(path))?;

@@ -11,6 +11,7 @@ use tidegate_broker::{BrokerMessage, TOPICS};
 use tidegate_doors::auth::{Authenticator, Secret};
 use tidegate_doors::binary::{BinaryRoom, BinarySettings};
 use tidegate_doors::edge::ChangeFeedsRoom;
+use tidegate_doors::http::HttpLimits;
 use tidegate_doors::http_room::{HttpDoor, HttpSettings, WebSockets, open_ledger};
 use tidegate_doors::listener;
 use tidegate_doors::mqtt::{Arrival, MqttListener, MqttRoom, MqttSettings, WebSocketSettings};
@@ -28,6 +29,7 @@ use crate::command::reload::Files;
 use crate::config::{Config, Door, Seed, TopicsKeys};
 use crate::extension::{Extension, KnownFamily, Opened};
 use crate::metrics;
+use crate::open_files::{DoorConnections, Needs, OpenFiles};
 use crate::private;
 
 /// Parcels that can carry the messages of all rooms of the server.
@@ -51,15 +53,16 @@ pub struct Served<P> {
     pub archiving: Option<Archiving>,
 }
 
-/// Starts a server as `config` says; returns when it serves. `progress` is called now and then while the logs are
-/// replayed.
+/// Starts a server as `config` says, with at most `open_files_max` open files; returns when it serves. `progress` is
+/// called now and then while the logs are replayed.
 pub fn start<P: Parcels>(
     config: &Config,
     files: &Files,
+    open_files_max: usize,
     extensions: &[&dyn Extension<P>],
     progress: &mut dyn FnMut(&Status),
 ) -> Result<Served<P>> {
-    let mqtt = mqtt(config, files)?;
+    let mut mqtt = mqtt(config, files)?;
     let opened = extensions.iter().map(|extension| extension.open(config.document()));
     let opened: Vec<Opened<P>> = opened.collect::<Result<_>>()?;
     let mut wanted = Vec::from(wanted(config, mqtt.as_ref()));
@@ -82,6 +85,7 @@ pub fn start<P: Parcels>(
         tracing::warn!(%path, cause, more, "others may read this, and its mode cannot be changed");
     }
     told_of_kept_shards(config, &directory);
+    let connections = connections(config, &directory, &wanted, mqtt.as_mut(), open_files_max)?;
     // Not before the directory is locked: it may hold the key.
     let secret = Secret::load_or_create(&config.auth.jwt_secret_file)
         .with_context(|| format!("the key that signs tokens, {}", config.auth.jwt_secret_file.display()))?;
@@ -93,7 +97,7 @@ pub fn start<P: Parcels>(
         witness: config.data.witness.clone(),
         scrub_bytes_per_s: config.scrub_bytes_per_s,
     };
-    let rooms = rooms(config, files, mqtt, &authenticator, opened)?;
+    let rooms = rooms(config, files, mqtt, connections, &authenticator, opened)?;
     if let Some(archive) = &config.archive {
         check_target(&archive.to).context("archive.to")?;
     }
@@ -119,6 +123,42 @@ fn told_of_kept_shards(config: &Config, directory: &Directory) {
     }
 }
 
+/// Divides the open files, says how, and lets MQTT know. Returns what each door has.
+fn connections(
+    config: &Config,
+    directory: &Directory,
+    wanted: &[Wanted],
+    mqtt: Option<&mut MqttSettings>,
+    open_files_max: usize,
+) -> Result<DoorConnections> {
+    let (workers, edges) = (config.limits.workers, usize::from(config.limits.edge_threads));
+    let logs = wanted.iter().map(|wanted| usize::from(directory.shards(wanted.family))).sum();
+    let needs = Needs { logs, indexes: directory.shards(LEDGER).into(), threads: workers + edges };
+    let asked = DoorConnections {
+        http: config.listen.http.map_or(0, |_| config.limits.http.connections_max * edges),
+        binary: config.listen.binary.map_or(0, |_| config.limits.binary_connections_max * workers),
+        mqtt: mqtt.as_ref().map_or(0, |mqtt| mqtt.admission.connections_max),
+    };
+    let divided = OpenFiles::divide(open_files_max, needs, asked).map_err(anyhow::Error::msg)?;
+    let OpenFiles { limit, kept, connections, is_short } = divided;
+    let DoorConnections { http, binary, mqtt: of_mqtt } = connections;
+    if is_short {
+        tracing::warn!(
+            limit,
+            kept,
+            "the limit of open files is low for so many shards: journals and indexes of ids may have to wait for \
+             descriptors; raise it (ulimit -n, LimitNOFILE of systemd)"
+        );
+    }
+    let cut = if connections == asked { "as configured" } else { "fewer than configured, by the limit of open files" };
+    tracing::info!(limit, kept, http, binary, mqtt = of_mqtt, "connections: {cut}");
+    if let Some(mqtt) = mqtt {
+        mqtt.admission.connections_max = of_mqtt;
+        mqtt.limits.connections_max = of_mqtt;
+    }
+    Ok(connections)
+}
+
 /// The logs of a new directory; one that has its own keeps its number of topic shards.
 fn wanted(config: &Config, mqtt: Option<&MqttSettings>) -> [Wanted; 2] {
     let topic_shards = mqtt.map_or(config.limits.workers as u16, |mqtt| mqtt.topic_shards);
@@ -133,6 +173,7 @@ fn rooms<P: Parcels>(
     config: &Config,
     files: &Files,
     mqtt: Option<MqttSettings>,
+    connections: DoorConnections,
     authenticator: &Arc<Authenticator>,
     opened: Vec<Opened<P>>,
 ) -> Result<Vec<Box<dyn Room<P>>>> {
@@ -140,7 +181,8 @@ fn rooms<P: Parcels>(
     let binary = BinarySettings {
         address: config.listen.binary,
         tls: tls(files, config.tls.as_ref().is_some_and(|tls| tls.binary), &[])?,
-        connections_max: config.limits.binary_connections_max,
+        connections_max: (connections.binary / usize::from(workers)).max(1),
+        connections_per_address_max: config.limits.binary_connections_per_address_max,
     };
     // One worker gets the figures of the whole ledger, because it adds up the parts of a collector.
     let announce = mqtt.as_ref().map(|mqtt| (mqtt.announce.clone(), Address::new(0, MQTT_PORT)));
@@ -165,7 +207,8 @@ fn rooms<P: Parcels>(
     let mqtt = mqtt.map(|mqtt| mqtt.following(Arc::new(feeds)));
     let door = mqtt.as_ref().and_then(MqttRoom::websocket);
     let websockets = door.map(|door| WebSockets { door, port: MQTT_PORT });
-    let http = http(config, files)?.map(|http| HttpDoor::new(http, authenticator.clone(), websockets, at_http));
+    let http = http(config, files, connections.http)?
+        .map(|http| HttpDoor::new(http, authenticator.clone(), websockets, at_http));
 
     let mut rooms: Vec<Box<dyn Room<P>>> = Vec::new();
     assert!(rooms.len() == usize::from(BINARY_PORT), "the binary port has its place");
@@ -181,13 +224,15 @@ fn rooms<P: Parcels>(
     Ok(rooms)
 }
 
-fn http(config: &Config, files: &Files) -> Result<Option<HttpSettings>> {
+fn http(config: &Config, files: &Files, connections_max: usize) -> Result<Option<HttpSettings>> {
     let Some(address) = config.listen.http else { return Ok(None) };
+    let edges = config.limits.edge_threads;
+    let connections_max = (connections_max / usize::from(edges)).max(1);
     Ok(Some(HttpSettings {
         address,
         tls: tls(files, config.tls.as_ref().is_some_and(|tls| tls.http), &["http/1.1"])?,
-        edges: config.limits.edge_threads,
-        limits: config.limits.http,
+        edges,
+        limits: HttpLimits { connections_max, ..config.limits.http },
         open_paths: config.auth.open_paths.clone(),
     }))
 }

@@ -16,6 +16,7 @@ mod extension;
 mod huge_pages;
 mod metrics;
 mod object_storage;
+mod open_files;
 mod output;
 mod private;
 

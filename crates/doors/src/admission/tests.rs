@@ -52,15 +52,15 @@ fn all_together_have_a_bound() {
 #[test]
 fn an_address_has_its_bound_and_others_have_theirs() {
     let admission = admission(10_000, 10_000, 5);
-    assert_eq!(flood(&admission, HERE, |_| address(1)), (5, REFUSED_MIN));
+    assert_eq!(flood(&admission, HERE, |_| address(1)), (5, 5));
     assert!(matches!(admission.enter(HERE, address(2)), Entry::Admitted(_)));
     // The same, as a socket of IPv6 shows it.
     assert_eq!(admission.enter(THERE, "::ffff:10.0.0.1".parse().unwrap()), Entry::Closed);
     let sixes = |n: usize| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, n as u16]);
-    assert_eq!(flood(&admission, THERE, sixes), (5, REFUSED_MIN), "a /64 is one address");
+    assert_eq!(flood(&admission, THERE, sixes), (5, 5), "a /64 is one address");
     let Entry::Admitted(mark) = admission.enter(HERE, address(3)) else { panic!("a new address is welcome") };
     admission.leave(HERE, mark);
-    assert_eq!(flood(&admission, HERE, |_| address(3)), (5, REFUSED_MIN));
+    assert_eq!(flood(&admission, HERE, |_| address(3)), (5, 5));
 }
 
 #[test]
@@ -70,4 +70,14 @@ fn an_overloaded_worker_is_busy_for_all() {
     assert!(matches!(admission.enter(HERE, address(1)), Entry::Refused(_, ReasonCode::SERVER_BUSY)));
     admission.set_overloaded(1, false);
     assert!(matches!(admission.enter(HERE, address(1)), Entry::Admitted(_)));
+}
+
+#[test]
+fn a_bound_for_so_many_descriptors_lets_in_no_more() {
+    for clients in (2..3_000).chain([10_000, 1 << 20, 1 << 24]) {
+        let bound = bound_for(clients);
+        assert!(bound > 0 && let_in_max(bound) <= clients, "{bound} for {clients}");
+        assert!(clients < 200 || bound > clients / 2, "{bound} for {clients}");
+    }
+    assert_eq!(bound_for(10_000), 9_744);
 }

@@ -82,9 +82,9 @@ pub fn shown(identity: &Identity, reply: Reply) -> Reply {
         Reply::Hold { hold, .. } if !rights.may_see_move(identity.name(), &hold.id, &hold.debit, &hold.credit) => {
             Reply::Refused(Refusal::HoldNotFound)
         }
-        Reply::History { mut rows, next, held } => {
+        Reply::History { mut rows, next, held, rows_read } => {
             hide_others(identity, &mut rows);
-            Reply::History { rows, next, held }
+            Reply::History { rows, next, held, rows_read }
         }
         Reply::HistoryPart { mut rows, is_last } => {
             hide_others(identity, &mut rows);

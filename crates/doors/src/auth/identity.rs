@@ -1,12 +1,13 @@
 //! A caller whose token was good, and the rights that the configuration gives them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_ledger::message::{Reply, Request};
 use tidegate_machines::ledger::{AccountKind, AccountView, IdSpace};
 
 use super::grant::{Action, Grant, Pattern};
-use super::quota::{Exceeded, InFlight, Quota};
+use super::quota::{Exceeded, InFlight, Quota, requests_of_rows};
 
 /// A caller. Cheap to clone; the same object for all requests of one user or service.
 #[derive(Clone, Debug)]
@@ -80,11 +81,24 @@ impl Identity {
         self.quota().map_or(Ok(InFlight::default()), |quota| quota.admit(request.items() as u32, bytes(request)))
     }
 
-    /// What the ledger said to it.
+    /// What the ledger said to it. Rows that were read for it are worth more requests, which are owed.
     pub fn answered(&self, reply: &Reply) {
         if let Some(quota) = self.quota() {
             quota.charge_refusals(reply.refusals() as u32);
+            quota.charge(requests_of_rows(reply.rows_read()));
         }
+    }
+
+    /// Whether they have used up all requests, so that the next one would be refused. Who asks something long gets what
+    /// was found up to there, and where to go on.
+    pub fn owes(&self) -> bool {
+        self.quota().is_some_and(|quota| quota.owes())
+    }
+
+    /// Until when a stream of theirs waits for its next part: half of what they may ask at once is left for others of
+    /// their requests.
+    pub fn pause_of_stream(&self) -> Duration {
+        self.quota().map_or(Duration::ZERO, |quota| quota.pause_of_stream())
     }
 
     /// A request was refused before the ledger was asked.

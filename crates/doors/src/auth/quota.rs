@@ -16,13 +16,22 @@ mod bucket;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use bucket::Bucket;
 use tidegate_machines::ledger::Refusal;
 
 use crate::json::{Problem, ProblemCode, codes};
+
+/// Rows of histories, lists of accounts and lists of holds that cost as much to read as a small request. The same at
+/// all ports. (A frame of the binary port, by which that one counts its work, costs as much as four.)
+pub const ROWS_PER_REQUEST: usize = 16;
+
+/// Requests that it is worth to read so many rows.
+pub fn requests_of_rows(rows: usize) -> u32 {
+    u32::try_from(rows / ROWS_PER_REQUEST).unwrap_or(u32::MAX)
+}
 
 /// The ledger's own code: no request of this caller may be so large.
 const BATCH_SIZE_INVALID: ProblemCode =
@@ -188,6 +197,17 @@ impl Quota {
     /// A request was worth so many more.
     pub fn charge(&self, requests: u32) {
         self.requests.charge(self.now_ns(), requests);
+    }
+
+    /// Whether no request is left.
+    pub fn owes(&self) -> bool {
+        self.requests.look(self.now_ns()).is_err()
+    }
+
+    /// Until half of the requests that may come at once are left.
+    pub fn pause_of_stream(&self) -> Duration {
+        let half = self.limits.requests.at_once().div_ceil(2);
+        Duration::from_nanos(self.requests.wait_for(self.now_ns(), half))
     }
 
     /// So many items of what was asked were refused.

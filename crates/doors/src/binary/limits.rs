@@ -6,12 +6,15 @@ use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
 pub const IN_FLIGHT_MAX: usize = 256;
 /// Those of them that may ask for a page of accounts or history: 24 bytes of request, up to half a megabyte of reply.
 pub const PAGES_IN_FLIGHT_MAX: usize = 8;
-/// Unsent replies of one connection; beyond it the socket is not read, so that memory never grows with a slow reader.
+/// Unsent replies of one connection, with those of requests under way, about; beyond it the socket is not read, so that
+/// memory never grows with a slow reader.
 pub const OUTBOX_BYTES_MAX: usize = 1 << 20;
 /// How long a client may take from connecting to its Hello.
 pub const HELLO_TIMEOUT_MS: u64 = 5_000;
-/// How long an incomplete frame may wait for its next byte.
+/// How long a frame may take from its first byte to its last.
 pub const FRAME_TIMEOUT_MS: u64 = 30_000;
+/// How long a client that is owed replies may take nothing of them.
+pub const READER_TIMEOUT_MS: u64 = 30_000;
 /// How long a connection is not read after a frame that was over a bound of its caller, or found no room; and how long
 /// one without a good token waits to be told so.
 pub const REFUSAL_PAUSE_MS: u64 = 50;

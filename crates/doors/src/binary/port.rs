@@ -29,6 +29,7 @@ use super::frames::Frames;
 use super::limits::{KINDS_REMEMBERED, PARKED_MAX};
 use super::session::Session;
 use super::{BinaryMetrics, BinarySettings};
+use crate::admission::Connections;
 use crate::auth::Authenticator;
 use crate::authorized::AuthorizedRequests;
 use crate::listing::Listing;
@@ -46,6 +47,8 @@ struct Purpose {
     session: usize,
     caller: CallerKey,
     weight: Weight,
+    /// Bytes of its reply, about.
+    owed: usize,
     correlation: u64,
     since: Instant,
     /// What a list was asked for.
@@ -71,6 +74,8 @@ pub struct BinaryPort<P> {
     room_calls: Slab<Purpose>,
     sessions: Slab<Session>,
     connections_max: usize,
+    /// The connections of all workers.
+    connections: Arc<Connections>,
     /// Sessions that may have something to read, and whose turn it is.
     turns: Turns<CallerName, usize>,
     /// Sessions with new bytes to send.
@@ -85,12 +90,12 @@ pub struct BinaryPort<P> {
 }
 
 impl<P> BinaryPort<P> {
-    /// Serves the clients of `listener` (`None`: no clients) as `settings` say. Lives at `me` and asks the
-    /// ledger by `router`.
+    /// Serves the clients of `listener` (`None`: no clients), counted among `connections`, as `settings` say. Lives at
+    /// `me` and asks the ledger by `router`.
     pub fn new(
         me: Address,
         router: Router,
-        listener: Option<TcpListener>,
+        (listener, connections): (Option<TcpListener>, Arc<Connections>),
         settings: &BinarySettings,
         authenticator: Arc<Authenticator>,
         (metrics, refused): (BinaryMetrics, RefusalMetrics),
@@ -109,6 +114,7 @@ impl<P> BinaryPort<P> {
             authorized: AuthorizedRequests::new(KINDS_REMEMBERED, PARKED_MAX),
             sessions: Slab::new(),
             connections_max: settings.connections_max,
+            connections,
             turns: Turns::default(),
             unsent: Vec::new(),
             scratch: Scratch::new(),
@@ -193,6 +199,8 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
 
     fn serve(&mut self, context: &mut Context<'_, P>) -> bool {
         self.now_ms = context.now().0;
+        // Before anything is asked: what a reload has taken away is gone at the next request.
+        self.follow_reload();
         let worked = !self.stopping && (self.accept() | self.serve_sessions());
         self.send(context);
         worked

@@ -12,6 +12,7 @@ use tidegate_runtime::{Address, Carries, Port, Room, Site};
 use super::frames::{Frames, OpenFrames};
 use super::port::BinaryPort;
 use super::{BINARY, BinaryMetrics};
+use crate::admission::{ConnectionLimits, Connections};
 use crate::auth::Authenticator;
 use crate::listener::listen;
 use crate::refusal_metrics::RefusalMetrics;
@@ -24,6 +25,18 @@ pub struct BinarySettings {
     pub tls: Option<Arc<ServerConfig>>,
     /// Connections per worker.
     pub connections_max: usize,
+    /// Connections of one address (IPv6: of one /64), over all workers; 0 for three quarters of those of all.
+    pub connections_per_address_max: usize,
+}
+
+impl BinarySettings {
+    /// How many connections `workers` may have together.
+    pub fn of_connections(&self, workers: usize) -> ConnectionLimits {
+        ConnectionLimits {
+            connections_max: self.connections_max * workers,
+            connections_per_address_max: self.connections_per_address_max,
+        }
+    }
 }
 
 /// The binary ports of all workers.
@@ -34,6 +47,8 @@ pub struct BinaryRoom<P> {
     rooms: Vec<OpenFrames<P>>,
     /// One per worker.
     listeners: Vec<TcpListener>,
+    /// Those of all workers, once it is known how many there are.
+    connections: Option<Arc<Connections>>,
 }
 
 impl<P: Carries<Message>> BinaryRoom<P> {
@@ -43,7 +58,7 @@ impl<P: Carries<Message>> BinaryRoom<P> {
         authenticator: Arc<Authenticator>,
         rooms: Vec<OpenFrames<P>>,
     ) -> BinaryRoom<P> {
-        BinaryRoom { settings, authenticator, rooms, listeners: Vec::new() }
+        BinaryRoom { settings, authenticator, rooms, listeners: Vec::new(), connections: None }
     }
 
     /// The rooms at the port of `me`. Two of one family are an error.
@@ -71,6 +86,8 @@ impl<P: Carries<Message>> Room<P> for BinaryRoom<P> {
             self.listeners = listen(address, site.placement().workers().into())?;
             site.listening("binary", self.listeners[0].local_addr()?);
         }
+        let workers = usize::from(site.placement().workers());
+        self.connections = Some(Connections::new(self.settings.of_connections(workers)));
         Ok(())
     }
 
@@ -78,7 +95,7 @@ impl<P: Carries<Message>> Room<P> for BinaryRoom<P> {
         Ok(Box::new(BinaryPort::new(
             me,
             room::client(site, me),
-            self.listeners.pop(),
+            (self.listeners.pop(), self.connections.clone().expect("the room was opened")),
             &self.settings,
             self.authenticator.clone(),
             (

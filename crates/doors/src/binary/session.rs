@@ -11,8 +11,9 @@ use tidegate_wire::{FrameError, Split, split};
 
 use super::limits::{
     FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, IN_FLIGHT_MAX, OUTBOX_BYTES_MAX, PAGES_IN_FLIGHT_MAX, READ_BYTES,
-    READ_BYTES_PER_TURN, REFUSAL_PAUSE_MS,
+    READ_BYTES_PER_TURN, READER_TIMEOUT_MS, REFUSAL_PAUSE_MS,
 };
+use crate::admission::Entered;
 use crate::auth::Identity;
 use crate::auth::acl::ClientRights;
 use crate::stream::{Scratch, Stream};
@@ -48,6 +49,8 @@ enum Takes {
 /// One connection.
 pub struct Session {
     stream: Stream<mio::net::TcpStream>,
+    /// It is counted until it is closed.
+    _entered: Entered,
     takes: Takes,
     /// Where the connection is in its life.
     pub life: Life,
@@ -64,6 +67,8 @@ pub struct Session {
     pub in_flight: usize,
     /// Those of them that ask for a page, whose replies are large.
     pub pages_in_flight: usize,
+    /// Bytes of the replies to all of them, about.
+    pub owed: usize,
     /// The socket had more to read when we last looked.
     pub readable: bool,
     /// Whole frames that were read wait until replies have made room; nothing is read on top of them.
@@ -78,15 +83,18 @@ pub struct Session {
     pub listed: bool,
     /// The session stands in its worker's list of sessions to write to.
     pub to_be_written: bool,
-    /// When the client must have sent the Hello, or the next byte of a frame; milliseconds of the worker's clock.
+    /// When the client must have sent the Hello, or the rest of a frame; milliseconds of the worker's clock.
     deadline_ms: Option<u64>,
+    /// When a client that takes nothing of its replies must have taken something.
+    takes_until_ms: Option<u64>,
 }
 
 impl Session {
     /// A client that just connected.
-    pub fn new(stream: Stream<mio::net::TcpStream>, caller: CallerKey, now_ms: u64) -> Session {
+    pub fn new(stream: Stream<mio::net::TcpStream>, entered: Entered, caller: CallerKey, now_ms: u64) -> Session {
         Session {
             stream,
+            _entered: entered,
             takes: Takes::All,
             life: Life::Greeting,
             input: BytesMut::new(),
@@ -97,6 +105,7 @@ impl Session {
             is_held: false,
             in_flight: 0,
             pages_in_flight: 0,
+            owed: 0,
             readable: true,
             backlog: false,
             ended: false,
@@ -105,6 +114,7 @@ impl Session {
             listed: false,
             to_be_written: false,
             deadline_ms: Some(now_ms + HELLO_TIMEOUT_MS),
+            takes_until_ms: None,
         }
     }
 
@@ -161,20 +171,20 @@ impl Session {
         !self.is_paused()
             && self.in_flight < IN_FLIGHT_MAX
             && self.pages_in_flight < PAGES_IN_FLIGHT_MAX
-            && self.outbox.len() - self.sent < OUTBOX_BYTES_MAX
+            && self.outbox.len() - self.sent + self.owed < OUTBOX_BYTES_MAX
     }
 
     /// Reads what is there, up to one turn's worth, through the worker's `scratch`. Returns how many bytes that were.
-    pub fn read(&mut self, scratch: &mut Scratch, now_ms: u64) -> io::Result<usize> {
+    /// `cost` is what it was worth, in bytes, also if it fails.
+    pub fn read(&mut self, scratch: &mut Scratch, cost: &mut usize) -> io::Result<usize> {
         let mut taken = 0;
-        while taken < READ_BYTES_PER_TURN {
-            let heard = self.stream.read(scratch, READ_BYTES)?;
+        while *cost < READ_BYTES_PER_TURN {
+            let heard = self.stream.read(scratch, READ_BYTES);
+            *cost += scratch.cost();
+            let heard = heard?;
             let bytes = scratch.bytes(&heard);
             self.input.extend_from_slice(bytes);
             taken += bytes.len();
-            if matches!(self.life, Life::Serving(_)) && !bytes.is_empty() {
-                self.deadline_ms = Some(now_ms + FRAME_TIMEOUT_MS);
-            }
             if heard.ended {
                 self.readable = false;
                 self.ended = true;
@@ -192,8 +202,8 @@ impl Session {
         Ok(taken)
     }
 
-    /// The next whole frame that was read, without its length.
-    pub fn next_frame(&mut self) -> Result<Option<Bytes>, FrameError> {
+    /// The next whole frame that was read, without its length. The rest of one that has begun must come in time.
+    pub fn next_frame(&mut self, now_ms: u64) -> Result<Option<Bytes>, FrameError> {
         let frame_bytes_max = match self.life {
             Life::Greeting => FRAME_BYTES_MAX_UNAUTHENTICATED,
             Life::Serving(_) | Life::Draining => FRAME_BYTES_MAX,
@@ -201,6 +211,9 @@ impl Session {
         match split(&self.input, frame_bytes_max)? {
             Split::Frame(range) => {
                 let mut whole = self.input.split_to(range.end);
+                if matches!(self.life, Life::Serving(_)) {
+                    self.deadline_ms = None;
+                }
                 Ok(Some(whole.split_off(range.start).freeze()))
             }
             Split::NeedMore { bytes } => {
@@ -211,6 +224,8 @@ impl Session {
                         self.deadline_ms = None;
                     }
                 } else {
+                    // From its first byte on: who sends a byte now and then does not hold a half frame for ever.
+                    self.deadline_ms.get_or_insert(now_ms + FRAME_TIMEOUT_MS);
                     // Reserves at most as much as was received already: a client that announces 4 MiB and sends 4 bytes
                     // must not get 4 MiB. (Reserved memory is not free: with transparent huge pages its first byte
                     // costs 2 MiB.)
@@ -221,9 +236,10 @@ impl Session {
         }
     }
 
-    /// Whether a frame was begun and not finished, no Hello came, or the last replies are not taken, for too long.
+    /// Whether a frame was begun and not finished, no Hello came, or no replies are taken, for too long.
     pub fn is_overdue(&self, now_ms: u64) -> bool {
-        self.in_flight == 0 && self.deadline_ms.is_some_and(|deadline| now_ms > deadline)
+        let is_late = |deadline_ms: Option<u64>| deadline_ms.is_some_and(|deadline| now_ms > deadline);
+        self.in_flight == 0 && is_late(self.deadline_ms) || is_late(self.takes_until_ms)
     }
 
     /// Whose token was shown.
@@ -235,6 +251,9 @@ impl Session {
     pub fn drain(&mut self, now_ms: u64) {
         self.life = Life::Draining;
         self.readable = false;
+        // Nothing more is looked at of what it has sent.
+        (self.input, self.backlog) = (BytesMut::new(), false);
+        self.takes_until_ms = None;
         self.deadline_ms = Some(now_ms + FRAME_TIMEOUT_MS);
     }
 
@@ -269,7 +288,7 @@ impl Session {
     }
 
     /// Sends what the socket takes of the outbox. Returns how many bytes that were.
-    pub fn flush(&mut self, scratch: &mut Scratch) -> io::Result<usize> {
+    pub fn flush(&mut self, scratch: &mut Scratch, now_ms: u64) -> io::Result<usize> {
         if self.takes == Takes::Nothing {
             self.forget_outbox();
             return Ok(0);
@@ -277,6 +296,11 @@ impl Session {
         let written = self.stream.write(&self.outbox[self.sent..], scratch)?;
         self.sent += written.taken;
         self.takes = if written.blocked { Takes::Later } else { Takes::All };
+        if !written.blocked {
+            self.takes_until_ms = None;
+        } else if written.taken > 0 || self.takes_until_ms.is_none() {
+            self.takes_until_ms = Some(now_ms + READER_TIMEOUT_MS);
+        }
         if self.sent < self.outbox.len() {
             self.forget_sent();
         } else {

@@ -149,7 +149,7 @@ pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, reader: Op
         Reply::Accounts(accounts) => {
             Body::Accounts(proto::Accounts { accounts: accounts.into_iter().map(to_account).collect(), next })
         }
-        Reply::History { rows, next, held } => Body::History(proto::History {
+        Reply::History { rows, next, held, .. } => Body::History(proto::History {
             held,
             rows: rows.into_iter().map(|row| to_row(row, reader)).collect(),
             next: next.map(String::from).unwrap_or_default(),

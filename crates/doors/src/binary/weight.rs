@@ -18,6 +18,26 @@ pub fn work_of_rows(request: &Request) -> isize {
     rows(request).map_or(0, |rows| (rows as usize / ROWS_PER_WORK) as isize)
 }
 
+/// Bytes of a reply of a few fields, about.
+pub const REPLY_BYTES: usize = 512;
+/// Bytes of a row of a page with its ids and memo, about.
+const ROW_BYTES: usize = 512;
+/// Bytes of an outcome: one that is not refused has four, a refusal says why.
+const OUTCOME_BYTES: usize = 16;
+
+/// Bytes of the reply to this request, about. They count as unsent from its frame on: otherwise who asks and does not
+/// read would be owed what hundreds of requests are answered with.
+pub fn reply_bytes(request: &Request) -> usize {
+    let outcomes = match request {
+        Request::Transfers { batch, .. } => batch.len(),
+        Request::PlaceHolds(holds) | Request::PlaceLinkedHolds(holds) => holds.len(),
+        Request::PostHolds(posts) => posts.len(),
+        Request::VoidHolds(ids) => ids.len(),
+        _ => 0,
+    };
+    REPLY_BYTES + outcomes * OUTCOME_BYTES + rows(request).map_or(0, |rows| rows as usize * ROW_BYTES)
+}
+
 /// The rows of the page that is asked for; `None` if it is no page.
 fn rows(request: &Request) -> Option<u32> {
     match request {
@@ -52,6 +72,15 @@ mod tests {
         turns.end(caller, weight);
         assert!(turns.may_begin(caller), "one has ended");
         under_way
+    }
+
+    #[test]
+    fn requests_owe_about_what_their_replies_have() {
+        let voids = Request::VoidHolds(vec!["a".into(); 1_000]);
+        assert_eq!(reply_bytes(&voids), REPLY_BYTES + 1_000 * OUTCOME_BYTES);
+        let list = Request::ListAccounts { prefix: "".into(), after: None, limit: 1_000 };
+        assert_eq!(reply_bytes(&list), REPLY_BYTES + 1_000 * ROW_BYTES);
+        assert_eq!(reply_bytes(&Request::ReadAudit), REPLY_BYTES);
     }
 
     #[test]

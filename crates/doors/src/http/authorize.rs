@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use axum::http::{HeaderMap, header};
 
 use super::door::Door;
+use super::turns::rounds_of_rows;
+use super::walks::WalkPlace;
 use crate::auth::{AuthError, Identity, now_s};
 use crate::json::{Problem, codes};
 use crate::turns::{CallerMark, CallerName};
@@ -46,6 +48,29 @@ impl Door {
     pub(super) fn mark(&self, headers: &HeaderMap, address: IpAddr) -> CallerMark {
         let name = self.known(headers).map(|caller| CallerName::of_identity(&caller));
         self.turns.mark(&name.unwrap_or_else(|| CallerName::of_address(address)))
+    }
+
+    /// The same of a sender who is known by now; all others share one.
+    pub(super) fn mark_of_known(&self, headers: &HeaderMap) -> CallerMark {
+        let known = self.known(headers);
+        known.map_or_else(CallerMark::default, |caller| self.turns.mark(&CallerName::of_identity(&caller)))
+    }
+
+    /// A place to read a large piece, when it is this caller's turn.
+    pub async fn place_to_walk(&self, caller: &Identity) -> Result<WalkPlace, Problem> {
+        self.in_time(self.walks.place(self.mark_of(caller))).await
+    }
+
+    /// So many rows were read for this caller that no answer shows: it waits for as many rounds as they cost.
+    pub async fn take_turns_of_rows(&self, caller: &Identity, rows: usize) {
+        let rounds = rounds_of_rows(rows);
+        if rounds > 0 {
+            self.turns.take(self.mark_of(caller), rounds).await;
+        }
+    }
+
+    fn mark_of(&self, caller: &Identity) -> CallerMark {
+        self.turns.mark(&CallerName::of_identity(caller))
     }
 
     fn known(&self, headers: &HeaderMap) -> Option<Identity> {

@@ -26,9 +26,17 @@ impl<B: Body<Data = Bytes> + Send + 'static> Readable for B {}
 
 impl Door {
     /// The whole body, which must be JSON by its content type (or have none): at most [`HttpLimits::body_bytes_max`]
-    /// bytes, within [`HttpLimits::body_timeout`].
+    /// bytes, within [`HttpLimits::body_timeout`]. Few large ones of one caller are read at the same time.
     pub async fn read_json<B: Readable>(&self, headers: &HeaderMap, body: B) -> Result<Bytes, Problem> {
-        read_json(headers, body, self.limits.body_bytes_max, &self.limits).await
+        let bytes_max = self.limits.body_bytes_max;
+        let body = fitting(body, bytes_max, &self.limits)?;
+        // Of one whose length nobody has said, the most that it may have.
+        let bytes = body.size_hint().exact().map_or(bytes_max, |bytes| usize::try_from(bytes).unwrap_or(bytes_max));
+        let _held = self.bodies.hold(self.mark_of_known(headers), bytes).ok_or_else(|| {
+            let detail = "too many large bodies of this caller are being read; send each at once, and then the next";
+            Problem::new(codes::BUSY, detail).retry_after_s(1)
+        })?;
+        read_json(headers, body, bytes_max, &self.limits).await
     }
 
     /// The same for the body of a log-in, of somebody at `address` who need not be known: at most

@@ -24,8 +24,10 @@ use tower::Service;
 
 use super::door::Door;
 use super::limits::HttpLimits;
+use super::patient::Patient;
 use super::rooms::{Answer, Routing};
 use super::{turns, upgrade};
+use crate::admission::Entered;
 use crate::json::{Problem, ProblemCode, codes};
 
 /// Tells when the process stops.
@@ -45,9 +47,10 @@ impl Stopping {
     }
 }
 
-/// Serves one connection to its end, the `number`-th of its thread.
+/// Serves one connection, which is counted as `entered`, to its end: the `number`-th of its thread.
 pub async fn serve(
     stream: TcpStream,
+    entered: Entered,
     number: u32,
     acceptor: Option<TlsAcceptor>,
     door: Door,
@@ -62,6 +65,7 @@ pub async fn serve(
     let address = stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
     let sender = Connection { door: door.clone(), routing, address, refusal_delay: refusal_delay(number) };
     let service = ConnectionService(Arc::new(sender));
+    let stream = Patient::new(stream, door.limits.reader_timeout);
     match acceptor {
         None => serve_http(stream, door.limits, service, stopping).await,
         Some(acceptor) => match tokio::time::timeout(door.limits.handshake_timeout, acceptor.accept(stream)).await {
@@ -72,6 +76,8 @@ pub async fn serve(
         },
     }
     metrics.connections_open.add(-1);
+    // A connection that goes on as a WebSocket is counted as one from now on.
+    drop(entered);
 }
 
 async fn serve_http<S>(stream: S, limits: HttpLimits, service: ConnectionService, stopping: Stopping)
@@ -84,6 +90,8 @@ where
         .header_read_timeout(limits.head_timeout)
         .max_buf_size(limits.head_bytes_max)
         .max_headers(limits.headers_max)
+        // A client that has sent all its requests may say so: they are answered.
+        .half_close(true)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
@@ -152,9 +160,12 @@ impl Connection {
         let sender = Sender::of(&request, self.address);
         let answer = self.answer(request).await;
         let answer_bytes = answer.body().size_hint().exact().unwrap_or(0);
+        let requests = turns::requests_of_answer(answer_bytes);
+        if requests > 0 {
+            self.door.charge(&sender.headers(), sender.address, requests);
+        }
         let rounds = turns::rounds_of_answer(answer_bytes);
         if rounds > 0 {
-            self.door.charge(&sender.headers(), sender.address, rounds as u32);
             self.door.turns.take(caller, rounds).await;
         }
         if is_late(&answer) {

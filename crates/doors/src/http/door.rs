@@ -8,6 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request as HttpRequest;
 use axum::http::Response;
 
+use super::bodies::BodyRoom;
 use super::limits::HttpLimits;
 use super::metrics::HttpMetrics;
 use super::metrics_text::MetricsText;
@@ -15,6 +16,7 @@ use super::operations::{Operations, OwnRoom};
 use super::rooms::{Documents, HttpRoom, RoomsError, Routing, RoutingBuilder};
 use super::turns::RequestTurns;
 use super::upgrade::Upgrade;
+use super::walks::Walks;
 use crate::auth::{Authenticator, CursorSeal, TokenCache};
 use crate::json::{OverBound, Problem, ProblemCode, codes};
 use crate::refusal_metrics::RefusalMetrics;
@@ -37,8 +39,12 @@ pub struct Shared {
     /// One copy for all who read it, however slowly.
     pub(super) openapi: Bytes,
     pub(super) tokens: Mutex<TokenCache>,
+    /// Room for bodies that are read.
+    pub(super) bodies: Arc<BodyRoom>,
     /// Whose request is next.
     pub(super) turns: Arc<RequestTurns>,
+    /// Who reads a large piece next.
+    pub(super) walks: Walks,
     pub(super) metrics_text: Mutex<MetricsText>,
     refused: Mutex<RefusalMetrics>,
 }
@@ -88,7 +94,9 @@ impl Door {
             open_paths,
             upgrade,
             tokens: Mutex::new(TokenCache::new(limits.tokens_cached_max)),
+            bodies: BodyRoom::new(limits.body_bytes_max),
             turns: Arc::default(),
+            walks: Walks::default(),
             metrics_text: Mutex::default(),
             refused: Mutex::new(refused),
         };

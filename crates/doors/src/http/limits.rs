@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use crate::admission::ConnectionLimits;
+
 /// Bounds of one edge thread. `Default` is what the configuration gives when it says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
     /// Open connections; one more is answered 503 and closed.
     pub connections_max: usize,
+    /// Open connections of one address (IPv6: of one /64), over all edge threads; 0 for three quarters of those of all.
+    pub connections_per_address_max: usize,
     /// Bytes of a request body; more is answered 413.
     pub body_bytes_max: usize,
     /// Bytes of the body of a log-in, which anybody may send; more is answered 413.
@@ -22,7 +26,7 @@ pub struct HttpLimits {
     pub body_timeout: Duration,
     /// Time for the ledger to answer; later is answered 503 `timed_out`, and the outcome is unknown.
     pub request_timeout: Duration,
-    /// Time for a client to take the next part of an answer in parts; later the connection breaks.
+    /// Time for a client to take the next part of an answer; later the connection breaks.
     pub reader_timeout: Duration,
     /// Time for a TLS handshake.
     pub handshake_timeout: Duration,
@@ -34,10 +38,21 @@ pub struct HttpLimits {
     pub kinds_cached_max: usize,
 }
 
+impl HttpLimits {
+    /// How many connections `edges` threads may have together.
+    pub fn of_connections(&self, edges: u16) -> ConnectionLimits {
+        ConnectionLimits {
+            connections_max: self.connections_max * usize::from(edges),
+            connections_per_address_max: self.connections_per_address_max,
+        }
+    }
+}
+
 impl Default for HttpLimits {
     fn default() -> HttpLimits {
         HttpLimits {
             connections_max: 10_000,
+            connections_per_address_max: 0,
             body_bytes_max: 2 << 20,
             login_body_bytes_max: 4 << 10,
             head_bytes_max: 16 << 10,

@@ -18,6 +18,7 @@
 //! Invariant: nothing here knows what a room is about, nor shards, journals or rings.
 
 mod authorize;
+mod bodies;
 mod body;
 mod connection;
 mod demo;
@@ -31,11 +32,13 @@ mod openapi;
 mod operations;
 mod parts;
 mod path;
+mod patient;
 mod rooms;
 mod serve;
 pub mod time;
 mod turns;
 mod upgrade;
+mod walks;
 
 pub use body::Readable;
 pub use door::Door;
@@ -49,3 +52,4 @@ pub use rooms::{Answer, HttpRoom, RoomsError, Routes};
 pub use serve::{Edge, EdgeOptions};
 pub use time::time_ms;
 pub use upgrade::{Accepted, Upgrade, Upgraded};
+pub use walks::WalkPlace;

@@ -50,6 +50,16 @@ pub trait Operations: Send + Sync {
         false
     }
 
+    /// Whether the clock of the host is too far from the time that records get to be followed.
+    fn clock_is_off(&self) -> bool {
+        false
+    }
+
+    /// What is wrong with its data directory as a whole, and what to do.
+    fn directory_fault(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Everything the server counts, in Prometheus' text format.
     fn metrics(&self) -> String;
 
@@ -168,6 +178,17 @@ pub struct HealthBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "failing")]
     archive: Option<&'static str>,
+    /// `off`, if the clock of the host is more than an hour from the time that records get: it is not followed, and all
+    /// is served by the time from before it jumped. Absent otherwise. Correct the clock; if it is right, restart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, example = "off")]
+    clock: Option<&'static str>,
+    /// What is wrong with the data directory as a whole, and what to do; absent if nothing is. It begins with `away`
+    /// (it was moved, removed or replaced), `in_use` (another process has a lock of it), or `unwritten` (a file that
+    /// the next start needs is lost, and the server cannot put it back).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    directory: Option<&'static str>,
 }
 
 impl HealthBody {
@@ -181,10 +202,13 @@ impl HealthBody {
         };
         let witness_lost = Some(operations.lost_witnesses()).filter(|journals| *journals > 0);
         let archive = operations.archive_fails().then_some("failing");
-        let is_degraded =
-            damage.is_some() || disk_full.is_some() || audit.is_some() || witness_lost.is_some() || archive.is_some();
+        let clock = operations.clock_is_off().then_some("off");
+        let directory = operations.directory_fault();
+        let counts = [damage.is_some(), disk_full.is_some(), witness_lost.is_some()];
+        let words = [audit, archive, clock, directory];
+        let is_degraded = counts.contains(&true) || words.iter().any(Option::is_some);
         let status = if is_degraded { "degraded" } else { "ok" };
-        HealthBody { status, damage, disk_full, audit, witness_lost, archive }
+        HealthBody { status, damage, disk_full, audit, witness_lost, archive, clock, directory }
     }
 }
 

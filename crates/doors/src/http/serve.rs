@@ -1,9 +1,9 @@
 //! One edge thread: its listener, its tokio runtime, its connections.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -17,12 +17,15 @@ use super::metrics::HttpMetrics;
 use super::operations::Operations;
 use super::rooms::{HttpRoom, RoomsError, Routing};
 use super::upgrade::Upgrade;
+use crate::admission::{Connections, Crowded, Entered};
 use crate::auth::Authenticator;
 use crate::json::{Problem, codes};
 use crate::refusal_metrics::RefusalMetrics;
 
 /// How long accepting pauses when the system has no descriptor left: trying at once would only use up CPU time.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Between two words about it.
+const TELL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What an edge thread needs.
 pub struct EdgeOptions {
@@ -38,6 +41,8 @@ pub struct EdgeOptions {
     pub rooms: Vec<Box<dyn HttpRoom>>,
     /// Bounds.
     pub limits: HttpLimits,
+    /// The connections of all edge threads.
+    pub connections: Arc<Connections>,
     /// Shared by all edge threads.
     pub metrics: HttpMetrics,
     /// Of this one.
@@ -56,6 +61,7 @@ pub struct Edge {
     tls: Option<TlsAcceptor>,
     door: Door,
     routing: Arc<Routing>,
+    connections: Arc<Connections>,
     stopping: Stopping,
 }
 
@@ -63,11 +69,11 @@ impl Edge {
     /// Opens the rooms, so that what is wrong with them is known before a thread serves them.
     pub fn open(options: EdgeOptions) -> Result<Edge, RoomsError> {
         let EdgeOptions { listener, tls, authenticator, operations, rooms, .. } = options;
-        let EdgeOptions { limits, metrics, refused, open_paths, upgrade, stop, .. } = options;
+        let EdgeOptions { limits, connections, metrics, refused, open_paths, upgrade, stop, .. } = options;
         let options = DoorOptions { authenticator, operations, limits, metrics, refused, open_paths, upgrade };
         let (door, routing) = Door::open(options, rooms)?;
         let (routing, stopping) = (Arc::new(routing), Stopping::new(stop));
-        Ok(Edge { listener, tls: tls.map(TlsAcceptor::from), door, routing, stopping })
+        Ok(Edge { listener, tls: tls.map(TlsAcceptor::from), door, routing, connections, stopping })
     }
 
     /// The OpenAPI document that it serves, as JSON.
@@ -97,7 +103,7 @@ impl Edge {
 }
 
 async fn serve(edge: Edge) -> io::Result<()> {
-    let Edge { listener, tls: acceptor, door, routing, stopping } = edge;
+    let Edge { listener, tls: acceptor, door, routing, connections: counted, stopping } = edge;
     let (limits, metrics) = (door.limits, door.metrics.clone());
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -106,6 +112,7 @@ async fn serve(edge: Edge) -> io::Result<()> {
     tokio::spawn(async move { turns.begin_all().await });
     let mut connections = JoinSet::new();
     let mut number: u32 = 0;
+    let mut failures = Failures::default();
     loop {
         let accepted = tokio::select! {
             // Stop first: a flood of connections must not keep the process alive.
@@ -115,19 +122,23 @@ async fn serve(edge: Edge) -> io::Result<()> {
         };
         while connections.try_join_next().is_some() {}
         match accepted {
-            Ok((stream, _)) if connections.len() >= limits.connections_max => {
-                metrics.connections_refused.increment();
-                turn_away(&stream, acceptor.is_some());
-            }
-            Ok((stream, _)) => {
-                metrics.connections_accepted.increment();
-                number = number.wrapping_add(1);
-                let (door, routing, stopping) = (door.clone(), routing.clone(), stopping.clone());
-                connections.spawn(connection::serve(stream, number, acceptor.clone(), door, routing, stopping));
-            }
+            Ok((stream, peer)) => match enter(&counted, connections.len(), &limits, peer.ip()) {
+                Ok(entered) => {
+                    metrics.connections_accepted.increment();
+                    number = number.wrapping_add(1);
+                    let (acceptor, door) = (acceptor.clone(), door.clone());
+                    let (routing, stopping) = (routing.clone(), stopping.clone());
+                    let served = connection::serve(stream, entered, number, acceptor, door, routing, stopping);
+                    connections.spawn(served);
+                }
+                Err(crowded) => {
+                    metrics.connections_refused.increment();
+                    turn_away(&stream, acceptor.is_some(), crowded);
+                }
+            },
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
-                tracing::warn!(%error, "cannot accept HTTP connections for a moment");
+                failures.tell(&error);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -149,12 +160,55 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
+/// Counts a connection of `address`, beside `open` ones of this thread, if it may come in.
+fn enter(
+    connections: &Arc<Connections>,
+    open: usize,
+    limits: &HttpLimits,
+    address: IpAddr,
+) -> Result<Entered, Crowded> {
+    if open >= limits.connections_max {
+        return Err(Crowded::Door);
+    }
+    connections.enter(address)
+}
+
+/// Says now and then that connections cannot be accepted, and how often that was: for as long as descriptors have run
+/// out, each try fails.
+#[derive(Default)]
+struct Failures {
+    told: Option<Instant>,
+    since_told: u64,
+}
+
+impl Failures {
+    fn tell(&mut self, error: &io::Error) {
+        if let Some(times) = self.count(Instant::now()) {
+            tracing::warn!(%error, times, "cannot accept HTTP connections; see the limit of open files at the start");
+        }
+    }
+
+    /// One more; `Some` with how many there were, if it is time to say so.
+    fn count(&mut self, now: Instant) -> Option<u64> {
+        self.since_told += 1;
+        let is_due = self.told.is_none_or(|told| now.duration_since(told) >= TELL_INTERVAL);
+        is_due.then(|| {
+            self.told = Some(now);
+            std::mem::take(&mut self.since_told)
+        })
+    }
+}
+
 /// Says "busy" in one packet that fits any socket's buffer, without waiting and without keeping anything.
-fn turn_away(stream: &TcpStream, tls: bool) {
+fn turn_away(stream: &TcpStream, tls: bool, crowded: Crowded) {
     if tls {
         return;
     }
-    let problem = Problem::new(codes::BUSY, "the server has as many connections as it may; try again in a second");
+    let detail = match crowded {
+        Crowded::Door => "the server has as many connections as it may; try again in a second",
+        Crowded::Address => "your address has as many connections as one address may; close some, or use them again",
+    };
+    let problem = Problem::new(codes::BUSY, detail);
     let (status, body) = (codes::BUSY.status(), String::from_utf8(problem.body()).expect("JSON is text"));
     let answer = format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
@@ -162,4 +216,16 @@ fn turn_away(stream: &TcpStream, tls: bool) {
         body.len()
     );
     let _ = stream.try_write(answer.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_accept_are_told_once_in_ten_seconds() {
+        let (mut failures, began) = (Failures::default(), Instant::now());
+        let told = (0..1_000).filter_map(|n| failures.count(began + n * ACCEPT_PAUSE));
+        assert_eq!(told.collect::<Vec<u64>>(), [1, 200, 200, 200, 200]);
+    }
 }

@@ -19,6 +19,7 @@ use std::task::{Context, Poll, Waker};
 
 use slab::Slab;
 
+use crate::auth::quota::ROWS_PER_REQUEST;
 use crate::turns::limits::WORK_IN_ROUND_MAX;
 use crate::turns::{CallerKey, CallerMark, CallerMarks, CallerName, Turns};
 
@@ -26,8 +27,12 @@ use crate::turns::{CallerKey, CallerMark, CallerMarks, CallerName, Turns};
 const ROUNDS_IN_TURN: isize = 64;
 /// Bytes of a request's body that cost as much to decode, and to ask, as a small request.
 const REQUEST_BYTES_PER_ROUND: u64 = 4 << 10;
-/// Bytes of an answer that cost as much to make and send as a small answer.
-const ANSWER_BYTES_PER_ROUND: u64 = 16 << 10;
+/// Bytes of an answer that cost as much to read, make and send as a small answer: a thousand rows, of some 250 bytes
+/// each, as much as 60.
+const ANSWER_BYTES_PER_ROUND: u64 = 4 << 10;
+/// Bytes of an answer that are counted as one more request. More than are worth one: who reads a page of rows is
+/// charged for the rows, too.
+const ANSWER_BYTES_PER_REQUEST: u64 = 16 << 10;
 /// What a body is worth of which nobody has said how long it is, bytes.
 const BYTES_UNSAID: u64 = 64 << 10;
 /// Rounds that one body or answer waits for at most, so that it is sent at some time.
@@ -186,6 +191,16 @@ pub(super) fn rounds_of_request(body_bytes: Option<u64>) -> u64 {
 /// Rounds that an answer of so many bytes takes, beside those of its request.
 pub(super) fn rounds_of_answer(bytes: u64) -> u64 {
     (bytes / ANSWER_BYTES_PER_ROUND).min(ROUNDS_MAX)
+}
+
+/// Rounds that rows take which were read, and which no answer shows.
+pub(super) fn rounds_of_rows(rows: usize) -> u64 {
+    (rows / ROWS_PER_REQUEST) as u64
+}
+
+/// Requests that an answer of so many bytes is worth, beside the one that was counted.
+pub(super) fn requests_of_answer(bytes: u64) -> u32 {
+    (bytes / ANSWER_BYTES_PER_REQUEST).min(ROUNDS_MAX) as u32
 }
 
 #[cfg(test)]

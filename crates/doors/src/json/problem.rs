@@ -35,6 +35,9 @@ impl ProblemCode {
     }
 }
 
+/// Bytes of a sentence, or of a member that is text: a request of megabytes is not said back to whoever sent it.
+const TEXT_BYTES_MAX: usize = 1_024;
+
 /// An answer that is not the one asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
@@ -43,6 +46,7 @@ pub struct Problem {
     members: Map<String, Value>,
     retry_after_s: Option<u32>,
     over: Option<OverBound>,
+    allow: Option<&'static str>,
 }
 
 /// Of which bound of its caller a request was one too many, for those who count.
@@ -97,7 +101,7 @@ pub struct ProblemBody {
 impl Problem {
     /// A problem with this code, and a sentence for the person who meets it.
     pub fn new(code: ProblemCode, detail: impl Into<Cow<'static, str>>) -> Problem {
-        Problem { code, detail: detail.into(), members: Map::new(), retry_after_s: None, over: None }
+        Problem { code, detail: cut(detail.into()), members: Map::new(), retry_after_s: None, over: None, allow: None }
     }
 
     /// What went wrong.
@@ -112,13 +116,17 @@ impl Problem {
 
     /// The same with another sentence.
     pub fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Problem {
-        self.detail = detail.into();
+        self.detail = cut(detail.into());
         self
     }
 
     /// Adds a member of its own, such as the transfer's `id`.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Problem {
-        self.members.insert(name.to_owned(), value.into());
+        let value = match value.into() {
+            Value::String(text) => cut(text.into()).into_owned().into(),
+            other => other,
+        };
+        self.members.insert(name.to_owned(), value);
         self
     }
 
@@ -161,6 +169,12 @@ impl Problem {
         Problem::new(codes::METHOD_NOT_ALLOWED, "the Allow header lists what this path accepts")
     }
 
+    /// Lists the methods that the path takes, for a 405 that no router has answered.
+    pub fn allowing(mut self, methods: &'static str) -> Problem {
+        self.allow = Some(methods);
+        self
+    }
+
     /// The client did not read its answer in time. It never sees this; people who read our events do.
     pub fn body_unread() -> Problem {
         Problem::new(codes::TIMED_OUT, "the client did not read on in time")
@@ -191,6 +205,17 @@ impl Problem {
     }
 }
 
+/// The text, without its middle if it is long: what is wrong may stand at either end.
+fn cut(text: Cow<'static, str>) -> Cow<'static, str> {
+    if text.len() <= TEXT_BYTES_MAX {
+        return text;
+    }
+    let is_boundary = |at: &usize| text.is_char_boundary(*at);
+    let head = (0..=TEXT_BYTES_MAX / 2).rev().find(is_boundary).unwrap_or(0);
+    let tail = (text.len() - TEXT_BYTES_MAX / 2 + 4..text.len()).find(is_boundary).unwrap_or(text.len());
+    format!("{} … {}", &text[..head], &text[tail..]).into()
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response<Body> {
         let body = self.body();
@@ -212,10 +237,40 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after_s {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
+        if self.code == codes::UPGRADE_REQUIRED {
+            // RFC 9110, 15.5.22 and RFC 6455, 4.4: what to upgrade to, and which version.
+            headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+            headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+            headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+        }
+        if let Some(methods) = self.allow {
+            headers.insert(header::ALLOW, HeaderValue::from_static(methods));
+        }
         // What is left of these bodies is not read, so the connection cannot carry another request.
         if matches!(self.code.status, StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT) {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_short_whatever_it_is_about() {
+        for text in ["x".repeat(2 << 20), "\u{1f30a}".repeat(1 << 19), "x".repeat(TEXT_BYTES_MAX + 1)] {
+            let said = format!("unknown field `{text}`, expected `id`");
+            let problem = Problem::new(codes::FIELD_INVALID, said).with("field", text.clone());
+            let body: Value = serde_json::from_slice(&problem.body()).unwrap();
+            for (name, begins, ends) in [("detail", "unknown field `", "`, expected `id`"), ("field", "", "")] {
+                let shown = body[name].as_str().unwrap();
+                assert!(shown.len() <= TEXT_BYTES_MAX + 8, "{name}: {}", shown.len());
+                assert!(shown.starts_with(begins) && shown.ends_with(ends) && shown.contains(" … "), "{shown}");
+            }
+        }
+        let exact = "x".repeat(TEXT_BYTES_MAX);
+        assert_eq!(Problem::new(codes::FIELD_INVALID, exact.clone()).detail(), exact);
     }
 }

@@ -226,8 +226,9 @@ pub async fn open<B: Backend>(
 /// Read an account's figures
 ///
 /// With `?at=TIME`, what its balance was then, and what its open holds reserved; `time_to_come` if that is still to
-/// come. The server goes back through the account's history, 50,000 rows in one request at most; further back it
-/// answers `history_too_long` with a `next`, which is sent as `before`.
+/// come. The server goes back through the account's history, 50,000 rows in one request at most, and no further than
+/// the caller's bound of requests, of which 16 rows are one; further back it answers `history_too_long` with a `next`,
+/// which is sent as `before`.
 #[utoipa::path(
     get,
     path = "/v1/accounts/{id}",
@@ -381,21 +382,24 @@ impl<B: Backend> Ledger<B> {
                 _ => return Err(Problem::unexpected_reply()),
             };
             let last_chunk = found.len() < chunk as usize;
+            let seen = found.iter().filter(|account| caller.rights().may_see(account)).count();
+            self.door.take_turns_of_rows(caller, found.len() - seen).await;
             for account in found {
                 scanned += 1;
-                if accounts.len() == limit as usize {
-                    let next = accounts.last().map(|account| account.id.clone());
-                    return Ok(Page { accounts, next });
-                }
-                after = Some(account.id.clone());
                 if caller.rights().may_see(&account) {
-                    accounts.push(account);
+                    // Only one that they may see: whether others have accounts behind it is not said.
+                    if accounts.len() == limit as usize {
+                        let next = accounts.last().map(|account| account.id.clone());
+                        return Ok(Page { accounts, next });
+                    }
+                    accounts.push(account.clone());
                 }
+                after = Some(account.id);
             }
             if last_chunk {
                 return Ok(Page { accounts, next: None });
             }
-            if scanned >= LIST_SCAN_ACCOUNTS_MAX {
+            if scanned >= LIST_SCAN_ACCOUNTS_MAX || caller.owes() {
                 let is_shown = |place: &str| accounts.last().is_some_and(|last| *last.id == *place);
                 let hide = |place: Box<str>| match is_shown(&place) {
                     true => place,

@@ -4,8 +4,10 @@
 //!   StreamHistory ─▶ ledger ─parts, as the client reads─▶ lines ─▶ body
 //! ```
 //!
-//! Promise: however long the history, it takes the memory of a few pages. What goes wrong before the first row is a
-//! problem; what goes wrong later breaks the connection, so that nobody takes a piece for the whole.
+//! Promise: however long the history, it takes the memory of a few pages. Its caller is charged for the rows: who has a
+//! bound of requests gets the next part when half of what may come at once is left, and parts are read in turn by
+//! caller. What goes wrong before the first row is a problem; what goes wrong later breaks the connection, so that
+//! nobody takes a piece for the whole.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, Version, header};
@@ -17,7 +19,7 @@ use super::backend::{Backend, Replies};
 use super::limits::HISTORY_PARTS_UNREAD_MAX;
 use super::room::{Ledger, StreamPlace};
 use crate::auth::{Identity, gate};
-use crate::http::{Part, Parts};
+use crate::http::{Door, Part, Parts};
 use crate::json::Problem;
 
 /// The content type.
@@ -70,7 +72,8 @@ pub async fn answer<B: Backend>(
     let place = ledger.place_for_stream(caller)?;
     let replies = ledger.open(request, HISTORY_PARTS_UNREAD_MAX)?;
     let caller = caller.clone();
-    let mut lines = HistoryLines { replies, account, times, rows_left: rows_max, caller, _place: place };
+    let door = ledger.door.clone();
+    let mut lines = HistoryLines { door, replies, account, times, rows_left: rows_max, caller, _place: place };
     let first = ledger.door.in_time(lines.next()).await??;
     let mut response = Response::new(ledger.door.body_in_parts(first, lines));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
@@ -79,6 +82,7 @@ pub async fn answer<B: Backend>(
 
 /// The parts of a history as lines.
 struct HistoryLines<B: Backend> {
+    door: Door,
     replies: B::Replies,
     account: Box<str>,
     times: TimeSpan,
@@ -89,7 +93,19 @@ struct HistoryLines<B: Backend> {
 
 impl<B: Backend> Parts for HistoryLines<B> {
     async fn next(&mut self) -> Result<Part, Problem> {
-        match self.replies.next().await {
+        // Not longer than what waits for the part is patient.
+        let pause = self.caller.pause_of_stream().min(self.door.limits().request_timeout / 2);
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+        let place = self.door.place_to_walk(&self.caller).await?;
+        let reply = self.replies.next().await;
+        drop(place);
+        if let Some(reply) = &reply {
+            self.caller.answered(reply);
+            self.door.take_turns_of_rows(&self.caller, reply.rows_read()).await;
+        }
+        match reply {
             Some(Reply::HistoryPart { mut rows, is_last }) => {
                 gate::hide_others(&self.caller, &mut rows);
                 let is_over = rows.last().is_some_and(|row| self.times.ends_before(row.time_ms));

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!   newest ─▶ rows after the span: passed ─▶ rows of the span: given ─▶ a row before it: the end
-//!                └─ 50 pages, and still none: `next`, from where another request goes on
+//!                └─ 50 pages, or the caller's requests are used up: `next`, from where another request goes on
 //! ```
 //!
-//! Promise: a request costs a bounded number of pages, however long the history, and says where to go on. Why not an
+//! Promise: a request costs a bounded number of pages, however long the history, and says where to go on. Its caller is
+//! charged for the rows that were read, and pages that look at many rows are read in turn by caller. Why not an
 //! index by time: histories are chains from the newest row back, and nearly all questions are about yesterday. What is
 //! far back costs a thousand rows a page; `docs/decisions/0014-changes.md` has the figures and the way to an index.
 
@@ -14,7 +15,7 @@ use tidegate_ledger::message::{Reply, Request, TimeSpan};
 use tidegate_machines::ledger::HistoryRow;
 
 use super::backend::Backend;
-use super::limits::{CLOCKS_DIFFER_MS_MAX, HISTORY_PAGES_BACK_MAX, PAGE_ROWS_MAX};
+use super::limits::{CLOCKS_DIFFER_MS_MAX, HISTORY_PAGES_BACK_MAX, SMALL_PAGE_ROWS_MAX};
 use super::room::Ledger;
 use crate::auth::Identity;
 use crate::http::time::{now_ms, rfc3339};
@@ -75,6 +76,8 @@ pub struct Page {
     /// What was held after the first row; with no row, where the next page begins. Unknown behind a cursor of an
     /// earlier version.
     pub held: Option<u64>,
+    /// Rows that were read for it.
+    rows_read: usize,
 }
 
 /// A page of at most `limit` rows of `times`, from `before` on.
@@ -86,16 +89,18 @@ pub async fn page<B: Backend>(
     limit: u32,
     times: TimeSpan,
 ) -> Result<Page, Problem> {
-    let mut page = Page { rows: Vec::new(), next: before, held: None };
+    let mut page = Page { rows: Vec::new(), next: before, held: None, rows_read: 0 };
     for _ in 0..HISTORY_PAGES_BACK_MAX {
         let left = limit - page.rows.len() as u32;
         let found = read(ledger, caller, account, page.next.take(), left, times).await?;
+        ledger.door.take_turns_of_rows(caller, found.rows_read.saturating_sub(found.rows.len())).await;
+        page.rows_read += found.rows_read;
         if page.rows.is_empty() {
             page.held = found.held;
         }
         page.rows.extend(found.rows);
         page.next = found.next;
-        if page.next.is_none() || page.rows.len() == limit as usize {
+        if page.next.is_none() || page.rows.len() == limit as usize || caller.owes() {
             break;
         }
     }
@@ -112,12 +117,12 @@ pub async fn last_row<B: Backend>(
 ) -> Result<(Option<HistoryRow>, Option<u64>), Problem> {
     let times = TimeSpan::new(None, Some(at_ms)).expect("it has no beginning");
     let found = page(ledger, caller, account, before, 1, times).await;
-    let Page { mut rows, next, held } = found.map_err(|problem| untold(problem, account, at_ms))?;
+    let Page { mut rows, next, held, rows_read } = found.map_err(|problem| untold(problem, account, at_ms))?;
     match (rows.pop(), next) {
         (None, Some(next)) => {
-            let rows = HISTORY_PAGES_BACK_MAX as u32 * PAGE_ROWS_MAX;
-            let detail =
-                format!("the last {rows} rows are all later; ask again with before = the `next` of this answer");
+            let detail = format!(
+                "{rows_read} rows were looked at, and all are later; ask again with before = the `next` of this answer"
+            );
             Err(Problem::new(HISTORY_TOO_LONG, detail).with("next", &*next))
         }
         (last, _) => Ok((last, held)),
@@ -142,8 +147,10 @@ async fn read<B: Backend>(
     limit: u32,
     times: TimeSpan,
 ) -> Result<Page, Problem> {
+    let is_large = limit > SMALL_PAGE_ROWS_MAX || (before.is_some() && !times.is_all());
+    let _place = if is_large { Some(ledger.door.place_to_walk(caller).await?) } else { None };
     match ledger.ask_for(caller, Request::ReadHistory { id: account.into(), before, limit, times }).await? {
-        Reply::History { rows, next, held } => Ok(Page { rows, next, held }),
+        Reply::History { rows, next, held, rows_read } => Ok(Page { rows, next, held, rows_read }),
         Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", account)),
         _ => Err(Problem::unexpected_reply()),
     }

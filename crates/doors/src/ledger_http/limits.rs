@@ -8,6 +8,8 @@ pub const LIST_SCAN_ACCOUNTS_MAX: u32 = 5_000;
 pub const PAGE_ROWS_MAX: u32 = 1_000;
 /// Accounts or rows of a page when the request does not say.
 pub const PAGE_ROWS_DEFAULT: u32 = 100;
+/// Rows of a page that is read at once; larger ones are read in turn by caller.
+pub const SMALL_PAGE_ROWS_MAX: u32 = 127;
 /// Pages, of [`PAGE_ROWS_MAX`] rows, that one request for a time goes back through a history.
 pub const HISTORY_PAGES_BACK_MAX: usize = 50;
 /// How far the clock of a client may be ahead of this host's: the balance at a time within that is answered.
@@ -30,4 +32,7 @@ pub const CHANGE_PAGE_PARTS_MAX: usize = 64;
 
 const _: () = assert!(STREAMS_OF_CALLER_MAX * 2 <= CHANGE_STREAMS_MAX);
 const _: () = assert!(STREAMS_OF_CALLER_MAX * 2 <= tidegate_ledger::limits::ENDPOINT_STREAMS_MAX);
+const _: () = assert!(PAGE_ROWS_DEFAULT <= SMALL_PAGE_ROWS_MAX && SMALL_PAGE_ROWS_MAX <= PAGE_ROWS_MAX);
+// With the row that says whether there is a next page.
+const _: () = assert!((SMALL_PAGE_ROWS_MAX as usize) < tidegate_ledger::limits::HISTORY_ROWS_AT_ONCE);
 const _: () = assert!(PAGE_ROWS_DEFAULT <= PAGE_ROWS_MAX && PAGE_ROWS_MAX <= LIST_SCAN_ACCOUNTS_MAX);

@@ -7,7 +7,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ServerConfig, ServerConnection};
 
 use super::scratch::Scratch;
-use super::tls::{Flow, TlsLayer};
+use super::tls::{self, Flow, TlsLayer};
 use super::websocket::WebSocketLayer;
 use super::write_some;
 
@@ -58,7 +58,8 @@ impl Layers {
     /// Takes `read` bytes that came from the wire. Leaves bytes of packets in `scratch.data`, and answers for the wire
     /// in `scratch.out`, also with an error.
     pub fn receive(&mut self, scratch: &mut Scratch, read: usize) -> io::Result<Flow> {
-        let Scratch { wire, kept, plain, data, out } = scratch;
+        let Scratch { wire, kept, plain, data, out, cost } = scratch;
+        *cost = read;
         let wire = &mut wire[..*kept + read];
         plain.clear();
         data.clear();
@@ -67,7 +68,15 @@ impl Layers {
         plain.extend(self.ahead.take().into_iter().flatten());
         let mut flow = Flow::Open;
         match &mut self.tls {
-            Some(tls) => flow = tls.receive(wire, plain, out)?,
+            Some(tls) => {
+                let (came, before, was_shaking) = (wire.len(), plain.len(), tls.is_handshaking());
+                let received = tls.receive(wire, plain, out);
+                let records_bytes = came - tls.partial().len();
+                // An answer within the handshake is signed; an error may follow it.
+                let has_shaken = was_shaking && !out.is_empty() && (received.is_err() || tls.is_handshaking());
+                *cost += tls::cost_of(records_bytes.saturating_sub(plain.len() - before), has_shaken);
+                flow = received?;
+            }
             None => plain.extend_from_slice(wire),
         }
         let Some(websocket) = &mut self.websocket else {

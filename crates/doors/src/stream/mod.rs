@@ -24,6 +24,9 @@ use layers::Layers;
 pub use scratch::{Received, Scratch};
 pub use tls::Flow;
 
+/// Bytes that are read at once where layers must look at each part of them: records may be as small as one likes.
+const LAYERED_READ_BYTES_MAX: usize = 64 << 10;
+
 /// A connected client.
 pub struct Stream<S> {
     socket: S,
@@ -74,16 +77,20 @@ impl<S: Read + Write> Stream<S> {
 
     /// Reads once, at most `bytes_max` from the socket, and says what that was.
     pub fn read(&mut self, scratch: &mut Scratch, bytes_max: usize) -> io::Result<Received> {
+        scratch.cost = 0;
         let Some(layers) = &mut self.layers else {
             let room = scratch.room(&[], bytes_max);
             let bytes = room.len();
             return Ok(match read_some(&mut self.socket, room)? {
                 None => Received::nothing(),
                 Some(0) => Received::end(),
-                Some(read) => scratch.received_from_wire(read, read == bytes),
+                Some(read) => {
+                    scratch.cost = read;
+                    scratch.received_from_wire(read, read == bytes)
+                }
             });
         };
-        let room = scratch.room(layers.partial(), bytes_max);
+        let room = scratch.room(layers.partial(), bytes_max.min(LAYERED_READ_BYTES_MAX));
         let bytes = room.len();
         let (read, ended) = match read_some(&mut self.socket, room)? {
             None if !layers.is_ahead() => return Ok(Received::nothing()),

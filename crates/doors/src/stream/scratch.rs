@@ -13,6 +13,8 @@ pub struct Scratch {
     pub(super) data: Vec<u8>,
     /// For the wire.
     pub(super) out: Vec<u8>,
+    /// What the last read was worth, in bytes.
+    pub(super) cost: usize,
 }
 
 /// What one read gave.
@@ -56,6 +58,11 @@ impl Scratch {
             Place::Wire { len } => &self.wire[..len],
             Place::Data => &self.data,
         }
+    }
+
+    /// What the last read was worth, also if it failed: so many bytes over plain TCP are as much work.
+    pub fn cost(&self) -> usize {
+        self.cost
     }
 
     /// Room for `bytes` from the wire, behind what was `kept`.

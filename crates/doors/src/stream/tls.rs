@@ -25,6 +25,14 @@ const RECORD_OVERHEAD: usize = 5 + 16 + 1 + 8;
 /// Bytes of the application in one record.
 const RECORD_BYTES: usize = 16 << 10;
 
+/// What a record is worth beside its bytes, in bytes: about a quarter of a microsecond.
+const RECORD_COST: usize = 1_024;
+/// Least bytes that a record adds to what is in it.
+const RECORD_OVERHEAD_MIN: usize = 22;
+/// What the server's part of a handshake is worth, in bytes: a signature and a key exchange, a quarter of a millisecond
+/// or more.
+const HANDSHAKE_COST: usize = 1 << 20;
+
 /// One client's TLS.
 pub struct TlsLayer {
     session: Session,
@@ -37,6 +45,12 @@ enum Session {
     Buffered(Box<ServerConnection>),
     /// The client broke TLS, and was told.
     Failed,
+}
+
+/// What bytes of the wire are worth beside themselves: so many of them were nothing of the application, and perhaps a
+/// handshake was answered.
+pub fn cost_of(overhead_bytes: usize, has_shaken: bool) -> usize {
+    overhead_bytes / RECORD_OVERHEAD_MIN * RECORD_COST + if has_shaken { HANDSHAKE_COST } else { 0 }
 }
 
 /// Whether the client may send more.
@@ -75,6 +89,15 @@ impl TlsLayer {
             self.session = Session::Failed;
         }
         flow
+    }
+
+    /// Whether the handshake is not over.
+    pub fn is_handshaking(&self) -> bool {
+        match &self.session {
+            Session::Unbuffered(session) => session.is_handshaking(),
+            Session::Buffered(session) => session.is_handshaking(),
+            Session::Failed => false,
+        }
     }
 
     fn take(&mut self, wire: &mut [u8], plain: &mut Vec<u8>, to_wire: &mut Vec<u8>) -> io::Result<Flow> {

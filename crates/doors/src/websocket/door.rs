@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Version, header};
 use tidegate_wire::websocket::{SUBPROTOCOL, accept_key, offers_mqtt};
 
 use super::settings::{Origins, WebSocketSettings};
@@ -99,10 +99,13 @@ impl<A: Fn(Box<Arrival>) -> bool + Send + Sync + 'static> Upgrade for Upgrading<
 /// The `Sec-WebSocket-Accept` of a good request (RFC 6455 4.2.1), or what is wrong with it.
 fn check(head: &Parts, origins: &Origins) -> Result<HeaderValue, Problem> {
     if head.method != Method::GET {
-        return Err(Problem::method_not_allowed());
+        return Err(Problem::method_not_allowed().allowing("GET"));
     }
     let headers = &head.headers;
-    let upgrades = lists(headers, header::CONNECTION, "upgrade") && lists(headers, header::UPGRADE, "websocket");
+    // RFC 9110, 7.8: an upgrade in a request of HTTP/1.0 is ignored.
+    let upgrades = head.version >= Version::HTTP_11
+        && lists(headers, header::CONNECTION, "upgrade")
+        && lists(headers, header::UPGRADE, "websocket");
     if !upgrades || headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
         let detail = "MQTT over WebSocket is spoken here: connect with a WebSocket, version 13";
         return Err(Problem::new(codes::UPGRADE_REQUIRED, detail));
@@ -153,6 +156,7 @@ fn may_come_from(headers: &HeaderMap, origins: &Origins) -> bool {
 #[cfg(test)]
 mod tests {
     use axum::http::StatusCode;
+    use axum::response::IntoResponse;
 
     use super::*;
 
@@ -199,6 +203,30 @@ mod tests {
             let problem = check(&request(&[(name, value)]), &Origins::SameHost).unwrap_err();
             assert_eq!(problem.code().status(), status, "{name}: {value}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_upgraded_is_told_how_it_can() {
+        let answer = |change: fn(&mut Parts)| {
+            let mut request = request(&[]);
+            change(&mut request);
+            check(&request, &Origins::SameHost).unwrap_err().into_response()
+        };
+        let old = answer(|request| request.version = Version::HTTP_10);
+        let other_version = answer(|request| {
+            request.headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("8"));
+        });
+        for answer in [old, other_version] {
+            assert_eq!(answer.status(), StatusCode::UPGRADE_REQUIRED);
+            let said = |name: header::HeaderName| answer.headers()[name].to_str().unwrap().to_owned();
+            assert_eq!((said(header::UPGRADE), said(header::SEC_WEBSOCKET_VERSION)), ("websocket".into(), "13".into()));
+            assert_eq!(said(header::CONNECTION), "upgrade");
+        }
+        let posted = answer(|request| request.method = Method::POST);
+        assert_eq!(
+            (posted.status(), &posted.headers()[header::ALLOW]),
+            (StatusCode::METHOD_NOT_ALLOWED, &HeaderValue::from_static("GET"))
+        );
     }
 
     #[test]

@@ -1,11 +1,20 @@
-//! The lock of a data directory: one process uses it, and whoever else wants to is told which.
+//! The locks of a data directory: one process uses it, and whoever else wants to is told which.
+//!
+//! ```text
+//!   LOCK        flock; says which process
+//!   DIRECTORY   flock: a directory without this file is opened by nobody
+//! ```
+//!
+//! Why two: whoever removes `LOCK`, perhaps because it looks like what a crash has left, would let a second server in,
+//! and both would write into the same segments.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::{LOCK, refuse};
+use super::{DIRECTORY, LOCK, refuse};
 use crate::JournalError;
 
 /// Why the lock was not taken.
@@ -29,8 +38,39 @@ impl Unlocked {
     }
 }
 
-/// Takes the lock, or says who has it. The kernel releases it when the process ends, however it ends.
-pub(super) fn lock(path: &Path) -> Result<File, Unlocked> {
+/// Files whose locks keep others out. The kernel releases them when the process ends, however it ends.
+#[derive(Debug)]
+pub(super) struct Locks {
+    /// `LOCK`; none if it is not there and nothing may be written.
+    pub lock: Option<File>,
+    /// `DIRECTORY`; none as long as the directory is being made.
+    pub description: Option<File>,
+}
+
+/// Takes the locks, or says who has them.
+pub(super) fn lock(path: &Path) -> Result<Locks, Unlocked> {
+    let description = lock_description(path, libc::LOCK_EX).map_err(Unlocked::Failed)?;
+    Ok(Locks { lock: Some(lock_file(path)?), description })
+}
+
+/// Keeps servers out for as long as the files are open, and writes nothing.
+pub(super) fn lock_shared(path: &Path) -> Result<Locks, JournalError> {
+    let description = lock_description(path, libc::LOCK_SH)?;
+    let lock_path = path.join(LOCK);
+    let failed = |cause| JournalError::io("lock", &lock_path, cause);
+    let file = match File::open(&lock_path) {
+        Ok(file) => file,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Locks { lock: None, description }),
+        Err(cause) => return Err(failed(cause)),
+    };
+    match flock(&file, libc::LOCK_SH).map_err(failed)? {
+        true => Ok(Locks { lock: Some(file), description }),
+        false => Err(refuse(path, in_use(path))),
+    }
+}
+
+/// Takes `LOCK`, made if it is not there, and writes into it which process this is.
+pub(super) fn lock_file(path: &Path) -> Result<File, Unlocked> {
     let lock_path = path.join(LOCK);
     let failed = |cause| Unlocked::Failed(JournalError::io("lock", &lock_path, cause));
     let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&lock_path);
@@ -39,7 +79,7 @@ pub(super) fn lock(path: &Path) -> Result<File, Unlocked> {
         _ => failed(cause),
     })?;
     if !flock(&file, libc::LOCK_EX).map_err(failed)? {
-        return Err(Unlocked::Failed(refuse(path, in_use(&file))));
+        return Err(Unlocked::Failed(refuse(path, in_use(path))));
     }
     file.set_len(0).map_err(failed)?;
     file.rewind().map_err(failed)?;
@@ -47,20 +87,32 @@ pub(super) fn lock(path: &Path) -> Result<File, Unlocked> {
     Ok(file)
 }
 
-/// Keeps servers out for as long as the file is open, and writes nothing; without a lock file nobody is there.
-pub(super) fn lock_shared(path: &Path) -> Result<Option<File>, JournalError> {
-    let lock_path = path.join(LOCK);
-    let failed = |cause| JournalError::io("lock", &lock_path, cause);
-    let file = match File::open(&lock_path) {
+/// Takes the lock of this kind on `DIRECTORY`, if it is there.
+pub(super) fn lock_description(path: &Path, kind: libc::c_int) -> Result<Option<File>, JournalError> {
+    let description = path.join(DIRECTORY);
+    // Some network file systems lock only what may be written.
+    let opened = OpenOptions::new().read(true).write(true).open(&description).or_else(|_| File::open(&description));
+    let failed = |cause| JournalError::io("lock", &description, cause);
+    let file = match opened {
         Ok(file) => file,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(cause) => return Err(failed(cause)),
     };
-    if flock(&file, libc::LOCK_SH).map_err(failed)? { Ok(Some(file)) } else { Err(refuse(path, in_use(&file))) }
+    if flock(&file, kind).map_err(failed)? { Ok(Some(file)) } else { Err(refuse(path, in_use(path))) }
+}
+
+/// Whether what has the name `path` now is the file that is open.
+pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let there = match fs::metadata(path) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(false),
+        there => there?,
+    };
+    let open = file.metadata()?;
+    Ok((there.dev(), there.ino()) == (open.dev(), open.ino()))
 }
 
 /// Whether the lock was taken; `false` if another process has it.
-fn flock(file: &File, kind: libc::c_int) -> io::Result<bool> {
+pub(super) fn flock(file: &File, kind: libc::c_int) -> io::Result<bool> {
     // SAFETY: the descriptor is open; the call touches no memory of ours.
     if unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) } == 0 {
         return Ok(true);
@@ -69,10 +121,10 @@ fn flock(file: &File, kind: libc::c_int) -> io::Result<bool> {
     if cause.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(cause) }
 }
 
-/// Who holds the lock, in words.
-fn in_use(file: &File) -> String {
+/// Who holds the locks of the directory at `path`, in words.
+fn in_use(path: &Path) -> String {
     let mut holder = String::new();
-    let read = file.take(32).read_to_string(&mut holder);
+    let read = File::open(path.join(LOCK)).and_then(|file| file.take(32).read_to_string(&mut holder));
     let holder = read.ok().and_then(|_| holder.trim().parse::<u32>().ok());
     let holder = holder.map_or("another process".into(), |holder| format!("process {holder}"));
     format!("it is in use by {holder}; stop that first, or use another directory")

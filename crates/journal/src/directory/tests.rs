@@ -3,7 +3,7 @@ use crate::limits::{FAMILY_NAME_BYTES_MAX, SHARDS_MAX};
 use crate::segment::segment_name;
 use crate::{LocalLogs, LogStore, Logs, Opened, Options};
 
-const LEDGER: Family = Family { number: 1, name: "ledger", retention: Retention::Whole };
+pub(super) const LEDGER: Family = Family { number: 1, name: "ledger", retention: Retention::Whole };
 const TOPICS: Family = Family { number: 2, name: "topics", retention: Retention::SinceSnapshot };
 /// A family of somebody else, with a number and a name that the others leave free.
 const COUNTER: Family = Family { number: 200, name: "counter_2", retention: Retention::SinceSnapshot };
@@ -17,11 +17,11 @@ fn kept(family: Family, shards: u16) -> Wanted {
 }
 
 /// What a server wants that has a ledger of `shards` shards, and topics.
-fn server(shards: u16, topics: u16) -> [Wanted; 2] {
+pub(super) fn server(shards: u16, topics: u16) -> [Wanted; 2] {
     [fixed(LEDGER, shards), kept(TOPICS, topics)]
 }
 
-fn open(path: &Path, wanted: &[Wanted]) -> Result<Directory, JournalError> {
+pub(super) fn open(path: &Path, wanted: &[Wanted]) -> Result<Directory, JournalError> {
     Directory::open_or_create(path, wanted, 7)
 }
 
@@ -30,7 +30,7 @@ fn create_and_close(path: &Path, wanted: &[Wanted]) {
 }
 
 #[track_caller]
-fn refusal(result: Result<Directory, JournalError>) -> String {
+pub(super) fn refusal(result: Result<Directory, JournalError>) -> String {
     result.expect_err("must be refused").to_string()
 }
 

@@ -18,6 +18,23 @@ fn a_key_is_made_once_and_stays() {
 }
 
 #[test]
+fn no_key_is_made_while_there_are_snapshots_of_another() {
+    let (disk, data) = (FakeDisk::new(1), Path::new("data"));
+    let key = Key::read_or_create(&disk, data).unwrap();
+    disk.create_dir_all(&data.join("snapshots/topics-0")).unwrap();
+    disk.create_new(&data.join("snapshots/topics-0/snapshot-00000000000000000007.tgs")).unwrap();
+    disk.rename(&data.join(KEY_FILE), Path::new("elsewhere")).unwrap();
+    let refused = Key::read_or_create(&disk, data).unwrap_err().to_string();
+    assert!(
+        refused.contains("no file KEY") && refused.contains("A log that has forgotten its beginning cannot"),
+        "{refused}"
+    );
+    assert_eq!(Key::read(&disk, data).unwrap(), None, "none is made");
+    key.write(&disk, data).unwrap();
+    assert_eq!(Key::read_or_create(&disk, data).unwrap(), key);
+}
+
+#[test]
 fn a_flipped_bit_is_no_other_key() {
     let (disk, data) = (FakeDisk::new(1), Path::new("data"));
     let key = Key::read_or_create(&disk, data).unwrap();

@@ -21,7 +21,7 @@ pub enum IdsError {
         source: io::Error,
     },
     /// A file is not as it was written. The next start deletes the index and builds it again from the journal.
-    #[error("id index: {} is damaged: {what}; restart to rebuild the index from the journal", path.display())]
+    #[error("id index: {} is damaged: {what}; a start rebuilds the index from the journal", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

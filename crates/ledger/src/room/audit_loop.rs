@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Cursor, Durability, DurableMark, LogId};
+use tidegate_journal::{Cursor, Durability, DurableMark, Key, LogId};
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::background::Background;
 use tidegate_runtime::damage::Owner;
@@ -51,6 +52,7 @@ pub struct Schedule {
 pub struct AuditLoop<P> {
     background: Background<P, OperationClient>,
     data: PathBuf,
+    key: Option<Key>,
     /// Those that are not open yet, in the order of their shards.
     unopened: VecDeque<(AuditedLog, Scrubbed)>,
     shards: Vec<Audited>,
@@ -101,9 +103,9 @@ enum Reading {
 }
 
 impl Audited {
-    fn open(data: &Path, log: AuditedLog, scrubbed: Scrubbed, shards: u16) -> Audited {
+    fn open((data, key): (&Path, Option<&Key>), log: AuditedLog, scrubbed: Scrubbed, shards: u16) -> Audited {
         let AuditedLog { log, reader, recovered, runs, .. } = log;
-        let snapshots = Snapshots::new(RealDisk, data, log);
+        let snapshots = Snapshots::new(RealDisk, data, log).with_key(key);
         let mut auditor = ShardAuditor::open(snapshots, reader, &recovered, shards);
         auditor.report_damage_of(scrubbed.scrub.damages().clone());
         let report = AuditReport { shard: log.shard, ..AuditReport::default() };
@@ -158,15 +160,27 @@ impl<P: Carries<Message>> AuditLoop<P> {
     /// `status` if something differs. Reads nothing yet.
     pub fn new(
         background: Background<P, OperationClient>,
-        data: &Path,
+        directory: &Directory,
         logs: Vec<(AuditedLog, Scrubbed)>,
         schedule: Schedule,
         scrub_bytes_per_s: u64,
         status: Arc<Status>,
     ) -> AuditLoop<P> {
         let (unopened, shards) = (logs.into(), Vec::new());
-        let (data, budget) = (data.to_owned(), Budget::new(scrub_bytes_per_s));
-        AuditLoop { background, data, unopened, shards, schedule, budget, turn: 0, waiting: Waiting::default(), status }
+        let (data, key) = (directory.path().to_owned(), directory.key().cloned());
+        let budget = Budget::new(scrub_bytes_per_s);
+        AuditLoop {
+            background,
+            data,
+            key,
+            unopened,
+            shards,
+            schedule,
+            budget,
+            turn: 0,
+            waiting: Waiting::default(),
+            status,
+        }
     }
 
     /// Opens the auditors, each of which begins at the newest snapshot, if it may.
@@ -176,7 +190,7 @@ impl<P: Carries<Message>> AuditLoop<P> {
             && let Some((log, scrubbed)) = self.unopened.pop_front()
         {
             let begun = Instant::now();
-            let opened = Audited::open(&self.data, log, scrubbed, count);
+            let opened = Audited::open((&self.data, self.key.as_ref()), log, scrubbed, count);
             let (shard, sequence) = (opened.auditor.shard().0, opened.auditor.begins_behind().0);
             let took_ms = begun.elapsed().as_millis() as u64;
             tracing::info!(family = LEDGER.name, shard, sequence, took_ms, "the auditor begins behind this record");

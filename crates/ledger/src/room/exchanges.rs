@@ -32,8 +32,9 @@ impl Exchanges {
         Exchanges { shards: shards as u16, figures: Mutex::default() }
     }
 
-    /// Takes the figures of one shard; with those of the last one, all are compared. `Err` names every loss.
-    pub fn note(&self, ledger: &Ledger) -> Result<()> {
+    /// Takes the figures of one shard; with those of the last one, all are compared. `Err` names every loss, and
+    /// `accept_loss`, the command that lets a start go on nevertheless.
+    pub fn note(&self, ledger: &Ledger, accept_loss: &str) -> Result<()> {
         let others = (0..self.shards).map(ShardIndex);
         let figures = others.map(|other| (ledger.exchanged(other), ledger.exchanged_sums(other))).collect();
         let mut all = self.figures.lock().expect("no recovery panicked");
@@ -53,7 +54,7 @@ impl Exchanges {
         }
         Err(anyhow!(
             "{}. Nothing is served. Put back the newest segment files of the logs named; or, to go on without what is \
-             lost, run `tidegate accept-loss --data DIR --reason TEXT`",
+             lost, run `{accept_loss}`",
             found.join("; ")
         ))
     }

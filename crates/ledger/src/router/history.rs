@@ -3,9 +3,9 @@
 //! Rows of all parts merge newest first. The balance after a row is the sum of the parts' balances at that moment: each
 //! part's own balance after its last row that is not newer.
 //!
-//! With a span of time, a page looks at a thousand rows and has those of the span among them. What open holds reserve
-//! is counted back from the newest row: each row changed it by so much. A cursor carries it on, so that the figures of
-//! any moment are known where a page reaches it.
+//! With a span of time, a page looks at a thousand rows, the first one at fewer, and has those of the span among them.
+//! What open holds reserve is counted back from the newest row: each row changed it by so much. A cursor carries it on,
+//! so that the figures of any moment are known where a page reaches it.
 //!
 //! A stream is such pages, one after the other. Between two of them it has no rows, only the positions where the next
 //! one begins.
@@ -17,7 +17,7 @@ use siphasher::sip::SipHasher24;
 use tidegate_machines::ledger::{HistoryRow, Refusal};
 use tidegate_machines::{DamagedPlace, RecordPosition, ShardIndex};
 
-use crate::limits::PAGE_ROWS_MAX;
+use crate::limits::{FIRST_ROWS_LOOKED_AT, PAGE_ROWS_MAX};
 use crate::message::{Reply, TimeSpan};
 use crate::operation::{Answer, ChainedRow, Operation};
 
@@ -62,6 +62,8 @@ pub(super) struct HistoryMerge {
     held: Option<i128>,
     found: bool,
     refused: Option<Refusal>,
+    /// Rows that shards have given for the page.
+    rows_read: usize,
     parts: Vec<Part>,
 }
 
@@ -95,6 +97,7 @@ impl HistoryMerge {
             held,
             found: before.is_some(),
             refused: None,
+            rows_read: 0,
             parts,
         };
         // No page gives a cursor at which every part has ended.
@@ -108,7 +111,11 @@ impl HistoryMerge {
 
     /// Rows that a page looks at.
     fn rows_looked_at(&self) -> usize {
-        if self.times.is_all() { self.limit } else { PAGE_ROWS_MAX as usize }
+        match (self.times.is_all(), &self.from) {
+            (true, _) => self.limit,
+            (false, None) => self.limit.max(FIRST_ROWS_LOOKED_AT),
+            (false, Some(_)) => PAGE_ROWS_MAX as usize,
+        }
     }
 
     /// Asks every shard that may have a part of the next page. A wallet or source has all its rows at home; a collector
@@ -135,6 +142,7 @@ impl HistoryMerge {
                 assert!(rows.len() <= most, "a shard gives no more rows than were asked for");
                 assert!(rows.is_sorted_by(|newer, older| newer.at > older.at), "a history goes back in time");
                 self.found = true;
+                self.rows_read += rows.len();
                 if self.from.is_none() {
                     self.held = self.held.zip(held).map(|(sum, held)| sum + i128::from(held));
                 }
@@ -153,7 +161,8 @@ impl HistoryMerge {
             Ok((_, Some(damaged))) => Reply::Refused(Refusal::Damaged(damaged)),
             Ok((Page { rows, held, is_end }, None)) => {
                 let next = if is_end { None } else { self.cursor() };
-                Reply::History { rows, next, held: held.and_then(in_64_bits) }
+                let rows_read = std::mem::take(&mut self.rows_read);
+                Reply::History { rows, next, held: held.and_then(in_64_bits), rows_read }
             }
             Err(refusal) => Reply::Refused(refusal),
         }

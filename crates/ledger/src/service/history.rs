@@ -20,7 +20,7 @@ use tidegate_shard::{JobId, Jobs, Pause, Served};
 use super::records::Halt;
 use super::{Job, LedgerService, LedgerTurn, Output};
 use crate::family::LEDGER;
-use crate::limits::{HISTORY_RECORDS_PER_JOB, HISTORY_RECORDS_PER_STEP, PAGE_ROWS_MAX};
+use crate::limits::{HISTORY_RECORDS_PER_JOB, HISTORY_RECORDS_PER_STEP, HISTORY_ROWS_AT_ONCE, PAGE_ROWS_MAX};
 use crate::operation::{Answer, ChainedRow};
 
 /// How far a history was read.
@@ -139,14 +139,15 @@ impl<D: Disk> LedgerService<D> {
         }
         assert!(read.rows.len() < limit, "a page that is full is given");
         read.next = Some(at);
-        let records_max = (limit - read.rows.len()).min(HISTORY_RECORDS_PER_JOB);
-        let job = jobs.start(Job::History(HistoryJob {
-            slot,
-            from: at,
-            records_max,
-            log: self.log,
-            damages: self.damages.clone(),
-        }));
+        // A small page does not wait for large ones, nor the beginning of a history for those that were read far back.
+        let is_small = limit <= HISTORY_ROWS_AT_ONCE || (from.is_none() && read.rows.len() < HISTORY_ROWS_AT_ONCE);
+        let records_max = if is_small { HISTORY_ROWS_AT_ONCE } else { HISTORY_RECORDS_PER_JOB };
+        let records_max = records_max.min(limit - read.rows.len());
+        let history = HistoryJob { slot, from: at, records_max, log: self.log, damages: self.damages.clone() };
+        let job = match is_small {
+            true => jobs.start(Job::History(history)),
+            false => jobs.start_later(u64::from(slot.0), Job::History(history)),
+        };
         read.job = Some(job);
         Ok(Served::Paused(Pause::Aside(job)))
     }

@@ -87,4 +87,4 @@ pub use request::{AccountKind, AccountView, HistoryRow, Hold, Label, RowKind, Tr
 pub use settings::{AccountChange, AccountRules, AccountSettings, AccountStatus, MetadataPatch};
 pub use snapshot::SnapshotError;
 pub use state::{AssetTotals, Ledger};
-pub use validity::{check_hold, check_transfer, is_account_id, is_asset, is_transfer_id};
+pub use validity::{check_hold, check_transfer, is_account_id, is_asset, is_printable, is_transfer_id};

@@ -124,7 +124,7 @@ pub(super) fn is_known_asset(asset: &str) -> bool {
 /// Only characters that a person sees, and no space at an end: two ids that look the same to a person who compares them
 /// must not differ in one of those.
 #[inline]
-pub(super) fn is_printable(text: &str) -> bool {
+pub fn is_printable(text: &str) -> bool {
     let is_visible = is_printable_ascii(text.as_bytes()) || (!text.is_ascii() && text.chars().all(is_visible));
     is_visible && !text.starts_with(' ') && !text.ends_with(' ')
 }

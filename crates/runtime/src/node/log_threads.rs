@@ -1,10 +1,12 @@
-//! The threads beside the logs: the one that keeps them small and reads them again, and the one that tells witnesses.
+//! The threads beside the logs: the one that keeps them small and reads them again, the one that tells witnesses, and
+//! the one that looks after their directory.
 
 use std::sync::mpsc::channel;
 
 use anyhow::Result;
 
 use super::{Site, WitnessThread};
+use crate::directory_watch::watch;
 use crate::disk_room::RoomWatch;
 use crate::metrics::WitnessMetrics;
 use crate::threads::spawn;
@@ -28,6 +30,16 @@ pub(super) fn witness_logs<P: Send + 'static>(site: &Site<P>) -> Result<Option<W
         Ok(())
     })?;
     Ok(Some((running, thread)))
+}
+
+/// Starts the thread that looks whether the data directory is still this process's.
+pub(super) fn watch_directory<P: Send + 'static>(site: &mut Site<P>) -> Result<()> {
+    let Some(guard) = site.directory.guard()? else { return Ok(()) };
+    let status = site.status.clone();
+    site.spawn("directory".into(), move || {
+        watch(&guard, &status);
+        Ok(())
+    })
 }
 
 /// Starts the thread that compacts logs and reads them again.

@@ -185,9 +185,18 @@ fn the_last_record_that_is_lost_is_one_behind_the_end() {
     let end = Cursor { position: Position(100), sequence: Sequence(5), ..Cursor::START };
     for (position, sequence, last) in [(100, 9, None), (101, 5, None), (101, 6, Some(Sequence(6)))] {
         let proofs = vec![claim(Timeline::FIRST, Position(position), Some(sequence))];
-        let proven = LossProven { log: id(), journal: "journal/notes-0".into(), end, proofs };
+        let proven =
+            LossProven { log: id(), journal: "journal/notes-0".into(), end, timeline: Timeline::FIRST, proofs };
         assert_eq!(proven.last(), last, "position {position}, sequence {sequence}");
     }
+}
+
+#[test]
+fn a_log_without_the_last_notice_is_of_another_timeline_and_has_lost_no_record() {
+    let proofs = vec![claim(Timeline(ChainHash([9; 32])), Position(101), Some(0))];
+    let (journal, end, timeline) = ("journal/notes-0".into(), Cursor::START, Timeline::FIRST);
+    let proven = LossProven { log: id(), journal, end, timeline, proofs };
+    assert!(proven.what().starts_with("no record is lost, but the log is of another timeline: "), "{}", proven.what());
 }
 
 #[test]

@@ -8,6 +8,7 @@ use tidegate_journal::step::Step;
 use tidegate_journal::{Cursor, LogReader, LogStore, Logs, Opened, Options, Position, StepLog, StepLogs};
 
 use super::*;
+use crate::limits::FIRST_JOBS_BEFORE_LATER;
 use crate::notes::{NOTES, Notes, NotesFamily};
 use crate::service::{Served, TurnOf};
 use crate::turn::Room;
@@ -254,6 +255,28 @@ fn calls_put_aside_count_against_the_room() {
     assert_eq!(answers(&mut shard).len(), 8);
     assert!(shard.has_room());
     assert_eq!((shard.facts().inbox, shard.facts().jobs), (0, 0));
+}
+
+#[test]
+fn a_job_waits_for_few_of_those_that_may_wait_and_those_are_done_in_turn_by_key() {
+    let mut jobs: Jobs<Reader> = Jobs::default();
+    for _ in 0..8 {
+        jobs.start_later(1, 1);
+    }
+    jobs.start_later(2, 2);
+    let (first, one) = jobs.take().expect("it waits");
+    let (_, two) = jobs.take().expect("it waits");
+    assert_eq!((one, two), (1, 2), "another key comes before more of the same");
+    assert!(jobs.take().is_none(), "no more of them at once");
+    jobs.start(3);
+    assert_eq!(jobs.take().map(|(_, job)| job), Some(3), "it waits for those that are out only");
+    jobs.note_return(first);
+    // A rush of others does not keep them from being done.
+    for _ in 0..1_000 {
+        jobs.start(4);
+    }
+    let before = std::iter::from_fn(|| jobs.take()).position(|(_, job)| job == 1).expect("it is done");
+    assert!(before <= FIRST_JOBS_BEFORE_LATER, "{before}");
 }
 
 #[test]

@@ -45,6 +45,24 @@ fn only_good_ones_that_stand_on_the_log_count_as_kept() {
 }
 
 #[test]
+fn who_has_the_key_goes_on_with_it_and_nobody_makes_another_one() {
+    let disk = FakeDisk::new(1);
+    write(&disk, 1, |_| true);
+    let (data, file) = (Path::new("data"), Path::new("data").join(KEY_FILE));
+    let key = Key::read(&disk, data).unwrap().expect("it was made");
+    let with_key = snapshots(&disk).with_key(Some(&key));
+    disk.rename(&file, Path::new("elsewhere")).unwrap();
+    let written = with_key.write(&stand(2), &Notes(vec![2]), |_| true).unwrap();
+    assert_eq!((sequences(&written.kept), written.set_aside), (vec![2, 1], vec![]));
+    assert!(!disk.exists(&file).unwrap(), "no other one is made");
+    let refused = snapshots(&disk).write(&stand(3), &Notes(vec![3]), |_| true).unwrap_err().to_string();
+    assert!(refused.contains("no file KEY") && !disk.exists(&file).unwrap(), "{refused}");
+    disk.rename(Path::new("elsewhere"), &file).unwrap();
+    let read: Vec<_> = snapshots(&disk).newest_first().unwrap().map(|read| read.unwrap().0).collect();
+    assert_eq!(read, [stand(2), stand(1)], "they are of the directory's key");
+}
+
+#[test]
 fn the_newest_header_is_of_the_newest_that_is_not_ahead() {
     let disk = FakeDisk::new(1);
     assert_eq!(snapshots(&disk).newest_header(Position(1_000)).unwrap(), None);

@@ -100,7 +100,7 @@ impl<S: Store> Node<S> {
             let mark = |durable: &Durability| Arc::new(DurableMark::new(durable, changes.listeners().clone()));
             let (served, durable, runs, changes) = recover(site, plan, shard, mark)?;
             change_logs.push(changes);
-            exchanges.note(served.state_ahead()).map_err(|error| error.to_string())?;
+            exchanges.note(served.state_ahead(), "accept-loss").map_err(|error| error.to_string())?;
             shares[(shard % workers) as usize].push(served);
             recovered.push((durable, runs));
         }

@@ -10,12 +10,14 @@
 //! Why a command of its own, and not an option of `serve`: who accepts a loss decides for everybody who was told that
 //! something is done. The start must never do that by itself.
 //!
-//! A witness that is gone is accepted in the same way: the next start begins it anew.
+//! A witness that is gone, or cannot be used, is accepted in the same way: what is there is renamed, and the next start
+//! begins it anew.
 //!
 //! A run that is cut short is run again: each step is taken only where its cause is still found.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,7 +27,7 @@ use tidegate_broker::TopicsFamily;
 use tidegate_journal::directory::{Directory, check_key};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::notice::NOTICE_TEXT_BYTES_MAX;
-use tidegate_journal::witness::{Witness, check_folder};
+use tidegate_journal::witness::{Reading, WITNESSED, Witness, check_folder};
 use tidegate_journal::{Cursor, Family, LocalLogs, LogId, Logs, Lost, Notice, NoticeKind, Options, Sequence};
 use tidegate_ledger::accepted_loss::{PeerLosses, Writing, settle, words};
 use tidegate_ledger::{LEDGER, LedgerFamily, claim_of_ids};
@@ -36,6 +38,7 @@ use tidegate_shard::loss::{Examined, examine, fold_to_end};
 use tidegate_shard::{Claim, ShardFamily};
 
 use super::audit::snapshots;
+use super::reason::check_reason;
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say};
 
@@ -64,9 +67,10 @@ pub fn run<P>(
     yes: bool,
     extensions: &[&dyn Extension<P>],
 ) -> Result<ExitCode> {
-    if reason.trim().is_empty() || reason.len() > NOTICE_TEXT_BYTES_MAX {
+    if reason.trim().is_empty() {
         bail!("--reason: expected 1 to {NOTICE_TEXT_BYTES_MAX} bytes of text: it is written into the logs");
     }
+    check_reason(reason, NOTICE_TEXT_BYTES_MAX)?;
     let mut others = vec![KnownFamily::of::<TopicsFamily>()];
     others.extend(extensions.iter().flat_map(|extension| extension.families()));
     let families: Vec<Family> = std::iter::once(LEDGER).chain(others.iter().map(|known| known.family)).collect();
@@ -83,7 +87,7 @@ pub fn run<P>(
         key.as_ref().map_err(|error| anyhow!("{error}. Do that first: nothing was changed"))?;
     }
     let logs = LocalLogs::new(RealDisk, data, &families);
-    let gone = gone_witnesses(data, &directory, &families, witness)?;
+    let dead = dead_witnesses(data, &directory, &families, witness)?;
 
     let ledger = LedgerLosses::find(data, &directory, &logs, witness)?;
     let mut lost = ledger.logs;
@@ -107,16 +111,26 @@ pub fn run<P>(
     if let Some(more) = ledger.between.known.len().checked_sub(LISTED_MAX).filter(|more| *more > 0) {
         say(format_args!("LOST: and {more} more transfers between shards"));
     }
-    for witness in &gone {
+    for DeadWitness { witness, wrong } in &dead {
         let path = witness.path().display();
-        say(format_args!("LOST: the witness {path}: nothing proves any more that its log has all its records"));
+        say(format_args!("LOST: the witness {path} {wrong}: nothing proves any more that its log has all its records"));
+    }
+    let is_unasked = witness.is_none() && has_witnesses(data)?;
+    if is_unasked {
+        let noted = data.join(WITNESSED);
+        complain(format_args!(
+            "the logs of this directory have witnesses, and they were not asked: what only a witness proves is not \
+             listed. Say --witness FOLDER, the folder that data.witness names in the configuration. If there are to be \
+             none any more, remove {}",
+            noted.display()
+        ));
     }
     if let Err(error) = &key {
         complain(format_args!("no server starts on this directory: {error}"));
     }
-    if lost.is_empty() && ledger.between.booked.is_empty() && gone.is_empty() {
-        say(format_args!("nothing is proven lost"));
-        return Ok(if key.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) });
+    if lost.is_empty() && ledger.between.booked.is_empty() && dead.is_empty() {
+        say(format_args!("nothing is proven lost{}", if is_unasked { " by the data directory alone" } else { "" }));
+        return Ok(if key.is_ok() && !is_unasked { ExitCode::SUCCESS } else { ExitCode::from(2) });
     }
     if !yes {
         say(format_args!("nothing was changed. To go on without these records for ever, say --yes"));
@@ -134,7 +148,10 @@ pub fn run<P>(
     };
     settle(&logs, directory.id(), ledger.states, &ledger.between.known, &mut writing)?;
     // Those that were set aside just now are among them.
-    for witness in gone_witnesses(data, &directory, &families, witness)? {
+    for DeadWitness { witness, .. } in dead_witnesses(data, &directory, &families, witness)? {
+        if witness.path().exists() {
+            put_aside(witness.path())?;
+        }
         witness.give_up_in(data)?;
         say(format_args!("the witness {} is begun anew by the next start", witness.path().display()));
     }
@@ -157,30 +174,53 @@ pub fn losses_of<F: ShardFamily>(
     Ok(found)
 }
 
-/// The witnesses that this directory's logs had and that are not in `folder`.
-fn gone_witnesses(
+/// A witness that proves nothing any more.
+struct DeadWitness {
+    witness: Witness<RealDisk>,
+    /// In words.
+    wrong: String,
+}
+
+/// The witnesses that this directory's logs had and that are not in `folder`, or cannot be used.
+fn dead_witnesses(
     data: &Path,
     directory: &Directory,
     families: &[Family],
     folder: Option<&Path>,
-) -> Result<Vec<Witness<RealDisk>>> {
-    let mut gone = Vec::new();
+) -> Result<Vec<DeadWitness>> {
+    let mut dead = Vec::new();
     for (folder, family) in folder.iter().flat_map(|folder| families.iter().map(move |family| (folder, family))) {
         for log in directory.logs(*family) {
             let witness = Witness::new(RealDisk, folder, family, log);
-            if witness.is_gone(data)? {
-                gone.push(witness);
-            }
+            let wrong = match witness.read()? {
+                Reading::Unusable(what) => format!("cannot be used ({what})"),
+                Reading::Nothing if witness.is_gone(data)? => "is gone".into(),
+                _ => continue,
+            };
+            dead.push(DeadWitness { witness, wrong });
         }
     }
-    Ok(gone)
+    Ok(dead)
+}
+
+/// Whether the directory notes that a log has a witness.
+fn has_witnesses(data: &Path) -> Result<bool> {
+    let noted = data.join(WITNESSED);
+    match fs::read_dir(&noted) {
+        Ok(mut entries) => Ok(entries.next().is_some()),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(false),
+        Err(cause) => Err(anyhow!("cannot read {}: {cause}", noted.display())),
+    }
 }
 
 /// What the witness of a log says, if there is one.
 fn witnessed<F: ShardFamily>(folder: Option<&Path>, log: LogId) -> Result<Vec<Claim>> {
     let Some(folder) = folder else { return Ok(Vec::new()) };
     let witness = Witness::new(RealDisk, folder, &F::FAMILY, log);
-    Ok(witness.read()?.map(|testimony| claim_of(&witness, &testimony)).into_iter().collect())
+    Ok(match witness.read()? {
+        Reading::Testimony(testimony) => vec![claim_of(&witness, &testimony)],
+        Reading::Nothing | Reading::Unusable(_) => Vec::new(),
+    })
 }
 
 fn examined<F: ShardFamily>(data: &Path, logs: &LocalLogs<RealDisk>, log: LogId, claims: &[Claim]) -> Result<Examined> {
@@ -242,15 +282,18 @@ fn accept(logs: &LocalLogs<RealDisk>, lost: &LostLog, reason: &str, now: u64) ->
     let notice = Notice { kind: NoticeKind::LossAccepted, time_ms: now, lost: Some(missing), text };
     logs.append_notice(lost.log, lost.since, Options::default(), &notice)?;
     say(format_args!("{}: {notice}", lost.log));
-    for path in &lost.aside {
-        let aside = (0..).map(|number| set_aside(path, number)).find(|aside| !aside.exists()).expect("one is free");
-        fs::rename(path, &aside)?;
-        say(format_args!("{} is set aside as {}", path.display(), aside.display()));
-    }
+    lost.aside.iter().try_for_each(|path| put_aside(path))
+}
+
+/// Renames it, so that whoever wants to know what was can look.
+fn put_aside(path: &Path) -> Result<()> {
+    let aside = (0..).map(|number| name_aside(path, number)).find(|aside| !aside.exists()).expect("one is free");
+    fs::rename(path, &aside)?;
+    say(format_args!("{} is set aside as {}", path.display(), aside.display()));
     Ok(())
 }
 
-fn set_aside(path: &Path, number: u32) -> PathBuf {
+fn name_aside(path: &Path, number: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".set-aside");
     if number > 0 {

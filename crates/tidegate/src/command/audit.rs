@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_doors::http::time::rfc3339;
-use tidegate_journal::directory::Directory;
+use tidegate_journal::directory::{Directory, check_key};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Family, LocalLogs, LogId, Sequence};
 use tidegate_ledger::audit::{audit_between, audit_shard};
@@ -26,6 +26,7 @@ pub fn run<P>(data: &Path, extensions: &[&dyn Extension<P>]) -> Result<ExitCode>
     let directory = Directory::open(data, &families)?;
     let logs = LocalLogs::new(RealDisk, data, &families);
     let mut problems = Vec::new();
+    problems.extend(check_key(data).err().map(|error| error.to_string()));
     audit_ledger(data, &directory, &logs, &mut problems);
     for known in all.iter().filter(|known| known.family != LEDGER) {
         (known.audit)(data, &directory, &logs, &mut problems);

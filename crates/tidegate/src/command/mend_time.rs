@@ -27,6 +27,7 @@ use tidegate_shard::loss::{examine, fold_to_end};
 use tidegate_shard::{ShardFamily, Snapshots};
 
 use super::audit::snapshots;
+use super::reason::check_reason;
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say};
 
@@ -38,9 +39,7 @@ pub fn run<P>(
     is_meant: bool,
     extensions: &[&dyn Extension<P>],
 ) -> Result<ExitCode> {
-    if reason.len() > MEMO_BYTES_MAX {
-        bail!("--reason has {} bytes; at most {MEMO_BYTES_MAX} are kept", reason.len());
-    }
+    check_reason(reason, MEMO_BYTES_MAX)?;
     let known = KnownFamily::all(extensions);
     let families: Vec<Family> = known.iter().map(|known| known.family).collect();
     let directory = Directory::open_to_write(data, &families)?;

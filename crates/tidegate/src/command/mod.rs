@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod hash_password;
 pub mod mend_time;
 pub(crate) mod number;
+pub mod reason;
 pub(crate) mod reload;
 pub mod restore;
 pub mod serve;

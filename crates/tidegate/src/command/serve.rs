@@ -15,6 +15,7 @@ use crate::compose::{self, Parcels, Served};
 use crate::config::{Config, Overrides, schema};
 use crate::extension::Extension;
 use crate::huge_pages::HugePages;
+use crate::open_files;
 
 /// How often a serving process looks whether a journal has failed, to say so once.
 const LOOK: Duration = Duration::from_millis(500);
@@ -43,7 +44,7 @@ pub fn run<P: Parcels>(
         let _entered = runtime.enter();
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?)
     };
-    raise_open_files();
+    let open_files_max = open_files::raise_limit();
 
     let bar = ProgressBar::no_length().with_style(
         ProgressStyle::with_template("replaying {bar:40} {human_pos}/{human_len} records {per_sec} {eta}")
@@ -51,7 +52,7 @@ pub fn run<P: Parcels>(
     );
     let files = Files::read(&config)?;
     let Served { node, authenticator, secret, archiving } =
-        compose::start(&config, &files, extensions, &mut |status| show(&bar, status))?;
+        compose::start(&config, &files, open_files_max, extensions, &mut |status| show(&bar, status))?;
     bar.finish_and_clear();
     tracing::info!("huge pages: {huge_pages}");
     announce(&config, &node);
@@ -84,19 +85,6 @@ pub fn run<P: Parcels>(
     node.stop()?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
-}
-
-/// Each client is an open file. Systems give a thousand unless asked for more, up to a limit that only the operator can
-/// raise.
-fn raise_open_files() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: both calls take a pointer to a live struct of theirs. A failure leaves the limit as it was.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < limit.rlim_max {
-            limit.rlim_cur = limit.rlim_max;
-            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
-        }
-    }
 }
 
 fn show(bar: &ProgressBar, status: &Status) {

@@ -11,6 +11,9 @@ config! {
         edge_threads: Count<u16> = 1, 1..=256, restart, "threads that serve HTTP, each with its own connections";
         http_connections_max: Count<usize> = 10_000, 1..=1_000_000, restart,
             "open connections per edge thread; one more is answered 503";
+        http_connections_per_address_max: Count<usize> = 0, 0..=1_000_000, restart,
+            "HTTP connections of one address (IPv6: of one /64), over all edge threads; 0 for three quarters of all. \
+             Behind a proxy all clients have one address";
         http_body_bytes_max: Bytes<usize> = 2 << 20, 1024..=(64 << 20), restart,
             "bytes of a request's body; more is answered 413";
         http_login_body_bytes_max: Bytes<usize> = 4 << 10, 512..=(64 << 10), restart,
@@ -26,7 +29,7 @@ config! {
         http_request_timeout_ms: Milliseconds = 10_000, 10..=86_400_000, restart,
             "milliseconds for the ledger to answer; later is answered 503, outcome unknown";
         http_reader_timeout_ms: Milliseconds = 30_000, 10..=86_400_000, restart,
-            "milliseconds for a client to read the next part of a long answer; then its connection breaks";
+            "milliseconds for a client to read the next part of an answer; then its connection breaks";
         tls_handshake_timeout_ms: Milliseconds = 5_000, 10..=86_400_000, restart, "milliseconds for a TLS handshake";
         drain_timeout_ms: Milliseconds = 5_000, 10..=86_400_000, restart,
             "milliseconds that requests get to finish when the server stops";
@@ -42,6 +45,7 @@ pub fn settle(document: &Document) -> Result<(u16, HttpLimits), ConfigError> {
     let keys: HttpKeys = document.section()?;
     let limits = HttpLimits {
         connections_max: keys.http_connections_max,
+        connections_per_address_max: keys.http_connections_per_address_max,
         body_bytes_max: keys.http_body_bytes_max,
         login_body_bytes_max: keys.http_login_body_bytes_max,
         head_bytes_max: keys.http_head_bytes_max,

@@ -9,7 +9,8 @@ config! {
     /// `[quota.viewer]`
     pub struct ViewerQuotaKeys in "quota.viewer" {
         requests_per_s: PerSecond<u32> = 50, 0..=1_000_000_000, live,
-            "requests of one viewer, each transfer of a batch counted; more is answered 429. 0 for no bound";
+            "requests of one viewer, each transfer of a batch counted, and one for 16 rows that are read of histories \
+             and lists; more is answered 429. 0 for no bound";
         requests_burst: Count<u32> = 200, 0..=1_000_000_000, live,
             "requests of one viewer at once, after a pause; 0 for what one second gives";
         refusals_per_s: PerSecond<u32> = 10, 0..=1_000_000_000, live,
@@ -31,7 +32,8 @@ config! {
     /// `[quota.service]`
     pub struct ServiceQuotaKeys in "quota.service" {
         requests_per_s: PerSecond<u32> = 0, 0..=1_000_000_000, live,
-            "requests of one service, each transfer of a batch counted; 0 for no bound";
+            "requests of one service, each transfer of a batch counted, and one for 16 rows that are read of histories \
+             and lists; 0 for no bound";
         requests_burst: Count<u32> = 0, 0..=1_000_000_000, live,
             "requests of one service at once, after a pause; 0 for what one second gives";
         refusals_per_s: PerSecond<u32> = 0, 0..=1_000_000_000, live, "refused requests of one service; 0 for no bound";

@@ -70,6 +70,8 @@ pub struct Limits {
     pub ids_filter_bytes_max: usize,
     /// Open binary connections per worker.
     pub binary_connections_max: usize,
+    /// Those of one address, over all workers; 0 for a share of all.
+    pub binary_connections_per_address_max: usize,
     /// Bounds of one edge thread.
     pub http: HttpLimits,
     /// How many log-ins are worked on.
@@ -197,6 +199,7 @@ fn limits(document: &Document, cores: usize) -> Result<Limits, ConfigError> {
         edge_threads,
         ids_filter_bytes_max: document.section::<LedgerKeys>()?.ids_filter_bytes_max,
         binary_connections_max: document.section::<BinaryKeys>()?.binary_connections_max,
+        binary_connections_per_address_max: document.section::<BinaryKeys>()?.binary_connections_per_address_max,
         http,
         logins: auth::logins(document)?,
     })

@@ -131,6 +131,7 @@ fn what_was_archived_while_serving_is_read_from_there_and_missing_without() {
     let taken = command(&["backup", "--data", text(&settings.data), "--to", text(&backups)]);
     assert!(taken.status.success(), "{taken}");
     server.kill();
+    without_its_list(&settings, &store);
     let hidden = folder.path().join("hidden");
     fs::rename(&store, &hidden).expect("nobody uses it");
     let ended = command(&["restore", "--from", text(&backups), "--data", text(&restored)]);
@@ -150,6 +151,27 @@ fn what_was_archived_while_serving_is_read_from_there_and_missing_without() {
     let audited = audit(&settings.data);
     let named = format!("{}: damaged at offset", text(&victim));
     assert!(!audited.status.success() && audited.log.contains(&named), "where it is, not where it was: {audited}");
+}
+
+/// A start without `ARCHIVE` asks for it and says what to do without; that helps.
+fn without_its_list(settings: &Settings, store: &Path) {
+    let (list, journal) = (settings.data.join("ARCHIVE"), settings.data.join("journal/ledger-0"));
+    let listed = fs::read(&list).expect("it is there");
+    fs::remove_file(&list).expect("nobody uses it");
+    let refused = Server::refused(settings);
+    for words in ["put back the newest ARCHIVE", "/ledger-0/segment-POSITION-….tgj of the archive to journal/ledger-0/"]
+    {
+        assert!(refused.log.contains(words), "{words:?} is not in: {refused}");
+    }
+    let moved = segments(store);
+    let names = moved.iter().map(|path| path.file_name().expect("a file").to_string_lossy().into_owned());
+    let back: Vec<PathBuf> = names.map(|name| journal.join(format!("{}.tgj", &name[..28]))).collect();
+    moved.iter().zip(&back).for_each(|(from, to)| _ = fs::copy(from, to).expect("there is room"));
+    let server = Server::start(settings);
+    assert_eq!(first_row(&server), "wallet:carol");
+    server.kill();
+    back.iter().for_each(|path| fs::remove_file(path).expect("nobody uses it"));
+    fs::write(&list, listed).expect("it can be written");
 }
 
 #[test]
@@ -177,6 +199,7 @@ fn nothing_is_removed_that_was_not_read_back() {
     let store = folder.path().join("store");
     let refused = archive(&settings.data, text(&store), "0");
     assert!(!refused.status.success() && refused.log.contains(text(&before[1])), "{refused}");
+    assert!(refused.log.contains("Segments that were moved before, and are listed: 1"), "{refused}");
     assert_eq!((segments(&journal), segments(&store).len()), (before[1..].to_vec(), 1));
 }
 

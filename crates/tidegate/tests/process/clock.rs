@@ -89,9 +89,12 @@ fn a_jump_of_ten_years_and_back_ends_no_hold_and_keeps_none() {
     wait_for("the jump is logged", || (jumps(&server) == 1).then_some(()));
     assert_eq!(client.hold(&hold("during", HOUR_MS)).expect("an answer"), Outcome::Applied);
     assert_eq!(client.post("before", None).expect("an answer"), Outcome::Applied);
+    let health = || Http::connect(server.http).and_then(|mut http| http.get("/healthz")).expect("an answer").body;
+    assert_eq!(health(), serde_json::json!({"status": "degraded", "clock": "off"}));
 
     clock.set_ahead(0);
     wait_for("the jump back is logged", || (jumps(&server) == 2).then_some(()));
+    assert_eq!(health(), serde_json::json!({"status": "ok"}));
     assert_eq!(client.post("during", None).expect("an answer"), Outcome::Applied);
     assert_eq!(client.hold(&hold("after", 50)).expect("an answer"), Outcome::Applied);
     wait_for("a hold placed afterwards is over in its time", || (held(&server) == 0).then_some(()));

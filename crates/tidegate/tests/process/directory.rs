@@ -7,9 +7,10 @@ use std::path::Path;
 use tidegate_journal::Cursor;
 use tidegate_journal::segment::segment_name;
 
-use crate::support::server::as_nobody;
-use crate::votes::{connect, open_show};
-use crate::{Server, Settings, audit, folder};
+use crate::http::Http;
+use crate::support::server::{as_nobody, command};
+use crate::votes::{connect, ids, open_show, votes};
+use crate::{Server, Settings, audit, folder, wait_for};
 
 #[test]
 fn a_second_process_on_the_same_directory_is_refused_by_name() {
@@ -28,6 +29,104 @@ fn a_second_process_on_the_same_directory_is_refused_by_name() {
     // The lock dies with the process, however it ends.
     first.kill();
     Server::start(&settings).kill();
+}
+
+/// What `/healthz` says of the data directory as a whole; empty for nothing.
+fn directory_fault(server: &Server) -> String {
+    let answer = Http::connect(server.http).and_then(|mut http| http.get("/healthz")).expect("an answer");
+    answer.body["directory"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_second_process_is_refused_although_the_lock_was_removed() {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    let first = Server::start(&settings);
+    open_show(&mut connect(&first));
+    let lock = settings.data.join("LOCK");
+    fs::remove_file(&lock).expect("it was there");
+    let second = Server::refused(&settings);
+    assert!(!second.status.success() && second.log.contains("it is in use by"), "{second}");
+    wait_for("the lock is made anew", || lock.exists().then_some(()));
+    wait_for("the log says so", || first.log().contains("LOCK: it was removed or replaced").then_some(()));
+    let holder = format!("in use by process {}", first.pid());
+    let audited = audit(&settings.data);
+    assert!(!audited.status.success() && audited.log.contains(&holder), "{audited}");
+    assert!(first.terminate().status.success());
+    let audited = audit(&settings.data);
+    assert!(audited.status.success(), "{audited}");
+}
+
+#[test]
+fn a_key_and_a_description_that_are_lost_under_a_server_are_put_back() {
+    let folder = folder();
+    let settings = Settings { snapshot_interval_s: 1, ..Settings::new(folder.path()) };
+    let server = Server::start(&settings);
+    let mut client = connect(&server);
+    open_show(&mut client);
+    let snapshots = settings.data.join("snapshots/ledger-0");
+    let is_snapshot = |name: &str| name.starts_with("snapshot-") && name.ends_with(".tgs");
+    let listed = || -> Vec<String> {
+        let entries = fs::read_dir(&snapshots).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    };
+    client.transfers(&votes(&ids("first", 100))).expect("the server serves");
+    wait_for("there is a snapshot", || listed().iter().any(|name| is_snapshot(name)).then_some(()));
+    let (key, description) = (settings.data.join("KEY"), settings.data.join("DIRECTORY"));
+    let was = [&key, &description].map(|path| fs::read(path).expect("it is there"));
+    fs::remove_file(&key).expect("it was there");
+    fs::remove_file(&description).expect("it was there");
+    let before = listed();
+    client.transfers(&votes(&ids("second", 100))).expect("the server serves");
+    wait_for("there is another snapshot", || (listed() != before).then_some(()));
+    wait_for("both are put back", || (key.exists() && description.exists()).then_some(()));
+    assert_eq!([&key, &description].map(|path| fs::read(path).expect("it is there")), was);
+    wait_for("the log says so", || server.log().contains("KEY: it was missing while the server runs").then_some(()));
+    assert_eq!(directory_fault(&server), "", "nothing is left to do");
+    let names = listed();
+    assert!(names.iter().all(|name| is_snapshot(name) || name == "unfinished"), "none is set aside: {names:?}");
+    // The newest of them is of use, however the server ends.
+    server.kill();
+    let server = Server::start(&settings);
+    assert!(!server.log().contains("passed over"), "{}", server.log());
+    assert!(server.terminate().status.success());
+    let audited = audit(&settings.data);
+    assert!(audited.status.success(), "{audited}");
+}
+
+#[test]
+fn a_directory_that_is_moved_away_under_a_server_is_told() {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    let server = Server::start(&settings);
+    let moved = folder.path().join("moved");
+    assert_eq!(directory_fault(&server), "");
+    fs::rename(&settings.data, &moved).expect("it can be moved");
+    wait_for("health says so", || directory_fault(&server).starts_with("away: ").then_some(()));
+    let asked = command(&["status", "--server", &format!("http://{}", server.http)]);
+    assert!(!asked.status.success() && asked.log.contains("put the directory back to its place"), "{asked}");
+    wait_for("the log says so", || server.log().contains("away: the data directory was moved").then_some(()));
+    assert!(!settings.data.join("KEY").exists(), "nothing is written where it was");
+    fs::rename(&moved, &settings.data).expect("it can be moved");
+    wait_for("all is well", || directory_fault(&server).is_empty().then_some(()));
+    assert!(server.terminate().status.success());
+}
+
+#[test]
+fn what_is_wrong_with_a_key_is_said_by_backup_and_audit() {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    assert!(Server::start(&settings).terminate().status.success());
+    let key = settings.data.join("KEY");
+    let mut bytes = fs::read(&key).expect("it is there");
+    bytes[6] ^= 1;
+    fs::write(&key, bytes).expect("it can be written");
+    let backups = folder.path().join("backups");
+    let [data, to] = [&settings.data, &backups].map(|path| path.to_str().expect("a plain name"));
+    for ended in [command(&["backup", "--data", data, "--to", to]), audit(&settings.data), Server::refused(&settings)] {
+        assert!(!ended.status.success() && ended.log.contains("KEY: cannot read: it is damaged"), "{ended}");
+    }
+    assert!(!backups.exists());
 }
 
 #[test]

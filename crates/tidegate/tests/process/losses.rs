@@ -49,7 +49,8 @@ fn refused_until_accepted(settings: &Settings, words: &[&str]) -> Ended {
         assert!(refused.log.contains(words), "{words}: {refused}");
         assert!(listed.log.contains(words), "{words}: {listed}");
     }
-    assert!(refused.log.contains("tidegate accept-loss --data DIR --reason TEXT"), "{refused}");
+    let command = format!("run `tidegate accept-loss --data {} --reason TEXT`", settings.data.display());
+    assert!(refused.log.contains(&command), "{refused}");
     assert!(files(&settings.data) == before, "nothing was changed");
     let accepted = tool(&settings.data, &["accept-loss", "--yes", "--reason", WHY]);
     assert!(accepted.status.success(), "{accepted}");
@@ -145,6 +146,17 @@ fn a_witness_on_another_disk_proves_what_nothing_on_this_one_can() {
     assert!(refused.log.contains(" are lost: journal/ledger-0 ends at sequence"), "{refused}");
     assert!(refused.log.contains("-ledger-0.witness was made when the log reached sequence"), "{refused}");
     let witness = witness.display().to_string();
+    let data = settings.data.display();
+    let command = format!("run `tidegate accept-loss --data {data} --witness {witness} --reason TEXT`");
+    assert!(refused.log.contains(&command), "{refused}");
+    let unasked = tool(&settings.data, &["accept-loss", "--yes", "--reason", WHY]);
+    assert_eq!(unasked.status.code(), Some(2), "{unasked}");
+    assert!(unasked.log.contains("Say --witness FOLDER, the folder that data.witness names"), "{unasked}");
+    for command in [&["accept-loss", "--witness", &witness][..], &["mend-time", "--to", "now"]] {
+        let forged = tool(&settings.data, &[command, &["--yes", "--reason", "a\nLOST: nothing"]].concat());
+        let words = "--reason \"a\\nLOST: nothing\": expected one line";
+        assert!(!forged.status.success() && forged.log.contains(words), "{forged}");
+    }
     let accepted = tool(&settings.data, &["accept-loss", "--yes", "--witness", &witness, "--reason", WHY]);
     assert!(accepted.status.success() && accepted.log.contains(".witness is set aside as"), "{accepted}");
     let server = Server::start(&settings);
@@ -221,12 +233,13 @@ fn a_witness_that_is_gone_at_a_start_is_begun_anew_only_by_an_operator() {
     fs::remove_file(file().expect("it was written")).expect("nobody has it open");
     let before = files(&settings.data);
     let refused = Server::refused(&settings);
-    for words in ["ledger shard 0: its witness ", " is gone, and this data directory had one", "accept-loss --data DIR"]
-    {
+    let far = witness.display().to_string();
+    let command =
+        format!("run `tidegate accept-loss --data {} --witness {far} --reason TEXT`", settings.data.display());
+    for words in ["ledger shard 0: its witness ", " is gone, and this data directory had one", &command] {
         assert!(refused.log.contains(words), "{words:?} is not in: {refused}");
     }
     assert!(files(&settings.data) == before && file().is_none(), "nothing was changed");
-    let far = witness.display().to_string();
     let listed = tool(&settings.data, &["accept-loss", "--witness", &far, "--reason", WHY]);
     assert!(listed.status.code() == Some(2) && listed.log.contains("LOST: the witness "), "{listed}");
     let accepted = tool(&settings.data, &["accept-loss", "--yes", "--witness", &far, "--reason", WHY]);
@@ -235,6 +248,51 @@ fn a_witness_that_is_gone_at_a_start_is_begun_anew_only_by_an_operator() {
     wait_for("it is written", || file().map(drop));
     assert!(server.terminate().status.success());
     assert!(Server::start(&settings).terminate().status.success());
+}
+
+#[test]
+fn a_witness_that_is_no_witness_is_set_aside_only_by_an_operator() {
+    let folder = folder();
+    let witness = folder.path().join("far");
+    let data_keys = format!("witness = {:?}\n", witness.display().to_string());
+    let settings = Settings { data_keys, ..Settings::new(folder.path()) };
+    fs::create_dir_all(&witness).and_then(|()| fs::write(witness.join("tidegate-witnesses"), "")).unwrap();
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    assert!(server.terminate().status.success());
+    let entries = || fs::read_dir(&witness).expect("it is there").flatten().map(|entry| entry.path());
+    let of = |log: &str| entries().find(|path| path.display().to_string().ends_with(&format!("-{log}.witness")));
+    let (file, other) = (of("ledger-0").expect("it was written"), of("topics-0").expect("it was written"));
+    let directory = || fs::remove_file(&file).and_then(|()| fs::create_dir(&file));
+    let mut flipped = fs::read(&file).expect("it is there");
+    flipped[30] ^= 1;
+    let cases: [(&dyn Fn() -> std::io::Result<()>, &str); 4] = [
+        (&|| fs::write(&file, ""), "it has 0 bytes, a witness has 108"),
+        (&|| fs::write(&file, &flipped), "it is damaged: its checksum does not match"),
+        (&|| fs::copy(&other, &file).map(drop), "it is of another log, "),
+        (&directory, "it is no file"),
+    ];
+    let far = witness.display().to_string();
+    for (number, (harm, wrong)) in cases.into_iter().enumerate() {
+        harm().expect("it can be done");
+        let refused = Server::refused(&settings);
+        let command = format!(" --witness {far} --reason TEXT`");
+        for words in [&format!("its witness {} cannot be used: {wrong}", file.display()), &command] {
+            assert!(refused.log.contains(words), "{words:?} is not in: {refused}");
+        }
+        let listed = tool(&settings.data, &["accept-loss", "--witness", &far, "--reason", WHY]);
+        assert!(listed.status.code() == Some(2) && listed.log.contains(wrong), "{listed}");
+        assert!(file.exists(), "nothing was changed");
+        let accepted = tool(&settings.data, &["accept-loss", "--yes", "--witness", &far, "--reason", WHY]);
+        assert!(accepted.status.success() && accepted.log.contains(" is set aside as "), "{accepted}");
+        assert_eq!(entries().filter(|path| path.display().to_string().contains(".set-aside")).count(), number + 1);
+        let again = tool(&settings.data, &["accept-loss", "--yes", "--witness", &far, "--reason", WHY]);
+        assert!(again.status.success() && again.log.contains("nothing is proven lost"), "{again}");
+        let server = Server::start(&settings);
+        wait_for("it is written", || file.is_file().then_some(()));
+        assert!(server.terminate().status.success());
+    }
+    assert!(audit(&settings.data).status.success(), "no log has a notice");
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod losses;
 mod metrics;
 mod mqtt_hostile;
 mod old_ids;
+mod open_files;
 mod output;
 mod reload;
 mod rights;

@@ -51,6 +51,16 @@ impl Process {
         // Plain lines at the level that tests read.
         command.env("NO_COLOR", "1").env("TIDEGATE_LOG", "info");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        if let Some(most) = settings.open_files_max {
+            let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+            // SAFETY: the call takes a pointer to a live struct.
+            let set = move || match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            };
+            // SAFETY: between fork and exec, only one system call is made, with numbers.
+            unsafe { command.pre_exec(set) };
+        }
         let mut child = command.spawn().expect("the binary was built with the test");
         let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
         let log = Arc::new(Mutex::new(Vec::new()));

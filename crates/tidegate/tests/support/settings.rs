@@ -30,6 +30,8 @@ pub struct Settings {
     pub limits: String,
     /// More sections.
     pub sections: String,
+    /// The limit of open files, if not the host's.
+    pub open_files_max: Option<u64>,
     /// More environment.
     pub environment: Vec<(String, String)>,
 }
@@ -49,6 +51,7 @@ impl Settings {
             data_keys: String::new(),
             limits: String::new(),
             sections: String::new(),
+            open_files_max: None,
             environment: Vec::new(),
         }
     }

@@ -48,6 +48,13 @@ impl Bucket {
         self.wait_ns(self.full_at_ns.load(Ordering::Relaxed), now_ns)
     }
 
+    /// The time until `count`, at most the burst, are left.
+    pub fn wait_for(&self, now_ns: u64, count: u32) -> u64 {
+        let count_ns = self.interval_ns.saturating_mul(u64::from(count)).min(self.burst_ns);
+        let full_at_ns = self.full_at_ns.load(Ordering::Relaxed);
+        full_at_ns.saturating_add(count_ns).saturating_sub(self.burst_ns).saturating_sub(now_ns)
+    }
+
     /// Takes `count`, left or not.
     pub fn charge(&self, now_ns: u64, count: u32) {
         if self.interval_ns > 0 && count > 0 {

@@ -1,6 +1,9 @@
 //! The bounds of one caller, with a clock of the test where it matters.
 
+use tidegate_ledger::message::Reply;
+
 use super::*;
+use crate::auth::{Identity, Rights};
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
@@ -91,4 +94,35 @@ fn requests_under_way_are_bounded_until_they_are_answered() {
 fn no_bounds_cost_nothing() {
     assert!(Quota::new(QuotaLimits::NONE).is_none());
     assert!(Quota::new(QuotaLimits { open_holds_max: 100, ..QuotaLimits::NONE }).is_none());
+}
+
+#[test]
+fn rows_that_were_read_are_owed_at_whatever_port() {
+    let quota = Quota::new(QuotaLimits { requests: rate(1, 40), ..QuotaLimits::NONE });
+    let caller = Identity::new("dave", Rights::Viewer { wallets: Vec::new() }).with_quota(quota, 1);
+    let read = |rows_read| Reply::History { rows: Vec::new(), next: None, held: None, rows_read };
+    for _ in 0..20 {
+        assert!(caller.arrive().is_ok());
+        caller.answered(&read(ROWS_PER_REQUEST - 1));
+    }
+    assert!(!caller.owes(), "a small page is one request");
+    caller.answered(&read(1_000));
+    assert!(caller.owes() && of(caller.arrive()) == "requests");
+}
+
+#[test]
+fn a_stream_leaves_half_of_the_burst_to_other_requests() {
+    let quota = Quota::new(QuotaLimits { requests: rate(10, 100), ..QuotaLimits::NONE }).unwrap();
+    assert_eq!(quota.pause_of_stream(), Duration::ZERO);
+    quota.charge(50);
+    assert!(quota.pause_of_stream() <= Duration::from_millis(100));
+    quota.charge(50);
+    let pause = quota.pause_of_stream();
+    assert!((Duration::from_millis(4_500)..=Duration::from_secs(5)).contains(&pause), "{pause:?}");
+    let bucket = Bucket::new(rate(10, 100));
+    assert_eq!(
+        (bucket.wait_for(S, 1_000), Bucket::new(rate(0, 0)).wait_for(S, 5)),
+        (0, 0),
+        "never more than the burst"
+    );
 }

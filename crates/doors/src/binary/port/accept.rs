@@ -1,12 +1,13 @@
 //! Takes clients, and ends those whose time is over.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::super::Refused;
 use super::super::limits::ACCEPTS_IN_TURN_MAX;
 use super::super::session::{Life, Session};
 use super::{BinaryPort, FIRST_SESSION};
+use crate::admission::{Crowded, Entered};
 use crate::stream::Stream;
 use crate::turns::CallerName;
 
@@ -18,15 +19,17 @@ impl<P> BinaryPort<P> {
         {
             taken += 1;
             match listener.accept() {
-                Ok((tcp, _)) if self.sessions.len() >= self.connections_max => {
-                    self.metrics.connections_refused.increment("limit");
-                    drop(tcp);
-                }
-                Ok((tcp, address)) => {
-                    if self.open(tcp, address).is_ok() {
-                        self.metrics.connections_accepted.add(1);
+                Ok((tcp, address)) => match self.enter(address.ip()) {
+                    Ok(entered) => {
+                        if self.open(tcp, entered, address).is_ok() {
+                            self.metrics.connections_accepted.add(1);
+                        }
                     }
-                }
+                    Err(crowded) => {
+                        self.metrics.connections_refused.increment(crowded.word());
+                        drop(tcp);
+                    }
+                },
                 // Nobody waits; or the client was gone before it was taken, or files have run out: the next event or
                 // tick tries again.
                 Err(_) => {
@@ -46,14 +49,22 @@ impl<P> BinaryPort<P> {
         self.listener.is_some() && self.somebody_waits
     }
 
-    fn open(&mut self, tcp: mio::net::TcpStream, address: SocketAddr) -> io::Result<()> {
+    /// Counts a connection if it may come in.
+    fn enter(&self, address: IpAddr) -> Result<Entered, Crowded> {
+        if self.sessions.len() >= self.connections_max {
+            return Err(Crowded::Door);
+        }
+        self.connections.enter(address)
+    }
+
+    fn open(&mut self, tcp: mio::net::TcpStream, entered: Entered, address: SocketAddr) -> io::Result<()> {
         tcp.set_nodelay(true)?;
         let stream = Stream::accept(tcp, self.tls.as_ref()).map_err(io::Error::other)?;
         let poll = self.poll.as_ref().expect("a port is registered before it serves");
         let entry = self.sessions.vacant_entry();
         let key = entry.key();
         let caller = self.turns.join(CallerName::of_address(address.ip()));
-        let mut session = Session::new(stream, caller, self.now_ms);
+        let mut session = Session::new(stream, entered, caller, self.now_ms);
         if let Err(error) = session.register(poll, key + FIRST_SESSION) {
             self.turns.leave(caller);
             return Err(error);

@@ -64,6 +64,7 @@ impl<P> BinaryPort<P> {
         let session = &mut self.sessions[purpose.session];
         session.in_flight -= 1;
         session.pages_in_flight -= purpose.weight.pages;
+        session.owed -= purpose.owed;
         self.turns.end(purpose.caller, purpose.weight);
     }
 
@@ -134,7 +135,7 @@ impl<P> BinaryPort<P> {
             if session.is_held() {
                 continue;
             }
-            match session.flush(&mut self.scratch) {
+            match session.flush(&mut self.scratch, self.now_ms) {
                 Ok(bytes) => self.metrics.sent_bytes.add(bytes as u64),
                 Err(_) => {
                     session.drain(self.now_ms);

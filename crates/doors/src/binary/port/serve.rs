@@ -13,7 +13,7 @@ use super::super::limits::IN_FLIGHT_MAX;
 use super::super::metrics::kind_of;
 use super::super::room_call::RoomCall;
 use super::super::session::Life;
-use super::super::weight::{weight, work_of_rows};
+use super::super::weight::{REPLY_BYTES, reply_bytes, weight, work_of_rows};
 use super::super::{Refused, translate};
 use super::{BinaryPort, Purpose};
 use crate::auth::Identity;
@@ -57,15 +57,15 @@ impl<P> BinaryPort<P> {
         let now_ms = self.now_ms;
         let session = &mut self.sessions[key];
         session.listed = false;
-        let mut read = 0;
+        let (mut read, mut cost) = (0, 0);
         if session.may_read() && !session.backlog {
-            match session.read(&mut self.scratch, now_ms) {
+            match session.read(&mut self.scratch, &mut cost) {
                 Ok(bytes) => read = bytes,
                 Err(_) => session.drain(now_ms),
             }
             self.metrics.received_bytes.add(read as u64);
         }
-        let (served, left) = self.serve_frames(key, may - WORK_OF_VISIT - turns::work_of_bytes(read));
+        let (served, left) = self.serve_frames(key, may - WORK_OF_VISIT - turns::work_of_bytes(cost));
         let session = &mut self.sessions[key];
         if session.has_said_all() {
             session.drain(now_ms);
@@ -73,23 +73,27 @@ impl<P> BinaryPort<P> {
         if session.is_over() {
             self.write_later(key);
         }
-        let work = served + turns::work_of_bytes(read);
-        let visit = if read > 0 || served > 0 { WORK_OF_VISIT } else { 0 };
+        let work = served + turns::work_of_bytes(cost);
+        let visit = if cost > 0 || served > 0 { WORK_OF_VISIT } else { 0 };
         (work + visit, left)
     }
 
     /// Serves frames that were read, at least one and for about so much work. Returns how much it was.
     fn serve_frames(&mut self, key: usize, may: isize) -> (isize, Left) {
-        let mut work = 0;
+        let (mut work, now_ms) = (0, self.now_ms);
         let left = loop {
             if work > 0 && work >= may {
                 break Left::More;
+            }
+            // Behind what has ended the connection nothing is looked at.
+            if matches!(self.sessions[key].life, Life::Draining) {
+                return (work, Left::More);
             }
             let is_open = self.asker.has_room() && self.turns.may_begin(self.sessions[key].caller);
             if !is_open || !self.sessions[key].may_ask() {
                 break Left::Blocked;
             }
-            match self.sessions[key].next_frame() {
+            match self.sessions[key].next_frame(now_ms) {
                 Ok(Some(frame)) => work += 1 + turns::work_of_bytes(frame.len()) + self.serve_frame(key, frame),
                 Ok(None) => {
                     self.sessions[key].backlog = false;
@@ -213,8 +217,8 @@ impl<P> BinaryPort<P> {
             }
         };
         let work = work_of_rows(&request);
-        let weight = weight(&request, frame_bytes);
-        let purpose = self.begin(key, correlation, weight, listing);
+        let (weight, owed) = (weight(&request, frame_bytes), reply_bytes(&request));
+        let purpose = self.begin(key, correlation, weight, owed, listing);
         let asker = &mut self.asker;
         let mut start = |token, request| asker.start(token, request);
         let id_space = id_space.unwrap_or_else(|| identity.id_space().clone());
@@ -237,12 +241,20 @@ impl<P> BinaryPort<P> {
     }
 
     /// A request of the session is under way until it is answered.
-    fn begin(&mut self, key: usize, correlation: u64, weight: Weight, listing: Option<Listing>) -> Purpose {
+    fn begin(
+        &mut self,
+        key: usize,
+        correlation: u64,
+        weight: Weight,
+        owed: usize,
+        listing: Option<Listing>,
+    ) -> Purpose {
         let session = &mut self.sessions[key];
         session.in_flight += 1;
         session.pages_in_flight += weight.pages;
+        session.owed += owed;
         self.turns.start(session.caller, weight);
-        Purpose { session: key, caller: session.caller, weight, correlation, since: Instant::now(), listing }
+        Purpose { session: key, caller: session.caller, weight, owed, correlation, since: Instant::now(), listing }
     }
 
     /// Lets a room that the schema does not know have its request.
@@ -258,7 +270,10 @@ impl<P> BinaryPort<P> {
             self.sessions[key].pause(self.now_ms);
             return self.refuse(key, correlation, busy);
         }
-        let purpose = self.begin(key, correlation, Weight { bytes: call.body.len(), ..Weight::default() }, None);
+        let purpose = {
+            let weight = Weight { bytes: call.body.len(), ..Weight::default() };
+            self.begin(key, correlation, weight, REPLY_BYTES, None)
+        };
         let token = self.room_calls.insert(purpose);
         if let Err(refused) = self.rooms[room].ask(token as u64, &identity, &call.body) {
             let purpose = self.room_calls.remove(token);

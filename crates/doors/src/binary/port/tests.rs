@@ -56,23 +56,22 @@ impl Door {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
-        let authenticator = Arc::new(Authenticator::new(AuthSettings {
-            users: ["dave", "erin"].map(user).into(),
-            services: Vec::new(),
-            secret: Secret::from_bytes(&[1; 32]).unwrap(),
-            token_ttl: Duration::from_secs(100),
-            login_limits: LoginLimits::default(),
-            topics: TopicAccess::default(),
-            viewer_quota,
-            service_quota: QuotaLimits::NONE,
-            strangers: StrangerLimits::NONE,
-        }));
+        let authenticator = Arc::new(Authenticator::new(settings(&["dave", "erin"], viewer_quota)));
         let registry = Metrics::of(&[BinaryMetrics::ROWS, RefusalMetrics::ROWS]);
         let metrics = (BinaryMetrics::register(&registry, BINARY, 0), RefusalMetrics::register(&registry, BINARY, 0));
-        let settings = BinarySettings { address: None, tls: None, connections_max: 1_000 };
+        let settings =
+            BinarySettings { address: None, tls: None, connections_max: 1_000, connections_per_address_max: 1_000 };
+        let connections = Connections::new(settings.of_connections(1));
         let router = Router::new(PORT, ShardAddresses::new([SHARD]), CursorKey([1, 2]));
-        let mut port =
-            BinaryPort::new(PORT, router, Some(listener), &settings, authenticator.clone(), metrics, Vec::new());
+        let mut port = BinaryPort::new(
+            PORT,
+            router,
+            (Some(listener), connections),
+            &settings,
+            authenticator.clone(),
+            metrics,
+            Vec::new(),
+        );
         let poll = Poll::new().unwrap();
         Port::<Parcel>::register(&mut port, PortSockets::new(poll.registry(), 0).unwrap()).unwrap();
         let endpoint = mesh(1, 0).pop().unwrap();
@@ -138,6 +137,20 @@ impl Door {
 }
 
 const HERE: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+fn settings(users: &[&str], viewer_quota: QuotaLimits) -> AuthSettings {
+    AuthSettings {
+        users: users.iter().map(|name| user(name)).collect(),
+        services: Vec::new(),
+        secret: Secret::from_bytes(&[1; 32]).unwrap(),
+        token_ttl: Duration::from_secs(100),
+        login_limits: LoginLimits::default(),
+        topics: TopicAccess::default(),
+        viewer_quota,
+        service_quota: QuotaLimits::NONE,
+        strangers: StrangerLimits::NONE,
+    }
+}
 
 fn user(name: &str) -> UserSettings {
     UserSettings {
@@ -450,4 +463,46 @@ fn a_list_names_no_wallet_of_others_and_does_not_tell_whether_there_is_one() {
     while door.port.refused.refusals.get("cursor_invalid") == 0 {
         door.turn();
     }
+}
+
+#[test]
+fn a_reload_takes_rights_away_before_the_next_request() {
+    let mut door = Door::open();
+    let token = door.token_of("dave");
+    let mut client = clients(&mut door, 1, &token).remove(0);
+    door.authenticator.reload(settings(&["erin"], QuotaLimits::NONE));
+    client.write_all(&pings(1)).unwrap();
+    until_lined_up(&mut door, 1);
+    // A turn without a tick.
+    let mut context = Context::new(PORT, now_ms(), &mut door.endpoint, &mut door.own);
+    door.port.serve(&mut context);
+    door.port.write_sessions();
+    client.set_nonblocking(false).unwrap();
+    assert_eq!(error_code(&mut client, 0), "unauthenticated");
+    assert!(door.own.is_empty());
+}
+
+#[test]
+fn nothing_is_answered_behind_a_frame_that_ends_the_connection() {
+    let mut door = Door::open();
+    let token = door.token_of("dave");
+    let mut client = clients(&mut door, 1, &token).remove(0);
+    let mut frames = Vec::new();
+    encode_request(&mut frames, 5, request_frame::Body::Hello(proto::Hello { token: "guess".into() }));
+    // Frames that are none, each of which would have an answer ten times its size.
+    frames.extend_from_slice(&[4, 0x08, 7, 0x13, 0xff].repeat(1_000));
+    client.write_all(&frames).unwrap();
+    until_lined_up(&mut door, 1);
+    let mut heard = Vec::new();
+    for _ in 0..5 {
+        door.port.serve_sessions();
+        door.port.write_sessions();
+        let now_ms = door.port.now_ms;
+        door.port.end_pauses(now_ms + REFUSAL_PAUSE_MS);
+    }
+    client.set_nonblocking(false).unwrap();
+    // The port closes with bytes unread, so that the end may be a reset.
+    let _ = client.read_to_end(&mut heard);
+    assert_eq!(frames_in(&heard), 1, "the Hello is refused");
+    assert_eq!(door.port.refused.refusals.get("frame_malformed"), 0);
 }

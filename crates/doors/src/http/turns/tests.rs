@@ -85,5 +85,7 @@ fn nothing_is_left_of_who_gives_up() {
 fn bodies_and_answers_are_worth_their_bytes() {
     assert_eq!([Some(0), Some(200), Some(8 << 10)].map(rounds_of_request), [1, 1, 3]);
     assert_eq!([None, Some(u64::MAX)].map(rounds_of_request), [17, ROUNDS_MAX]);
-    assert_eq!([200, 100 << 10, u64::MAX].map(rounds_of_answer), [0, 6, ROUNDS_MAX]);
+    assert_eq!([200, 100 << 10, u64::MAX].map(rounds_of_answer), [0, 25, ROUNDS_MAX]);
+    assert_eq!([200, 100 << 10, u64::MAX].map(requests_of_answer), [0, 6, ROUNDS_MAX as u32]);
+    assert_eq!([15, 16, 1_000].map(rounds_of_rows), [0, 1, 62]);
 }

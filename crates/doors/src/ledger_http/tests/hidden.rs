@@ -26,6 +26,19 @@ fn a_list_that_ends_among_accounts_of_others_goes_on_without_naming_them() {
     assert!(forged.summary().ends_with("cursor_invalid"), "{forged:?}");
 }
 
+#[test]
+fn a_page_does_not_tell_whether_others_have_accounts_behind_it() {
+    let server = TestServer::open();
+    let dave = server.log_in("dave");
+    let page = || server.ask(&dave, "GET", "/v1/accounts?prefix=wallet:dave&limit=1", "").json();
+    let before = page();
+    assert_eq!(before["accounts"][0]["id"], "wallet:dave");
+    let opened =
+        server.ask(SERVICE, "POST", "/v1/accounts", r#"{"id":"wallet:dave-2","asset":"credit","kind":"wallet"}"#);
+    assert_eq!(opened.status, 201, "{opened:?}");
+    assert_eq!(page(), before);
+}
+
 fn vote(viewer: &str) -> String {
     format!(r#"{{"id":"by-{viewer}","debit":"wallet:{viewer}","credit":"candidate:1","amount":1}}"#)
 }

@@ -310,6 +310,67 @@ fn one_connection_too_many_is_told_so_and_the_others_go_on() {
 }
 
 #[test]
+fn one_address_leaves_connections_to_others() {
+    let server = TestServer::with(HttpLimits { connections_max: 4, ..HttpLimits::default() });
+    let mut silent: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    assert_eq!(silent[0].ask("", "GET", "/healthz", "").status, 200);
+    let mut fourth = server.connect();
+    let answer = fourth.read_answer().unwrap();
+    assert_eq!(answer.summary(), "503 busy");
+    assert!(answer.body.contains("your address"), "{answer:?}");
+    let mut other = server.connect_from([127, 0, 0, 2]);
+    assert_eq!(other.ask("", "GET", "/healthz", "").status, 200);
+}
+
+#[test]
+fn who_sends_requests_and_reads_no_answers_is_let_go() {
+    let patience = Duration::from_millis(300);
+    let server = TestServer::with(HttpLimits { reader_timeout: patience, ..HttpLimits::default() });
+    let mut client = server.connect();
+    client.stream.set_write_timeout(Some(patience)).unwrap();
+    let requests = request(SERVICE, "GET", "/openapi.json", "").repeat(100);
+    // Until the answers fill the sockets, and the server reads no more.
+    while client.stream.write(requests.as_bytes()).is_ok() {}
+    let began = Instant::now();
+    while server.metrics.connections_open.get() > 0 {
+        assert!(began.elapsed() < Duration::from_secs(20), "the connection is held for ever");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_in_short() {
+    let server = TestServer::open();
+    let field = "x".repeat(1 << 20);
+    let answer = server.ask(SERVICE, "POST", "/v1/transfers", &format!(r#"{{"{field}":1}}"#));
+    assert_eq!(answer.summary(), "422 field_invalid");
+    assert!(answer.body.len() < 4_096, "{} bytes", answer.body.len());
+}
+
+#[test]
+fn who_sends_no_more_is_answered_what_was_asked() {
+    let server = TestServer::open();
+    for n in 0..10 {
+        let transfer = format!(r#"{{"id":"half-{n}","debit":"wallet:dave","credit":"candidate:1","amount":1}}"#);
+        let mut client = server.connect();
+        client.send(&request(SERVICE, "POST", "/v1/transfers", &transfer));
+        client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(client.read_answer().expect("an answer").summary(), "201", "transfer {n}");
+        assert!(client.is_closed());
+    }
+    // Also if the answer takes its time, as one to a wrong token does.
+    let mut unknown = server.connect();
+    unknown.send(&request("wrong", "GET", "/v1/accounts", ""));
+    unknown.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(unknown.read_answer().expect("an answer").summary(), "401 token_invalid");
+    let mut pipelined = server.connect();
+    pipelined.send(&request("", "GET", "/healthz", "").repeat(3));
+    pipelined.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    (0..3).for_each(|_| assert_eq!(pipelined.read_answer().expect("each has its answer").status, 200));
+    assert!(pipelined.is_closed());
+}
+
+#[test]
 fn bytes_that_are_not_http_end_the_connection() {
     let server = TestServer::open();
     for bytes in [

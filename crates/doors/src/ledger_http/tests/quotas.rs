@@ -163,6 +163,60 @@ fn a_large_answer_is_worth_several_requests() {
     assert!((40 / worth..=40 / worth + 2).contains(&count), "{count} of {worth}");
 }
 
+/// A server where viewers have so many requests, and a collector so many rows, a thousand seconds apart; and a viewer.
+fn with_rows(requests: Rate, rows: usize) -> (TestServer, String) {
+    let server = TestServer::with_quota(QuotaLimits { requests, ..QuotaLimits::NONE });
+    server.backend.lengthen("candidate:3", rows);
+    server.backend.date("candidate:3");
+    let dave = server.log_in("dave");
+    (server, dave)
+}
+
+#[test]
+fn a_page_is_worth_as_many_requests_as_its_rows_cost() {
+    let (server, dave) = with_rows(rate(200), 1_000);
+    for (limit, most) in [(1_000, 3), (100, 30)] {
+        let path = format!("/v1/accounts/candidate:3/transfers?limit={limit}");
+        let carol = server.log_in("carol");
+        let token = if limit == 100 { &carol } else { &dave };
+        let served = (0..200).take_while(|_| server.ask(token, "GET", &path, "").status == 200).count();
+        assert!((2..=most).contains(&served), "pages of {limit}: {served}");
+    }
+    // Other viewers, and who has no bound, are not hurt.
+    let page = "/v1/accounts/candidate:3/transfers?limit=1000";
+    assert!((0..20).all(|_| server.ask(SERVICE, "GET", page, "").status == 200));
+}
+
+#[test]
+fn a_walk_ends_where_the_requests_of_its_caller_do_and_says_where_to_go_on() {
+    for path in ["/v1/accounts/candidate:3?at=1000000", "/v1/accounts/candidate:3/transfers?to_time=1000000"] {
+        let (server, dave) = with_rows(rate(100), 20_000);
+        let before = server.backend.asked();
+        let answer = server.ask(&dave, "GET", path, "");
+        assert!(answer.json()["next"].is_string(), "{path}: {answer:?}");
+        assert!(server.backend.asked() - before <= 5, "two pages are worth more than it has");
+        assert_eq!(server.ask(&dave, "GET", path, "").status, 429, "{path}: it owes them");
+        assert_eq!(server.ask(SERVICE, "GET", path, "").status, 200, "{path}: who has no bound goes the whole way");
+    }
+}
+
+#[test]
+fn a_history_as_lines_goes_as_fast_as_the_requests_of_its_caller_and_leaves_it_some() {
+    let (server, dave) = with_rows(Rate { per_s: 100, burst: 200 }, 100_000);
+    let mut stream = server.connect();
+    let asked = request(&dave, "GET", "/v1/accounts/candidate:3/transfers", "");
+    stream.send(&asked.replacen("\r\n", "\r\naccept: application/x-ndjson\r\n", 1));
+    std::thread::spawn(move || std::io::copy(&mut stream.stream, &mut std::io::sink()));
+    let of_collector = "/v1/accounts/candidate:3";
+    let began = std::time::Instant::now();
+    while began.elapsed() < Duration::from_millis(1_500) {
+        assert_eq!(server.ask(&dave, "GET", of_collector, "").status, 200, "other requests find room");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let parts = server.backend.parts();
+    assert!((2..=8).contains(&parts), "62 requests each, of 100 in a second and 100 at once: {parts}");
+}
+
 #[test]
 fn what_no_room_has_seen_is_counted_for_its_sender() {
     let server = TestServer::with_quota(QuotaLimits { requests: rate(10), ..QuotaLimits::NONE });

@@ -12,6 +12,7 @@ use tidegate_telemetry::Registry;
 use tokio::sync::watch;
 
 use super::fake::FakeBackend;
+use crate::admission::Connections;
 use crate::auth::quota::QuotaLimits;
 use crate::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, StrangerLimits,
@@ -145,6 +146,7 @@ impl TestServer {
             operations: Arc::new(backend.clone()),
             rooms: std::iter::once(ledger).chain(others).collect(),
             limits,
+            connections: Connections::new(limits.of_connections(1)),
             metrics: metrics.clone(),
             refused,
             open_paths: open_paths.iter().map(|path| (*path).into()).collect(),
@@ -161,6 +163,15 @@ impl TestServer {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         Client { stream, unread: Vec::new() }
+    }
+
+    /// The same from another address of this host.
+    pub fn connect_from(&self, address: [u8; 4]) -> Client {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((address, 0)).into()).unwrap();
+        socket.connect(&self.address.into()).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Client { stream: socket.into(), unread: Vec::new() }
     }
 
     /// One request on a connection of its own.

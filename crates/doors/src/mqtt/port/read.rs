@@ -148,14 +148,14 @@ impl<L: LogStore> MqttPort<L> {
         let socket = self.sockets.get(key).expect("it was looked at just now");
         let Ok(heard) = socket.stream.read(&mut self.scratch, bytes_max) else {
             self.lose(key, now);
-            return WORK_OF_VISIT;
+            return WORK_OF_VISIT + work_of_bytes(self.scratch.cost());
         };
         socket.set(Flag::READABLE, heard.more || socket.has(Flag::CLOSED));
         socket.set(Flag::ENDED, heard.ended);
         // Taken out, because the port is the shell that the bytes are heard by.
         let scratch = std::mem::take(&mut self.scratch);
         let bytes = scratch.bytes(&heard);
-        let work = WORK_OF_VISIT + work_of_bytes(bytes.len());
+        let work = WORK_OF_VISIT + work_of_bytes(scratch.cost());
         let served = drive::hear(&mut PortShell { port: self, context }, key, bytes, (may - work).max(1), now);
         self.scratch = scratch;
         if heard.ended && !self.broker.is_unserved(key) {

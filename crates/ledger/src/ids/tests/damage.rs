@@ -113,7 +113,7 @@ fn damage_met_by_a_lookup_is_an_error_and_not_an_answer() {
     assert!(errors.len() >= 300, "{}", errors.len());
     for error in errors {
         assert!(matches!(*error, IdsError::Damaged { .. }), "{error}");
-        assert!(error.to_string().contains("wrong checksum; restart to rebuild"), "{error}");
+        assert!(error.to_string().contains("wrong checksum; a start rebuilds the index"), "{error}");
     }
 }
 

@@ -296,3 +296,33 @@ fn a_page_of_a_history_has_a_row_more_than_clients_may_ask_for() {
     let Answer::Rows { rows, next, .. } = history(&mut alone, None, u32::MAX) else { panic!("it is there") };
     assert_eq!((rows.len(), next != RecordPosition::NONE), (most, true));
 }
+
+#[test]
+fn a_small_page_is_read_before_the_rest_of_large_ones() {
+    let mut alone = Alone::open();
+    alone.owing(PAGE_ROWS_MAX as usize);
+    let read = |limit| Operation::ReadHistory { id: on(HERE, "source").into(), from: None, limit };
+    let large = 20;
+    (0..large).for_each(|_| alone.call(read(PAGE_ROWS_MAX)));
+    alone.settle();
+    let beginnings = alone.jobs();
+    assert_eq!(beginnings.len(), large, "each begins at once");
+    alone.run(beginnings);
+    alone.settle();
+    let few = alone.jobs();
+    assert!((1..large / 4).contains(&few.len()), "{} of the rest at once", few.len());
+    alone.call(read(10));
+    alone.settle();
+    let small = alone.jobs();
+    assert_eq!(small.len(), 1, "it waits for none of those that wait");
+    alone.run(small);
+    assert_eq!(alone.settle().len(), 1);
+    alone.run(few);
+    let answered = (0..large * 8).map(|_| {
+        let answered = alone.settle().len();
+        let jobs = alone.jobs();
+        alone.run(jobs);
+        answered
+    });
+    assert_eq!(answered.sum::<usize>(), large);
+}

@@ -3,7 +3,7 @@
 use tidegate_machines::ledger::HistoryRow;
 
 use super::*;
-use crate::limits::{HISTORY_TIME_SLACK_MS, PAGE_ROWS_MAX};
+use crate::limits::{FIRST_ROWS_LOOKED_AT, HISTORY_TIME_SLACK_MS, PAGE_ROWS_MAX};
 
 const COLLECTOR: &str = "candidate";
 
@@ -11,12 +11,13 @@ struct Page {
     rows: Vec<HistoryRow>,
     next: Option<Box<str>>,
     held: Option<u64>,
+    rows_read: usize,
 }
 
 fn page(node: &mut TestWorker, id: &str, before: Option<&str>, limit: u32, times: TimeSpan) -> Page {
     let request = Request::ReadHistory { id: id.into(), before: before.map(Into::into), limit, times };
     match node.ask(request) {
-        Reply::History { rows, next, held } => Page { rows, next, held },
+        Reply::History { rows, next, held, rows_read } => Page { rows, next, held, rows_read },
         other => panic!("{other:?}"),
     }
 }
@@ -82,13 +83,18 @@ fn a_page_of_old_times_looks_at_so_many_rows_and_says_where_to_go_on() {
 
     let times = TimeSpan::new(None, Some(first)).expect("a span");
     let mut before = None::<Box<str>>;
-    for _ in 0..2 {
+    // The first page looks at few rows: most questions are about what was a moment ago.
+    for most in [FIRST_ROWS_LOOKED_AT, PAGE_ROWS_MAX as usize] {
         let page = page(&mut node, "wallet", before.as_deref(), 1, times);
-        assert!(page.rows.is_empty() && page.next.is_some(), "all of a thousand rows are later");
+        assert!(page.rows.is_empty() && page.next.is_some(), "all of so many rows are later");
+        assert_eq!(page.rows_read, most + 1, "and one more says whether there is a next page");
         before = page.next;
     }
     let last = page(&mut node, "wallet", before.as_deref(), 1, times);
     assert_eq!((last.rows.len(), &*last.rows[0].id, last.next), (1, "first", None));
+    assert_eq!(last.rows_read, PAGE_ROWS_MAX as usize - FIRST_ROWS_LOOKED_AT + 1, "the page is worth what is left");
+    let now = TimeSpan::new(None, Some(node.now.0)).expect("a span");
+    assert_eq!(page(&mut node, "wallet", None, 1, now).rows_read, FIRST_ROWS_LOOKED_AT + 1);
 }
 
 fn hold(id: &str, amount: u64, expires_in_ms: u64) -> Request {

@@ -302,10 +302,13 @@ fn an_audit_names_the_credits_that_one_shard_knows_and_another_has_lost() {
     assert_eq!(strange[1], "shard 0 applied credit 3 of shard 1, which sent only 0");
 }
 
+/// As the start of a server names it.
+const ACCEPT: &str = "tidegate accept-loss --data here --reason TEXT";
+
 /// What a start says of the states of all shards, as they are recovered one after the other.
 fn start(states: &[Ledger]) -> Result<(), String> {
     let exchanges = Exchanges::of(states.len());
-    states.iter().try_for_each(|state| exchanges.note(state).map_err(|refused| refused.to_string()))
+    states.iter().try_for_each(|state| exchanges.note(state, ACCEPT).map_err(|refused| refused.to_string()))
 }
 
 #[test]
@@ -313,11 +316,14 @@ fn a_start_is_refused_when_one_shard_knows_what_another_has_lost() {
     let (then, now) = story(&Accounts::new());
     assert_eq!(start(&states(&put_back(HERE, &now, &now))), Ok(()));
     let lost = states(&put_back(HERE, &then, &now));
-    assert_eq!(start(&lost[..1]).and(Exchanges::of(2).note(&lost[1]).map_err(|refused| refused.to_string())), Ok(()));
+    assert_eq!(
+        start(&lost[..1]).and(Exchanges::of(2).note(&lost[1], ACCEPT).map_err(|refused| refused.to_string())),
+        Ok(())
+    );
     let refused = start(&lost).expect_err("records of one are lost");
     assert!(refused.contains("shard 1 has taken in its credits up to 4, and journal/ledger-0 has only those up to 1"));
     assert!(refused.contains("journal/ledger-0 has taken in only those up to 1"), "{refused}");
-    assert!(refused.contains("tidegate accept-loss --data DIR --reason TEXT"), "{refused}");
+    assert!(refused.contains(&format!("run `{ACCEPT}`")), "{refused}");
 
     // As many credits, of other amounts: nobody has lost anything, and they are of two histories.
     let all = Accounts::new();

@@ -134,7 +134,7 @@ impl<S: Store> LedgerWorld<S> {
             let replies = self.ask_all(unread.iter().map(page_of).collect())?;
             let mut more = Vec::new();
             for ((id, _), reply) in unread.into_iter().zip(replies) {
-                let Reply::History { rows, next, held } = reply else {
+                let Reply::History { rows, next, held, .. } = reply else {
                     return Err(Violation::of("an account that can be read has a history", format!("{id}: {reply:?}")));
                 };
                 let place = histories.get(&id).map_or(0, Vec::len);

@@ -1,5 +1,5 @@
 //! `tidegate status`: whether a server serves, what of its files is damaged, whether its disk is full, whether a
-//! witness is lost, and what the auditor last found.
+//! witness is lost, what is wrong with its data directory, and what the auditor last found.
 //!
 //! Anybody may ask whether it serves; what the auditor found is told to a token that may read it.
 
@@ -51,7 +51,8 @@ fn status(server: &str, health: &Value, audit: Result<&Value, &str>) -> Value {
     json!({
         "server": server, "health": word, "detail": health["detail"], "progress": health["progress"],
         "damage": counted(health, "damage"), "disk_full": counted(health, "disk_full"),
-        "witness_lost": counted(health, "witness_lost"), "archive": health["archive"], "audit": audit,
+        "witness_lost": counted(health, "witness_lost"), "archive": health["archive"],
+        "clock": health["clock"], "directory": health["directory"], "audit": audit,
     })
 }
 

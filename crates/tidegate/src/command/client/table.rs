@@ -149,6 +149,8 @@ impl Fields {
         ("disk_full", Some("0")),
         ("witness_lost", Some("0")),
         ("archive", None),
+        ("clock", None),
+        ("directory", None),
         ("audit", None),
     ]);
 }

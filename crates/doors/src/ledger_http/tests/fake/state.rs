@@ -113,7 +113,7 @@ impl State {
                             rows.extend(times.contains(row.time_ms).then(|| row.clone()));
                         }
                         let next = (at > 0 && !is_end).then(|| at.to_string().into());
-                        Reply::History { rows, next, held: Some(account.view.held) }
+                        Reply::History { rows, next, held: Some(account.view.held), rows_read: end - at }
                     }
                     _ => Reply::Refused(Refusal::CursorInvalid),
                 },

@@ -7,7 +7,7 @@ use anyhow::{Context, Error, Result, anyhow, bail};
 use csv::ErrorKind;
 
 use super::quotes::{QuoteFault, Quotes, RowStart, RowStarts};
-use super::row::{Fields, Kind};
+use super::row::{Fields, Kind, Once};
 
 /// A row as it stands in the file.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ fn ndjson<'a>(file: impl Read + 'a, path: &'a Path) -> impl Iterator<Item = Resu
                 Err(error) => return Some(Err(error).with_context(|| format!("cannot read {}", path.display()))),
             }
             if !text.trim_ascii().is_empty() {
-                let fields = serde_json::from_slice(&text).map_err(|error| {
+                let fields = serde_json::from_slice(&text).map(|Once(fields)| fields).map_err(|error| {
                     // Its words have a line, too: that of this text, which is always 1.
                     let said = error.to_string();
                     let what = said.split(" at line ").next().unwrap_or(&said);

@@ -1,11 +1,41 @@
 //! A row of an import: what it must and may say, and the request that it becomes.
 
+use std::fmt;
+
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::super::account::KINDS;
 
 /// The fields of a row, as the file has them.
 pub type Fields = Map<String, Value>;
+
+/// The fields of a JSON object in which no name stands twice: of two amounts, nobody can tell which was meant.
+pub struct Once(pub Fields);
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Once, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Once;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Once, A::Error> {
+                let mut fields = Fields::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    if fields.contains_key(&name) {
+                        return Err(A::Error::custom(format_args!("{name:?} stands twice in it")));
+                    }
+                    fields.insert(name, map.next_value()?);
+                }
+                Ok(Once(fields))
+            }
+        }
+        deserializer.deserialize_map(Each)
+    }
+}
 
 /// What the rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

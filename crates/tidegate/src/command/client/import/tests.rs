@@ -29,6 +29,13 @@ fn read(name: &str, text: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_name_that_stands_twice_in_a_row_is_refused() {
+    let rows = read("x.ndjson", "{\"id\":\"t\",\"debit\":\"a\",\"credit\":\"b\",\"amount\":1,\"amount\":7}\n");
+    assert_eq!(rows.len(), 1);
+    assert!(rows[0].starts_with("x.ndjson:1: ") && rows[0].contains("\"amount\" stands twice in it"), "{rows:?}");
+}
+
+#[test]
 fn each_row_has_its_line_and_what_is_wrong_with_it() {
     let csv = "id, debit ,credit,amount,memo,code,user_data\n\
                t1,a,b,5,\"two\nlines, and a comma\",7,order-1\n\
