@@ -167,3 +167,6 @@ pub(crate) fn record_in(body: &[u8], offset: usize) -> Option<&[u8]> {
     let len = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?) as usize;
     if len == 0 || len > RECORD_BYTES_MAX { None } else { rest.get(RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + len) }
 }
+
+#[cfg(test)]
+mod tests;

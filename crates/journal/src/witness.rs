@@ -269,6 +269,7 @@ mod tests {
         (0..2).for_each(|_| witness(0).note_in(data).unwrap());
         disk.crash();
         assert!(!witness(0).is_gone(data).unwrap(), "it is there");
+        assert!(witness(0).is_kept().unwrap() && !witness(1).is_kept().unwrap());
         disk.remove(witness(0).path()).unwrap();
         assert!(witness(0).is_gone(data).unwrap() && !witness(1).is_gone(data).unwrap());
         witness(0).give_up_in(data).unwrap();

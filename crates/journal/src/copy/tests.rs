@@ -1,10 +1,11 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::disk::FakeDisk;
+use crate::archive::Archive;
+use crate::disk::{Disk, FakeDisk, RealDisk};
 use crate::segment::{parse_segment_name, segment_name};
 use crate::step::{Step, StepLog, StepLogs};
-use crate::{Family, LogStore, Logs, Opened, Options, Retention};
+use crate::{Family, LogReader, LogStore, Logs, Opened, Options, Retention};
 
 const WHOLE: Family = Family { number: 1, name: "ledger", retention: Retention::Whole };
 const SMALL: Options = Options::small(16 * 1024);
@@ -149,4 +150,141 @@ fn a_segment_whose_header_has_rotted_begins_where_the_one_before_it_ends() {
     disk.overwrite(&files.path(segments[1]), mark_at, &[0; MARK_BYTES]).unwrap();
     let refused = files.begins(segments[2]).unwrap_err().to_string();
     assert!(refused.contains("it does not begin like a segment"), "{refused}");
+}
+
+#[test]
+fn files_are_found_by_where_their_segments_begin() {
+    let disk = FakeDisk::new(1);
+    let mut store = open(&disk);
+    append(&mut store, 120);
+    store.close().unwrap();
+    let files = files(&disk);
+    let (end, segments) = (files.tail(Cursor::START).unwrap().end, files.segments().unwrap());
+    assert_eq!(files.local_segments().unwrap(), segments);
+    for first in &segments {
+        assert_eq!(files.locate(*first).unwrap(), files.path(*first));
+    }
+    let last = *segments.last().unwrap();
+    let size = disk.open(&files.path(last)).unwrap().len().unwrap();
+    assert_eq!(files.bytes_up_to(last, end.position), offset_of(last, end.position));
+    assert!((SEGMENT_HEADER_BYTES as u64..=size).contains(&files.bytes_up_to(last, end.position)));
+}
+
+#[test]
+fn what_was_synced_outlives_a_crash() {
+    let mut torn = 0;
+    for seed in 0..40 {
+        for is_synced in [false, true] {
+            let disk = FakeDisk::new(seed);
+            append(&mut open(&disk), 3);
+            let files = files(&disk);
+            let (first, path) = last(&disk);
+            let at = SEGMENT_HEADER_BYTES as u64 + 4_000;
+            disk.open(&path).unwrap().write_all_at(&[7; 600], at).unwrap();
+            if is_synced {
+                files.sync(first).unwrap();
+            }
+            disk.crash();
+            let mut bytes = [0; 600];
+            let is_there = disk.open(&path).unwrap().read_exact_at(&mut bytes, at).is_ok() && bytes == [7; 600];
+            assert!(is_there || !is_synced, "seed {seed}");
+            torn += u64::from(!is_there);
+        }
+    }
+    assert!(torn > 0, "without a sync some of it is lost");
+}
+
+#[test]
+fn only_a_mark_of_this_log_that_seals_its_last_place_says_that_a_segment_is_sealed() {
+    let disk = FakeDisk::new(5);
+    let mut store = open(&disk);
+    append(&mut store, 12);
+    store.close().unwrap();
+    let (files, (first, path)) = (files(&disk), last(&disk));
+    let end = files.tail(Cursor::START).unwrap().end;
+    // The file ends with a mark of its tail.
+    files.cut(end).unwrap();
+    assert_eq!(files.sealed_end(first).unwrap(), None, "it may go on");
+    let (sealed, offset) = (Mark { log: LOG, kind: MarkKind::Sealed, end }, offset_of(first, end.position));
+    let elsewhere = Cursor { position: Position(end.position.0 + 8), ..end };
+    for (mark, says) in [
+        (Mark { log: LogId { shard: 9, ..LOG }, ..sealed }, None),
+        (Mark { end: elsewhere, ..sealed }, None),
+        (sealed, Some(end)),
+    ] {
+        disk.overwrite(&path, offset, &mark.encode()).unwrap();
+        assert_eq!(files.sealed_end(first).unwrap(), says, "{mark:?}");
+    }
+    // Sealed, and the next one is not there.
+    assert!(matches!(files.tail(Cursor::START), Err(JournalError::Damaged { .. })));
+    // A mark that tells of another place than that where the groups end says nothing.
+    for mark in [Mark { log: LogId { shard: 9, ..LOG }, ..sealed }, Mark { end: Cursor::START, ..sealed }] {
+        disk.overwrite(&path, offset, &mark.encode()).unwrap();
+        let tail = files.tail(Cursor::START).unwrap();
+        assert!(tail.end == end && tail.proven < end.position, "{tail:?}");
+    }
+}
+
+#[test]
+fn a_segment_that_was_the_last_one_when_its_groups_were_read_may_be_sealed_since() {
+    let disk = FakeDisk::new(3);
+    let mut store = open(&disk);
+    append(&mut store, 120);
+    let files = files(&disk);
+    let (first, next) = (files.segments().unwrap()[0], files.segments().unwrap()[1]);
+    let (file, _) = files.folder.open_rotten(first).unwrap();
+    let mut tail = Tail { end: files.begins(next).unwrap(), proven: Position(0) };
+    let file: Arc<dyn DiskFile> = Arc::new(file);
+    for judging in [false, true] {
+        assert!(matches!(files.behind(&file, first, &mut tail, judging), Ok(Behind::Segment)));
+    }
+}
+
+#[test]
+fn a_segment_whose_groups_end_before_the_next_one_begins_is_damage() {
+    let disk = FakeDisk::new(3);
+    let mut store = open(&disk);
+    append(&mut store, 120);
+    store.close().unwrap();
+    let files = files(&disk);
+    let segments = files.segments().unwrap();
+    assert!(disk.flip_bit(&files.path(segments[1]), SEGMENT_HEADER_BYTES as u64 + 200, 3));
+    match files.tail(Cursor::START) {
+        Err(JournalError::Damaged { segment, .. }) => {
+            assert!(segment.ends_with(&segment_name(segments[1])), "{segment}")
+        }
+        other => panic!("damage expected: {other:?}"),
+    }
+}
+
+#[test]
+fn of_a_segment_that_was_moved_away_all_is_known_that_was_written_down() {
+    let data = tempfile::tempdir().unwrap();
+    let logs = StepLogs::new(RealDisk, data.path(), &[WHOLE]);
+    let Opened { mut log, .. } = logs.open(LOG, Cursor::START, SMALL).unwrap();
+    let files = LogFiles::of(Folder::new(RealDisk, data.path(), &WHOLE, LOG));
+    while files.segments().unwrap().len() < 3 {
+        let mut group = log.begin_group();
+        group.append(|buffer| buffer.extend_from_slice(&[7; 3_000]));
+        log.submit(group).unwrap();
+        while log.step().unwrap() != Step::Idle {}
+        log.poll_durable().unwrap();
+    }
+    log.close().unwrap();
+    let segments = files.segments().unwrap();
+    let (first, end) = (files.begins(segments[0]).unwrap(), files.begins(segments[1]).unwrap());
+    // Nobody can reach it there.
+    let at = data.path().join("away").display().to_string();
+    std::fs::remove_file(files.path(segments[0])).unwrap();
+    let moved = Archived { log: "ledger-0".into(), first, end, bytes: 1, hash: [0; 32], at };
+    Archive { segments: vec![moved] }.write(data.path()).unwrap();
+    assert_eq!(files.begins(segments[0]).unwrap(), first);
+    assert_eq!(files.sealed_end(segments[0]).unwrap(), Some(end));
+    assert_eq!(
+        (files.segments().unwrap(), files.local_segments().unwrap()),
+        (segments.clone(), segments[1..].to_vec())
+    );
+    let reader = logs.reader(LOG).unwrap();
+    let (away, here) = (Position(segments[1].0 - 1), segments[1]);
+    assert_eq!((reader.is_here(away).unwrap(), reader.is_here(here).unwrap()), (false, true));
 }

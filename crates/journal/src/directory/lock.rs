@@ -129,3 +129,6 @@ fn in_use(path: &Path) -> String {
     let holder = holder.map_or("another process".into(), |holder| format!("process {holder}"));
     format!("it is in use by {holder}; stop that first, or use another directory")
 }
+
+#[cfg(test)]
+mod tests;

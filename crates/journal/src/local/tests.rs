@@ -216,3 +216,51 @@ fn a_full_disk_is_asked_ever_less_often_and_little_is_asked_for() {
     assert!(begun.elapsed().as_secs() < 3, "room is found again");
     log.close().unwrap();
 }
+
+#[test]
+fn others_see_how_far_it_is_durable_and_whether_there_is_room() {
+    let disk = FakeDisk::new(1);
+    let (mut log, report, woken) = open(disk.clone(), Path::new("data"));
+    let (end, room) = (log.durable_end(), log.disk_room());
+    assert_eq!((end.cursor(), room.is_full()), (report.end, false));
+    for _ in 0..5 {
+        commit(&mut log, &woken, &[vec![7; 100]]);
+        wait_durable(&mut log, &woken);
+        let durable = log.poll_durable().unwrap();
+        assert_eq!(Some(end.cursor()), durable.cursor(), "the one who sealed the group told its chain");
+    }
+    disk.set_capacity(disk.used_bytes());
+    while !room.is_full() {
+        if log.ready().is_ok() {
+            commit(&mut log, &woken, &[vec![7; 1_500]]);
+        }
+        log.poll_durable().unwrap();
+        thread::yield_now();
+    }
+    disk.set_capacity(u64::MAX);
+    while room.is_full() {
+        thread::yield_now();
+    }
+    log.close().unwrap();
+}
+
+#[test]
+fn a_log_that_is_dropped_has_written_what_it_was_given_and_its_thread_has_ended() {
+    for round in 0..20 {
+        let (mut log, _, woken) = open(FakeDisk::new(round), Path::new("data"));
+        for _ in 0..20 {
+            commit(&mut log, &woken, &[vec![7; 1_000]]);
+        }
+        let (end, last) = (log.durable_end(), log.last_sequence());
+        drop(log);
+        assert_eq!((end.cursor().sequence, Arc::strong_count(&end.progress)), (last, 1));
+    }
+}
+
+#[test]
+fn a_log_that_is_created_has_its_first_segment() {
+    let (disk, data) = (FakeDisk::new(1), Path::new("data"));
+    LocalLogs::new(disk.clone(), data, &[FAMILY]).create(LOG).unwrap();
+    let names: Vec<_> = disk.files().into_iter().map(|(path, _)| path).collect();
+    assert!(names.iter().any(|path| path.ends_with(segment_name(Cursor::START.position))), "{names:?}");
+}

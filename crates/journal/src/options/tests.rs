@@ -42,6 +42,15 @@ fn records_that_no_group_could_hold_are_a_bug() {
 }
 
 #[test]
+#[should_panic(expected = "a group holds the largest record")]
+fn a_record_that_is_a_byte_larger_than_its_group_is_a_bug() {
+    let small = Options::small(16 * 1024);
+    let largest = small.group_bytes_max - GROUP_HEADER_BYTES - RECORD_HEADER_BYTES;
+    Options { record_bytes_max: largest, ..small }.check();
+    Options { record_bytes_max: largest + 1, ..small }.check();
+}
+
+#[test]
 #[should_panic(expected = "readers accept records up to RECORD_BYTES_MAX")]
 fn records_that_no_reader_accepts_are_a_bug() {
     Options { record_bytes_max: limits::RECORD_BYTES_MAX + 1, ..Options::default() }.check();

@@ -132,3 +132,41 @@ fn what_is_here_is_read_although_the_segment_before_it_was_moved_out_of_reach() 
     assert_eq!(record, [7; 50]);
     assert!(matches!(reader.read(record_of(segments[0]), &mut record), Err(JournalError::Damaged { .. })));
 }
+
+#[test]
+fn a_record_has_a_place_in_a_file_and_so_many_bytes_lie_between_two() {
+    let records: Vec<Vec<u8>> = (0..30).map(|number| vec![number; 3_000]).collect();
+    let (disk, positions) = log_of(&records, Options::small(16 * 1024));
+    let (reader, folder) =
+        (logs(&disk).reader(LOG).unwrap(), Folder::new(disk.clone(), Path::new("data"), &FAMILY, LOG));
+    let segments = folder.list_local().unwrap();
+    for at in &positions {
+        let first = *segments.iter().rfind(|first| *first <= at).unwrap();
+        assert_eq!(reader.place_of(*at), (folder.segment_text(first), offset_of(first, *at)));
+        assert!(reader.is_here(*at).unwrap());
+    }
+    let (from, to) = (positions[3], positions[20]);
+    assert_eq!((reader.bytes_between(from, to), reader.bytes_between(to, from)), (to.0 - from.0, 0));
+}
+
+#[test]
+fn a_log_has_the_places_behind_its_groups_of_its_own_history_and_no_others() {
+    let records: Vec<Vec<u8>> = (0..12).map(|number| vec![number; 3_000]).collect();
+    let (disk, _) = log_of(&records, Options::small(16 * 1024));
+    let Opened { log, report } = logs(&disk).open(LOG, Cursor::START, Options::small(16 * 1024)).unwrap();
+    let (reader, whole) = (log.reader().unwrap(), report.durability());
+    let mut groups = reader.groups(Cursor::START, &whole).unwrap();
+    let mut places = vec![Cursor::START];
+    while groups.next_group().unwrap().is_some() {
+        places.push(groups.cursor());
+    }
+    for place in &places {
+        assert!(reader.has_place(*place, &whole).unwrap(), "{place:?}");
+        assert!(reader.has_place(*place, &Durability::at(*place)).unwrap(), "all before it is durable: {place:?}");
+        let elsewhere = Cursor { sequence: crate::Sequence(place.sequence.0 + 1), ..*place };
+        assert!(!reader.has_place(elsewhere, &whole).unwrap());
+    }
+    for pair in places.windows(2) {
+        assert!(!reader.has_place(pair[1], &Durability::at(pair[0])).unwrap(), "it is not durable yet");
+    }
+}

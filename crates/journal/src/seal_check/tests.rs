@@ -133,3 +133,36 @@ fn a_header_of_another_log_is_no_rot() {
     let refused = logs(&disk).open(LOG, Cursor::START, SMALL).err().unwrap().to_string();
     assert!(refused.contains("it belongs to"), "{refused}");
 }
+
+#[test]
+fn a_segment_whose_header_and_mark_rotted_is_read_if_the_place_where_it_begins_is_known() {
+    for nth in [0, 1] {
+        let (disk, segments) = long_log();
+        let begins = folder(&disk).open_segment(segments[nth]).unwrap().1;
+        disk.flip_bit(&path(segments[nth]), 30, 1);
+        disk.flip_bit(&path(segments[nth]), offset_of(segments[nth], segments[nth + 1]) + 20, 1);
+        let check = |begins| check_sealed(&folder(&disk), &segments[nth..], begins).unwrap();
+        let known = check(Some(begins));
+        assert_eq!(known.unsealed.iter().map(|(first, _)| *first).collect::<Vec<_>>(), [segments[nth]]);
+        let words = |sealed: &Sealed| sealed.damaged.iter().map(|error| error.to_string()).collect::<String>();
+        assert!(!words(&known).contains("nobody knows"), "{}", words(&known));
+        // A position alone is no place to read on from, but for the very beginning.
+        for unknown in [None, Some(Cursor { position: segments[nth], ..Cursor::START })] {
+            let sealed = check(unknown);
+            let is_start = unknown == Some(Cursor::START);
+            assert_eq!(words(&sealed).contains("nobody knows"), !is_start, "{}", words(&sealed));
+            assert_eq!(sealed.unsealed.is_empty(), !is_start);
+        }
+    }
+}
+
+#[test]
+fn ends_are_looked_at_behind_one_place_and_up_to_another() {
+    let (disk, segments) = long_log();
+    disk.flip_bit(&path(segments[1]), 30, 1);
+    let between = |from, to| places(&rotten_ends(&folder(&disk), from, to).unwrap()).len();
+    let end = segments[2];
+    let before = |place: Position| Position(place.0 - 1);
+    assert_eq!((between(before(end), end), between(Position(0), end)), (1, 1));
+    assert_eq!((between(end, Position(u64::MAX)), between(Position(0), before(end))), (0, 0));
+}

@@ -178,3 +178,6 @@ impl<T: Stream> Publisher<T> {
         JournalError::Fenced { log: self.log.to_string(), number, what: format!("{what} ({number_name})") }
     }
 }
+
+#[cfg(test)]
+mod tests;

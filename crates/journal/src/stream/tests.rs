@@ -1,6 +1,7 @@
 //! The log over a fake stream: what was acknowledged is there after any end of its writer, and nobody writes beside a
 //! newer one.
 
+mod gone;
 mod looks;
 
 use proptest::prelude::*;

@@ -408,3 +408,6 @@ impl<'a> Page<'a> {
         low + (out.len() - before) < self.len()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -131,3 +131,6 @@ impl<F: DiskFile> Reader<'_, F> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

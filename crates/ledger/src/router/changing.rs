@@ -114,3 +114,6 @@ impl Changing {
         others.map(|shard| (shard, tell.clone())).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

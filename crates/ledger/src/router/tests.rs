@@ -101,3 +101,26 @@ fn an_endpoint_drives_a_router_like_any_client() {
     }
     assert_eq!(pending(&router), (ENDPOINT_REQUESTS_MAX, false));
 }
+
+/// What waits at a shard is bounded by the texts that came with it.
+#[test]
+fn an_operation_is_weighed_by_its_texts() {
+    let Request::Transfers { batch, .. } = transfers(10, "a memo") else { unreachable!("it is one") };
+    let bytes = batch.text_bytes();
+    assert!(bytes >= 10 * "idfromtoa memo".len(), "{bytes}");
+    let selection = crate::operation::Selection::All;
+    let operation =
+        Operation::Transfers { batch: batch.into(), selection, linked: false, failed: false, facts: Vec::new() };
+    assert_eq!(operation.text_bytes(), bytes);
+    assert_eq!(Operation::ReadAudit.text_bytes(), 0);
+}
+
+#[test]
+fn a_request_of_too_many_transfers_is_refused_at_once() {
+    use tidegate_machines::ledger::TRANSFERS_PER_REQUEST_MAX;
+    for (items, is_refused) in [(1, false), (TRANSFERS_PER_REQUEST_MAX, false), (TRANSFERS_PER_REQUEST_MAX + 1, true)] {
+        let mut finished = Finished::new();
+        router().start(0, transfers(items, ""), &mut Outgoing::new(), &mut finished);
+        assert_eq!(finished.len(), usize::from(is_refused), "{items} items");
+    }
+}

@@ -31,6 +31,19 @@ fn archived_segments_must_follow_each_other_and_reach_the_first_that_is_here() {
         logs.open(LOG, Cursor::START, SMALL)
     };
     assert_eq!(read_all(open_with(&moved).unwrap().log).unwrap(), last.0);
+    // With a header that has rotted the position alone shows whether one is missing.
+    let here = folder.list_local().unwrap();
+    let path = folder.segment_path(here[0]);
+    let flip = || {
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[30] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+    };
+    flip();
+    assert!(folder.open_segment(here[0]).is_err());
+    assert_eq!(check_archived(&folder, &moved, &here), Ok(()));
+    assert!(matches!(check_archived(&folder, &moved[..2], &here), Err(JournalError::Damaged { .. })));
+    flip();
     let elsewhere = Cursor { chain: crate::ChainHash([9; 32]), ..moved[2].end };
     let [first, second, third] = &moved[..] else { panic!("three were moved") };
     for (what, segments, missing_from) in [

@@ -78,3 +78,28 @@ fn on_a_full_disk_what_is_to_be_covered_takes_no_place_of_new_ids() {
     assert_eq!(world.index.covered(), world.end(), "what was asked for meanwhile is covered");
     world.check();
 }
+
+#[test]
+fn what_is_covered_is_in_runs_though_a_crash_comes_while_tables_wait() {
+    for steps in 0..40 {
+        let mut world = World::new(1, IdsOptions { freeze_at: 100, ..small() });
+        world.insert_new(102);
+        world.sync_journal();
+        world.durable = Position(world.end().0 + 1);
+        // A full table waits, and two ids behind it are to be covered as well.
+        world.index.cover(world.durable);
+        let to_cover = world.durable;
+        world.maintain(steps).expect("the disk works");
+        // What comes later keeps nobody from covering what was before it.
+        world.insert_new(3);
+        world.sync_journal();
+        world.maintain(steps).expect("the disk works");
+        if steps == 39 {
+            assert_eq!(world.index.covered(), Position(to_cover.0 - 1));
+        }
+        world.disk.crash();
+        world.recover();
+        assert_eq!(world.discarded, None);
+        world.check();
+    }
+}

@@ -283,3 +283,17 @@ fn an_empty_index_takes_its_timeline_over_before_any_run_is_written() {
     world.maintain(60).expect("the disk works");
     assert_eq!(claimed(&world), Some((world.index.covered(), timeline(9))));
 }
+
+#[test]
+fn a_disk_that_does_not_give_a_page_is_an_error_and_not_an_id_that_is_new() {
+    let world = built_of(10);
+    for path in world.run_files() {
+        world.disk.fail_reads_of(Some(&path));
+        let looked_up: Vec<_> =
+            world.journal.iter().map(|record| world.find_newest(record.hash, record.id).found).collect();
+        assert!(looked_up.iter().any(Result::is_err), "{} is read", path.display());
+        assert!(looked_up.iter().flatten().all(Option::is_some), "none of them is new");
+        world.disk.fail_reads_of(None);
+    }
+    world.check();
+}

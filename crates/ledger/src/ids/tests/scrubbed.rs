@@ -145,3 +145,31 @@ fn a_pass_during_which_runs_are_merged_has_no_sum() {
     assert_eq!(ended.digest, None);
     assert!(summed(&world, end).0.is_some(), "the next pass has one");
 }
+
+#[test]
+fn the_only_run_is_missed_too_and_an_index_that_others_condemn_is_built_again() {
+    let mut world = World::new(1, IdsOptions { freeze_at: 300, filter_bytes_max: 1 << 16, ..small() });
+    world.insert_new(300 * 2);
+    world.sync_journal();
+    world.maintain(100).expect("the disk works");
+    let [only] = &world.run_files()[..] else { panic!("one run: {:?}", world.run_files()) };
+    let mut scrub = world.index.scrub();
+    world.disk.remove(only).expect("it exists");
+    let found = pass(&mut scrub);
+    assert!(matches!(&found[..], [one] if one.contains("the file is missing")), "{found:?}");
+
+    let mut world = built();
+    assert!(!world.index.has_inherited(), "it was empty when it was opened");
+    world.disk.kill();
+    world.recover();
+    assert!(world.index.has_inherited(), "its runs were there");
+    world.index.scrub().condemn("its ids are not those of the log");
+    world.disk.crash();
+    world.recover();
+    assert!(
+        world.discarded.as_deref().is_some_and(|why| why.contains("not those of the log")),
+        "{:?}",
+        world.discarded
+    );
+    world.check();
+}

@@ -47,3 +47,21 @@ fn figures_that_are_not_durable_are_not_announced() {
     assert_eq!(heard(&mut node), [""; 0]);
     assert!(node.worker.failure().is_some());
 }
+
+#[test]
+fn an_account_is_announced_by_its_own_shard_and_not_by_those_that_know_of_it() {
+    let mut node = TestWorker::open(2);
+    let (source, wallet) = (alone::on(alone::HERE, "source"), alone::on(alone::THERE, "wallet"));
+    node.ask_all(vec![open(&source, AccountKind::Source), open(&wallet, AccountKind::Wallet)]);
+    let item = Transfer { id: "one", debit: &source, credit: &wallet, amount: 1, memo: "", label: Default::default() };
+    let batch = TransferBatch::copy_of([item]);
+    assert_eq!(node.ask(Request::Transfers { linked: false, batch }), Reply::Outcomes(vec![Outcome::Applied]));
+    node.begin(Vec::new(), &mut Finished::new());
+    for shard in node.worker.shards_mut() {
+        shard.service_mut().announce(AnnounceRules { accounts: vec!["*".into()], interval_ms: 100 });
+    }
+    assert_eq!(node.ask(Request::Announce(Want { account: None, is_wanted: true })), Reply::Announced);
+    let mut figures = heard(&mut node);
+    figures.sort();
+    assert_eq!(figures, [format!("{source} -1"), format!("{wallet} 1")]);
+}

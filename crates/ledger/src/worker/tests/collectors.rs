@@ -53,3 +53,13 @@ fn whoever_reads_or_lists_a_collector_sees_the_sum_of_its_parts_and_its_metadata
         assert_eq!(listed(&mut node, "", 2).len(), 2, "no more than were asked for");
     }
 }
+
+#[test]
+fn a_collector_of_the_only_shard_is_read_there() {
+    let mut node = TestWorker::open(1);
+    node.ask(open("collector", AccountKind::Collector));
+    let Reply::Account(account) = node.ask(Request::ReadAccount { id: "collector".into() }) else {
+        panic!("it is open")
+    };
+    assert_eq!((&*account.id, account.balance), ("collector", 0));
+}

@@ -359,30 +359,56 @@ fn what_others_exchanged_is_not_taken_for_what_was_lost() {
         let mut ids = (0..).map(|number| format!("{name}-{number}"));
         ids.find(|id| shard_of(id, 3) == ShardIndex(shard)).expect("each shard is some id's home")
     };
-    let mut node = TestWorker::open(3);
-    for shard in 0..3 {
-        node.ask(open(&on(shard, "source"), AccountKind::Source));
-        node.ask(open(&on(shard, "wallet"), AccountKind::Wallet));
+    // Those between the others come first and last, in the log that knows of what is lost.
+    for order in [[(2, 1), (1, 2), (0, 1), (1, 0)], [(0, 1), (1, 0), (2, 1), (1, 2)]] {
+        let mut node = TestWorker::open(3);
+        for shard in 0..3 {
+            node.ask(open(&on(shard, "source"), AccountKind::Source));
+            node.ask(open(&on(shard, "wallet"), AccountKind::Wallet));
+        }
+        let mut pay = |from: u16, to: u16, day: u8| {
+            let id = format!("{from}-{to}-{day}");
+            applied(&mut node, transfer(&id, &on(from, "source"), &on(to, "wallet")));
+        };
+        let pairs = [(0, 1), (2, 1), (1, 0), (1, 2)];
+        pairs.iter().for_each(|(from, to)| pay(*from, *to, 1));
+        node.begin(Vec::new(), &mut Finished::new());
+        let then = files(&node.disk);
+        let mut pay = |from: u16, to: u16, day: u8| {
+            let id = format!("{from}-{to}-{day}");
+            applied(&mut node, transfer(&id, &on(from, "source"), &on(to, "wallet")));
+        };
+        order.iter().for_each(|(from, to)| pay(*from, *to, 2));
+        node.begin(Vec::new(), &mut Finished::new());
+        let disk = put_back(HERE, &then, &files(&node.disk));
+        let found =
+            PeerLosses::find(&logs(&disk), DIRECTORY, &states_of(&disk, 3)).expect("the logs are of one history");
+        let known: Vec<(&str, u64)> = found.known.iter().map(|credit| (&*credit.id, credit.number.0)).collect();
+        assert_eq!(known, [("0-1-2", 2), ("1-0-2", 2)]);
+        let booked: Vec<_> =
+            found.booked.iter().map(|(shard, loss)| (*shard, loss.peer.0, loss.amount.get())).collect();
+        assert_eq!(booked, [(0, 1, 1), (0, 1, 1)]);
     }
-    let mut pay = |from: u16, to: u16, day: u8| {
-        let id = format!("{from}-{to}-{day}");
-        applied(&mut node, transfer(&id, &on(from, "source"), &on(to, "wallet")));
-    };
-    let pairs = [(0, 1), (2, 1), (1, 0), (1, 2)];
-    pairs.iter().for_each(|(from, to)| pay(*from, *to, 1));
+}
+
+#[test]
+fn a_credit_to_an_account_that_was_not_known_when_it_was_copied_is_written_again() {
+    let (source, first, later) = (on(HERE, "source"), on(THERE, "first"), on(THERE, "later"));
+    let mut node = TestWorker::open(2);
+    node.ask(open(&source, AccountKind::Source));
+    node.ask(open(&first, AccountKind::Wallet));
+    applied(&mut node, transfer("one", &source, &first));
     node.begin(Vec::new(), &mut Finished::new());
     let then = files(&node.disk);
-    let mut pay = |from: u16, to: u16, day: u8| {
-        let id = format!("{from}-{to}-{day}");
-        applied(&mut node, transfer(&id, &on(from, "source"), &on(to, "wallet")));
-    };
-    // Those between the others come first, in the log that knows of what is lost.
-    [(2, 1), (1, 2), (0, 1), (1, 0)].iter().for_each(|(from, to)| pay(*from, *to, 2));
+    node.ask(open(&later, AccountKind::Wallet));
+    applied(&mut node, transfer("two", &source, &later));
     node.begin(Vec::new(), &mut Finished::new());
     let disk = put_back(HERE, &then, &files(&node.disk));
-    let found = PeerLosses::find(&logs(&disk), DIRECTORY, &states_of(&disk, 3)).expect("the logs are of one history");
-    let known: Vec<(&str, u64)> = found.known.iter().map(|credit| (&*credit.id, credit.number.0)).collect();
-    assert_eq!(known, [("0-1-2", 2), ("1-0-2", 2)]);
-    let booked: Vec<_> = found.booked.iter().map(|(shard, loss)| (*shard, loss.peer.0, loss.amount.get())).collect();
-    assert_eq!(booked, [(0, 1, 1), (0, 1, 1)]);
+    let (settled, said) = accept(&disk);
+    assert_eq!((settled.regained.len(), settled.booked), (1, 0), "{said:?}");
+    let states = states(&disk);
+    let here = states[0].exchanged(THERE);
+    assert_eq!((here.sent, here.confirmed), (OutboundNumber(2), OutboundNumber(2)), "what the other has is confirmed");
+    assert_eq!((balance(&states, HERE, &source), balance(&states, THERE, &later)), (-2, 1));
+    assert_eq!(audited(&disk), Vec::<String>::new());
 }

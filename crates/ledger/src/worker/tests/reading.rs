@@ -91,3 +91,58 @@ fn a_call_weighs_what_its_texts_do() {
     assert_eq!(TestService::weight(&open), size_of::<Operation>() + bytes);
     assert_eq!(TestService::weight(&Operation::ReadAssets), size_of::<Operation>());
 }
+
+#[test]
+fn a_worker_says_whether_it_has_work_and_gives_its_logs_back() {
+    let mut node = TestWorker::open(2);
+    let (mut out, mut finished) = (Outgoing::new(), Finished::new());
+    assert!(node.worker.is_idle() && node.worker.has_room() && !node.worker.has_news());
+    node.worker.start(0, open("source", AccountKind::Source), &mut out, &mut finished);
+    assert!(!node.worker.is_idle(), "a request is in progress");
+    assert!(node.worker.step(node.now, &mut out, &mut finished), "it was decided");
+    let mut had_news = false;
+    for _ in 0..64 {
+        node.worker.shards_mut().iter_mut().for_each(|shard| drop(shard.log_mut().step()));
+        let is_durable = node.worker.has_news();
+        let worked = node.worker.step(node.now, &mut out, &mut finished);
+        assert!(worked || !is_durable, "what became durable is answered");
+        had_news |= is_durable;
+    }
+    assert!(had_news && finished.len() == 1);
+    assert!(node.worker.is_idle() && !node.worker.has_news());
+    assert!(!node.worker.step(node.now, &mut out, &mut finished), "there is nothing to do");
+    for _ in 0..100_000 {
+        if !node.worker.has_room() {
+            break;
+        }
+        node.worker.start(1, Request::ReadAccount { id: "source".into() }, &mut out, &mut finished);
+    }
+    assert!(!node.worker.has_room() && node.worker.pending() > 1_000, "{}", node.worker.pending());
+    assert_eq!(node.worker.into_logs().len(), 2);
+}
+
+#[test]
+fn the_first_page_of_a_history_says_what_is_held() {
+    let mut node = TestWorker::open(2);
+    node.ask_all(vec![open("source", AccountKind::Source), open("wallet", AccountKind::Wallet)]);
+    let item =
+        Transfer { id: "one", debit: "source", credit: "wallet", amount: 9, memo: "", label: Default::default() };
+    let batch = TransferBatch::copy_of([item]);
+    assert_eq!(node.ask(Request::Transfers { linked: false, batch }), Reply::Outcomes(vec![Outcome::Applied]));
+    node.begin(Vec::new(), &mut Finished::new());
+    let hold = HoldRequest {
+        id: "held".into(),
+        debit: "wallet".into(),
+        credit: "source".into(),
+        amount: 4,
+        expires_in_ms: 1_000_000,
+        memo: "".into(),
+        code: 0,
+        user_data: "".into(),
+        open_holds_max: u32::MAX,
+    };
+    assert_eq!(node.ask(Request::PlaceHolds(vec![hold])), Reply::Outcomes(vec![Outcome::Applied]));
+    let read = Request::ReadHistory { id: "wallet".into(), before: None, limit: 10, times: TimeSpan::ALL };
+    let Reply::History { held, .. } = node.ask(read) else { panic!("the account is open") };
+    assert_eq!(held, Some(4));
+}

@@ -252,3 +252,15 @@ fn assets_are_summed_over_shards() {
     let figures: Vec<_> = assets.iter().map(|a| (&*a.name, a.decimals, a.issued, a.held)).collect();
     assert_eq!(figures, [("credit", Some(2), 15, 6), ("eur", Some(0), 0, 0)]);
 }
+
+#[test]
+fn the_digest_of_settings_tells_apart_what_is_set() {
+    let mut node = TestWorker::open(1);
+    open(&mut node, "wallet", AccountKind::Wallet);
+    let form = |node: &TestWorker| crate::auditor::settings_form(node.worker.shards()[0].state_ahead());
+    let before = form(&node);
+    let change = ChangeRequest { status: Some(AccountStatus::Frozen), ..ChangeRequest::default() };
+    node.ask(Request::ChangeAccount { id: "wallet".into(), change });
+    node.begin(Vec::new(), &mut Finished::new());
+    assert_ne!(form(&node), before);
+}
