@@ -67,13 +67,16 @@ pub enum Met {
 }
 
 impl Met {
-    /// Whether what stands at `offset` of a segment's file is sound by now.
-    fn is_sound<R: LogReader>(&self, reader: &R, offset: u64) -> bool {
+    /// Whether what stands at `place`, in a segment's file, is sound by now.
+    fn is_sound<R: LogReader>(&self, reader: &R, place: &DamagedPlace) -> bool {
+        let DamagedPlace { file, offset, .. } = place;
         match *self {
             Met::Record(at) => reader.read(at, &mut Vec::new()).is_ok(),
             // What is wrong behind its beginning is another place: a log may have no records, or damaged ones.
             Met::File(at) => match reader.examine(at) {
-                Err(JournalError::Damaged { offset: at, .. }) => at != offset,
+                Err(JournalError::Damaged { segment, offset: at, .. }) => {
+                    segment_of(&segment) == segment_of(file) && at != *offset
+                }
                 examined => examined.is_ok(),
             },
             // A new reader opens the file anew: it may have been put right by another one of its name.
@@ -84,7 +87,7 @@ impl Met {
                 let Ok(Some(next)) = reader.next_readable(first) else { return false };
                 let is_here = |error: &JournalError| match error {
                     JournalError::Damaged { segment, offset: at, .. } => {
-                        (segment_of(segment), *at) == (Some(first), offset)
+                        (segment_of(segment), *at) == (Some(first), *offset)
                     }
                     _ => true,
                 };
@@ -191,7 +194,7 @@ impl Damages {
         met.rotate_left(turn);
         let mut sound = 0;
         for (place, met) in met.into_iter().take(LOOKED_AT_MAX) {
-            if met.is_sound(reader, place.offset)
+            if met.is_sound(reader, place)
                 && let Some(found) = self.places().get_mut(&(place.file.clone(), place.offset))
             {
                 sound += usize::from(self.forget(found));
