@@ -67,6 +67,12 @@ fn audited(settings: &Settings) -> Ended {
     audited
 }
 
+/// The same with witnesses in `folder`, which is made and marked as theirs.
+fn witnessed(settings: Settings, folder: &Path) -> Settings {
+    fs::create_dir_all(folder).and_then(|()| fs::write(folder.join("tidegate-witnesses"), "")).unwrap();
+    Settings { data_keys: format!("witness = {:?}\n", folder.display().to_string()), ..settings }
+}
+
 #[test]
 fn a_log_that_ends_before_its_snapshot_is_refused_until_the_loss_is_accepted() {
     let folder = folder();
@@ -169,9 +175,7 @@ fn a_witness_on_another_disk_proves_what_nothing_on_this_one_can() {
 fn a_witness_that_is_gone_while_serving_is_said_everywhere() {
     let folder = folder();
     let (witness, away) = (folder.path().join("far"), folder.path().join("away"));
-    let data_keys = format!("witness = {:?}\n", witness.display().to_string());
-    let settings = Settings { data_keys, ..Settings::new(folder.path()) };
-    fs::create_dir_all(&witness).and_then(|()| fs::write(witness.join("tidegate-witnesses"), "")).unwrap();
+    let settings = witnessed(Settings::new(folder.path()), &witness);
     let server = Server::start(&settings);
     let ask = |path: &str| Http::connect(server.http).and_then(|mut http| http.get(path)).expect("an answer").body;
     let lost = |value: u8| {
@@ -212,9 +216,7 @@ fn a_witness_that_is_gone_while_serving_is_said_everywhere() {
 fn a_witness_that_is_gone_at_a_start_is_begun_anew_only_by_an_operator() {
     let folder = folder();
     let (backup, witness) = (folder.path().join("backup"), folder.path().join("far"));
-    let data_keys = format!("witness = {:?}\n", witness.display().to_string());
-    let settings = Settings { data_keys, ..Settings::new(folder.path()) };
-    fs::create_dir_all(&witness).and_then(|()| fs::write(witness.join("tidegate-witnesses"), "")).unwrap();
+    let settings = witnessed(Settings::new(folder.path()), &witness);
     // A directory that had none begins one.
     let alone = Settings { data_keys: String::new(), ..settings.clone() };
     let server = Server::start(&alone);
@@ -254,9 +256,7 @@ fn a_witness_that_is_gone_at_a_start_is_begun_anew_only_by_an_operator() {
 fn a_witness_that_is_no_witness_is_set_aside_only_by_an_operator() {
     let folder = folder();
     let witness = folder.path().join("far");
-    let data_keys = format!("witness = {:?}\n", witness.display().to_string());
-    let settings = Settings { data_keys, ..Settings::new(folder.path()) };
-    fs::create_dir_all(&witness).and_then(|()| fs::write(witness.join("tidegate-witnesses"), "")).unwrap();
+    let settings = witnessed(Settings::new(folder.path()), &witness);
     let server = Server::start(&settings);
     open_show(&mut connect(&server));
     assert!(server.terminate().status.success());
@@ -366,10 +366,8 @@ fn a_witness_tells_a_log_that_was_exchanged_although_it_is_longer() {
     let folder = folder();
     let (backup, witness) = (folder.path().join("backup"), folder.path().join("far"));
     let alone = Settings { snapshot_interval_s: 0, ..Settings::new(folder.path()) };
-    let data_keys = format!("witness = {:?}\n", witness.display().to_string());
-    let settings = Settings { data_keys, ..alone.clone() };
+    let settings = witnessed(alone.clone(), &witness);
     let journal = settings.data.join("journal");
-    fs::create_dir_all(&witness).and_then(|()| fs::write(witness.join("tidegate-witnesses"), "")).unwrap();
     let server = Server::start(&settings);
     open_show(&mut connect(&server));
     assert!(server.terminate().status.success());
