@@ -12,13 +12,11 @@
 //! Why it is told of each piece that is read or moved: a server archives by itself, and the disk and the network are
 //! its clients' before they are the archive's.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use tidegate_journal::archive::{Archive, Archived, CACHE_FOLDER};
+use tidegate_journal::archive::{Archive, Archived, CACHE_FOLDER, LOCK_FILE, lock_list};
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Cursor, Family, LocalLogs, LogFiles, Position, Retention};
@@ -254,14 +252,8 @@ fn hash_of(path: &Path, pace: Pace<'_>) -> Result<(u64, blake3::Hash), String> {
 
 /// One archive at a time.
 fn lock(data: &Path) -> Result<File, BackupError> {
-    let path = data.join("ARCHIVE.lock");
-    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-    let file = file.map_err(BackupError::io("open", &path))?;
-    // SAFETY: the descriptor is open; the call touches no memory of ours.
-    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
-        0 => Ok(file),
-        _ => Err(BackupError::Refused(format!("{}: another process archives it", data.display()))),
-    }
+    let locked = lock_list(data).map_err(BackupError::io("open", &data.join(LOCK_FILE)))?;
+    locked.ok_or_else(|| BackupError::Refused(format!("{}: another process archives it", data.display())))
 }
 
 #[cfg(test)]

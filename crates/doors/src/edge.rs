@@ -98,6 +98,14 @@ impl Operations for NodeOperations {
         self.status.clock_is_off()
     }
 
+    fn failing_snapshots(&self) -> u32 {
+        self.status.failing_snapshots()
+    }
+
+    fn misplaced_snapshots(&self) -> u32 {
+        self.status.misplaced_snapshots()
+    }
+
     fn directory_fault(&self) -> Option<&'static str> {
         self.status.directory_fault().map(GuardFault::words)
     }

@@ -14,12 +14,14 @@
 //!
 //! Invariant: no network here. Whoever can fetch URLs says so with [`serve_with`].
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::directory::flock;
 use crate::disk::{Disk, DiskFile, RealDisk};
 use crate::segment::segment_name;
 use crate::{ChainHash, Cursor, JournalError, Position, Sequence};
@@ -30,6 +32,12 @@ pub const ARCHIVE_FILE: &str = "ARCHIVE";
 pub const CACHE_FOLDER: &str = "archive-cache";
 /// So many fetched segments are kept.
 const CACHED_MAX: usize = 4;
+/// Held (flock) by whoever changes the list.
+pub const LOCK_FILE: &str = "ARCHIVE.lock";
+/// What to do about a list that is damaged. No backup has one: a backup has the segments themselves.
+const DAMAGED_LIST: &str = "it is damaged. It says where `tidegate archive` has moved segments to. Put back the newest \
+                            ARCHIVE; without one, remove it, and copy each ID/LOG/segment-POSITION-….tgj of the archive \
+                            to journal/LOG/segment-POSITION.tgj (ID as in the file DIRECTORY, LOG such as ledger-0)";
 const TITLE: &str = "tidegate archive";
 const ARCHIVE_VERSION: u32 = 1;
 const ARCHIVE_BYTES_MAX: u64 = 1 << 28;
@@ -65,6 +73,40 @@ pub struct Archived {
     pub at: String,
 }
 
+/// What is at the place of `ARCHIVE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// No file.
+    Missing,
+    /// A list with its checksum.
+    Good(Archive),
+    /// Something else.
+    Damaged,
+}
+
+impl Stored {
+    /// Reads it; `Err` if it cannot be read.
+    pub fn read<D: Disk>(disk: &D, data: &Path) -> Result<Stored, JournalError> {
+        let path = data.join(ARCHIVE_FILE);
+        // Not "read": that is said of a place in a segment.
+        let failed = |cause| JournalError::io("open", &path, cause);
+        if !disk.exists(&path).map_err(failed)? {
+            return Ok(Stored::Missing);
+        }
+        let file = disk.open(&path).map_err(failed)?;
+        let mut bytes = vec![0; file.len().map_err(failed)?.min(ARCHIVE_BYTES_MAX) as usize];
+        file.read_exact_at(&mut bytes, 0).map_err(failed)?;
+        Ok(Archive::parse(&String::from_utf8_lossy(&bytes)).map_or(Stored::Damaged, Stored::Good))
+    }
+}
+
+/// Keeps everybody else from changing `ARCHIVE` as long as the file is open; `None` if somebody does now.
+pub fn lock_list(data: &Path) -> io::Result<Option<File>> {
+    let file =
+        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(data.join(LOCK_FILE))?;
+    Ok(flock(&file, libc::LOCK_EX)?.then_some(file))
+}
+
 /// What `ARCHIVE` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Archive {
@@ -75,18 +117,14 @@ pub struct Archive {
 impl Archive {
     /// The archive of the data directory `data`; an empty one if nothing was moved.
     pub fn read<D: Disk>(disk: &D, data: &Path) -> Result<Archive, JournalError> {
-        let path = data.join(ARCHIVE_FILE);
-        let failed = |cause| JournalError::io("read", &path, cause);
-        if !disk.exists(&path).map_err(failed)? {
-            return Ok(Archive::default());
+        match Stored::read(disk, data)? {
+            Stored::Missing => Ok(Archive::default()),
+            Stored::Good(archive) => Ok(archive),
+            Stored::Damaged => {
+                let path = data.join(ARCHIVE_FILE);
+                Err(JournalError::Io { doing: "use", path, cause: DAMAGED_LIST.into() })
+            }
         }
-        let file = disk.open(&path).map_err(failed)?;
-        let mut bytes = vec![0; file.len().map_err(failed)?.min(ARCHIVE_BYTES_MAX) as usize];
-        file.read_exact_at(&mut bytes, 0).map_err(failed)?;
-        Archive::parse(&String::from_utf8_lossy(&bytes)).ok_or_else(|| {
-            let what = "its file ARCHIVE is damaged: restore it from a copy. It says where segments were moved to";
-            JournalError::Directory { path: data.to_path_buf(), what: what.into() }
-        })
     }
 
     /// Replaces what the data directory says, durably.
@@ -182,6 +220,18 @@ pub(crate) fn local_path(data: &Path, segment: &Archived) -> Result<PathBuf, Jou
     make_room(&folder);
     fs::rename(&unfinished, &cached).map_err(|cause| JournalError::io("name", &cached, cause))?;
     Ok(cached)
+}
+
+/// The error for an archived segment that does not open.
+pub(crate) fn unopened(path: &Path, cause: io::Error) -> JournalError {
+    let is_gone = matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    match JournalError::io("open", path, cause) {
+        JournalError::Io { doing, path, cause } if is_gone => {
+            let why = "`tidegate archive` has moved this segment there: is the disk of the archive mounted?";
+            JournalError::Io { doing, path, cause: format!("{cause}. {why}") }
+        }
+        other => other,
+    }
 }
 
 /// That the file has the bytes that were moved.

@@ -43,7 +43,10 @@ pub(crate) fn damage<D: Disk>(
 pub(crate) fn before_the_first<D: Disk>(folder: &Folder<D>, cursor: &Cursor, begins: Option<Position>) -> JournalError {
     match begins {
         Some(begins) if folder.may_forget() => JournalError::Forgotten { at: cursor.position, begins },
-        _ => missing_segment(folder, cursor, begins),
+        // The position of a record is not that of a segment: the one that is missing for certain is named.
+        Some(begins) => missing_in_archive(folder, &Cursor::START, begins),
+        None if folder.may_forget() => missing_segment(folder, cursor, None),
+        None => missing_segment(folder, &Cursor::START, None),
     }
 }
 

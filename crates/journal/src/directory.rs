@@ -17,6 +17,7 @@
 //! Why the families are written down: a program that knows less of them than the directory has would serve a part and
 //! call it all, and one that believes a log may forget must not open one that was promised to be whole.
 
+mod archive_list;
 mod description;
 mod guard;
 mod lock;
@@ -34,6 +35,8 @@ use crate::{Cursor, Family, JournalError, Key, LogId, Retention, recovery};
 
 use description::{Description, Listed};
 use lock::{Locks, Unlocked, is_at, lock, lock_description, lock_shared};
+
+pub(crate) use lock::flock;
 
 pub use guard::{Guard, GuardFault, Look};
 

@@ -137,7 +137,7 @@ impl<D: Disk> Folder<D> {
             Err(cause) if cause.kind() == ErrorKind::NotFound => {
                 let Some(segment) = self.archived(first)? else { return Err(failed(cause)) };
                 let path = archive::local_path(self.data(), &segment)?;
-                self.disk.open(&path).map_err(|cause| JournalError::io("open", &path, cause))
+                self.disk.open(&path).map_err(|cause| archive::unopened(&path, cause))
             }
             opened => opened.map_err(failed),
         }

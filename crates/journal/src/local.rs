@@ -139,6 +139,11 @@ pub struct DurableEnd {
 }
 
 impl DurableEnd {
+    /// How far everything is durable, for whoever reads up to there.
+    pub fn durability(&self) -> Durability {
+        Durability::at(self.cursor())
+    }
+
     /// The place behind the last durable group.
     pub fn cursor(&self) -> Cursor {
         let synced = *self.progress.synced.lock().expect("no holder of this lock panics");

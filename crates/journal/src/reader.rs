@@ -111,8 +111,12 @@ impl<D: Disk> LogReader for Reader<D> {
     fn place_of(&self, at: Position) -> (String, u64) {
         let segments = self.folder.list_segments().unwrap_or_default();
         let behind = segments.partition_point(|first| *first <= at);
-        let first = behind.checked_sub(1).map_or(at, |index| segments[index]);
-        (self.folder.segment_text(first), offset_of(first, at))
+        let listed = behind.checked_sub(1).map(|index| segments[index]);
+        match listed.or_else(|| self.open.borrow().segment_of(at)) {
+            Some(first) => (self.folder.segment_text(first), offset_of(first, at)),
+            // No name is made up: there is no file of which it is known that it should have the record.
+            None => (self.folder.path.display().to_string(), at.0),
+        }
     }
 
     fn examine(&self, at: Position) -> Result<(), JournalError> {

@@ -28,7 +28,7 @@ use tidegate_machines::{RecordPosition, ShardIndex, TimeMs};
 use tidegate_runtime::Damages;
 use tidegate_runtime::damage::Owner;
 use tidegate_runtime::scrub::LogScrub;
-use tidegate_shard::{CompactionRule, Fold, FoldError, SnapshotError, Snapshots, Stand, Written, check_place};
+use tidegate_shard::{CompactionRule, Fold, FoldError, SnapshotError, Snapshots, Stand, Written, stands_at};
 
 use crate::family::{LEDGER, LedgerFamily};
 use crate::ids::{IdDigest, IdSeed};
@@ -482,7 +482,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
             return Ok(None);
         }
         let up_to = self.up_to.expect("it has read something");
-        let stands = |place| check_place(&self.reader, place, &up_to).is_ok();
+        let stands = |place| stands_at(&self.reader, place, &up_to);
         assert_eq!(self.fold.stand().cursor, cursor, "the state stands where the reading ended");
         let written = self.snapshots.write(self.fold.stand(), self.fold.state(), stands)?;
         let bytes = self.snapshots.newest_header(cursor.position)?.map_or(0, |newest| newest.bytes);

@@ -139,7 +139,10 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         };
         let followed = audited.iter().map(follow).collect::<Result<_>>()?;
         self.changes.open(followed, CursorKey([site.directory().id(), CHANGES]));
-        let with_scrub = |log: AuditedLog| Some((site.take_scrub(log.log)?, log)).map(|(scrub, log)| (log, scrub));
+        let with_scrub = |log: AuditedLog| {
+            let (scrub, watch) = (site.take_scrub(log.log)?, site.snapshot_watch(LEDGER.name, log.log));
+            Some((log, scrub, watch))
+        };
         let audited: Vec<_> = audited.into_iter().filter_map(with_scrub).collect();
         let rate = site.scrub_bytes_per_s();
         let status = site.status().clone();

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tidegate_journal::archive::ARCHIVE_FILE;
 use tidegate_journal::segment::parse_segment_name;
 use tidegate_journal::{Cursor, Durability, JournalError, LogId, LogReader, Position};
 use tidegate_machines::DamagedPlace;
@@ -62,6 +63,8 @@ pub enum Met {
     File(Position),
     /// At the group behind this place, in a reading that was to go on to the other one.
     Group(Cursor, Durability),
+    /// The same in a segment that is still being written, which a pass over the log does not read to its end.
+    Tail(Cursor, Durability),
     /// At the header or the mark of the segment that begins here.
     Ends(Position),
 }
@@ -80,7 +83,7 @@ impl Met {
                 examined => examined.is_ok(),
             },
             // A new reader opens the file anew: it may have been put right by another one of its name.
-            Met::Group(from, up_to) => {
+            Met::Group(from, up_to) | Met::Tail(from, up_to) => {
                 reader.groups(from, &up_to).and_then(|mut groups| Ok(groups.next_group()?.is_some())).unwrap_or(false)
             }
             Met::Ends(first) => {
@@ -225,12 +228,14 @@ impl Damages {
         self.pass.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Forgets the damage of files of `owner` in which none was met since `pass` began: all of them were read again.
+    /// Forgets the damage of files of `owner` in which none was met since `pass` began: all of them were read again, but
+    /// those that are still being written.
     pub fn mend(&self, owner: Owner, pass: u64) {
         let mut places = self.places();
         let met = |found: &&Found| found.owner == owner && found.seen.is_some_and(|seen| seen >= pass);
         let still: HashSet<&'static str> = places.values().filter(met).map(|found| &*found.place.file).collect();
-        for found in places.values_mut().filter(|found| found.owner == owner && found.seen.is_some()) {
+        let was_read = |found: &Found| found.owner == owner && !matches!(found.met, Some(Met::Tail(..)));
+        for found in places.values_mut().filter(|found| was_read(found) && found.seen.is_some()) {
             if !still.contains(&*found.place.file) {
                 self.forget(found);
             }
@@ -270,6 +275,11 @@ impl Damages {
             JournalError::Io { doing: "read", cause, .. } => {
                 let (segment, offset) = reader.place_of(at);
                 (segment, offset, format!("cannot read: {cause}"))
+            }
+            // A header with another version, where a log was served: it has rotted.
+            JournalError::UnknownVersion { ref path, .. } => {
+                met = Met::File(at);
+                (path.to_string_lossy().into_owned(), 0, error.to_string())
             }
             // Not a place in the file, but the file: it is one place, whoever needs a record of it.
             JournalError::Io { path, doing, cause } => {
@@ -384,6 +394,12 @@ fn segment_of(file: &str) -> Option<Position> {
 pub fn file_of(family: &str, log: LogId, segment: &str) -> String {
     // Whoever asked from outside need not know where the data directory is, or the archive.
     let name = segment.rsplit('/').next().unwrap_or(segment);
+    if name == ARCHIVE_FILE {
+        return ARCHIVE_FILE.into();
+    }
+    if name == format!("{family}-{}", log.shard) {
+        return format!("journal/{name}");
+    }
     let is_archived = name.starts_with("segment-") && parse_segment_name(name).is_none();
     let parts: Vec<&str> = segment.rsplit('/').take(3).collect();
     match parts[..] {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_journal::directory::{Guard, GuardFault, Look};
 
+use crate::metrics::DirectoryMetrics;
 use crate::status::Status;
 
 /// How often.
@@ -20,12 +21,13 @@ pub const LOOK_AT_DIRECTORY: Duration = Duration::from_secs(2);
 const NAP: Duration = Duration::from_millis(100);
 
 /// Looks until the process stops.
-pub(crate) fn watch(guard: &Guard, status: &Status) {
+pub(crate) fn watch(guard: &Guard, status: &Status, metrics: &DirectoryMetrics) {
     let (mut told, mut looked) = (None, None::<Instant>);
     while !status.is_stopping() {
         if looked.is_none_or(|looked| looked.elapsed() >= LOOK_AT_DIRECTORY) {
             looked = Some(Instant::now());
             tell(guard.look(), &mut told, status);
+            metrics.fault.set(i64::from(status.directory_fault().is_some()));
         }
         std::thread::sleep(NAP);
     }

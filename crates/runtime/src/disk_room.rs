@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidegate_journal::{DiskRoom, LogId};
+use tidegate_journal::{DiskRoom, DurableEnd, LogId};
 use tidegate_telemetry::Registry;
 
 use crate::metrics::RoomMetrics;
@@ -26,6 +26,8 @@ pub struct WatchedRoom {
     pub folder: PathBuf,
     /// Whether it finds some.
     pub room: DiskRoom,
+    /// How far it is durable.
+    pub end: DurableEnd,
 }
 
 /// The room of all logs.
@@ -47,7 +49,7 @@ impl RoomWatch {
     /// Looks at all of them, and tells what changed.
     pub fn look(&mut self) {
         let mut full = 0;
-        for (WatchedRoom { family, log, folder, room }, metrics, was_full) in &mut self.logs {
+        for (WatchedRoom { family, log, folder, room, .. }, metrics, was_full) in &mut self.logs {
             let (shard, folder, is_full) = (log.shard, folder.display(), room.is_full());
             full += u32::from(is_full);
             if is_full && !*was_full {

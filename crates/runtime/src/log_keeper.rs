@@ -19,11 +19,13 @@ use crate::disk_room::RoomWatch;
 use crate::metrics::ScrubMetrics;
 use crate::recovery::NodeReader;
 use crate::scrub::{LogScrub, verify};
+use crate::snapshot_watch::SnapshotWatch;
+use crate::tail_watch::TailWatch;
 use crate::threads::lower_priority;
 
 /// How often the logs are looked at, whether they are to be compacted.
 const LOOK: Duration = Duration::from_secs(10);
-/// How often damaged places are looked at again: an operator who has put a file right waits so long.
+/// How often damaged places, and segments that are still being written, are looked at again: an operator who has put a file right waits so long.
 pub const LOOK_AT_DAMAGE: Duration = Duration::from_secs(4);
 /// How often the thread looks whether it should stop, and reads on.
 const NAP: Duration = Duration::from_millis(100);
@@ -40,13 +42,14 @@ pub struct LogKeeper {
 
 /// A log that forgets.
 trait KeepShort: Send {
-    fn keep_short(&self, stopped: &dyn Fn() -> bool);
+    fn keep_short(&mut self, stopped: &dyn Fn() -> bool);
 }
 
 struct Compacted<F: ShardFamily> {
     snapshots: Snapshots<F, RealDisk>,
     reader: NodeReader,
     shards: u16,
+    watch: SnapshotWatch,
 }
 
 /// The reading of one log, pass after pass.
@@ -126,16 +129,26 @@ impl LogKeeper {
     }
 
     /// Registers a log, one of `shards`, to be compacted as its family says.
-    pub fn keep_short<F: ShardFamily>(&mut self, snapshots: Snapshots<F, RealDisk>, reader: NodeReader, shards: u16)
-    where
+    pub fn keep_short<F: ShardFamily>(
+        &mut self,
+        snapshots: Snapshots<F, RealDisk>,
+        reader: NodeReader,
+        shards: u16,
+        watch: SnapshotWatch,
+    ) where
         Snapshots<F, RealDisk>: Send,
     {
-        self.compacted.push(Box::new(Compacted { snapshots, reader, shards }));
+        self.compacted.push(Box::new(Compacted { snapshots, reader, shards, watch }));
     }
 
     /// Looks after them, and after their room on the disk, until `stopped`, reading no more than `scrub_bytes_per_s`
     /// again.
-    pub fn run(mut self, scrub_bytes_per_s: u64, mut rooms: RoomWatch, stopped: &dyn Fn() -> bool) {
+    pub fn run(
+        mut self,
+        scrub_bytes_per_s: u64,
+        (mut rooms, mut tails): (RoomWatch, TailWatch),
+        stopped: &dyn Fn() -> bool,
+    ) {
         lower_priority();
         let (mut looked, mut looked_at_damage) = (None::<Instant>, Instant::now());
         let mut budget = Budget::new(scrub_bytes_per_s);
@@ -143,13 +156,17 @@ impl LogKeeper {
             rooms.look();
             if looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
                 looked = Some(Instant::now());
-                for shard in &self.compacted {
+                for shard in &mut self.compacted {
                     shard.keep_short(stopped);
                 }
             }
             if looked_at_damage.elapsed() >= LOOK_AT_DAMAGE {
                 looked_at_damage = Instant::now();
                 self.scrubbed.iter_mut().for_each(|scrubbed| _ = scrubbed.look_again());
+                // A quarter of the rate, or less.
+                if scrub_bytes_per_s > 0 {
+                    tails.look(scrub_bytes_per_s);
+                }
             }
             std::thread::sleep(NAP);
             let due = self.scrubbed.iter_mut().filter(|scrubbed| scrubbed.is_due());
@@ -167,24 +184,27 @@ impl<F: ShardFamily> KeepShort for Compacted<F>
 where
     Snapshots<F, RealDisk>: Send,
 {
-    fn keep_short(&self, stopped: &dyn Fn() -> bool) {
+    fn keep_short(&mut self, stopped: &dyn Fn() -> bool) {
         let began = Instant::now();
         let (family, shard) = (F::FAMILY.name, self.snapshots.log().shard);
         match compact(&self.snapshots, &self.reader, self.shards, F::COMPACTION, || !stopped()) {
-            Ok(None) => {}
-            Ok(Some(done)) => tracing::info!(
-                family,
-                shard,
-                sequence = done.cursor.sequence.0,
-                events = done.events,
-                segments_forgotten = done.forgotten.segments,
-                snapshots_passed_over = done.passed_over.join("; "),
-                snapshots_set_aside = done.set_aside.join("; "),
-                took_ms = began.elapsed().as_millis() as u64,
-                "compacted"
-            ),
+            Ok(None) if stopped() => {}
+            Ok(None) => self.watch.works(),
+            Ok(Some(done)) => {
+                self.watch.wrote(&done.written);
+                tracing::info!(
+                    family,
+                    shard,
+                    sequence = done.cursor.sequence.0,
+                    events = done.events,
+                    segments_forgotten = done.forgotten.segments,
+                    snapshots_passed_over = done.passed_over.join("; "),
+                    took_ms = began.elapsed().as_millis() as u64,
+                    "compacted"
+                );
+            }
             // The log is as it was; it is longer than it need be.
-            Err(error) => tracing::error!(family, shard, %error, "cannot compact a log"),
+            Err(error) => self.watch.fails(error.to_string()),
         }
     }
 }

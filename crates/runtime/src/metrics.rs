@@ -38,6 +38,25 @@ metrics! {
 }
 
 metrics! {
+    /// The data directory. For the thread that looks after it.
+    pub struct DirectoryMetrics() {
+        fault: Gauge "tidegate_directory_fault"
+            "1 while something is wrong with the data directory as a whole, as `directory` of `/healthz` says; else 0.";
+    }
+}
+
+metrics! {
+    /// The snapshots of one log. For the thread that writes them.
+    pub struct SnapshotMetrics(family, shard) {
+        failures: Counter "tidegate_snapshot_failures_total"
+            "Times that a snapshot could not be written, or its log not be compacted.";
+        failing: Gauge "tidegate_snapshot_failing" "1 if the last try failed; else 0.";
+        misplaced: Counter "tidegate_snapshots_misplaced_total"
+            "Snapshots of this directory that were found not to fit its journal: durable bytes are gone or exchanged.";
+    }
+}
+
+metrics! {
     /// The reading again of one log. For the thread that reads it.
     pub struct ScrubMetrics(family, shard) {
         position: Gauge "tidegate_scrub_position" "Position in the journal that the pass under way has reached.";

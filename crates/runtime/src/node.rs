@@ -39,6 +39,7 @@ use crate::port_clock::PortClock;
 use crate::recovery::{NodeLog, NodeLogs, NodeReader, Recovery};
 use crate::scrub::LogScrub;
 use crate::shard_resident::{OnTick, ShardResident};
+use crate::snapshot_watch::SnapshotWatch;
 use crate::start_clock::{self, Told};
 use crate::status::{Phase, Status};
 use crate::threads::{join, now_ms, pin, spawn};
@@ -290,7 +291,8 @@ impl<P: Send + 'static> Site<P> {
             room: self.rooms_watched.0.clone(),
         };
         if F::FAMILY.retention == Retention::SinceSnapshot {
-            self.log_keeper.keep_short(self.snapshots::<F>(log), self.reader(log)?, self.directory.shards(F::FAMILY));
+            let (shards, watch) = (self.directory.shards(F::FAMILY), self.snapshot_watch(F::FAMILY.name, log));
+            self.log_keeper.keep_short(self.snapshots::<F>(log), self.reader(log)?, shards, watch);
         }
         let scrub = LogScrub::new(F::FAMILY.name, log, self.reader(log)?, self.status.damages().clone());
         let metrics = ScrubMetrics::register(&self.registry, F::FAMILY.name, log.shard);
@@ -298,6 +300,11 @@ impl<P: Send + 'static> Site<P> {
         let name = format!("recover-{}-{}", F::FAMILY.name, log.shard);
         self.recovering.push(spawn(name, move || then(recovery))?);
         Ok(())
+    }
+
+    /// Whom to tell how the writing of a log's snapshots goes. To be called once for each log.
+    pub fn snapshot_watch(&self, family: &'static str, log: LogId) -> SnapshotWatch {
+        SnapshotWatch::new(family, log, self.status.clone(), &self.registry)
     }
 
     /// The snapshots of a log, with the key that the directory had when it was opened.

@@ -211,7 +211,8 @@ impl<F: ShardFamily> Recovery<F> {
         let _ = self.told.send(Told::of(F::FAMILY.number, self.to_string(), &back.state, now_ms()));
         let folder = self.data.join("journal").join(format!("{family}-{shard}"));
         // Nobody listens any more only when the start has failed elsewhere.
-        let _ = self.room.send(WatchedRoom { family, log: self.log(), folder, room: back.log.disk_room() });
+        let (room, end) = (back.log.disk_room(), back.log.durable_end());
+        let _ = self.room.send(WatchedRoom { family, log: self.log(), folder, room, end });
         if let Some((witness, witnessed)) = &self.witness {
             let (end, timeline) = (back.log.durable_end(), back.report.timelines.current());
             // Nobody listens any more only when the start has failed elsewhere.

@@ -1,8 +1,9 @@
 //! The state of the process, as health checks, doors and the progress display read it.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tidegate_journal::LogId;
 use tidegate_journal::directory::GuardFault;
@@ -62,6 +63,10 @@ pub struct Status {
     archive_fails: AtomicBool,
     /// Whether the wall clock is so far from the time that records get that it is not followed.
     clock_is_off: AtomicBool,
+    /// Logs whose last snapshot could not be written, or that could not be compacted.
+    failing_snapshots: Mutex<HashSet<LogId>>,
+    /// Snapshots of this directory that were found not to fit its logs.
+    misplaced_snapshots: AtomicU32,
     /// One more than the place in [`GuardFault::ALL`] of what is wrong with the data directory now; zero for nothing.
     directory_fault: AtomicU8,
 }
@@ -94,6 +99,8 @@ impl Status {
             unread_shards: AtomicU32::new(0),
             archive_fails: AtomicBool::new(false),
             clock_is_off: AtomicBool::new(false),
+            failing_snapshots: Mutex::default(),
+            misplaced_snapshots: AtomicU32::new(0),
             directory_fault: AtomicU8::new(0),
         }
     }
@@ -156,6 +163,27 @@ impl Status {
     /// Says whether the wall clock is too far away to be followed.
     pub(crate) fn set_clock_is_off(&self, is_off: bool) {
         self.clock_is_off.store(is_off, Ordering::Release);
+    }
+
+    /// Logs whose last snapshot could not be written, or that could not be compacted: a restart takes longer.
+    pub fn failing_snapshots(&self) -> u32 {
+        self.failing_snapshots.lock().unwrap_or_else(PoisonError::into_inner).len() as u32
+    }
+
+    /// Says whether the last snapshot of a log could not be written.
+    pub(crate) fn set_snapshot_fails(&self, log: LogId, fails: bool) {
+        let mut failing = self.failing_snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        if fails { failing.insert(log) } else { failing.remove(&log) };
+    }
+
+    /// Snapshots of this directory that were found, since the start, not to fit its logs.
+    pub fn misplaced_snapshots(&self) -> u32 {
+        self.misplaced_snapshots.load(Ordering::Acquire)
+    }
+
+    /// Counts snapshots that do not fit.
+    pub(crate) fn add_misplaced_snapshots(&self, snapshots: u32) {
+        self.misplaced_snapshots.fetch_add(snapshots, Ordering::AcqRel);
     }
 
     /// What is wrong with the data directory as a whole now.

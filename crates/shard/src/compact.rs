@@ -15,13 +15,11 @@
 //! Everything is read from the log's reader, nothing from the shard: a thread of low priority does this while the shard
 //! serves. It holds one state and one snapshot's bytes while it runs.
 
-use std::path::PathBuf;
-
 use tidegate_disk::Disk;
 use tidegate_journal::{Cursor, Forgotten, JournalError, LogReader, Retention};
 use tidegate_machines::{Machine, ShardIndex};
 
-use crate::fold::{Fold, FoldError, check_place};
+use crate::fold::{Fold, FoldError, stands_at};
 use crate::service::ShardFamily;
 use crate::snapshot::{SnapshotError, Snapshots, Stand, Written};
 
@@ -59,8 +57,6 @@ pub enum CompactError {
 /// What a compaction did.
 #[derive(Clone, Debug)]
 pub struct Compaction {
-    /// The new snapshot.
-    pub snapshot: PathBuf,
     /// Its place in the log.
     pub cursor: Cursor,
     /// Records folded.
@@ -69,8 +65,8 @@ pub struct Compaction {
     pub forgotten: Forgotten,
     /// Snapshots that it could not begin from, in words.
     pub passed_over: Vec<String>,
-    /// Snapshots of no use that were set aside, in words.
-    pub set_aside: Vec<String>,
+    /// What became of the other snapshots.
+    pub written: Written,
 }
 
 /// Makes a snapshot of a shard, one of `shards`, if `rule` says that it is time, and lets the log forget, if it may,
@@ -108,12 +104,12 @@ pub fn compact<F: ShardFamily, D: Disk, R: LogReader>(
     assert_eq!(cursor.position, end.position(), "all that is settled was folded");
     let stand = fold.stand().clone();
     assert_eq!(stand.cursor, cursor, "the state stands where the reading ended");
-    let stands = |place| check_place(reader, place, &end).is_ok();
-    let Written { path: snapshot, kept, set_aside } = snapshots.write(&stand, &fold.into_state()?, stands)?;
+    let stands = |place| stands_at(reader, place, &end);
+    let written = snapshots.write(&stand, &fold.into_state()?, stands)?;
     // What is forgotten is in as many snapshots as are kept, each of which was found there and good just now.
-    let forgotten = match (F::FAMILY.retention, kept.get(F::SNAPSHOTS_KEPT - 1)) {
+    let forgotten = match (F::FAMILY.retention, written.kept.get(F::SNAPSHOTS_KEPT - 1)) {
         (Retention::SinceSnapshot, Some(oldest)) => reader.forget_before(oldest.position)?,
         _ => Forgotten::default(),
     };
-    Ok(Some(Compaction { snapshot, cursor, events, forgotten, passed_over, set_aside }))
+    Ok(Some(Compaction { written, cursor, events, forgotten, passed_over }))
 }

@@ -251,5 +251,17 @@ pub fn check_place<R: LogReader>(reader: &R, at: Cursor, up_to: &Durability) -> 
     reader.groups(at, up_to)?.next_group().map(|_| ())
 }
 
+/// Whether the log that `reader` reads has the place `at`, as far as it is known to be durable: false only if what the
+/// log has there was read and is something else. `Err`: it cannot be read now, so that nobody can tell.
+pub fn stands_at<R: LogReader>(reader: &R, at: Cursor, up_to: &Durability) -> Result<bool, JournalError> {
+    match check_place(reader, at, up_to) {
+        Ok(()) => Ok(true),
+        Err(JournalError::BadCursor { .. }) => Ok(false),
+        // No group begins there: because it is damaged, or because others end before it and behind it.
+        Err(JournalError::Damaged { .. }) => reader.has_place(at, up_to),
+        Err(error) => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests;

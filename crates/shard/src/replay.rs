@@ -22,10 +22,10 @@ use tidegate_journal::{
 use tidegate_machines::{Machine, Place, ShardIndex};
 use tidegate_planted::{Bug, is_planted};
 
-use crate::fold::{Fold, FoldError, check_place};
+use crate::fold::{Fold, FoldError, check_place, stands_at};
 use crate::loss::{self, Claim, LossProven};
 use crate::service::ShardFamily;
-use crate::snapshot::{Snapshots, Stand, of_another_history};
+use crate::snapshot::{Snapshots, Stand, of_another_history, unread_place};
 
 /// Why a shard cannot be brought back.
 #[derive(Debug, thiserror::Error)]
@@ -157,7 +157,7 @@ pub struct OpenShard<F: ShardFamily, D: Disk, L: LogStore> {
 /// Snapshots that are not used.
 #[derive(Default)]
 struct PassedOver {
-    /// Damaged ones, in words.
+    /// Damaged ones, and those whose place cannot be read now, in words.
     damaged: Vec<String>,
     /// Those whose place the log does not have, and what it has there. Whether they or the log are wrong shows when the
     /// log was read.
@@ -227,12 +227,13 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
                             }
                             Err(other) => return Err(OpenError::Journal(other)),
                         };
-                        match check_place(&log.reader()?, cursor, &report.durability()) {
-                            Ok(()) => {
+                        match stands_at(&log.reader()?, cursor, &report.durability()) {
+                            Ok(true) => {
                                 let start = Some((stand, state));
                                 return Ok(OpenShard { snapshots: snapshots.clone(), log, report, start, passed_over });
                             }
-                            Err(_) => passed_over.elsewhere.push((cursor, of_another_history(cursor))),
+                            Ok(false) => passed_over.elsewhere.push((cursor, of_another_history(cursor))),
+                            Err(error) => passed_over.damaged.push(unread_place(cursor, &error)),
                         }
                     }
                 }
@@ -342,9 +343,10 @@ fn begin<F: ShardFamily, D: Disk, R: LogReader>(
                 let why = format!("snapshot at sequence {sequence} is ahead of the log's end {}", up_to.sequence());
                 passed_over.elsewhere.push((cursor, why));
             }
-            Ok((stand, state)) => match check_place(reader, stand.cursor, up_to) {
-                Err(_) => passed_over.elsewhere.push((stand.cursor, of_another_history(stand.cursor))),
-                Ok(()) => {
+            Ok((stand, state)) => match stands_at(reader, stand.cursor, up_to) {
+                Ok(false) => passed_over.elsewhere.push((stand.cursor, of_another_history(stand.cursor))),
+                Err(error) => passed_over.damaged.push(unread_place(stand.cursor, &error)),
+                Ok(true) => {
                     let cursor = stand.cursor;
                     let (at, state) = best.take().unwrap_or((stand, state));
                     // Nothing is missing before the snapshot.

@@ -28,7 +28,7 @@ use tidegate_journal::{
 };
 use tidegate_machines::Machine;
 
-use crate::fold::check_place;
+use crate::fold::stands_at;
 use crate::loss::Claim;
 use crate::service::ShardFamily;
 
@@ -100,8 +100,13 @@ pub struct Written {
     pub path: PathBuf,
     /// Places of those that are there and good, newest first; the first is the new one's.
     pub kept: Vec<Cursor>,
-    /// Others that are of no use and were set aside, in words.
+    /// Others that are damaged, or of a timeline that the log has left, and were set aside, in words.
     pub set_aside: Vec<String>,
+    /// Others that say that the log had a place, in its timeline of now, which it does not have: either they or the log
+    /// are not what they were. They were set aside, in words.
+    pub misplaced: Vec<String>,
+    /// Others of which nobody can tell now whether the log has their place, in words. They are left as they are.
+    pub unread: Vec<String>,
 }
 
 /// The snapshots of one shard.
@@ -147,13 +152,13 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
     }
 
     /// Writes the state that the log gives up to `stand`, durably, and removes all but the newest that are good.
-    /// `stands` says whether the log has the place of another one. What is damaged or out of place is set aside: it
-    /// must not count as one to fall back to.
+    /// `stands` says whether the log has the place of another one, see [`stands_at`]. What is damaged or out of place is
+    /// set aside: it must not count as one to fall back to. What cannot be told now is asked again the next time.
     pub fn write(
         &self,
         stand: &Stand,
         state: &F::Machine,
-        stands: impl Fn(Cursor) -> bool,
+        stands: impl Fn(Cursor) -> Result<bool, JournalError>,
     ) -> Result<Written, SnapshotError> {
         const { assert!(F::SNAPSHOTS_KEPT >= 2, "a damaged snapshot can be passed over for an older one") };
         let (disk, folder, cursor) = (&self.disk, &self.folder, stand.cursor);
@@ -173,7 +178,8 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         disk.rename(&unfinished, &path).map_err(io(&path))?;
         disk.sync_dir(folder).map_err(io(folder))?;
 
-        let mut written = Written { path, kept: vec![cursor], set_aside: Vec::new() };
+        let (set_aside, misplaced, unread) = Default::default();
+        let mut written = Written { path, kept: vec![cursor], set_aside, misplaced, unread };
         for other in self.names()?.into_iter().rev().filter(|other| *other != name) {
             let is_older = other < name;
             if is_older && written.kept.len() == F::SNAPSHOTS_KEPT {
@@ -181,8 +187,15 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
                 continue;
             }
             match self.read(&folder.join(&other)) {
-                Ok((place, _)) if is_older && stands(place.cursor) => written.kept.push(place.cursor),
-                Ok((place, _)) => written.set_aside.push(self.set_aside(&other, of_another_history(place.cursor))),
+                Ok((place, _)) => match stands(place.cursor) {
+                    Ok(true) if is_older => written.kept.push(place.cursor),
+                    Ok(_) => {
+                        let aside = self.set_aside(&other, of_another_history(place.cursor));
+                        let is_of_another = stand.timelines.is_abandoned(place.timelines.current());
+                        if is_of_another { &mut written.set_aside } else { &mut written.misplaced }.push(aside);
+                    }
+                    Err(error) => written.unread.push(unread_place(place.cursor, &error)),
+                },
                 Err(SnapshotError::Damaged { what, .. }) => {
                     written.set_aside.push(self.set_aside(&other, format!("{other}: {what}")));
                 }
@@ -212,9 +225,10 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         for snapshot in self.newest_first()? {
             match snapshot {
                 Err(error) => passed_over.push(error.to_string()),
-                Ok((stand, state)) => match check_place(reader, stand.cursor, up_to) {
-                    Ok(()) => return Ok(Some((stand, state))),
-                    Err(_) => passed_over.push(of_another_history(stand.cursor)),
+                Ok((stand, state)) => match stands_at(reader, stand.cursor, up_to) {
+                    Ok(true) => return Ok(Some((stand, state))),
+                    Ok(false) => passed_over.push(of_another_history(stand.cursor)),
+                    Err(error) => passed_over.push(unread_place(stand.cursor, &error)),
                 },
             }
         }
@@ -340,6 +354,12 @@ pub(crate) fn of_another_history(cursor: Cursor) -> String {
         "snapshot at sequence {} is of another history: the log has no group that ends there with its chain",
         cursor.sequence
     )
+}
+
+/// Why a snapshot at `cursor` is passed over for now, if the log cannot be read there.
+pub(crate) fn unread_place(cursor: Cursor, error: &JournalError) -> String {
+    let sequence = cursor.sequence;
+    format!("snapshot at sequence {sequence} is left as it is, and not used: its place in the log cannot be read: {error}")
 }
 
 fn io(path: &Path) -> impl FnOnce(std::io::Error) -> SnapshotError {

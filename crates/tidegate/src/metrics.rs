@@ -10,7 +10,10 @@ use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics};
 use tidegate_doors::refusal_metrics::RefusalMetrics;
 use tidegate_ledger::LedgerMetrics;
 use tidegate_runtime::metrics::ScrubMetrics;
-use tidegate_runtime::{ClockMetrics, LoopMetrics, PortClockMetrics, RoomMetrics, ShardMetrics, WitnessMetrics};
+use tidegate_runtime::{
+    ClockMetrics, DirectoryMetrics, LoopMetrics, PortClockMetrics, RoomMetrics, ShardMetrics, SnapshotMetrics,
+    WitnessMetrics,
+};
 use tidegate_telemetry::{MetricRow, Registry};
 
 use crate::archiving::ArchiveMetrics;
@@ -20,6 +23,8 @@ const LISTS: &[&[MetricRow]] = &[
     ShardMetrics::ROWS,
     LedgerMetrics::ROWS,
     ScrubMetrics::ROWS,
+    SnapshotMetrics::ROWS,
+    DirectoryMetrics::ROWS,
     RoomMetrics::ROWS,
     WitnessMetrics::ROWS,
     ArchiveMetrics::ROWS,

@@ -55,6 +55,16 @@ pub trait Operations: Send + Sync {
         false
     }
 
+    /// Journals whose last snapshot could not be written, or that could not be compacted.
+    fn failing_snapshots(&self) -> u32 {
+        0
+    }
+
+    /// Snapshots that were found not to fit their journal.
+    fn misplaced_snapshots(&self) -> u32 {
+        0
+    }
+
     /// What is wrong with its data directory as a whole, and what to do.
     fn directory_fault(&self) -> Option<&'static str> {
         None
@@ -189,6 +199,12 @@ pub struct HealthBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     directory: Option<&'static str>,
+    /// `misplaced`, if a snapshot was found, since the start, that does not fit its journal: what was durable when it was
+    /// written is not there any more; stop, and run `tidegate audit`. `failing`, if the last snapshot of a journal could
+    /// not be written, or the journal not be compacted: it is tried again, and a restart takes longer. Absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, example = "failing")]
+    snapshots: Option<&'static str>,
 }
 
 impl HealthBody {
@@ -204,11 +220,16 @@ impl HealthBody {
         let archive = operations.archive_fails().then_some("failing");
         let clock = operations.clock_is_off().then_some("off");
         let directory = operations.directory_fault();
+        let snapshots = match (operations.misplaced_snapshots(), operations.failing_snapshots()) {
+            (1.., _) => Some("misplaced"),
+            (0, 1..) => Some("failing"),
+            (0, 0) => None,
+        };
         let counts = [damage.is_some(), disk_full.is_some(), witness_lost.is_some()];
-        let words = [audit, archive, clock, directory];
+        let words = [audit, archive, clock, directory, snapshots];
         let is_degraded = counts.contains(&true) || words.iter().any(Option::is_some);
         let status = if is_degraded { "degraded" } else { "ok" };
-        HealthBody { status, damage, disk_full, audit, witness_lost, archive, clock, directory }
+        HealthBody { status, damage, disk_full, audit, witness_lost, archive, clock, directory, snapshots }
     }
 }
 

@@ -4,7 +4,8 @@
 //!   data/             still this directory?       ─▶ Away: nothing is touched
 //!   data/DIRECTORY    still this file and text?   ─┐
 //!   data/LOCK         still this file?            ─┼─▶ put back, and told; or a fault
-//!   data/KEY          still this key?             ─┘
+//!   data/KEY          still this key?             ─┤
+//!   data/ARCHIVE      lists still what it listed? ─┘
 //! ```
 //!
 //! Promise: what was lost of these files under a running process is put back as it was, unless another process has the
@@ -19,6 +20,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::archive_list::ArchiveList;
 use super::lock::{Locks, Unlocked, flock, is_at, lock_description, lock_file};
 use super::{DIRECTORY, LOCK};
 use crate::disk::{Disk, RealDisk};
@@ -54,7 +56,7 @@ impl GuardFault {
                  `tidegate audit`, and start one"
             }
             GuardFault::Unwritten => {
-                "unwritten: KEY, DIRECTORY or LOCK of the data directory is lost or damaged, and the server cannot \
+                "unwritten: KEY, DIRECTORY, LOCK or ARCHIVE of the data directory is lost or damaged, and the server cannot \
                  put it back; its log says why. Without these files, the next start is refused"
             }
         }
@@ -79,6 +81,7 @@ pub struct Guard {
     description: Vec<u8>,
     key: Key,
     locks: Arc<Mutex<Locks>>,
+    archive: Mutex<ArchiveList>,
 }
 
 impl Guard {
@@ -86,7 +89,8 @@ impl Guard {
         let folder = File::open(path).map_err(|cause| JournalError::io("open", path, cause))?;
         let description = path.join(DIRECTORY);
         let description = fs::read(&description).map_err(|cause| JournalError::io("read", &description, cause))?;
-        Ok(Guard { path: path.to_path_buf(), folder, description, key, locks })
+        let archive = Mutex::new(ArchiveList::of(path));
+        Ok(Guard { path: path.to_path_buf(), folder, description, key, locks, archive })
     }
 
     /// Looks at all of it, and puts back what is lost.
@@ -97,7 +101,7 @@ impl Guard {
             return look;
         }
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        for part in [Guard::description, Guard::lock_file, Guard::key] {
+        for part in [Guard::description, Guard::lock_file, Guard::key, Guard::archive] {
             match part(self, &mut locks) {
                 Ok(mended) => look.mended.extend(mended),
                 Err(fault) => {
@@ -163,6 +167,12 @@ impl Guard {
         self.key.write(&RealDisk, &self.path).map_err(fault_of)?;
         let path = self.path.join(KEY_FILE);
         Ok(Some(format!("{}: it was {was} while the server runs; the server's own is put back", path.display())))
+    }
+
+    /// The same for `ARCHIVE`, which changes while it is served.
+    fn archive(&self, _: &mut Locks) -> Result<Option<String>, (GuardFault, String)> {
+        let mut list = self.archive.lock().unwrap_or_else(PoisonError::into_inner);
+        list.look(&self.path).map_err(|error| (GuardFault::Unwritten, error.to_string()))
     }
 }
 

@@ -112,7 +112,7 @@ pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 /// Whether the lock was taken; `false` if another process has it.
-pub(super) fn flock(file: &File, kind: libc::c_int) -> io::Result<bool> {
+pub(crate) fn flock(file: &File, kind: libc::c_int) -> io::Result<bool> {
     // SAFETY: the descriptor is open; the call touches no memory of ours.
     if unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) } == 0 {
         return Ok(true);

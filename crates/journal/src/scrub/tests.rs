@@ -214,7 +214,7 @@ fn what_was_forgotten_is_passed_over_and_what_is_missing_is_damage() {
     disk.remove(&segments(&disk)[0].1).unwrap();
     let (named, _, what) = damage_of(reader(&disk, log).scrub(Cursor::START, u64::MAX));
     assert!(named.ends_with(&format!("/{}", segment_name(Position(0)))), "its path is named: {named}");
-    assert_eq!(what, "the segment file is missing");
+    assert!(what.starts_with("the segment file is missing"), "{what}");
 }
 
 #[test]

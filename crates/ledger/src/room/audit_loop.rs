@@ -16,7 +16,7 @@ use tidegate_runtime::damage::Owner;
 use tidegate_runtime::log_keeper::{Budget, LOOK_AT_DAMAGE, Scrubbed};
 use tidegate_runtime::recovery::NodeReader;
 use tidegate_runtime::threads::{lower_priority, now_ms};
-use tidegate_runtime::{Carries, Status};
+use tidegate_runtime::{Carries, SnapshotWatch, Status};
 use tidegate_shard::{ShardFamily, Snapshots};
 
 use super::OperationClient;
@@ -54,7 +54,7 @@ pub struct AuditLoop<P> {
     data: PathBuf,
     key: Option<Key>,
     /// Those that are not open yet, in the order of their shards.
-    unopened: VecDeque<(AuditedLog, Scrubbed)>,
+    unopened: VecDeque<(AuditedLog, Scrubbed, SnapshotWatch)>,
     shards: Vec<Audited>,
     schedule: Schedule,
     budget: Budget,
@@ -88,6 +88,8 @@ struct Audited {
     /// Its index of ids, read again.
     runs: RunScrub<RealDisk>,
     reading: Reading,
+    /// Whom to tell of its snapshots.
+    watch: SnapshotWatch,
     /// The last report.
     report: AuditReport,
     told: Instant,
@@ -103,13 +105,17 @@ enum Reading {
 }
 
 impl Audited {
-    fn open((data, key): (&Path, Option<&Key>), log: AuditedLog, scrubbed: Scrubbed, shards: u16) -> Audited {
+    fn open(
+        (data, key): (&Path, Option<&Key>),
+        (log, scrubbed, watch): (AuditedLog, Scrubbed, SnapshotWatch),
+        shards: u16,
+    ) -> Audited {
         let AuditedLog { log, reader, recovered, runs, .. } = log;
         let snapshots = Snapshots::new(RealDisk, data, log).with_key(key);
         let mut auditor = ShardAuditor::open(snapshots, reader, &recovered, shards);
         auditor.report_damage_of(scrubbed.scrub.damages().clone());
         let report = AuditReport { shard: log.shard, ..AuditReport::default() };
-        Audited { auditor, scrubbed, runs, reading: Reading::Log, report, told: Instant::now() }
+        Audited { auditor, scrubbed, runs, reading: Reading::Log, watch, report, told: Instant::now() }
     }
 
     /// Reads on. Returns bytes read, and whether a pass over all has ended.
@@ -161,7 +167,7 @@ impl<P: Carries<Message>> AuditLoop<P> {
     pub fn new(
         background: Background<P, OperationClient>,
         directory: &Directory,
-        logs: Vec<(AuditedLog, Scrubbed)>,
+        logs: Vec<(AuditedLog, Scrubbed, SnapshotWatch)>,
         schedule: Schedule,
         scrub_bytes_per_s: u64,
         status: Arc<Status>,
@@ -187,10 +193,10 @@ impl<P: Carries<Message>> AuditLoop<P> {
     fn open_all(&mut self, stopped: &dyn Fn() -> bool) {
         let count = self.unopened.len() as u16;
         while !stopped()
-            && let Some((log, scrubbed)) = self.unopened.pop_front()
+            && let Some(log) = self.unopened.pop_front()
         {
             let begun = Instant::now();
-            let opened = Audited::open((&self.data, self.key.as_ref()), log, scrubbed, count);
+            let opened = Audited::open((&self.data, self.key.as_ref()), log, count);
             let (shard, sequence) = (opened.auditor.shard().0, opened.auditor.begins_behind().0);
             let took_ms = begun.elapsed().as_millis() as u64;
             tracing::info!(family = LEDGER.name, shard, sequence, took_ms, "the auditor begins behind this record");
@@ -360,23 +366,18 @@ impl<P: Carries<Message>> AuditLoop<P> {
     }
 
     fn snapshot(&mut self, index: usize, snapshot_due: bool, stopped: &dyn Fn() -> bool) {
-        let auditor = &mut self.shards[index].auditor;
+        let Audited { auditor, watch, .. } = &mut self.shards[index];
         let shard = auditor.shard();
         if snapshot_due || auditor.is_snapshot_due(LedgerFamily::COMPACTION) {
             match auditor.snapshot() {
                 Ok(Some(written)) => {
-                    for snapshot in &written.set_aside {
-                        tracing::warn!(family = LEDGER.name, shard = shard.0, snapshot, "passed over a snapshot");
-                    }
+                    watch.wrote(&written);
                     let path = written.path.display();
                     tracing::info!(family = LEDGER.name, shard = shard.0, %path, "wrote a snapshot");
                     let _ = self.background.ask((shard, Operation::CoverIds), stopped);
                 }
-                Ok(None) => {}
-                Err(error) => {
-                    let family = LEDGER.name;
-                    tracing::warn!(family, shard = shard.0, %error, "cannot write a snapshot; the journal is the truth")
-                }
+                Ok(None) => watch.works(),
+                Err(error) => watch.fails(error.to_string()),
             }
         }
     }

@@ -7,8 +7,9 @@ use anyhow::Result;
 
 use super::{Site, WitnessThread};
 use crate::directory_watch::watch;
-use crate::disk_room::RoomWatch;
-use crate::metrics::WitnessMetrics;
+use crate::disk_room::{RoomWatch, WatchedRoom};
+use crate::metrics::{DirectoryMetrics, WitnessMetrics};
+use crate::tail_watch::{Tail, TailWatch};
 use crate::threads::spawn;
 use crate::witness::Witnesses;
 
@@ -35,9 +36,9 @@ pub(super) fn witness_logs<P: Send + 'static>(site: &Site<P>) -> Result<Option<W
 /// Starts the thread that looks whether the data directory is still this process's.
 pub(super) fn watch_directory<P: Send + 'static>(site: &mut Site<P>) -> Result<()> {
     let Some(guard) = site.directory.guard()? else { return Ok(()) };
-    let status = site.status.clone();
+    let (status, metrics) = (site.status.clone(), DirectoryMetrics::register(&site.registry));
     site.spawn("directory".into(), move || {
-        watch(&guard, &status);
+        watch(&guard, &status, &metrics);
         Ok(())
     })
 }
@@ -45,9 +46,12 @@ pub(super) fn watch_directory<P: Send + 'static>(site: &mut Site<P>) -> Result<(
 /// Starts the thread that compacts logs and reads them again.
 pub(super) fn keep_logs<P: Send + 'static>(site: &mut Site<P>) -> Result<()> {
     let (keeper, status, rate) = (std::mem::take(&mut site.log_keeper), site.status.clone(), site.scrub_bytes_per_s);
-    let rooms = RoomWatch::new(site.rooms_watched.1.try_iter(), status.clone(), &site.registry);
+    let watched: Vec<_> = site.rooms_watched.1.try_iter().collect();
+    let tail = |of: &WatchedRoom| Ok((Tail::new(of.family, of.log, site.reader(of.log)?), of.end.clone()));
+    let tails = TailWatch::new(watched.iter().map(tail).collect::<Result<_>>()?, status.damages().clone());
+    let rooms = RoomWatch::new(watched.into_iter(), status.clone(), &site.registry);
     site.spawn("log-keeper".into(), move || {
-        keeper.run(rate, rooms, &|| status.is_stopping());
+        keeper.run(rate, (rooms, tails), &|| status.is_stopping());
         Ok(())
     })
 }

@@ -29,7 +29,7 @@ fn end(disk: &FakeDisk) -> Cursor {
 
 fn snapshot(disk: &FakeDisk, cursor: Cursor, numbers: &[u8]) {
     let stand = Stand { cursor, ..Stand::default() };
-    snapshots(disk).write(&stand, &Notes(numbers.to_vec()), |_| true).expect("there is room");
+    snapshots(disk).write(&stand, &Notes(numbers.to_vec()), |_| Ok(true)).expect("there is room");
 }
 
 fn segments(disk: &FakeDisk) -> Vec<PathBuf> {

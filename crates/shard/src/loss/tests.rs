@@ -79,8 +79,8 @@ fn a_log_of_another_history_is_not_told_as_one_that_lost_its_end() {
         write(&other, &[numbers[1]]);
         write(&other, &[3]);
         let late = Stand { cursor: end(&other), ..Stand::default() };
-        snapshots(&here).write(&early, &Notes(vec![numbers[0]]), |_| true).unwrap();
-        snapshots(&here).write(&late, &Notes(vec![numbers[0], numbers[1], 3]), |_| true).unwrap();
+        snapshots(&here).write(&early, &Notes(vec![numbers[0]]), |_| Ok(true)).unwrap();
+        snapshots(&here).write(&late, &Notes(vec![numbers[0], numbers[1], 3]), |_| Ok(true)).unwrap();
         let before = here.files();
         let refused = OpenShard::open_with(&logs(&here), snapshots(&here), SMALL, &[]).err().unwrap().to_string();
         assert_eq!(refused.starts_with("records 3 to 3 are lost: "), !is_another, "{refused}");
@@ -102,7 +102,7 @@ fn log_of(numbers: &[u8]) -> FakeDisk {
 fn snapshot_ahead() -> (FakeDisk, std::path::PathBuf) {
     let (short, long) = (log_of(&[1]), log_of(&[1, 2, 3]));
     let stand = Stand { cursor: end(&long), timelines: Timelines::default() };
-    let path = snapshots(&short).write(&stand, &Notes(vec![1, 2, 3]), |_| true).unwrap().path;
+    let path = snapshots(&short).write(&stand, &Notes(vec![1, 2, 3]), |_| Ok(true)).unwrap().path;
     (short, path)
 }
 
@@ -162,7 +162,7 @@ fn a_log_is_examined_from_its_newest_snapshot_on() {
     let disk = FakeDisk::new(1);
     write(&disk, &[1, 2]);
     let stand = Stand { cursor: end(&disk), ..Stand::default() };
-    snapshots(&disk).write(&stand, &Notes(vec![1, 2]), |_| true).unwrap();
+    snapshots(&disk).write(&stand, &Notes(vec![1, 2]), |_| Ok(true)).unwrap();
     notice(&disk, 1);
     write(&disk, &[3]);
     let examined = examine(&logs(&disk), &snapshots(&disk), &[]).unwrap();

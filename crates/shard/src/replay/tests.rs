@@ -50,7 +50,7 @@ fn snapshot(disk: &FakeDisk) -> Cursor {
     let opened = OpenShard::open(&logs(disk), snapshots(disk), SMALL).unwrap();
     let cursor = opened.recovered().end;
     let Replayed { state, report, .. } = opened.replay(1, &mut NothingDerived, |_| {}).unwrap();
-    snapshots(disk).write(&Stand { cursor, timelines: report.timelines }, &state, |_| true).unwrap();
+    snapshots(disk).write(&Stand { cursor, timelines: report.timelines }, &state, |_| Ok(true)).unwrap();
     cursor
 }
 
@@ -118,7 +118,7 @@ fn a_snapshot_of_another_history_is_passed_over_and_set_aside() {
     let end = logs(&disk).inspect(id(), Cursor::START).unwrap().end;
     let elsewhere = Cursor { chain: tidegate_journal::ChainHash([9; 32]), ..end };
     let forged = Stand { cursor: elsewhere, timelines: Timelines::default() };
-    snapshots(&disk).write(&forged, &Notes(vec![8, 8, 8]), |_| true).unwrap();
+    snapshots(&disk).write(&forged, &Notes(vec![8, 8, 8]), |_| Ok(true)).unwrap();
     let (state, report) = replay(&disk, &mut NothingDerived);
     assert_eq!((state, report.snapshot_sequence), (vec![1, 2, 3], good.sequence.0));
     let [why] = &report.snapshots_passed_over[..] else { panic!("{report:?}") };

@@ -281,6 +281,82 @@ fn an_archive_that_comes_back_is_sound_within_seconds() {
     assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{:?}", outcomes[0]);
 }
 
+/// Keeps everybody from changing the list of what was moved, as `tidegate archive` does.
+fn hold_the_list(data: &Path) -> fs::File {
+    let file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(data.join("ARCHIVE.lock"));
+    let file = file.expect("the directory may be written");
+    file.lock().expect("nobody has it for long");
+    file
+}
+
+/// The list of what was moved is lost while it is served: who needs what was moved is refused, everybody else is
+/// served, and the server puts the list back as soon as it may.
+#[test]
+fn a_list_of_what_was_archived_that_is_lost_while_serving_fails_nobody_else() {
+    let folder = folder();
+    let settings = Settings { snapshot_interval_s: 1, ..Settings::new(folder.path()) };
+    let (store, list) = (folder.path().join("store"), settings.data.join("ARCHIVE"));
+    let server = filled(&settings);
+    wait_for_cover(&settings.data);
+    assert!(server.terminate().status.success());
+    let ended = archive(&settings.data, text(&store), "1");
+    assert!(ended.status.success(), "{ended}");
+    let good = fs::read(&list).expect("it is there");
+    let mut flipped = good.clone();
+    flipped[60] ^= 1;
+    let server = Server::start(&settings);
+    let health = || {
+        let health = Http::connect(server.http).and_then(|mut http| http.get("/healthz")).expect("the door answers");
+        assert_eq!(health.status, 200, "{health:?}");
+        health.body
+    };
+    for (number, (lost, bytes)) in
+        [("damaged", Some(&flipped[..])), ("damaged", Some(&[][..])), ("missing", None)].into_iter().enumerate()
+    {
+        let held = hold_the_list(&settings.data);
+        match bytes {
+            Some(bytes) => fs::write(&list, bytes).expect("it can be written"),
+            None => fs::remove_file(&list).expect("it is there"),
+        }
+        wait_for("health says so", || {
+            let directory = health()["directory"].as_str().unwrap_or("").to_owned();
+            (directory.starts_with("unwritten: ") && directory.contains("ARCHIVE")).then_some(())
+        });
+        // Many records of the first segment.
+        let outcomes = connect(&server).transfers(&votes(&ids("vote-1", 900))).expect("it serves");
+        let refused = outcomes.iter().filter(|outcome| !outcome.is_done()).count();
+        assert!(refused > 0, "what cannot be found is not guessed");
+        let mut http = Http::connect(server.http).expect("the door is open");
+        let page = http.get("/v1/accounts/wallet:carol/transfers?limit=5").expect("the door answers");
+        assert_eq!(page.status, 200, "{page:?}");
+        let new = connect(&server).transfers(&votes(&ids(&format!("new-{number}"), 10))).expect("it serves");
+        assert!(new.iter().all(|outcome| outcome.is_done()), "{new:?}");
+        drop(held);
+        let well = within(Duration::from_secs(60), || (health() == serde_json::json!({"status": "ok"})).then_some(()));
+        assert!(well.is_some(), "{}", health());
+        assert_eq!(fs::read(&list).expect("it is put back"), good);
+        let outcomes = connect(&server).transfers(&votes(&ids("vote-1", 900))).expect("it serves");
+        assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{:?}", outcomes[0]);
+        assert!(server.log().contains(&format!("ARCHIVE: it was {lost} while the server runs")), "{}", server.log());
+    }
+    assert!(server.terminate().status.success());
+
+    // A start is told what works without a copy of the list.
+    fs::write(&list, &flipped).expect("it can be written");
+    let refused = Server::refused(&settings);
+    for words in [text(&list), "Put back the newest ARCHIVE; without one, remove it, and copy each ID/LOG/segment-"] {
+        assert!(refused.log.contains(words), "{words:?} is not in: {refused}");
+    }
+    for from in segments(&store) {
+        let name = from.file_name().expect("a file").to_string_lossy().into_owned();
+        let to = settings.data.join(format!("journal/ledger-0/{}.tgj", &name[..28]));
+        fs::copy(from, to).expect("there is room");
+    }
+    fs::remove_file(&list).expect("it is there");
+    let server = Server::start(&settings);
+    assert_eq!(first_row(&server), "wallet:carol");
+}
+
 #[test]
 fn a_server_archives_by_itself_at_its_rate_and_says_what_fails() {
     let folder = folder();

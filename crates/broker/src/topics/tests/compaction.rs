@@ -153,7 +153,7 @@ fn unusable(disk: &FakeDisk, commands: &[Command]) {
     let far = Cursor { position: Position(1 << 40), sequence: Sequence(9_999_999_999), ..Cursor::START };
     let elsewhere: Snapshots<TopicsFamily, _> = Snapshots::new(disk.clone(), Path::new("elsewhere"), TOPICS.log(8, 2));
     let far = Stand { cursor: far, ..Stand::default() };
-    elsewhere.write(&far, &model(commands), |_| true).unwrap();
+    elsewhere.write(&far, &model(commands), |_| Ok(true)).unwrap();
     let foreign = disk.files().into_iter().find(|(path, _)| path.starts_with("elsewhere/snapshots")).unwrap().0;
     disk.rename(&foreign, &data().join("snapshots/topics-2").join(foreign.file_name().unwrap())).unwrap();
 }
@@ -167,11 +167,11 @@ fn snapshots_of_no_use_with_higher_numbers_never_cost_those_that_are() {
         let (mut shard, _) = open(&disk).unwrap();
         extend(&disk, &mut shard, &mut asked, 3);
         let made = compact_now(&disk).unwrap().unwrap();
-        assert_eq!(made.set_aside.len(), if round == 0 { 2 } else { 0 }, "{:?}", made.set_aside);
+        assert_eq!(made.written.misplaced.len(), if round == 0 { 2 } else { 0 }, "{:?}", made.written.misplaced);
         shard.into_log().close().unwrap();
         assert_eq!(check(&disk, &asked).snapshot_sequence, made.cursor.sequence.0);
         // Should the newest turn out damaged, there is one to fall back to.
-        let newest = data().join("snapshots/topics-2").join(made.snapshot.file_name().unwrap());
+        let newest = data().join("snapshots/topics-2").join(made.written.path.file_name().unwrap());
         disk.flip_bit(&newest, 90, 1);
         check(&disk, &asked);
         disk.flip_bit(&newest, 90, 1);
@@ -184,7 +184,7 @@ fn a_log_that_ends_before_its_snapshot_is_refused() {
     let asked = compacted(&disk);
     let ahead = Cursor { position: Position(1 << 40), sequence: Sequence(1 << 30), ..Cursor::START };
     let stand = Stand { cursor: ahead, ..Stand::default() };
-    snapshots_on(&disk).write(&stand, &model(&asked), |_| true).unwrap();
+    snapshots_on(&disk).write(&stand, &model(&asked), |_| Ok(true)).unwrap();
     let before = disk.files();
     let refused = open(&disk).err().unwrap();
     let last = asked.len();
@@ -284,7 +284,7 @@ fn the_audit_refolds_what_is_there_and_compares_the_snapshots() {
     let mut other: Vec<Command> = asked[..newest.sequence.0 as usize].to_vec();
     other[3] = retain(49, 20);
     let newest = Stand { cursor: newest, ..Stand::default() };
-    snapshots_on(&disk).write(&newest, &model(&other), |_| true).unwrap();
+    snapshots_on(&disk).write(&newest, &model(&other), |_| Ok(true)).unwrap();
     let problems = audit(&disk).unwrap().problems;
     assert_eq!(problems, [format!("the snapshot at sequence {} is not what the log gives", newest.cursor.sequence)]);
 

@@ -27,7 +27,7 @@ pub(super) fn write_snapshot(disk: &FakeDisk) {
     let end = open.recovered().end;
     let back = open.replay(1, &mut NothingDerived, |_| {}).expect("the log is whole");
     let end = tidegate_shard::Stand { cursor: end, ..tidegate_shard::Stand::default() };
-    snapshots(disk, 0).write(&end, &back.state, |_| true).expect("there is room");
+    snapshots(disk, 0).write(&end, &back.state, |_| Ok(true)).expect("there is room");
 }
 
 /// Two timelines part after two sales. A disk with the journal of the one and a snapshot of the other.

@@ -52,7 +52,7 @@ fn status(server: &str, health: &Value, audit: Result<&Value, &str>) -> Value {
         "server": server, "health": word, "detail": health["detail"], "progress": health["progress"],
         "damage": counted(health, "damage"), "disk_full": counted(health, "disk_full"),
         "witness_lost": counted(health, "witness_lost"), "archive": health["archive"],
-        "clock": health["clock"], "directory": health["directory"], "audit": audit,
+        "clock": health["clock"], "directory": health["directory"], "snapshots": health["snapshots"], "audit": audit,
     })
 }
 

@@ -151,6 +151,7 @@ impl Fields {
         ("archive", None),
         ("clock", None),
         ("directory", None),
+        ("snapshots", None),
         ("audit", None),
     ]);
 }
