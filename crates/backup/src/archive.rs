@@ -17,7 +17,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use tidegate_journal::archive::{Archive, Archived, CACHE_FOLDER, LOCK_FILE, lock_list};
-use tidegate_journal::directory::Directory;
+use tidegate_journal::directory::{Directory, check_owner};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Cursor, Family, LocalLogs, LogFiles, Position, Retention};
 
@@ -128,6 +128,7 @@ pub fn archive(
 ) -> Result<Moved, BackupError> {
     let families: Vec<Family> = known.iter().map(|known| known.family).collect();
     let directory = Directory::look_at(data, &families)?;
+    check_owner(data)?;
     let _lock = lock(data)?;
     check_target(data, target)?;
     let due = due(data, &directory, &families, keep)?;

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tidegate_journal::JournalError;
+use tidegate_journal::disk::owner::cause_words;
 
 /// Why there is no backup, or no restored directory.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +13,7 @@ pub enum BackupError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The world.
-    #[error("{}: cannot {doing}: {cause}", path.display())]
+    #[error("{}: cannot {doing}: {}", path.display(), cause_words(path, cause))]
     Io {
         /// What was being done.
         doing: &'static str,

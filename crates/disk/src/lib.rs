@@ -10,6 +10,7 @@
 //! Invariant: nothing here knows what is in a file.
 
 mod fake;
+pub mod owner;
 mod real;
 pub mod stream;
 

@@ -21,6 +21,7 @@ mod archive_list;
 mod description;
 mod guard;
 mod lock;
+mod owner;
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -39,6 +40,7 @@ use lock::{Locks, Unlocked, is_at, lock, lock_description, lock_shared};
 pub(crate) use lock::flock;
 
 pub use guard::{Guard, GuardFault, Look};
+pub use owner::check_owner;
 
 /// The version of the directory's layout.
 pub const DIRECTORY_VERSION: u32 = 3;
@@ -89,9 +91,10 @@ impl Directory {
     ///
     /// Refuses a directory of another version, one that another process uses, one whose description or whose logs are
     /// missing; one with a family that is not wanted (it would not be served), and one that has a wanted family
-    /// otherwise than it is wanted.
+    /// otherwise than it is wanted; and one of another user.
     pub fn open_or_create(path: &Path, wanted: &[Wanted], created_at_ms: u64) -> Result<Directory, JournalError> {
         check(wanted);
+        check_owner(path)?;
         RealDisk.create_dir_all(path).map_err(|cause| JournalError::io("create", path, cause))?;
         let mut locks = lock(path).map_err(|unlocked| unlocked.into_error(path))?;
         if !exists(&path.join(DIRECTORY))? {
@@ -131,6 +134,10 @@ impl Directory {
     /// other families is left alone: see [`Directory::others`]. Works in a directory that may only be read, too.
     pub fn open(path: &Path, families: &[Family]) -> Result<Directory, JournalError> {
         find_description(path)?;
+        // LOCK is made if it is not there: somebody else's could not be locked by the owner.
+        if !owner::is_owner(path) {
+            return Directory::read(path, families, Some(lock_shared(path)?));
+        }
         let lock = match lock(path) {
             Err(Unlocked::ReadOnly(_)) => lock_shared(path)?,
             locked => locked.map_err(|unlocked| unlocked.into_error(path))?,
@@ -138,9 +145,10 @@ impl Directory {
         Directory::read(path, families, Some(lock))
     }
 
-    /// The same for a tool that writes: refuses a directory that may only be read.
+    /// The same for a tool that writes: refuses a directory that may only be read, and one of another user.
     pub fn open_to_write(path: &Path, families: &[Family]) -> Result<Directory, JournalError> {
         find_description(path)?;
+        check_owner(path)?;
         let lock = lock(path).map_err(|unlocked| unlocked.into_error(path))?;
         Directory::read(path, families, Some(lock))
     }

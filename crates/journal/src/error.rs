@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tidegate_disk::owner::cause_words;
+
 use crate::{Position, Sequence};
 
 /// The world failing. The shard that meets one of these while running stops; at start-up the process does.
@@ -147,7 +149,7 @@ pub enum JournalError {
 impl JournalError {
     /// A file operation that failed outside of the commit path.
     pub(crate) fn io(doing: &'static str, path: &Path, cause: io::Error) -> JournalError {
-        JournalError::Io { doing, path: path.to_path_buf(), cause: cause.to_string() }
+        JournalError::Io { doing, path: path.to_path_buf(), cause: cause_words(path, &cause) }
     }
 }
 

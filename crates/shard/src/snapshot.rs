@@ -20,6 +20,7 @@
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
+use tidegate_disk::owner::cause_words;
 use tidegate_disk::{Disk, DiskFile};
 use tidegate_journal::key::{KEY_FILE, Key};
 use tidegate_journal::notice::TIMELINES_MAX;
@@ -49,7 +50,7 @@ const WRITE_BYTES: usize = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The disk.
-    #[error("{}: {cause}", path.display())]
+    #[error("{}: {}", path.display(), cause_words(path, cause))]
     Io {
         /// File or folder.
         path: PathBuf,

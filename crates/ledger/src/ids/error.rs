@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tidegate_disk::owner::cause_words;
 use tidegate_machines::DamagedPlace;
 
 use super::run::RunHeader;
@@ -11,14 +12,14 @@ use super::run::RunHeader;
 #[derive(Debug, thiserror::Error)]
 pub enum IdsError {
     /// The operating system refused.
-    #[error("id index: cannot {action} {}: {source}", path.display())]
+    #[error("id index: cannot {action} {}: {}", path.display(), cause_words(path, cause))]
     Io {
         /// What was tried.
         action: &'static str,
         /// On which file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// A file is not as it was written. The next start deletes the index and builds it again from the journal.
     #[error("id index: {} is damaged: {what}; a start rebuilds the index from the journal", path.display())]
@@ -34,7 +35,7 @@ impl IdsError {
     /// The place that it speaks of, from the data directory on.
     pub fn place(&self) -> DamagedPlace {
         let (path, what) = match self {
-            IdsError::Io { action, path, source } => (path, format!("cannot {action}: {source}")),
+            IdsError::Io { action, path, cause } => (path, format!("cannot {action}: {}", cause_words(path, cause))),
             IdsError::Damaged { path, what } => (path, what.clone()),
         };
         // `ids/<log>/<file>`: the index knows only its own directory's path.
@@ -49,7 +50,7 @@ impl IdsError {
     }
 
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> IdsError {
-        move |source| IdsError::Io { action, path: path.to_owned(), source }
+        move |cause| IdsError::Io { action, path: path.to_owned(), cause }
     }
 
     pub(super) fn damaged(path: &Path, what: impl Into<String>) -> IdsError {

@@ -187,9 +187,9 @@ fn load<D: Disk>(
 
 fn load_run<D: Disk>(disk: &D, dir: &Path, header: &RunHeader) -> Result<Run<D::File>, IdsError> {
     let path = dir.join(header.file_name());
-    let file = disk.open(&path).map_err(|source| match source.kind() {
+    let file = disk.open(&path).map_err(|cause| match cause.kind() {
         std::io::ErrorKind::NotFound => IdsError::damaged(&path, "the manifest names it, but it is not there"),
-        _ => IdsError::Io { action: "open", path: path.clone(), source },
+        _ => IdsError::Io { action: "open", path: path.clone(), cause },
     })?;
     verify_header(&file, &path, header)?;
     let index = run_tail::read(&file, &path, header)?;

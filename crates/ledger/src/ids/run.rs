@@ -342,9 +342,9 @@ pub(super) fn verify_header<F: DiskFile>(file: &F, path: &Path, expected: &RunHe
 
 /// A read within a run; a file that ends too early is damage, not an error of the system.
 pub(super) fn read_exact<F: DiskFile>(file: &F, path: &Path, into: &mut [u8], offset: u64) -> Result<(), IdsError> {
-    file.read_exact_at(into, offset).map_err(|source| match source.kind() {
+    file.read_exact_at(into, offset).map_err(|cause| match cause.kind() {
         std::io::ErrorKind::UnexpectedEof => IdsError::damaged(path, format!("it ends before byte {offset}")),
-        _ => IdsError::Io { action: "read", path: path.to_owned(), source },
+        _ => IdsError::Io { action: "read", path: path.to_owned(), cause },
     })
 }
 

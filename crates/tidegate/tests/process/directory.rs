@@ -1,7 +1,7 @@
 //! Which data directories are refused: one in use, and one of a version that this program does not know.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
 use tidegate_journal::Cursor;
@@ -201,6 +201,86 @@ fn set_writable(path: &Path, writable: bool) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
 }
 
+/// Whether this test may do what only root may.
+fn is_root() -> bool {
+    // SAFETY: the call takes nothing and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// All below a folder, with their owners, but what is locked and unlocked.
+fn owners(folder: &Path, found: &mut Vec<(String, u32)>) {
+    for entry in fs::read_dir(folder).expect("it is there").flatten() {
+        let owner = entry.metadata().expect("it is there").uid();
+        found.push((entry.path().display().to_string(), owner));
+        if entry.path().is_dir() {
+            owners(&entry.path(), found);
+        }
+    }
+    found.sort();
+}
+
+fn give_to(path: &Path, uid: u32) {
+    chown(path, Some(uid), Some(uid)).expect("root may");
+    if path.is_dir() {
+        fs::read_dir(path).expect("it is there").flatten().for_each(|entry| give_to(&entry.path(), uid));
+    }
+}
+
+/// What another user writes, the owner could not read: nothing is begun.
+#[test]
+fn a_directory_of_another_user_is_refused_by_all_that_writes_and_left_as_it_is() {
+    if !is_root() {
+        eprintln!("only root can give a directory to somebody else");
+        return;
+    }
+    let folder = folder();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let settings = Settings { snapshot_interval_s: 1, ..Settings::new(folder.path()) };
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    let manifest = settings.data.join("ids/ledger-0/manifest");
+    wait_for("a manifest of ids", || manifest.exists().then_some(()));
+    assert!(server.terminate().status.success());
+    let (data, store) = (settings.data.to_str().expect("a plain name"), folder.path().join("store"));
+    fs::remove_file(settings.data.join("LOCK")).expect("nobody uses it");
+    give_to(&settings.data, 65_534);
+    let found = || {
+        let mut found = Vec::new();
+        owners(&settings.data, &mut found);
+        found
+    };
+    let before = found();
+    fs::create_dir(&store).expect("it can be made");
+    let to = store.to_str().expect("a plain name");
+    for writes in [
+        &["archive", "--data", data, "--to", to, "--keep-segments", "0"][..],
+        &["mend-time", "--to", "now", "--data", data],
+        &["accept-loss", "--reason", "none", "--yes", "--data", data],
+        &["serve", "--http", "off", "--binary", "off", "--mqtt", "off", "--data", data],
+    ] {
+        let refused = command(writes);
+        for words in ["(uid 65534), and this is run by root (uid 0)", "Run it as that user: put `sudo -u "] {
+            assert!(refused.status.code() == Some(1) && refused.log.contains(words), "{writes:?}: {refused}");
+        }
+        assert_eq!(found(), before, "{writes:?}");
+    }
+    // Who only reads may do so, and makes no file that the owner could not lock.
+    for reads in [&["audit", "--data", data][..], &["accept-loss", "--reason", "none", "--data", data]] {
+        let read = command(reads);
+        assert!(read.status.success(), "{reads:?}: {read}");
+        assert_eq!(found(), before, "{reads:?}");
+    }
+    let audited = as_nobody(&["audit", "--data", data]);
+    assert!(audited.status.success(), "{audited}");
+
+    // What is denied is said with its owner, once.
+    give_to(&manifest, 0);
+    let refused = as_nobody(&["serve", "--http", "off", "--binary", "off", "--mqtt", "off", "--data", data]);
+    let words = "manifest: Permission denied (os error 13): it belongs to root (uid 0) with mode 600, and this is run by ";
+    assert!(!refused.status.success() && refused.log.contains(words), "{refused}");
+    assert_eq!(refused.log.matches("os error 13").count(), 1, "{refused}");
+}
+
 #[test]
 fn a_directory_that_may_only_be_read_is_audited_and_left_as_it_is() {
     let folder = folder();
@@ -224,7 +304,10 @@ fn a_directory_that_may_only_be_read_is_audited_and_left_as_it_is() {
         &["serve", "--http", "off", "--binary", "off", "--mqtt", "off", "--data", data],
     ] {
         let refused = as_nobody(writes);
-        let words = "its file LOCK, which keeps others out, cannot be written: Permission denied";
+        let words = match is_root() {
+            true => "Nothing was changed. Run it as that user: put `sudo -u root` before the command",
+            false => "its file LOCK, which keeps others out, cannot be written: Permission denied",
+        };
         assert!(refused.status.code() == Some(1) && refused.log.contains(words), "{writes:?}: {refused}");
     }
 
