@@ -38,7 +38,9 @@ impl SnapshotWatch {
     pub fn fails(&mut self, why: String) {
         self.metrics.failures.add(1);
         self.metrics.failing.set(1);
-        self.status.set_snapshot_fails(self.log, true);
+        if self.failure.is_none() {
+            self.status.count_failing_snapshots(true);
+        }
         if self.failure.as_ref() != Some(&why) {
             let (family, shard) = (self.family, self.log.shard);
             tracing::error!(family, shard, why, "cannot write a snapshot, or compact the log; it is tried again");
@@ -51,9 +53,9 @@ impl SnapshotWatch {
         if self.failure.take().is_some() {
             let (family, shard) = (self.family, self.log.shard);
             tracing::info!(family, shard, "snapshots can be written again");
+            self.status.count_failing_snapshots(false);
         }
         self.metrics.failing.set(0);
-        self.status.set_snapshot_fails(self.log, false);
     }
 
     /// One was written. Says what became of the others.
@@ -73,3 +75,6 @@ impl SnapshotWatch {
         self.status.add_misplaced_snapshots(written.misplaced.len() as u32);
     }
 }
+
+#[cfg(test)]
+mod tests;

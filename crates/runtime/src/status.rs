@@ -1,9 +1,8 @@
 //! The state of the process, as health checks, doors and the progress display read it.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use tidegate_journal::LogId;
 use tidegate_journal::directory::GuardFault;
@@ -64,7 +63,7 @@ pub struct Status {
     /// Whether the wall clock is so far from the time that records get that it is not followed.
     clock_is_off: AtomicBool,
     /// Logs whose last snapshot could not be written, or that could not be compacted.
-    failing_snapshots: Mutex<HashSet<LogId>>,
+    failing_snapshots: AtomicU32,
     /// Snapshots of this directory that were found not to fit its logs.
     misplaced_snapshots: AtomicU32,
     /// One more than the place in [`GuardFault::ALL`] of what is wrong with the data directory now; zero for nothing.
@@ -99,7 +98,7 @@ impl Status {
             unread_shards: AtomicU32::new(0),
             archive_fails: AtomicBool::new(false),
             clock_is_off: AtomicBool::new(false),
-            failing_snapshots: Mutex::default(),
+            failing_snapshots: AtomicU32::new(0),
             misplaced_snapshots: AtomicU32::new(0),
             directory_fault: AtomicU8::new(0),
         }
@@ -167,13 +166,16 @@ impl Status {
 
     /// Logs whose last snapshot could not be written, or that could not be compacted: a restart takes longer.
     pub fn failing_snapshots(&self) -> u32 {
-        self.failing_snapshots.lock().unwrap_or_else(PoisonError::into_inner).len() as u32
+        self.failing_snapshots.load(Ordering::Acquire)
     }
 
-    /// Says whether the last snapshot of a log could not be written.
-    pub(crate) fn set_snapshot_fails(&self, log: LogId, fails: bool) {
-        let mut failing = self.failing_snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-        if fails { failing.insert(log) } else { failing.remove(&log) };
+    /// Says that the snapshots of a log begin to fail, or, if not, that they do so no more.
+    pub(crate) fn count_failing_snapshots(&self, fails: bool) {
+        let before = match fails {
+            true => self.failing_snapshots.fetch_add(1, Ordering::AcqRel),
+            false => self.failing_snapshots.fetch_sub(1, Ordering::AcqRel),
+        };
+        assert!(fails || before > 0, "who fails no more has failed");
     }
 
     /// Snapshots of this directory that were found, since the start, not to fit its logs.

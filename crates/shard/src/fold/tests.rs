@@ -1,5 +1,6 @@
-use tidegate_disk::FakeDisk;
+use tidegate_disk::{Disk, FakeDisk};
 use tidegate_journal::Logs;
+use tidegate_journal::segment::{SEGMENT_HEADER_BYTES, segment_name};
 
 use super::*;
 use crate::notes::{Notes, id, logs, notice, write};
@@ -100,4 +101,33 @@ fn a_state_whose_place_the_log_does_not_have_is_refused() {
     let mut fold = Fold::new(id(), Cursor::START, end.clone(), Notes(all.clone()));
     fold.next_group(&mut groups(&disk, Cursor::START), |_, _| {}).unwrap();
     assert!(matches!(fold.into_state(), Err(FoldError::EndsBefore { wanted: Sequence(5), .. })));
+}
+
+/// What cannot be read is no proof that the log is another one.
+#[test]
+fn only_a_place_that_was_read_and_is_something_else_does_not_stand() {
+    let (disk, _, stands) = folded();
+    let segment = disk.files().into_iter().map(|(path, _)| path).find(|path| path.ends_with(segment_name(Position(0))));
+    let segment = segment.expect("it has one segment");
+    let end = logs(&disk).inspect(id(), Cursor::START).unwrap().durability();
+    let stands_at = |at: Cursor| stands_at(&logs(&disk).reader(id()).unwrap(), at, &end);
+    let places: Vec<Cursor> = stands[1..].iter().map(|(stand, _)| stand.cursor).collect();
+    assert!(places.iter().all(|at| stands_at(*at) == Ok(true)));
+    let other = |at: Cursor| Cursor { chain: tidegate_journal::ChainHash([9; 32]), ..at };
+    assert!(places.iter().all(|at| stands_at(other(*at)) == Ok(false)), "another history");
+    let within = Cursor { position: Position(places[1].position.0 - 1), ..places[1] };
+    assert_eq!(stands_at(within), Ok(false), "no group ends there, and all around was read");
+
+    disk.fail_reads_of(Some(&segment));
+    assert!(matches!(stands_at(places[1]), Err(JournalError::Io { .. })));
+    disk.fail_reads_of(None);
+    // The group behind the place, and the one before it, has rotted.
+    let offset = |at: Cursor| SEGMENT_HEADER_BYTES as u64 + at.position.0;
+    disk.flip_bit(&segment, offset(places[1]) + 70, 1);
+    assert_eq!(stands_at(places[1]), Ok(true), "the groups up to there show it");
+    assert!(matches!(stands_at(places[2]), Ok(true)));
+    disk.flip_bit(&segment, offset(places[2]) + 70, 1);
+    assert!(matches!(stands_at(places[2]), Err(JournalError::Damaged { .. })), "nothing shows what was there");
+    disk.remove(&segment).unwrap();
+    assert!(stands_at(places[1]).is_err());
 }

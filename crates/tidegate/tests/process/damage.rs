@@ -373,3 +373,66 @@ fn repair_records(body: &mut [u8], base: Position) {
         offset = payload + length;
     }
 }
+
+/// All files below `from`, written over those of the same names below `to`, as `cp` does: the same files, shorter.
+fn copy_over(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).expect("it is there").flatten() {
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        match from.is_dir() {
+            true => copy_over(&from, &to),
+            false => _ = fs::copy(&from, &to).expect("there is room"),
+        }
+    }
+}
+
+/// The server has what it wrote in memory, and goes on to write behind it: nobody reads what is gone before the next
+/// start does.
+#[test]
+fn an_older_copy_that_is_laid_over_a_running_server_is_told_within_seconds() {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    assert!(server.terminate().status.success());
+    let (journal, copy) = (settings.data.join("journal"), folder.path().join("copy"));
+    fs::create_dir_all(copy.join("ledger-0")).expect("it can be made");
+    for segment in segments(&settings) {
+        fs::copy(&segment, copy.join("ledger-0").join(name(&segment))).expect("there is room");
+    }
+    let server = Server::start(&settings);
+    for number in 0..20 {
+        connect(&server).transfers(&votes(&ids(&format!("lost-{number}"), 10))).expect("it serves");
+    }
+    assert_eq!(health(&server), json!({"status": "ok"}));
+    copy_over(&copy, &journal);
+    connect(&server).transfers(&votes(&ids("behind", 10))).expect("it serves");
+    wait_for("health says so", || (health(&server)["damage"].as_u64() > Some(0)).then_some(()));
+    let log = server.log();
+    assert!(log.contains("a file is damaged") && log.contains("journal/ledger-0/segment-"), "{log}");
+    // It stays told, whatever is read meanwhile.
+    std::thread::sleep(Duration::from_secs(6));
+    assert_eq!(health(&server)["status"], "degraded");
+    server.kill();
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_written_is_told_until_one_is() {
+    let folder = folder();
+    let settings = Settings { snapshot_interval_s: 1, ..Settings::new(folder.path()) };
+    let unfinished = settings.data.join("snapshots/ledger-0/unfinished");
+    assert!(Server::start(&settings).terminate().status.success());
+    // A folder is no file that could be removed.
+    fs::create_dir_all(unfinished.join("full")).expect("it can be made");
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    let failing = json!({"status": "degraded", "snapshots": "failing"});
+    wait_for("health says so", || (health(&server) == failing).then_some(()));
+    let asked = crate::support::server::command(&["status", "--server", &format!("http://{}", server.http)]);
+    assert!(!asked.status.success() && asked.log.contains("failing"), "{asked}");
+    let metrics = Http::connect(server.http).and_then(|mut http| http.get("/metrics")).expect("the door answers");
+    let text = metrics.body.as_str().expect("a text").to_owned();
+    assert!(text.contains("tidegate_snapshot_failing{family=\"ledger\",shard=\"0\"} 1"), "{text}");
+    assert!(server.log().contains("cannot write a snapshot, or compact the log"), "{}", server.log());
+    fs::remove_dir_all(&unfinished).expect("nobody uses it");
+    wait_for("all is well", || (health(&server) == json!({"status": "ok"})).then_some(()));
+}
