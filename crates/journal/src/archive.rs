@@ -36,8 +36,9 @@ const CACHED_MAX: usize = 4;
 pub const LOCK_FILE: &str = "ARCHIVE.lock";
 /// What to do about a list that is damaged. No backup has one: a backup has the segments themselves.
 const DAMAGED_LIST: &str = "it is damaged. It says where `tidegate archive` has moved segments to. Put back the newest \
-                            ARCHIVE; without one, remove it, and copy each ID/LOG/segment-POSITION-….tgj of the archive \
-                            to journal/LOG/segment-POSITION.tgj (ID as in the file DIRECTORY, LOG such as ledger-0)";
+                            ARCHIVE; without one, remove it, and copy each ID/LOG/segment-POSITION-….tgj of the \
+                            archive to journal/LOG/segment-POSITION.tgj (ID as in the file DIRECTORY, LOG such as \
+                            ledger-0)";
 const TITLE: &str = "tidegate archive";
 const ARCHIVE_VERSION: u32 = 1;
 const ARCHIVE_BYTES_MAX: u64 = 1 << 28;
@@ -102,8 +103,7 @@ impl Stored {
 
 /// Keeps everybody else from changing `ARCHIVE` as long as the file is open; `None` if somebody does now.
 pub fn lock_list(data: &Path) -> io::Result<Option<File>> {
-    let file =
-        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(data.join(LOCK_FILE))?;
+    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(data.join(LOCK_FILE))?;
     Ok(flock(&file, libc::LOCK_EX)?.then_some(file))
 }
 
@@ -120,11 +120,13 @@ impl Archive {
         match Stored::read(disk, data)? {
             Stored::Missing => Ok(Archive::default()),
             Stored::Good(archive) => Ok(archive),
-            Stored::Damaged => {
-                let path = data.join(ARCHIVE_FILE);
-                Err(JournalError::Io { doing: "use", path, cause: DAMAGED_LIST.into() })
-            }
+            Stored::Damaged => Err(Archive::damaged(data)),
         }
+    }
+
+    /// The error for a list that is damaged, with what to do.
+    pub(crate) fn damaged(data: &Path) -> JournalError {
+        JournalError::Io { doing: "use", path: data.join(ARCHIVE_FILE), cause: DAMAGED_LIST.into() }
     }
 
     /// Replaces what the data directory says, durably.

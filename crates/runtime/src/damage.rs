@@ -228,8 +228,8 @@ impl Damages {
         self.pass.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Forgets the damage of files of `owner` in which none was met since `pass` began: all of them were read again, but
-    /// those that are still being written.
+    /// Forgets the damage of files of `owner` in which none was met since `pass` began: all of them were read again,
+    /// but those that are still being written.
     pub fn mend(&self, owner: Owner, pass: u64) {
         let mut places = self.places();
         let met = |found: &&Found| found.owner == owner && found.seen.is_some_and(|seen| seen >= pass);

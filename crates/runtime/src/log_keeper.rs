@@ -25,7 +25,8 @@ use crate::threads::lower_priority;
 
 /// How often the logs are looked at, whether they are to be compacted.
 const LOOK: Duration = Duration::from_secs(10);
-/// How often damaged places, and segments that are still being written, are looked at again: an operator who has put a file right waits so long.
+/// How often damaged places, and segments that are still being written, are looked at again: an operator who has put a
+/// file right waits so long.
 pub const LOOK_AT_DAMAGE: Duration = Duration::from_secs(4);
 /// How often the thread looks whether it should stop, and reads on.
 const NAP: Duration = Duration::from_millis(100);

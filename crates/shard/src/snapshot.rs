@@ -153,8 +153,8 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
     }
 
     /// Writes the state that the log gives up to `stand`, durably, and removes all but the newest that are good.
-    /// `stands` says whether the log has the place of another one, see [`stands_at`]. What is damaged or out of place is
-    /// set aside: it must not count as one to fall back to. What cannot be told now is asked again the next time.
+    /// `stands` says whether the log has the place of another one, see [`stands_at`]. What is damaged or out of place
+    /// is set aside: it must not count as one to fall back to. What cannot be told now is asked again the next time.
     pub fn write(
         &self,
         stand: &Stand,
@@ -360,7 +360,9 @@ pub(crate) fn of_another_history(cursor: Cursor) -> String {
 /// Why a snapshot at `cursor` is passed over for now, if the log cannot be read there.
 pub(crate) fn unread_place(cursor: Cursor, error: &JournalError) -> String {
     let sequence = cursor.sequence;
-    format!("snapshot at sequence {sequence} is left as it is, and not used: its place in the log cannot be read: {error}")
+    format!(
+        "snapshot at sequence {sequence} is left as it is, and not used: its place in the log cannot be read: {error}"
+    )
 }
 
 fn io(path: &Path) -> impl FnOnce(std::io::Error) -> SnapshotError {

@@ -199,9 +199,10 @@ pub struct HealthBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     directory: Option<&'static str>,
-    /// `misplaced`, if a snapshot was found, since the start, that does not fit its journal: what was durable when it was
-    /// written is not there any more; stop, and run `tidegate audit`. `failing`, if the last snapshot of a journal could
-    /// not be written, or the journal not be compacted: it is tried again, and a restart takes longer. Absent otherwise.
+    /// `misplaced`, if a snapshot was found, since the start, that does not fit its journal: what was durable when it
+    /// was written is not there any more; stop, and run `tidegate audit`. `failing`, if the last snapshot of a journal
+    /// could not be written, or the journal not be compacted: it is tried again, and a restart takes longer. Absent
+    /// otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "failing")]
     snapshots: Option<&'static str>,

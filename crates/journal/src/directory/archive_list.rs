@@ -85,9 +85,7 @@ impl ArchiveList {
         let lost: Vec<Archived> = self.known.segments.iter().filter(is_lost).cloned().collect();
         match found {
             // What it said can be told only by whoever has read it.
-            Stored::Damaged if lost.is_empty() => Err(Archive::read(&RealDisk, data).err().unwrap_or_else(|| {
-                JournalError::Io { doing: "use", path: data.join(ARCHIVE_FILE), cause: "it was damaged just now".into() }
-            })),
+            Stored::Damaged if lost.is_empty() => Err(Archive::damaged(data)),
             _ => Ok(Some(lost).filter(|lost| !lost.is_empty())),
         }
     }

@@ -56,8 +56,8 @@ impl GuardFault {
                  `tidegate audit`, and start one"
             }
             GuardFault::Unwritten => {
-                "unwritten: KEY, DIRECTORY, LOCK or ARCHIVE of the data directory is lost or damaged, and the server cannot \
-                 put it back; its log says why. Without these files, the next start is refused"
+                "unwritten: KEY, DIRECTORY, LOCK or ARCHIVE of the data directory is lost or damaged, and the server \
+                 cannot put it back; its log says why. Without these files, the next start is refused"
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Whose a data directory is: only that user writes into it.
 //!
-//! Promise: whoever is refused has changed nothing. Why: what a program writes can be read by its own user and by nobody
-//! else. A tool that was once run as root leaves files that the server, as its own user, cannot read: it then refuses
-//! old ids, or does not start.
+//! Promise: whoever is refused has changed nothing. Why: what a program writes can be read by its own user and by
+//! nobody else. A tool that was once run as root leaves files that the server, as its own user, cannot read: it then
+//! refuses old ids, or does not start.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -170,3 +170,23 @@ fn a_log_has_the_places_behind_its_groups_of_its_own_history_and_no_others() {
         assert!(!reader.has_place(pair[1], &Durability::at(pair[0])).unwrap(), "it is not durable yet");
     }
 }
+
+/// A record's position is no segment's: whoever is told of a file looks for it.
+#[test]
+fn what_is_missing_is_told_at_a_file_that_was_there() {
+    let records: Vec<Vec<u8>> = (0..60).map(|number| vec![number; 700]).collect();
+    let (disk, positions) = log_of(&records, SMALL);
+    let first = first_segment(&disk);
+    disk.remove(&first).unwrap();
+    let reader = logs(&disk).reader(LOG).unwrap();
+    let Err(JournalError::Damaged { segment, what, .. }) = reader.read(positions[3], &mut Vec::new()) else { panic!() };
+    assert_eq!(Path::new(&segment), first);
+    assert!(what.starts_with("the segment file is missing"), "{what}");
+    let Err(JournalError::Damaged { segment, .. }) = reader.examine(positions[3]) else { panic!() };
+    assert_eq!(Path::new(&segment), first);
+    assert_eq!(
+        reader.place_of(positions[3]),
+        ("data/journal/ledger-0".to_owned(), positions[3].0),
+        "no name is made up"
+    );
+}

@@ -49,6 +49,8 @@ fn a_file_is_named_from_the_data_directory_on_or_from_its_archive_on() {
         file_of("ledger", log(2), &format!("/srv/a/journal/ledger-2/{local}")),
         format!("journal/ledger-2/{local}")
     );
+    assert_eq!(file_of("ledger", log(2), "/srv/a/ARCHIVE"), "ARCHIVE");
+    assert_eq!(file_of("ledger", log(2), "/srv/a/journal/ledger-2"), "journal/ledger-2", "no segment is made up");
     let moved = "00aa/ledger-2/segment-00000000000268427008-0123456789abcdef.tgj";
     for place in ["/mnt/far", "s3://bucket/prefix"] {
         assert_eq!(file_of("ledger", log(2), &format!("{place}/{moved}")), format!("archive: {moved}"));

@@ -16,7 +16,12 @@ fn a_failure_is_told_until_one_is_written_and_one_that_does_not_fit_until_a_rest
     };
     let seen = || {
         let figures = ["failures_total", "failing"].map(|name| metric(&format!("tidegate_snapshot_{name}")));
-        (status.failing_snapshots(), figures, status.misplaced_snapshots(), metric("tidegate_snapshots_misplaced_total"))
+        (
+            status.failing_snapshots(),
+            figures,
+            status.misplaced_snapshots(),
+            metric("tidegate_snapshots_misplaced_total"),
+        )
     };
     assert_eq!(seen(), (0, [0, 0], 0, 0));
     watch.fails("no space left on device".into());

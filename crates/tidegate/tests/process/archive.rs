@@ -141,6 +141,7 @@ fn what_was_archived_while_serving_is_read_from_there_and_missing_without() {
 
     let audited = audit(&settings.data);
     assert!(!audited.status.success() && audited.log.contains(text(&store)), "{audited}");
+    assert!(audited.log.contains("is the disk of the archive mounted?"), "{audited}");
     fs::rename(&hidden, &store).expect("it is put back");
     // A bit of an archived segment is found, and named with its file.
     let victim = segments(&store).remove(0);

@@ -276,7 +276,8 @@ fn a_directory_of_another_user_is_refused_by_all_that_writes_and_left_as_it_is()
     // What is denied is said with its owner, once.
     give_to(&manifest, 0);
     let refused = as_nobody(&["serve", "--http", "off", "--binary", "off", "--mqtt", "off", "--data", data]);
-    let words = "manifest: Permission denied (os error 13): it belongs to root (uid 0) with mode 600, and this is run by ";
+    let words =
+        "manifest: Permission denied (os error 13): it belongs to root (uid 0) with mode 600, and this is run by ";
     assert!(!refused.status.success() && refused.log.contains(words), "{refused}");
     assert_eq!(refused.log.matches("os error 13").count(), 1, "{refused}");
 }

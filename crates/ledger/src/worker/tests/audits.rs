@@ -243,9 +243,8 @@ fn restarted_from(forge: impl Fn(Ledger) -> Ledger) -> TestWorker {
         OpenShard::open(&logs(&disk), snapshots(&disk, 0), SMALL).expect("the log is whole");
     let end = open.recovered().end;
     let back = open.replay(1, &mut NothingDerived, |_| {}).expect("the log is whole");
-    snapshots(&disk, 0)
-        .write(&tidegate_shard::Stand { cursor: end, ..tidegate_shard::Stand::default() }, &forge(back.state), |_| Ok(true))
-        .expect("there is room");
+    let stand = tidegate_shard::Stand { cursor: end, ..tidegate_shard::Stand::default() };
+    snapshots(&disk, 0).write(&stand, &forge(back.state), |_| Ok(true)).expect("there is room");
     let mut node = TestWorker::over(disk, 1);
     assert!(node.replayed.snapshot_sequence > 12_000, "{:?}", node.replayed);
     node.ask(sale("after the start"));
