@@ -167,7 +167,7 @@ fn snapshots_of_no_use_with_higher_numbers_never_cost_those_that_are() {
         let (mut shard, _) = open(&disk).unwrap();
         extend(&disk, &mut shard, &mut asked, 3);
         let made = compact_now(&disk).unwrap().unwrap();
-        assert_eq!(made.written.misplaced.len(), if round == 0 { 2 } else { 0 }, "{:?}", made.written.misplaced);
+        assert_eq!(made.written.set_aside.len(), if round == 0 { 2 } else { 0 }, "{:?}", made.written.set_aside);
         shard.into_log().close().unwrap();
         assert_eq!(check(&disk, &asked).snapshot_sequence, made.cursor.sequence.0);
         // Should the newest turn out damaged, there is one to fall back to.
