@@ -95,8 +95,7 @@ impl Directory {
     ///
     /// Refuses a directory of another version, one that another process uses, one whose description or whose logs are
     /// missing; one with a family that is not wanted (it would not be served), and one that has a wanted family
-    /// otherwise than it is wanted; and to make one where something remains of another. What is refused before a new one
-    /// is made is left as it is.
+    /// otherwise than it is wanted; and to make one where something remains of another, which is left as it is.
     pub fn open_or_create(path: &Path, wanted: &[Wanted], created_at_ms: u64) -> Result<Directory, JournalError> {
         check(wanted);
         Directory::would_be_new(path)?;

@@ -82,12 +82,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub(super) fn new(
-        path: &Path,
-        key: Key,
-        locks: Arc<Mutex<Locks>>,
-        hold: Arc<Hold>,
-    ) -> Result<Guard, JournalError> {
+    pub(super) fn new(path: &Path, key: Key, locks: Arc<Mutex<Locks>>, hold: Arc<Hold>) -> Result<Guard, JournalError> {
         let description = Description::read(&RealDisk, &path.join(DIRECTORY))?;
         Ok(Guard { path: path.to_path_buf(), hold, description, key, locks })
     }
@@ -97,10 +92,11 @@ impl Guard {
         let mut look = Look::default();
         if !self.hold.is_in_place().unwrap_or(false) {
             let place = self.path.display();
-            let why = match self.hold.now_at() {
-                Some(now) => format!("{place} is another directory, or none; the one of this server is {}", now.display()),
-                None => format!("{place} is another directory, or none; the one of this server was removed, it seems"),
-            };
+            let where_now = self.hold.now_at().map_or_else(
+                || "was removed, it seems: what it stores is gone when it stops".into(),
+                |now| format!("is {}", now.display()),
+            );
+            let why = format!("{place} is another directory, or none; the one of this server {where_now}");
             look.fault = Some((GuardFault::Away, why));
             return look;
         }

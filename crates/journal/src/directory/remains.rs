@@ -25,8 +25,8 @@ use crate::key::KEY_FILE;
 use crate::witness::WITNESSED;
 use crate::{JournalError, LogId, recovery};
 
-/// What only a data directory has that was made, besides `DIRECTORY`. Not `LOCK`, which stays of a creation that was cut
-/// short, and no files that an operator may have put there before.
+/// What only a data directory has that was made, besides `DIRECTORY`. Not `LOCK`, which stays of a creation that was
+/// cut short, and no files that an operator may have put there before.
 pub(super) const REMAINS: [&str; 8] =
     [JOURNAL, "ids", "snapshots", KEY_FILE, ARCHIVE_FILE, CACHE_FOLDER, WITNESSED, DIRECTORY_BACK];
 
@@ -84,18 +84,18 @@ fn moved_into_itself(path: &Path, inside: &str) -> String {
 fn left_over(path: &Path, remains: &[&str], is_copy: bool) -> String {
     let [place, aside, file, copy] = ["", ".remains", "/DIRECTORY", "/DIRECTORY.back"].map(|more| beside(path, more));
     let alone = match (is_copy, remains.contains(&JOURNAL)) {
-        (true, _) => format!(" {DIRECTORY_BACK} is a copy of {DIRECTORY}: if all else is there, mv {copy} {file}."),
-        (false, true) => {
-            format!(" If only {DIRECTORY} is lost: every backup has it, as backups/NAME/{DIRECTORY}; copy it to {file}.")
-        }
+        (true, _) => format!("{DIRECTORY_BACK} is a copy of {DIRECTORY}: if all else is there, mv {copy} {file}. "),
+        (false, true) => format!(
+            "If only {DIRECTORY} is lost: every backup has it, as backups/NAME/{DIRECTORY}; copy it to {file}. "
+        ),
         (false, false) => String::new(),
     };
     let has = remains.join(", ");
     format!(
         "there is no file {DIRECTORY} in it, but there is {has}: this remains of a data directory. No new one is made \
-         here, and nothing was changed. If the rest of it is elsewhere, or its disk is not mounted, put it back.{alone} \
-         Else move the remains away (mv -T {place} {aside}), and restore a backup (tidegate restore --from BACKUP \
-         --data {place}), or start again for a new, empty ledger"
+         here, and nothing was changed. If the rest of it is elsewhere, or its disk is not mounted, put it back. \
+         {alone}Else move the remains away (mv -T {place} {aside}), and restore a backup (tidegate restore --from \
+         BACKUP --data {place}), or start again for a new, empty ledger"
     )
 }
 

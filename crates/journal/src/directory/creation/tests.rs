@@ -44,7 +44,11 @@ fn a_creation_that_is_cut_short_between_any_two_steps_is_finished_by_the_next_st
             let stopped = begin(&disk, 1).expect_err("the machine stops").to_string();
             assert!(stopped.contains("the machine has stopped"), "{stopped}");
             // Either the process is killed, or the power fails.
-            if seed % 2 == 0 { disk.kill() } else { disk.crash() }
+            if seed % 2 == 0 {
+                disk.kill()
+            } else {
+                disk.crash()
+            }
             let begun = [DIRECTORY, DIRECTORY_NEW].map(|name| Description::read(&disk, &data.join(name)).ok());
             let begun = begun.into_iter().flatten().next();
             begin(&disk, 2).unwrap_or_else(|refused| panic!("seed {seed}, cut before {cut}: {refused}"));
