@@ -11,6 +11,8 @@ pub struct Known {
     pub family: Family,
     /// When a record was decided, if it says so.
     pub(crate) decided_at: fn(&[u8]) -> Option<TimeMs>,
+    /// The same, and for a record that sets the time of its log: the time before it.
+    pub(crate) stamp: fn(&[u8]) -> (Option<TimeMs>, Option<TimeMs>),
     /// How a record of a shard is tied to other shards.
     pub(crate) ties: fn(&[u8], ShardIndex, &mut dyn FnMut(Tie)),
 }
@@ -18,12 +20,17 @@ pub struct Known {
 impl Known {
     /// The family whose logs fold into the machine of `F`.
     pub const fn of<F: ShardFamily>() -> Known {
-        Known { family: F::FAMILY, decided_at: decided_at::<F>, ties: ties::<F> }
+        Known { family: F::FAMILY, decided_at: decided_at::<F>, stamp: stamp::<F>, ties: ties::<F> }
     }
 }
 
 fn decided_at<F: ShardFamily>(record: &[u8]) -> Option<TimeMs> {
     F::Machine::decided_at(&F::Machine::decode(record).ok()?)
+}
+
+fn stamp<F: ShardFamily>(record: &[u8]) -> (Option<TimeMs>, Option<TimeMs>) {
+    F::Machine::decode(record)
+        .map_or((None, None), |event| (F::Machine::decided_at(&event), F::Machine::mended_from(&event)))
 }
 
 /// A record that is none of the machine's has no ties; whoever folds the log names it.
