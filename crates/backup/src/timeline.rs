@@ -88,14 +88,14 @@ impl<'a> Timeline<'a> {
         let mut groups = log.files.groups(at, log.end)?;
         while let Some(group) = groups.next_group()? {
             for (sequence, _, record) in group.records() {
-                let (decided, mended_from) = (known.stamp)(record);
-                if let (Some(time), Some(was)) = (decided, mended_from) {
+                let stamp = (known.stamp)(record);
+                if let (Some(time), Some(was)) = (stamp.decided_at, stamp.mended_from) {
                     let mend = Some(Mend { sequence, time, was });
                     timeline.sections.last_mut().expect("there is one at least").end = at;
                     timeline.sections.push(Section { begin: at, end: log.end, mend, newest: time });
                 }
                 let section = timeline.sections.last_mut().expect("there is one at least");
-                section.newest = section.newest.max(decided.unwrap_or(section.newest));
+                section.newest = section.newest.max(stamp.decided_at.unwrap_or(section.newest));
             }
             at = groups.cursor();
         }

@@ -1,5 +1,5 @@
-//! Backups and restores of logs that forget, of logs whose records rest on each other, and of logs whose time was mended,
-//! with a machine that only lists numbers.
+//! Backups and restores of logs that forget, of logs whose records rest on each other, and of logs whose time was
+//! mended, with a machine that only lists numbers.
 
 #![allow(missing_docs)]
 
