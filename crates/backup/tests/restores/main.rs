@@ -3,6 +3,7 @@
 
 #![allow(missing_docs)]
 
+mod chance;
 mod mends;
 mod notes;
 

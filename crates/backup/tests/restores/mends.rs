@@ -14,7 +14,7 @@ const HOUR: u64 = 3_600_000;
 const YEARS: u64 = 10 * 365 * 24 * HOUR;
 
 /// A record that sets the time of its log to `time` after it was `was`.
-fn mend(number: u32, was: u64, time: u64) -> Note {
+pub fn mend(number: u32, was: u64, time: u64) -> Note {
     Note { mended_from: Some(TimeMs(was)), ..note(number, time) }
 }
 
@@ -24,13 +24,13 @@ fn notes(first: u32, times: &[u64]) -> Vec<Note> {
 }
 
 /// A backup, taken at `taken_at`, of these notes in the logs of the first family, and in that of the second one.
-struct Backup {
-    root: tempfile::TempDir,
+pub struct Backup {
+    pub root: tempfile::TempDir,
     ids: Vec<LogId>,
 }
 
 impl Backup {
-    fn of(whole: &[&[Note]; 2], others: &[Note], taken_at: u64) -> Backup {
+    pub fn of(whole: &[&[Note]; 2], others: &[Note], taken_at: u64) -> Backup {
         let root = tempfile::tempdir().expect("a folder");
         let data = root.path().join("data");
         let directory = Directory::open_or_create(&data, &wanted(), 1).expect("it is made");
@@ -45,12 +45,12 @@ impl Backup {
         Backup { root, ids }
     }
 
-    fn backups(&self) -> PathBuf {
+    pub fn backups(&self) -> PathBuf {
         self.root.path().join("backups")
     }
 
     /// Ends of all logs in a directory restored at `at`, of which a start serves exactly so many notes.
-    fn ends(&self, at: &str) -> [u64; 3] {
+    pub fn ends(&self, at: &str) -> [u64; 3] {
         let copy = self.root.path().join(format!("at-{at}"));
         let told = restored(&self.backups(), &copy, &at.parse().expect("a place")).logs;
         let ends = [0, 1, 2].map(|log: usize| told[log].end.0);
@@ -78,7 +78,7 @@ impl Backup {
     }
 }
 
-fn at(time: u64) -> String {
+pub fn at(time: u64) -> String {
     Moment(time).to_string()
 }
 
