@@ -16,7 +16,7 @@ use std::path::Path;
 
 use crate::JournalError;
 use crate::archive::{ARCHIVE_FILE, Archive, Archived, Stored, lock_list};
-use crate::disk::RealDisk;
+use crate::disk::{Disk, RealDisk};
 use crate::segment::segment_name;
 
 /// The list, as it was when it was last good.
@@ -78,8 +78,10 @@ impl ArchiveList {
             Stored::Good(archive) => archive.segment(&segment.log, segment.first.position).is_some(),
             Stored::Missing | Stored::Damaged => false,
         };
+        // What cannot be looked for is listed: a list may be longer than it need be.
         let is_here = |segment: &Archived| {
-            data.join("journal").join(&segment.log).join(segment_name(segment.first.position)).exists()
+            let path = data.join("journal").join(&segment.log).join(segment_name(segment.first.position));
+            RealDisk.exists(&path).unwrap_or(false)
         };
         let is_lost = |segment: &&Archived| !is_listed(segment) && !is_here(segment);
         let lost: Vec<Archived> = self.known.segments.iter().filter(is_lost).cloned().collect();

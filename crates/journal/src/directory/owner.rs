@@ -44,9 +44,8 @@ fn is_ours(path: &Path, owner: u32) -> bool {
     }
     let probe = path.join(format!("OWNER.probe-{}", std::process::id()));
     let made = RealDisk.create_new(&probe).and_then(|file| {
-        drop(file);
-        let found = fs::metadata(&probe).map(|found| found.uid());
-        fs::remove_file(&probe)?;
+        let found = file.metadata().map(|found| found.uid());
+        RealDisk.remove(&probe)?;
         found
     });
     made.is_ok_and(|uid| uid == owner)
