@@ -214,8 +214,8 @@ impl<'a> Timeline<'a> {
     /// ahead makes up for it.
     ///
     /// The error: a wrong record was decided behind the last right one, so its time is ahead by less than the time
-    /// between the two. Where the mend is not earlier than all records before it, these do not show which are wrong, but
-    /// the clock jumped between two of them. To that, `slack_ms` are added for clocks of several logs.
+    /// between the two. Where the mend is not earlier than all records before it, these do not show which are wrong,
+    /// but the clock jumped between two of them. To that, `slack_ms` are added for clocks of several logs.
     pub fn others_ahead_ms(&self, place: Cursor, time: TimeMs, slack_ms: u64) -> Result<u64, BackupError> {
         let mut error_ms = 0;
         let last = self.section_of(place);
