@@ -21,8 +21,8 @@ fn log() -> (FakeDisk, Durability, PathBuf) {
     logs(&disk).write_one_by_one(LOG, Options::small(16 * 1024), records).unwrap();
     let end = logs(&disk).inspect(LOG, Cursor::START).unwrap().durability();
     let folder = Path::new("data/journal/ledger-0");
-    let names = disk.list(folder).unwrap().into_iter().filter(|name| name.starts_with("segment-"));
-    let last = folder.join(names.last().unwrap());
+    let mut names = disk.list(folder).unwrap().into_iter().filter(|name| name.starts_with("segment-"));
+    let last = folder.join(names.next_back().unwrap());
     (disk, end, last)
 }
 
