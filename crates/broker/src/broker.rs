@@ -49,6 +49,7 @@ use crate::topics::TopicShard;
 use crate::{Action, BrokerFacts, BrokerOptions, ConnectionKey, Rights};
 
 use asked::Asked;
+pub(crate) use due::DueThing;
 use intake::{Intake, Progress};
 use retain::RetainedMessages;
 use route::{Routed, Routing};
@@ -187,6 +188,11 @@ impl<L: LogStore> Broker<L> {
             bytes += facts.bodies_bytes + facts.retained_bytes;
         }
         (self.clients.facts.store_messages, self.clients.facts.store_bytes) = (messages, bytes);
+        let lost = self.shards.take_lost();
+        self.clients.facts.evicted_inbox += lost.evicted;
+        self.clients.facts.dropped_inbox += lost.full;
+        self.clients.facts.dropped_expired += lost.expired;
+        self.clients.facts.dropped_aged += lost.aged;
         self.options.facts.publish(self.options.worker, &self.clients.facts, pressure_bytes);
         let is_full = self.shards.are_full();
         let is_behind = self.peers.waiting_max() > PEER_ITEMS_MAX;

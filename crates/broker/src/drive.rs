@@ -21,6 +21,7 @@ use std::ops::{Deref, DerefMut};
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 
+use crate::limits::{CLOSING_MAX, LAST_BYTES_MS};
 use crate::{Action, Broker, BrokerMessage, ConnectionKey};
 
 /// Rounds of writing in one turn: what a socket took may let the broker send more to it.
@@ -73,8 +74,8 @@ pub struct Driven<L: LogStore> {
     broker: Broker<L>,
     /// Connections whose clients may take something again.
     writable: Vec<ConnectionKey>,
-    /// Connections that are to be closed once they were written to.
-    closing: Vec<ConnectionKey>,
+    /// Connections that are to be closed once their clients have taken the last bytes, and since when.
+    closing: Vec<(ConnectionKey, TimeMs)>,
     /// Used again and again.
     actions: Vec<Action>,
     flushable: Vec<ConnectionKey>,
@@ -164,7 +165,7 @@ fn act<L: LogStore, S: Shell<L>>(shell: &mut S, now: TimeMs) -> bool {
         for action in actions.drain(..) {
             worked = true;
             match action {
-                Action::Close { key } => shell.driven().closing.push(key),
+                Action::Close { key } => shell.driven().closing.push((key, now)),
                 action => shell.act(action, now),
             }
         }
@@ -196,7 +197,7 @@ fn tell_peers<L: LogStore, S: Shell<L>>(shell: &mut S) -> (bool, bool) {
 /// Writes to clients what they take, and closes those that are to be closed. Whether there was anything, and the bytes.
 fn write<L: LogStore, S: Shell<L>>(shell: &mut S, now: TimeMs) -> (bool, usize) {
     let driven = shell.driven();
-    let mut worked = !driven.writable.is_empty() || !driven.closing.is_empty();
+    let mut worked = !driven.writable.is_empty();
     let mut bytes = 0;
     for key in std::mem::take(&mut driven.writable) {
         bytes += write_to(shell, key, now);
@@ -215,8 +216,24 @@ fn write<L: LogStore, S: Shell<L>>(shell: &mut S, now: TimeMs) -> (bool, usize) 
             break;
         }
     }
-    for key in std::mem::take(&mut shell.driven().closing) {
+    let (closed, closed_bytes) = close(shell, now);
+    (worked | closed, bytes + closed_bytes)
+}
+
+/// Closes connections whose clients have the last bytes, such as the reason, or do not take them for too long. Whether
+/// there were any, and the bytes.
+fn close<L: LogStore, S: Shell<L>>(shell: &mut S, now: TimeMs) -> (bool, usize) {
+    let (mut worked, mut bytes) = (false, 0);
+    let closing = std::mem::take(&mut shell.driven().closing);
+    let too_many = closing.len().saturating_sub(CLOSING_MAX);
+    for (nth, (key, since)) in closing.into_iter().enumerate() {
         bytes += write_to(shell, key, now);
+        let may_wait = nth >= too_many && now.0.saturating_sub(since.0) < LAST_BYTES_MS;
+        if may_wait && !shell.driven().unsent(key).is_empty() {
+            shell.driven().closing.push((key, since));
+            continue;
+        }
+        worked = true;
         shell.driven().closed(key, now);
         shell.close(key, now);
     }

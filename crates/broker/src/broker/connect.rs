@@ -221,7 +221,8 @@ impl<L: LogStore> Broker<L> {
         }
         match self.clients.find_session(client_id) {
             // [MQTT-3.1.2-4]: Clean Start deletes the existing session.
-            Some(old) if connect.clean_start => self.end_session(old, now),
+            // One without expiry is over, and was kept for its will.
+            Some(old) if connect.clean_start || self.clients.sessions[old].expiry_s == 0 => self.end_session(old, now),
             // [MQTT-3.1.2-5]: without Clean Start the existing session continues.
             Some(session) => return self.reattach(index, session, &connect),
             None => {}

@@ -73,6 +73,7 @@ pub struct World {
     starts: u64,
     by_bytes: bool,
     is_disk_faulty: bool,
+    is_disk_full: bool,
     /// Nothing is written to the disk for now.
     is_disk_slow: bool,
     /// What the source behind all feeds has; a place is how many of them were read, in digits.
@@ -99,6 +100,7 @@ impl World {
             starts: 0,
             by_bytes: false,
             is_disk_faulty: false,
+            is_disk_full: false,
             is_disk_slow: false,
             source: Vec::new(),
             feeds: BTreeMap::new(),
@@ -277,8 +279,14 @@ impl World {
                 self.is_disk_faulty = true;
                 self.disk.fail_next_sync();
             }
-            "disk-full" => self.disk.set_capacity(self.disk.used_bytes()),
-            "disk-room" => self.disk.set_capacity(u64::MAX),
+            "disk-full" => {
+                self.is_disk_full = true;
+                self.disk.set_capacity(self.disk.used_bytes());
+            }
+            "disk-room" => {
+                self.is_disk_full = false;
+                self.disk.set_capacity(u64::MAX);
+            }
             power @ ("crash" | "kill") => {
                 self.brokers.clear();
                 (self.arrivals, self.answers) = (VecDeque::new(), VecDeque::new());
@@ -344,7 +352,8 @@ impl World {
             shell.take_messages(now);
             worked |= drive::turn(&mut shell, now).worked;
         }
-        worked || !self.brokers.iter().all(|broker| broker.is_idle())
+        // On a full disk, some wait until there is room.
+        worked || !self.is_disk_full && !self.brokers.iter().all(|broker| broker.is_idle())
     }
 
     /// Takes the clients that have come from other workers.
