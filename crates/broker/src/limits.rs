@@ -30,6 +30,8 @@ pub const FEED_WINDOW: u64 = 256;
 pub const WORK_AT_ONCE: isize = 16;
 /// Connections that nobody serves in turn and that one step goes on with.
 pub const UNSERVED_PER_STEP: usize = 256;
+/// Connections and filters that one step of a reload looks at. A filter is about two microseconds.
+pub const RELOAD_WORK_PER_STEP: usize = 256;
 /// Bytes of a packet that are one more work.
 pub const BYTES_PER_WORK: usize = 4 << 10;
 /// Bytes of a SUBSCRIBE or UNSUBSCRIBE that are one more work: a filter, and the look at whoever may have it.

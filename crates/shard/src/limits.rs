@@ -12,3 +12,6 @@ pub const DUE_PER_STEP: usize = 256;
 pub const LATER_JOBS_OUT_MAX: usize = 2;
 /// Jobs that are taken before one of those that may wait, if both wait: so that those, too, are done at some time.
 pub const FIRST_JOBS_BEFORE_LATER: usize = 32;
+/// Bytes by which a snapshot is larger, at most and about, for each byte of log that it covers in addition: a record of
+/// a message for many receivers takes eleven bytes for each of them, and a snapshot tells of each copy.
+pub const SNAPSHOT_BYTES_PER_LOG_BYTE: u64 = 3;

@@ -5,7 +5,7 @@
 //!                      └─▶ Decided::Answered                     without an append it is also served on a full disk
 //!
 //!   on a full disk:  brings something new ─▶ turned away
-//!                    takes note ─▶ waits for the disk ─▶ what brings something is turned away undecided until it is done
+//!                    takes note ─▶ waits for the disk; until it is done, what is new is turned away undecided
 //! ```
 //!
 //! Promise: on a full disk nobody waits but those who take note of what has happened. What needs no record is answered,

@@ -162,6 +162,7 @@ impl<L: LogStore> Broker<L> {
                 let connection = &mut self.clients.connections[index];
                 assert!(connection.rights.is_none() && connection.session.is_none(), "who is admitted had nothing yet");
                 connection.rights = Some(rights);
+                connection.flags.mark(Flags::RENEWED, self.reloads.mark());
                 connection.transition(ConnectionEvent::Admitted);
                 self.resume(index, now);
             }

@@ -89,8 +89,9 @@ impl<L: LogStore> Broker<L> {
         ]
         .map(|(name, value)| (name.to_owned(), value.to_string()))
         .into();
-        let by_reason = facts.losses().map(|(why, count)| (format!("publish/messages/dropped/{why}"), count.to_string()));
-        figures.extend(by_reason);
+        for (why, count) in facts.losses() {
+            figures.push((format!("publish/messages/dropped/{why}"), count.to_string()));
+        }
         figures.push(("uptime".to_owned(), format!("{uptime_s} seconds")));
         for ((name, _), averages) in LOADS.iter().zip(&self.timing.sys.loads) {
             for ((span, _), average) in SPANS.iter().zip(averages) {

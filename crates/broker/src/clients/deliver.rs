@@ -88,11 +88,11 @@ impl Clients {
         let waiting = &mut self.sessions[session].flow().backlog;
         let mut delivery = Delivery::Done;
         while !waiting.has_room(&message, messages_max, bytes_max) {
-            if self.limits.slow_reader == SlowReader::Disconnect || self.limits.clean_inbox_policy == InboxPolicy::Refuse
-            {
+            let policy = self.limits.clean_inbox_policy;
+            if self.limits.slow_reader == SlowReader::Disconnect || policy == InboxPolicy::Refuse {
                 delivery = Delivery::Refused;
             }
-            let makes_room = self.limits.clean_inbox_policy == InboxPolicy::DropOldest;
+            let makes_room = policy == InboxPolicy::DropOldest;
             if makes_room && waiting.drop_oldest().is_some() {
                 self.facts.evicted_inbox += 1;
             } else {

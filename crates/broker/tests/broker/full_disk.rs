@@ -1,5 +1,5 @@
-//! What was acknowledged and falls due while the disk is full stays due. Who can be refused is refused, and who needs no
-//! disk goes on.
+//! What was acknowledged and falls due while the disk is full stays due. Who can be refused is refused, and who needs
+//! no disk goes on.
 
 use tidegate_journal::Options;
 
@@ -113,14 +113,15 @@ fn one_shard() -> WorldOptions {
 /// An acknowledgement of a durable session waits for the disk, and is first in its shard.
 #[test]
 fn what_takes_note_keeps_nobody_else_waiting() {
-    let before = "t: CONNECT expiry=1000; t: SUBSCRIBE note qos=1; p: CONNECT; p: PUBLISH note x qos=1; q: CONNECT v3";
+    let before = "t: CONNECT expiry=1000; t: SUBSCRIBE note qos=1; p: CONNECT; p: PUBLISH note x qos=1; q: CONNECT v3
+                  r: CONNECT v3 keep; r: SUBSCRIBE note";
     let mut world = full(one_shard(), before);
     world.run("t: PUBACK 1");
     let heard = run(
         &mut world,
         "p: PUBLISH due/here x qos=1; u: CONNECT why expiry=1000; v: CONNECT; c: SUBSCRIBE live qos=1
          p: PUBLISH live x qos=1; p: PUBLISH live y; p: PUBLISH $delayed/5/x y qos=1; p: PUBLISH kept z retain qos=2
-         p: SUBSCRIBE clean/#; q: PUBLISH due/here x qos=1; t: PING",
+         p: SUBSCRIBE clean/#; q: PUBLISH due/here x qos=1; t: UNSUBSCRIBE note; t: PING; r: UNSUBSCRIBE note",
     );
     let told = |line: &str| assert!(heard.contains(&format!("    {line}")), "{line:?} is not in: {heard}");
     told("p < PUBACK 2 0x97 quota_exceeded");
@@ -133,7 +134,9 @@ fn what_takes_note_keeps_nobody_else_waiting() {
     told("p < PUBREC 5 0x97");
     told("p < SUBACK 6 0");
     told("q < closed");
+    told("t < UNSUBACK 2 0x83");
     told("t < PINGRESP");
+    told("r < closed");
     let later = run(&mut world, "disk-room; wait 3000; p: PUBLISH due/here x qos=1; u: CONNECT expiry=1000");
     assert!(later.contains("p < PUBACK 7\n") && later.contains("u < CONNACK success"), "{later}");
     let after = run(&mut world, "kill; t: CONNECT keep expiry=1000 recv=1000; wait 1000");

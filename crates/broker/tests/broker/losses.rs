@@ -108,7 +108,8 @@ fn a_slow_reader_is_told_if_the_configuration_says_so() {
             }
             let mut told = ten(&mut world, qos);
             told += &world.run("s: flow; wait 100");
-            let told: String = told.lines().filter(|line| !line.contains("xxx")).map(|line| format!("{line}\n")).collect();
+            let told: String =
+                told.lines().filter(|line| !line.contains("xxx")).map(|line| format!("{line}\n")).collect();
             let case = format!("{policy:?}, QoS {qos}, {subscribe}: {told}");
             assert_eq!(told.matches("s < DISCONNECT 0x97").count(), closed, "{case}");
             assert_eq!(count(&world, |facts| facts.slow_closed), closed as u64, "{case}");

@@ -15,7 +15,7 @@ use tidegate_wire::mqtt::{
     encode_unsubscribe, split,
 };
 
-use super::oracle::{ClientIndex, Interest, MessageName, Oracle};
+use super::oracle::{ClientIndex, Interest, MessageName, Oracle, Times};
 use crate::chance::Chance;
 use crate::violation::{Violation, must};
 
@@ -23,8 +23,12 @@ use crate::violation::{Violation, must};
 const WINDOW: usize = 8;
 /// Packet ids of one client: few, so that they are soon used again.
 const IDS: u16 = 20;
-/// How long a session lives without its connection: longer than any run.
-const EXPIRY_S: u32 = 1_000_000;
+/// A client says something so often at least while it is busy, and is cut off by nobody.
+const KEEP_ALIVE_S: u16 = 30;
+/// Seconds after which some messages are worth nothing any more.
+const MESSAGE_EXPIRY_S: u32 = 3_600;
+/// The most seconds by which messages are delayed.
+const DELAY_S_MAX: u64 = 3;
 
 /// Where a client is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +49,9 @@ struct Pending {
     topic: String,
     qos: u8,
     retain: bool,
+    /// In how many seconds it is to be published, if not at once.
+    delay_s: Option<u64>,
+    expiry_s: Option<u32>,
     /// PUBREC came; PUBREL is what is sent again.
     received: bool,
 }
@@ -62,6 +69,10 @@ pub struct SimClient {
     version: Version,
     /// Whether its session outlives its connections.
     durable: bool,
+    /// For how long.
+    session_expiry_s: u32,
+    /// When it last said something, in milliseconds since the host was started.
+    spoke_at_ms: u64,
     life: Life,
     input: Vec<u8>,
     /// What the socket has not taken yet.
@@ -85,11 +96,13 @@ pub struct SimClient {
 
 impl SimClient {
     /// A client that is not connected.
-    pub fn new(index: ClientIndex, chance: &mut Chance) -> SimClient {
+    pub fn new(index: ClientIndex, session_expiry_s: u32, chance: &mut Chance) -> SimClient {
         SimClient {
             index,
             version: if chance.happens(500) { Version::V5 } else { Version::V311 },
             durable: chance.happens(700),
+            session_expiry_s,
+            spoke_at_ms: 0,
             life: Life::Offline,
             input: Vec::new(),
             output: Vec::new(),
@@ -143,7 +156,8 @@ impl SimClient {
             clean_start: clean,
             client_id: &client_id,
             user_name: Some(&client_id),
-            session_expiry_s: self.durable.then_some(EXPIRY_S),
+            keep_alive_s: KEEP_ALIVE_S,
+            session_expiry_s: self.durable.then_some(self.session_expiry_s),
             receive_maximum: self.chance.happens(300).then_some(self.chance.within(1..=5) as u16),
             ..ConnectOut::default()
         };
@@ -186,6 +200,11 @@ impl SimClient {
         }
     }
 
+    /// The socket took something of what it says.
+    pub fn spoke(&mut self, since_boot_ms: u64) {
+        self.spoke_at_ms = since_boot_ms;
+    }
+
     /// Says DISCONNECT; the world closes the connection once it is sent.
     pub fn leave(&mut self) {
         encode_disconnect(&mut self.output, self.version, ReasonCode::SUCCESS, None, None, None);
@@ -210,13 +229,16 @@ impl SimClient {
             room => format!("room{room}"),
         };
         // Only one client retains on a topic, so that there is one last message.
+        let delay_s = (qos > 0 && !retain && self.chance.happens(100)).then(|| self.chance.within(0..=DELAY_S_MAX));
+        let is_short = self.version == Version::V5 && !retain && self.chance.happens(100);
+        let expiry_s = is_short.then_some(MESSAGE_EXPIRY_S);
         let leaf = if retain { format!("kept-{}", self.index) } else { format!("{}", self.chance.below(3)) };
         let topic = format!("{room}/{leaf}");
         let name = (self.index, self.next_number);
         self.next_number += 1;
         let id = if qos == 0 { 0 } else { self.free_id() };
-        oracle.sent(name, &topic, qos, retain);
-        let pending = Pending { id, name, topic, qos, retain, received: false };
+        oracle.sent(name, &topic, qos, retain, Times { delay_s, expiry_s });
+        let pending = Pending { id, name, topic, qos, retain, delay_s, expiry_s, received: false };
         self.send(&pending, false);
         if qos > 0 {
             self.pending.push_back(pending);
@@ -228,14 +250,18 @@ impl SimClient {
         // Some are larger than a pipe or an outbox.
         let filler = if number % 17 == 0 { 2_000 } else { (number % 5) as usize };
         let payload = format!("{publisher} {number} {}", ".".repeat(filler));
+        let topic = match pending.delay_s {
+            Some(seconds) => format!("$delayed/{seconds}/{}", pending.topic),
+            None => pending.topic.clone(),
+        };
         let publish = PublishOut {
             dup,
             qos: QoS::of(pending.qos).expect("0, 1 or 2"),
             retain: pending.retain,
-            topic: &pending.topic,
+            topic: &topic,
             packet_id: pending.id,
             topic_alias: None,
-            message_expiry_s: None,
+            message_expiry_s: pending.expiry_s,
             subscription_ids: &[],
             properties: &[],
             payload: payload.as_bytes(),
@@ -392,7 +418,16 @@ impl SimClient {
                 other => return Err(self.unexpected(&format!("UNSUBACK for {other:?}"))),
             },
             Packet::PingResp => {}
-            Packet::Disconnect(_) => return Ok(false),
+            Packet::Disconnect(goodbye) => {
+                let silent_ms = oracle.since_boot_ms().saturating_sub(self.spoke_at_ms);
+                let is_silent = silent_ms >= u64::from(KEEP_ALIVE_S) * 1_000;
+                must(
+                    goodbye.reason != ReasonCode::KEEP_ALIVE_TIMEOUT || is_silent,
+                    "who speaks is not cut off",
+                    || format!("client {} was told that it is silent after {silent_ms} ms", self.index),
+                )?;
+                return Ok(false);
+            }
             other => return Err(self.unexpected(&format!("{other:?}"))),
         }
         Ok(true)

@@ -20,7 +20,7 @@ use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 
 use self::worker::Worker;
 use super::client::Client;
-use super::rights::rights_of;
+use super::rights::{filters_asked_about, rights_of};
 use super::script::Words;
 
 /// How a world differs from the usual one.
@@ -191,6 +191,19 @@ impl World {
         work
     }
 
+    /// Reloads, and says how many filters the rights were asked about in each turn until that was over.
+    pub fn filters_by_turn_of_reload(&mut self) -> Vec<usize> {
+        let mut heard = Heard::default();
+        self.command("reload", &mut heard);
+        let mut turns = Vec::new();
+        while self.brokers.iter().any(|broker| broker.is_reloading()) {
+            let before = filters_asked_about();
+            self.turn(&mut heard);
+            turns.push(filters_asked_about() - before);
+        }
+        turns
+    }
+
     /// Lets a client send something, and nothing follow from it yet.
     pub fn hand_over(&mut self, command: &str) {
         self.command(command, &mut Heard::default());
@@ -311,8 +324,7 @@ impl World {
             "reload" => {
                 self.reloaded = true;
                 for broker in &mut self.brokers {
-                    let mut again = |rights: &dyn Rights| rights_of(rights.user(), true);
-                    broker.reload(&mut again, self.now);
+                    broker.reload(Arc::new(|rights: &dyn Rights| rights_of(rights.user(), true)));
                 }
             }
             "log" => self.source.extend(words.rest().into_iter().map(str::to_owned)),
