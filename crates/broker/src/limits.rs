@@ -67,6 +67,8 @@ pub const FLOWING_MS: u64 = 200;
 /// How long a connection that is to be closed waits for its client to take the last bytes, in milliseconds: the reason
 /// stands behind them.
 pub const LAST_BYTES_MS: u64 = 1_000;
+/// How often it is tried to write them, in milliseconds.
+pub const LAST_BYTES_EVERY_MS: u64 = 10;
 /// Connections that wait so, per worker; of more, the oldest are closed at once.
 pub const CLOSING_MAX: usize = 1_024;
 /// How long what is due is left alone after somebody had no room on the disk for it, in milliseconds.

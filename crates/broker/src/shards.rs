@@ -32,8 +32,9 @@ pub struct Waiting(pub(crate) Wait);
 pub(crate) enum Wait {
     /// Nobody waits.
     Nothing,
-    /// It was noted that something which was due is over.
-    Noted { thing: DueThing },
+    /// It was noted that something which was due is over. What it was known by may be forgotten then, and not before:
+    /// after a crash it would be due again, and be taken for another one.
+    Noted { thing: DueThing, origin: Option<Origin> },
     /// A session was opened.
     Opened { session: SessionRef },
     /// A session got a connection again.

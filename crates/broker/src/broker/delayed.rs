@@ -141,8 +141,8 @@ impl<L: LogStore> Broker<L> {
         self.timing.again.end(DueThing::Delayed { shard, id });
         let thing = DueThing::Delayed { shard, id };
         self.timing.again.note(thing);
-        self.shards.call(shard, Command::DelayedSent { id }, Wait::Noted { thing });
-        self.forget_origins(self.shards.number(shard), id);
+        let origin = Some(self.shards.origin(shard, id, 0));
+        self.shards.call(shard, Command::DelayedSent { id }, Wait::Noted { thing, origin });
     }
 }
 

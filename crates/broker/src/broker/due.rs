@@ -98,10 +98,13 @@ impl<L: LogStore> Broker<L> {
             if self.shards[shard].facts().inbox > 0 {
                 continue;
             }
+            // What is not durable may be lost and come again, and be another message then.
+            let durable = self.shards[shard].durable().0;
             let again = &self.timing.again;
+            let is_durable = |due: &Due| !matches!(due, Due::Delayed { id } if *id > durable);
             let is_open = |due: &Due| !due_thing(shard, *due).is_some_and(|thing| again.is_over(thing));
             let due = self.shards.state(shard).due(now).take(DUE_LOOKED_AT_MAX).filter(is_open);
-            let due: Vec<Due> = due.take(DUE_PER_STEP).collect();
+            let due: Vec<Due> = due.filter(is_durable).take(DUE_PER_STEP).collect();
             for due in due {
                 self.do_due(shard, due, now);
             }
@@ -138,7 +141,7 @@ impl<L: LogStore> Broker<L> {
             Due::Drop { slot, number, reason } => {
                 let thing = DueThing::Entry { shard, slot, number };
                 self.timing.again.note(thing);
-                self.shards.call(shard, Command::Drop { slot, number, reason }, Wait::Noted { thing });
+                self.shards.call(shard, Command::Drop { slot, number, reason }, Wait::Noted { thing, origin: None });
             }
         }
     }
@@ -187,12 +190,12 @@ impl<L: LogStore> Broker<L> {
         let incarnation = state.incarnation();
         // A client that came back meanwhile may have brought another one.
         let is_same = |place| self.clients.sessions[place].flags.has(SessionFlags::WILL_SENT);
-        let thing = DueThing::Will { shard, slot };
-        if self.session_at(shard, slot).is_some_and(is_same) && self.timing.again.note(thing) {
-            self.shards.call(shard, Command::ClearWill { slot }, Wait::Noted { thing });
+        let (thing, origin) = (DueThing::Will { shard, slot }, self.shards.origin(shard, incarnation, 0));
+        if !self.session_at(shard, slot).is_some_and(is_same) {
+            self.forget_origin_everywhere(origin);
+        } else if self.timing.again.note(thing) {
+            self.shards.call(shard, Command::ClearWill { slot }, Wait::Noted { thing, origin: Some(origin) });
         }
-        let origin = self.shards.origin(shard, incarnation, 0);
-        self.forget_origin_everywhere(origin);
     }
 
     /// Sends a will and asks for nothing. `was_sent`: those who keep nothing have it.

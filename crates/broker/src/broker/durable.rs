@@ -77,7 +77,12 @@ impl<L: LogStore> Broker<L> {
         };
         match wait {
             Wait::Nothing => {}
-            Wait::Noted { thing } => self.timing.again.is_noted(thing),
+            Wait::Noted { thing, origin } => {
+                self.timing.again.is_noted(thing);
+                if let Some(origin) = origin.filter(|_| word == Word::Durable) {
+                    self.forget_origin_everywhere(origin);
+                }
+            }
             Wait::Opened { session } => self.opened(session, event.as_ref(), reason, now),
             Wait::Attached { session } => self.settle(session, reason, now),
             Wait::Subscribed { session, filter, options, subscription_id, nth } => {

@@ -74,7 +74,10 @@ impl Client {
             let (mut heard, mut taken) = (String::new(), None);
             match decode_server(&packet, Version::V5).expect("the server writes packets") {
                 Packet::ConnAck(ack) => heard = format!("CONNACK {} {:?}", ack.session_present, ack.reason),
-                Packet::SubAck(_) => "SUBACK".clone_into(&mut heard),
+                Packet::SubAck(ack) => {
+                    assert!(ack.reasons().all(|reason| !reason.is_error()), "what is subscribed to is allowed");
+                    "SUBACK".clone_into(&mut heard);
+                }
                 Packet::PubAck(ack) => heard = format!("PUBACK {:?}", ack.reason),
                 Packet::PingResp => "PINGRESP".clone_into(&mut heard),
                 Packet::Disconnect(goodbye) => heard = format!("DISCONNECT {:?}", goodbye.reason),
@@ -112,7 +115,8 @@ fn named(client_id: &str) -> ConnectOut<'_> {
 fn steps_of_the_wall_clock_move_no_timer_of_mqtt() {
     let folder = folder();
     let sections = "[mqtt]\nhandshake_timeout_ms = 700\npublishes_per_s = 20\nsys_interval_s = 1\n\
-                    pressure_bytes_max = 1048576\noutbox_bytes_max = 2097152\n";
+                    pressure_bytes_max = 1048576\noutbox_bytes_max = 2097152\n\n\
+                    [[acl]]\neffect = \"permit\"\nrole = \"anonymous\"\ntopics = [\"$SYS/#\"]\n";
     let mut settings = Settings { mqtt: true, sections: sections.into(), ..Settings::new(folder.path()) };
     let clock = WallClock::of(&mut settings);
     let server = Server::start(&settings);
