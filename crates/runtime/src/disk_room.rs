@@ -63,7 +63,7 @@ impl RoomWatch {
                     shard,
                     %folder,
                     "the disk is full: what must be written is refused, reads are served. Make room; it is looked for \
-                     by itself"
+                     by itself. Journals leave data.disk_reserve_bytes of it free, to be compacted with"
                 );
             } else if !is_full && *was_full {
                 tracing::info!(family, shard, %folder, "the disk has room again");

@@ -340,7 +340,6 @@ fn a_slow_reader_that_loses_a_message_is_told_if_the_configuration_says_so() {
     let folder = folder();
     let server = Server::start(&settings(&folder, "outbox_bytes_max = 65536\nslow_reader = \"disconnect\""));
     let (mut speaker, mut slow) = (TestClient::join(&server, "speaker"), TestClient::join(&server, "slow"));
-    set_option(&slow.stream, libc::SO_RCVBUF, 4_096);
     slow.subscribe("news/#", QoS::AtMostOnce);
     let TestClient { mut stream, mut received } = slow;
     let reader = std::thread::spawn(move || {
