@@ -177,8 +177,9 @@ impl DiskFile for File {
     }
 
     fn space(&self) -> io::Result<Option<DiskSpace>> {
-        // SAFETY: a statvfs is plain numbers, and the call writes one to the address of a local one.
+        // SAFETY: a statvfs is plain numbers.
         let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
+        // SAFETY: the descriptor is open, and the call writes one statvfs to the address of a local one.
         let asked = unsafe { libc::fstatvfs(self.as_raw_fd(), &mut found) };
         if asked != 0 {
             return Err(io::Error::last_os_error());

@@ -41,7 +41,7 @@ impl<S: Store> Workload<S> for Gateway {
             Floor::of("a repetition", 500, "what is repeated says so"),
             Floor::of("a delayed message", 500, "what is due reaches the sessions of all workers"),
             Floor::of("due while the process was down", 20, "it reaches the sessions of all workers"),
-            Floor::of("a clock jump of years", 20, "who speaks is not cut off, what lasts lasts, nothing comes early"),
+            Floor::of("a clock jump of years", 8, "who speaks is not cut off, what lasts lasts, nothing comes early"),
             Floor::of("a move to another worker", 200, "a session follows its client"),
             Floor::of("a reset connection", 100, "what was under way is sent again"),
             Floor::of("a client that stalls", 200, "an outbox that is full keeps its bounds"),
