@@ -37,8 +37,8 @@ pub(crate) enum Wait {
     Noted { thing: DueThing, origin: Option<Origin> },
     /// A session was opened.
     Opened { session: SessionRef },
-    /// A session got a connection again.
-    Attached { session: SessionRef },
+    /// A session got a connection again. What its will before was known by is forgotten then.
+    Attached { session: SessionRef, forget: Option<Origin> },
     /// A subscription was added.
     Subscribed { session: SessionRef, filter: Box<str>, options: EntryOptions, subscription_id: u32, nth: u32 },
     /// A subscription was removed.
@@ -49,6 +49,9 @@ pub(crate) enum Wait {
     PlaceKept { feed: u64, session: SessionRef },
     /// A message was put into inboxes, or retained. `asked`: whose, if they are told when they lose one.
     Published { ack_to: Option<AckTo>, asked: Box<[Slot]> },
+    /// A session has ended. What came from it may be forgotten then, and not before: after a crash its will would be
+    /// due again.
+    Ended { incarnation: u64 },
     /// A client's PUBREC was noted.
     Received { session: SessionRef, number: u64 },
     /// A message was retained.

@@ -208,15 +208,15 @@ impl<L: LogStore> Broker<L> {
             Some(state) => (state.incarnation(), state.will().cloned()),
             None => return,
         };
-        if let Some(will) = will.filter(|_| !session.flags.has(SessionFlags::WILL_SENT)) {
+        let will = will.filter(|_| !session.flags.has(SessionFlags::WILL_SENT));
+        let has_origins = session.flags.has(SessionFlags::ORIGINS) || session.flags.has(SessionFlags::RECOVERED);
+        let wait = if has_origins || will.is_some() { Wait::Ended { incarnation } } else { Wait::Nothing };
+        if let Some(will) = will {
             // The session's origin keeps a will single that is sent again after a crash.
             let origin = self.shards.origin(session.shard, incarnation, 0);
             self.send_will(&will, Some(origin), was_sent, now);
         }
-        self.shards.call(session.shard, Command::EndSession { slot }, Wait::Nothing);
-        if session.flags.has(SessionFlags::ORIGINS) || session.flags.has(SessionFlags::RECOVERED) {
-            self.forget_origins(self.shards.number(session.shard), incarnation);
-        }
+        self.shards.call(session.shard, Command::EndSession { slot }, wait);
     }
 
     pub(super) fn owner(&self, session: SessionIndex) -> Owner {

@@ -169,6 +169,19 @@ impl<L: LogStore> Broker<L> {
         self.expect_words(collected, routed.awaited.words(), now);
     }
 
+    /// Sends the will of a session whose client comes back after the will was to be sent: when it was gone because the
+    /// server was, that had no time for it.
+    pub(super) fn send_overdue_will(&mut self, place: SessionIndex, now: TimeMs) {
+        let session = &self.clients.sessions[place];
+        let (shard, Some(slot)) = (session.shard, session.slot) else { return };
+        let Some(state) = self.shards.state(shard).session(slot) else { return };
+        let Some(delay_s) = state.will().map(|will| will.delay_s) else { return };
+        let due_at = |gone: TimeMs| TimeMs(gone.0 + u64::from(delay_s) * 1_000);
+        if delay_s == 0 || state.detached_at().is_some_and(|gone| due_at(gone) <= now) {
+            self.send_due_will(shard, place, slot, now);
+        }
+    }
+
     /// A will could not be kept by all of its receivers: it is sent again. Those who took it know its origin.
     pub(super) fn will_stays_due(&mut self, shard: ShardPlace, slot: Slot, now: TimeMs) {
         let Some(place) = self.session_at(shard, slot) else { return };
@@ -179,6 +192,14 @@ impl<L: LogStore> Broker<L> {
             self.timing.again.wait(DueThing::Will { shard, slot }, now);
         } else if let Some(state) = self.shards.state(shard).session(slot) {
             let origin = self.shards.origin(shard, state.incarnation(), 0);
+            self.forget_old_will(shard, slot, origin);
+        }
+    }
+
+    /// A client that came back has brought another will, or none: the old one is forgotten, when that is durable.
+    fn forget_old_will(&mut self, shard: ShardPlace, slot: Slot, origin: Origin) {
+        let place = self.session_at(shard, slot);
+        if place.is_none_or(|place| self.clients.sessions[place].stage == Stage::Live) {
             self.forget_origin_everywhere(origin);
         }
     }
@@ -192,7 +213,7 @@ impl<L: LogStore> Broker<L> {
         let is_same = |place| self.clients.sessions[place].flags.has(SessionFlags::WILL_SENT);
         let (thing, origin) = (DueThing::Will { shard, slot }, self.shards.origin(shard, incarnation, 0));
         if !self.session_at(shard, slot).is_some_and(is_same) {
-            self.forget_origin_everywhere(origin);
+            self.forget_old_will(shard, slot, origin);
         } else if self.timing.again.note(thing) {
             self.shards.call(shard, Command::ClearWill { slot }, Wait::Noted { thing, origin: Some(origin) });
         }

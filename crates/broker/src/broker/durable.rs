@@ -84,7 +84,12 @@ impl<L: LogStore> Broker<L> {
                 }
             }
             Wait::Opened { session } => self.opened(session, event.as_ref(), reason, now),
-            Wait::Attached { session } => self.settle(session, reason, now),
+            Wait::Attached { session, forget } => {
+                if let Some(origin) = forget.filter(|_| word == Word::Durable) {
+                    self.forget_origin_everywhere(origin);
+                }
+                self.settle(session, reason, now);
+            }
             Wait::Subscribed { session, filter, options, subscription_id, nth } => {
                 self.subscription_durable((session, &filter, options, subscription_id, nth), reason, now);
             }
@@ -112,6 +117,10 @@ impl<L: LogStore> Broker<L> {
             // Without its record there is no PUBREL: after a restart the message is sent again, under an id that the
             // client still knows.
             Wait::Received { .. } if word == Word::Unknown => {}
+            Wait::Ended { incarnation } if word == Word::Durable => {
+                self.forget_origins(self.shards.number(shard), incarnation);
+            }
+            Wait::Ended { .. } => {}
             Wait::Received { session, number } => self.received(session, number, now),
             Wait::Retained { message, source } => self.retained(message, source, word, now),
             Wait::Ack { ack_to } => self.send_ack_to(ack_to, word, now),

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use tidegate_wire::mqtt::{
-    AckKind, ConnectOut, Packet, PublishOut, QoS, ReasonCode, Split, SubscriptionOut, Version, decode_server,
+    AckKind, ConnectOut, Packet, PublishOut, QoS, ReasonCode, Split, SubscriptionOut, Version, WillOut, decode_server,
     encode_ack, encode_connect, encode_disconnect, encode_pingreq, encode_publish, encode_subscribe,
     encode_unsubscribe, split,
 };
@@ -90,6 +90,10 @@ pub struct SimClient {
     /// A clean start was sent and not answered: nobody knows whether the session is the old one, so the next start is
     /// clean too.
     must_clean: bool,
+    /// What the server publishes if the connection ends without DISCONNECT.
+    will: Option<MessageName>,
+    /// DISCONNECT was said: nobody knows whether it arrives.
+    is_leaving: bool,
     /// Its own chance.
     pub chance: Chance,
 }
@@ -114,6 +118,8 @@ impl SimClient {
             rooms: BTreeMap::new(),
             has_session: false,
             must_clean: false,
+            will: None,
+            is_leaving: false,
             chance: chance.branch(),
         }
     }
@@ -149,12 +155,31 @@ impl SimClient {
             self.forget(oracle);
         }
         self.life = Life::Greeting;
+        self.is_leaving = false;
         self.input.clear();
         self.output.clear();
         let client_id = self.client_id();
+        let (will_topic, will_payload);
+        let will = match self.chance.happens(400) {
+            true => {
+                let name = (self.index, self.next_number);
+                self.next_number += 1;
+                self.will = Some(name);
+                let qos = 1 + self.chance.below(2) as u8;
+                (will_topic, will_payload) = (format!("room1/will-{}", self.index), payload_of(name));
+                oracle.sent(name, &will_topic, qos, false, Times { delay_s: Some(0), expiry_s: None });
+                let qos = QoS::of(qos).expect("1 or 2");
+                Some(WillOut { topic: &will_topic, payload: will_payload.as_bytes(), qos, ..WillOut::default() })
+            }
+            false => {
+                self.will = None;
+                None
+            }
+        };
         let connect = ConnectOut {
             clean_start: clean,
             client_id: &client_id,
+            will,
             user_name: Some(&client_id),
             keep_alive_s: KEEP_ALIVE_S,
             session_expiry_s: self.durable.then_some(self.session_expiry_s),
@@ -166,6 +191,13 @@ impl SimClient {
 
     /// The connection is gone.
     pub fn disconnected(&mut self, oracle: &mut Oracle) {
+        if let Some(will) = self.will.take()
+            && self.life == Life::Online
+            && self.durable
+            && !self.is_leaving
+        {
+            oracle.will_is_due(will);
+        }
         self.life = Life::Offline;
         self.output.clear();
         self.input.clear();
@@ -207,11 +239,14 @@ impl SimClient {
 
     /// Says DISCONNECT; the world closes the connection once it is sent.
     pub fn leave(&mut self) {
+        self.is_leaving = true;
         encode_disconnect(&mut self.output, self.version, ReasonCode::SUCCESS, None, None, None);
     }
 
     /// Sends what no client should.
     pub fn send_rubbish(&mut self) {
+        // What it is taken for is anybody's guess.
+        self.is_leaving = true;
         let length = self.chance.within(1..=40);
         let rubbish: Vec<u8> = (0..length).map(|_| self.chance.number() as u8).collect();
         self.output.extend(rubbish);
@@ -246,10 +281,7 @@ impl SimClient {
     }
 
     fn send(&mut self, pending: &Pending, dup: bool) {
-        let (publisher, number) = pending.name;
-        // Some are larger than a pipe or an outbox.
-        let filler = if number % 17 == 0 { 2_000 } else { (number % 5) as usize };
-        let payload = format!("{publisher} {number} {}", ".".repeat(filler));
+        let payload = payload_of(pending.name);
         let topic = match pending.delay_s {
             Some(seconds) => format!("$delayed/{seconds}/{}", pending.topic),
             None => pending.topic.clone(),
@@ -459,4 +491,10 @@ impl SimClient {
     fn unexpected(&self, what: &str) -> Violation {
         Violation::of("the server answers what was asked", format!("client {} got {what}", self.index))
     }
+}
+
+/// What a message says: its name, and sometimes more than fits a pipe or an outbox.
+fn payload_of((publisher, number): MessageName) -> String {
+    let filler = if number % 17 == 0 { 2_000 } else { (number % 5) as usize };
+    format!("{publisher} {number} {}", ".".repeat(filler))
 }

@@ -69,6 +69,8 @@ pub struct Oracle {
     pub deliveries: u64,
     /// Messages heard again that were sent with QoS 1.
     pub repetitions: u64,
+    /// Wills that were due.
+    pub wills: u64,
     /// Delayed messages that were heard.
     pub delayed: u64,
 }
@@ -87,6 +89,7 @@ impl Oracle {
             acknowledged: 0,
             deliveries: 0,
             repetitions: 0,
+            wills: 0,
             delayed: 0,
         }
     }
@@ -131,6 +134,14 @@ impl Oracle {
         if !std::mem::replace(&mut sent.acknowledged, true) {
             self.acknowledged += 1;
         }
+    }
+
+    /// The connection of its client has ended without DISCONNECT, after CONNACK. It is not owed: a start may take it
+    /// for the will before, if the process ended before all had forgotten that.
+    pub fn will_is_due(&mut self, name: MessageName) {
+        note!(self.trace, "  the will {name:?} is due");
+        assert!(self.sent.contains_key(&name), "a will was left with CONNECT");
+        self.wills += 1;
     }
 
     /// SUBACK granted it to a session that outlives its connection.

@@ -40,6 +40,7 @@ impl<S: Store> Workload<S> for Gateway {
             Floor::of("a delivery", 20_000, "order and duplicates are looked at as messages come"),
             Floor::of("a repetition", 500, "what is repeated says so"),
             Floor::of("a delayed message", 500, "what is due reaches the sessions of all workers"),
+            Floor::of("a will that is due", 500, "one of QoS 2 reaches nobody twice"),
             Floor::of("due while the process was down", 20, "it reaches the sessions of all workers"),
             Floor::of("a clock jump of years", 8, "who speaks is not cut off, what lasts lasts, nothing comes early"),
             Floor::of("a move to another worker", 200, "a session follows its client"),
@@ -150,6 +151,7 @@ impl<S: Store> Workload<S> for Gateway {
             ("a delivery", oracle.deliveries),
             ("a repetition", oracle.repetitions),
             ("a delayed message", oracle.delayed),
+            ("a will that is due", oracle.wills),
         ];
         counts.into_iter().for_each(|(what, times)| world.site.tally.add(what, times));
         Ok(())
