@@ -39,14 +39,17 @@ pub(super) struct Reloads {
 /// One reload.
 struct Walk {
     renew: Renew,
-    /// Rights as they were, by their address, and as they are.
-    renewed: HashMap<usize, (Arc<dyn Rights>, Option<Arc<dyn Rights>>)>,
+    /// By the address of the rights as they were.
+    renewed: HashMap<usize, Renewed>,
     /// The connection that is looked at, and those that there were when it began.
     at: u32,
     until: u32,
     /// Whose filters are looked at, and how many of them were.
     filters: Option<(ConnectionKey, usize)>,
 }
+
+/// Rights as they were, held so that no others get their address, and as they are; `None` for a user who is gone.
+type Renewed = (Arc<dyn Rights>, Option<Arc<dyn Rights>>);
 
 impl Reloads {
     /// The mark of a connection whose rights are those of now.
