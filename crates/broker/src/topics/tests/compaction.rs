@@ -59,11 +59,11 @@ fn compact_by(
 /// What is done as long as the disk is full.
 fn make_room(disk: &FakeDisk) -> Result<usize, String> {
     if let Some(done) = compact_by(disk, RULE.under(Pressure::Full), || true)? {
-        return Ok(done.forgotten.segments as usize);
+        return Ok(done.forgotten.segments);
     }
     let reader = logs(disk).reader(LOG).map_err(|error| error.to_string())?;
     let forgotten = forget_covered(&snapshots_on(disk), &reader).map_err(|error| error.to_string())?;
-    Ok(forgotten.segments as usize)
+    Ok(forgotten.segments)
 }
 
 pub fn compact_now(disk: &FakeDisk) -> Result<Option<Compaction>, String> {
