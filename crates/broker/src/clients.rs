@@ -15,6 +15,7 @@ use hashbrown::HashTable;
 use self::inputs::Inputs;
 use self::outboxes::Outboxes;
 use crate::connection::{Connection, ConnectionState};
+use crate::holdings::Thing;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::rights::RightsTable;
 use crate::session::{Session, SessionRef, Stage};
@@ -157,6 +158,9 @@ impl Clients {
         let generation = self.sessions[index].generation.wrapping_add(1);
         let session = std::mem::replace(&mut self.sessions[index], Session { generation, ..Session::default() });
         self.sessions.give(index);
+        if let Some(owner) = session.owner.as_ref().filter(|_| session.paid_bytes > 0) {
+            owner.release(Thing::Session, 1, session.paid_bytes.into());
+        }
         assert!(self.facts.sessions > 0, "what is removed was counted");
         self.facts.sessions -= 1;
         assert!(self.facts.sessions_durable >= u64::from(session.is_durable()), "what is removed was counted");

@@ -31,6 +31,10 @@ facts! {
     connects,
     /// CONNECTs refused.
     connects_refused,
+    /// CONNECTs refused because the session of their client id is another's, or because the id is not for them.
+    connects_of_others,
+    /// Sessions refused because their owner, or all, have too many.
+    sessions_refused,
     /// Sessions that ended by their expiry.
     sessions_expired,
     /// Subscriptions of sessions that live here.

@@ -48,10 +48,13 @@ pub const WORK_OF_REQUEST: isize = 8;
 pub const CONDITIONS_OF_SUBSCRIBE_MAX: usize = 64;
 /// Bytes that may always wait for a client without a user, if the configuration allows any so many.
 pub const ANONYMOUS_OUTBOX_BYTES_MIN: usize = 16 << 10;
-/// What waits for clients without a user has this part of the bound of pressure, over all of them.
+/// What waits for clients without a user has this part of the bound of pressure, over all of them; what they leave
+/// behind has this part of its bound.
 pub const ANONYMOUS_PART: u64 = 2;
 /// One client without a user has this part of what is left of that.
 pub const ANONYMOUS_SHARE: u64 = 4;
+/// Bytes of a session that outlives its connection, beside its client id and its will: here, in its shard, and in tables.
+pub const SESSION_BYTES: u64 = 512;
 /// Feeds of one session.
 pub const FEEDS_OF_SESSION_MAX: usize = 8;
 /// How long a source that was not ready is left alone, in milliseconds.

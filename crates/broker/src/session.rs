@@ -16,6 +16,7 @@ use tidegate_machines::topic::{Slot, Will};
 
 use crate::client_id::ClientId;
 use crate::flow::Flow;
+use crate::holdings::Holder;
 use crate::index::{ConnectionIndex, SessionIndex, ShardPlace};
 use crate::topic_tree::NodeId;
 
@@ -44,6 +45,10 @@ pub(crate) struct Session {
     /// Its place in the shard; none for a clean session, and for a durable one until its first record is decided.
     pub slot: Option<Slot>,
     pub expiry_s: u32,
+    /// What its owner has paid for it, in bytes; 0 for a clean one.
+    pub paid_bytes: u32,
+    /// Whose it is; none of one that a program recovered which did not know.
+    pub owner: Option<Holder>,
     /// Number of the next message of QoS 1 or 2, while it has no flow.
     pub next_number: u64,
     pub client_id: ClientId,
@@ -66,6 +71,8 @@ impl Default for Session {
             connection: None,
             slot: None,
             expiry_s: 0,
+            paid_bytes: 0,
+            owner: None,
             next_number: 0,
             client_id: ClientId::default(),
             subscriptions: Subscriptions::None,

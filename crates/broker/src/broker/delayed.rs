@@ -103,7 +103,7 @@ impl<L: LogStore> Broker<L> {
         let shard = self.options.place_of(message.topic());
         assert!(usize::from(shard.0) < self.shards.len(), "the topic's shard is one of this worker's");
         let wait = source.ack_to.map_or(Wait::Nothing, |ack_to| Wait::Ack { ack_to });
-        self.shards.call(shard, Command::Delay { at, message, origin: source.origin }, wait);
+        self.shards.call(shard, Command::Delay { at, message, origin: source.origin, owner: None }, wait);
     }
 
     /// Publishes what waited in memory and is due.

@@ -7,7 +7,9 @@ use tidegate_journal::LogStore;
 use tidegate_machines::topic::{Command, Slot};
 
 use super::Broker;
+use super::connect::session_bytes;
 use super::retain::RetainedMessage;
+use crate::holdings::Thing;
 use crate::index::ShardPlace;
 use crate::peer::Item;
 use crate::session::{Session, SessionFlags, Stage};
@@ -48,12 +50,21 @@ impl<L: LogStore> Broker<L> {
             .collect();
         // It is not known what was sent before the restart: every entry may have been.
         let next_number = state.inbox(slot).next_number();
+        let known = state.session(slot).expect("it was just listed");
+        let owner = known.owner().map(|principal| self.options.holdings.holder(principal));
+        let paid_bytes = owner.as_ref().map_or(0, |owner| {
+            let bytes = session_bytes(client_id, known.will());
+            owner.charge(Thing::Session, 1, bytes.into()).keep();
+            bytes
+        });
         let mut session = Session {
             stage: Stage::Live,
             shard,
             slot: Some(slot),
             expiry_s,
             next_number,
+            paid_bytes,
+            owner,
             client_id: client_id.into(),
             ..Session::default()
         };

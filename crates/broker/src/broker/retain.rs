@@ -91,7 +91,7 @@ impl<L: LogStore> Broker<L> {
         let shard = self.options.place_of(message.topic());
         assert!(usize::from(shard.0) < self.shards.len(), "the topic's shard is one of this worker's");
         let is_live = message.qos() == 0 && self.retained.in_flight == 0;
-        let command = Command::Retain(Arc::clone(&message));
+        let command = Command::Retain { message: Arc::clone(&message), owner: None };
         if is_live {
             // QoS 0 needs no durability, so it is not delayed by the disk, unless an earlier retained message is: then
             // the order must be kept.
@@ -192,7 +192,7 @@ impl<L: LogStore> Broker<L> {
             if self.options.worker_of(message.topic()) == self.options.worker {
                 let place = self.options.place_of(message.topic());
                 let clear = Message::new(message.topic(), &[], &[], MessageMeta { expires_at: None, ..message.meta() });
-                self.shards.call(place, Command::Retain(Arc::new(clear)), Wait::Nothing);
+                self.shards.call(place, Command::Retain { message: Arc::new(clear), owner: None }, Wait::Nothing);
             }
         }
     }

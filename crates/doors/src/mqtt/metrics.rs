@@ -22,6 +22,10 @@ metrics! {
     pub struct BrokerMetrics(worker) {
         connects: Counter "tidegate_mqtt_connects_total" "CONNECTs accepted.";
         connects_refused: Counter "tidegate_mqtt_connects_refused_total" "CONNECTs refused.";
+        connects_of_others: Counter "tidegate_mqtt_connects_of_others_total"
+            "CONNECTs refused because the session of their client id is another's, or the id is not for them.";
+        sessions_refused: Counter "tidegate_mqtt_sessions_refused_total"
+            "CONNECTs refused because their principal, or all, have too many sessions that outlive a connection.";
         sessions_expired: Counter "tidegate_mqtt_sessions_expired_total" "Sessions that ended by their expiry.";
         messages_received: Counter "tidegate_mqtt_packets_received_total" "Packets received from clients.";
         messages_sent: Counter "tidegate_mqtt_packets_sent_total" "Packets sent to clients.";
@@ -65,6 +69,8 @@ impl BrokerMetrics {
         let BrokerFacts {
             connects,
             connects_refused,
+            connects_of_others,
+            sessions_refused,
             sessions_expired,
             messages_received,
             messages_sent,
@@ -94,6 +100,8 @@ impl BrokerMetrics {
         } = *facts;
         self.connects.follow(connects);
         self.connects_refused.follow(connects_refused);
+        self.connects_of_others.follow(connects_of_others);
+        self.sessions_refused.follow(sessions_refused);
         self.sessions_expired.follow(sessions_expired);
         self.messages_received.follow(messages_received);
         self.messages_sent.follow(messages_sent);

@@ -1,0 +1,240 @@
+//! Sessions belong to who made them: others do not get at them, whatever they know.
+
+use crate::support::{World, WorldOptions, check, check_with};
+use expect_test::expect;
+use tidegate_broker::{HoldingLimits, Principal, Thing};
+
+#[test]
+fn nobody_else_gets_at_a_session_that_waits() {
+    check(
+        "a: CONNECT id=s user=anna keep expiry=100; a: SUBSCRIBE t qos=1; a: DISCONNECT
+         p: CONNECT user=pat; p: PUBLISH t one qos=1; p: PUBLISH t two qos=2
+         b: CONNECT id=s user=bert keep expiry=100 why; c: CONNECT id=s user=bert; d@1: CONNECT v3 id=s
+         e: CONNECT id=s keep; kill; f@1: CONNECT id=s user=bert; g: CONNECT id=s keep
+         a@1: CONNECT id=s user=anna keep expiry=100",
+        expect![[r#"
+            a: CONNECT id=s user=anna keep expiry=100
+                a < CONNACK success
+            a: SUBSCRIBE t qos=1
+                a < SUBACK 1 1
+            a: DISCONNECT
+                a < closed
+            p: CONNECT user=pat
+                p < CONNACK success
+            p: PUBLISH t one qos=1
+                p < PUBACK 1
+            p: PUBLISH t two qos=2
+                p < PUBREC 2
+            b: CONNECT id=s user=bert keep expiry=100 why
+                b < CONNACK 0x87 not_authorized why=the user may not connect or leave this will, or the session of this client id is another's
+                b < closed
+            c: CONNECT id=s user=bert
+                c < CONNACK 0x87 not_authorized
+                c < closed
+            d@1: CONNECT v3 id=s
+                d < CONNACK 0x87 not_authorized
+                d < closed
+            e: CONNECT id=s keep
+                e < CONNACK 0x87 not_authorized
+                e < closed
+            kill
+            f@1: CONNECT id=s user=bert
+                f < CONNACK 0x87 not_authorized
+                f < closed
+            g: CONNECT id=s keep
+                g < CONNACK 0x87 not_authorized
+                g < closed
+            a@1: CONNECT id=s user=anna keep expiry=100
+                a < CONNACK success present
+                a < PUBLISH t one qos=1 id=1 dup
+                a < PUBLISH t two qos=1 id=2 dup
+        "#]],
+    );
+}
+
+#[test]
+fn nobody_else_takes_a_session_over() {
+    check(
+        "a: CONNECT id=s user=anna; a: SUBSCRIBE t; b: CONNECT id=s user=bert; c: CONNECT id=s; a: PING
+         d: CONNECT id=k user=anna keep expiry=9; e: CONNECT id=k user=bert keep expiry=9; d: PING
+         f: CONNECT id=k user=anna keep expiry=9; a: drop; b2: CONNECT id=s user=bert",
+        expect![[r#"
+            a: CONNECT id=s user=anna
+                a < CONNACK success
+            a: SUBSCRIBE t
+                a < SUBACK 1 0
+            b: CONNECT id=s user=bert
+                b < CONNACK 0x87 not_authorized
+                b < closed
+            c: CONNECT id=s
+                c < CONNACK 0x87 not_authorized
+                c < closed
+            a: PING
+                a < PINGRESP
+            d: CONNECT id=k user=anna keep expiry=9
+                d < CONNACK success
+            e: CONNECT id=k user=bert keep expiry=9
+                e < CONNACK 0x87 not_authorized
+                e < closed
+            d: PING
+                d < PINGRESP
+            f: CONNECT id=k user=anna keep expiry=9
+                d < DISCONNECT 0x8e session_taken_over
+                d < closed
+                f < CONNACK success present
+            a: drop
+            b2: CONNECT id=s user=bert
+                b2 < CONNACK success
+        "#]],
+    );
+}
+
+#[test]
+fn who_has_no_user_is_known_by_the_address() {
+    check(
+        "a: CONNECT id=s keep expiry=100; a: SUBSCRIBE t qos=1; a: drop; address 10.0.0.2
+         b: CONNECT id=s keep expiry=100; c: CONNECT id=s user=10.0.0.1 keep; crash; d: CONNECT id=s
+         address 10.0.0.1; a@1: CONNECT id=s keep expiry=100",
+        expect![[r#"
+            a: CONNECT id=s keep expiry=100
+                a < CONNACK success
+            a: SUBSCRIBE t qos=1
+                a < SUBACK 1 1
+            a: drop
+            address 10.0.0.2
+            b: CONNECT id=s keep expiry=100
+                b < CONNACK 0x87 not_authorized
+                b < closed
+            c: CONNECT id=s user=10.0.0.1 keep
+                c < CONNACK 0x87 not_authorized
+                c < closed
+            crash
+            d: CONNECT id=s
+                d < CONNACK 0x87 not_authorized
+                d < closed
+            address 10.0.0.1
+            a@1: CONNECT id=s keep expiry=100
+                a < CONNACK success present
+        "#]],
+    );
+}
+
+#[test]
+fn an_id_with_a_name_in_it_is_only_for_that_user() {
+    check(
+        "a: CONNECT id=of-anna-phone user=bert why; b: CONNECT v3 id=of-anna-phone; c: CONNECT id=of-anna-tv user=anna
+         d: CONNECT id= user=bert",
+        expect![[r#"
+            a: CONNECT id=of-anna-phone user=bert why
+                a < CONNACK 0x85 client_identifier_not_valid why=the client id is too long, or not one for this user
+                a < closed
+            b: CONNECT v3 id=of-anna-phone
+                b < CONNACK 0x85 client_identifier_not_valid
+                b < closed
+            c: CONNECT id=of-anna-tv user=anna
+                c < CONNACK success
+            d: CONNECT id= user=bert
+                d < CONNACK success assigned=xxxxxxxxxxxxxxxxxxxxxx
+        "#]],
+    );
+}
+
+#[test]
+fn of_an_old_session_the_first_who_shows_who_it_is_becomes_the_owner() {
+    check(
+        "a: CONNECT id=s user=anna keep expiry=100; a: SUBSCRIBE t qos=1; a: drop; kill-old; b: CONNECT id=s keep
+         c: CONNECT id=s; d: CONNECT id=s user=bert keep expiry=100; a: CONNECT id=s user=anna keep expiry=100
+         d: DISCONNECT; a: CONNECT id=s user=anna; d: CONNECT id=s user=bert keep expiry=100",
+        expect![[r#"
+            a: CONNECT id=s user=anna keep expiry=100
+                a < CONNACK success
+            a: SUBSCRIBE t qos=1
+                a < SUBACK 1 1
+            a: drop
+            kill-old
+            b: CONNECT id=s keep
+                b < CONNACK 0x87 not_authorized
+                b < closed
+            c: CONNECT id=s
+                c < CONNACK 0x87 not_authorized
+                c < closed
+            d: CONNECT id=s user=bert keep expiry=100
+                d < CONNACK success present
+            a: CONNECT id=s user=anna keep expiry=100
+                a < CONNACK 0x87 not_authorized
+                a < closed
+            d: DISCONNECT
+                d < closed
+            a: CONNECT id=s user=anna
+                a < CONNACK 0x87 not_authorized
+                a < closed
+            d: CONNECT id=s user=bert keep expiry=100
+                d < CONNACK success present
+        "#]],
+    );
+}
+
+#[test]
+fn a_session_ends_with_what_its_owner_has_paid() {
+    let mut world = World::new(WorldOptions::default());
+    let anna = Principal::user("anna");
+    let sessions = |world: &World| world.holdings().held_by(&anna, Thing::Session).0;
+    let bytes = |world: &World| world.holdings().held(Thing::Session).1;
+    world.run("a: CONNECT user=anna keep expiry=100; b: CONNECT user=anna expiry=100; c: CONNECT user=anna");
+    assert_eq!(sessions(&world), 2, "one that ends with its connection leaves nothing behind");
+    let plain = bytes(&world);
+    world.run("a: CONNECT user=anna keep expiry=100 will=w,gone");
+    assert!(bytes(&world) > plain, "a will is paid for");
+    world.run("kill");
+    assert_eq!((sessions(&world), bytes(&world) > plain), (2, true), "and after a restart");
+    world.run("a: CONNECT user=anna keep expiry=100; b: CONNECT user=anna");
+    assert_eq!((sessions(&world), bytes(&world)), (1, plain / 2));
+    world.run("a: DISCONNECT expiry=1; b: drop; wait 2000");
+    assert_eq!((sessions(&world), world.holdings().principals()), (0, 0), "it expires, and nobody is known any more");
+}
+
+#[test]
+fn too_many_sessions_of_one_are_refused_and_others_go_on() {
+    let mut holdings = HoldingLimits::NONE;
+    holdings[Thing::Session].principal.count = 2;
+    holdings[Thing::Session].address.count = 1;
+    holdings[Thing::Session].all.count = 4;
+    check_with(
+        WorldOptions { holdings, ..WorldOptions::default() },
+        "a: CONNECT user=anna expiry=9; b: CONNECT user=anna expiry=9; c: CONNECT user=anna expiry=9 why
+         d: CONNECT user=anna; e: CONNECT expiry=9; f: CONNECT v3 keep; address 10.0.0.2; g: CONNECT expiry=9
+         address 10.0.0.3; h: CONNECT expiry=9; a: CONNECT user=anna keep expiry=9; b: DISCONNECT expiry=0
+         c: CONNECT user=anna expiry=9",
+        expect![[r#"
+            a: CONNECT user=anna expiry=9
+                a < CONNACK success
+            b: CONNECT user=anna expiry=9
+                b < CONNACK success
+            c: CONNECT user=anna expiry=9 why
+                c < CONNACK 0x97 quota_exceeded why=a bound of this server is reached: try again later
+                c < closed
+            d: CONNECT user=anna
+                d < CONNACK success
+            e: CONNECT expiry=9
+                e < CONNACK success
+            f: CONNECT v3 keep
+                f < CONNACK 0x88 server_unavailable
+                f < closed
+            address 10.0.0.2
+            g: CONNECT expiry=9
+                g < CONNACK success
+            address 10.0.0.3
+            h: CONNECT expiry=9
+                h < CONNACK 0x97 quota_exceeded
+                h < closed
+            a: CONNECT user=anna keep expiry=9
+                a < CONNACK success present
+                a' < DISCONNECT 0x8e session_taken_over
+                a' < closed
+            b: DISCONNECT expiry=0
+                b < closed
+            c: CONNECT user=anna expiry=9
+                c < CONNACK success
+        "#]],
+    );
+}
