@@ -44,7 +44,7 @@ use crate::peer::Peers;
 use crate::rights::Again;
 use crate::session::Stage;
 use crate::shards::Shards;
-use crate::subscriptions::{SHAPES_MAX, Subscriptions, WatchedFilter};
+use crate::subscriptions::{Subscriptions, WatchedFilter};
 use crate::topics::TopicShard;
 use crate::{Action, BrokerFacts, BrokerOptions, ConnectionKey, Rights};
 
@@ -52,6 +52,7 @@ use asked::Asked;
 use intake::{Intake, Progress};
 use retain::RetainedMessages;
 use route::{Routed, Routing};
+pub(crate) use subscribe::Reserved;
 use timing::Timing;
 
 /// What the shell knows of a connection and the broker needs.
@@ -116,7 +117,7 @@ impl<L: LogStore> Broker<L> {
         let mut broker = Broker {
             clients: Clients::new(options.limits.clone()),
             intake: Intake::default(),
-            subscriptions: Subscriptions::new(random.next(), SHAPES_MAX).watching(prefix),
+            subscriptions: Subscriptions::new(random.next()).watching(prefix),
             routing: Routing::default(),
             retained: RetainedMessages::new(random.next()),
             acknowledgements: Acknowledgements::new(options.worker),

@@ -35,6 +35,10 @@ facts! {
     connects_of_others,
     /// Sessions refused because their owner, or all, have too many.
     sessions_refused,
+    /// Subscriptions refused because their owner, or all, have too many.
+    filters_refused,
+    /// Subscriptions refused because of a shape that is not common, of which their owner, or all, have too many.
+    shapes_refused,
     /// Sessions that ended by their expiry.
     sessions_expired,
     /// Subscriptions of sessions that live here.

@@ -55,6 +55,8 @@ pub const ANONYMOUS_PART: u64 = 2;
 pub const ANONYMOUS_SHARE: u64 = 4;
 /// Bytes of a session that outlives its connection, beside its client id and its will: here, in its shard, and in tables.
 pub const SESSION_BYTES: u64 = 512;
+/// Bytes of a subscription beside its filter: its place in the tree, and in its session.
+pub const FILTER_BYTES: u64 = 128;
 /// Feeds of one session.
 pub const FEEDS_OF_SESSION_MAX: usize = 8;
 /// How long a source that was not ready is left alone, in milliseconds.

@@ -16,8 +16,9 @@ use tidegate_machines::topic::{Slot, Will};
 
 use crate::client_id::ClientId;
 use crate::flow::Flow;
-use crate::holdings::Holder;
+use crate::holdings::{Holder, Thing};
 use crate::index::{ConnectionIndex, SessionIndex, ShardPlace};
+use crate::limits::FILTER_BYTES;
 use crate::topic_tree::NodeId;
 
 /// Where a session stands.
@@ -87,11 +88,23 @@ impl Session {
         self.flags.has(SessionFlags::DURABLE)
     }
 
+    /// Its owner does not pay for a filter any more.
+    pub fn release_filter(&self, filter: &str) {
+        if let Some(owner) = &self.owner {
+            owner.release(Thing::Filter, 1, filter_bytes(filter));
+        }
+    }
+
     /// Its flow, made when there is none.
     pub fn flow(&mut self) -> &mut Flow {
         let next = self.next_number;
         self.flow.get_or_insert_with(|| Box::new(Flow::new(next)))
     }
+}
+
+/// What a subscription takes, about, at the worker of its session.
+pub(crate) fn filter_bytes(filter: &str) -> u64 {
+    FILTER_BYTES + filter.len() as u64
 }
 
 /// Things that are true of a session, independent of each other.

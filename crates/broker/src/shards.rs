@@ -15,6 +15,7 @@ use tidegate_machines::topic::{Command, Message, Origin, Slot, Topics};
 use tidegate_machines::{ShardIndex, TimeMs};
 
 use crate::acknowledgements::AckTo;
+use crate::broker::Reserved;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PART_SLOTS;
 use crate::peer::Source;
@@ -36,7 +37,14 @@ pub(crate) enum Wait {
     /// A session got a connection again.
     Attached { session: SessionRef },
     /// A subscription was added.
-    Subscribed { session: SessionRef, filter: Box<str>, options: EntryOptions, subscription_id: u32, nth: u32 },
+    Subscribed {
+        session: SessionRef,
+        filter: Box<str>,
+        options: EntryOptions,
+        subscription_id: u32,
+        nth: u32,
+        reserved: Reserved,
+    },
     /// A subscription was removed.
     Unsubscribed { session: SessionRef, filter: Box<str>, nth: u32 },
     /// The place where a feed begins was noted.

@@ -24,7 +24,7 @@ use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::{CLIENT_ID_BYTES_MAX, SESSION_BYTES};
 use crate::reason::{About, told};
 use crate::retained::Retained;
-use crate::session::{Session, SessionFlags, Stage};
+use crate::session::{Session, SessionFlags, Stage, filter_bytes};
 use crate::shards::Wait;
 use crate::{Access, Action, Admitted, ConnectionKey, Denied};
 
@@ -341,6 +341,9 @@ impl<L: LogStore> Broker<L> {
         if session.owner.is_none() {
             // It is there already.
             owner.charge(Thing::Session, 1, bytes.into()).keep();
+            for node in session.subscriptions.as_slice() {
+                owner.charge(Thing::Filter, 1, filter_bytes(&self.subscriptions.filter(*node))).keep();
+            }
             session.owner = Some(owner.clone());
         } else if bytes <= before {
             owner.release(Thing::Session, 0, (before - bytes).into());

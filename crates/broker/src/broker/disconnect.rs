@@ -184,8 +184,9 @@ impl<L: LogStore> Broker<L> {
         assert!(self.clients.sessions[place].connection.is_none(), "a session ends without a connection");
         let owner = self.owner(place);
         for node in self.clients.sessions[place].subscriptions.as_slice() {
+            let filter: Box<str> = self.subscriptions.filter(*node).into();
+            self.clients.sessions[place].release_filter(&filter);
             if self.options.workers() > 1 {
-                let filter: Box<str> = self.subscriptions.filter(*node).into();
                 self.peers.broadcast(|| Item::Unsubscribed { filter: filter.clone(), owner });
             }
             assert!(self.subscriptions.remove_at(*node, owner).is_some(), "a session's subscriptions are in the tree");

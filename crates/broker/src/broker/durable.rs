@@ -57,8 +57,9 @@ impl<L: LogStore> Broker<L> {
             Wait::Nothing => {}
             Wait::Opened { session } => self.opened(session, event.as_ref(), reason, now),
             Wait::Attached { session } => self.settle(session, reason, now),
-            Wait::Subscribed { session, filter, options, subscription_id, nth } => {
+            Wait::Subscribed { session, filter, options, subscription_id, nth, reserved } => {
                 self.subscription_durable((session, &filter, options, subscription_id, nth), reason, now);
+                drop(reserved);
             }
             Wait::Unsubscribed { session, filter, nth } => {
                 self.unsubscription_durable(session, &filter, nth, reason, now);

@@ -9,16 +9,22 @@ use crate::limits::ANONYMOUS_PART;
 pub enum Thing {
     /// A session that outlives its connection, with its will.
     Session,
+    /// A subscription to a filter.
+    Filter,
+    /// A shape of filters that is not common, with which each match has more work.
+    Shape,
 }
 
 impl Thing {
     /// All of them.
-    pub const ALL: [Thing; 1] = [Thing::Session];
+    pub const ALL: [Thing; 3] = [Thing::Session, Thing::Filter, Thing::Shape];
 
     /// As metrics and logs name it.
     pub fn name(self) -> &'static str {
         match self {
             Thing::Session => "sessions",
+            Thing::Filter => "filters",
+            Thing::Shape => "shapes",
         }
     }
 }
@@ -74,6 +80,13 @@ impl Default for HoldingLimits {
                 address: bound(1_000, 8 << 20),
                 all: bound(1 << 21, 2 << 30),
             },
+            Thing::Filter => ThingLimits {
+                principal: bound(1_000_000, 256 << 20),
+                address: bound(100_000, 32 << 20),
+                all: bound(1 << 24, 4 << 30),
+            },
+            // A match visits one node for each shape at most: all of them are a millisecond's worth.
+            Thing::Shape => ThingLimits { principal: bound(1_024, 0), address: bound(256, 0), all: bound(16_384, 0) },
         };
         HoldingLimits(Thing::ALL.map(of))
     }

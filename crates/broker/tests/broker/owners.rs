@@ -2,7 +2,7 @@
 
 use crate::support::{World, WorldOptions, check, check_with};
 use expect_test::expect;
-use tidegate_broker::{HoldingLimits, Principal, Thing};
+use tidegate_broker::{Bound, HoldingLimits, Principal, Thing, ThingLimits};
 
 #[test]
 fn nobody_else_gets_at_a_session_that_waits() {
@@ -237,4 +237,66 @@ fn too_many_sessions_of_one_are_refused_and_others_go_on() {
                 c < CONNACK success
         "#]],
     );
+}
+
+/// A filter of ten levels that no other has the shape of, and that is not common.
+fn odd(bits: u32) -> String {
+    let levels = (0..10).map(|nth| if bits >> nth & 1 == 1 { "+" } else { "a" });
+    levels.collect::<Vec<_>>().join("/")
+}
+
+#[test]
+fn odd_filters_of_one_leave_room_for_others_and_common_ones_are_always_free() {
+    let mut holdings = HoldingLimits::NONE;
+    holdings[Thing::Shape] = ThingLimits {
+        principal: Bound { count: 20, bytes: 0 },
+        address: Bound { count: 10, bytes: 0 },
+        all: Bound { count: 30, bytes: 0 },
+    };
+    for version in ["", "v3 keep"] {
+        let mut world = World::new(WorldOptions { holdings, ..WorldOptions::default() });
+        let shapes = |world: &World| world.holdings().held(Thing::Shape).0;
+        world.run(&format!("a: CONNECT {version}"));
+        let odd_filters: Vec<String> = (0..1 << 10).filter(|bits: &u32| bits.count_ones() > 4).map(odd).collect();
+        for part in odd_filters.chunks(100) {
+            world.run(&format!("a: SUBSCRIBE {}", part.join(" ")));
+        }
+        assert_eq!(shapes(&world), 10, "of one address");
+        let told = world.run("a: SUBSCRIBE +/+/+/+ a/+/# # + $share/g/+/b");
+        assert!(told.contains("SUBACK") && !told.contains("0x"), "{told}");
+        world.run("address 10.0.0.2; b: CONNECT; address 10.0.0.3; c: CONNECT; d: CONNECT user=dora");
+        for client in ["b", "c", "d"] {
+            world.run(&format!("{client}: SUBSCRIBE {}", odd_filters.join(" ")));
+        }
+        assert_eq!(shapes(&world), 30, "anonymous ones have half of it, dora the other");
+        assert_eq!(world.holdings().held_by(&Principal::user("dora"), Thing::Shape).0, 15);
+        // What is in use already is free, and gone when nobody has it any more.
+        let first = odd_filters[0].replace('a', "b");
+        let told = world.run(&format!("c: SUBSCRIBE {first}; e: CONNECT user=emil; e: SUBSCRIBE {first}"));
+        assert!(!told.contains("0x97"), "{told}");
+        world.run("address 10.0.0.1; a: DISCONNECT; a: CONNECT; b: DISCONNECT; c: DISCONNECT; d: DISCONNECT");
+        assert!(shapes(&world) > 0, "emil's is still there");
+        world.run("e: DISCONNECT");
+        assert_eq!((shapes(&world), world.holdings().held(Thing::Filter)), (0, (0, 0)));
+    }
+}
+
+#[test]
+fn filters_are_paid_for_as_long_as_they_are_there() {
+    let mut holdings = HoldingLimits::NONE;
+    holdings[Thing::Filter].principal.count = 3;
+    let mut world = World::new(WorldOptions { holdings, ..WorldOptions::default() });
+    let filters = |world: &World| world.holdings().held(Thing::Filter).0;
+    let told = world.run(
+        "a: CONNECT user=anna; b@1: CONNECT user=anna keep expiry=100; a: SUBSCRIBE a b a; b: SUBSCRIBE c c d qos=1
+         c: CONNECT user=carl; c: SUBSCRIBE a b c; b: SUBSCRIBE c",
+    );
+    assert_eq!(filters(&world), 6, "{told}");
+    assert!(told.contains("b < SUBACK 1 1 1 0x97") || told.contains("quota"), "{told}");
+    world.run("kill");
+    assert_eq!(filters(&world), 1, "what is durable is paid for again");
+    world.run("b: CONNECT user=anna keep expiry=100; b: UNSUBSCRIBE c");
+    assert_eq!(filters(&world), 0);
+    world.run("b: SUBSCRIBE x y z qos=1; b: DISCONNECT; b: CONNECT user=anna");
+    assert_eq!(filters(&world), 0, "they end with their session");
 }

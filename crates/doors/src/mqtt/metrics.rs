@@ -26,6 +26,10 @@ metrics! {
             "CONNECTs refused because the session of their client id is another's, or the id is not for them.";
         sessions_refused: Counter "tidegate_mqtt_sessions_refused_total"
             "CONNECTs refused because their principal, or all, have too many sessions that outlive a connection.";
+        filters_refused: Counter "tidegate_mqtt_filters_refused_total"
+            "Subscriptions refused because their principal, or all, have too many.";
+        shapes_refused: Counter "tidegate_mqtt_shapes_refused_total"
+            "Subscriptions refused because their principal, or all, have too many shapes of filters that are not common.";
         sessions_expired: Counter "tidegate_mqtt_sessions_expired_total" "Sessions that ended by their expiry.";
         messages_received: Counter "tidegate_mqtt_packets_received_total" "Packets received from clients.";
         messages_sent: Counter "tidegate_mqtt_packets_sent_total" "Packets sent to clients.";
@@ -71,6 +75,8 @@ impl BrokerMetrics {
             connects_refused,
             connects_of_others,
             sessions_refused,
+            filters_refused,
+            shapes_refused,
             sessions_expired,
             messages_received,
             messages_sent,
@@ -102,6 +108,8 @@ impl BrokerMetrics {
         self.connects_refused.follow(connects_refused);
         self.connects_of_others.follow(connects_of_others);
         self.sessions_refused.follow(sessions_refused);
+        self.filters_refused.follow(filters_refused);
+        self.shapes_refused.follow(shapes_refused);
         self.sessions_expired.follow(sessions_expired);
         self.messages_received.follow(messages_received);
         self.messages_sent.follow(messages_sent);

@@ -11,6 +11,14 @@ config! {
              bound";
         sessions_bytes_max: Bytes = 64 << 20, 0..=(1 << 50), restart,
             "bytes of these sessions and their wills; 0 for no bound";
+        filters_max: Count = 1_000_000, 0..=(1 << 40), restart,
+            "subscriptions of one user, service or certificate; more are told 0x97. 0 for no bound";
+        filters_bytes_max: Bytes = 256 << 20, 0..=(1 << 50), restart,
+            "bytes of these subscriptions; 0 for no bound";
+        shapes_max: Count = 1_024, 0..=(1 << 40), restart,
+            "shapes of filters (levels, and which of them are +) that nobody had before, of one user, service or \
+             certificate, but common ones, which are free: up to 8 levels, up to 16 with two +, up to 32 with one. 0 for \
+             no bound";
     }
 }
 
@@ -22,6 +30,12 @@ config! {
              no bound";
         sessions_bytes_max: Bytes = 8 << 20, 0..=(1 << 50), restart,
             "bytes of these sessions and their wills; 0 for no bound";
+        filters_max: Count = 100_000, 0..=(1 << 40), restart,
+            "subscriptions of the anonymous clients of one address (IPv6: of one /64). 0 for no bound";
+        filters_bytes_max: Bytes = 32 << 20, 0..=(1 << 50), restart,
+            "bytes of these subscriptions; 0 for no bound";
+        shapes_max: Count = 256, 0..=(1 << 40), restart,
+            "such shapes of the anonymous clients of one address. 0 for no bound";
     }
 }
 
@@ -33,6 +47,13 @@ config! {
              bound";
         sessions_bytes_max: Bytes = 2 << 30, 0..=(1 << 50), restart,
             "bytes of these sessions and their wills, of which anonymous clients may have half; 0 for no bound";
+        filters_max: Count = 1 << 24, 0..=(1 << 40), restart,
+            "subscriptions of all clients; anonymous ones may have half of them. 0 for no bound";
+        filters_bytes_max: Bytes = 4 << 30, 0..=(1 << 50), restart,
+            "bytes of these subscriptions, of which anonymous clients may have half; 0 for no bound";
+        shapes_max: Count = 16_384, 0..=(1 << 40), restart,
+            "such shapes of all clients, of which anonymous ones may have half: what a publication visits at most, a \
+             millisecond's worth. 0 for no bound";
     }
 }
 
@@ -47,6 +68,16 @@ pub fn settle(document: &Document) -> Result<HoldingLimits, ConfigError> {
         principal: bound(principal.sessions_max, principal.sessions_bytes_max),
         address: bound(address.sessions_max, address.sessions_bytes_max),
         all: bound(all.sessions_max, all.sessions_bytes_max),
+    };
+    limits[Thing::Filter] = ThingLimits {
+        principal: bound(principal.filters_max, principal.filters_bytes_max),
+        address: bound(address.filters_max, address.filters_bytes_max),
+        all: bound(all.filters_max, all.filters_bytes_max),
+    };
+    limits[Thing::Shape] = ThingLimits {
+        principal: bound(principal.shapes_max, 0),
+        address: bound(address.shapes_max, 0),
+        all: bound(all.shapes_max, 0),
     };
     Ok(limits)
 }
