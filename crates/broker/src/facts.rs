@@ -39,6 +39,10 @@ facts! {
     filters_refused,
     /// Subscriptions refused because of a shape that is not common, of which their owner, or all, have too many.
     shapes_refused,
+    /// Retained messages refused because their owner, or all, have too many.
+    retained_refused,
+    /// Delayed messages refused because their owner, or all, have too many.
+    delayed_refused,
     /// Sessions that ended by their expiry.
     sessions_expired,
     /// Subscriptions of sessions that live here.

@@ -55,6 +55,8 @@ pub const ANONYMOUS_PART: u64 = 2;
 pub const ANONYMOUS_SHARE: u64 = 4;
 /// Bytes of a session that outlives its connection, beside its client id and its will: here, in its shard, and in tables.
 pub const SESSION_BYTES: u64 = 512;
+/// Bytes of a message that is retained or delayed, beside its topic, properties and payload.
+pub const KEPT_MESSAGE_BYTES: u64 = 192;
 /// Bytes of a subscription beside its filter: its place in the tree, and in its session.
 pub const FILTER_BYTES: u64 = 128;
 /// Feeds of one session.
@@ -63,7 +65,8 @@ pub const FEEDS_OF_SESSION_MAX: usize = 8;
 pub const FEED_LATER_MS: u64 = 1_000;
 /// Largest `{seconds}` in `$delayed/{seconds}/{topic}`, as EMQX has it.
 pub const DELAY_SECONDS_MAX: u64 = 4_294_967;
-/// Messages of QoS 0 that wait in memory for their time under `$delayed`, per worker.
+/// Messages of QoS 0 that wait in memory for their time under `$delayed`, per worker. Those of clients without a user
+/// may be a part of them ([`ANONYMOUS_PART`]).
 pub const VOLATILE_DELAYED_MAX: usize = 65_536;
 /// How long an outbox may make no progress before it counts as stuck, not as flowing, in milliseconds.
 pub const FLOWING_MS: u64 = 200;

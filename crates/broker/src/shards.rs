@@ -16,6 +16,7 @@ use tidegate_machines::{ShardIndex, TimeMs};
 
 use crate::acknowledgements::AckTo;
 use crate::broker::Reserved;
+use crate::holdings::Paid;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PART_SLOTS;
 use crate::peer::Source;
@@ -56,7 +57,9 @@ pub(crate) enum Wait {
     /// A client's PUBREC was noted.
     Received { session: SessionRef, number: u64 },
     /// A message was retained.
-    Retained { message: Arc<Message>, source: Source },
+    Retained { message: Arc<Message>, source: Source, paid: Option<Paid> },
+    /// A message was delayed.
+    Delayed { ack_to: Option<AckTo>, paid: Paid },
     /// A command whose only effect is an acknowledgement.
     Ack { ack_to: AckTo },
 }

@@ -133,10 +133,10 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         if !session.is_durable() {
-            let will = session.will.take();
+            let (will, owner) = (session.will.take(), session.owner.clone());
             self.end_session(place, now);
             if let Some(will) = will.filter(|_| send_will) {
-                self.send_will(&will, None, now);
+                self.send_will(&will, owner, None, now);
             }
             return;
         }
@@ -203,7 +203,7 @@ impl<L: LogStore> Broker<L> {
         if let Some(will) = will.filter(|_| !session.flags.has(SessionFlags::WILL_SENT)) {
             // The session's origin keeps a will single that is sent again after a crash.
             let origin = self.shards.origin(session.shard, incarnation, 0);
-            self.send_will(&will, Some(origin), now);
+            self.send_will(&will, session.owner.clone(), Some(origin), now);
         }
         self.shards.call(session.shard, Command::EndSession { slot }, Wait::Nothing);
         if session.flags.has(SessionFlags::ORIGINS) || session.flags.has(SessionFlags::RECOVERED) {

@@ -83,7 +83,15 @@ impl<L: LogStore> Broker<L> {
             // client still knows.
             Wait::Received { .. } if word == Word::Unknown => {}
             Wait::Received { session, number } => self.received(session, number, now),
-            Wait::Retained { message, source } => self.retained(message, source, word, now),
+            Wait::Retained { message, source, paid } => self.retained(message, source, paid, word, now),
+            Wait::Delayed { ack_to, paid } => {
+                if matches!(event, Some(Event::Delayed { .. })) {
+                    paid.keep();
+                }
+                if let Some(ack_to) = ack_to {
+                    self.send_ack_to(ack_to, word, now);
+                }
+            }
             Wait::Ack { ack_to } => self.send_ack_to(ack_to, word, now),
         }
     }

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use tidegate_journal::LogStore;
-use tidegate_machines::topic::{Command, Slot};
+use tidegate_machines::topic::{Command, Kept, Slot};
 
 use super::Broker;
 use super::connect::session_bytes;
 use super::retain::RetainedMessage;
 use crate::holdings::Thing;
 use crate::index::ShardPlace;
+use crate::message_ref::kept_bytes;
 use crate::peer::Item;
 use crate::session::{Session, SessionFlags, Stage};
 use crate::shards::Wait;
@@ -31,7 +32,16 @@ impl<L: LogStore> Broker<L> {
             for (slot, client_id, expiry_s, was_attached) in recovered {
                 self.recover_session(shard, slot, &client_id, expiry_s, was_attached);
             }
-            for message in self.shards.state(shard).retained() {
+            let holdings = &self.options.holdings;
+            for kept in self.shards.state(shard).all_delayed() {
+                if let Some(owner) = &kept.owner {
+                    holdings.holder(owner).charge(Thing::Delayed, 1, kept_bytes(&kept.message)).keep();
+                }
+            }
+            for Kept { message, owner } in self.shards.state(shard).all_retained() {
+                if let Some(owner) = owner {
+                    self.retained.was_paid(message, &holdings.holder(owner));
+                }
                 self.retained.messages.set(message.topic(), RetainedMessage(Arc::clone(message)));
                 self.peers.broadcast(|| Item::Recovered { message: Arc::clone(message) });
             }

@@ -35,6 +35,8 @@ pub(super) struct Routed {
     pub awaited: Awaited,
     /// Whether there are receivers, as far as this worker knows.
     pub matched: bool,
+    /// It was brought to nobody, for this reason.
+    pub refused: Option<ReasonCode>,
 }
 
 /// Buffers of the message that is being routed. Empty between two messages.

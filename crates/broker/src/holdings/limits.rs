@@ -11,19 +11,25 @@ pub enum Thing {
     Session,
     /// A subscription to a filter.
     Filter,
+    /// A message that is retained.
+    Retained,
+    /// A message that waits for its time.
+    Delayed,
     /// A shape of filters that is not common, with which each match has more work.
     Shape,
 }
 
 impl Thing {
     /// All of them.
-    pub const ALL: [Thing; 3] = [Thing::Session, Thing::Filter, Thing::Shape];
+    pub const ALL: [Thing; 5] = [Thing::Session, Thing::Filter, Thing::Retained, Thing::Delayed, Thing::Shape];
 
     /// As metrics and logs name it.
     pub fn name(self) -> &'static str {
         match self {
             Thing::Session => "sessions",
             Thing::Filter => "filters",
+            Thing::Retained => "retained",
+            Thing::Delayed => "delayed",
             Thing::Shape => "shapes",
         }
     }
@@ -84,6 +90,16 @@ impl Default for HoldingLimits {
                 principal: bound(1_000_000, 256 << 20),
                 address: bound(100_000, 32 << 20),
                 all: bound(1 << 24, 4 << 30),
+            },
+            Thing::Retained => ThingLimits {
+                principal: bound(100_000, 256 << 20),
+                address: bound(10_000, 16 << 20),
+                all: bound(1 << 22, 4 << 30),
+            },
+            Thing::Delayed => ThingLimits {
+                principal: bound(100_000, 64 << 20),
+                address: bound(10_000, 16 << 20),
+                all: bound(1 << 20, 1 << 30),
             },
             // A match visits one node for each shape at most: all of them are a millisecond's worth.
             Thing::Shape => ThingLimits { principal: bound(1_024, 0), address: bound(256, 0), all: bound(16_384, 0) },

@@ -9,13 +9,26 @@ use super::{Holder, Thing};
 pub(crate) struct Paid {
     by: Holder,
     thing: Thing,
-    count: u64,
-    bytes: u64,
+    count: u32,
+    bytes: u32,
 }
+
+const _: () = assert!(size_of::<Paid>() == 24);
 
 impl Paid {
     pub(super) fn new(by: Holder, thing: Thing, count: u64, bytes: u64) -> Paid {
-        Paid { by, thing, count, bytes }
+        let small = |number: u64| u32::try_from(number).expect("what is paid for at once is small");
+        Paid { by, thing, count: small(count), bytes: small(bytes) }
+    }
+
+    /// Who pays.
+    pub fn by(&self) -> &Holder {
+        &self.by
+    }
+
+    /// How many bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.into()
     }
 
     /// The thing is there now, and is released where it is removed.
@@ -27,7 +40,7 @@ impl Paid {
 impl Drop for Paid {
     fn drop(&mut self) {
         if self.count > 0 || self.bytes > 0 {
-            self.by.release(self.thing, self.count, self.bytes);
+            self.by.release(self.thing, self.count.into(), self.bytes.into());
         }
     }
 }

@@ -38,11 +38,8 @@ impl Shape {
 
     /// Whether everyone may always have it.
     pub(super) fn is_common(self) -> bool {
-        match (self.levels, self.wild.count_ones()) {
-            (0..=8, _) | (_, 0) => true,
-            (0..=16, 1..=2) | (0..=32, 1) => true,
-            _ => false,
-        }
+        let wild = self.wild.count_ones();
+        matches!((self.levels, wild), (0..=8, _) | (0..=16, 0..=2) | (0..=32, 0..=1) | (_, 0))
     }
 
     /// Whether there is a `+` in it. Shapes without are not counted: a topic has one for each of its levels.

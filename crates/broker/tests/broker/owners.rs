@@ -300,3 +300,63 @@ fn filters_are_paid_for_as_long_as_they_are_there() {
     world.run("b: SUBSCRIBE x y z qos=1; b: DISCONNECT; b: CONNECT user=anna");
     assert_eq!(filters(&world), 0, "they end with their session");
 }
+
+#[test]
+fn delayed_messages_of_one_leave_room_for_others_and_are_paid_for_until_they_are_sent() {
+    let mut holdings = HoldingLimits::NONE;
+    holdings[Thing::Delayed] = ThingLimits {
+        principal: Bound { count: 3, bytes: 0 },
+        address: Bound { count: 2, bytes: 0 },
+        all: Bound { count: 6, bytes: 0 },
+    };
+    let mut world = World::new(WorldOptions { holdings, ..WorldOptions::default() });
+    let delayed = |world: &World| world.holdings().held(Thing::Delayed).0;
+    let told = world.run(
+        "a: CONNECT; a: PUBLISH $delayed/50/t/1 a1 qos=1; b@1: CONNECT v3; b: PUBLISH $delayed/50/t/2 b1
+         a: PUBLISH $delayed/50/t/3 no qos=1; a: PUBLISH $delayed/50/t/4 no qos=2; b: PUBLISH $delayed/50/t/5 no",
+    );
+    assert_eq!(delayed(&world), 2, "{told}");
+    assert_eq!((told.matches("0x97").count(), told.matches("PUBACK 1\n").count()), (2, 1), "{told}");
+    let told = world.run(
+        "address 10.0.0.2; c: CONNECT; c: PUBLISH $delayed/50/t c1 qos=1; c: PUBLISH $delayed/50/t no qos=1
+         d: CONNECT user=dora; d: PUBLISH $delayed/90/t/1 d1 qos=2; d: PUBLISH $delayed/50/t d2 qos=1
+         d: PUBLISH $delayed/50/t/2 d3; d: PUBLISH $delayed/50/t no qos=1",
+    );
+    assert_eq!((delayed(&world), told.matches("0x97").count()), (6, 2), "{told}");
+    world.run("kill");
+    assert_eq!(delayed(&world), 4, "what is journaled is paid for again");
+    assert_eq!(world.holdings().held_by(&Principal::user("dora"), Thing::Delayed).0, 2);
+    world.run("wait 60000");
+    assert_eq!(delayed(&world), 1, "what was sent is not");
+    let told = world.run("d: CONNECT user=dora; d: PUBLISH $delayed/50/t d4 qos=1; wait 60000");
+    assert!(!told.contains("0x97"), "{told}");
+    assert_eq!((delayed(&world), world.holdings().held(Thing::Delayed).1), (0, 0));
+}
+
+#[test]
+fn retained_messages_are_paid_for_by_who_published_the_last_one() {
+    let mut holdings = HoldingLimits::NONE;
+    holdings[Thing::Retained].principal.count = 2;
+    let mut world = World::new(WorldOptions { holdings, ..WorldOptions::default() });
+    let by = |world: &World, name| world.holdings().held_by(&Principal::user(name), Thing::Retained);
+    let told = world.run(
+        "a: CONNECT user=anna; b@1: CONNECT user=bert; s: CONNECT; s: SUBSCRIBE r/#; a: PUBLISH r/1 one retain qos=1
+         a: PUBLISH r/2 two retain; a: PUBLISH r/3 no retain qos=1; a: PUBLISH r/3 no retain qos=2
+         a: PUBLISH r/4 no retain; a: PUBLISH r/1 new retain qos=1; a: PUBLISH r/3 live qos=1",
+    );
+    assert_eq!((by(&world, "anna").0, told.matches("0x97").count()), (2, 2), "{told}");
+    assert!(!told.contains("< PUBLISH r/3 no") && !told.contains("< PUBLISH r/4 no"), "{told}");
+    assert!(told.contains("s < PUBLISH r/1 new") && told.contains("s < PUBLISH r/3 live"), "{told}");
+    world.run("b: PUBLISH r/1 mine retain qos=1");
+    assert_eq!((by(&world, "anna").0, by(&world, "bert").0), (1, 1), "who replaces it pays for it");
+    let bytes = by(&world, "bert").1;
+    world.run("b: PUBLISH r/1 longer-than-before retain qos=1; crash");
+    assert!(by(&world, "bert").1 > bytes);
+    assert_eq!((by(&world, "anna").0, by(&world, "bert").0), (1, 1), "over a restart, too");
+    world.run("c: CONNECT user=carl will=r/5,gone,retain,qos=1; c: drop");
+    assert_eq!(by(&world, "carl").0, 1, "so is a will");
+    world.run("a: CONNECT user=anna; a: PUBLISH r/1 retain qos=1; a: PUBLISH r/2 retain; a: PUBLISH r/5 retain qos=2");
+    assert_eq!(world.holdings().held(Thing::Retained), (0, 0));
+    world.run("a: PUBLISH r/1 short retain qos=1 expiry=2; wait 3000");
+    assert_eq!(world.holdings().held(Thing::Retained), (0, 0), "it expires");
+}

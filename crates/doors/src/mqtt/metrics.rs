@@ -30,6 +30,10 @@ metrics! {
             "Subscriptions refused because their principal, or all, have too many.";
         shapes_refused: Counter "tidegate_mqtt_shapes_refused_total"
             "Subscriptions refused because their principal, or all, have too many shapes of filters that are not common.";
+        retained_refused: Counter "tidegate_mqtt_retained_refused_total"
+            "Retained messages refused because their principal, or all, have too many.";
+        delayed_refused: Counter "tidegate_mqtt_delayed_refused_total"
+            "Delayed messages refused because their principal, or all, have too many.";
         sessions_expired: Counter "tidegate_mqtt_sessions_expired_total" "Sessions that ended by their expiry.";
         messages_received: Counter "tidegate_mqtt_packets_received_total" "Packets received from clients.";
         messages_sent: Counter "tidegate_mqtt_packets_sent_total" "Packets sent to clients.";
@@ -77,6 +81,8 @@ impl BrokerMetrics {
             sessions_refused,
             filters_refused,
             shapes_refused,
+            retained_refused,
+            delayed_refused,
             sessions_expired,
             messages_received,
             messages_sent,
@@ -110,6 +116,8 @@ impl BrokerMetrics {
         self.sessions_refused.follow(sessions_refused);
         self.filters_refused.follow(filters_refused);
         self.shapes_refused.follow(shapes_refused);
+        self.retained_refused.follow(retained_refused);
+        self.delayed_refused.follow(delayed_refused);
         self.sessions_expired.follow(sessions_expired);
         self.messages_received.follow(messages_received);
         self.messages_sent.follow(messages_sent);

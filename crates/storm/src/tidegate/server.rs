@@ -219,7 +219,9 @@ impl Configuration {
                  sessions_max = 0\n\
                  sessions_bytes_max = 0\n\
                  filters_max = 0\n\
-                 filters_bytes_max = 0\n",
+                 filters_bytes_max = 0\n\
+                 retained_max = 0\n\
+                 retained_bytes_max = 0\n",
                 cert_file.display(),
                 key_file.display()
             ),

@@ -15,6 +15,14 @@ config! {
             "subscriptions of one user, service or certificate; more are told 0x97. 0 for no bound";
         filters_bytes_max: Bytes = 256 << 20, 0..=(1 << 50), restart,
             "bytes of these subscriptions; 0 for no bound";
+        retained_max: Count = 100_000, 0..=(1 << 40), restart,
+            "retained messages of one user, service or certificate; more are told 0x97. 0 for no bound";
+        retained_bytes_max: Bytes = 256 << 20, 0..=(1 << 50), restart,
+            "bytes of these messages; 0 for no bound";
+        delayed_max: Count = 100_000, 0..=(1 << 40), restart,
+            "messages under $delayed that wait for their time, of one user, service or certificate; more are told 0x97. 0 for no bound";
+        delayed_bytes_max: Bytes = 64 << 20, 0..=(1 << 50), restart,
+            "bytes of these messages; 0 for no bound";
         shapes_max: Count = 1_024, 0..=(1 << 40), restart,
             "shapes of filters (levels, and which of them are +) that nobody had before, of one user, service or \
              certificate, but common ones, which are free: up to 8 levels, up to 16 with two +, up to 32 with one. 0 for \
@@ -34,6 +42,14 @@ config! {
             "subscriptions of the anonymous clients of one address (IPv6: of one /64). 0 for no bound";
         filters_bytes_max: Bytes = 32 << 20, 0..=(1 << 50), restart,
             "bytes of these subscriptions; 0 for no bound";
+        retained_max: Count = 10_000, 0..=(1 << 40), restart,
+            "retained messages of the anonymous clients of one address. 0 for no bound";
+        retained_bytes_max: Bytes = 16 << 20, 0..=(1 << 50), restart,
+            "bytes of these messages; 0 for no bound";
+        delayed_max: Count = 10_000, 0..=(1 << 40), restart,
+            "messages under $delayed that wait for their time, of the anonymous clients of one address. 0 for no bound";
+        delayed_bytes_max: Bytes = 16 << 20, 0..=(1 << 50), restart,
+            "bytes of these messages; 0 for no bound";
         shapes_max: Count = 256, 0..=(1 << 40), restart,
             "such shapes of the anonymous clients of one address. 0 for no bound";
     }
@@ -51,6 +67,14 @@ config! {
             "subscriptions of all clients; anonymous ones may have half of them. 0 for no bound";
         filters_bytes_max: Bytes = 4 << 30, 0..=(1 << 50), restart,
             "bytes of these subscriptions, of which anonymous clients may have half; 0 for no bound";
+        retained_max: Count = 1 << 22, 0..=(1 << 40), restart,
+            "retained messages of all clients; anonymous ones may have half of them. 0 for no bound";
+        retained_bytes_max: Bytes = 4 << 30, 0..=(1 << 50), restart,
+            "bytes of these messages, of which anonymous clients may have half; 0 for no bound";
+        delayed_max: Count = 1 << 20, 0..=(1 << 40), restart,
+            "messages under $delayed that wait for their time, of all clients; anonymous ones may have half of them. 0 for no bound";
+        delayed_bytes_max: Bytes = 1 << 30, 0..=(1 << 50), restart,
+            "bytes of these messages, of which anonymous clients may have half; 0 for no bound";
         shapes_max: Count = 16_384, 0..=(1 << 40), restart,
             "such shapes of all clients, of which anonymous ones may have half: what a publication visits at most, a \
              millisecond's worth. 0 for no bound";
@@ -73,6 +97,16 @@ pub fn settle(document: &Document) -> Result<HoldingLimits, ConfigError> {
         principal: bound(principal.filters_max, principal.filters_bytes_max),
         address: bound(address.filters_max, address.filters_bytes_max),
         all: bound(all.filters_max, all.filters_bytes_max),
+    };
+    limits[Thing::Retained] = ThingLimits {
+        principal: bound(principal.retained_max, principal.retained_bytes_max),
+        address: bound(address.retained_max, address.retained_bytes_max),
+        all: bound(all.retained_max, all.retained_bytes_max),
+    };
+    limits[Thing::Delayed] = ThingLimits {
+        principal: bound(principal.delayed_max, principal.delayed_bytes_max),
+        address: bound(address.delayed_max, address.delayed_bytes_max),
+        all: bound(all.delayed_max, all.delayed_bytes_max),
     };
     limits[Thing::Shape] = ThingLimits {
         principal: bound(principal.shapes_max, 0),
