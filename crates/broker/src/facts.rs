@@ -43,6 +43,10 @@ facts! {
     retained_refused,
     /// Delayed messages refused because their owner, or all, have too many.
     delayed_refused,
+    /// Messages not kept for sessions without a connection, because their owner, or all, have too many waiting.
+    queued_refused,
+    /// Connections closed because their owner, or all, have too many bytes of packets without the rest.
+    unread_refused,
     /// Sessions that ended by their expiry.
     sessions_expired,
     /// Subscriptions of sessions that live here.

@@ -21,7 +21,7 @@ mod paid;
 mod tests;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use tidegate_machines::topic::Principal;
@@ -49,6 +49,8 @@ struct Held {
     amounts: Amounts,
     totals: Arc<Totals>,
     directory: Weak<Directory>,
+    /// How many [`Holder`]s there are.
+    holders: AtomicUsize,
 }
 
 /// A principal as its sessions and messages know it. While there is one, what it holds is counted in one place.
@@ -101,6 +103,7 @@ impl Holdings {
             amounts: Amounts::default(),
             totals: self.totals.clone(),
             directory,
+            holders: AtomicUsize::new(0),
         });
         Holder { held: Some(held) }
     }
@@ -114,15 +117,7 @@ impl Holder {
 
     /// So many more of a thing, with so many bytes in all, if the bounds allow it.
     pub fn hold(&self, thing: Thing, count: u64, bytes: u64) -> Result<Paid, Exceeded> {
-        let held = self.held();
-        let limits = held.totals.limits[thing];
-        let is_anonymous = held.principal.is_anonymous();
-        let own = if is_anonymous { limits.address } else { limits.principal };
-        let most = [
-            Some((&held.amounts, own)),
-            is_anonymous.then(|| (&held.totals.anonymous, limits.all.of_anonymous())),
-            Some((&held.totals.all, limits.all)),
-        ];
+        let most = self.bounds(thing);
         for (taken, (amounts, bound)) in most.iter().flatten().enumerate() {
             if !amounts.take(thing, count, bytes, *bound) {
                 most.iter().flatten().take(taken).for_each(|(amounts, _)| amounts.give(thing, count, bytes));
@@ -132,6 +127,19 @@ impl Holder {
         Ok(Paid::new(self.clone(), thing, count, bytes))
     }
 
+    /// What holds for it, and what is counted there.
+    fn bounds(&self, thing: Thing) -> [Option<(&Amounts, Bound)>; 3] {
+        let held = self.held();
+        let limits = &held.totals.limits[thing];
+        let is_anonymous = held.principal.is_anonymous();
+        let own = if is_anonymous { limits.address } else { limits.principal };
+        [
+            Some((&held.amounts, own)),
+            is_anonymous.then(|| (&held.totals.anonymous, limits.all.of_anonymous())),
+            Some((&held.totals.all, limits.all)),
+        ]
+    }
+
     /// The same for what is there already.
     pub fn charge(&self, thing: Thing, count: u64, bytes: u64) -> Paid {
         self.each(|amounts| {
@@ -139,6 +147,18 @@ impl Holder {
             assert!(is_taken, "without a bound there is always room");
         });
         Paid::new(self.clone(), thing, count, bytes)
+    }
+
+    /// Whether there may be one more of a thing, with so many bytes, for now: it is counted by [`Holder::settle`].
+    pub fn has_room(&self, thing: Thing, bytes: u64) -> bool {
+        self.bounds(thing).iter().flatten().all(|(amounts, bound)| amounts.has_room(thing, bytes, *bound))
+    }
+
+    /// There were so many of a thing with so many bytes, and there are so many now.
+    pub fn settle(&self, thing: Thing, before: (u64, u64), now: (u64, u64)) {
+        if before != now {
+            self.each(|amounts| amounts.change(thing, before, now));
+        }
     }
 
     /// So many are gone, with so many bytes.
@@ -179,9 +199,24 @@ impl Amounts {
         true
     }
 
+    fn has_room(&self, thing: Thing, bytes: u64, bound: Bound) -> bool {
+        let now = self.get(thing);
+        (bound.count == 0 || now.0 < bound.count) && (bound.bytes == 0 || now.1 + bytes <= bound.bytes)
+    }
+
     fn give(&self, thing: Thing, count: u64, bytes: u64) {
         remove(&self.0[thing as usize].count, count);
         remove(&self.0[thing as usize].bytes, bytes);
+    }
+
+    fn change(&self, thing: Thing, before: (u64, u64), now: (u64, u64)) {
+        let amount = &self.0[thing as usize];
+        for (sum, before, now) in [(&amount.count, before.0, now.0), (&amount.bytes, before.1, now.1)] {
+            match now.checked_sub(before) {
+                Some(more) => _ = sum.fetch_add(more, Ordering::Relaxed),
+                None => remove(sum, before - now),
+            }
+        }
     }
 
     fn are_none(&self) -> bool {
@@ -202,6 +237,8 @@ fn remove(sum: &AtomicU64, less: u64) {
 
 impl Clone for Holder {
     fn clone(&self) -> Holder {
+        let before = self.held().holders.fetch_add(1, Ordering::Relaxed);
+        assert!(before > 0, "this is one of them");
         Holder { held: self.held.clone() }
     }
 }
@@ -215,8 +252,13 @@ impl PartialEq for Holder {
 impl Drop for Holder {
     fn drop(&mut self) {
         let held = self.held.take().expect("dropped once");
+        // Who is not the last needs no lock. Of two at the same time one sees the other gone.
+        let others = |holders: usize| (holders > 1).then(|| holders - 1);
+        if held.holders.fetch_update(Ordering::AcqRel, Ordering::Acquire, others).is_ok() {
+            return;
+        }
         match held.directory.upgrade() {
-            Some(directory) => directory.leave(held),
+            Some(directory) => directory.leave(&held),
             None => drop(held),
         }
     }

@@ -345,6 +345,9 @@ impl<L: LogStore> Broker<L> {
                 owner.charge(Thing::Filter, 1, filter_bytes(&self.subscriptions.filter(*node))).keep();
             }
             session.owner = Some(owner.clone());
+            if let (shard, Some(slot)) = (session.shard, session.slot) {
+                self.settle_queue(shard, slot);
+            }
         } else if bytes <= before {
             owner.release(Thing::Session, 0, (before - bytes).into());
         } else {

@@ -48,6 +48,9 @@ impl<L: LogStore> Broker<L> {
             Err(Unavailable::DiskFull) => (Word::Unavailable(DISK_FULL), None),
             Err(_) => (Word::Unavailable(ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR), None),
         };
+        if let Some(event) = &event {
+            self.settle_queues(shard, event);
+        }
         // To who has no word for what is unknown, a failed shard refuses.
         let reason = match word {
             Word::Unknown => ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
@@ -94,6 +97,24 @@ impl<L: LogStore> Broker<L> {
             }
             Wait::Ack { ack_to } => self.send_ack_to(ack_to, word, now),
         }
+    }
+
+    /// What waits for sessions is more or less now.
+    fn settle_queues(&mut self, shard: ShardPlace, event: &Event) {
+        match event {
+            Event::Published { receivers, .. } => {
+                receivers.iter().for_each(|receiver| self.settle_queue(shard, receiver.slot));
+            }
+            Event::Acknowledged { slot, .. } | Event::Dropped { slot, .. } => self.settle_queue(shard, *slot),
+            _ => {}
+        }
+    }
+
+    /// What waits for the session at a slot is paid for by its owner.
+    pub(super) fn settle_queue(&mut self, shard: ShardPlace, slot: Slot) {
+        let Some(place) = self.session_at(shard, slot) else { return };
+        let inbox = self.shards.state(shard).inbox(slot);
+        self.clients.settle_queue(place, (inbox.len() as u64, inbox.bytes()));
     }
 
     /// A new session's record is durable, or was refused.

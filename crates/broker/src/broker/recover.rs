@@ -82,6 +82,7 @@ impl<L: LogStore> Broker<L> {
         session.flags.set(SessionFlags::RECOVERED);
         let place = self.clients.add_session(session);
         self.set_session_at(shard, slot, place);
+        self.settle_queue(shard, slot);
         for (filter, options, subscription_id) in filters {
             self.insert(place, &filter, options, subscription_id);
         }

@@ -3,6 +3,7 @@
 //! Why several tables: workers that admit clients at the same time seldom want the same lock.
 
 use std::hash::BuildHasher;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
@@ -31,26 +32,22 @@ impl Directory {
         self.table(principal).get(principal).cloned()
     }
 
+    /// The one of this name, for one [`super::Holder`] more.
     pub fn find_or_add(&self, principal: &Principal, make: impl FnOnce() -> Held) -> Arc<Held> {
         let mut table = self.table(principal);
-        if let Some(held) = table.get(principal) {
-            return held.clone();
-        }
-        let held = Arc::new(make());
-        table.insert(principal.clone(), held.clone());
+        let held = table.entry(principal.clone()).or_insert_with(|| Arc::new(make())).clone();
+        held.holders.fetch_add(1, Ordering::Relaxed);
         held
     }
 
-    /// Somebody does not need it any more. Given back under the lock: of two who leave at the same time, the second
-    /// sees that it is the last.
-    pub fn leave(&self, held: Arc<Held>) {
-        let principal = held.principal.clone();
-        let mut table = self.table(&principal);
-        // One is the table's, one is ours. Who has none of them comes by the table, which is locked.
-        if Arc::strong_count(&held) == 2 && held.amounts.are_none() {
-            table.remove(&principal);
+    /// The last who needs it does so no more, unless another has come by this table, which is locked, meanwhile.
+    pub fn leave(&self, held: &Held) {
+        let mut table = self.table(&held.principal);
+        let before = held.holders.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "who leaves was counted");
+        if before == 1 && held.amounts.are_none() {
+            table.remove(&held.principal);
         }
-        drop(held);
     }
 
     pub fn len(&self) -> usize {

@@ -15,13 +15,18 @@ pub enum Thing {
     Retained,
     /// A message that waits for its time.
     Delayed,
+    /// A message that waits in the journal for a session, once for each.
+    Queued,
+    /// Part of a packet that was received, without the rest.
+    Unread,
     /// A shape of filters that is not common, with which each match has more work.
     Shape,
 }
 
 impl Thing {
     /// All of them.
-    pub const ALL: [Thing; 5] = [Thing::Session, Thing::Filter, Thing::Retained, Thing::Delayed, Thing::Shape];
+    pub const ALL: [Thing; 7] =
+        [Thing::Session, Thing::Filter, Thing::Retained, Thing::Delayed, Thing::Queued, Thing::Unread, Thing::Shape];
 
     /// As metrics and logs name it.
     pub fn name(self) -> &'static str {
@@ -30,6 +35,8 @@ impl Thing {
             Thing::Filter => "filters",
             Thing::Retained => "retained",
             Thing::Delayed => "delayed",
+            Thing::Queued => "queued",
+            Thing::Unread => "unread",
             Thing::Shape => "shapes",
         }
     }
@@ -101,6 +108,14 @@ impl Default for HoldingLimits {
                 address: bound(10_000, 16 << 20),
                 all: bound(1 << 20, 1 << 30),
             },
+            Thing::Queued => ThingLimits {
+                principal: bound(1 << 22, 4 << 30),
+                address: bound(1 << 20, 256 << 20),
+                all: bound(1 << 25, 16 << 30),
+            },
+            Thing::Unread => {
+                ThingLimits { principal: bound(0, 256 << 20), address: bound(0, 64 << 20), all: bound(0, 1 << 30) }
+            }
             // A match visits one node for each shape at most: all of them are a millisecond's worth.
             Thing::Shape => ThingLimits { principal: bound(1_024, 0), address: bound(256, 0), all: bound(16_384, 0) },
         };

@@ -360,3 +360,44 @@ fn retained_messages_are_paid_for_by_who_published_the_last_one() {
     world.run("a: PUBLISH r/1 short retain qos=1 expiry=2; wait 3000");
     assert_eq!(world.holdings().held(Thing::Retained), (0, 0), "it expires");
 }
+
+#[test]
+fn what_waits_for_those_who_are_away_is_paid_for_until_they_have_it() {
+    let mut holdings = HoldingLimits::NONE;
+    holdings[Thing::Queued].principal = Bound { count: 3, bytes: 40 };
+    let mut world = World::new(WorldOptions { holdings, ..WorldOptions::default() });
+    let queued = |world: &World| world.holdings().held(Thing::Queued);
+    world.run(
+        "a: CONNECT user=anna keep expiry=100; a: SUBSCRIBE t qos=1; a: drop; p@1: CONNECT
+         b: CONNECT user=bert keep expiry=100; b: SUBSCRIBE t qos=1; b: drop
+         p: PUBLISH t 1 qos=1; p: PUBLISH t 2 qos=1; p: PUBLISH t 3 qos=2",
+    );
+    assert_eq!(queued(&world), (6, 12), "a topic and a payload, for each of them");
+    let told = world.run("p: PUBLISH t 4 qos=1; kill; p: CONNECT; p: PUBLISH t 5 qos=1");
+    assert!(told.contains("p < PUBACK"), "its publisher hears nothing of it: {told}");
+    assert_eq!(queued(&world), (6, 12), "over a restart, too");
+    let told = world.run("b: CONNECT user=bert keep expiry=100; p: PUBLISH t 6 qos=1; b: PUBACK 1; b: PUBACK 2");
+    assert!(told.contains("b < PUBLISH t 6"), "who is there takes what comes: {told}");
+    assert_eq!(world.holdings().held_by(&Principal::user("bert"), Thing::Queued).0, 2);
+    world.run("a: CONNECT user=anna");
+    assert_eq!(queued(&world).0, 2, "it ends with its session");
+    world.run("b: PUBACK 3; b: PUBACK 4; b: drop");
+    let long = "x".repeat(30);
+    world.run(&format!("p: PUBLISH t {long} qos=1; p: PUBLISH t {long} qos=1"));
+    assert_eq!(queued(&world), (1, 31), "bytes are bounded as well");
+}
+
+#[test]
+fn half_packets_are_paid_for_until_the_rest_is_there() {
+    let mut holdings = HoldingLimits::NONE;
+    holdings[Thing::Unread].principal.bytes = 5_000;
+    let mut world = World::new(WorldOptions { holdings, ..WorldOptions::default() });
+    world.run("a: CONNECT user=anna; b: CONNECT user=bert; s: CONNECT user=sam; s: SUBSCRIBE t");
+    let long = |bytes| "x".repeat(bytes);
+    let told = world.run_by_bytes(&format!("b: PUBLISH t {} qos=1", long(4_900)));
+    assert!(told.contains("b < PUBACK") && told.contains("s < PUBLISH"), "{}", &told[5_000..]);
+    let told = world.run_by_bytes(&format!("a: PUBLISH t {} qos=1", long(6_000)));
+    assert!(told.contains("a < DISCONNECT 0x97"), "{}", &told[6_000..]);
+    assert_eq!(world.holdings().held(Thing::Unread), (0, 0));
+    assert!(world.run("b: PING").contains("PINGRESP"));
+}

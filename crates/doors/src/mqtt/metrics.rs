@@ -34,6 +34,10 @@ metrics! {
             "Retained messages refused because their principal, or all, have too many.";
         delayed_refused: Counter "tidegate_mqtt_delayed_refused_total"
             "Delayed messages refused because their principal, or all, have too many.";
+        queued_refused: Counter "tidegate_mqtt_queued_refused_total"
+            "Publications not kept for a client that is away, because its principal, or all, have too many waiting.";
+        unread_refused: Counter "tidegate_mqtt_unread_refused_total"
+            "Connections closed because their principal, or all, have sent too many bytes of packets without the rest.";
         sessions_expired: Counter "tidegate_mqtt_sessions_expired_total" "Sessions that ended by their expiry.";
         messages_received: Counter "tidegate_mqtt_packets_received_total" "Packets received from clients.";
         messages_sent: Counter "tidegate_mqtt_packets_sent_total" "Packets sent to clients.";
@@ -83,6 +87,8 @@ impl BrokerMetrics {
             shapes_refused,
             retained_refused,
             delayed_refused,
+            queued_refused,
+            unread_refused,
             sessions_expired,
             messages_received,
             messages_sent,
@@ -118,6 +124,8 @@ impl BrokerMetrics {
         self.shapes_refused.follow(shapes_refused);
         self.retained_refused.follow(retained_refused);
         self.delayed_refused.follow(delayed_refused);
+        self.queued_refused.follow(queued_refused);
+        self.unread_refused.follow(unread_refused);
         self.sessions_expired.follow(sessions_expired);
         self.messages_received.follow(messages_received);
         self.messages_sent.follow(messages_sent);

@@ -221,7 +221,10 @@ impl Configuration {
                  filters_max = 0\n\
                  filters_bytes_max = 0\n\
                  retained_max = 0\n\
-                 retained_bytes_max = 0\n",
+                 retained_bytes_max = 0\n\
+                 queued_max = 0\n\
+                 queued_bytes_max = 0\n\
+                 unread_bytes_max = 0\n",
                 cert_file.display(),
                 key_file.display()
             ),

@@ -23,6 +23,13 @@ config! {
             "messages under $delayed that wait for their time, of one user, service or certificate; more are told 0x97. 0 for no bound";
         delayed_bytes_max: Bytes = 64 << 20, 0..=(1 << 50), restart,
             "bytes of these messages; 0 for no bound";
+        queued_max: Count = 1 << 22, 0..=(1 << 40), restart,
+            "messages that wait in the journal for the sessions of one user, service or certificate, counted for each \
+             session. Beyond, none are kept for sessions without a connection; 0 for no bound";
+        queued_bytes_max: Bytes = 4 << 30, 0..=(1 << 50), restart, "bytes of these messages; 0 for no bound";
+        unread_bytes_max: Bytes = 256 << 20, 0..=(1 << 50), restart,
+            "bytes of packets without the rest, of one user, service or certificate; beyond, connections are closed \
+             with 0x97. The first 4 KiB of each do not count. 0 for no bound";
         shapes_max: Count = 1_024, 0..=(1 << 40), restart,
             "shapes of filters (levels, and which of them are +) that nobody had before, of one user, service or \
              certificate, but common ones, which are free: up to 8 levels, up to 16 with two +, up to 32 with one. 0 for \
@@ -50,6 +57,12 @@ config! {
             "messages under $delayed that wait for their time, of the anonymous clients of one address. 0 for no bound";
         delayed_bytes_max: Bytes = 16 << 20, 0..=(1 << 50), restart,
             "bytes of these messages; 0 for no bound";
+        queued_max: Count = 1 << 20, 0..=(1 << 40), restart,
+            "messages that wait in the journal for the sessions of the anonymous clients of one address, counted for \
+             each session; 0 for no bound";
+        queued_bytes_max: Bytes = 256 << 20, 0..=(1 << 50), restart, "bytes of these messages; 0 for no bound";
+        unread_bytes_max: Bytes = 64 << 20, 0..=(1 << 50), restart,
+            "bytes of packets without the rest, of the anonymous clients of one address; 0 for no bound";
         shapes_max: Count = 256, 0..=(1 << 40), restart,
             "such shapes of the anonymous clients of one address. 0 for no bound";
     }
@@ -75,6 +88,13 @@ config! {
             "messages under $delayed that wait for their time, of all clients; anonymous ones may have half of them. 0 for no bound";
         delayed_bytes_max: Bytes = 1 << 30, 0..=(1 << 50), restart,
             "bytes of these messages, of which anonymous clients may have half; 0 for no bound";
+        queued_max: Count = 1 << 25, 0..=(1 << 40), restart,
+            "messages that wait in the journal, counted for each session, of which anonymous clients may have half; 0 \
+             for no bound";
+        queued_bytes_max: Bytes = 16 << 30, 0..=(1 << 50), restart,
+            "bytes of these messages, of which anonymous clients may have half; 0 for no bound";
+        unread_bytes_max: Bytes = 1 << 30, 0..=(1 << 50), restart,
+            "bytes of packets without the rest, of which anonymous clients may have half; 0 for no bound";
         shapes_max: Count = 16_384, 0..=(1 << 40), restart,
             "such shapes of all clients, of which anonymous ones may have half: what a publication visits at most, a \
              millisecond's worth. 0 for no bound";
@@ -107,6 +127,16 @@ pub fn settle(document: &Document) -> Result<HoldingLimits, ConfigError> {
         principal: bound(principal.delayed_max, principal.delayed_bytes_max),
         address: bound(address.delayed_max, address.delayed_bytes_max),
         all: bound(all.delayed_max, all.delayed_bytes_max),
+    };
+    limits[Thing::Queued] = ThingLimits {
+        principal: bound(principal.queued_max, principal.queued_bytes_max),
+        address: bound(address.queued_max, address.queued_bytes_max),
+        all: bound(all.queued_max, all.queued_bytes_max),
+    };
+    limits[Thing::Unread] = ThingLimits {
+        principal: bound(0, principal.unread_bytes_max),
+        address: bound(0, address.unread_bytes_max),
+        all: bound(0, all.unread_bytes_max),
     };
     limits[Thing::Shape] = ThingLimits {
         principal: bound(principal.shapes_max, 0),

@@ -10,11 +10,11 @@ use tidegate_broker::drive::{self, Driven, Rings, Shell};
 use tidegate_broker::{
     Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Denied, DrainPlan, FeedKey,
     FeedMessage, FeedNews, HoldingLimits, Holdings, Owners, Principal, ReasonCode, RequestTopic, Rights, SharedFacts,
-    TOPICS, TopicShard, TopicsFamily, topics,
+    TOPICS, Thing, TopicShard, TopicsFamily, topics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{Options, StepLog, StepLogs};
-use tidegate_machines::topic::{InboxLimits, Topics};
+use tidegate_machines::topic::{InboxLimits, TopicFacts, Topics};
 use tidegate_machines::{Machine, TimeMs};
 use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 
@@ -349,10 +349,28 @@ impl World {
         for _ in 0..10_000 {
             if !self.turn(heard) {
                 self.brokers.iter().for_each(|broker| broker.assert_sound());
+                self.assert_paid();
                 return;
             }
         }
         panic!("the world does not come to rest");
+    }
+
+    /// What is there is what is paid for. (Of what an old disk has, nobody pays for all.)
+    fn assert_paid(&self) {
+        if self.is_disk_old || self.is_disk_faulty {
+            return;
+        }
+        let sum = |count: fn(&TestBroker) -> u64| self.brokers.iter().map(count).sum::<u64>();
+        let held = |thing| self.holdings.held(thing).0;
+        let in_shards = |count: fn(TopicFacts) -> u64| -> u64 {
+            let shards = self.brokers.iter().flat_map(|broker| broker.shards());
+            shards.map(|shard| count(shard.state_ahead().facts())).sum()
+        };
+        assert_eq!(held(Thing::Session), sum(|broker| broker.facts().sessions_durable), "sessions");
+        assert_eq!(held(Thing::Filter), sum(|broker| broker.facts().subscriptions), "subscriptions");
+        assert_eq!(held(Thing::Queued), in_shards(|facts| facts.inbox_messages), "messages that wait");
+        assert!(held(Thing::Delayed) >= in_shards(|facts| facts.delayed), "delayed messages");
     }
 
     /// One turn of each worker. Whether anything happened.
