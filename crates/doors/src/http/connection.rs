@@ -90,6 +90,8 @@ where
         .header_read_timeout(limits.head_timeout)
         .max_buf_size(limits.head_bytes_max)
         .max_headers(limits.headers_max)
+        // One `send` of one buffer costs the kernel less than a `writev` of a head and a small body.
+        .writev(false)
         // A client that has sent all its requests may say so: they are answered.
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service)

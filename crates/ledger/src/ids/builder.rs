@@ -301,7 +301,7 @@ impl<D: Disk> Builder<D> {
     fn finish_merge(&mut self) -> Result<(), IdsError> {
         let merge = self.merges.remove(0);
         let number = merge.number();
-        let replaced = merge.inputs();
+        let replaced = merge.replaced();
         let merged = match merge.finish(&self.dir) {
             Ok(merged) => merged,
             Err(error) => {

@@ -21,7 +21,12 @@ const SLICE_ENTRIES: usize = 1 << 16;
 
 /// A merge in progress.
 pub(super) struct Merge<D: Disk> {
+    /// The next entry of each input, as a number.
+    heads: Vec<u128>,
+    /// In the same order. An input that has no more entries is in neither.
     inputs: Vec<Input<D>>,
+    /// Numbers of the runs that the result replaces.
+    replaced: Vec<u64>,
     writer: RunWriter<D>,
     tier: u32,
 }
@@ -55,14 +60,26 @@ pub(super) fn header_of<'a>(
 struct Input<D: Disk> {
     run: Arc<Run<D::File>>,
     reader: RunReader,
-    head: Option<Entry>,
 }
 
 impl<D: Disk> Input<D> {
-    fn advance(&mut self) -> Result<(), IdsError> {
-        self.head = self.reader.next(self.run.file(), self.run.path())?;
-        Ok(())
+    #[inline]
+    fn next(&mut self) -> Result<Option<u128>, IdsError> {
+        let next = self.reader.next(self.run.file(), self.run.path())?;
+        Ok(next.map(Entry::number))
     }
+}
+
+/// Where the least of these stands. A handful are compared without a branch: their order cannot be predicted.
+#[inline]
+fn place_of_least(numbers: &[u128]) -> Option<usize> {
+    let (mut least, mut place) = (*numbers.first()?, 0);
+    for (at, number) in numbers.iter().enumerate() {
+        let is_less = *number < least;
+        place = if is_less { at } else { place };
+        least = if is_less { *number } else { least };
+    }
+    Some(place)
 }
 
 impl<D: Disk> Merge<D> {
@@ -84,13 +101,16 @@ impl<D: Disk> Merge<D> {
         );
         let (first, last) = (oldest.first(), newest.last());
         let header = header_of(number, tier, (first, last), runs.iter().map(|run| run.header()), filter_bytes_max);
-        let mut inputs = Vec::with_capacity(runs.len());
+        let (mut heads, mut inputs) = (Vec::with_capacity(runs.len()), Vec::with_capacity(runs.len()));
         for run in runs {
-            let mut input = Input { run: Arc::clone(run), reader: RunReader::new(*run.header()), head: None };
-            input.advance()?;
-            inputs.push(input);
+            let mut input = Input { run: Arc::clone(run), reader: RunReader::new(*run.header()) };
+            if let Some(head) = input.next()? {
+                heads.push(head);
+                inputs.push(input);
+            }
         }
-        Ok(Merge { inputs, writer: RunWriter::create(disk, dir, header)?, tier })
+        let replaced = runs.iter().map(|run| run.header().number).collect();
+        Ok(Merge { heads, inputs, replaced, writer: RunWriter::create(disk, dir, header)?, tier })
     }
 
     /// Tier of the result.
@@ -104,20 +124,22 @@ impl<D: Disk> Merge<D> {
     }
 
     /// Numbers of the runs that the result replaces.
-    pub(super) fn inputs(&self) -> Vec<u64> {
-        self.inputs.iter().map(|input| input.run.header().number).collect()
+    pub(super) fn replaced(&self) -> Vec<u64> {
+        self.replaced.clone()
     }
 
     /// Merges one slice. Whether that was the last.
     pub(super) fn step(&mut self) -> Result<bool, IdsError> {
         for _ in 0..SLICE_ENTRIES {
-            // A handful of inputs: looking at all heads is as fast as a tree of losers and much shorter.
-            let least = self.inputs.iter_mut().filter(|input| input.head.is_some()).min_by_key(|input| input.head);
-            let Some(input) = least else { return Ok(true) };
-            if let Some(entry) = input.head {
-                self.writer.push(entry)?;
+            let Some(least) = place_of_least(&self.heads) else { return Ok(true) };
+            self.writer.push(Entry::of_number(self.heads[least]))?;
+            match self.inputs[least].next()? {
+                Some(head) => self.heads[least] = head,
+                None => {
+                    self.heads.swap_remove(least);
+                    self.inputs.swap_remove(least);
+                }
             }
-            input.advance()?;
         }
         Ok(false)
     }
