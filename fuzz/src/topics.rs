@@ -25,7 +25,12 @@ fn message(topic: &str, payload: &str) -> Arc<Message> {
 /// Two sessions, one away and with a will; messages for both, one received and one delivered; one retained, one for
 /// later.
 pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
-    let open = |client_id: &str, will| Command::OpenSession { client_id: client_id.into(), owner: Some(Principal::user(client_id)), expiry_s: 60, will };
+    let open = |client_id: &str, will| Command::OpenSession {
+        client_id: client_id.into(),
+        owner: Some(Principal::user(client_id)),
+        expiry_s: 60,
+        will,
+    };
     let receiver = |slot| Receiver { slot: Slot(slot), qos: 2, retain: false, subscription_ids: [5].into() };
     let publish = |packet_id| Command::Publish {
         message: message("news", "hello"),

@@ -53,7 +53,7 @@ pub const ANONYMOUS_OUTBOX_BYTES_MIN: usize = 16 << 10;
 pub const ANONYMOUS_PART: u64 = 2;
 /// One client without a user has this part of what is left of that.
 pub const ANONYMOUS_SHARE: u64 = 4;
-/// Bytes of a session that outlives its connection, beside its client id and its will: here, in its shard, and in tables.
+/// Bytes of a session that outlives its connection, beside its client id and its will: here, in its shard, in tables.
 pub const SESSION_BYTES: u64 = 512;
 /// Bytes of a message that is retained or delayed, beside its topic, properties and payload.
 pub const KEPT_MESSAGE_BYTES: u64 = 192;

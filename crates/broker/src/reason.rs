@@ -44,7 +44,7 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
         }
         (About::Connect, ReasonCode::BAD_USER_NAME_OR_PASSWORD) => "the user name or the password is wrong",
         (About::Connect, ReasonCode::NOT_AUTHORIZED) => {
-            "the user may not connect or leave this will, or the session of this client id is another's"
+            "the user may not connect, leave this will, or have another's session"
         }
         (About::Connect, ReasonCode::TOPIC_NAME_INVALID) => {
             "the will has a topic that is none, or too deep to be retained"

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use tidegate_broker::drive::{self, Driven, Rings, Shell};
 use tidegate_broker::{
     Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
-    Denied, FeedKey, FeedMessage, FeedNews, HoldingLimits, Holdings, Owners, Principal, Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics,
+    Denied, FeedKey, FeedMessage, FeedNews, HoldingLimits, Holdings, Owners, Principal, Rights, SharedFacts, TOPICS,
+    TopicShard, TopicsFamily, topics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
@@ -273,7 +274,11 @@ impl Node {
                 let verdict = match is_refused {
                     true => Err(Denied { reason: ReasonCode::BAD_USER_NAME_OR_PASSWORD }),
                     false => {
-                        let principal = Principal::user(if is_witness { "witness" } else { user_name.as_deref().unwrap_or_default() });
+                        let principal = Principal::user(if is_witness {
+                            "witness"
+                        } else {
+                            user_name.as_deref().unwrap_or_default()
+                        });
                         Ok(Admitted { rights: Arc::new(Person { is_witness }), principal, may_claim: true })
                     }
                 };

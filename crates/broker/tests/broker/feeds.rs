@@ -464,7 +464,7 @@ fn the_place_of_a_feed_is_no_other_users() {
                 a < PUBLISH feed/a a2 qos=1 id=59179
             a: PUBACK 59180
             b: CONNECT id=s user=carol keep expiry=100 why
-                b < CONNACK 0x87 not_authorized why=the user may not connect or leave this will, or the session of this client id is another's
+                b < CONNACK 0x87 not_authorized why=the user may not connect, leave this will, or have another's session
                 b < closed
             c: CONNECT id=s expiry=100
                 c < CONNACK 0x87 not_authorized

@@ -26,7 +26,7 @@ fn nobody_else_gets_at_a_session_that_waits() {
             p: PUBLISH t two qos=2
                 p < PUBREC 2
             b: CONNECT id=s user=bert keep expiry=100 why
-                b < CONNACK 0x87 not_authorized why=the user may not connect or leave this will, or the session of this client id is another's
+                b < CONNACK 0x87 not_authorized why=the user may not connect, leave this will, or have another's session
                 b < closed
             c: CONNECT id=s user=bert
                 c < CONNACK 0x87 not_authorized

@@ -29,7 +29,7 @@ metrics! {
         filters_refused: Counter "tidegate_mqtt_filters_refused_total"
             "Subscriptions refused because their principal, or all, have too many.";
         shapes_refused: Counter "tidegate_mqtt_shapes_refused_total"
-            "Subscriptions refused because their principal, or all, have too many shapes of filters that are not common.";
+            "Subscriptions refused because their principal, or all, have too many uncommon shapes of filters.";
         retained_refused: Counter "tidegate_mqtt_retained_refused_total"
             "Retained messages refused because their principal, or all, have too many.";
         delayed_refused: Counter "tidegate_mqtt_delayed_refused_total"

@@ -13,7 +13,8 @@
 //! expiry drops it; every drop is counted. A message of one origin is taken once until that origin is forgotten. The
 //! same events give the same state and the same bytes of a snapshot, in every version.
 //!
-//! Invariant: nothing here knows who is connected, what a principal may do, how a filter matches a topic, or what a property means.
+//! Invariant: nothing here knows who is connected, what a principal may do, how a filter matches a topic, or what a
+//! property means.
 
 mod apply;
 mod codec;

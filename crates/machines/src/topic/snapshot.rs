@@ -25,7 +25,7 @@ const VERSION: u64 = 1;
 const VERSION_WITH_PLACES: u64 = 2;
 /// The same, perhaps without any place, and with the time of the newest event behind them.
 const VERSION_WITH_TIME: u64 = 3;
-/// The same, the time perhaps unknown, and behind it the owners of sessions and messages, of which there is one at least.
+/// The same, the time perhaps unknown, and behind it the owners of sessions and messages, at least one.
 const VERSION_WITH_OWNERS: u64 = 4;
 /// Numbers of records, of entries, and counts stay below this, so that they never overflow.
 const NUMBER_MAX: u64 = 1 << 62;

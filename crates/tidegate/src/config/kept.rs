@@ -20,7 +20,9 @@ config! {
         retained_bytes_max: Bytes = 256 << 20, 0..=(1 << 50), restart,
             "bytes of these messages; 0 for no bound";
         delayed_max: Count = 100_000, 0..=(1 << 40), restart,
-            "messages under $delayed that wait for their time, of one user, service or certificate; more are told 0x97. 0 for no bound";
+            "messages under $delayed that wait for their time, of one user, service or certificate; more are told \
+             0x97. 0 \
+             for no bound";
         delayed_bytes_max: Bytes = 64 << 20, 0..=(1 << 50), restart,
             "bytes of these messages; 0 for no bound";
         queued_max: Count = 1 << 22, 0..=(1 << 40), restart,
@@ -31,9 +33,9 @@ config! {
             "bytes of packets without the rest, of one user, service or certificate; beyond, connections are closed \
              with 0x97. The first 4 KiB of each do not count. 0 for no bound";
         shapes_max: Count = 1_024, 0..=(1 << 40), restart,
-            "shapes of filters (levels, and which of them are +) that nobody had before, of one user, service or \
-             certificate, but common ones, which are free: up to 8 levels, up to 16 with two +, up to 32 with one. 0 for \
-             no bound";
+            "shapes of filters (levels, and which are +) that nobody had before, of one user, service or \
+             certificate; common \
+             ones are free: up to 8 levels, up to 16 with two +, up to 32 with one. 0 for no bound";
     }
 }
 
@@ -85,7 +87,9 @@ config! {
         retained_bytes_max: Bytes = 4 << 30, 0..=(1 << 50), restart,
             "bytes of these messages, of which anonymous clients may have half; 0 for no bound";
         delayed_max: Count = 1 << 20, 0..=(1 << 40), restart,
-            "messages under $delayed that wait for their time, of all clients; anonymous ones may have half of them. 0 for no bound";
+            "messages under $delayed that wait for their time, of all clients; anonymous ones may have half of them. \
+             0 for \
+             no bound";
         delayed_bytes_max: Bytes = 1 << 30, 0..=(1 << 50), restart,
             "bytes of these messages, of which anonymous clients may have half; 0 for no bound";
         queued_max: Count = 1 << 25, 0..=(1 << 40), restart,

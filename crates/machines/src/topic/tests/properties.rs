@@ -329,7 +329,8 @@ proptest! {
         (shard.limits.messages_max, shard.limits.bytes_max) = (messages_max, bytes_max);
         (shard.limits.age_max_ms, shard.limits.policy) = (age_max_ms, policy);
         for client_id in ["a", "b"] {
-            let opened = shard.ask(&Command::OpenSession { client_id: client_id.into(), owner: None, expiry_s: 9, will: None });
+            let (client_id, owner) = (client_id.into(), None);
+            let opened = shard.ask(&Command::OpenSession { client_id, owner, expiry_s: 9, will: None });
             prop_assert!(opened.is_ok());
         }
         for (size, slots, number) in moves {
