@@ -94,6 +94,11 @@ impl<S: Store> Node<S> {
         self.rings.send(worker, to, message);
     }
 
+    /// CONNECTs that were refused because the session is another's.
+    pub fn connects_of_others(&self) -> u64 {
+        self.brokers.iter().map(|broker| broker.facts().connects_of_others).sum()
+    }
+
     /// How far each shard is, for a person.
     pub fn situation(&self) -> String {
         let shards = self.brokers.iter().flat_map(|broker| broker.shards());

@@ -22,6 +22,8 @@ pub struct Weather {
     pub compact: u64,
     /// A client sends bytes that are no MQTT.
     pub rubbish: u64,
+    /// Per tick, that somebody comes with the client id of another.
+    pub intruder: u64,
 }
 
 /// One seed's world.
@@ -60,6 +62,7 @@ impl Plan {
             slow_worker: sometimes(chance, 300),
             compact: sometimes(chance, 120),
             rubbish: sometimes(chance, 5),
+            intruder: 0,
         };
         let mut faults = Faults {
             power: sometimes(chance, 40),
@@ -75,7 +78,7 @@ impl Plan {
         // Small segments are sealed, and so forgotten, within a run.
         let (segment_bytes, allocation_step_bytes, group_bytes_max) =
             *chance.one_of(&[(32 << 10, 16 << 10, 8 << 10), (256 << 10, 64 << 10, 64 << 10)]);
-        let plan = Plan {
+        let mut plan = Plan {
             workers: chance.within(1..=3) as u16,
             topic_shards: chance.within(1..=4) as u16,
             clients: chance.within(3..=10) as usize,
@@ -92,6 +95,7 @@ impl Plan {
             weather,
         };
         faults.clock_behind = sometimes(chance, 150);
+        plan.weather.intruder = sometimes(chance, 100);
         (plan, faults)
     }
 }

@@ -104,7 +104,9 @@ impl<S: Store> Shell<S::Log> for Worker<'_, S> {
         match action {
             Action::Authenticate { key, user_name, .. } => {
                 let user = String::from(user_name.expect("simulated clients have names"));
-                let client = user.strip_prefix("client-").and_then(|number| number.parse().ok()).expect("a number");
+                // Who is no client has no number, and nothing of its own.
+                let client =
+                    user.strip_prefix("client-").map_or(ClientIndex::MAX, |number| number.parse().expect("a number"));
                 let principal = Principal::user(&user);
                 let rights = Arc::new(SimRights { user, client });
                 self.driven().verdict(key, Ok(Admitted { rights, principal, may_claim: false }), now);
