@@ -289,8 +289,8 @@ impl<S: Store> GatewayWorld<S> {
         note!(self.site.trace, "client {index} connects to worker {worker}{}", if clean { ", clean" } else { "" });
     }
 
-    /// Somebody comes with the client id of another, and goes again. If its session is there, nothing happens to it: the
-    /// oracle would miss what waits in it, or the client its connection.
+    /// Somebody comes with the client id of another, and goes again. If its session is there, nothing happens to it:
+    /// the oracle would miss what waits in it, or the client its connection.
     fn intrude(&mut self) -> Result<(), Violation> {
         let is_serving = self.node.as_ref().is_some_and(Node::is_serving);
         if self.site.is_calm() || !is_serving || !self.site.chance.happens(self.load.plan.weather.intruder) {
