@@ -12,6 +12,7 @@ mod durable;
 mod feeds;
 mod intake;
 mod origins;
+mod owner;
 mod peers;
 mod publish;
 mod recover;

@@ -11,20 +11,21 @@
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{Command, Will};
+use tidegate_machines::topic::Command;
 use tidegate_wire::mqtt::{ConnAckOut, Connect, ReasonCode, Version, check_topic, decode_connect, encode_connack};
 
 use super::due::DueThing;
+use super::owner::session_bytes;
 use super::retain::RetainedMessage;
 use super::{Broker, Progress};
 use crate::connection::{Comer, ConnectionEvent, ConnectionState, Flags, ParkedFor};
 use crate::flow::{Flow, Window};
 use crate::holdings::{Holder, Thing};
 use crate::index::{ConnectionIndex, SessionIndex};
-use crate::limits::{CLIENT_ID_BYTES_MAX, SESSION_BYTES};
+use crate::limits::CLIENT_ID_BYTES_MAX;
 use crate::reason::{About, told};
 use crate::retained::Retained;
-use crate::session::{Session, SessionFlags, Stage, filter_bytes};
+use crate::session::{Session, SessionFlags, Stage};
 use crate::shards::Wait;
 use crate::{Access, Action, Admitted, ConnectionKey, Denied};
 
@@ -239,15 +240,6 @@ impl<L: LogStore> Broker<L> {
         self.create(index, client_id, &connect, comer.holder, now)
     }
 
-    /// Whether a session is the one of who has come, or may become it.
-    fn may_have(&self, session: SessionIndex, comer: &Comer, index: ConnectionIndex) -> bool {
-        match &self.clients.sessions[session].owner {
-            Some(owner) => *owner == comer.holder,
-            // It was made by a program that did not say whose it is. A place in it may say so.
-            None => comer.may_claim && !self.is_of_another(session, index),
-        }
-    }
-
     /// The session waits for the record of an earlier connection, which has lost: this one is next.
     fn wait_for_session(&mut self, index: ConnectionIndex, session: SessionIndex) -> Progress {
         assert!(
@@ -331,35 +323,6 @@ impl<L: LogStore> Broker<L> {
         self.clients.facts.sessions_refused += 1;
         self.refuse(index, connect.version, ReasonCode::QUOTA_EXCEEDED, now);
         Progress::Gone
-    }
-
-    /// Lets the owner of a session, who may be new, pay for it with another will. Whether it may.
-    fn pay_for_session(&mut self, place: SessionIndex, owner: &Holder, will: Option<&Will>) -> bool {
-        let session = &mut self.clients.sessions[place];
-        let bytes = session_bytes(&session.client_id, will);
-        let before = std::mem::replace(&mut session.paid_bytes, bytes);
-        if session.owner.is_none() {
-            // It is there already.
-            owner.charge(Thing::Session, 1, bytes.into()).keep();
-            for node in session.subscriptions.as_slice() {
-                owner.charge(Thing::Filter, 1, filter_bytes(&self.subscriptions.filter(*node))).keep();
-            }
-            session.owner = Some(owner.clone());
-            if let (shard, Some(slot)) = (session.shard, session.slot) {
-                self.settle_queue(shard, slot);
-            }
-        } else if bytes <= before {
-            owner.release(Thing::Session, 0, (before - bytes).into());
-        } else {
-            match owner.hold(Thing::Session, 0, (bytes - before).into()) {
-                Ok(paid) => paid.keep(),
-                Err(_) => {
-                    session.paid_bytes = before;
-                    return false;
-                }
-            }
-        }
-        true
     }
 
     fn reattach(
@@ -500,12 +463,6 @@ impl<L: LogStore> Broker<L> {
         self.send_presence(place, true);
         self.pump(place, now);
     }
-}
-
-/// What a session that outlives its connection takes, about.
-pub(super) fn session_bytes(client_id: &str, will: Option<&Will>) -> u32 {
-    let bytes = SESSION_BYTES + (client_id.len() + will.map_or(0, |will| will.message.body_bytes())) as u64;
-    u32::try_from(bytes).expect("a CONNECT is small")
 }
 
 /// Whole seconds, for clocks of four bytes.

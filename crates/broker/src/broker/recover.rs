@@ -7,7 +7,7 @@ use tidegate_journal::LogStore;
 use tidegate_machines::topic::{Command, Kept, Slot};
 
 use super::Broker;
-use super::connect::session_bytes;
+use super::owner::session_bytes;
 use super::retain::RetainedMessage;
 use crate::holdings::Thing;
 use crate::index::ShardPlace;
