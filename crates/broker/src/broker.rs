@@ -12,6 +12,7 @@ mod durable;
 mod feeds;
 mod intake;
 mod origins;
+mod owner;
 mod peers;
 mod publish;
 mod recover;
@@ -43,7 +44,7 @@ use crate::limits::{PEER_ITEMS_MAX, REQUEST_TOPICS_MAX};
 use crate::peer::Peers;
 use crate::session::Stage;
 use crate::shards::Shards;
-use crate::subscriptions::{SHAPES_MAX, Subscriptions, WatchedFilter};
+use crate::subscriptions::{Subscriptions, WatchedFilter};
 use crate::topics::TopicShard;
 use crate::{Action, BrokerFacts, BrokerOptions, ConnectionKey, Rights};
 
@@ -53,6 +54,7 @@ use intake::{Intake, Progress};
 use reload::Reloads;
 use retain::RetainedMessages;
 use route::{Routed, Routing};
+pub(crate) use subscribe::Reserved;
 use timing::Timing;
 
 /// What the shell knows of a connection and the broker needs.
@@ -119,7 +121,7 @@ impl<L: LogStore> Broker<L> {
         let mut broker = Broker {
             clients: Clients::new(options.limits.clone()),
             intake: Intake::default(),
-            subscriptions: Subscriptions::new(random.next(), SHAPES_MAX).watching(prefix),
+            subscriptions: Subscriptions::new(random.next()).watching(prefix),
             routing: Routing::default(),
             retained: RetainedMessages::new(random.next()),
             acknowledgements: Acknowledgements::new(options.worker),

@@ -6,6 +6,7 @@ mod state;
 
 use tidegate_wire::mqtt::{ReasonCode, Version};
 
+use crate::holdings::Holder;
 use crate::index::{InputIndex, OutboxIndex, RightsIndex, SessionIndex};
 
 pub(crate) use parked::{ParkEvent, ParkedFor};
@@ -185,6 +186,8 @@ pub(crate) struct Extra {
     pub filter_answers: Option<FilterAnswers>,
     /// What it may still publish.
     pub bucket: Option<Bucket>,
+    /// Who an admitted client is, until it has its session.
+    pub comer: Option<Comer>,
 }
 
 impl Extra {
@@ -201,6 +204,7 @@ impl Extra {
             asks_own_place,
             filter_answers,
             bucket,
+            comer,
         } = self;
         assigned_id.is_none()
             && aliases_in.is_empty()
@@ -212,7 +216,16 @@ impl Extra {
             && !asks_own_place
             && filter_answers.is_none()
             && bucket.is_none()
+            && comer.is_none()
     }
+}
+
+/// An admitted client without a session.
+#[derive(Clone, Debug)]
+pub(crate) struct Comer {
+    pub holder: Holder,
+    /// A session of which nobody knows whose it is may become its own.
+    pub may_claim: bool,
 }
 
 /// A SUBSCRIBE or UNSUBSCRIBE of a durable session that waits for its records.

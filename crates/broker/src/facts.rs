@@ -31,6 +31,22 @@ facts! {
     connects,
     /// CONNECTs refused.
     connects_refused,
+    /// CONNECTs refused because the session of their client id is another's, or because the id is not for them.
+    connects_of_others,
+    /// Sessions refused because their owner, or all, have too many.
+    sessions_refused,
+    /// Subscriptions refused because their owner, or all, have too many.
+    filters_refused,
+    /// Subscriptions refused because of a shape that is not common, of which their owner, or all, have too many.
+    shapes_refused,
+    /// Retained messages refused because their owner, or all, have too many.
+    retained_refused,
+    /// Delayed messages refused because their owner, or all, have too many.
+    delayed_refused,
+    /// Messages not kept for sessions without a connection, because their owner, or all, have too many waiting.
+    queued_refused,
+    /// Connections closed because their owner, or all, have too many bytes of packets without the rest.
+    unread_refused,
     /// Sessions that ended by their expiry.
     sessions_expired,
     /// Subscriptions of sessions that live here.

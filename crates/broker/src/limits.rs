@@ -50,17 +50,27 @@ pub const WORK_OF_REQUEST: isize = 8;
 pub const CONDITIONS_OF_SUBSCRIBE_MAX: usize = 64;
 /// Bytes that may always wait for a client without a user, if the configuration allows any so many.
 pub const ANONYMOUS_OUTBOX_BYTES_MIN: usize = 16 << 10;
-/// What waits for clients without a user has this part of the bound of pressure, over all of them.
+/// What waits for clients without a user has this part of the bound of pressure, over all of them; what they leave
+/// behind has this part of its bound.
 pub const ANONYMOUS_PART: u64 = 2;
 /// One client without a user has this part of what is left of that.
 pub const ANONYMOUS_SHARE: u64 = 4;
+/// Bytes of a session that outlives its connection, beside its client id and its will: here, in its shard, in tables.
+pub const SESSION_BYTES: u64 = 512;
+/// Bytes of a message that is retained or delayed, beside its topic, properties and payload.
+pub const KEPT_MESSAGE_BYTES: u64 = 192;
+/// So many bytes of a packet without the rest are a connection's own; more are paid for by who owns its session.
+pub const UNREAD_FREE_BYTES: usize = 4 << 10;
+/// Bytes of a subscription beside its filter: its place in the tree, and in its session.
+pub const FILTER_BYTES: u64 = 128;
 /// Feeds of one session.
 pub const FEEDS_OF_SESSION_MAX: usize = 8;
 /// How long a source that was not ready is left alone, in milliseconds.
 pub const FEED_LATER_MS: u64 = 1_000;
 /// Largest `{seconds}` in `$delayed/{seconds}/{topic}`, as EMQX has it.
 pub const DELAY_SECONDS_MAX: u64 = 4_294_967;
-/// Messages of QoS 0 that wait in memory for their time under `$delayed`, per worker.
+/// Messages of QoS 0 that wait in memory for their time under `$delayed`, per worker. Those of clients without a user
+/// may be a part of them ([`ANONYMOUS_PART`]).
 pub const VOLATILE_DELAYED_MAX: usize = 65_536;
 /// How long an outbox may make no progress before it counts as stuck, not as flowing, in milliseconds.
 pub const FLOWING_MS: u64 = 200;

@@ -15,6 +15,11 @@ use crate::index::RightsIndex;
 pub trait Rights: Any + Send + Sync + fmt::Debug {
     /// Whom these rights belong to; `None` for anonymous. A reload finds the new rights by it.
     fn user(&self) -> Option<&str>;
+    /// Whether the client may choose this client id.
+    fn may_be_called(&self, client_id: &str) -> bool {
+        let _any = client_id;
+        true
+    }
     /// Whether the client may publish to `topic`, which holds no wildcards.
     fn may_publish(&self, client_id: &str, topic: &str) -> Access;
     /// Whether the client may subscribe to `filter`, given without `$share/group/`.

@@ -15,7 +15,8 @@ use tidegate_machines::topic::{Command, Message, Origin, Slot, Topics};
 use tidegate_machines::{ShardIndex, TimeMs};
 
 use crate::acknowledgements::AckTo;
-use crate::broker::DueThing;
+use crate::broker::{DueThing, Reserved};
+use crate::holdings::Paid;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PART_SLOTS;
 use crate::peer::Source;
@@ -40,7 +41,14 @@ pub(crate) enum Wait {
     /// A session got a connection again. What its will before was known by is forgotten then.
     Attached { session: SessionRef, forget: Option<Origin> },
     /// A subscription was added.
-    Subscribed { session: SessionRef, filter: Box<str>, options: EntryOptions, subscription_id: u32, nth: u32 },
+    Subscribed {
+        session: SessionRef,
+        filter: Box<str>,
+        options: EntryOptions,
+        subscription_id: u32,
+        nth: u32,
+        reserved: Reserved,
+    },
     /// A subscription was removed.
     Unsubscribed { session: SessionRef, filter: Box<str>, nth: u32 },
     /// The place where a feed begins was noted.
@@ -55,7 +63,9 @@ pub(crate) enum Wait {
     /// A client's PUBREC was noted.
     Received { session: SessionRef, number: u64 },
     /// A message was retained.
-    Retained { message: Arc<Message>, source: Source },
+    Retained { message: Arc<Message>, source: Source, paid: Option<Paid> },
+    /// A message was delayed.
+    Delayed { ack_to: Option<AckTo>, paid: Paid },
     /// A command whose only effect is an acknowledgement.
     Ack { ack_to: AckTo },
 }

@@ -293,6 +293,7 @@ fn mqtt(config: &Config, files: &Files) -> Result<Option<MqttSettings>> {
         limits: mqtt.limits.clone(),
         inbox: mqtt.inbox.clone(),
         announce: mqtt.announce.clone(),
+        holdings: mqtt.holdings,
         admission: mqtt.admission.clone(),
         drain: mqtt.drain.clone(),
         drain_timeout_ms: mqtt.drain_timeout_ms,

@@ -133,10 +133,10 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         if !session.is_durable() {
-            let will = session.will.take();
+            let (will, owner) = (session.will.take(), session.owner.clone());
             self.end_session(place, now);
             if let Some(will) = will.filter(|_| send_will) {
-                self.send_will(&will, None, false, now);
+                self.send_will(&will, owner, None, false, now);
             }
             return;
         }
@@ -188,8 +188,9 @@ impl<L: LogStore> Broker<L> {
         assert!(self.clients.sessions[place].connection.is_none(), "a session ends without a connection");
         let owner = self.owner(place);
         for node in self.clients.sessions[place].subscriptions.as_slice() {
+            let filter: Box<str> = self.subscriptions.filter(*node).into();
+            self.clients.sessions[place].release_filter(&filter);
             if self.options.workers() > 1 {
-                let filter: Box<str> = self.subscriptions.filter(*node).into();
                 self.peers.broadcast(|| Item::Unsubscribed { filter: filter.clone(), owner });
             }
             assert!(self.subscriptions.remove_at(*node, owner).is_some(), "a session's subscriptions are in the tree");
@@ -214,7 +215,7 @@ impl<L: LogStore> Broker<L> {
         if let Some(will) = will {
             // The session's origin keeps a will single that is sent again after a crash.
             let origin = self.shards.origin(session.shard, incarnation, 0);
-            self.send_will(&will, Some(origin), was_sent, now);
+            self.send_will(&will, session.owner.clone(), Some(origin), was_sent, now);
         }
         self.shards.call(session.shard, Command::EndSession { slot }, wait);
     }

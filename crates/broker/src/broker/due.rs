@@ -12,6 +12,7 @@ use tidegate_wire::mqtt::Connect;
 
 use super::Broker;
 use crate::acknowledgements::Completion;
+use crate::holdings::Holder;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::{DUE_AGAIN_MS, DUE_LOOKED_AT_MAX, DUE_PER_STEP};
 use crate::message_ref::MessageRef;
@@ -159,13 +160,14 @@ impl<L: LogStore> Broker<L> {
         session.flags.set(SessionFlags::WILL_SENT);
         let Some(state) = self.shards.state(shard).session(slot) else { return };
         let Some(will) = state.will().cloned() else { return };
+        let payer = self.clients.sessions[place].owner.clone();
         let origin = self.shards.origin(shard, state.incarnation(), 0);
         let (collected, ack_to) = self.acknowledgements.begin(Completion::ForgetWill { shard, slot });
         let message = published(&will, now);
         // One that is retained may not have reached anybody.
         let is_again = turn == Turn::Again && !message.retain();
         let source = Source { publisher: None, origin: Some(origin), ack_to: Some(ack_to), is_again };
-        let routed = self.route(&mut MessageRef::of(&message), &source, now);
+        let routed = self.route(&mut MessageRef::of(&message).paid_by(payer), &source, now);
         self.expect_words(collected, routed.awaited.words(), now);
     }
 
@@ -220,10 +222,17 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Sends a will and asks for nothing. `was_sent`: those who keep nothing have it.
-    pub(super) fn send_will(&mut self, will: &Will, origin: Option<Origin>, was_sent: bool, now: TimeMs) {
+    pub(super) fn send_will(
+        &mut self,
+        will: &Will,
+        owner: Option<Holder>,
+        origin: Option<Origin>,
+        was_sent: bool,
+        now: TimeMs,
+    ) {
         let message = published(will, now);
         let source = Source { origin, is_again: was_sent && !message.retain(), ..Source::default() };
-        self.route(&mut MessageRef::of(&message), &source, now);
+        self.route(&mut MessageRef::of(&message).paid_by(owner), &source, now);
     }
 
     /// The will of a CONNECT, as it is kept.

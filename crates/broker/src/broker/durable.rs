@@ -70,6 +70,9 @@ impl<L: LogStore> Broker<L> {
             Err(Unavailable::DiskFull) => (Word::Unavailable(DISK_FULL), None),
             Err(_) => (Word::Unavailable(ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR), None),
         };
+        if let Some(event) = &event {
+            self.settle_queues(shard, event);
+        }
         // To who has no word for what is unknown, a failed shard refuses.
         let reason = match word {
             Word::Unknown => ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
@@ -90,8 +93,9 @@ impl<L: LogStore> Broker<L> {
                 }
                 self.settle(session, reason, now);
             }
-            Wait::Subscribed { session, filter, options, subscription_id, nth } => {
+            Wait::Subscribed { session, filter, options, subscription_id, nth, reserved } => {
                 self.subscription_durable((session, &filter, options, subscription_id, nth), reason, now);
+                drop(reserved);
             }
             Wait::Unsubscribed { session, filter, nth } => {
                 self.unsubscription_durable(session, &filter, nth, reason, now);
@@ -122,9 +126,35 @@ impl<L: LogStore> Broker<L> {
             }
             Wait::Ended { .. } => {}
             Wait::Received { session, number } => self.received(session, number, now),
-            Wait::Retained { message, source } => self.retained(message, source, word, now),
+            Wait::Retained { message, source, paid } => self.retained(message, source, paid, word, now),
+            Wait::Delayed { ack_to, paid } => {
+                if matches!(event, Some(Event::Delayed { .. })) {
+                    paid.keep();
+                }
+                if let Some(ack_to) = ack_to {
+                    self.send_ack_to(ack_to, word, now);
+                }
+            }
             Wait::Ack { ack_to } => self.send_ack_to(ack_to, word, now),
         }
+    }
+
+    /// What waits for sessions is more or less now.
+    fn settle_queues(&mut self, shard: ShardPlace, event: &Event) {
+        match event {
+            Event::Published { receivers, .. } => {
+                receivers.iter().for_each(|receiver| self.settle_queue(shard, receiver.slot));
+            }
+            Event::Acknowledged { slot, .. } | Event::Dropped { slot, .. } => self.settle_queue(shard, *slot),
+            _ => {}
+        }
+    }
+
+    /// What waits for the session at a slot is paid for by its owner.
+    pub(super) fn settle_queue(&mut self, shard: ShardPlace, slot: Slot) {
+        let Some(place) = self.session_at(shard, slot) else { return };
+        let inbox = self.shards.state(shard).inbox(slot);
+        self.clients.settle_queue(place, (inbox.len() as u64, inbox.bytes()));
     }
 
     /// A new session's record is durable, or was refused.

@@ -210,6 +210,8 @@ impl<L: LogStore> Broker<L> {
             self.intake.leave_unserved(&mut self.clients.connections[index], key);
         } else if is_whole || is_blocked {
             self.intake.stall(&mut self.clients.connections[index], key);
+        } else if !self.clients.pay_for_input(index) {
+            self.intake.defer_disconnect(key, ReasonCode::QUOTA_EXCEEDED);
         }
     }
 

@@ -155,7 +155,8 @@ impl<L: LogStore> Broker<L> {
             None => {
                 let mut message_ref = MessageRef::new(topic, &properties, publish.payload, meta);
                 let routed = self.route(&mut message_ref, &source, now);
-                (if routed.matched { ReasonCode::SUCCESS } else { ReasonCode::NO_MATCHING_SUBSCRIBERS }, routed)
+                let matched = if routed.matched { ReasonCode::SUCCESS } else { ReasonCode::NO_MATCHING_SUBSCRIBERS };
+                (routed.refused.unwrap_or(matched), routed)
             }
         };
         self.clients.facts.dropped_invalid += u64::from(reason == ReasonCode::TOPIC_NAME_INVALID);

@@ -21,6 +21,7 @@ use super::retain::RetainedMessage;
 use crate::SlowReader;
 use crate::acknowledgements::Awaited;
 use crate::clients::{Copy, Delivery};
+use crate::holdings::Thing;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PART_SLOTS;
 use crate::message_ref::MessageRef;
@@ -37,6 +38,8 @@ pub(super) struct Routed {
     pub awaited: Awaited,
     /// Whether there are receivers, as far as this worker knows.
     pub matched: bool,
+    /// It was brought to nobody, for this reason.
+    pub refused: Option<ReasonCode>,
 }
 
 /// Buffers of the message that is being routed. Empty between two messages.
@@ -226,6 +229,13 @@ impl<L: LogStore> Broker<L> {
         if qos > 0
             && let Some(slot) = session.slot
         {
+            // Who is there takes what waits for it; who is away leaves it behind.
+            let is_away = session.connection.is_none();
+            let bytes = (message_ref.topic.len() + message_ref.properties.len() + message_ref.payload.len()) as u64;
+            if is_away && session.owner.as_ref().is_some_and(|owner| !owner.has_room(Thing::Queued, bytes)) {
+                self.clients.facts.queued_refused += 1;
+                return;
+            }
             let receiver = Receiver { slot, qos, retain, subscription_ids: ids.into() };
             assert!(usize::from(session.shard.0) < self.shards.len(), "a session's shard is one of this worker's");
             self.routing.durable.push(DurableReceiver { shard: session.shard, receiver });

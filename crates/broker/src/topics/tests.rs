@@ -40,7 +40,7 @@ fn limits() -> InboxLimits {
 
 /// Retains a message of `bytes` bytes on one of a few topics.
 fn retain(number: Number, bytes: usize) -> Command {
-    Command::Retain(message(number, bytes))
+    Command::Retain { message: message(number, bytes), owner: None }
 }
 
 fn message(number: Number, bytes: usize) -> Arc<Message> {
@@ -51,7 +51,12 @@ fn message(number: Number, bytes: usize) -> Arc<Message> {
 /// The command that becomes record `number + 1`: sessions, messages for the first of them, retained ones.
 fn nth(number: Number, bytes: usize) -> Command {
     match number % 7 {
-        0 => Command::OpenSession { client_id: format!("client-{number}").into(), expiry_s: 3600, will: None },
+        0 => Command::OpenSession {
+            client_id: format!("client-{number}").into(),
+            owner: None,
+            expiry_s: 3600,
+            will: None,
+        },
         1..3 => {
             let receivers = [Receiver { slot: Slot(0), qos: 1, retain: false, subscription_ids: [7].into() }].into();
             Command::Publish { message: message(number, bytes), receivers, origin: None }

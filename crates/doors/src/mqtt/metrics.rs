@@ -22,6 +22,22 @@ metrics! {
     pub struct BrokerMetrics(worker) {
         connects: Counter "tidegate_mqtt_connects_total" "CONNECTs accepted.";
         connects_refused: Counter "tidegate_mqtt_connects_refused_total" "CONNECTs refused.";
+        connects_of_others: Counter "tidegate_mqtt_connects_of_others_total"
+            "CONNECTs refused because the session of their client id is another's, or the id is not for them.";
+        sessions_refused: Counter "tidegate_mqtt_sessions_refused_total"
+            "CONNECTs refused because their principal, or all, have too many sessions that outlive a connection.";
+        filters_refused: Counter "tidegate_mqtt_filters_refused_total"
+            "Subscriptions refused because their principal, or all, have too many.";
+        shapes_refused: Counter "tidegate_mqtt_shapes_refused_total"
+            "Subscriptions refused because their principal, or all, have too many uncommon shapes of filters.";
+        retained_refused: Counter "tidegate_mqtt_retained_refused_total"
+            "Retained messages refused because their principal, or all, have too many.";
+        delayed_refused: Counter "tidegate_mqtt_delayed_refused_total"
+            "Delayed messages refused because their principal, or all, have too many.";
+        queued_refused: Counter "tidegate_mqtt_queued_refused_total"
+            "Publications not kept for a client that is away, because its principal, or all, have too many waiting.";
+        unread_refused: Counter "tidegate_mqtt_unread_refused_total"
+            "Connections closed because their principal, or all, have sent too many bytes of packets without the rest.";
         sessions_expired: Counter "tidegate_mqtt_sessions_expired_total" "Sessions that ended by their expiry.";
         messages_received: Counter "tidegate_mqtt_packets_received_total" "Packets received from clients.";
         messages_sent: Counter "tidegate_mqtt_packets_sent_total" "Packets sent to clients.";
@@ -95,6 +111,14 @@ impl BrokerMetrics {
         let BrokerFacts {
             connects,
             connects_refused,
+            connects_of_others,
+            sessions_refused,
+            filters_refused,
+            shapes_refused,
+            retained_refused,
+            delayed_refused,
+            queued_refused,
+            unread_refused,
             sessions_expired,
             messages_received,
             messages_sent,
@@ -135,6 +159,14 @@ impl BrokerMetrics {
         } = *facts;
         self.connects.follow(connects);
         self.connects_refused.follow(connects_refused);
+        self.connects_of_others.follow(connects_of_others);
+        self.sessions_refused.follow(sessions_refused);
+        self.filters_refused.follow(filters_refused);
+        self.shapes_refused.follow(shapes_refused);
+        self.retained_refused.follow(retained_refused);
+        self.delayed_refused.follow(delayed_refused);
+        self.queued_refused.follow(queued_refused);
+        self.unread_refused.follow(unread_refused);
         self.sessions_expired.follow(sessions_expired);
         self.messages_received.follow(messages_received);
         self.messages_sent.follow(messages_sent);

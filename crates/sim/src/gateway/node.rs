@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tidegate_broker::drive::{Driven, Rings};
 use tidegate_broker::{
-    Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits, Owners, SharedFacts, TOPICS,
-    TopicShard, TopicsFamily, topics::open_shard,
+    Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits, HoldingLimits, Holdings,
+    Owners, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics::open_shard,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{JournalError, LogId, LogStore, Logs};
@@ -38,6 +38,7 @@ impl<S: Store> Node<S> {
     /// Starts a process over what is in the store.
     pub fn start(site: &mut Site<S>, plan: &Plan) -> Result<Node<S>, String> {
         let facts = Arc::new(SharedFacts::new(plan.workers));
+        let holdings = Arc::new(Holdings::new(HoldingLimits::default()));
         let mut shards: Vec<Vec<TopicShard<S::Log>>> = (0..plan.workers).map(|_| Vec::new()).collect();
         let owners = Owners::spread(plan.topic_shards, plan.workers);
         for shard in 0..plan.topic_shards {
@@ -57,6 +58,7 @@ impl<S: Store> Node<S> {
                 owners: owners.clone(),
                 limits: limits.clone(),
                 facts: facts.clone(),
+                holdings: holdings.clone(),
                 seed: site.chance.number(),
                 request_topics: Vec::new(),
                 feeds: Box::default(),
@@ -94,6 +96,11 @@ impl<S: Store> Node<S> {
     /// A message of `worker` for another one sets out.
     pub fn send(&mut self, worker: u16, to: u16, message: BrokerMessage) {
         self.rings.send(worker, to, message);
+    }
+
+    /// CONNECTs that were refused because the session is another's.
+    pub fn connects_of_others(&self) -> u64 {
+        self.brokers.iter().map(|broker| broker.facts().connects_of_others).sum()
     }
 
     /// How far each shard is, for a person.

@@ -22,6 +22,8 @@ pub struct Weather {
     pub compact: u64,
     /// A client sends bytes that are no MQTT.
     pub rubbish: u64,
+    /// Per tick, that somebody comes with the client id of another.
+    pub intruder: u64,
 }
 
 /// One seed's world.
@@ -63,6 +65,7 @@ impl Plan {
             slow_worker: sometimes(chance, 300),
             compact: sometimes(chance, 120),
             rubbish: sometimes(chance, 5),
+            intruder: 0,
         };
         let mut faults = Faults {
             power: sometimes(chance, 40),
@@ -101,6 +104,7 @@ impl Plan {
             faults.clock_jump = sometimes(chance, 50);
             plan.session_expiry_s = if faults.clock_jump > 0 { u32::MAX } else { plan.session_expiry_s };
         }
+        plan.weather.intruder = sometimes(chance, 100);
         (plan, faults)
     }
 }

@@ -3,6 +3,7 @@
 use tidegate_broker::TOPICS;
 use tidegate_broker::drive::{self, Shell};
 use tidegate_machines::TimeMs;
+use tidegate_wire::mqtt::{ConnectOut, Version, encode_connect};
 
 use super::client::{Life, SimClient};
 use super::node::{DIRECTORY_ID, Node, compact_shard};
@@ -46,6 +47,7 @@ impl<S: Store> Workload<S> for Gateway {
             Floor::of("a move to another worker", 200, "a session follows its client"),
             Floor::of("a reset connection", 100, "what was under way is sent again"),
             Floor::of("a client that stalls", 200, "an outbox that is full keeps its bounds"),
+            Floor::of("an intruder that was refused", 60, "a session is its maker's"),
             Floor::of("rubbish", 60, "bytes that are no MQTT end one connection"),
             Floor::of("a kill", 20, "durable sessions survive"),
             Floor::of("a power failure", 15, "durable sessions survive"),
@@ -107,6 +109,7 @@ impl<S: Store> Workload<S> for Gateway {
         for peer in 0..world.load.peers.len() {
             world.client_turn(peer)?;
         }
+        world.intrude()?;
         if let Some(node) = &world.node {
             node.assert_sound();
         }
@@ -294,6 +297,52 @@ impl<S: Store> GatewayWorld<S> {
         peer.leaving = false;
         peer.client.connect(clean, &mut self.load.oracle);
         note!(self.site.trace, "client {index} connects to worker {worker}{}", if clean { ", clean" } else { "" });
+    }
+
+    /// Somebody comes with the client id of another, and goes again. If its session is there, nothing happens to it:
+    /// the oracle would miss what waits in it, or the client its connection.
+    fn intrude(&mut self) -> Result<(), Violation> {
+        let is_serving = self.node.as_ref().is_some_and(Node::is_serving);
+        if self.site.is_calm() || !is_serving || !self.site.chance.happens(self.load.plan.weather.intruder) {
+            return Ok(());
+        }
+        let client_id = self.site.chance.one_of(&self.load.peers).client.client_id();
+        let mut bytes = Vec::new();
+        let connect = ConnectOut {
+            clean_start: self.site.chance.happens(500),
+            client_id: &client_id,
+            user_name: Some("intruder"),
+            ..ConnectOut::default()
+        };
+        encode_connect(&mut bytes, Version::V5, &connect);
+        let before = self.node.as_ref().map_or(0, Node::connects_of_others);
+        let worker = self.site.chance.below(u64::from(self.load.plan.workers)) as u16;
+        // To another worker it is sent once at most: that one has the session, or would.
+        if let Some(to) = self.intrude_at(worker, &bytes)? {
+            self.intrude_at(to, &bytes)?;
+        }
+        if self.node.as_ref().map_or(0, Node::connects_of_others) > before {
+            note!(self.site.trace, "an intruder is refused the session of {client_id}");
+            self.site.tally.add("an intruder that was refused", 1);
+        }
+        Ok(())
+    }
+
+    /// The same at one worker. Gives the one to which the intruder is sent.
+    fn intrude_at(&mut self, worker: u16, bytes: &[u8]) -> Result<Option<u16>, Violation> {
+        let now = self.now();
+        let node = self.node.as_mut().expect("somebody connects to a process");
+        let Some((_, key)) = node.open(worker, now) else { return Ok(None) };
+        let mut shell = Worker::new(node, &mut self.load.peers, &self.load.plan, worker);
+        drive::hear(&mut shell, key, bytes, isize::MAX, now);
+        drive::turn(&mut shell, now);
+        let Worker { moves, broken, .. } = shell;
+        broken?;
+        let (own, others): (Vec<Move>, Vec<Move>) = moves.into_iter().partition(|one| one.from == (worker, key));
+        others.into_iter().for_each(|one| self.take_over(one, now));
+        // Whoever is let in leaves nothing behind.
+        self.node.as_mut().expect("it is still there").broker(worker).closed(key, now);
+        Ok(own.first().map(|one| one.to))
     }
 
     /// What the client has to say goes into its socket.

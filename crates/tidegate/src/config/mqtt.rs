@@ -1,6 +1,6 @@
 //! `[mqtt]`: every bound of the broker and of its door.
 
-use tidegate_broker::{BrokerLimits, DrainPlan, InboxPolicy as CleanInboxPolicy, SlowReader};
+use tidegate_broker::{BrokerLimits, DrainPlan, HoldingLimits, InboxPolicy as CleanInboxPolicy, SlowReader};
 use tidegate_config::{
     Bytes, ConfigError, Count, Document, Milliseconds, NoDefault, Optional, PerSecond, Seconds, Text, config, words,
 };
@@ -8,6 +8,7 @@ use tidegate_doors::mqtt::AdmissionLimits;
 use tidegate_ledger::announcer::AnnounceRules;
 use tidegate_machines::topic::{InboxLimits, InboxPolicy};
 
+use super::kept;
 use super::listen::Listen;
 use super::listeners::{self, Door, WebSocket};
 use super::topics;
@@ -111,6 +112,8 @@ pub struct Mqtt {
     pub limits: BrokerLimits,
     /// Bounds of sessions that outlive their connections.
     pub inbox: InboxLimits,
+    /// Bounds of what clients leave behind.
+    pub holdings: HoldingLimits,
     /// Bounds at the door.
     pub admission: AdmissionLimits,
     /// How clients are sent away when the server stops.
@@ -140,6 +143,7 @@ impl Mqtt {
                 age_max_ms: 1_000 * keys.inbox_age_max_s,
                 policy: keys.inbox_policy,
             },
+            holdings: kept::settle(document)?,
             admission: AdmissionLimits {
                 connections_max: keys.connections_max,
                 connections_per_address_max: keys.connections_per_address_max,

@@ -41,6 +41,12 @@ impl Rights for ScriptRights {
         self.user.as_deref()
     }
 
+    fn may_be_called(&self, client_id: &str) -> bool {
+        // "of-NAME-…" is for the user of that name.
+        let of_user = client_id.strip_prefix("of-").and_then(|rest| rest.split_once('-'));
+        of_user.is_none_or(|(name, _)| self.user.as_deref() == Some(name))
+    }
+
     fn may_publish(&self, _client_id: &str, topic: &str) -> Access {
         if topic.starts_with("$SYS") || topic.starts_with("$ledger/accounts") {
             return Access::Denied;
