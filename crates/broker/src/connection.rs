@@ -137,6 +137,9 @@ impl Flags {
     pub const UNSERVED: Flags = Flags(32);
     /// It has no user, so less may wait for it.
     pub const ANONYMOUS: Flags = Flags(64);
+    /// Which reload its rights are of: set by every second one. Whoever's flag differs from that of the last reload has
+    /// rights from before.
+    pub const RENEWED: Flags = Flags(128);
 
     pub fn has(self, flag: Flags) -> bool {
         self.0 & flag.0 != 0
@@ -148,6 +151,11 @@ impl Flags {
 
     pub fn clear(&mut self, flag: Flags) {
         self.0 &= !flag.0;
+    }
+
+    /// Sets or clears it.
+    pub fn mark(&mut self, flag: Flags, is_set: bool) {
+        if is_set { self.set(flag) } else { self.clear(flag) }
     }
 }
 

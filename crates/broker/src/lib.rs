@@ -48,7 +48,7 @@ pub use facts::{BrokerFacts, SharedFacts};
 pub use feed::{FeedMessage, FeedNews};
 pub use index::SessionIndex;
 pub use key::ConnectionKey;
-pub use limits::{BrokerLimits, InboxPolicy};
+pub use limits::{BrokerLimits, InboxPolicy, SlowReader};
 pub use message::BrokerMessage;
 pub use options::BrokerOptions;
 pub use rights::{Access, Rights};

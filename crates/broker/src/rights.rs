@@ -22,7 +22,7 @@ pub trait Rights: Any + Send + Sync + fmt::Debug {
 }
 
 /// Finds the rights of a user again after a reload, by those that it had; `None` when the user is gone.
-pub type Again<'a> = dyn FnMut(&dyn Rights) -> Option<Arc<dyn Rights>> + 'a;
+pub type Renew = Arc<dyn Fn(&dyn Rights) -> Option<Arc<dyn Rights>> + Send + Sync>;
 
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +101,7 @@ impl RightsTable {
     }
 }
 
-fn address(rights: &Arc<dyn Rights>) -> usize {
+/// What tells these rights from others, as long as somebody holds them.
+pub(crate) fn address(rights: &Arc<dyn Rights>) -> usize {
     Arc::as_ptr(rights).cast::<()>() as usize
 }

@@ -70,13 +70,14 @@ impl<T> Commands for TopicCommands<T> {
             Command::OpenSession { .. }
             | Command::AttachSession { .. }
             | Command::Subscribe { .. }
+            // Its client is told, and one that has lost the right to a filter is looked at again when it comes back.
+            | Command::Unsubscribe { .. }
             | Command::Publish { .. }
             | Command::Retain(_)
             | Command::Delay { .. } => true,
             Command::DetachSession { .. }
             | Command::EndSession { .. }
             | Command::ClearWill { .. }
-            | Command::Unsubscribe { .. }
             | Command::KeepPlace { .. }
             | Command::Acknowledge { .. }
             | Command::MarkReceived { .. }

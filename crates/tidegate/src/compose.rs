@@ -109,6 +109,7 @@ pub fn start<P: Parcels>(
         registry: metrics::registry(&counted),
         witness: config.data.witness.clone(),
         scrub_bytes_per_s: config.scrub_bytes_per_s,
+        disk_reserve_bytes: config.data.disk_reserve_bytes,
     };
     let rooms = rooms(config, files, mqtt, connections, &authenticator, opened)?;
     if let Some(archive) = &config.archive {

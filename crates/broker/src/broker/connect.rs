@@ -162,6 +162,7 @@ impl<L: LogStore> Broker<L> {
                 let connection = &mut self.clients.connections[index];
                 assert!(connection.rights.is_none() && connection.session.is_none(), "who is admitted had nothing yet");
                 connection.rights = Some(rights);
+                connection.flags.mark(Flags::RENEWED, self.reloads.mark());
                 connection.transition(ConnectionEvent::Admitted);
                 self.resume(index, now);
             }
@@ -221,9 +222,13 @@ impl<L: LogStore> Broker<L> {
         }
         match self.clients.find_session(client_id) {
             // [MQTT-3.1.2-4]: Clean Start deletes the existing session.
-            Some(old) if connect.clean_start => self.end_session(old, now),
+            // One without expiry is over, and was kept for its will.
+            Some(old) if connect.clean_start || self.clients.sessions[old].expiry_s == 0 => self.end_session(old, now),
             // [MQTT-3.1.2-5]: without Clean Start the existing session continues.
-            Some(session) => return self.reattach(index, session, &connect),
+            Some(session) => {
+                self.send_overdue_will(session, now);
+                return self.reattach(index, session, &connect);
+            }
             None => {}
         }
         self.create(index, client_id, &connect, now)
@@ -309,15 +314,14 @@ impl<L: LogStore> Broker<L> {
         connection.session = Some(place);
         connection.park(ParkedFor::SessionRecord);
         let was_sent = self.timing.again.end(DueThing::Will { shard, slot });
-        if will.is_some() && (was_sent || self.clients.sessions[place].flags.has(SessionFlags::RECOVERED)) {
-            // A will of this session may have been sent and not been kept by all, or the process before has ended
-            // before all had forgotten it: the new one would be taken for that.
-            if let Some(state) = self.shards.state(shard).session(slot) {
-                let origin = self.shards.origin(shard, state.incarnation(), 0);
-                self.forget_origin_everywhere(origin);
-            }
-        }
-        self.shards.call(shard, Command::AttachSession { slot, expiry_s, will }, Wait::Attached { session });
+        let is_recovered = self.clients.sessions[place].flags.has(SessionFlags::RECOVERED);
+        // A will of this session may have been sent and not been kept by all, or the process before has ended before
+        // all had forgotten it: the new one would be taken for that. Forgotten when the session no longer has the old
+        // one: after a crash before that it would be sent again.
+        let state = self.shards.state(shard).session(slot);
+        let old = state.filter(|state| was_sent || is_recovered || state.will().is_some());
+        let forget = old.map(|state| self.shards.origin(shard, state.incarnation(), 0));
+        self.shards.call(shard, Command::AttachSession { slot, expiry_s, will }, Wait::Attached { session, forget });
         Progress::Parked
     }
 

@@ -82,7 +82,7 @@ impl<L: LogStore> Broker<L> {
         let message = Arc::new(Message::new(topic, properties, payload, MessageMeta { expires_at, ..meta }));
         if meta.qos == 0 {
             if let Err(reason) = self.timing.delayed.add(at, message) {
-                self.clients.facts.dropped_inbox += 1;
+                self.clients.facts.dropped_delayed += 1;
                 return (reason, Routed::default());
             }
             return (ReasonCode::SUCCESS, Routed { matched: true, ..Routed::default() });
@@ -139,8 +139,10 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn delayed_sent(&mut self, shard: ShardPlace, id: u64) {
         assert!(self.timing.delayed.in_flight.remove(&(shard, id)), "what was published was under way");
         self.timing.again.end(DueThing::Delayed { shard, id });
-        self.shards.call(shard, Command::DelayedSent { id }, Wait::Nothing);
-        self.forget_origins(self.shards.number(shard), id);
+        let thing = DueThing::Delayed { shard, id };
+        self.timing.again.note(thing);
+        let origin = Some(self.shards.origin(shard, id, 0));
+        self.shards.call(shard, Command::DelayedSent { id }, Wait::Noted { thing, origin });
     }
 }
 

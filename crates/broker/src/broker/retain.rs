@@ -96,7 +96,7 @@ impl<L: LogStore> Broker<L> {
             // QoS 0 needs no durability, so it is not delayed by the disk, unless an earlier retained message is: then
             // the order must be kept.
             self.broadcast_retained(message, source, now);
-            self.shards.call(shard, command, Wait::Nothing);
+            self.shards.call(shard, command, Wait::Published { ack_to: None, asked: Box::default() });
         } else {
             self.retained.in_flight += 1;
             self.shards.call(shard, command, Wait::Retained { message, source });

@@ -12,7 +12,7 @@ use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::Command;
 use tidegate_wire::mqtt::{
-    ReasonCode, Subscribe, Subscription, Unsubscribe, check_filter, encode_suback, encode_unsuback,
+    ReasonCode, Subscribe, Subscription, Unsubscribe, Version, check_filter, encode_suback, encode_unsuback,
 };
 
 use super::{Broker, Progress};
@@ -362,8 +362,17 @@ impl<L: LogStore> Broker<L> {
             return self.park(index, answers);
         }
         let version = self.clients.connections[index].version;
-        let (codes, words) = told_codes(&answers.codes);
+        let (mut codes, words) = told_codes(&answers.codes);
         assert!(answers.remaining == 0, "the answer waits for all records");
+        // UNSUBACK has no code for a bound that is reached (MQTT 5, 3.11.3).
+        codes.iter_mut().filter(|code| **code == ReasonCode::QUOTA_EXCEEDED).for_each(|code| {
+            *code = ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR;
+        });
+        if version == Version::V311 && codes.iter().any(|code| code.is_error()) {
+            // An UNSUBACK of MQTT 3.1.1 would mean success.
+            self.intake.defer_disconnect(self.clients.key(index), ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+            return Progress::Taken;
+        }
         self.clients.send_refusal(index, now, words, |bytes, words| {
             encode_unsuback(bytes, version, unsubscribe.packet_id, &codes, words);
         });
@@ -389,31 +398,6 @@ impl<L: LogStore> Broker<L> {
             }
         }
         ReasonCode::SUCCESS
-    }
-
-    /// Removes the subscriptions of a session that its client's rights do not cover (any more).
-    pub(super) fn remove_forbidden(&mut self, place: SessionIndex) {
-        let Some(index) = self.clients.sessions[place].connection else { return };
-        let forbidden: Vec<Box<str>> = self.clients.sessions[place]
-            .subscriptions
-            .as_slice()
-            .iter()
-            .map(|node| self.subscriptions.filter(*node))
-            .filter(|filter| {
-                let parts = check_filter(filter).expect("it was subscribed to");
-                // A condition is checked when subscribing; if it held once, it holds from then on.
-                self.access(index, place, parts.filter) == Access::Denied
-            })
-            .map(Into::into)
-            .collect();
-        for filter in forbidden {
-            let session = &self.clients.sessions[place];
-            if let Some(slot) = session.slot {
-                let shard = session.shard;
-                self.shards.call(shard, Command::Unsubscribe { slot, filter: filter.clone() }, Wait::Nothing);
-            }
-            self.remove(place, &filter);
-        }
     }
 
     /// Tells all workers that a member of share groups came or went.

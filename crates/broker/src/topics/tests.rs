@@ -11,7 +11,10 @@ use tidegate_journal::step::Step;
 use tidegate_journal::{Cursor, JournalError, LogId, LogStore, Logs, Position, Sequence, StepLog, StepLogs};
 use tidegate_machines::topic::{Message, MessageMeta, Receiver, Slot};
 use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
-use tidegate_shard::{Compaction, Findings, NothingDerived, OpenError, OpenShard, ReplayReport, Snapshots, compact};
+use tidegate_shard::{
+    Compaction, Findings, NothingDerived, OpenError, OpenShard, Pressure, ReplayReport, Snapshots, compact,
+    forget_covered,
+};
 
 use super::*;
 
@@ -67,7 +70,11 @@ fn snapshots_on(disk: &FakeDisk) -> Snapshots<TopicsFamily, FakeDisk> {
 
 /// Opens what is on `disk`, as a node does at start.
 fn open(disk: &FakeDisk) -> Result<(Tested, ReplayReport), String> {
-    let open = OpenShard::open(&logs(disk), snapshots_on(disk), SMALL).map_err(|error| error.to_string())?;
+    open_with(disk, SMALL)
+}
+
+fn open_with(disk: &FakeDisk, options: Options) -> Result<(Tested, ReplayReport), String> {
+    let open = OpenShard::open(&logs(disk), snapshots_on(disk), options).map_err(|error| error.to_string())?;
     let back = open.replay(SHARDS, &mut NothingDerived, |_| {}).map_err(|error| error.to_string())?;
     let report = back.report.clone();
     Ok((open_shard(back, limits()).map_err(|error: JournalError| error.to_string())?, report))

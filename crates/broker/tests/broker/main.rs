@@ -7,6 +7,7 @@ mod feeds;
 mod full_disk;
 mod kept;
 mod limits;
+mod losses;
 mod packet_ids;
 mod support;
 mod ways;

@@ -9,7 +9,7 @@ use tidegate_broker::{
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{JournalError, LogId, LogStore, Logs};
-use tidegate_machines::topic::{InboxLimits, InboxPolicy};
+use tidegate_machines::topic::{Due, InboxLimits, InboxPolicy};
 use tidegate_machines::{Machine, ShardIndex, TimeMs};
 use tidegate_shard::{CompactionRule, NothingDerived, OpenShard, Snapshots, StateClock, compact};
 
@@ -45,8 +45,12 @@ impl<S: Store> Node<S> {
         }
         let newest = shards.iter().flatten().map(|shard| shard.state_ahead().newest_known()).max();
         let clock = StateClock::starting(newest.unwrap_or(TimeMs(0)), TimeMs(site.clock.now_ms()));
-        let limits =
-            BrokerLimits { outbox_bytes_max: plan.outbox_bytes_max, sys_interval_ms: 0, ..BrokerLimits::default() };
+        let limits = BrokerLimits {
+            outbox_bytes_max: plan.outbox_bytes_max,
+            session_expiry_max_s: plan.session_expiry_s,
+            sys_interval_ms: 0,
+            ..BrokerLimits::default()
+        };
         let brokers = shards.into_iter().enumerate().map(|(worker, shards)| {
             let options = BrokerOptions {
                 worker: worker as u16,
@@ -109,6 +113,14 @@ impl<S: Store> Node<S> {
         let mut all =
             self.brokers.iter().flat_map(|broker| broker.shards()).flat_map(|shard| shard.state_ahead().retained());
         all.find(|message| message.topic() == topic).map(|message| message.payload().to_vec())
+    }
+
+    /// Delayed messages that are due.
+    pub fn due(&self, now: TimeMs) -> u64 {
+        let now = self.time(now);
+        let shards = self.brokers.iter().flat_map(|broker| broker.shards());
+        let due = shards.flat_map(|shard| shard.state_ahead().due(now));
+        due.filter(|due| matches!(due, Due::Delayed { .. })).count() as u64
     }
 
     /// Whether every broker knows the subscriptions of all others.

@@ -43,6 +43,9 @@ pub struct Plan {
     pub ticks: u64,
     /// Files of the journals.
     pub journal: Options,
+    /// How long a session lives without its connection: longer than any run, and without end where a start may have a
+    /// clock that is a year ahead.
+    pub session_expiry_s: u32,
     /// Faults.
     pub weather: Weather,
 }
@@ -89,9 +92,15 @@ impl Plan {
                 record_bytes_max: group_bytes_max - 128,
                 ..Options::small(segment_bytes)
             },
+            session_expiry_s: 1_000_000,
             weather,
         };
         faults.clock_behind = sometimes(chance, 150);
+        let mut plan = plan;
+        if faults.clock_behind == 0 {
+            faults.clock_jump = sometimes(chance, 50);
+            plan.session_expiry_s = if faults.clock_jump > 0 { u32::MAX } else { plan.session_expiry_s };
+        }
         (plan, faults)
     }
 }

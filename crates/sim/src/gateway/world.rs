@@ -39,6 +39,10 @@ impl<S: Store> Workload<S> for Gateway {
             Floor::of("a message acknowledged", 5_000, "what was acknowledged reaches every durable session"),
             Floor::of("a delivery", 20_000, "order and duplicates are looked at as messages come"),
             Floor::of("a repetition", 500, "what is repeated says so"),
+            Floor::of("a delayed message", 500, "what is due reaches the sessions of all workers"),
+            Floor::of("a will that is due", 500, "one of QoS 2 reaches nobody twice"),
+            Floor::of("due while the process was down", 20, "it reaches the sessions of all workers"),
+            Floor::of("a clock jump of years", 8, "who speaks is not cut off, what lasts lasts, nothing comes early"),
             Floor::of("a move to another worker", 200, "a session follows its client"),
             Floor::of("a reset connection", 100, "what was under way is sent again"),
             Floor::of("a client that stalls", 200, "an outbox that is full keeps its bounds"),
@@ -70,7 +74,7 @@ impl<S: Store> Workload<S> for Gateway {
             tick_ms: 5,
             ticks: plan.ticks.min(ticks),
         };
-        let peers = (0..plan.clients).map(|index| Peer::new(SimClient::new(index, chance)));
+        let peers = (0..plan.clients).map(|index| Peer::new(SimClient::new(index, plan.session_expiry_s, chance)));
         (Gateway { peers: peers.collect(), oracle: Oracle::new(trace.clone()), plan }, setup)
     }
 
@@ -78,7 +82,9 @@ impl<S: Store> Workload<S> for Gateway {
         if site.tick <= 1 {
             note!(site.trace, "{:?}", self.plan);
         }
-        Node::start(site, &self.plan)
+        let node = Node::start(site, &self.plan)?;
+        site.tally.add("due while the process was down", node.due(TimeMs(site.clock.now_ms())));
+        Ok(node)
     }
 
     fn ended(&mut self, _site: &mut Site<S>, _end: End) {
@@ -89,6 +95,8 @@ impl<S: Store> Workload<S> for Gateway {
     }
 
     fn tick(world: &mut GatewayWorld<S>) -> Result<(), Violation> {
+        let clock = &world.site.clock;
+        world.load.oracle.tell_time(clock.since_boot_ms(), clock.aged_ms());
         world.compact()?;
         for worker in 0..world.load.plan.workers {
             let slow = !world.site.is_calm() && world.site.chance.happens(world.load.plan.weather.slow_worker);
@@ -142,6 +150,8 @@ impl<S: Store> Workload<S> for Gateway {
             ("a message acknowledged", oracle.acknowledged),
             ("a delivery", oracle.deliveries),
             ("a repetition", oracle.repetitions),
+            ("a delayed message", oracle.delayed),
+            ("a will that is due", oracle.wills),
         ];
         counts.into_iter().for_each(|(what, times)| world.site.tally.add(what, times));
         Ok(())
@@ -297,6 +307,9 @@ impl<S: Store> GatewayWorld<S> {
         let count = peer.client.output.len().min(most);
         let written = peer.socket.up.write(&peer.client.output[..count], self.load.plan.pipe_bytes);
         peer.client.output.drain(..written);
+        if written > 0 {
+            peer.client.spoke(self.site.clock.since_boot_ms());
+        }
         if peer.leaving && peer.client.output.is_empty() && peer.socket.up.is_empty() {
             self.cut(index, true);
         }

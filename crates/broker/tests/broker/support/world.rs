@@ -20,7 +20,7 @@ use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 
 use self::worker::Worker;
 use super::client::Client;
-use super::rights::rights_of;
+use super::rights::{filters_asked_about, rights_of};
 use super::script::Words;
 
 /// How a world differs from the usual one.
@@ -73,6 +73,7 @@ pub struct World {
     starts: u64,
     by_bytes: bool,
     is_disk_faulty: bool,
+    is_disk_full: bool,
     /// Nothing is written to the disk for now.
     is_disk_slow: bool,
     /// What the source behind all feeds has; a place is how many of them were read, in digits.
@@ -99,6 +100,7 @@ impl World {
             starts: 0,
             by_bytes: false,
             is_disk_faulty: false,
+            is_disk_full: false,
             is_disk_slow: false,
             source: Vec::new(),
             feeds: BTreeMap::new(),
@@ -189,6 +191,19 @@ impl World {
         work
     }
 
+    /// Reloads, and says how many filters the rights were asked about in each turn until that was over.
+    pub fn filters_by_turn_of_reload(&mut self) -> Vec<usize> {
+        let mut heard = Heard::default();
+        self.command("reload", &mut heard);
+        let mut turns = Vec::new();
+        while self.brokers.iter().any(|broker| broker.is_reloading()) {
+            let before = filters_asked_about();
+            self.turn(&mut heard);
+            turns.push(filters_asked_about() - before);
+        }
+        turns
+    }
+
     /// Lets a client send something, and nothing follow from it yet.
     pub fn hand_over(&mut self, command: &str) {
         self.command(command, &mut Heard::default());
@@ -277,8 +292,14 @@ impl World {
                 self.is_disk_faulty = true;
                 self.disk.fail_next_sync();
             }
-            "disk-full" => self.disk.set_capacity(self.disk.used_bytes()),
-            "disk-room" => self.disk.set_capacity(u64::MAX),
+            "disk-full" => {
+                self.is_disk_full = true;
+                self.disk.set_capacity(self.disk.used_bytes());
+            }
+            "disk-room" => {
+                self.is_disk_full = false;
+                self.disk.set_capacity(u64::MAX);
+            }
             power @ ("crash" | "kill") => {
                 self.brokers.clear();
                 (self.arrivals, self.answers) = (VecDeque::new(), VecDeque::new());
@@ -303,8 +324,7 @@ impl World {
             "reload" => {
                 self.reloaded = true;
                 for broker in &mut self.brokers {
-                    let mut again = |rights: &dyn Rights| rights_of(rights.user(), true);
-                    broker.reload(&mut again, self.now);
+                    broker.reload(Arc::new(|rights: &dyn Rights| rights_of(rights.user(), true)));
                 }
             }
             "log" => self.source.extend(words.rest().into_iter().map(str::to_owned)),
@@ -344,7 +364,8 @@ impl World {
             shell.take_messages(now);
             worked |= drive::turn(&mut shell, now).worked;
         }
-        worked || !self.brokers.iter().all(|broker| broker.is_idle())
+        // On a full disk, some wait until there is room.
+        worked || !self.is_disk_full && !self.brokers.iter().all(|broker| broker.is_idle())
     }
 
     /// Takes the clients that have come from other workers.
