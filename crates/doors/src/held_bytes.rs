@@ -9,7 +9,7 @@
 //! Viewers leave a quarter to services. What comes in one piece, as nearly all do, is not counted and never refused
 //! here.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use hashbrown::HashMap;
 
@@ -34,22 +34,72 @@ pub enum NoRoom {
     OfAll,
 }
 
-/// What is read in part.
+/// What is read in part, of one thread.
 #[derive(Debug)]
-pub struct HeldBytes {
+pub struct HeldTable {
     limits: HeldBytesLimits,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
     callers: HashMap<CallerName, usize>,
     /// Of viewers.
     viewers: usize,
     all: usize,
 }
 
-/// Bytes of one body, or of what one connection has sent ahead, until it is dropped.
+impl HeldTable {
+    /// Nothing read.
+    pub fn new(limits: HeldBytesLimits) -> HeldTable {
+        HeldTable { limits, callers: HashMap::new(), viewers: 0, all: 0 }
+    }
+
+    /// Of what `caller` has sent on one connection, `after` bytes are kept instead of `before`.
+    pub fn change(&mut self, caller: &CallerName, before: usize, after: usize) -> Result<(), NoRoom> {
+        match after.checked_sub(before) {
+            Some(0) => Ok(()),
+            Some(more) => self.add(caller, more),
+            None => {
+                self.remove(caller, before - after);
+                Ok(())
+            }
+        }
+    }
+
+    fn add(&mut self, caller: &CallerName, bytes: usize) -> Result<(), NoRoom> {
+        let limits = self.limits;
+        let is_viewer = matches!(caller, CallerName::Viewer(_));
+        let of_caller = self.callers.get(caller).copied().unwrap_or(0) + bytes;
+        if is_viewer && of_caller > limits.of_viewer_max {
+            return Err(NoRoom::OfCaller);
+        }
+        let left_of_all = limits.all_max.checked_sub(self.all + bytes);
+        let left = match is_viewer {
+            true => left_of_all.and((limits.all_max - limits.all_max / 4).checked_sub(self.viewers + bytes)),
+            false => left_of_all,
+        };
+        if left.is_none_or(|left| of_caller > SHARE_OF_CALLER * left) {
+            return Err(NoRoom::OfAll);
+        }
+        self.callers.insert(caller.clone(), of_caller);
+        self.all += bytes;
+        self.viewers += if is_viewer { bytes } else { 0 };
+        Ok(())
+    }
+
+    fn remove(&mut self, caller: &CallerName, bytes: usize) {
+        let of_caller = self.callers.get_mut(caller).expect("what it has read is counted");
+        *of_caller -= bytes;
+        if *of_caller == 0 {
+            self.callers.remove(caller);
+        }
+        self.all -= bytes;
+        self.viewers -= if matches!(caller, CallerName::Viewer(_)) { bytes } else { 0 };
+        assert!(self.viewers <= self.all, "viewers are some of all");
+    }
+}
+
+/// The same for tasks that hold their bytes until they are dropped.
+#[derive(Debug)]
+pub struct HeldBytes(Mutex<HeldTable>);
+
+/// Bytes of one body, until it is dropped.
 #[derive(Debug)]
 pub struct Held {
     of: Arc<HeldBytes>,
@@ -60,73 +110,33 @@ pub struct Held {
 impl HeldBytes {
     /// Nothing read.
     pub fn new(limits: HeldBytesLimits) -> Arc<HeldBytes> {
-        Arc::new(HeldBytes { limits, state: Mutex::default() })
+        Arc::new(HeldBytes(Mutex::new(HeldTable::new(limits))))
     }
 
     /// One body of `caller`, of which nothing is read.
     pub fn hold(self: &Arc<HeldBytes>, caller: CallerName) -> Held {
         Held { of: self.clone(), caller, bytes: 0 }
     }
+
+    fn table(&self) -> MutexGuard<'_, HeldTable> {
+        self.0.lock().expect("no thread panics while it counts")
+    }
 }
 
 impl Held {
-    /// So many bytes of it are read by now.
-    pub fn set(&mut self, bytes: usize) -> Result<(), NoRoom> {
-        match bytes.checked_sub(self.bytes) {
-            Some(0) => Ok(()),
-            Some(more) => self.more(more),
-            None => {
-                self.less(self.bytes - bytes);
-                Ok(())
-            }
-        }
-    }
-
     /// So many more bytes of it are read.
     pub fn more(&mut self, bytes: usize) -> Result<(), NoRoom> {
-        let limits = self.of.limits;
-        let is_viewer = matches!(self.caller, CallerName::Viewer(_));
-        let mut state = self.of.state.lock().expect("no thread panics while it counts");
-        let of_caller = state.callers.get(&self.caller).copied().unwrap_or(0) + bytes;
-        if is_viewer && of_caller > limits.of_viewer_max {
-            return Err(NoRoom::OfCaller);
-        }
-        let left_of_all = limits.all_max.checked_sub(state.all + bytes);
-        let left = match is_viewer {
-            true => left_of_all.and((limits.all_max - limits.all_max / 4).checked_sub(state.viewers + bytes)),
-            false => left_of_all,
-        };
-        if left.is_none_or(|left| of_caller > SHARE_OF_CALLER * left) {
-            return Err(NoRoom::OfAll);
-        }
-        state.callers.insert(self.caller.clone(), of_caller);
-        state.all += bytes;
-        state.viewers += if is_viewer { bytes } else { 0 };
-        self.bytes += bytes;
+        let after = self.bytes + bytes;
+        self.of.table().change(&self.caller, self.bytes, after)?;
+        self.bytes = after;
         Ok(())
-    }
-
-    /// So many bytes fewer of it are kept.
-    fn less(&mut self, bytes: usize) {
-        if bytes == 0 {
-            return;
-        }
-        let mut state = self.of.state.lock().expect("no thread panics while it counts");
-        let of_caller = state.callers.get_mut(&self.caller).expect("what it has read is counted");
-        *of_caller -= bytes;
-        if *of_caller == 0 {
-            state.callers.remove(&self.caller);
-        }
-        state.all -= bytes;
-        state.viewers -= if matches!(self.caller, CallerName::Viewer(_)) { bytes } else { 0 };
-        assert!(state.viewers <= state.all, "viewers are some of all");
-        self.bytes -= bytes;
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.less(self.bytes);
+        let given_back = self.of.table().change(&self.caller, self.bytes, 0);
+        assert!(given_back.is_ok(), "less always finds room");
     }
 }
 

@@ -12,7 +12,7 @@ pub const PAGES_IN_FLIGHT_MAX: usize = 8;
 /// memory never grows with a slow reader.
 pub const OUTBOX_BYTES_MAX: usize = 1 << 20;
 /// What clients of a worker may have sent ahead that waits to be served, half frames too.
-pub const HELD_BYTES: HeldBytesLimits = HeldBytesLimits { all_max: 256 << 20, of_viewer_max: 4 << 20 };
+pub const AHEAD_BYTES: HeldBytesLimits = HeldBytesLimits { all_max: 256 << 20, of_viewer_max: 4 << 20 };
 /// How long a client may take from connecting to its Hello.
 pub const HELLO_TIMEOUT_MS: u64 = 5_000;
 /// How long a frame may take from its first byte to its last.

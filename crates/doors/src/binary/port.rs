@@ -26,13 +26,13 @@ use tidegate_machines::TimeMs;
 use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resident};
 
 use super::frames::Frames;
-use super::limits::{HELD_BYTES, KINDS_REMEMBERED, PARKED_MAX};
+use super::limits::{AHEAD_BYTES, KINDS_REMEMBERED, PARKED_MAX};
 use super::session::Session;
 use super::{BinaryMetrics, BinarySettings};
 use crate::admission::Connections;
 use crate::auth::Authenticator;
 use crate::authorized::AuthorizedRequests;
-use crate::held_bytes::HeldBytes;
+use crate::held_bytes::HeldTable;
 use crate::listing::Listing;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::stream::Scratch;
@@ -80,7 +80,7 @@ pub struct BinaryPort<P> {
     /// Sessions that may have something to read, and whose turn it is.
     turns: Turns<CallerName, usize>,
     /// Bytes that clients have sent ahead.
-    held: Arc<HeldBytes>,
+    ahead: HeldTable,
     /// Sessions with new bytes to send.
     unsent: Vec<usize>,
     scratch: Scratch,
@@ -119,7 +119,7 @@ impl<P> BinaryPort<P> {
             connections_max: settings.connections_max,
             connections,
             turns: Turns::default(),
-            held: HeldBytes::new(HELD_BYTES),
+            ahead: HeldTable::new(AHEAD_BYTES),
             unsent: Vec::new(),
             scratch: Scratch::new(),
             now_ms: 0,

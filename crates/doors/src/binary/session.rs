@@ -17,7 +17,7 @@ use super::weight::frame_bytes_max;
 use crate::admission::Entered;
 use crate::auth::Identity;
 use crate::auth::acl::ClientRights;
-use crate::held_bytes::{Held, HeldBytes, NoRoom};
+use crate::held_bytes::{HeldTable, NoRoom};
 use crate::stream::{Scratch, Stream};
 use crate::turns::{CallerKey, CallerName};
 
@@ -79,8 +79,8 @@ pub struct Session {
     ended: bool,
     /// An event has said that the client sends nothing more. No other event does: it is read to its end.
     pub hung_up: bool,
-    /// What was read and not served, counted among all that its caller has sent ahead.
-    held: Option<Held>,
+    /// Whose bytes that were read and not served are counted, and how many.
+    ahead: Option<(CallerName, usize)>,
     /// Whose token was shown, also while draining.
     identity: Option<Identity>,
     /// What it may do, to be renewed by a reload.
@@ -116,7 +116,7 @@ impl Session {
             backlog: false,
             ended: false,
             hung_up: false,
-            held: None,
+            ahead: None,
             identity: None,
             rights: None,
             listed: false,
@@ -251,21 +251,25 @@ impl Session {
         }
     }
 
-    /// Counts what was read and not served among all that its caller has sent ahead, `of_all`. `Err` if it is more than
-    /// the caller may have.
-    pub fn hold_input(&mut self, of_all: &Arc<HeldBytes>) -> Result<(), NoRoom> {
-        let Life::Serving(identity) = &self.life else {
-            self.held = None;
-            return Ok(());
-        };
-        match &mut self.held {
-            None if self.input.is_empty() => Ok(()),
-            Some(_) if self.input.is_empty() => {
-                self.held = None;
-                Ok(())
+    /// Counts what was read and not served among all that its caller has sent ahead, `of_all`: again after each look,
+    /// and when the session is over. `Err` if it is more than the caller may have.
+    pub fn count_ahead(&mut self, of_all: &mut HeldTable) -> Result<(), NoRoom> {
+        let bytes = match &self.life {
+            Life::Serving(identity) => {
+                if self.ahead.is_none() && !self.input.is_empty() {
+                    self.ahead = Some((CallerName::of_identity(identity), 0));
+                }
+                self.input.len()
             }
-            held => held.get_or_insert_with(|| of_all.hold(CallerName::of_identity(identity))).set(self.input.len()),
+            Life::Greeting | Life::Draining => 0,
+        };
+        let Some((caller, counted)) = &mut self.ahead else { return Ok(()) };
+        of_all.change(caller, *counted, bytes)?;
+        *counted = bytes;
+        if bytes == 0 {
+            self.ahead = None;
         }
+        Ok(())
     }
 
     /// Whether a frame was begun and not finished, no Hello came, or no replies are taken, for too long.
@@ -284,7 +288,7 @@ impl Session {
         self.life = Life::Draining;
         self.readable = false;
         // Nothing more is looked at of what it has sent.
-        (self.input, self.backlog, self.held) = (BytesMut::new(), false, None);
+        (self.input, self.backlog) = (BytesMut::new(), false);
         self.takes_until_ms = None;
         self.deadline_ms = Some(now_ms + FRAME_TIMEOUT_MS);
     }

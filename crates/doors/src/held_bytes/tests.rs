@@ -30,11 +30,11 @@ fn one_viewer_has_its_bound_and_many_leave_room_to_the_next_and_to_services() {
         let (bytes, _) = fill(&bodies, viewer(number), &mut held);
         assert!(bytes > 0 || number > 6, "viewer {number}");
     }
-    assert!(bodies.state.lock().unwrap().viewers <= 750_000);
+    assert!(bodies.table().viewers <= 750_000);
     let (bytes, why) = fill(&bodies, CallerName::Service("shop".into()), &mut held);
     assert!(bytes >= 180_000 && why == NoRoom::OfAll, "{bytes} {why:?}");
     drop(held);
-    let state = bodies.state.lock().unwrap();
+    let state = bodies.table();
     assert_eq!((state.all, state.viewers, state.callers.len()), (0, 0, 0));
 }
 
@@ -52,12 +52,13 @@ fn what_is_whole_makes_room() {
 
 #[test]
 fn what_is_served_of_it_makes_room() {
-    let bytes = HeldBytes::new(LIMITS);
-    let (mut first, mut second) = (bytes.hold(viewer(1)), bytes.hold(viewer(1)));
-    assert_eq!((first.set(150_000), second.set(50_001)), (Ok(()), Err(NoRoom::OfCaller)));
-    assert_eq!((first.set(100_000), second.set(100_000)), (Ok(()), Ok(())));
-    assert_eq!((second.set(100_001), second.set(100_000)), (Err(NoRoom::OfCaller), Ok(())));
-    drop((first, second));
-    let state = bytes.state.lock().unwrap();
-    assert_eq!((state.all, state.viewers, state.callers.len()), (0, 0, 0));
+    let mut table = HeldTable::new(LIMITS);
+    let caller = viewer(1);
+    assert_eq!(table.change(&caller, 0, 150_000), Ok(()));
+    assert_eq!(table.change(&caller, 0, 50_001), Err(NoRoom::OfCaller));
+    assert_eq!(table.change(&caller, 150_000, 100_000), Ok(()));
+    assert_eq!(table.change(&caller, 0, 100_000), Ok(()));
+    assert_eq!(table.change(&caller, 100_000, 100_001), Err(NoRoom::OfCaller));
+    assert_eq!((table.change(&caller, 100_000, 0), table.change(&caller, 100_000, 0)), (Ok(()), Ok(())));
+    assert_eq!((table.all, table.viewers, table.callers.len()), (0, 0, 0));
 }

@@ -143,6 +143,8 @@ impl<P> BinaryPort<P> {
                 }
             }
             if session.is_over() {
+                let given_back = session.count_ahead(&mut self.ahead);
+                assert!(given_back.is_ok(), "what is given back always finds room");
                 session.close(self.poll.as_ref().expect("it was registered"), &mut self.scratch);
                 self.turns.take_back(session.caller, key);
                 self.turns.leave(session.caller);

@@ -68,8 +68,10 @@ impl<P> BinaryPort<P> {
             self.metrics.received_bytes.add(read as u64);
         }
         let (served, left) = self.serve_frames(key, may - WORK_OF_VISIT - turns::work_of_bytes(cost));
-        if let Err(no_room) = self.sessions[key].hold_input(&self.held) {
+        if let Err(no_room) = self.sessions[key].count_ahead(&mut self.ahead) {
             self.turn_away(key, 0, no_room.into());
+            let given_back = self.sessions[key].count_ahead(&mut self.ahead);
+            assert!(given_back.is_ok(), "what is given back always finds room");
         }
         let session = &mut self.sessions[key];
         if session.has_said_all() {

@@ -52,7 +52,7 @@ fn the_end_of_a_client_is_met_although_it_came_with_its_last_request() {
 #[test]
 fn half_frames_of_one_viewer_take_a_bounded_part_of_memory_and_leave_others_theirs() {
     const BYTES: usize = 400_000;
-    let fit = HELD_BYTES.of_viewer_max / BYTES;
+    let fit = AHEAD_BYTES.of_viewer_max / BYTES;
     let requests = Rate { per_s: 1_000, burst: 8_190 };
     let mut door = Door::with_quota(QuotaLimits { requests, ..QuotaLimits::NONE });
     let (flood, mine) = (door.token_of("dave"), door.token_of("erin"));
