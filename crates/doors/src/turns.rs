@@ -14,6 +14,7 @@
 //! SUBSCRIBE with a thousand filters as much as hundreds of others, and which costs how much is known beforehand.
 
 pub mod limits;
+mod places;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
@@ -24,7 +25,10 @@ use slab::Slab;
 use tidegate_ledger::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX};
 
 use self::limits::{BYTES_PER_WORK, READS_OF_CALLER_MAX, SHARE_OF_CALLER, SPARE_QUEUES_MAX, WORK_IN_ROUND_MAX};
+use crate::admission::network_of;
 use crate::auth::{Identity, Rights};
+
+pub use self::places::{PlaceInTurn, PlaceLimits, PlacesInTurn};
 
 /// Who shares a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,10 +64,7 @@ impl CallerMarks {
 impl CallerName {
     /// Whoever comes from `address`.
     pub fn of_address(address: IpAddr) -> CallerName {
-        CallerName::Stranger(match address.to_canonical() {
-            IpAddr::V6(v6) => (v6.to_bits() >> 64 << 64).to_be_bytes().into(),
-            v4 => v4,
-        })
+        CallerName::Stranger(network_of(address))
     }
 
     /// Whoever has shown a token of `identity`.

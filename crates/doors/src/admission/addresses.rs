@@ -22,6 +22,14 @@ const CELLS: usize = 1 << 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddressMark(u32);
 
+/// All that comes from one place: an address of IPv4, or a /64 of IPv6, because who has one address of it has all.
+pub fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => (v6.to_bits() >> 64 << 64).to_be_bytes().into(),
+        v4 => v4,
+    }
+}
+
 pub(super) struct Addresses {
     /// Row after row; none if addresses have no bound.
     cells: Box<[AtomicU32]>,
@@ -39,13 +47,9 @@ impl Addresses {
         }
     }
 
-    /// Where `address` is counted. Of IPv6 the /64 is: who has one address of it has all.
+    /// Where `address` is counted: with its whole network.
     pub fn mark(&self, address: IpAddr) -> AddressMark {
-        let hash = match address.to_canonical() {
-            IpAddr::V4(v4) => self.hasher.hash_one(v4.octets()),
-            IpAddr::V6(v6) => self.hasher.hash_one(&v6.octets()[..8]),
-        };
-        AddressMark(hash as u32)
+        AddressMark(self.hasher.hash_one(network_of(address)) as u32)
     }
 
     /// Counts one more client.

@@ -27,9 +27,9 @@ use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resi
 
 use super::frames::Frames;
 use super::limits::{KINDS_REMEMBERED, PARKED_MAX};
+use super::places::{Connections, GivingWay};
 use super::session::Session;
 use super::{BinaryMetrics, BinarySettings};
-use crate::admission::Connections;
 use crate::auth::Authenticator;
 use crate::authorized::AuthorizedRequests;
 use crate::listing::Listing;
@@ -73,9 +73,10 @@ pub struct BinaryPort<P> {
     rooms: Vec<Box<dyn Frames<P>>>,
     room_calls: Slab<Purpose>,
     sessions: Slab<Session>,
-    connections_max: usize,
     /// The connections of all workers.
     connections: Arc<Connections>,
+    /// Those of this worker that are to give way to new ones.
+    giving_way: Arc<GivingWay>,
     /// Sessions that may have something to read, and whose turn it is.
     turns: Turns<CallerName, usize>,
     /// Sessions with new bytes to send.
@@ -113,8 +114,8 @@ impl<P> BinaryPort<P> {
             authenticator,
             authorized: AuthorizedRequests::new(KINDS_REMEMBERED, PARKED_MAX),
             sessions: Slab::new(),
-            connections_max: settings.connections_max,
             connections,
+            giving_way: Arc::default(),
             turns: Turns::default(),
             unsent: Vec::new(),
             scratch: Scratch::new(),
@@ -165,6 +166,7 @@ impl<P: Carries<Message>> Resident<P> for BinaryPort<P> {
     fn tick(&mut self, now: TimeMs) {
         self.now_ms = now.0;
         self.follow_reload();
+        self.end_giving_way();
         self.end_overdue(now.0);
         self.end_pauses(now.0);
         // Clients that could not be taken when files had run out cause no event of their own.
@@ -201,6 +203,7 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
         self.now_ms = context.now().0;
         // Before anything is asked: what a reload has taken away is gone at the next request.
         self.follow_reload();
+        self.end_giving_way();
         let worked = !self.stopping && (self.accept() | self.serve_sessions());
         self.send(context);
         worked

@@ -10,9 +10,10 @@ use tidegate_ledger::room;
 use tidegate_runtime::{Address, Carries, Port, Room, Site};
 
 use super::frames::{Frames, OpenFrames};
+use super::places::Connections;
 use super::port::BinaryPort;
 use super::{BINARY, BinaryMetrics};
-use crate::admission::{ConnectionLimits, Connections};
+use crate::admission::ConnectionLimits;
 use crate::auth::Authenticator;
 use crate::listener::listen;
 use crate::refusal_metrics::RefusalMetrics;
@@ -23,7 +24,7 @@ pub struct BinarySettings {
     pub address: Option<SocketAddr>,
     /// Certificates; `None` for plain TCP.
     pub tls: Option<Arc<ServerConfig>>,
-    /// Connections per worker.
+    /// Connections per worker; those of all workers are one bound.
     pub connections_max: usize,
     /// Connections of one address (IPv6: of one /64), over all workers; 0 for three quarters of those of all.
     pub connections_per_address_max: usize,

@@ -13,8 +13,8 @@ use super::limits::{
     FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, IN_FLIGHT_MAX, OUTBOX_BYTES_MAX, PAGES_IN_FLIGHT_MAX, READ_BYTES,
     READ_BYTES_PER_TURN, READER_TIMEOUT_MS, REFUSAL_PAUSE_MS,
 };
+use super::places::Entered;
 use super::weight::frame_bytes_max;
-use crate::admission::Entered;
 use crate::auth::Identity;
 use crate::auth::acl::ClientRights;
 use crate::stream::{Scratch, Stream};
@@ -51,7 +51,7 @@ enum Takes {
 pub struct Session {
     stream: Stream<mio::net::TcpStream>,
     /// It is counted until it is closed.
-    _entered: Entered,
+    pub entered: Entered,
     takes: Takes,
     /// Where the connection is in its life.
     pub life: Life,
@@ -95,7 +95,7 @@ impl Session {
     pub fn new(stream: Stream<mio::net::TcpStream>, entered: Entered, caller: CallerKey, now_ms: u64) -> Session {
         Session {
             stream,
-            _entered: entered,
+            entered,
             takes: Takes::All,
             life: Life::Greeting,
             input: BytesMut::new(),

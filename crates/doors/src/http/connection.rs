@@ -24,6 +24,7 @@ use tower::Service;
 
 use super::door::Door;
 use super::limits::HttpLimits;
+use super::parting::Parting;
 use super::patient::Patient;
 use super::rooms::{Answer, Routing};
 use super::{turns, upgrade};
@@ -47,10 +48,19 @@ impl Stopping {
     }
 }
 
-/// Serves one connection, which is counted as `entered`, to its end: the `number`-th of its thread.
+/// A client that was let in.
+pub struct ClientSocket {
+    /// Its bytes.
+    pub stream: TcpStream,
+    /// It is counted by this.
+    pub entered: Entered<Arc<Parting>>,
+    /// Tells when it gives way to another.
+    pub parting: Arc<Parting>,
+}
+
+/// Serves one connection to its end, the `number`-th of its thread; or until it gives way, if it shows no token.
 pub async fn serve(
-    stream: TcpStream,
-    entered: Entered,
+    ClientSocket { stream, entered, parting }: ClientSocket,
     number: u32,
     acceptor: Option<TlsAcceptor>,
     door: Door,
@@ -63,21 +73,26 @@ pub async fn serve(
     let _ = stream.set_nodelay(true);
     // A client that has disconnected already has no address. Its request needs no answer.
     let address = stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
-    let sender = Connection { door: door.clone(), routing, address, refusal_delay: refusal_delay(number) };
+    let limits = door.limits;
+    // A connection that goes on as a WebSocket is counted as one when this has ended.
+    let sender = Connection { door, routing, address, entered, refusal_delay: refusal_delay(number) };
     let service = ConnectionService(Arc::new(sender));
-    let stream = Patient::new(stream, door.limits.reader_timeout);
-    match acceptor {
-        None => serve_http(stream, door.limits, service, stopping).await,
-        Some(acceptor) => match tokio::time::timeout(door.limits.handshake_timeout, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => serve_http(stream, door.limits, service, stopping).await,
-            Ok(Err(_)) | Err(_) => {
-                metrics.handshakes_failed.increment();
-            }
-        },
+    let last_word = acceptor.is_none().then(|| parting.clone());
+    let stream = Patient::new(stream, limits.reader_timeout, last_word);
+    let served = async {
+        let Some(acceptor) = acceptor else { return serve_http(stream, limits, service, stopping).await };
+        match tokio::time::timeout(limits.handshake_timeout, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => serve_http(stream, limits, service, stopping).await,
+            Ok(Err(_)) | Err(_) => metrics.handshakes_failed.increment(),
+        }
+    };
+    tokio::select! {
+        // Looked at first: whoever waits for a request is told why it ends.
+        biased;
+        () = served => {}
+        () = parting.wait() => {}
     }
     metrics.connections_open.add(-1);
-    // A connection that goes on as a WebSocket is counted as one from now on.
-    drop(entered);
 }
 
 async fn serve_http<S>(stream: S, limits: HttpLimits, service: ConnectionService, stopping: Stopping)
@@ -135,6 +150,8 @@ struct Connection {
     routing: Arc<Routing>,
     /// The client's.
     address: IpAddr,
+    /// It is counted until it is dropped.
+    entered: Entered<Arc<Parting>>,
     refusal_delay: Duration,
 }
 
@@ -159,6 +176,7 @@ impl Connection {
         let body_bytes_max = self.door.limits.body_bytes_max as u64;
         let body_bytes = request.body().size_hint().exact().map(|bytes| if bytes > body_bytes_max { 0 } else { bytes });
         self.door.turns.take(caller, turns::rounds_of_request(body_bytes)).await;
+        self.look_for_token(request.headers());
         let sender = Sender::of(&request, self.address);
         let answer = self.answer(request).await;
         let answer_bytes = answer.body().size_hint().exact().unwrap_or(0);
@@ -174,6 +192,15 @@ impl Connection {
             tokio::time::sleep(self.refusal_delay).await;
         }
         answer
+    }
+
+    /// A connection on which a good token is shown stays when the door is full.
+    fn look_for_token(&self, headers: &HeaderMap) {
+        if !self.entered.is_known()
+            && let Some(caller) = self.door.shown(headers)
+        {
+            self.entered.show(&caller);
+        }
     }
 
     fn answer(&self, request: hyper::Request<Incoming>) -> Answer {

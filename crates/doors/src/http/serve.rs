@@ -1,7 +1,7 @@
 //! One edge thread: its listener, its tokio runtime, its connections.
 
 use std::io;
-use std::net::{IpAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,16 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::connection::{self, Stopping};
+use super::connection::{self, ClientSocket, Stopping};
 use super::door::{Door, DoorOptions};
 use super::limits::HttpLimits;
 use super::metrics::HttpMetrics;
 use super::operations::Operations;
+use super::parting::{self, Parting};
 use super::rooms::{HttpRoom, RoomsError, Routing};
 use super::upgrade::Upgrade;
-use crate::admission::{Connections, Crowded, Entered};
+use crate::admission::{Connections, Crowded, LetIn};
 use crate::auth::Authenticator;
-use crate::json::{Problem, codes};
 use crate::refusal_metrics::RefusalMetrics;
 
 /// When the next timer of an idle thread is due: sooner than any time-out of a request.
@@ -28,6 +28,9 @@ const TIMER_AHEAD: Duration = Duration::from_millis(500);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Between two words about it.
 const TELL_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The connections of all edge threads.
+pub type HttpConnections = Connections<Arc<Parting>>;
 
 /// What an edge thread needs.
 pub struct EdgeOptions {
@@ -44,7 +47,7 @@ pub struct EdgeOptions {
     /// Bounds.
     pub limits: HttpLimits,
     /// The connections of all edge threads.
-    pub connections: Arc<Connections>,
+    pub connections: Arc<HttpConnections>,
     /// Shared by all edge threads.
     pub metrics: HttpMetrics,
     /// Of this one.
@@ -63,7 +66,7 @@ pub struct Edge {
     tls: Option<TlsAcceptor>,
     door: Door,
     routing: Arc<Routing>,
-    connections: Arc<Connections>,
+    connections: Arc<HttpConnections>,
     stopping: Stopping,
 }
 
@@ -125,20 +128,29 @@ async fn serve(edge: Edge) -> io::Result<()> {
         };
         while connections.try_join_next().is_some() {}
         match accepted {
-            Ok((stream, peer)) => match enter(&counted, connections.len(), &limits, peer.ip()) {
-                Ok(entered) => {
-                    metrics.connections_accepted.increment();
-                    number = number.wrapping_add(1);
-                    let (acceptor, door) = (acceptor.clone(), door.clone());
-                    let (routing, stopping) = (routing.clone(), stopping.clone());
-                    let served = connection::serve(stream, entered, number, acceptor, door, routing, stopping);
-                    connections.spawn(served);
+            Ok((stream, peer)) => {
+                let parting = Arc::new(Parting::default());
+                match counted.enter(peer.ip(), parting.clone()) {
+                    Ok(LetIn { entered, gives_way }) => {
+                        metrics.connections_accepted.increment();
+                        number = number.wrapping_add(1);
+                        let (acceptor, door) = (acceptor.clone(), door.clone());
+                        let (routing, stopping) = (routing.clone(), stopping.clone());
+                        let socket = ClientSocket { stream, entered, parting };
+                        connections.spawn(connection::serve(socket, number, acceptor, door, routing, stopping));
+                        if let Some(other) = gives_way {
+                            metrics.connections_gave_way.increment();
+                            other.tell();
+                            // It goes before the next one comes.
+                            tokio::task::yield_now().await;
+                        }
+                    }
+                    Err(crowded) => {
+                        metrics.connections_refused.increment();
+                        turn_away(&stream, acceptor.is_some(), crowded);
+                    }
                 }
-                Err(crowded) => {
-                    metrics.connections_refused.increment();
-                    turn_away(&stream, acceptor.is_some(), crowded);
-                }
-            },
+            }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 failures.tell(&error);
@@ -169,19 +181,6 @@ fn is_of_one_connection(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
     )
-}
-
-/// Counts a connection of `address`, beside `open` ones of this thread, if it may come in.
-fn enter(
-    connections: &Arc<Connections>,
-    open: usize,
-    limits: &HttpLimits,
-    address: IpAddr,
-) -> Result<Entered, Crowded> {
-    if open >= limits.connections_max {
-        return Err(Crowded::Door);
-    }
-    connections.enter(address)
 }
 
 /// Says now and then that connections cannot be accepted, and how often that was: for as long as descriptors have run
@@ -219,14 +218,7 @@ fn turn_away(stream: &TcpStream, tls: bool, crowded: Crowded) {
         Crowded::Door => "the server has as many connections as it may; try again in a second",
         Crowded::Address => "your address has as many connections as one address may; close some, or use them again",
     };
-    let problem = Problem::new(codes::BUSY, detail);
-    let (status, body) = (codes::BUSY.status(), String::from_utf8(problem.body()).expect("JSON is text"));
-    let answer = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    );
-    let _ = stream.try_write(answer.as_bytes());
+    let _ = stream.try_write(parting::busy(detail).as_bytes());
 }
 
 #[cfg(test)]

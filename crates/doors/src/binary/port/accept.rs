@@ -1,15 +1,21 @@
 //! Takes clients, and ends those whose time is over.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use super::super::Refused;
 use super::super::limits::ACCEPTS_IN_TURN_MAX;
+use super::super::places::{Entered, Place};
 use super::super::session::{Life, Session};
 use super::{BinaryPort, FIRST_SESSION};
-use crate::admission::{Crowded, Entered};
+use crate::admission::{Crowded, LetIn};
+use crate::json::codes;
 use crate::stream::Stream;
 use crate::turns::CallerName;
+
+/// What a client is told that has shown no token when others need its place.
+const GAVE_WAY: &str = "the server has as many connections as it may, and this one has shown no token: it gives way to \
+                        a new one; try again in a second";
 
 impl<P> BinaryPort<P> {
     /// Takes clients that wait, some in each turn. Returns whether any came.
@@ -19,10 +25,15 @@ impl<P> BinaryPort<P> {
         {
             taken += 1;
             match listener.accept() {
-                Ok((tcp, address)) => match self.enter(address.ip()) {
-                    Ok(entered) => {
+                Ok((tcp, address)) => match self.enter(address) {
+                    Ok(LetIn { entered, gives_way }) => {
                         if self.open(tcp, entered, address).is_ok() {
                             self.metrics.connections_accepted.add(1);
+                        }
+                        if let Some(other) = gives_way {
+                            self.metrics.connections_refused.increment("gave_way");
+                            other.tell();
+                            self.end_giving_way();
                         }
                     }
                     Err(crowded) => {
@@ -49,12 +60,34 @@ impl<P> BinaryPort<P> {
         self.listener.is_some() && self.somebody_waits
     }
 
-    /// Counts a connection if it may come in.
-    fn enter(&self, address: IpAddr) -> Result<Entered, Crowded> {
-        if self.sessions.len() >= self.connections_max {
-            return Err(Crowded::Door);
+    /// Counts a connection if it may come in: the session that is opened next.
+    fn enter(&self, address: SocketAddr) -> Result<LetIn<Place>, Crowded> {
+        self.connections.enter(address.ip(), Place::new(&self.giving_way, self.sessions.vacant_key()))
+    }
+
+    /// Ends the sessions that give way to new ones, on this worker or another.
+    pub(super) fn end_giving_way(&mut self) {
+        for key in self.giving_way.take() {
+            // One that ended meanwhile left its key to another.
+            if self.sessions.get(key).is_some_and(|session| session.entered.is_leaving()) {
+                self.give_way(key);
+            }
         }
-        self.connections.enter(address)
+    }
+
+    /// Ends a session without a token at once; it is told why if it takes that at once.
+    fn give_way(&mut self, key: usize) {
+        // One that was turned away just now has had its answer, which waits, or waits no longer.
+        self.sessions[key].resume(u64::MAX);
+        if matches!(self.sessions[key].life, Life::Greeting) {
+            self.refuse(key, 0, Refused::new(codes::BUSY.name(), GAVE_WAY));
+        }
+        let session = &mut self.sessions[key];
+        session.drain(self.now_ms);
+        // What does not fit the socket is lost: it would hold the place that another needs.
+        let _ = session.flush(&mut self.scratch, self.now_ms);
+        session.forget_outbox();
+        self.close(key);
     }
 
     fn open(&mut self, tcp: mio::net::TcpStream, entered: Entered, address: SocketAddr) -> io::Result<()> {
@@ -87,6 +120,7 @@ impl<P> BinaryPort<P> {
     /// The session becomes one of another caller.
     pub(super) fn move_to(&mut self, key: usize, name: CallerName) {
         let session = &mut self.sessions[key];
+        session.entered.show(&name);
         let before = std::mem::replace(&mut session.caller, self.turns.join(name));
         self.turns.take_back(before, key);
         self.turns.leave(before);

@@ -4,14 +4,16 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::admission::{ConnectionLimits, Connections};
+use crate::admission::ConnectionLimits;
+use crate::binary::places::{Connections, GivingWay, Place};
 use crate::turns::{CallerName, Turns};
 
 fn session_over(stream: Stream<mio::net::TcpStream>) -> Session {
     let caller = Turns::<CallerName, usize>::default().join(CallerName::Viewer("dave".into()));
     let limits = ConnectionLimits { connections_max: 1, connections_per_address_max: 0 };
-    let entered = Connections::new(limits).enter([127, 0, 0, 1].into());
-    Session::new(stream, entered.unwrap_or_else(|_| panic!("it is the first")), caller, 0)
+    let place = Place::new(&Arc::new(GivingWay::default()), 0);
+    let entry = Connections::new(limits).enter([127, 0, 0, 1].into(), place).expect("it is the first");
+    Session::new(stream, entry.entered, caller, 0)
 }
 
 #[test]
