@@ -43,6 +43,7 @@ pub mod auth;
 pub mod authorized;
 pub mod binary;
 pub mod edge;
+mod held_bytes;
 pub mod http;
 pub mod http_room;
 pub mod json;

@@ -2,6 +2,8 @@
 
 use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
 
+use crate::held_bytes::HeldBytesLimits;
+
 /// Requests of one connection under way; beyond it the socket is not read.
 pub const IN_FLIGHT_MAX: usize = 256;
 /// Those of them that may ask for a page of accounts or history: 24 bytes of request, up to half a megabyte of reply.
@@ -9,6 +11,8 @@ pub const PAGES_IN_FLIGHT_MAX: usize = 8;
 /// Unsent replies of one connection, with those of requests under way, about; beyond it the socket is not read, so that
 /// memory never grows with a slow reader.
 pub const OUTBOX_BYTES_MAX: usize = 1 << 20;
+/// What clients of a worker may have sent ahead that waits to be served, half frames too.
+pub const HELD_BYTES: HeldBytesLimits = HeldBytesLimits { all_max: 256 << 20, of_viewer_max: 4 << 20 };
 /// How long a client may take from connecting to its Hello.
 pub const HELLO_TIMEOUT_MS: u64 = 5_000;
 /// How long a frame may take from its first byte to its last.

@@ -26,12 +26,13 @@ use tidegate_machines::TimeMs;
 use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resident};
 
 use super::frames::Frames;
-use super::limits::{KINDS_REMEMBERED, PARKED_MAX};
+use super::limits::{HELD_BYTES, KINDS_REMEMBERED, PARKED_MAX};
 use super::places::{Connections, GivingWay};
 use super::session::Session;
 use super::{BinaryMetrics, BinarySettings};
 use crate::auth::Authenticator;
 use crate::authorized::AuthorizedRequests;
+use crate::held_bytes::HeldBytes;
 use crate::listing::Listing;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::stream::Scratch;
@@ -79,6 +80,8 @@ pub struct BinaryPort<P> {
     giving_way: Arc<GivingWay>,
     /// Sessions that may have something to read, and whose turn it is.
     turns: Turns<CallerName, usize>,
+    /// Bytes that clients have sent ahead.
+    held: Arc<HeldBytes>,
     /// Sessions with new bytes to send.
     unsent: Vec<usize>,
     scratch: Scratch,
@@ -117,6 +120,7 @@ impl<P> BinaryPort<P> {
             connections,
             giving_way: Arc::default(),
             turns: Turns::default(),
+            held: HeldBytes::new(HELD_BYTES),
             unsent: Vec::new(),
             scratch: Scratch::new(),
             now_ms: 0,
@@ -192,6 +196,7 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
         let Some(session) = self.sessions.get_mut(key) else { return };
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             session.readable = true;
+            session.hung_up |= event.is_read_closed() || event.is_error();
             self.line_up(key);
         }
         if event.is_writable() {

@@ -17,8 +17,9 @@ use super::places::Entered;
 use super::weight::frame_bytes_max;
 use crate::auth::Identity;
 use crate::auth::acl::ClientRights;
+use crate::held_bytes::{Held, HeldBytes, NoRoom};
 use crate::stream::{Scratch, Stream};
-use crate::turns::CallerKey;
+use crate::turns::{CallerKey, CallerName};
 
 /// The life of a connection.
 ///
@@ -76,6 +77,10 @@ pub struct Session {
     pub backlog: bool,
     /// The client sends nothing more; what it sent before is still served.
     ended: bool,
+    /// An event has said that the client sends nothing more. No other event does: it is read to its end.
+    pub hung_up: bool,
+    /// What was read and not served, counted among all that its caller has sent ahead.
+    held: Option<Held>,
     /// Whose token was shown, also while draining.
     identity: Option<Identity>,
     /// What it may do, to be renewed by a reload.
@@ -110,6 +115,8 @@ impl Session {
             readable: true,
             backlog: false,
             ended: false,
+            hung_up: false,
+            held: None,
             identity: None,
             rights: None,
             listed: false,
@@ -191,12 +198,14 @@ impl Session {
                 self.ended = true;
                 return Ok(taken);
             }
-            if !heard.more {
+            // A read that is short has met the end of what was sent, but not that it was the end.
+            let meets_the_end = self.hung_up && scratch.cost() > 0;
+            if !heard.more && !meets_the_end {
                 self.readable = false;
                 return Ok(taken);
             }
-            // Before the Hello, a client can send only a small frame.
-            if matches!(self.life, Life::Greeting) && self.input.len() > FRAME_BYTES_MAX_UNAUTHENTICATED {
+            // There is a whole frame, or one that is too long.
+            if self.input.len() > self.frame_bytes_max() {
                 return Ok(taken);
             }
         }
@@ -205,12 +214,7 @@ impl Session {
 
     /// The next whole frame that was read, without its length. The rest of one that has begun must come in time.
     pub fn next_frame(&mut self, now_ms: u64) -> Result<Option<Bytes>, FrameError> {
-        let frame_bytes_max = match self.life {
-            Life::Greeting => FRAME_BYTES_MAX_UNAUTHENTICATED,
-            Life::Serving(ref identity) => frame_bytes_max(identity),
-            Life::Draining => FRAME_BYTES_MAX,
-        };
-        match split(&self.input, frame_bytes_max)? {
+        match split(&self.input, self.frame_bytes_max())? {
             Split::Frame(range) => {
                 let mut whole = self.input.split_to(range.end);
                 if matches!(self.life, Life::Serving(_)) {
@@ -238,6 +242,32 @@ impl Session {
         }
     }
 
+    /// Bytes of the largest frame that the client may send now. Before the Hello that is a small one.
+    fn frame_bytes_max(&self) -> usize {
+        match &self.life {
+            Life::Greeting => FRAME_BYTES_MAX_UNAUTHENTICATED,
+            Life::Serving(identity) => frame_bytes_max(identity),
+            Life::Draining => FRAME_BYTES_MAX,
+        }
+    }
+
+    /// Counts what was read and not served among all that its caller has sent ahead, `of_all`. `Err` if it is more than
+    /// the caller may have.
+    pub fn hold_input(&mut self, of_all: &Arc<HeldBytes>) -> Result<(), NoRoom> {
+        let Life::Serving(identity) = &self.life else {
+            self.held = None;
+            return Ok(());
+        };
+        match &mut self.held {
+            None if self.input.is_empty() => Ok(()),
+            Some(_) if self.input.is_empty() => {
+                self.held = None;
+                Ok(())
+            }
+            held => held.get_or_insert_with(|| of_all.hold(CallerName::of_identity(identity))).set(self.input.len()),
+        }
+    }
+
     /// Whether a frame was begun and not finished, no Hello came, or no replies are taken, for too long.
     pub fn is_overdue(&self, now_ms: u64) -> bool {
         let is_late = |deadline_ms: Option<u64>| deadline_ms.is_some_and(|deadline| now_ms > deadline);
@@ -254,7 +284,7 @@ impl Session {
         self.life = Life::Draining;
         self.readable = false;
         // Nothing more is looked at of what it has sent.
-        (self.input, self.backlog) = (BytesMut::new(), false);
+        (self.input, self.backlog, self.held) = (BytesMut::new(), false, None);
         self.takes_until_ms = None;
         self.deadline_ms = Some(now_ms + FRAME_TIMEOUT_MS);
     }

@@ -9,10 +9,10 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 
-use super::bodies::{HeldBody, NoRoom};
 use super::door::Door;
 use super::limits::HttpLimits;
 use crate::auth::Identity;
+use crate::held_bytes::{Held, NoRoom};
 use crate::json::{Problem, codes};
 use crate::turns::CallerName;
 
@@ -109,7 +109,7 @@ async fn read<B: Readable>(
     hold: Option<&Hold<'_>>,
 ) -> Result<Bytes, Problem> {
     let mut body = Box::pin(body);
-    let mut held: Option<HeldBody> = None;
+    let mut held: Option<Held> = None;
     let mut whole = Bytes::new();
     let mut joined: Vec<u8> = Vec::new();
     let mut seen = 0;
@@ -143,7 +143,7 @@ async fn read<B: Readable>(
 }
 
 /// Begins to count a body that comes in pieces.
-type Hold<'d> = dyn Fn() -> HeldBody + Sync + 'd;
+type Hold<'d> = dyn Fn() -> Held + Sync + 'd;
 
 impl From<NoRoom> for Problem {
     fn from(no_room: NoRoom) -> Problem {

@@ -8,7 +8,6 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request as HttpRequest;
 use axum::http::Response;
 
-use super::bodies::{Bodies, BodiesLimits};
 use super::limits::HttpLimits;
 use super::metrics::HttpMetrics;
 use super::metrics_text::MetricsText;
@@ -18,6 +17,7 @@ use super::turns::RequestTurns;
 use super::upgrade::Upgrade;
 use super::walks;
 use crate::auth::{Authenticator, CursorSeal, TokenCache};
+use crate::held_bytes::{HeldBytes, HeldBytesLimits};
 use crate::json::{OverBound, Problem, ProblemCode, codes};
 use crate::refusal_metrics::RefusalMetrics;
 use crate::turns::PlacesInTurn;
@@ -45,7 +45,7 @@ pub struct Shared {
     /// Who reads a large piece next.
     pub(super) walks: PlacesInTurn,
     /// What is read of bodies that are not whole.
-    pub(super) bodies: Arc<Bodies>,
+    pub(super) bodies: Arc<HeldBytes>,
     pub(super) metrics_text: Mutex<MetricsText>,
     refused: Mutex<RefusalMetrics>,
 }
@@ -97,7 +97,7 @@ impl Door {
             tokens: Mutex::new(TokenCache::new(limits.tokens_cached_max)),
             turns: Arc::default(),
             walks: walks::places(),
-            bodies: Bodies::new(BodiesLimits {
+            bodies: HeldBytes::new(HeldBytesLimits {
                 // One body always finds room.
                 all_max: limits.bodies_bytes_max.max(limits.body_bytes_max.saturating_mul(4)),
                 of_viewer_max: limits.bodies_of_viewer_bytes_max.max(limits.body_bytes_max),

@@ -18,7 +18,6 @@
 //! Invariant: nothing here knows what a room is about, nor shards, journals or rings.
 
 mod authorize;
-mod bodies;
 mod body;
 mod connection;
 mod demo;

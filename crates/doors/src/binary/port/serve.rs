@@ -17,6 +17,8 @@ use super::super::weight::{REPLY_BYTES, reply_bytes, work_of_rows};
 use super::super::{Refused, translate, weight};
 use super::{BinaryPort, Purpose};
 use crate::auth::Identity;
+use crate::held_bytes::NoRoom;
+use crate::json::codes;
 use crate::listing::Listing;
 use crate::turns::limits::{WORK_IN_TURN_MAX, WORK_OF_VISIT};
 use crate::turns::{self, CallerName, Weight};
@@ -66,6 +68,9 @@ impl<P> BinaryPort<P> {
             self.metrics.received_bytes.add(read as u64);
         }
         let (served, left) = self.serve_frames(key, may - WORK_OF_VISIT - turns::work_of_bytes(cost));
+        if let Err(no_room) = self.sessions[key].hold_input(&self.held) {
+            self.turn_away(key, 0, no_room.into());
+        }
         let session = &mut self.sessions[key];
         if session.has_said_all() {
             session.drain(now_ms);
@@ -284,6 +289,19 @@ impl<P> BinaryPort<P> {
             self.end(&purpose);
             self.refuse(key, correlation, refused);
         }
+    }
+}
+
+impl From<NoRoom> for Refused {
+    fn from(no_room: NoRoom) -> Refused {
+        let detail = match no_room {
+            NoRoom::OfCaller => {
+                "this caller has sent as many bytes ahead of their answers as it may, on all its connections; send \
+                 each frame whole, and fewer at once"
+            }
+            NoRoom::OfAll => "too many bytes of frames wait to be served; send smaller frames, or one after another",
+        };
+        Refused::new(codes::BUSY.name(), detail)
     }
 }
 

@@ -29,6 +29,8 @@ use crate::binary::BINARY;
 use crate::binary::limits::REFUSAL_PAUSE_MS;
 use crate::turns::limits::WORK_IN_TURN_MAX;
 
+mod ahead;
+
 parcels! {
     enum Parcel { Ledger(Message) }
 }
@@ -418,22 +420,6 @@ fn frames_that_ask_too_many_items_count_as_refused_requests() {
     answers(&mut door, &mut client, &empty_transfers(8_191).repeat(10), 10);
     assert!(door.port.refused.refusals.get("batch_size_invalid") <= 4);
     assert!(door.port.refused.refusals.get("too_many_requests") >= 6);
-}
-
-#[test]
-fn a_frame_that_is_longer_than_its_senders_bounds_allow_is_refused_by_its_length() {
-    let requests = Rate { per_s: 1, burst: 20 };
-    let mut door = Door::with_quota(QuotaLimits { requests, ..QuotaLimits::NONE });
-    let token = door.token_of("dave");
-    let mut client = clients(&mut door, 1, &token).remove(0);
-    let whole = empty_transfers(40_000);
-    // Its length and one byte are enough.
-    client.write_all(&whole[..5]).unwrap();
-    let begun = std::time::Instant::now();
-    while door.port.refused.refusals.get("frame_too_large") == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(20), "it waits for the rest");
-        door.turn();
-    }
 }
 
 #[test]

@@ -1,13 +1,13 @@
-//! Bytes of bodies that one edge thread has read in part, by whom they come.
+//! Bytes of bodies and frames that one thread has read in part, by whom they come.
 //!
 //! ```text
-//!   piece of a body, more to come ─▶ more: counted until the body is whole or given up ─▶ read on, or 429 / 503
+//!   piece of a body or frame, more to come ─▶ counted until it is whole or given up ─▶ read on, or refused
 //! ```
 //!
 //! Promise: however many connections a caller sends half a body on, they take a bounded part of the memory. A caller
 //! may have three times as much as is left, so one that has sent little finds room beside a few that send much.
-//! Viewers leave a quarter to services. A body that comes in one piece, as nearly all do, is not counted and never
-//! refused here.
+//! Viewers leave a quarter to services. What comes in one piece, as nearly all do, is not counted and never refused
+//! here.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,16 +18,16 @@ use crate::turns::limits::SHARE_OF_CALLER;
 
 /// The bounds, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BodiesLimits {
+pub struct HeldBytesLimits {
     /// Of all callers.
     pub all_max: usize,
     /// Of one viewer.
     pub of_viewer_max: usize,
 }
 
-/// Why a body is not read on.
+/// Why a body or frame is not read on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoRoom {
+pub enum NoRoom {
     /// Its caller has sent as much as it may that is not whole.
     OfCaller,
     /// All have, and its caller has a large part of it.
@@ -36,8 +36,8 @@ pub(super) enum NoRoom {
 
 /// What is read in part.
 #[derive(Debug)]
-pub(super) struct Bodies {
-    limits: BodiesLimits,
+pub struct HeldBytes {
+    limits: HeldBytesLimits,
     state: Mutex<State>,
 }
 
@@ -49,27 +49,39 @@ struct State {
     all: usize,
 }
 
-/// Bytes of one body, until it is dropped.
+/// Bytes of one body, or of what one connection has sent ahead, until it is dropped.
 #[derive(Debug)]
-pub(super) struct HeldBody {
-    of: Arc<Bodies>,
+pub struct Held {
+    of: Arc<HeldBytes>,
     caller: CallerName,
     bytes: usize,
 }
 
-impl Bodies {
+impl HeldBytes {
     /// Nothing read.
-    pub fn new(limits: BodiesLimits) -> Arc<Bodies> {
-        Arc::new(Bodies { limits, state: Mutex::default() })
+    pub fn new(limits: HeldBytesLimits) -> Arc<HeldBytes> {
+        Arc::new(HeldBytes { limits, state: Mutex::default() })
     }
 
     /// One body of `caller`, of which nothing is read.
-    pub fn hold(self: &Arc<Bodies>, caller: CallerName) -> HeldBody {
-        HeldBody { of: self.clone(), caller, bytes: 0 }
+    pub fn hold(self: &Arc<HeldBytes>, caller: CallerName) -> Held {
+        Held { of: self.clone(), caller, bytes: 0 }
     }
 }
 
-impl HeldBody {
+impl Held {
+    /// So many bytes of it are read by now.
+    pub fn set(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        match bytes.checked_sub(self.bytes) {
+            Some(0) => Ok(()),
+            Some(more) => self.more(more),
+            None => {
+                self.less(self.bytes - bytes);
+                Ok(())
+            }
+        }
+    }
+
     /// So many more bytes of it are read.
     pub fn more(&mut self, bytes: usize) -> Result<(), NoRoom> {
         let limits = self.of.limits;
@@ -93,22 +105,28 @@ impl HeldBody {
         self.bytes += bytes;
         Ok(())
     }
-}
 
-impl Drop for HeldBody {
-    fn drop(&mut self) {
-        if self.bytes == 0 {
+    /// So many bytes fewer of it are kept.
+    fn less(&mut self, bytes: usize) {
+        if bytes == 0 {
             return;
         }
         let mut state = self.of.state.lock().expect("no thread panics while it counts");
         let of_caller = state.callers.get_mut(&self.caller).expect("what it has read is counted");
-        *of_caller -= self.bytes;
+        *of_caller -= bytes;
         if *of_caller == 0 {
             state.callers.remove(&self.caller);
         }
-        state.all -= self.bytes;
-        state.viewers -= if matches!(self.caller, CallerName::Viewer(_)) { self.bytes } else { 0 };
+        state.all -= bytes;
+        state.viewers -= if matches!(self.caller, CallerName::Viewer(_)) { bytes } else { 0 };
         assert!(state.viewers <= state.all, "viewers are some of all");
+        self.bytes -= bytes;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.less(self.bytes);
     }
 }
 
