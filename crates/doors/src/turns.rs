@@ -25,7 +25,6 @@ use slab::Slab;
 use tidegate_ledger::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX};
 
 use self::limits::{BYTES_PER_WORK, READS_OF_CALLER_MAX, SHARE_OF_CALLER, SPARE_QUEUES_MAX, WORK_IN_ROUND_MAX};
-use crate::admission::network_of;
 use crate::auth::{Identity, Rights};
 
 pub use self::places::{PlaceInTurn, PlaceLimits, PlacesInTurn};
@@ -58,6 +57,14 @@ impl CallerMarks {
     /// Of this caller.
     pub fn of(&self, name: &CallerName) -> CallerMark {
         CallerMark(self.hasher.hash_one(name) as u32)
+    }
+}
+
+/// All that comes from one place: an address of IPv4, or a /64 of IPv6, because who has one address of it has all.
+pub fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => (v6.to_bits() >> 64 << 64).to_be_bytes().into(),
+        v4 => v4,
     }
 }
 

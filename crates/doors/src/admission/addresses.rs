@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::Over;
+use crate::turns::network_of;
 
 /// Cells of a row. Two rows take half a megabyte, of which untouched pages cost nothing.
 const CELLS: usize = 1 << 16;
@@ -22,15 +23,8 @@ const CELLS: usize = 1 << 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddressMark(u32);
 
-/// All that comes from one place: an address of IPv4, or a /64 of IPv6, because who has one address of it has all.
-pub fn network_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => (v6.to_bits() >> 64 << 64).to_be_bytes().into(),
-        v4 => v4,
-    }
-}
-
-pub(super) struct Addresses {
+/// How many clients each address has, over all threads of a door.
+pub struct Addresses {
     /// Row after row; none if addresses have no bound.
     cells: Box<[AtomicU32]>,
     connections_max: u32,
@@ -38,6 +32,7 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
+    /// At most so many of each address; 0 for no bound.
     pub fn new(connections_max: u32) -> Addresses {
         let cells = if connections_max == 0 { 0 } else { 2 * CELLS };
         Addresses {
@@ -53,7 +48,7 @@ impl Addresses {
     }
 
     /// Counts one more client.
-    pub fn enter(&self, mark: AddressMark) -> Over {
+    pub(super) fn enter(&self, mark: AddressMark) -> Over {
         let Some([a, b]) = self.cells_of(mark) else { return Over::Not };
         let count = a.fetch_add(1, Ordering::Relaxed).min(b.fetch_add(1, Ordering::Relaxed)) + 1;
         Over::of(count as usize, self.connections_max as usize)

@@ -11,7 +11,6 @@
 pub mod frames;
 pub mod limits;
 mod metrics;
-pub mod places;
 pub mod port;
 mod room;
 pub mod room_call;

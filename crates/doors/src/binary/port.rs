@@ -27,9 +27,9 @@ use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resi
 
 use super::frames::Frames;
 use super::limits::{HELD_BYTES, KINDS_REMEMBERED, PARKED_MAX};
-use super::places::{Connections, GivingWay};
 use super::session::Session;
 use super::{BinaryMetrics, BinarySettings};
+use crate::admission::{Addresses, Connections};
 use crate::auth::Authenticator;
 use crate::authorized::AuthorizedRequests;
 use crate::held_bytes::HeldBytes;
@@ -74,10 +74,8 @@ pub struct BinaryPort<P> {
     rooms: Vec<Box<dyn Frames<P>>>,
     room_calls: Slab<Purpose>,
     sessions: Slab<Session>,
-    /// The connections of all workers.
-    connections: Arc<Connections>,
-    /// Those of this worker that are to give way to new ones.
-    giving_way: Arc<GivingWay>,
+    /// Who may come in, and who gives way, by session.
+    connections: Connections<usize>,
     /// Sessions that may have something to read, and whose turn it is.
     turns: Turns<CallerName, usize>,
     /// Bytes that clients have sent ahead.
@@ -94,12 +92,12 @@ pub struct BinaryPort<P> {
 }
 
 impl<P> BinaryPort<P> {
-    /// Serves the clients of `listener` (`None`: no clients), counted among `connections`, as `settings` say. Lives at
+    /// Serves the clients of `listener` (`None`: no clients), counted among those of their `addresses`, as `settings` say. Lives at
     /// `me` and asks the ledger by `router`.
     pub fn new(
         me: Address,
         router: Router,
-        (listener, connections): (Option<TcpListener>, Arc<Connections>),
+        (listener, addresses): (Option<TcpListener>, Arc<Addresses>),
         settings: &BinarySettings,
         authenticator: Arc<Authenticator>,
         (metrics, refused): (BinaryMetrics, RefusalMetrics),
@@ -117,8 +115,7 @@ impl<P> BinaryPort<P> {
             authenticator,
             authorized: AuthorizedRequests::new(KINDS_REMEMBERED, PARKED_MAX),
             sessions: Slab::new(),
-            connections,
-            giving_way: Arc::default(),
+            connections: Connections::new(settings.connections_max, addresses),
             turns: Turns::default(),
             held: HeldBytes::new(HELD_BYTES),
             unsent: Vec::new(),
@@ -170,7 +167,6 @@ impl<P: Carries<Message>> Resident<P> for BinaryPort<P> {
     fn tick(&mut self, now: TimeMs) {
         self.now_ms = now.0;
         self.follow_reload();
-        self.end_giving_way();
         self.end_overdue(now.0);
         self.end_pauses(now.0);
         // Clients that could not be taken when files had run out cause no event of their own.
@@ -208,7 +204,6 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
         self.now_ms = context.now().0;
         // Before anything is asked: what a reload has taken away is gone at the next request.
         self.follow_reload();
-        self.end_giving_way();
         let worked = !self.stopping && (self.accept() | self.serve_sessions());
         self.send(context);
         worked

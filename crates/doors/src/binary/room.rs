@@ -10,10 +10,9 @@ use tidegate_ledger::room;
 use tidegate_runtime::{Address, Carries, Port, Room, Site};
 
 use super::frames::{Frames, OpenFrames};
-use super::places::Connections;
 use super::port::BinaryPort;
 use super::{BINARY, BinaryMetrics};
-use crate::admission::ConnectionLimits;
+use crate::admission::{Addresses, ConnectionLimits};
 use crate::auth::Authenticator;
 use crate::listener::listen;
 use crate::refusal_metrics::RefusalMetrics;
@@ -24,7 +23,7 @@ pub struct BinarySettings {
     pub address: Option<SocketAddr>,
     /// Certificates; `None` for plain TCP.
     pub tls: Option<Arc<ServerConfig>>,
-    /// Connections per worker; those of all workers are one bound.
+    /// Connections per worker.
     pub connections_max: usize,
     /// Connections of one address (IPv6: of one /64), over all workers; 0 for three quarters of those of all.
     pub connections_per_address_max: usize,
@@ -48,8 +47,8 @@ pub struct BinaryRoom<P> {
     rooms: Vec<OpenFrames<P>>,
     /// One per worker.
     listeners: Vec<TcpListener>,
-    /// Those of all workers, once it is known how many there are.
-    connections: Option<Arc<Connections>>,
+    /// Counted over all workers, once it is known how many there are.
+    addresses: Option<Arc<Addresses>>,
 }
 
 impl<P: Carries<Message>> BinaryRoom<P> {
@@ -59,7 +58,7 @@ impl<P: Carries<Message>> BinaryRoom<P> {
         authenticator: Arc<Authenticator>,
         rooms: Vec<OpenFrames<P>>,
     ) -> BinaryRoom<P> {
-        BinaryRoom { settings, authenticator, rooms, listeners: Vec::new(), connections: None }
+        BinaryRoom { settings, authenticator, rooms, listeners: Vec::new(), addresses: None }
     }
 
     /// The rooms at the port of `me`. Two of one family are an error.
@@ -88,7 +87,7 @@ impl<P: Carries<Message>> Room<P> for BinaryRoom<P> {
             site.listening("binary", self.listeners[0].local_addr()?);
         }
         let workers = usize::from(site.placement().workers());
-        self.connections = Some(Connections::new(self.settings.of_connections(workers)));
+        self.addresses = Some(self.settings.of_connections(workers).addresses());
         Ok(())
     }
 
@@ -96,7 +95,7 @@ impl<P: Carries<Message>> Room<P> for BinaryRoom<P> {
         Ok(Box::new(BinaryPort::new(
             me,
             room::client(site, me),
-            (self.listeners.pop(), self.connections.clone().expect("the room was opened")),
+            (self.listeners.pop(), self.addresses.clone().expect("the room was opened")),
             &self.settings,
             self.authenticator.clone(),
             (

@@ -13,8 +13,8 @@ use super::limits::{
     FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, IN_FLIGHT_MAX, OUTBOX_BYTES_MAX, PAGES_IN_FLIGHT_MAX, READ_BYTES,
     READ_BYTES_PER_TURN, READER_TIMEOUT_MS, REFUSAL_PAUSE_MS,
 };
-use super::places::Entered;
 use super::weight::frame_bytes_max;
+use crate::admission::Entered;
 use crate::auth::Identity;
 use crate::auth::acl::ClientRights;
 use crate::held_bytes::{Held, HeldBytes, NoRoom};

@@ -24,11 +24,10 @@ use tower::Service;
 
 use super::door::Door;
 use super::limits::HttpLimits;
-use super::parting::Parting;
+use super::parting::EdgePlace;
 use super::patient::Patient;
 use super::rooms::{Answer, Routing};
 use super::{turns, upgrade};
-use crate::admission::Entered;
 use crate::json::{Problem, ProblemCode, codes};
 
 /// Tells when the process stops.
@@ -48,19 +47,10 @@ impl Stopping {
     }
 }
 
-/// A client that was let in.
-pub struct ClientSocket {
-    /// Its bytes.
-    pub stream: TcpStream,
-    /// It is counted by this.
-    pub entered: Entered<Arc<Parting>>,
-    /// Tells when it gives way to another.
-    pub parting: Arc<Parting>,
-}
-
 /// Serves one connection to its end, the `number`-th of its thread; or until it gives way, if it shows no token.
-pub async fn serve(
-    ClientSocket { stream, entered, parting }: ClientSocket,
+pub(super) async fn serve(
+    stream: TcpStream,
+    place: EdgePlace,
     number: u32,
     acceptor: Option<TlsAcceptor>,
     door: Door,
@@ -74,8 +64,9 @@ pub async fn serve(
     // A client that has disconnected already has no address. Its request needs no answer.
     let address = stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
     let limits = door.limits;
+    let parting = place.parting.clone();
     // A connection that goes on as a WebSocket is counted as one when this has ended.
-    let sender = Connection { door, routing, address, entered, refusal_delay: refusal_delay(number) };
+    let sender = Connection { door, routing, address, place, refusal_delay: refusal_delay(number) };
     let service = ConnectionService(Arc::new(sender));
     let last_word = acceptor.is_none().then(|| parting.clone());
     let stream = Patient::new(stream, limits.reader_timeout, last_word);
@@ -150,8 +141,7 @@ struct Connection {
     routing: Arc<Routing>,
     /// The client's.
     address: IpAddr,
-    /// It is counted until it is dropped.
-    entered: Entered<Arc<Parting>>,
+    place: EdgePlace,
     refusal_delay: Duration,
 }
 
@@ -196,10 +186,10 @@ impl Connection {
 
     /// A connection on which a good token is shown stays when the door is full.
     fn look_for_token(&self, headers: &HeaderMap) {
-        if !self.entered.is_known()
+        if !self.place.is_known()
             && let Some(caller) = self.door.shown(headers)
         {
-            self.entered.show(&caller);
+            self.place.show(&caller);
         }
     }
 

@@ -7,8 +7,7 @@ use crate::admission::ConnectionLimits;
 /// Bounds of one edge thread. `Default` is what the configuration gives when it says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// Open connections; those of all edge threads are one bound. For one more, one without a token gives way; if
-    /// there is none, it is answered 503 and closed.
+    /// Open connections. For one more, one without a token gives way; if there is none, it is answered 503 and closed.
     pub connections_max: usize,
     /// Open connections of one address (IPv6: of one /64), over all edge threads; 0 for three quarters of those of all.
     pub connections_per_address_max: usize,

@@ -10,15 +10,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::connection::{self, ClientSocket, Stopping};
+use super::connection::{self, Stopping};
 use super::door::{Door, DoorOptions};
 use super::limits::HttpLimits;
 use super::metrics::HttpMetrics;
 use super::operations::Operations;
-use super::parting::{self, Parting};
+use super::parting::{self, EdgePlaces};
 use super::rooms::{HttpRoom, RoomsError, Routing};
 use super::upgrade::Upgrade;
-use crate::admission::{Connections, Crowded, LetIn};
+use crate::admission::{Addresses, Crowded};
 use crate::auth::Authenticator;
 use crate::refusal_metrics::RefusalMetrics;
 
@@ -28,9 +28,6 @@ const TIMER_AHEAD: Duration = Duration::from_millis(500);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Between two words about it.
 const TELL_INTERVAL: Duration = Duration::from_secs(10);
-
-/// The connections of all edge threads.
-pub type HttpConnections = Connections<Arc<Parting>>;
 
 /// What an edge thread needs.
 pub struct EdgeOptions {
@@ -46,8 +43,8 @@ pub struct EdgeOptions {
     pub rooms: Vec<Box<dyn HttpRoom>>,
     /// Bounds.
     pub limits: HttpLimits,
-    /// The connections of all edge threads.
-    pub connections: Arc<HttpConnections>,
+    /// How many connections each address has, over all edge threads.
+    pub addresses: Arc<Addresses>,
     /// Shared by all edge threads.
     pub metrics: HttpMetrics,
     /// Of this one.
@@ -66,7 +63,7 @@ pub struct Edge {
     tls: Option<TlsAcceptor>,
     door: Door,
     routing: Arc<Routing>,
-    connections: Arc<HttpConnections>,
+    places: EdgePlaces,
     stopping: Stopping,
 }
 
@@ -74,11 +71,12 @@ impl Edge {
     /// Opens the rooms, so that what is wrong with them is known before a thread serves them.
     pub fn open(options: EdgeOptions) -> Result<Edge, RoomsError> {
         let EdgeOptions { listener, tls, authenticator, operations, rooms, .. } = options;
-        let EdgeOptions { limits, connections, metrics, refused, open_paths, upgrade, stop, .. } = options;
+        let EdgeOptions { limits, addresses, metrics, refused, open_paths, upgrade, stop, .. } = options;
         let options = DoorOptions { authenticator, operations, limits, metrics, refused, open_paths, upgrade };
         let (door, routing) = Door::open(options, rooms)?;
         let (routing, stopping) = (Arc::new(routing), Stopping::new(stop));
-        Ok(Edge { listener, tls: tls.map(TlsAcceptor::from), door, routing, connections, stopping })
+        let places = EdgePlaces::new(limits.connections_max, addresses);
+        Ok(Edge { listener, tls: tls.map(TlsAcceptor::from), door, routing, places, stopping })
     }
 
     /// The OpenAPI document that it serves, as JSON.
@@ -108,7 +106,7 @@ impl Edge {
 }
 
 async fn serve(edge: Edge) -> io::Result<()> {
-    let Edge { listener, tls: acceptor, door, routing, connections: counted, stopping } = edge;
+    let Edge { listener, tls: acceptor, door, routing, places, stopping } = edge;
     let (limits, metrics) = (door.limits, door.metrics.clone());
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -129,18 +127,15 @@ async fn serve(edge: Edge) -> io::Result<()> {
         while connections.try_join_next().is_some() {}
         match accepted {
             Ok((stream, peer)) => {
-                let parting = Arc::new(Parting::default());
-                match counted.enter(peer.ip(), parting.clone()) {
-                    Ok(LetIn { entered, gives_way }) => {
+                match places.enter(peer.ip()) {
+                    Ok((place, gives_way)) => {
                         metrics.connections_accepted.increment();
                         number = number.wrapping_add(1);
                         let (acceptor, door) = (acceptor.clone(), door.clone());
                         let (routing, stopping) = (routing.clone(), stopping.clone());
-                        let socket = ClientSocket { stream, entered, parting };
-                        connections.spawn(connection::serve(socket, number, acceptor, door, routing, stopping));
-                        if let Some(other) = gives_way {
+                        connections.spawn(connection::serve(stream, place, number, acceptor, door, routing, stopping));
+                        if gives_way {
                             metrics.connections_gave_way.increment();
-                            other.tell();
                             // It goes before the next one comes.
                             tokio::task::yield_now().await;
                         }

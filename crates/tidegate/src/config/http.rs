@@ -10,8 +10,7 @@ config! {
     pub struct HttpKeys in "limits" {
         edge_threads: Count<u16> = 1, 1..=256, restart, "threads that serve HTTP, each with its own connections";
         http_connections_max: Count<usize> = 10_000, 1..=1_000_000, restart,
-            "open connections per edge thread, of all of them together; for one more, the oldest without a good token of the \
-             address with the most gives way, and if there is none it is answered 503";
+            "open connections per edge thread; for one more, one without a token gives way, or it is answered 503";
         http_connections_per_address_max: Count<usize> = 0, 0..=1_000_000, restart,
             "HTTP connections of one address (IPv6: of one /64), over all edge threads; 0 for three quarters of all. \
              Behind a proxy all clients have one address";

@@ -5,10 +5,9 @@ use std::net::SocketAddr;
 
 use super::super::Refused;
 use super::super::limits::ACCEPTS_IN_TURN_MAX;
-use super::super::places::{Entered, Place};
 use super::super::session::{Life, Session};
 use super::{BinaryPort, FIRST_SESSION};
-use crate::admission::{Crowded, LetIn};
+use crate::admission::{Entered, LetIn};
 use crate::json::codes;
 use crate::stream::Stream;
 use crate::turns::CallerName;
@@ -25,15 +24,14 @@ impl<P> BinaryPort<P> {
         {
             taken += 1;
             match listener.accept() {
-                Ok((tcp, address)) => match self.enter(address) {
+                Ok((tcp, address)) => match self.connections.enter(address.ip(), self.sessions.vacant_key()) {
                     Ok(LetIn { entered, gives_way }) => {
                         if self.open(tcp, entered, address).is_ok() {
                             self.metrics.connections_accepted.add(1);
                         }
                         if let Some(other) = gives_way {
                             self.metrics.connections_refused.increment("gave_way");
-                            other.tell();
-                            self.end_giving_way();
+                            self.give_way(other);
                         }
                     }
                     Err(crowded) => {
@@ -60,21 +58,6 @@ impl<P> BinaryPort<P> {
         self.listener.is_some() && self.somebody_waits
     }
 
-    /// Counts a connection if it may come in: the session that is opened next.
-    fn enter(&self, address: SocketAddr) -> Result<LetIn<Place>, Crowded> {
-        self.connections.enter(address.ip(), Place::new(&self.giving_way, self.sessions.vacant_key()))
-    }
-
-    /// Ends the sessions that give way to new ones, on this worker or another.
-    pub(super) fn end_giving_way(&mut self) {
-        for key in self.giving_way.take() {
-            // One that ended meanwhile left its key to another.
-            if self.sessions.get(key).is_some_and(|session| session.entered.is_leaving()) {
-                self.give_way(key);
-            }
-        }
-    }
-
     /// Ends a session without a token at once; it is told why if it takes that at once.
     fn give_way(&mut self, key: usize) {
         // One that was turned away just now has had its answer, which waits, or waits no longer.
@@ -90,9 +73,10 @@ impl<P> BinaryPort<P> {
         self.close(key);
     }
 
-    fn open(&mut self, tcp: mio::net::TcpStream, entered: Entered, address: SocketAddr) -> io::Result<()> {
-        tcp.set_nodelay(true)?;
-        let stream = Stream::accept(tcp, self.tls.as_ref()).map_err(io::Error::other)?;
+    fn open(&mut self, tcp: mio::net::TcpStream, mut entered: Entered, address: SocketAddr) -> io::Result<()> {
+        let nodelay = tcp.set_nodelay(true);
+        let stream = nodelay.and_then(|()| Stream::accept(tcp, self.tls.as_ref()).map_err(io::Error::other));
+        let stream = stream.inspect_err(|_| self.connections.leave(&mut entered))?;
         let poll = self.poll.as_ref().expect("a port is registered before it serves");
         let entry = self.sessions.vacant_entry();
         let key = entry.key();
@@ -100,6 +84,7 @@ impl<P> BinaryPort<P> {
         let mut session = Session::new(stream, entered, caller, self.now_ms);
         if let Err(error) = session.register(poll, key + FIRST_SESSION) {
             self.turns.leave(caller);
+            self.connections.leave(&mut session.entered);
             return Err(error);
         }
         entry.insert(session);
@@ -120,7 +105,7 @@ impl<P> BinaryPort<P> {
     /// The session becomes one of another caller.
     pub(super) fn move_to(&mut self, key: usize, name: CallerName) {
         let session = &mut self.sessions[key];
-        session.entered.show(&name);
+        self.connections.show(&mut session.entered, &name);
         let before = std::mem::replace(&mut session.caller, self.turns.join(name));
         self.turns.take_back(before, key);
         self.turns.leave(before);

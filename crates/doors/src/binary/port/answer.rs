@@ -156,7 +156,8 @@ impl<P> BinaryPort<P> {
         session.close(self.poll.as_ref().expect("it was registered"), &mut self.scratch);
         self.turns.take_back(session.caller, key);
         self.turns.leave(session.caller);
-        self.sessions.remove(key);
+        let mut session = self.sessions.remove(key);
+        self.connections.leave(&mut session.entered);
         self.metrics.connections_open.set(self.sessions.len() as i64);
     }
 }

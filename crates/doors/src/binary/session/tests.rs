@@ -4,16 +4,15 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::admission::ConnectionLimits;
-use crate::binary::places::{Connections, GivingWay, Place};
+use crate::admission::{ConnectionLimits, Connections};
 use crate::turns::{CallerName, Turns};
 
 fn session_over(stream: Stream<mio::net::TcpStream>) -> Session {
     let caller = Turns::<CallerName, usize>::default().join(CallerName::Viewer("dave".into()));
     let limits = ConnectionLimits { connections_max: 1, connections_per_address_max: 0 };
-    let place = Place::new(&Arc::new(GivingWay::default()), 0);
-    let entry = Connections::new(limits).enter([127, 0, 0, 1].into(), place).expect("it is the first");
-    Session::new(stream, entry.entered, caller, 0)
+    let mut connections = Connections::new(1, limits.addresses());
+    let let_in = connections.enter([127, 0, 0, 1].into(), ()).expect("it is the first");
+    Session::new(stream, let_in.entered, caller, 0)
 }
 
 #[test]
