@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_journal::archive::{Archive, Archived, CACHE_FOLDER};
 use tidegate_journal::directory::Directory;
-use tidegate_journal::disk::RealDisk;
+use tidegate_journal::disk::{Disk, RealDisk, check_in_place};
 use tidegate_journal::{Cursor, Family, LocalLogs, LogFiles, Position, Retention};
 
 use crate::Progress;
@@ -129,6 +129,12 @@ pub fn archive(
     progress: Progress<'_>,
 ) -> Result<Moved, BackupError> {
     let families: Vec<Family> = known.iter().map(|known| known.family).collect();
+    // The targets open segments by their paths, which may lead to somebody else's when a server's directory was moved.
+    check_in_place(data).map_err(BackupError::io("archive", data))?;
+    let pace: Pace<'_> = &mut |bytes| {
+        check_in_place(data).map_err(|cause| cause.to_string())?;
+        pace(bytes)
+    };
     let directory = Directory::look_at(data, &families)?;
     let _lock = lock(data)?;
     check_target(data, target)?;
@@ -235,8 +241,8 @@ fn move_segment(
     archive.segments.push(Archived { log, first: begins, end, bytes, hash: *hash.as_bytes(), at });
     archive.segments.sort_by(|one, other| (&one.log, one.first.position).cmp(&(&other.log, other.first.position)));
     archive.write(data)?;
-    fs::remove_file(&path).map_err(BackupError::io("remove", &path))?;
-    sync_folder(files.folder())?;
+    RealDisk.remove(&path).map_err(BackupError::io("remove", &path))?;
+    RealDisk.sync_dir(files.folder()).map_err(BackupError::io("sync", files.folder()))?;
     Ok(bytes)
 }
 
@@ -266,6 +272,8 @@ fn lock(data: &Path) -> Result<File, BackupError> {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_journal::disk::Hold;
+
     use super::*;
 
     #[test]
@@ -284,5 +292,19 @@ mod tests {
         assert_eq!((full, stored()), (Err("no space".into()), 0));
         let at = store.put(&segment, name, &mut |_| Ok(())).unwrap();
         assert_eq!((fs::metadata(at).unwrap().len(), stored()), (3 * PIECE_BYTES as u64, 1));
+    }
+
+    #[test]
+    fn nothing_is_archived_by_the_path_of_a_directory_that_was_moved_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let (data, store) = (folder.path().join("data"), DirectoryTarget(folder.path().join("store")));
+        fs::create_dir(&data).unwrap();
+        let hold = Hold::take(&data).unwrap();
+        fs::rename(&data, folder.path().join("moved")).unwrap();
+        fs::create_dir(&data).unwrap();
+        let refused = archive(&data, &[], &store, 0, &mut |_| Ok(()), &mut |_, _| {}).unwrap_err().to_string();
+        assert!(refused.contains("data was moved, removed or replaced"), "{refused}");
+        assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
+        drop(hold);
     }
 }

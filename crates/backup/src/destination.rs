@@ -1,4 +1,4 @@
-//! Which directories are made for copies, and which names are taken for a slip.
+//! Which directories are made for copies and for what is restored of them, and which names are taken for a slip.
 //!
 //! ```text
 //!   /backups/shop  ./shop  ../cold/shop   used if it is there; made if only the folder around it is there
@@ -24,6 +24,32 @@ use crate::error::BackupError;
 ///
 /// [`BackupError::Refused`], with what to write instead, by the rules above, and if the directory is inside of `data`.
 pub fn destination(to: &Path, data: &Path) -> Result<PathBuf, BackupError> {
+    let path = place(to, false)?;
+    if fs::canonicalize(data).is_ok_and(|data| path.starts_with(data)) {
+        let what = "copies belong on another disk than the data, and never inside of it";
+        return Err(BackupError::Refused(format!("{}: {what}", to.display())));
+    }
+    Ok(path)
+}
+
+/// The absolute path of the data directory `data` that is to be restored from the directory of backups `from`, by the
+/// same rules; only that a plain name is made where the command runs, as a server does it.
+pub(crate) fn target(data: &Path, from: &Path) -> Result<PathBuf, BackupError> {
+    let path = place(data, true)?;
+    if let Ok(from) = fs::canonicalize(from)
+        && path.starts_with(&from)
+    {
+        return Err(BackupError::Refused(format!(
+            "{}: it is inside of the directory of backups {}, where only backups belong: give a directory elsewhere",
+            data.display(),
+            from.display()
+        )));
+    }
+    Ok(path)
+}
+
+/// The directory that a name means.
+fn place(to: &Path, makes_plain_names: bool) -> Result<PathBuf, BackupError> {
     let refused = |what: String| BackupError::Refused(format!("{}: {what}", to.display()));
     let text = to.as_os_str().as_encoded_bytes();
     if text.is_empty() {
@@ -38,7 +64,7 @@ pub fn destination(to: &Path, data: &Path) -> Result<PathBuf, BackupError> {
     let path = match fs::canonicalize(to) {
         Ok(path) if path.is_dir() => path,
         Ok(_) => return Err(refused("it is no directory".into())),
-        Err(_) if !text.contains(&b'/') => {
+        Err(_) if !text.contains(&b'/') && !makes_plain_names => {
             let name = to.display();
             return Err(refused(format!("there is no such directory. Write ./{name} to have it made here")));
         }
@@ -52,9 +78,6 @@ pub fn destination(to: &Path, data: &Path) -> Result<PathBuf, BackupError> {
             folder.join(name)
         }
     };
-    if fs::canonicalize(data).is_ok_and(|data| path.starts_with(data)) {
-        return Err(refused("copies belong on another disk than the data, and never inside of it".into()));
-    }
     Ok(path)
 }
 
@@ -105,6 +128,27 @@ mod tests {
         }
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2);
         assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_is_restored_goes_where_it_was_meant_and_never_among_backups() {
+        let root = fs::canonicalize(tempfile::tempdir().unwrap().keep()).unwrap();
+        let from = root.join("bk");
+        fs::create_dir_all(from.join("backups")).unwrap();
+        for (data, words) in [
+            (from.clone(), "it is inside of the directory of backups"),
+            (from.join("r"), "give a directory elsewhere"),
+            (from.join("backups/20261122T045012.123Z"), "give a directory elsewhere"),
+            (root.join("x/../bk/r"), "first, or mount its disk"),
+            (root.join("a/b/c"), "a/b first, or mount its disk"),
+            ("s3:/bucket".into(), "it looks like a URL"),
+        ] {
+            let refused = target(&data, &from).unwrap_err().to_string();
+            assert!(refused.contains(words), "{}: {refused}", data.display());
+        }
+        assert_eq!(target(&root.join("data"), &from).unwrap(), root.join("data"));
+        assert_eq!(target(Path::new("no-such"), &from).unwrap(), fs::canonicalize(".").unwrap().join("no-such"));
+        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

@@ -4,6 +4,15 @@ use tidegate_journal::Family;
 use tidegate_machines::{Machine, ShardIndex, Tie, TimeMs};
 use tidegate_shard::ShardFamily;
 
+/// The times that a record says.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Stamp {
+    /// When it was decided.
+    pub decided_at: Option<TimeMs>,
+    /// For one that sets the time of its log: the time before.
+    pub mended_from: Option<TimeMs>,
+}
+
 /// A family, and what its machine says about single records.
 #[derive(Clone, Copy)]
 pub struct Known {
@@ -11,6 +20,8 @@ pub struct Known {
     pub family: Family,
     /// When a record was decided, if it says so.
     pub(crate) decided_at: fn(&[u8]) -> Option<TimeMs>,
+    /// The same, and whether it sets the time of its log.
+    pub(crate) stamp: fn(&[u8]) -> Stamp,
     /// How a record of a shard is tied to other shards.
     pub(crate) ties: fn(&[u8], ShardIndex, &mut dyn FnMut(Tie)),
 }
@@ -18,12 +29,19 @@ pub struct Known {
 impl Known {
     /// The family whose logs fold into the machine of `F`.
     pub const fn of<F: ShardFamily>() -> Known {
-        Known { family: F::FAMILY, decided_at: decided_at::<F>, ties: ties::<F> }
+        Known { family: F::FAMILY, decided_at: decided_at::<F>, stamp: stamp::<F>, ties: ties::<F> }
     }
 }
 
 fn decided_at<F: ShardFamily>(record: &[u8]) -> Option<TimeMs> {
     F::Machine::decided_at(&F::Machine::decode(record).ok()?)
+}
+
+fn stamp<F: ShardFamily>(record: &[u8]) -> Stamp {
+    F::Machine::decode(record).map_or(Stamp::default(), |event| Stamp {
+        decided_at: F::Machine::decided_at(&event),
+        mended_from: F::Machine::mended_from(&event),
+    })
 }
 
 /// A record that is none of the machine's has no ties; whoever folds the log names it.

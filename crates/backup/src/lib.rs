@@ -15,6 +15,7 @@
 //!
 //! Invariant: nothing here knows what a record means; it asks the machine of the family ([`Known`]).
 
+mod ambiguity;
 mod archive;
 mod closure;
 mod copying;
@@ -28,6 +29,7 @@ mod moment;
 mod place;
 mod restore;
 mod take;
+mod timeline;
 mod verify;
 
 pub use archive::{ArchiveTarget, DirectoryTarget, Moved, Pace, archive, waiting};

@@ -1,17 +1,28 @@
 //! Up to where a restored directory goes, as it was asked, and which group ends that means.
+//!
+//! ```text
+//!   a time ────▶ the newest section of the ledger's log that had begun by then ─▶ its last record of then
+//!   a sequence ─▶ its group ─▶ the time of its last record ─┐
+//!                              the time that was asked for ─┴─▶ other logs: by time, plus what a clock was wrong by
+//! ```
+//!
+//! Promise: what was acknowledged before the place that was asked for is kept, in all logs. Why more than that of some:
+//! an operator sets the time of the ledger only, so the times of other logs stay ahead for as long as they need.
 
 use std::fmt;
 use std::str::FromStr;
 
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Cursor, Group, LogFiles, Position, Sequence};
+use tidegate_journal::{Cursor, Group, JournalError, LogFiles, Position, Sequence};
 use tidegate_machines::TimeMs;
 
+use crate::ambiguity::check_is_one;
 use crate::closure::{Window, close};
 use crate::cut::inconsistent;
 use crate::error::BackupError;
 use crate::known::Known;
 use crate::moment::{Moment, parse_moment};
+use crate::timeline::Timeline;
 
 /// How far the times of shards may differ: what a record rests upon on another shard is looked for this far around it.
 const SKEW_MS: u64 = 60_000;
@@ -76,18 +87,18 @@ pub(crate) struct Copied {
 }
 
 impl Copied {
-    /// The last group end before the first group that `keep` refuses. `begins_before` says whether a segment whose
-    /// first group is this one must be read for that.
-    /// A log that has forgotten its beginning ends at its snapshot at the earliest.
-    fn last_end(
+    /// The last group end of `from..to` before the first group that `keep` refuses. `begins_before` says whether a
+    /// segment whose first group is this one must be read for that.
+    pub fn last_end(
         &self,
+        (from, to): (Cursor, Cursor),
         begins_before: impl Fn(&Group<'_>) -> bool,
         mut keep: impl FnMut(&Group<'_>) -> bool,
-    ) -> Result<Cut, BackupError> {
-        let mut start = self.files.begins(self.firsts[0])?;
-        for first in self.firsts.iter().skip(1) {
+    ) -> Result<Cursor, JournalError> {
+        let mut start = from;
+        for first in self.firsts.iter().filter(|first| from.position < **first && **first < to.position) {
             let begins = self.files.begins(*first)?;
-            let is_before = match self.files.groups(begins, self.end)?.next_group()? {
+            let is_before = match self.files.groups(begins, to)?.next_group()? {
                 Some(group) => begins_before(&group),
                 None => false,
             };
@@ -96,7 +107,7 @@ impl Copied {
             }
             start = begins;
         }
-        let mut groups = self.files.groups(start, self.end)?;
+        let mut groups = self.files.groups(start, to)?;
         let mut end = start;
         while let Some(group) = groups.next_group()? {
             if !keep(&group) {
@@ -104,7 +115,7 @@ impl Copied {
             }
             end = groups.cursor();
         }
-        Ok(Cut { end: if end.position < self.from.position { self.from } else { end }, asked: end })
+        Ok(end)
     }
 
     fn at_sequence(&self, sequence: Sequence) -> Result<Cut, BackupError> {
@@ -115,52 +126,16 @@ impl Copied {
             )));
         }
         let last = |group: &Group<'_>| group.first_sequence.0 + u64::from(group.record_count) - 1;
-        self.last_end(|group| group.first_sequence <= sequence, |group| last(group) <= sequence.0)
+        let whole = (self.files.begins(self.firsts[0])?, self.end);
+        let end = self.last_end(whole, |group| group.first_sequence <= sequence, |group| last(group) <= sequence.0)?;
+        Ok(self.cut(end))
     }
 
-    fn at_time(&self, known: &Known, time: TimeMs) -> Result<Cut, BackupError> {
-        let is_by_then = |group: &Group<'_>| times(known, group).all(|decided| decided <= time);
-        // The first record of a segment may have no time; then the one before is read as well, which costs only time.
-        let begins_before = |group: &Group<'_>| times(known, group).next().is_some_and(|decided| decided <= time);
-        self.last_end(begins_before, is_by_then)
+    /// A log that has forgotten its beginning ends at its snapshot at the earliest.
+    fn cut(&self, asked: Cursor) -> Cut {
+        let end = if asked.position < self.from.position { self.from } else { asked };
+        Cut { end, asked, later: 0, time: None }
     }
-
-    /// The first and the last place that it can be restored at, for the person who asked for another one. `None` for a
-    /// log without records.
-    fn range(&self, known: &Known) -> Result<Option<String>, BackupError> {
-        let at = |time: Option<TimeMs>| time.map_or_else(String::new, |time| format!(" ({})", Moment(time.0)));
-        let mut groups = self.files.groups(self.files.begins(self.firsts[0])?, self.end)?;
-        while let Some(group) = groups.next_group()? {
-            // A group is kept as a whole, so the first place is its end.
-            if group.record_count > 0 {
-                let first = group.first_sequence.0 + u64::from(group.record_count) - 1;
-                let (begin, end) = (at(times(known, &group).max()), at(self.time_at(known, self.end)?));
-                let (name, last) = (&self.name, self.end.sequence);
-                return Ok(Some(format!("{name}: sequence {first}{begin} to {last}{end}")));
-            }
-        }
-        Ok(None)
-    }
-
-    /// When the last record before `end` that says so was decided.
-    fn time_at(&self, known: &Known, end: Cursor) -> Result<Option<TimeMs>, BackupError> {
-        let mut time = None;
-        for first in self.firsts.iter().rev().filter(|first| **first < end.position) {
-            let mut groups = self.files.groups(self.files.begins(*first)?, end)?;
-            while let Some(group) = groups.next_group()? {
-                time = times(known, &group).last().or(time);
-            }
-            if time.is_some() {
-                break;
-            }
-        }
-        Ok(time)
-    }
-}
-
-fn times<'a>(known: &'a Known, group: &Group<'a>) -> impl Iterator<Item = TimeMs> + use<'a> {
-    let decided_at = known.decided_at;
-    group.records().filter_map(move |(_, _, record)| decided_at(record))
 }
 
 /// Where a log is cut.
@@ -170,48 +145,108 @@ pub(crate) struct Cut {
     pub end: Cursor,
     /// Where it was asked to be: `end`, or before it, when other logs that are kept rest on what is between.
     pub asked: Cursor,
+    /// So many of the records before `asked` say later times than was asked for, and may have been written by then.
+    pub later: u64,
+    /// When the last record before `end` was decided, if that says so.
+    pub time: Option<TimeMs>,
 }
 
-impl Cut {
-    fn exactly(end: Cursor) -> Cut {
-        Cut { end, asked: end }
+/// Where each log is cut; `families` has the logs of each family in the order of their shards. The backup was taken at
+/// `taken_at`.
+pub(crate) fn places(
+    families: &[(Known, Vec<Copied>)],
+    at: &At,
+    taken_at: Moment,
+) -> Result<Vec<Vec<Cut>>, BackupError> {
+    let Some(((known, logs), others)) = families.split_first() else { return Ok(Vec::new()) };
+    if *at == At::End {
+        let ends = |(_, logs): &(Known, Vec<Copied>)| logs.iter().map(|log| log.cut(log.end)).collect();
+        return with_times(families, families.iter().map(ends).collect());
     }
-}
-
-/// Where each log is cut; `families` has the logs of each family in the order of their shards.
-pub(crate) fn places(families: &[(Known, Vec<Copied>)], at: &At) -> Result<Vec<Vec<Cut>>, BackupError> {
-    let ends = |logs: &[Copied]| logs.iter().map(|log| Cut::exactly(log.end)).collect();
-    let cuts: Vec<Vec<Cut>> = match at {
-        At::End => return Ok(families.iter().map(|(_, logs)| ends(logs)).collect()),
-        At::Time(moment) => {
-            families.iter().map(|(known, logs)| at_time(known, logs, TimeMs(moment.0))).collect::<Result<_, _>>()?
+    let timelines = logs.iter().map(|log| Timeline::read(known, log)).collect::<Result<Vec<_>, _>>()?;
+    let (cuts, time) = match at {
+        At::Time(Moment(ms)) => {
+            let places = timelines.iter().map(|timeline| timeline.at(TimeMs(*ms))).collect::<Result<Vec<_>, _>>()?;
+            check_is_one(&timelines, &places, Moment(*ms))?;
+            let cuts: Vec<Cut> = logs.iter().zip(places).map(|(log, place)| log.cut(place)).collect();
+            (closed(&timelines, &cuts)?, TimeMs(*ms))
         }
         At::Sequences(sequences) => {
-            let Some(((known, logs), others)) = families.split_first() else { return Ok(Vec::new()) };
-            let cuts = at_sequences(known, logs, sequences)?;
-            let mut time = None;
-            for (log, cut) in logs.iter().zip(&cuts) {
-                time = time.max(log.time_at(known, cut.end)?);
+            let cuts = closed(&timelines, &at_sequences(known, logs, sequences)?)?;
+            let mut time = TimeMs(0);
+            for (timeline, cut) in timelines.iter().zip(&cuts) {
+                time = time.max(timeline.time_at(cut.end)?.unwrap_or_default());
             }
-            let time = time.unwrap_or(TimeMs(0));
-            let others = others.iter().map(|(known, logs)| at_time(known, logs, time));
-            std::iter::once(Ok(cuts)).chain(others).collect::<Result<_, _>>()?
+            (cuts, time)
         }
+        At::End => unreachable!("that is above"),
     };
-    if let (Some((known, logs)), Some(cuts)) = (families.first(), cuts.first()) {
-        check_history(known, logs, cuts, at)?;
+    check_history(&timelines, &cuts, at)?;
+    let mut ahead_ms = 0;
+    for (timeline, cut) in timelines.iter().zip(&cuts) {
+        ahead_ms = ahead_ms.max(timeline.others_ahead_ms(cut.end, time, SKEW_MS)?);
+    }
+    let moment = OtherMoment { time, ahead_ms, taken_at };
+    let others = others.iter().map(|(known, logs)| moment.cuts(known, logs));
+    with_times(families, std::iter::once(Ok(cuts)).chain(others).collect::<Result<_, _>>()?)
+}
+
+/// The same cuts, each with the time of its last record.
+fn with_times(families: &[(Known, Vec<Copied>)], mut cuts: Vec<Vec<Cut>>) -> Result<Vec<Vec<Cut>>, BackupError> {
+    for ((known, logs), cuts) in families.iter().zip(&mut cuts) {
+        for (log, cut) in logs.iter().zip(cuts) {
+            cut.time = Timeline::unmended(known, log)?.time_at(cut.end)?;
+        }
     }
     Ok(cuts)
 }
 
+/// The moment of the ledger's cuts, for logs whose time nobody sets.
+struct OtherMoment {
+    time: TimeMs,
+    /// By how much they may be ahead then.
+    ahead_ms: u64,
+    taken_at: Moment,
+}
+
+impl OtherMoment {
+    /// Nothing that was written by then is left out: where times do not show what was, more is kept.
+    fn cuts(&self, known: &Known, logs: &[Copied]) -> Result<Vec<Cut>, BackupError> {
+        let timelines = logs.iter().map(|log| Timeline::unmended(known, log)).collect::<Result<Vec<_>, _>>()?;
+        let mut cuts = Vec::new();
+        for timeline in &timelines {
+            let (log, by_time) = (timeline.log, timeline.at(self.time)?);
+            let mut place = timeline.at(TimeMs(self.time.0.saturating_add(self.ahead_ms)))?;
+            // A log that is ahead of the clock of the backup: what is behind the jump says nothing of when it was.
+            if timeline
+                .jump_before(TimeMs(self.taken_at.0), SKEW_MS)?
+                .is_some_and(|jump| jump.position <= by_time.position)
+            {
+                place = log.end;
+            }
+            let cut = log.cut(place);
+            let kept_anyway = by_time.sequence.max(log.from.sequence);
+            cuts.push(Cut { later: cut.end.sequence.0.saturating_sub(kept_anyway.0), ..cut });
+        }
+        closed(&timelines, &cuts)
+    }
+}
+
 /// Refuses a place before the first record of the first family: nothing would be left of it, and nobody asks for that.
-fn check_history(known: &Known, logs: &[Copied], cuts: &[Cut], at: &At) -> Result<(), BackupError> {
+fn check_history(timelines: &[Timeline<'_>], cuts: &[Cut], at: &At) -> Result<(), BackupError> {
     let is_empty = |end: &Cursor| end.sequence == Sequence(0);
-    if !cuts.iter().all(|cut| is_empty(&cut.end)) || logs.iter().all(|log| is_empty(&log.end)) {
+    if !cuts.iter().all(|cut| is_empty(&cut.end)) || timelines.iter().all(|timeline| is_empty(&timeline.log.end)) {
         return Ok(());
     }
-    let ranges = logs.iter().map(|log| log.range(known)).collect::<Result<Vec<_>, _>>()?;
-    let ranges: Vec<String> = ranges.into_iter().flatten().collect();
+    let mut ranges = Vec::new();
+    for timeline in timelines {
+        if let Some((first, begin)) = timeline.range()? {
+            let at = |time: Option<TimeMs>| time.map_or_else(String::new, |time| format!(" ({})", Moment(time.0)));
+            let Copied { name, end, .. } = timeline.log;
+            let (begin, newest) = (at(begin), at(timeline.time_at(*end)?));
+            ranges.push(format!("{name}: sequence {first}{begin} to {}{newest}", end.sequence));
+        }
+    }
     Err(BackupError::Refused(format!(
         "{at} is before the history begins that the backup has: nothing of it would be restored. It has {}. Give a \
          place of that range, or none for all that there is",
@@ -219,45 +254,61 @@ fn check_history(known: &Known, logs: &[Copied], cuts: &[Cut], at: &At) -> Resul
     )))
 }
 
-fn at_time(known: &Known, logs: &[Copied], time: TimeMs) -> Result<Vec<Cut>, BackupError> {
-    let cuts = logs.iter().map(|log| log.at_time(known, time)).collect::<Result<Vec<_>, _>>()?;
-    closed(known, logs, &cuts)
-}
-
 fn at_sequences(known: &Known, logs: &[Copied], sequences: &[(u16, Sequence)]) -> Result<Vec<Cut>, BackupError> {
     let of = |shard: usize| sequences.iter().find(|(of, _)| usize::from(*of) == shard).map(|(_, sequence)| *sequence);
     let is_each_once = sequences.len() == logs.len() && (0..logs.len()).all(|shard| of(shard).is_some());
     if !is_each_once {
-        let example: Vec<String> =
-            logs.iter().enumerate().map(|(shard, log)| format!("{shard}:{}", log.end.sequence)).collect();
         return Err(BackupError::Refused(format!(
             "the backup has {} shards of family \"{}\": give a sequence for each, such as {}, or a time",
             logs.len(),
             known.family.name,
-            example.join(",")
+            as_asked(logs.iter().map(|log| log.end))
         )));
     }
     let cut = |(shard, log): (usize, &Copied)| log.at_sequence(of(shard).unwrap_or_default());
-    let cuts = logs.iter().enumerate().map(cut).collect::<Result<Vec<_>, _>>()?;
-    closed(known, logs, &cuts)
+    logs.iter().enumerate().map(cut).collect()
+}
+
+/// Places of the logs of a family as `--at` takes them.
+pub(crate) fn as_asked(places: impl ExactSizeIterator<Item = Cursor>) -> String {
+    let is_one = places.len() == 1;
+    let word = |(shard, place): (usize, Cursor)| match is_one {
+        true => place.sequence.to_string(),
+        false => format!("{shard}:{}", place.sequence),
+    };
+    places.enumerate().map(word).collect::<Vec<_>>().join(",")
 }
 
 /// The cuts, moved forward to what they rest upon.
-fn closed(known: &Known, logs: &[Copied], cuts: &[Cut]) -> Result<Vec<Cut>, BackupError> {
-    if logs.len() <= 1 {
+fn closed(timelines: &[Timeline<'_>], cuts: &[Cut]) -> Result<Vec<Cut>, BackupError> {
+    if timelines.len() <= 1 {
         return Ok(cuts.to_vec());
     }
-    let mut windows = Vec::new();
-    for (log, cut) in logs.iter().zip(cuts.iter().map(|cut| cut.end)) {
-        let time = log.time_at(known, cut)?.unwrap_or(TimeMs(0));
-        let base = log.at_time(known, TimeMs(time.0.saturating_sub(SKEW_MS)))?.end;
-        let bound = log.at_time(known, TimeMs(time.0.saturating_add(SKEW_MS)))?.end;
-        let base = if base.position > cut.position { cut } else { base };
-        let bound = if bound.position < cut.position { cut } else { bound };
-        windows.push(Window::read(&log.files, known, (base, cut, bound))?);
+    let ends: Vec<Cursor> = cuts.iter().map(|cut| cut.end).collect();
+    let mut around = windows(timelines, &ends, |timeline, cut| timeline.behind(cut, SKEW_MS))?;
+    if close(&mut around).is_err() {
+        // Behind a jump of a clock, or somebody has given sequences of different times.
+        around = windows(timelines, &ends, |timeline, _| Ok(timeline.log.end))?;
+        close(&mut around).map_err(|missing| inconsistent(timelines[0].known, missing))?;
     }
-    close(&mut windows).map_err(|missing| inconsistent(known, missing))?;
-    Ok(windows.iter().map(Window::cut).zip(cuts).map(|(end, cut)| Cut { end, ..*cut }).collect())
+    Ok(around.iter().map(Window::cut).zip(cuts).map(|(end, cut)| Cut { end, ..*cut }).collect())
+}
+
+/// The groups of all logs around their cuts, up to a bound.
+fn windows(
+    timelines: &[Timeline<'_>],
+    cuts: &[Cursor],
+    bound: impl Fn(&Timeline<'_>, Cursor) -> Result<Cursor, BackupError>,
+) -> Result<Vec<Window>, BackupError> {
+    let window = |(timeline, cut): (&Timeline<'_>, &Cursor)| {
+        let (base, bound) = (timeline.before(*cut, SKEW_MS)?, bound(timeline, *cut)?);
+        let from = timeline.log.from;
+        let base = if base.position < from.position { from } else { base };
+        let base = if base.position > cut.position { *cut } else { base };
+        let bound = if bound.position < cut.position { *cut } else { bound };
+        Ok(Window::read(&timeline.log.files, timeline.known, (base, *cut, bound))?)
+    };
+    timelines.iter().zip(cuts).map(window).collect()
 }
 
 #[cfg(test)]

@@ -11,8 +11,9 @@
 //! Why a notice: the records behind the places live on elsewhere. Snapshots, ids and copies of that history name its
 //! timeline, and can never be taken for ones of the restored directory.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tidegate_journal::directory::UNFINISHED_RESTORE;
@@ -21,6 +22,7 @@ use tidegate_journal::{Cursor, Family, LocalLogs, LogId, Logs, Lost, Notice, Not
 
 use crate::Progress;
 use crate::copying::verify_groups;
+use crate::destination::target;
 use crate::error::BackupError;
 use crate::files::{DIRECTORY, Store, copy_bytes, create_folder, open_target, sync_folder, write_file};
 use crate::known::Known;
@@ -55,6 +57,11 @@ pub struct RestoredLog {
     /// Whether it was cut at the snapshot that stands in for its beginning, perhaps behind the place that was asked
     /// for.
     pub ends_at_snapshot: bool,
+    /// When its last record was decided, if that says so.
+    pub time: Option<Moment>,
+    /// So many of its last records say a later time than was asked for and are kept, because a clock was wrong, and
+    /// they may have been written by then.
+    pub later: u64,
 }
 
 /// Restores from the directory of backups `from` into `data`, which is empty or does not exist. Without a name, the
@@ -72,13 +79,16 @@ pub fn restore(
     let name = choose(&store, backup)?;
     let manifest = store.manifest(&name)?;
     store.check_key(&name, &manifest.files)?;
+    target(data, from)?;
     check_target(data)?;
     let families: Vec<Family> = known.iter().map(|known| known.family).collect();
     let sources = LocalLogs::new(RealDisk, from, &families);
     let logs = by_family(&store, &name, &manifest, known, &sources)?;
-    let cuts = places(&logs, at)?;
+    let cuts = places(&logs, at, Moment(manifest.created_at_ms))?;
 
     create_folder(data)?;
+    // One that was there may be open to others.
+    fs::set_permissions(data, Permissions::from_mode(0o700)).map_err(BackupError::io("close to others", data))?;
     let words = format!("tidegate restore began to fill this directory from backup {name} of {}\n", from.display());
     write_file(&data.join(UNFINISHED_RESTORE), words.as_bytes())?;
     sync_folder(data)?;
@@ -96,7 +106,9 @@ pub fn restore(
             let (name, end, backup_end) = (log.name.clone(), cut.end.sequence, log.end.sequence);
             let (moved_forward, snapshot) = (end.0 - cut.asked.sequence.0, log.from.sequence);
             let ends_at_snapshot = snapshot > Sequence(0) && end == snapshot && end < backup_end;
-            restored.logs.push(RestoredLog { name, end, backup_end, moved_forward, ends_at_snapshot });
+            let (time, later) = (cut.time.map(|time| Moment(time.0)), cut.later);
+            let log = RestoredLog { name, end, backup_end, moved_forward, ends_at_snapshot, time, later };
+            restored.logs.push(log);
         }
     }
     target.identity(&manifest.files)?;

@@ -10,6 +10,7 @@
 //! Invariant: nothing here knows what is in a file.
 
 mod fake;
+mod held;
 mod real;
 pub mod stream;
 
@@ -17,6 +18,7 @@ use std::io;
 use std::path::Path;
 
 pub use fake::{FakeDisk, FakeDiskCounts, FakeFile};
+pub use held::{Hold, check_in_place, is_at};
 pub use real::RealDisk;
 
 /// A directory tree. A name that was created, renamed or removed survives a crash only after [`Disk::sync_dir`].

@@ -1,12 +1,16 @@
 //! Files of the operating system.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
+use rustix::io::retry_on_intr;
+
+use crate::held::Place;
 use crate::{Disk, DiskFile};
 
 /// Bytes of one call that writes. A call of a megabyte or more has the page cache take huge pages, and to get one
@@ -21,58 +25,83 @@ const OPEN_PATIENCE: Duration = Duration::from_millis(500);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The file system of this machine.
+/// The file system of this machine. Paths below a folder that is held lead to that folder: see [`crate::Hold`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
+
+impl RealDisk {
+    /// Opens a file for reading and writing; makes it, empty, if it is not there.
+    pub fn open_or_create(&self, path: &Path) -> io::Result<File> {
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
+        patiently(OPEN_PATIENCE, || open_at(path, OFlags::RDWR | OFlags::CREATE, mode))
+    }
+
+    fn is_folder(self, path: &Path) -> bool {
+        let place = Place::of(path);
+        let there = statat(place.folder(), place.name(), AtFlags::empty());
+        there.is_ok_and(|there| FileType::from_raw_mode(there.st_mode) == FileType::Directory)
+    }
+}
 
 impl Disk for RealDisk {
     type File = File;
 
     fn create_new(&self, path: &Path) -> io::Result<File> {
         // Balances and keys are nobody else's business.
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true).mode(0o600);
-        patiently(OPEN_PATIENCE, || options.open(path))
+        let mode = Mode::RUSR | Mode::WUSR;
+        patiently(OPEN_PATIENCE, || open_at(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, mode))
     }
 
     /// A file that may only be read is opened for reading: a tool that writes nothing also works on a read-only file
     /// system, and whoever writes to it meets the error then.
     fn open(&self, path: &Path) -> io::Result<File> {
-        patiently(OPEN_PATIENCE, || match OpenOptions::new().read(true).write(true).open(path) {
-            Err(cause) if is_read_only(&cause) => File::open(path),
+        patiently(OPEN_PATIENCE, || match open_at(path, OFlags::RDWR, Mode::empty()) {
+            Err(cause) if is_read_only(&cause) => open_at(path, OFlags::RDONLY, Mode::empty()),
             opened => opened,
         })
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        fs::exists(path)
+        let place = Place::of(path);
+        match statat(place.folder(), place.name(), AtFlags::empty()).map_err(io::Error::from) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(false),
+            there => there.map(|_| true),
+        }
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        let mut names: Vec<String> = patiently(OPEN_PATIENCE, || fs::read_dir(dir))?
-            .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
-            .collect::<io::Result<_>>()?;
+        let folder = patiently(OPEN_PATIENCE, || open_at(dir, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()))?;
+        let mut names = Vec::new();
+        for entry in Dir::new(folder)? {
+            let entry = entry?;
+            if ![c".", c".."].contains(&entry.file_name()) {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
         names.sort();
         Ok(names)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+        let (from, to) = (Place::of(from), Place::of(to));
+        Ok(renameat(from.folder(), from.name(), to.folder(), to.name())?)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+        let place = Place::of(path);
+        Ok(unlinkat(place.folder(), place.name(), AtFlags::empty())?)
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        if path.is_dir() {
+        if self.is_folder(path) {
             return Ok(());
         }
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         if let Some(parent) = parent {
             self.create_dir_all(parent)?;
         }
-        match fs::create_dir(path) {
+        let place = Place::of(path);
+        match mkdirat(place.folder(), place.name(), Mode::RWXU | Mode::RWXG | Mode::RWXO).map_err(io::Error::from) {
             Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => Err(cause),
             _ => self.sync_dir(parent.unwrap_or(Path::new("."))),
         }
@@ -80,7 +109,7 @@ impl Disk for RealDisk {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         // A sync that fails is not asked again: the kernel may have dropped what it could not write.
-        patiently(SYNC_PATIENCE, || File::open(path))?.sync_all()
+        patiently(SYNC_PATIENCE, || open_at(path, OFlags::RDONLY, Mode::empty()))?.sync_all()
     }
 
     fn random_bytes(&self) -> io::Result<[u8; 32]> {
@@ -88,6 +117,13 @@ impl Disk for RealDisk {
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         Ok(bytes)
     }
+}
+
+/// Opens what `path` leads to. `mode` is that of a file that is made; the process's mask takes from it.
+fn open_at(path: &Path, flags: OFlags, mode: Mode) -> io::Result<File> {
+    let place = Place::of(path);
+    let opened = retry_on_intr(|| openat(place.folder(), place.name(), flags | OFlags::CLOEXEC, mode))?;
+    Ok(File::from(opened))
 }
 
 /// Opens something; waits while no descriptor is free, because connections that end give theirs back.

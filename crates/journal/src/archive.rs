@@ -14,7 +14,7 @@
 //!
 //! Invariant: no network here. Whoever can fetch URLs says so with [`serve_with`].
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -36,8 +36,8 @@ const ARCHIVE_BYTES_MAX: u64 = 1 << 28;
 
 /// What can fetch a segment by its URL. May wait; called on threads that may.
 pub trait ArchiveSource: Send + Sync {
-    /// Writes what is at `url` to a new file at `into`. `Err` in words for the operator.
-    fn fetch(&self, url: &str, into: &Path) -> Result<(), String>;
+    /// Writes what is at `url` to an empty file. `Err` in words for the operator.
+    fn fetch(&self, url: &str, into: &mut File) -> Result<(), String>;
 }
 
 static SOURCE: OnceLock<Box<dyn ArchiveSource>> = OnceLock::new();
@@ -94,9 +94,13 @@ impl Archive {
         let path = data.join(ARCHIVE_FILE);
         let unfinished = data.join(format!("{ARCHIVE_FILE}.new"));
         let write = || {
-            fs::write(&unfinished, self.text())?;
-            File::open(&unfinished)?.sync_all()?;
-            fs::rename(&unfinished, &path)?;
+            if RealDisk.exists(&unfinished)? {
+                RealDisk.remove(&unfinished)?;
+            }
+            let file = RealDisk.create_new(&unfinished)?;
+            file.write_all_at(self.text().as_bytes(), 0)?;
+            file.sync_all()?;
+            RealDisk.rename(&unfinished, &path)?;
             RealDisk.sync_dir(data)
         };
         write().map_err(|cause| JournalError::io("write", &path, cause))
@@ -164,7 +168,7 @@ pub(crate) fn local_path(data: &Path, segment: &Archived) -> Result<PathBuf, Jou
     }
     let folder = data.join(CACHE_FOLDER);
     let cached = folder.join(format!("{}-{}", segment.log, segment_name(segment.first.position)));
-    if cached.exists() {
+    if RealDisk.exists(&cached).map_err(|cause| JournalError::io("look for", &cached, cause))? {
         return Ok(cached);
     }
     let failed = |cause| JournalError::Io { doing: "fetch", path: path.clone(), cause };
@@ -174,20 +178,21 @@ pub(crate) fn local_path(data: &Path, segment: &Archived) -> Result<PathBuf, Jou
     static FETCHES: AtomicU64 = AtomicU64::new(0);
     let number = FETCHES.fetch_add(1, Ordering::Relaxed);
     let unfinished = folder.join(format!("fetched-{}-{number}", std::process::id()));
-    let fetched = source.fetch(&segment.at, &unfinished).and_then(|()| verify(&unfinished, segment));
+    let mut file = RealDisk.create_new(&unfinished).map_err(|cause| JournalError::io("create", &unfinished, cause))?;
+    let fetched = source.fetch(&segment.at, &mut file).and_then(|()| verify(&unfinished, segment));
     if let Err(cause) = fetched {
-        let _ = fs::remove_file(&unfinished);
+        let _ = RealDisk.remove(&unfinished);
         return Err(failed(cause));
     }
     make_room(&folder);
-    fs::rename(&unfinished, &cached).map_err(|cause| JournalError::io("name", &cached, cause))?;
+    RealDisk.rename(&unfinished, &cached).map_err(|cause| JournalError::io("name", &cached, cause))?;
     Ok(cached)
 }
 
 /// That the file has the bytes that were moved.
 fn verify(path: &Path, segment: &Archived) -> Result<(), String> {
     let mut hasher = blake3::Hasher::new();
-    let copied = File::open(path).and_then(|mut file| io::copy(&mut file, &mut hasher));
+    let copied = RealDisk.open(path).and_then(|mut file| io::copy(&mut file, &mut hasher));
     let bytes = copied.map_err(|cause| cause.to_string())?;
     if bytes != segment.bytes || *hasher.finalize().as_bytes() != segment.hash {
         return Err(format!("what was fetched is not what was moved there: {bytes} bytes, of {}", segment.bytes));
@@ -197,13 +202,13 @@ fn verify(path: &Path, segment: &Archived) -> Result<(), String> {
 
 /// Removes the fetched segments that were used longest ago. Whoever has one open goes on reading it.
 fn make_room(folder: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    let used = |path: &PathBuf| fs::metadata(path).and_then(|file| file.modified()).ok();
+    let Ok(names) = RealDisk.list(folder) else { return };
+    let used = |path: &PathBuf| RealDisk.open(path).and_then(|file| file.metadata()?.modified()).ok();
     let is_segment = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "tgj");
-    let mut cached: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_segment).collect();
+    let mut cached: Vec<PathBuf> = names.iter().map(|name| folder.join(name)).filter(is_segment).collect();
     cached.sort_by_key(used);
     let excess = (cached.len() + 1).saturating_sub(CACHED_MAX);
-    cached.iter().take(excess).for_each(|path| _ = fs::remove_file(path));
+    cached.iter().take(excess).for_each(|path| _ = RealDisk.remove(path));
 }
 
 #[cfg(test)]

@@ -17,23 +17,26 @@
 //! Why the families are written down: a program that knows less of them than the directory has would serve a part and
 //! call it all, and one that believes a log may forget must not open one that was promised to be whole.
 
+mod creation;
 mod description;
 mod guard;
 mod lock;
+mod remains;
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::damage::missing_segment;
-use crate::disk::{Disk, RealDisk};
+use crate::disk::{Disk, Hold, RealDisk, is_at};
 use crate::folder::Folder;
 use crate::limits::{FAMILIES_MAX, SHARDS_MAX};
 use crate::{Cursor, Family, JournalError, Key, LogId, Retention, recovery};
 
+use creation::{create, extend, unlisted};
 use description::{Description, Listed};
-use lock::{Locks, Unlocked, is_at, lock, lock_description, lock_shared};
+use lock::{Locks, Unlocked, lock, lock_description, lock_shared};
+use remains::refuse_remains;
 
 pub use guard::{Guard, GuardFault, Look};
 
@@ -43,6 +46,8 @@ pub const DIRECTORY_VERSION: u32 = 3;
 const DIRECTORY: &str = "DIRECTORY";
 const DIRECTORY_NEW: &str = "DIRECTORY.new";
 const LOCK: &str = "LOCK";
+/// The folder of all logs.
+const JOURNAL: &str = "journal";
 /// A file that a directory has as long as a restore fills it. Its text is a line for people.
 pub const UNFINISHED_RESTORE: &str = "RESTORE-UNFINISHED";
 
@@ -78,6 +83,10 @@ pub struct Directory {
     locks: Option<Arc<Mutex<Locks>>>,
     /// None in one that was opened by a tool.
     key: Option<Key>,
+    /// Whether this call of [`Directory::open_or_create`] made it.
+    is_new: bool,
+    /// As long as it is locked, paths below it lead to it, also when it is moved. None in one that is only looked at.
+    hold: Option<Arc<Hold>>,
 }
 
 impl Directory {
@@ -86,16 +95,19 @@ impl Directory {
     ///
     /// Refuses a directory of another version, one that another process uses, one whose description or whose logs are
     /// missing; one with a family that is not wanted (it would not be served), and one that has a wanted family
-    /// otherwise than it is wanted.
+    /// otherwise than it is wanted; and to make one where something remains of another, which is left as it is.
     pub fn open_or_create(path: &Path, wanted: &[Wanted], created_at_ms: u64) -> Result<Directory, JournalError> {
         check(wanted);
+        Directory::would_be_new(path)?;
         RealDisk.create_dir_all(path).map_err(|cause| JournalError::io("create", path, cause))?;
         let mut locks = lock(path).map_err(|unlocked| unlocked.into_error(path))?;
-        if !exists(&path.join(DIRECTORY))? {
-            refuse_unfinished(path)?;
-            create(path, wanted, created_at_ms)?;
+        let hold = hold(path, &locks)?;
+        // Nobody makes one now but this process.
+        let is_new = may_be_made(path)?;
+        if is_new {
+            create(&RealDisk, path, wanted, created_at_ms)?;
         }
-        let mut description = Description::read(&path.join(DIRECTORY))?;
+        let mut description = Description::read(&RealDisk, &path.join(DIRECTORY))?;
         for listed in &description.families {
             if !wanted.iter().any(|wanted| wanted.family.number == listed.number) {
                 return Err(refuse(path, unknown_family(listed)));
@@ -116,12 +128,23 @@ impl Directory {
         let families: Vec<Family> = wanted.iter().map(|wanted| wanted.family).collect();
         find_logs(path, &description, &families)?;
         if wanted.iter().any(|wanted| description.family(wanted.family.number).is_none()) {
-            description = extend(path, description, wanted)?;
+            description = extend(&RealDisk, path, description, wanted)?;
         }
         lock_made(path, &mut locks)?;
         let key = Some(Key::read_or_create(&RealDisk, path)?);
         assert!(wanted.iter().all(|wanted| description.shards(wanted.family.number) > 0), "what is wanted is there");
-        Ok(Directory { path: path.to_path_buf(), description, locks: Some(Arc::new(Mutex::new(locks))), key })
+        let locks = Some(Arc::new(Mutex::new(locks)));
+        Ok(Directory { path: path.to_path_buf(), description, locks, key, is_new, hold: Some(hold) })
+    }
+
+    /// Whether [`Directory::open_or_create`] would make a new directory at `path`. Refuses what it refuses for what is
+    /// left there of another one, or because another process makes it now; changes nothing.
+    pub fn would_be_new(path: &Path) -> Result<bool, JournalError> {
+        may_be_made(path).map_err(|refused| match lock_shared(path) {
+            // What is not complete yet looks like something that remains.
+            Err(in_use @ JournalError::Directory { .. }) => in_use,
+            _ => refused,
+        })
     }
 
     /// Opens an existing directory for a tool that reads logs of `families`, and changes nothing in it. What it has of
@@ -149,7 +172,8 @@ impl Directory {
     }
 
     fn read(path: &Path, families: &[Family], locks: Option<Locks>) -> Result<Directory, JournalError> {
-        let description = Description::read(&path.join(DIRECTORY))?;
+        let hold = locks.as_ref().map(|locks| hold(path, locks)).transpose()?;
+        let description = Description::read(&RealDisk, &path.join(DIRECTORY))?;
         for family in families {
             if let Some(listed) = description.family(family.number) {
                 agree(path, listed, family)?;
@@ -158,7 +182,7 @@ impl Directory {
         find_logs(path, &description, families)?;
         refuse_unlisted(path, &description, families)?;
         let locks = locks.map(|locks| Arc::new(Mutex::new(locks)));
-        Ok(Directory { path: path.to_path_buf(), description, locks, key: None })
+        Ok(Directory { path: path.to_path_buf(), description, locks, key: None, is_new: false, hold })
     }
 
     /// Whether a process holds the lock of this directory now. One that is only looked at may be in use.
@@ -180,8 +204,13 @@ impl Directory {
 
     /// Looks after it while it is served; none if it was not opened to be.
     pub fn guard(&self) -> Result<Option<Guard>, JournalError> {
-        let (Some(locks), Some(key)) = (&self.locks, &self.key) else { return Ok(None) };
-        Guard::new(&self.path, key.clone(), locks.clone()).map(Some)
+        let (Some(locks), Some(key), Some(hold)) = (&self.locks, &self.key, &self.hold) else { return Ok(None) };
+        Guard::new(&self.path, key.clone(), locks.clone(), hold.clone()).map(Some)
+    }
+
+    /// Whether it did not exist before it was opened: it was made then, or its creation was finished.
+    pub fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Where it is.
@@ -217,6 +246,28 @@ impl Directory {
     }
 }
 
+/// Holds the directory at `path`, in which `locks` were taken.
+fn hold(path: &Path, locks: &Locks) -> Result<Arc<Hold>, JournalError> {
+    let hold = Hold::take(path).map_err(|cause| JournalError::io("open", path, cause))?;
+    for (file, name) in [(&locks.lock, LOCK), (&locks.description, DIRECTORY)] {
+        let (Some(file), path_of) = (file, path.join(name)) else { continue };
+        if !is_at(file, &path_of).map_err(|cause| JournalError::io("look at", &path_of, cause))? {
+            return Err(refuse(path, "it was moved or replaced while it was opened: try again".into()));
+        }
+    }
+    Ok(Arc::new(hold))
+}
+
+/// Whether there is no directory at `path` and one may be made there; refuses it where something is left of another.
+fn may_be_made(path: &Path) -> Result<bool, JournalError> {
+    if exists(&RealDisk, &path.join(DIRECTORY))? {
+        return Ok(false);
+    }
+    refuse_unfinished(path)?;
+    refuse_remains(&RealDisk, path)?;
+    Ok(true)
+}
+
 /// Locks `DIRECTORY` as well, if it was made or replaced since `locks` were taken. Nobody else has it: `LOCK` is held.
 fn lock_made(path: &Path, locks: &mut Locks) -> Result<(), JournalError> {
     let description = path.join(DIRECTORY);
@@ -244,90 +295,10 @@ fn check(wanted: &[Wanted]) {
     }
 }
 
-/// Creates the logs and then the description. A creation that was cut short goes on with the identity it had begun
-/// with.
-fn create(path: &Path, wanted: &[Wanted], created_at_ms: u64) -> Result<(), JournalError> {
-    let none = |created_at_ms, id| Description { families: Vec::new(), created_at_ms, id };
-    let begun = match Description::read(&path.join(DIRECTORY_NEW)) {
-        Ok(begun) => goes_on(&begun, &none(begun.created_at_ms, begun.id), wanted),
-        Err(_) => None,
-    };
-    let description = match begun {
-        Some(begun) => begun,
-        None if exists(&path.join("journal"))? => {
-            let what = "there is a journal in it but no file DIRECTORY: restore that file from a copy";
-            return Err(refuse(path, what.into()));
-        }
-        None => {
-            let description = none(created_at_ms, random_id(path)?).with(wanted);
-            description.write(&path.join(DIRECTORY_NEW))?;
-            description
-        }
-    };
-    finish(path, &none(description.created_at_ms, description.id), &description, wanted)
-}
-
-/// Gives a directory the families that it lacks. What was cut short goes on with the numbers that it had begun with.
-fn extend(path: &Path, found: Description, wanted: &[Wanted]) -> Result<Description, JournalError> {
-    let begun = Description::read(&path.join(DIRECTORY_NEW)).ok().and_then(|begun| goes_on(&begun, &found, wanted));
-    let description = match begun {
-        Some(begun) => begun,
-        None => {
-            let description = found.clone().with(wanted);
-            description.write(&path.join(DIRECTORY_NEW))?;
-            description
-        }
-    };
-    finish(path, &found, &description, wanted)?;
-    Ok(description)
-}
-
-/// The description that was `begun`, if it is what `found` becomes with what is wanted now.
-fn goes_on(begun: &Description, found: &Description, wanted: &[Wanted]) -> Option<Description> {
-    let as_begun: Vec<Wanted> = wanted
-        .iter()
-        .map(|wanted| match (wanted.count, begun.shards(wanted.family.number)) {
-            (ShardCount::Kept, shards @ 1..) => Wanted { shards, ..*wanted },
-            _ => *wanted,
-        })
-        .collect();
-    let expected = found.clone().with(&as_begun);
-    (*begun == expected).then_some(expected)
-}
-
-/// Creates the logs that `found` lacks, and then gives the description its name.
-fn finish(path: &Path, found: &Description, description: &Description, wanted: &[Wanted]) -> Result<(), JournalError> {
-    for Wanted { family, .. } in wanted.iter().filter(|wanted| found.family(wanted.family.number).is_none()) {
-        for shard in 0..description.shards(family.number) {
-            let folder = Folder::new(RealDisk, path, family, family.log(description.id, shard));
-            recovery::create(&folder)?;
-            if !recovery::is_untouched(&folder)? {
-                return Err(refuse(path, unlisted(&folder, family)));
-            }
-        }
-    }
-    assert!(description.id == found.id && description.created_at_ms == found.created_at_ms, "a directory stays itself");
-    assert!(found.families.iter().all(|family| description.families.contains(family)), "no family is lost or changed");
-    let failed = |cause| JournalError::io("create", &path.join(DIRECTORY), cause);
-    fs::rename(path.join(DIRECTORY_NEW), path.join(DIRECTORY)).map_err(failed)?;
-    RealDisk.sync_dir(path).map_err(failed)
-}
-
-/// Why a log that `DIRECTORY` does not list is not passed over.
-fn unlisted(folder: &Folder<RealDisk>, family: &Family) -> String {
-    format!(
-        "there are records in {}, and DIRECTORY does not list that log of family {} \"{}\": it is older than these \
-         records. Restore DIRECTORY from a newer copy",
-        folder.path.display(),
-        family.number,
-        family.name
-    )
-}
-
 /// Refuses a directory that has records of these families in logs that it does not list. Why: whoever reads only what
 /// is listed would call a part the whole.
 fn refuse_unlisted(path: &Path, description: &Description, families: &[Family]) -> Result<(), JournalError> {
-    let journal = path.join("journal");
+    let journal = path.join(JOURNAL);
     let names = RealDisk.list(&journal).map_err(|cause| JournalError::io("list", &journal, cause))?;
     for family in families {
         let number = |name: &String| name.strip_prefix(family.name)?.strip_prefix('-')?.parse::<u16>().ok();
@@ -348,7 +319,7 @@ fn find_logs(path: &Path, description: &Description, families: &[Family]) -> Res
     for family in families {
         for shard in 0..description.shards(family.number) {
             let folder = Folder::new(RealDisk, path, family, family.log(description.id, shard));
-            if !exists(&folder.path)? || folder.list_segments()?.is_empty() {
+            if !exists(&RealDisk, &folder.path)? || folder.list_segments()?.is_empty() {
                 return Err(missing_segment(&folder, &Cursor::START, None));
             }
         }
@@ -403,12 +374,12 @@ fn other_count(wanted: &Wanted, found: u16, setting: &str) -> String {
 
 /// That there is a data directory at `path`.
 fn find_description(path: &Path) -> Result<(), JournalError> {
-    if exists(&path.join(DIRECTORY))? {
+    if exists(&RealDisk, &path.join(DIRECTORY))? {
         return Ok(());
     }
     refuse_unfinished(path)?;
     if !path.is_dir() {
-        let what = if exists(path)? { "it is no directory" } else { "there is no such directory" };
+        let what = if exists(&RealDisk, path)? { "it is no directory" } else { "there is no such directory" };
         return Err(refuse(path, what.into()));
     }
     Err(refuse(path, "there is no file DIRECTORY in it: not a data directory, or one that never started".into()))
@@ -416,7 +387,7 @@ fn find_description(path: &Path) -> Result<(), JournalError> {
 
 /// Refuses what a restore left that did not come to its end.
 fn refuse_unfinished(path: &Path) -> Result<(), JournalError> {
-    if !exists(&path.join(UNFINISHED_RESTORE))? {
+    if !exists(&RealDisk, &path.join(UNFINISHED_RESTORE))? {
         return Ok(());
     }
     let what = format!(
@@ -426,15 +397,8 @@ fn refuse_unfinished(path: &Path) -> Result<(), JournalError> {
     Err(refuse(path, what))
 }
 
-fn random_id(path: &Path) -> Result<u64, JournalError> {
-    let mut bytes = [0; 8];
-    let read = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
-    read.map_err(|cause| JournalError::io("draw a random id for", path, cause))?;
-    Ok(u64::from_le_bytes(bytes))
-}
-
-fn exists(path: &Path) -> Result<bool, JournalError> {
-    match fs::exists(path) {
+fn exists<D: Disk>(disk: &D, path: &Path) -> Result<bool, JournalError> {
+    match disk.exists(path) {
         // What should be the directory around it is a file.
         Err(cause) if cause.kind() == ErrorKind::NotADirectory => Ok(false),
         found => found.map_err(|cause| JournalError::io("look for", path, cause)),

@@ -105,6 +105,27 @@ pub fn check_folder<D: Disk>(disk: &D, folder: &Path) -> Result<(), JournalError
     Err(JournalError::io("use as the folder of witnesses", folder, std::io::Error::other(what)))
 }
 
+/// That a new data directory, to be made at `data`, may have its witnesses in `folder`: no other has some there.
+///
+/// Why: where the disk of a data directory is not mounted, or its path is mistyped, there is none; the witnesses of the
+/// one that was meant are the only sign of it.
+pub fn check_folder_of_new<D: Disk>(disk: &D, folder: &Path, data: &Path) -> Result<(), JournalError> {
+    check_folder(disk, folder)?;
+    let names = disk.list(folder).map_err(|cause| JournalError::io("list", folder, cause))?;
+    let others = names.iter().filter_map(|name| name.strip_suffix(".witness")?.split_once('-'));
+    let mut others: Vec<&str> = others.map(|(directory, _)| directory).collect();
+    others.dedup();
+    let Some(first) = others.first() else { return Ok(()) };
+    let (count, folder) = (others.len(), folder.display());
+    let what = format!(
+        "there is none, and {folder} has witnesses of other data directories: {count}, among them that with the id \
+         {first}. So no new one is made. Is the disk of the data directory mounted, and is its path right? For a new, \
+         empty ledger give another folder to its witnesses, with an empty file {FOLDER_MARK} in it, or start it once \
+         without data.witness"
+    );
+    Err(JournalError::Directory { path: data.to_path_buf(), what })
+}
+
 /// The witness of one log.
 #[derive(Clone, Debug)]
 pub struct Witness<D: Disk> {
@@ -251,6 +272,27 @@ mod tests {
             disk.open(witness.path()).unwrap().set_len(len).unwrap();
             assert_eq!(said(&witness), format!("it has {len} bytes, a witness has 108"));
         }
+    }
+
+    #[test]
+    fn a_new_directory_has_no_witnesses_beside_those_of_others() {
+        let (disk, family) = (FakeDisk::new(1), Family { number: 1, name: "ledger", retention: Retention::Whole });
+        let far = Path::new("far");
+        let check = || check_folder_of_new(&disk, far, Path::new("data")).map_err(|refused| refused.to_string());
+        assert!(check().unwrap_err().contains("is its disk mounted?"));
+        disk.create_dir_all(far).unwrap();
+        for other in [FOLDER_MARK, "notes", "ledger.witness.set-aside"] {
+            disk.create_new(&far.join(other)).unwrap();
+        }
+        assert_eq!(check(), Ok(()));
+        for (directory, shard) in [(7, 0), (7, 1), (9, 0)] {
+            let witness = Witness::new(disk.clone(), far, &family, family.log(directory, shard));
+            witness.write(&Testimony { cursor: Cursor::START, timeline: Timeline(ChainHash([5; 32])) }).unwrap();
+        }
+        let said = check().unwrap_err();
+        let words = "data directory data: there is none, and far has witnesses of other data directories: 2, among \
+                     them that with the id 0000000000000007. So no new one is made.";
+        assert!(said.starts_with(words), "{said}");
     }
 
     #[test]

@@ -97,8 +97,15 @@ pub trait Machine: Sized {
     /// makes.
     fn decode(bytes: &[u8]) -> Result<Self::Event<'_>, Self::EventError>;
 
-    /// When an event was decided, if it says that. Within a log, times do not go back.
+    /// When an event was decided, if it says that. Within a log, times do not go back, except to that of an event that
+    /// sets the time: see [`mended_from`](Machine::mended_from).
     fn decided_at(_event: &Self::Event<'_>) -> Option<TimeMs> {
+        None
+    }
+
+    /// For an event that sets the time of its shard to when it was decided, because a clock had been wrong: the time of
+    /// the newest event before it. `None` for all other events.
+    fn mended_from(_event: &Self::Event<'_>) -> Option<TimeMs> {
         None
     }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use tidegate_broker::{BrokerMessage, TOPICS};
 use tidegate_doors::auth::{Authenticator, Secret};
 use tidegate_doors::binary::{BinaryRoom, BinarySettings};
@@ -17,6 +17,8 @@ use tidegate_doors::listener;
 use tidegate_doors::mqtt::{Arrival, MqttListener, MqttRoom, MqttSettings, WebSocketSettings};
 use tidegate_doors::tls::{server_config, server_config_with_clients};
 use tidegate_journal::directory::{Directory, ShardCount, Wanted};
+use tidegate_journal::disk::RealDisk;
+use tidegate_journal::witness::check_folder_of_new;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::room::{Schedule, Seed as LedgerSeed, SeedKind};
 use tidegate_ledger::{LEDGER, LedgerOptions, LedgerRoom};
@@ -70,8 +72,19 @@ pub fn start<P: Parcels>(
     // A port in use is found before anything is made.
     let addresses = [config.listen.http, config.listen.binary, config.listen.mqtt, config.listen.mqtts];
     addresses.into_iter().flatten().try_for_each(|address| listener::listen(address, 1).map(drop))?;
+    if let Some(folder) = &config.data.witness
+        && Directory::would_be_new(&config.data.dir)?
+    {
+        check_folder_of_new(&RealDisk, folder, &config.data.dir).map_err(|error| anyhow!("data.witness: {error}"))?;
+    }
     let directory = Directory::open_or_create(&config.data.dir, &wanted, now_ms().0)?;
     let data = config.data.dir.display();
+    if directory.is_new() {
+        tracing::warn!(
+            "a NEW, empty data directory was made: {data}. If a ledger should be there, stop: is its disk mounted, and \
+             is the path right?"
+        );
+    }
     let closed = private::close(&config.data.dir).with_context(|| format!("the mode of {data}"))?;
     if let Some(mode) = closed.mode {
         tracing::warn!("{data} had mode {mode:o}: others could read it; it has 700 now");

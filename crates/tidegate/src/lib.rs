@@ -97,7 +97,7 @@ enum Command {
         /// Directory of backups.
         #[arg(long, value_name = "DIR")]
         from: PathBuf,
-        /// Data directory to make; it must be empty or not exist.
+        /// Data directory to make; it must be empty or not exist. The folder around it exists.
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
         /// Up to where: a sequence of the ledger (48113, or 0:48113,1:900 for several shards), or a time in UTC
@@ -130,7 +130,7 @@ enum Command {
         /// Data directory.
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
-        /// `now`, or milliseconds since the Unix epoch.
+        /// `now`, a time in UTC (2026-11-22T04:50:12Z), or milliseconds since the Unix epoch.
         #[arg(long, value_name = "TIME", value_parser = command::mend_time::NewTime::parse)]
         to: command::mend_time::NewTime,
         /// Why, for the journal; at most 256 bytes.

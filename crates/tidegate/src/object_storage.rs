@@ -64,7 +64,8 @@ impl ArchiveTarget for Bucket {
     }
 
     fn get(&self, at: &str, into: &Path, pace: Pace<'_>) -> Result<(), String> {
-        fetch(at, into, pace)
+        let mut target = File::create_new(into).map_err(|cause| format!("{}: {cause}", into.display()))?;
+        fetch(at, &mut target, pace)
     }
 
     /// Nobody has been asked.
@@ -77,15 +78,14 @@ impl ArchiveTarget for Bucket {
 pub struct Fetcher;
 
 impl ArchiveSource for Fetcher {
-    fn fetch(&self, url: &str, into: &Path) -> Result<(), String> {
+    fn fetch(&self, url: &str, into: &mut File) -> Result<(), String> {
         fetch(url, into, &mut |_| Ok(()))
     }
 }
 
-fn fetch(url: &str, into: &Path, pace: Pace<'_>) -> Result<(), String> {
+fn fetch(url: &str, target: &mut File, pace: Pace<'_>) -> Result<(), String> {
     run(url, async |store, path| {
         let bytes = store.head(&path).await.map_err(|cause| cause.to_string())?.size;
-        let mut target = File::create_new(into).map_err(|cause| cause.to_string())?;
         let mut at = 0;
         while at < bytes {
             let end = bytes.min(at + PART_BYTES as u64);

@@ -8,6 +8,9 @@
 //! Promise: a page waits for one page of each other caller at most, however many those ask for, and is not refused
 //! because others read. A service waits for one page of all viewers at most, and for none if one of its places is free.
 //! Pages take no place of a stream. One whose asker has gone leaves the line.
+//!
+//! Why more places than are needed to keep a disk busy: what is read for pages is read in turn by caller as well, part
+//! by part. A short page beside a dozen long ones waits for a part of each, if it finds a place.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,3 +1,6 @@
+use std::fs;
+use std::io::Write;
+
 use super::*;
 
 fn segment(number: u64) -> Archived {
@@ -29,8 +32,8 @@ fn an_archive_is_read_as_it_was_written_and_any_changed_byte_is_found() {
 struct Fixed(Vec<u8>);
 
 impl ArchiveSource for Fixed {
-    fn fetch(&self, _url: &str, into: &Path) -> Result<(), String> {
-        fs::write(into, &self.0).map_err(|cause| cause.to_string())
+    fn fetch(&self, _url: &str, into: &mut File) -> Result<(), String> {
+        into.write_all(&self.0).map_err(|cause| cause.to_string())
     }
 }
 

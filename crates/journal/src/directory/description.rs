@@ -1,12 +1,11 @@
 //! The text of `DIRECTORY`: for people to read, with a checksum against their changes.
 
-use std::fs::File;
-use std::io::{Read, Write};
 use std::path::Path;
 
 use super::{DIRECTORY_VERSION, Wanted, refuse};
-use crate::disk::{Disk, RealDisk};
+use crate::disk::{Disk, DiskFile};
 use crate::family::is_name;
+use crate::folder::read_up_to;
 use crate::group::checksum;
 use crate::limits::{FAMILIES_MAX, FAMILY_NAME_BYTES_MAX, SHARDS_MAX};
 use crate::{JournalError, Retention};
@@ -77,21 +76,23 @@ impl Description {
         text
     }
 
-    /// Writes it to a new file, durably.
-    pub fn write(&self, path: &Path) -> Result<(), JournalError> {
+    /// Writes it to a new file, durably, in place of what is there.
+    pub fn write<D: Disk>(&self, disk: &D, path: &Path) -> Result<(), JournalError> {
         let failed = |cause| JournalError::io("write", path, cause);
-        let mut file = File::create(path).map_err(failed)?;
-        file.write_all(self.text().as_bytes()).map_err(failed)?;
-        file.sync_all().map_err(failed)?;
-        RealDisk.sync_dir(path.parent().unwrap_or(Path::new("."))).map_err(failed)
+        if disk.exists(path).map_err(failed)? {
+            disk.remove(path).map_err(failed)?;
+        }
+        let file = disk.create_new(path).map_err(failed)?;
+        file.write_all_at(self.text().as_bytes(), 0).and_then(|()| file.sync_data()).map_err(failed)?;
+        disk.sync_dir(path.parent().unwrap_or(Path::new("."))).map_err(failed)
     }
 
-    pub fn read(path: &Path) -> Result<Description, JournalError> {
-        let mut text = String::new();
-        File::open(path)
-            .and_then(|file| file.take(DESCRIPTION_BYTES_MAX).read_to_string(&mut text))
-            .map_err(|cause| JournalError::io("read", path, cause))?;
-        Description::parse(&text).map_err(|fault| match fault {
+    pub fn read<D: Disk>(disk: &D, path: &Path) -> Result<Description, JournalError> {
+        let failed = |cause| JournalError::io("read", path, cause);
+        let mut bytes = [0; DESCRIPTION_BYTES_MAX as usize];
+        let file = disk.open(path).map_err(failed)?;
+        let read = read_up_to(&file, &mut bytes, 0).map_err(failed)?;
+        Description::parse(&String::from_utf8_lossy(&bytes[..read])).map_err(|fault| match fault {
             Fault::Version(found) => {
                 JournalError::UnknownVersion { path: path.to_path_buf(), found, known: DIRECTORY_VERSION }
             }

@@ -1,7 +1,7 @@
 //! A look, now and then, at the files that make a data directory the one of the process that serves it.
 //!
 //! ```text
-//!   data/             still this directory?       ─▶ Away: nothing is touched
+//!   data/             still this directory?       ─▶ Away: told, with where it is now
 //!   data/DIRECTORY    still this file and text?   ─┐
 //!   data/LOCK         still this file?            ─┼─▶ put back, and told; or a fault
 //!   data/KEY          still this key?             ─┘
@@ -13,19 +13,18 @@
 //! Why: a process goes on with what it has open and in memory, and the next start refuses the directory. As long as the
 //! process runs it knows what these files were; afterwards nobody does.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::lock::{Locks, Unlocked, flock, is_at, lock_description, lock_file};
+use super::description::Description;
+use super::lock::{Locks, Unlocked, flock, lock_description, lock_file};
 use super::{DIRECTORY, LOCK};
-use crate::disk::{Disk, RealDisk};
+use crate::disk::{Disk, DiskFile, Hold, RealDisk, is_at};
 use crate::key::KEY_FILE;
 use crate::{JournalError, Key};
 
-const DIRECTORY_BACK: &str = "DIRECTORY.back";
+pub(super) const DIRECTORY_BACK: &str = "DIRECTORY.back";
 
 /// What is wrong with the directory, as long as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +45,10 @@ impl GuardFault {
     pub fn words(self) -> &'static str {
         match self {
             GuardFault::Away => {
-                "away: the data directory was moved, removed or replaced while the server runs; stop the server, put \
-                 the directory back to its place, and start again"
+                "away: the data directory was moved, removed or replaced while the server runs, which goes on in the \
+                 one that it has opened; its log says where that is now. Stop the server, move away what is in the \
+                 place of the directory (`mv` would put the one into the other), put the directory back to its place, \
+                 and start again"
             }
             GuardFault::InUse => {
                 "in_use: another process has a lock of the data directory, and perhaps writes to it; stop both, run \
@@ -74,26 +75,29 @@ pub struct Look {
 #[derive(Debug)]
 pub struct Guard {
     path: PathBuf,
-    /// Kept open: the number of an inode that nobody has open is given to another file.
-    folder: File,
-    description: Vec<u8>,
+    hold: Arc<Hold>,
+    description: Description,
     key: Key,
     locks: Arc<Mutex<Locks>>,
 }
 
 impl Guard {
-    pub(super) fn new(path: &Path, key: Key, locks: Arc<Mutex<Locks>>) -> Result<Guard, JournalError> {
-        let folder = File::open(path).map_err(|cause| JournalError::io("open", path, cause))?;
-        let description = path.join(DIRECTORY);
-        let description = fs::read(&description).map_err(|cause| JournalError::io("read", &description, cause))?;
-        Ok(Guard { path: path.to_path_buf(), folder, description, key, locks })
+    pub(super) fn new(path: &Path, key: Key, locks: Arc<Mutex<Locks>>, hold: Arc<Hold>) -> Result<Guard, JournalError> {
+        let description = Description::read(&RealDisk, &path.join(DIRECTORY))?;
+        Ok(Guard { path: path.to_path_buf(), hold, description, key, locks })
     }
 
     /// Looks at all of it, and puts back what is lost.
     pub fn look(&self) -> Look {
         let mut look = Look::default();
-        if !is_at(&self.folder, &self.path).unwrap_or(false) {
-            look.fault = Some((GuardFault::Away, format!("{} is another directory, or none", self.path.display())));
+        if !self.hold.is_in_place().unwrap_or(false) {
+            let place = self.path.display();
+            let where_now = self.hold.now_at().map_or_else(
+                || "was removed, it seems: what it stores is gone when it stops".into(),
+                |now| format!("is {}", now.display()),
+            );
+            let why = format!("{place} is another directory, or none; the one of this server {where_now}");
+            look.fault = Some((GuardFault::Away, why));
             return look;
         }
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,7 +117,7 @@ impl Guard {
     fn description(&self, locks: &mut Locks) -> Result<Option<String>, (GuardFault, String)> {
         let path = self.path.join(DIRECTORY);
         let is_same_file = locks.description.as_ref().is_some_and(|file| is_at(file, &path).unwrap_or(false));
-        let is_same_text = fs::read(&path).is_ok_and(|text| text == self.description);
+        let is_same_text = Description::read(&RealDisk, &path).is_ok_and(|there| there == self.description);
         if is_same_file && is_same_text {
             return Ok(None);
         }
@@ -130,13 +134,16 @@ impl Guard {
     /// Locked before it has its name: nobody comes between.
     fn write_description(&self, path: &Path) -> std::io::Result<File> {
         let back = self.path.join(DIRECTORY_BACK);
-        let mut file = OpenOptions::new().create(true).truncate(true).read(true).write(true).mode(0o600).open(&back)?;
-        file.write_all(&self.description)?;
+        if RealDisk.exists(&back)? {
+            RealDisk.remove(&back)?;
+        }
+        let file = RealDisk.create_new(&back)?;
+        file.write_all_at(self.description.text().as_bytes(), 0)?;
         file.sync_all()?;
         if !flock(&file, libc::LOCK_EX)? {
             return Err(std::io::ErrorKind::WouldBlock.into());
         }
-        fs::rename(&back, path)?;
+        RealDisk.rename(&back, path)?;
         RealDisk.sync_dir(&self.path)?;
         Ok(file)
     }

@@ -8,14 +8,14 @@
 //! Why two: whoever removes `LOCK`, perhaps because it looks like what a crash has left, would let a second server in,
 //! and both would write into the same segments.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::{DIRECTORY, LOCK, refuse};
 use crate::JournalError;
+use crate::disk::{Disk, RealDisk};
 
 /// Why the lock was not taken.
 pub(super) enum Unlocked {
@@ -58,7 +58,7 @@ pub(super) fn lock_shared(path: &Path) -> Result<Locks, JournalError> {
     let description = lock_description(path, libc::LOCK_SH)?;
     let lock_path = path.join(LOCK);
     let failed = |cause| JournalError::io("lock", &lock_path, cause);
-    let file = match File::open(&lock_path) {
+    let file = match RealDisk.open(&lock_path) {
         Ok(file) => file,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Locks { lock: None, description }),
         Err(cause) => return Err(failed(cause)),
@@ -73,8 +73,7 @@ pub(super) fn lock_shared(path: &Path) -> Result<Locks, JournalError> {
 pub(super) fn lock_file(path: &Path) -> Result<File, Unlocked> {
     let lock_path = path.join(LOCK);
     let failed = |cause| Unlocked::Failed(JournalError::io("lock", &lock_path, cause));
-    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&lock_path);
-    let mut file = opened.map_err(|cause| match cause.kind() {
+    let mut file = RealDisk.open_or_create(&lock_path).map_err(|cause| match cause.kind() {
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Unlocked::ReadOnly(cause),
         _ => failed(cause),
     })?;
@@ -90,25 +89,14 @@ pub(super) fn lock_file(path: &Path) -> Result<File, Unlocked> {
 /// Takes the lock of this kind on `DIRECTORY`, if it is there.
 pub(super) fn lock_description(path: &Path, kind: libc::c_int) -> Result<Option<File>, JournalError> {
     let description = path.join(DIRECTORY);
-    // Some network file systems lock only what may be written.
-    let opened = OpenOptions::new().read(true).write(true).open(&description).or_else(|_| File::open(&description));
     let failed = |cause| JournalError::io("lock", &description, cause);
-    let file = match opened {
+    // To write, if that may be: some network file systems lock only what may be written.
+    let file = match RealDisk.open(&description) {
         Ok(file) => file,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(cause) => return Err(failed(cause)),
     };
     if flock(&file, kind).map_err(failed)? { Ok(Some(file)) } else { Err(refuse(path, in_use(path))) }
-}
-
-/// Whether what has the name `path` now is the file that is open.
-pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    let there = match fs::metadata(path) {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(false),
-        there => there?,
-    };
-    let open = file.metadata()?;
-    Ok((there.dev(), there.ino()) == (open.dev(), open.ino()))
 }
 
 /// Whether the lock was taken; `false` if another process has it.
@@ -124,7 +112,7 @@ pub(super) fn flock(file: &File, kind: libc::c_int) -> io::Result<bool> {
 /// Who holds the locks of the directory at `path`, in words.
 fn in_use(path: &Path) -> String {
     let mut holder = String::new();
-    let read = File::open(path.join(LOCK)).and_then(|file| file.take(32).read_to_string(&mut holder));
+    let read = RealDisk.open(&path.join(LOCK)).and_then(|file| file.take(32).read_to_string(&mut holder));
     let holder = read.ok().and_then(|_| holder.trim().parse::<u32>().ok());
     let holder = holder.map_or("another process".into(), |holder| format!("process {holder}"));
     format!("it is in use by {holder}; stop that first, or use another directory")

@@ -1,3 +1,5 @@
+use std::fs;
+
 use super::*;
 use crate::limits::{FAMILY_NAME_BYTES_MAX, SHARDS_MAX};
 use crate::segment::segment_name;
@@ -164,6 +166,7 @@ fn a_creation_cut_short_is_finished_with_the_same_identity() {
     let id = first.id();
     drop(first);
     fs::rename(data.path().join(DIRECTORY), data.path().join(DIRECTORY_NEW)).unwrap();
+    fs::remove_file(data.path().join("KEY")).unwrap();
     fs::remove_dir_all(data.path().join("journal/ledger-1")).unwrap();
     let again = Directory::open_or_create(data.path(), &server(2, 5), 99).unwrap();
     assert_eq!((again.id(), again.created_at_ms(), again.shards(TOPICS)), (id, 7, 2));
@@ -184,7 +187,7 @@ fn a_journal_that_lost_its_description_or_its_segments_is_not_begun_anew() {
     }
     fs::remove_file(data.path().join(DIRECTORY)).unwrap();
     let said = refusal(open(data.path(), &server(1, 2)));
-    assert!(said.contains("there is a journal in it but no file DIRECTORY"), "{said}");
+    assert!(said.contains("there is journal, KEY: this remains of a data directory"), "{said}");
 }
 
 #[test]
@@ -273,7 +276,7 @@ fn an_addition_cut_short_at_any_step_is_finished_with_the_number_it_began_with()
             let (id, found) = (before.id(), before.description.clone());
             drop(before);
             let begun = found.with(&[kept(TOPICS, 3)]);
-            begun.write(&data.path().join(DIRECTORY_NEW)).unwrap();
+            begun.write(&RealDisk, &data.path().join(DIRECTORY_NEW)).unwrap();
             let logs = LocalLogs::new(RealDisk, data.path(), &[TOPICS]);
             (0..logs_created).for_each(|shard| logs.create(TOPICS.log(id, shard)).unwrap());
             if !described {
@@ -337,8 +340,8 @@ fn a_description_with_as_much_as_there_may_be_is_read_whole() {
     let wanted: Vec<Wanted> = (1..=FAMILIES_MAX).map(|number| kept(family(number), SHARDS_MAX)).collect();
     let full = Description { families: Vec::new(), created_at_ms: u64::MAX, id: u64::MAX }.with(&wanted);
     let data = tempfile::tempdir().unwrap();
-    full.write(&data.path().join(DIRECTORY)).unwrap();
-    assert_eq!(Description::read(&data.path().join(DIRECTORY)).unwrap(), full);
+    full.write(&RealDisk, &data.path().join(DIRECTORY)).unwrap();
+    assert_eq!(Description::read(&RealDisk, &data.path().join(DIRECTORY)).unwrap(), full);
 }
 
 #[test]
@@ -391,7 +394,7 @@ fn a_description_that_lists_a_family_twice_is_refused_although_its_checksum_is_r
     let data = tempfile::tempdir().unwrap();
     create_and_close(data.path(), &server(1, 2));
     let file = data.path().join(DIRECTORY);
-    let mut description = Description::read(&file).unwrap();
+    let mut description = Description::read(&RealDisk, &file).unwrap();
     let twice = description.families[0].clone();
     description.families.insert(0, twice);
     fs::write(&file, description.text()).unwrap();

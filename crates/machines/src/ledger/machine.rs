@@ -86,6 +86,13 @@ impl Machine for Ledger {
         Some(event.time())
     }
 
+    fn mended_from(event: &Event<'_>) -> Option<TimeMs> {
+        match event {
+            Event::TimeMended { was, .. } => Some(*was),
+            _ => None,
+        }
+    }
+
     fn ties(event: &Event<'_>, shard: ShardIndex, each: &mut dyn FnMut(Tie)) {
         super::ties::ties(event, shard, each);
     }

@@ -90,7 +90,11 @@ fn clock_source() -> Finding {
 
 /// Whether others on this host may look into the data directory. A start closes it.
 fn data_mode(data: &Path) -> Finding {
-    let open = private::open_mode(data).filter(|_| data.join("DIRECTORY").exists());
+    if !data.join("DIRECTORY").exists() {
+        let found = format!("none in {} yet: a start makes one", data.display());
+        return Finding { what: "data directory", found, advice: None };
+    }
+    let open = private::open_mode(data);
     let advice = open.map(|_| format!("others may read balances, messages and keys: chmod 700 {}", data.display()));
     let found = open.map_or("closed to others".into(), |mode| format!("mode {mode:o}"));
     Finding { what: "data directory", found, advice }

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, anyhow, bail};
+use tidegate_backup::parse_moment;
 use tidegate_doors::http::time::rfc3339;
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
@@ -47,7 +48,7 @@ pub fn run<P>(
     let (time, wall) = (to.resolve(), NewTime::Now.resolve());
     if time.0.abs_diff(wall.0) > DAY_MS && !is_meant {
         let (asked, now) = (rfc3339(time.0 / 1_000), rfc3339(wall.0 / 1_000));
-        bail!("--to is {asked}, and this host says {now}: times are in milliseconds; give --yes if it is meant");
+        bail!("--to is {asked}, and this host says {now}: a number is milliseconds; give --yes if it is meant");
     }
     let others = known.iter().filter(|known| known.family != LEDGER);
     let over: Vec<OverInLog> = others.flat_map(|known| (known.over)(data, &directory, &logs, wall)).collect();
@@ -124,14 +125,15 @@ pub enum NewTime {
 }
 
 impl NewTime {
-    /// Reads `now`, or milliseconds since the Unix epoch.
+    /// Reads `now`, a time in UTC as messages show it, or milliseconds since the Unix epoch.
     pub fn parse(text: &str) -> Result<NewTime, String> {
-        match text {
-            "now" => Ok(NewTime::Now),
-            number => match number.parse() {
-                Ok(ms) if ms <= TimeMs::MAX.0 => Ok(NewTime::At(TimeMs(ms))),
-                _ => Err("expected now, or milliseconds since the Unix epoch, such as 1795000000000".into()),
-            },
+        let ms = text.parse().ok().or_else(|| parse_moment(text).map(|moment| moment.0));
+        match (text, ms) {
+            ("now", _) => Ok(NewTime::Now),
+            (_, Some(ms)) if ms <= TimeMs::MAX.0 => Ok(NewTime::At(TimeMs(ms))),
+            _ => Err("expected now, a time in UTC such as 2026-11-22T04:50:12Z, or milliseconds since the Unix epoch \
+                      such as 1795000000000"
+                .into()),
         }
     }
 

@@ -24,9 +24,10 @@ pub fn run<P>(
     for log in &restored.logs {
         let (name, end, backup_end) = (&log.name, log.end, log.backup_end);
         let left = backup_end.0.saturating_sub(end.0);
+        let of = log.time.map_or_else(String::new, |time| format!(" ({time})"));
         match left {
-            0 => say(format_args!("{name}: up to sequence {end}, the end of the backup")),
-            _ => say(format_args!("{name}: up to sequence {end}; the {left} records behind it are left out")),
+            0 => say(format_args!("{name}: up to sequence {end}{of}, the end of the backup")),
+            _ => say(format_args!("{name}: up to sequence {end}{of}; the {left} records behind it are left out")),
         }
         if log.ends_at_snapshot {
             say(format_args!("{name}: that is its snapshot, the earliest place that the backup has of it"));
@@ -34,6 +35,10 @@ pub fn run<P>(
             let moved = log.moved_forward;
             let why = "records of other shards before it rest on them";
             say(format_args!("{name}: its last {moved} records are behind the place that was asked for: {why}"));
+        }
+        if log.later > 0 {
+            let why = "a clock was wrong before, so they may have been written by then, and are kept";
+            say(format_args!("{name}: its last {} records say a later time than the place: {why}", log.later));
         }
     }
     let data = data.display();

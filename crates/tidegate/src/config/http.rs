@@ -48,9 +48,9 @@ config! {
         http_streams_for_services: Count<usize> = 16, 0..=4_095, restart,
             "streams of changes, and histories read as lines, per edge thread that viewers leave to services; \
              fewer than http_change_streams_max and http_history_streams_max";
-        http_change_pages_max: Count<usize> = 8, 1..=1_024, restart,
+        http_change_pages_max: Count<usize> = 32, 1..=1_024, restart,
             "pages of changes read at once per edge thread, one of each caller; others wait their turn";
-        http_change_pages_for_services: Count<usize> = 2, 0..=1_023, restart,
+        http_change_pages_for_services: Count<usize> = 8, 0..=1_023, restart,
             "pages of changes per edge thread that viewers leave to services; fewer than http_change_pages_max";
         tls_handshake_timeout_ms: Milliseconds = 5_000, 10..=86_400_000, restart, "milliseconds for a TLS handshake";
         drain_timeout_ms: Milliseconds = 5_000, 10..=86_400_000, restart,

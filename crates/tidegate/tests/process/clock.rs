@@ -11,10 +11,14 @@ use tidegate_wire::mqtt::encode::{ConnectOut, SubscriptionOut, encode_connect, e
 use tidegate_wire::mqtt::{Packet, QoS, Split, Version, decode_server, split};
 
 use crate::http::Http;
+use crate::support::server::command;
 use crate::votes::{connect, open_show};
 use crate::{Ended, PATIENCE, Server, Settings, audit, folder, wait_for};
 
+mod mended;
+
 const YEARS_10_S: i64 = 10 * 365 * 86_400;
+const DAYS_2_S: i64 = 2 * 86_400;
 const HOUR_MS: u64 = 3_600_000;
 
 /// The wall clock of the servers that are started with its environment.
@@ -130,10 +134,14 @@ fn a_start_with_a_clock_of_the_future_ends_no_hold() {
 /// Connects with MQTT 5 as a client whose subscriptions outlive the connection by an hour, and disconnects. Whether the
 /// server still knew it.
 fn durable_client(server: &Server) -> bool {
+    durable_client_named(server, "durable")
+}
+
+fn durable_client_named(server: &Server, client_id: &str) -> bool {
     let mut tcp = TcpStream::connect(server.mqtt()).expect("the door is open");
     tcp.set_read_timeout(Some(PATIENCE)).expect("a time-out");
     let mut packet = Vec::new();
-    let connect = ConnectOut { client_id: "durable", session_expiry_s: Some(3_600), ..ConnectOut::default() };
+    let connect = ConnectOut { client_id, session_expiry_s: Some(3_600), ..ConnectOut::default() };
     encode_connect(&mut packet, Version::V5, &connect);
     tcp.write_all(&packet).expect("the server reads");
     let (mut input, mut known) = (Vec::new(), None);
@@ -195,7 +203,6 @@ fn a_start_with_a_clock_of_the_future_ends_no_durable_mqtt_client() {
 /// say what, and how much of it.
 #[test]
 fn what_a_clock_ends_at_a_start_is_named_by_the_start_and_by_mend_time() {
-    const DAYS_2_S: i64 = 2 * 86_400;
     let folder = folder();
     let mut settings = Settings { mqtt: true, ..Settings::new(folder.path()) };
     let clock = WallClock::of(&mut settings);
@@ -232,7 +239,6 @@ fn what_a_clock_ends_at_a_start_is_named_by_the_start_and_by_mend_time() {
 /// record, so that nothing is over when the clock is set right, at the next start or while it runs.
 #[test]
 fn a_start_with_a_clock_that_is_behind_ends_no_durable_mqtt_client_when_it_is_set_right() {
-    const DAYS_2_S: i64 = 2 * 86_400;
     let folder = folder();
     let mut settings = Settings { mqtt: true, ..Settings::new(folder.path()) };
     let clock = WallClock::of(&mut settings);
@@ -291,6 +297,14 @@ fn a_ledger_of_the_future_is_named_goes_on_and_is_mended() {
     assert_eq!(client.hold(&hold("long", HOUR_MS)).expect("an answer"), Outcome::Applied);
     assert!(server.terminate().status.success());
 
+    // As its own messages show times, too.
+    for (to, words) in [
+        ("2026-11-22 04:50", "expected now, a time in UTC such as 2026-11-22T04:50:12Z"),
+        ("2001-09-09T01:46:40.000Z", "--to is 2001-09-09T01:46:40Z, and this host says "),
+    ] {
+        let refused = command(&["mend-time", "--data", settings.data.to_str().expect("ASCII"), "--to", to]);
+        assert!(!refused.status.success() && refused.log.contains(words), "{refused}");
+    }
     let mended = mend(&settings.data);
     assert!(mended.status.success() && mended.log.contains("1 open holds keep the time"), "{mended}");
     let server = Server::start(&settings);

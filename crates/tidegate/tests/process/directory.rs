@@ -7,7 +7,7 @@ use std::path::Path;
 use tidegate_journal::Cursor;
 use tidegate_journal::segment::segment_name;
 
-use crate::http::Http;
+use crate::moved::directory_fault;
 use crate::support::server::{as_nobody, command};
 use crate::votes::{connect, ids, open_show, votes};
 use crate::{Server, Settings, audit, folder, wait_for};
@@ -29,12 +29,6 @@ fn a_second_process_on_the_same_directory_is_refused_by_name() {
     // The lock dies with the process, however it ends.
     first.kill();
     Server::start(&settings).kill();
-}
-
-/// What `/healthz` says of the data directory as a whole; empty for nothing.
-fn directory_fault(server: &Server) -> String {
-    let answer = Http::connect(server.http).and_then(|mut http| http.get("/healthz")).expect("an answer");
-    answer.body["directory"].as_str().unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -92,24 +86,6 @@ fn a_key_and_a_description_that_are_lost_under_a_server_are_put_back() {
     assert!(server.terminate().status.success());
     let audited = audit(&settings.data);
     assert!(audited.status.success(), "{audited}");
-}
-
-#[test]
-fn a_directory_that_is_moved_away_under_a_server_is_told() {
-    let folder = folder();
-    let settings = Settings::new(folder.path());
-    let server = Server::start(&settings);
-    let moved = folder.path().join("moved");
-    assert_eq!(directory_fault(&server), "");
-    fs::rename(&settings.data, &moved).expect("it can be moved");
-    wait_for("health says so", || directory_fault(&server).starts_with("away: ").then_some(()));
-    let asked = command(&["status", "--server", &format!("http://{}", server.http)]);
-    assert!(!asked.status.success() && asked.log.contains("put the directory back to its place"), "{asked}");
-    wait_for("the log says so", || server.log().contains("away: the data directory was moved").then_some(()));
-    assert!(!settings.data.join("KEY").exists(), "nothing is written where it was");
-    fs::rename(&moved, &settings.data).expect("it can be moved");
-    wait_for("all is well", || directory_fault(&server).is_empty().then_some(()));
-    assert!(server.terminate().status.success());
 }
 
 #[test]

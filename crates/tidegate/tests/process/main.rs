@@ -25,6 +25,7 @@ mod imports;
 mod limits;
 mod losses;
 mod metrics;
+mod moved;
 mod mqtt_hostile;
 mod old_ids;
 mod open_files;

@@ -1,8 +1,10 @@
 //! What an operator did not mean to write: it is refused with what to write, and creates nothing.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use crate::commands::Operator;
 use crate::support::server::command;
 use crate::votes::{connect, open_show};
 use crate::{Server, Settings, folder};
@@ -64,6 +66,56 @@ fn a_place_for_copies_that_may_be_a_slip_is_refused_and_not_made() {
     let sections = "[archive]\nto = \"s3:/bucket\"\n".to_owned();
     let ended = Server::refused(&Settings { sections, ..settings.clone() });
     assert!(ended.log.contains("archive.to: s3:/bucket: segments are archived in a directory"), "{ended}");
+}
+
+#[test]
+fn a_place_for_a_restored_directory_that_may_be_a_slip_is_refused_and_not_made() {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    assert!(server.terminate().status.success());
+    let backups = folder.path().join("bk");
+    let taken = command(&["backup", "--data", text(&settings.data), "--to", text(&backups)]);
+    assert!(taken.status.success(), "{taken}");
+    let before = all_below(folder.path());
+    for (data, words) in [
+        ("bk/backups/copy", "it is inside of the directory of backups"),
+        ("bk/r", "give a directory elsewhere"),
+        ("not/mounted", "not first, or mount its disk"),
+    ] {
+        let data = folder.path().join(data);
+        let ended = command(&["restore", "--from", text(&backups), "--data", text(&data)]);
+        assert!(ended.status.code() == Some(1) && ended.log.contains(words), "{}: {ended}", data.display());
+        assert_eq!(all_below(folder.path()), before, "{}", data.display());
+    }
+    // One that was made for it is closed to others, as one that the command makes.
+    let data = folder.path().join("ready");
+    fs::create_dir(&data).expect("it is made");
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let ended = command(&["restore", "--from", text(&backups), "--data", text(&data)]);
+    assert!(ended.status.success(), "{ended}");
+    assert_eq!(fs::metadata(&data).expect("it is there").mode() & 0o777, 0o700);
+
+    // What is not there is not called closed.
+    let looked = |data: &Path| command(&["doctor", "--data", text(data)]).log;
+    let nowhere = looked(&folder.path().join("nowhere"));
+    assert!(nowhere.contains("nowhere yet: a start makes one") && !nowhere.contains("closed to others"), "{nowhere}");
+    assert!(looked(&data).contains("closed to others"));
+}
+
+#[test]
+fn changes_of_an_account_that_is_not_there_are_not_just_none() {
+    let folder = folder();
+    let server = Server::start(&Settings::new(folder.path()));
+    open_show(&mut connect(&server));
+    let operator = Operator::of(&server);
+    let (code, out, error) = operator.run(&["changes", "--accounts", "wallet"]);
+    let words = "--accounts wallet: there is no such account; those whose ids begin so are --accounts 'wallet*'";
+    assert!(code == 2 && out.is_empty() && error.contains(words), "{code}: {out}{error}");
+    assert!(operator.done(&["changes", "--accounts", "wallet:dave"]).contains("wallet:dave"));
+    assert!(operator.done(&["changes", "--accounts", "wallet*"]).contains("wallet:dave"));
+    assert!(server.terminate().status.success());
 }
 
 #[test]

@@ -1,3 +1,4 @@
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use super::super::tests::{LEDGER, open, refusal, server};

@@ -6,8 +6,8 @@ use anyhow::anyhow;
 use clap::Args;
 use serde_json::Value;
 
-use super::door::{Door, query};
-use super::failure::Failure;
+use super::door::{Door, encoded, query};
+use super::failure::{Failure, Refusal};
 use super::table::{Columns, Shown};
 use crate::output::complain;
 
@@ -37,6 +37,7 @@ pub struct ChangesArguments {
 
 /// Shows changes until they end, or nobody reads them.
 pub(super) fn run(door: &Door, shown: &Shown, mut arguments: ChangesArguments) -> Result<(), Failure> {
+    check_accounts(door, &arguments)?;
     let mut is_first = true;
     let mut has_begun = false;
     loop {
@@ -53,6 +54,22 @@ pub(super) fn run(door: &Door, shown: &Shown, mut arguments: ChangesArguments) -
         complain(format_args!("tidegate: {again}; trying again"));
         std::thread::sleep(RETRY);
     }
+}
+
+/// Refuses one id that no account has, because it is mostly the beginning of some. Who follows may wait for it.
+fn check_accounts(door: &Door, ChangesArguments { accounts, follow, .. }: &ChangesArguments) -> Result<(), Failure> {
+    let Some(id) = accounts.as_deref().filter(|id| !id.is_empty() && !id.contains('*')) else { return Ok(()) };
+    let found = door.get(&format!("/v1/accounts/{}", encoded(id)));
+    if !matches!(found, Err(Failure::Refused(Refusal { status: 404, .. }))) {
+        // Whatever else is wrong, the stream will say.
+        return Ok(());
+    }
+    let what = format!("--accounts {id}: there is no such account; those whose ids begin so are --accounts '{id}*'");
+    match follow {
+        true => complain(format_args!("tidegate: {what}. It is waited for")),
+        false => return Err(Failure::CommandLine(what)),
+    }
+    Ok(())
 }
 
 /// Reads one stream. Where it has come is in `arguments`.
