@@ -92,8 +92,8 @@ pub struct BinaryPort<P> {
 }
 
 impl<P> BinaryPort<P> {
-    /// Serves the clients of `listener` (`None`: no clients), counted among those of their `addresses`, as `settings` say. Lives at
-    /// `me` and asks the ledger by `router`.
+    /// Serves the clients of `listener` (`None`: no clients), counted among those of their `addresses`, as `settings`
+    /// say. Lives at `me` and asks the ledger by `router`.
     pub fn new(
         me: Address,
         router: Router,

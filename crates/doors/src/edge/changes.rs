@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Promise: a reader that does not read costs one part, a thousand records and one group in memory, and no time. One
-//! that reads waits for one part of each other caller, and a service for one of all viewers; nothing is read for whoever
-//! has gone. Why a task for each: what it waits for must go on when a handler stops to listen, or a heartbeat would undo
-//! a step.
+//! that reads waits for one part of each other caller, and a service for one of all viewers; nothing is read for
+//! whoever has gone. Why a task for each: what it waits for must go on when a handler stops to listen, or a heartbeat
+//! would undo a step.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
