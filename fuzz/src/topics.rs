@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, LazyLock};
 use tidegate_machines::topic::{
-    Command, Due, Event, InboxLimits, Message, MessageMeta, Origin, Receiver, Slot, Topics, Will,
+    Command, Due, Event, InboxLimits, Message, MessageMeta, Origin, Principal, Receiver, Slot, Topics, Will,
 };
 use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 
@@ -25,7 +25,12 @@ fn message(topic: &str, payload: &str) -> Arc<Message> {
 /// Two sessions, one away and with a will; messages for both, one received and one delivered; one retained, one for
 /// later.
 pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
-    let open = |client_id: &str, will| Command::OpenSession { client_id: client_id.into(), expiry_s: 60, will };
+    let open = |client_id: &str, will| Command::OpenSession {
+        client_id: client_id.into(),
+        owner: Some(Principal::user(client_id)),
+        expiry_s: 60,
+        will,
+    };
     let receiver = |slot| Receiver { slot: Slot(slot), qos: 2, retain: false, subscription_ids: [5].into() };
     let publish = |packet_id| Command::Publish {
         message: message("news", "hello"),
@@ -48,11 +53,12 @@ pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
         Command::ForgetOrigin(Origin::new(0, 1, 1)),
         Command::DetachSession { slot: Slot(0), expiry_s: 60, keep_will: true },
         Command::EndSession { slot: Slot(2) },
-        Command::Retain(message("news", "last")),
+        Command::Retain { message: message("news", "last"), owner: Some(Principal::user("anna")) },
         Command::Delay {
             at: TimeMs(NOW.0 + 1_000),
             message: message("news", "later"),
             origin: Some(Origin::new(0, 1, 9)),
+            owner: None,
         },
     ] {
         let Decision::Append { event, .. } = sample.topics.decide(&command, &InboxLimits::default(), NOW) else {

@@ -42,6 +42,8 @@ pub(crate) struct Section {
     pub mend: Option<Mend>,
     /// The time of its newest record; zero for none.
     pub newest: TimeMs,
+    /// The longest time between two of its records, one behind the other.
+    pub gap_ms: u64,
 }
 
 impl Section {
@@ -92,10 +94,14 @@ impl<'a> Timeline<'a> {
                 if let (Some(time), Some(was)) = (stamp.decided_at, stamp.mended_from) {
                     let mend = Some(Mend { sequence, time, was });
                     timeline.sections.last_mut().expect("there is one at least").end = at;
-                    timeline.sections.push(Section { begin: at, end: log.end, mend, newest: time });
+                    timeline.sections.push(Section { begin: at, end: log.end, mend, newest: time, gap_ms: 0 });
                 }
                 let section = timeline.sections.last_mut().expect("there is one at least");
-                section.newest = section.newest.max(stamp.decided_at.unwrap_or(section.newest));
+                if let Some(time) = stamp.decided_at {
+                    let gap_ms = if section.newest == TimeMs(0) { 0 } else { time.0.saturating_sub(section.newest.0) };
+                    section.gap_ms = section.gap_ms.max(gap_ms);
+                    section.newest = section.newest.max(time);
+                }
             }
             at = groups.cursor();
         }
@@ -106,7 +112,7 @@ impl<'a> Timeline<'a> {
     pub fn unmended(known: &'a Known, log: &'a Copied) -> Result<Timeline<'a>, BackupError> {
         let begin = log.files.begins(log.firsts[0])?;
         let newest = TimeMs(0);
-        Ok(Timeline { log, known, sections: vec![Section { begin, end: log.end, mend: None, newest }] })
+        Ok(Timeline { log, known, sections: vec![Section { begin, end: log.end, mend: None, newest, gap_ms: 0 }] })
     }
 
     /// The section of this number; the first one is 0.
@@ -208,15 +214,18 @@ impl<'a> Timeline<'a> {
     /// ahead makes up for it.
     ///
     /// The error: a wrong record was decided behind the last right one, so its time is ahead by less than the time
-    /// between the two. To that, `slack_ms` are added for clocks of several logs.
+    /// between the two. Where the mend is not earlier than all records before it, these do not show which are wrong,
+    /// but the clock jumped between two of them. To that, `slack_ms` are added for clocks of several logs.
     pub fn others_ahead_ms(&self, place: Cursor, time: TimeMs, slack_ms: u64) -> Result<u64, BackupError> {
         let mut error_ms = 0;
         let last = self.section_of(place);
         for number in 1..=last {
-            let Some(mend) = self.sections[number].mend.filter(|mend| mend.time < mend.was) else { continue };
-            let right = self.last_right_before(number, mend.time)?;
-            let at_most_ms = right.map_or(u64::MAX, |right| (mend.was.0 - right.0).saturating_add(slack_ms));
-            error_ms = error_ms.max(at_most_ms);
+            let Some(mend) = self.sections[number].mend else { continue };
+            let at_most_ms = match mend.time < mend.was {
+                true => self.last_right_before(number, mend.time)?.map_or(u64::MAX, |right| mend.was.0 - right.0),
+                false => self.sections[number - 1].gap_ms,
+            };
+            error_ms = error_ms.max(at_most_ms.saturating_add(slack_ms));
         }
         let passed_ms = time.0.saturating_sub(self.sections[last].since().0);
         Ok(error_ms.saturating_sub(passed_ms / FOLLOW_ONE_IN))

@@ -11,7 +11,7 @@ use std::time::Instant;
 use tidegate_broker::drive::{self, Driven, Shell};
 use tidegate_broker::{
     Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
-    Owners, Rights, SharedFacts,
+    HoldingLimits, Holdings, Owners, Principal, Rights, SharedFacts,
 };
 use tidegate_journal::StepLog;
 use tidegate_journal::disk::RealDisk;
@@ -64,7 +64,7 @@ impl Shell<Log> for Bench {
     fn act(&mut self, action: Action, now: TimeMs) {
         match action {
             Action::Authenticate { key, .. } => {
-                self.driven.verdict(key, Ok(Admitted { rights: Arc::clone(&self.rights) }), now);
+                self.driven.verdict(key, Ok(admitted(&self.rights)), now);
             }
             other => unreachable!("the broker wants {other:?}"),
         }
@@ -89,6 +89,10 @@ impl Bench {
     }
 }
 
+fn admitted(rights: &Arc<dyn Rights>) -> Admitted {
+    Admitted { rights: Arc::clone(rights), principal: Principal::address("10.0.0.1"), may_claim: true }
+}
+
 fn bench() -> Bench {
     let limits = BrokerLimits { sys_interval_ms: 0, outbox_bytes_max: 8 << 20, ..BrokerLimits::default() };
     let facts = Arc::new(SharedFacts::new(1));
@@ -98,6 +102,7 @@ fn bench() -> Bench {
             owners: Owners::spread(1, 1),
             limits,
             facts,
+            holdings: Arc::new(Holdings::new(HoldingLimits::NONE)),
             seed: 1,
             request_topics: Vec::new(),
             feeds: Box::default(),

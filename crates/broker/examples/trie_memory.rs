@@ -57,7 +57,7 @@ fn main() {
 
 fn subscriptions(what: &str, count: u32, filter: impl Fn(u32) -> String) {
     measure(what, count, || {
-        let mut all = Subscriptions::new(1, usize::MAX);
+        let mut all = Subscriptions::new(1);
         for session in 0..count {
             all.insert(
                 None,

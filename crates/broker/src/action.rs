@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::ReasonCode;
-use crate::{ConnectionKey, Rights};
+use crate::{ConnectionKey, Principal, Rights};
 
 /// Something that the broker cannot do itself. The shell takes actions with [`crate::Broker::actions`] after each turn.
 #[derive(Debug)]
@@ -109,6 +109,10 @@ pub struct RequestTopic(pub u16);
 pub struct Admitted {
     /// What the client may do. Clients with the same rights should share one object: it is kept once.
     pub rights: Arc<dyn Rights>,
+    /// Who it is: what it makes is this principal's.
+    pub principal: Principal,
+    /// Whether a session of which nobody knows whose it is may become this principal's.
+    pub may_claim: bool,
 }
 
 /// The shell's no to a CONNECT.

@@ -12,9 +12,11 @@ mod durable;
 mod feeds;
 mod intake;
 mod origins;
+mod owner;
 mod peers;
 mod publish;
 mod recover;
+mod reload;
 mod request;
 mod retain;
 mod retain_order;
@@ -28,7 +30,6 @@ mod timing;
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::Refusal;
@@ -37,21 +38,23 @@ use tidegate_wire::mqtt::ReasonCode;
 
 use crate::acknowledgements::Acknowledgements;
 use crate::clients::Clients;
-use crate::connection::{ConnectionEvent, ConnectionState};
-use crate::index::{ConnectionIndex, RightsIndex, SessionIndex};
+use crate::connection::ConnectionEvent;
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::{PEER_ITEMS_MAX, REQUEST_TOPICS_MAX};
 use crate::peer::Peers;
-use crate::rights::Again;
 use crate::session::Stage;
 use crate::shards::Shards;
-use crate::subscriptions::{SHAPES_MAX, Subscriptions, WatchedFilter};
+use crate::subscriptions::{Subscriptions, WatchedFilter};
 use crate::topics::TopicShard;
 use crate::{Action, BrokerFacts, BrokerOptions, ConnectionKey, Rights};
 
 use asked::Asked;
+pub(crate) use due::DueThing;
 use intake::{Intake, Progress};
+use reload::Reloads;
 use retain::RetainedMessages;
 use route::{Routed, Routing};
+pub(crate) use subscribe::Reserved;
 use timing::Timing;
 
 /// What the shell knows of a connection and the broker needs.
@@ -88,6 +91,8 @@ pub struct Broker<L: LogStore> {
     peers: Peers,
     /// What happens by the clock.
     timing: Timing,
+    /// Rights that are asked for again.
+    reloads: Reloads,
     /// What the shell was asked for.
     asked: Asked,
     /// Draws client ids.
@@ -116,13 +121,14 @@ impl<L: LogStore> Broker<L> {
         let mut broker = Broker {
             clients: Clients::new(options.limits.clone()),
             intake: Intake::default(),
-            subscriptions: Subscriptions::new(random.next(), SHAPES_MAX).watching(prefix),
+            subscriptions: Subscriptions::new(random.next()).watching(prefix),
             routing: Routing::default(),
             retained: RetainedMessages::new(random.next()),
             acknowledgements: Acknowledgements::new(options.worker),
             shards: Shards::new(shards),
             peers: Peers::new(options.worker, options.workers()),
             timing: Timing::default(),
+            reloads: Reloads::default(),
             asked: Asked::default(),
             random,
             options,
@@ -165,6 +171,7 @@ impl<L: LogStore> Broker<L> {
         self.step_stalled(now);
         worked |= self.step_unserved(now);
         worked |= self.step_scans(now);
+        worked |= self.step_reload(now);
         self.step_expired(now);
         self.step_feeds(now);
         self.step_sys(now);
@@ -187,6 +194,11 @@ impl<L: LogStore> Broker<L> {
             bytes += facts.bodies_bytes + facts.retained_bytes;
         }
         (self.clients.facts.store_messages, self.clients.facts.store_bytes) = (messages, bytes);
+        let lost = self.shards.take_lost();
+        self.clients.facts.evicted_inbox += lost.evicted;
+        self.clients.facts.dropped_inbox += lost.full;
+        self.clients.facts.dropped_expired += lost.expired;
+        self.clients.facts.dropped_aged += lost.aged;
         self.options.facts.publish(self.options.worker, &self.clients.facts, pressure_bytes);
         let is_full = self.shards.are_full();
         let is_behind = self.peers.waiting_max() > PEER_ITEMS_MAX;
@@ -228,32 +240,6 @@ impl<L: LogStore> Broker<L> {
         session.slot.is_some()
             || self.has_feeds(place)
             || session.flow.as_ref().is_some_and(|flow| !flow.backlog.is_empty())
-    }
-
-    /// Asks for the rights of every connected user again; `None`: the user is gone, and its clients are disconnected.
-    pub fn reload(&mut self, again: &mut Again<'_>, now: TimeMs) {
-        let renewed: HashMap<RightsIndex, Option<Arc<dyn Rights>>> =
-            self.clients.rights.held().map(|(place, rights)| (place, again(&**rights))).collect();
-        for index in (0..self.clients.connections.reached()).map(ConnectionIndex::new) {
-            let connection = &mut self.clients.connections[index];
-            let Some(before) = connection.rights else { continue };
-            assert!(connection.state != ConnectionState::Vacant, "nobody has no rights");
-            match renewed.get(&before) {
-                Some(Some(rights)) => {
-                    connection.rights = Some(self.clients.rights.hold(Arc::clone(rights)));
-                    let session = connection.session;
-                    self.clients.rights.release(before);
-                    if let Some(session) = session
-                        && self.clients.connections[index].state == ConnectionState::Connected
-                    {
-                        self.remove_forbidden(session);
-                        // What was read of them was read with the rights before.
-                        self.open_feeds(session);
-                    }
-                }
-                _ => self.disconnect(index, ReasonCode::NOT_AUTHORIZED, now),
-            }
-        }
     }
 
     /// The rights of an admitted connection.

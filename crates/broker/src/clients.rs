@@ -10,12 +10,14 @@ mod outboxes;
 mod send;
 mod sound;
 
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 
 use self::inputs::Inputs;
 use self::outboxes::Outboxes;
 use crate::connection::{Connection, ConnectionState};
+use crate::holdings::Thing;
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::limits::UNREAD_FREE_BYTES;
 use crate::rights::RightsTable;
 use crate::session::{Session, SessionRef, Stage};
 use crate::slab::Slab;
@@ -29,6 +31,8 @@ pub(crate) struct Clients {
     pub sessions: Slab<SessionIndex, Session>,
     /// Sessions by client id.
     by_client_id: HashTable<SessionIndex>,
+    /// Messages and bytes that wait for sessions in their shards, where any do.
+    queued: HashMap<SessionIndex, (u64, u64)>,
     pub outboxes: Outboxes,
     inputs: Inputs,
     /// The rights of all connections.
@@ -72,6 +76,7 @@ impl Clients {
             connections: Slab::default(),
             sessions: Slab::default(),
             by_client_id: HashTable::new(),
+            queued: HashMap::new(),
             outboxes: Outboxes::default(),
             inputs: Inputs::default(),
             rights: RightsTable::default(),
@@ -155,8 +160,12 @@ impl Clients {
         let entry = self.by_client_id.find_entry(hash, |other| *other == index).expect("a session stands under its id");
         entry.remove();
         let generation = self.sessions[index].generation.wrapping_add(1);
+        self.settle_queue(index, (0, 0));
         let session = std::mem::replace(&mut self.sessions[index], Session { generation, ..Session::default() });
         self.sessions.give(index);
+        if let Some(owner) = session.owner.as_ref().filter(|_| session.paid_bytes > 0) {
+            owner.release(Thing::Session, 1, session.paid_bytes.into());
+        }
         assert!(self.facts.sessions > 0, "what is removed was counted");
         self.facts.sessions -= 1;
         assert!(self.facts.sessions_durable >= u64::from(session.is_durable()), "what is removed was counted");
@@ -182,6 +191,32 @@ impl Clients {
         if !input.is_empty() {
             connection.input = Some(self.inputs.put(input));
         }
+    }
+
+    /// So many messages wait for a session in its shard now, with so many bytes: its owner pays for them.
+    pub fn settle_queue(&mut self, index: SessionIndex, now: (u64, u64)) {
+        let Some(owner) = &self.sessions[index].owner else { return };
+        let before = if now == (0, 0) { self.queued.remove(&index) } else { self.queued.insert(index, now) };
+        owner.settle(Thing::Queued, before.unwrap_or_default(), now);
+    }
+
+    /// What the owner of a session pays for, of messages that wait for it: how many, and their bytes.
+    pub fn queued(&self, index: SessionIndex) -> (u64, u64) {
+        self.queued.get(&index).copied().unwrap_or_default()
+    }
+
+    /// Lets the owner of a session pay for what is there of a packet without the rest. Whether it may be kept.
+    pub fn pay_for_input(&mut self, index: ConnectionIndex) -> bool {
+        let (connection, bytes) = (&self.connections[index], self.input(index).len());
+        let owner = connection.session.and_then(|session| self.sessions[session].owner.as_ref());
+        let (Some(owner), Some(input)) = (owner.filter(|_| bytes > UNREAD_FREE_BYTES), connection.input) else {
+            return true;
+        };
+        match owner.hold(Thing::Unread, 1, bytes as u64) {
+            Ok(paid) => self.inputs.pay(input, paid),
+            Err(_) => self.facts.unread_refused += 1,
+        }
+        self.inputs.is_paid(input)
     }
 
     fn hash(&self, client_id: &str) -> u64 {

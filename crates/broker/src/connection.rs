@@ -6,6 +6,7 @@ mod state;
 
 use tidegate_wire::mqtt::{ReasonCode, Version};
 
+use crate::holdings::Holder;
 use crate::index::{InputIndex, OutboxIndex, RightsIndex, SessionIndex};
 
 pub(crate) use parked::{ParkEvent, ParkedFor};
@@ -137,6 +138,9 @@ impl Flags {
     pub const UNSERVED: Flags = Flags(32);
     /// It has no user, so less may wait for it.
     pub const ANONYMOUS: Flags = Flags(64);
+    /// Which reload its rights are of: set by every second one. Whoever's flag differs from that of the last reload has
+    /// rights from before.
+    pub const RENEWED: Flags = Flags(128);
 
     pub fn has(self, flag: Flags) -> bool {
         self.0 & flag.0 != 0
@@ -148,6 +152,11 @@ impl Flags {
 
     pub fn clear(&mut self, flag: Flags) {
         self.0 &= !flag.0;
+    }
+
+    /// Sets or clears it.
+    pub fn mark(&mut self, flag: Flags, is_set: bool) {
+        if is_set { self.set(flag) } else { self.clear(flag) }
     }
 }
 
@@ -177,6 +186,8 @@ pub(crate) struct Extra {
     pub filter_answers: Option<FilterAnswers>,
     /// What it may still publish.
     pub bucket: Option<Bucket>,
+    /// Who an admitted client is, until it has its session.
+    pub comer: Option<Comer>,
 }
 
 impl Extra {
@@ -193,6 +204,7 @@ impl Extra {
             asks_own_place,
             filter_answers,
             bucket,
+            comer,
         } = self;
         assigned_id.is_none()
             && aliases_in.is_empty()
@@ -204,7 +216,16 @@ impl Extra {
             && !asks_own_place
             && filter_answers.is_none()
             && bucket.is_none()
+            && comer.is_none()
     }
+}
+
+/// An admitted client without a session.
+#[derive(Clone, Debug)]
+pub(crate) struct Comer {
+    pub holder: Holder,
+    /// A session of which nobody knows whose it is may become its own.
+    pub may_claim: bool,
 }
 
 /// A SUBSCRIBE or UNSUBSCRIBE of a durable session that waits for its records.

@@ -21,6 +21,7 @@ use std::ops::{Deref, DerefMut};
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 
+use crate::limits::{CLOSING_MAX, LAST_BYTES_EVERY_MS, LAST_BYTES_MS};
 use crate::{Action, Broker, BrokerMessage, ConnectionKey};
 
 /// Rounds of writing in one turn: what a socket took may let the broker send more to it.
@@ -64,6 +65,10 @@ pub trait Shell<L: LogStore> {
     /// gone the shell tells the broker.
     fn write(&mut self, key: ConnectionKey, now: TimeMs) -> usize;
 
+    /// The next write to this client is to be tried, whether or not it said that it takes something: one that takes
+    /// little at a time says so late.
+    fn try_again(&mut self, _key: ConnectionKey) {}
+
     /// The broker is done with this connection, and has forgotten its key: its socket is to be closed.
     fn close(&mut self, key: ConnectionKey, now: TimeMs);
 }
@@ -73,8 +78,8 @@ pub struct Driven<L: LogStore> {
     broker: Broker<L>,
     /// Connections whose clients may take something again.
     writable: Vec<ConnectionKey>,
-    /// Connections that are to be closed once they were written to.
-    closing: Vec<ConnectionKey>,
+    /// Connections that are to be closed once their clients have taken the last bytes.
+    closing: Vec<Closing>,
     /// Used again and again.
     actions: Vec<Action>,
     flushable: Vec<ConnectionKey>,
@@ -109,6 +114,15 @@ impl<L: LogStore> DerefMut for Driven<L> {
     fn deref_mut(&mut self) -> &mut Broker<L> {
         &mut self.broker
     }
+}
+
+/// A connection that is to be closed.
+#[derive(Clone, Copy, Debug)]
+struct Closing {
+    key: ConnectionKey,
+    since: TimeMs,
+    /// When its last bytes were last written, as far as they were taken.
+    tried_at: TimeMs,
 }
 
 /// What came of a turn.
@@ -164,7 +178,9 @@ fn act<L: LogStore, S: Shell<L>>(shell: &mut S, now: TimeMs) -> bool {
         for action in actions.drain(..) {
             worked = true;
             match action {
-                Action::Close { key } => shell.driven().closing.push(key),
+                Action::Close { key } => {
+                    shell.driven().closing.push(Closing { key, since: now, tried_at: TimeMs(0) });
+                }
                 action => shell.act(action, now),
             }
         }
@@ -196,7 +212,7 @@ fn tell_peers<L: LogStore, S: Shell<L>>(shell: &mut S) -> (bool, bool) {
 /// Writes to clients what they take, and closes those that are to be closed. Whether there was anything, and the bytes.
 fn write<L: LogStore, S: Shell<L>>(shell: &mut S, now: TimeMs) -> (bool, usize) {
     let driven = shell.driven();
-    let mut worked = !driven.writable.is_empty() || !driven.closing.is_empty();
+    let mut worked = !driven.writable.is_empty();
     let mut bytes = 0;
     for key in std::mem::take(&mut driven.writable) {
         bytes += write_to(shell, key, now);
@@ -215,8 +231,28 @@ fn write<L: LogStore, S: Shell<L>>(shell: &mut S, now: TimeMs) -> (bool, usize) 
             break;
         }
     }
-    for key in std::mem::take(&mut shell.driven().closing) {
-        bytes += write_to(shell, key, now);
+    let (closed, closed_bytes) = close(shell, now);
+    (worked | closed, bytes + closed_bytes)
+}
+
+/// Closes connections whose clients have the last bytes, such as the reason, or do not take them for too long. Whether
+/// there were any, and the bytes.
+fn close<L: LogStore, S: Shell<L>>(shell: &mut S, now: TimeMs) -> (bool, usize) {
+    let (mut worked, mut bytes) = (false, 0);
+    let closing = std::mem::take(&mut shell.driven().closing);
+    let too_many = closing.len().saturating_sub(CLOSING_MAX);
+    for (nth, Closing { key, since, mut tried_at }) in closing.into_iter().enumerate() {
+        if now.0.saturating_sub(tried_at.0) >= LAST_BYTES_EVERY_MS {
+            tried_at = now;
+            shell.try_again(key);
+            bytes += write_to(shell, key, now);
+        }
+        let may_wait = nth >= too_many && now.0.saturating_sub(since.0) < LAST_BYTES_MS;
+        if may_wait && !shell.driven().unsent(key).is_empty() {
+            shell.driven().closing.push(Closing { key, since, tried_at });
+            continue;
+        }
+        worked = true;
         shell.driven().closed(key, now);
         shell.close(key, now);
     }

@@ -31,6 +31,22 @@ facts! {
     connects,
     /// CONNECTs refused.
     connects_refused,
+    /// CONNECTs refused because the session of their client id is another's, or because the id is not for them.
+    connects_of_others,
+    /// Sessions refused because their owner, or all, have too many.
+    sessions_refused,
+    /// Subscriptions refused because their owner, or all, have too many.
+    filters_refused,
+    /// Subscriptions refused because of a shape that is not common, of which their owner, or all, have too many.
+    shapes_refused,
+    /// Retained messages refused because their owner, or all, have too many.
+    retained_refused,
+    /// Delayed messages refused because their owner, or all, have too many.
+    delayed_refused,
+    /// Messages not kept for sessions without a connection, because their owner, or all, have too many waiting.
+    queued_refused,
+    /// Connections closed because their owner, or all, have too many bytes of packets without the rest.
+    unread_refused,
     /// Sessions that ended by their expiry.
     sessions_expired,
     /// Subscriptions of sessions that live here.
@@ -57,14 +73,36 @@ facts! {
     bytes_sent,
     /// QoS 0 messages dropped because the receiver's outbox was full.
     dropped_outbox,
-    /// Messages dropped by a full inbox.
+    /// Messages that a full inbox did not take.
     dropped_inbox,
+    /// Messages that left a full inbox to make room for others.
+    evicted_inbox,
     /// Messages dropped because they expired before they were delivered.
     dropped_expired,
-    /// Messages dropped because the client's Maximum Packet Size is smaller.
+    /// Messages dropped because they waited for as long as an inbox allows.
+    dropped_aged,
+    /// Messages dropped because the client's Maximum Packet Size is smaller, or refused because they are too large.
     dropped_too_large,
     /// Publications refused because the client had no right, or acknowledged and dropped for MQTT 3.1.1.
     dropped_unauthorized,
+    /// Publications on a topic that is none, such as one under `$delayed` without a delay.
+    dropped_invalid,
+    /// QoS 0 messages for sessions whose client was not connected: nothing of them is kept.
+    dropped_offline,
+    /// Messages that waited for a session when it ended.
+    dropped_ended,
+    /// QoS 0 messages under `$delayed` for which there was no room in memory.
+    dropped_delayed,
+    /// Messages that found no room on the disk, and whose publisher waits for no word: QoS 0 that is retained, wills.
+    dropped_disk_full,
+    /// Records of messages that found no room on the disk, and whose publisher was told so.
+    refused_disk_full,
+    /// Records of messages that a full inbox refused, whose publisher was told so.
+    refused_inbox,
+    /// Records of messages that are too large to be kept, whose publisher was told so.
+    refused_too_large,
+    /// Bytes for clients that were never sent, because their connections ended.
+    unsent_bytes,
     /// Messages that wait in durable inboxes.
     store_messages,
     /// Bytes that wait in durable inboxes and retained messages.
@@ -77,6 +115,26 @@ facts! {
     slow_closed,
     /// Connections closed because they broke the protocol.
     protocol_errors,
+}
+
+impl BrokerFacts {
+    /// Messages that were lost to a receiver or not kept, by reason. What a publisher was told is none of them.
+    pub fn losses(&self) -> [(&'static str, u64); 12] {
+        [
+            ("outbox_full", self.dropped_outbox),
+            ("inbox_full", self.dropped_inbox),
+            ("evicted", self.evicted_inbox),
+            ("expired", self.dropped_expired),
+            ("aged", self.dropped_aged),
+            ("too_large", self.dropped_too_large),
+            ("not_authorized", self.dropped_unauthorized),
+            ("invalid", self.dropped_invalid),
+            ("offline", self.dropped_offline),
+            ("session_ended", self.dropped_ended),
+            ("delayed_full", self.dropped_delayed),
+            ("disk_full", self.dropped_disk_full),
+        ]
+    }
 }
 
 /// The counts of all workers.

@@ -22,6 +22,7 @@ pub mod drive;
 pub mod facts;
 mod feed;
 mod flow;
+pub mod holdings;
 mod index;
 mod key;
 pub mod limits;
@@ -46,13 +47,15 @@ pub use action::{Action, Admitted, Denied, FeedKey, RequestTicket, RequestTopic}
 pub use broker::{Broker, ConnectionTraits, DrainPlan};
 pub use facts::{BrokerFacts, SharedFacts};
 pub use feed::{FeedMessage, FeedNews};
+pub use holdings::{Bound, HoldingLimits, Holdings, Thing, ThingLimits};
 pub use index::SessionIndex;
 pub use key::ConnectionKey;
-pub use limits::{BrokerLimits, InboxPolicy};
+pub use limits::{BrokerLimits, InboxPolicy, SlowReader};
 pub use message::BrokerMessage;
 pub use options::BrokerOptions;
 pub use rights::{Access, Rights};
 pub use shards::Waiting;
+pub use tidegate_machines::topic::Principal;
 /// Which worker has which topic shard, for [`BrokerOptions::owners`].
 pub use tidegate_shard::Owners;
 pub use tidegate_wire::mqtt::ReasonCode;

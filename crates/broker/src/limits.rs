@@ -30,6 +30,8 @@ pub const FEED_WINDOW: u64 = 256;
 pub const WORK_AT_ONCE: isize = 16;
 /// Connections that nobody serves in turn and that one step goes on with.
 pub const UNSERVED_PER_STEP: usize = 256;
+/// Connections and filters that one step of a reload looks at. A filter is about two microseconds.
+pub const RELOAD_WORK_PER_STEP: usize = 256;
 /// Bytes of a packet that are one more work.
 pub const BYTES_PER_WORK: usize = 4 << 10;
 /// Bytes of a SUBSCRIBE or UNSUBSCRIBE that are one more work: a filter, and the look at whoever may have it.
@@ -48,24 +50,43 @@ pub const WORK_OF_REQUEST: isize = 8;
 pub const CONDITIONS_OF_SUBSCRIBE_MAX: usize = 64;
 /// Bytes that may always wait for a client without a user, if the configuration allows any so many.
 pub const ANONYMOUS_OUTBOX_BYTES_MIN: usize = 16 << 10;
-/// What waits for clients without a user has this part of the bound of pressure, over all of them.
+/// What waits for clients without a user has this part of the bound of pressure, over all of them; what they leave
+/// behind has this part of its bound.
 pub const ANONYMOUS_PART: u64 = 2;
 /// One client without a user has this part of what is left of that.
 pub const ANONYMOUS_SHARE: u64 = 4;
+/// Bytes of a session that outlives its connection, beside its client id and its will: here, in its shard, in tables.
+pub const SESSION_BYTES: u64 = 512;
+/// Bytes of a message that is retained or delayed, beside its topic, properties and payload.
+pub const KEPT_MESSAGE_BYTES: u64 = 192;
+/// So many bytes of a packet without the rest are a connection's own; more are paid for by who owns its session.
+pub const UNREAD_FREE_BYTES: usize = 4 << 10;
+/// Bytes of a subscription beside its filter: its place in the tree, and in its session.
+pub const FILTER_BYTES: u64 = 128;
 /// Feeds of one session.
 pub const FEEDS_OF_SESSION_MAX: usize = 8;
 /// How long a source that was not ready is left alone, in milliseconds.
 pub const FEED_LATER_MS: u64 = 1_000;
 /// Largest `{seconds}` in `$delayed/{seconds}/{topic}`, as EMQX has it.
 pub const DELAY_SECONDS_MAX: u64 = 4_294_967;
-/// Messages of QoS 0 that wait in memory for their time under `$delayed`, per worker.
+/// Messages of QoS 0 that wait in memory for their time under `$delayed`, per worker. Those of clients without a user
+/// may be a part of them ([`ANONYMOUS_PART`]).
 pub const VOLATILE_DELAYED_MAX: usize = 65_536;
 /// How long an outbox may make no progress before it counts as stuck, not as flowing, in milliseconds.
 pub const FLOWING_MS: u64 = 200;
+/// How long a connection that is to be closed waits for its client to take the last bytes, in milliseconds: the reason
+/// stands behind them.
+pub const LAST_BYTES_MS: u64 = 1_000;
+/// How often it is tried to write them, in milliseconds.
+pub const LAST_BYTES_EVERY_MS: u64 = 10;
+/// Connections that wait so, per worker; of more, the oldest are closed at once.
+pub const CLOSING_MAX: usize = 1_024;
 /// How long what is due is left alone after somebody had no room on the disk for it, in milliseconds.
 pub const DUE_AGAIN_MS: u64 = 1_000;
 /// How many due things of a topic shard (expiries, wills, delayed messages) one step does before it serves others.
 pub const DUE_PER_STEP: usize = 256;
+/// Due things of a topic shard among which a step looks for those: what it has done waits for room on a full disk.
+pub const DUE_LOOKED_AT_MAX: usize = 4 * DUE_PER_STEP;
 /// Bytes of a CONNECT: a client id, a user name, a token, a will of some size. Buffered for every new connection.
 pub const CONNECT_BYTES_MAX: u32 = 64 << 10;
 /// Bytes of a client id.
@@ -113,6 +134,8 @@ pub struct BrokerLimits {
     pub clean_inbox_bytes_max: usize,
     /// What happens to a message for a clean session whose inbox is full.
     pub clean_inbox_policy: InboxPolicy,
+    /// What happens to a client that is connected and loses a message, because it does not take what is sent to it.
+    pub slow_reader: SlowReader,
     /// Subscriptions of one session.
     pub subscriptions_max: usize,
     /// Publications per second and client; 0 for no bound.
@@ -134,6 +157,15 @@ pub enum InboxPolicy {
     Refuse,
 }
 
+/// What happens to a client that takes its messages so slowly that one is lost to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlowReader {
+    /// Nothing: the message is counted.
+    Drop,
+    /// It is disconnected with 0x97, so that it knows.
+    Disconnect,
+}
+
 impl Default for BrokerLimits {
     fn default() -> BrokerLimits {
         BrokerLimits {
@@ -151,6 +183,7 @@ impl Default for BrokerLimits {
             clean_inbox_messages_max: 1_000,
             clean_inbox_bytes_max: 1 << 20,
             clean_inbox_policy: InboxPolicy::DropNewest,
+            slow_reader: SlowReader::Drop,
             subscriptions_max: 10_000,
             publishes_per_s: 0,
             publish_bytes_per_s: 0,

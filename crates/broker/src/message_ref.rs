@@ -9,6 +9,9 @@ use std::sync::Arc;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Message, MessageMeta};
 
+use crate::holdings::Holder;
+use crate::limits::KEPT_MESSAGE_BYTES;
+
 /// One message on its way to its receivers.
 #[derive(Debug)]
 pub(crate) struct MessageRef<'a> {
@@ -21,6 +24,8 @@ pub(crate) struct MessageRef<'a> {
     pub expires_at: Option<TimeMs>,
     /// It was fetched because somebody subscribed: to those who wait for it, it is what was retained.
     pub was_awaited: bool,
+    /// Who pays for it if it is retained; `None`: the owner of the session that publishes it.
+    pub payer: Option<Holder>,
     message: Option<Arc<Message>>,
 }
 
@@ -28,7 +33,17 @@ impl<'a> MessageRef<'a> {
     /// A message that stands in a packet.
     pub fn new(topic: &'a str, properties: &'a [u8], payload: &'a [u8], meta: MessageMeta) -> MessageRef<'a> {
         let MessageMeta { qos, retain, expires_at } = meta;
-        MessageRef { topic, properties, payload, qos, retain, expires_at, was_awaited: false, message: None }
+        MessageRef {
+            topic,
+            properties,
+            payload,
+            qos,
+            retain,
+            expires_at,
+            was_awaited: false,
+            payer: None,
+            message: None,
+        }
     }
 
     /// A message that is kept already.
@@ -41,8 +56,14 @@ impl<'a> MessageRef<'a> {
             retain: message.retain(),
             expires_at: message.expires_at(),
             was_awaited: false,
+            payer: None,
             message: Some(Arc::clone(message)),
         }
+    }
+
+    /// The same, which this principal pays for.
+    pub fn paid_by(self, payer: Option<Holder>) -> MessageRef<'a> {
+        MessageRef { payer, ..self }
     }
 
     /// The message as an owned value.
@@ -62,6 +83,11 @@ impl<'a> MessageRef<'a> {
             Some(at) => Ok(Some((at.0 - now.0).div_ceil(1000).min(u64::from(u32::MAX)) as u32)),
         }
     }
+}
+
+/// What a message takes, about, that is retained or delayed.
+pub(crate) fn kept_bytes(message: &Message) -> u64 {
+    KEPT_MESSAGE_BYTES + message.body_bytes() as u64
 }
 
 /// The message is too old to be delivered.

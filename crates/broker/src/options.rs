@@ -6,7 +6,7 @@ use tidegate_machines::{ShardIndex, shard_of};
 use tidegate_shard::Owners;
 
 use crate::index::ShardPlace;
-use crate::{BrokerLimits, SharedFacts};
+use crate::{BrokerLimits, Holdings, SharedFacts};
 
 /// One worker's place among all, and what it shares with them.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub struct BrokerOptions {
     pub limits: BrokerLimits,
     /// Counters and pressure of all workers.
     pub facts: Arc<SharedFacts>,
+    /// What each principal holds, on all workers. The same object for all of them.
+    pub holdings: Arc<Holdings>,
     /// Drawn once by the shell, different at each start and for each worker: assigned client ids are made from it.
     pub seed: u64,
     /// Topics that a service behind the broker answers, at most [`crate::limits::REQUEST_TOPICS_MAX`]: what is

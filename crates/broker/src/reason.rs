@@ -39,10 +39,12 @@ pub(crate) fn told(about: About, reason: ReasonCode) -> (ReasonCode, Option<&'st
 pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static str> {
     Some(match (about, reason) {
         (About::Connect, ReasonCode::BAD_AUTHENTICATION_METHOD) => "enhanced authentication is not spoken here",
-        (About::Connect, ReasonCode::CLIENT_IDENTIFIER_NOT_VALID) => "the client id is too long",
+        (About::Connect, ReasonCode::CLIENT_IDENTIFIER_NOT_VALID) => {
+            "the client id is too long, or not one for this user"
+        }
         (About::Connect, ReasonCode::BAD_USER_NAME_OR_PASSWORD) => "the user name or the password is wrong",
         (About::Connect, ReasonCode::NOT_AUTHORIZED) => {
-            "the user may not connect, leave this will, or have this session"
+            "the user may not connect, leave this will, or have another's session"
         }
         (About::Connect, ReasonCode::TOPIC_NAME_INVALID) => {
             "the will has a topic that is none, or too deep to be retained"

@@ -15,6 +15,11 @@ use crate::index::RightsIndex;
 pub trait Rights: Any + Send + Sync + fmt::Debug {
     /// Whom these rights belong to; `None` for anonymous. A reload finds the new rights by it.
     fn user(&self) -> Option<&str>;
+    /// Whether the client may choose this client id.
+    fn may_be_called(&self, client_id: &str) -> bool {
+        let _any = client_id;
+        true
+    }
     /// Whether the client may publish to `topic`, which holds no wildcards.
     fn may_publish(&self, client_id: &str, topic: &str) -> Access;
     /// Whether the client may subscribe to `filter`, given without `$share/group/`.
@@ -22,7 +27,7 @@ pub trait Rights: Any + Send + Sync + fmt::Debug {
 }
 
 /// Finds the rights of a user again after a reload, by those that it had; `None` when the user is gone.
-pub type Again<'a> = dyn FnMut(&dyn Rights) -> Option<Arc<dyn Rights>> + 'a;
+pub type Renew = Arc<dyn Fn(&dyn Rights) -> Option<Arc<dyn Rights>> + Send + Sync>;
 
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +106,7 @@ impl RightsTable {
     }
 }
 
-fn address(rights: &Arc<dyn Rights>) -> usize {
+/// What tells these rights from others, as long as somebody holds them.
+pub(crate) fn address(rights: &Arc<dyn Rights>) -> usize {
     Arc::as_ptr(rights).cast::<()>() as usize
 }

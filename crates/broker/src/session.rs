@@ -16,7 +16,9 @@ use tidegate_machines::topic::{Slot, Will};
 
 use crate::client_id::ClientId;
 use crate::flow::Flow;
+use crate::holdings::{Holder, Thing};
 use crate::index::{ConnectionIndex, SessionIndex, ShardPlace};
+use crate::limits::FILTER_BYTES;
 use crate::topic_tree::NodeId;
 
 /// Where a session stands.
@@ -44,6 +46,10 @@ pub(crate) struct Session {
     /// Its place in the shard; none for a clean session, and for a durable one until its first record is decided.
     pub slot: Option<Slot>,
     pub expiry_s: u32,
+    /// What its owner has paid for it, in bytes; 0 for a clean one.
+    pub paid_bytes: u32,
+    /// Whose it is; none of one that a program recovered which did not know.
+    pub owner: Option<Holder>,
     /// Number of the next message of QoS 1 or 2, while it has no flow.
     pub next_number: u64,
     pub client_id: ClientId,
@@ -66,6 +72,8 @@ impl Default for Session {
             connection: None,
             slot: None,
             expiry_s: 0,
+            paid_bytes: 0,
+            owner: None,
             next_number: 0,
             client_id: ClientId::default(),
             subscriptions: Subscriptions::None,
@@ -80,11 +88,23 @@ impl Session {
         self.flags.has(SessionFlags::DURABLE)
     }
 
+    /// Its owner does not pay for a filter any more.
+    pub fn release_filter(&self, filter: &str) {
+        if let Some(owner) = &self.owner {
+            owner.release(Thing::Filter, 1, filter_bytes(filter));
+        }
+    }
+
     /// Its flow, made when there is none.
     pub fn flow(&mut self) -> &mut Flow {
         let next = self.next_number;
         self.flow.get_or_insert_with(|| Box::new(Flow::new(next)))
     }
+}
+
+/// What a subscription takes, about, at the worker of its session.
+pub(crate) fn filter_bytes(filter: &str) -> u64 {
+    FILTER_BYTES + filter.len() as u64
 }
 
 /// Things that are true of a session, independent of each other.

@@ -15,6 +15,8 @@ use tidegate_machines::topic::{Command, Message, Origin, Slot, Topics};
 use tidegate_machines::{ShardIndex, TimeMs};
 
 use crate::acknowledgements::AckTo;
+use crate::broker::{DueThing, Reserved};
+use crate::holdings::Paid;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PART_SLOTS;
 use crate::peer::Source;
@@ -31,24 +33,39 @@ pub struct Waiting(pub(crate) Wait);
 pub(crate) enum Wait {
     /// Nobody waits.
     Nothing,
+    /// It was noted that something which was due is over. What it was known by may be forgotten then, and not before:
+    /// after a crash it would be due again, and be taken for another one.
+    Noted { thing: DueThing, origin: Option<Origin> },
     /// A session was opened.
     Opened { session: SessionRef },
-    /// A session got a connection again.
-    Attached { session: SessionRef },
+    /// A session got a connection again. What its will before was known by is forgotten then.
+    Attached { session: SessionRef, forget: Option<Origin> },
     /// A subscription was added.
-    Subscribed { session: SessionRef, filter: Box<str>, options: EntryOptions, subscription_id: u32, nth: u32 },
+    Subscribed {
+        session: SessionRef,
+        filter: Box<str>,
+        options: EntryOptions,
+        subscription_id: u32,
+        nth: u32,
+        reserved: Reserved,
+    },
     /// A subscription was removed.
     Unsubscribed { session: SessionRef, filter: Box<str>, nth: u32 },
     /// The place where a feed begins was noted.
     FirstPlace { session: SessionRef, nth: u32 },
     /// The place up to which a feed was acknowledged was noted.
     PlaceKept { feed: u64, session: SessionRef },
-    /// A message was put into inboxes.
-    Published { ack_to: Option<AckTo> },
+    /// A message was put into inboxes, or retained. `asked`: whose, if they are told when they lose one.
+    Published { ack_to: Option<AckTo>, asked: Box<[Slot]> },
+    /// A session has ended. What came from it may be forgotten then, and not before: after a crash its will would be
+    /// due again.
+    Ended { incarnation: u64 },
     /// A client's PUBREC was noted.
     Received { session: SessionRef, number: u64 },
     /// A message was retained.
-    Retained { message: Arc<Message>, source: Source },
+    Retained { message: Arc<Message>, source: Source, paid: Option<Paid> },
+    /// A message was delayed.
+    Delayed { ack_to: Option<AckTo>, paid: Paid },
     /// A command whose only effect is an acknowledgement.
     Ack { ack_to: AckTo },
 }
@@ -58,12 +75,50 @@ pub(crate) struct Shards<L: LogStore> {
     all: Vec<TopicShard<L>>,
     /// Sessions by shard and slot. One that has ended may still stand here: its slot is another's then, or nobody's.
     sessions: Vec<Vec<Option<SessionIndex>>>,
+    /// What all of them had lost when that was last asked for.
+    lost_before: Lost,
+}
+
+/// Messages that left inboxes in the journal, or did not come in, without having been delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// They made room for others.
+    pub evicted: u64,
+    /// There was no room for them.
+    pub full: u64,
+    /// They had expired.
+    pub expired: u64,
+    /// They had waited for as long as an inbox allows.
+    pub aged: u64,
 }
 
 impl<L: LogStore> Shards<L> {
     /// These shards, ascending, with nobody at their slots yet.
     pub fn new(all: Vec<TopicShard<L>>) -> Shards<L> {
-        Shards { sessions: all.iter().map(|_| Vec::new()).collect(), all }
+        let sessions = all.iter().map(|_| Vec::new()).collect();
+        let mut shards = Shards { sessions, all, lost_before: Lost::default() };
+        // What was lost before the start was counted before it.
+        shards.take_lost();
+        shards
+    }
+
+    /// What was lost since this was last asked.
+    pub fn take_lost(&mut self) -> Lost {
+        let mut now = Lost::default();
+        for shard in &self.all {
+            let facts = shard.state_ahead().facts();
+            now.evicted += facts.evicted;
+            now.full += facts.dropped_full;
+            now.expired += facts.dropped_expired;
+            now.aged += facts.dropped_aged;
+        }
+        let before = std::mem::replace(&mut self.lost_before, now);
+        Lost {
+            evicted: now.evicted - before.evicted,
+            full: now.full - before.full,
+            expired: now.expired - before.expired,
+            aged: now.aged - before.aged,
+        }
     }
 
     pub fn len(&self) -> usize {

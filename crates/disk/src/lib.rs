@@ -50,8 +50,22 @@ pub trait Disk: Clone + Send + Sync + 'static {
     /// Makes the names in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 
+    /// The file system that a directory is on; `None` if that has no bound.
+    fn space(&self, _dir: &Path) -> io::Result<Option<DiskSpace>> {
+        Ok(None)
+    }
+
     /// Bytes that nobody can guess, for a key that will be kept on this disk. Those of a fake are the same always.
     fn random_bytes(&self) -> io::Result<[u8; 32]>;
+}
+
+/// How large a file system is, and how much of it is free for this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskSpace {
+    /// Bytes of all of it.
+    pub bytes: u64,
+    /// Bytes that are free.
+    pub free_bytes: u64,
 }
 
 /// An open file. Reads see earlier writes at once; a crash forgets whatever was not covered by a later `sync_data`.
@@ -89,6 +103,11 @@ pub trait DiskFile: Send + Sync + 'static {
 
     /// Claims room so that writes below `len` cannot meet a full disk; extends the file with zeros up to `len`.
     fn allocate(&self, len: u64) -> io::Result<()>;
+
+    /// The file system that it is on; `None` if that has no bound.
+    fn space(&self) -> io::Result<Option<DiskSpace>> {
+        Ok(None)
+    }
 
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;

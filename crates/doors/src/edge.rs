@@ -79,6 +79,10 @@ impl Operations for NodeOperations {
         self.status.full_logs()
     }
 
+    fn full_since_ms(&self) -> Option<u64> {
+        self.status.full_since().map(|since| since.0)
+    }
+
     fn lost_witnesses(&self) -> u32 {
         self.status.lost_witnesses()
     }

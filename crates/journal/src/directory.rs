@@ -103,7 +103,7 @@ impl Directory {
         let mut locks = lock(path).map_err(|unlocked| unlocked.into_error(path))?;
         let hold = hold(path, &locks)?;
         // Nobody makes one now but this process.
-        let is_new = may_be_made(path)?;
+        let is_new = may_be_made(&RealDisk, path)?;
         if is_new {
             create(&RealDisk, path, wanted, created_at_ms)?;
         }
@@ -140,7 +140,7 @@ impl Directory {
     /// Whether [`Directory::open_or_create`] would make a new directory at `path`. Refuses what it refuses for what is
     /// left there of another one, or because another process makes it now; changes nothing.
     pub fn would_be_new(path: &Path) -> Result<bool, JournalError> {
-        may_be_made(path).map_err(|refused| match lock_shared(path) {
+        may_be_made(&RealDisk, path).map_err(|refused| match lock_shared(path) {
             // What is not complete yet looks like something that remains.
             Err(in_use @ JournalError::Directory { .. }) => in_use,
             _ => refused,
@@ -259,12 +259,12 @@ fn hold(path: &Path, locks: &Locks) -> Result<Arc<Hold>, JournalError> {
 }
 
 /// Whether there is no directory at `path` and one may be made there; refuses it where something is left of another.
-fn may_be_made(path: &Path) -> Result<bool, JournalError> {
-    if exists(&RealDisk, &path.join(DIRECTORY))? {
+fn may_be_made<D: Disk>(disk: &D, path: &Path) -> Result<bool, JournalError> {
+    if exists(disk, &path.join(DIRECTORY))? {
         return Ok(false);
     }
-    refuse_unfinished(path)?;
-    refuse_remains(&RealDisk, path)?;
+    refuse_unfinished(disk, path)?;
+    refuse_remains(disk, path)?;
     Ok(true)
 }
 
@@ -377,7 +377,7 @@ fn find_description(path: &Path) -> Result<(), JournalError> {
     if exists(&RealDisk, &path.join(DIRECTORY))? {
         return Ok(());
     }
-    refuse_unfinished(path)?;
+    refuse_unfinished(&RealDisk, path)?;
     if !path.is_dir() {
         let what = if exists(&RealDisk, path)? { "it is no directory" } else { "there is no such directory" };
         return Err(refuse(path, what.into()));
@@ -386,8 +386,8 @@ fn find_description(path: &Path) -> Result<(), JournalError> {
 }
 
 /// Refuses what a restore left that did not come to its end.
-fn refuse_unfinished(path: &Path) -> Result<(), JournalError> {
-    if !exists(&RealDisk, &path.join(UNFINISHED_RESTORE))? {
+fn refuse_unfinished<D: Disk>(disk: &D, path: &Path) -> Result<(), JournalError> {
+    if !exists(disk, &path.join(UNFINISHED_RESTORE))? {
         return Ok(());
     }
     let what = format!(

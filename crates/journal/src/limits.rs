@@ -7,6 +7,8 @@ pub const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// record is one event: tens of bytes in a ledger, a whole message in a shard of topics.
 pub const RECORD_BYTES_MAX: usize = 1024 * 1024;
 
+/// No more than this part of a disk is left free for what makes room on it.
+pub const RESERVE_PART: u64 = 32;
 /// Shards of one family that a directory may have.
 pub const SHARDS_MAX: u16 = 1 << 15;
 

@@ -21,6 +21,9 @@ pub struct Options {
     /// Whether zeros are written ahead of small batches: their syncs become faster, and what follows them is written
     /// twice.
     pub zero_ahead: bool,
+    /// Bytes of the disk that are left free, so that what makes room has some: a snapshot is written before what it
+    /// covers is forgotten. At most a part of the disk, see [`Options::reserve_of`]; 0 for none.
+    pub reserve_bytes: u64,
 }
 
 /// The sizes of [`limits`], for a log whose recent records are looked up.
@@ -33,11 +36,18 @@ impl Default for Options {
             record_bytes_max: limits::RECORD_BYTES_MAX,
             recent_bytes_max: limits::RECENT_BYTES_MAX,
             zero_ahead: true,
+            reserve_bytes: 0,
         }
     }
 }
 
 impl Options {
+    /// Bytes that are left free of a disk of so many.
+    pub const fn reserve_of(&self, disk_bytes: u64) -> u64 {
+        let most = disk_bytes / limits::RESERVE_PART;
+        if self.reserve_bytes < most { self.reserve_bytes } else { most }
+    }
+
     /// A log with segments of this size, claimed a quarter at a time, in which nothing is looked up. Groups and records
     /// are as large as fits it. Where there are many logs, or what is forgotten should go in small pieces; simulators
     /// roll often with it.
@@ -58,6 +68,7 @@ impl Options {
             record_bytes_max,
             recent_bytes_max: 0,
             zero_ahead: true,
+            reserve_bytes: 0,
         }
     }
 

@@ -265,7 +265,7 @@ impl<D: Disk> Writer<D> {
 
     fn claim_step(&mut self, segment_bytes: u64, step: u64) -> Result<Claim, JournalError> {
         if self.segment.allocated < segment_bytes {
-            return match claim(&self.segment.file, self.segment.allocated, segment_bytes, step) {
+            return match claim(&self.segment.file, self.segment.allocated, segment_bytes, step, &self.options) {
                 Ok(Some(allocated)) => {
                     self.segment.allocated = allocated;
                     Ok(Claim::Claimed)
@@ -286,7 +286,7 @@ impl<D: Disk> Writer<D> {
         if spare.allocated >= segment_bytes {
             return Ok(Claim::Enough);
         }
-        match claim(&spare.file, spare.allocated, segment_bytes, step) {
+        match claim(&spare.file, spare.allocated, segment_bytes, step, &self.options) {
             Ok(Some(allocated)) => {
                 spare.allocated = allocated;
                 Ok(Claim::Claimed)
@@ -372,11 +372,18 @@ impl<D: Disk> Writer<D> {
     }
 }
 
-/// Allocates up to `step` more bytes, less when the disk is nearly full; `None` when it is full.
-fn claim(file: &impl DiskFile, allocated: u64, most: u64, step: u64) -> io::Result<Option<u64>> {
+/// Allocates up to `step` more bytes, less when the disk is nearly full; `None` when it is full, but for the reserve.
+fn claim(file: &impl DiskFile, allocated: u64, most: u64, step: u64, options: &Options) -> io::Result<Option<u64>> {
     let mut step = step.min(most - allocated);
+    // Whoever else writes to this disk does so meanwhile: the reserve is about as large as it should be.
+    let space = if options.reserve_bytes > 0 { file.space()? } else { None };
+    let claimable = space.map(|space| space.free_bytes.saturating_sub(options.reserve_of(space.bytes)));
     loop {
-        match file.allocate(allocated + step) {
+        let allocate = |to| match claimable.is_some_and(|most| most < step) {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => file.allocate(to),
+        };
+        match allocate(allocated + step) {
             Ok(()) => {
                 assert!(step > 0 && allocated + step <= most, "room is claimed inside the segment");
                 return Ok(Some(allocated + step));

@@ -47,7 +47,12 @@ impl Shard {
     }
 
     fn open(&mut self, nth: u32) {
-        self.ask(&Command::OpenSession { client_id: format!("client-{nth:08}").into(), expiry_s: 3600, will: None });
+        self.ask(&Command::OpenSession {
+            client_id: format!("client-{nth:08}").into(),
+            owner: None,
+            expiry_s: 3600,
+            will: None,
+        });
         let filter = format!("room/{nth:08}/in").into();
         self.ask(&Command::Subscribe { slot: Slot(nth), filter, options: 1, subscription_id: 0 });
     }

@@ -83,6 +83,8 @@ pub enum Bug {
     ChangeRepeated,
     /// Who reads changes on from a cursor that this history does not have begins at the first record.
     ForeignCursorFollowed,
+    /// What is due is sent before a worker knows the subscriptions of all others.
+    DueBeforeServing,
 }
 
 #[cfg(feature = "bugs")]

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   look, look, look …   families that forget: behind the snapshot too much? ─▶ snapshot, forget
+//!                        (a disk that runs full: anything?)
 //!                        every log: the next few megabytes ─▶ checksums, chain ─▶ damage, progress
 //! ```
 //!
@@ -11,9 +12,9 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_journal::LogId;
 use tidegate_journal::disk::RealDisk;
-use tidegate_shard::{ShardFamily, Snapshots, compact};
+use tidegate_journal::{LogId, Position};
+use tidegate_shard::{Pressure, ShardFamily, Snapshots, compact, forget_covered};
 
 use crate::disk_room::RoomWatch;
 use crate::metrics::ScrubMetrics;
@@ -23,6 +24,10 @@ use crate::threads::lower_priority;
 
 /// How often the logs are looked at, whether they are to be compacted.
 const LOOK: Duration = Duration::from_secs(10);
+/// How often that is while the disk is full: a log whose disk was made room on notes that within 1.6 s.
+const LOOK_WHILE_FULL: Duration = Duration::from_secs(2);
+/// After a compaction that failed, the next one of that log comes so late at most: one reads the log, for nothing.
+const RETRY_MAX: Duration = Duration::from_secs(60);
 /// How often damaged places are looked at again: an operator who has put a file right waits so long.
 pub const LOOK_AT_DAMAGE: Duration = Duration::from_secs(4);
 /// How often the thread looks whether it should stop, and reads on.
@@ -40,13 +45,17 @@ pub struct LogKeeper {
 
 /// A log that forgets.
 trait KeepShort: Send {
-    fn keep_short(&self, stopped: &dyn Fn() -> bool);
+    fn keep_short(&mut self, pressure: Pressure, stopped: &dyn Fn() -> bool);
 }
 
 struct Compacted<F: ShardFamily> {
     snapshots: Snapshots<F, RealDisk>,
     reader: NodeReader,
     shards: u16,
+    /// Not before then, and how long that was put off; after a failure.
+    put_off: Option<(Instant, Duration)>,
+    /// The newest snapshot when all before it was forgotten.
+    alone: Option<Position>,
 }
 
 /// The reading of one log, pass after pass.
@@ -130,7 +139,7 @@ impl LogKeeper {
     where
         Snapshots<F, RealDisk>: Send,
     {
-        self.compacted.push(Box::new(Compacted { snapshots, reader, shards }));
+        self.compacted.push(Box::new(Compacted { snapshots, reader, shards, put_off: None, alone: None }));
     }
 
     /// Looks after them, and after their room on the disk, until `stopped`, reading no more than `scrub_bytes_per_s`
@@ -141,10 +150,12 @@ impl LogKeeper {
         let mut budget = Budget::new(scrub_bytes_per_s);
         while !stopped() {
             rooms.look();
-            if looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+            let pressure = rooms.pressure();
+            let pause = if pressure == Pressure::Full { LOOK_WHILE_FULL } else { LOOK };
+            if looked.is_none_or(|looked| looked.elapsed() >= pause) {
                 looked = Some(Instant::now());
-                for shard in &self.compacted {
-                    shard.keep_short(stopped);
+                for shard in &mut self.compacted {
+                    shard.keep_short(pressure, stopped);
                 }
             }
             if looked_at_damage.elapsed() >= LOOK_AT_DAMAGE {
@@ -167,14 +178,20 @@ impl<F: ShardFamily> KeepShort for Compacted<F>
 where
     Snapshots<F, RealDisk>: Send,
 {
-    fn keep_short(&self, stopped: &dyn Fn() -> bool) {
+    fn keep_short(&mut self, pressure: Pressure, stopped: &dyn Fn() -> bool) {
         let began = Instant::now();
+        if self.put_off.is_some_and(|(until, _)| began < until) {
+            return;
+        }
         let (family, shard) = (F::FAMILY.name, self.snapshots.log().shard);
-        match compact(&self.snapshots, &self.reader, self.shards, F::COMPACTION, || !stopped()) {
+        let rule = F::COMPACTION.under(pressure);
+        match compact(&self.snapshots, &self.reader, self.shards, rule, || !stopped()) {
+            Ok(None) if pressure == Pressure::Full => self.forget_covered(),
             Ok(None) => {}
             Ok(Some(done)) => tracing::info!(
                 family,
                 shard,
+                ?pressure,
                 sequence = done.cursor.sequence.0,
                 events = done.events,
                 segments_forgotten = done.forgotten.segments,
@@ -184,7 +201,36 @@ where
                 "compacted"
             ),
             // The log is as it was; it is longer than it need be.
-            Err(error) => tracing::error!(family, shard, %error, "cannot compact a log"),
+            Err(error) => {
+                tracing::error!(family, shard, %error, "cannot compact a log");
+                let pause = self.put_off.map_or(LOOK_WHILE_FULL, |(_, pause)| (2 * pause).min(RETRY_MAX));
+                self.put_off = Some((Instant::now() + pause, pause));
+                return;
+            }
+        }
+        self.put_off = None;
+    }
+}
+
+impl<F: ShardFamily> Compacted<F> {
+    /// The disk is full, and nothing is left that another snapshot would cover: what the newest one covers is
+    /// forgotten, too.
+    fn forget_covered(&mut self) {
+        let (family, shard) = (F::FAMILY.name, self.snapshots.log().shard);
+        let newest = self.snapshots.newest_header(Position(u64::MAX)).ok().flatten();
+        let newest = newest.map(|newest| newest.cursor.position);
+        if newest.is_none() || newest == self.alone {
+            return;
+        }
+        self.alone = newest;
+        match forget_covered(&self.snapshots, &self.reader) {
+            Ok(forgotten) => tracing::warn!(
+                family,
+                shard,
+                segments_forgotten = forgotten.segments,
+                "the disk is full: what the newest snapshot covers was forgotten, and it is the only one now"
+            ),
+            Err(error) => tracing::error!(family, shard, %error, "cannot make room on a full disk"),
         }
     }
 }

@@ -25,6 +25,8 @@ metrics! {
     pub struct RoomMetrics(family, shard) {
         disk_full: Gauge "tidegate_journal_disk_full"
             "1 while a log finds no more room on its disk, and writes are refused when what it has is used; else 0.";
+        full_since_nanoseconds: Gauge "tidegate_journal_disk_full_since_seconds"
+            "Since when a log finds no more room, in seconds since 1970; 0 while it does.";
     }
 }
 
@@ -71,6 +73,8 @@ metrics! {
              `unrecorded` are those of a shard that does not tell codes apart.";
         unavailable: Counter "tidegate_shard_unavailable_total" "Calls that the shard did not decide.";
         inbox_depth: Gauge "tidegate_inbox_depth" "Calls waiting to be decided.";
+        calls_blocked: Gauge "tidegate_calls_blocked"
+            "Calls that take note of what has happened and wait for room on a full disk.";
         uncommitted_replies: Gauge "tidegate_uncommitted_replies" "Replies waiting for their record to be durable.";
         reads_under_way: Gauge "tidegate_reads_under_way" "Reads of old records that other threads do for the shard.";
         journal_groups: Counter "tidegate_journal_groups_total" "Commit groups submitted to the journal.";
@@ -112,6 +116,7 @@ impl ShardMetrics {
         self.records.follow(facts.records);
         self.unavailable.follow(facts.unavailable);
         self.inbox_depth.set(facts.inbox as i64);
+        self.calls_blocked.set(facts.blocked as i64);
         self.uncommitted_replies.set(facts.waiting as i64);
         self.reads_under_way.set(facts.jobs as i64);
         self.journal_groups.follow(facts.groups);

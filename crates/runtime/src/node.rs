@@ -65,6 +65,8 @@ pub struct NodeOptions {
     pub witness: Option<PathBuf>,
     /// Bytes a second, at most, that are read again of logs to find damage; zero for none.
     pub scrub_bytes_per_s: u64,
+    /// Bytes of the data directory's disk that logs leave free, for what makes room on it; zero for none.
+    pub disk_reserve_bytes: u64,
 }
 
 /// A node while it is built: what its rooms find, and what they leave.
@@ -94,6 +96,7 @@ pub struct Site<P> {
     /// Logs whose room on the disk is watched, as they are recovered.
     rooms_watched: (Sender<WatchedRoom>, Receiver<WatchedRoom>),
     scrub_bytes_per_s: u64,
+    disk_reserve_bytes: u64,
 }
 
 /// A shard that is recovered, and what it becomes: a member at this address, or nothing that a worker must know.
@@ -135,6 +138,7 @@ impl<P: Send + 'static> Site<P> {
             told: channel(),
             rooms_watched: channel(),
             scrub_bytes_per_s: options.scrub_bytes_per_s,
+            disk_reserve_bytes: options.disk_reserve_bytes,
         }
     }
 
@@ -275,7 +279,7 @@ impl<P: Send + 'static> Site<P> {
             logs: self.logs(),
             data: self.data.clone(),
             snapshots: self.snapshots(log),
-            journal,
+            journal: Options { reserve_bytes: self.disk_reserve_bytes, ..journal },
             shards: self.directory.shards(F::FAMILY),
             parker: self.parker(owner).clone(),
             status: self.status.clone(),

@@ -189,7 +189,7 @@ mod tests {
         let mut sequence = 0;
         for (slot, id) in ["a", "b"].into_iter().enumerate() {
             let slot = Slot(slot as u32);
-            let opened = Event::SessionOpened { at, slot, client_id: id.into(), expiry_s: 5, will: None };
+            let opened = Event::SessionOpened { at, slot, client_id: id.into(), owner: None, expiry_s: 5, will: None };
             for event in [opened, Event::SessionDetached { slot, at, expiry_s: 5, keep_will: false }] {
                 sequence += 1;
                 let place = Place { position: RecordPosition(sequence), sequence: RecordSequence(sequence) };

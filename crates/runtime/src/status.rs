@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use tidegate_journal::LogId;
 use tidegate_journal::directory::GuardFault;
+use tidegate_machines::TimeMs;
 
 use crate::damage::Damages;
 
@@ -52,6 +53,8 @@ pub struct Status {
     damages: Arc<Damages>,
     /// Logs that find no room on their disk now.
     full_logs: AtomicU32,
+    /// Since when some do, in milliseconds since 1970; zero while none does.
+    full_since_ms: AtomicU64,
     /// Logs whose witness cannot be written now.
     lost_witnesses: AtomicU32,
     /// Shards of which an audit last found that something differs.
@@ -89,6 +92,7 @@ impl Status {
             replay,
             damages: Arc::default(),
             full_logs: AtomicU32::new(0),
+            full_since_ms: AtomicU64::new(0),
             lost_witnesses: AtomicU32::new(0),
             differing_shards: AtomicU32::new(0),
             unread_shards: AtomicU32::new(0),
@@ -103,8 +107,14 @@ impl Status {
         self.full_logs.load(Ordering::Acquire)
     }
 
-    /// Says how many logs find no room.
-    pub(crate) fn set_full_logs(&self, logs: u32) {
+    /// Since when a log finds no room on its disk, by the clock of the host.
+    pub fn full_since(&self) -> Option<TimeMs> {
+        Some(TimeMs(self.full_since_ms.load(Ordering::Acquire))).filter(|since| since.0 > 0)
+    }
+
+    /// Says how many logs find no room, and since when some do.
+    pub(crate) fn set_full_logs(&self, logs: u32, since: Option<TimeMs>) {
+        self.full_since_ms.store(since.map_or(0, |since| since.0), Ordering::Release);
         self.full_logs.store(logs, Ordering::Release);
     }
 

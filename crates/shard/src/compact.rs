@@ -12,6 +12,10 @@
 //! give the state. Records are removed only if they are in a snapshot that was just read completely and verified, never
 //! because of a file that was only written.
 //!
+//! On a disk that runs full, nothing waits for two more segments: [`Pressure`] says what is worth a snapshot then. A
+//! snapshot is written before anything is forgotten, so logs leave some of the disk free for it
+//! ([`tidegate_journal::Options::reserve_bytes`]).
+//!
 //! Everything is read from the log's reader, nothing from the shard: a thread of low priority does this while the shard
 //! serves. It holds one state and one snapshot's bytes while it runs.
 
@@ -35,7 +39,28 @@ pub struct CompactionRule {
     pub ratio: u64,
 }
 
+/// How much the disk lacks room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pressure {
+    /// There is enough.
+    #[default]
+    None,
+    /// There is little: what can be forgotten is worth a snapshot of its size.
+    Low,
+    /// There is none: whatever can be forgotten is worth any snapshot.
+    Full,
+}
+
 impl CompactionRule {
+    /// The rule by which a log is compacted under this pressure.
+    pub const fn under(self, pressure: Pressure) -> CompactionRule {
+        match pressure {
+            Pressure::None => self,
+            Pressure::Low => CompactionRule { floor_bytes: self.floor_bytes / 4, ratio: 1 },
+            Pressure::Full => CompactionRule { floor_bytes: 1, ratio: 0 },
+        }
+    }
+
     /// Whether `behind_bytes` of log behind a snapshot of `snapshot_bytes` make another one worth it.
     pub const fn is_due(&self, behind_bytes: u64, snapshot_bytes: u64) -> bool {
         behind_bytes >= self.floor_bytes && behind_bytes >= self.ratio.saturating_mul(snapshot_bytes)
@@ -71,6 +96,25 @@ pub struct Compaction {
     pub passed_over: Vec<String>,
     /// Snapshots of no use that were set aside, in words.
     pub set_aside: Vec<String>,
+}
+
+/// Lets a log of which nothing more can be folded forget all that stands before its newest snapshot, and removes the
+/// older ones. That snapshot was just read completely and verified, and is the only one then: for a disk that is full
+/// although [`compact`] did what it could.
+pub fn forget_covered<F: ShardFamily, D: Disk, R: LogReader>(
+    snapshots: &Snapshots<F, D>,
+    reader: &R,
+) -> Result<Forgotten, CompactError> {
+    if F::FAMILY.retention != Retention::SinceSnapshot {
+        return Ok(Forgotten::default());
+    }
+    let end = reader.settled_end()?;
+    let Some((stand, _)) = snapshots.newest_standing(reader, &end, &mut Vec::new())? else {
+        return Ok(Forgotten::default());
+    };
+    let forgotten = reader.forget_before(stand.cursor.position)?;
+    snapshots.remove_before(stand.cursor)?;
+    Ok(forgotten)
 }
 
 /// Makes a snapshot of a shard, one of `shards`, if `rule` says that it is time, and lets the log forget, if it may,

@@ -38,7 +38,7 @@ mod unavailable;
 
 pub use audit::{Findings, audit};
 pub use commit::Durable;
-pub use compact::{CompactError, Compaction, CompactionRule, compact};
+pub use compact::{CompactError, Compaction, CompactionRule, Pressure, compact, forget_covered};
 pub use fold::{Fold, FoldError, check_place};
 pub use jobs::{JobId, Jobs};
 pub use loss::{Claim, LossProven};

@@ -2,6 +2,9 @@
 
 /// Calls behind one that waits for a read that begin their own reads meanwhile.
 pub const LOOK_AHEAD_CALLS: usize = 64;
+/// Calls that may wait for room on a full disk before the shard takes no more of any kind. They take note of what has
+/// happened, so there are never more of them than of what they end, and what they end takes more memory than they do.
+pub const BLOCKED_CALLS_MAX: usize = 1 << 20;
 /// Events of things whose time has come that one step appends at most, so that a million of them at once keep no caller
 /// waiting.
 pub const DUE_PER_STEP: usize = 256;
@@ -9,3 +12,6 @@ pub const DUE_PER_STEP: usize = 256;
 pub const LATER_JOBS_OUT_MAX: usize = 2;
 /// Jobs that are taken before one of those that may wait, if both wait: so that those, too, are done at some time.
 pub const FIRST_JOBS_BEFORE_LATER: usize = 32;
+/// Bytes by which a snapshot is larger, at most and about, for each byte of log that it covers in addition: a record of
+/// a message for many receivers takes eleven bytes for each of them, and a snapshot tells of each copy.
+pub const SNAPSHOT_BYTES_PER_LOG_BYTE: u64 = 3;

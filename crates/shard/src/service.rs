@@ -56,7 +56,8 @@ pub trait Service: Sized {
     /// Why the shard stops for good.
     type Stop: Error + From<JournalError>;
 
-    /// Calls that may wait to be decided before [`crate::Shard::has_room`] says no.
+    /// Calls that may wait to be decided before [`crate::Shard::has_room`] says no. Those that wait for the disk
+    /// ([`Pause::Disk`]) have [`crate::limits::BLOCKED_CALLS_MAX`].
     const CALLS_WAITING_MAX: usize;
     /// Their bytes, as [`Service::weight`] counts them.
     const CALL_BYTES_WAITING_MAX: usize;
@@ -148,6 +149,9 @@ pub enum Served<A> {
 pub enum Pause {
     /// Room: the next step tries again. Nothing overtakes it.
     Room,
+    /// Room on a full disk, which may take long. It keeps its place before others that wait for the same; calls behind
+    /// it are served, and the service sees to it that none of them is decided that must not overtake it.
+    Disk,
     /// The findings of this job. Nothing overtakes it; those behind it are prepared meanwhile.
     Fetch(JobId),
     /// The findings of this job, and it has written nothing: others may overtake it.

@@ -5,6 +5,7 @@
 //!             │ ▲ resumed                │ submit, when the log is ready     │
 //!             ▼ │                        ▼                                   ▼
 //!         waits for a job        one group syncs, the next one fills     durable: `released`, in order
+//!         waits for the disk
 //! ```
 //!
 //! Promise: nothing is released that a crash could undo. The state is ahead of the disk by at most the groups in
@@ -23,7 +24,7 @@ use tidegate_planted::{BalanceChange, Bug, is_planted};
 
 use crate::commit::{CommitQueue, Durable};
 use crate::jobs::{JobId, Jobs};
-use crate::limits::LOOK_AHEAD_CALLS;
+use crate::limits::{BLOCKED_CALLS_MAX, LOOK_AHEAD_CALLS};
 use crate::service::{MachineOf, Pause, Served, Service, Unsolicited};
 use crate::state_clock::StateClock;
 use crate::turn::Core;
@@ -40,6 +41,8 @@ pub struct ShardFacts {
     pub unavailable: u64,
     /// Calls waiting to be served now, those put aside included.
     pub inbox: u64,
+    /// Calls that wait for room on a full disk, besides.
+    pub blocked: u64,
     /// Answers waiting for durability now.
     pub waiting: u64,
     /// Reads in progress on other threads now.
@@ -80,6 +83,8 @@ pub struct Shard<S: Service, L: LogStore> {
     aside: Vec<(JobId, Work<S>)>,
     /// Of those, whose findings are there.
     resumed: VecDeque<Work<S>>,
+    /// Calls that wait for room on a full disk, in order. They are not among the inbox and its bytes.
+    blocked: VecDeque<Work<S>>,
     jobs: Jobs<S>,
     unsolicited: Unsolicited<S>,
     commits: CommitQueue<Waiting<S>>,
@@ -109,6 +114,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             prepared: 0,
             aside: Vec::new(),
             resumed: VecDeque::new(),
+            blocked: VecDeque::new(),
             jobs: Jobs::default(),
             unsolicited: Unsolicited(Vec::new()),
             turned_away: VecDeque::new(),
@@ -161,7 +167,11 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         let mut worked = self.poll()?;
         worked |= self.service.before(&mut self.core.turn(now))?;
         worked |= self.serve_resumed(now)?;
-        worked |= self.serve_inbox(now)?;
+        let (unblocked, may_go_on) = self.serve_blocked(now)?;
+        worked |= unblocked;
+        if may_go_on {
+            worked |= self.serve_inbox(now)?;
+        }
         worked |= self.service.after(&mut self.core.turn(now), &mut self.unsolicited, &mut self.jobs)?;
         self.queue_unsolicited();
         worked |= self.core.submit()?;
@@ -182,6 +192,35 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         Ok(news)
     }
 
+    /// Serves those that waited for the disk, in order. Whether there were any, and whether those behind them may be
+    /// served.
+    fn serve_blocked(&mut self, now: TimeMs) -> Result<(bool, bool), S::Stop> {
+        let mut worked = false;
+        while let Some(mut work) = self.blocked.pop_front() {
+            match self.serve(&mut work, now) {
+                Ok(Served::Done(answer)) => self.answer_blocked(work, Ok(answer)),
+                Ok(Served::TurnedAway(reason)) => self.answer_blocked(work, Err(reason)),
+                Ok(Served::Paused(pause)) => {
+                    assert!(matches!(pause, Pause::Disk | Pause::Room), "who waits for the disk reads nothing");
+                    self.blocked.push_front(work);
+                    return Ok((worked, pause == Pause::Disk));
+                }
+                Err(stop) => {
+                    self.blocked.push_front(work);
+                    return Err(stop);
+                }
+            }
+            worked = true;
+        }
+        Ok((worked, true))
+    }
+
+    /// Its bytes left the inbox when it began to wait for the disk.
+    fn answer_blocked(&mut self, work: Work<S>, answer: Result<S::Answer, Unavailable>) {
+        self.inbox_bytes += work.weight;
+        self.answer(work, answer);
+    }
+
     /// Serves in order until the inbox is empty or its front must wait.
     fn serve_inbox(&mut self, now: TimeMs) -> Result<bool, S::Stop> {
         if self.front_waits_for.is_some() {
@@ -195,6 +234,12 @@ impl<S: Service, L: LogStore> Shard<S, L> {
                 Ok(Served::Done(answer)) => self.answer(work, Ok(answer)),
                 Ok(Served::TurnedAway(reason)) => self.answer(work, Err(reason)),
                 Ok(Served::Paused(Pause::Aside(job))) => self.aside.push((job, work)),
+                Ok(Served::Paused(Pause::Disk)) => {
+                    assert!(work.weight <= self.inbox_bytes, "what leaves the inbox was counted when it came");
+                    self.inbox_bytes -= work.weight;
+                    self.blocked.push_back(work);
+                    continue;
+                }
                 Ok(Served::Paused(pause)) => {
                     self.inbox.push_front(work);
                     self.prepared = self.prepared.max(1);
@@ -276,8 +321,8 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         self.failed = Some(Arc::new(stop));
         self.inbox_bytes = 0;
         self.front_waits_for = None;
-        let undecided =
-            self.resumed.drain(..).chain(self.aside.drain(..).map(|(_, work)| work)).chain(self.inbox.drain(..));
+        let aside = self.aside.drain(..).map(|(_, work)| work);
+        let undecided = self.resumed.drain(..).chain(aside).chain(self.blocked.drain(..)).chain(self.inbox.drain(..));
         let undurable = self.commits.abandon_undurable().map(|(ticket, _)| ticket);
         self.abandoned.extend(undurable.chain(undecided.map(|work| work.ticket)));
         assert!(self.calls_waiting() == 0, "whoever waits is told");
@@ -323,7 +368,9 @@ impl<S: Service, L: LogStore> Shard<S, L> {
     /// Whether a caller should bring more. Bounds what waits undecided; what is decided is bounded by the groups in
     /// flight.
     pub fn has_room(&self) -> bool {
-        self.calls_waiting() < S::CALLS_WAITING_MAX && self.inbox_bytes < S::CALL_BYTES_WAITING_MAX
+        self.calls_waiting() < S::CALLS_WAITING_MAX
+            && self.inbox_bytes < S::CALL_BYTES_WAITING_MAX
+            && self.blocked.len() < BLOCKED_CALLS_MAX
     }
 
     fn calls_waiting(&self) -> usize {
@@ -339,6 +386,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
     /// Whether everything was decided, synced and released.
     pub fn is_idle(&self) -> bool {
         let waits = self.calls_waiting() > 0
+            || !self.blocked.is_empty()
             || !self.service.is_idle()
             || !self.core.is_group_empty()
             || !self.commits.is_empty();
@@ -395,6 +443,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             groups,
             unavailable: self.unavailable,
             inbox: self.calls_waiting() as u64,
+            blocked: self.blocked.len() as u64,
             waiting: (self.commits.len() + self.abandoned.len() + self.turned_away.len()) as u64,
             jobs: self.jobs.open() as u64,
             time_ahead_ms: self.clock.ahead_ms(),

@@ -3,7 +3,16 @@
 //! ```text
 //!   command ─▶ decide ─┬─▶ append, apply ─▶ Decided::Done        the size of an event is known when it is appended
 //!                      └─▶ Decided::Answered                     without an append it is also served on a full disk
+//!
+//!   on a full disk:  brings something new ─▶ turned away
+//!                    takes note ─▶ waits for the disk; until it is done, what is new is turned away undecided
 //! ```
+//!
+//! Promise: on a full disk nobody waits but those who take note of what has happened. What needs no record is answered,
+//! what is new is turned away, also behind one that waits.
+//!
+//! Why undecided: a command that waits may change what one behind it finds. A publication whose origin is to be
+//! forgotten would be taken for one that was taken before.
 
 use std::convert::Infallible;
 
@@ -83,13 +92,15 @@ pub struct Single<C: Commands> {
     /// The command in front was decided and waits for an empty group and room on the disk: not decided again until
     /// then.
     waits_for_group: bool,
+    /// Commands that wait for the disk.
+    behind_disk: usize,
     unrecorded: u64,
 }
 
 impl<C: Commands> Single<C> {
     /// A service whose decisions see `context`.
     pub fn new(context: C::Context) -> Single<C> {
-        Single { context, waits_for_group: false, unrecorded: 0 }
+        Single { context, waits_for_group: false, behind_disk: 0, unrecorded: 0 }
     }
 
     /// What decisions see from now on.
@@ -101,6 +112,78 @@ impl<C: Commands> Single<C> {
     pub fn unrecorded(&self) -> u64 {
         self.unrecorded
     }
+
+    /// Serves a command that none is waiting before.
+    fn serve_first<L: LogStore>(
+        &mut self,
+        turn: &mut TurnOf<'_, Self, L>,
+        command: &C::Command,
+    ) -> Served<DecidedOf<C>> {
+        if self.waits_for_group && !(turn.is_group_empty() && turn.room(1) == Room::Available) {
+            if !turn.is_disk_full() {
+                return Served::Paused(Pause::Room);
+            }
+            if !C::brings(command) {
+                return Served::Paused(Pause::Disk);
+            }
+            self.waits_for_group = false;
+            return Served::TurnedAway(Unavailable::DiskFull);
+        }
+        self.waits_for_group = false;
+        let (event, outcome) = match turn.state().decide(command, C::with(&self.context), turn.now()) {
+            Decision::Append { event, outcome } => (event, outcome),
+            Decision::Answer(outcome) => {
+                self.unrecorded += 1;
+                return Served::Done(Decided::Answered(outcome));
+            }
+        };
+        if turn.is_group_empty() && turn.room(1) == Room::DiskFull {
+            // How long a disk stays full is unknown. Commands that record completed work wait: their number is bounded
+            // by the work in progress, and they free space. New work is refused.
+            return if C::brings(command) {
+                Served::TurnedAway(Unavailable::DiskFull)
+            } else {
+                Served::Paused(Pause::Disk)
+            };
+        }
+        match turn.append(&event) {
+            Ok(at) => Served::Done(Decided::Done { sequence: at.sequence, event, outcome }),
+            Err(NoRoom::Here) => {
+                self.waits_for_group = true;
+                Served::Paused(Pause::Room)
+            }
+            Err(NoRoom::Ever) => {
+                self.unrecorded += 1;
+                Served::Done(Decided::TooLarge)
+            }
+        }
+    }
+
+    /// Serves a command behind others that wait for the disk. What they will do only takes away, so that what the state
+    /// refuses now, it refuses then.
+    fn serve_behind<L: LogStore>(
+        &mut self,
+        turn: &mut TurnOf<'_, Self, L>,
+        command: &C::Command,
+    ) -> Served<DecidedOf<C>> {
+        if C::brings(command) {
+            return Served::TurnedAway(Unavailable::DiskFull);
+        }
+        match turn.state().decide(command, C::with(&self.context), turn.now()) {
+            Decision::Append { .. } => Served::Paused(Pause::Disk),
+            Decision::Answer(outcome) => {
+                self.unrecorded += 1;
+                Served::Done(Decided::Answered(outcome))
+            }
+        }
+    }
+}
+
+/// How far a command was served.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// It waits for room on the disk.
+    waits_for_disk: bool,
 }
 
 impl<C: Commands> Service for Single<C> {
@@ -109,7 +192,7 @@ impl<C: Commands> Service for Single<C> {
     type Answer = DecidedOf<C>;
     type Ticket = C::Ticket;
     type Note = Infallible;
-    type Progress = ();
+    type Progress = Progress;
     type Job = Infallible;
     type Fetched = Infallible;
     type Stop = JournalError;
@@ -125,44 +208,32 @@ impl<C: Commands> Service for Single<C> {
         match note {}
     }
 
+    /// A refusal passes what is decided and cannot be written for want of room.
+    fn admit(&self, command: &C::Command, is_stuck: bool) -> Result<Progress, Unavailable> {
+        if is_stuck && C::brings(command) { Err(Unavailable::DiskFull) } else { Ok(Progress::default()) }
+    }
+
     fn serve<L: LogStore>(
         &mut self,
         turn: &mut TurnOf<'_, Self, L>,
         command: &C::Command,
-        (): &mut (),
+        progress: &mut Progress,
         _jobs: &mut Jobs<Self>,
     ) -> Result<Served<DecidedOf<C>>, JournalError> {
-        if self.waits_for_group && !(turn.is_group_empty() && turn.room(1) == Room::Available) {
-            return Ok(Served::Paused(Pause::Room));
-        }
-        self.waits_for_group = false;
-        let (event, outcome) = match turn.state().decide(command, C::with(&self.context), turn.now()) {
-            Decision::Append { event, outcome } => (event, outcome),
-            Decision::Answer(outcome) => {
-                self.unrecorded += 1;
-                return Ok(Served::Done(Decided::Answered(outcome)));
-            }
+        let has_waited = progress.waits_for_disk;
+        let served = match self.behind_disk > 0 && !has_waited {
+            true => self.serve_behind(turn, command),
+            false => self.serve_first(turn, command),
         };
-        if turn.is_group_empty() && turn.room(1) == Room::DiskFull {
-            // How long a disk stays full is unknown. Commands that record completed work wait: their number is bounded
-            // by the work in progress, and they free space. New work is refused.
-            if C::brings(command) {
-                return Ok(Served::TurnedAway(Unavailable::DiskFull));
+        match served {
+            Served::Paused(Pause::Disk) if !has_waited => {
+                progress.waits_for_disk = true;
+                self.behind_disk += 1;
             }
-            self.waits_for_group = true;
-            return Ok(Served::Paused(Pause::Room));
+            Served::Done(_) | Served::TurnedAway(_) if has_waited => self.behind_disk -= 1,
+            _ => {}
         }
-        match turn.append(&event) {
-            Ok(at) => Ok(Served::Done(Decided::Done { sequence: at.sequence, event, outcome })),
-            Err(NoRoom::Here) => {
-                self.waits_for_group = true;
-                Ok(Served::Paused(Pause::Room))
-            }
-            Err(NoRoom::Ever) => {
-                self.unrecorded += 1;
-                Ok(Served::Done(Decided::TooLarge))
-            }
-        }
+        Ok(served)
     }
 
     fn after<L: LogStore>(

@@ -28,7 +28,9 @@ use tidegate_journal::{
 };
 use tidegate_machines::Machine;
 
+use crate::compact::CompactError;
 use crate::fold::check_place;
+use crate::limits::SNAPSHOT_BYTES_PER_LOG_BYTE;
 use crate::loss::Claim;
 use crate::service::ShardFamily;
 
@@ -169,7 +171,11 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
             disk.remove(&unfinished).map_err(io(&unfinished))?;
         }
         let file = disk.create_new(&unfinished).map_err(io(&unfinished))?;
-        self.write_to(&file, &key, stand, state).and_then(|()| file.sync_data()).map_err(io(&unfinished))?;
+        if let Err(cause) = self.write_to(&file, &key, stand, state).and_then(|()| file.sync_data()) {
+            // On a full disk it would hold the room that the next attempt needs.
+            let _ = disk.remove(&unfinished);
+            return Err(io(&unfinished)(cause));
+        }
         disk.rename(&unfinished, &path).map_err(io(&path))?;
         disk.sync_dir(folder).map_err(io(folder))?;
 
@@ -219,6 +225,24 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
             }
         }
         Ok(None)
+    }
+
+    /// Removes those that stand before a place.
+    pub(crate) fn remove_before(&self, cursor: Cursor) -> Result<(), SnapshotError> {
+        let newest = file_name(cursor.sequence);
+        for older in self.names()?.into_iter().filter(|name| *name < newest) {
+            self.disk.remove(&self.folder.join(older)).map_err(io(&self.folder))?;
+        }
+        self.disk.sync_dir(&self.folder).map_err(io(&self.folder))
+    }
+
+    /// What the next snapshot needs of the disk, about, in bytes, and at most: the state cannot have grown by more than
+    /// a few times what was appended since the newest one, which tells of everything before.
+    pub fn bytes_of_next<R: LogReader>(&self, reader: &R) -> Result<u64, CompactError> {
+        let end = reader.settled_end()?;
+        let newest = self.newest_header(end.position())?;
+        let (covered, bytes) = newest.map_or((Position(0), 0), |newest| (newest.cursor.position, newest.bytes));
+        Ok(bytes + SNAPSHOT_BYTES_PER_LOG_BYTE * reader.bytes_between(covered, end.position()))
     }
 
     /// Renames a snapshot to a name that is never read: it is of no use to this log, and because its sequence is higher

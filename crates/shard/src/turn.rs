@@ -159,6 +159,11 @@ impl<M: Machine, L: LogStore> Turn<'_, M, L> {
         self.core.group.is_empty()
     }
 
+    /// Whether a full disk keeps the log from taking another group.
+    pub fn is_disk_full(&self) -> bool {
+        self.core.is_disk_full()
+    }
+
     /// The record at `at` if it is in memory: in the filling group, in flight, or durable since not long ago.
     #[inline]
     pub fn peek(&self, at: Position) -> Option<&[u8]> {

@@ -102,6 +102,19 @@ fn a_jump_of_the_clock_that_is_followed_is_found() {
     is_found::<Ledger>(Bug::ClockJumpFollowed, &STORES, &["a hold lives as long as was asked"]);
 }
 
+/// The same of topics: clients are cut off, and what is delayed comes at once.
+#[test]
+fn a_jump_of_the_clock_that_ends_connections_is_found() {
+    let promises = ["who speaks is not cut off", "a delayed message does not come before its time"];
+    is_found::<Gateway>(Bug::ClockJumpFollowed, &STORES, &promises);
+}
+
+/// What falls due before the workers know each other's subscriptions reaches only some sessions.
+#[test]
+fn what_is_due_before_all_subscriptions_are_known_is_found() {
+    is_found::<Gateway>(Bug::DueBeforeServing, &STORES, &["what was acknowledged reaches every durable session"]);
+}
+
 #[test]
 fn a_time_that_stands_still_is_found() {
     is_found::<Ledger>(Bug::TimeStandsStill, &STORES, &["a hold is released when its time is over"]);

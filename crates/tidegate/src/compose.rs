@@ -109,6 +109,7 @@ pub fn start<P: Parcels>(
         registry: metrics::registry(&counted),
         witness: config.data.witness.clone(),
         scrub_bytes_per_s: config.scrub_bytes_per_s,
+        disk_reserve_bytes: config.data.disk_reserve_bytes,
     };
     let rooms = rooms(config, files, mqtt, connections, &authenticator, opened)?;
     if let Some(archive) = &config.archive {
@@ -292,6 +293,7 @@ fn mqtt(config: &Config, files: &Files) -> Result<Option<MqttSettings>> {
         limits: mqtt.limits.clone(),
         inbox: mqtt.inbox.clone(),
         announce: mqtt.announce.clone(),
+        holdings: mqtt.holdings,
         admission: mqtt.admission.clone(),
         drain: mqtt.drain.clone(),
         drain_timeout_ms: mqtt.drain_timeout_ms,

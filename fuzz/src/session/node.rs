@@ -7,7 +7,8 @@ use std::sync::Arc;
 use tidegate_broker::drive::{self, Driven, Rings, Shell};
 use tidegate_broker::{
     Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
-    Denied, FeedKey, FeedMessage, FeedNews, Owners, Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics,
+    Denied, FeedKey, FeedMessage, FeedNews, HoldingLimits, Holdings, Owners, Principal, Rights, SharedFacts, TOPICS,
+    TopicShard, TopicsFamily, topics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
@@ -100,12 +101,14 @@ impl Node {
         self.starts += 1;
         let owners = Owners::spread(TOPIC_SHARDS, WORKERS);
         let facts = Arc::new(SharedFacts::new(WORKERS));
+        let holdings = Arc::new(Holdings::new(HoldingLimits::default()));
         let broker = |worker| {
             let options = BrokerOptions {
                 worker,
                 owners: owners.clone(),
                 limits: self.limits.clone(),
                 facts: Arc::clone(&facts),
+                holdings: Arc::clone(&holdings),
                 seed: self.starts * 1_000 + u64::from(worker),
                 request_topics: vec!["$ledger/transfers".into()],
                 feeds: FEED.into(),
@@ -270,7 +273,14 @@ impl Node {
                     user_name.as_deref() == Some("nobody") || client_id.starts_with("witness") != is_witness;
                 let verdict = match is_refused {
                     true => Err(Denied { reason: ReasonCode::BAD_USER_NAME_OR_PASSWORD }),
-                    false => Ok(Admitted { rights: Arc::new(Person { is_witness }) }),
+                    false => {
+                        let principal = Principal::user(if is_witness {
+                            "witness"
+                        } else {
+                            user_name.as_deref().unwrap_or_default()
+                        });
+                        Ok(Admitted { rights: Arc::new(Person { is_witness }), principal, may_claim: true })
+                    }
                 };
                 broker.verdict(key, verdict, now);
             }

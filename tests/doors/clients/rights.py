@@ -4,9 +4,11 @@ import json
 import signal
 import socket
 import ssl
+import tempfile
 import time
 import uuid
 
+from cases import durable
 from client import V311, V5, Client, Door, Wrong, expect
 from fixture import SERVICE
 from server import serve
@@ -151,6 +153,61 @@ def rules_decide_by_user_client_id_and_role(binary, fixture):
             expect(dave.publish("$delayed/0/chat/carol/x", "no", 1), DENIED, "PUBACK for a delayed one")
             expect(nobody.publish("news/today", "yes", 1), 0, "PUBACK for the anonymous")
             dave.receive("yes")
+
+
+@into(OWN)
+def a_session_belongs_to_who_made_it(binary, fixture):
+    refused = {V311: "Not authorized", V5: "Not authorized"}
+    with tempfile.TemporaryDirectory(prefix="tidegate-clients-") as data:
+        with serve(binary, data=data) as server:
+            door = Door(server.mqtt)
+            dave, carol = door.but(user="dave", password="dave"), door.but(user="carol", password="carol")
+            for version in (V311, V5):
+                owner = durable(dave, version, f"phone-{version}")
+                owner.connect()
+                owner.subscribe(f"post/{version}", qos=1)
+                owner.leave()
+            with Client(door, "tablet") as owner, Client(carol) as sender:
+                for version in (V311, V5):
+                    sender.publish(f"post/{version}", "for dave", 1)
+                # Also one that ends with its connection is not taken over.
+                stranger = Client(carol, "tablet", clean=False)
+                stranger.connect(wanted=refused[V5])
+                stranger.leave()
+                owner.subscribe("still/here")
+            others_get_nothing(door, carol, refused)
+            server.kill()
+        with serve(binary, data=data) as server:
+            door = Door(server.mqtt)
+            dave, carol = door.but(user="dave", password="dave"), door.but(user="carol", password="carol")
+            others_get_nothing(door, carol, refused)
+            for version in (V311, V5):
+                owner = durable(dave, version, f"phone-{version}")
+                expect(owner.connect()[0], True, "session present")
+                owner.receive("for dave")
+                owner.leave()
+
+
+def others_get_nothing(door, carol, refused):
+    for version in (V311, V5):
+        for other in (carol, door):
+            for clean in (False, True):
+                stranger = Client(other, f"phone-{version}", version, clean=clean)
+                stranger.connect(wanted=refused[version])
+                stranger.leave()
+
+
+@into(OWN)
+def a_client_id_can_be_its_users(binary, fixture):
+    changes = [("\nclient_ids = []\n", '\nclient_ids = ["%u-*", "kiosk-*"]\n')]
+    with serve(binary, config=fixture.config("ids.toml", changes)) as server:
+        door = Door(server.mqtt)
+        dave, carol = door.but(user="dave", password="dave"), door.but(user="carol", password="carol")
+        with Client(dave, "dave-phone"), Client(carol, "kiosk-1"), Client(door, "kiosk-2"), Client(door):
+            for other in (carol, door):
+                stranger = Client(other, "dave-phone")
+                stranger.connect(wanted="Client identifier not valid")
+                stranger.leave()
 
 
 @into(OWN)

@@ -15,10 +15,12 @@ use tidegate_machines::topic::Command;
 use tidegate_wire::mqtt::{ConnAckOut, Connect, ReasonCode, Version, check_topic, decode_connect, encode_connack};
 
 use super::due::DueThing;
+use super::owner::session_bytes;
 use super::retain::RetainedMessage;
 use super::{Broker, Progress};
-use crate::connection::{ConnectionEvent, ConnectionState, Flags, ParkedFor};
+use crate::connection::{Comer, ConnectionEvent, ConnectionState, Flags, ParkedFor};
 use crate::flow::{Flow, Window};
+use crate::holdings::{Holder, Thing};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::CLIENT_ID_BYTES_MAX;
 use crate::reason::{About, told};
@@ -154,7 +156,7 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         match verdict {
-            Ok(Admitted { rights }) => {
+            Ok(Admitted { rights, principal, may_claim }) => {
                 if rights.user().is_none() {
                     self.clients.is_anonymous(index);
                 }
@@ -162,6 +164,8 @@ impl<L: LogStore> Broker<L> {
                 let connection = &mut self.clients.connections[index];
                 assert!(connection.rights.is_none() && connection.session.is_none(), "who is admitted had nothing yet");
                 connection.rights = Some(rights);
+                connection.flags.mark(Flags::RENEWED, self.reloads.mark());
+                connection.extra().comer = Some(Comer { holder: self.options.holdings.holder(&principal), may_claim });
                 connection.transition(ConnectionEvent::Admitted);
                 self.resume(index, now);
             }
@@ -200,6 +204,12 @@ impl<L: LogStore> Broker<L> {
         }
         let assigned = self.clients.connections[index].extra.as_ref().and_then(|extra| extra.assigned_id.clone());
         let client_id = assigned.as_deref().unwrap_or(connect.client_id);
+        let comer = self.clients.connections[index].extra().comer.clone().expect("who was admitted is somebody");
+        if assigned.is_none() && !self.rights_of(index).may_be_called(client_id) {
+            self.clients.facts.connects_of_others += 1;
+            self.refuse(index, connect.version, ReasonCode::CLIENT_IDENTIFIER_NOT_VALID, now);
+            return Progress::Gone;
+        }
         if let Some(will) = &connect.will {
             let rights = self.rights_of(index);
             if rights.may_publish(client_id, will.topic) != Access::Allowed {
@@ -209,7 +219,9 @@ impl<L: LogStore> Broker<L> {
             }
         }
         if let Some(session) = self.clients.find_session(client_id) {
-            if self.is_of_another(session, index) {
+            // Before anything is changed: it is not taken over, not ended, and not waited for.
+            if !self.may_have(session, &comer, index) {
+                self.clients.facts.connects_of_others += 1;
                 self.refuse(index, connect.version, ReasonCode::NOT_AUTHORIZED, now);
                 return Progress::Gone;
             }
@@ -221,12 +233,16 @@ impl<L: LogStore> Broker<L> {
         }
         match self.clients.find_session(client_id) {
             // [MQTT-3.1.2-4]: Clean Start deletes the existing session.
-            Some(old) if connect.clean_start => self.end_session(old, now),
+            // One without expiry is over, and was kept for its will.
+            Some(old) if connect.clean_start || self.clients.sessions[old].expiry_s == 0 => self.end_session(old, now),
             // [MQTT-3.1.2-5]: without Clean Start the existing session continues.
-            Some(session) => return self.reattach(index, session, &connect),
+            Some(session) => {
+                self.send_overdue_will(session, now);
+                return self.reattach(index, session, &connect, comer.holder, now);
+            }
             None => {}
         }
-        self.create(index, client_id, &connect, now)
+        self.create(index, client_id, &connect, comer.holder, now)
     }
 
     /// The session waits for the record of an earlier connection, which has lost: this one is next.
@@ -259,7 +275,14 @@ impl<L: LogStore> Broker<L> {
         Progress::Parked
     }
 
-    fn create(&mut self, index: ConnectionIndex, client_id: &str, connect: &Connect<'_>, now: TimeMs) -> Progress {
+    fn create(
+        &mut self,
+        index: ConnectionIndex,
+        client_id: &str,
+        connect: &Connect<'_>,
+        owner: Holder,
+        now: TimeMs,
+    ) -> Progress {
         let expiry_s = self.expiry(connect);
         let shard = self.options.place_of(client_id);
         let will = self.will(connect);
@@ -269,9 +292,11 @@ impl<L: LogStore> Broker<L> {
             connection: Some(index),
             expiry_s,
             client_id: client_id.into(),
+            owner: Some(owner.clone()),
             ..Session::default()
         };
         session.flags.set(SessionFlags::FRESH);
+        self.clients.connections[index].extra().comer = None;
         if expiry_s == 0 {
             session.will = will.map(Box::new);
             let place = self.clients.add_session(session);
@@ -279,6 +304,12 @@ impl<L: LogStore> Broker<L> {
             return self.accept(index, place, connect, now);
         }
         assert!(usize::from(shard.0) < self.shards.len(), "the session's shard is one of this worker's");
+        let bytes = session_bytes(client_id, will.as_ref());
+        let Ok(paid) = owner.hold(Thing::Session, 1, bytes.into()) else {
+            return self.refuse_session(index, connect, now);
+        };
+        paid.keep();
+        session.paid_bytes = bytes;
         session.flags.set(SessionFlags::DURABLE);
         session.stage = Stage::Opening;
         let place = self.clients.add_session(session);
@@ -286,13 +317,32 @@ impl<L: LogStore> Broker<L> {
         connection.session = Some(place);
         connection.park(ParkedFor::SessionRecord);
         let session = self.clients.session_ref(place);
-        let command = Command::OpenSession { client_id: client_id.into(), expiry_s, will };
+        let owner = Some(owner.principal().clone());
+        let command = Command::OpenSession { client_id: client_id.into(), owner, expiry_s, will };
         self.shards.call(shard, command, Wait::Opened { session });
         Progress::Parked
     }
 
-    fn reattach(&mut self, index: ConnectionIndex, place: SessionIndex, connect: &Connect<'_>) -> Progress {
+    /// The owner, or all, have too many sessions, or too large ones.
+    fn refuse_session(&mut self, index: ConnectionIndex, connect: &Connect<'_>, now: TimeMs) -> Progress {
+        self.clients.facts.sessions_refused += 1;
+        self.refuse(index, connect.version, ReasonCode::QUOTA_EXCEEDED, now);
+        Progress::Gone
+    }
+
+    fn reattach(
+        &mut self,
+        index: ConnectionIndex,
+        place: SessionIndex,
+        connect: &Connect<'_>,
+        owner: Holder,
+        now: TimeMs,
+    ) -> Progress {
         let (expiry_s, will) = (self.expiry(connect), self.will(connect));
+        if !self.pay_for_session(place, &owner, will.as_ref()) {
+            return self.refuse_session(index, connect, now);
+        }
+        self.clients.connections[index].extra().comer = None;
         let session = &mut self.clients.sessions[place];
         let (shard, slot) = (session.shard, session.slot.expect("a live session without a connection is durable"));
         assert!(
@@ -309,15 +359,16 @@ impl<L: LogStore> Broker<L> {
         connection.session = Some(place);
         connection.park(ParkedFor::SessionRecord);
         let was_sent = self.timing.again.end(DueThing::Will { shard, slot });
-        if will.is_some() && (was_sent || self.clients.sessions[place].flags.has(SessionFlags::RECOVERED)) {
-            // A will of this session may have been sent and not been kept by all, or the process before has ended
-            // before all had forgotten it: the new one would be taken for that.
-            if let Some(state) = self.shards.state(shard).session(slot) {
-                let origin = self.shards.origin(shard, state.incarnation(), 0);
-                self.forget_origin_everywhere(origin);
-            }
-        }
-        self.shards.call(shard, Command::AttachSession { slot, expiry_s, will }, Wait::Attached { session });
+        let is_recovered = self.clients.sessions[place].flags.has(SessionFlags::RECOVERED);
+        // A will of this session may have been sent and not been kept by all, or the process before has ended before
+        // all had forgotten it: the new one would be taken for that. Forgotten when the session no longer has the old
+        // one: after a crash before that it would be sent again.
+        let state = self.shards.state(shard).session(slot);
+        let old = state.filter(|state| was_sent || is_recovered || state.will().is_some());
+        let forget = old.map(|state| self.shards.origin(shard, state.incarnation(), 0));
+        let owner = Some(owner.principal().clone());
+        let attach = Command::AttachSession { slot, owner, expiry_s, will };
+        self.shards.call(shard, attach, Wait::Attached { session, forget });
         Progress::Parked
     }
 

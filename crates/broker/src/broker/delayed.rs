@@ -16,9 +16,10 @@ use tidegate_wire::mqtt::{ReasonCode, check_topic};
 use super::due::{DueThing, Turn};
 use super::{Broker, Routed};
 use crate::acknowledgements::{Awaited, Completion};
+use crate::holdings::{Holder, Paid, Thing};
 use crate::index::ShardPlace;
-use crate::limits::{DELAY_SECONDS_MAX, DUE_PER_STEP, VOLATILE_DELAYED_MAX};
-use crate::message_ref::MessageRef;
+use crate::limits::{ANONYMOUS_PART, DELAY_SECONDS_MAX, DUE_PER_STEP, VOLATILE_DELAYED_MAX};
+use crate::message_ref::{MessageRef, kept_bytes};
 use crate::peer::{Item, Source};
 use crate::shards::Wait;
 
@@ -26,6 +27,8 @@ use crate::shards::Wait;
 #[derive(Debug, Default)]
 pub(super) struct Delayed {
     in_memory: BinaryHeap<Reverse<(TimeMs, u64, ByNumber)>>,
+    /// How many of them are of clients without a user.
+    anonymous: usize,
     /// Of the next one: of two with the same time the one that came first goes first.
     number: u64,
     /// Journaled ones that are published and not yet durable with all their receivers.
@@ -34,28 +37,36 @@ pub(super) struct Delayed {
 
 impl Delayed {
     /// Keeps one in memory, if there is room.
-    fn add(&mut self, at: TimeMs, message: Arc<Message>) -> Result<(), ReasonCode> {
-        if self.in_memory.len() >= VOLATILE_DELAYED_MAX {
+    fn add(&mut self, at: TimeMs, message: Arc<Message>, paid: Paid) -> Result<(), ReasonCode> {
+        let is_anonymous = paid.by().principal().is_anonymous();
+        let has_part = self.anonymous < VOLATILE_DELAYED_MAX / ANONYMOUS_PART as usize;
+        if self.in_memory.len() >= VOLATILE_DELAYED_MAX || is_anonymous && !has_part {
             return Err(ReasonCode::QUOTA_EXCEEDED);
         }
+        self.anonymous += usize::from(is_anonymous);
         self.number += 1;
-        self.in_memory.push(Reverse((at, self.number, ByNumber(message))));
+        self.in_memory.push(Reverse((at, self.number, ByNumber(message, paid))));
         assert!(self.in_memory.len() <= VOLATILE_DELAYED_MAX, "what waits in memory is bounded");
         Ok(())
     }
 
     /// The next one in memory that is due.
-    fn take_due(&mut self, now: TimeMs) -> Option<Arc<Message>> {
+    fn take_due(&mut self, now: TimeMs) -> Option<(Arc<Message>, Paid)> {
         let Reverse((at, ..)) = self.in_memory.peek()?;
         if *at > now {
             return None;
         }
-        self.in_memory.pop().map(|Reverse((_, _, ByNumber(message)))| message)
+        let Reverse((_, _, ByNumber(message, paid))) = self.in_memory.pop()?;
+        self.anonymous -= usize::from(paid.by().principal().is_anonymous());
+        Some((message, paid))
     }
 
     /// Panics if too many wait in memory.
     pub fn assert_sound(&self) {
         assert!(self.in_memory.len() <= VOLATILE_DELAYED_MAX, "messages of QoS 0 that are delayed");
+        let is_anonymous = |ByNumber(_, paid): &ByNumber| paid.by().principal().is_anonymous();
+        let anonymous = self.in_memory.iter().filter(|Reverse((_, _, waiting))| is_anonymous(waiting));
+        assert_eq!(anonymous.count(), self.anonymous, "those of clients without a user");
     }
 }
 
@@ -80,37 +91,44 @@ impl<L: LogStore> Broker<L> {
         // What expires counts from its publication to receivers.
         let expires_at = meta.expires_at.map(|expiry| TimeMs(expiry.0 + seconds * 1000));
         let message = Arc::new(Message::new(topic, properties, payload, MessageMeta { expires_at, ..meta }));
+        let paid = self.payer_of(source).map(|payer| payer.hold(Thing::Delayed, 1, kept_bytes(&message)));
+        let Some(Ok(paid)) = paid else {
+            self.clients.facts.delayed_refused += 1;
+            return (ReasonCode::QUOTA_EXCEEDED, Routed::default());
+        };
         if meta.qos == 0 {
-            if let Err(reason) = self.timing.delayed.add(at, message) {
-                self.clients.facts.dropped_inbox += 1;
+            if let Err(reason) = self.timing.delayed.add(at, message, paid) {
+                self.clients.facts.dropped_delayed += 1;
                 return (reason, Routed::default());
             }
             return (ReasonCode::SUCCESS, Routed { matched: true, ..Routed::default() });
         }
         let worker = self.options.worker_of(topic);
         if worker == self.options.worker {
-            self.delay_here(message, at, source);
+            self.delay_here(message, at, source, paid);
         } else {
-            self.peers.send_to(worker, Item::Delay { message, at, source: *source });
+            self.peers.send_to(worker, Item::Delay { message, at, source: *source, paid });
         }
         // That shard knows the origin now, so that a message that is sent again after a crash is not delayed twice.
         // [MQTT-4.3.3-10]: QoS 2: the same packet id again is answered with PUBREC and not delivered twice.
-        (ReasonCode::SUCCESS, Routed { awaited: Awaited::of_topic(worker, source), matched: true })
+        (ReasonCode::SUCCESS, Routed { awaited: Awaited::of_topic(worker, source), matched: true, refused: None })
     }
 
     /// Journals a delayed message whose topic's shard lives here.
-    pub(super) fn delay_here(&mut self, message: Arc<Message>, at: TimeMs, source: &Source) {
+    pub(super) fn delay_here(&mut self, message: Arc<Message>, at: TimeMs, source: &Source, paid: Paid) {
         let shard = self.options.place_of(message.topic());
         assert!(usize::from(shard.0) < self.shards.len(), "the topic's shard is one of this worker's");
-        let wait = source.ack_to.map_or(Wait::Nothing, |ack_to| Wait::Ack { ack_to });
-        self.shards.call(shard, Command::Delay { at, message, origin: source.origin }, wait);
+        let owner = Some(paid.by().principal().clone());
+        let wait = Wait::Delayed { ack_to: source.ack_to, paid };
+        self.shards.call(shard, Command::Delay { at, message, origin: source.origin, owner }, wait);
     }
 
     /// Publishes what waited in memory and is due.
     pub(super) fn step_delayed(&mut self, now: TimeMs) {
         for _ in 0..DUE_PER_STEP {
-            let Some(message) = self.timing.delayed.take_due(now) else { return };
-            self.route(&mut MessageRef::of(&message), &Source::default(), now);
+            let Some((message, paid)) = self.timing.delayed.take_due(now) else { return };
+            let payer = Some(paid.by().clone());
+            self.route(&mut MessageRef::of(&message).paid_by(payer), &Source::default(), now);
         }
     }
 
@@ -125,8 +143,22 @@ impl<L: LogStore> Broker<L> {
         // One that is retained may not have reached anybody.
         let is_again = turn == Turn::Again && !message.retain();
         let source = Source { publisher: None, origin: Some(origin), ack_to: Some(ack_to), is_again };
-        let routed = self.route(&mut MessageRef::of(message), &source, now);
+        let payer = self.delayed_payer(shard, id);
+        let routed = self.route(&mut MessageRef::of(message).paid_by(payer), &source, now);
         self.expect_words(collected, routed.awaited.words(), now);
+    }
+
+    /// Whose a journaled one is.
+    fn delayed_payer(&self, shard: ShardPlace, id: u64) -> Option<Holder> {
+        let owner = self.shards.state(shard).delayed_kept(id)?.owner.as_ref()?;
+        Some(self.options.holdings.holder(owner))
+    }
+
+    /// Who pays for what a session of this worker publishes.
+    pub(super) fn payer_of(&self, source: &Source) -> Option<Holder> {
+        let publisher = source.publisher.filter(|publisher| publisher.worker == self.options.worker)?;
+        let place = self.clients.session(publisher.session)?;
+        self.clients.sessions[place].owner.clone()
     }
 
     /// A delayed message could not be kept by all of its receivers: it is sent again. Who took it knows its origin.
@@ -139,14 +171,20 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn delayed_sent(&mut self, shard: ShardPlace, id: u64) {
         assert!(self.timing.delayed.in_flight.remove(&(shard, id)), "what was published was under way");
         self.timing.again.end(DueThing::Delayed { shard, id });
-        self.shards.call(shard, Command::DelayedSent { id }, Wait::Nothing);
-        self.forget_origins(self.shards.number(shard), id);
+        if let Some(payer) = self.delayed_payer(shard, id) {
+            let message = self.shards.state(shard).delayed(id).expect("it is there until it is sent");
+            payer.release(Thing::Delayed, 1, kept_bytes(message));
+        }
+        let thing = DueThing::Delayed { shard, id };
+        self.timing.again.note(thing);
+        let origin = Some(self.shards.origin(shard, id, 0));
+        self.shards.call(shard, Command::DelayedSent { id }, Wait::Noted { thing, origin });
     }
 }
 
 /// A message in a heap, of which only the time and the number are compared.
 #[derive(Debug)]
-struct ByNumber(Arc<Message>);
+struct ByNumber(Arc<Message>, Paid);
 
 impl PartialEq for ByNumber {
     fn eq(&self, _: &ByNumber) -> bool {

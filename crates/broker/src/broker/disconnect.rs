@@ -133,10 +133,10 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         if !session.is_durable() {
-            let will = session.will.take();
+            let (will, owner) = (session.will.take(), session.owner.clone());
             self.end_session(place, now);
             if let Some(will) = will.filter(|_| send_will) {
-                self.send_will(&will, None, now);
+                self.send_will(&will, owner, None, false, now);
             }
             return;
         }
@@ -159,19 +159,23 @@ impl<L: LogStore> Broker<L> {
         }
         let (shard, slot, expiry_s) =
             (session.shard, session.slot.expect("a live durable session has one"), session.expiry_s);
-        if expiry_s == 0 {
-            if !send_will {
+        let has_will = self.shards.state(shard).session(slot).is_some_and(|state| state.will().is_some());
+        if expiry_s == 0 && !(send_will && has_will) {
+            if has_will {
                 self.shards.call(shard, Command::ClearWill { slot }, Wait::Nothing);
                 self.clients.sessions[place].flags.set(SessionFlags::WILL_SENT);
             }
             return self.end_session(place, now);
         }
+        // A session without expiry is over, but for its will: it ends when all who must keep that have it.
         self.shards.call(shard, Command::DetachSession { slot, expiry_s, keep_will: send_will }, Wait::Nothing);
         self.send_presence(place, false);
         // A will without delay is sent now: another connection may be about to take the session over.
         // [MQTT-3.1.3-9]: a client that reconnects before the will delay has passed: the will is not sent.
+        // The delay ends with the session, if that ends first (MQTT 5, 3.1.3.2.2).
         let state = self.shards.state(shard).session(slot);
-        if send_will && state.is_some_and(|state| state.will().is_some_and(|will| will.delay_s == 0)) {
+        let is_now = |delay_s: u32| delay_s == 0 || expiry_s == 0;
+        if send_will && state.is_some_and(|state| state.will().is_some_and(|will| is_now(will.delay_s))) {
             self.send_due_will(shard, place, slot, now);
         }
     }
@@ -184,8 +188,9 @@ impl<L: LogStore> Broker<L> {
         assert!(self.clients.sessions[place].connection.is_none(), "a session ends without a connection");
         let owner = self.owner(place);
         for node in self.clients.sessions[place].subscriptions.as_slice() {
+            let filter: Box<str> = self.subscriptions.filter(*node).into();
+            self.clients.sessions[place].release_filter(&filter);
             if self.options.workers() > 1 {
-                let filter: Box<str> = self.subscriptions.filter(*node).into();
                 self.peers.broadcast(|| Item::Unsubscribed { filter: filter.clone(), owner });
             }
             assert!(self.subscriptions.remove_at(*node, owner).is_some(), "a session's subscriptions are in the tree");
@@ -193,21 +198,26 @@ impl<L: LogStore> Broker<L> {
             self.clients.facts.subscriptions -= 1;
         }
         let session = self.clients.remove_session(place);
-        let Some(slot) = session.slot else { return };
-        self.timing.again.end(DueThing::Will { shard: session.shard, slot });
+        let Some(slot) = session.slot else {
+            self.clients.facts.dropped_ended += session.flow.as_ref().map_or(0, |flow| flow.backlog.len()) as u64;
+            return;
+        };
+        let inbox = self.shards.state(session.shard).inbox(slot);
+        self.clients.facts.dropped_ended += inbox.entries_from(0).filter(|entry| !entry.is_received()).count() as u64;
+        let was_sent = self.timing.again.end(DueThing::Will { shard: session.shard, slot });
         let (incarnation, will) = match self.shards.state(session.shard).session(slot) {
             Some(state) => (state.incarnation(), state.will().cloned()),
             None => return,
         };
-        if let Some(will) = will.filter(|_| !session.flags.has(SessionFlags::WILL_SENT)) {
+        let will = will.filter(|_| !session.flags.has(SessionFlags::WILL_SENT));
+        let has_origins = session.flags.has(SessionFlags::ORIGINS) || session.flags.has(SessionFlags::RECOVERED);
+        let wait = if has_origins || will.is_some() { Wait::Ended { incarnation } } else { Wait::Nothing };
+        if let Some(will) = will {
             // The session's origin keeps a will single that is sent again after a crash.
             let origin = self.shards.origin(session.shard, incarnation, 0);
-            self.send_will(&will, Some(origin), now);
+            self.send_will(&will, session.owner.clone(), Some(origin), was_sent, now);
         }
-        self.shards.call(session.shard, Command::EndSession { slot }, Wait::Nothing);
-        if session.flags.has(SessionFlags::ORIGINS) || session.flags.has(SessionFlags::RECOVERED) {
-            self.forget_origins(self.shards.number(session.shard), incarnation);
-        }
+        self.shards.call(session.shard, Command::EndSession { slot }, wait);
     }
 
     pub(super) fn owner(&self, session: SessionIndex) -> Owner {

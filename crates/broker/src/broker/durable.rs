@@ -6,9 +6,9 @@
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{Command, Event, Slot};
+use tidegate_machines::topic::{Command, Event, Refusal, Slot};
 
-use tidegate_shard::{Decided, Unavailable};
+use tidegate_shard::{Decided, Durable, Unavailable};
 use tidegate_wire::mqtt::ReasonCode;
 
 use super::Broker;
@@ -37,7 +37,29 @@ impl<L: LogStore> Broker<L> {
         worked
     }
 
+    /// Counts a message that a shard did not keep.
+    fn count_not_kept(&mut self, wait: &Wait, released: &Released) {
+        let is_told = match wait {
+            Wait::Published { ack_to, .. } => ack_to.is_some(),
+            Wait::Retained { source, .. } => source.ack_to.is_some(),
+            Wait::Ack { .. } => true,
+            _ => return,
+        };
+        let facts = &mut self.clients.facts;
+        let count = match (released.as_ref().map(Durable::get), is_told) {
+            (Err(Unavailable::DiskFull), false) => &mut facts.dropped_disk_full,
+            (Err(Unavailable::DiskFull), true) => &mut facts.refused_disk_full,
+            (Ok(Decided::Answered(Err(Refusal::InboxFull))), false) => &mut facts.dropped_inbox,
+            (Ok(Decided::Answered(Err(Refusal::InboxFull))), true) => &mut facts.refused_inbox,
+            (Ok(Decided::TooLarge), false) => &mut facts.dropped_too_large,
+            (Ok(Decided::TooLarge), true) => &mut facts.refused_too_large,
+            _ => return,
+        };
+        *count += 1;
+    }
+
     fn released(&mut self, shard: ShardPlace, wait: Wait, released: Released, now: TimeMs) {
+        self.count_not_kept(&wait, &released);
         let (word, event) = match released.map(|durable| durable.into_inner()) {
             Ok(Decided::Done { event, .. }) => (Word::Durable, Some(event)),
             Ok(Decided::Answered(Err(refusal))) => (Word::decided(super::refusal_reason(&refusal)), None),
@@ -48,6 +70,9 @@ impl<L: LogStore> Broker<L> {
             Err(Unavailable::DiskFull) => (Word::Unavailable(DISK_FULL), None),
             Err(_) => (Word::Unavailable(ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR), None),
         };
+        if let Some(event) = &event {
+            self.settle_queues(shard, event);
+        }
         // To who has no word for what is unknown, a failed shard refuses.
         let reason = match word {
             Word::Unknown => ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
@@ -55,10 +80,22 @@ impl<L: LogStore> Broker<L> {
         };
         match wait {
             Wait::Nothing => {}
+            Wait::Noted { thing, origin } => {
+                self.timing.again.is_noted(thing);
+                if let Some(origin) = origin.filter(|_| word == Word::Durable) {
+                    self.forget_origin_everywhere(origin);
+                }
+            }
             Wait::Opened { session } => self.opened(session, event.as_ref(), reason, now),
-            Wait::Attached { session } => self.settle(session, reason, now),
-            Wait::Subscribed { session, filter, options, subscription_id, nth } => {
+            Wait::Attached { session, forget } => {
+                if let Some(origin) = forget.filter(|_| word == Word::Durable) {
+                    self.forget_origin_everywhere(origin);
+                }
+                self.settle(session, reason, now);
+            }
+            Wait::Subscribed { session, filter, options, subscription_id, nth, reserved } => {
                 self.subscription_durable((session, &filter, options, subscription_id, nth), reason, now);
+                drop(reserved);
             }
             Wait::Unsubscribed { session, filter, nth } => {
                 self.unsubscription_durable(session, &filter, nth, reason, now);
@@ -68,7 +105,10 @@ impl<L: LogStore> Broker<L> {
             // again.
             Wait::PlaceKept { .. } if reason.is_error() => {}
             Wait::PlaceKept { feed, session } => self.place_kept(feed, session, now),
-            Wait::Published { ack_to } => {
+            Wait::Published { ack_to, asked } => {
+                if let Some(event) = &event {
+                    self.disconnect_losers(shard, &asked, event);
+                }
                 if let Some(Event::Published { receivers, .. }) = &event {
                     for receiver in receivers {
                         self.pump_slot(shard, receiver.slot, now);
@@ -81,10 +121,40 @@ impl<L: LogStore> Broker<L> {
             // Without its record there is no PUBREL: after a restart the message is sent again, under an id that the
             // client still knows.
             Wait::Received { .. } if word == Word::Unknown => {}
+            Wait::Ended { incarnation } if word == Word::Durable => {
+                self.forget_origins(self.shards.number(shard), incarnation);
+            }
+            Wait::Ended { .. } => {}
             Wait::Received { session, number } => self.received(session, number, now),
-            Wait::Retained { message, source } => self.retained(message, source, word, now),
+            Wait::Retained { message, source, paid } => self.retained(message, source, paid, word, now),
+            Wait::Delayed { ack_to, paid } => {
+                if matches!(event, Some(Event::Delayed { .. })) {
+                    paid.keep();
+                }
+                if let Some(ack_to) = ack_to {
+                    self.send_ack_to(ack_to, word, now);
+                }
+            }
             Wait::Ack { ack_to } => self.send_ack_to(ack_to, word, now),
         }
+    }
+
+    /// What waits for sessions is more or less now.
+    fn settle_queues(&mut self, shard: ShardPlace, event: &Event) {
+        match event {
+            Event::Published { receivers, .. } => {
+                receivers.iter().for_each(|receiver| self.settle_queue(shard, receiver.slot));
+            }
+            Event::Acknowledged { slot, .. } | Event::Dropped { slot, .. } => self.settle_queue(shard, *slot),
+            _ => {}
+        }
+    }
+
+    /// What waits for the session at a slot is paid for by its owner.
+    pub(super) fn settle_queue(&mut self, shard: ShardPlace, slot: Slot) {
+        let Some(place) = self.session_at(shard, slot) else { return };
+        let inbox = self.shards.state(shard).inbox(slot);
+        self.clients.settle_queue(place, (inbox.len() as u64, inbox.bytes()));
     }
 
     /// A new session's record is durable, or was refused.

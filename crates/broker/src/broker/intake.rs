@@ -210,6 +210,8 @@ impl<L: LogStore> Broker<L> {
             self.intake.leave_unserved(&mut self.clients.connections[index], key);
         } else if is_whole || is_blocked {
             self.intake.stall(&mut self.clients.connections[index], key);
+        } else if !self.clients.pay_for_input(index) {
+            self.intake.defer_disconnect(key, ReasonCode::QUOTA_EXCEEDED);
         }
     }
 
@@ -255,6 +257,10 @@ impl<L: LogStore> Broker<L> {
 
     /// One whole packet.
     fn packet(&mut self, index: ConnectionIndex, packet: &[u8], rest: &[u8], now: TimeMs) -> Progress {
+        let has_rights = self.clients.connections[index].rights.is_some();
+        if self.reloads.is_under_way() && has_rights && !self.renew_rights(index, now) {
+            return Progress::Gone;
+        }
         let connection = &mut self.clients.connections[index];
         match connection.state {
             ConnectionState::AwaitingConnect => {

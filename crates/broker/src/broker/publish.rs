@@ -137,6 +137,7 @@ impl<L: LogStore> Broker<L> {
             Err(reason) => {
                 match reason {
                     ReasonCode::QUOTA_EXCEEDED => self.clients.facts.dropped_too_large += 1,
+                    ReasonCode::TOPIC_NAME_INVALID => self.clients.facts.dropped_invalid += 1,
                     _ => self.clients.facts.dropped_unauthorized += 1,
                 }
                 self.reply(index, place, publish, reason, Routed::default(), now);
@@ -154,9 +155,11 @@ impl<L: LogStore> Broker<L> {
             None => {
                 let mut message_ref = MessageRef::new(topic, &properties, publish.payload, meta);
                 let routed = self.route(&mut message_ref, &source, now);
-                (if routed.matched { ReasonCode::SUCCESS } else { ReasonCode::NO_MATCHING_SUBSCRIBERS }, routed)
+                let matched = if routed.matched { ReasonCode::SUCCESS } else { ReasonCode::NO_MATCHING_SUBSCRIBERS };
+                (routed.refused.unwrap_or(matched), routed)
             }
         };
+        self.clients.facts.dropped_invalid += u64::from(reason == ReasonCode::TOPIC_NAME_INVALID);
         self.intake.properties = properties;
         self.reply(index, place, publish, reason, routed, now);
         Progress::Taken

@@ -4,11 +4,14 @@
 use std::sync::Arc;
 
 use tidegate_journal::LogStore;
-use tidegate_machines::topic::{Command, Slot};
+use tidegate_machines::topic::{Command, Kept, Slot};
 
 use super::Broker;
+use super::owner::session_bytes;
 use super::retain::RetainedMessage;
+use crate::holdings::Thing;
 use crate::index::ShardPlace;
+use crate::message_ref::kept_bytes;
 use crate::peer::Item;
 use crate::session::{Session, SessionFlags, Stage};
 use crate::shards::Wait;
@@ -29,7 +32,16 @@ impl<L: LogStore> Broker<L> {
             for (slot, client_id, expiry_s, was_attached) in recovered {
                 self.recover_session(shard, slot, &client_id, expiry_s, was_attached);
             }
-            for message in self.shards.state(shard).retained() {
+            let holdings = &self.options.holdings;
+            for kept in self.shards.state(shard).all_delayed() {
+                if let Some(owner) = &kept.owner {
+                    holdings.holder(owner).charge(Thing::Delayed, 1, kept_bytes(&kept.message)).keep();
+                }
+            }
+            for Kept { message, owner } in self.shards.state(shard).all_retained() {
+                if let Some(owner) = owner {
+                    self.retained.was_paid(message, &holdings.holder(owner));
+                }
                 self.retained.messages.set(message.topic(), RetainedMessage(Arc::clone(message)));
                 self.peers.broadcast(|| Item::Recovered { message: Arc::clone(message) });
             }
@@ -48,12 +60,21 @@ impl<L: LogStore> Broker<L> {
             .collect();
         // It is not known what was sent before the restart: every entry may have been.
         let next_number = state.inbox(slot).next_number();
+        let known = state.session(slot).expect("it was just listed");
+        let owner = known.owner().map(|principal| self.options.holdings.holder(principal));
+        let paid_bytes = owner.as_ref().map_or(0, |owner| {
+            let bytes = session_bytes(client_id, known.will());
+            owner.charge(Thing::Session, 1, bytes.into()).keep();
+            bytes
+        });
         let mut session = Session {
             stage: Stage::Live,
             shard,
             slot: Some(slot),
             expiry_s,
             next_number,
+            paid_bytes,
+            owner,
             client_id: client_id.into(),
             ..Session::default()
         };
@@ -61,6 +82,7 @@ impl<L: LogStore> Broker<L> {
         session.flags.set(SessionFlags::RECOVERED);
         let place = self.clients.add_session(session);
         self.set_session_at(shard, slot, place);
+        self.settle_queue(shard, slot);
         for (filter, options, subscription_id) in filters {
             self.insert(place, &filter, options, subscription_id);
         }

@@ -108,7 +108,7 @@ impl<L: LogStore> Broker<L> {
         let rights = self.rights_of(index).clone();
         self.asked.actions.push(Action::Request { ticket, topic, rights, payload: publish.payload.into() });
         let awaited = Awaited::of_service(publish.qos != QoS::AtMostOnce);
-        self.reply(index, place, publish, ReasonCode::SUCCESS, Routed { awaited, matched: true }, now);
+        self.reply(index, place, publish, ReasonCode::SUCCESS, Routed { awaited, matched: true, refused: None }, now);
         Progress::Taken
     }
 

@@ -9,18 +9,22 @@
 //! otherwise a client that subscribes between the two changes would miss the message, or get an old one after a new
 //! one.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Message, MessageMeta};
+use tidegate_wire::mqtt::ReasonCode;
 
 use super::retain_order::RetainsInFlight;
 use super::retained_scan::Scans;
 use super::{Broker, Routed};
 use crate::acknowledgements::{Awaited, Word};
+use crate::holdings::{Exceeded, Holder, Paid, Thing};
 use crate::limits::DUE_PER_STEP;
-use crate::message_ref::MessageRef;
+use crate::message_ref::{MessageRef, kept_bytes};
 use crate::peer::{Item, Source};
 use crate::retained::{Retainable, Retained};
 use crate::shards::Wait;
@@ -50,6 +54,9 @@ pub(super) struct RetainedMessages {
     pub in_flight: usize,
     /// Those of this worker's sessions that have not come back.
     pub order: RetainsInFlight,
+    /// What was paid for those whose topic's shard lives here, by hash of the topic.
+    paid: HashMap<u64, Paid>,
+    hasher: foldhash::quality::RandomState,
 }
 
 impl RetainedMessages {
@@ -60,7 +67,41 @@ impl RetainedMessages {
             scans: Scans::default(),
             in_flight: 0,
             order: RetainsInFlight::default(),
+            paid: HashMap::new(),
+            hasher: foldhash::quality::RandomState::default(),
         }
+    }
+
+    /// Lets somebody pay for a message that is to be retained, if the bounds allow it. Who replaces its own pays for
+    /// what is more; a message without payload costs nothing.
+    fn pay(&self, message: &Message, payer: Option<Holder>) -> Result<Option<Paid>, Exceeded> {
+        let Some(payer) = payer.filter(|_| !message.payload().is_empty()) else { return Ok(None) };
+        let bytes = kept_bytes(message);
+        let own = self.paid.get(&self.topic(message.topic())).filter(|paid| *paid.by() == payer);
+        let more = own.map_or((1, bytes), |own| (0, bytes.saturating_sub(own.bytes())));
+        let room = payer.hold(Thing::Retained, more.0, more.1)?;
+        let paid = payer.charge(Thing::Retained, 1, bytes);
+        drop(room);
+        Ok(Some(paid))
+    }
+
+    /// A message is retained, and this was paid for it; what was paid for the one before is not any more.
+    fn is_paid(&mut self, message: &Message, paid: Option<Paid>) {
+        let topic = self.topic(message.topic());
+        match paid {
+            Some(paid) => drop(self.paid.insert(topic, paid)),
+            None => drop(self.paid.remove(&topic)),
+        }
+    }
+
+    /// One that was found on the disk.
+    pub fn was_paid(&mut self, message: &Message, payer: &Holder) {
+        let paid = payer.charge(Thing::Retained, 1, kept_bytes(message));
+        self.is_paid(message, Some(paid));
+    }
+
+    fn topic(&self, topic: &str) -> u64 {
+        self.hasher.hash_one(topic)
     }
 
     /// Panics if replica and scans disagree. Visits everything: for tests and simulation.
@@ -76,40 +117,86 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn retain(&mut self, message_ref: &mut MessageRef<'_>, source: &Source, now: TimeMs) -> Routed {
         let message = message_ref.shared_message();
         self.retain_begins(source, message_ref.topic);
+        let payer = message_ref.payer.take().or_else(|| self.payer_of(source));
         let worker = self.options.worker_of(message_ref.topic);
         if worker == self.options.worker {
-            self.retain_here(message, *source, now);
+            // Its word would come before anybody waits for it.
+            if self.retain_here(message, *source, payer, now).is_err() {
+                self.retain_ends(source, message_ref.topic);
+                return Routed { refused: Some(ReasonCode::QUOTA_EXCEEDED), ..Routed::default() };
+            }
         } else {
-            self.peers.send_to(worker, Item::Retain { message, source: *source });
+            self.peers.send_to(worker, Item::Retain { message, source: *source, payer });
         }
         // Each worker says when its own receivers' records are durable.
-        Routed { awaited: Awaited::of_each_worker(self.options.workers(), source.ack_to.is_some()), matched: true }
+        Routed {
+            awaited: Awaited::of_each_worker(self.options.workers(), source.ack_to.is_some()),
+            matched: true,
+            refused: None,
+        }
+    }
+
+    /// The same for another worker, which is told.
+    pub(super) fn retain_for_peer(
+        &mut self,
+        message: Arc<Message>,
+        source: Source,
+        payer: Option<Holder>,
+        now: TimeMs,
+    ) {
+        if self.retain_here(message.clone(), source, payer, now).is_err() {
+            self.not_retained(message, source, Word::Refused(ReasonCode::QUOTA_EXCEEDED), now);
+        }
     }
 
     /// Journals a retained message whose topic's shard lives here.
-    pub(super) fn retain_here(&mut self, message: Arc<Message>, source: Source, now: TimeMs) {
+    fn retain_here(
+        &mut self,
+        message: Arc<Message>,
+        source: Source,
+        payer: Option<Holder>,
+        now: TimeMs,
+    ) -> Result<(), Exceeded> {
         let shard = self.options.place_of(message.topic());
         assert!(usize::from(shard.0) < self.shards.len(), "the topic's shard is one of this worker's");
+        let owner = payer.as_ref().map(|payer| payer.principal().clone());
+        let paid =
+            self.retained.pay(&message, payer).inspect_err(|_exceeded| self.clients.facts.retained_refused += 1)?;
         let is_live = message.qos() == 0 && self.retained.in_flight == 0;
-        let command = Command::Retain(Arc::clone(&message));
+        let command = Command::Retain { message: Arc::clone(&message), owner };
         if is_live {
             // QoS 0 needs no durability, so it is not delayed by the disk, unless an earlier retained message is: then
             // the order must be kept.
+            self.retained.is_paid(&message, paid);
             self.broadcast_retained(message, source, now);
-            self.shards.call(shard, command, Wait::Nothing);
+            self.shards.call(shard, command, Wait::Published { ack_to: None, asked: Box::default() });
         } else {
             self.retained.in_flight += 1;
-            self.shards.call(shard, command, Wait::Retained { message, source });
+            self.shards.call(shard, command, Wait::Retained { message, source, paid });
         }
+        Ok(())
     }
 
     /// A retained message is durable, or refused.
-    pub(super) fn retained(&mut self, message: Arc<Message>, source: Source, word: Word, now: TimeMs) {
+    pub(super) fn retained(
+        &mut self,
+        message: Arc<Message>,
+        source: Source,
+        paid: Option<Paid>,
+        word: Word,
+        now: TimeMs,
+    ) {
         assert!(self.retained.in_flight > 0, "what is durable was on its way");
         self.retained.in_flight -= 1;
         if word == Word::Durable {
+            self.retained.is_paid(&message, paid);
             return self.broadcast_retained(message, source, now);
         }
+        self.not_retained(message, source, word, now);
+    }
+
+    /// Tells who must know that a message is not retained, and brought to nobody.
+    fn not_retained(&mut self, message: Arc<Message>, source: Source, word: Word, now: TimeMs) {
         match source.publisher {
             Some(publisher) if publisher.worker != self.options.worker => {
                 self.peers.send_to(publisher.worker, Item::NotRetained { message, source });
@@ -189,10 +276,11 @@ impl<L: LogStore> Broker<L> {
         let mut gone: Vec<Arc<Message>> = Vec::new();
         self.retained.messages.expire(now.0, DUE_PER_STEP, |RetainedMessage(message)| gone.push(message));
         for message in gone {
+            self.retained.paid.remove(&self.retained.topic(message.topic()));
             if self.options.worker_of(message.topic()) == self.options.worker {
                 let place = self.options.place_of(message.topic());
                 let clear = Message::new(message.topic(), &[], &[], MessageMeta { expires_at: None, ..message.meta() });
-                self.shards.call(place, Command::Retain(Arc::new(clear)), Wait::Nothing);
+                self.shards.call(place, Command::Retain { message: Arc::new(clear), owner: None }, Wait::Nothing);
             }
         }
     }

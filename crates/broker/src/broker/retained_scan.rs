@@ -241,7 +241,7 @@ impl<L: LogStore> Broker<L> {
             let slot = slot.expect("only durable sessions journal");
             let receivers = [Receiver { slot, qos, retain: true, subscription_ids: ids.into() }];
             let command = Command::Publish { message, receivers: receivers.into(), origin: None };
-            self.shards.call(shard, command, Wait::Published { ack_to: None });
+            self.shards.call(shard, command, Wait::Published { ack_to: None, asked: Box::default() });
         }
         self.clients.pump_backlog(place, now);
         progress

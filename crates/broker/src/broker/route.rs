@@ -10,16 +10,19 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{Command, Message, Origin, Receiver};
+use tidegate_machines::topic::{Command, Event, Message, Origin, Receiver, Slot};
 use tidegate_wire::mqtt::ReasonCode;
 
 use super::Broker;
 use super::retain::RetainedMessage;
+use crate::SlowReader;
 use crate::acknowledgements::Awaited;
 use crate::clients::{Copy, Delivery};
-use crate::index::ShardPlace;
+use crate::holdings::Thing;
+use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PART_SLOTS;
 use crate::message_ref::MessageRef;
 use crate::peer::{Item, Source};
@@ -35,6 +38,8 @@ pub(super) struct Routed {
     pub awaited: Awaited,
     /// Whether there are receivers, as far as this worker knows.
     pub matched: bool,
+    /// It was brought to nobody, for this reason.
+    pub refused: Option<ReasonCode>,
 }
 
 /// Buffers of the message that is being routed. Empty between two messages.
@@ -224,6 +229,13 @@ impl<L: LogStore> Broker<L> {
         if qos > 0
             && let Some(slot) = session.slot
         {
+            // Who is there takes what waits for it; who is away leaves it behind.
+            let is_away = session.connection.is_none();
+            let bytes = (message_ref.topic.len() + message_ref.properties.len() + message_ref.payload.len()) as u64;
+            if is_away && session.owner.as_ref().is_some_and(|owner| !owner.has_room(Thing::Queued, bytes)) {
+                self.clients.facts.queued_refused += 1;
+                return;
+            }
             let receiver = Receiver { slot, qos, retain, subscription_ids: ids.into() };
             assert!(usize::from(session.shard.0) < self.shards.len(), "a session's shard is one of this worker's");
             self.routing.durable.push(DurableReceiver { shard: session.shard, receiver });
@@ -241,10 +253,35 @@ impl<L: LogStore> Broker<L> {
     /// Disconnects clients whose inbox is full, if the policy says so.
     fn disconnect_refused(&mut self) {
         while let Some(session) = self.routing.refused.pop() {
-            let Some(place) = self.clients.session(session) else { continue };
-            if let Some(index) = self.clients.sessions[place].connection {
-                self.clients.facts.slow_closed += 1;
-                self.intake.defer_disconnect(self.clients.key(index), ReasonCode::QUOTA_EXCEEDED);
+            if let Some(place) = self.clients.session(session) {
+                self.disconnect_slow(place);
+            }
+        }
+    }
+
+    /// Disconnects a client that does not take what is sent to it, and has lost a message by that.
+    fn disconnect_slow(&mut self, place: SessionIndex) {
+        if let Some(index) = self.clients.connected(place) {
+            self.clients.facts.slow_closed += 1;
+            self.intake.defer_disconnect(self.clients.key(index), ReasonCode::QUOTA_EXCEEDED);
+        }
+    }
+
+    /// The same for those of a message's receivers, by slot, whose inboxes in the journal had no room for it: `event`
+    /// says who took it, and who made room. `asked` is empty where slow readers are left alone.
+    pub(super) fn disconnect_losers(&mut self, shard: ShardPlace, asked: &[Slot], event: &Event) {
+        let Event::Published { receivers, evicted, dropped, .. } = event else { return };
+        if asked.is_empty() || *dropped == 0 && evicted.is_empty() {
+            return;
+        }
+        let mut evicted = evicted.iter();
+        let taken: HashMap<Slot, bool> =
+            receivers.iter().map(|taker| (taker.slot, evicted.next().is_some_and(|count| *count > 0))).collect();
+        for slot in asked {
+            if taken.get(slot).copied().unwrap_or(true)
+                && let Some(place) = self.session_at(shard, *slot)
+            {
+                self.disconnect_slow(place);
             }
         }
     }
@@ -265,9 +302,13 @@ impl<L: LogStore> Broker<L> {
             while let Some(next) = waiting.next_if(|next| next.record() == (shard, part)) {
                 of_part.push(next.receiver);
             }
+            let asked = match self.options.limits.slow_reader {
+                SlowReader::Drop => Box::default(),
+                SlowReader::Disconnect => of_part.iter().map(|receiver| receiver.slot).collect(),
+            };
             let origin = source.origin.map(|origin| Origin { part, ..origin });
             let command = Command::Publish { message: Arc::clone(&message), receivers: of_part.into(), origin };
-            self.shards.call(shard, command, Wait::Published { ack_to: source.ack_to });
+            self.shards.call(shard, command, Wait::Published { ack_to: source.ack_to, asked });
             acks += 1;
         }
         assert!(acks > 0, "there were receivers");

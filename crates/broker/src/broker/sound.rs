@@ -58,6 +58,10 @@ impl<L: LogStore> Broker<L> {
             let session = &self.clients.sessions[place];
             assert!(!session.is_durable() || usize::from(session.shard.0) < self.shards.len(), "the shard of {place}");
             if let Some(slot) = session.slot {
+                let inbox = self.shards.state(session.shard).inbox(slot);
+                let is_quiet = self.is_idle() && self.shards[session.shard].failure().is_none();
+                let is_settled = self.clients.queued(place) == (inbox.len() as u64, inbox.bytes());
+                assert!(is_settled || session.owner.is_none() || !is_quiet, "what waits for {place} is paid for");
                 assert_eq!(self.session_at(session.shard, slot), Some(place), "the session at {slot:?}");
             }
         }

@@ -12,16 +12,17 @@ use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::Command;
 use tidegate_wire::mqtt::{
-    ReasonCode, Subscribe, Subscription, Unsubscribe, check_filter, encode_suback, encode_unsuback,
+    ReasonCode, Subscribe, Subscription, Unsubscribe, Version, check_filter, encode_suback, encode_unsuback,
 };
 
 use super::{Broker, Progress};
 use crate::connection::{FilterAnswers, ParkedFor};
+use crate::holdings::{Paid, Thing};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::CONDITIONS_OF_SUBSCRIBE_MAX;
 use crate::peer::Item;
 use crate::reason::{About, told};
-use crate::session::{Session, SessionFlags, SessionRef, Stage};
+use crate::session::{Session, SessionFlags, SessionRef, Stage, filter_bytes};
 use crate::shards::Wait;
 use crate::subscriptions::{Entry, EntryOptions};
 use crate::{Access, Action, ConnectionKey};
@@ -50,12 +51,17 @@ impl<L: LogStore> Broker<L> {
             let judge = || self.judge_filter(index, place, &subscription, new_feeds);
             let code = if is_greedy { ReasonCode::QUOTA_EXCEEDED } else { judge() };
             let known = self.entry_of(place, subscription.filter).is_some();
+            let (code, reserved) = match code.is_error() {
+                true => (code, Reserved::default()),
+                false => self.reserve(place, subscription.filter, known, code),
+            };
             answers.codes.push(code.0);
             answers.known.push(known);
             if !code.is_error() {
                 new_feeds += usize::from(!known && self.is_feed(subscription.filter));
                 let subscription_id = subscribe.subscription_id.unwrap_or(0);
-                answers.remaining += self.grant(index, place, &subscription, code, subscription_id, &answers);
+                answers.remaining +=
+                    self.grant(index, place, &subscription, (code, reserved), subscription_id, &answers);
             }
         }
         if let Some(extra) = &mut self.clients.connections[index].extra {
@@ -73,7 +79,7 @@ impl<L: LogStore> Broker<L> {
         index: ConnectionIndex,
         place: SessionIndex,
         subscription: &Subscription<'_>,
-        code: ReasonCode,
+        (code, reserved): (ReasonCode, Reserved),
         subscription_id: u32,
         answers: &FilterAnswers,
     ) -> usize {
@@ -90,10 +96,34 @@ impl<L: LogStore> Broker<L> {
         };
         let (session, nth) = (self.clients.session_ref(place), answers.codes.len() as u32 - 1);
         let filter = Box::<str>::from(subscription.filter);
-        let wait = Wait::Subscribed { session, filter: filter.clone(), options, subscription_id, nth };
+        let wait = Wait::Subscribed { session, filter: filter.clone(), options, subscription_id, nth, reserved };
         self.shards.call(shard, Command::Subscribe { slot, filter, options: options.0, subscription_id }, wait);
         let keeps_place = is_feed && options.qos() > 0;
         1 + usize::from(keeps_place && self.keep_first_place(index, place, subscription.filter, nth))
+    }
+
+    /// Lets the owner of a session pay for a filter that it may have, as long as it is not there: until its record is.
+    fn reserve(&mut self, place: SessionIndex, filter: &str, known: bool, code: ReasonCode) -> (ReasonCode, Reserved) {
+        let refused = (ReasonCode::QUOTA_EXCEEDED, Reserved::default());
+        let Ok(parts) = check_filter(filter) else { return (ReasonCode::TOPIC_FILTER_INVALID, Reserved::default()) };
+        let Some(shapes) = self.subscriptions.new_shapes(parts.filter) else { return refused };
+        let owner = self.clients.sessions[place].owner.as_ref().expect("the session of a client is somebody's");
+        let mut reserved = Reserved::default();
+        if !known {
+            let Ok(paid) = owner.hold(Thing::Filter, 1, filter_bytes(filter)) else {
+                self.clients.facts.filters_refused += 1;
+                return refused;
+            };
+            reserved.filter = Some(paid);
+        }
+        if !shapes.is_empty() {
+            let Ok(paid) = owner.hold(Thing::Shape, shapes.len() as u64, 0) else {
+                self.clients.facts.shapes_refused += 1;
+                return refused;
+            };
+            reserved.shapes = Some(paid);
+        }
+        (code, reserved)
     }
 
     fn park(&mut self, index: ConnectionIndex, answers: FilterAnswers) -> Progress {
@@ -171,9 +201,6 @@ impl<L: LogStore> Broker<L> {
         let session = &self.clients.sessions[place];
         let is_known = self.entry_of(place, subscription.filter).is_some();
         if !is_known && session.subscriptions.as_slice().len() >= self.options.limits.subscriptions_max {
-            return ReasonCode::QUOTA_EXCEEDED;
-        }
-        if !self.subscriptions.admits(filter.filter) {
             return ReasonCode::QUOTA_EXCEEDED;
         }
         if self.is_feed(subscription.filter) {
@@ -256,10 +283,18 @@ impl<L: LogStore> Broker<L> {
         assert!(session.stage != Stage::Vacant, "who subscribes is there");
         let worker = self.options.worker as u8;
         let entry = Entry { session: place, generation: session.generation, worker, options, subscription_id };
+        let shapes = self.subscriptions.new_shapes(parts.filter).unwrap_or_default();
         let inserted = self.subscriptions.insert(parts.share_group, parts.filter, entry);
         if inserted.is_new {
             session.subscriptions.add(inserted.node);
             self.clients.facts.subscriptions += 1;
+        }
+        if let Some(owner) = &session.owner {
+            // It was asked whether there is room; what was found on the disk is there.
+            if inserted.is_new {
+                owner.charge(Thing::Filter, 1, filter_bytes(filter)).keep();
+            }
+            self.subscriptions.pay(shapes, || owner.charge(Thing::Shape, 1, 0));
         }
         self.peers.broadcast(|| Item::Subscribed { filter: filter.into(), entry });
     }
@@ -275,6 +310,7 @@ impl<L: LogStore> Broker<L> {
             return false;
         }
         self.clients.sessions[place].subscriptions.remove(node);
+        self.clients.sessions[place].release_filter(filter);
         assert!(self.clients.facts.subscriptions > 0, "what is removed was counted");
         self.clients.facts.subscriptions -= 1;
         self.peers.broadcast(|| Item::Unsubscribed { filter: filter.into(), owner });
@@ -362,8 +398,17 @@ impl<L: LogStore> Broker<L> {
             return self.park(index, answers);
         }
         let version = self.clients.connections[index].version;
-        let (codes, words) = told_codes(&answers.codes);
+        let (mut codes, words) = told_codes(&answers.codes);
         assert!(answers.remaining == 0, "the answer waits for all records");
+        // UNSUBACK has no code for a bound that is reached (MQTT 5, 3.11.3).
+        codes.iter_mut().filter(|code| **code == ReasonCode::QUOTA_EXCEEDED).for_each(|code| {
+            *code = ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR;
+        });
+        if version == Version::V311 && codes.iter().any(|code| code.is_error()) {
+            // An UNSUBACK of MQTT 3.1.1 would mean success.
+            self.intake.defer_disconnect(self.clients.key(index), ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+            return Progress::Taken;
+        }
         self.clients.send_refusal(index, now, words, |bytes, words| {
             encode_unsuback(bytes, version, unsubscribe.packet_id, &codes, words);
         });
@@ -391,31 +436,6 @@ impl<L: LogStore> Broker<L> {
         ReasonCode::SUCCESS
     }
 
-    /// Removes the subscriptions of a session that its client's rights do not cover (any more).
-    pub(super) fn remove_forbidden(&mut self, place: SessionIndex) {
-        let Some(index) = self.clients.sessions[place].connection else { return };
-        let forbidden: Vec<Box<str>> = self.clients.sessions[place]
-            .subscriptions
-            .as_slice()
-            .iter()
-            .map(|node| self.subscriptions.filter(*node))
-            .filter(|filter| {
-                let parts = check_filter(filter).expect("it was subscribed to");
-                // A condition is checked when subscribing; if it held once, it holds from then on.
-                self.access(index, place, parts.filter) == Access::Denied
-            })
-            .map(Into::into)
-            .collect();
-        for filter in forbidden {
-            let session = &self.clients.sessions[place];
-            if let Some(slot) = session.slot {
-                let shard = session.shard;
-                self.shards.call(shard, Command::Unsubscribe { slot, filter: filter.clone() }, Wait::Nothing);
-            }
-            self.remove(place, &filter);
-        }
-    }
-
     /// Tells all workers that a member of share groups came or went.
     pub(super) fn send_presence(&mut self, place: SessionIndex, online: bool) {
         let session = &self.clients.sessions[place];
@@ -434,6 +454,13 @@ impl<L: LogStore> Broker<L> {
             }
         }
     }
+}
+
+/// What a filter that is granted takes, until it is there.
+#[derive(Debug, Default)]
+pub(crate) struct Reserved {
+    filter: Option<Paid>,
+    shapes: Option<Paid>,
 }
 
 fn options(subscription: &Subscription<'_>) -> EntryOptions {

@@ -60,7 +60,8 @@ impl<L: LogStore> Broker<L> {
 
     fn figures(&self, facts: &BrokerFacts, now: TimeMs) -> Vec<(String, String)> {
         let uptime_s = now.0.saturating_sub(self.timing.sys.started_at.0) / 1000;
-        let dropped = facts.dropped_outbox + facts.dropped_inbox + facts.dropped_expired + facts.dropped_too_large;
+        let dropped: u64 = facts.losses().iter().map(|(_, count)| count).sum();
+        let refused = facts.refused_disk_full + facts.refused_inbox + facts.refused_too_large;
         let offline = facts.sessions.saturating_sub(facts.clients_connected);
         let mut figures: Vec<(String, String)> = [
             ("clients/connected", facts.clients_connected),
@@ -76,6 +77,7 @@ impl<L: LogStore> Broker<L> {
             ("publish/messages/received", facts.publish_received),
             ("publish/messages/sent", facts.publish_sent),
             ("publish/messages/dropped", dropped),
+            ("publish/messages/refused", refused),
             ("publish/bytes/received", facts.publish_bytes_received),
             ("publish/bytes/sent", facts.publish_bytes_sent),
             ("bytes/received", facts.bytes_received),
@@ -87,6 +89,9 @@ impl<L: LogStore> Broker<L> {
         ]
         .map(|(name, value)| (name.to_owned(), value.to_string()))
         .into();
+        for (why, count) in facts.losses() {
+            figures.push((format!("publish/messages/dropped/{why}"), count.to_string()));
+        }
         figures.push(("uptime".to_owned(), format!("{uptime_s} seconds")));
         for ((name, _), averages) in LOADS.iter().zip(&self.timing.sys.loads) {
             for ((span, _), average) in SPANS.iter().zip(averages) {

@@ -16,7 +16,7 @@ use crate::index::{ConnectionIndex, SessionIndex};
 use crate::message_ref::MessageRef;
 use crate::session::SessionFlags;
 use crate::template::Shape;
-use crate::{Access, InboxPolicy};
+use crate::{Access, InboxPolicy, SlowReader};
 
 impl Clients {
     /// Another message follows: what was encoded is forgotten.
@@ -33,16 +33,19 @@ impl Clients {
         copy: Copy<'_>,
         now: TimeMs,
     ) -> Delivery {
-        let Some(index) = self.connected(session) else { return Delivery::Done };
+        let Some(index) = self.connected(session) else {
+            self.facts.dropped_offline += 1;
+            return Delivery::Done;
+        };
         assert!(copy.qos <= 2, "0, 1 or 2");
         let has_room = self.outbox_has_room(index);
         if copy.qos == 0 {
             if has_room {
                 self.publish(index, message_ref, copy, false, 0, now);
-            } else {
-                self.facts.dropped_outbox += 1;
+                return Delivery::Done;
             }
-            return Delivery::Done;
+            self.facts.dropped_outbox += 1;
+            return self.lost();
         }
         let window_max = self.connections[index].window_max;
         let flow = self.sessions[session].flow();
@@ -83,21 +86,32 @@ impl Clients {
         let message = message_ref.shared_message();
         let (messages_max, bytes_max) = (self.limits.clean_inbox_messages_max, self.limits.clean_inbox_bytes_max);
         let waiting = &mut self.sessions[session].flow().backlog;
+        let mut delivery = Delivery::Done;
         while !waiting.has_room(&message, messages_max, bytes_max) {
-            self.facts.dropped_inbox += 1;
-            match self.limits.clean_inbox_policy {
-                InboxPolicy::Refuse => return Delivery::Refused,
-                InboxPolicy::DropNewest => return Delivery::Done,
-                InboxPolicy::DropOldest => match waiting.drop_oldest() {
-                    Some(_) => {}
-                    None => return Delivery::Done,
-                },
+            let policy = self.limits.clean_inbox_policy;
+            if self.limits.slow_reader == SlowReader::Disconnect || policy == InboxPolicy::Refuse {
+                delivery = Delivery::Refused;
+            }
+            let makes_room = policy == InboxPolicy::DropOldest;
+            if makes_room && waiting.drop_oldest().is_some() {
+                self.facts.evicted_inbox += 1;
+            } else {
+                self.facts.dropped_inbox += 1;
+                return delivery;
             }
         }
         assert!(copy.qos > 0, "QoS 0 does not wait");
         let Copy { qos, retain, subscription_ids } = copy;
         waiting.push(QueuedMessage { message, qos, retain, subscription_ids: subscription_ids.into() });
-        Delivery::Done
+        delivery
+    }
+
+    /// What becomes of a client that has lost a message because it takes too little.
+    fn lost(&self) -> Delivery {
+        match self.limits.slow_reader {
+            SlowReader::Drop => Delivery::Done,
+            SlowReader::Disconnect => Delivery::Refused,
+        }
     }
 
     /// Sends what waits in memory, as far as window and outbox go.

@@ -115,6 +115,7 @@ impl Clients {
     pub fn release_outbox(&mut self, index: ConnectionIndex) {
         let connection = &mut self.connections[index];
         if let Some(outbox) = connection.outbox.take() {
+            self.facts.unsent_bytes += self.outboxes.get(outbox).len() as u64;
             self.outboxes.give(outbox, is_anonymous(connection));
         }
     }

@@ -37,6 +37,11 @@ impl Backlog {
         self.live.is_empty() && self.retained.is_empty()
     }
 
+    /// How many wait, without those that are retained.
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
     /// Whether it has room for one more of such a size.
     pub fn has_room(&self, message: &Message, messages_max: u32, bytes_max: usize) -> bool {
         let bytes = message.topic().len() + message.payload().len() + size_of::<QueuedMessage>();

@@ -24,6 +24,7 @@ mod watch;
 mod tests;
 
 use crate::SessionIndex;
+use crate::holdings::Paid;
 use crate::slab::Slab;
 use crate::topic_tree::{LevelHash, NodeId, TopicTree};
 use entries::Entries;
@@ -36,9 +37,6 @@ pub use watch::WatchedFilter;
 
 /// Levels that a filter may have here.
 pub const FILTER_LEVELS_MAX: usize = Shape::LEVELS_MAX;
-
-/// Shapes of filters that are let in by default: a match visits no more nodes than this, a millisecond's worth.
-pub const SHAPES_MAX: usize = 16_384;
 
 /// The share group that `$queue/{filter}` stands for, as EMQX has it.
 pub const QUEUE_GROUP: &str = "$queue";
@@ -92,13 +90,28 @@ pub struct Subscriptions {
     /// Share groups of each filter that has some.
     groups: HashMap<NodeId, Vec<NodeId>, foldhash::fast::FixedState>,
     shapes: Shapes,
-    shapes_max: usize,
     /// Levels of the deepest filter there ever was.
     levels_max: usize,
     entries: usize,
     watch: Watch,
     plus: LevelHash,
     hash: LevelHash,
+}
+
+/// Shapes that a filter would bring and that are paid for.
+#[derive(Debug, Default)]
+pub struct NewShapes(Vec<Shape>);
+
+impl NewShapes {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is nothing to pay.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 /// Where a subscription is now.
@@ -113,8 +126,7 @@ pub struct Inserted {
 
 impl Subscriptions {
     /// No subscriptions. `seed` must not be known to clients, who choose the names that are hashed with it.
-    /// `shapes_max` bounds the work of a match, see [`Self::admits`].
-    pub fn new(seed: u64, shapes_max: usize) -> Subscriptions {
+    pub fn new(seed: u64) -> Subscriptions {
         let tree = TopicTree::new(seed);
         Subscriptions {
             plus: tree.hash("+"),
@@ -123,7 +135,6 @@ impl Subscriptions {
             lists: Slab::default(),
             groups: HashMap::default(),
             shapes: Shapes::default(),
-            shapes_max,
             levels_max: 0,
             entries: 0,
             watch: Watch::default(),
@@ -164,20 +175,27 @@ impl Subscriptions {
         self.tree.heap_bytes() + lists + groups + tables
     }
 
-    /// Whether a filter may be subscribed to: there is room for what it adds to the work of each match. To be asked by
-    /// the worker of the session, before it tells the others; `insert` itself takes everything, so that all replicas
-    /// stay the same.
-    pub fn admits(&self, filter: &str) -> bool {
+    /// What a filter adds to the work of each match that somebody has to pay for: shapes that are not common and not in
+    /// use. `None` if it has too many levels. To be asked by the worker of the session, before it tells the others;
+    /// `insert` itself takes everything, so that all replicas stay the same.
+    pub fn new_shapes(&self, filter: &str) -> Option<NewShapes> {
         let mut shape = Shape::default();
-        let mut new = 0;
+        let mut new = Vec::new();
         for (nth, level) in filter.split('/').take_while(|level| *level != "#").enumerate() {
             if nth == FILTER_LEVELS_MAX {
-                return false;
+                return None;
             }
             shape = shape.then(level);
-            new += usize::from(!self.shapes.has(shape));
+            if !shape.is_common() && !self.shapes.has(shape) {
+                new.push(shape);
+            }
         }
-        new == 0 || self.shapes.len() + new <= self.shapes_max
+        Some(NewShapes(new))
+    }
+
+    /// Somebody pays for shapes that were new and are in use now, as long as they are; `paid` is asked for each.
+    pub(crate) fn pay(&mut self, shapes: NewShapes, mut paid: impl FnMut() -> Paid) {
+        shapes.0.into_iter().for_each(|shape| self.shapes.pay(shape, paid()));
     }
 
     /// Adds an entry under a filter, or under a share group of it; an entry of the same session is replaced. The filter
@@ -315,6 +333,7 @@ impl Subscriptions {
         assert_eq!(entries, self.entries, "entries");
         assert_eq!(lists, self.lists.len(), "a list hangs on one node");
         assert_eq!(groups, self.groups.values().map(Vec::len).sum::<usize>(), "share groups");
+        self.shapes.assert_sound();
         assert_eq!(shapes.len(), self.shapes.len(), "shapes");
         assert!(shapes.iter().all(|(shape, nodes)| self.shapes.count(*shape) == *nodes), "nodes of each shape");
     }

@@ -3,11 +3,19 @@
 //! A topic matches at most one node of each shape: its own levels, with `+` where the shape has it. So a match visits
 //! at most one node per shape, and one per level without any `+`, however many subscriptions there are. Without a bound
 //! on shapes, one client with the million filters `{a,+}/{a,+}/…/z` would make each publication to `a/a/…` visit a
-//! million nodes and deliver nothing. When all shapes are in use, a filter that needs a new one is refused
-//! ([`super::Subscriptions::admits`]); filters with an existing shape are still accepted. An installation with sensors
-//! needs a few dozen.
+//! million nodes and deliver nothing.
+//!
+//! ```text
+//!   common    up to 8 levels; up to 16 with two `+`; up to 32 with one      1,590 shapes, always free for everyone
+//!   others    in use already: free; new: paid for by the owner of the session that brings it, until nobody has it
+//! ```
+//!
+//! Why paid for, not first come: one client with odd filters would take all that are left, and nobody else could have
+//! one. An installation with sensors needs a few dozen, most of them common.
 
 use hashbrown::HashMap;
+
+use crate::holdings::Paid;
 
 /// Levels and positions of `+` of a filter's beginning that ends at some node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,6 +36,12 @@ impl Shape {
         Shape { levels: self.levels + 1, wild: self.wild | bit }
     }
 
+    /// Whether everyone may always have it.
+    pub(super) fn is_common(self) -> bool {
+        let wild = self.wild.count_ones();
+        matches!((self.levels, wild), (0..=8, _) | (0..=16, 0..=2) | (0..=32, 0..=1) | (_, 0))
+    }
+
     /// Whether there is a `+` in it. Shapes without are not counted: a topic has one for each of its levels.
     pub(super) fn is_wild(self) -> bool {
         self.wild != 0
@@ -38,6 +52,8 @@ impl Shape {
 #[derive(Default)]
 pub(super) struct Shapes {
     nodes: HashMap<Shape, u32, foldhash::fast::FixedState>,
+    /// What was paid for those that are not common, by whose session of this worker brought them.
+    paid: HashMap<Shape, Paid, foldhash::fast::FixedState>,
 }
 
 impl Shapes {
@@ -62,8 +78,20 @@ impl Shapes {
             *nodes -= 1;
             if *nodes == 0 {
                 self.nodes.remove(&shape);
+                self.paid.remove(&shape);
             }
         }
+    }
+
+    /// Somebody pays for a shape that is in use, until it is not.
+    pub(super) fn pay(&mut self, shape: Shape, paid: Paid) {
+        assert!(self.nodes.contains_key(&shape) && !shape.is_common(), "what is in use and not common is paid for");
+        self.paid.insert(shape, paid);
+    }
+
+    /// Panics if something is paid for that is not there.
+    pub(super) fn assert_sound(&self) {
+        assert!(self.paid.keys().all(|shape| self.nodes.contains_key(shape)), "what is paid for is in use");
     }
 
     /// How many nodes there are of this shape.
@@ -72,6 +100,6 @@ impl Shapes {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.nodes.allocation_size()
+        self.nodes.allocation_size() + self.paid.allocation_size()
     }
 }

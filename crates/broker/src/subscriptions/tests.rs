@@ -12,7 +12,7 @@ fn owner(worker: u8, session: u32) -> Owner {
 }
 
 fn subscriptions() -> Subscriptions {
-    Subscriptions::new(1, SHAPES_MAX)
+    Subscriptions::new(1)
 }
 
 /// Sessions of worker 0 that get a message on a topic, one per filter that matches.
@@ -190,33 +190,53 @@ fn receivers_are_told_by_worker() {
 
 #[test]
 fn the_work_of_a_match_is_bounded_by_shapes() {
-    let mut all = Subscriptions::new(1, 100);
-    let mut refused = 0;
+    let mut all = Subscriptions::new(1);
+    let mut paid = 0;
     for bits in 0..1_u32 << 10 {
         let levels: Vec<&str> = (0..10).map(|nth| if bits >> nth & 1 == 1 { "+" } else { "a" }).collect();
         let filter = format!("{}/nobody-publishes-here", levels.join("/"));
-        if all.admits(&filter) {
+        let new = all.new_shapes(&filter).expect("it is not deep").len();
+        if paid + new <= 100 {
             all.insert(None, &filter, entry(0, bits));
-        } else {
-            refused += 1;
+            paid += new;
         }
     }
-    assert!(refused > 900, "{refused}");
     let mut found = Matches::new();
     all.matches("a/a/a/a/a/a/a/a/a/a/a", &mut found);
-    assert!(found.visits() <= 100 + 12, "{} visits", found.visits());
-    assert!(all.admits("b/b/b/b/b"), "without a plus there is always room");
-    assert!(all.admits("+/other/names/of/the/same/shape"), "a shape in use is free");
+    assert!(found.visits() <= 502 + 100 + 91 + 12, "{} visits", found.visits());
+    let new = |filter: &str| all.new_shapes(filter).map(|new| new.len());
+    assert_eq!(new("b/b/b/b/b"), Some(0), "without a plus there is always room");
+    assert_eq!(new("+/+/+/+/+/+/+/+"), Some(0), "nor does a common one cost anything");
+    assert_eq!(new("+/+/+/o/o/o/o/o/o"), Some(0), "nor one in use");
     let deep = "a/".repeat(FILTER_LEVELS_MAX - 1);
-    assert!(all.admits(&format!("{deep}a")) && all.admits(&format!("{deep}a/#")));
-    assert!(!all.admits(&format!("{deep}a/a")));
+    assert_eq!(new(&format!("{deep}a")), Some(0));
+    assert_eq!(new(&format!("{deep}a/#")), Some(0));
+    assert_eq!(new(&format!("{deep}a/a")), None);
+}
+
+#[test]
+fn common_shapes_are_few_enough_for_each_match() {
+    let choose_2 = |levels: u32| levels * (levels - 1) / 2;
+    let any: u32 = (1..=8).map(|levels| (1 << levels) - 1).sum();
+    let with_two: u32 = (9..=16).map(choose_2).sum();
+    let with_one: u32 = (9..=32).sum();
+    assert_eq!(any + with_two + with_one, 1_590, "as the description of shapes says");
+    let all = Subscriptions::new(1);
+    let levels = |count: usize, wild: &[usize]| {
+        let level = |nth| if wild.contains(&nth) { "+" } else { "a" };
+        (0..count).map(level).collect::<Vec<_>>().join("/")
+    };
+    let new = |count, wild: &[usize]| all.new_shapes(&levels(count, wild)).expect("it is not too deep").len();
+    assert_eq!(new(8, &[0, 1, 2, 3, 4, 5, 6, 7]), 0);
+    assert_eq!((new(16, &[0, 15]), new(17, &[0, 15]), new(16, &[0, 3, 14])), (0, 1, 2));
+    assert_eq!((new(32, &[31]), new(33, &[31])), (0, 1));
 }
 
 #[test]
 fn a_filter_as_deep_as_can_be_matches() {
     let mut all = subscriptions();
     let filter = vec!["+"; FILTER_LEVELS_MAX].join("/");
-    assert!(all.admits(&filter));
+    assert!(all.new_shapes(&filter).is_some());
     all.insert(None, &filter, entry(0, 1));
     all.insert(None, &format!("{filter}/#"), entry(0, 2));
     let topic = vec!["a"; FILTER_LEVELS_MAX].join("/");
@@ -265,7 +285,7 @@ proptest! {
     /// Whatever comes and goes, a match finds what a list of all subscriptions and section 4.7 give.
     #[test]
     fn the_trie_is_a_list_of_subscriptions(seed: u64, steps in proptest::collection::vec(steps(), 1..400)) {
-        let mut all = Subscriptions::new(seed, SHAPES_MAX);
+        let mut all = Subscriptions::new(seed);
         let mut model = BTreeMap::<Key, (Entry, NodeId)>::new();
         let mut found = Matches::new();
         for step in steps {
@@ -274,7 +294,7 @@ proptest! {
                     let group = group.map(|group| format!("group-{group}"));
                     let options = if online { EntryOptions::ONLINE } else { EntryOptions::default() };
                     let entry = Entry { options, subscription_id: model.len() as u32, ..entry(worker, session) };
-                    prop_assert!(all.admits(&filter));
+                    prop_assert!(all.new_shapes(&filter).is_some());
                     let inserted = all.insert(group.as_deref(), &filter, entry);
                     let before = model.insert((group, filter, entry.owner()), (entry, inserted.node));
                     prop_assert_eq!(inserted.is_new, before.is_none());
@@ -374,7 +394,7 @@ proptest! {
 
 #[test]
 fn watched_filters_are_told_with_their_first_entry_and_their_last() {
-    let mut tree = Subscriptions::new(1, 100).watching("$service/");
+    let mut tree = Subscriptions::new(1).watching("$service/");
     let entry = |session| Entry { options: EntryOptions::default(), ..entry(0, session) };
     let mut told = |change: &mut dyn FnMut(&mut Subscriptions)| -> Vec<String> {
         change(&mut tree);

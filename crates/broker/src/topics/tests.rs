@@ -11,7 +11,10 @@ use tidegate_journal::step::Step;
 use tidegate_journal::{Cursor, JournalError, LogId, LogStore, Logs, Position, Sequence, StepLog, StepLogs};
 use tidegate_machines::topic::{Message, MessageMeta, Receiver, Slot};
 use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
-use tidegate_shard::{Compaction, Findings, NothingDerived, OpenError, OpenShard, ReplayReport, Snapshots, compact};
+use tidegate_shard::{
+    Compaction, Findings, NothingDerived, OpenError, OpenShard, Pressure, ReplayReport, Snapshots, compact,
+    forget_covered,
+};
 
 use super::*;
 
@@ -37,7 +40,7 @@ fn limits() -> InboxLimits {
 
 /// Retains a message of `bytes` bytes on one of a few topics.
 fn retain(number: Number, bytes: usize) -> Command {
-    Command::Retain(message(number, bytes))
+    Command::Retain { message: message(number, bytes), owner: None }
 }
 
 fn message(number: Number, bytes: usize) -> Arc<Message> {
@@ -48,7 +51,12 @@ fn message(number: Number, bytes: usize) -> Arc<Message> {
 /// The command that becomes record `number + 1`: sessions, messages for the first of them, retained ones.
 fn nth(number: Number, bytes: usize) -> Command {
     match number % 7 {
-        0 => Command::OpenSession { client_id: format!("client-{number}").into(), expiry_s: 3600, will: None },
+        0 => Command::OpenSession {
+            client_id: format!("client-{number}").into(),
+            owner: None,
+            expiry_s: 3600,
+            will: None,
+        },
         1..3 => {
             let receivers = [Receiver { slot: Slot(0), qos: 1, retain: false, subscription_ids: [7].into() }].into();
             Command::Publish { message: message(number, bytes), receivers, origin: None }
@@ -67,7 +75,11 @@ fn snapshots_on(disk: &FakeDisk) -> Snapshots<TopicsFamily, FakeDisk> {
 
 /// Opens what is on `disk`, as a node does at start.
 fn open(disk: &FakeDisk) -> Result<(Tested, ReplayReport), String> {
-    let open = OpenShard::open(&logs(disk), snapshots_on(disk), SMALL).map_err(|error| error.to_string())?;
+    open_with(disk, SMALL)
+}
+
+fn open_with(disk: &FakeDisk, options: Options) -> Result<(Tested, ReplayReport), String> {
+    let open = OpenShard::open(&logs(disk), snapshots_on(disk), options).map_err(|error| error.to_string())?;
     let back = open.replay(SHARDS, &mut NothingDerived, |_| {}).map_err(|error| error.to_string())?;
     let report = back.report.clone();
     Ok((open_shard(back, limits()).map_err(|error: JournalError| error.to_string())?, report))

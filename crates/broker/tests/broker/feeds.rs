@@ -464,7 +464,7 @@ fn the_place_of_a_feed_is_no_other_users() {
                 a < PUBLISH feed/a a2 qos=1 id=59179
             a: PUBACK 59180
             b: CONNECT id=s user=carol keep expiry=100 why
-                b < CONNACK 0x87 not_authorized why=the user may not connect, leave this will, or have this session
+                b < CONNACK 0x87 not_authorized why=the user may not connect, leave this will, or have another's session
                 b < closed
             c: CONNECT id=s expiry=100
                 c < CONNACK 0x87 not_authorized
@@ -506,7 +506,8 @@ fn a_session_without_a_place_may_be_anybodys() {
                 a < UNSUBACK 2 0
             a: drop
             b: CONNECT id=s user=carol keep expiry=100
-                b < CONNACK success present
+                b < CONNACK 0x87 not_authorized
+                b < closed
         "#]],
     );
 }

@@ -1,4 +1,5 @@
-//! What was acknowledged and falls due while the disk is full stays due.
+//! What was acknowledged and falls due while the disk is full stays due. Who can be refused is refused, and who needs
+//! no disk goes on.
 
 use tidegate_journal::Options;
 
@@ -103,4 +104,83 @@ fn a_client_that_comes_back_meanwhile_may_bring_another_will() {
          t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 1000",
     );
     assert_eq!(heard_of(&later, "t", "due/two"), 1, "{later}");
+}
+
+fn one_shard() -> WorldOptions {
+    WorldOptions { workers: 1, topic_shards: 1, ..WorldOptions::default() }
+}
+
+/// An acknowledgement of a durable session waits for the disk, and is first in its shard.
+#[test]
+fn what_takes_note_keeps_nobody_else_waiting() {
+    let before = "t: CONNECT expiry=1000; t: SUBSCRIBE note qos=1; p: CONNECT; p: PUBLISH note x qos=1; q: CONNECT v3
+                  r: CONNECT v3 keep; r: SUBSCRIBE note";
+    let mut world = full(one_shard(), before);
+    world.run("t: PUBACK 1");
+    let heard = run(
+        &mut world,
+        "p: PUBLISH due/here x qos=1; u: CONNECT why expiry=1000; v: CONNECT; c: SUBSCRIBE live qos=1
+         p: PUBLISH live x qos=1; p: PUBLISH live y; p: PUBLISH $delayed/5/x y qos=1; p: PUBLISH kept z retain qos=2
+         p: SUBSCRIBE clean/#; q: PUBLISH due/here x qos=1; t: UNSUBSCRIBE note; t: PING; r: UNSUBSCRIBE note",
+    );
+    let told = |line: &str| assert!(heard.contains(&format!("    {line}")), "{line:?} is not in: {heard}");
+    told("p < PUBACK 2 0x97 quota_exceeded");
+    told("u < CONNACK 0x97 quota_exceeded why=the disk of the server is full, nothing can be kept: try again later");
+    told("v < CONNACK success");
+    told("c < PUBLISH live x qos=1");
+    told("p < PUBACK 3\n");
+    told("c < PUBLISH live y");
+    told("p < PUBACK 4 0x97");
+    told("p < PUBREC 5 0x97");
+    told("p < SUBACK 6 0");
+    told("q < closed");
+    told("t < UNSUBACK 2 0x83");
+    told("t < PINGRESP");
+    told("r < closed");
+    let later = run(&mut world, "disk-room; wait 3000; p: PUBLISH due/here x qos=1; u: CONNECT expiry=1000");
+    assert!(later.contains("p < PUBACK 7\n") && later.contains("u < CONNACK success"), "{later}");
+    let after = run(&mut world, "kill; t: CONNECT keep expiry=1000 recv=1000; wait 1000");
+    assert_eq!(heard_of(&after, "t", "note"), 0, "its acknowledgement was noted: {after}");
+}
+
+#[test]
+fn what_is_due_for_those_who_are_there_goes_on_and_comes_once() {
+    let before = "p: CONNECT; c: SUBSCRIBE live/# qos=1; p: PUBLISH $delayed/3/live/one x qos=1
+                  p: PUBLISH $delayed/6/live/two x qos=1";
+    let mut world = full(one_shard(), before);
+    let meanwhile = run(&mut world, "wait 20000");
+    assert_eq!((heard_of(&meanwhile, "c", "live/one"), heard_of(&meanwhile, "c", "live/two")), (1, 1), "{meanwhile}");
+    let later = run(&mut world, "disk-room; wait 5000");
+    assert_eq!(heard_of(&later, "c", "live/one") + heard_of(&later, "c", "live/two"), 0, "{later}");
+}
+
+/// A session that ends with its connection keeps its will until all who must have it do.
+#[test]
+fn the_will_of_a_durable_session_that_ends_at_once_is_not_lost() {
+    for goodbye in ["w: DISCONNECT expiry=0 04", "w: drop"] {
+        let before = "w: CONNECT expiry=1000; w: CONNECT keep expiry=0 will=due/one,gone,qos=1,delay=100";
+        let mut world = full(WorldOptions::default(), before);
+        let meanwhile = run(&mut world, &format!("{goodbye}; wait 3000"));
+        assert_eq!(heard_of(&meanwhile, "c", "due/one"), 1, "{goodbye}: {meanwhile}");
+        let later = run(
+            &mut world,
+            "disk-room; wait 4000; t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 1000",
+        );
+        assert_eq!(heard_of(&later, "t", "due/one"), 1, "{goodbye}: {later}");
+        assert_eq!(heard_of(&later, "c", "due/one"), 0, "it has it: {later}");
+        let again = run(&mut world, "w: CONNECT keep expiry=10; kill; wait 1000; c: CONNECT; c: SUBSCRIBE due/#");
+        assert!(again.contains("w < CONNACK success\n"), "its session has ended: {again}");
+        assert_eq!(heard_of(&run(&mut world, "wait 20000"), "c", "due/one"), 0, "{again}");
+    }
+}
+
+/// Who comes back before the will is kept finds no session, and the will is not lost either.
+#[test]
+fn a_session_that_waits_for_its_will_is_over() {
+    let mut world = World::new(one_shard());
+    world.run("c: CONNECT; c: SUBSCRIBE due/#; w: CONNECT expiry=1000; w: SUBSCRIBE x");
+    world.run("w: CONNECT keep expiry=0 will=due/one,gone,qos=1");
+    let heard = world.run("w: CONNECT keep expiry=1000");
+    assert!(heard.contains("w < CONNACK success\n"), "{heard}");
+    assert_eq!(heard_of(&heard, "c", "due/one"), 1, "{heard}");
 }

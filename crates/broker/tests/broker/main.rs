@@ -7,6 +7,8 @@ mod feeds;
 mod full_disk;
 mod kept;
 mod limits;
+mod losses;
+mod owners;
 mod packet_ids;
 mod support;
 mod ways;

@@ -40,3 +40,48 @@ fn each_filter_is_work_however_short_it_is() {
         }
     }
 }
+
+/// A reload looks at the filters of all clients, some in a turn, also of a client with very many.
+#[test]
+fn a_reload_holds_nobody_up() {
+    let mut options = WorldOptions { workers: 1, topic_shards: 1, ..WorldOptions::default() };
+    options.limits.subscriptions_max = 5_000;
+    let mut world = World::new(options);
+    let filters = |from: usize, count: usize| {
+        let mut filters = (from..from + count).map(|nth| format!("{}/{nth}", ["open", "closed"][nth % 2]));
+        filters.by_ref().collect::<Vec<_>>().join(" ")
+    };
+    for nth in 0..50 {
+        world.run(&format!("c{nth}: CONNECT user=u{nth}; c{nth}: SUBSCRIBE {}", filters(nth, 20)));
+    }
+    world.run("many: CONNECT user=many expiry=1000; gone: CONNECT user=gone");
+    (0..40).for_each(|nth| drop(world.run(&format!("many: SUBSCRIBE {}", filters(nth * 50, 50)))));
+    let turns = world.filters_by_turn_of_reload();
+    assert_eq!(turns.iter().sum::<usize>(), 50 * 20 + 40 * 50, "each filter once");
+    let most = turns.iter().max().expect("there were turns");
+    assert!(*most <= tidegate_broker::limits::RELOAD_WORK_PER_STEP && turns.len() > 10, "{turns:?}");
+    let subscriptions: u64 = world.brokers().iter().map(|broker| broker.facts().subscriptions).sum();
+    assert_eq!(subscriptions, 25 * 20 + 20 * 50, "half of them are closed now");
+    let heard = world.run("c0: PUBLISH open/0 x; c0: PUBLISH open/18 x");
+    assert!(heard.contains("many < PUBLISH open/18") && heard.contains("c0 < PUBLISH open/18"), "{heard}");
+}
+
+/// The walk reaches the last of many clients late; what it asks for is decided by its new rights at once.
+#[test]
+fn new_rights_hold_from_the_reload_on() {
+    let mut world = World::new(WorldOptions { workers: 1, topic_shards: 1, ..WorldOptions::default() });
+    for nth in 0..30 {
+        let filters = (0..20).map(|of| format!("open/{nth}/{of}")).collect::<Vec<_>>().join(" ");
+        world.run(&format!("c{nth}: CONNECT; c{nth}: SUBSCRIBE {filters}"));
+    }
+    world.run("last: CONNECT; last: PUBLISH closed/x 1 qos=1; gone: CONNECT user=gone; c0: SUBSCRIBE open/#");
+    world.hand_over("reload");
+    world.hand_over("last: PUBLISH closed/x 2 qos=1");
+    world.hand_over("gone: PUBLISH open/x 3 qos=1");
+    // Another one, before this one has ended.
+    let heard = world.run("reload");
+    assert!(heard.contains("last < PUBACK 2 0x87"), "{heard}");
+    assert!(heard.contains("gone < DISCONNECT 0x87") && !heard.contains("PUBLISH open/x 3"), "{heard}");
+    assert!(world.brokers().iter().all(|broker| !broker.is_reloading()));
+    assert!(world.run("c0: PUBLISH open/y 4").contains("c0 < PUBLISH open/y 4"));
+}

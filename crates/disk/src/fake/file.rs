@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use super::{State, overlap};
-use crate::DiskFile;
+use crate::{DiskFile, DiskSpace};
 
 /// An open file of a [`FakeDisk`](super::FakeDisk); dead after a crash.
 pub struct FakeFile {
@@ -82,6 +82,13 @@ impl DiskFile for FakeFile {
             state.inodes[inode].allocate(len);
             assert!(state.inodes[inode].used_bytes() >= len, "room that was claimed is there");
             state.check_running()
+        })
+    }
+
+    fn space(&self) -> io::Result<Option<DiskSpace>> {
+        self.with(|state, _| {
+            let (bytes, used) = (state.capacity, state.used_bytes());
+            Ok((bytes < u64::MAX).then(|| DiskSpace { bytes, free_bytes: bytes.saturating_sub(used) }))
         })
     }
 

@@ -21,12 +21,15 @@ use tidegate_broker::{Admitted, Denied, ReasonCode};
 use tidegate_wire::mqtt::ReasonCode as Reason;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::acl::ClientRights;
+use super::acl::{ClientRights, Holder};
 use super::authenticator::{AuthError, Authenticator, now_s};
 use super::clients::{Credentials, MqttAuthenticator, Verdict, VerdictReply};
 use super::identity::Identity;
 use super::login::{Begun, LoginError};
 use super::principals::Principals;
+
+/// Bytes of a certificate's common name. X.509 allows 64 characters.
+const NAME_BYTES_MAX: usize = 1 << 10;
 
 impl MqttAuthenticator for Authenticator {
     fn begin(&self, shown: Credentials, reply: VerdictReply) -> Option<Verdict> {
@@ -37,10 +40,12 @@ impl MqttAuthenticator for Authenticator {
                 Ok(password) => self.by_password(&principals, user_name, password, shown.address, reply),
                 Err(_) => Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)),
             },
-            (None, Some(certificate)) => Some(by_certificate(&principals, user_name, &certificate)),
+            (None, Some(certificate)) => Some(by_certificate(&principals, user_name, &certificate, shown.address)),
             // A user name alone proves nothing. It is refused also where anonymous clients are allowed.
             (None, None) if user_name.is_some() => Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)),
-            (None, None) if shown.anonymous_allowed => Some(admitted(&principals.anonymous)),
+            (None, None) if shown.anonymous_allowed => {
+                Some(admitted(&principals, &principals.anonymous, shown.address))
+            }
             (None, None) => Some(denied(Reason::NOT_AUTHORIZED)),
         }
     }
@@ -69,7 +74,7 @@ impl Authenticator {
         reply: VerdictReply,
     ) -> Option<Verdict> {
         match principals.bearer(self.signer(), password, now_s()) {
-            Ok((known, _)) => return Some(admitted(&known.rights)),
+            Ok((known, _)) => return Some(admitted(principals, &known.rights, address)),
             Err(AuthError::Expired) => return Some(denied(Reason::NOT_AUTHORIZED)),
             Err(AuthError::Missing | AuthError::Invalid) => {}
         }
@@ -82,21 +87,26 @@ impl Authenticator {
             // Looked up again: the password may have been changed by a reload while it was checked.
             let user = principals.user(&checked).filter(|user| correct && stamp.as_ref() == Some(&user.stamp));
             let wrong = || denied(Reason::BAD_USER_NAME_OR_PASSWORD);
-            reply.give(user.map_or_else(wrong, |user| admitted(&user.known.rights)));
+            reply.give(user.map_or_else(wrong, |user| admitted(&principals, &user.known.rights, address)));
         };
         match self.check_password(principals, name, password, address, is_gone, answer) {
             Ok(Begun::Asked) => None,
-            Ok(Begun::Right) => principals.user(name).map(|user| admitted(&user.known.rights)),
+            Ok(Begun::Right) => principals.user(name).map(|user| admitted(principals, &user.known.rights, address)),
             Err(LoginError::Busy | LoginError::Wrong) => Some(denied(Reason::SERVER_BUSY)),
             Err(LoginError::Later { .. }) => Some(denied(Reason::CONNECTION_RATE_EXCEEDED)),
         }
     }
 }
 
-fn by_certificate(principals: &Principals, user_name: Option<&str>, certificate: &CertificateDer<'_>) -> Verdict {
+fn by_certificate(
+    principals: &Principals,
+    user_name: Option<&str>,
+    certificate: &CertificateDer<'_>,
+    address: IpAddr,
+) -> Verdict {
     let name = common_name(certificate).filter(|name| user_name.is_none_or(|written| written == name));
     match name.and_then(|name| principals.certified(&name)) {
-        Some(rights) => admitted(&rights),
+        Some(rights) => admitted(principals, &rights, address),
         None => denied(Reason::NOT_AUTHORIZED),
     }
 }
@@ -106,11 +116,15 @@ fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let mut names = certificate.subject().iter_common_name();
     let name = names.next()?.as_str().ok()?;
-    (names.next().is_none() && !name.is_empty() && !name.contains(char::is_control)).then(|| name.to_owned())
+    let is_name = !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains(char::is_control);
+    (names.next().is_none() && is_name).then(|| name.to_owned())
 }
 
-fn admitted(rights: &Arc<ClientRights>) -> Verdict {
-    Ok(Admitted { rights: rights.clone() })
+/// A session that was made before owners were written down is for who has shown who it is. Where nobody can, all have
+/// always been strangers to each other, and whoever knows its id goes on with it.
+fn admitted(principals: &Principals, rights: &Arc<ClientRights>, address: IpAddr) -> Verdict {
+    let may_claim = !matches!(rights.holder(), Holder::Anonymous) || principals.knows_nobody();
+    Ok(Admitted { principal: rights.principal(address), rights: rights.clone(), may_claim })
 }
 
 fn denied(reason: Reason) -> Verdict {

@@ -101,6 +101,11 @@ impl Principals {
         }
     }
 
+    /// Whether nobody can show who it is.
+    pub(super) fn knows_nobody(&self) -> bool {
+        self.users.is_empty() && self.services.is_empty() && self.certificate_users == CertificateUsers::Listed
+    }
+
     /// The user of this name.
     pub(super) fn user(&self, name: &str) -> Option<&User> {
         self.users.get(name)

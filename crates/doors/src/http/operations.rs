@@ -12,6 +12,7 @@ use super::connection::{Late, PeerAddress};
 use super::door::Door;
 use super::openapi::GuardProblems;
 use super::rooms::{HttpRoom, Routes, own_codes};
+use super::time::rfc3339;
 use super::{demo, drain, login};
 use crate::json::{Problem, ProblemBody, ProblemCode, codes, json};
 
@@ -28,6 +29,11 @@ pub trait Operations: Send + Sync {
     /// Journals that find no more room on their disk.
     fn full_journals(&self) -> u32 {
         0
+    }
+
+    /// Since when a journal finds no more room, in milliseconds since 1970.
+    fn full_since_ms(&self) -> Option<u64> {
+        None
     }
 
     /// Logs whose witness cannot be written.
@@ -162,6 +168,10 @@ pub struct HealthBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, required = false)]
     disk_full: Option<u32>,
+    /// Since when, by the clock of the host; absent with `disk_full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, example = "2026-11-21T09:14:49Z")]
+    disk_full_since: Option<String>,
     /// `differs`, if the last audit found that figures are not what the journal says, or that money was created or
     /// lost; `damaged`, if it met something that cannot be read, also for a moment; absent otherwise. It is the `state`
     /// of `/v1/audit`, which says which, as the server's log does.
@@ -195,6 +205,7 @@ impl HealthBody {
     fn of(operations: &dyn Operations) -> HealthBody {
         let damage = Some(operations.damage()).filter(|places| *places > 0);
         let disk_full = Some(operations.full_journals()).filter(|journals| *journals > 0);
+        let disk_full_since = operations.full_since_ms().filter(|_| disk_full.is_some()).map(|ms| rfc3339(ms / 1_000));
         let audit = match (operations.differing_shards(), operations.unread_shards()) {
             (1.., _) => Some("differs"),
             (0, 1..) => Some("damaged"),
@@ -208,7 +219,7 @@ impl HealthBody {
         let words = [audit, archive, clock, directory];
         let is_degraded = counts.contains(&true) || words.iter().any(Option::is_some);
         let status = if is_degraded { "degraded" } else { "ok" };
-        HealthBody { status, damage, disk_full, audit, witness_lost, archive, clock, directory }
+        HealthBody { status, damage, disk_full, disk_full_since, audit, witness_lost, archive, clock, directory }
     }
 }
 

@@ -22,6 +22,22 @@ metrics! {
     pub struct BrokerMetrics(worker) {
         connects: Counter "tidegate_mqtt_connects_total" "CONNECTs accepted.";
         connects_refused: Counter "tidegate_mqtt_connects_refused_total" "CONNECTs refused.";
+        connects_of_others: Counter "tidegate_mqtt_connects_of_others_total"
+            "CONNECTs refused because the session of their client id is another's, or the id is not for them.";
+        sessions_refused: Counter "tidegate_mqtt_sessions_refused_total"
+            "CONNECTs refused because their principal, or all, have too many sessions that outlive a connection.";
+        filters_refused: Counter "tidegate_mqtt_filters_refused_total"
+            "Subscriptions refused because their principal, or all, have too many.";
+        shapes_refused: Counter "tidegate_mqtt_shapes_refused_total"
+            "Subscriptions refused because their principal, or all, have too many uncommon shapes of filters.";
+        retained_refused: Counter "tidegate_mqtt_retained_refused_total"
+            "Retained messages refused because their principal, or all, have too many.";
+        delayed_refused: Counter "tidegate_mqtt_delayed_refused_total"
+            "Delayed messages refused because their principal, or all, have too many.";
+        queued_refused: Counter "tidegate_mqtt_queued_refused_total"
+            "Publications not kept for a client that is away, because its principal, or all, have too many waiting.";
+        unread_refused: Counter "tidegate_mqtt_unread_refused_total"
+            "Connections closed because their principal, or all, have sent too many bytes of packets without the rest.";
         sessions_expired: Counter "tidegate_mqtt_sessions_expired_total" "Sessions that ended by their expiry.";
         messages_received: Counter "tidegate_mqtt_packets_received_total" "Packets received from clients.";
         messages_sent: Counter "tidegate_mqtt_packets_sent_total" "Packets sent to clients.";
@@ -34,13 +50,43 @@ metrics! {
         bytes_sent: Counter "tidegate_mqtt_sent_bytes_total" "Bytes of packets for clients.";
         dropped_outbox: Counter
             "tidegate_mqtt_dropped_outbox_total" "Publications of QoS 0 dropped because a client reads too slowly.";
-        dropped_inbox: Counter "tidegate_mqtt_dropped_inbox_total" "Publications dropped by a full inbox.";
+        dropped_inbox: Counter "tidegate_mqtt_dropped_inbox_total" "Publications that a full inbox did not take.";
+        evicted_inbox: Counter
+            "tidegate_mqtt_evicted_inbox_total" "Publications that left a full inbox to make room for others.";
         dropped_expired: Counter
             "tidegate_mqtt_dropped_expired_total" "Publications whose time was over before they were delivered.";
+        dropped_aged: Counter
+            "tidegate_mqtt_dropped_aged_total" "Publications that waited for longer than mqtt.inbox_age_max_s.";
         dropped_too_large: Counter
             "tidegate_mqtt_dropped_too_large_total" "Publications larger than their subscriber takes.";
         dropped_unauthorized: Counter
             "tidegate_mqtt_dropped_unauthorized_total" "Publications that their sender had no right to.";
+        dropped_invalid: Counter
+            "tidegate_mqtt_dropped_invalid_total" "Publications on a topic that is none, as under $delayed.";
+        dropped_offline: Counter
+            "tidegate_mqtt_dropped_offline_total"
+            "Publications of QoS 0 for sessions whose client was not connected: nothing of them is kept.";
+        dropped_ended: Counter
+            "tidegate_mqtt_dropped_session_ended_total" "Publications that waited for a session when it ended.";
+        dropped_delayed: Counter
+            "tidegate_mqtt_dropped_delayed_total"
+            "Publications of QoS 0 under $delayed for which there was no room in memory.";
+        dropped_disk_full: Counter
+            "tidegate_mqtt_dropped_disk_full_total"
+            "Publications that found no room on the disk, and whose sender waits for no answer: wills, QoS 0 that is \
+             retained.";
+        refused_disk_full: Counter
+            "tidegate_mqtt_refused_disk_full_total"
+            "Records of publications that found no room on the disk: the sender was told, or it is sent again later.";
+        refused_inbox: Counter
+            "tidegate_mqtt_refused_inbox_total"
+            "Records of publications that a full inbox refused (mqtt.inbox_policy): the sender was told.";
+        refused_too_large: Counter
+            "tidegate_mqtt_refused_too_large_total"
+            "Records of publications that are too large to be kept: the sender was told.";
+        unsent_bytes: Counter
+            "tidegate_mqtt_unsent_bytes_total"
+            "Bytes of packets for clients that were never sent, because their connections ended.";
         keep_alive_timeouts: Counter "tidegate_mqtt_keep_alive_timeouts_total" "Connections closed for silence.";
         take_overs: Counter "tidegate_mqtt_take_overs_total" "Connections taken over by another of the same client id.";
         slow_closed: Counter
@@ -65,6 +111,14 @@ impl BrokerMetrics {
         let BrokerFacts {
             connects,
             connects_refused,
+            connects_of_others,
+            sessions_refused,
+            filters_refused,
+            shapes_refused,
+            retained_refused,
+            delayed_refused,
+            queued_refused,
+            unread_refused,
             sessions_expired,
             messages_received,
             messages_sent,
@@ -76,9 +130,20 @@ impl BrokerMetrics {
             bytes_sent,
             dropped_outbox,
             dropped_inbox,
+            evicted_inbox,
             dropped_expired,
+            dropped_aged,
             dropped_too_large,
             dropped_unauthorized,
+            dropped_invalid,
+            dropped_offline,
+            dropped_ended,
+            dropped_delayed,
+            dropped_disk_full,
+            refused_disk_full,
+            refused_inbox,
+            refused_too_large,
+            unsent_bytes,
             keep_alive_timeouts,
             take_overs,
             slow_closed,
@@ -94,6 +159,14 @@ impl BrokerMetrics {
         } = *facts;
         self.connects.follow(connects);
         self.connects_refused.follow(connects_refused);
+        self.connects_of_others.follow(connects_of_others);
+        self.sessions_refused.follow(sessions_refused);
+        self.filters_refused.follow(filters_refused);
+        self.shapes_refused.follow(shapes_refused);
+        self.retained_refused.follow(retained_refused);
+        self.delayed_refused.follow(delayed_refused);
+        self.queued_refused.follow(queued_refused);
+        self.unread_refused.follow(unread_refused);
         self.sessions_expired.follow(sessions_expired);
         self.messages_received.follow(messages_received);
         self.messages_sent.follow(messages_sent);
@@ -105,9 +178,20 @@ impl BrokerMetrics {
         self.bytes_sent.follow(bytes_sent);
         self.dropped_outbox.follow(dropped_outbox);
         self.dropped_inbox.follow(dropped_inbox);
+        self.evicted_inbox.follow(evicted_inbox);
         self.dropped_expired.follow(dropped_expired);
+        self.dropped_aged.follow(dropped_aged);
         self.dropped_too_large.follow(dropped_too_large);
         self.dropped_unauthorized.follow(dropped_unauthorized);
+        self.dropped_invalid.follow(dropped_invalid);
+        self.dropped_offline.follow(dropped_offline);
+        self.dropped_ended.follow(dropped_ended);
+        self.dropped_delayed.follow(dropped_delayed);
+        self.dropped_disk_full.follow(dropped_disk_full);
+        self.refused_disk_full.follow(refused_disk_full);
+        self.refused_inbox.follow(refused_inbox);
+        self.refused_too_large.follow(refused_too_large);
+        self.unsent_bytes.follow(unsent_bytes);
         self.keep_alive_timeouts.follow(keep_alive_timeouts);
         self.take_overs.follow(take_overs);
         self.slow_closed.follow(slow_closed);

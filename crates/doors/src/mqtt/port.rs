@@ -239,11 +239,12 @@ where
         failed.map(|(shard, failure)| format!("{} shard {shard}: {failure}", TOPICS.name))
     }
 
-    fn tick(&mut self, wall: TimeMs) {
-        let (now, authenticator) = (Instant::now(), &self.authenticator);
-        let generation = authenticator.generation();
+    fn tick(&mut self, _wall: TimeMs) {
+        let now = Instant::now();
+        let generation = self.authenticator.generation();
         if std::mem::replace(&mut self.generation, generation) != generation {
-            self.broker.reload(&mut |rights| authenticator.renew(rights), wall);
+            let authenticator = Arc::clone(&self.authenticator);
+            self.broker.reload(Arc::new(move |rights| authenticator.renew(rights)));
         }
         self.doors.iter_mut().for_each(Door::look_again);
         self.end_lingering(now);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use tidegate_broker::topics::{log_options, open_shard};
-use tidegate_broker::{Broker, BrokerOptions, SharedFacts, TOPICS, TopicShard, TopicsFamily};
+use tidegate_broker::{Broker, BrokerOptions, Holdings, SharedFacts, TOPICS, TopicShard, TopicsFamily};
 use tidegate_journal::{Family, LogStore};
 use tidegate_ledger::room;
 use tidegate_ledger::router::Router;
@@ -45,6 +45,7 @@ pub struct MqttRoom {
     authenticator: Arc<dyn MqttAuthenticator>,
     admission: Arc<Admission>,
     facts: Arc<SharedFacts>,
+    holdings: Arc<Holdings>,
     /// Reads what clients follow.
     feeds: Option<Arc<dyn FeedSource>>,
     /// The number of its port on each worker.
@@ -60,6 +61,7 @@ impl MqttRoom {
         MqttRoom {
             admission: Arc::new(Admission::new(settings.admission.clone(), &settings.listener_limits(), workers)),
             facts: Arc::new(SharedFacts::new(workers)),
+            holdings: Arc::new(Holdings::new(settings.holdings)),
             authenticator,
             feeds: None,
             settings,
@@ -103,6 +105,7 @@ impl MqttRoom {
             owners: owners.clone(),
             limits: self.settings.limits.clone(),
             facts: self.facts.clone(),
+            holdings: self.holdings.clone(),
             seed: getrandom::u64().context("cannot draw a random number")?,
             request_topics: REQUEST_TOPICS.map(Into::into).into(),
             feeds: self.feeds.as_ref().map_or_else(Box::default, |source| source.prefix().into()),

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
-use tidegate_broker::{BrokerLimits, DrainPlan};
+use tidegate_broker::{BrokerLimits, DrainPlan, HoldingLimits};
 use tidegate_ledger::announcer::AnnounceRules;
 use tidegate_machines::topic::InboxLimits;
 
@@ -26,6 +26,8 @@ pub struct MqttSettings {
     /// Bounds of one worker's broker. [`BrokerLimits::handshake_ms`] counts from accept and so includes the TLS
     /// handshake.
     pub limits: BrokerLimits,
+    /// Bounds of what clients leave behind.
+    pub holdings: HoldingLimits,
     /// Bounds at the door.
     pub admission: AdmissionLimits,
     /// How clients are sent away when the node stops; `per_second` is the whole node's.

@@ -142,3 +142,25 @@ fn zeros_are_written_ahead_only_where_they_are_wanted() {
     let (with, without) = (written(true), written(false));
     assert!(with > without + (60 << 10), "{with} and {without}");
 }
+
+#[test]
+fn a_log_leaves_the_reserve_of_its_disk_free() {
+    const BYTES: u64 = 1 << 20;
+    let left = |reserve_bytes| {
+        let disk = FakeDisk::new(1);
+        disk.set_capacity(BYTES);
+        let mut log = open(&disk, Options { reserve_bytes, ..Options::small(16 * 1024) });
+        let mut records = 0;
+        while log.ready().is_ok() {
+            commit(&mut log, 3000);
+            records += 1;
+        }
+        assert!(records > 100 && matches!(log.ready(), Err(NotReady::DiskFull)), "{records} records");
+        BYTES - disk.used_bytes()
+    };
+    let step = 4096;
+    assert!(left(0) < step, "all of it is used");
+    let (reserve, most) = (20_000, BYTES / limits::RESERVE_PART);
+    assert!((reserve..reserve + step).contains(&left(reserve)), "{}", left(reserve));
+    assert!((most..most + step).contains(&left(BYTES)), "no more than a part of the disk: {}", left(BYTES));
+}

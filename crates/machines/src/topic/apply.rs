@@ -8,7 +8,8 @@ use super::command::{DropReason, KeptPlace, Origin, PLACE_BYTES_MAX, Receiver, S
 use super::decide::evictable;
 use super::event::Event;
 use super::message::Message;
-use super::state::{Body, Session, Subscription, Timer, Topics};
+use super::principal::Principal;
+use super::state::{Body, Kept, Session, Subscription, Timer, Topics};
 use crate::queue::{Entry, EntryState, Inbox};
 use crate::{Machine, TimeMs};
 
@@ -52,11 +53,12 @@ impl Topics {
         self.sequence = sequence;
         self.time = self.time.max(Topics::decided_at(event).unwrap_or(TimeMs(0)));
         match event {
-            Event::SessionOpened { slot, client_id, expiry_s, will, .. } => {
-                self.open(*slot, client_id, *expiry_s, will.clone(), sequence);
+            Event::SessionOpened { slot, client_id, owner, expiry_s, will, .. } => {
+                self.open(*slot, client_id, owner.clone(), *expiry_s, will.clone(), sequence);
             }
-            Event::SessionAttached { slot, expiry_s, will, .. } => self.change(*slot, |session| {
+            Event::SessionAttached { slot, owner, expiry_s, will, .. } => self.change(*slot, |session| {
                 session.detached_at = None;
+                session.owner = session.owner.take().or_else(|| owner.clone());
                 session.expiry_s = *expiry_s;
                 session.will = will.clone().map(Box::new);
             }),
@@ -110,10 +112,11 @@ impl Topics {
                 let all: Vec<_> = self.origins_of(*shard, *incarnation).collect();
                 self.forget(&all);
             }
-            Event::Retained(message) => self.retain(message),
-            Event::Delayed { at, message, origin } => {
+            Event::Retained { message, owner } => self.retain(message, owner.clone()),
+            Event::Delayed { at, message, origin, owner } => {
                 self.remember(*origin);
-                let before = self.delayed.insert(sequence, (*at, Arc::clone(message)));
+                let kept = Kept { message: Arc::clone(message), owner: owner.clone() };
+                let before = self.delayed.insert(sequence, (*at, kept));
                 assert!(before.is_none(), "one record delays one message");
                 self.set_timer(*at, Timer::Delayed(sequence));
             }
@@ -154,10 +157,13 @@ impl Topics {
                 }
                 if self.find(client_id).is_some() { Err(Mismatch::SessionExists) } else { Ok(()) }
             }
-            Event::SessionAttached { slot, .. }
-            | Event::SessionDetached { slot, .. }
-            | Event::SessionEnded { slot }
-            | Event::Subscribed { slot, .. } => session(*slot).map(drop),
+            Event::SessionAttached { slot, owner, .. } => {
+                must(owner.is_none() || session(*slot)?.owner.is_none(), "the session has an owner")?;
+                session(*slot).map(drop)
+            }
+            Event::SessionDetached { slot, .. } | Event::SessionEnded { slot } | Event::Subscribed { slot, .. } => {
+                session(*slot).map(drop)
+            }
             Event::WillCleared { slot } => must(session(*slot)?.will.is_some(), "the session has no will"),
             Event::Unsubscribed { slot, filter } | Event::PlaceKept { slot, filter, .. } => {
                 must(session(*slot)?.subscription(filter).is_ok(), "the session has no such subscription")
@@ -186,13 +192,22 @@ impl Topics {
             Event::Delayed { origin, .. } => {
                 must(!origin.is_some_and(|origin| self.origins.contains(&origin)), "the message was taken before")
             }
-            Event::OriginsForgotten { .. } | Event::Retained(_) => Ok(()),
+            Event::OriginsForgotten { .. } | Event::Retained { .. } => Ok(()),
         }
     }
 
-    fn open(&mut self, slot: Slot, client_id: &str, expiry_s: u32, will: Option<Will>, sequence: u64) {
+    fn open(
+        &mut self,
+        slot: Slot,
+        client_id: &str,
+        owner: Option<Principal>,
+        expiry_s: u32,
+        will: Option<Will>,
+        sequence: u64,
+    ) {
         let session = Session {
             client_id: client_id.into(),
+            owner,
             incarnation: sequence,
             expiry_s,
             detached_at: None,
@@ -382,16 +397,16 @@ impl Topics {
         }
     }
 
-    fn retain(&mut self, message: &Arc<Message>) {
+    fn retain(&mut self, message: &Arc<Message>, owner: Option<Principal>) {
         let bytes = |message: &Arc<Message>| message.body_bytes() as u64;
         let before = match message.payload().is_empty() {
             true => self.retained.remove(message.topic()),
             false => {
                 self.retained_bytes += bytes(message);
-                self.retained.insert(message.topic().into(), Arc::clone(message))
+                self.retained.insert(message.topic().into(), Kept { message: Arc::clone(message), owner })
             }
         };
-        take(&mut self.retained_bytes, before.as_ref().map_or(0, bytes));
+        take(&mut self.retained_bytes, before.map_or(0, |before| bytes(&before.message)));
         assert!(self.retained_bytes == 0 || !self.retained.is_empty(), "bytes of no retained message are left");
     }
 

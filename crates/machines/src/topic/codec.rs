@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::command::{DropReason, KeptPlace, Origin, PLACE_BYTES_MAX, Receiver, Slot, Will};
 use super::event::Event;
 use super::message::{Message, MessageMeta};
+use super::principal::{PRINCIPAL_BYTES_MAX, Principal};
 use crate::TimeMs;
 use crate::encoding::{Malformed, Parsed, Reader, put_bytes, put_text, put_varint, require};
 
@@ -29,6 +30,8 @@ mod tag {
     pub const PLACE_KEPT: u8 = 17;
     pub const SESSION_OPENED_AT: u8 = 18;
     pub const SESSION_ATTACHED_AT: u8 = 19;
+    /// Before one of those that may have an owner.
+    pub const OWNED: u8 = 20;
 }
 
 /// The QoS among the flags of a message or a copy.
@@ -64,14 +67,18 @@ impl From<Malformed> for EventError {
 impl Event {
     /// Appends the event's bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        if let Some(owner) = self.owner() {
+            out.push(tag::OWNED);
+            put_text(out, owner.as_str());
+        }
         match self {
-            Event::SessionOpened { at, slot, client_id, expiry_s, will } => {
+            Event::SessionOpened { at, slot, client_id, expiry_s, will, .. } => {
                 head_at(out, (tag::SESSION_OPENED, tag::SESSION_OPENED_AT), *slot, *at);
                 put_short(out, client_id);
                 put_varint(out, u64::from(*expiry_s));
                 put_will(out, will.as_ref());
             }
-            Event::SessionAttached { at, slot, expiry_s, will } => {
+            Event::SessionAttached { at, slot, expiry_s, will, .. } => {
                 head_at(out, (tag::SESSION_ATTACHED, tag::SESSION_ATTACHED_AT), *slot, *at);
                 put_varint(out, u64::from(*expiry_s));
                 put_will(out, will.as_ref());
@@ -136,11 +143,11 @@ impl Event {
                 put_varint(out, u64::from(*shard));
                 put_varint(out, *incarnation);
             }
-            Event::Retained(message) => {
+            Event::Retained { message, .. } => {
                 out.push(tag::RETAINED);
                 put_message(out, message);
             }
-            Event::Delayed { at, message, origin } => {
+            Event::Delayed { at, message, origin, .. } => {
                 out.push(tag::DELAYED);
                 put_time(out, *at);
                 put_option(out, origin.as_ref(), put_origin);
@@ -153,21 +160,42 @@ impl Event {
         }
     }
 
+    /// Whose that is which it makes, where it says so.
+    fn owner(&self) -> Option<&Principal> {
+        match self {
+            Event::SessionOpened { owner, .. }
+            | Event::SessionAttached { owner, .. }
+            | Event::Retained { owner, .. }
+            | Event::Delayed { owner, .. } => owner.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Reads one event, which must be all of `bytes`. Takes any bytes.
     pub fn decode(bytes: &[u8]) -> Result<Event, EventError> {
         let mut reader = Reader::new(bytes);
-        let tag = reader.byte("tag")?;
+        let mut tag = reader.byte("tag")?;
+        let owner = match tag {
+            tag::OWNED => Some(owner(&mut reader)?),
+            _ => None,
+        };
+        if owner.is_some() {
+            tag = reader.byte("tag")?;
+            require(may_be_owned(tag), "owner of what has none")?;
+        }
         let event = match tag {
             tag::SESSION_OPENED | tag::SESSION_OPENED_AT => Event::SessionOpened {
                 slot: slot(&mut reader)?,
                 at: time_if(&mut reader, tag == tag::SESSION_OPENED_AT)?,
                 client_id: text(&mut reader, "client id")?,
+                owner,
                 expiry_s: reader.u32("expiry")?,
                 will: will(&mut reader)?,
             },
             tag::SESSION_ATTACHED | tag::SESSION_ATTACHED_AT => Event::SessionAttached {
                 slot: slot(&mut reader)?,
                 at: time_if(&mut reader, tag == tag::SESSION_ATTACHED_AT)?,
+                owner,
                 expiry_s: reader.u32("expiry")?,
                 will: will(&mut reader)?,
             },
@@ -215,11 +243,11 @@ impl Event {
             tag::ORIGINS_FORGOTTEN => {
                 Event::OriginsForgotten { shard: reader.shard("shard")?.0, incarnation: reader.varint("incarnation")? }
             }
-            tag::RETAINED => Event::Retained(message(&mut reader)?),
+            tag::RETAINED => Event::Retained { message: message(&mut reader)?, owner },
             tag::DELAYED => {
                 let at = time(&mut reader, "time")?;
                 let origin = option(&mut reader, "origin", origin)?;
-                Event::Delayed { at, message: message(&mut reader)?, origin }
+                Event::Delayed { at, message: message(&mut reader)?, origin, owner }
             }
             tag::DELAYED_SENT => Event::DelayedSent { id: reader.varint("id")? },
             unknown => return Err(EventError::UnknownTag(unknown)),
@@ -251,6 +279,17 @@ fn time_if(reader: &mut Reader<'_>, is_there: bool) -> Parsed<TimeMs> {
     let at = time(reader, "time")?;
     require(at > TimeMs(0), "time")?;
     Ok(at)
+}
+
+/// Whether events with this tag may have an owner before them.
+fn may_be_owned(tag: u8) -> bool {
+    let sessions = [tag::SESSION_OPENED, tag::SESSION_ATTACHED, tag::SESSION_OPENED_AT, tag::SESSION_ATTACHED_AT];
+    sessions.contains(&tag) || tag == tag::RETAINED || tag == tag::DELAYED
+}
+
+pub(super) fn owner(reader: &mut Reader<'_>) -> Parsed<Principal> {
+    let text = reader.text(1, PRINCIPAL_BYTES_MAX, "owner")?;
+    Principal::from_text(text).ok_or(Malformed { what: "owner" })
 }
 
 fn slot(reader: &mut Reader<'_>) -> Parsed<Slot> {

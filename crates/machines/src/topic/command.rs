@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::message::Message;
+use super::principal::Principal;
 use crate::TimeMs;
 
 /// A session's place in its shard. Used again when the session has ended.
@@ -90,6 +91,8 @@ pub enum Command {
     OpenSession {
         /// Client id.
         client_id: Box<str>,
+        /// Whose it is; none if that is not known.
+        owner: Option<Principal>,
         /// Seconds that it is kept without a connection; `u32::MAX`: without limit.
         expiry_s: u32,
         /// What to publish when the client is gone.
@@ -99,6 +102,8 @@ pub enum Command {
     AttachSession {
         /// The session.
         slot: Slot,
+        /// Whose it is from now on, if that was not known.
+        owner: Option<Principal>,
         /// Its new expiry.
         expiry_s: u32,
         /// Its new will.
@@ -192,7 +197,12 @@ pub enum Command {
         incarnation: u64,
     },
     /// Store a message for later subscribers, instead of the one before; one without payload clears.
-    Retain(Arc<Message>),
+    Retain {
+        /// What.
+        message: Arc<Message>,
+        /// Whose it is; none if that is not known.
+        owner: Option<Principal>,
+    },
     /// Keep a message until it is time to publish it.
     Delay {
         /// When.
@@ -201,6 +211,8 @@ pub enum Command {
         message: Arc<Message>,
         /// Where it came from, if it must not come twice.
         origin: Option<Origin>,
+        /// Whose it is; none if that is not known.
+        owner: Option<Principal>,
     },
     /// A delayed message was published.
     DelayedSent {

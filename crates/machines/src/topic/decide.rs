@@ -22,17 +22,18 @@ impl Topics {
     pub(super) fn event_of(&self, command: &Command, limits: &InboxLimits, now: TimeMs) -> Result<Event, Refusal> {
         let now = now.min(TimeMs::MAX);
         match command {
-            Command::OpenSession { client_id, expiry_s, will } => {
+            Command::OpenSession { client_id, owner, expiry_s, will } => {
                 if let Some(slot) = self.find(client_id) {
                     return Err(Refusal::SessionExists(slot));
                 }
                 let slot = self.next_slot();
-                let (client_id, expiry_s, will) = (client_id.clone(), *expiry_s, will.clone());
-                Ok(Event::SessionOpened { at: now, slot, client_id, expiry_s, will })
+                let (client_id, owner, expiry_s, will) = (client_id.clone(), owner.clone(), *expiry_s, will.clone());
+                Ok(Event::SessionOpened { at: now, slot, client_id, owner, expiry_s, will })
             }
-            Command::AttachSession { slot, expiry_s, will } => {
-                self.must_be(*slot)?;
-                Ok(Event::SessionAttached { at: now, slot: *slot, expiry_s: *expiry_s, will: will.clone() })
+            Command::AttachSession { slot, owner, expiry_s, will } => {
+                let session = self.must_be(*slot)?;
+                let owner = owner.clone().filter(|_| session.owner.is_none());
+                Ok(Event::SessionAttached { at: now, slot: *slot, owner, expiry_s: *expiry_s, will: will.clone() })
             }
             Command::DetachSession { slot, expiry_s, keep_will } => {
                 self.must_be(*slot)?;
@@ -83,13 +84,17 @@ impl Topics {
                 Some(_) => Ok(Event::OriginsForgotten { shard: *shard, incarnation: *incarnation }),
                 None => Err(Refusal::Nothing),
             },
-            Command::Retain(message) => {
+            Command::Retain { message, owner } => {
                 let clears_nothing = message.payload().is_empty() && !self.retained.contains_key(message.topic());
-                if clears_nothing { Err(Refusal::Nothing) } else { Ok(Event::Retained(Arc::clone(message))) }
+                match clears_nothing {
+                    true => Err(Refusal::Nothing),
+                    false => Ok(Event::Retained { message: Arc::clone(message), owner: owner.clone() }),
+                }
             }
             Command::Delay { origin: Some(origin), .. } if self.origins.contains(origin) => Err(Refusal::Duplicate),
-            Command::Delay { at, message, origin } => {
-                Ok(Event::Delayed { at: (*at).min(TimeMs::MAX), message: Arc::clone(message), origin: *origin })
+            Command::Delay { at, message, origin, owner } => {
+                let (at, message, owner) = ((*at).min(TimeMs::MAX), Arc::clone(message), owner.clone());
+                Ok(Event::Delayed { at, message, origin: *origin, owner })
             }
             Command::DelayedSent { id } => match self.delayed.contains_key(id) {
                 true => Ok(Event::DelayedSent { id: *id }),

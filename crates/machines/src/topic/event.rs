@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::command::{DropReason, KeptPlace, Origin, Receiver, Slot, Will};
 use super::message::Message;
+use super::principal::Principal;
 use crate::TimeMs;
 
 /// One record.
@@ -18,6 +19,8 @@ pub enum Event {
         slot: Slot,
         /// Client id.
         client_id: Box<str>,
+        /// Whose it is; none in a record of a program that did not write it.
+        owner: Option<Principal>,
         /// Seconds that it is kept without a connection; `u32::MAX`: without limit.
         expiry_s: u32,
         /// What to publish when the client is gone.
@@ -29,6 +32,8 @@ pub enum Event {
         at: TimeMs,
         /// The session.
         slot: Slot,
+        /// Whose it is from now on; none if it stays whose it was.
+        owner: Option<Principal>,
         /// Its expiry from now on.
         expiry_s: u32,
         /// Its will from now on.
@@ -132,7 +137,12 @@ pub enum Event {
         incarnation: u64,
     },
     /// A message is kept for later subscribers; one without payload clears.
-    Retained(Arc<Message>),
+    Retained {
+        /// What.
+        message: Arc<Message>,
+        /// Whose it is; none if that is not known.
+        owner: Option<Principal>,
+    },
     /// A message is kept until it is time. Its id is the sequence of this record.
     Delayed {
         /// When.
@@ -141,6 +151,8 @@ pub enum Event {
         message: Arc<Message>,
         /// Where it came from.
         origin: Option<Origin>,
+        /// Whose it is; none if that is not known.
+        owner: Option<Principal>,
     },
     /// It was published.
     DelayedSent {

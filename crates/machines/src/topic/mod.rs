@@ -13,7 +13,8 @@
 //! expiry drops it; every drop is counted. A message of one origin is taken once until that origin is forgotten. The
 //! same events give the same state and the same bytes of a snapshot, in every version.
 //!
-//! Invariant: nothing here knows who is connected, how a filter matches a topic, or what a property means.
+//! Invariant: nothing here knows who is connected, what a principal may do, how a filter matches a topic, or what a
+//! property means.
 
 mod apply;
 mod codec;
@@ -23,6 +24,7 @@ mod due;
 mod event;
 mod machine;
 mod message;
+mod principal;
 mod snapshot;
 mod sound;
 mod state;
@@ -35,8 +37,9 @@ pub use command::{
 pub use due::Due;
 pub use event::Event;
 pub use message::{Message, MessageMeta};
+pub use principal::{PRINCIPAL_BYTES_MAX, Principal};
 pub use snapshot::SnapshotError;
-pub use state::{EntryView, InboxView, NEVER_S, Session, Subscription, TopicFacts, Topics};
+pub use state::{EntryView, InboxView, Kept, NEVER_S, Session, Subscription, TopicFacts, Topics};
 
 #[cfg(test)]
 mod tests;

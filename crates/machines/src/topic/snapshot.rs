@@ -7,11 +7,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::codec::{
-    RECEIVED_FLAG, TEXT_BYTES_MAX, copy, kept, message, origin, put_copy, put_kept, put_message, put_origin, put_will,
-    time, will,
+    RECEIVED_FLAG, TEXT_BYTES_MAX, copy, kept, message, origin, owner, put_copy, put_kept, put_message, put_origin,
+    put_will, time, will,
 };
 use super::command::{KeptPlace, Slot};
-use super::state::{Body, Session, Subscription, Timer, TopicFacts, Topics};
+use super::principal::Principal;
+use super::state::{Body, Kept, Session, Subscription, Timer, TopicFacts, Topics};
 use crate::TimeMs;
 use crate::chunks::Chunks;
 use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, require};
@@ -24,6 +25,8 @@ const VERSION: u64 = 1;
 const VERSION_WITH_PLACES: u64 = 2;
 /// The same, perhaps without any place, and with the time of the newest event behind them.
 const VERSION_WITH_TIME: u64 = 3;
+/// The same, the time perhaps unknown, and behind it the owners of sessions and messages, at least one.
+const VERSION_WITH_OWNERS: u64 = 4;
 /// Numbers of records, of entries, and counts stay below this, so that they never overflow.
 const NUMBER_MAX: u64 = 1 << 62;
 
@@ -33,7 +36,7 @@ const _: () = assert!(NUMBER_MAX.checked_mul(2).is_some());
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
     /// Made by another version.
-    #[error("snapshot layout {0} is unknown; this program reads layouts {VERSION} to {VERSION_WITH_TIME}")]
+    #[error("snapshot layout {0} is unknown; this program reads layouts {VERSION} to {VERSION_WITH_OWNERS}")]
     UnknownVersion(u64),
     /// Not of the expected form, or against a rule.
     #[error("snapshot is damaged: {0}")]
@@ -57,9 +60,10 @@ struct Writer<'s> {
 impl Topics {
     /// Hands the state's bytes to `sink`, piece by piece.
     pub fn write_snapshot(&self, sink: &mut dyn FnMut(&[u8])) {
-        match self.time > TimeMs(0) {
-            true => self.write_version(VERSION_WITH_TIME, sink),
-            false => self.write_snapshot_without_time(sink),
+        match (self.has_owners(), self.time > TimeMs(0)) {
+            (true, _) => self.write_version(VERSION_WITH_OWNERS, sink),
+            (false, true) => self.write_version(VERSION_WITH_TIME, sink),
+            (false, false) => self.write_snapshot_without_time(sink),
         }
     }
 
@@ -89,30 +93,41 @@ impl Topics {
             writer.chunks.put(|out| put_origin(out, origin));
         }
         writer.numbers(&[self.retained.len() as u64]);
-        for message in self.retained.values() {
+        for Kept { message, .. } in self.retained.values() {
             writer.chunks.put(|out| put_message(out, message));
         }
         writer.numbers(&[self.delayed.len() as u64]);
-        for (id, (at, message)) in &self.delayed {
+        for (id, (at, Kept { message, .. })) in &self.delayed {
             writer.numbers(&[*id, at.0]);
             writer.chunks.put(|out| put_message(out, message));
         }
         if version != VERSION {
             writer.places(&self.places);
         }
-        if version == VERSION_WITH_TIME {
+        if version >= VERSION_WITH_TIME {
             writer.numbers(&[self.time.0]);
+        }
+        if version == VERSION_WITH_OWNERS {
+            writer.owners(|| self.sessions.iter().map(|session| session.as_ref()?.owner.as_ref()));
+            writer.owners(|| self.retained.values().map(|kept| kept.owner.as_ref()));
+            writer.owners(|| self.delayed.values().map(|(_, kept)| kept.owner.as_ref()));
         }
         let TopicFacts { evicted, dropped_full, dropped_expired, dropped_aged, .. } = self.counts;
         writer.numbers(&[evicted, dropped_full, dropped_expired, dropped_aged]);
         writer.chunks.flush();
     }
 
+    /// Whether it is known of anything whose it is.
+    fn has_owners(&self) -> bool {
+        let messages = || self.retained.values().chain(self.delayed.values().map(|(_, kept)| kept));
+        self.sessions().any(|(_, session)| session.owner.is_some()) || messages().any(|kept| kept.owner.is_some())
+    }
+
     /// Reads a state. Takes any bytes; time and memory are in proportion to what is there, not to what counts say.
     pub fn decode_snapshot(bytes: &[u8]) -> Result<Topics, SnapshotError> {
         let mut reader = Reader::new(bytes);
         let version = reader.varint("version")?;
-        if !(VERSION..=VERSION_WITH_TIME).contains(&version) {
+        if !(VERSION..=VERSION_WITH_OWNERS).contains(&version) {
             return Err(SnapshotError::UnknownVersion(version));
         }
         let topics = read_topics(&mut reader, version)?;
@@ -140,6 +155,17 @@ impl Writer<'_> {
                     put_kept(out, kept);
                 });
             }
+        }
+    }
+
+    /// How many are known, and of each the place and the text.
+    fn owners<'a, I: Iterator<Item = Option<&'a Principal>>>(&mut self, all: impl Fn() -> I) {
+        self.numbers(&[all().flatten().count() as u64]);
+        for (place, owner) in (0..).zip(all()).filter_map(|(place, owner): (u64, _)| Some((place, owner?))) {
+            self.chunks.put(|out| {
+                put_varint(out, place);
+                put_text(out, owner.as_str());
+            });
         }
     }
 
@@ -214,22 +240,25 @@ fn read_topics(reader: &mut Reader<'_>, version: u64) -> Parsed<Topics> {
         let last = topics.retained.last_key_value();
         require(last.is_none_or(|(last, _)| **last < *message.topic()), "order of retained messages")?;
         topics.retained_bytes += message.body_bytes() as u64;
-        topics.retained.insert(message.topic().into(), message);
+        topics.retained.insert(message.topic().into(), Kept { message, owner: None });
     }
     for _ in 0..reader.varint("delayed messages")? {
         let id = reader.varint("id of a delayed message")?;
         let at = time(reader, "time of a delayed message")?;
         let is_next = topics.delayed.last_key_value().is_none_or(|(last, _)| *last < id);
         require(is_next && id <= topics.sequence, "id of a delayed message")?;
-        topics.delayed.insert(id, (at, message(reader)?));
+        topics.delayed.insert(id, (at, Kept { message: message(reader)?, owner: None }));
         topics.timers.insert((at, Timer::Delayed(id)));
     }
     if version != VERSION {
         read_places(reader, &mut topics, version)?;
     }
-    if version == VERSION_WITH_TIME {
+    if version >= VERSION_WITH_TIME {
         topics.time = time(reader, "time")?;
-        require(topics.time > TimeMs(0), "time")?;
+        require(topics.time > TimeMs(0) || version == VERSION_WITH_OWNERS, "time")?;
+    }
+    if version == VERSION_WITH_OWNERS {
+        read_owners(reader, &mut topics)?;
     }
     let counts = &mut topics.counts;
     for count in [&mut counts.evicted, &mut counts.dropped_full, &mut counts.dropped_expired, &mut counts.dropped_aged]
@@ -243,7 +272,7 @@ fn read_topics(reader: &mut Reader<'_>, version: u64) -> Parsed<Topics> {
 /// How far subscriptions were read: in a layout without time at least one, or it would be that without places.
 fn read_places(reader: &mut Reader<'_>, topics: &mut Topics, version: u64) -> Parsed<()> {
     let count = reader.varint("places")?;
-    require(count > 0 || version == VERSION_WITH_TIME, "places")?;
+    require(count > 0 || version >= VERSION_WITH_TIME, "places")?;
     let mut last: Option<(Slot, Box<str>)> = None;
     for _ in 0..count {
         let slot = Slot(reader.u32("slot of a place")?);
@@ -256,6 +285,44 @@ fn read_places(reader: &mut Reader<'_>, topics: &mut Topics, version: u64) -> Pa
         let (slot, filter) = next.as_ref().expect("it was just made");
         topics.keep_place(*slot, filter, kept);
         last = next;
+    }
+    Ok(())
+}
+
+/// Whose the sessions, the retained and the delayed messages are: each by its place among all of its kind.
+fn read_owners(reader: &mut Reader<'_>, topics: &mut Topics) -> Parsed<()> {
+    let of_sessions = read_owner_places(reader)?;
+    for (place, owner) in of_sessions {
+        let place = u32::try_from(place).map_err(|_| Malformed { what: "owner of no session" })?;
+        let known = topics.sessions.get(place).is_some_and(Option::is_some);
+        require(known, "owner of no session")?;
+        topics.sessions[place].as_mut().expect("it was just looked at").owner = Some(owner);
+    }
+    let of_retained = read_owner_places(reader)?;
+    set_owners(topics.retained.values_mut(), of_retained)?;
+    let of_delayed = read_owner_places(reader)?;
+    set_owners(topics.delayed.values_mut().map(|(_, kept)| kept), of_delayed)?;
+    require(topics.has_owners(), "no owners")
+}
+
+/// Pairs of place and owner, the places ascending.
+fn read_owner_places(reader: &mut Reader<'_>) -> Parsed<Vec<(u64, Principal)>> {
+    let mut all: Vec<(u64, Principal)> = Vec::new();
+    for _ in 0..reader.varint("owners")? {
+        let place = reader.varint("place of an owner")?;
+        require(all.last().is_none_or(|(last, _)| *last < place), "order of owners")?;
+        all.push((place, owner(reader)?));
+    }
+    Ok(all)
+}
+
+/// Both ascend, so one walk finds them all.
+fn set_owners<'a>(messages: impl Iterator<Item = &'a mut Kept>, owners: Vec<(u64, Principal)>) -> Parsed<()> {
+    let mut messages = (0..).zip(messages);
+    for (place, owner) in owners {
+        let found = messages.find(|(nth, _)| *nth == place);
+        let (_, kept): (u64, &mut Kept) = found.ok_or(Malformed { what: "owner of no message" })?;
+        kept.owner = Some(owner);
     }
     Ok(())
 }
@@ -284,7 +351,8 @@ fn read_session(reader: &mut Reader<'_>, slot: Slot, topics: &mut Topics, bodies
     require(detached_at <= Some(TimeMs::MAX), "time of detachment")?;
     let will = will(reader)?.map(Box::new);
     let (subscriptions, inbox) = (Vec::new(), Inbox::default());
-    let session = Session { client_id, incarnation, expiry_s, detached_at, will, subscriptions, inbox };
+    let owner = None;
+    let session = Session { client_id, owner, incarnation, expiry_s, detached_at, will, subscriptions, inbox };
     let (will_at, ends_at) = (session.will_at(), session.ends_at());
     topics.place(slot, session);
     topics.timers.extend(will_at.map(|at| (at, Timer::Will(slot))));

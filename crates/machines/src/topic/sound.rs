@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::command::{PLACE_BYTES_MAX, Slot};
-use super::state::{Session, Timer, Topics};
+use super::state::{Kept, Session, Timer, Topics};
 use crate::TimeMs;
 use crate::queue::EntryState;
 
@@ -95,7 +95,7 @@ impl Topics {
 
     fn assert_messages_sound(&self) {
         let mut bytes = 0;
-        for (topic, message) in &self.retained {
+        for (topic, Kept { message, .. }) in &self.retained {
             assert_eq!(**topic, *message.topic(), "a message is retained under another topic");
             assert!(!message.payload().is_empty(), "a message without payload is retained under {topic:?}");
             bytes += message.body_bytes() as u64;

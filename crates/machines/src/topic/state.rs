@@ -8,6 +8,7 @@ use hashbrown::HashTable;
 
 use super::command::{KeptPlace, Origin, Slot, Will};
 use super::message::Message;
+use super::principal::Principal;
 use crate::pieces::Pieces;
 use crate::queue::{Bodies, Entry, EntryState, Inbox};
 use crate::{ShardIndex, TimeMs};
@@ -30,6 +31,7 @@ pub struct Subscription {
 #[derive(Clone, Debug)]
 pub struct Session {
     pub(super) client_id: Box<str>,
+    pub(super) owner: Option<Principal>,
     pub(super) incarnation: u64,
     pub(super) expiry_s: u32,
     pub(super) detached_at: Option<TimeMs>,
@@ -42,6 +44,11 @@ impl Session {
     /// Client id.
     pub fn client_id(&self) -> &str {
         &self.client_id
+    }
+
+    /// Whose it is; `None` if no record says it.
+    pub fn owner(&self) -> Option<&Principal> {
+        self.owner.as_ref()
     }
 
     /// Which session of this client id: the sequence of the record that opened it.
@@ -100,6 +107,15 @@ pub(super) struct Body {
     pub drop_at: TimeMs,
 }
 
+/// A message that is kept for itself, not for a session.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// The message.
+    pub message: Arc<Message>,
+    /// Whose it is; `None` if no record says it.
+    pub owner: Option<Principal>,
+}
+
 /// What has a time. Ordered by it, then by what comes first at the same time: a will before the end of its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
@@ -125,9 +141,9 @@ pub struct Topics {
     pub(super) hasher: foldhash::fast::RandomState,
     pub(super) bodies: Bodies<Body>,
     pub(super) origins: BTreeSet<Origin>,
-    pub(super) retained: BTreeMap<Box<str>, Arc<Message>>,
+    pub(super) retained: BTreeMap<Box<str>, Kept>,
     pub(super) retained_bytes: u64,
-    pub(super) delayed: BTreeMap<u64, (TimeMs, Arc<Message>)>,
+    pub(super) delayed: BTreeMap<u64, (TimeMs, Kept)>,
     /// Of subscriptions whose messages their source keeps, which few are: beside the sessions, which are millions.
     pub(super) places: BTreeMap<Slot, BTreeMap<Box<str>, KeptPlace>>,
     pub(super) timers: BTreeSet<(TimeMs, Timer)>,
@@ -317,12 +333,32 @@ impl Topics {
 
     /// All retained messages, by topic.
     pub fn retained(&self) -> impl Iterator<Item = &Arc<Message>> {
-        self.retained.values()
+        self.retained.values().map(|kept| &kept.message)
+    }
+
+    /// The retained message of a topic, and whose it is.
+    pub fn retained_on(&self, topic: &str) -> Option<&Kept> {
+        self.retained.get(topic)
     }
 
     /// A delayed message.
     pub fn delayed(&self, id: u64) -> Option<&Arc<Message>> {
-        self.delayed.get(&id).map(|(_, message)| message)
+        self.delayed.get(&id).map(|(_, kept)| &kept.message)
+    }
+
+    /// A delayed message, and whose it is.
+    pub fn delayed_kept(&self, id: u64) -> Option<&Kept> {
+        self.delayed.get(&id).map(|(_, kept)| kept)
+    }
+
+    /// All retained messages, and whose they are.
+    pub fn all_retained(&self) -> impl Iterator<Item = &Kept> {
+        self.retained.values()
+    }
+
+    /// All delayed messages, and whose they are.
+    pub fn all_delayed(&self) -> impl Iterator<Item = &Kept> {
+        self.delayed.values().map(|(_, kept)| kept)
     }
 
     /// How far a subscription was read; `None` if nobody has said so.

@@ -130,7 +130,7 @@ impl Commands for OfAlarms {
         if let Command::Large(bytes) = command { *bytes } else { 9 }
     }
     fn brings(command: &Command) -> bool {
-        !matches!(command, Command::Happened(_))
+        !matches!(command, Command::Happened(_) | Command::Look)
     }
     fn due(machine: &Alarms, now: TimeMs) -> Option<Command> {
         machine.next_due().filter(|at| *at <= now).map(|_| Command::Ring)
@@ -233,19 +233,32 @@ fn on_a_full_disk_what_is_new_is_turned_away_and_what_happened_waits_for_room() 
     });
     assert!(is_full, "what is new is turned away");
     let (appended, later) = (shard.appended(), TimeMs(NOW.0 + 500));
-    shard.call("happened", Command::Happened(77));
-    shard.call("look", Command::Look);
+    for _ in 0..2 {
+        shard.call("happened", Command::Happened(77));
+        shard.call("look", Command::Look);
+        shard.call("new", Command::Note(1));
+    }
+    shard.call("happened last", Command::Happened(78));
     settle(&mut shard, later);
-    assert!(answers(&mut shard).is_empty(), "nothing passes what waits");
-    assert_eq!((shard.appended(), shard.state_ahead().due.len()), (appended, 1), "nor does an alarm ring");
+    let told = |shard: &mut Tested| -> Vec<_> {
+        answers(shard).into_iter().map(|(ticket, answer)| (ticket, answer.is_some())).collect()
+    };
+    let passed = [("look", true), ("new", false), ("look", true), ("new", false)];
+    assert_eq!(told(&mut shard), passed, "who needs no disk passes what waits, and what is new is turned away");
+    assert_eq!((shard.appended(), shard.state_ahead().due.len()), (appended, 1), "no alarm rings");
     assert!(!shard.step(later), "it waits without work");
+    assert_eq!((shard.facts().inbox, shard.facts().blocked), (0, 3));
+    assert!(shard.has_room() && !shard.is_idle(), "what waits for the disk keeps nobody from asking");
 
     disk.set_capacity(u64::MAX);
     settle(&mut shard, later);
-    let told: Vec<_> = answers(&mut shard).into_iter().map(|(ticket, answer)| (ticket, answer.is_some())).collect();
-    assert_eq!(told, [("happened", true), ("look", true)]);
-    assert_eq!((shard.state_ahead().noted.last(), shard.state_ahead().due.len()), (Some(&77), 0));
+    assert_eq!(told(&mut shard), [("happened", true), ("happened", true), ("happened last", true)], "in order");
+    let noted = &shard.state_ahead().noted;
+    assert_eq!((&noted[noted.len() - 3..], shard.state_ahead().due.len()), (&[77, 77, 78][..], 0));
     assert!(shard.is_idle());
+    shard.call("new", Command::Note(1));
+    settle(&mut shard, later);
+    assert_eq!(told(&mut shard), [("new", true)]);
 }
 
 #[test]

@@ -10,12 +10,12 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use tidegate_wire::mqtt::{
-    AckKind, ConnectOut, Packet, PublishOut, QoS, ReasonCode, Split, SubscriptionOut, Version, decode_server,
+    AckKind, ConnectOut, Packet, PublishOut, QoS, ReasonCode, Split, SubscriptionOut, Version, WillOut, decode_server,
     encode_ack, encode_connect, encode_disconnect, encode_pingreq, encode_publish, encode_subscribe,
     encode_unsubscribe, split,
 };
 
-use super::oracle::{ClientIndex, Interest, MessageName, Oracle};
+use super::oracle::{ClientIndex, Interest, MessageName, Oracle, Times};
 use crate::chance::Chance;
 use crate::violation::{Violation, must};
 
@@ -23,8 +23,12 @@ use crate::violation::{Violation, must};
 const WINDOW: usize = 8;
 /// Packet ids of one client: few, so that they are soon used again.
 const IDS: u16 = 20;
-/// How long a session lives without its connection: longer than any run.
-const EXPIRY_S: u32 = 1_000_000;
+/// A client says something so often at least while it is busy, and is cut off by nobody.
+const KEEP_ALIVE_S: u16 = 30;
+/// Seconds after which some messages are worth nothing any more.
+const MESSAGE_EXPIRY_S: u32 = 3_600;
+/// The most seconds by which messages are delayed.
+const DELAY_S_MAX: u64 = 3;
 
 /// Where a client is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +49,9 @@ struct Pending {
     topic: String,
     qos: u8,
     retain: bool,
+    /// In how many seconds it is to be published, if not at once.
+    delay_s: Option<u64>,
+    expiry_s: Option<u32>,
     /// PUBREC came; PUBREL is what is sent again.
     received: bool,
 }
@@ -62,6 +69,10 @@ pub struct SimClient {
     version: Version,
     /// Whether its session outlives its connections.
     durable: bool,
+    /// For how long.
+    session_expiry_s: u32,
+    /// When it last said something, in milliseconds since the host was started.
+    spoke_at_ms: u64,
     life: Life,
     input: Vec<u8>,
     /// What the socket has not taken yet.
@@ -79,17 +90,23 @@ pub struct SimClient {
     /// A clean start was sent and not answered: nobody knows whether the session is the old one, so the next start is
     /// clean too.
     must_clean: bool,
+    /// What the server publishes if the connection ends without DISCONNECT.
+    will: Option<MessageName>,
+    /// DISCONNECT was said: nobody knows whether it arrives.
+    is_leaving: bool,
     /// Its own chance.
     pub chance: Chance,
 }
 
 impl SimClient {
     /// A client that is not connected.
-    pub fn new(index: ClientIndex, chance: &mut Chance) -> SimClient {
+    pub fn new(index: ClientIndex, session_expiry_s: u32, chance: &mut Chance) -> SimClient {
         SimClient {
             index,
             version: if chance.happens(500) { Version::V5 } else { Version::V311 },
             durable: chance.happens(700),
+            session_expiry_s,
+            spoke_at_ms: 0,
             life: Life::Offline,
             input: Vec::new(),
             output: Vec::new(),
@@ -101,6 +118,8 @@ impl SimClient {
             rooms: BTreeMap::new(),
             has_session: false,
             must_clean: false,
+            will: None,
+            is_leaving: false,
             chance: chance.branch(),
         }
     }
@@ -136,14 +155,34 @@ impl SimClient {
             self.forget(oracle);
         }
         self.life = Life::Greeting;
+        self.is_leaving = false;
         self.input.clear();
         self.output.clear();
         let client_id = self.client_id();
+        let (will_topic, will_payload);
+        let will = match self.chance.happens(400) {
+            true => {
+                let name = (self.index, self.next_number);
+                self.next_number += 1;
+                self.will = Some(name);
+                let qos = 1 + self.chance.below(2) as u8;
+                (will_topic, will_payload) = (format!("room1/will-{}", self.index), payload_of(name));
+                oracle.sent(name, &will_topic, qos, false, Times { delay_s: Some(0), expiry_s: None });
+                let qos = QoS::of(qos).expect("1 or 2");
+                Some(WillOut { topic: &will_topic, payload: will_payload.as_bytes(), qos, ..WillOut::default() })
+            }
+            false => {
+                self.will = None;
+                None
+            }
+        };
         let connect = ConnectOut {
             clean_start: clean,
             client_id: &client_id,
+            will,
             user_name: Some(&client_id),
-            session_expiry_s: self.durable.then_some(EXPIRY_S),
+            keep_alive_s: KEEP_ALIVE_S,
+            session_expiry_s: self.durable.then_some(self.session_expiry_s),
             receive_maximum: self.chance.happens(300).then_some(self.chance.within(1..=5) as u16),
             ..ConnectOut::default()
         };
@@ -152,6 +191,13 @@ impl SimClient {
 
     /// The connection is gone.
     pub fn disconnected(&mut self, oracle: &mut Oracle) {
+        if let Some(will) = self.will.take()
+            && self.life == Life::Online
+            && self.durable
+            && !self.is_leaving
+        {
+            oracle.will_is_due(will);
+        }
         self.life = Life::Offline;
         self.output.clear();
         self.input.clear();
@@ -186,13 +232,21 @@ impl SimClient {
         }
     }
 
+    /// The socket took something of what it says.
+    pub fn spoke(&mut self, since_boot_ms: u64) {
+        self.spoke_at_ms = since_boot_ms;
+    }
+
     /// Says DISCONNECT; the world closes the connection once it is sent.
     pub fn leave(&mut self) {
+        self.is_leaving = true;
         encode_disconnect(&mut self.output, self.version, ReasonCode::SUCCESS, None, None, None);
     }
 
     /// Sends what no client should.
     pub fn send_rubbish(&mut self) {
+        // What it is taken for is anybody's guess.
+        self.is_leaving = true;
         let length = self.chance.within(1..=40);
         let rubbish: Vec<u8> = (0..length).map(|_| self.chance.number() as u8).collect();
         self.output.extend(rubbish);
@@ -210,13 +264,16 @@ impl SimClient {
             room => format!("room{room}"),
         };
         // Only one client retains on a topic, so that there is one last message.
+        let delay_s = (qos > 0 && !retain && self.chance.happens(100)).then(|| self.chance.within(0..=DELAY_S_MAX));
+        let is_short = self.version == Version::V5 && !retain && self.chance.happens(100);
+        let expiry_s = is_short.then_some(MESSAGE_EXPIRY_S);
         let leaf = if retain { format!("kept-{}", self.index) } else { format!("{}", self.chance.below(3)) };
         let topic = format!("{room}/{leaf}");
         let name = (self.index, self.next_number);
         self.next_number += 1;
         let id = if qos == 0 { 0 } else { self.free_id() };
-        oracle.sent(name, &topic, qos, retain);
-        let pending = Pending { id, name, topic, qos, retain, received: false };
+        oracle.sent(name, &topic, qos, retain, Times { delay_s, expiry_s });
+        let pending = Pending { id, name, topic, qos, retain, delay_s, expiry_s, received: false };
         self.send(&pending, false);
         if qos > 0 {
             self.pending.push_back(pending);
@@ -224,18 +281,19 @@ impl SimClient {
     }
 
     fn send(&mut self, pending: &Pending, dup: bool) {
-        let (publisher, number) = pending.name;
-        // Some are larger than a pipe or an outbox.
-        let filler = if number % 17 == 0 { 2_000 } else { (number % 5) as usize };
-        let payload = format!("{publisher} {number} {}", ".".repeat(filler));
+        let payload = payload_of(pending.name);
+        let topic = match pending.delay_s {
+            Some(seconds) => format!("$delayed/{seconds}/{}", pending.topic),
+            None => pending.topic.clone(),
+        };
         let publish = PublishOut {
             dup,
             qos: QoS::of(pending.qos).expect("0, 1 or 2"),
             retain: pending.retain,
-            topic: &pending.topic,
+            topic: &topic,
             packet_id: pending.id,
             topic_alias: None,
-            message_expiry_s: None,
+            message_expiry_s: pending.expiry_s,
             subscription_ids: &[],
             properties: &[],
             payload: payload.as_bytes(),
@@ -392,7 +450,16 @@ impl SimClient {
                 other => return Err(self.unexpected(&format!("UNSUBACK for {other:?}"))),
             },
             Packet::PingResp => {}
-            Packet::Disconnect(_) => return Ok(false),
+            Packet::Disconnect(goodbye) => {
+                let silent_ms = oracle.since_boot_ms().saturating_sub(self.spoke_at_ms);
+                let is_silent = silent_ms >= u64::from(KEEP_ALIVE_S) * 1_000;
+                must(
+                    goodbye.reason != ReasonCode::KEEP_ALIVE_TIMEOUT || is_silent,
+                    "who speaks is not cut off",
+                    || format!("client {} was told that it is silent after {silent_ms} ms", self.index),
+                )?;
+                return Ok(false);
+            }
             other => return Err(self.unexpected(&format!("{other:?}"))),
         }
         Ok(true)
@@ -424,4 +491,10 @@ impl SimClient {
     fn unexpected(&self, what: &str) -> Violation {
         Violation::of("the server answers what was asked", format!("client {} got {what}", self.index))
     }
+}
+
+/// What a message says: its name, and sometimes more than fits a pipe or an outbox.
+fn payload_of((publisher, number): MessageName) -> String {
+    let filler = if number % 17 == 0 { 2_000 } else { (number % 5) as usize };
+    format!("{publisher} {number} {}", ".".repeat(filler))
 }

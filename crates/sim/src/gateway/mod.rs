@@ -15,6 +15,9 @@
 //! * Nothing is heard that nobody sent, on another topic, with a higher QoS, or without the right to it.
 //! * A session survives its connection, the process and the machine. The last retained message of a topic does, too.
 //! * The server speaks MQTT: every packet decodes, every acknowledgement answers something.
+//! * What is delayed reaches those sessions as well, also if it falls due while the process is down, and not before
+//!   its time. What expires after an hour does not expire within one. Nobody who speaks is cut off for silence. All of
+//!   that whatever the wall clock does, both ways. A will of QoS 2 reaches nobody twice.
 //! * An outbox stays within its bound, however slowly its client reads.
 //!
 //! # What is not real

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tidegate_broker::drive::{Driven, Rings};
 use tidegate_broker::{
-    Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits, Owners, SharedFacts, TOPICS,
-    TopicShard, TopicsFamily, topics::open_shard,
+    Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits, HoldingLimits, Holdings,
+    Owners, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics::open_shard,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{JournalError, LogId, LogStore, Logs};
-use tidegate_machines::topic::{InboxLimits, InboxPolicy};
+use tidegate_machines::topic::{Due, InboxLimits, InboxPolicy};
 use tidegate_machines::{Machine, ShardIndex, TimeMs};
 use tidegate_shard::{CompactionRule, NothingDerived, OpenShard, Snapshots, StateClock, compact};
 
@@ -38,6 +38,7 @@ impl<S: Store> Node<S> {
     /// Starts a process over what is in the store.
     pub fn start(site: &mut Site<S>, plan: &Plan) -> Result<Node<S>, String> {
         let facts = Arc::new(SharedFacts::new(plan.workers));
+        let holdings = Arc::new(Holdings::new(HoldingLimits::default()));
         let mut shards: Vec<Vec<TopicShard<S::Log>>> = (0..plan.workers).map(|_| Vec::new()).collect();
         let owners = Owners::spread(plan.topic_shards, plan.workers);
         for shard in 0..plan.topic_shards {
@@ -45,14 +46,19 @@ impl<S: Store> Node<S> {
         }
         let newest = shards.iter().flatten().map(|shard| shard.state_ahead().newest_known()).max();
         let clock = StateClock::starting(newest.unwrap_or(TimeMs(0)), TimeMs(site.clock.now_ms()));
-        let limits =
-            BrokerLimits { outbox_bytes_max: plan.outbox_bytes_max, sys_interval_ms: 0, ..BrokerLimits::default() };
+        let limits = BrokerLimits {
+            outbox_bytes_max: plan.outbox_bytes_max,
+            session_expiry_max_s: plan.session_expiry_s,
+            sys_interval_ms: 0,
+            ..BrokerLimits::default()
+        };
         let brokers = shards.into_iter().enumerate().map(|(worker, shards)| {
             let options = BrokerOptions {
                 worker: worker as u16,
                 owners: owners.clone(),
                 limits: limits.clone(),
                 facts: facts.clone(),
+                holdings: holdings.clone(),
                 seed: site.chance.number(),
                 request_topics: Vec::new(),
                 feeds: Box::default(),
@@ -92,6 +98,11 @@ impl<S: Store> Node<S> {
         self.rings.send(worker, to, message);
     }
 
+    /// CONNECTs that were refused because the session is another's.
+    pub fn connects_of_others(&self) -> u64 {
+        self.brokers.iter().map(|broker| broker.facts().connects_of_others).sum()
+    }
+
     /// How far each shard is, for a person.
     pub fn situation(&self) -> String {
         let shards = self.brokers.iter().flat_map(|broker| broker.shards());
@@ -109,6 +120,14 @@ impl<S: Store> Node<S> {
         let mut all =
             self.brokers.iter().flat_map(|broker| broker.shards()).flat_map(|shard| shard.state_ahead().retained());
         all.find(|message| message.topic() == topic).map(|message| message.payload().to_vec())
+    }
+
+    /// Delayed messages that are due.
+    pub fn due(&self, now: TimeMs) -> u64 {
+        let now = self.time(now);
+        let shards = self.brokers.iter().flat_map(|broker| broker.shards());
+        let due = shards.flat_map(|shard| shard.state_ahead().due(now));
+        due.filter(|due| matches!(due, Due::Delayed { .. })).count() as u64
     }
 
     /// Whether every broker knows the subscriptions of all others.

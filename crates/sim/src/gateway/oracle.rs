@@ -23,6 +23,15 @@ pub struct Interest {
     pub qos: u8,
 }
 
+/// When a message is to be published, and when it is worth nothing any more, as its publisher says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    /// In how many seconds, if not at once.
+    pub delay_s: Option<u64>,
+    /// So many seconds after that.
+    pub expiry_s: Option<u32>,
+}
+
 /// One message that some client published.
 #[derive(Clone, Debug)]
 struct Sent {
@@ -32,6 +41,9 @@ struct Sent {
     /// Sessions that must hear it, once it is acknowledged: all that were subscribed when it was sent, and still are.
     owed: BTreeMap<ClientIndex, u8>,
     retained: bool,
+    times: Times,
+    /// When it was sent: see [`Oracle::tell_time`].
+    aged_ms: u64,
     /// It was sent again after a break, behind younger ones.
     resent: bool,
 }
@@ -42,6 +54,8 @@ pub type MessageName = (ClientIndex, u64);
 /// All promises of one run.
 pub struct Oracle {
     trace: Trace,
+    since_boot_ms: u64,
+    aged_ms: u64,
     sent: BTreeMap<MessageName, Sent>,
     /// Subscriptions of durable sessions that were granted and not taken back.
     interests: BTreeMap<ClientIndex, BTreeMap<String, u8>>,
@@ -55,6 +69,10 @@ pub struct Oracle {
     pub deliveries: u64,
     /// Messages heard again that were sent with QoS 1.
     pub repetitions: u64,
+    /// Wills that were due.
+    pub wills: u64,
+    /// Delayed messages that were heard.
+    pub delayed: u64,
 }
 
 impl Oracle {
@@ -62,6 +80,8 @@ impl Oracle {
     pub fn new(trace: Trace) -> Oracle {
         Oracle {
             trace,
+            since_boot_ms: 0,
+            aged_ms: 0,
             sent: BTreeMap::new(),
             interests: BTreeMap::new(),
             heard: HashMap::new(),
@@ -69,12 +89,26 @@ impl Oracle {
             acknowledged: 0,
             deliveries: 0,
             repetitions: 0,
+            wills: 0,
+            delayed: 0,
         }
     }
 
+    /// What time it is: since the host was started, and how old anything may have become by the server's time at most,
+    /// both in milliseconds.
+    pub fn tell_time(&mut self, since_boot_ms: u64, aged_ms: u64) {
+        (self.since_boot_ms, self.aged_ms) = (since_boot_ms, aged_ms);
+    }
+
+    /// Milliseconds since the host was started.
+    pub fn since_boot_ms(&self) -> u64 {
+        self.since_boot_ms
+    }
+
     /// A client hands a message to its connection for the first time.
-    pub fn sent(&mut self, name: MessageName, topic: &str, qos: u8, retained: bool) {
-        note!(self.trace, "  {name:?} is sent to {topic} with QoS {qos}{}", if retained { ", retained" } else { "" });
+    pub fn sent(&mut self, name: MessageName, topic: &str, qos: u8, retained: bool, times: Times) {
+        let kept = if retained { ", retained" } else { "" };
+        note!(self.trace, "  {name:?} is sent to {topic} with QoS {qos}{kept}, {times:?}");
         let room = topic.split('/').next().unwrap_or_default();
         let owed = self
             .interests
@@ -82,8 +116,9 @@ impl Oracle {
             .filter(|(client, _)| may_hear(**client, topic))
             .filter_map(|(client, rooms)| rooms.get(room).map(|granted| (*client, qos.min(*granted))))
             .collect();
-        self.sent
-            .insert(name, Sent { topic: topic.to_owned(), qos, acknowledged: false, owed, retained, resent: false });
+        let aged_ms = self.aged_ms;
+        let topic = topic.to_owned();
+        self.sent.insert(name, Sent { topic, qos, acknowledged: false, owed, retained, times, aged_ms, resent: false });
     }
 
     /// Its publisher sends it again. Who subscribed between the two may hear it behind younger messages.
@@ -99,6 +134,14 @@ impl Oracle {
         if !std::mem::replace(&mut sent.acknowledged, true) {
             self.acknowledged += 1;
         }
+    }
+
+    /// The connection of its client has ended without DISCONNECT, after CONNACK. It is not owed: a start may take it
+    /// for the will before, if the process ended before all had forgotten that.
+    pub fn will_is_due(&mut self, name: MessageName) {
+        note!(self.trace, "  the will {name:?} is due");
+        assert!(self.sent.contains_key(&name), "a will was left with CONNECT");
+        self.wills += 1;
     }
 
     /// SUBACK granted it to a session that outlives its connection.
@@ -155,6 +198,12 @@ impl Oracle {
         if retained {
             return Ok(());
         }
+        let waited_ms = self.aged_ms - sent.aged_ms;
+        let delay_ms = sent.times.delay_s.unwrap_or(0) * 1_000;
+        must(waited_ms + 1 >= delay_ms, "a delayed message does not come before its time", || {
+            format!("client {client} heard {name:?} after {waited_ms} ms at most instead of {delay_ms}")
+        })?;
+        self.delayed += u64::from(delay_ms > 0);
         let [in_all, surely] = self.heard.entry(client).or_default().entry(name).or_default();
         *in_all += 1;
         // A subscription that was of a lower QoS when the message first came, or came too late for it, counts for
@@ -165,6 +214,10 @@ impl Oracle {
         })?;
         if *in_all > 1 {
             self.repetitions += 1;
+            return Ok(());
+        }
+        // What is delayed comes when it is due.
+        if sent.times.delay_s.is_some() {
             return Ok(());
         }
         // What was not owed may have been lost the first time, and comes the second time behind younger ones.
@@ -184,7 +237,12 @@ impl Oracle {
     pub fn debts(&self) -> BTreeMap<ClientIndex, BTreeSet<MessageName>> {
         let mut debts: BTreeMap<ClientIndex, BTreeSet<MessageName>> = BTreeMap::new();
         let nothing = HashMap::new();
-        for (name, sent) in self.sent.iter().filter(|(_, sent)| sent.acknowledged && sent.qos > 0) {
+        let is_over = |sent: &Sent| {
+            let lasts_s = |expiry_s| sent.times.delay_s.unwrap_or(0) + u64::from(expiry_s);
+            sent.times.expiry_s.is_some_and(|expiry_s| self.aged_ms >= sent.aged_ms + lasts_s(expiry_s) * 1_000)
+        };
+        let owed = |sent: &Sent| sent.acknowledged && sent.qos > 0 && !is_over(sent);
+        for (name, sent) in self.sent.iter().filter(|(_, sent)| owed(sent)) {
             for (client, qos) in &sent.owed {
                 let heard = self.heard.get(client).unwrap_or(&nothing);
                 if *qos > 0 && !heard.contains_key(name) {

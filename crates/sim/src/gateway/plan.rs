@@ -22,6 +22,8 @@ pub struct Weather {
     pub compact: u64,
     /// A client sends bytes that are no MQTT.
     pub rubbish: u64,
+    /// Per tick, that somebody comes with the client id of another.
+    pub intruder: u64,
 }
 
 /// One seed's world.
@@ -43,6 +45,9 @@ pub struct Plan {
     pub ticks: u64,
     /// Files of the journals.
     pub journal: Options,
+    /// How long a session lives without its connection: longer than any run, and without end where a start may have a
+    /// clock that is a year ahead.
+    pub session_expiry_s: u32,
     /// Faults.
     pub weather: Weather,
 }
@@ -60,6 +65,7 @@ impl Plan {
             slow_worker: sometimes(chance, 300),
             compact: sometimes(chance, 120),
             rubbish: sometimes(chance, 5),
+            intruder: 0,
         };
         let mut faults = Faults {
             power: sometimes(chance, 40),
@@ -89,9 +95,16 @@ impl Plan {
                 record_bytes_max: group_bytes_max - 128,
                 ..Options::small(segment_bytes)
             },
+            session_expiry_s: 1_000_000,
             weather,
         };
         faults.clock_behind = sometimes(chance, 150);
+        let mut plan = plan;
+        if faults.clock_behind == 0 {
+            faults.clock_jump = sometimes(chance, 50);
+            plan.session_expiry_s = if faults.clock_jump > 0 { u32::MAX } else { plan.session_expiry_s };
+        }
+        plan.weather.intruder = sometimes(chance, 100);
         (plan, faults)
     }
 }

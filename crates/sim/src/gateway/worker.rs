@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_broker::drive::{Driven, Shell};
-use tidegate_broker::{Access, Action, Admitted, BrokerMessage, ConnectionKey, Rights};
+use tidegate_broker::{Access, Action, Admitted, BrokerMessage, ConnectionKey, Principal, Rights};
 use tidegate_machines::TimeMs;
 use tidegate_wire::mqtt::filter_covers;
 
@@ -104,9 +104,12 @@ impl<S: Store> Shell<S::Log> for Worker<'_, S> {
         match action {
             Action::Authenticate { key, user_name, .. } => {
                 let user = String::from(user_name.expect("simulated clients have names"));
-                let client = user.strip_prefix("client-").and_then(|number| number.parse().ok()).expect("a number");
+                // Who is no client has no number, and nothing of its own.
+                let client =
+                    user.strip_prefix("client-").map_or(ClientIndex::MAX, |number| number.parse().expect("a number"));
+                let principal = Principal::user(&user);
                 let rights = Arc::new(SimRights { user, client });
-                self.driven().verdict(key, Ok(Admitted { rights }), now);
+                self.driven().verdict(key, Ok(Admitted { rights, principal, may_claim: false }), now);
             }
             Action::HandOff { key, worker: to, bytes } => {
                 self.moves.push(Move { from: (self.worker, key), to, bytes });

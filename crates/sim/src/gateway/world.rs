@@ -3,6 +3,7 @@
 use tidegate_broker::TOPICS;
 use tidegate_broker::drive::{self, Shell};
 use tidegate_machines::TimeMs;
+use tidegate_wire::mqtt::{ConnectOut, Version, encode_connect};
 
 use super::client::{Life, SimClient};
 use super::node::{DIRECTORY_ID, Node, compact_shard};
@@ -39,9 +40,14 @@ impl<S: Store> Workload<S> for Gateway {
             Floor::of("a message acknowledged", 5_000, "what was acknowledged reaches every durable session"),
             Floor::of("a delivery", 20_000, "order and duplicates are looked at as messages come"),
             Floor::of("a repetition", 500, "what is repeated says so"),
+            Floor::of("a delayed message", 500, "what is due reaches the sessions of all workers"),
+            Floor::of("a will that is due", 500, "one of QoS 2 reaches nobody twice"),
+            Floor::of("due while the process was down", 20, "it reaches the sessions of all workers"),
+            Floor::of("a clock jump of years", 8, "who speaks is not cut off, what lasts lasts, nothing comes early"),
             Floor::of("a move to another worker", 200, "a session follows its client"),
             Floor::of("a reset connection", 100, "what was under way is sent again"),
             Floor::of("a client that stalls", 200, "an outbox that is full keeps its bounds"),
+            Floor::of("an intruder that was refused", 60, "a session is its maker's"),
             Floor::of("rubbish", 60, "bytes that are no MQTT end one connection"),
             Floor::of("a kill", 20, "durable sessions survive"),
             Floor::of("a power failure", 15, "durable sessions survive"),
@@ -70,7 +76,7 @@ impl<S: Store> Workload<S> for Gateway {
             tick_ms: 5,
             ticks: plan.ticks.min(ticks),
         };
-        let peers = (0..plan.clients).map(|index| Peer::new(SimClient::new(index, chance)));
+        let peers = (0..plan.clients).map(|index| Peer::new(SimClient::new(index, plan.session_expiry_s, chance)));
         (Gateway { peers: peers.collect(), oracle: Oracle::new(trace.clone()), plan }, setup)
     }
 
@@ -78,7 +84,9 @@ impl<S: Store> Workload<S> for Gateway {
         if site.tick <= 1 {
             note!(site.trace, "{:?}", self.plan);
         }
-        Node::start(site, &self.plan)
+        let node = Node::start(site, &self.plan)?;
+        site.tally.add("due while the process was down", node.due(TimeMs(site.clock.now_ms())));
+        Ok(node)
     }
 
     fn ended(&mut self, _site: &mut Site<S>, _end: End) {
@@ -89,6 +97,8 @@ impl<S: Store> Workload<S> for Gateway {
     }
 
     fn tick(world: &mut GatewayWorld<S>) -> Result<(), Violation> {
+        let clock = &world.site.clock;
+        world.load.oracle.tell_time(clock.since_boot_ms(), clock.aged_ms());
         world.compact()?;
         for worker in 0..world.load.plan.workers {
             let slow = !world.site.is_calm() && world.site.chance.happens(world.load.plan.weather.slow_worker);
@@ -99,6 +109,7 @@ impl<S: Store> Workload<S> for Gateway {
         for peer in 0..world.load.peers.len() {
             world.client_turn(peer)?;
         }
+        world.intrude()?;
         if let Some(node) = &world.node {
             node.assert_sound();
         }
@@ -142,6 +153,8 @@ impl<S: Store> Workload<S> for Gateway {
             ("a message acknowledged", oracle.acknowledged),
             ("a delivery", oracle.deliveries),
             ("a repetition", oracle.repetitions),
+            ("a delayed message", oracle.delayed),
+            ("a will that is due", oracle.wills),
         ];
         counts.into_iter().for_each(|(what, times)| world.site.tally.add(what, times));
         Ok(())
@@ -286,6 +299,52 @@ impl<S: Store> GatewayWorld<S> {
         note!(self.site.trace, "client {index} connects to worker {worker}{}", if clean { ", clean" } else { "" });
     }
 
+    /// Somebody comes with the client id of another, and goes again. If its session is there, nothing happens to it:
+    /// the oracle would miss what waits in it, or the client its connection.
+    fn intrude(&mut self) -> Result<(), Violation> {
+        let is_serving = self.node.as_ref().is_some_and(Node::is_serving);
+        if self.site.is_calm() || !is_serving || !self.site.chance.happens(self.load.plan.weather.intruder) {
+            return Ok(());
+        }
+        let client_id = self.site.chance.one_of(&self.load.peers).client.client_id();
+        let mut bytes = Vec::new();
+        let connect = ConnectOut {
+            clean_start: self.site.chance.happens(500),
+            client_id: &client_id,
+            user_name: Some("intruder"),
+            ..ConnectOut::default()
+        };
+        encode_connect(&mut bytes, Version::V5, &connect);
+        let before = self.node.as_ref().map_or(0, Node::connects_of_others);
+        let worker = self.site.chance.below(u64::from(self.load.plan.workers)) as u16;
+        // To another worker it is sent once at most: that one has the session, or would.
+        if let Some(to) = self.intrude_at(worker, &bytes)? {
+            self.intrude_at(to, &bytes)?;
+        }
+        if self.node.as_ref().map_or(0, Node::connects_of_others) > before {
+            note!(self.site.trace, "an intruder is refused the session of {client_id}");
+            self.site.tally.add("an intruder that was refused", 1);
+        }
+        Ok(())
+    }
+
+    /// The same at one worker. Gives the one to which the intruder is sent.
+    fn intrude_at(&mut self, worker: u16, bytes: &[u8]) -> Result<Option<u16>, Violation> {
+        let now = self.now();
+        let node = self.node.as_mut().expect("somebody connects to a process");
+        let Some((_, key)) = node.open(worker, now) else { return Ok(None) };
+        let mut shell = Worker::new(node, &mut self.load.peers, &self.load.plan, worker);
+        drive::hear(&mut shell, key, bytes, isize::MAX, now);
+        drive::turn(&mut shell, now);
+        let Worker { moves, broken, .. } = shell;
+        broken?;
+        let (own, others): (Vec<Move>, Vec<Move>) = moves.into_iter().partition(|one| one.from == (worker, key));
+        others.into_iter().for_each(|one| self.take_over(one, now));
+        // Whoever is let in leaves nothing behind.
+        self.node.as_mut().expect("it is still there").broker(worker).closed(key, now);
+        Ok(own.first().map(|one| one.to))
+    }
+
     /// What the client has to say goes into its socket.
     fn write(&mut self, index: usize) {
         let late = !self.site.is_calm() && self.site.chance.happens(self.load.plan.weather.chunk_late);
@@ -297,6 +356,9 @@ impl<S: Store> GatewayWorld<S> {
         let count = peer.client.output.len().min(most);
         let written = peer.socket.up.write(&peer.client.output[..count], self.load.plan.pipe_bytes);
         peer.client.output.drain(..written);
+        if written > 0 {
+            peer.client.spoke(self.site.clock.since_boot_ms());
+        }
         if peer.leaving && peer.client.output.is_empty() && peer.socket.up.is_empty() {
             self.cut(index, true);
         }

@@ -50,6 +50,11 @@ impl Clock {
         self.now_ms as u64
     }
 
+    /// Milliseconds since the host was started: what has passed, whatever its wall clock shows.
+    pub fn since_boot_ms(&self) -> u64 {
+        self.since_boot_ms as u64
+    }
+
     /// How long anything may have lasted by the process's time since the beginning, at most, in milliseconds.
     pub fn aged_ms(&self) -> u64 {
         self.aged_twentieths as u64 / 20

@@ -8,7 +8,7 @@ use std::time::Instant;
 use tidegate_broker::drive::{self, Driven, Rings, Shell};
 use tidegate_broker::{
     Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
-    Owners, Rights, SharedFacts,
+    HoldingLimits, Holdings, Owners, Principal, Rights, SharedFacts,
 };
 use tidegate_journal::LocalLog;
 use tidegate_journal::disk::RealDisk;
@@ -61,6 +61,7 @@ pub struct Node {
     ends: Vec<Vec<u32>>,
     clients: Vec<Client>,
     rights: Arc<dyn Rights>,
+    principal: Principal,
     started: Instant,
     pings: u64,
     pongs: u64,
@@ -74,12 +75,14 @@ impl Node {
     pub fn new(workers: u16, clients: u32) -> Node {
         let owners = Owners::spread(workers, workers);
         let facts = Arc::new(SharedFacts::new(workers));
+        let holdings = Arc::new(Holdings::new(HoldingLimits::NONE));
         let broker = |worker| {
             let options = BrokerOptions {
                 worker,
                 owners: owners.clone(),
                 limits: BrokerLimits { sys_interval_ms: 0, ..BrokerLimits::default() },
                 facts: facts.clone(),
+                holdings: holdings.clone(),
                 seed: u64::from(worker) + 1,
                 request_topics: Vec::new(),
                 feeds: Box::default(),
@@ -96,6 +99,7 @@ impl Node {
             ends: (0..workers).map(|_| Vec::new()).collect(),
             clients: vec![nobody; clients as usize],
             rights: Arc::new(Everything),
+            principal: Principal::address("10.0.0.1"),
             started: Instant::now(),
             pings: 0,
             pongs: 0,
@@ -266,8 +270,8 @@ impl Shell<Log> for Worker<'_> {
     fn act(&mut self, action: Action, now: TimeMs) {
         match action {
             Action::Authenticate { key, .. } => {
-                let rights = self.node.rights.clone();
-                self.driven().verdict(key, Ok(Admitted { rights }), now);
+                let (rights, principal) = (self.node.rights.clone(), self.node.principal.clone());
+                self.driven().verdict(key, Ok(Admitted { rights, principal, may_claim: true }), now);
             }
             Action::HandOff { key, worker, bytes } => {
                 let client = self.client(key);

@@ -196,7 +196,8 @@ impl Configuration {
                  token = \"{TOKEN}\"\n\
                  grants = [\"*\"]\n"
             ),
-            // All bounds as the server ships. A path of a file is written as TOML writes it literally.
+            // All bounds as the server ships, but those of one address, which here is that of all clients. A path of a
+            // file is written as TOML writes it literally.
             Configuration::Gateway { tls, cert_file, key_file } => format!(
                 "[listen]\n\
                  mqtts = \"{tls}\"\n\
@@ -212,7 +213,18 @@ impl Configuration {
                  anonymous = true\n\
                  \n\
                  [listener.websocket]\n\
-                 anonymous = true\n",
+                 anonymous = true\n\
+                 \n\
+                 [kept.address]\n\
+                 sessions_max = 0\n\
+                 sessions_bytes_max = 0\n\
+                 filters_max = 0\n\
+                 filters_bytes_max = 0\n\
+                 retained_max = 0\n\
+                 retained_bytes_max = 0\n\
+                 queued_max = 0\n\
+                 queued_bytes_max = 0\n\
+                 unread_bytes_max = 0\n",
                 cert_file.display(),
                 key_file.display()
             ),

@@ -8,6 +8,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
+use tidegate_broker::TOPICS;
+use tidegate_journal::disk::{Disk, RealDisk};
+use tidegate_shard::limits::SNAPSHOT_BYTES_PER_LOG_BYTE;
+
 use crate::huge_pages::HugePages;
 use crate::output::say;
 use crate::private;
@@ -42,6 +46,7 @@ pub fn run(data: &Path) -> Result<ExitCode> {
         clock_source(),
         sync_time(data)?,
         data_mode(data),
+        room_to_compact(data),
         numa(),
         huge_pages(),
     ];
@@ -98,6 +103,44 @@ fn data_mode(data: &Path) -> Finding {
     let advice = open.map(|_| format!("others may read balances, messages and keys: chmod 700 {}", data.display()));
     let found = open.map_or("closed to others".into(), |mode| format!("mode {mode:o}"));
     Finding { what: "data directory", found, advice }
+}
+
+/// Whether the disk has room for the snapshots that let the journals of topics forget. One is written at a time.
+///
+/// At most: the state was as large as the newest snapshot, and has grown since by no more than a few times the bytes of
+/// the segments that are there.
+fn room_to_compact(data: &Path) -> Finding {
+    let bytes_of = |folder: &Path, kind: &str| -> Vec<u64> {
+        let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+        let named = entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(kind));
+        let mut files: Vec<_> =
+            named.filter_map(|entry| Some((entry.file_name(), entry.metadata().ok()?.len()))).collect();
+        files.sort();
+        files.into_iter().map(|(_, bytes)| bytes).collect()
+    };
+    let folders = fs::read_dir(data.join("journal")).into_iter().flatten().filter_map(Result::ok);
+    let of_topics = folders
+        .map(|entry| entry.file_name())
+        .filter(|name| name.to_string_lossy().strip_prefix(TOPICS.name).is_some_and(|shard| shard.starts_with('-')));
+    let needs = of_topics.map(|log| {
+        let newest = bytes_of(&data.join("snapshots").join(&log), ".tgs").last().copied().unwrap_or(0);
+        let mut segments = bytes_of(&data.join("journal").join(&log), ".tgj");
+        // The one that is written is in no snapshot.
+        segments.pop();
+        newest + SNAPSHOT_BYTES_PER_LOG_BYTE * segments.iter().sum::<u64>()
+    });
+    let need = needs.max().unwrap_or(0);
+    let there = data.ancestors().find(|part| part.is_dir()).unwrap_or(Path::new("."));
+    let free = RealDisk.space(there).ok().flatten().map(|space| space.free_bytes);
+    let advice = free.filter(|free| *free < need).map(|_| {
+        format!(
+            "if the journals fill the disk, nothing may be left to compact them with: make room, or give them a larger \
+             disk, and set data.disk_reserve_bytes to at least {need}"
+        )
+    });
+    let free = free.map_or("unknown".into(), |free| format!("{} MiB", free >> 20));
+    let found = format!("at most {} MiB for a snapshot of topics; {free} free", need.div_ceil(1 << 20));
+    Finding { what: "room to compact", found, advice }
 }
 
 fn sync_time(data: &Path) -> Result<Finding> {

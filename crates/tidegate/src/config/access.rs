@@ -1,7 +1,9 @@
 //! Who may use which topics: `[[acl]]`, and the policies of `[mqtt]` behind it.
 
 use tidegate_config::{ConfigError, Document, NoDefault, Optional, Required, Text, Texts, config, words};
-use tidegate_doors::auth::acl::{Acl, Effect, OrdinaryTopics, Role, Rule, TopicPattern, Verbs, Who};
+use tidegate_doors::auth::acl::{
+    Acl, AnonymousSessions, ClientIdPattern, Effect, OrdinaryTopics, Role, Rule, TopicPattern, Verbs, Who,
+};
 use tidegate_doors::auth::{CertificateUsers, Pattern, TopicAccess};
 
 words! {
@@ -10,6 +12,14 @@ words! {
         "anyone" => OrdinaryTopics::Anyone,
         "authenticated" => OrdinaryTopics::Authenticated,
         "nobody" => OrdinaryTopics::Nobody,
+    }
+}
+
+words! {
+    /// Whose the sessions of anonymous clients are.
+    pub struct AnonymousSessionsWord(AnonymousSessions) {
+        "address" => AnonymousSessions::Address,
+        "shared" => AnonymousSessions::Shared,
     }
 }
 
@@ -46,6 +56,12 @@ config! {
     pub struct TopicAccessKeys in "mqtt" {
         ordinary_topics: OrdinaryTopicsWord = "anyone", .., live,
             "who may use topics without $ where no [[acl]] rule fits";
+        client_ids: Texts = &[], .., live,
+            "client ids that clients may choose, such as [\"%u-*\"]: %u is the user name, and who has none fits no \
+             pattern with it; others are told 0x85. Empty for any";
+        anonymous_sessions: AnonymousSessionsWord = "address", .., live,
+            "whose the sessions of anonymous clients are: of those of one \"address\" (IPv6: one /64), or \"shared\" \
+             by all of them";
         certificate_users: CertificateUsersWord = "listed", .., live,
             "whose client certificates are good: \"listed\" are those that name a [[user]], \"any\" also others";
     }
@@ -71,9 +87,18 @@ pub fn topics(document: &Document) -> Result<TopicAccess, ConfigError> {
     let rules: Vec<AclKeys> = document.list()?;
     let rules = rules.into_iter().enumerate().map(|(index, acl)| rule(index, acl, document));
     Ok(TopicAccess {
-        acl: Acl { rules: rules.collect::<Result<_, _>>()?, ordinary_topics: keys.ordinary_topics },
+        acl: Acl {
+            rules: rules.collect::<Result<_, _>>()?,
+            ordinary_topics: keys.ordinary_topics,
+            client_ids: keys.client_ids.iter().map(|text| client_id(text, document)).collect::<Result<_, _>>()?,
+            anonymous_sessions: keys.anonymous_sessions,
+        },
         certificate_users: keys.certificate_users,
     })
+}
+
+fn client_id(text: &str, document: &Document) -> Result<ClientIdPattern, ConfigError> {
+    text.parse().map_err(|error| document.error_at("mqtt.client_ids", format!("mqtt.client_ids: {error}")))
 }
 
 fn rule(index: usize, keys: AclKeys, document: &Document) -> Result<Rule, ConfigError> {

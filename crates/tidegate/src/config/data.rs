@@ -16,6 +16,10 @@ config! {
             "shards of a new data directory; one that exists keeps its own. One is fastest on few cores";
         segment_bytes: Bytes = 256 << 20, (16 << 20)..=(64 << 30), restart,
             "bytes of one segment file of the ledger's journal; those of topics have 64 MiB";
+        disk_reserve_bytes: Bytes = 256 << 20, 0..=(1 << 44), restart,
+            "bytes of the disk that journals leave free, so that there is room for a snapshot, which lets old records \
+             go, when they have filled the rest; 1/32 of the disk at most. `tidegate doctor --data DIR` says how much \
+             is needed. 0 for none";
         snapshot_interval_s: Seconds = 300, 0..=31_536_000, restart,
             "seconds between snapshots, which shorten the next start; 0 for none by time";
         witness: Optional<FilePath> = NoDefault, .., restart,
@@ -33,6 +37,8 @@ pub struct Data {
     pub shards: u16,
     /// Bytes of one journal segment.
     pub segment_bytes: u64,
+    /// Bytes of the disk that journals leave free.
+    pub disk_reserve_bytes: u64,
     /// Time between snapshots; `None` for none by time.
     pub snapshot_interval: Option<Duration>,
     /// Folder of the logs' witnesses.
@@ -46,6 +52,7 @@ pub fn settle(document: &Document, overrides: &Overrides) -> Result<Data, Config
         dir: overrides.data.clone().unwrap_or(keys.dir),
         shards: keys.shards,
         segment_bytes: keys.segment_bytes,
+        disk_reserve_bytes: keys.disk_reserve_bytes,
         snapshot_interval: interval(keys.snapshot_interval_s),
         witness: keys.witness,
     })

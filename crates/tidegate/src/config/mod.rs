@@ -20,6 +20,7 @@ mod auth;
 mod binary;
 mod data;
 mod http;
+mod kept;
 mod ledger;
 mod listen;
 mod listeners;
@@ -60,6 +61,9 @@ const OWNERS: &[&[Section]] = &[
     listeners::WebSocketKeys::SECTIONS,
     access::TopicAccessKeys::SECTIONS,
     mqtt::MqttKeys::SECTIONS,
+    kept::PrincipalKeptKeys::SECTIONS,
+    kept::AddressKeptKeys::SECTIONS,
+    kept::AllKeptKeys::SECTIONS,
     topics::TopicsKeys::SECTIONS,
     access::AclKeys::SECTIONS,
     auth::AuthKeys::SECTIONS,

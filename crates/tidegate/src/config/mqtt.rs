@@ -1,6 +1,6 @@
 //! `[mqtt]`: every bound of the broker and of its door.
 
-use tidegate_broker::{BrokerLimits, DrainPlan, InboxPolicy as CleanInboxPolicy};
+use tidegate_broker::{BrokerLimits, DrainPlan, HoldingLimits, InboxPolicy as CleanInboxPolicy, SlowReader};
 use tidegate_config::{
     Bytes, ConfigError, Count, Document, Milliseconds, NoDefault, Optional, PerSecond, Seconds, Text, config, words,
 };
@@ -8,6 +8,7 @@ use tidegate_doors::mqtt::AdmissionLimits;
 use tidegate_ledger::announcer::AnnounceRules;
 use tidegate_machines::topic::{InboxLimits, InboxPolicy};
 
+use super::kept;
 use super::listen::Listen;
 use super::listeners::{self, Door, WebSocket};
 use super::topics;
@@ -27,6 +28,14 @@ words! {
         "drop_oldest" => CleanInboxPolicy::DropOldest,
         "drop_newest" => CleanInboxPolicy::DropNewest,
         "refuse" => CleanInboxPolicy::Refuse,
+    }
+}
+
+words! {
+    /// What happens to a client that loses a message by its slowness.
+    pub struct SlowReaderWord(SlowReader) {
+        "drop" => SlowReader::Drop,
+        "disconnect" => SlowReader::Disconnect,
     }
 }
 
@@ -73,6 +82,9 @@ config! {
             "bytes that wait for a session that ends with its connection (in memory)";
         clean_inbox_policy: CleanInboxPolicyWord = "drop_newest", .., restart,
             "what makes room in such an inbox; \"refuse\" disconnects the client with 0x97";
+        slow_reader: SlowReaderWord = "drop", .., restart,
+            "when a connected client takes its messages so slowly that one is lost to it: \"drop\" counts the message, \
+             \"disconnect\" tells the client by 0x97";
         publishes_per_s: PerSecond<u32> = 0, 0..=4_294_967_295, restart,
             "publications per second of one client; one that is faster is read more slowly. 0 for no bound";
         publish_bytes_per_s: PerSecond = 0, 0..=(1 << 40), restart,
@@ -100,6 +112,8 @@ pub struct Mqtt {
     pub limits: BrokerLimits,
     /// Bounds of sessions that outlive their connections.
     pub inbox: InboxLimits,
+    /// Bounds of what clients leave behind.
+    pub holdings: HoldingLimits,
     /// Bounds at the door.
     pub admission: AdmissionLimits,
     /// How clients are sent away when the server stops.
@@ -129,6 +143,7 @@ impl Mqtt {
                 age_max_ms: 1_000 * keys.inbox_age_max_s,
                 policy: keys.inbox_policy,
             },
+            holdings: kept::settle(document)?,
             admission: AdmissionLimits {
                 connections_max: keys.connections_max,
                 connections_per_address_max: keys.connections_per_address_max,
@@ -161,6 +176,7 @@ fn limits(keys: &MqttKeys) -> BrokerLimits {
         clean_inbox_messages_max: keys.clean_inbox_messages_max,
         clean_inbox_bytes_max: keys.clean_inbox_bytes_max,
         clean_inbox_policy: keys.clean_inbox_policy,
+        slow_reader: keys.slow_reader,
         subscriptions_max: keys.subscriptions_max,
         publishes_per_s: keys.publishes_per_s,
         publish_bytes_per_s: keys.publish_bytes_per_s,

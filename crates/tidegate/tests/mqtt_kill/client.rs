@@ -29,13 +29,28 @@ pub struct Connection {
 impl Connection {
     /// Connects as `client_id`; returns whether there was a session.
     pub fn open(address: SocketAddr, client_id: &str) -> io::Result<(Connection, bool)> {
+        Connection::open_with(address, client_id, None)
+    }
+
+    /// The same with a will of QoS 1: its topic and payload.
+    pub fn open_with(
+        address: SocketAddr,
+        client_id: &str,
+        will: Option<(&str, &[u8])>,
+    ) -> io::Result<(Connection, bool)> {
         let tcp = TcpStream::connect(address)?;
         tcp.set_nodelay(true)?;
         tcp.set_read_timeout(Some(PATIENCE))?;
         let mut connection = Connection { tcp, input: Vec::new() };
         // Protocol level 4, no clean session, no keep-alive.
-        let mut body = vec![0, 4, b'M', b'Q', b'T', b'T', 4, 0, 0, 0];
+        let flags = if will.is_some() { 0x04 | 1 << 3 } else { 0 };
+        let mut body = vec![0, 4, b'M', b'Q', b'T', b'T', 4, flags, 0, 0];
         text(&mut body, client_id);
+        if let Some((topic, payload)) = will {
+            text(&mut body, topic);
+            body.extend((payload.len() as u16).to_be_bytes());
+            body.extend(payload);
+        }
         connection.send(0x10, &body)?;
         match connection.receive()? {
             Packet::ConnAck { session_present, code: 0 } => Ok((connection, session_present)),

@@ -14,6 +14,7 @@
 mod support;
 
 mod client;
+mod downtime;
 mod publisher;
 mod subscriber;
 

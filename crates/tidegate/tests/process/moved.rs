@@ -3,15 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
+
+use tidegate_broker::TOPICS;
+use tidegate_journal::directory::{Directory, ShardCount, Wanted};
+use tidegate_ledger::LEDGER;
 
 use crate::http::Http;
 use crate::support::server::command;
 use crate::timeline::copy;
 use crate::votes::{CREDITS, connect, ids, open_show, votes};
-use crate::{Server, Settings, audit, folder, wait_for};
+use crate::{Process, Server, Settings, audit, folder, wait_for};
 
 /// What `/healthz` says of the data directory as a whole; empty for nothing.
 pub fn directory_fault(server: &Server) -> String {
@@ -223,4 +229,40 @@ fn a_new_directory_is_told_and_none_is_made_beside_the_witnesses_of_another() {
     let third = Settings { data: folder.path().join("third"), data_keys: String::new(), ..settings.clone() };
     Server::start(&third).kill();
     Server::start(&Settings { data_keys: keys(&far), ..third }).kill();
+}
+
+#[test]
+fn a_first_start_that_is_killed_before_any_of_its_calls_is_finished_by_the_next() {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/process/moved/killed.c");
+    let library = folder.path().join("killed.so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source);
+    assert!(compiler.status().expect("a C compiler").success());
+    let library = library.to_str().expect("the folder is ASCII").to_owned();
+    let count = ShardCount::Kept;
+    let wanted = [LEDGER, TOPICS].map(|family| Wanted { family, shards: 1, count });
+    let (mut killed, mut went_on) = (0, 0);
+    loop {
+        killed += 1;
+        let environment = [("LD_PRELOAD", library.clone()), ("TIDEGATE_TEST_KILLED_AT", killed.to_string())];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        let ended = Process::spawn(&Settings { environment, ..settings.clone() }).ready().err().expect("it is killed");
+        assert_eq!(ended.status.signal(), Some(libc::SIGKILL), "{ended}");
+        // The same that the next start does first.
+        let has_begun = settings.data.join("journal").exists();
+        let found = Directory::open_or_create(&settings.data, &wanted, 7)
+            .unwrap_or_else(|refused| panic!("killed before call {killed}: {refused}"));
+        went_on += u32::from(has_begun && found.created_at_ms() != 7);
+        drop(found);
+        if killed % 8 == 0 {
+            Server::start(&settings).kill();
+        }
+        fs::remove_dir_all(&settings.data).expect("nobody uses it");
+        if ended.log.contains("a NEW, empty data directory was made") {
+            break;
+        }
+    }
+    assert!(killed > 20 && went_on > 10, "killed {killed} times, {went_on} of them when it had begun");
 }

@@ -332,3 +332,40 @@ fn who_never_reads_what_must_arrive_is_sent_away() {
     wait_until_open(&server, 1.0);
     drop(stuck);
 }
+
+/// It reads, but too slowly: what is said last reaches it all the same, behind what it was sent before.
+#[test]
+fn a_slow_reader_that_loses_a_message_is_told_if_the_configuration_says_so() {
+    const PAYLOAD: [u8; 4 << 10] = [b'x'; 4 << 10];
+    let folder = folder();
+    let server = Server::start(&settings(&folder, "outbox_bytes_max = 65536\nslow_reader = \"disconnect\""));
+    let (mut speaker, mut slow) = (TestClient::join(&server, "speaker"), TestClient::join(&server, "slow"));
+    slow.subscribe("news/#", QoS::AtMostOnce);
+    let TestClient { mut stream, mut received } = slow;
+    let reader = std::thread::spawn(move || {
+        let mut some = [0; 64 << 10];
+        loop {
+            match stream.read(&mut some) {
+                Ok(0) => return received,
+                Ok(count) => received.extend_from_slice(&some[..count]),
+                Err(error) => panic!("the connection ends without its last words: {error}"),
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    });
+    wait_for("it is sent away", || {
+        for _ in 0..200 {
+            speaker.publish("news/today", QoS::AtLeastOnce, &PAYLOAD);
+            assert_eq!(speaker.next(), Received::Answer);
+        }
+        (metric(&server, "tidegate_mqtt_slow_closed_total") == 1.0).then_some(())
+    });
+    let (bytes, mut at, mut last) = (reader.join().expect("it reads to the end"), 0, None);
+    while let Split::Packet(length) = split(&bytes[at..], u32::MAX).expect("the server writes packets") {
+        last = Some(decode_server(&bytes[at..at + length], Version::V5).expect("the server writes packets"));
+        at += length;
+    }
+    let is_told = matches!(&last, Some(Packet::Disconnect(goodbye)) if goodbye.reason.0 == 0x97);
+    assert!(is_told && at == bytes.len(), "{last:?}");
+    assert_eq!(metric(&server, "tidegate_mqtt_dropped_outbox_total"), 1.0, "the first one lost was the last");
+}

@@ -44,8 +44,26 @@ fn segments(disk: &FakeDisk) -> Vec<Position> {
 const RULE: CompactionRule = CompactionRule { floor_bytes: TWO_SEGMENTS, ratio: 0 };
 
 fn compact_while(disk: &FakeDisk, go_on: impl FnMut() -> bool) -> Result<Option<Compaction>, String> {
+    compact_by(disk, RULE, go_on)
+}
+
+fn compact_by(
+    disk: &FakeDisk,
+    rule: CompactionRule,
+    go_on: impl FnMut() -> bool,
+) -> Result<Option<Compaction>, String> {
     let reader = logs(disk).reader(LOG).map_err(|error| error.to_string())?;
-    compact(&snapshots_on(disk), &reader, SHARDS, RULE, go_on).map_err(|error| error.to_string())
+    compact(&snapshots_on(disk), &reader, SHARDS, rule, go_on).map_err(|error| error.to_string())
+}
+
+/// What is done as long as the disk is full.
+fn make_room(disk: &FakeDisk) -> Result<usize, String> {
+    if let Some(done) = compact_by(disk, RULE.under(Pressure::Full), || true)? {
+        return Ok(done.forgotten.segments);
+    }
+    let reader = logs(disk).reader(LOG).map_err(|error| error.to_string())?;
+    let forgotten = forget_covered(&snapshots_on(disk), &reader).map_err(|error| error.to_string())?;
+    Ok(forgotten.segments)
 }
 
 pub fn compact_now(disk: &FakeDisk) -> Result<Option<Compaction>, String> {
@@ -297,4 +315,56 @@ fn the_audit_refolds_what_is_there_and_compares_the_snapshots() {
     disk.flip_bit(&sealed, 4096 + 120 + 20, 2);
     let problems = audit(&disk).unwrap().problems;
     assert!(problems.iter().any(|problem| problem.contains("does not match its checksum")), "{problems:?}");
+}
+
+#[test]
+fn a_disk_that_runs_full_waits_for_no_second_segment() {
+    let disk = FakeDisk::new(1);
+    let (mut shard, mut asked) = long(&disk, 2);
+    assert!(compact_now(&disk).unwrap().is_none(), "one sealed segment is not worth it");
+    assert_eq!(make_room(&disk).unwrap(), 0, "there is no older snapshot to fall back to");
+    let covered = newest(&disk);
+    assert_eq!(covered.position, *segments(&disk).last().unwrap());
+    assert_eq!(make_room(&disk).unwrap(), 1, "what the only snapshot covers");
+    assert_eq!((segments(&disk), snapshots(&disk).len()), (vec![covered.position], 1));
+    assert_eq!(make_room(&disk).unwrap(), 0, "nothing is left");
+    extend(&disk, &mut shard, &mut asked, 2);
+    make_room(&disk).unwrap();
+    make_room(&disk).unwrap();
+    assert_eq!((segments(&disk).len(), snapshots(&disk).len()), (1, 1));
+    check(&disk, &asked);
+}
+
+/// A disk that is filled by what could be forgotten gets free by itself, if something was left for the snapshot.
+#[test]
+fn a_log_that_has_filled_its_disk_is_compacted_out_of_the_reserve() {
+    for (reserve_bytes, goes_on) in [(1 << 20, true), (0, false)] {
+        let disk = FakeDisk::new(1);
+        disk.set_capacity(640 << 10);
+        let (mut shard, _) = open_with(&disk, Options { reserve_bytes, ..SMALL }).unwrap();
+        let mut asked = Vec::new();
+        let full = loop {
+            let command = retain(asked.len(), 300);
+            shard.call(asked.len(), command.clone());
+            settle(&mut shard);
+            match &all_released(&mut shard)[..] {
+                [(_, Ok(_))] => asked.push(command),
+                [(_, Err(Unavailable::DiskFull))] => break command,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(segments(&disk).len() > 10);
+        let made = make_room(&disk).and_then(|_| make_room(&disk));
+        assert_eq!(made.is_ok(), goes_on, "{made:?}");
+        let unfinished = disk.files().iter().any(|(path, _)| path.ends_with("unfinished"));
+        assert!(!unfinished, "what was not written takes no room");
+        settle(&mut shard);
+        shard.call(0, full.clone());
+        settle(&mut shard);
+        assert_eq!(matches!(&all_released(&mut shard)[..], [(_, Ok(_))]), goes_on);
+        if goes_on {
+            asked.push(full);
+        }
+        check(&disk, &asked);
+    }
 }

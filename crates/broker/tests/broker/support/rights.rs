@@ -1,8 +1,18 @@
 //! What the users of a script may do.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use tidegate_broker::{Access, Rights};
+
+thread_local! {
+    static ASKED_ABOUT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How often this thread has asked whether a filter is allowed.
+pub fn filters_asked_about() -> usize {
+    ASKED_ABOUT.get()
+}
 
 /// The rights of a user of a script.
 #[derive(Debug)]
@@ -31,6 +41,12 @@ impl Rights for ScriptRights {
         self.user.as_deref()
     }
 
+    fn may_be_called(&self, client_id: &str) -> bool {
+        // "of-NAME-…" is for the user of that name.
+        let of_user = client_id.strip_prefix("of-").and_then(|rest| rest.split_once('-'));
+        of_user.is_none_or(|(name, _)| self.user.as_deref() == Some(name))
+    }
+
     fn may_publish(&self, _client_id: &str, topic: &str) -> Access {
         if topic.starts_with("$SYS") || topic.starts_with("$ledger/accounts") {
             return Access::Denied;
@@ -39,6 +55,7 @@ impl Rights for ScriptRights {
     }
 
     fn may_subscribe(&self, _client_id: &str, filter: &str) -> Access {
+        ASKED_ABOUT.set(ASKED_ABOUT.get() + 1);
         match filter.strip_prefix("$ledger/accounts/") {
             Some(account) => Access::IfConfirmed(account.into()),
             None => self.access(filter),

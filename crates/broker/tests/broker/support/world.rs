@@ -9,18 +9,18 @@ use std::sync::Arc;
 use tidegate_broker::drive::{self, Driven, Rings, Shell};
 use tidegate_broker::{
     Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Denied, DrainPlan, FeedKey,
-    FeedMessage, FeedNews, Owners, ReasonCode, RequestTopic, Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily,
-    topics,
+    FeedMessage, FeedNews, HoldingLimits, Holdings, Owners, Principal, ReasonCode, RequestTopic, Rights, SharedFacts,
+    TOPICS, Thing, TopicShard, TopicsFamily, topics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{Options, StepLog, StepLogs};
-use tidegate_machines::TimeMs;
-use tidegate_machines::topic::InboxLimits;
+use tidegate_machines::topic::{InboxLimits, TopicFacts, Topics};
+use tidegate_machines::{Machine, TimeMs};
 use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 
 use self::worker::Worker;
 use super::client::Client;
-use super::rights::rights_of;
+use super::rights::{filters_asked_about, rights_of};
 use super::script::Words;
 
 /// How a world differs from the usual one.
@@ -32,6 +32,8 @@ pub struct WorldOptions {
     pub topic_shards: u16,
     /// Bounds of the brokers.
     pub limits: BrokerLimits,
+    /// Bounds of what is left behind.
+    pub holdings: HoldingLimits,
     /// Bounds of durable inboxes.
     pub inboxes: InboxLimits,
     /// Sizes of the logs.
@@ -47,6 +49,7 @@ impl Default for WorldOptions {
             workers: 2,
             topic_shards: 3,
             limits,
+            holdings: HoldingLimits::NONE,
             inboxes: InboxLimits::default(),
             journal: topics::log_options(),
             work: 1,
@@ -73,6 +76,9 @@ pub struct World {
     starts: u64,
     by_bytes: bool,
     is_disk_faulty: bool,
+    is_disk_full: bool,
+    /// What is on the disk was written by a program that kept less: no times and no owners.
+    is_disk_old: bool,
     /// Nothing is written to the disk for now.
     is_disk_slow: bool,
     /// What the source behind all feeds has; a place is how many of them were read, in digits.
@@ -81,6 +87,10 @@ pub struct World {
     feeds: BTreeMap<(usize, u64), (String, usize, bool)>,
     /// What the source does: `there`, `away` for now, `full`, or `over`.
     source_is: String,
+    /// Where clients without a user come from now.
+    address: String,
+    /// What is left behind, by whom.
+    holdings: Arc<Holdings>,
 }
 
 impl World {
@@ -99,10 +109,14 @@ impl World {
             starts: 0,
             by_bytes: false,
             is_disk_faulty: false,
+            is_disk_full: false,
+            is_disk_old: false,
             is_disk_slow: false,
             source: Vec::new(),
             feeds: BTreeMap::new(),
             source_is: "there".to_owned(),
+            address: "10.0.0.1".to_owned(),
+            holdings: Arc::new(Holdings::new(HoldingLimits::NONE)),
         };
         world.start();
         world
@@ -111,6 +125,11 @@ impl World {
     /// The brokers, for tests that check their state.
     pub fn brokers(&self) -> &[TestBroker] {
         &self.brokers
+    }
+
+    /// What is left behind.
+    pub fn holdings(&self) -> &Holdings {
+        &self.holdings
     }
 
     /// Bytes that wait for a client.
@@ -124,6 +143,7 @@ impl World {
         let WorldOptions { workers, topic_shards, limits, .. } = self.options.clone();
         let owners = Owners::spread(topic_shards, workers);
         let facts = Arc::new(SharedFacts::new(workers));
+        self.holdings = Arc::new(Holdings::new(self.options.holdings));
         self.brokers = (0..workers)
             .map(|worker| {
                 let options = BrokerOptions {
@@ -131,6 +151,7 @@ impl World {
                     owners: owners.clone(),
                     limits: limits.clone(),
                     facts: Arc::clone(&facts),
+                    holdings: Arc::clone(&self.holdings),
                     seed: self.starts * 1000 + u64::from(worker),
                     request_topics: vec!["$ledger/transfers".into(), "other/service".into()],
                     feeds: "feed/".into(),
@@ -151,7 +172,13 @@ impl World {
         let snapshots = Snapshots::<TopicsFamily, _>::new(self.disk.clone(), data, log);
         let open = OpenShard::open(&logs, snapshots, self.options.journal);
         let back = open.expect("the log opens").replay(self.options.topic_shards, &mut NothingDerived, |_| {});
-        topics::open_shard(back.expect("the log is whole"), self.options.inboxes.clone()).expect("the log goes on")
+        let mut back = back.expect("the log is whole");
+        if self.is_disk_old {
+            let mut bytes = Vec::new();
+            assert!(back.state.write_older_snapshot(&mut |part| bytes.extend_from_slice(part)), "it can be written so");
+            back.state = Topics::read_snapshot(&bytes).expect("what was written is read");
+        }
+        topics::open_shard(back, self.options.inboxes.clone()).expect("the log goes on")
     }
 
     /// Runs a script. Returns each command with what was received after it.
@@ -187,6 +214,19 @@ impl World {
         let work = drive::hear(&mut shell, key, &bytes, isize::MAX, now);
         self.settle(&mut heard);
         work
+    }
+
+    /// Reloads, and says how many filters the rights were asked about in each turn until that was over.
+    pub fn filters_by_turn_of_reload(&mut self) -> Vec<usize> {
+        let mut heard = Heard::default();
+        self.command("reload", &mut heard);
+        let mut turns = Vec::new();
+        while self.brokers.iter().any(|broker| broker.is_reloading()) {
+            let before = filters_asked_about();
+            self.turn(&mut heard);
+            turns.push(filters_asked_about() - before);
+        }
+        turns
     }
 
     /// Lets a client send something, and nothing follow from it yet.
@@ -277,9 +317,16 @@ impl World {
                 self.is_disk_faulty = true;
                 self.disk.fail_next_sync();
             }
-            "disk-full" => self.disk.set_capacity(self.disk.used_bytes()),
-            "disk-room" => self.disk.set_capacity(u64::MAX),
-            power @ ("crash" | "kill") => {
+            "disk-full" => {
+                self.is_disk_full = true;
+                self.disk.set_capacity(self.disk.used_bytes());
+            }
+            "disk-room" => {
+                self.is_disk_full = false;
+                self.disk.set_capacity(u64::MAX);
+            }
+            power @ ("crash" | "kill" | "kill-old") => {
+                self.is_disk_old = power == "kill-old";
                 self.brokers.clear();
                 (self.arrivals, self.answers) = (VecDeque::new(), VecDeque::new());
                 self.rings = Rings::new(self.options.workers);
@@ -303,11 +350,11 @@ impl World {
             "reload" => {
                 self.reloaded = true;
                 for broker in &mut self.brokers {
-                    let mut again = |rights: &dyn Rights| rights_of(rights.user(), true);
-                    broker.reload(&mut again, self.now);
+                    broker.reload(Arc::new(|rights: &dyn Rights| rights_of(rights.user(), true)));
                 }
             }
             "log" => self.source.extend(words.rest().into_iter().map(str::to_owned)),
+            "address" => words.first().clone_into(&mut self.address),
             "source" => words.first().clone_into(&mut self.source_is),
             "announce" => {
                 let topic = words.first();
@@ -322,10 +369,28 @@ impl World {
         for _ in 0..10_000 {
             if !self.turn(heard) {
                 self.brokers.iter().for_each(|broker| broker.assert_sound());
+                self.assert_paid();
                 return;
             }
         }
         panic!("the world does not come to rest");
+    }
+
+    /// What is there is what is paid for. (Of what an old disk has, nobody pays for all.)
+    fn assert_paid(&self) {
+        if self.is_disk_old || self.is_disk_faulty {
+            return;
+        }
+        let sum = |count: fn(&TestBroker) -> u64| self.brokers.iter().map(count).sum::<u64>();
+        let held = |thing| self.holdings.held(thing).0;
+        let in_shards = |count: fn(TopicFacts) -> u64| -> u64 {
+            let shards = self.brokers.iter().flat_map(|broker| broker.shards());
+            shards.map(|shard| count(shard.state_ahead().facts())).sum()
+        };
+        assert_eq!(held(Thing::Session), sum(|broker| broker.facts().sessions_durable), "sessions");
+        assert_eq!(held(Thing::Filter), sum(|broker| broker.facts().subscriptions), "subscriptions");
+        assert_eq!(held(Thing::Queued), in_shards(|facts| facts.inbox_messages), "messages that wait");
+        assert!(held(Thing::Delayed) >= in_shards(|facts| facts.delayed), "delayed messages");
     }
 
     /// One turn of each worker. Whether anything happened.
@@ -344,7 +409,8 @@ impl World {
             shell.take_messages(now);
             worked |= drive::turn(&mut shell, now).worked;
         }
-        worked || !self.brokers.iter().all(|broker| broker.is_idle())
+        // On a full disk, some wait until there is room.
+        worked || !self.is_disk_full && !self.brokers.iter().all(|broker| broker.is_idle())
     }
 
     /// Takes the clients that have come from other workers.
@@ -381,7 +447,14 @@ impl World {
         match action {
             Action::Authenticate { key, user_name, .. } => {
                 let verdict = match rights_of(user_name.as_deref(), self.reloaded) {
-                    Some(rights) => Ok(Admitted { rights }),
+                    Some(rights) => {
+                        let principal = match &user_name {
+                            Some(name) => Principal::user(name),
+                            None => Principal::address(&self.address),
+                        };
+                        let may_claim = user_name.is_some();
+                        Ok(Admitted { rights, principal, may_claim })
+                    }
                     None => Err(Denied { reason: ReasonCode::BAD_USER_NAME_OR_PASSWORD }),
                 };
                 self.brokers[worker].verdict(key, verdict, now);

@@ -16,6 +16,7 @@
 //! Why the defaults differ by `$`: ordinary topics belong to the clients; `$ledger`, `$SYS` and their like belong to
 //! the server.
 
+mod client_id;
 mod overlap;
 mod pattern;
 mod rights;
@@ -24,7 +25,8 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
+pub use client_id::{ClientIdPattern, ClientIdPatternError};
 pub use overlap::filter_overlaps;
 pub use pattern::{TopicPattern, TopicPatternError};
 pub use rights::{ClientRights, Holder};
-pub use rule::{Acl, Effect, OrdinaryTopics, Role, Rule, Verbs, Who};
+pub use rule::{Acl, AnonymousSessions, Effect, OrdinaryTopics, Role, Rule, Verbs, Who};

@@ -1,13 +1,14 @@
 //! What one user may do over MQTT. One object for all connections of a user, on all workers; a connection keeps a
 //! pointer.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-use tidegate_broker::Access;
+use tidegate_broker::{Access, Principal};
 use tidegate_wire::mqtt::{filter_covers, filter_matches};
 
 use super::pattern::Names;
-use super::rule::{Acl, Effect, OrdinaryTopics, Role};
+use super::rule::{Acl, AnonymousSessions, Effect, OrdinaryTopics, Role};
 use crate::auth::grant::{Grant, Pattern};
 use crate::auth::identity::{self, Identity, Rights};
 use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, CHANGES, PREFIX, REQUESTS};
@@ -76,6 +77,19 @@ impl ClientRights {
         match &self.holder {
             Holder::User(identity) | Holder::Service(identity, _) => Some(identity),
             Holder::Certificate(_) | Holder::Anonymous => None,
+        }
+    }
+
+    /// Whose is what a client makes that comes from `address`.
+    pub fn principal(&self, address: IpAddr) -> Principal {
+        match &self.holder {
+            Holder::User(identity) => Principal::user(identity.name()),
+            Holder::Service(identity, _) => Principal::service(identity.name()),
+            Holder::Certificate(name) => Principal::certificate(name),
+            Holder::Anonymous => match self.acl.anonymous_sessions {
+                AnonymousSessions::Address => Principal::address(&address_class(address)),
+                AnonymousSessions::Shared => Principal::address("*"),
+            },
         }
     }
 
@@ -163,6 +177,11 @@ impl tidegate_broker::Rights for ClientRights {
         self.holder.name()
     }
 
+    fn may_be_called(&self, client_id: &str) -> bool {
+        let patterns = &self.acl.client_ids;
+        patterns.is_empty() || patterns.iter().any(|pattern| pattern.allows(self.holder.name(), client_id))
+    }
+
     fn may_publish(&self, client_id: &str, topic: &str) -> Access {
         let names = self.names(client_id);
         self.rule(|rule| rule.on_publish(names, topic)).unwrap_or_else(|| allowed_if(self.publishes(names, topic)))
@@ -171,6 +190,17 @@ impl tidegate_broker::Rights for ClientRights {
     fn may_subscribe(&self, client_id: &str, filter: &str) -> Access {
         let names = self.names(client_id);
         self.rule(|rule| rule.on_subscribe(names, filter)).unwrap_or_else(|| self.subscribes(names, filter))
+    }
+}
+
+/// Addresses that are one: of IPv6 those of a /64, which one subscriber has.
+fn address_class(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.to_string(),
+        IpAddr::V6(v6) => {
+            let [a, b, c, d, ..] = v6.segments();
+            format!("{}/64", Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
     }
 }
 

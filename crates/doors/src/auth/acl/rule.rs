@@ -2,6 +2,7 @@
 
 use tidegate_wire::mqtt::{filter_covers, filter_matches};
 
+use super::client_id::ClientIdPattern;
 use super::overlap::filter_overlaps;
 use super::pattern::{Names, TopicPattern};
 use crate::auth::grant::Pattern;
@@ -75,6 +76,16 @@ pub enum OrdinaryTopics {
     Nobody,
 }
 
+/// Whose the sessions and messages of anonymous clients are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AnonymousSessions {
+    /// Of all that come from one address (IPv6: of one /64).
+    #[default]
+    Address,
+    /// Of all anonymous clients together.
+    Shared,
+}
+
 /// All rules in their order, and the policy if none fits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acl {
@@ -82,6 +93,10 @@ pub struct Acl {
     pub rules: Vec<Rule>,
     /// The policy for ordinary topics.
     pub ordinary_topics: OrdinaryTopics,
+    /// The client ids that clients may choose; none: any.
+    pub client_ids: Vec<ClientIdPattern>,
+    /// Whose the sessions of anonymous clients are.
+    pub anonymous_sessions: AnonymousSessions,
 }
 
 impl Who {

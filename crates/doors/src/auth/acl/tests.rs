@@ -26,7 +26,7 @@ fn of(role: Role, rule: Rule) -> Rule {
 }
 
 fn acl(ordinary_topics: OrdinaryTopics, rules: impl IntoIterator<Item = Rule>) -> Arc<Acl> {
-    Arc::new(Acl { rules: rules.into_iter().collect(), ordinary_topics })
+    Arc::new(Acl { rules: rules.into_iter().collect(), ordinary_topics, ..Acl::default() })
 }
 
 fn dave() -> Holder {

@@ -10,6 +10,7 @@ use tidegate_machines::ledger::IdSpace;
 
 use super::*;
 use crate::auth::StrangerLimits;
+use crate::auth::acl::AnonymousSessions;
 use crate::auth::quota::QuotaLimits;
 use crate::auth::{
     AuthSettings, CertificateUsers, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, TopicAccess,
@@ -112,6 +113,31 @@ fn a_password_a_token_or_nothing() {
     assert_eq!(word(judge(&authenticator, open(Some("dave"), Some("guess")))), Err(0x86));
     let not_text = Credentials { password: Some([0xff, 0xfe].as_slice().into()), ..open(Some("dave"), None) };
     assert_eq!(word(judge(&authenticator, not_text)), Err(0x86));
+}
+
+#[test]
+fn what_is_made_is_of_who_has_shown_to_be_somebody_or_of_an_address() {
+    let whose = |settings: AuthSettings, shown: Credentials| {
+        let admitted = judge(&Authenticator::new(settings), shown).unwrap();
+        format!("{} {}", admitted.principal, admitted.may_claim)
+    };
+    let known = || settings(&["dave"], CertificateUsers::Any);
+    let with = |names: &[&str]| Credentials { certificate: Some(certificate(names)), ..shown(None, None) };
+    assert_eq!(whose(known(), shown(Some("dave"), Some("secret"))), "u:dave true");
+    assert_eq!(whose(known(), with(&["dave"])), "u:dave true", "however it comes in");
+    assert_eq!(whose(known(), with(&["sensor-1"])), "c:sensor-1 true");
+    assert_eq!(whose(known(), shown(None, Some(TOKEN))), "s:dev true");
+    let from =
+        |address: &str| Credentials { anonymous_allowed: true, address: address.parse().unwrap(), ..shown(None, None) };
+    assert_eq!(whose(known(), from("10.1.2.3")), "a:10.1.2.3 false");
+    assert_eq!(whose(known(), from("::ffff:10.1.2.3")), "a:10.1.2.3 false");
+    assert_eq!(whose(known(), from("2001:db8:1:2:3:4:5:6")), "a:2001:db8:1:2::/64 false");
+    let mut shared = known();
+    shared.topics.acl.anonymous_sessions = AnonymousSessions::Shared;
+    assert_eq!(whose(shared, from("10.1.2.3")), "a:* false");
+    let mut nobody = settings(&[], CertificateUsers::Listed);
+    nobody.services.clear();
+    assert_eq!(whose(nobody, from("10.1.2.3")), "a:10.1.2.3 true", "where nobody can show more");
 }
 
 #[test]

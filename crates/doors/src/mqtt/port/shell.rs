@@ -8,6 +8,7 @@ use tidegate_runtime::{Address, Context};
 
 use super::{CarriesMqtt, MqttPort};
 use crate::mqtt::feeds::FeedMail;
+use crate::mqtt::sockets::Flag;
 
 /// A port, and the worker's rings.
 pub(super) struct PortShell<'p, 'c, L: LogStore, P> {
@@ -72,6 +73,12 @@ impl<L: LogStore, P: CarriesMqtt> Shell<L> for PortShell<'_, '_, L, P> {
 
     fn write(&mut self, key: ConnectionKey, now: TimeMs) -> usize {
         self.port.write(key, now)
+    }
+
+    fn try_again(&mut self, key: ConnectionKey) {
+        if let Some(socket) = self.port.sockets.get(key) {
+            socket.set(Flag::BLOCKED, false);
+        }
     }
 
     fn close(&mut self, key: ConnectionKey, _now: TimeMs) {

@@ -14,7 +14,7 @@ use mio::{Events, Poll};
 use tidegate_broker::TOPICS;
 use tidegate_broker::TopicsFamily;
 use tidegate_broker::topics::{log_options, open_shard};
-use tidegate_broker::{Access, Admitted, BrokerLimits, ReasonCode, Rights};
+use tidegate_broker::{Access, Admitted, BrokerLimits, HoldingLimits, Principal, ReasonCode, Rights};
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
 use tidegate_journal::{StepLog, StepLogs};
@@ -54,15 +54,20 @@ struct TestAuthenticator {
     asked: Mutex<Vec<VerdictReply>>,
 }
 
+fn admitted(user: Option<&'static str>) -> Verdict {
+    let principal = user.map_or_else(|| Principal::address("127.0.0.1"), Principal::user);
+    Ok(Admitted { rights: Arc::new(Everything(user)), principal, may_claim: true })
+}
+
 fn yes() -> Verdict {
-    Ok(Admitted { rights: Arc::new(Everything(None)) })
+    admitted(None)
 }
 
 impl MqttAuthenticator for TestAuthenticator {
     fn begin(&self, credentials: Credentials, reply: VerdictReply) -> Option<Verdict> {
         assert!(credentials.address.is_loopback() && &*credentials.listener == "plain");
         if credentials.client_id.starts_with("flood ") {
-            return Some(Ok(Admitted { rights: Arc::new(Everything(Some("flooder"))) }));
+            return Some(admitted(Some("flooder")));
         }
         if credentials.password.is_none() {
             return Some(yes());
@@ -151,6 +156,7 @@ impl Node {
                 outbox_bytes_max: 8 << 20,
                 ..BrokerLimits::default()
             },
+            holdings: HoldingLimits::NONE,
             admission: AdmissionLimits { connections_max, connections_per_address_max: 0, turn_ms_max: 0 },
             drain: DrainPlan { per_second: 1, server_reference: Some("elsewhere".into()) },
             drain_timeout_ms: 0,

@@ -1,9 +1,8 @@
 use std::path::Path;
 
 use super::super::description::Description;
-use super::super::remains::refuse_remains;
 use super::super::tests::server;
-use super::super::{DIRECTORY, DIRECTORY_NEW, LOCK};
+use super::super::{DIRECTORY, DIRECTORY_NEW, LOCK, may_be_made};
 use super::create;
 use crate::JournalError;
 use crate::disk::{Disk, FakeDisk};
@@ -11,17 +10,16 @@ use crate::key::Key;
 
 const DATA: &str = "data";
 
-/// What a start does that finds no directory, as far as files go: see `Directory::open_or_create`.
+/// What `Directory::open_or_create` does where there is no directory, in its order, but for the locks themselves.
 fn begin(disk: &FakeDisk, created_at_ms: u64) -> Result<(), JournalError> {
     let data = Path::new(DATA);
     let failed = |cause| JournalError::io("begin", data, cause);
-    if !disk.exists(&data.join(DIRECTORY)).map_err(failed)? {
-        refuse_remains(disk, data)?;
-        disk.create_dir_all(data).map_err(failed)?;
-        if !disk.exists(&data.join(LOCK)).map_err(failed)? {
-            disk.create_new(&data.join(LOCK)).map_err(failed)?;
-        }
-        refuse_remains(disk, data)?;
+    may_be_made(disk, data)?;
+    disk.create_dir_all(data).map_err(failed)?;
+    if !disk.exists(&data.join(LOCK)).map_err(failed)? {
+        disk.create_new(&data.join(LOCK)).map_err(failed)?;
+    }
+    if may_be_made(disk, data)? {
         create(disk, data, &server(2, 3), created_at_ms)?;
     }
     Key::read_or_create(disk, data).map(drop)

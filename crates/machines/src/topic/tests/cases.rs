@@ -55,11 +55,16 @@ fn run(shard: &mut Shard, step: &str) -> String {
     };
     let expiry = |word: &str| if word == "never" { u32::MAX } else { number(word) as u32 };
     let command = match words[..] {
-        ["open", id, expiry_s] => Command::OpenSession { client_id: id.into(), expiry_s: expiry(expiry_s), will: None },
-        ["open", id, expiry_s, "will", delay] => {
-            Command::OpenSession { client_id: id.into(), expiry_s: expiry(expiry_s), will: Some(will(delay)) }
+        ["open", id, expiry_s] => {
+            Command::OpenSession { client_id: id.into(), owner: None, expiry_s: expiry(expiry_s), will: None }
         }
-        ["attach", id] => Command::AttachSession { slot: slot(id), expiry_s: 60, will: None },
+        ["open", id, expiry_s, "will", delay] => Command::OpenSession {
+            client_id: id.into(),
+            owner: None,
+            expiry_s: expiry(expiry_s),
+            will: Some(will(delay)),
+        },
+        ["attach", id] => Command::AttachSession { slot: slot(id), owner: None, expiry_s: 60, will: None },
         ["detach", id, expiry_s, ref rest @ ..] => {
             Command::DetachSession { slot: slot(id), expiry_s: expiry(expiry_s), keep_will: rest.is_empty() }
         }
@@ -75,9 +80,11 @@ fn run(shard: &mut Shard, step: &str) -> String {
         ["rec", id, n] => Command::MarkReceived { slot: slot(id), number: number(n) },
         ["forget", "all"] => Command::ForgetOrigins { shard: 1, incarnation: 77 },
         ["forget", n] => Command::ForgetOrigin(origin(n)),
-        ["retain", topic, ref payload @ ..] => Command::Retain(message(topic, &payload.concat(), 1, None)),
+        ["retain", topic, ref payload @ ..] => {
+            Command::Retain { message: message(topic, &payload.concat(), 1, None), owner: None }
+        }
         ["delay", topic, payload, ms] => {
-            Command::Delay { at: at(ms), message: message(topic, payload, 1, None), origin: None }
+            Command::Delay { at: at(ms), message: message(topic, payload, 1, None), origin: None, owner: None }
         }
         ["sent", id] => Command::DelayedSent { id: number(id) },
         ["limit", n, "messages", policy] => {

@@ -6,7 +6,7 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use crate::topic::{
-    DropReason, Event, EventError, KeptPlace, Message, MessageMeta, Origin, Receiver, Slot, Topics, Will,
+    DropReason, Event, EventError, KeptPlace, Message, MessageMeta, Origin, Principal, Receiver, Slot, Topics, Will,
 };
 use crate::{Machine, ShardIndex, TimeMs};
 
@@ -63,16 +63,21 @@ fn event() -> impl Strategy<Value = Event> {
     let slot = || any::<u32>().prop_map(Slot);
     let entry = || (slot(), any::<u64>());
     let text = || "\\PC{0,40}".prop_map(|text: String| text.into_boxed_str());
+    let owner = || proptest::option::of("\\PC{0,40}".prop_map(|name: String| Principal::user(&name)));
     prop_oneof![
         published(),
-        (time(), slot(), text(), any::<u32>(), will()).prop_map(|(at, slot, client_id, expiry_s, will)| {
-            Event::SessionOpened { at, slot, client_id, expiry_s, will }
-        }),
-        (time(), slot(), any::<u32>(), will()).prop_map(|(at, slot, expiry_s, will)| Event::SessionAttached {
-            at,
-            slot,
-            expiry_s,
-            will
+        (time(), slot(), text(), owner(), any::<u32>(), will()).prop_map(
+            |(at, slot, client_id, owner, expiry_s, will)| Event::SessionOpened {
+                at,
+                slot,
+                client_id,
+                owner,
+                expiry_s,
+                will
+            }
+        ),
+        (time(), slot(), owner(), any::<u32>(), will()).prop_map(|(at, slot, owner, expiry_s, will)| {
+            Event::SessionAttached { at, slot, owner, expiry_s, will }
         }),
         (slot(), time(), any::<u32>(), any::<bool>())
             .prop_map(|(slot, at, expiry_s, keep_will)| Event::SessionDetached { slot, at, expiry_s, keep_will }),
@@ -97,12 +102,9 @@ fn event() -> impl Strategy<Value = Event> {
         }),
         origin().prop_map(Event::OriginForgotten),
         (any::<u16>(), any::<u64>()).prop_map(|(shard, incarnation)| Event::OriginsForgotten { shard, incarnation }),
-        message().prop_map(Event::Retained),
-        (time(), message(), proptest::option::of(origin())).prop_map(|(at, message, origin)| Event::Delayed {
-            at,
-            message,
-            origin
-        }),
+        (message(), owner()).prop_map(|(message, owner)| Event::Retained { message, owner }),
+        (time(), message(), proptest::option::of(origin()), owner())
+            .prop_map(|(at, message, origin, owner)| Event::Delayed { at, message, origin, owner }),
         any::<u64>().prop_map(|id| Event::DelayedSent { id }),
     ]
 }
@@ -171,12 +173,18 @@ fn bytes_are_as_documented() {
         at: TimeMs(at),
         slot: Slot(7),
         client_id: "c1".into(),
+        owner: None,
         expiry_s: 60,
         will: will.clone(),
     };
     hex(&opened(1_800_000_000_000), expect!["12 07 80 a0 f1 c2 b1 34 02 63 31 3c 00"]);
     // As programs wrote it that kept no time.
     hex(&opened(0), expect!["01 07 02 63 31 3c 00"]);
+    let message = Arc::new(Message::new("a/b", &[], b"hi", meta));
+    hex(
+        &Event::Retained { message, owner: Some(Principal::user("eve")) },
+        expect!["14 05 75 3a 65 76 65 0e 01 00 03 61 2f 62 00 02 68 69"],
+    );
     let kept = KeptPlace { number: 300, place: b"xyz"[..].into() };
     hex(
         &Event::PlaceKept { slot: Slot(7), filter: "a/b".into(), kept },
@@ -195,8 +203,9 @@ fn an_event_of_a_newer_program_is_named() {
 #[test]
 fn a_time_of_zero_is_no_time_and_has_no_second_form() {
     let at = TimeMs(5);
-    let attached = Event::SessionAttached { at, slot: Slot(9), expiry_s: 1, will: None };
-    let opened = Event::SessionOpened { at, slot: Slot(9), client_id: "anna".into(), expiry_s: 1, will: None };
+    let attached = Event::SessionAttached { at, slot: Slot(9), owner: None, expiry_s: 1, will: None };
+    let owner = Some(Principal::service("s"));
+    let opened = Event::SessionOpened { at, slot: Slot(9), client_id: "anna".into(), owner, expiry_s: 1, will: None };
     for event in [attached, opened] {
         let bytes = encoded(&event);
         for at in 0..bytes.len() {

@@ -4,7 +4,7 @@ use super::shard::message;
 use super::snapshots::shard;
 use crate::machine::tests::{place, words_of_panic};
 use crate::queue::Inbox;
-use crate::topic::state::{Session, Timer};
+use crate::topic::state::{Kept, Session, Timer};
 use crate::topic::{Slot, Topics};
 use crate::{Machine, TimeMs};
 
@@ -14,6 +14,10 @@ fn found(damage: impl FnOnce(&mut Topics), words: &str) {
     damage(&mut topics);
     let said = words_of_panic(|| topics.assert_sound());
     assert!(said.contains(words), "{said:?} instead of {words:?}");
+}
+
+fn kept(topic: &str) -> Kept {
+    Kept { message: message(topic, "x", 0, None), owner: None }
 }
 
 /// The session in slot 0, which has subscriptions and an inbox.
@@ -47,8 +51,8 @@ fn the_walk_finds_timers_and_messages_that_disagree() {
     found(|topics| assert!(topics.timers.insert((TimeMs(1), Timer::Will(Slot(9))))), "belong to nothing");
     found(|topics| anna(topics).detached_at = Some(TimeMs(1)), "timers that are missing");
     found(|topics| topics.retained_bytes += 1, "bytes of retained messages");
-    found(|topics| drop(topics.retained.insert("r/9".into(), message("r/1", "x", 0, None))), "under another topic");
-    found(|topics| drop(topics.delayed.insert(99, (TimeMs(1), message("d", "x", 0, None)))), "timers that are missing");
+    found(|topics| drop(topics.retained.insert("r/9".into(), kept("r/1"))), "under another topic");
+    found(|topics| drop(topics.delayed.insert(99, (TimeMs(1), kept("d")))), "timers that are missing");
     found(|topics| anna(topics).inbox = Inbox::starting_at(9), "entries that wait");
     let waits_for_nobody = |topics: &mut Topics| {
         let body = topics.bodies.iter().next().expect("something waits").1.clone();

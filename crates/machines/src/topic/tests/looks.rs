@@ -5,12 +5,12 @@ use crate::topic::{Command, Event, MessageMeta, Receiver, Slot, Topics};
 use crate::{Machine, ShardIndex, TimeMs};
 
 fn delay(shard: &mut Shard, at: u64, payload: &str) {
-    let command = Command::Delay { at: TimeMs(at), message: message("d", payload, 1, None), origin: None };
+    let command = Command::Delay { at: TimeMs(at), message: message("d", payload, 1, None), origin: None, owner: None };
     shard.ask(&command).expect("it can be delayed");
 }
 
 fn open(shard: &mut Shard, id: &str) -> Slot {
-    let command = Command::OpenSession { client_id: id.into(), expiry_s: 60, will: None };
+    let command = Command::OpenSession { client_id: id.into(), owner: None, expiry_s: 60, will: None };
     shard.ask(&command).expect("it is new");
     shard.topics.find(id).expect("it was opened")
 }
@@ -74,8 +74,9 @@ fn a_message_keeps_what_its_publisher_said_of_it() {
 #[test]
 fn a_record_says_when_it_was_decided_and_one_of_an_older_program_does_not() {
     let slot = Slot(0);
-    let opened = |at| Event::SessionOpened { at: TimeMs(at), slot, client_id: "a".into(), expiry_s: 1, will: None };
-    let attached = |at| Event::SessionAttached { at: TimeMs(at), slot, expiry_s: 1, will: None };
+    let opened =
+        |at| Event::SessionOpened { at: TimeMs(at), slot, client_id: "a".into(), owner: None, expiry_s: 1, will: None };
+    let attached = |at| Event::SessionAttached { at: TimeMs(at), slot, owner: None, expiry_s: 1, will: None };
     let detached = Event::SessionDetached { slot, at: TimeMs(9), expiry_s: 1, keep_will: true };
     for (event, at) in [(opened(7), Some(7)), (opened(0), None), (attached(1), Some(1)), (attached(0), None)] {
         assert_eq!(Topics::decided_at(&event), at.map(TimeMs), "{event:?}");
@@ -83,7 +84,8 @@ fn a_record_says_when_it_was_decided_and_one_of_an_older_program_does_not() {
     assert_eq!(Topics::decided_at(&detached), Some(TimeMs(9)));
     // When it is to be sent is in the future, and no time of a decision.
     let mut shard = Shard::new();
-    let delay = Command::Delay { at: TimeMs(2_000_000), message: message("d", "later", 1, None), origin: None };
+    let delay =
+        Command::Delay { at: TimeMs(2_000_000), message: message("d", "later", 1, None), origin: None, owner: None };
     let delayed = shard.ask(&delay).expect("it can be delayed");
     assert_eq!(Topics::decided_at(&delayed), None);
     let slot = open(&mut shard, "anna");

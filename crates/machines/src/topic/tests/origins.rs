@@ -13,7 +13,8 @@ fn publish(slot: u32, origin: Origin) -> Command {
 fn each_part_of_a_message_is_taken_once_until_its_origin_is_forgotten() {
     let mut shard = Shard::new();
     for client_id in ["a", "b"] {
-        let opened = shard.ask(&Command::OpenSession { client_id: client_id.into(), expiry_s: 10, will: None });
+        let opened =
+            shard.ask(&Command::OpenSession { client_id: client_id.into(), owner: None, expiry_s: 10, will: None });
         assert!(opened.is_ok());
     }
     let (first, other) = (Origin::new(1, 7, 3), Origin::new(1, 7, 4));
@@ -38,7 +39,12 @@ fn each_part_of_a_message_is_taken_once_until_its_origin_is_forgotten() {
 fn what_is_delayed_is_taken_once_until_its_origin_is_forgotten() {
     let mut shard = Shard::new();
     let origin = Origin::new(1, 7, 3);
-    let delay = Command::Delay { at: TimeMs(2_000_000), message: message("d", "x", 2, None), origin: Some(origin) };
+    let delay = Command::Delay {
+        at: TimeMs(2_000_000),
+        message: message("d", "x", 2, None),
+        origin: Some(origin),
+        owner: None,
+    };
     assert!(shard.ask(&delay).is_ok());
     assert_eq!(shard.ask(&delay), Err(Refusal::Duplicate));
     assert!(shard.ask(&Command::ForgetOrigin(origin)).is_ok());

@@ -93,13 +93,16 @@ impl Pair {
                 let owner = Owner { client_id: client_id.into(), expiry_s, will_s, ..Owner::default() };
                 let expected = self.model.open(owner).map(drop);
                 let will = will(will_s);
-                self.both(Command::OpenSession { client_id: client_id.into(), expiry_s, will }, expected);
+                self.both(Command::OpenSession { client_id: client_id.into(), owner: None, expiry_s, will }, expected);
             }
             Step::Attach { slot, will_s } => {
                 let expected = self.model.owner(Slot(slot)).ok_or(no_session(slot)).map(|owner| {
                     (owner.detached_at, owner.will_s, owner.expiry_s) = (None, will_s, 9);
                 });
-                self.both(Command::AttachSession { slot: Slot(slot), expiry_s: 9, will: will(will_s) }, expected);
+                self.both(
+                    Command::AttachSession { slot: Slot(slot), owner: None, expiry_s: 9, will: will(will_s) },
+                    expected,
+                );
             }
             Step::Detach { slot, expiry_s, keep_will } => {
                 let expected = self.model.owner(Slot(slot)).ok_or(no_session(slot)).map(|owner| {
@@ -169,11 +172,14 @@ impl Pair {
                 if size > 0 {
                     self.model.retained.insert(topic.into(), payload.clone());
                 }
-                self.both(Command::Retain(message(topic, &payload, 1, None)), expected);
+                self.both(Command::Retain { message: message(topic, &payload, 1, None), owner: None }, expected);
             }
             Step::Delay { by } => {
                 let at = TimeMs(now.0 + by);
-                self.both(Command::Delay { at, message: message("d", "later", 1, None), origin: None }, Ok(()));
+                self.both(
+                    Command::Delay { at, message: message("d", "later", 1, None), origin: None, owner: None },
+                    Ok(()),
+                );
                 self.model.delayed.insert(self.shard.topics.sequence(), at.0);
             }
             Step::Obey { after, most } => {
@@ -323,7 +329,8 @@ proptest! {
         (shard.limits.messages_max, shard.limits.bytes_max) = (messages_max, bytes_max);
         (shard.limits.age_max_ms, shard.limits.policy) = (age_max_ms, policy);
         for client_id in ["a", "b"] {
-            let opened = shard.ask(&Command::OpenSession { client_id: client_id.into(), expiry_s: 9, will: None });
+            let (client_id, owner) = (client_id.into(), None);
+            let opened = shard.ask(&Command::OpenSession { client_id, owner, expiry_s: 9, will: None });
             prop_assert!(opened.is_ok());
         }
         for (size, slots, number) in moves {

@@ -5,7 +5,9 @@ use proptest::sample::Index;
 
 use super::shard::{Shard, message};
 use crate::machine::tests::{place, read_changed, read_forged, restore, snapshot};
-use crate::topic::{Command, KeptPlace, Mismatch, Origin, Receiver, Refusal, Slot, SnapshotError, Topics, Will};
+use crate::topic::{
+    Command, Event, KeptPlace, Mismatch, Origin, Principal, Receiver, Refusal, Slot, SnapshotError, Topics, Will,
+};
 use crate::{Machine, TimeMs};
 
 /// A shard with a bit of everything.
@@ -14,7 +16,7 @@ pub fn shard() -> Shard {
     shard.limits.age_max_ms = 60_000;
     for id in ["anna", "bert", "carl", "dora"] {
         let will = (id != "carl").then(|| Will { message: message("w", id, 1, None), delay_s: 9, expiry_s: Some(4) });
-        shard.ask(&Command::OpenSession { client_id: id.into(), expiry_s: 60, will }).unwrap();
+        shard.ask(&Command::OpenSession { client_id: id.into(), owner: owner_of(id), expiry_s: 60, will }).unwrap();
     }
     for (slot, filter) in [(0, "b/#"), (0, "a/+"), (3, "a/+")] {
         let filter = filter.into();
@@ -34,10 +36,15 @@ pub fn shard() -> Shard {
         Command::DetachSession { slot: Slot(3), expiry_s: 5, keep_will: true },
         Command::EndSession { slot: Slot(2) },
         Command::EndSession { slot: Slot(1) },
-        Command::Retain(message("r/1", "kept", 0, None)),
-        Command::Retain(message("r/2", "kept, too", 1, Some(TimeMs(9_000_000)))),
-        Command::Delay { at: TimeMs(2_000_000), message: message("d", "later", 1, None), origin: None },
-        Command::Delay { at: TimeMs(1_500_000), message: message("d", "sooner", 2, None), origin: None },
+        Command::Retain { message: message("r/1", "kept", 0, None), owner: None },
+        Command::Retain { message: message("r/2", "kept, too", 1, Some(TimeMs(9_000_000))), owner: owner_of("bert") },
+        Command::Delay { at: TimeMs(2_000_000), message: message("d", "later", 1, None), origin: None, owner: None },
+        Command::Delay {
+            at: TimeMs(1_500_000),
+            message: message("d", "sooner", 2, None),
+            origin: None,
+            owner: owner_of("anna"),
+        },
         keep(0, "b/#", 7),
         keep(0, "a/+", 300),
         keep(3, "a/+", 0),
@@ -45,6 +52,15 @@ pub fn shard() -> Shard {
         shard.ask(&command).unwrap();
     }
     shard
+}
+
+/// Whose the sessions of the tests are: of two of them nobody knows it.
+fn owner_of(id: &str) -> Option<Principal> {
+    match id {
+        "anna" => Some(Principal::user(id)),
+        "bert" => Some(Principal::address("10.0.0.1")),
+        _ => None,
+    }
 }
 
 /// The command that a subscription was read up to `number`.
@@ -99,13 +115,46 @@ fn the_time_of_the_newest_event_is_kept() {
 }
 
 #[test]
+fn owners_come_back_and_a_session_keeps_the_one_that_it_has() {
+    let mut shard = shard();
+    let owner = |topics: &Topics, slot| topics.session(Slot(slot)).and_then(|session| session.owner().cloned());
+    let messages = |topics: &Topics| {
+        let retained = topics.all_retained().map(|kept| kept.owner.clone());
+        retained.chain(topics.all_delayed().map(|kept| kept.owner.clone())).collect::<Vec<_>>()
+    };
+    let restored: Topics = restore(&snapshot(&shard.topics));
+    for topics in [&shard.topics, &restored, &shard.replay()] {
+        assert_eq!((owner(topics, 0), owner(topics, 3)), (owner_of("anna"), None));
+        assert_eq!(messages(topics), [None, owner_of("bert"), None, owner_of("anna")]);
+    }
+    let attach = |slot, name| {
+        let owner = Some(Principal::user(name));
+        Command::AttachSession { slot: Slot(slot), owner, expiry_s: 9, will: None }
+    };
+    shard.ask(&attach(0, "eve")).unwrap();
+    assert_eq!(owner(&shard.topics, 0), owner_of("anna"), "it is not given away");
+    shard.ask(&attach(3, "dora")).unwrap();
+    assert_eq!(owner(&shard.topics, 3), Some(Principal::user("dora")), "nobody's is the first one's");
+    assert_eq!(owner(&shard.replay(), 3), Some(Principal::user("dora")));
+    let forged = Event::SessionAttached {
+        at: TimeMs(2_000_000),
+        slot: Slot(3),
+        owner: Some(Principal::user("eve")),
+        expiry_s: 9,
+        will: None,
+    };
+    let folded = Machine::apply_checked(&mut shard.replay(), &forged, place(shard.records.len()));
+    assert_eq!(folded, Err(Mismatch::Unfounded("the session has an owner")));
+}
+
+#[test]
 fn it_comes_back_and_goes_on_in_the_same_way() {
     let mut live = shard();
     let bytes = snapshot(&live.topics);
     let mut restored = Shard { topics: restore(&bytes), ..shard() };
     assert_eq!(snapshot(&restored.topics), bytes);
     for client_id in ["emil", "fred", "gina"] {
-        let open = Command::OpenSession { client_id: client_id.into(), expiry_s: 60, will: None };
+        let open = Command::OpenSession { client_id: client_id.into(), owner: None, expiry_s: 60, will: None };
         assert_eq!(live.ask(&open), restored.ask(&open), "slots are used again in the same order");
     }
     assert_eq!(snapshot(&live.topics), snapshot(&restored.topics));

@@ -51,6 +51,7 @@ fn status(server: &str, health: &Value, audit: Result<&Value, &str>) -> Value {
     json!({
         "server": server, "health": word, "detail": health["detail"], "progress": health["progress"],
         "damage": counted(health, "damage"), "disk_full": counted(health, "disk_full"),
+        "disk_full_since": health["disk_full_since"],
         "witness_lost": counted(health, "witness_lost"), "archive": health["archive"],
         "clock": health["clock"], "directory": health["directory"], "audit": audit,
     })

@@ -147,6 +147,7 @@ impl Fields {
         ("detail", None),
         ("damage", Some("0")),
         ("disk_full", Some("0")),
+        ("disk_full_since", None),
         ("witness_lost", Some("0")),
         ("archive", None),
         ("clock", None),

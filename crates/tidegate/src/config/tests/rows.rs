@@ -1,6 +1,6 @@
 //! Rules that hold for every row, and checks that rows say what the code does.
 
-use tidegate_broker::BrokerLimits;
+use tidegate_broker::{BrokerLimits, HoldingLimits};
 use tidegate_config::Change;
 use tidegate_doors::http::HttpLimits;
 use tidegate_machines::topic::InboxLimits;
@@ -40,6 +40,7 @@ fn the_defaults_are_those_of_the_libraries() {
     assert_eq!(config.limits.http, HttpLimits::default());
     assert_eq!(config.mqtt.limits, BrokerLimits::default());
     assert_eq!(config.mqtt.inbox, InboxLimits::default());
+    assert_eq!(config.mqtt.holdings, HoldingLimits::default());
 }
 
 /// The process test `a_reload_names_the_keys_that_wait_for_a_restart` meets the rest: what is live takes effect there.
@@ -48,7 +49,7 @@ fn live_is_what_a_reload_hands_to_the_doors() {
     let live = |section: &str, key: &str| match section {
         "acl" | "user" | "service" | "quota.viewer" | "quota.service" | "quota.address" => true,
         "tls" => matches!(key, "cert_file" | "key_file" | "client_ca_file" | "client_certificate"),
-        "mqtt" => matches!(key, "ordinary_topics" | "certificate_users"),
+        "mqtt" => matches!(key, "ordinary_topics" | "certificate_users" | "client_ids" | "anonymous_sessions"),
         "auth" => key == "token_ttl_s",
         _ => false,
     };

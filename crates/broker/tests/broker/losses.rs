@@ -1,0 +1,133 @@
+//! Every message that is lost to somebody has a count, and a slow reader may be told.
+
+use tidegate_broker::{BrokerFacts, BrokerLimits, InboxPolicy, SlowReader};
+use tidegate_journal::Options;
+use tidegate_machines::topic::{InboxLimits, InboxPolicy as DurablePolicy};
+
+use crate::support::{World, WorldOptions};
+
+/// Small inboxes, of both kinds, and small outboxes.
+fn small(policy: DurablePolicy, slow_reader: SlowReader) -> WorldOptions {
+    let limits = BrokerLimits {
+        outbox_bytes_max: 2_000,
+        clean_inbox_messages_max: 3,
+        slow_reader,
+        sys_interval_ms: 0,
+        ..BrokerLimits::default()
+    };
+    let inboxes = InboxLimits { messages_max: 3, age_max_ms: 20_000, policy, ..InboxLimits::default() };
+    WorldOptions { limits, inboxes, ..WorldOptions::default() }
+}
+
+/// What both brokers counted, by one of their counts.
+fn count(world: &World, of: impl Fn(&BrokerFacts) -> u64) -> u64 {
+    world.brokers().iter().map(|broker| of(&broker.facts())).sum()
+}
+
+/// Ten messages for somebody, then what was counted.
+fn ten(world: &mut World, qos: u8) -> String {
+    let publish = format!("p: PUBLISH t {} qos={qos};", "x".repeat(500));
+    world.run(&format!("p: CONNECT; {}", publish.repeat(10)))
+}
+
+#[test]
+fn what_a_full_inbox_in_the_journal_loses_is_counted() {
+    let mut world = World::new(small(DurablePolicy::DropOldest, SlowReader::Drop));
+    world.run("s: CONNECT expiry=1000; s: SUBSCRIBE t qos=1; s: drop");
+    ten(&mut world, 1);
+    assert_eq!(count(&world, |facts| facts.evicted_inbox), 7, "three are kept");
+    // What was lost before a start is not counted again.
+    world.run("kill; wait 1000");
+    assert_eq!(count(&world, |facts| facts.evicted_inbox), 0);
+
+    let mut world = World::new(small(DurablePolicy::DropNewest, SlowReader::Drop));
+    world.run("s: CONNECT expiry=1000; s: SUBSCRIBE t qos=1; s: drop");
+    ten(&mut world, 1);
+    assert_eq!((count(&world, |facts| facts.dropped_inbox), count(&world, |facts| facts.evicted_inbox)), (7, 0));
+
+    let mut world = World::new(small(DurablePolicy::Refuse, SlowReader::Drop));
+    world.run("s: CONNECT expiry=1000; s: SUBSCRIBE t qos=1; s: drop");
+    let told = ten(&mut world, 1);
+    assert_eq!(told.matches("PUBACK").count() - told.matches("0x97").count(), 3, "{told}");
+    assert_eq!((count(&world, |facts| facts.refused_inbox), count(&world, |facts| facts.dropped_inbox)), (7, 0));
+}
+
+#[test]
+fn what_waits_too_long_is_counted_by_why() {
+    let mut world = World::new(small(DurablePolicy::DropOldest, SlowReader::Drop));
+    world.run("s: CONNECT expiry=1000; s: SUBSCRIBE t qos=1; s: drop; p: CONNECT");
+    world.run("p: PUBLISH t one qos=1 expiry=5; p: PUBLISH t two qos=1; wait 8000");
+    assert_eq!((count(&world, |facts| facts.dropped_expired), count(&world, |facts| facts.dropped_aged)), (1, 0));
+    world.run("wait 15000");
+    assert_eq!((count(&world, |facts| facts.dropped_expired), count(&world, |facts| facts.dropped_aged)), (1, 1));
+}
+
+#[test]
+fn what_a_session_takes_with_it_is_counted() {
+    let mut world = World::new(small(DurablePolicy::DropOldest, SlowReader::Drop));
+    world.run("s: CONNECT expiry=5; s: SUBSCRIBE t qos=1; s: drop; p: CONNECT; p: PUBLISH t one qos=1");
+    world.run("p: PUBLISH t two qos=0");
+    assert_eq!(count(&world, |facts| facts.dropped_offline), 1, "QoS 0 does not wait for who is away");
+    world.run("wait 8000");
+    assert_eq!(count(&world, |facts| facts.dropped_ended), 1);
+    // A session that ends with its connection: one is under way, and two wait for it.
+    world.run("c: CONNECT recv=1; c: SUBSCRIBE t qos=1");
+    world.run("p: PUBLISH t 1 qos=1; p: PUBLISH t 2 qos=1; p: PUBLISH t 3 qos=1; c: drop");
+    assert_eq!(count(&world, |facts| facts.dropped_ended), 3);
+}
+
+#[test]
+fn a_full_disk_loses_nothing_without_a_count() {
+    let options = WorldOptions { journal: Options::small(256 << 10), ..small(DurablePolicy::Refuse, SlowReader::Drop) };
+    let inboxes = InboxLimits::default();
+    let mut world = World::new(WorldOptions { inboxes, workers: 1, topic_shards: 1, ..options });
+    world.run("s: CONNECT expiry=1000; s: SUBSCRIBE # qos=1; s: drop; p: CONNECT; disk-full");
+    let publish = format!("p: PUBLISH t {} qos=1", "x".repeat(4_000));
+    let is_full = (0..200).any(|_| world.run(&publish).contains("0x97"));
+    assert!(is_full, "the disk does not fill up");
+    let refused = count(&world, |facts| facts.refused_disk_full);
+    assert!(refused > 0);
+    world.run("p: PUBLISH kept x retain; w: CONNECT will=gone,x,qos=1; w: drop");
+    assert_eq!(count(&world, |facts| facts.refused_disk_full), refused, "nobody waits for an answer");
+    assert_eq!(count(&world, |facts| facts.dropped_disk_full), 2, "what is retained, and the will");
+}
+
+#[test]
+fn a_slow_reader_is_told_if_the_configuration_says_so() {
+    for (policy, qos, subscribe) in [
+        (DurablePolicy::DropOldest, 0, "s: CONNECT; s: SUBSCRIBE t"),
+        (DurablePolicy::DropOldest, 1, "s: CONNECT recv=1; s: SUBSCRIBE t qos=1"),
+        (DurablePolicy::DropOldest, 1, "s: CONNECT expiry=1000 recv=1; s: SUBSCRIBE t qos=1"),
+        (DurablePolicy::DropNewest, 1, "s: CONNECT expiry=1000 recv=1; s: SUBSCRIBE t qos=1"),
+    ] {
+        for (slow_reader, closed) in [(SlowReader::Drop, 0), (SlowReader::Disconnect, 1)] {
+            let mut world = World::new(small(policy, slow_reader));
+            world.run(subscribe);
+            if qos == 0 {
+                world.run("s: stall");
+            }
+            let mut told = ten(&mut world, qos);
+            told += &world.run("s: flow; wait 100");
+            let told: String =
+                told.lines().filter(|line| !line.contains("xxx")).map(|line| format!("{line}\n")).collect();
+            let case = format!("{policy:?}, QoS {qos}, {subscribe}: {told}");
+            assert_eq!(told.matches("s < DISCONNECT 0x97").count(), closed, "{case}");
+            assert_eq!(count(&world, |facts| facts.slow_closed), closed as u64, "{case}");
+            let lost = |facts: &BrokerFacts| facts.losses().iter().map(|(_, count)| count).sum();
+            assert!(count(&world, lost) > 0, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_clean_inbox_counts_who_made_room_and_who_did_not_come_in() {
+    for (policy, evicted, dropped) in [(InboxPolicy::DropOldest, 6, 0), (InboxPolicy::DropNewest, 0, 6)] {
+        let mut options = small(DurablePolicy::DropOldest, SlowReader::Drop);
+        options.limits.clean_inbox_policy = policy;
+        let mut world = World::new(options);
+        world.run("s: CONNECT recv=1; s: SUBSCRIBE t qos=1");
+        ten(&mut world, 1);
+        let counts = (count(&world, |facts| facts.evicted_inbox), count(&world, |facts| facts.dropped_inbox));
+        assert_eq!(counts, (evicted, dropped), "one is under way, three wait");
+    }
+}
