@@ -5,7 +5,6 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
-use tidegate_doors::admission::Connections;
 use tidegate_doors::auth::quota::QuotaLimits;
 use tidegate_doors::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, Rights, Secret, ServiceSettings, StrangerLimits, TopicAccess,
@@ -199,7 +198,7 @@ fn open_door() -> SocketAddr {
         operations: Arc::new(Agreeable),
         rooms: vec![Box::new(LedgerRoom::new(Agreeable, LedgerHttpMetrics::register(&registry)))],
         limits: HttpLimits::default(),
-        connections: Connections::new(HttpLimits::default().of_connections(1)),
+        addresses: HttpLimits::default().of_connections(1).addresses(),
         metrics: HttpMetrics::register(&registry),
         open_paths: Vec::new(),
         upgrade: None,

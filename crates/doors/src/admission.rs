@@ -13,6 +13,7 @@
 mod addresses;
 mod arrival;
 mod connections;
+mod newcomers;
 mod throttle;
 
 use std::net::IpAddr;
@@ -22,10 +23,9 @@ use std::time::Instant;
 
 use tidegate_broker::ReasonCode;
 
-pub use addresses::AddressMark;
-use addresses::Addresses;
+pub use addresses::{AddressMark, Addresses};
 pub use arrival::Arrival;
-pub use connections::{ConnectionLimits, Connections, Crowded, Entered, share_of_address};
+pub use connections::{ConnectionLimits, Connections, Crowded, Entered, LetIn, share_of_address};
 pub use throttle::Throttle;
 
 /// Clients above a bound that are let in to be refused with a reason: this part of the bound.

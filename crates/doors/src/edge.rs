@@ -18,6 +18,7 @@ use crate::admission::Arrival;
 use crate::http::{DrainStatus, Health, Operations};
 use crate::ledger_http;
 use crate::ledger_http::Backend;
+use crate::turns::CallerName;
 
 pub use changes::{ChangeParts, EdgeChanges};
 pub use feeds::{ChangeFeeds, ChangeFeedsRoom};
@@ -58,8 +59,8 @@ impl Backend for EdgeBackend {
 
     type Changes = ChangeParts;
 
-    fn changes(&self, after: After, filter: ChangeFilter) -> Result<ChangeParts, Unavailable> {
-        Ok(self.changes.read(after, filter))
+    fn changes(&self, caller: CallerName, after: After, filter: ChangeFilter) -> Result<ChangeParts, Unavailable> {
+        Ok(self.changes.read(caller, after, filter))
     }
 }
 

@@ -16,7 +16,7 @@ use tidegate_runtime::recovery::NodeReader;
 use tidegate_runtime::{Address, Carries, Room, Site};
 use tokio::sync::watch;
 
-use crate::admission::{Arrival, Connections};
+use crate::admission::Arrival;
 use crate::auth::Authenticator;
 use crate::edge::{ArrivalClient, EdgeBackend, EdgeChanges, NodeOperations};
 use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpRoom, Upgrade};
@@ -102,7 +102,7 @@ impl<P: Carries<Box<Arrival>>> Room<P> for HttpDoor<P> {
         let listeners = listen(self.settings.address, self.settings.edges.into())?;
         site.listening("http", listeners[0].local_addr()?);
         let metrics = HttpMetrics::register(site.registry());
-        let connections = Connections::new(self.settings.limits.of_connections(self.settings.edges));
+        let addresses = self.settings.limits.of_connections(self.settings.edges).addresses();
         for (number, listener) in listeners.into_iter().enumerate() {
             let mut pump = Pump::new(site.take_endpoint(), site.status().clone());
             let edge = Edge::open(EdgeOptions {
@@ -112,7 +112,7 @@ impl<P: Carries<Box<Arrival>>> Room<P> for HttpDoor<P> {
                 operations: Arc::new(NodeOperations::of(site)),
                 rooms: self.rooms.iter().map(|open| open(site, &mut pump)).collect(),
                 limits: self.settings.limits,
-                connections: connections.clone(),
+                addresses: addresses.clone(),
                 metrics: metrics.clone(),
                 refused: RefusalMetrics::register(site.registry(), "http", format_args!("edge-{number}")),
                 open_paths: self.settings.open_paths.clone(),

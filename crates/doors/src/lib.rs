@@ -23,10 +23,10 @@
 //! | `refusal_metrics` | what every door counts of requests that it refuses |
 //! | `topic_names` | names of topics that the ledger owns |
 //! | `auth` | who a caller is, and what they may do |
-//! | `turns` | whose connections a port serves next, and for how much work |
+//! | `turns` | whose connections a port serves next, and for how much work; who gets one of few places |
 //! | `held_bytes` | what callers have sent ahead of their answers, in bytes |
 //! | `listing` | pages of accounts as their reader may see them |
-//! | `admission` | how many MQTT clients may come in, and how fast |
+//! | `admission` | how many clients may come in, how fast, and who gives way to them |
 //! | `authorized` | asks the ledger for a worker's clients, after their rights were checked |
 //! | `ledger_json` | what the ledger is asked and answers in JSON |
 //! | `http` | the HTTP door, which knows no room |

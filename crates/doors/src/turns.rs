@@ -14,6 +14,7 @@
 //! SUBSCRIBE with a thousand filters as much as hundreds of others, and which costs how much is known beforehand.
 
 pub mod limits;
+mod places;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
@@ -25,6 +26,8 @@ use tidegate_ledger::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX}
 
 use self::limits::{BYTES_PER_WORK, READS_OF_CALLER_MAX, SHARE_OF_CALLER, SPARE_QUEUES_MAX, WORK_IN_ROUND_MAX};
 use crate::auth::{Identity, Rights};
+
+pub use self::places::{PlaceInTurn, PlaceLimits, PlacesInTurn};
 
 /// Who shares a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -57,13 +60,18 @@ impl CallerMarks {
     }
 }
 
+/// All that comes from one place: an address of IPv4, or a /64 of IPv6, because who has one address of it has all.
+pub fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => (v6.to_bits() >> 64 << 64).to_be_bytes().into(),
+        v4 => v4,
+    }
+}
+
 impl CallerName {
     /// Whoever comes from `address`.
     pub fn of_address(address: IpAddr) -> CallerName {
-        CallerName::Stranger(match address.to_canonical() {
-            IpAddr::V6(v6) => (v6.to_bits() >> 64 << 64).to_be_bytes().into(),
-            v4 => v4,
-        })
+        CallerName::Stranger(network_of(address))
     }
 
     /// Whoever has shown a token of `identity`.

@@ -19,7 +19,8 @@ const KEPT_FOR_PROCESS: usize = 64;
 const KEPT_PER_LOG: usize = 8;
 /// Runs of the index of ids of one shard, with those that a merge reads and writes.
 const KEPT_PER_INDEX: usize = 32;
-/// Of a thread that serves: its poll, what wakes it, its listeners, a connection that is accepted to be turned away.
+/// Of a thread that serves: its poll, what wakes it, its listeners, a connection that is accepted to be turned away,
+/// and few that give way to new ones.
 const KEPT_PER_THREAD: usize = 12;
 /// The part of the limit that connections get at least, however many shards there are.
 const CONNECTIONS_PART_MIN: usize = 4;

@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::Over;
+use crate::turns::network_of;
 
 /// Cells of a row. Two rows take half a megabyte, of which untouched pages cost nothing.
 const CELLS: usize = 1 << 16;
@@ -22,7 +23,8 @@ const CELLS: usize = 1 << 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddressMark(u32);
 
-pub(super) struct Addresses {
+/// How many clients each address has, over all threads of a door.
+pub struct Addresses {
     /// Row after row; none if addresses have no bound.
     cells: Box<[AtomicU32]>,
     connections_max: u32,
@@ -30,6 +32,7 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
+    /// At most so many of each address; 0 for no bound.
     pub fn new(connections_max: u32) -> Addresses {
         let cells = if connections_max == 0 { 0 } else { 2 * CELLS };
         Addresses {
@@ -39,17 +42,13 @@ impl Addresses {
         }
     }
 
-    /// Where `address` is counted. Of IPv6 the /64 is: who has one address of it has all.
+    /// Where `address` is counted: with its whole network.
     pub fn mark(&self, address: IpAddr) -> AddressMark {
-        let hash = match address.to_canonical() {
-            IpAddr::V4(v4) => self.hasher.hash_one(v4.octets()),
-            IpAddr::V6(v6) => self.hasher.hash_one(&v6.octets()[..8]),
-        };
-        AddressMark(hash as u32)
+        AddressMark(self.hasher.hash_one(network_of(address)) as u32)
     }
 
     /// Counts one more client.
-    pub fn enter(&self, mark: AddressMark) -> Over {
+    pub(super) fn enter(&self, mark: AddressMark) -> Over {
         let Some([a, b]) = self.cells_of(mark) else { return Over::Not };
         let count = a.fetch_add(1, Ordering::Relaxed).min(b.fetch_add(1, Ordering::Relaxed)) + 1;
         Over::of(count as usize, self.connections_max as usize)

@@ -1,23 +1,40 @@
-//! Counts the connections of one door, over all its threads: in all, and of each address.
+//! Counts the connections of one thread of a door, and those of each address over all its threads. When there are as
+//! many as may be, one that has shown no token gives way to a new one.
 //!
 //! ```text
-//!   accept ─▶ enter ─┬─ Entered: counted until it is dropped
-//!                    └─ Crowded: the door is full, or the address has its share
+//!   accept ─▶ enter ─┬─ room ───────────────────────────────────▶ Entered: counted until it leaves
+//!                    ├─ full: a newcomer gives way, is told so ──▶ Entered
+//!                    └─ all have shown a token: Crowded
+//!
+//!   newcomer ──good token──▶ known ──▶ gone         newcomer ──gives way──▶ leaving ──▶ gone
 //! ```
 //!
-//! Why an address has a share: silent connections cost whoever opens them nothing. Without a share, one host closes a
-//! door to everybody else.
+//! Promise: connections that show nothing never keep others out, from however many addresses they come; and whoever has
+//! shown a good token stays. Of one viewer that holds for an eighth of the door: viewers' tokens are cheap to have, and
+//! one with thousands of connections must not close the door either.
+//!
+//! Why an address has a share: silent connections cost whoever opens them nothing. When its share is used up, its own
+//! oldest newcomer gives way.
+//!
+//! Why each thread has its own: whoever gives way is on the thread that accepts, which ends it at once, and nothing is
+//! locked. The kernel shares connections out among threads; a flood of one thread leaves others their places.
 
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::Over;
 use super::addresses::{AddressMark, Addresses};
-use super::{Over, over};
+use super::newcomers::Newcomers;
+use crate::turns::{CallerName, network_of};
 
-/// Connections that only programs on the server's own host may have, so that its operator gets in when others have all
-/// the rest; fewer where a door has few.
+/// Connections of a thread that only programs on the server's own host may have, so that its operator gets in when
+/// others have all the rest; fewer where there are few.
 const KEPT_FOR_HOST: usize = 16;
+/// Connections of a thread that were told to give way and are not gone: it has so many more than its bound at most.
+const LEAVING_MAX: usize = 4;
+/// Connections of one viewer that are known: this part of those of the thread.
+const KNOWN_OF_VIEWER_PART: usize = 8;
 
 /// How many connections a door may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,19 +45,43 @@ pub struct ConnectionLimits {
     pub connections_per_address_max: usize,
 }
 
-/// The connections of one door.
-pub struct Connections {
-    limits: ConnectionLimits,
-    all: AtomicUsize,
-    addresses: Addresses,
+impl ConnectionLimits {
+    /// The counts of addresses that the threads of such a door share.
+    pub fn addresses(&self) -> Arc<Addresses> {
+        let per_address = match self.connections_per_address_max {
+            0 => share_of_address(self.connections_max),
+            most => most,
+        };
+        Arc::new(Addresses::new(u32::try_from(per_address).unwrap_or(u32::MAX)))
+    }
 }
 
-/// Why a connection is not let in.
+/// The connections of one thread. Each has a `T`, by which whoever serves it is told that it gives way.
+pub struct Connections<T> {
+    connections_max: usize,
+    /// Shared with other threads.
+    addresses: Arc<Addresses>,
+    /// All but those that are leaving.
+    open: usize,
+    /// Those that have shown no token.
+    newcomers: Waiting<T>,
+    /// How many known ones each viewer has.
+    of_viewer: HashMap<CallerName, usize>,
+    /// Those that were told to give way.
+    leaving: HashSet<u64>,
+    /// The number of the next one.
+    next: u64,
+}
+
+/// Connections that have shown no token, with where their addresses are counted.
+type Waiting<T> = Newcomers<(AddressMark, T)>;
+
+/// Why a connection is not let in, although somebody might have given way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crowded {
-    /// The door has as many as it may.
+    /// There are as many as may be, and none gives way.
     Door,
-    /// The address has as many as it may.
+    /// The address has as many as it may, and none gives way.
     Address,
 }
 
@@ -54,10 +95,23 @@ impl Crowded {
     }
 }
 
-/// A connection that is counted, until it is dropped.
+/// A connection that was let in.
+#[derive(Debug)]
+pub struct LetIn<T> {
+    /// It is counted by this.
+    pub entered: Entered,
+    /// Who gives way to it: to be told at once.
+    pub gives_way: Option<T>,
+}
+
+/// A connection that is counted, until it [leaves](Connections::leave).
+#[derive(Debug)]
 pub struct Entered {
-    of: Arc<Connections>,
+    network: IpAddr,
     mark: AddressMark,
+    number: u64,
+    /// Who has shown a token on it.
+    known: Option<CallerName>,
 }
 
 /// What one address may have of so many connections, where nothing else is configured: three quarters, so that whoever
@@ -66,80 +120,106 @@ pub fn share_of_address(connections_max: usize) -> usize {
     (connections_max - connections_max / 4).max(1)
 }
 
-impl Connections {
-    /// None yet.
-    pub fn new(limits: ConnectionLimits) -> Arc<Connections> {
-        let per_address = match limits.connections_per_address_max {
-            0 => share_of_address(limits.connections_max),
-            most => most,
-        };
-        let addresses = Addresses::new(u32::try_from(per_address).unwrap_or(u32::MAX));
-        Arc::new(Connections { limits, all: AtomicUsize::new(0), addresses })
+impl<T> Connections<T> {
+    /// None yet, and at most so many; those of addresses are counted with other threads.
+    pub fn new(connections_max: usize, addresses: Arc<Addresses>) -> Connections<T> {
+        Connections {
+            connections_max,
+            addresses,
+            open: 0,
+            newcomers: Newcomers::default(),
+            of_viewer: HashMap::new(),
+            leaving: HashSet::new(),
+            next: 0,
+        }
     }
 
-    /// One more, of this address.
-    pub fn enter(self: &Arc<Connections>, address: IpAddr) -> Result<Entered, Crowded> {
-        let mark = self.addresses.mark(address);
-        // Counted first: if it may not stay, dropping this uncounts it.
-        let (of_all, of_address) = (over(&self.all, self.most(address)), self.addresses.enter(mark));
-        let entered = Entered { of: self.clone(), mark };
-        match (of_all, of_address) {
-            (Over::Not, Over::Not) => Ok(entered),
-            (_, Over::Barely | Over::Far) => Err(Crowded::Address),
-            (Over::Barely | Over::Far, Over::Not) => Err(Crowded::Door),
-        }
+    /// One more, of this address, which is told by `connection` when it is to give way.
+    pub fn enter(&mut self, address: IpAddr, connection: T) -> Result<LetIn<T>, Crowded> {
+        let (network, mark) = (network_of(address), self.addresses.mark(address));
+        // Counted first: other threads count, too.
+        let gives_way = if self.addresses.enter(mark) != Over::Not {
+            self.give_way(|newcomers| newcomers.take_of(network)).map(Some).ok_or(Crowded::Address)
+        } else if self.open >= self.most(address) {
+            self.give_way(Newcomers::take_of_most).map(Some).ok_or(Crowded::Door)
+        } else {
+            Ok(None)
+        };
+        let gives_way = gives_way.inspect_err(|_| self.addresses.leave(mark))?;
+        let number = self.next;
+        self.next += 1;
+        self.open += 1;
+        assert!(self.open <= self.connections_max, "who came has room, or somebody gave way");
+        self.newcomers.join(network, number, (mark, connection));
+        Ok(LetIn { entered: Entered { network, mark, number, known: None }, gives_way })
     }
 
     /// How many there may be for somebody of this address to be let in.
     fn most(&self, address: IpAddr) -> usize {
-        let all = self.limits.connections_max;
+        let all = self.connections_max;
         if address.to_canonical().is_loopback() { all } else { all - KEPT_FOR_HOST.min(all / 8) }
+    }
+
+    /// One newcomer leaves; `None` if there is none, or as many are leaving as may.
+    fn give_way(&mut self, take: impl FnOnce(&mut Waiting<T>) -> Option<(IpAddr, u64, (AddressMark, T))>) -> Option<T> {
+        if self.leaving.len() >= LEAVING_MAX {
+            return None;
+        }
+        let (_, number, (mark, connection)) = take(&mut self.newcomers)?;
+        self.leaving.insert(number);
+        self.uncount(mark);
+        Some(connection)
+    }
+
+    fn uncount(&mut self, mark: AddressMark) {
+        self.open -= 1;
+        self.addresses.leave(mark);
+    }
+
+    /// A good token of `caller` was shown on this connection. It stays from now on, unless it was told to leave before,
+    /// or the caller is a viewer who has enough others: then it may be said again later.
+    pub fn show(&mut self, entered: &mut Entered, caller: &CallerName) {
+        let known_of_viewer_max = (self.connections_max / KNOWN_OF_VIEWER_PART).max(1);
+        let is_viewer = matches!(caller, CallerName::Viewer(_));
+        if is_viewer && self.of_viewer.get(caller).is_some_and(|known| *known >= known_of_viewer_max) {
+            return;
+        }
+        if self.newcomers.leave(entered.network, entered.number).is_none() {
+            return;
+        }
+        if is_viewer {
+            *self.of_viewer.entry(caller.clone()).or_default() += 1;
+        }
+        assert!(entered.known.is_none(), "a newcomer is not known");
+        entered.known = Some(caller.clone());
+    }
+
+    /// A connection is gone: to be said once.
+    pub fn leave(&mut self, entered: &mut Entered) {
+        if self.leaving.remove(&entered.number) {
+            return;
+        }
+        self.uncount(entered.mark);
+        match entered.known.take() {
+            None => drop(self.newcomers.leave(entered.network, entered.number).expect("it is a newcomer")),
+            Some(viewer @ CallerName::Viewer(_)) => {
+                let known = self.of_viewer.get_mut(&viewer).expect("what is known of a viewer is counted");
+                *known -= 1;
+                if *known == 0 {
+                    self.of_viewer.remove(&viewer);
+                }
+            }
+            Some(_) => {}
+        }
     }
 }
 
-impl Drop for Entered {
-    fn drop(&mut self) {
-        self.of.all.fetch_sub(1, Ordering::Relaxed);
-        self.of.addresses.leave(self.mark);
+impl Entered {
+    /// Whether a good token was shown on it, so that it stays.
+    pub fn is_known(&self) -> bool {
+        self.known.is_some()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn address(n: u8) -> IpAddr {
-        IpAddr::from([10, 0, 0, n])
-    }
-
-    fn flood(connections: &Arc<Connections>, address: IpAddr) -> (Vec<Entered>, Crowded) {
-        let mut entered = Vec::new();
-        loop {
-            match connections.enter(address) {
-                Ok(one) => entered.push(one),
-                Err(crowded) => return (entered, crowded),
-            }
-        }
-    }
-
-    #[test]
-    fn an_address_leaves_room_for_others_and_all_of_them_for_the_host() {
-        let connections = Connections::new(ConnectionLimits { connections_max: 100, connections_per_address_max: 0 });
-        let (first, crowded) = flood(&connections, address(1));
-        assert_eq!((first.len(), crowded), (75, Crowded::Address));
-        let (second, crowded) = flood(&connections, address(2));
-        assert_eq!((second.len(), crowded), (13, Crowded::Door), "an eighth is kept for the host");
-        let (host, crowded) = flood(&connections, "::ffff:127.0.0.1".parse().unwrap());
-        assert_eq!((host.len(), crowded), (12, Crowded::Door));
-        drop(first);
-        assert_eq!(flood(&connections, address(3)).0.len(), 63, "who leaves makes room");
-    }
-
-    #[test]
-    fn a_configured_share_holds_and_few_connections_are_some() {
-        let connections = Connections::new(ConnectionLimits { connections_max: 100, connections_per_address_max: 3 });
-        assert_eq!(flood(&connections, address(1)).0.len(), 3);
-        let one = Connections::new(ConnectionLimits { connections_max: 1, connections_per_address_max: 0 });
-        assert_eq!(flood(&one, address(1)).0.len(), 1);
-    }
-}
+mod tests;

@@ -29,7 +29,7 @@ use super::frames::Frames;
 use super::limits::{AHEAD_BYTES, KINDS_REMEMBERED, PARKED_MAX};
 use super::session::Session;
 use super::{BinaryMetrics, BinarySettings};
-use crate::admission::Connections;
+use crate::admission::{Addresses, Connections};
 use crate::auth::Authenticator;
 use crate::authorized::AuthorizedRequests;
 use crate::held_bytes::HeldTable;
@@ -74,9 +74,8 @@ pub struct BinaryPort<P> {
     rooms: Vec<Box<dyn Frames<P>>>,
     room_calls: Slab<Purpose>,
     sessions: Slab<Session>,
-    connections_max: usize,
-    /// The connections of all workers.
-    connections: Arc<Connections>,
+    /// Who may come in, and who gives way, by session.
+    connections: Connections<usize>,
     /// Sessions that may have something to read, and whose turn it is.
     turns: Turns<CallerName, usize>,
     /// Bytes that clients have sent ahead.
@@ -93,12 +92,12 @@ pub struct BinaryPort<P> {
 }
 
 impl<P> BinaryPort<P> {
-    /// Serves the clients of `listener` (`None`: no clients), counted among `connections`, as `settings` say. Lives at
-    /// `me` and asks the ledger by `router`.
+    /// Serves the clients of `listener` (`None`: no clients), counted among those of their `addresses`, as `settings`
+    /// say. Lives at `me` and asks the ledger by `router`.
     pub fn new(
         me: Address,
         router: Router,
-        (listener, connections): (Option<TcpListener>, Arc<Connections>),
+        (listener, addresses): (Option<TcpListener>, Arc<Addresses>),
         settings: &BinarySettings,
         authenticator: Arc<Authenticator>,
         (metrics, refused): (BinaryMetrics, RefusalMetrics),
@@ -116,8 +115,7 @@ impl<P> BinaryPort<P> {
             authenticator,
             authorized: AuthorizedRequests::new(KINDS_REMEMBERED, PARKED_MAX),
             sessions: Slab::new(),
-            connections_max: settings.connections_max,
-            connections,
+            connections: Connections::new(settings.connections_max, addresses),
             turns: Turns::default(),
             ahead: HeldTable::new(AHEAD_BYTES),
             unsent: Vec::new(),

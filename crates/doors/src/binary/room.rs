@@ -12,7 +12,7 @@ use tidegate_runtime::{Address, Carries, Port, Room, Site};
 use super::frames::{Frames, OpenFrames};
 use super::port::BinaryPort;
 use super::{BINARY, BinaryMetrics};
-use crate::admission::{ConnectionLimits, Connections};
+use crate::admission::{Addresses, ConnectionLimits};
 use crate::auth::Authenticator;
 use crate::listener::listen;
 use crate::refusal_metrics::RefusalMetrics;
@@ -47,8 +47,8 @@ pub struct BinaryRoom<P> {
     rooms: Vec<OpenFrames<P>>,
     /// One per worker.
     listeners: Vec<TcpListener>,
-    /// Those of all workers, once it is known how many there are.
-    connections: Option<Arc<Connections>>,
+    /// Counted over all workers, once it is known how many there are.
+    addresses: Option<Arc<Addresses>>,
 }
 
 impl<P: Carries<Message>> BinaryRoom<P> {
@@ -58,7 +58,7 @@ impl<P: Carries<Message>> BinaryRoom<P> {
         authenticator: Arc<Authenticator>,
         rooms: Vec<OpenFrames<P>>,
     ) -> BinaryRoom<P> {
-        BinaryRoom { settings, authenticator, rooms, listeners: Vec::new(), connections: None }
+        BinaryRoom { settings, authenticator, rooms, listeners: Vec::new(), addresses: None }
     }
 
     /// The rooms at the port of `me`. Two of one family are an error.
@@ -87,7 +87,7 @@ impl<P: Carries<Message>> Room<P> for BinaryRoom<P> {
             site.listening("binary", self.listeners[0].local_addr()?);
         }
         let workers = usize::from(site.placement().workers());
-        self.connections = Some(Connections::new(self.settings.of_connections(workers)));
+        self.addresses = Some(self.settings.of_connections(workers).addresses());
         Ok(())
     }
 
@@ -95,7 +95,7 @@ impl<P: Carries<Message>> Room<P> for BinaryRoom<P> {
         Ok(Box::new(BinaryPort::new(
             me,
             room::client(site, me),
-            (self.listeners.pop(), self.connections.clone().expect("the room was opened")),
+            (self.listeners.pop(), self.addresses.clone().expect("the room was opened")),
             &self.settings,
             self.authenticator.clone(),
             (

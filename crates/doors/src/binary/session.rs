@@ -52,7 +52,7 @@ enum Takes {
 pub struct Session {
     stream: Stream<mio::net::TcpStream>,
     /// It is counted until it is closed.
-    _entered: Entered,
+    pub entered: Entered,
     takes: Takes,
     /// Where the connection is in its life.
     pub life: Life,
@@ -100,7 +100,7 @@ impl Session {
     pub fn new(stream: Stream<mio::net::TcpStream>, entered: Entered, caller: CallerKey, now_ms: u64) -> Session {
         Session {
             stream,
-            _entered: entered,
+            entered,
             takes: Takes::All,
             life: Life::Greeting,
             input: BytesMut::new(),

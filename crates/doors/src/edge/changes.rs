@@ -3,12 +3,14 @@
 //! ```text
 //!   handler ◀─ parts, one waits ─ task ─▶ blocking thread: ChangeReader::step
 //!                                  ├─ asks a shard what slots are called
-//!                                  ├─ waits its turn: all readers of the thread share a rate
+//!                                  ├─ waits its turn: all readers of the thread share a rate, callers in turn
 //!                                  └─ at the end: sleeps until a DurableMark advances
 //! ```
 //!
-//! Promise: a reader that does not read costs one part, a thousand records and one group in memory, and no time. Why a
-//! task for each: what it waits for must go on when a handler stops to listen, or a heartbeat would undo a step.
+//! Promise: a reader that does not read costs one part, a thousand records and one group in memory, and no time. One
+//! that reads waits for one part of each other caller, and a service for one of all viewers; nothing is read for
+//! whoever has gone. Why a task for each: what it waits for must go on when a handler stops to listen, or a heartbeat
+//! would undo a step.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -27,6 +29,7 @@ use tokio::time::Instant;
 
 use crate::ledger_http::limits::CHANGE_BYTES_PER_S;
 use crate::ledger_http::{ChangePart, Changes, ChangesEnded};
+use crate::turns::{CallerName, PlaceLimits, PlacesInTurn};
 
 /// How long a reader at the end waits after it was woken, so that many small groups are one part.
 const GATHER: Duration = Duration::from_millis(2);
@@ -79,7 +82,7 @@ impl EdgeChanges {
 
     /// Begins to read as soon as a reader has its place; the first part says whether that went well. How many ask is
     /// bounded by those who ask: a place is waited for only while a reader ends.
-    pub fn read(&self, after: After, filter: ChangeFilter) -> ChangeParts {
+    pub fn read(&self, caller: CallerName, after: After, filter: ChangeFilter) -> ChangeParts {
         let (parts, reader) = mpsc::channel(1);
         let changes = self.clone();
         tokio::spawn(async move {
@@ -87,7 +90,7 @@ impl EdgeChanges {
                 place = changes.places.clone().acquire_owned() => place.expect("it is never closed"),
                 () = parts.closed() => return,
             };
-            if let Err(ended) = changes.carry(after, filter, &parts).await {
+            if let Err(ended) = changes.carry(&caller, after, filter, &parts).await {
                 // A handler that is gone wants no reason.
                 let _ = parts.send(Err(ended)).await;
             }
@@ -96,7 +99,16 @@ impl EdgeChanges {
         ChangeParts { reader }
     }
 
-    async fn carry(&self, after: After, filter: ChangeFilter, parts: &Parts) -> Result<(), ChangesEnded> {
+    async fn carry(
+        &self,
+        caller: &CallerName,
+        after: After,
+        filter: ChangeFilter,
+        parts: &Parts,
+    ) -> Result<(), ChangesEnded> {
+        if parts.is_closed() {
+            return Ok(());
+        }
         let logs = self.logs.clone();
         let opened = on_blocking_thread(move || logs.read(after, filter)).await?;
         let Some(mut reader) = opened.map_err(ChangesEnded::Unreadable)? else {
@@ -118,7 +130,10 @@ impl EdgeChanges {
                     continue;
                 }
                 Step::Rows { rows, bytes } => {
-                    self.pace.wait_for(bytes).await;
+                    tokio::select! {
+                        () = self.pace.wait_for(caller, bytes) => {}
+                        () = parts.closed() => return Ok(()),
+                    }
                     ChangePart { rows, cursor: reader.cursor(), is_at_end: false }
                 }
                 Step::AtEnd => ChangePart { rows: Vec::new(), cursor: reader.cursor(), is_at_end: true },
@@ -190,15 +205,25 @@ impl Changes for ChangeParts {
     }
 }
 
-/// When the next bytes may be read.
-#[derive(Clone, Default)]
+/// When the next bytes may be read, and by whom.
+#[derive(Clone)]
 struct Pace {
+    turns: PlacesInTurn,
     free_at: Arc<Mutex<Option<Instant>>>,
 }
 
+impl Default for Pace {
+    fn default() -> Pace {
+        let turns = PlacesInTurn::new(PlaceLimits { at_once: 1, of_caller_at_once: 1, for_services: 0 });
+        Pace { turns, free_at: Arc::default() }
+    }
+}
+
 impl Pace {
-    /// Waits until so many more bytes may be read at [`CHANGE_BYTES_PER_S`].
-    async fn wait_for(&self, bytes: usize) {
+    /// Waits until so many more bytes may be read for `caller` at [`CHANGE_BYTES_PER_S`].
+    async fn wait_for(&self, caller: &CallerName, bytes: usize) {
+        // Who has the turn keeps it until those before have had their time.
+        let _turn = self.turns.place(caller.clone()).await;
         let cost = Duration::from_secs_f64(bytes as f64 / CHANGE_BYTES_PER_S as f64);
         let until = {
             let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -214,4 +239,43 @@ impl Pace {
 async fn on_blocking_thread<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Result<T, ChangesEnded> {
     // It ends without a result when the runtime ends, or by a panic, which is a bug and was reported.
     tokio::task::spawn_blocking(run).await.map_err(|_| ChangesEnded::Unavailable(Unavailable::Stopping))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A part as long as readers of everything have.
+    const PART_BYTES: usize = 128 << 10;
+
+    #[tokio::test]
+    async fn a_service_waits_for_one_part_of_all_viewers_and_a_viewer_for_one_of_each() {
+        let (pace, read) = (Pace::default(), Arc::new(AtomicUsize::new(0)));
+        let mut flood = tokio::task::JoinSet::new();
+        for n in 0..200 {
+            let (pace, read) = (pace.clone(), read.clone());
+            let caller = CallerName::Viewer(format!("viewer-{}", n % 10).into());
+            flood.spawn(async move {
+                pace.wait_for(&caller, PART_BYTES).await;
+                read.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        tokio::task::yield_now().await;
+        let before = async |caller: CallerName| {
+            let began = read.load(Ordering::Relaxed);
+            pace.wait_for(&caller, PART_BYTES).await;
+            read.load(Ordering::Relaxed) - began
+        };
+        let parts = before(CallerName::Service("shop".into())).await;
+        assert!(parts <= 2, "{parts} parts of viewers before one of a service");
+        let parts = before(CallerName::Viewer("carol".into())).await;
+        assert!(parts <= 12, "{parts} parts of ten viewers before one of hers");
+        flood.abort_all();
+        while flood.join_next().await.is_some() {}
+        tokio::time::timeout(Duration::from_secs(5), pace.wait_for(&CallerName::Viewer("carol".into()), 1))
+            .await
+            .expect("who has gone holds no turn");
+    }
 }

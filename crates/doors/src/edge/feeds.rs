@@ -34,6 +34,7 @@ use crate::ledger_http::limits::{CHANGE_HEARTBEAT, CHANGE_STREAMS_MAX};
 use crate::ledger_http::{ChangePart, Changes, ChangesEnded, change_json, changes_of};
 use crate::mqtt::feeds::{FeedDemand, FeedQuery, FeedSource, NewsReply, PlaceReply};
 use crate::topic_names::CHANGES;
+use crate::turns::CallerName;
 
 /// What workers ask that the thread has not taken yet.
 const ASKS_WAITING_MAX: usize = 1_024;
@@ -209,7 +210,7 @@ async fn feed(changes: &EdgeChanges, query: &FeedQuery, reply: NewsReply, mut wa
     let (Some(filter), Some(from)) = (filter(&query.identity, &query.filter), after(query)) else {
         return reply(&topic, over(&Problem::forbidden("the rights of this client have changed")));
     };
-    let mut parts = changes.read(from, filter);
+    let mut parts = changes.read(CallerName::of_identity(&query.identity), from, filter);
     // Who begins at what comes from now on is told at once which place that is.
     let mut quiet_until = if query.after.is_none() { Some(Instant::now()) } else { None };
     let mut passed: Option<Box<str>> = None;

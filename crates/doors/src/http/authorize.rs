@@ -52,7 +52,7 @@ impl Door {
 
     /// A place to read a large piece, when it is this caller's turn.
     pub async fn place_to_walk(&self, caller: &Identity) -> Result<WalkPlace, Problem> {
-        self.in_time(self.walks.place(self.mark_of(caller))).await
+        self.in_time(self.walks.place(CallerName::of_identity(caller))).await
     }
 
     /// So many rows were read for this caller that no answer shows: it waits for as many rounds as they cost.
@@ -65,6 +65,14 @@ impl Door {
 
     fn mark_of(&self, caller: &Identity) -> CallerMark {
         self.turns.mark(&CallerName::of_identity(caller))
+    }
+
+    /// Whose good token these headers show. Nothing is counted.
+    pub(super) fn shown(&self, headers: &HeaderMap) -> Option<CallerName> {
+        let bearer = bearer(headers).ok()?;
+        let mut tokens = self.tokens.lock().expect("no thread panics while it holds the cache");
+        let caller = tokens.authenticate(&self.authenticator, bearer, now_s()).ok()?;
+        Some(CallerName::of_identity(&caller))
     }
 
     /// Who has shown this token before.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 
@@ -93,6 +93,7 @@ async fn read_json<B: Readable>(
     hold: Option<&Hold<'_>>,
 ) -> Result<Bytes, Problem> {
     let body = fitting(body, bytes_max, limits)?;
+    check_content_encoding(headers)?;
     check_content_type(headers)?;
     let read = tokio::time::timeout(limits.body_timeout, read(body, bytes_max, limits, hold));
     read.await.unwrap_or_else(|_| {
@@ -189,6 +190,19 @@ fn discard<B: Readable>(mut body: Pin<Box<B>>, bytes_max: usize, limits: &HttpLi
         }
     };
     tokio::spawn(tokio::time::timeout(limits.body_timeout, discard));
+}
+
+/// A body is taken as it is: one that is compressed would be larger than it says.
+fn check_content_encoding(headers: &HeaderMap) -> Result<(), Problem> {
+    let is_plain = |value: &HeaderValue| {
+        let mut codings = value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        codings.all(|coding| coding.is_empty() || coding.eq_ignore_ascii_case(b"identity"))
+    };
+    if headers.get_all(header::CONTENT_ENCODING).iter().all(is_plain) {
+        return Ok(());
+    }
+    let detail = "send the body as it is, without the header `Content-Encoding`: no coding is taken";
+    Err(Problem::new(codes::CONTENT_ENCODING_UNSUPPORTED, detail))
 }
 
 fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {

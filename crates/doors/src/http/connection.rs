@@ -24,10 +24,10 @@ use tower::Service;
 
 use super::door::Door;
 use super::limits::HttpLimits;
+use super::parting::EdgePlace;
 use super::patient::Patient;
 use super::rooms::{Answer, Routing};
 use super::{turns, upgrade};
-use crate::admission::Entered;
 use crate::json::{Problem, ProblemCode, codes};
 
 /// Tells when the process stops.
@@ -47,10 +47,10 @@ impl Stopping {
     }
 }
 
-/// Serves one connection, which is counted as `entered`, to its end: the `number`-th of its thread.
-pub async fn serve(
+/// Serves one connection to its end, the `number`-th of its thread; or until it gives way, if it shows no token.
+pub(super) async fn serve(
     stream: TcpStream,
-    entered: Entered,
+    place: EdgePlace,
     number: u32,
     acceptor: Option<TlsAcceptor>,
     door: Door,
@@ -63,21 +63,27 @@ pub async fn serve(
     let _ = stream.set_nodelay(true);
     // A client that has disconnected already has no address. Its request needs no answer.
     let address = stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
-    let sender = Connection { door: door.clone(), routing, address, refusal_delay: refusal_delay(number) };
+    let limits = door.limits;
+    let parting = place.parting.clone();
+    // A connection that goes on as a WebSocket is counted as one when this has ended.
+    let sender = Connection { door, routing, address, place, refusal_delay: refusal_delay(number) };
     let service = ConnectionService(Arc::new(sender));
-    let stream = Patient::new(stream, door.limits.reader_timeout);
-    match acceptor {
-        None => serve_http(stream, door.limits, service, stopping).await,
-        Some(acceptor) => match tokio::time::timeout(door.limits.handshake_timeout, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => serve_http(stream, door.limits, service, stopping).await,
-            Ok(Err(_)) | Err(_) => {
-                metrics.handshakes_failed.increment();
-            }
-        },
+    let last_word = acceptor.is_none().then(|| parting.clone());
+    let stream = Patient::new(stream, limits.reader_timeout, last_word);
+    let served = async {
+        let Some(acceptor) = acceptor else { return serve_http(stream, limits, service, stopping).await };
+        match tokio::time::timeout(limits.handshake_timeout, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => serve_http(stream, limits, service, stopping).await,
+            Ok(Err(_)) | Err(_) => metrics.handshakes_failed.increment(),
+        }
+    };
+    tokio::select! {
+        // Looked at first: whoever waits for a request is told why it ends.
+        biased;
+        () = served => {}
+        () = parting.wait() => {}
     }
     metrics.connections_open.add(-1);
-    // A connection that goes on as a WebSocket is counted as one from now on.
-    drop(entered);
 }
 
 async fn serve_http<S>(stream: S, limits: HttpLimits, service: ConnectionService, stopping: Stopping)
@@ -135,6 +141,7 @@ struct Connection {
     routing: Arc<Routing>,
     /// The client's.
     address: IpAddr,
+    place: EdgePlace,
     refusal_delay: Duration,
 }
 
@@ -159,6 +166,7 @@ impl Connection {
         let body_bytes_max = self.door.limits.body_bytes_max as u64;
         let body_bytes = request.body().size_hint().exact().map(|bytes| if bytes > body_bytes_max { 0 } else { bytes });
         self.door.turns.take(caller, turns::rounds_of_request(body_bytes)).await;
+        self.look_for_token(request.headers());
         let sender = Sender::of(&request, self.address);
         let answer = self.answer(request).await;
         let answer_bytes = answer.body().size_hint().exact().unwrap_or(0);
@@ -174,6 +182,15 @@ impl Connection {
             tokio::time::sleep(self.refusal_delay).await;
         }
         answer
+    }
+
+    /// A connection on which a good token is shown stays when the door is full.
+    fn look_for_token(&self, headers: &HeaderMap) {
+        if !self.place.is_known()
+            && let Some(caller) = self.door.shown(headers)
+        {
+            self.place.show(&caller);
+        }
     }
 
     fn answer(&self, request: hyper::Request<Incoming>) -> Answer {

@@ -15,11 +15,12 @@ use super::operations::{Operations, OwnRoom};
 use super::rooms::{Documents, HttpRoom, RoomsError, Routing, RoutingBuilder};
 use super::turns::RequestTurns;
 use super::upgrade::Upgrade;
-use super::walks::Walks;
+use super::walks;
 use crate::auth::{Authenticator, CursorSeal, TokenCache};
 use crate::held_bytes::{HeldBytes, HeldBytesLimits};
 use crate::json::{OverBound, Problem, ProblemCode, codes};
 use crate::refusal_metrics::RefusalMetrics;
+use crate::turns::PlacesInTurn;
 
 /// What all requests of one edge thread share. Cheap to clone.
 #[derive(Clone)]
@@ -42,7 +43,7 @@ pub struct Shared {
     /// Whose request is next.
     pub(super) turns: Arc<RequestTurns>,
     /// Who reads a large piece next.
-    pub(super) walks: Walks,
+    pub(super) walks: PlacesInTurn,
     /// What is read of bodies that are not whole.
     pub(super) bodies: Arc<HeldBytes>,
     pub(super) metrics_text: Mutex<MetricsText>,
@@ -95,7 +96,7 @@ impl Door {
             upgrade,
             tokens: Mutex::new(TokenCache::new(limits.tokens_cached_max)),
             turns: Arc::default(),
-            walks: Walks::default(),
+            walks: walks::places(),
             bodies: HeldBytes::new(HeldBytesLimits {
                 // One body always finds room.
                 all_max: limits.bodies_bytes_max.max(limits.body_bytes_max.saturating_mul(4)),

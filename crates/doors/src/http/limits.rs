@@ -7,7 +7,7 @@ use crate::admission::ConnectionLimits;
 /// Bounds of one edge thread. `Default` is what the configuration gives when it says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// Open connections; one more is answered 503 and closed.
+    /// Open connections. For one more, one without a token gives way; if there is none, it is answered 503 and closed.
     pub connections_max: usize,
     /// Open connections of one address (IPv6: of one /64), over all edge threads; 0 for three quarters of those of all.
     pub connections_per_address_max: usize,
@@ -44,6 +44,8 @@ pub struct HttpLimits {
     pub streams_for_services: usize,
     /// Pages of changes that are read at once; others wait their turn.
     pub change_pages_max: usize,
+    /// Pages of those that viewers leave to services; fewer than there may be.
+    pub change_pages_for_services: usize,
     /// Time for a TLS handshake.
     pub handshake_timeout: Duration,
     /// Time that connections get to finish when the process stops.
@@ -83,7 +85,8 @@ impl Default for HttpLimits {
             history_streams_max: 64,
             streams_of_caller_max: 8,
             streams_for_services: 16,
-            change_pages_max: 8,
+            change_pages_max: 32,
+            change_pages_for_services: 8,
             handshake_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(5),
             tokens_cached_max: 1 << 16,

@@ -11,7 +11,11 @@ metrics! {
             "tidegate_http_answers_total" "Answers by class of status.";
         connections_accepted: SharedCounter "tidegate_http_connections_accepted_total" "Connections accepted.";
         connections_refused: SharedCounter
-            "tidegate_http_connections_refused_total" "Connections refused because an edge thread had its most.";
+            "tidegate_http_connections_refused_total"
+            "Connections refused because the door, or their address, had as many as it may.";
+        connections_gave_way: SharedCounter
+            "tidegate_http_connections_gave_way_total"
+            "Connections without a token that were ended for new ones because the door, or their address, was full.";
         connections_open: SharedGauge "tidegate_http_connections_open" "Connections open now.";
         handshakes_failed: SharedCounter
             "tidegate_http_handshakes_failed_total" "TLS handshakes that failed or took too long.";

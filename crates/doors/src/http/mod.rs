@@ -29,6 +29,7 @@ mod metrics;
 mod metrics_text;
 mod openapi;
 mod operations;
+mod parting;
 mod parts;
 mod path;
 mod patient;

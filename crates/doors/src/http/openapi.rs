@@ -96,10 +96,11 @@ pub enum BodyProblems {
     /// The body did not arrive in time
     #[response(status = 408, content_type = "application/problem+json")]
     TooSlow(ProblemBody),
-    /// The body is too large
+    /// The body is too large: for the server, or for what one request of a caller with bounds may ask (8 KiB for each
+    /// transfer or hold that it may carry, and one more, and 64 KiB in any case)
     #[response(status = 413, content_type = "application/problem+json")]
     TooLarge(ProblemBody),
-    /// The body is not JSON by its content type
+    /// The body is not JSON by its content type, or is compressed
     #[response(status = 415, content_type = "application/problem+json")]
     NotJson(ProblemBody),
     /// A field is missing, unknown, or not what it must be

@@ -1,33 +1,61 @@
-//! A stream whose reader must take something in time: else the connection ends.
+//! A client's socket that does not wait without end: its reader must take something in time, it ends when it gives way
+//! to another connection, and when its client has gone while a request is under way.
 //!
 //! Why: who sends requests and reads no answers would hold a connection, and what is to be sent on it, for as long as
 //! it likes. hyper waits for a socket to take bytes without end.
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-/// A stream, and how long its reader may take nothing.
-pub struct Patient<S> {
-    stream: S,
+use super::parting::{self, Parting};
+
+/// A socket, and how long its reader may take nothing.
+pub struct Patient {
+    stream: TcpStream,
     patience: Duration,
     /// Ends the wait for a reader that takes nothing now.
     waits: Option<Pin<Box<Sleep>>>,
+    /// Tells that it gives way; `None` if its client cannot be told so, because it is under TLS.
+    parting: Option<Arc<Parting>>,
 }
 
-impl<S> Patient<S> {
-    /// Waits so long for each part that the reader takes.
-    pub fn new(stream: S, patience: Duration) -> Patient<S> {
-        Patient { stream, patience, waits: None }
+impl Patient {
+    /// Waits so long for each part that the reader takes, and ends when `parting` says so.
+    pub fn new(stream: TcpStream, patience: Duration, parting: Option<Arc<Parting>>) -> Patient {
+        Patient { stream, patience, waits: None, parting }
     }
 
-    /// The stream alone.
-    pub fn into_inner(self) -> S {
+    /// The socket alone.
+    pub fn into_inner(self) -> TcpStream {
         self.stream
+    }
+
+    /// Whether the client has gone altogether: it takes no answer any more. One that only sends nothing more is there.
+    /// The connection is looked at when this changes.
+    fn is_gone(&self, context: &mut Context<'_>) -> bool {
+        // Registers whoever asks; what there is to read is read when the next request is wanted.
+        let _ = self.stream.poll_read_ready(context);
+        let ready = std::pin::pin!(self.stream.ready(Interest::WRITABLE));
+        matches!(ready.poll(context), Poll::Ready(Ok(ready)) if ready.is_write_closed())
+    }
+
+    /// Ends a connection that gives way, with a last answer unless its client takes another one just now.
+    fn leave(&self) -> io::Result<()> {
+        if !self.parting.as_ref().is_some_and(|parting| parting.is_told()) {
+            return Ok(());
+        }
+        if self.waits.is_none() {
+            // It is one packet; a socket that does not take it has lost nothing.
+            let _ = self.stream.try_write(parting::last_answer().as_bytes());
+        }
+        Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the connection gives way to a new one"))
     }
 
     /// What `polled` is, or that the reader has taken nothing for too long.
@@ -43,13 +71,14 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl AsyncRead for Patient {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.leave()?;
         Pin::new(&mut self.stream).poll_read(context, into)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl AsyncWrite for Patient {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.wait(context, polled)
@@ -69,6 +98,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.is_gone(context) {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionReset, "the client has gone")));
+        }
         let polled = Pin::new(&mut self.stream).poll_flush(context);
         self.wait(context, polled)
     }

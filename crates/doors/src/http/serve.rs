@@ -1,7 +1,7 @@
 //! One edge thread: its listener, its tokio runtime, its connections.
 
 use std::io;
-use std::net::{IpAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,11 +15,11 @@ use super::door::{Door, DoorOptions};
 use super::limits::HttpLimits;
 use super::metrics::HttpMetrics;
 use super::operations::Operations;
+use super::parting::{self, EdgePlaces};
 use super::rooms::{HttpRoom, RoomsError, Routing};
 use super::upgrade::Upgrade;
-use crate::admission::{Connections, Crowded, Entered};
+use crate::admission::{Addresses, Crowded};
 use crate::auth::Authenticator;
-use crate::json::{Problem, codes};
 use crate::refusal_metrics::RefusalMetrics;
 
 /// When the next timer of an idle thread is due: sooner than any time-out of a request.
@@ -43,8 +43,8 @@ pub struct EdgeOptions {
     pub rooms: Vec<Box<dyn HttpRoom>>,
     /// Bounds.
     pub limits: HttpLimits,
-    /// The connections of all edge threads.
-    pub connections: Arc<Connections>,
+    /// How many connections each address has, over all edge threads.
+    pub addresses: Arc<Addresses>,
     /// Shared by all edge threads.
     pub metrics: HttpMetrics,
     /// Of this one.
@@ -63,7 +63,7 @@ pub struct Edge {
     tls: Option<TlsAcceptor>,
     door: Door,
     routing: Arc<Routing>,
-    connections: Arc<Connections>,
+    places: EdgePlaces,
     stopping: Stopping,
 }
 
@@ -71,11 +71,12 @@ impl Edge {
     /// Opens the rooms, so that what is wrong with them is known before a thread serves them.
     pub fn open(options: EdgeOptions) -> Result<Edge, RoomsError> {
         let EdgeOptions { listener, tls, authenticator, operations, rooms, .. } = options;
-        let EdgeOptions { limits, connections, metrics, refused, open_paths, upgrade, stop, .. } = options;
+        let EdgeOptions { limits, addresses, metrics, refused, open_paths, upgrade, stop, .. } = options;
         let options = DoorOptions { authenticator, operations, limits, metrics, refused, open_paths, upgrade };
         let (door, routing) = Door::open(options, rooms)?;
         let (routing, stopping) = (Arc::new(routing), Stopping::new(stop));
-        Ok(Edge { listener, tls: tls.map(TlsAcceptor::from), door, routing, connections, stopping })
+        let places = EdgePlaces::new(limits.connections_max, addresses);
+        Ok(Edge { listener, tls: tls.map(TlsAcceptor::from), door, routing, places, stopping })
     }
 
     /// The OpenAPI document that it serves, as JSON.
@@ -105,7 +106,7 @@ impl Edge {
 }
 
 async fn serve(edge: Edge) -> io::Result<()> {
-    let Edge { listener, tls: acceptor, door, routing, connections: counted, stopping } = edge;
+    let Edge { listener, tls: acceptor, door, routing, places, stopping } = edge;
     let (limits, metrics) = (door.limits, door.metrics.clone());
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -125,20 +126,26 @@ async fn serve(edge: Edge) -> io::Result<()> {
         };
         while connections.try_join_next().is_some() {}
         match accepted {
-            Ok((stream, peer)) => match enter(&counted, connections.len(), &limits, peer.ip()) {
-                Ok(entered) => {
-                    metrics.connections_accepted.increment();
-                    number = number.wrapping_add(1);
-                    let (acceptor, door) = (acceptor.clone(), door.clone());
-                    let (routing, stopping) = (routing.clone(), stopping.clone());
-                    let served = connection::serve(stream, entered, number, acceptor, door, routing, stopping);
-                    connections.spawn(served);
+            Ok((stream, peer)) => {
+                match places.enter(peer.ip()) {
+                    Ok((place, gives_way)) => {
+                        metrics.connections_accepted.increment();
+                        number = number.wrapping_add(1);
+                        let (acceptor, door) = (acceptor.clone(), door.clone());
+                        let (routing, stopping) = (routing.clone(), stopping.clone());
+                        connections.spawn(connection::serve(stream, place, number, acceptor, door, routing, stopping));
+                        if gives_way {
+                            metrics.connections_gave_way.increment();
+                            // It goes before the next one comes.
+                            tokio::task::yield_now().await;
+                        }
+                    }
+                    Err(crowded) => {
+                        metrics.connections_refused.increment();
+                        turn_away(&stream, acceptor.is_some(), crowded);
+                    }
                 }
-                Err(crowded) => {
-                    metrics.connections_refused.increment();
-                    turn_away(&stream, acceptor.is_some(), crowded);
-                }
-            },
+            }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 failures.tell(&error);
@@ -169,19 +176,6 @@ fn is_of_one_connection(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
     )
-}
-
-/// Counts a connection of `address`, beside `open` ones of this thread, if it may come in.
-fn enter(
-    connections: &Arc<Connections>,
-    open: usize,
-    limits: &HttpLimits,
-    address: IpAddr,
-) -> Result<Entered, Crowded> {
-    if open >= limits.connections_max {
-        return Err(Crowded::Door);
-    }
-    connections.enter(address)
 }
 
 /// Says now and then that connections cannot be accepted, and how often that was: for as long as descriptors have run
@@ -219,14 +213,7 @@ fn turn_away(stream: &TcpStream, tls: bool, crowded: Crowded) {
         Crowded::Door => "the server has as many connections as it may; try again in a second",
         Crowded::Address => "your address has as many connections as one address may; close some, or use them again",
     };
-    let problem = Problem::new(codes::BUSY, detail);
-    let (status, body) = (codes::BUSY.status(), String::from_utf8(problem.body()).expect("JSON is text"));
-    let answer = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    );
-    let _ = stream.try_write(answer.as_bytes());
+    let _ = stream.try_write(parting::busy(detail).as_bytes());
 }
 
 #[cfg(test)]

@@ -75,14 +75,13 @@ pub(super) fn begin(
 
 /// The socket behind an upgraded connection, and what hyper had read of it already.
 fn take_out(upgraded: HyperUpgraded) -> Option<Upgraded> {
-    let (tcp, tls, read): (tokio::net::TcpStream, _, Vec<u8>) =
-        match upgraded.downcast::<TokioIo<Patient<tokio::net::TcpStream>>>() {
-            Ok(parts) => (parts.io.into_inner().into_inner(), None, parts.read_buf.into()),
-            Err(upgraded) => {
-                let parts = upgraded.downcast::<TokioIo<TlsStream<Patient<tokio::net::TcpStream>>>>().ok()?;
-                let (tcp, tls) = parts.io.into_inner().into_inner();
-                (tcp.into_inner(), Some(tls), parts.read_buf.into())
-            }
-        };
+    let (tcp, tls, read): (tokio::net::TcpStream, _, Vec<u8>) = match upgraded.downcast::<TokioIo<Patient>>() {
+        Ok(parts) => (parts.io.into_inner().into_inner(), None, parts.read_buf.into()),
+        Err(upgraded) => {
+            let parts = upgraded.downcast::<TokioIo<TlsStream<Patient>>>().ok()?;
+            let (tcp, tls) = parts.io.into_inner().into_inner();
+            (tcp.into_inner(), Some(tls), parts.read_buf.into())
+        }
+    };
     Some(Upgraded { tcp: tcp.into_std().ok()?, tls, read })
 }

@@ -48,6 +48,8 @@ codes! {
     BODY_TOO_LARGE = PAYLOAD_TOO_LARGE "body_too_large";
     /// The body is not JSON by its content type.
     CONTENT_TYPE_UNSUPPORTED = UNSUPPORTED_MEDIA_TYPE "content_type_unsupported";
+    /// The body is compressed or otherwise coded.
+    CONTENT_ENCODING_UNSUPPORTED = UNSUPPORTED_MEDIA_TYPE "content_encoding_unsupported";
     /// A field is missing, unknown, or not what it must be.
     FIELD_INVALID = UNPROCESSABLE_ENTITY "field_invalid";
     /// A query parameter is unknown or not what it must be.

@@ -3,6 +3,8 @@
 use tidegate_ledger::changes::{After, Change, ChangeFilter, ChangesError};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 
+use crate::turns::CallerName;
+
 /// The ledger as its room sees it. One clone per edge thread; `call` must not block.
 pub trait Backend: Clone + Send + Sync + 'static {
     /// Asks the shards. The future resolves when the answer is durable; when no shard can take the request (full
@@ -19,9 +21,9 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Changes in the order of the journal.
     type Changes: Changes;
 
-    /// Reads the durable changes behind `after` that `filter` lets through, those to come included. Costs the shards
-    /// nothing but names of accounts.
-    fn changes(&self, after: After, filter: ChangeFilter) -> Result<Self::Changes, Unavailable>;
+    /// Reads the durable changes behind `after` that `filter` lets through, those to come included, in turn with other
+    /// callers. Costs the shards nothing but names of accounts.
+    fn changes(&self, caller: CallerName, after: After, filter: ChangeFilter) -> Result<Self::Changes, Unavailable>;
 }
 
 /// Some changes, or the news that there are none.

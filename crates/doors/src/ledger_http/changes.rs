@@ -117,14 +117,15 @@ pub async fn changes<B: Backend>(
     let Some(format) = format else {
         let limit = page_rows(query.limit)?;
         let _turn = ledger.turn_for_page(&caller).await?;
-        return page(&ledger, &caller, ledger.changes(after, filter)?, limit).await;
+        return page(&ledger, &caller, ledger.changes(&caller, after, filter)?, limit).await;
     };
     if query.limit == Some(0) {
         return Err(invalid("limit", "limit = 0: expected 1 or more".to_owned()));
     }
     let place = ledger.place_for_stream(&caller, StreamKind::Changes)?;
     let wanted = Wanted { format, rows_max: query.limit, follows: query.follow.unwrap_or(true) };
-    stream(&ledger, caller, &headers, ledger.changes(after, filter)?, wanted, place).await
+    let changes = ledger.changes(&caller, after, filter)?;
+    stream(&ledger, caller, &headers, changes, wanted, place).await
 }
 
 /// Which changes `caller` gets of those that they ask for.

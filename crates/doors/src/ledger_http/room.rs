@@ -17,7 +17,7 @@ use super::address::InPath;
 use super::backend::Backend;
 use super::limits::{CHANGE_PAGE_WAIT_MAX, CHANGE_PAGES_OF_CALLER_MAX};
 use super::metrics::LedgerHttpMetrics;
-use super::page_turns::{PageTurn, PageTurns, TooManyPages};
+use super::page_turns::{PageLimits, PageTurn, PageTurns, TooManyPages};
 use super::places::{NoPlace, Place, Places, PlacesLimits};
 use super::transfers::TRANSFERS;
 use super::{accounts, assets, audit, changes, history_time, holds, openapi, settings, transfers};
@@ -182,7 +182,11 @@ impl<B: Backend> Ledger<B> {
             kinds,
             change_places: places(limits.change_streams_max),
             history_places: places(limits.history_streams_max),
-            page_turns: PageTurns::new(limits.change_pages_max, CHANGE_PAGES_OF_CALLER_MAX),
+            page_turns: PageTurns::new(PageLimits {
+                at_once: limits.change_pages_max,
+                for_services: limits.change_pages_for_services,
+                of_caller_max: CHANGE_PAGES_OF_CALLER_MAX,
+            }),
             door,
         };
         Ledger { shared: Arc::new(shared) }
@@ -255,9 +259,9 @@ impl<B: Backend> Ledger<B> {
         self.backend.open(request, window).map_err(Problem::from)
     }
 
-    /// Reads changes, without a look at rights but those of `filter`.
-    pub fn changes(&self, after: After, filter: ChangeFilter) -> Result<B::Changes, Problem> {
-        self.backend.changes(after, filter).map_err(Problem::from)
+    /// Reads changes for `caller`, without a look at rights but those of `filter`.
+    pub fn changes(&self, caller: &Identity, after: After, filter: ChangeFilter) -> Result<B::Changes, Problem> {
+        self.backend.changes(CallerName::of_identity(caller), after, filter).map_err(Problem::from)
     }
 
     /// Looks whether `caller` may ask `request`. `Some` when an account whose kind decides it does not exist, or is

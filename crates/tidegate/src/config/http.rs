@@ -10,12 +10,14 @@ config! {
     pub struct HttpKeys in "limits" {
         edge_threads: Count<u16> = 1, 1..=256, restart, "threads that serve HTTP, each with its own connections";
         http_connections_max: Count<usize> = 10_000, 1..=1_000_000, restart,
-            "open connections per edge thread; one more is answered 503";
+            "open connections per edge thread; for one more, one without a token gives way, or it is answered 503";
         http_connections_per_address_max: Count<usize> = 0, 0..=1_000_000, restart,
             "HTTP connections of one address (IPv6: of one /64), over all edge threads; 0 for three quarters of all. \
              Behind a proxy all clients have one address";
         http_body_bytes_max: Bytes<usize> = 2 << 20, 1024..=(64 << 20), restart,
-            "bytes of a request's body; more is answered 413";
+            "bytes of a request's body; more is answered 413. A caller with bounds, such as a viewer, may send no \
+             more than one request of it may carry: 8 KiB for each transfer or hold, and one more, and 64 KiB in any \
+             case";
         http_bodies_bytes_max: Bytes<usize> = 64 << 20, 4096..=(64 << 30), restart,
             "bytes of bodies that came in part, per edge thread, or four times http_body_bytes_max if that is more; \
              viewers leave a quarter to services; more is answered 503";
@@ -46,8 +48,10 @@ config! {
         http_streams_for_services: Count<usize> = 16, 0..=4_095, restart,
             "streams of changes, and histories read as lines, per edge thread that viewers leave to services; \
              fewer than http_change_streams_max and http_history_streams_max";
-        http_change_pages_max: Count<usize> = 8, 1..=1_024, restart,
-            "pages of changes read at once per edge thread; others wait their turn";
+        http_change_pages_max: Count<usize> = 32, 1..=1_024, restart,
+            "pages of changes read at once per edge thread, one of each caller; others wait their turn";
+        http_change_pages_for_services: Count<usize> = 8, 0..=1_023, restart,
+            "pages of changes per edge thread that viewers leave to services; fewer than http_change_pages_max";
         tls_handshake_timeout_ms: Milliseconds = 5_000, 10..=86_400_000, restart, "milliseconds for a TLS handshake";
         drain_timeout_ms: Milliseconds = 5_000, 10..=86_400_000, restart,
             "milliseconds that requests get to finish when the server stops";
@@ -70,6 +74,13 @@ pub fn settle(document: &Document) -> Result<(u16, HttpLimits), ConfigError> {
         );
         return Err(document.error_at("limits.http_streams_for_services", message));
     }
+    if keys.http_change_pages_for_services >= keys.http_change_pages_max {
+        let message = format!(
+            "{} pages for services: expected less than {}, which is http_change_pages_max",
+            keys.http_change_pages_for_services, keys.http_change_pages_max
+        );
+        return Err(document.error_at("limits.http_change_pages_for_services", message));
+    }
     let limits = HttpLimits {
         connections_max: keys.http_connections_max,
         connections_per_address_max: keys.http_connections_per_address_max,
@@ -88,6 +99,7 @@ pub fn settle(document: &Document) -> Result<(u16, HttpLimits), ConfigError> {
         streams_of_caller_max: keys.http_streams_of_caller_max,
         streams_for_services: keys.http_streams_for_services,
         change_pages_max: keys.http_change_pages_max,
+        change_pages_for_services: keys.http_change_pages_for_services,
         handshake_timeout: Duration::from_millis(keys.tls_handshake_timeout_ms),
         drain_timeout: Duration::from_millis(keys.drain_timeout_ms),
         tokens_cached_max: keys.tokens_cached_max,

@@ -52,7 +52,7 @@ fn says_what_was_written_and_what_was_expected() {
         (
             "[limits]\nworkers = 1\nhttp_connections_max = \"4k\"",
             "test.toml:3: limits.http_connections_max = \"4k\": expected an integer, zero or more: open \
-             connections per edge thread; one more is answered 503",
+             connections per edge thread; for one more, one without a token gives way, or it is answered 503",
         ),
         (
             "[data]\nshards = -1",
@@ -122,6 +122,10 @@ fn log_ins_have_their_bounds() {
 
 #[test]
 fn viewers_have_places_of_streams() {
+    refused(
+        "[limits]\nhttp_change_pages_max = 2\nhttp_change_pages_for_services = 2",
+        "test.toml:3: 2 pages for services: expected less than 2, which is http_change_pages_max",
+    );
     refused(
         "[limits]\nhttp_change_streams_max = 10\nhttp_streams_for_services = 10",
         "test.toml:3: 10 streams for services: expected less than 10, which is the lower of http_change_streams_max \

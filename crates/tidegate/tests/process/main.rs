@@ -11,6 +11,7 @@ mod broken_disk;
 mod changes;
 mod clock;
 mod commands;
+mod crowds;
 mod cursors;
 mod damage;
 mod directory;

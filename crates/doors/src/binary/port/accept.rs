@@ -1,15 +1,20 @@
 //! Takes clients, and ends those whose time is over.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use super::super::Refused;
 use super::super::limits::ACCEPTS_IN_TURN_MAX;
 use super::super::session::{Life, Session};
 use super::{BinaryPort, FIRST_SESSION};
-use crate::admission::{Crowded, Entered};
+use crate::admission::{Entered, LetIn};
+use crate::json::codes;
 use crate::stream::Stream;
 use crate::turns::CallerName;
+
+/// What a client is told that has shown no token when others need its place.
+const GAVE_WAY: &str = "the server has as many connections as it may, and this one has shown no token: it gives way to \
+                        a new one; try again in a second";
 
 impl<P> BinaryPort<P> {
     /// Takes clients that wait, some in each turn. Returns whether any came.
@@ -19,10 +24,14 @@ impl<P> BinaryPort<P> {
         {
             taken += 1;
             match listener.accept() {
-                Ok((tcp, address)) => match self.enter(address.ip()) {
-                    Ok(entered) => {
+                Ok((tcp, address)) => match self.connections.enter(address.ip(), self.sessions.vacant_key()) {
+                    Ok(LetIn { entered, gives_way }) => {
                         if self.open(tcp, entered, address).is_ok() {
                             self.metrics.connections_accepted.add(1);
+                        }
+                        if let Some(other) = gives_way {
+                            self.metrics.connections_refused.increment("gave_way");
+                            self.give_way(other);
                         }
                     }
                     Err(crowded) => {
@@ -49,17 +58,25 @@ impl<P> BinaryPort<P> {
         self.listener.is_some() && self.somebody_waits
     }
 
-    /// Counts a connection if it may come in.
-    fn enter(&self, address: IpAddr) -> Result<Entered, Crowded> {
-        if self.sessions.len() >= self.connections_max {
-            return Err(Crowded::Door);
+    /// Ends a session without a token at once; it is told why if it takes that at once.
+    fn give_way(&mut self, key: usize) {
+        // One that was turned away just now has had its answer, which waits, or waits no longer.
+        self.sessions[key].resume(u64::MAX);
+        if matches!(self.sessions[key].life, Life::Greeting) {
+            self.refuse(key, 0, Refused::new(codes::BUSY.name(), GAVE_WAY));
         }
-        self.connections.enter(address)
+        let session = &mut self.sessions[key];
+        session.drain(self.now_ms);
+        // What does not fit the socket is lost: it would hold the place that another needs.
+        let _ = session.flush(&mut self.scratch, self.now_ms);
+        session.forget_outbox();
+        self.close(key);
     }
 
-    fn open(&mut self, tcp: mio::net::TcpStream, entered: Entered, address: SocketAddr) -> io::Result<()> {
-        tcp.set_nodelay(true)?;
-        let stream = Stream::accept(tcp, self.tls.as_ref()).map_err(io::Error::other)?;
+    fn open(&mut self, tcp: mio::net::TcpStream, mut entered: Entered, address: SocketAddr) -> io::Result<()> {
+        let nodelay = tcp.set_nodelay(true);
+        let stream = nodelay.and_then(|()| Stream::accept(tcp, self.tls.as_ref()).map_err(io::Error::other));
+        let stream = stream.inspect_err(|_| self.connections.leave(&mut entered))?;
         let poll = self.poll.as_ref().expect("a port is registered before it serves");
         let entry = self.sessions.vacant_entry();
         let key = entry.key();
@@ -67,6 +84,7 @@ impl<P> BinaryPort<P> {
         let mut session = Session::new(stream, entered, caller, self.now_ms);
         if let Err(error) = session.register(poll, key + FIRST_SESSION) {
             self.turns.leave(caller);
+            self.connections.leave(&mut session.entered);
             return Err(error);
         }
         entry.insert(session);
@@ -87,6 +105,7 @@ impl<P> BinaryPort<P> {
     /// The session becomes one of another caller.
     pub(super) fn move_to(&mut self, key: usize, name: CallerName) {
         let session = &mut self.sessions[key];
+        self.connections.show(&mut session.entered, &name);
         let before = std::mem::replace(&mut session.caller, self.turns.join(name));
         self.turns.take_back(before, key);
         self.turns.leave(before);

@@ -130,7 +130,8 @@ impl<P> BinaryPort<P> {
     /// Sends what is unsent, as far as sockets take it, and forgets sessions that are over.
     pub(super) fn write_sessions(&mut self) {
         for key in std::mem::take(&mut self.unsent) {
-            let session = &mut self.sessions[key];
+            // One that gave way may have gone before.
+            let Some(session) = self.sessions.get_mut(key) else { continue };
             session.to_be_written = false;
             if session.is_held() {
                 continue;
@@ -143,14 +144,22 @@ impl<P> BinaryPort<P> {
                 }
             }
             if session.is_over() {
-                let given_back = session.count_ahead(&mut self.ahead);
-                assert!(given_back.is_ok(), "what is given back always finds room");
-                session.close(self.poll.as_ref().expect("it was registered"), &mut self.scratch);
-                self.turns.take_back(session.caller, key);
-                self.turns.leave(session.caller);
-                self.sessions.remove(key);
-                self.metrics.connections_open.set(self.sessions.len() as i64);
+                self.close(key);
             }
         }
+    }
+
+    /// Forgets a session that is over.
+    pub(super) fn close(&mut self, key: usize) {
+        let session = &mut self.sessions[key];
+        assert!(session.is_over(), "its replies find it as long as any are under way");
+        let given_back = session.count_ahead(&mut self.ahead);
+        assert!(given_back.is_ok(), "what is given back always finds room");
+        session.close(self.poll.as_ref().expect("it was registered"), &mut self.scratch);
+        self.turns.take_back(session.caller, key);
+        self.turns.leave(session.caller);
+        let mut session = self.sessions.remove(key);
+        self.connections.leave(&mut session.entered);
+        self.metrics.connections_open.set(self.sessions.len() as i64);
     }
 }

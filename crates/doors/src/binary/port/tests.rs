@@ -63,12 +63,12 @@ impl Door {
         let metrics = (BinaryMetrics::register(&registry, BINARY, 0), RefusalMetrics::register(&registry, BINARY, 0));
         let settings =
             BinarySettings { address: None, tls: None, connections_max: 1_000, connections_per_address_max: 1_000 };
-        let connections = Connections::new(settings.of_connections(1));
+        let addresses = settings.of_connections(1).addresses();
         let router = Router::new(PORT, ShardAddresses::new([SHARD]), CursorKey([1, 2]));
         let mut port = BinaryPort::new(
             PORT,
             router,
-            (Some(listener), connections),
+            (Some(listener), addresses),
             &settings,
             authenticator.clone(),
             metrics,

@@ -10,8 +10,9 @@ use crate::turns::{CallerName, Turns};
 fn session_over(stream: Stream<mio::net::TcpStream>) -> Session {
     let caller = Turns::<CallerName, usize>::default().join(CallerName::Viewer("dave".into()));
     let limits = ConnectionLimits { connections_max: 1, connections_per_address_max: 0 };
-    let entered = Connections::new(limits).enter([127, 0, 0, 1].into());
-    Session::new(stream, entered.unwrap_or_else(|_| panic!("it is the first")), caller, 0)
+    let mut connections = Connections::new(1, limits.addresses());
+    let let_in = connections.enter([127, 0, 0, 1].into(), ()).expect("it is the first");
+    Session::new(stream, let_in.entered, caller, 0)
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tidegate_ledger::message::Unavailable;
 
 use super::history_lines::{Reading, begin, until};
-use super::server::{SERVICE, SHOP, TestServer};
+use super::server::{SERVICE, SHOP, TestServer, request};
 use crate::http::HttpLimits;
 
 const PATH: &str = "/v1/changes";
@@ -162,6 +162,45 @@ fn a_newcomer_takes_the_place_of_the_greediest_who_is_told_where_to_go_on() {
     for line in ["tidegate_http_streams_cut_total 1", "tidegate_http_streams_refused_total 2"] {
         assert!(metrics.contains(line), "{line} is not in {metrics}");
     }
+}
+
+#[test]
+fn a_page_whose_asker_has_gone_is_not_read() {
+    let limits = HttpLimits {
+        change_pages_max: 2,
+        change_pages_for_services: 1,
+        request_timeout: Duration::from_secs(60),
+        ..HttpLimits::default()
+    };
+    let server = TestServer::with(limits);
+    server.backend.silent();
+    let (dave, carol) = (server.log_in("dave"), server.log_in("carol"));
+    let ask = |token: &str| {
+        let mut client = server.connect();
+        client.send(&request(token, "GET", PATH, ""));
+        client
+    };
+    let reading = ask(&dave);
+    until("a page is read", || server.backend.streams() == 1);
+    let waiting: Vec<_> = [&dave, &dave, &carol].into_iter().map(|token| ask(token)).collect();
+    let _services = ask(SERVICE);
+    until("viewers leave a service its place", || server.backend.streams() == 2);
+    // What is closed like this is not only sent to no more, as by a client that has asked all it wants.
+    for client in waiting.into_iter().chain([reading]) {
+        socket2::SockRef::from(&client.stream).set_linger(Some(Duration::ZERO)).unwrap();
+    }
+    until("the page that was read, and those that waited, are given up", || server.backend.streams() == 1);
+    until("nothing is left of them", || server.metrics.connections_open.get() == 1);
+}
+
+#[test]
+fn a_page_for_who_sends_nothing_more_is_read() {
+    let server = TestServer::open();
+    server.backend.change("wallet:dave", "candidate:1", 1);
+    let mut client = server.connect();
+    client.send(&request(SERVICE, "GET", PATH, ""));
+    client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(client.read_answer().expect("an answer").status, 200);
 }
 
 #[test]

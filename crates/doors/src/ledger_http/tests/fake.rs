@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::http::{DrainStatus, Health, Operations};
 use crate::ledger_http::{Backend, ChangePart, Changes, ChangesEnded, Replies};
+use crate::turns::CallerName;
 use changes::FakeChanges;
 use replies::FakeReplies;
 
@@ -193,7 +194,7 @@ impl Backend for FakeBackend {
 
     type Changes = FakeChanges;
 
-    fn changes(&self, after: After, filter: ChangeFilter) -> Result<FakeChanges, Unavailable> {
+    fn changes(&self, _: CallerName, after: After, filter: ChangeFilter) -> Result<FakeChanges, Unavailable> {
         let mut state = self.state.lock().unwrap();
         state.streams += 1;
         let passed = match after {

@@ -1,8 +1,10 @@
 //! Malformed and hostile requests: each gets one clear answer, in bounded memory and time.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::history_lines::until;
 use super::server::{SERVICE, TestServer, request};
 use crate::http::HttpLimits;
 
@@ -187,6 +189,31 @@ fn a_request_names_its_host_once() {
 }
 
 #[test]
+fn a_body_that_is_coded_is_refused_with_words() {
+    let server = TestServer::open();
+    let mut client = server.connect();
+    for (coding, summary) in [
+        ("gzip", "415 content_encoding_unsupported"),
+        ("identity, br", "415 content_encoding_unsupported"),
+        ("Identity", "201"),
+        ("", "200"),
+    ] {
+        for path in ["/v1/login", "/v1/transfers"] {
+            let body = if path == "/v1/login" { r#"{"user":"dave","password":"dave"}"# } else { GOOD };
+            let summary = if path == "/v1/login" && !summary.starts_with("415") { "200" } else { summary };
+            let length = body.len();
+            client.send(&format!(
+                "POST {path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {SERVICE}\r\n\
+                 content-encoding: {coding}\r\ncontent-length: {length}\r\n\r\n{body}"
+            ));
+            let answer = client.read_answer().unwrap();
+            assert_eq!(answer.summary(), summary, "{path} {coding:?}");
+            assert!(answer.status < 400 || answer.body.contains("without the header `Content-Encoding`"), "{answer:?}");
+        }
+    }
+}
+
+#[test]
 fn a_log_in_is_small() {
     let server = TestServer::open();
     let most = HttpLimits::default().login_body_bytes_max;
@@ -302,22 +329,58 @@ fn one_connection_too_many_is_told_so_and_the_others_go_on() {
     let server = TestServer::with(HttpLimits { connections_max: 3, ..HttpLimits::default() });
     let mut inside: Vec<_> = (0..3).map(|_| server.connect()).collect();
     for client in &mut inside {
-        assert_eq!(client.ask("", "GET", "/healthz", "").status, 200);
+        assert_eq!(client.ask(SERVICE, "GET", "/healthz", "").status, 200);
     }
     let mut outside = server.connect();
     assert_eq!(outside.read_answer().unwrap().summary(), "503 busy");
     assert!(outside.is_closed());
     assert_eq!(server.metrics.connections_refused.get(), 1);
     for client in &mut inside {
-        assert_eq!(client.ask("", "GET", "/healthz", "").status, 200);
+        assert_eq!(client.ask("", "GET", "/healthz", "").status, 200, "it has shown a token");
     }
+}
+
+#[test]
+fn who_shows_no_token_gives_way_to_whoever_comes_and_is_told_so() {
+    const PLACES: usize = 16;
+    let server = TestServer::with(HttpLimits { connections_max: PLACES, ..HttpLimits::default() });
+    let mut known = server.connect_from([127, 0, 0, 9]);
+    assert_eq!(known.ask(SERVICE, "GET", "/healthz", "").status, 200);
+    let mut silent: Vec<_> = (1..PLACES).map(|n| server.connect_from([127, 0, 0, 1 + (n % 2) as u8])).collect();
+    silent.iter_mut().step_by(3).for_each(|client| client.send("GET / HT"));
+    until("all are in", || server.metrics.connections_open.get() == PLACES as i64);
+    let mut newcomers = Vec::new();
+    for n in 0..40 {
+        let mut newcomer = server.connect_from([127, 0, 1, n]);
+        assert_eq!(newcomer.ask("", "GET", "/healthz", "").status, 200, "newcomer {n}");
+        newcomers.push(newcomer);
+    }
+    for (n, client) in silent.iter_mut().enumerate() {
+        let last = client.read_answer().unwrap_or_else(|| panic!("{n} is told why it ends"));
+        assert_eq!(last.summary(), "503 busy");
+        assert!(last.json()["detail"].as_str().unwrap().contains("shown no token"), "{last:?}");
+        assert!(client.is_closed());
+    }
+    assert_eq!(known.ask("", "GET", "/healthz", "").status, 200, "it has shown a token");
+    assert_eq!((server.metrics.connections_gave_way.get(), server.metrics.connections_refused.get()), (40, 0));
+}
+
+#[test]
+fn a_connection_within_its_handshake_gives_way_as_well() {
+    let limits = HttpLimits { connections_max: 4, ..HttpLimits::default() };
+    let server = TestServer::build(limits, Some(self_signed().1));
+    let mut silent: Vec<_> = (1..=4).map(|n| server.connect_from([127, 0, 0, n])).collect();
+    until("all are in", || server.metrics.connections_open.get() == 4);
+    let _next = server.connect_from([127, 0, 0, 5]);
+    assert!(silent[0].is_closed(), "the first that came");
+    assert_eq!(server.metrics.connections_gave_way.get(), 1);
 }
 
 #[test]
 fn one_address_leaves_connections_to_others() {
     let server = TestServer::with(HttpLimits { connections_max: 4, ..HttpLimits::default() });
-    let mut silent: Vec<_> = (0..3).map(|_| server.connect()).collect();
-    assert_eq!(silent[0].ask("", "GET", "/healthz", "").status, 200);
+    let mut inside: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    inside.iter_mut().for_each(|client| assert_eq!(client.ask(SERVICE, "GET", "/healthz", "").status, 200));
     let mut fourth = server.connect();
     let answer = fourth.read_answer().unwrap();
     assert_eq!(answer.summary(), "503 busy");
@@ -424,16 +487,22 @@ fn stopping_answers_what_was_asked_and_closes() {
     server.stop();
 }
 
-#[test]
-fn tls_is_served_and_those_who_do_not_speak_it_are_let_go() {
-    use std::sync::Arc;
+/// A certificate for `localhost`, and a server's settings with it.
+fn self_signed() -> (rustls::pki_types::CertificateDer<'static>, Arc<rustls::ServerConfig>) {
     let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der());
+    let certificate = signed.cert.der().clone();
     let server = rustls::ServerConfig::builder()
         .with_no_client_auth()
-        .with_single_cert(vec![signed.cert.der().clone()], key.into())
+        .with_single_cert(vec![certificate.clone()], key.into())
         .unwrap();
-    let server = TestServer::build(short(), Some(Arc::new(server)));
+    (certificate, Arc::new(server))
+}
+
+#[test]
+fn tls_is_served_and_those_who_do_not_speak_it_are_let_go() {
+    let (certificate, tls) = self_signed();
+    let server = TestServer::build(short(), Some(tls));
     let mut plain = server.connect();
     plain.send("GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n");
     assert!(plain.is_closed());
@@ -444,7 +513,7 @@ fn tls_is_served_and_those_who_do_not_speak_it_are_let_go() {
     }
 
     let mut roots = rustls::RootCertStore::empty();
-    roots.add(signed.cert.der().clone()).unwrap();
+    roots.add(certificate).unwrap();
     let client = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     let mut session = rustls::ClientConnection::new(Arc::new(client), "localhost".try_into().unwrap()).unwrap();
     let mut socket = server.connect();

@@ -12,7 +12,6 @@ use tidegate_telemetry::Registry;
 use tokio::sync::watch;
 
 use super::fake::FakeBackend;
-use crate::admission::Connections;
 use crate::auth::quota::QuotaLimits;
 use crate::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, StrangerLimits,
@@ -146,7 +145,7 @@ impl TestServer {
             operations: Arc::new(backend.clone()),
             rooms: std::iter::once(ledger).chain(others).collect(),
             limits,
-            connections: Connections::new(limits.of_connections(1)),
+            addresses: limits.of_connections(1).addresses(),
             metrics: metrics.clone(),
             refused,
             open_paths: open_paths.iter().map(|path| (*path).into()).collect(),
