@@ -15,7 +15,7 @@ pub const PRINCIPAL_BYTES_MAX: usize = 4 << 10;
 
 const ADDRESS: &str = "a:";
 
-/// See the [module](self). Never empty. Two are the same principal if their texts are equal.
+/// Never empty. Two are the same principal if their texts are equal.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Principal(Arc<str>);
 

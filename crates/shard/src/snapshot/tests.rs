@@ -1,6 +1,7 @@
 use tidegate_disk::FakeDisk;
 use tidegate_journal::ChainHash;
 
+use super::format::WRITE_BYTES;
 use super::*;
 use crate::notes::{NOTES, Notes, NotesFamily, snapshots};
 
