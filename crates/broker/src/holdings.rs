@@ -161,6 +161,11 @@ impl Holder {
         }
     }
 
+    /// So many that were kept, with so many bytes, are to go: they are released when what this gives is dropped.
+    pub fn take_back(&self, thing: Thing, count: u64, bytes: u64) -> Paid {
+        Paid::new(self.clone(), thing, count, bytes)
+    }
+
     /// So many are gone, with so many bytes.
     pub fn release(&self, thing: Thing, count: u64, bytes: u64) {
         self.each(|amounts| amounts.give(thing, count, bytes));

@@ -34,8 +34,8 @@ pub(crate) enum Wait {
     /// Nobody waits.
     Nothing,
     /// It was noted that something which was due is over. What it was known by may be forgotten then, and not before:
-    /// after a crash it would be due again, and be taken for another one.
-    Noted { thing: DueThing, origin: Option<Origin> },
+    /// after a crash it would be due again, and be taken for another one. Nor is it paid for any longer.
+    Noted { thing: DueThing, origin: Option<Origin>, paid: Option<Paid> },
     /// A session was opened.
     Opened { session: SessionRef },
     /// A session got a connection again. What its will before was known by is forgotten then.

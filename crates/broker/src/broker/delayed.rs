@@ -171,14 +171,14 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn delayed_sent(&mut self, shard: ShardPlace, id: u64) {
         assert!(self.timing.delayed.in_flight.remove(&(shard, id)), "what was published was under way");
         self.timing.again.end(DueThing::Delayed { shard, id });
-        if let Some(payer) = self.delayed_payer(shard, id) {
+        let paid = self.delayed_payer(shard, id).map(|payer| {
             let message = self.shards.state(shard).delayed(id).expect("it is there until it is sent");
-            payer.release(Thing::Delayed, 1, kept_bytes(message));
-        }
+            payer.take_back(Thing::Delayed, 1, kept_bytes(message))
+        });
         let thing = DueThing::Delayed { shard, id };
         self.timing.again.note(thing);
         let origin = Some(self.shards.origin(shard, id, 0));
-        self.shards.call(shard, Command::DelayedSent { id }, Wait::Noted { thing, origin });
+        self.shards.call(shard, Command::DelayedSent { id }, Wait::Noted { thing, origin, paid });
     }
 }
 

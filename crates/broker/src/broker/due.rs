@@ -142,7 +142,11 @@ impl<L: LogStore> Broker<L> {
             Due::Drop { slot, number, reason } => {
                 let thing = DueThing::Entry { shard, slot, number };
                 self.timing.again.note(thing);
-                self.shards.call(shard, Command::Drop { slot, number, reason }, Wait::Noted { thing, origin: None });
+                self.shards.call(
+                    shard,
+                    Command::Drop { slot, number, reason },
+                    Wait::Noted { thing, origin: None, paid: None },
+                );
             }
         }
     }
@@ -217,7 +221,11 @@ impl<L: LogStore> Broker<L> {
         if !self.session_at(shard, slot).is_some_and(is_same) {
             self.forget_old_will(shard, slot, origin);
         } else if self.timing.again.note(thing) {
-            self.shards.call(shard, Command::ClearWill { slot }, Wait::Noted { thing, origin: Some(origin) });
+            self.shards.call(
+                shard,
+                Command::ClearWill { slot },
+                Wait::Noted { thing, origin: Some(origin), paid: None },
+            );
         }
     }
 

@@ -16,6 +16,7 @@ use crate::acknowledgements::Word;
 use crate::clients::Sending;
 use crate::connection::{ConnectionState, ParkedFor};
 use crate::flow::Window;
+use crate::holdings::Paid;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PACKET_IDS;
 use crate::reason::DISK_FULL;
@@ -80,8 +81,11 @@ impl<L: LogStore> Broker<L> {
         };
         match wait {
             Wait::Nothing => {}
-            Wait::Noted { thing, origin } => {
+            Wait::Noted { thing, origin, paid } => {
                 self.timing.again.is_noted(thing);
+                if word != Word::Durable {
+                    paid.into_iter().for_each(Paid::keep);
+                }
                 if let Some(origin) = origin.filter(|_| word == Word::Durable) {
                     self.forget_origin_everywhere(origin);
                 }

@@ -327,8 +327,9 @@ fn a_list_of_what_was_archived_that_is_lost_while_serving_fails_nobody_else() {
         });
         // Many records of the first segment.
         let outcomes = connect(&server).transfers(&votes(&ids("vote-1", 900))).expect("it serves");
-        let refused = outcomes.iter().filter(|outcome| !outcome.is_done()).count();
-        assert!(refused > 0, "what cannot be found is not guessed");
+        // What cannot be found is not guessed. A segment that is open since it was last needed is found.
+        let is_told = |outcome: &tidegate_client::Outcome| format!("{outcome:?}").contains("\"damaged\"");
+        assert!(outcomes.iter().all(|outcome| outcome.is_done() || is_told(outcome)), "{outcomes:?}");
         let mut http = Http::connect(server.http).expect("the door is open");
         let account = http.get("/v1/accounts/wallet:carol").expect("the door answers");
         assert_eq!(account.status, 200, "{account:?}");
