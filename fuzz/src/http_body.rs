@@ -11,7 +11,9 @@ use tidegate_doors::auth::{
     service_token_hash,
 };
 use tidegate_doors::http::{DrainStatus, Edge, EdgeOptions, Health, HttpLimits, HttpMetrics, Operations};
-use tidegate_doors::ledger_http::{Backend, ChangePart, Changes, ChangesEnded, LedgerHttpMetrics, LedgerRoom, Replies};
+use tidegate_doors::ledger_http::{
+    Backend, CallerName, ChangePart, Changes, ChangesEnded, LedgerHttpMetrics, LedgerRoom, Replies,
+};
 use tidegate_doors::refusal_metrics::RefusalMetrics;
 use tidegate_ledger::changes::{After, ChangeFilter};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
@@ -129,7 +131,7 @@ impl Backend for Agreeable {
 
     type Changes = NoChanges;
 
-    fn changes(&self, _after: After, _filter: ChangeFilter) -> Result<Self::Changes, Unavailable> {
+    fn changes(&self, _caller: CallerName, _after: After, _filter: ChangeFilter) -> Result<Self::Changes, Unavailable> {
         Ok(NoChanges)
     }
 }

@@ -33,6 +33,7 @@ mod transfers;
 #[cfg(test)]
 mod tests;
 
+pub use crate::turns::CallerName;
 pub use backend::{Backend, ChangePart, Changes, ChangesEnded, Replies};
 pub(crate) use changes::{change_json, changes_of};
 pub use metrics::LedgerHttpMetrics;
