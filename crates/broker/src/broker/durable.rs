@@ -82,7 +82,10 @@ impl<L: LogStore> Broker<L> {
         match wait {
             Wait::Nothing => {}
             Wait::Noted { thing, origin, paid } => {
-                self.timing.again.is_noted(thing);
+                // A shard that has failed notes nothing: what is over stays over for as long as this process runs.
+                if word != Word::Unknown {
+                    self.timing.again.is_noted(thing);
+                }
                 if word != Word::Durable {
                     paid.into_iter().for_each(Paid::keep);
                 }
