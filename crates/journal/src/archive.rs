@@ -263,4 +263,4 @@ fn make_room(folder: &Path) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

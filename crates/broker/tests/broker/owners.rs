@@ -239,6 +239,14 @@ fn too_many_sessions_of_one_are_refused_and_others_go_on() {
     );
 }
 
+/// Bounds of how many of `thing` there may be, and no others.
+fn at_most(thing: Thing, principal: u64, address: u64, all: u64) -> HoldingLimits {
+    let [principal, address, all] = [principal, address, all].map(|count| Bound { count, bytes: 0 });
+    let mut holdings = HoldingLimits::NONE;
+    holdings[thing] = ThingLimits { principal, address, all };
+    holdings
+}
+
 /// A filter of ten levels that no other has the shape of, and that is not common.
 fn odd(bits: u32) -> String {
     let levels = (0..10).map(|nth| if bits >> nth & 1 == 1 { "+" } else { "a" });
@@ -247,12 +255,7 @@ fn odd(bits: u32) -> String {
 
 #[test]
 fn odd_filters_of_one_leave_room_for_others_and_common_ones_are_always_free() {
-    let mut holdings = HoldingLimits::NONE;
-    holdings[Thing::Shape] = ThingLimits {
-        principal: Bound { count: 20, bytes: 0 },
-        address: Bound { count: 10, bytes: 0 },
-        all: Bound { count: 30, bytes: 0 },
-    };
+    let holdings = at_most(Thing::Shape, 20, 10, 30);
     for version in ["", "v3 keep"] {
         let mut world = World::new(WorldOptions { holdings, ..WorldOptions::default() });
         let shapes = |world: &World| world.holdings().held(Thing::Shape).0;
@@ -303,12 +306,7 @@ fn filters_are_paid_for_as_long_as_they_are_there() {
 
 #[test]
 fn delayed_messages_of_one_leave_room_for_others_and_are_paid_for_until_they_are_sent() {
-    let mut holdings = HoldingLimits::NONE;
-    holdings[Thing::Delayed] = ThingLimits {
-        principal: Bound { count: 3, bytes: 0 },
-        address: Bound { count: 2, bytes: 0 },
-        all: Bound { count: 6, bytes: 0 },
-    };
+    let holdings = at_most(Thing::Delayed, 3, 2, 6);
     let mut world = World::new(WorldOptions { holdings, ..WorldOptions::default() });
     let delayed = |world: &World| world.holdings().held(Thing::Delayed).0;
     let told = world.run(

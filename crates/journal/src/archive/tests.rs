@@ -3,7 +3,8 @@ use std::io::Write;
 
 use super::*;
 
-fn segment(number: u64) -> Archived {
+/// A segment of a log of which each has a hundred records, in an archive whose path has a space.
+pub(crate) fn segment(number: u64) -> Archived {
     let cursor = |at: u64| Cursor { position: Position(at), sequence: Sequence(at), chain: ChainHash([at as u8; 32]) };
     Archived {
         log: "ledger-0".into(),

@@ -21,8 +21,7 @@ config! {
             "bytes of these messages; 0 for no bound";
         delayed_max: Count = 100_000, 0..=(1 << 40), restart,
             "messages under $delayed that wait for their time, of one user, service or certificate; more are told \
-             0x97. 0 \
-             for no bound";
+             0x97. 0 for no bound";
         delayed_bytes_max: Bytes = 64 << 20, 0..=(1 << 50), restart,
             "bytes of these messages; 0 for no bound";
         queued_max: Count = 1 << 22, 0..=(1 << 40), restart,
@@ -33,9 +32,8 @@ config! {
             "bytes of packets without the rest, of one user, service or certificate; beyond, connections are closed \
              with 0x97. The first 4 KiB of each do not count. 0 for no bound";
         shapes_max: Count = 1_024, 0..=(1 << 40), restart,
-            "shapes of filters (levels, and which are +) that nobody had before, of one user, service or \
-             certificate; common \
-             ones are free: up to 8 levels, up to 16 with two +, up to 32 with one. 0 for no bound";
+            "shapes of filters (levels, and which are +) that nobody had before, of one user, service or certificate; \
+             common ones are free: up to 8 levels, up to 16 with two +, up to 32 with one. 0 for no bound";
     }
 }
 
@@ -88,8 +86,7 @@ config! {
             "bytes of these messages, of which anonymous clients may have half; 0 for no bound";
         delayed_max: Count = 1 << 20, 0..=(1 << 40), restart,
             "messages under $delayed that wait for their time, of all clients; anonymous ones may have half of them. \
-             0 for \
-             no bound";
+             0 for no bound";
         delayed_bytes_max: Bytes = 1 << 30, 0..=(1 << 50), restart,
             "bytes of these messages, of which anonymous clients may have half; 0 for no bound";
         queued_max: Count = 1 << 25, 0..=(1 << 40), restart,
@@ -110,42 +107,24 @@ pub fn settle(document: &Document) -> Result<HoldingLimits, ConfigError> {
     let principal: PrincipalKeptKeys = document.section()?;
     let address: AddressKeptKeys = document.section()?;
     let all: AllKeptKeys = document.section()?;
-    let bound = |count, bytes| Bound { count, bytes };
+    // What is bounded by count, by bytes, or both: a key of the same name in each section.
+    macro_rules! bounds {
+        ($($count:ident)?, $($bytes:ident)?) => {{
+            let [principal, address, all] = [
+                Bound { count: 0 $(+ principal.$count)?, bytes: 0 $(+ principal.$bytes)? },
+                Bound { count: 0 $(+ address.$count)?, bytes: 0 $(+ address.$bytes)? },
+                Bound { count: 0 $(+ all.$count)?, bytes: 0 $(+ all.$bytes)? },
+            ];
+            ThingLimits { principal, address, all }
+        }};
+    }
     let mut limits = HoldingLimits::NONE;
-    limits[Thing::Session] = ThingLimits {
-        principal: bound(principal.sessions_max, principal.sessions_bytes_max),
-        address: bound(address.sessions_max, address.sessions_bytes_max),
-        all: bound(all.sessions_max, all.sessions_bytes_max),
-    };
-    limits[Thing::Filter] = ThingLimits {
-        principal: bound(principal.filters_max, principal.filters_bytes_max),
-        address: bound(address.filters_max, address.filters_bytes_max),
-        all: bound(all.filters_max, all.filters_bytes_max),
-    };
-    limits[Thing::Retained] = ThingLimits {
-        principal: bound(principal.retained_max, principal.retained_bytes_max),
-        address: bound(address.retained_max, address.retained_bytes_max),
-        all: bound(all.retained_max, all.retained_bytes_max),
-    };
-    limits[Thing::Delayed] = ThingLimits {
-        principal: bound(principal.delayed_max, principal.delayed_bytes_max),
-        address: bound(address.delayed_max, address.delayed_bytes_max),
-        all: bound(all.delayed_max, all.delayed_bytes_max),
-    };
-    limits[Thing::Queued] = ThingLimits {
-        principal: bound(principal.queued_max, principal.queued_bytes_max),
-        address: bound(address.queued_max, address.queued_bytes_max),
-        all: bound(all.queued_max, all.queued_bytes_max),
-    };
-    limits[Thing::Unread] = ThingLimits {
-        principal: bound(0, principal.unread_bytes_max),
-        address: bound(0, address.unread_bytes_max),
-        all: bound(0, all.unread_bytes_max),
-    };
-    limits[Thing::Shape] = ThingLimits {
-        principal: bound(principal.shapes_max, 0),
-        address: bound(address.shapes_max, 0),
-        all: bound(all.shapes_max, 0),
-    };
+    limits[Thing::Session] = bounds!(sessions_max, sessions_bytes_max);
+    limits[Thing::Filter] = bounds!(filters_max, filters_bytes_max);
+    limits[Thing::Retained] = bounds!(retained_max, retained_bytes_max);
+    limits[Thing::Delayed] = bounds!(delayed_max, delayed_bytes_max);
+    limits[Thing::Queued] = bounds!(queued_max, queued_bytes_max);
+    limits[Thing::Unread] = bounds!(, unread_bytes_max);
+    limits[Thing::Shape] = bounds!(shapes_max,);
     Ok(limits)
 }

@@ -1,22 +1,11 @@
 use std::fs;
 
 use super::*;
-use crate::{ChainHash, Cursor, Position, Sequence};
-
-fn archived(number: u64) -> Archived {
-    let cursor = |at: u64| Cursor { position: Position(at), sequence: Sequence(at), chain: ChainHash([at as u8; 32]) };
-    Archived {
-        log: "ledger-0".into(),
-        first: cursor(number * 100),
-        end: cursor(number * 100 + 100),
-        bytes: 4_096,
-        hash: [number as u8; 32],
-        at: format!("/store/ledger-0/{number}.tgj"),
-    }
-}
+use crate::Position;
+use crate::archive::tests::segment;
 
 fn list(numbers: impl IntoIterator<Item = u64>) -> Archive {
-    Archive { segments: numbers.into_iter().map(archived).collect() }
+    Archive { segments: numbers.into_iter().map(segment).collect() }
 }
 
 fn read(data: &Path) -> Archive {
