@@ -119,7 +119,7 @@ fn work_with(topics: Topics) {
     let all_due: Vec<Due> = topics.due(TimeMs::MAX).collect();
     let slots: Vec<Slot> = topics.sessions().map(|(slot, _)| slot).collect();
     let done = all_due.into_iter().map(|due| match due {
-        Due::Will { slot } => Command::ClearWill { slot },
+        Due::Will { slot, record } => Command::ClearWill { slot, record },
         Due::SessionExpiry { slot } => Command::DetachSession { slot, expiry_s: u32::MAX, keep_will: false },
         Due::Delayed { id } => Command::DelayedSent { id },
         Due::Drop { slot, number, reason } => Command::Drop { slot, number, reason },

@@ -11,7 +11,7 @@
 //!
 //! Why counted after the message has set out: the first word may arrive before it is known how many there will be.
 
-use tidegate_machines::topic::Slot;
+use tidegate_machines::topic::Origin;
 use tidegate_wire::mqtt::ReasonCode;
 
 use crate::flow::{OUTCOME_UNKNOWN, worse};
@@ -75,6 +75,11 @@ impl WorkerSet {
 
     pub fn add(&mut self, worker: u16) {
         self.0 |= 1 << (worker % 64);
+    }
+
+    /// These as well.
+    pub fn add_all(&mut self, others: WorkerSet) {
+        self.0 |= others.0;
     }
 
     /// Whether it may be one of them.
@@ -198,8 +203,8 @@ impl Outstanding {
 pub(crate) enum Completion {
     /// One word is sent, for all that were collected.
     Ack(AckTo),
-    /// A durable session's will was sent: its record is cleared.
-    ForgetWill { shard: ShardPlace, slot: Slot },
+    /// A will was sent: its record is cleared, and it is forgotten.
+    ForgetWill { name: Origin },
     /// A delayed message was sent: its record is cleared.
     ForgetDelayed { shard: ShardPlace, id: u64 },
 }

@@ -27,6 +27,7 @@ mod subscribe;
 mod sweep;
 mod sys;
 mod timing;
+mod wills;
 
 use std::sync::Arc;
 

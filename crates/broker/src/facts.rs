@@ -53,6 +53,8 @@ facts! {
     subscriptions,
     /// Feeds of connected sessions that a source behind the broker is read for.
     feeds,
+    /// Wills that were sent and found no room on the disk: they are sent again.
+    wills_waiting,
     /// Retained messages (the same on each worker: not a sum).
     retained,
     /// Packets received.
@@ -93,7 +95,8 @@ facts! {
     dropped_ended,
     /// QoS 0 messages under `$delayed` for which there was no room in memory.
     dropped_delayed,
-    /// Messages that found no room on the disk, and whose publisher waits for no word: QoS 0 that is retained, wills.
+    /// Messages that found no room on the disk and are not sent again: QoS 0 that is retained, and wills that their owner
+    /// cannot pay for until there is room.
     dropped_disk_full,
     /// Records of messages that found no room on the disk, and whose publisher was told so.
     refused_disk_full,

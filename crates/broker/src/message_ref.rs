@@ -26,6 +26,8 @@ pub(crate) struct MessageRef<'a> {
     pub was_awaited: bool,
     /// Who pays for it if it is retained; `None`: the owner of the session that publishes it.
     pub payer: Option<Holder>,
+    /// Its place among the retained messages was paid for when it was accepted: no bound is asked again.
+    pub has_place: bool,
     message: Option<Arc<Message>>,
 }
 
@@ -42,6 +44,7 @@ impl<'a> MessageRef<'a> {
             expires_at,
             was_awaited: false,
             payer: None,
+            has_place: false,
             message: None,
         }
     }
@@ -57,13 +60,14 @@ impl<'a> MessageRef<'a> {
             expires_at: message.expires_at(),
             was_awaited: false,
             payer: None,
+            has_place: false,
             message: Some(Arc::clone(message)),
         }
     }
 
-    /// The same, which this principal pays for.
-    pub fn paid_by(self, payer: Option<Holder>) -> MessageRef<'a> {
-        MessageRef { payer, ..self }
+    /// The same, which this principal pays for. `has_place`: it has done so.
+    pub fn paid_by(self, payer: Option<Holder>, has_place: bool) -> MessageRef<'a> {
+        MessageRef { payer, has_place, ..self }
     }
 
     /// The message as an owned value.

@@ -7,7 +7,7 @@ use tidegate_machines::{ShardIndex, TimeMs};
 
 use crate::BrokerMessage;
 use crate::acknowledgements::{AckTo, Ticket, Word};
-use crate::holdings::{Holder, Paid};
+use crate::holdings::{Holder, PaidDelayed};
 use crate::session::SessionRef;
 use crate::subscriptions::{Entry, Owner};
 
@@ -49,7 +49,7 @@ pub(crate) enum Item {
     /// The acknowledgement of a message: it is durable here, or was refused.
     Ack { ticket: Ticket, word: Word },
     /// A message to be retained, on a topic of a shard of yours.
-    Retain { message: Arc<Message>, source: Source, payer: Option<Holder> },
+    Retain { message: Arc<Message>, source: Source, payer: Option<Holder>, has_place: bool },
     /// A message of a session of yours could not be retained.
     NotRetained { message: Arc<Message>, source: Source },
     /// A message is retained now; bring it to your sessions, too.
@@ -57,9 +57,11 @@ pub(crate) enum Item {
     /// A retained message that was found at the start.
     Recovered { message: Arc<Message> },
     /// A message to be published later, on a topic of a shard of yours.
-    Delay { message: Arc<Message>, at: TimeMs, source: Source, paid: Paid },
+    Delay { message: Arc<Message>, at: TimeMs, source: Source, paid: PaidDelayed },
     /// The publication is over: its packet id may name another.
     ForgetOrigin { origin: Origin, ack_to: Option<AckTo> },
+    /// Wills and delayed messages that shards of mine know, found at the start: forget those that are over.
+    Names { names: Arc<[Origin]> },
     /// The session is over.
     ForgetOrigins { shard: ShardIndex, incarnation: u64 },
 }

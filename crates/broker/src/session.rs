@@ -120,8 +120,6 @@ impl SessionFlags {
     pub const RECOVERED: SessionFlags = SessionFlags(4);
     /// It has published with QoS 2, so shards may remember its origins.
     pub const ORIGINS: SessionFlags = SessionFlags(8);
-    /// Its will is being sent.
-    pub const WILL_SENT: SessionFlags = SessionFlags(16);
     /// No client has been told of it yet.
     pub const FRESH: SessionFlags = SessionFlags(32);
     /// Its flow was idle when the hand came by.

@@ -16,7 +16,7 @@ use tidegate_machines::{ShardIndex, TimeMs};
 
 use crate::acknowledgements::AckTo;
 use crate::broker::{DueThing, Reserved};
-use crate::holdings::Paid;
+use crate::holdings::{Paid, PaidDelayed};
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PART_SLOTS;
 use crate::peer::Source;
@@ -35,11 +35,12 @@ pub(crate) enum Wait {
     Nothing,
     /// It was noted that something which was due is over. What it was known by may be forgotten then, and not before:
     /// after a crash it would be due again, and be taken for another one. Nor is it paid for any longer.
-    Noted { thing: DueThing, origin: Option<Origin>, paid: Option<Paid> },
+    Noted { thing: DueThing, origin: Option<Origin>, paid: Option<PaidDelayed> },
     /// A session was opened.
     Opened { session: SessionRef },
-    /// A session got a connection again. What its will before was known by is forgotten then.
-    Attached { session: SessionRef, forget: Option<Origin> },
+    /// A session got a connection again, and `forget` is not its will any more. `place`: what was paid for that among
+    /// the retained messages.
+    Attached { session: SessionRef, forget: Option<Origin>, place: Option<Paid> },
     /// A subscription was added.
     Subscribed {
         session: SessionRef,
@@ -59,13 +60,13 @@ pub(crate) enum Wait {
     Published { ack_to: Option<AckTo>, asked: Box<[Slot]> },
     /// A session has ended. What came from it may be forgotten then, and not before: after a crash its will would be
     /// due again.
-    Ended { incarnation: u64 },
+    Ended { origins: Option<u64>, will: Option<Origin> },
     /// A client's PUBREC was noted.
     Received { session: SessionRef, number: u64 },
     /// A message was retained.
     Retained { message: Arc<Message>, source: Source, paid: Option<Paid> },
     /// A message was delayed.
-    Delayed { ack_to: Option<AckTo>, paid: Paid },
+    Delayed { ack_to: Option<AckTo>, paid: PaidDelayed },
     /// A command whose only effect is an acknowledgement.
     Ack { ack_to: AckTo },
 }

@@ -202,8 +202,8 @@ impl<L: LogStore> Broker<L> {
         let is_open = matches!(word, Word::Unavailable(_) | Word::Unknown);
         match completion {
             Completion::Ack(ack_to) => self.send_ack_to(ack_to, word, now),
-            Completion::ForgetWill { shard, slot } if is_open => self.will_stays_due(shard, slot, now),
-            Completion::ForgetWill { shard, slot } => self.will_sent(shard, slot),
+            Completion::ForgetWill { name } if is_open => self.will_stays_due(name, now),
+            Completion::ForgetWill { name } => self.will_sent(name),
             Completion::ForgetDelayed { shard, id } if is_open => self.delayed_stays_due(shard, id, now),
             Completion::ForgetDelayed { shard, id } => self.delayed_sent(shard, id),
         }

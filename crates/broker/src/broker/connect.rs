@@ -14,7 +14,6 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::Command;
 use tidegate_wire::mqtt::{ConnAckOut, Connect, ReasonCode, Version, check_topic, decode_connect, encode_connack};
 
-use super::due::DueThing;
 use super::owner::session_bytes;
 use super::retain::RetainedMessage;
 use super::{Broker, Progress};
@@ -234,7 +233,9 @@ impl<L: LogStore> Broker<L> {
         match self.clients.find_session(client_id) {
             // [MQTT-3.1.2-4]: Clean Start deletes the existing session.
             // One without expiry is over, and was kept for its will.
-            Some(old) if connect.clean_start || self.clients.sessions[old].expiry_s == 0 => self.end_session(old, now),
+            Some(old) if connect.clean_start || self.clients.sessions[old].expiry_s == 0 => {
+                self.end_session(old, true, now);
+            }
             // [MQTT-3.1.2-5]: without Clean Start the existing session continues.
             Some(session) => {
                 self.send_overdue_will(session, now);
@@ -297,9 +298,13 @@ impl<L: LogStore> Broker<L> {
         };
         session.flags.set(SessionFlags::FRESH);
         self.clients.connections[index].extra().comer = None;
+        let Ok(will_place) = self.retained.pay_for_will(will.as_ref(), &owner, None) else {
+            return self.refuse_will(index, connect, now);
+        };
         if expiry_s == 0 {
             session.will = will.map(Box::new);
             let place = self.clients.add_session(session);
+            self.retained.set_will_place(place, will_place);
             self.clients.connections[index].session = Some(place);
             return self.accept(index, place, connect, now);
         }
@@ -313,6 +318,7 @@ impl<L: LogStore> Broker<L> {
         session.flags.set(SessionFlags::DURABLE);
         session.stage = Stage::Opening;
         let place = self.clients.add_session(session);
+        self.retained.set_will_place(place, will_place);
         let connection = &mut self.clients.connections[index];
         connection.session = Some(place);
         connection.park(ParkedFor::SessionRecord);
@@ -330,6 +336,13 @@ impl<L: LogStore> Broker<L> {
         Progress::Gone
     }
 
+    /// The owner, or all, have too many retained messages: the will could not be one when it falls due.
+    fn refuse_will(&mut self, index: ConnectionIndex, connect: &Connect<'_>, now: TimeMs) -> Progress {
+        self.clients.facts.retained_refused += 1;
+        self.refuse(index, connect.version, ReasonCode::QUOTA_EXCEEDED, now);
+        Progress::Gone
+    }
+
     fn reattach(
         &mut self,
         index: ConnectionIndex,
@@ -339,9 +352,13 @@ impl<L: LogStore> Broker<L> {
         now: TimeMs,
     ) -> Progress {
         let (expiry_s, will) = (self.expiry(connect), self.will(connect));
+        let Ok(will_place) = self.retained.pay_for_will(will.as_ref(), &owner, Some(place)) else {
+            return self.refuse_will(index, connect, now);
+        };
         if !self.pay_for_session(place, &owner, will.as_ref()) {
             return self.refuse_session(index, connect, now);
         }
+        let before = self.retained.set_will_place(place, will_place);
         self.clients.connections[index].extra().comer = None;
         let session = &mut self.clients.sessions[place];
         let (shard, slot) = (session.shard, session.slot.expect("a live session without a connection is durable"));
@@ -353,22 +370,19 @@ impl<L: LogStore> Broker<L> {
         session.stage = Stage::Opening;
         session.connection = Some(index);
         session.expiry_s = expiry_s;
-        session.flags.clear(SessionFlags::WILL_SENT);
         let session = self.clients.session_ref(place);
         let connection = &mut self.clients.connections[index];
         connection.session = Some(place);
         connection.park(ParkedFor::SessionRecord);
-        let was_sent = self.timing.again.end(DueThing::Will { shard, slot });
+        // The will before may be known, and is forgotten when the session no longer has it: after a crash before that it
+        // would be sent again.
         let is_recovered = self.clients.sessions[place].flags.has(SessionFlags::RECOVERED);
-        // A will of this session may have been sent and not been kept by all, or the process before has ended before
-        // all had forgotten it: the new one would be taken for that. Forgotten when the session no longer has the old
-        // one: after a crash before that it would be sent again.
         let state = self.shards.state(shard).session(slot);
-        let old = state.filter(|state| was_sent || is_recovered || state.will().is_some());
-        let forget = old.map(|state| self.shards.origin(shard, state.incarnation(), 0));
+        let name = state.and_then(|state| self.name_of_will(shard, state));
+        let forget = name.filter(|name| self.may_be_known(*name, is_recovered));
         let owner = Some(owner.principal().clone());
         let attach = Command::AttachSession { slot, owner, expiry_s, will };
-        self.shards.call(shard, attach, Wait::Attached { session, forget });
+        self.shards.call(shard, attach, Wait::Attached { session, forget, place: before });
         Progress::Parked
     }
 

@@ -14,9 +14,10 @@ use tidegate_machines::topic::{Command, Message, MessageMeta};
 use tidegate_wire::mqtt::{ReasonCode, check_topic};
 
 use super::due::{DueThing, Turn};
+use super::retain::is_to_be_kept;
 use super::{Broker, Routed};
 use crate::acknowledgements::{Awaited, Completion};
-use crate::holdings::{Holder, Paid, Thing};
+use crate::holdings::{Exceeded, Holder, PaidDelayed, Thing};
 use crate::index::ShardPlace;
 use crate::limits::{ANONYMOUS_PART, DELAY_SECONDS_MAX, DUE_PER_STEP, VOLATILE_DELAYED_MAX};
 use crate::message_ref::{MessageRef, kept_bytes};
@@ -37,7 +38,7 @@ pub(super) struct Delayed {
 
 impl Delayed {
     /// Keeps one in memory, if there is room.
-    fn add(&mut self, at: TimeMs, message: Arc<Message>, paid: Paid) -> Result<(), ReasonCode> {
+    fn add(&mut self, at: TimeMs, message: Arc<Message>, paid: PaidDelayed) -> Result<(), ReasonCode> {
         let is_anonymous = paid.by().principal().is_anonymous();
         let has_part = self.anonymous < VOLATILE_DELAYED_MAX / ANONYMOUS_PART as usize;
         if self.in_memory.len() >= VOLATILE_DELAYED_MAX || is_anonymous && !has_part {
@@ -51,7 +52,7 @@ impl Delayed {
     }
 
     /// The next one in memory that is due.
-    fn take_due(&mut self, now: TimeMs) -> Option<(Arc<Message>, Paid)> {
+    fn take_due(&mut self, now: TimeMs) -> Option<(Arc<Message>, PaidDelayed)> {
         let Reverse((at, ..)) = self.in_memory.peek()?;
         if *at > now {
             return None;
@@ -91,9 +92,12 @@ impl<L: LogStore> Broker<L> {
         // What expires counts from its publication to receivers.
         let expires_at = meta.expires_at.map(|expiry| TimeMs(expiry.0 + seconds * 1000));
         let message = Arc::new(Message::new(topic, properties, payload, MessageMeta { expires_at, ..meta }));
-        let paid = self.payer_of(source).map(|payer| payer.hold(Thing::Delayed, 1, kept_bytes(&message)));
+        let payer = self.payer_of(source);
+        let paid = payer.map(|payer| PaidDelayed::hold(&payer, kept_bytes(&message), is_to_be_kept(&message)));
         let Some(Ok(paid)) = paid else {
-            self.clients.facts.delayed_refused += 1;
+            let is_place = matches!(paid, Some(Err(Exceeded(Thing::Retained))));
+            self.clients.facts.retained_refused += u64::from(is_place);
+            self.clients.facts.delayed_refused += u64::from(!is_place);
             return (ReasonCode::QUOTA_EXCEEDED, Routed::default());
         };
         if meta.qos == 0 {
@@ -115,7 +119,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Journals a delayed message whose topic's shard lives here.
-    pub(super) fn delay_here(&mut self, message: Arc<Message>, at: TimeMs, source: &Source, paid: Paid) {
+    pub(super) fn delay_here(&mut self, message: Arc<Message>, at: TimeMs, source: &Source, paid: PaidDelayed) {
         let shard = self.options.place_of(message.topic());
         assert!(usize::from(shard.0) < self.shards.len(), "the topic's shard is one of this worker's");
         let owner = Some(paid.by().principal().clone());
@@ -127,8 +131,8 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn step_delayed(&mut self, now: TimeMs) {
         for _ in 0..DUE_PER_STEP {
             let Some((message, paid)) = self.timing.delayed.take_due(now) else { return };
-            let payer = Some(paid.by().clone());
-            self.route(&mut MessageRef::of(&message).paid_by(payer), &Source::default(), now);
+            let mut message_ref = MessageRef::of(&message).paid_by(Some(paid.by().clone()), paid.has_place());
+            self.route(&mut message_ref, &Source::default(), now);
         }
     }
 
@@ -144,7 +148,8 @@ impl<L: LogStore> Broker<L> {
         let is_again = turn == Turn::Again && !message.retain();
         let source = Source { publisher: None, origin: Some(origin), ack_to: Some(ack_to), is_again };
         let payer = self.delayed_payer(shard, id);
-        let routed = self.route(&mut MessageRef::of(message).paid_by(payer), &source, now);
+        let has_place = payer.is_some() && is_to_be_kept(message);
+        let routed = self.route(&mut MessageRef::of(message).paid_by(payer, has_place), &source, now);
         self.expect_words(collected, routed.awaited.words(), now);
     }
 
@@ -173,7 +178,7 @@ impl<L: LogStore> Broker<L> {
         self.timing.again.end(DueThing::Delayed { shard, id });
         let paid = self.delayed_payer(shard, id).map(|payer| {
             let message = self.shards.state(shard).delayed(id).expect("it is there until it is sent");
-            payer.take_back(Thing::Delayed, 1, kept_bytes(message))
+            PaidDelayed::take_back(&payer, kept_bytes(message), is_to_be_kept(message))
         });
         let thing = DueThing::Delayed { shard, id };
         self.timing.again.note(thing);
@@ -184,7 +189,7 @@ impl<L: LogStore> Broker<L> {
 
 /// A message in a heap, of which only the time and the number are compared.
 #[derive(Debug)]
-struct ByNumber(Arc<Message>, Paid);
+struct ByNumber(Arc<Message>, PaidDelayed);
 
 impl PartialEq for ByNumber {
     fn eq(&self, _: &ByNumber) -> bool {

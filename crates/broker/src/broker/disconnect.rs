@@ -133,12 +133,7 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         if !session.is_durable() {
-            let (will, owner) = (session.will.take(), session.owner.clone());
-            self.end_session(place, now);
-            if let Some(will) = will.filter(|_| send_will) {
-                self.send_will(&will, owner, None, false, now);
-            }
-            return;
+            return self.end_session(place, send_will, now);
         }
         self.suspend(place, send_will, now);
     }
@@ -161,11 +156,10 @@ impl<L: LogStore> Broker<L> {
             (session.shard, session.slot.expect("a live durable session has one"), session.expiry_s);
         let has_will = self.shards.state(shard).session(slot).is_some_and(|state| state.will().is_some());
         if expiry_s == 0 && !(send_will && has_will) {
-            if has_will {
-                self.shards.call(shard, Command::ClearWill { slot }, Wait::Nothing);
-                self.clients.sessions[place].flags.set(SessionFlags::WILL_SENT);
-            }
-            return self.end_session(place, now);
+            return self.end_session(place, false, now);
+        }
+        if !send_will {
+            self.retained.will_places.remove(&place);
         }
         // A session without expiry is over, but for its will: it ends when all who must keep that have it.
         self.shards.call(shard, Command::DetachSession { slot, expiry_s, keep_will: send_will }, Wait::Nothing);
@@ -180,10 +174,11 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Ends a session: removes its subscriptions and all that was in flight, and sends a will that is still pending.
+    /// Ends a session: removes its subscriptions and all that was in flight, and sends a will that is still pending, if
+    /// it is to be sent.
     /// `[MQTT-3.1.2-8]`: the will is published once the connection is closed and the will delay has passed, unless the
     /// will was deleted.
-    pub(super) fn end_session(&mut self, place: SessionIndex, now: TimeMs) {
+    pub(super) fn end_session(&mut self, place: SessionIndex, sends_will: bool, now: TimeMs) {
         assert!(self.clients.sessions[place].stage == Stage::Live, "a session that ends was ready");
         assert!(self.clients.sessions[place].connection.is_none(), "a session ends without a connection");
         let owner = self.owner(place);
@@ -198,26 +193,31 @@ impl<L: LogStore> Broker<L> {
             self.clients.facts.subscriptions -= 1;
         }
         let session = self.clients.remove_session(place);
+        let will_place = self.retained.will_places.remove(&place).filter(|_| sends_will);
         let Some(slot) = session.slot else {
             self.clients.facts.dropped_ended += session.flow.as_ref().map_or(0, |flow| flow.backlog.len()) as u64;
+            if let Some(will) = session.will.filter(|_| sends_will) {
+                self.send_will(&will, session.owner, None, will_place, now);
+            }
             return;
         };
         let inbox = self.shards.state(session.shard).inbox(slot);
         self.clients.facts.dropped_ended += inbox.entries_from(0).filter(|entry| !entry.is_received()).count() as u64;
-        let was_sent = self.timing.again.end(DueThing::Will { shard: session.shard, slot });
-        let (incarnation, will) = match self.shards.state(session.shard).session(slot) {
-            Some(state) => (state.incarnation(), state.will().cloned()),
-            None => return,
-        };
-        let will = will.filter(|_| !session.flags.has(SessionFlags::WILL_SENT));
-        let has_origins = session.flags.has(SessionFlags::ORIGINS) || session.flags.has(SessionFlags::RECOVERED);
-        let wait = if has_origins || will.is_some() { Wait::Ended { incarnation } } else { Wait::Nothing };
-        if let Some(will) = will {
-            // The session's origin keeps a will single that is sent again after a crash.
-            let origin = self.shards.origin(session.shard, incarnation, 0);
-            self.send_will(&will, session.owner.clone(), Some(origin), was_sent, now);
+        let Some(state) = self.shards.state(session.shard).session(slot) else { return };
+        let (incarnation, will) = (state.incarnation(), state.will().cloned());
+        let is_recovered = session.flags.has(SessionFlags::RECOVERED);
+        let name = self.name_of_will(session.shard, state);
+        let is_over = |name| self.timing.again.is_over(DueThing::Will { shard: session.shard, name });
+        let sends_will = sends_will && !name.is_some_and(is_over);
+        let known = name.filter(|name| sends_will || self.may_be_known(*name, is_recovered));
+        match name.zip(will) {
+            Some((name, _)) if self.timing.wills.are_sending(name) => self.will_is_left(name),
+            Some((name, will)) if sends_will => self.send_will(&will, session.owner, Some(name), will_place, now),
+            _ => {}
         }
-        self.shards.call(session.shard, Command::EndSession { slot }, wait);
+        let has_origins = session.flags.has(SessionFlags::ORIGINS) || is_recovered;
+        let origins = has_origins.then_some(incarnation);
+        self.shards.call(session.shard, Command::EndSession { slot }, Wait::Ended { origins, will: known });
     }
 
     pub(super) fn owner(&self, session: SessionIndex) -> Owner {

@@ -16,7 +16,7 @@ use crate::acknowledgements::Word;
 use crate::clients::Sending;
 use crate::connection::{ConnectionState, ParkedFor};
 use crate::flow::Window;
-use crate::holdings::Paid;
+use crate::holdings::PaidDelayed;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PACKET_IDS;
 use crate::reason::DISK_FULL;
@@ -87,16 +87,17 @@ impl<L: LogStore> Broker<L> {
                     self.timing.again.is_noted(thing);
                 }
                 if word != Word::Durable {
-                    paid.into_iter().for_each(Paid::keep);
+                    paid.into_iter().for_each(PaidDelayed::keep);
                 }
                 if let Some(origin) = origin.filter(|_| word == Word::Durable) {
                     self.forget_origin_everywhere(origin);
                 }
             }
             Wait::Opened { session } => self.opened(session, event.as_ref(), reason, now),
-            Wait::Attached { session, forget } => {
-                if let Some(origin) = forget.filter(|_| word == Word::Durable) {
-                    self.forget_origin_everywhere(origin);
+            Wait::Attached { session, forget, place } => {
+                match word {
+                    Word::Durable => forget.into_iter().for_each(|name| self.will_is_unrecorded(name)),
+                    _ => self.keep_will_place(session, place),
                 }
                 self.settle(session, reason, now);
             }
@@ -128,8 +129,11 @@ impl<L: LogStore> Broker<L> {
             // Without its record there is no PUBREL: after a restart the message is sent again, under an id that the
             // client still knows.
             Wait::Received { .. } if word == Word::Unknown => {}
-            Wait::Ended { incarnation } if word == Word::Durable => {
-                self.forget_origins(self.shards.number(shard), incarnation);
+            Wait::Ended { origins, will } if word == Word::Durable => {
+                will.into_iter().for_each(|name| self.will_is_unrecorded(name));
+                if let Some(incarnation) = origins {
+                    self.forget_origins(self.shards.number(shard), incarnation);
+                }
             }
             Wait::Ended { .. } => {}
             Wait::Received { session, number } => self.received(session, number, now),
@@ -170,6 +174,7 @@ impl<L: LogStore> Broker<L> {
         let Some(Event::SessionOpened { slot, .. }) = event else {
             let connection = self.clients.sessions[place].connection;
             self.clients.remove_session(place);
+            self.retained.will_places.remove(&place);
             self.resume_waiting_connect(place, now);
             if let Some(index) = connection {
                 self.clients.connections[index].session = None;
@@ -201,13 +206,11 @@ impl<L: LogStore> Broker<L> {
             session.flags.clear(SessionFlags::FRESH);
             match slot {
                 Some(slot) if expiry_s > 0 => {
+                    self.retained.will_places.remove(&place);
                     let command = Command::DetachSession { slot, expiry_s, keep_will: false };
                     self.shards.call(shard, command, Wait::Nothing);
                 }
-                _ => {
-                    session.flags.set(SessionFlags::WILL_SENT);
-                    self.end_session(place, now);
-                }
+                _ => self.end_session(place, false, now),
             }
             return self.resume_waiting_connect(place, now);
         };

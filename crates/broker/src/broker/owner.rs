@@ -10,10 +10,10 @@ use tidegate_machines::topic::Will;
 
 use super::Broker;
 use crate::connection::Comer;
-use crate::holdings::{Holder, Thing};
+use crate::holdings::{Holder, Paid, Thing};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::SESSION_BYTES;
-use crate::session::filter_bytes;
+use crate::session::{SessionRef, filter_bytes};
 
 impl<L: LogStore> Broker<L> {
     /// Whether a session is the one of who has come, or may become it.
@@ -52,6 +52,13 @@ impl<L: LogStore> Broker<L> {
             }
         }
         true
+    }
+
+    /// A session keeps the will that it had: so it does the place that was paid for.
+    pub(super) fn keep_will_place(&mut self, session: SessionRef, paid: Option<Paid>) {
+        if let Some(place) = self.clients.session(session) {
+            self.retained.set_will_place(place, paid);
+        }
     }
 }
 

@@ -28,11 +28,14 @@ impl<L: LogStore> Broker<L> {
                     self.publish_from_peer(&message, of_item, picked, may_repeat, &source, now);
                 }
                 Item::Ack { ticket, word } => self.take_ack(ticket, word, now),
-                Item::Retain { message, source, payer } => self.retain_for_peer(message, source, payer, now),
+                Item::Retain { message, source, payer, has_place } => {
+                    self.retain_for_peer(message, source, (payer, has_place), now);
+                }
                 Item::NotRetained { message, source } => self.retain_ends(&source, message.topic()),
                 Item::Retained { message, picked, source } => self.set_retained(&message, &picked, source, now),
                 Item::Delay { message, at, source, paid } => self.delay_here(message, at, &source, paid),
                 Item::ForgetOrigin { origin, ack_to } => self.forget_origin_for_peer(origin, ack_to, now),
+                Item::Names { names } => self.forget_names(&names),
                 Item::ForgetOrigins { shard, incarnation } => self.forget_origins_here(shard, incarnation),
                 Item::Subscribed { filter, entry } => self.add_entry(from, &filter, entry),
                 Item::Unsubscribed { filter, owner } => self.remove_entry(from, &filter, owner),

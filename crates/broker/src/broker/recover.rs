@@ -8,8 +8,8 @@ use tidegate_machines::topic::{Command, Kept, Slot};
 
 use super::Broker;
 use super::owner::session_bytes;
-use super::retain::RetainedMessage;
-use crate::holdings::Thing;
+use super::retain::{RetainedMessage, is_to_be_kept};
+use crate::holdings::{PaidDelayed, Thing};
 use crate::index::ShardPlace;
 use crate::message_ref::kept_bytes;
 use crate::peer::Item;
@@ -35,7 +35,8 @@ impl<L: LogStore> Broker<L> {
             let holdings = &self.options.holdings;
             for kept in self.shards.state(shard).all_delayed() {
                 if let Some(owner) = &kept.owner {
-                    holdings.holder(owner).charge(Thing::Delayed, 1, kept_bytes(&kept.message)).keep();
+                    let bytes = kept_bytes(&kept.message);
+                    PaidDelayed::charge(&holdings.holder(owner), bytes, is_to_be_kept(&kept.message)).keep();
                 }
             }
             for Kept { message, owner } in self.shards.state(shard).all_retained() {
@@ -46,6 +47,7 @@ impl<L: LogStore> Broker<L> {
                 self.peers.broadcast(|| Item::Recovered { message: Arc::clone(message) });
             }
         }
+        self.tell_names();
         self.peers.broadcast(|| Item::ReplicaComplete);
     }
 
@@ -67,6 +69,9 @@ impl<L: LogStore> Broker<L> {
             owner.charge(Thing::Session, 1, bytes.into()).keep();
             bytes
         });
+        let will = known.will().filter(|will| is_to_be_kept(&will.message));
+        let will_place =
+            owner.as_ref().zip(will).map(|(owner, will)| owner.charge(Thing::Retained, 1, kept_bytes(&will.message)));
         let mut session = Session {
             stage: Stage::Live,
             shard,
@@ -81,6 +86,7 @@ impl<L: LogStore> Broker<L> {
         session.flags.set(SessionFlags::DURABLE);
         session.flags.set(SessionFlags::RECOVERED);
         let place = self.clients.add_session(session);
+        self.retained.set_will_place(place, will_place);
         self.set_session_at(shard, slot, place);
         self.settle_queue(shard, slot);
         for (filter, options, subscription_id) in filters {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{Command, Message, MessageMeta};
+use tidegate_machines::topic::{Command, Message, MessageMeta, Will};
 use tidegate_wire::mqtt::ReasonCode;
 
 use super::retain_order::RetainsInFlight;
@@ -23,6 +23,7 @@ use super::retained_scan::Scans;
 use super::{Broker, Routed};
 use crate::acknowledgements::{Awaited, Word};
 use crate::holdings::{Exceeded, Holder, Paid, Thing};
+use crate::index::SessionIndex;
 use crate::limits::DUE_PER_STEP;
 use crate::message_ref::{MessageRef, kept_bytes};
 use crate::peer::{Item, Source};
@@ -56,6 +57,8 @@ pub(super) struct RetainedMessages {
     pub order: RetainsInFlight,
     /// What was paid for those whose topic's shard lives here, by hash of the topic.
     paid: HashMap<u64, Paid>,
+    /// What was paid for the places of wills that are not sent yet.
+    pub will_places: HashMap<SessionIndex, Paid>,
     hasher: foldhash::quality::RandomState,
 }
 
@@ -68,21 +71,41 @@ impl RetainedMessages {
             in_flight: 0,
             order: RetainsInFlight::default(),
             paid: HashMap::new(),
+            will_places: HashMap::new(),
             hasher: foldhash::quality::RandomState::default(),
         }
     }
 
     /// Lets somebody pay for a message that is to be retained, if the bounds allow it. Who replaces its own pays for
-    /// what is more; a message without payload costs nothing.
-    fn pay(&self, message: &Message, payer: Option<Holder>) -> Result<Option<Paid>, Exceeded> {
+    /// what is more; a message without payload costs nothing. Who has paid for the place before is let in.
+    fn pay(&self, message: &Message, (payer, has_place): Payer) -> Result<Option<Paid>, Exceeded> {
         let Some(payer) = payer.filter(|_| !message.payload().is_empty()) else { return Ok(None) };
         let bytes = kept_bytes(message);
-        let own = self.paid.get(&self.topic(message.topic())).filter(|paid| *paid.by() == payer);
-        let more = own.map_or((1, bytes), |own| (0, bytes.saturating_sub(own.bytes())));
-        let room = payer.hold(Thing::Retained, more.0, more.1)?;
-        let paid = payer.charge(Thing::Retained, 1, bytes);
-        drop(room);
-        Ok(Some(paid))
+        if has_place {
+            return Ok(Some(payer.charge(Thing::Retained, 1, bytes)));
+        }
+        pay_instead(&payer, bytes, self.paid.get(&self.topic(message.topic()))).map(Some)
+    }
+
+    /// Lets the owner of a session pay for the place that its will takes when it is retained, instead of what was paid
+    /// for the will of the session before; `None` if it is not to be retained.
+    pub fn pay_for_will(
+        &self,
+        will: Option<&Will>,
+        owner: &Holder,
+        session: Option<SessionIndex>,
+    ) -> Result<Option<Paid>, Exceeded> {
+        let Some(will) = will.filter(|will| is_to_be_kept(&will.message)) else { return Ok(None) };
+        let before = session.and_then(|session| self.will_places.get(&session));
+        pay_instead(owner, kept_bytes(&will.message), before).map(Some)
+    }
+
+    /// What is paid from now on for the place of a session's will. Returns what was paid before.
+    pub fn set_will_place(&mut self, session: SessionIndex, paid: Option<Paid>) -> Option<Paid> {
+        match paid {
+            Some(paid) => self.will_places.insert(session, paid),
+            None => self.will_places.remove(&session),
+        }
     }
 
     /// A message is retained, and this was paid for it; what was paid for the one before is not any more.
@@ -111,6 +134,24 @@ impl RetainedMessages {
     }
 }
 
+/// Who pays for a message that is retained, and whether it has paid for its place before.
+type Payer = (Option<Holder>, bool);
+
+/// Lets somebody pay for so many bytes among the retained messages, and not for what it replaces if that is its own.
+fn pay_instead(payer: &Holder, bytes: u64, replaced: Option<&Paid>) -> Result<Paid, Exceeded> {
+    let own = replaced.filter(|paid| paid.by() == payer);
+    let more = own.map_or((1, bytes), |own| (0, bytes.saturating_sub(own.bytes())));
+    let room = payer.hold(Thing::Retained, more.0, more.1)?;
+    let paid = payer.charge(Thing::Retained, 1, bytes);
+    drop(room);
+    Ok(paid)
+}
+
+/// Whether a message takes a place among the retained ones when it is published.
+pub(super) fn is_to_be_kept(message: &Message) -> bool {
+    message.retain() && !message.payload().is_empty() && Retained::<RetainedMessage>::admits(message.topic())
+}
+
 impl<L: LogStore> Broker<L> {
     /// A publication with the retain flag goes to the worker of its topic.
     /// `[MQTT-3.3.1-5]`: a retained message replaces the one before on its topic.
@@ -118,15 +159,16 @@ impl<L: LogStore> Broker<L> {
         let message = message_ref.shared_message();
         self.retain_begins(source, message_ref.topic);
         let payer = message_ref.payer.take().or_else(|| self.payer_of(source));
+        let has_place = message_ref.has_place;
         let worker = self.options.worker_of(message_ref.topic);
         if worker == self.options.worker {
             // Its word would come before anybody waits for it.
-            if self.retain_here(message, *source, payer, now).is_err() {
+            if self.retain_here(message, *source, (payer, has_place), now).is_err() {
                 self.retain_ends(source, message_ref.topic);
                 return Routed { refused: Some(ReasonCode::QUOTA_EXCEEDED), ..Routed::default() };
             }
         } else {
-            self.peers.send_to(worker, Item::Retain { message, source: *source, payer });
+            self.peers.send_to(worker, Item::Retain { message, source: *source, payer, has_place });
         }
         // Each worker says when its own receivers' records are durable.
         Routed {
@@ -137,13 +179,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The same for another worker, which is told.
-    pub(super) fn retain_for_peer(
-        &mut self,
-        message: Arc<Message>,
-        source: Source,
-        payer: Option<Holder>,
-        now: TimeMs,
-    ) {
+    pub(super) fn retain_for_peer(&mut self, message: Arc<Message>, source: Source, payer: Payer, now: TimeMs) {
         if self.retain_here(message.clone(), source, payer, now).is_err() {
             self.not_retained(message, source, Word::Refused(ReasonCode::QUOTA_EXCEEDED), now);
         }
@@ -154,12 +190,12 @@ impl<L: LogStore> Broker<L> {
         &mut self,
         message: Arc<Message>,
         source: Source,
-        payer: Option<Holder>,
+        payer: Payer,
         now: TimeMs,
     ) -> Result<(), Exceeded> {
         let shard = self.options.place_of(message.topic());
         assert!(usize::from(shard.0) < self.shards.len(), "the topic's shard is one of this worker's");
-        let owner = payer.as_ref().map(|payer| payer.principal().clone());
+        let owner = payer.0.as_ref().map(|payer| payer.principal().clone());
         let paid =
             self.retained.pay(&message, payer).inspect_err(|_exceeded| self.clients.facts.retained_refused += 1)?;
         let is_live = message.qos() == 0 && self.retained.in_flight == 0;

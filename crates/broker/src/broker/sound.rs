@@ -20,6 +20,7 @@ impl<L: LogStore> Broker<L> {
         self.intake.assert_sound();
         self.routing.assert_sound();
         self.timing.delayed.assert_sound();
+        self.timing.wills.assert_sound();
         self.asked.requests.assert_sound();
         self.acknowledgements.assert_sound();
         self.peers.assert_sound();

@@ -1,5 +1,5 @@
 //! What happens by the clock: keep-alive and slow handshakes (`sweep.rs`), a drain (`drain.rs`), delayed messages
-//! (`delayed.rs`), what is due in the shards (`due.rs`), and `$SYS` (`sys.rs`). Spent rates are the intake's.
+//! (`delayed.rs`), what is due in the shards (`due.rs`), wills that are sent (`wills.rs`), and `$SYS` (`sys.rs`). Spent rates are the intake's.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
@@ -10,12 +10,14 @@ use super::drain::Drain;
 use super::due::DueAgain;
 use super::sweep::Sweep;
 use super::sys::Sys;
+use super::wills::Wills;
 
 /// The state of all of it.
 #[derive(Debug, Default)]
 pub(super) struct Timing {
     pub delayed: Delayed,
     pub again: DueAgain,
+    pub wills: Wills,
     pub sweep: Sweep,
     pub drain: Option<Drain>,
     pub sys: Sys,
@@ -25,6 +27,7 @@ impl<L: LogStore> Broker<L> {
     /// Does what the time has come for, before clients are looked at.
     pub(super) fn step_timing(&mut self, now: TimeMs) {
         self.step_due(now);
+        self.step_wills(now);
         self.step_delayed(now);
         self.step_sweep(now);
         self.step_drain(now);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Holder, Thing};
+use super::{Exceeded, Holder, Thing};
 
 /// A part of what a principal holds. Dropped, it is released; kept, whoever removes the thing releases it.
 #[must_use = "dropped, it is released at once"]
@@ -48,5 +48,51 @@ impl Drop for Paid {
 impl fmt::Debug for Paid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} pays for {} {} of {} bytes", self.by, self.count, self.thing.name(), self.bytes)
+    }
+}
+
+/// What is paid for a message that waits for its time: that it waits, and if it is to be retained then, its place among
+/// the retained ones. Who was told that it is accepted must not learn later that there is no place.
+#[derive(Debug)]
+#[must_use = "dropped, it is released at once"]
+pub(crate) struct PaidDelayed {
+    waits: Paid,
+    place: Option<Paid>,
+}
+
+impl PaidDelayed {
+    /// For a message of so many bytes, if the bounds allow it.
+    pub fn hold(payer: &Holder, bytes: u64, is_to_be_kept: bool) -> Result<PaidDelayed, Exceeded> {
+        let waits = payer.hold(Thing::Delayed, 1, bytes)?;
+        let place = if is_to_be_kept { Some(payer.hold(Thing::Retained, 1, bytes)?) } else { None };
+        Ok(PaidDelayed { waits, place })
+    }
+
+    /// For one that is there already.
+    pub fn charge(payer: &Holder, bytes: u64, is_to_be_kept: bool) -> PaidDelayed {
+        let place = is_to_be_kept.then(|| payer.charge(Thing::Retained, 1, bytes));
+        PaidDelayed { waits: payer.charge(Thing::Delayed, 1, bytes), place }
+    }
+
+    /// What was paid for one that was kept and is to go.
+    pub fn take_back(payer: &Holder, bytes: u64, is_to_be_kept: bool) -> PaidDelayed {
+        let place = is_to_be_kept.then(|| payer.take_back(Thing::Retained, 1, bytes));
+        PaidDelayed { waits: payer.take_back(Thing::Delayed, 1, bytes), place }
+    }
+
+    /// Who pays.
+    pub fn by(&self) -> &Holder {
+        self.waits.by()
+    }
+
+    /// Whether its place among the retained messages is paid for.
+    pub fn has_place(&self) -> bool {
+        self.place.is_some()
+    }
+
+    /// See [`Paid::keep`].
+    pub fn keep(self) {
+        self.waits.keep();
+        self.place.into_iter().for_each(Paid::keep);
     }
 }

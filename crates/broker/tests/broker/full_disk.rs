@@ -1,6 +1,7 @@
 //! What was acknowledged and falls due while the disk is full stays due. Who can be refused is refused, and who needs
 //! no disk goes on.
 
+use tidegate_broker::{HoldingLimits, Thing};
 use tidegate_journal::Options;
 
 use crate::support::{World, WorldOptions};
@@ -103,7 +104,7 @@ fn a_client_that_comes_back_meanwhile_may_bring_another_will() {
         "disk-room; w: CONNECT keep expiry=1000 will=due/two,gone,qos=1; w: drop; wait 3000
          t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 1000",
     );
-    assert_eq!(heard_of(&later, "t", "due/two"), 1, "{later}");
+    assert_eq!((heard_of(&later, "t", "due/one"), heard_of(&later, "t", "due/two")), (1, 1), "{later}");
 }
 
 fn one_shard() -> WorldOptions {
@@ -183,4 +184,72 @@ fn a_session_that_waits_for_its_will_is_over() {
     let heard = world.run("w: CONNECT keep expiry=1000");
     assert!(heard.contains("w < CONNACK success\n"), "{heard}");
     assert_eq!(heard_of(&heard, "c", "due/one"), 1, "{heard}");
+}
+
+/// How many wills wait for room.
+fn wills_waiting(world: &World) -> u64 {
+    world.brokers().iter().map(|broker| broker.facts().wills_waiting).sum()
+}
+
+/// Nothing of such a will is on the disk: it waits in memory, and its owner pays for that.
+#[test]
+fn the_will_of_a_session_that_ends_with_its_connection_waits_for_room() {
+    for (options, qos) in [(WorldOptions::default(), 1), (WorldOptions::default(), 2), (one_shard(), 2)] {
+        let mut world = full(options, &format!("w: CONNECT will=due/one,gone,qos={qos}"));
+        let meanwhile = run(&mut world, "w: drop; wait 5000");
+        assert_eq!(heard_of(&meanwhile, "c", "due/one"), 1, "{meanwhile}");
+        assert_eq!((wills_waiting(&world), world.holdings().held(Thing::Delayed).0), (1, 1));
+        let later = run(
+            &mut world,
+            "disk-room; wait 3000; t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 1000",
+        );
+        assert_eq!((heard_of(&later, "t", "due/one"), heard_of(&later, "c", "due/one")), (1, 0), "{later}");
+        assert_eq!((wills_waiting(&world), world.holdings().held(Thing::Delayed).0), (0, 0));
+        let shards = world.brokers().iter().flat_map(|broker| broker.shards());
+        assert_eq!(shards.map(|shard| shard.state_ahead().facts().origins).sum::<u64>(), 0, "nobody knows it any more");
+    }
+}
+
+#[test]
+fn so_it_does_if_it_is_to_be_retained() {
+    let mut world = full(one_shard(), "c: SUBSCRIBE kept; w: CONNECT will=kept,gone,qos=1,retain");
+    let meanwhile = run(&mut world, "w: drop; wait 5000");
+    assert_eq!((heard_of(&meanwhile, "c", "kept"), wills_waiting(&world)), (0, 1), "{meanwhile}");
+    assert_eq!(world.holdings().held(Thing::Retained).0, 1, "its place is kept for it");
+    let later = run(&mut world, "disk-room; wait 3000");
+    assert_eq!((heard_of(&later, "c", "kept"), wills_waiting(&world)), (1, 0), "{later}");
+    let after = run(&mut world, "kill; c: CONNECT; c: SUBSCRIBE kept");
+    assert_eq!((heard_of(&after, "c", "kept"), world.holdings().held(Thing::Retained).0), (1, 1), "{after}");
+}
+
+#[test]
+fn wills_that_wait_in_memory_are_bounded_by_what_their_owner_may_delay() {
+    let mut holdings = HoldingLimits::NONE;
+    holdings[Thing::Delayed].principal.count = 1;
+    let before = "v: CONNECT user=anna will=due/one,gone,qos=1; w: CONNECT user=anna will=due/two,gone,qos=1
+                  u: CONNECT user=bert will=due/three,gone,qos=1";
+    let mut world = full(WorldOptions { holdings, ..WorldOptions::default() }, before);
+    world.run("v: drop; w: drop; u: drop; wait 3000");
+    let given_up: u64 = world.brokers().iter().map(|broker| broker.facts().dropped_disk_full).sum();
+    assert_eq!((wills_waiting(&world), given_up), (2, 1), "anna's second one");
+    let later = run(&mut world, "disk-room; wait 3000; t: open; t: auto; t: CONNECT keep id=s expiry=1000; wait 1000");
+    let heard = ["due/one", "due/two", "due/three"].map(|topic| heard_of(&later, "t", topic));
+    assert_eq!(heard, [1, 0, 1], "{later}");
+}
+
+/// Who ends its own session while its will waits does not take the will away.
+#[test]
+fn the_will_of_a_session_that_ends_meanwhile_comes_when_there_is_room() {
+    let before =
+        "w: CONNECT expiry=1000 will=due/one,gone,qos=2; v: CONNECT expiry=1000 will=due/two,gone,qos=2,delay=99";
+    let mut world = full(WorldOptions::default(), &format!("{before}; v: drop"));
+    let meanwhile = run(&mut world, "w: drop; wait 2000; w: CONNECT; v: CONNECT; wait 2000");
+    assert!(meanwhile.contains("w < CONNACK success\n") && meanwhile.contains("v < CONNACK success\n"), "{meanwhile}");
+    let later = run(
+        &mut world,
+        "disk-room; wait 3000; t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 1000",
+    );
+    assert_eq!((heard_of(&later, "t", "due/one"), heard_of(&later, "t", "due/two")), (1, 1), "{later}");
+    let after = run(&mut world, "kill; t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 200000");
+    assert_eq!(heard_of(&after, "t", "due/one") + heard_of(&after, "t", "due/two"), 0, "once: {after}");
 }

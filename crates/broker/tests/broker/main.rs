@@ -12,4 +12,5 @@ mod owners;
 mod packet_ids;
 mod support;
 mod ways;
+mod wills;
 mod work;

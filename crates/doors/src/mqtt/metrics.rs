@@ -73,8 +73,8 @@ metrics! {
             "Publications of QoS 0 under $delayed for which there was no room in memory.";
         dropped_disk_full: Counter
             "tidegate_mqtt_dropped_disk_full_total"
-            "Publications that found no room on the disk, and whose sender waits for no answer: wills, QoS 0 that is \
-             retained.";
+            "Publications that found no room on the disk and are not sent again: QoS 0 that is retained, and wills that \
+             their owner cannot pay for until there is room.";
         refused_disk_full: Counter
             "tidegate_mqtt_refused_disk_full_total"
             "Records of publications that found no room on the disk: the sender was told, or it is sent again later.";
@@ -98,6 +98,8 @@ metrics! {
         sessions_durable: Gauge "tidegate_mqtt_sessions_durable" "Sessions that outlive their connection.";
         subscriptions: Gauge "tidegate_mqtt_subscriptions" "Subscriptions of the sessions that live here.";
         feeds: Gauge "tidegate_mqtt_change_streams" "Streams of changes that connected clients follow now.";
+        wills_waiting: Gauge "tidegate_mqtt_wills_waiting"
+            "Wills that were sent and found no room on the disk: they are sent again.";
         retained: Gauge "tidegate_mqtt_retained" "Retained messages; each worker has all of them.";
         store_messages: Gauge "tidegate_mqtt_store_messages" "Messages that wait in inboxes.";
         store_bytes: Gauge "tidegate_mqtt_store_bytes" "Bytes that wait in inboxes and retained messages.";
@@ -153,6 +155,7 @@ impl BrokerMetrics {
             sessions_durable,
             subscriptions,
             feeds,
+            wills_waiting,
             retained,
             store_messages,
             store_bytes,
@@ -201,6 +204,7 @@ impl BrokerMetrics {
         self.sessions_durable.set(sessions_durable as i64);
         self.subscriptions.set(subscriptions as i64);
         self.feeds.set(feeds as i64);
+        self.wills_waiting.set(wills_waiting as i64);
         self.retained.set(retained as i64);
         self.store_messages.set(store_messages as i64);
         self.store_bytes.set(store_bytes as i64);

@@ -9,7 +9,7 @@ use super::decide::evictable;
 use super::event::Event;
 use super::message::Message;
 use super::principal::Principal;
-use super::state::{Body, Kept, Session, Subscription, Timer, Topics};
+use super::state::{Body, Kept, KeptWill, Session, Subscription, Timer, Topics};
 use crate::queue::{Entry, EntryState, Inbox};
 use crate::{Machine, TimeMs};
 
@@ -56,11 +56,12 @@ impl Topics {
             Event::SessionOpened { slot, client_id, owner, expiry_s, will, .. } => {
                 self.open(*slot, client_id, owner.clone(), *expiry_s, will.clone(), sequence);
             }
-            Event::SessionAttached { slot, owner, expiry_s, will, .. } => self.change(*slot, |session| {
+            Event::SessionAttached { slot, owner, expiry_s, will, names_will, .. } => self.change(*slot, |session| {
                 session.detached_at = None;
                 session.owner = session.owner.take().or_else(|| owner.clone());
                 session.expiry_s = *expiry_s;
-                session.will = will.clone().map(Box::new);
+                let record = if *names_will { sequence } else { session.incarnation };
+                session.will = will.clone().map(|will| Box::new(KeptWill { will, record }));
             }),
             Event::SessionDetached { slot, at, expiry_s, keep_will } => self.change(*slot, |session| {
                 session.detached_at = Some(*at);
@@ -157,7 +158,8 @@ impl Topics {
                 }
                 if self.find(client_id).is_some() { Err(Mismatch::SessionExists) } else { Ok(()) }
             }
-            Event::SessionAttached { slot, owner, .. } => {
+            Event::SessionAttached { slot, owner, will, names_will, .. } => {
+                must(!names_will || will.is_some(), "a will is named that is not there")?;
                 must(owner.is_none() || session(*slot)?.owner.is_none(), "the session has an owner")?;
                 session(*slot).map(drop)
             }
@@ -211,7 +213,7 @@ impl Topics {
             incarnation: sequence,
             expiry_s,
             detached_at: None,
-            will: will.map(Box::new),
+            will: will.map(|will| Box::new(KeptWill { will, record: sequence })),
             subscriptions: Vec::new(),
             inbox: Inbox::default(),
         };

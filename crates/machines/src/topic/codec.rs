@@ -32,6 +32,7 @@ mod tag {
     pub const SESSION_ATTACHED_AT: u8 = 19;
     /// Before one of those that may have an owner.
     pub const OWNED: u8 = 20;
+    pub const SESSION_ATTACHED_WITH_WILL: u8 = 21;
 }
 
 /// The QoS among the flags of a message or a copy.
@@ -78,7 +79,14 @@ impl Event {
                 put_varint(out, u64::from(*expiry_s));
                 put_will(out, will.as_ref());
             }
-            Event::SessionAttached { at, slot, expiry_s, will, .. } => {
+            Event::SessionAttached { at, slot, expiry_s, will: Some(will), names_will: true, .. } => {
+                head(out, tag::SESSION_ATTACHED_WITH_WILL, *slot);
+                put_time(out, *at);
+                put_varint(out, u64::from(*expiry_s));
+                put_the_will(out, will);
+            }
+            Event::SessionAttached { at, slot, expiry_s, will, names_will, .. } => {
+                assert!(!names_will, "a will is named that is not there");
                 head_at(out, (tag::SESSION_ATTACHED, tag::SESSION_ATTACHED_AT), *slot, *at);
                 put_varint(out, u64::from(*expiry_s));
                 put_will(out, will.as_ref());
@@ -198,6 +206,15 @@ impl Event {
                 owner,
                 expiry_s: reader.u32("expiry")?,
                 will: will(&mut reader)?,
+                names_will: false,
+            },
+            tag::SESSION_ATTACHED_WITH_WILL => Event::SessionAttached {
+                slot: slot(&mut reader)?,
+                at: time(&mut reader, "time")?,
+                owner,
+                expiry_s: reader.u32("expiry")?,
+                will: Some(the_will(&mut reader)?),
+                names_will: true,
             },
             tag::SESSION_DETACHED => Event::SessionDetached {
                 slot: slot(&mut reader)?,
@@ -283,8 +300,9 @@ fn time_if(reader: &mut Reader<'_>, is_there: bool) -> Parsed<TimeMs> {
 
 /// Whether events with this tag may have an owner before them.
 fn may_be_owned(tag: u8) -> bool {
-    let sessions = [tag::SESSION_OPENED, tag::SESSION_ATTACHED, tag::SESSION_OPENED_AT, tag::SESSION_ATTACHED_AT];
-    sessions.contains(&tag) || tag == tag::RETAINED || tag == tag::DELAYED
+    let opened = [tag::SESSION_OPENED, tag::SESSION_OPENED_AT];
+    let attached = [tag::SESSION_ATTACHED, tag::SESSION_ATTACHED_AT, tag::SESSION_ATTACHED_WITH_WILL];
+    opened.contains(&tag) || attached.contains(&tag) || tag == tag::RETAINED || tag == tag::DELAYED
 }
 
 pub(super) fn owner(reader: &mut Reader<'_>) -> Parsed<Principal> {
@@ -427,20 +445,24 @@ pub(super) fn copy(reader: &mut Reader<'_>, allowed: u8) -> Parsed<Copy> {
 }
 
 pub(super) fn put_will(out: &mut Vec<u8>, will: Option<&Will>) {
-    put_option(out, will, |out, will| {
-        put_varint(out, u64::from(will.delay_s));
-        put_option(out, will.expiry_s.as_ref(), |out, expiry_s| put_varint(out, u64::from(*expiry_s)));
-        put_message(out, &will.message);
-    });
+    put_option(out, will, put_the_will);
+}
+
+fn put_the_will(out: &mut Vec<u8>, will: &Will) {
+    put_varint(out, u64::from(will.delay_s));
+    put_option(out, will.expiry_s.as_ref(), |out, expiry_s| put_varint(out, u64::from(*expiry_s)));
+    put_message(out, &will.message);
 }
 
 pub(super) fn will(reader: &mut Reader<'_>) -> Parsed<Option<Will>> {
-    option(reader, "will", |reader| {
-        Ok(Will {
-            delay_s: reader.u32("will's delay")?,
-            expiry_s: option(reader, "will's expiry", |reader| reader.u32("will's expiry"))?,
-            message: message(reader)?,
-        })
+    option(reader, "will", the_will)
+}
+
+fn the_will(reader: &mut Reader<'_>) -> Parsed<Will> {
+    Ok(Will {
+        delay_s: reader.u32("will's delay")?,
+        expiry_s: option(reader, "will's expiry", |reader| reader.u32("will's expiry"))?,
+        message: message(reader)?,
     })
 }
 

@@ -15,11 +15,12 @@ pub struct Slot(pub u32);
 /// double them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
-    /// Shard of the publisher's session.
+    /// Shard of the publisher's session; of a will or a delayed message, the one that keeps it.
     pub shard: u16,
-    /// Which session: the sequence of the record that opened it.
+    /// Which session: the sequence of the record that opened it. Of a will or a delayed message, that of the record that
+    /// brought it.
     pub incarnation: u64,
-    /// Packet id; zero is no packet.
+    /// Packet id; zero is no packet, but a will or a delayed message.
     pub packet_id: u16,
     /// Which part of its receivers, where there are more than one record has room for: each part is taken once. Who
     /// receives in which part must not change while the origin is known.
@@ -30,6 +31,16 @@ impl Origin {
     /// The origin of a message that is taken in one part.
     pub const fn new(shard: u16, incarnation: u64, packet_id: u16) -> Origin {
         Origin { shard, incarnation, packet_id, part: 0 }
+    }
+
+    /// The origin of a will or a delayed message: what names it is the record that brought it.
+    pub const fn of_record(shard: u16, record: u64) -> Origin {
+        Origin::new(shard, record, 0)
+    }
+
+    /// Whether it is that of a will or a delayed message.
+    pub const fn is_of_record(self) -> bool {
+        self.packet_id == 0
     }
 
     /// All parts of it.
@@ -123,10 +134,12 @@ pub enum Command {
         /// The session.
         slot: Slot,
     },
-    /// The will was published, or is not to be.
+    /// The will was published, or is not to be. Not one that came after it.
     ClearWill {
         /// The session.
         slot: Slot,
+        /// The record that brought it.
+        record: u64,
     },
     /// Add a subscription, or replace the one with this filter.
     Subscribe {

@@ -33,16 +33,17 @@ impl Topics {
             Command::AttachSession { slot, owner, expiry_s, will } => {
                 let session = self.must_be(*slot)?;
                 let owner = owner.clone().filter(|_| session.owner.is_none());
-                Ok(Event::SessionAttached { at: now, slot: *slot, owner, expiry_s: *expiry_s, will: will.clone() })
+                let (slot, expiry_s, names_will) = (*slot, *expiry_s, will.is_some());
+                Ok(Event::SessionAttached { at: now, slot, owner, expiry_s, will: will.clone(), names_will })
             }
             Command::DetachSession { slot, expiry_s, keep_will } => {
                 self.must_be(*slot)?;
                 Ok(Event::SessionDetached { slot: *slot, at: now, expiry_s: *expiry_s, keep_will: *keep_will })
             }
             Command::EndSession { slot } => self.must_be(*slot).map(|_| Event::SessionEnded { slot: *slot }),
-            Command::ClearWill { slot } => match self.must_be(*slot)?.will {
-                Some(_) => Ok(Event::WillCleared { slot: *slot }),
-                None => Err(Refusal::Nothing),
+            Command::ClearWill { slot, record } => match self.must_be(*slot)?.will_record() {
+                Some(own) if own == *record => Ok(Event::WillCleared { slot: *slot }),
+                _ => Err(Refusal::Nothing),
             },
             Command::Subscribe { slot, filter, options, subscription_id } => {
                 self.must_be(*slot)?;

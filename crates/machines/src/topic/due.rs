@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::command::{DropReason, Slot};
 use super::message::Message;
-use super::state::{Timer, Topics};
+use super::state::{Session, Timer, Topics};
 use crate::TimeMs;
 use crate::queue::EntryState;
 
@@ -16,6 +16,8 @@ pub enum Due {
     Will {
         /// The session.
         slot: Slot,
+        /// The record that brought it.
+        record: u64,
     },
     /// A session is over: `EndSession`.
     SessionExpiry {
@@ -42,11 +44,15 @@ impl Topics {
     /// What is due at `now`, the longest due first.
     pub fn due(&self, now: TimeMs) -> impl Iterator<Item = Due> + '_ {
         self.timers.iter().take_while(move |(at, _)| *at <= now).map(|(at, timer)| match *timer {
-            Timer::Will(slot) => Due::Will { slot },
+            Timer::Will(slot) => Due::Will { slot, record: self.record_of_will(slot) },
             Timer::SessionEnd(slot) => Due::SessionExpiry { slot },
             Timer::Delayed(id) => Due::Delayed { id },
             Timer::Entry(slot, number) => Due::Drop { slot, number, reason: self.reason_to_drop(slot, number, *at) },
         })
+    }
+
+    fn record_of_will(&self, slot: Slot) -> u64 {
+        self.session(slot).and_then(Session::will_record).expect("only a will has such a timer")
     }
 
     fn reason_to_drop(&self, slot: Slot, number: u64, at: TimeMs) -> DropReason {

@@ -38,6 +38,9 @@ pub enum Event {
         expiry_s: u32,
         /// Its will from now on.
         will: Option<Will>,
+        /// Whether this record names the will; none does in a record of a program that named all wills of a session by
+        /// the record that opened it.
+        names_will: bool,
     },
     /// Its client is gone.
     SessionDetached {

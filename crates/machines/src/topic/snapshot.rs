@@ -12,7 +12,7 @@ use super::codec::{
 };
 use super::command::{KeptPlace, Slot};
 use super::principal::Principal;
-use super::state::{Body, Kept, Session, Subscription, Timer, TopicFacts, Topics};
+use super::state::{Body, Kept, KeptWill, Session, Subscription, Timer, TopicFacts, Topics};
 use crate::TimeMs;
 use crate::chunks::Chunks;
 use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, require};
@@ -27,6 +27,9 @@ const VERSION_WITH_PLACES: u64 = 2;
 const VERSION_WITH_TIME: u64 = 3;
 /// The same, the time perhaps unknown, and behind it the owners of sessions and messages, at least one.
 const VERSION_WITH_OWNERS: u64 = 4;
+/// The same, perhaps without any owner, and behind them the records of wills that another record brought than the one
+/// that opened their session, at least one.
+const VERSION_WITH_WILLS: u64 = 5;
 /// Numbers of records, of entries, and counts stay below this, so that they never overflow.
 const NUMBER_MAX: u64 = 1 << 62;
 
@@ -36,7 +39,7 @@ const _: () = assert!(NUMBER_MAX.checked_mul(2).is_some());
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
     /// Made by another version.
-    #[error("snapshot layout {0} is unknown; this program reads layouts {VERSION} to {VERSION_WITH_OWNERS}")]
+    #[error("snapshot layout {0} is unknown; this program reads layouts {VERSION} to {VERSION_WITH_WILLS}")]
     UnknownVersion(u64),
     /// Not of the expected form, or against a rule.
     #[error("snapshot is damaged: {0}")]
@@ -60,10 +63,11 @@ struct Writer<'s> {
 impl Topics {
     /// Hands the state's bytes to `sink`, piece by piece.
     pub fn write_snapshot(&self, sink: &mut dyn FnMut(&[u8])) {
-        match (self.has_owners(), self.time > TimeMs(0)) {
-            (true, _) => self.write_version(VERSION_WITH_OWNERS, sink),
-            (false, true) => self.write_version(VERSION_WITH_TIME, sink),
-            (false, false) => self.write_snapshot_without_time(sink),
+        match (self.wills_named().next().is_some(), self.has_owners(), self.time > TimeMs(0)) {
+            (true, ..) => self.write_version(VERSION_WITH_WILLS, sink),
+            (_, true, _) => self.write_version(VERSION_WITH_OWNERS, sink),
+            (.., true) => self.write_version(VERSION_WITH_TIME, sink),
+            (.., false) => self.write_snapshot_without_time(sink),
         }
     }
 
@@ -107,10 +111,14 @@ impl Topics {
         if version >= VERSION_WITH_TIME {
             writer.numbers(&[self.time.0]);
         }
-        if version == VERSION_WITH_OWNERS {
+        if version >= VERSION_WITH_OWNERS {
             writer.owners(|| self.sessions.iter().map(|session| session.as_ref()?.owner.as_ref()));
             writer.owners(|| self.retained.values().map(|kept| kept.owner.as_ref()));
             writer.owners(|| self.delayed.values().map(|(_, kept)| kept.owner.as_ref()));
+        }
+        if version == VERSION_WITH_WILLS {
+            writer.numbers(&[self.wills_named().count() as u64]);
+            self.wills_named().for_each(|(slot, record)| writer.numbers(&[u64::from(slot.0), record]));
         }
         let TopicFacts { evicted, dropped_full, dropped_expired, dropped_aged, .. } = self.counts;
         writer.numbers(&[evicted, dropped_full, dropped_expired, dropped_aged]);
@@ -123,11 +131,17 @@ impl Topics {
         self.sessions().any(|(_, session)| session.owner.is_some()) || messages().any(|kept| kept.owner.is_some())
     }
 
+    /// Sessions with a will that another record brought than the one that opened them, and that record.
+    fn wills_named(&self) -> impl Iterator<Item = (Slot, u64)> + '_ {
+        let named = |session: &Session| session.will_record().filter(|record| *record != session.incarnation);
+        self.sessions().filter_map(move |(slot, session)| Some((slot, named(session)?)))
+    }
+
     /// Reads a state. Takes any bytes; time and memory are in proportion to what is there, not to what counts say.
     pub fn decode_snapshot(bytes: &[u8]) -> Result<Topics, SnapshotError> {
         let mut reader = Reader::new(bytes);
         let version = reader.varint("version")?;
-        if !(VERSION..=VERSION_WITH_OWNERS).contains(&version) {
+        if !(VERSION..=VERSION_WITH_WILLS).contains(&version) {
             return Err(SnapshotError::UnknownVersion(version));
         }
         let topics = read_topics(&mut reader, version)?;
@@ -175,7 +189,7 @@ impl Writer<'_> {
             put_varint(out, session.incarnation);
             put_varint(out, u64::from(session.expiry_s));
             put_varint(out, session.detached_at.map_or(0, |at| at.0 + 1));
-            put_will(out, session.will.as_deref());
+            put_will(out, session.will());
             put_varint(out, session.subscriptions.len() as u64);
         });
         for subscription in &session.subscriptions {
@@ -255,10 +269,14 @@ fn read_topics(reader: &mut Reader<'_>, version: u64) -> Parsed<Topics> {
     }
     if version >= VERSION_WITH_TIME {
         topics.time = time(reader, "time")?;
-        require(topics.time > TimeMs(0) || version == VERSION_WITH_OWNERS, "time")?;
+        require(topics.time > TimeMs(0) || version >= VERSION_WITH_OWNERS, "time")?;
     }
-    if version == VERSION_WITH_OWNERS {
+    if version >= VERSION_WITH_OWNERS {
         read_owners(reader, &mut topics)?;
+        require(topics.has_owners() || version == VERSION_WITH_WILLS, "no owners")?;
+    }
+    if version == VERSION_WITH_WILLS {
+        read_records_of_wills(reader, &mut topics)?;
     }
     let counts = &mut topics.counts;
     for count in [&mut counts.evicted, &mut counts.dropped_full, &mut counts.dropped_expired, &mut counts.dropped_aged]
@@ -301,8 +319,26 @@ fn read_owners(reader: &mut Reader<'_>, topics: &mut Topics) -> Parsed<()> {
     let of_retained = read_owner_places(reader)?;
     set_owners(topics.retained.values_mut(), of_retained)?;
     let of_delayed = read_owner_places(reader)?;
-    set_owners(topics.delayed.values_mut().map(|(_, kept)| kept), of_delayed)?;
-    require(topics.has_owners(), "no owners")
+    set_owners(topics.delayed.values_mut().map(|(_, kept)| kept), of_delayed)
+}
+
+/// Which records brought the wills that did not come with their session: at least one.
+fn read_records_of_wills(reader: &mut Reader<'_>, topics: &mut Topics) -> Parsed<()> {
+    let count = reader.varint("records of wills")?;
+    require(count > 0, "records of wills")?;
+    let mut last = None;
+    for _ in 0..count {
+        let slot = Slot(reader.u32("slot of a will")?);
+        require(last < Some(slot), "order of wills")?;
+        last = Some(slot);
+        let record = reader.varint("record of a will")?;
+        let known = topics.session(slot).filter(|session| session.will.is_some());
+        let opened = known.ok_or(Malformed { what: "record of no will" })?.incarnation;
+        require(opened < record && record <= topics.sequence, "record of a will")?;
+        let session = topics.sessions[slot.0].as_mut().expect("it was just looked at");
+        session.will.as_mut().expect("it was just looked at").record = record;
+    }
+    Ok(())
 }
 
 /// Pairs of place and owner, the places ascending.
@@ -349,7 +385,7 @@ fn read_session(reader: &mut Reader<'_>, slot: Slot, topics: &mut Topics, bodies
     let expiry_s = reader.u32("expiry")?;
     let detached_at = reader.varint("time of detachment")?.checked_sub(1).map(TimeMs);
     require(detached_at <= Some(TimeMs::MAX), "time of detachment")?;
-    let will = will(reader)?.map(Box::new);
+    let will = will(reader)?.map(|will| Box::new(KeptWill { will, record: incarnation }));
     let (subscriptions, inbox) = (Vec::new(), Inbox::default());
     let owner = None;
     let session = Session { client_id, owner, incarnation, expiry_s, detached_at, will, subscriptions, inbox };

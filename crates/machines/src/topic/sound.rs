@@ -50,6 +50,9 @@ impl Topics {
         let filters = || session.subscriptions.iter().map(|subscription| &subscription.filter);
         assert!(filters().is_sorted_by(|one, next| one < next), "subscriptions of {client_id:?} are not in order");
         assert!(session.detached_at <= Some(TimeMs::MAX), "session {client_id:?} was left at a time that is none");
+        let named_by = session.incarnation..=self.sequence;
+        let is_named = session.will_record().is_none_or(|record| named_by.contains(&record));
+        assert!(is_named, "the will of {client_id:?} came with a record that is none of its session");
         session.inbox.assert_sound(&self.bodies);
         for (number, entry) in session.inbox.entries_from(0) {
             let made_by = session.incarnation + 1..=self.sequence;

@@ -27,6 +27,15 @@ pub struct Subscription {
     pub subscription_id: u32,
 }
 
+/// A will, and the record that brought it.
+#[derive(Clone, Debug)]
+pub(super) struct KeptWill {
+    pub will: Will,
+    /// Sequence of that record; of the one that opened the session, if a program brought it that named all wills of a
+    /// session by that.
+    pub record: u64,
+}
+
 /// A session that outlives its connection.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -35,7 +44,7 @@ pub struct Session {
     pub(super) incarnation: u64,
     pub(super) expiry_s: u32,
     pub(super) detached_at: Option<TimeMs>,
-    pub(super) will: Option<Box<Will>>,
+    pub(super) will: Option<Box<KeptWill>>,
     pub(super) subscriptions: Vec<Subscription>,
     pub(super) inbox: Inbox,
 }
@@ -68,7 +77,13 @@ impl Session {
 
     /// What to publish when the client is gone.
     pub fn will(&self) -> Option<&Will> {
-        self.will.as_deref()
+        self.will.as_ref().map(|kept| &kept.will)
+    }
+
+    /// What names its will: the sequence of the record that brought it. No other will of the shard has it, nor a delayed
+    /// message.
+    pub fn will_record(&self) -> Option<u64> {
+        self.will.as_ref().map(|kept| kept.record)
     }
 
     /// Its subscriptions, in the order of their filters.
@@ -89,7 +104,7 @@ impl Session {
 
     /// When its will is due.
     pub(super) fn will_at(&self) -> Option<TimeMs> {
-        let due = after(self.detached_at?, self.will.as_ref()?.delay_s);
+        let due = after(self.detached_at?, self.will()?.delay_s);
         // The end of the session is an end of the delay, too.
         Some(self.ends_at().map_or(due, |end| end.min(due)))
     }
@@ -364,6 +379,11 @@ impl Topics {
     /// How far a subscription was read; `None` if nobody has said so.
     pub fn kept_place(&self, slot: Slot, filter: &str) -> Option<&KeptPlace> {
         self.places.get(&slot)?.get(filter)
+    }
+
+    /// Origins of wills and delayed messages that are known, once for each part: see [`Origin::of_record`].
+    pub fn origins_of_records(&self) -> impl Iterator<Item = Origin> + '_ {
+        self.origins.iter().filter(|origin| origin.is_of_record()).copied()
     }
 
     /// What it holds and has lost.

@@ -209,9 +209,7 @@ impl Oracle {
         // A subscription that was of a lower QoS when the message first came, or came too late for it, counts for
         // itself.
         *surely += u64::from(qos == 2);
-        // All wills of a session are known by one origin, so that after a crash one may come twice: see decision 0018.
-        let is_will = sent.topic.contains("/will-");
-        must(*surely <= 1 || is_will, "QoS 2 is delivered exactly once", || {
+        must(*surely <= 1, "QoS 2 is delivered exactly once", || {
             format!("client {client} heard {name:?} {surely} times")
         })?;
         if *in_all > 1 {

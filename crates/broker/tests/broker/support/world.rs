@@ -234,6 +234,11 @@ impl World {
         self.command(command, &mut Heard::default());
     }
 
+    /// Lets so many turns pass, and not all that follows.
+    pub fn turns(&mut self, count: usize) {
+        (0..count).for_each(|_| _ = self.turn(&mut Heard::default()));
+    }
+
     fn command(&mut self, command: &str, heard: &mut Heard) {
         let Some((name, command)) = command.split_once(": ") else { return self.happen(command, heard) };
         let (name, worker) = match name.split_once('@') {

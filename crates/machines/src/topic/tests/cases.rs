@@ -69,7 +69,10 @@ fn run(shard: &mut Shard, step: &str) -> String {
             Command::DetachSession { slot: slot(id), expiry_s: expiry(expiry_s), keep_will: rest.is_empty() }
         }
         ["end", id] => Command::EndSession { slot: slot(id) },
-        ["clear", id] => Command::ClearWill { slot: slot(id) },
+        ["clear", id] => {
+            let record = shard.topics.session(slot(id)).and_then(|session| session.will_record()).unwrap_or(0);
+            Command::ClearWill { slot: slot(id), record }
+        }
         ["sub", id, filter, n] => {
             let subscription_id = number(n) as u32;
             Command::Subscribe { slot: slot(id), filter: filter.into(), options: 2, subscription_id }
@@ -161,7 +164,7 @@ fn said(event: &Event) -> String {
 
 fn due(due: Due) -> String {
     match due {
-        Due::Will { slot } => format!("will of {}", slot.0),
+        Due::Will { slot, .. } => format!("will of {}", slot.0),
         Due::SessionExpiry { slot } => format!("end of {}", slot.0),
         Due::Delayed { id } => format!("delayed {id}"),
         Due::Drop { slot, number, reason } => format!("drop {} {number} {reason:?}", slot.0),
@@ -173,7 +176,7 @@ fn obey(shard: &mut Shard) -> String {
     let mut done = Vec::new();
     while let Some(what) = { shard.topics.due(shard.now).next() } {
         let command = match what {
-            Due::Will { slot } => Command::ClearWill { slot },
+            Due::Will { slot, record } => Command::ClearWill { slot, record },
             Due::SessionExpiry { slot } => Command::EndSession { slot },
             Due::Delayed { id } => Command::DelayedSent { id },
             Due::Drop { slot, number, reason } => Command::Drop { slot, number, reason },

@@ -76,9 +76,12 @@ fn event() -> impl Strategy<Value = Event> {
                 will
             }
         ),
-        (time(), slot(), owner(), any::<u32>(), will()).prop_map(|(at, slot, owner, expiry_s, will)| {
-            Event::SessionAttached { at, slot, owner, expiry_s, will }
-        }),
+        (time(), slot(), owner(), any::<u32>(), will(), any::<bool>()).prop_map(
+            |(at, slot, owner, expiry_s, will, is_new)| {
+                let names_will = is_new && will.is_some();
+                Event::SessionAttached { at, slot, owner, expiry_s, will, names_will }
+            }
+        ),
         (slot(), time(), any::<u32>(), any::<bool>())
             .prop_map(|(slot, at, expiry_s, keep_will)| Event::SessionDetached { slot, at, expiry_s, keep_will }),
         slot().prop_map(|slot| Event::SessionEnded { slot }),
@@ -181,6 +184,18 @@ fn bytes_are_as_documented() {
     // As programs wrote it that kept no time.
     hex(&opened(0), expect!["01 07 02 63 31 3c 00"]);
     let message = Arc::new(Message::new("a/b", &[], b"hi", meta));
+    let will = Some(Will { message: Arc::clone(&message), delay_s: 5, expiry_s: None });
+    let attached = |names_will| Event::SessionAttached {
+        at: TimeMs(1_800_000_000_000),
+        slot: Slot(7),
+        owner: None,
+        expiry_s: 60,
+        will: will.clone(),
+        names_will,
+    };
+    hex(&attached(true), expect!["15 07 80 a0 f1 c2 b1 34 3c 05 00 01 00 03 61 2f 62 00 02 68 69"]);
+    // As programs wrote it that named all wills of a session by the record that opened it.
+    hex(&attached(false), expect!["13 07 80 a0 f1 c2 b1 34 3c 01 05 00 01 00 03 61 2f 62 00 02 68 69"]);
     hex(
         &Event::Retained { message, owner: Some(Principal::user("eve")) },
         expect!["14 05 75 3a 65 76 65 0e 01 00 03 61 2f 62 00 02 68 69"],
@@ -203,7 +218,8 @@ fn an_event_of_a_newer_program_is_named() {
 #[test]
 fn a_time_of_zero_is_no_time_and_has_no_second_form() {
     let at = TimeMs(5);
-    let attached = Event::SessionAttached { at, slot: Slot(9), owner: None, expiry_s: 1, will: None };
+    let attached =
+        Event::SessionAttached { at, slot: Slot(9), owner: None, expiry_s: 1, will: None, names_will: false };
     let owner = Some(Principal::service("s"));
     let opened = Event::SessionOpened { at, slot: Slot(9), client_id: "anna".into(), owner, expiry_s: 1, will: None };
     for event in [attached, opened] {

@@ -76,7 +76,8 @@ fn a_record_says_when_it_was_decided_and_one_of_an_older_program_does_not() {
     let slot = Slot(0);
     let opened =
         |at| Event::SessionOpened { at: TimeMs(at), slot, client_id: "a".into(), owner: None, expiry_s: 1, will: None };
-    let attached = |at| Event::SessionAttached { at: TimeMs(at), slot, owner: None, expiry_s: 1, will: None };
+    let attached =
+        |at| Event::SessionAttached { at: TimeMs(at), slot, owner: None, expiry_s: 1, will: None, names_will: false };
     let detached = Event::SessionDetached { slot, at: TimeMs(9), expiry_s: 1, keep_will: true };
     for (event, at) in [(opened(7), Some(7)), (opened(0), None), (attached(1), Some(1)), (attached(0), None)] {
         assert_eq!(Topics::decided_at(&event), at.map(TimeMs), "{event:?}");

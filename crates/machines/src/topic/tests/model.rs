@@ -158,7 +158,7 @@ impl Model {
 /// As [`Model::due`] says it.
 pub fn word(due: Due) -> String {
     match due {
-        Due::Will { slot } => format!("will {}", slot.0),
+        Due::Will { slot, .. } => format!("will {}", slot.0),
         Due::SessionExpiry { slot } => format!("end {}", slot.0),
         Due::Delayed { id } => format!("delayed {id}"),
         Due::Drop { slot, number, .. } => format!("drop {} {number}", slot.0),

@@ -223,13 +223,14 @@ impl Pair {
             .owner(slot)
             .ok_or(Refusal::NoSession(slot))
             .and_then(|owner| owner.will_s.take().map(drop).ok_or(Refusal::Nothing));
-        self.both(Command::ClearWill { slot }, expected);
+        let record = self.shard.topics.session(slot).and_then(|session| session.will_record()).unwrap_or(0);
+        self.both(Command::ClearWill { slot, record }, expected);
     }
 
     fn obey_one(&mut self) {
         let Some(due) = ({ self.shard.topics.due(self.shard.now).next() }) else { return };
         match due {
-            Due::Will { slot } => self.clear_will(slot),
+            Due::Will { slot, .. } => self.clear_will(slot),
             Due::SessionExpiry { slot } => {
                 let expected = self.model.end(slot);
                 self.both(Command::EndSession { slot }, expected);

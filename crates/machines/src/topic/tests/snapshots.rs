@@ -6,7 +6,8 @@ use proptest::sample::Index;
 use super::shard::{Shard, message};
 use crate::machine::tests::{place, read_changed, read_forged, restore, snapshot};
 use crate::topic::{
-    Command, Event, KeptPlace, Mismatch, Origin, Principal, Receiver, Refusal, Slot, SnapshotError, Topics, Will,
+    Command, Due, Event, KeptPlace, Mismatch, Origin, Principal, Receiver, Refusal, Session, Slot, SnapshotError,
+    Topics, Will,
 };
 use crate::{Machine, TimeMs};
 
@@ -33,6 +34,7 @@ pub fn shard() -> Shard {
     for command in [
         Command::Acknowledge { slot: Slot(0), number: 1 },
         Command::MarkReceived { slot: Slot(3), number: 0 },
+        attach_with_will(3, "again"),
         Command::DetachSession { slot: Slot(3), expiry_s: 5, keep_will: true },
         Command::EndSession { slot: Slot(2) },
         Command::EndSession { slot: Slot(1) },
@@ -61,6 +63,12 @@ fn owner_of(id: &str) -> Option<Principal> {
         "bert" => Some(Principal::address("10.0.0.1")),
         _ => None,
     }
+}
+
+/// The command that a client comes back and brings a will.
+fn attach_with_will(slot: u32, payload: &str) -> Command {
+    let will = Some(Will { message: message("w", payload, 2, None), delay_s: 9, expiry_s: None });
+    Command::AttachSession { slot: Slot(slot), owner: None, expiry_s: 60, will }
 }
 
 /// The command that a subscription was read up to `number`.
@@ -142,9 +150,56 @@ fn owners_come_back_and_a_session_keeps_the_one_that_it_has() {
         owner: Some(Principal::user("eve")),
         expiry_s: 9,
         will: None,
+        names_will: false,
     };
     let folded = Machine::apply_checked(&mut shard.replay(), &forged, place(shard.records.len()));
     assert_eq!(folded, Err(Mismatch::Unfounded("the session has an owner")));
+}
+
+#[test]
+fn a_will_is_named_by_the_record_that_brought_it() {
+    let mut shard = shard();
+    let record = |topics: &Topics, slot| topics.session(Slot(slot)).and_then(Session::will_record);
+    let (opened, attached) = (record(&shard.topics, 0), record(&shard.topics, 3));
+    assert_eq!(opened, shard.topics.session(Slot(0)).map(Session::incarnation));
+    assert!(attached > shard.topics.session(Slot(3)).map(Session::incarnation), "another will, another name");
+    let bytes = snapshot(&shard.topics);
+    assert_eq!(bytes[0], 5);
+    for topics in [restore(&bytes), shard.replay()] {
+        assert_eq!((record(&topics, 0), record(&topics, 3)), (opened, attached));
+    }
+    let due: Vec<_> = shard.topics.due(TimeMs(2_000_000)).filter(|due| matches!(due, Due::Will { .. })).collect();
+    assert_eq!(due, [Due::Will { slot: Slot(3), record: attached.unwrap() }]);
+    shard.ask(&attach_with_will(0, "one")).unwrap();
+    let first = record(&shard.topics, 0).unwrap();
+    shard.ask(&attach_with_will(0, "two")).unwrap();
+    assert!(Some(first) < record(&shard.topics, 0));
+    let late = Command::ClearWill { slot: Slot(0), record: first };
+    assert_eq!(shard.ask(&late), Err(Refusal::Nothing), "it is not the one that was sent");
+    assert!(shard.topics.session(Slot(0)).unwrap().will().is_some());
+}
+
+/// As programs wrote it that named all wills of a session by the record that opened it.
+#[test]
+fn wills_of_an_older_snapshot_are_named_as_they_were() {
+    let mut shard = shard();
+    shard.ask(&Command::AttachSession { slot: Slot(3), owner: None, expiry_s: 5, will: None }).unwrap();
+    let before = snapshot(&shard.topics);
+    assert_eq!(before[0], 4, "a state without such a will has the form that it had");
+    let attach = attach_with_will(3, "old");
+    let Command::AttachSession { slot, owner, expiry_s, will } = attach else { unreachable!() };
+    let mut folded: Topics = restore(&before);
+    let old = Event::SessionAttached { at: TimeMs(2_000_000), slot, owner, expiry_s, will, names_will: false };
+    Machine::apply_checked(&mut folded, &old, place(shard.records.len())).unwrap();
+    let older = snapshot(&folded);
+    assert_eq!(older[0], 4);
+    let read: Topics = restore(&older);
+    let session = read.session(Slot(3)).unwrap();
+    assert_eq!(session.will_record(), Some(session.incarnation()));
+    assert_eq!(snapshot(&read), older);
+    let mut forged = older;
+    forged[0] = 5;
+    assert!(Topics::read_snapshot(&forged).is_err(), "nor is there a second form");
 }
 
 #[test]
