@@ -95,8 +95,8 @@ facts! {
     dropped_ended,
     /// QoS 0 messages under `$delayed` for which there was no room in memory.
     dropped_delayed,
-    /// Messages that found no room on the disk and are not sent again: QoS 0 that is retained, and wills that their owner
-    /// cannot pay for until there is room.
+    /// Messages that found no room on the disk and are not sent again: QoS 0 that is retained, and wills that their
+    /// owner cannot pay for until there is room.
     dropped_disk_full,
     /// Records of messages that found no room on the disk, and whose publisher was told so.
     refused_disk_full,

@@ -374,8 +374,8 @@ impl<L: LogStore> Broker<L> {
         let connection = &mut self.clients.connections[index];
         connection.session = Some(place);
         connection.park(ParkedFor::SessionRecord);
-        // The will before may be known, and is forgotten when the session no longer has it: after a crash before that it
-        // would be sent again.
+        // The will before may be known. It is forgotten when the session no longer has it: after a crash before that,
+        // it would be sent again.
         let is_recovered = self.clients.sessions[place].flags.has(SessionFlags::RECOVERED);
         let state = self.shards.state(shard).session(slot);
         let name = state.and_then(|state| self.name_of_will(shard, state));

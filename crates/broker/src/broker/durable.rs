@@ -97,7 +97,7 @@ impl<L: LogStore> Broker<L> {
             Wait::Attached { session, forget, place } => {
                 match word {
                     Word::Durable => forget.into_iter().for_each(|name| self.will_is_unrecorded(name)),
-                    _ => self.keep_will_place(session, place),
+                    _ => self.not_attached(session, place),
                 }
                 self.settle(session, reason, now);
             }
@@ -205,6 +205,8 @@ impl<L: LogStore> Broker<L> {
             let (shard, slot, expiry_s) = (session.shard, session.slot, session.expiry_s);
             session.flags.clear(SessionFlags::FRESH);
             match slot {
+                // Its record does not say that it came, so the session is as it was before, with the will that it had.
+                _ if reason.is_error() => {}
                 Some(slot) if expiry_s > 0 => {
                     self.retained.will_places.remove(&place);
                     let command = Command::DetachSession { slot, expiry_s, keep_will: false };

@@ -54,10 +54,14 @@ impl<L: LogStore> Broker<L> {
         true
     }
 
-    /// A session keeps the will that it had: so it does the place that was paid for.
-    pub(super) fn keep_will_place(&mut self, session: SessionRef, paid: Option<Paid>) {
-        if let Some(place) = self.clients.session(session) {
-            self.retained.set_will_place(place, paid);
+    /// The record of a client that came back was refused: the session is as it was before. `paid`: for the place of its
+    /// will among the retained messages.
+    pub(super) fn not_attached(&mut self, session: SessionRef, paid: Option<Paid>) {
+        let Some(place) = self.clients.session(session) else { return };
+        self.retained.set_will_place(place, paid);
+        let session = &mut self.clients.sessions[place];
+        if let Some(state) = session.slot.and_then(|slot| self.shards.state(session.shard).session(slot)) {
+            session.expiry_s = state.expiry_s();
         }
     }
 }

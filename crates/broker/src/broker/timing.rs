@@ -1,5 +1,6 @@
 //! What happens by the clock: keep-alive and slow handshakes (`sweep.rs`), a drain (`drain.rs`), delayed messages
-//! (`delayed.rs`), what is due in the shards (`due.rs`), wills that are sent (`wills.rs`), and `$SYS` (`sys.rs`). Spent rates are the intake's.
+//! (`delayed.rs`), what is due in the shards (`due.rs`), wills that are sent (`wills.rs`), and `$SYS` (`sys.rs`).
+//! Spent rates are the intake's.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;

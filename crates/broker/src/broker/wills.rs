@@ -68,8 +68,10 @@ struct SentWill {
 #[derive(Debug, Default)]
 pub(super) struct Wills {
     sent: HashMap<Origin, SentWill>,
-    /// Those that wait for room, and until when.
-    waiting: VecDeque<(TimeMs, Origin)>,
+    /// Those that wait for room.
+    waiting: VecDeque<Origin>,
+    /// When some of them are sent again: no sooner after one of them found no room. So a full disk is asked by a few.
+    again_at: TimeMs,
 }
 
 impl Wills {
@@ -80,7 +82,7 @@ impl Wills {
 
     /// Panics if one is forgotten, or waits twice. Visits everything: for tests and simulation.
     pub fn assert_sound(&self) {
-        let waiting: BTreeSet<Origin> = self.waiting.iter().map(|(_, name)| *name).collect();
+        let waiting: BTreeSet<Origin> = self.waiting.iter().copied().collect();
         assert_eq!(waiting.len(), self.waiting.len(), "a will waits once");
         for (name, sent) in &self.sent {
             assert!(sent.is_under_way != waiting.contains(name), "a will is under way or waits: {name:?}");
@@ -186,14 +188,12 @@ impl<L: LogStore> Broker<L> {
         self.expect_words(collected, routed.awaited.words(), now);
     }
 
-    /// Sends again what waited for room.
+    /// Sends again some of what waits for room.
     pub(super) fn step_wills(&mut self, now: TimeMs) {
-        for _ in 0..DUE_PER_STEP {
-            match self.timing.wills.waiting.front() {
-                Some((at, _)) if *at <= now => {}
-                _ => break,
-            }
-            let (_, name) = self.timing.wills.waiting.pop_front().expect("it was just looked at");
+        let is_time = self.timing.wills.again_at <= now;
+        let count = if is_time { self.timing.wills.waiting.len().min(DUE_PER_STEP) } else { 0 };
+        for _ in 0..count {
+            let name = self.timing.wills.waiting.pop_front().expect("so many wait");
             // It may have been given up meanwhile.
             if self.timing.wills.are_sending(name) {
                 self.route_will(name, true, now);
@@ -226,7 +226,8 @@ impl<L: LogStore> Broker<L> {
         let sent = self.timing.wills.sent.get_mut(&name).expect("its words were counted once");
         sent.is_under_way = false;
         if self.pay_for_wait(name) {
-            self.timing.wills.waiting.push_back((TimeMs(now.0 + DUE_AGAIN_MS), name));
+            self.timing.wills.waiting.push_back(name);
+            self.timing.wills.again_at = TimeMs(now.0 + DUE_AGAIN_MS);
         }
     }
 
@@ -295,8 +296,8 @@ impl<L: LogStore> Broker<L> {
         self.forget_names(&names);
     }
 
-    /// Forgets those of these names whose shard lives here and keeps nothing of that name any more: it was over when the
-    /// process ended before all had forgotten it.
+    /// Forgets those of these names whose shard lives here and keeps nothing of that name any more: it was over, and
+    /// the process ended before all had forgotten it.
     pub(super) fn forget_names(&mut self, names: &[Origin]) {
         for shard in self.shards.places() {
             let number = self.shards.number(shard).0;

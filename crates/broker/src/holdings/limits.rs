@@ -11,9 +11,9 @@ pub enum Thing {
     Session,
     /// A subscription to a filter.
     Filter,
-    /// A message that is retained.
+    /// A message that is retained, or will be when its time has come.
     Retained,
-    /// A message that waits for its time.
+    /// A message that waits for its time, or a will that waits for room on the disk.
     Delayed,
     /// A message that waits in the journal for a session, once for each.
     Queued,

@@ -253,3 +253,21 @@ fn the_will_of_a_session_that_ends_meanwhile_comes_when_there_is_room() {
     let after = run(&mut world, "kill; t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 200000");
     assert_eq!(heard_of(&after, "t", "due/one") + heard_of(&after, "t", "due/two"), 0, "once: {after}");
 }
+
+/// Who cannot come back for want of room changes nothing of the session by having tried.
+#[test]
+fn a_session_whose_client_was_refused_is_as_it_was_before() {
+    for gone in ["", "; w: drop"] {
+        let before = "w: CONNECT expiry=1000 will=due/one,gone,qos=1,delay=8; w: SUBSCRIBE mine qos=1; w: drop";
+        let mut world = full(one_shard(), before);
+        world.hand_over("w: CONNECT keep expiry=0");
+        if !gone.is_empty() {
+            world.hand_over("w: drop");
+        }
+        let told = run(&mut world, "wait 2000");
+        assert_eq!(told.contains("w < CONNACK 0x97"), gone.is_empty(), "{told}");
+        let later = run(&mut world, "disk-room; wait 8000; v: CONNECT id=w keep expiry=1000");
+        assert_eq!(heard_of(&later, "c", "due/one"), 1, "its will comes: {later}");
+        assert!(later.contains("v < CONNACK success present"), "{later}");
+    }
+}

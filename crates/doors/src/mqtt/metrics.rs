@@ -73,8 +73,8 @@ metrics! {
             "Publications of QoS 0 under $delayed for which there was no room in memory.";
         dropped_disk_full: Counter
             "tidegate_mqtt_dropped_disk_full_total"
-            "Publications that found no room on the disk and are not sent again: QoS 0 that is retained, and wills that \
-             their owner cannot pay for until there is room.";
+            "Publications that found no room on the disk and are not sent again: QoS 0 that is retained, and wills \
+             that their owner cannot pay for until there is room.";
         refused_disk_full: Counter
             "tidegate_mqtt_refused_disk_full_total"
             "Records of publications that found no room on the disk: the sender was told, or it is sent again later.";

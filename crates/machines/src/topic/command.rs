@@ -17,8 +17,8 @@ pub struct Slot(pub u32);
 pub struct Origin {
     /// Shard of the publisher's session; of a will or a delayed message, the one that keeps it.
     pub shard: u16,
-    /// Which session: the sequence of the record that opened it. Of a will or a delayed message, that of the record that
-    /// brought it.
+    /// Which session: the sequence of the record that opened it. Of a will or a delayed message, that of the record
+    /// that brought it.
     pub incarnation: u64,
     /// Packet id; zero is no packet, but a will or a delayed message.
     pub packet_id: u16,

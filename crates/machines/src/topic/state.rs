@@ -80,8 +80,8 @@ impl Session {
         self.will.as_ref().map(|kept| &kept.will)
     }
 
-    /// What names its will: the sequence of the record that brought it. No other will of the shard has it, nor a delayed
-    /// message.
+    /// What names its will: the sequence of the record that brought it. No other will of the shard has it, nor a
+    /// delayed message.
     pub fn will_record(&self) -> Option<u64> {
         self.will.as_ref().map(|kept| kept.record)
     }

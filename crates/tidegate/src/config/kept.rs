@@ -16,12 +16,13 @@ config! {
         filters_bytes_max: Bytes = 256 << 20, 0..=(1 << 50), restart,
             "bytes of these subscriptions; 0 for no bound";
         retained_max: Count = 100_000, 0..=(1 << 40), restart,
-            "retained messages of one user, service or certificate; more are told 0x97. 0 for no bound";
+            "retained messages of one user, service or certificate, with delayed ones and wills that are to be; more \
+             are told 0x97. 0 for no bound";
         retained_bytes_max: Bytes = 256 << 20, 0..=(1 << 50), restart,
             "bytes of these messages; 0 for no bound";
         delayed_max: Count = 100_000, 0..=(1 << 40), restart,
-            "messages under $delayed that wait for their time, of one user, service or certificate; more are told \
-             0x97. 0 for no bound";
+            "messages under $delayed that wait for their time, and wills that wait for room on the disk, of one user, \
+             service or certificate; more are told 0x97. 0 for no bound";
         delayed_bytes_max: Bytes = 64 << 20, 0..=(1 << 50), restart,
             "bytes of these messages; 0 for no bound";
         queued_max: Count = 1 << 22, 0..=(1 << 40), restart,

@@ -234,6 +234,11 @@ impl World {
         self.command(command, &mut Heard::default());
     }
 
+    /// Time passes, and nothing follows from it yet.
+    pub fn pass(&mut self, milliseconds: u64) {
+        self.now.0 += milliseconds;
+    }
+
     /// Lets so many turns pass, and not all that follows.
     pub fn turns(&mut self, count: usize) {
         (0..count).for_each(|_| _ = self.turn(&mut Heard::default()));
