@@ -128,6 +128,9 @@ impl<L: LogStore> Broker<L> {
         for _ in 0..DUE_PER_STEP {
             let Some((message, paid)) = self.timing.delayed.take_due(now) else { return };
             let payer = Some(paid.by().clone());
+            if !self.may_still_publish(Some(paid.by().principal()), None, message.topic()) {
+                continue;
+            }
             self.route(&mut MessageRef::of(&message).paid_by(payer), &Source::default(), now);
         }
     }
@@ -137,6 +140,10 @@ impl<L: LogStore> Broker<L> {
         let turn = self.timing.again.turn(DueThing::Delayed { shard, id }, now);
         if turn == Turn::Later || !self.timing.delayed.in_flight.insert((shard, id)) {
             return;
+        }
+        let owner = self.shards.state(shard).delayed_kept(id).and_then(|kept| kept.owner.clone());
+        if !self.may_still_publish(owner.as_ref(), None, message.topic()) {
+            return self.delayed_sent(shard, id);
         }
         let (collected, ack_to) = self.acknowledgements.begin(Completion::ForgetDelayed { shard, id });
         let origin = self.shards.origin(shard, id, 0);

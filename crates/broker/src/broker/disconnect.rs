@@ -133,10 +133,10 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         if !session.is_durable() {
-            let (will, owner) = (session.will.take(), session.owner.clone());
+            let (will, owner, client_id) = (session.will.take(), session.owner.clone(), session.client_id.clone());
             self.end_session(place, now);
             if let Some(will) = will.filter(|_| send_will) {
-                self.send_will(&will, owner, None, false, now);
+                self.send_will(&will, &client_id, owner, None, false, now);
             }
             return;
         }
@@ -150,7 +150,7 @@ impl<L: LogStore> Broker<L> {
         assert!(session.will.is_none(), "a durable session's will is in its shard");
         if let Some(flow) = &mut session.flow {
             session.next_number = session.next_number.max(flow.window.next());
-            flow.answers.mute();
+            flow.disconnected();
             flow.window = crate::flow::Window::new(session.next_number);
             flow.backlog = crate::flow::Backlog::default();
             if flow.is_idle() {
@@ -191,7 +191,7 @@ impl<L: LogStore> Broker<L> {
             let filter: Box<str> = self.subscriptions.filter(*node).into();
             self.clients.sessions[place].release_filter(&filter);
             if self.options.workers() > 1 {
-                self.peers.broadcast(|| Item::Unsubscribed { filter: filter.clone(), owner });
+                self.peers.broadcast(|| Item::Unsubscribed { filter: filter.clone(), owner, is_asked: false });
             }
             assert!(self.subscriptions.remove_at(*node, owner).is_some(), "a session's subscriptions are in the tree");
             assert!(self.clients.facts.subscriptions > 0, "what is removed was counted");
@@ -215,7 +215,7 @@ impl<L: LogStore> Broker<L> {
         if let Some(will) = will {
             // The session's origin keeps a will single that is sent again after a crash.
             let origin = self.shards.origin(session.shard, incarnation, 0);
-            self.send_will(&will, session.owner.clone(), Some(origin), was_sent, now);
+            self.send_will(&will, &session.client_id, session.owner.clone(), Some(origin), was_sent, now);
         }
         self.shards.call(session.shard, Command::EndSession { slot }, wait);
     }

@@ -164,8 +164,14 @@ impl<L: LogStore> Broker<L> {
         session.flags.set(SessionFlags::WILL_SENT);
         let Some(state) = self.shards.state(shard).session(slot) else { return };
         let Some(will) = state.will().cloned() else { return };
-        let payer = self.clients.sessions[place].owner.clone();
-        let origin = self.shards.origin(shard, state.incarnation(), 0);
+        let incarnation = state.incarnation();
+        let (payer, client_id) =
+            (self.clients.sessions[place].owner.clone(), self.clients.sessions[place].client_id.clone());
+        let owner = payer.as_ref().map(Holder::principal);
+        if !self.may_still_publish(owner, Some(&client_id), will.message.topic()) {
+            return self.will_sent(shard, slot);
+        }
+        let origin = self.shards.origin(shard, incarnation, 0);
         let (collected, ack_to) = self.acknowledgements.begin(Completion::ForgetWill { shard, slot });
         let message = published(&will, now);
         // One that is retained may not have reached anybody.
@@ -233,11 +239,15 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn send_will(
         &mut self,
         will: &Will,
+        client_id: &str,
         owner: Option<Holder>,
         origin: Option<Origin>,
         was_sent: bool,
         now: TimeMs,
     ) {
+        if !self.may_still_publish(owner.as_ref().map(Holder::principal), Some(client_id), will.message.topic()) {
+            return;
+        }
         let message = published(will, now);
         let source = Source { origin, is_again: was_sent && !message.retain(), ..Source::default() };
         self.route(&mut MessageRef::of(&message).paid_by(owner), &source, now);

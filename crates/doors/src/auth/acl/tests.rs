@@ -48,6 +48,7 @@ fn may_as(acl: &Arc<Acl>, holder: Holder, client_id: &str, topic: &str) -> Strin
     let word = |access, yes: &str| match access {
         Access::Allowed => yes.to_owned(),
         Access::Denied => "-".to_owned(),
+        Access::AllowedInPart => format!("{yes}~"),
         Access::IfConfirmed(account) => format!("?{account}"),
     };
     let publishes = match topic.contains(['+', '#']) {

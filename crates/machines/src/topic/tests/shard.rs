@@ -15,8 +15,7 @@ pub struct Shard {
 
 impl Shard {
     pub fn new() -> Shard {
-        let limits =
-            InboxLimits { messages_max: 100, bytes_max: 10_000, age_max_ms: 0, policy: InboxPolicy::DropOldest };
+        let limits = InboxLimits { messages_max: 100, bytes_max: 10_000, age_max_ms: 0, ..InboxLimits::default() };
         Shard { topics: new_topics(), records: Vec::new(), limits, now: TimeMs(1_000_000) }
     }
 
