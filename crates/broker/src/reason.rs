@@ -55,7 +55,7 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
             "the user may not connect, leave this will, or have another's session"
         }
         (About::Connect, ReasonCode::TOPIC_NAME_INVALID) => {
-            "the will has a topic that is none, too deep to be retained, or one where requests are made"
+            "the topic of the will is none, too deep to be retained, or for requests"
         }
         (About::Connect, ReasonCode::SERVER_BUSY) => "too many clients connect at once: try again later",
         (About::Connect, ReasonCode::QUOTA_EXCEEDED) => "a bound of this server is reached: try again later",

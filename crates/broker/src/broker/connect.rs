@@ -128,7 +128,11 @@ impl<L: LogStore> Broker<L> {
         }
         // A request is made by who is there: a will has nobody to answer.
         if self.request_topic(will.topic).is_some() {
-            return Some(ReasonCode::TOPIC_NAME_INVALID);
+            // MQTT 3.1.1 has no word for topics. It must not sound as if trying again helped.
+            return Some(match connect.version {
+                Version::V5 => ReasonCode::TOPIC_NAME_INVALID,
+                Version::V311 => ReasonCode::NOT_AUTHORIZED,
+            });
         }
         check_topic(will.topic).err().map(|error| error.reason)
     }

@@ -64,10 +64,10 @@ fn a_will_makes_no_request() {
         "a: CONNECT why will=$ledger/transfers,x; b: CONNECT v3 will=other/service,x",
         expect![[r#"
             a: CONNECT why will=$ledger/transfers,x
-                a < CONNACK 0x90 why=the will has a topic that is none, too deep to be retained, or one where requests are made
+                a < CONNACK 0x90 topic_name_invalid why=the topic of the will is none, too deep to be retained, or for requests
                 a < closed
             b: CONNECT v3 will=other/service,x
-                b < CONNACK 0x90
+                b < CONNACK 0x87 not_authorized
                 b < closed
         "#]],
     );
@@ -84,16 +84,16 @@ fn a_filter_of_which_a_part_is_denied_is_granted_and_the_part_kept_back() {
             p@1: CONNECT
                 p < CONNACK success
             p: PUBLISH part/hidden kept retain qos=1
-                p < PUBACK 1 0x10
+                p < PUBACK 1
             p: PUBLISH part/open kept retain qos=1
-                p < PUBACK 2 0x10
+                p < PUBACK 2
             a: CONNECT user=part
                 a < CONNACK success
             a: SUBSCRIBE part/# qos=1
                 a < SUBACK 1 1
                 a < PUBLISH part/open kept qos=1 id=1 retain
             a: SUBSCRIBE $share/g/part/#
-                a < SUBACK 2 0x87
+                a < SUBACK 2 0x87 not_authorized
             p: PUBLISH part/hidden zero
             p: PUBLISH part/open zero
                 a < PUBLISH part/open zero

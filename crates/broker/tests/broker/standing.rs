@@ -72,7 +72,7 @@ fn what_is_under_way_is_completed_after_unsuback() {
                 a < PUBLISH t x qos=2 id=1
                 p < PUBREC 1
             a: UNSUBSCRIBE t
-                a < UNSUBACK 1
+                a < UNSUBACK 2 0
             a: drop
             a: CONNECT keep expiry=100
                 a < CONNACK success present
@@ -96,22 +96,22 @@ fn each_connection_has_its_own_receive_maximum() {
             a: CONNECT expiry=100
                 a < CONNACK success
             a: PUBLISH t 1 qos=2 id=1
-                a < PUBREC 1 0x10
+                a < PUBREC 1 0x10 no_matching_subscribers
             a: PUBLISH t 2 qos=2 id=2
-                a < PUBREC 2 0x10
+                a < PUBREC 2 0x10 no_matching_subscribers
             a: drop
             a: CONNECT keep expiry=100
                 a < CONNACK success present
             a: PUBLISH t 3 qos=2 id=3
-                a < PUBREC 3 0x10
+                a < PUBREC 3 0x10 no_matching_subscribers
             a: PUBLISH t 4 qos=2 id=4
-                a < PUBREC 4 0x10
+                a < PUBREC 4 0x10 no_matching_subscribers
             a: PUBREL 3
                 a < PUBCOMP 3
             a: PUBLISH t 1 qos=2 id=1 dup
                 a < PUBREC 1
             a: PUBLISH t 5 qos=2 id=5
-                a < DISCONNECT 0x93
+                a < DISCONNECT 0x93 receive_maximum_exceeded
                 a < closed
         "#]],
     );
@@ -169,7 +169,42 @@ fn a_session_that_nobody_comes_back_to_refuses_nobody() {
          p: PUBLISH t 1 qos=1; p: PUBLISH t 2 qos=1; wait 6000; p: PUBLISH t 3 qos=1; kill
          p: CONNECT; p: PUBLISH t 4 qos=1; wait 6000; p: PUBLISH t 5 qos=1
          s: CONNECT keep expiry=1000; p: PUBLISH t 6 qos=1",
-        expect![[r#""#]],
+        expect![[r#"
+            s: CONNECT expiry=1000
+                s < CONNACK success
+            s: SUBSCRIBE t qos=1
+                s < SUBACK 1 1
+            s: drop
+            p: CONNECT
+                p < CONNACK success
+            o: CONNECT
+                o < CONNACK success
+            o: SUBSCRIBE t
+                o < SUBACK 1 0
+            p: PUBLISH t 1 qos=1
+                o < PUBLISH t 1
+                p < PUBACK 1
+            p: PUBLISH t 2 qos=1
+                o < PUBLISH t 2
+                p < PUBACK 2 0x97 quota_exceeded
+            wait 6000
+            p: PUBLISH t 3 qos=1
+                o < PUBLISH t 3
+                p < PUBACK 3
+            kill
+            p: CONNECT
+                p < CONNACK success
+            p: PUBLISH t 4 qos=1
+                p < PUBACK 1
+            wait 6000
+            p: PUBLISH t 5 qos=1
+                p < PUBACK 2
+            s: CONNECT keep expiry=1000
+                s < CONNACK success present
+                s < PUBLISH t 1 qos=1 id=1 dup
+            p: PUBLISH t 6 qos=1
+                p < PUBACK 3 0x97 quota_exceeded
+        "#]],
     );
 }
 
@@ -196,7 +231,45 @@ fn a_message_that_expires_at_once_is_delivered_at_once_or_not_at_all() {
          d: SUBSCRIBE t qos=1; d: drop; p@1: CONNECT; p: PUBLISH t 1 qos=1; p: PUBLISH t 2 qos=1 expiry=0
          p: PUBLISH t 3 expiry=0; p: PUBLISH t 4 expiry=0 retain; wait 200; b: PUBACK 1; d: CONNECT keep expiry=100
          e: CONNECT; e: SUBSCRIBE t",
-        expect![[r#""#]],
+        expect![[r#"
+            a: CONNECT
+                a < CONNACK success
+            a: SUBSCRIBE t qos=1
+                a < SUBACK 1 1
+            b: CONNECT recv=1
+                b < CONNACK success
+            b: SUBSCRIBE t qos=1
+                b < SUBACK 1 1
+            d: CONNECT expiry=100
+                d < CONNACK success
+            d: SUBSCRIBE t qos=1
+                d < SUBACK 1 1
+            d: drop
+            p@1: CONNECT
+                p < CONNACK success
+            p: PUBLISH t 1 qos=1
+                a < PUBLISH t 1 qos=1 id=1
+                b < PUBLISH t 1 qos=1 id=1
+                p < PUBACK 1
+            p: PUBLISH t 2 qos=1 expiry=0
+                a < PUBLISH t 2 qos=1 id=2 expiry=0
+                p < PUBACK 2
+            p: PUBLISH t 3 expiry=0
+                a < PUBLISH t 3 expiry=0
+                b < PUBLISH t 3 expiry=0
+            p: PUBLISH t 4 expiry=0 retain
+                a < PUBLISH t 4 expiry=0
+                b < PUBLISH t 4 expiry=0
+            wait 200
+            b: PUBACK 1
+            d: CONNECT keep expiry=100
+                d < CONNACK success present
+                d < PUBLISH t 1 qos=1 id=1
+            e: CONNECT
+                e < CONNACK success
+            e: SUBSCRIBE t
+                e < SUBACK 1 0
+        "#]],
     );
 }
 
@@ -218,13 +291,13 @@ fn a_queue_is_not_the_share_group_of_that_name() {
                 x < PUBLISH t two
                 x < PUBLISH t two
             x: UNSUBSCRIBE $queue/t
-                x < UNSUBACK 3
+                x < UNSUBACK 3 0
             p: PUBLISH t one
                 x < PUBLISH t one
             x: UNSUBSCRIBE $share/$queue/t
-                x < UNSUBACK 4
+                x < UNSUBACK 4 0
             x: UNSUBSCRIBE $queue/t
-                x < UNSUBACK 5 0x11
+                x < UNSUBACK 5 0x11 no_subscription_existed
         "#]],
     );
 }
