@@ -33,10 +33,12 @@ pub trait Rights: Any + Send + Sync + fmt::Debug {
     }
 }
 
-/// Finds the rights that a principal has now; `None` when it has none any more. Asked when something leaves that the
-/// principal has left behind: a will, a delayed message.
+/// Finds the rights that a principal has now; `None` when it has none any more.
+pub type FindRights = dyn Fn(&Principal) -> Option<Arc<dyn Rights>> + Send + Sync;
+
+/// Asked when something leaves that a principal has left behind: a will, a delayed message.
 #[derive(Clone)]
-pub struct RightsOf(pub Arc<dyn Fn(&Principal) -> Option<Arc<dyn Rights>> + Send + Sync>);
+pub struct RightsOf(pub Arc<FindRights>);
 
 impl fmt::Debug for RightsOf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

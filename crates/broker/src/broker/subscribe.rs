@@ -62,8 +62,7 @@ impl<L: LogStore> Broker<L> {
             if !code.is_error() {
                 new_feeds += usize::from(!known && self.is_feed(subscription.filter));
                 let subscription_id = subscribe.subscription_id.unwrap_or(0);
-                answers.remaining +=
-                    self.grant(index, place, &subscription, (code, reserved), subscription_id, &answers, now);
+                answers.remaining += self.grant(place, &subscription, (code, reserved), subscription_id, &answers, now);
             }
         }
         if let Some(extra) = &mut self.clients.connections[index].extra {
@@ -78,7 +77,6 @@ impl<L: LogStore> Broker<L> {
     /// Subscribes a session to a filter that it is granted with `code`. Returns how many records that waits for.
     fn grant(
         &mut self,
-        index: ConnectionIndex,
         place: SessionIndex,
         subscription: &Subscription<'_>,
         (code, reserved): (ReasonCode, Reserved),
@@ -87,6 +85,7 @@ impl<L: LogStore> Broker<L> {
         now: TimeMs,
     ) -> usize {
         let is_feed = self.is_feed(subscription.filter);
+        let index = self.clients.sessions[place].connection.expect("who subscribes is there");
         let mut options = options(subscription);
         if is_feed {
             options = options.without(EntryOptions::of_qos(2)).without(EntryOptions::of_qos(1));

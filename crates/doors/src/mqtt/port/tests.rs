@@ -82,7 +82,7 @@ impl MqttAuthenticator for TestAuthenticator {
         None
     }
     fn rights_of(&self, _: &Principal) -> Option<Arc<dyn Rights>> {
-        Some(Arc::new(Everything))
+        Some(Arc::new(Everything(None)))
     }
     fn generation(&self) -> u64 {
         0

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::machine::tests as machine;
-use crate::topic::{Command, Event, InboxLimits, InboxPolicy, Message, MessageMeta, Refusal, Topics};
+use crate::topic::{Command, Event, InboxLimits, Message, MessageMeta, Refusal, Topics};
 use crate::{Decision, Machine, ShardIndex, TimeMs};
 
 pub struct Shard {
