@@ -66,8 +66,8 @@ impl<'a> MessageRef<'a> {
         MessageRef { payer, ..self }
     }
 
-    /// The time at which it is delivered that has just come: a little late is at once. So an interval of 0 means that it
-    /// is delivered to who can be sent it at once, and kept for nobody.
+    /// The time at which it is delivered that has just come: a little late is at once. So an interval of 0 means that
+    /// it is delivered to who can be sent it at once, and kept for nobody.
     pub fn at_once(&self, now: TimeMs) -> TimeMs {
         match self.expires_at {
             Some(at) if at < now && now.0 - at.0 <= AT_ONCE_MS => at,

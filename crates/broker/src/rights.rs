@@ -23,8 +23,8 @@ pub trait Rights: Any + Send + Sync + fmt::Debug {
     }
     /// Whether the client may publish to `topic`, which holds no wildcards.
     fn may_publish(&self, client_id: &str, topic: &str) -> Access;
-    /// Whether the client may subscribe to `filter`, given without `$share/group/`. Of a topic, which is a filter without
-    /// wildcards, it says whether the client may read what is published there.
+    /// Whether the client may subscribe to `filter`, given without `$share/group/`. Of a topic, which is a filter
+    /// without wildcards, it says whether the client may read what is published there.
     fn may_subscribe(&self, client_id: &str, filter: &str) -> Access;
     /// Whether any client of these rights may publish to `topic`: asked of what was published earlier and leaves now,
     /// and whose client is not known any more.

@@ -172,8 +172,8 @@ impl<L: LogStore> Broker<L> {
         is_there || progress == Progress::More
     }
 
-    /// A scan has come to its end. What it has found for a durable session is in the shard, in order; a record behind it
-    /// says that nothing is owed any more.
+    /// A scan has come to its end. What it has found for a durable session is in the shard, in order; a record behind
+    /// it says that nothing is owed any more.
     fn end_scan(&mut self, place: SessionIndex, scan: Scan) {
         self.retained.messages.close(scan.cursor);
         let session = &self.clients.sessions[place];

@@ -79,8 +79,8 @@ config! {
         inbox_policy: InboxPolicyWord = "drop_oldest", .., restart,
             "what makes room in such an inbox; with \"refuse\" the publisher is told 0x97";
         inbox_refuse_away_s: Seconds = 60, 0..=3_155_760_000, restart,
-            "with inbox_policy = \"refuse\": seconds after a client has gone for which its full inbox refuses messages; \
-             after that they are lost to it, and taken for others";
+            "with inbox_policy = \"refuse\": seconds after a client has gone for which its full inbox refuses \
+             messages; after that they are lost to it, and taken for others";
         clean_inbox_messages_max: Count<u32> = 1_000, 1..=4_294_967_295, restart,
             "messages that wait for a session that ends with its connection (in memory)";
         clean_inbox_bytes_max: Bytes<usize> = 1 << 20, 1024..=(1 << 40), restart,

@@ -72,8 +72,8 @@ impl TopicPattern {
         Some(Cow::Owned(filter))
     }
 
-    /// The filter for all clients of a user: a level with a client id becomes `+`. `None` if the user's name is missing or
-    /// does not fit into a level.
+    /// The filter for all clients of a user: a level with a client id becomes `+`. `None` if the user's name is missing
+    /// or does not fit into a level.
     pub fn of_any_client(&self, user: Option<&str>) -> Option<Cow<'_, str>> {
         if !self.has_places {
             return Some(Cow::Borrowed(&self.text));
