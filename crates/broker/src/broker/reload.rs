@@ -94,6 +94,12 @@ impl<L: LogStore> Broker<L> {
         may
     }
 
+    /// Whether a filter may be granted of which a part is denied. Not for a share group: what is picked for a member
+    /// that may not have it, would be lost to all. Nor where a source keeps the messages, which knows no rights.
+    pub(super) fn may_be_in_part(&self, filter: &str) -> bool {
+        check_filter(filter).is_ok_and(|filter| filter.share_group.is_none()) && !self.is_feed(filter)
+    }
+
     /// Asks for the rights of every connected user again by `renew`, which says `None` for a user who is gone: its
     /// clients are disconnected. Their rights are the new ones from here on; the rest happens in the next steps.
     pub fn reload(&mut self, renew: Renew) {

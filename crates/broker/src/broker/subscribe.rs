@@ -208,12 +208,6 @@ impl<L: LogStore> Broker<L> {
         ReasonCode(subscription.qos as u8)
     }
 
-    /// Whether a filter may be granted of which a part is denied. Not for a share group: what is picked for a member
-    /// that may not have it, would be lost to all. Nor where a source keeps the messages, which knows no rights.
-    pub(super) fn may_be_in_part(&self, filter: &str) -> bool {
-        check_filter(filter).is_ok_and(|filter| filter.share_group.is_none()) && !self.is_feed(filter)
-    }
-
     /// The right to a filter, with what is known about its condition put in.
     pub(super) fn access(&self, index: ConnectionIndex, place: SessionIndex, filter: &str) -> Access {
         let connection = &self.clients.connections[index];

@@ -68,8 +68,8 @@ config! {
             "whose the sessions of anonymous clients are: of those of one \"address\" (IPv6: one /64), or \"shared\" \
              by all of them";
         partly_denied: PartlyDeniedWord = "filter", .., live,
-            "when an [[acl]] rule denies some of the topics of a subscription: \"filter\" grants it and keeps back what \
-             is published there, \"refuse\" refuses it. One of a share group is always refused";
+            "when an [[acl]] rule denies some of the topics of a subscription: \"filter\" grants it and keeps back \
+             what is published there, \"refuse\" refuses it. One of a share group is always refused";
         certificate_users: CertificateUsersWord = "listed", .., live,
             "whose client certificates are good: \"listed\" are those that name a [[user]], \"any\" also others";
     }
