@@ -285,7 +285,7 @@ impl Default for InboxLimits {
             bytes_max: 16 << 20,
             age_max_ms: 0,
             policy: InboxPolicy::DropOldest,
-            refuse_away_ms: u64::MAX,
+            refuse_away_ms: 60_000,
         }
     }
 }
