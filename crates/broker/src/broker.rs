@@ -120,7 +120,7 @@ impl<L: LogStore> Broker<L> {
         }
         let mut random = SplitMix64(options.seed);
         let mut broker = Broker {
-            clients: Clients::new(options.limits.clone()),
+            clients: Clients::new(options.worker as u8, options.limits.clone()),
             intake: Intake::default(),
             subscriptions: Subscriptions::new(random.next()).watching(prefix),
             routing: Routing::default(),
@@ -227,6 +227,10 @@ impl<L: LogStore> Broker<L> {
     /// The socket took so many of them. The shell calls it again when the socket has become writable and took more.
     pub fn sent(&mut self, key: ConnectionKey, count: usize, now: TimeMs) {
         let Some(index) = self.clients.index(key) else { return };
+        // Who takes more than an outbox holds is not read meanwhile: that it takes it shows that it is there.
+        if count > 0 && self.clients.outbox_len(index) > self.clients.outbox_bytes_max(index) {
+            self.clients.connections[index].last_seen_s = connect::seconds(now);
+        }
         self.clients.sent(index, count, now);
         let Some(place) = self.clients.connections[index].session else { return };
         assert!(self.clients.sessions[place].connection == Some(index), "connection and session point to each other");

@@ -27,6 +27,8 @@ use crate::{BrokerFacts, BrokerLimits, ConnectionKey};
 /// See the module's description.
 #[derive(Debug)]
 pub(crate) struct Clients {
+    /// Whose they are.
+    worker: u8,
     pub connections: Slab<ConnectionIndex, Connection>,
     pub sessions: Slab<SessionIndex, Session>,
     /// Sessions by client id.
@@ -71,8 +73,9 @@ pub(crate) enum Delivery {
 }
 
 impl Clients {
-    pub fn new(limits: BrokerLimits) -> Clients {
+    pub fn new(worker: u8, limits: BrokerLimits) -> Clients {
         Clients {
+            worker,
             connections: Slab::default(),
             sessions: Slab::default(),
             by_client_id: HashTable::new(),

@@ -87,6 +87,9 @@ facts! {
     dropped_too_large,
     /// Publications refused because the client had no right, or acknowledged and dropped for MQTT 3.1.1.
     dropped_unauthorized,
+    /// Copies for a subscriber that may not read their topic: kept back where its filter covers more than it may read,
+    /// where its rights have changed, or where they waited and their subscription was removed.
+    withheld,
     /// Publications on a topic that is none, such as one under `$delayed` without a delay.
     dropped_invalid,
     /// QoS 0 messages for sessions whose client was not connected: nothing of them is kept.

@@ -7,7 +7,7 @@ mod window;
 
 pub(crate) use answers::{Answer, Answers, OUTCOME_UNKNOWN, worse};
 pub(crate) use backlog::{Backlog, QueuedMessage};
-pub(crate) use incoming::{Incoming, IncomingStage};
+pub(crate) use incoming::{AllIncoming, Incoming, IncomingStage};
 pub(crate) use window::{Flight, Window};
 
 /// All of it.
@@ -20,7 +20,7 @@ pub(crate) struct Flow {
     /// Answers that the client's publications wait for.
     pub answers: Answers,
     /// QoS 2 publications of the client whose PUBREL has not come.
-    pub incoming: Vec<Incoming>,
+    pub incoming: AllIncoming,
 }
 
 impl Flow {
@@ -30,8 +30,19 @@ impl Flow {
             window: Window::new(next_number),
             backlog: Backlog::default(),
             answers: Answers::default(),
-            incoming: Vec::new(),
+            incoming: AllIncoming::default(),
         }
+    }
+
+    /// QoS 1 and 2 publications that the client has sent over the connection there is and that are not over.
+    pub fn unanswered(&self) -> usize {
+        self.answers.counted() + self.incoming.counted()
+    }
+
+    /// The connection is gone: its client is not answered, and what it has sent does not count for the next one.
+    pub fn disconnected(&mut self) {
+        self.answers.mute();
+        self.incoming.count_none();
     }
 
     /// Whether it can be forgotten.
@@ -44,9 +55,6 @@ impl Flow {
         self.window.assert_sound();
         self.backlog.assert_sound();
         self.answers.assert_sound();
-        for (nth, incoming) in self.incoming.iter().enumerate() {
-            let is_again = self.incoming[..nth].iter().any(|other| other.packet_id == incoming.packet_id);
-            assert!(!is_again, "packet id {} names two publications", incoming.packet_id);
-        }
+        self.incoming.assert_sound();
     }
 }

@@ -53,7 +53,7 @@ pub use key::ConnectionKey;
 pub use limits::{BrokerLimits, InboxPolicy, SlowReader};
 pub use message::BrokerMessage;
 pub use options::BrokerOptions;
-pub use rights::{Access, Rights};
+pub use rights::{Access, FindRights, Rights, RightsOf};
 pub use shards::Waiting;
 pub use tidegate_machines::topic::Principal;
 /// Which worker has which topic shard, for [`BrokerOptions::owners`].

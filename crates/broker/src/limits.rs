@@ -77,6 +77,15 @@ pub const FLOWING_MS: u64 = 200;
 /// How long a connection that is to be closed waits for its client to take the last bytes, in milliseconds: the reason
 /// stands behind them.
 pub const LAST_BYTES_MS: u64 = 1_000;
+/// Answers of a session that wait, in Receive Maximums: what connections before the one there is left behind is among
+/// them.
+pub const ANSWERS_PER_RECEIVE_MAXIMUM: usize = 2;
+/// QoS 2 publications of a session that are not released, in Receive Maximums. A client that comes back releases what
+/// is open before it sends more.
+pub const OPEN_PER_RECEIVE_MAXIMUM: usize = 4;
+/// How late a message whose expiry interval has passed is still delivered at once, in milliseconds: the way from worker
+/// to worker takes some. With an interval of 0 this is all the time it has.
+pub const AT_ONCE_MS: u64 = 100;
 /// How often it is tried to write them, in milliseconds.
 pub const LAST_BYTES_EVERY_MS: u64 = 10;
 /// Connections that wait so, per worker; of more, the oldest are closed at once.
@@ -120,7 +129,8 @@ pub struct BrokerLimits {
     pub topic_alias_maximum: u16,
     /// Topic aliases that the broker sets for a client that allows them.
     pub topic_aliases_out_max: u16,
-    /// Longest keep-alive in seconds; a client that asks for more or none gets this one (MQTT 5), 0 for no bound.
+    /// Longest keep-alive in seconds; a client that asks for more or none gets this one, 0 for no bound. MQTT 5 clients
+    /// are told; MQTT 3.1.1 has no word for it, and those clients must be set up with no more.
     pub keep_alive_max_s: u16,
     /// Longest life of a session without a connection, in seconds.
     pub session_expiry_max_s: u32,

@@ -10,7 +10,7 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Message, MessageMeta};
 
 use crate::holdings::Holder;
-use crate::limits::KEPT_MESSAGE_BYTES;
+use crate::limits::{AT_ONCE_MS, KEPT_MESSAGE_BYTES};
 
 /// One message on its way to its receivers.
 #[derive(Debug)]
@@ -70,6 +70,15 @@ impl<'a> MessageRef<'a> {
         MessageRef { payer, has_place, ..self }
     }
 
+    /// The time at which it is delivered that has just come: a little late is at once. So an interval of 0 means that
+    /// it is delivered to who can be sent it at once, and kept for nobody.
+    pub fn at_once(&self, now: TimeMs) -> TimeMs {
+        match self.expires_at {
+            Some(at) if at < now && now.0 - at.0 <= AT_ONCE_MS => at,
+            _ => now,
+        }
+    }
+
     /// The message as an owned value.
     pub fn shared_message(&mut self) -> Arc<Message> {
         let MessageRef { topic, properties, payload, qos, retain, expires_at, ref mut message, .. } = *self;
@@ -83,7 +92,7 @@ impl<'a> MessageRef<'a> {
     pub fn expiry_s(&self, now: TimeMs) -> Result<Option<u32>, Expired> {
         match self.expires_at {
             None => Ok(None),
-            Some(at) if at <= now => Err(Expired),
+            Some(at) if at < now => Err(Expired),
             Some(at) => Ok(Some((at.0 - now.0).div_ceil(1000).min(u64::from(u32::MAX)) as u32)),
         }
     }

@@ -8,6 +8,7 @@ use tidegate_machines::{ShardIndex, TimeMs};
 use crate::BrokerMessage;
 use crate::acknowledgements::{AckTo, Ticket, Word};
 use crate::holdings::{Holder, PaidDelayed};
+use crate::index::SessionIndex;
 use crate::session::SessionRef;
 use crate::subscriptions::{Entry, Owner};
 
@@ -39,8 +40,10 @@ pub(crate) enum Item {
     ReplicaComplete,
     /// A session of mine subscribes. The filter is as the client wrote it.
     Subscribed { filter: Box<str>, entry: Entry },
-    /// A session of mine does no more.
-    Unsubscribed { filter: Box<str>, owner: Owner },
+    /// A session of mine does no more. If `is_asked`, I wait to hear that you know it.
+    Unsubscribed { filter: Box<str>, owner: Owner, is_asked: bool },
+    /// I know that a session of yours has unsubscribed: what I have matched before that, you have.
+    HeardUnsubscribed { session: SessionIndex },
     /// A session of mine, a member of this share group, came or went.
     Presence { filter: Box<str>, owner: Owner, online: bool },
     /// A message for sessions of yours: so many of the receivers that come with the batch, among whom a session may

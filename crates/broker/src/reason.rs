@@ -26,8 +26,16 @@ pub(crate) enum About {
 /// it, and this one never leaves the server.
 pub(crate) const DISK_FULL: ReasonCode = ReasonCode(0xFD);
 
+/// What a shard says that takes nothing for now: it is stopping, or has too much to do. It never leaves the server
+/// either.
+pub(crate) const NOT_NOW: ReasonCode = ReasonCode(0xFC);
+
 /// The reason as a client is told it, and the text.
 pub(crate) fn told(about: About, reason: ReasonCode) -> (ReasonCode, Option<&'static str>) {
+    if reason == NOT_NOW {
+        let text = "the server takes nothing that is to be kept for now: try again later";
+        return (ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR, Some(text));
+    }
     if reason == DISK_FULL {
         let text = "the disk of the server is full, nothing can be kept: try again later";
         return (ReasonCode::QUOTA_EXCEEDED, Some(text));
@@ -47,7 +55,7 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
             "the user may not connect, leave this will, or have another's session"
         }
         (About::Connect, ReasonCode::TOPIC_NAME_INVALID) => {
-            "the will has a topic that is none, or too deep to be retained"
+            "the topic of the will is none, too deep to be retained, or for requests"
         }
         (About::Connect, ReasonCode::SERVER_BUSY) => "too many clients connect at once: try again later",
         (About::Connect, ReasonCode::QUOTA_EXCEEDED) => "a bound of this server is reached: try again later",

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use tidegate_machines::topic::Principal;
 
 use crate::index::RightsIndex;
 
@@ -22,8 +23,27 @@ pub trait Rights: Any + Send + Sync + fmt::Debug {
     }
     /// Whether the client may publish to `topic`, which holds no wildcards.
     fn may_publish(&self, client_id: &str, topic: &str) -> Access;
-    /// Whether the client may subscribe to `filter`, given without `$share/group/`.
+    /// Whether the client may subscribe to `filter`, given without `$share/group/`. Of a topic, which is a filter
+    /// without wildcards, it says whether the client may read what is published there.
     fn may_subscribe(&self, client_id: &str, filter: &str) -> Access;
+    /// Whether any client of these rights may publish to `topic`: asked of what was published earlier and leaves now,
+    /// and whose client is not known any more.
+    fn may_any_publish(&self, topic: &str) -> bool {
+        self.may_publish("", topic) == Access::Allowed
+    }
+}
+
+/// Finds the rights that a principal has now; `None` when it has none any more.
+pub type FindRights = dyn Fn(&Principal) -> Option<Arc<dyn Rights>> + Send + Sync;
+
+/// Asked when something leaves that a principal has left behind: a will, a delayed message.
+#[derive(Clone)]
+pub struct RightsOf(pub Arc<FindRights>);
+
+impl fmt::Debug for RightsOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RightsOf")
+    }
 }
 
 /// Finds the rights of a user again after a reload, by those that it had; `None` when the user is gone.
@@ -36,6 +56,9 @@ pub enum Access {
     Allowed,
     /// No.
     Denied,
+    /// A filter covers topics that are allowed and others that are denied. For SUBSCRIBE only: it is granted, and each
+    /// message is asked about by its topic.
+    AllowedInPart,
     /// Yes, if this condition holds. Only the shell knows what it means, and it may have to ask another service
     /// ([`crate::Action::Confirm`]). For PUBLISH, which cannot wait for the answer, it means no. A condition that holds
     /// once holds from then on.

@@ -109,7 +109,7 @@ pub(crate) fn filter_bytes(filter: &str) -> u64 {
 
 /// Things that are true of a session, independent of each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SessionFlags(u8);
+pub(crate) struct SessionFlags(u16);
 
 impl SessionFlags {
     /// It outlives its connection.
@@ -124,8 +124,11 @@ impl SessionFlags {
     pub const FRESH: SessionFlags = SessionFlags(32);
     /// Its flow was idle when the hand came by.
     pub const FLOW_IDLE: SessionFlags = SessionFlags(64);
-    /// A client came back to it, perhaps another user than before: what waits is not for any client that knows its id.
-    pub const RESUMED: SessionFlags = SessionFlags(128);
+    /// What waits for it may not be for its client any more: that came back, perhaps as another user, or its rights or
+    /// its subscriptions have changed. Each message is looked at when it leaves, until nothing waits.
+    pub const CHECKED: SessionFlags = SessionFlags(128);
+    /// One of its filters covers topics that its client may not read: each message is looked at when it comes.
+    pub const PARTLY_DENIED: SessionFlags = SessionFlags(256);
 
     pub fn has(self, flag: SessionFlags) -> bool {
         self.0 & flag.0 != 0

@@ -3,11 +3,17 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 /// Clients that may wait to be accepted, per listening socket.
 const BACKLOG: i32 = 4_096;
+
+/// When the kernel asks a silent client whether it is still there, and how often until it takes it for dead. So a
+/// connection whose other end is gone without a word ends within four minutes, whatever its protocol bounds.
+const KEEPALIVE: TcpKeepalive =
+    TcpKeepalive::new().with_time(Duration::from_secs(120)).with_interval(Duration::from_secs(30)).with_retries(4);
 
 /// Opens `count` sockets on one address (`SO_REUSEPORT`). With port 0 the system chooses one port for all.
 ///
@@ -33,6 +39,8 @@ fn open(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
         socket.set_nonblocking(true)?;
         // Accepted sockets have it from here: what is written is whole, waiting for more would only add Nagle's delay.
         socket.set_tcp_nodelay(true)?;
+        // This, too.
+        socket.set_tcp_keepalive(&KEEPALIVE)?;
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
         Ok(socket.into())
@@ -53,11 +61,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_accepted_does_not_wait_for_more() {
+    fn what_is_accepted_does_not_wait_for_more_and_is_asked_whether_it_is_there() {
         let ours = listen("127.0.0.1:0".parse().unwrap(), 1).unwrap().remove(0);
         let _client = std::net::TcpStream::connect(ours.local_addr().unwrap()).unwrap();
         let accepted = std::iter::repeat_with(|| ours.accept()).find_map(Result::ok).unwrap();
         assert!(accepted.0.nodelay().unwrap());
+        let accepted = socket2::SockRef::from(&accepted.0);
+        assert!(accepted.keepalive().unwrap(), "the kernel asks whether it is still there");
+        assert_eq!(accepted.tcp_keepalive_time().unwrap(), Duration::from_secs(120));
     }
 
     #[test]

@@ -30,7 +30,8 @@ struct Shard {
 impl Shard {
     fn new(age_max_ms: u64) -> Shard {
         let policy = InboxPolicy::DropOldest;
-        let limits = InboxLimits { messages_max: 100_000, bytes_max: 64 << 20, age_max_ms, policy };
+        let limits =
+            InboxLimits { messages_max: 100_000, bytes_max: 64 << 20, age_max_ms, policy, ..InboxLimits::default() };
         Shard { topics: Topics::new(ShardIndex(0)), limits, record: Vec::new(), sequence: 0 }
     }
 

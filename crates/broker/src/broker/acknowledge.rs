@@ -123,18 +123,17 @@ impl<L: LogStore> Broker<L> {
         let is_full = self.has_too_many_answers(place);
         let session = &mut self.clients.sessions[place];
         let was_recovered = session.flags.has(SessionFlags::RECOVERED);
-        let known = session
-            .flow
-            .as_mut()
-            .and_then(|flow| flow.incoming.iter_mut().find(|incoming| incoming.packet_id == packet_id));
+        let serial = session.flow.as_ref().map_or(0, |flow| flow.answers.next_serial());
+        let known = session.flow.as_mut().and_then(|flow| flow.incoming.get_mut(packet_id));
         let (workers, reason) = match known {
             Some(incoming) => match incoming.stage {
                 IncomingStage::Received => {
-                    incoming.stage = IncomingStage::Released;
+                    (incoming.stage, incoming.serial) = (IncomingStage::Released, serial);
                     (incoming.workers, ReasonCode::SUCCESS)
                 }
                 IncomingStage::Released => {
-                    session.flow().answers.unmute(packet_id, AckKind::PubComp);
+                    let serial = incoming.serial;
+                    session.flow().answers.unmute(serial);
                     return Progress::Taken;
                 }
                 // It cannot know our PUBREC yet.
@@ -154,7 +153,7 @@ impl<L: LogStore> Broker<L> {
             self.forget_incoming(place, packet_id);
         }
         let outstanding = Outstanding::new(words, reason);
-        let answer = Answer { packet_id, kind: AckKind::PubComp, outstanding, mute: false };
+        let answer = Answer { packet_id, kind: AckKind::PubComp, outstanding, mute: false, is_counted: false };
         self.answer_with(index, place, answer, now);
         Progress::Taken
     }

@@ -50,10 +50,12 @@ impl<L: LogStore> Broker<L> {
             // changed since.
             let sent_before = publish.dup && session.flags.has(SessionFlags::RECOVERED);
             let workers = if sent_before { WorkerSet::ALL } else { routed.awaited.origins() };
-            session.flow().incoming.push(Incoming { packet_id, stage, workers });
+            let flow = session.flow();
+            flow.incoming.add(packet_id, Incoming::new(stage, workers, flow.answers.next_serial()));
         }
         let outstanding = Outstanding::new(routed.awaited.words(), reason);
-        self.answer_with(index, place, Answer { packet_id, kind, outstanding, mute: false }, now);
+        let is_counted = kind == AckKind::PubAck || reason.is_error();
+        self.answer_with(index, place, Answer { packet_id, kind, outstanding, mute: false, is_counted }, now);
     }
 
     /// Sends an answer when those before it are sent and it has all its acknowledgements.
@@ -125,9 +127,9 @@ impl<L: LogStore> Broker<L> {
                 AckKind::PubAck | AckKind::PubRel => {}
                 // The packet id is not free: the client will send again what some shards may have taken.
                 AckKind::PubRec if answer.outstanding.reason() == OUTCOME_UNKNOWN => {
-                    for incoming in flow.incoming.iter_mut().filter(|known| known.packet_id == answer.packet_id) {
-                        incoming.stage = IncomingStage::Unknown;
-                    }
+                    flow.incoming.get_mut(answer.packet_id).into_iter().for_each(|known| {
+                        known.stage = IncomingStage::Unknown;
+                    });
                 }
                 AckKind::PubRec if answer.outstanding.reason().is_error() => {
                     // Some shards may have taken what others refused. The packet id is free from here on, so they must
@@ -138,15 +140,15 @@ impl<L: LogStore> Broker<L> {
                     self.forget_incoming(place, answer.packet_id);
                 }
                 AckKind::PubRec => {
-                    for incoming in flow.incoming.iter_mut().filter(|known| known.packet_id == answer.packet_id) {
-                        incoming.stage = IncomingStage::Received;
-                    }
+                    flow.incoming.get_mut(answer.packet_id).into_iter().for_each(|known| {
+                        known.stage = IncomingStage::Received;
+                    });
                 }
                 AckKind::PubComp if answer.outstanding.reason() == OUTCOME_UNKNOWN => {
                     // Some shard may still know it. A PUBREL that comes again asks again.
-                    for incoming in flow.incoming.iter_mut().filter(|known| known.packet_id == answer.packet_id) {
-                        incoming.stage = IncomingStage::Received;
-                    }
+                    flow.incoming.get_mut(answer.packet_id).into_iter().for_each(|known| {
+                        known.stage = IncomingStage::Received;
+                    });
                 }
                 AckKind::PubComp => self.forget_incoming(place, answer.packet_id),
             }
@@ -162,7 +164,7 @@ impl<L: LogStore> Broker<L> {
 
     pub(super) fn forget_incoming(&mut self, place: SessionIndex, packet_id: u16) {
         if let Some(flow) = &mut self.clients.sessions[place].flow {
-            flow.incoming.retain(|incoming| incoming.packet_id != packet_id);
+            flow.incoming.remove(packet_id);
         }
     }
 

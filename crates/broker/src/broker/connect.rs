@@ -125,6 +125,14 @@ impl<L: LogStore> Broker<L> {
         if will.retain && !Retained::<RetainedMessage>::admits(will.topic) {
             return Some(ReasonCode::TOPIC_NAME_INVALID);
         }
+        // A request is made by who is there: a will has nobody to answer.
+        if self.request_topic(will.topic).is_some() {
+            // MQTT 3.1.1 has no word for topics. It must not sound as if trying again helped.
+            return Some(match connect.version {
+                Version::V5 => ReasonCode::TOPIC_NAME_INVALID,
+                Version::V311 => ReasonCode::NOT_AUTHORIZED,
+            });
+        }
         check_topic(will.topic).err().map(|error| error.reason)
     }
 
@@ -406,13 +414,15 @@ impl<L: LogStore> Broker<L> {
         session.flags.clear(SessionFlags::FRESH);
 
         let limits = &self.options.limits;
-        let server_keep_alive_s = server_keep_alive_s(connect, limits.keep_alive_max_s);
+        let bounded_keep_alive_s = bounded_keep_alive_s(connect, limits.keep_alive_max_s);
         let connection = &mut self.clients.connections[index];
         assert!(connection.session == Some(place), "connection and session point to each other");
         connection.transition(ConnectionEvent::Accepted);
         assert!(!connection.is_parked(), "who is accepted waits for nothing more");
         connection.last_seen_s = seconds(now);
-        connection.keep_alive_s = server_keep_alive_s.unwrap_or(connect.keep_alive_s);
+        connection.keep_alive_s = bounded_keep_alive_s.unwrap_or(connect.keep_alive_s);
+        // MQTT 3.1.1 cannot be told.
+        let server_keep_alive_s = bounded_keep_alive_s.filter(|_| connect.version == Version::V5);
         connection.window_max = connect.receive_maximum.min(limits.window_max);
         let aliases_out_max = connect.topic_alias_maximum.min(limits.topic_aliases_out_max);
         if aliases_out_max > 0 {
@@ -476,11 +486,14 @@ impl<L: LogStore> Broker<L> {
                 flow.window = Window::new(front);
             }
         }
-        self.clients.sessions[place].flags.set(SessionFlags::RESUMED);
+        let flags = &mut self.clients.sessions[place].flags;
+        flags.clear(SessionFlags::PARTLY_DENIED);
+        flags.set(SessionFlags::CHECKED);
         self.remove_forbidden(place);
         self.open_feeds(place);
         self.send_presence(place, true);
         self.pump(place, now);
+        self.send_owed_retained(place, now);
     }
 }
 
@@ -489,9 +502,9 @@ pub(super) fn seconds(now: TimeMs) -> u32 {
     (now.0 / 1000) as u32
 }
 
-/// The keep alive that a client is told to use, if it asks for a longer one than there may be, or for none.
+/// The keep alive that holds for a client that asks for a longer one than there may be, or for none.
 /// `[MQTT-3.1.2-21]`: a client uses the keep alive that the server returns.
-fn server_keep_alive_s(connect: &Connect<'_>, max_s: u16) -> Option<u16> {
+fn bounded_keep_alive_s(connect: &Connect<'_>, max_s: u16) -> Option<u16> {
     let is_longer = connect.keep_alive_s == 0 || connect.keep_alive_s > max_s;
-    (connect.version == Version::V5 && max_s > 0 && is_longer).then_some(max_s)
+    (max_s > 0 && is_longer).then_some(max_s)
 }

@@ -131,6 +131,9 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn step_delayed(&mut self, now: TimeMs) {
         for _ in 0..DUE_PER_STEP {
             let Some((message, paid)) = self.timing.delayed.take_due(now) else { return };
+            if !self.may_still_publish(Some(paid.by().principal()), None, message.topic()) {
+                continue;
+            }
             let mut message_ref = MessageRef::of(&message).paid_by(Some(paid.by().clone()), paid.has_place());
             self.route(&mut message_ref, &Source::default(), now);
         }
@@ -141,6 +144,10 @@ impl<L: LogStore> Broker<L> {
         let turn = self.timing.again.turn(DueThing::Delayed { shard, id }, now);
         if turn == Turn::Later || !self.timing.delayed.in_flight.insert((shard, id)) {
             return;
+        }
+        let owner = self.shards.state(shard).delayed_kept(id).and_then(|kept| kept.owner.clone());
+        if !self.may_still_publish(owner.as_ref(), None, message.topic()) {
+            return self.delayed_sent(shard, id);
         }
         let (collected, ack_to) = self.acknowledgements.begin(Completion::ForgetDelayed { shard, id });
         let origin = self.shards.origin(shard, id, 0);

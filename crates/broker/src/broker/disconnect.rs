@@ -145,7 +145,7 @@ impl<L: LogStore> Broker<L> {
         assert!(session.will.is_none(), "a durable session's will is in its shard");
         if let Some(flow) = &mut session.flow {
             session.next_number = session.next_number.max(flow.window.next());
-            flow.answers.mute();
+            flow.disconnected();
             flow.window = crate::flow::Window::new(session.next_number);
             flow.backlog = crate::flow::Backlog::default();
             if flow.is_idle() {
@@ -186,7 +186,7 @@ impl<L: LogStore> Broker<L> {
             let filter: Box<str> = self.subscriptions.filter(*node).into();
             self.clients.sessions[place].release_filter(&filter);
             if self.options.workers() > 1 {
-                self.peers.broadcast(|| Item::Unsubscribed { filter: filter.clone(), owner });
+                self.peers.broadcast(|| Item::Unsubscribed { filter: filter.clone(), owner, is_asked: false });
             }
             assert!(self.subscriptions.remove_at(*node, owner).is_some(), "a session's subscriptions are in the tree");
             assert!(self.clients.facts.subscriptions > 0, "what is removed was counted");
@@ -197,7 +197,7 @@ impl<L: LogStore> Broker<L> {
         let Some(slot) = session.slot else {
             self.clients.facts.dropped_ended += session.flow.as_ref().map_or(0, |flow| flow.backlog.len()) as u64;
             if let Some(will) = session.will.filter(|_| sends_will) {
-                self.send_will(&will, session.owner, None, will_place, now);
+                self.send_will(&will, &session.client_id, session.owner, None, will_place, now);
             }
             return;
         };
@@ -212,7 +212,9 @@ impl<L: LogStore> Broker<L> {
         let known = name.filter(|name| sends_will || self.may_be_known(*name, is_recovered));
         match name.zip(will) {
             Some((name, _)) if self.timing.wills.are_sending(name) => self.will_is_left(name),
-            Some((name, will)) if sends_will => self.send_will(&will, session.owner, Some(name), will_place, now),
+            Some((name, will)) if sends_will => {
+                self.send_will(&will, &session.client_id, session.owner, Some(name), will_place, now);
+            }
             _ => {}
         }
         let has_origins = session.flags.has(SessionFlags::ORIGINS) || is_recovered;

@@ -19,7 +19,7 @@ use crate::flow::Window;
 use crate::holdings::PaidDelayed;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PACKET_IDS;
-use crate::reason::DISK_FULL;
+use crate::reason::{DISK_FULL, NOT_NOW};
 use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::shards::Wait;
 use crate::topics::Released;
@@ -69,7 +69,9 @@ impl<L: LogStore> Broker<L> {
             Err(Unavailable::ShardFailed) => (Word::Unknown, None),
             // A refusal that passes: there may be room again.
             Err(Unavailable::DiskFull) => (Word::Unavailable(DISK_FULL), None),
-            Err(_) => (Word::Unavailable(ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR), None),
+            Err(Unavailable::Busy | Unavailable::Recovering | Unavailable::Stopping) => {
+                (Word::Unavailable(NOT_NOW), None)
+            }
         };
         if let Some(event) = &event {
             self.settle_queues(shard, event);
@@ -273,11 +275,10 @@ impl<L: LogStore> Broker<L> {
     }
 
     fn pump_inbox(&mut self, place: SessionIndex, now: TimeMs) {
-        self.clients.pump_backlog(place, now);
+        self.clients.pump_backlog(place, &self.subscriptions, now);
         self.retained.scans.unblock(|| self.clients.session_ref(place));
-        let session = &self.clients.sessions[place];
-        let Some(slot) = session.slot else { return };
-        let shard = session.shard;
+        let Some(slot) = self.clients.sessions[place].slot else { return self.clients.nothing_waits(place) };
+        let shard = self.clients.sessions[place].shard;
         assert!(self.session_at(shard, slot) == Some(place), "slot and session point to each other");
         let Some(index) = self.clients.connected(place) else { return };
         let window_max = self.clients.connections[index].window_max;
@@ -304,12 +305,16 @@ impl<L: LogStore> Broker<L> {
             }
             window.skip_to(number);
             next = number + 1;
-            if self.clients.send_entry(place, index, &entry, now) == Sending::TooLarge {
+            if self.clients.send_entry(place, index, &entry, &self.subscriptions, now) == Sending::TooLarge {
                 given_up.push(number);
             }
         }
         for number in given_up {
             self.shards.call(shard, Command::Acknowledge { slot, number }, Wait::Nothing);
+        }
+        // What is not decided yet may be put into its inbox.
+        if self.shards.state(shard).inbox(slot).entry_from(next).is_none() && self.shards[shard].facts().inbox == 0 {
+            self.clients.nothing_waits(place);
         }
     }
 }

@@ -403,16 +403,28 @@ impl<L: LogStore> Broker<L> {
     /// Whether nothing more may be read from a connection for now.
     #[inline]
     pub(super) fn is_blocked(&self, index: ConnectionIndex) -> bool {
+        let state = self.clients.connections[index].state;
+        matches!(state, ConnectionState::Authenticating | ConnectionState::Closing | ConnectionState::Vacant)
+            || self.is_held_back(index)
+            || self.clients.outbox_len(index) > self.clients.outbox_bytes_max(index)
+    }
+
+    /// Whether the server does not read a client for reasons of its own, whatever the client takes of what it is sent.
+    #[inline]
+    fn is_held_back(&self, index: ConnectionIndex) -> bool {
         let connection = &self.clients.connections[index];
-        matches!(connection.state, ConnectionState::Authenticating | ConnectionState::Closing | ConnectionState::Vacant)
-            || connection.is_parked()
+        connection.is_parked()
             || connection.flags.has(Flags::THROTTLED)
             || connection.flags.has(Flags::PUBLISHER)
                 && (self.intake.is_pressed
                     || self.clients.outboxes.flowing_bytes() > self.options.limits.pressure_bytes_max
                     || connection.version == Version::V311
                         && connection.session.is_some_and(|session| self.has_too_many_answers(session)))
-            || self.clients.outbox_len(index) > self.clients.outbox_bytes_max(index)
+    }
+
+    /// Whether a client may have said something that the server has not looked at, for reasons of its own.
+    pub(super) fn may_be_unheard(&self, index: ConnectionIndex) -> bool {
+        self.is_held_back(index) || self.clients.connections[index].flags.has(Flags::UNSERVED)
     }
 
     #[inline]

@@ -38,7 +38,13 @@ impl<L: LogStore> Broker<L> {
                 Item::Names { names } => self.forget_names(&names),
                 Item::ForgetOrigins { shard, incarnation } => self.forget_origins_here(shard, incarnation),
                 Item::Subscribed { filter, entry } => self.add_entry(from, &filter, entry),
-                Item::Unsubscribed { filter, owner } => self.remove_entry(from, &filter, owner),
+                Item::Unsubscribed { filter, owner, is_asked } => {
+                    self.remove_entry(from, &filter, owner);
+                    if is_asked {
+                        self.peers.send_to(from, Item::HeardUnsubscribed { session: owner.session });
+                    }
+                }
+                Item::HeardUnsubscribed { session } => self.routing.unsubscribed.heard(session),
                 Item::Presence { filter, owner, online } => self.set_online(from, &filter, owner, online),
                 Item::Recovered { message } => {
                     self.retained.messages.set(message.topic(), RetainedMessage(Arc::clone(&message)));

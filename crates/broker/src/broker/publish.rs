@@ -10,6 +10,7 @@ use super::{Broker, Progress, Routed};
 use crate::acknowledgements::{AckTo, Ticket};
 use crate::flow::{IncomingStage, OUTCOME_UNKNOWN};
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::limits::{ANSWERS_PER_RECEIVE_MAXIMUM, OPEN_PER_RECEIVE_MAXIMUM};
 use crate::message_ref::MessageRef;
 use crate::peer::{Publisher, Source};
 use crate::retained::Retained;
@@ -52,13 +53,15 @@ impl<L: LogStore> Broker<L> {
                 // MQTT 3.1.1 has no such number: it waits.
                 return Progress::Parked;
             }
-            if self.in_flight(place) >= usize::from(self.options.limits.receive_maximum)
-                && self.clients.connections[index].version == Version::V5
-            {
+            if self.has_too_many_unanswered(place) && self.clients.connections[index].version == Version::V5 {
                 // [MQTT-3.3.4-7]: the client has at most the server's Receive Maximum of QoS 1 and 2 publications in
                 // flight.
                 self.protocol_error(index, ReasonCode::RECEIVE_MAXIMUM_EXCEEDED, now);
                 return Progress::Gone;
+            }
+            // What connections before this one have left unanswered does not count, and is bounded all the same.
+            if self.answers(place) >= ANSWERS_PER_RECEIVE_MAXIMUM * usize::from(self.options.limits.receive_maximum) {
+                return Progress::Parked;
             }
         }
         self.clients.facts.publish_received += 1;
@@ -96,13 +99,20 @@ impl<L: LogStore> Broker<L> {
         Ok(false)
     }
 
-    /// QoS 1 and 2 publications of the client that are not over.
-    fn in_flight(&self, place: SessionIndex) -> usize {
-        let flow = self.clients.sessions[place].flow.as_ref();
-        flow.map_or(0, |flow| {
-            let received = flow.incoming.iter().filter(|incoming| incoming.stage == IncomingStage::Received);
-            flow.answers.len() + received.count()
+    /// Whether as many QoS 1 and 2 publications of a connection are not over as it was told there may be. Those of the
+    /// connections before it do not count: its client begins with all that it was told (MQTT 5, 4.9). But publications
+    /// that are open and that a client never comes back to may not become more and more.
+    fn has_too_many_unanswered(&self, place: SessionIndex) -> bool {
+        let receive_maximum = usize::from(self.options.limits.receive_maximum);
+        self.clients.sessions[place].flow.as_ref().is_some_and(|flow| {
+            flow.unanswered() >= receive_maximum
+                || flow.incoming.len() >= OPEN_PER_RECEIVE_MAXIMUM.saturating_mul(receive_maximum)
         })
+    }
+
+    /// Answers that a session's client waits for, over this connection or those before.
+    fn answers(&self, place: SessionIndex) -> usize {
+        self.clients.sessions[place].flow.as_ref().map_or(0, |flow| flow.answers.len())
     }
 
     /// Whether a QoS 2 publication is a repetition. Its PUBREC is then sent again, or is still to come.
@@ -110,11 +120,10 @@ impl<L: LogStore> Broker<L> {
     fn is_repeated(&mut self, index: ConnectionIndex, place: SessionIndex, packet_id: u16, now: TimeMs) -> bool {
         let session = &mut self.clients.sessions[place];
         let Some(flow) = &mut session.flow else { return false };
-        let Some(known) = flow.incoming.iter().find(|known| known.packet_id == packet_id).copied() else {
-            return false;
-        };
+        let Some(known) = flow.incoming.get(packet_id).copied() else { return false };
+        flow.incoming.count(packet_id);
         match known.stage {
-            IncomingStage::Pending => flow.answers.unmute(packet_id, AckKind::PubRec),
+            IncomingStage::Pending => flow.answers.unmute(known.serial),
             IncomingStage::Unknown => self.intake.defer_disconnect(self.clients.key(index), OUTCOME_UNKNOWN),
             IncomingStage::Received | IncomingStage::Released => {
                 self.send_ack(index, AckKind::PubRec, packet_id, ReasonCode::SUCCESS, now);
@@ -199,7 +208,7 @@ impl<L: LogStore> Broker<L> {
                 Err(ReasonCode::QUOTA_EXCEEDED)
             }
             Access::Allowed => Ok(request_topic),
-            Access::Denied | Access::IfConfirmed(_) => Err(ReasonCode::NOT_AUTHORIZED),
+            Access::Denied | Access::AllowedInPart | Access::IfConfirmed(_) => Err(ReasonCode::NOT_AUTHORIZED),
         }
     }
 

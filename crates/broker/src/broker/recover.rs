@@ -90,7 +90,7 @@ impl<L: LogStore> Broker<L> {
         self.set_session_at(shard, slot, place);
         self.settle_queue(shard, slot);
         for (filter, options, subscription_id) in filters {
-            self.insert(place, &filter, options, subscription_id);
+            self.insert(place, &filter, options.without(EntryOptions::OWES_RETAINED), subscription_id);
         }
         if was_attached {
             let command = Command::DetachSession { slot, expiry_s, keep_will: true };

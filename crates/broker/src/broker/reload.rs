@@ -15,14 +15,15 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::Command;
+use tidegate_machines::topic::{Command, Principal};
 use tidegate_wire::mqtt::{ReasonCode, check_filter};
 
 use super::Broker;
 use crate::connection::{ConnectionState, Flags};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::RELOAD_WORK_PER_STEP;
-use crate::rights::{Renew, address};
+use crate::rights::{Renew, RightsOf, address};
+use crate::session::SessionFlags;
 use crate::shards::Wait;
 use crate::{Access, ConnectionKey, Rights};
 
@@ -34,6 +35,8 @@ pub(super) struct Reloads {
     walk: Option<Walk>,
     /// Another one was asked for meanwhile: it begins when this one has ended.
     next: Option<Renew>,
+    /// Who knows the rights of a principal that is not connected, perhaps.
+    rights_of: Option<RightsOf>,
 }
 
 /// One reload.
@@ -69,6 +72,34 @@ impl Reloads {
 }
 
 impl<L: LogStore> Broker<L> {
+    /// Whom to ask for the rights of who has left something behind. Without it, what was allowed once leaves.
+    pub fn ask_rights_by(&mut self, rights_of: RightsOf) {
+        self.reloads.rights_of = Some(rights_of);
+    }
+
+    /// Whether what a principal has left behind may still be published; a will by this client, a delayed message by
+    /// whichever it was. Of what nobody is known to own, nobody can be asked.
+    pub(super) fn may_still_publish(
+        &mut self,
+        owner: Option<&Principal>,
+        client_id: Option<&str>,
+        topic: &str,
+    ) -> bool {
+        let (Some(RightsOf(rights_of)), Some(owner)) = (&self.reloads.rights_of, owner) else { return true };
+        let may = rights_of(owner).is_some_and(|rights| match client_id {
+            Some(client_id) => rights.may_publish(client_id, topic) == Access::Allowed,
+            None => rights.may_any_publish(topic),
+        });
+        self.clients.facts.dropped_unauthorized += u64::from(!may);
+        may
+    }
+
+    /// Whether a filter may be granted of which a part is denied. Not for a share group: what is picked for a member
+    /// that may not have it, would be lost to all. Nor where a source keeps the messages, which knows no rights.
+    pub(super) fn may_be_in_part(&self, filter: &str) -> bool {
+        check_filter(filter).is_ok_and(|filter| filter.share_group.is_none()) && !self.is_feed(filter)
+    }
+
     /// Asks for the rights of every connected user again by `renew`, which says `None` for a user who is gone: its
     /// clients are disconnected. Their rights are the new ones from here on; the rest happens in the next steps.
     pub fn reload(&mut self, renew: Renew) {
@@ -151,6 +182,9 @@ impl<L: LogStore> Broker<L> {
         match new {
             Some(rights) => {
                 connection.rights = Some(self.clients.rights.hold(rights));
+                if let Some(place) = connection.session {
+                    self.clients.sessions[place].flags.set(SessionFlags::CHECKED);
+                }
                 self.clients.rights.release(before);
                 true
             }
@@ -172,17 +206,23 @@ impl<L: LogStore> Broker<L> {
         let nodes = self.clients.sessions[place].subscriptions.as_slice();
         let nodes = &nodes[from.min(nodes.len())..];
         let nodes = &nodes[..count.min(nodes.len())];
+        let mut is_in_part = false;
         let forbidden: Vec<Box<str>> = nodes
             .iter()
             .map(|node| self.subscriptions.filter(*node))
             .filter(|filter| {
                 let parts = check_filter(filter).expect("it was subscribed to");
                 // A condition is checked when subscribing; if it held once, it holds from then on.
-                self.access(index, place, parts.filter) == Access::Denied
+                let access = self.access(index, place, parts.filter);
+                is_in_part |= access == Access::AllowedInPart;
+                access == Access::Denied || access == Access::AllowedInPart && !self.may_be_in_part(filter)
             })
             .map(Into::into)
             .collect();
         let counts = (nodes.len(), forbidden.len());
+        if is_in_part {
+            self.clients.sessions[place].flags.set(SessionFlags::PARTLY_DENIED);
+        }
         for filter in forbidden {
             let session = &self.clients.sessions[place];
             if let Some(slot) = session.slot {

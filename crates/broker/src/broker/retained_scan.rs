@@ -16,7 +16,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{Command, Message, Receiver};
+use tidegate_machines::topic::{Command, Message, Receiver, Session, Subscription};
 use tidegate_wire::mqtt::check_filter;
 
 use super::Broker;
@@ -28,9 +28,13 @@ use crate::limits::{RETAINED_NODES_PER_STEP, RETAINED_PER_PUMP};
 use crate::retained::{Cursor, Progress};
 use crate::session::{SessionFlags, SessionRef};
 use crate::shards::Wait;
+use crate::subscriptions::EntryOptions;
+use crate::topic_tree::NodeId;
 
 /// A new subscription on its way through the retained messages.
 struct Scan {
+    /// Of the subscription: with it, the scan ends.
+    node: NodeId,
     cursor: Cursor,
     qos: u8,
     subscription_id: u32,
@@ -76,6 +80,19 @@ impl Scans {
         if !std::mem::replace(&mut session_scans.is_listed, true) {
             self.blocked.push_back(session);
         }
+    }
+
+    /// Ends the scans of a subscription that is removed, and gives their cursors.
+    fn end(&mut self, session: SessionRef, node: NodeId) -> Vec<Cursor> {
+        let Some(session_scans) = self.of.get_mut(&session) else { return Vec::new() };
+        let (ended, others): (VecDeque<Scan>, _) = session_scans.scans.drain(..).partition(|scan| scan.node == node);
+        session_scans.scans = others;
+        if session_scans.scans.is_empty() {
+            self.ready.retain(|other| *other != session);
+            self.blocked.retain(|other| *other != session);
+            self.of.remove(&session);
+        }
+        ended.into_iter().map(|scan| scan.cursor).collect()
     }
 
     /// Scans of all sessions.
@@ -130,16 +147,77 @@ impl<L: LogStore> Broker<L> {
         now: TimeMs,
     ) {
         let Ok(parts) = check_filter(filter) else { return };
-        if self.retained.messages.is_empty() {
-            return;
-        }
         let session = self.clients.session_ref(place);
-        let mut scan = Scan { cursor: self.retained.messages.open(parts.filter), qos, subscription_id };
+        let Some(node) = self.subscriptions.find(parts.share_group, parts.filter) else { return };
+        let mut scan = Scan { node, cursor: self.retained.messages.open(parts.filter), qos, subscription_id };
         let is_first = self.retained.scans.count(session) == 0;
         if is_first && self.may_take_retained(place) && self.scan(place, &mut scan, now) == Progress::Done {
-            return self.retained.messages.close(scan.cursor);
+            return self.end_scan(place, scan);
         }
         self.retained.scans.add(session, scan);
+    }
+
+    /// Whether there may be retained messages for a filter: one step through them tells.
+    pub(super) fn may_owe_retained(&mut self, filter: &str, now: TimeMs) -> bool {
+        let Ok(parts) = check_filter(filter) else { return false };
+        if self.retained.messages.is_empty() {
+            return false;
+        }
+        let (mut cursor, mut is_there) = (self.retained.messages.open(parts.filter), false);
+        let progress = self.retained.messages.step(&mut cursor, now.0, RETAINED_NODES_PER_STEP, |_| {
+            is_there = true;
+            false
+        });
+        self.retained.messages.close(cursor);
+        is_there || progress == Progress::More
+    }
+
+    /// A scan has come to its end. What it has found for a durable session is in the shard, in order; a record behind
+    /// it says that nothing is owed any more.
+    fn end_scan(&mut self, place: SessionIndex, scan: Scan) {
+        self.retained.messages.close(scan.cursor);
+        let session = &self.clients.sessions[place];
+        let Some(slot) = session.slot else { return };
+        let filter: Box<str> = self.subscriptions.filter(scan.node).into();
+        let Some(kept) = self.owed(place).find(|kept| kept.filter == filter).cloned() else { return };
+        // A SUBSCRIBE that waits for its record may be for the same filter; another scan, too.
+        let waits = session.connection.is_some_and(|index| self.clients.connections[index].is_parked());
+        let scans = self.retained.scans.of.get(&self.clients.session_ref(place));
+        let is_last = scans.is_none_or(|all| all.scans.iter().all(|other| other.node != scan.node));
+        if waits || !is_last {
+            return;
+        }
+        let options = EntryOptions(kept.options).without(EntryOptions::OWES_RETAINED).0;
+        let command = Command::Subscribe { slot, filter, options, subscription_id: kept.subscription_id };
+        self.shards.call(session.shard, command, Wait::Nothing);
+    }
+
+    /// Subscriptions of a session whose retained messages a crash may have kept from it.
+    fn owed(&self, place: SessionIndex) -> impl Iterator<Item = &Subscription> {
+        let session = &self.clients.sessions[place];
+        let known = session.slot.and_then(|slot| self.shards.state(session.shard).session(slot));
+        let subscriptions = known.into_iter().flat_map(Session::subscriptions);
+        subscriptions.filter(|known| EntryOptions(known.options).has(EntryOptions::OWES_RETAINED))
+    }
+
+    /// A client has come back for the first time after a crash: what is retained is brought to it that it was told it
+    /// would get. Some of it may have come before.
+    pub(super) fn send_owed_retained(&mut self, place: SessionIndex, now: TimeMs) {
+        let is_recovered = self.clients.sessions[place].flags.has(SessionFlags::RECOVERED);
+        if !is_recovered || self.retained.scans.count(self.clients.session_ref(place)) > 0 {
+            return;
+        }
+        let owed: Vec<Subscription> = self.owed(place).cloned().collect();
+        for Subscription { filter, options, subscription_id } in owed {
+            self.send_retained(place, &filter, EntryOptions(options).qos(), subscription_id, now);
+        }
+    }
+
+    /// A subscription is removed: it gets no more retained messages.
+    pub(super) fn end_scans(&mut self, place: SessionIndex, node: NodeId) {
+        for cursor in self.retained.scans.end(self.clients.session_ref(place), node) {
+            self.retained.messages.close(cursor);
+        }
     }
 
     /// One step of the scans of some sessions. Whether any came further.
@@ -191,8 +269,9 @@ impl<L: LogStore> Broker<L> {
         assert!(!session_scans.is_blocked, "a session that scans is not blocked");
         match progress {
             Progress::More => session_scans.scans.push_front(scan),
-            Progress::Done => self.retained.messages.close(scan.cursor),
+            Progress::Done => self.end_scan(place, scan),
         }
+        let Some(session_scans) = self.retained.scans.of.get_mut(&session) else { return true };
         if session_scans.scans.is_empty() {
             self.retained.scans.of.remove(&session);
         } else {
@@ -207,8 +286,7 @@ impl<L: LogStore> Broker<L> {
         let index = session.connection.expect("who is given something is there");
         let rights = self.clients.connections[index].rights.expect("who is connected has rights");
         let rights = self.clients.rights.get(rights);
-        let is_resumed = session.flags.has(SessionFlags::RESUMED);
-        let client_id = if is_resumed { session.client_id.to_string() } else { String::new() };
+        let client_id = session.client_id.to_string();
         let (slot, shard, qos_max) = (session.slot, session.shard, scan.qos);
         let ids: &[u32] = if scan.subscription_id == 0 { &[] } else { &[scan.subscription_id] };
         let mut journaled: Vec<Arc<Message>> = Vec::new();
@@ -219,8 +297,8 @@ impl<L: LogStore> Broker<L> {
             now.0,
             RETAINED_NODES_PER_STEP,
             |RetainedMessage(message)| {
-                // The session may have been another user's when it subscribed.
-                if is_resumed && rights.may_subscribe(&client_id, message.topic()) == Access::Denied {
+                // The filter may cover topics that are denied, and the rights may have changed since it was granted.
+                if rights.may_subscribe(&client_id, message.topic()) == Access::Denied {
                     return true;
                 }
                 let qos = message.qos().min(qos_max);
@@ -243,7 +321,7 @@ impl<L: LogStore> Broker<L> {
             let command = Command::Publish { message, receivers: receivers.into(), origin: None };
             self.shards.call(shard, command, Wait::Published { ack_to: None, asked: Box::default() });
         }
-        self.clients.pump_backlog(place, now);
+        self.clients.pump_backlog(place, &self.subscriptions, now);
         progress
     }
 

@@ -27,7 +27,7 @@ use crate::limits::PART_SLOTS;
 use crate::message_ref::MessageRef;
 use crate::peer::{Item, Source};
 use crate::retained::Retained;
-use crate::session::{SessionRef, Stage};
+use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::shards::Wait;
 use crate::subscriptions::{Entry, EntryOptions, Matches};
 
@@ -52,6 +52,37 @@ pub(super) struct Routing {
     durable: Vec<DurableReceiver>,
     /// Sessions whose inbox is full.
     refused: Vec<SessionRef>,
+    /// Sessions for which others may still have matched what they do not subscribe to any more.
+    pub unsubscribed: Unsubscribed,
+}
+
+/// Sessions of this worker that have removed subscriptions, and how many words of other workers are to come that know
+/// it. Until then, what a worker has matched for such a session may be too late.
+#[derive(Debug, Default)]
+pub(super) struct Unsubscribed(HashMap<SessionIndex, u32>);
+
+impl Unsubscribed {
+    /// A session has removed a subscription, and so many workers were told.
+    pub fn begin(&mut self, session: SessionIndex, workers: u16) {
+        if workers > 0 {
+            *self.0.entry(session).or_default() += u32::from(workers);
+        }
+    }
+
+    /// One of them knows it.
+    pub fn heard(&mut self, session: SessionIndex) {
+        let words = self.0.get_mut(&session).expect("who was asked answers once");
+        *words -= 1;
+        if *words == 0 {
+            self.0.remove(&session);
+        }
+    }
+
+    /// Whether somebody may not know yet of a subscription that a session has removed.
+    #[inline]
+    fn has(&self, session: SessionIndex) -> bool {
+        !self.0.is_empty() && self.0.contains_key(&session)
+    }
 }
 
 impl Routing {
@@ -219,6 +250,16 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         assert!(u16::from(entry.worker) == self.options.worker, "each worker serves its own sessions");
+        // [MQTT-3.10.4-2]: after UNSUBSCRIBE no new messages are sent for the removed filters.
+        if self.routing.unsubscribed.has(entry.session) && !self.subscriptions.covers(message_ref.topic, entry.owner())
+        {
+            return;
+        }
+        let is_partly_denied = session.flags.has(SessionFlags::PARTLY_DENIED);
+        if is_partly_denied && self.clients.is_unreadable(entry.session, message_ref.topic) {
+            return;
+        }
+        let session = &self.clients.sessions[entry.session];
         // [MQTT-3.8.4-8]: a message is forwarded with the lower of its QoS and the granted QoS.
         let qos = message_ref.qos.min(entry.options.qos());
         // [MQTT-3.3.1-12]: without Retain As Published a message is forwarded with RETAIN 0.

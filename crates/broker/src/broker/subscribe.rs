@@ -48,8 +48,10 @@ impl<L: LogStore> Broker<L> {
             self.intake.filters += 1;
             // One filter again and again is one subscription, but each time what is retained is sent.
             let is_greedy = walks + answers.codes.len() >= self.options.limits.subscriptions_max;
-            let judge = || self.judge_filter(index, place, &subscription, new_feeds);
-            let code = if is_greedy { ReasonCode::QUOTA_EXCEEDED } else { judge() };
+            let code = match is_greedy {
+                true => ReasonCode::QUOTA_EXCEEDED,
+                false => self.judge_filter(index, place, &subscription, new_feeds),
+            };
             let known = self.entry_of(place, subscription.filter).is_some();
             let (code, reserved) = match code.is_error() {
                 true => (code, Reserved::default()),
@@ -60,8 +62,7 @@ impl<L: LogStore> Broker<L> {
             if !code.is_error() {
                 new_feeds += usize::from(!known && self.is_feed(subscription.filter));
                 let subscription_id = subscribe.subscription_id.unwrap_or(0);
-                answers.remaining +=
-                    self.grant(index, place, &subscription, (code, reserved), subscription_id, &answers);
+                answers.remaining += self.grant(place, &subscription, (code, reserved), subscription_id, &answers, now);
             }
         }
         if let Some(extra) = &mut self.clients.connections[index].extra {
@@ -76,14 +77,15 @@ impl<L: LogStore> Broker<L> {
     /// Subscribes a session to a filter that it is granted with `code`. Returns how many records that waits for.
     fn grant(
         &mut self,
-        index: ConnectionIndex,
         place: SessionIndex,
         subscription: &Subscription<'_>,
         (code, reserved): (ReasonCode, Reserved),
         subscription_id: u32,
         answers: &FilterAnswers,
+        now: TimeMs,
     ) -> usize {
         let is_feed = self.is_feed(subscription.filter);
+        let index = self.clients.sessions[place].connection.expect("who subscribes is there");
         let mut options = options(subscription);
         if is_feed {
             options = options.without(EntryOptions::of_qos(2)).without(EntryOptions::of_qos(1));
@@ -97,7 +99,11 @@ impl<L: LogStore> Broker<L> {
         let (session, nth) = (self.clients.session_ref(place), answers.codes.len() as u32 - 1);
         let filter = Box::<str>::from(subscription.filter);
         let wait = Wait::Subscribed { session, filter: filter.clone(), options, subscription_id, nth, reserved };
-        self.shards.call(shard, Command::Subscribe { slot, filter, options: options.0, subscription_id }, wait);
+        let is_known = answers.known[answers.known.len() - 1];
+        let owes =
+            wants_retained(subscription, is_known) && !is_feed && self.may_owe_retained(subscription.filter, now);
+        let kept = if owes { options.with(EntryOptions::OWES_RETAINED) } else { options };
+        self.shards.call(shard, Command::Subscribe { slot, filter, options: kept.0, subscription_id }, wait);
         let keeps_place = is_feed && options.qos() > 0;
         1 + usize::from(keeps_place && self.keep_first_place(index, place, subscription.filter, nth))
     }
@@ -159,16 +165,7 @@ impl<L: LogStore> Broker<L> {
                 self.feed_subscribed(index, place, subscription.filter);
                 continue;
             }
-            let is_wanted = match subscription.retain_handling {
-                // [MQTT-3.3.1-9]: Retain Handling 0: retained messages are sent on SUBSCRIBE.
-                // [MQTT-3.3.1-10]: Retain Handling 1: retained messages are sent only for a new subscription.
-                // [MQTT-3.3.1-11]: Retain Handling 2: no retained messages are sent.
-                0 => true,
-                1 => !answers.known[nth],
-                _ => false,
-            };
-            let is_shared = check_filter(subscription.filter).is_ok_and(|filter| filter.share_group.is_some());
-            if is_wanted && !is_shared && answers.codes[nth] < 0x80 {
+            if wants_retained(&subscription, answers.known[nth]) && answers.codes[nth] < 0x80 {
                 let subscription_id = subscribe.subscription_id.unwrap_or(0);
                 self.send_retained(place, subscription.filter, answers.codes[nth], subscription_id, now);
             }
@@ -182,7 +179,7 @@ impl<L: LogStore> Broker<L> {
     /// What a filter is granted: a QoS, or why not.
     /// `[MQTT-3.9.3-1]`: the reason codes of SUBACK are in the order of the filters.
     fn judge_filter(
-        &self,
+        &mut self,
         index: ConnectionIndex,
         place: SessionIndex,
         subscription: &Subscription<'_>,
@@ -194,6 +191,8 @@ impl<L: LogStore> Broker<L> {
         let Ok(filter) = check_filter(subscription.filter) else { return ReasonCode::TOPIC_FILTER_INVALID };
         match self.access(index, place, filter.filter) {
             Access::Allowed => {}
+            Access::AllowedInPart if !self.may_be_in_part(subscription.filter) => return ReasonCode::NOT_AUTHORIZED,
+            Access::AllowedInPart => self.clients.sessions[place].flags.set(SessionFlags::PARTLY_DENIED),
             Access::Denied => return ReasonCode::NOT_AUTHORIZED,
             // One SUBSCRIBE may not have so many asked about.
             Access::IfConfirmed(_) => return ReasonCode::QUOTA_EXCEEDED,
@@ -309,11 +308,14 @@ impl<L: LogStore> Broker<L> {
         if self.subscriptions.remove_at(node, owner).is_none() {
             return false;
         }
+        self.end_scans(place, node);
+        self.clients.sessions[place].flags.set(SessionFlags::CHECKED);
         self.clients.sessions[place].subscriptions.remove(node);
         self.clients.sessions[place].release_filter(filter);
         assert!(self.clients.facts.subscriptions > 0, "what is removed was counted");
         self.clients.facts.subscriptions -= 1;
-        self.peers.broadcast(|| Item::Unsubscribed { filter: filter.into(), owner });
+        self.peers.broadcast(|| Item::Unsubscribed { filter: filter.into(), owner, is_asked: true });
+        self.routing.unsubscribed.begin(place, self.options.workers() - 1);
         true
     }
 
@@ -461,6 +463,20 @@ impl<L: LogStore> Broker<L> {
 pub(crate) struct Reserved {
     filter: Option<Paid>,
     shapes: Option<Paid>,
+}
+
+/// Whether a subscription is sent the retained messages.
+fn wants_retained(subscription: &Subscription<'_>, is_known: bool) -> bool {
+    let is_shared = check_filter(subscription.filter).is_ok_and(|filter| filter.share_group.is_some());
+    let is_wanted = match subscription.retain_handling {
+        // [MQTT-3.3.1-9]: Retain Handling 0: retained messages are sent on SUBSCRIBE.
+        // [MQTT-3.3.1-10]: Retain Handling 1: retained messages are sent only for a new subscription.
+        // [MQTT-3.3.1-11]: Retain Handling 2: no retained messages are sent.
+        0 => true,
+        1 => !is_known,
+        _ => false,
+    };
+    is_wanted && !is_shared
 }
 
 fn options(subscription: &Subscription<'_>) -> EntryOptions {

@@ -54,6 +54,11 @@ impl<L: LogStore> Broker<L> {
             }
             ConnectionState::Connected => {
                 let session = connection.session.expect("who is connected has a session");
+                // Who is not read cannot be heard. It has a whole interval once it is read again.
+                if self.may_be_unheard(index) {
+                    self.clients.connections[index].last_seen_s = seconds(now);
+                    return self.drop_idle_flow(session);
+                }
                 let keep_alive_s = u32::from(connection.keep_alive_s);
                 // [MQTT-3.1.2-22]: after one and a half keep alives without a packet the server closes the connection.
                 // One second more, because time is counted in whole seconds here.

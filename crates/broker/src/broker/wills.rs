@@ -119,7 +119,15 @@ impl<L: LogStore> Broker<L> {
             waits: None,
             workers: WorkerSet::NONE,
         };
-        self.begin_will(name, sent, now);
+        let owner = sent.payer.as_ref().map(Holder::principal);
+        let client_id = self.clients.sessions[place].client_id.clone();
+        if self.may_still_publish(owner, Some(&client_id), sent.message.topic()) {
+            self.begin_will(name, sent, now);
+        } else {
+            // It is over without having been sent to anybody.
+            self.timing.wills.sent.insert(name, sent);
+            self.will_sent(name);
+        }
     }
 
     /// Sends the will of a session whose client comes back after the will was to be sent: when it was gone because the
@@ -140,11 +148,15 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn send_will(
         &mut self,
         will: &Will,
+        client_id: &str,
         payer: Option<Holder>,
         recorded: Option<Origin>,
         place: Option<Paid>,
         now: TimeMs,
     ) {
+        if !self.may_still_publish(payer.as_ref().map(Holder::principal), Some(client_id), will.message.topic()) {
+            return;
+        }
         let message = published(will, now);
         if recorded.is_none() && message.qos() == 0 && !message.retain() {
             // Nobody keeps it.

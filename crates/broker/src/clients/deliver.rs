@@ -15,6 +15,7 @@ use crate::flow::{Flight, QueuedMessage, Window};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::message_ref::MessageRef;
 use crate::session::SessionFlags;
+use crate::subscriptions::{Owner, Subscriptions};
 use crate::template::Shape;
 use crate::{Access, InboxPolicy, SlowReader};
 
@@ -38,6 +39,7 @@ impl Clients {
             return Delivery::Done;
         };
         assert!(copy.qos <= 2, "0, 1 or 2");
+        let now = message_ref.at_once(now);
         let has_room = self.outbox_has_room(index);
         if copy.qos == 0 {
             if has_room {
@@ -115,7 +117,8 @@ impl Clients {
     }
 
     /// Sends what waits in memory, as far as window and outbox go.
-    pub fn pump_backlog(&mut self, session: SessionIndex, now: TimeMs) {
+    /// What is not for the client any more goes nowhere.
+    pub fn pump_backlog(&mut self, session: SessionIndex, subscriptions: &Subscriptions, now: TimeMs) {
         let Some(index) = self.connected(session) else { return };
         let window_max = self.connections[index].window_max;
         while self.outbox_has_room(index) {
@@ -126,7 +129,9 @@ impl Clients {
                 Some(_) => {}
             }
             let queued = flow.backlog.pop().expect("it was at the front");
-            self.send_queued(session, index, &queued, now);
+            if !self.is_withheld(session, subscriptions, queued.message.topic()) {
+                self.send_queued(session, index, &queued, now);
+            }
         }
     }
 
@@ -144,7 +149,7 @@ impl Clients {
     }
 
     /// Sends what waits in the inbox of a durable session, or PUBREL if its client has received it before.
-    /// `TooLarge`: it is forbidden, too large for this client, or expired, and will never be sent.
+    /// `TooLarge`: it is not for this client any more, too large for it, or expired, and will never be sent.
     /// `[MQTT-4.4.0-1]`: on reconnecting, and only then, unacknowledged PUBLISH and PUBREL are sent again with their
     /// packet ids.
     pub fn send_entry(
@@ -152,6 +157,7 @@ impl Clients {
         session: SessionIndex,
         index: ConnectionIndex,
         entry: &EntryView<'_>,
+        subscriptions: &Subscriptions,
         now: TimeMs,
     ) -> Sending {
         let (number, packet_id) = (entry.number(), Window::packet_id(entry.number()));
@@ -172,10 +178,13 @@ impl Clients {
         let in_flight = self.sessions[session].flow().window.in_flight();
         assert!(in_flight <= window_max, "no more is under way than the client takes");
         let message_ref = MessageRef::of(entry.message());
-        let is_forbidden = self.may_not_receive(session, index, message_ref.topic);
-        self.facts.dropped_unauthorized += u64::from(is_forbidden);
         // [MQTT-3.3.1-1]: a PUBLISH that is sent again has DUP set.
         let dup = number < self.sessions[session].next_number;
+        // [MQTT-3.10.4-3]: after UNSUBSCRIBE, QoS 1 and 2 messages whose delivery has begun are completed.
+        let is_forbidden = match dup {
+            true => self.is_unreadable(session, message_ref.topic),
+            false => self.is_withheld(session, subscriptions, message_ref.topic),
+        };
         let copy = Copy { qos: entry.qos(), retain: entry.retain(), subscription_ids: entry.subscription_ids() };
         self.begin_message();
         if is_forbidden || self.publish(index, &message_ref, copy, dup, packet_id, now) == Sending::TooLarge {
@@ -185,13 +194,40 @@ impl Clients {
         Sending::Sent
     }
 
-    /// Whether a session that was resumed has a message that its client may not receive: the session may have been
-    /// another user's until then.
-    fn may_not_receive(&self, session: SessionIndex, index: ConnectionIndex, topic: &str) -> bool {
+    /// Nothing waits for a session in its shard: if nothing does here either, what comes from now on was matched and
+    /// judged by what holds now.
+    pub fn nothing_waits(&mut self, session: SessionIndex) {
+        let session = &mut self.sessions[session];
+        if session.flow.as_ref().is_none_or(|flow| flow.backlog.is_empty()) {
+            session.flags.clear(SessionFlags::CHECKED);
+        }
+    }
+
+    /// Whether what has waited is not for a session's client any more: see [`SessionFlags::CHECKED`].
+    fn is_withheld(&mut self, session: SessionIndex, subscriptions: &Subscriptions, topic: &str) -> bool {
+        if !self.sessions[session].flags.has(SessionFlags::CHECKED) {
+            return false;
+        }
+        let owner = Owner { worker: self.worker, session };
+        if !subscriptions.covers(topic, owner) {
+            self.facts.withheld += 1;
+            return true;
+        }
+        self.is_unreadable(session, topic)
+    }
+
+    /// The same as [`Clients::may_not_read`], counted.
+    pub fn is_unreadable(&mut self, session: SessionIndex, topic: &str) -> bool {
+        let is_unreadable = self.may_not_read(session, topic);
+        self.facts.withheld += u64::from(is_unreadable);
+        is_unreadable
+    }
+
+    /// Whether a session's client is there and has no right to what is published on a topic.
+    fn may_not_read(&self, session: SessionIndex, topic: &str) -> bool {
         let session = &self.sessions[session];
-        let rights = self.connections[index].rights.expect("who is connected has rights");
-        session.flags.has(SessionFlags::RESUMED)
-            && self.rights.get(rights).may_subscribe(&session.client_id, topic) == Access::Denied
+        let rights = session.connection.and_then(|index| self.connections[index].rights);
+        rights.is_some_and(|rights| self.rights.get(rights).may_subscribe(&session.client_id, topic) == Access::Denied)
     }
 
     /// Appends a PUBLISH to a connection's outbox.

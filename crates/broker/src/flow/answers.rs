@@ -29,6 +29,8 @@ pub(crate) struct Answer {
     pub outstanding: Outstanding,
     /// The connection that asked is gone: nothing is sent.
     pub mute: bool,
+    /// Its publication counts against Receive Maximum, and is not among those of QoS 2 that are open.
+    pub is_counted: bool,
 }
 
 /// All answers of a session, oldest first, each with a serial number.
@@ -36,6 +38,8 @@ pub(crate) struct Answer {
 pub(crate) struct Answers {
     first: u32,
     queue: VecDeque<Answer>,
+    /// Those whose publications count against Receive Maximum.
+    counted: usize,
 }
 
 impl Answers {
@@ -45,7 +49,13 @@ impl Answers {
     }
 
     pub fn push(&mut self, answer: Answer) {
+        self.counted += usize::from(answer.is_counted);
         self.queue.push_back(answer);
+    }
+
+    /// How many stand for a publication that counts against the Receive Maximum of the connection there is.
+    pub fn counted(&self) -> usize {
+        self.counted
     }
 
     /// Counts an acknowledgement. Returns whether an answer may now be taken.
@@ -66,6 +76,7 @@ impl Answers {
         }
         self.first = self.first.wrapping_add(1);
         let answer = self.queue.pop_front();
+        self.counted -= usize::from(answer.is_some_and(|answer| answer.is_counted));
         assert!(
             answer.is_some_and(|answer| answer.outstanding.is_complete()),
             "an answer leaves when all has been said"
@@ -86,13 +97,15 @@ impl Answers {
 
     /// The connection is gone: pending answers are not sent.
     pub fn mute(&mut self) {
-        self.queue.iter_mut().for_each(|answer| answer.mute = true);
+        self.queue.iter_mut().for_each(|answer| (answer.mute, answer.is_counted) = (true, false));
+        self.counted = 0;
     }
 
-    /// The client has sent the publication again, over a new connection.
-    pub fn unmute(&mut self, packet_id: u16, kind: AckKind) {
-        let asked = self.queue.iter_mut().filter(|answer| answer.packet_id == packet_id && answer.kind == kind);
-        asked.for_each(|answer| answer.mute = false);
+    /// The client has sent again, over a new connection, what this answer waits for.
+    pub fn unmute(&mut self, serial: u32) {
+        if let Some(answer) = self.queue.get_mut(serial.wrapping_sub(self.first) as usize) {
+            answer.mute = false;
+        }
     }
 
     /// Panics if the front answer has all its acknowledgements. Visits everything: for tests and simulation.
@@ -101,5 +114,7 @@ impl Answers {
             self.queue.front().is_none_or(|front| !front.outstanding.is_complete()),
             "an answer leaves when all has been said"
         );
+        let counted = self.queue.iter().filter(|answer| answer.is_counted);
+        assert_eq!(counted.count(), self.counted, "answers that count against Receive Maximum");
     }
 }

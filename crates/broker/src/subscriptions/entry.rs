@@ -19,6 +19,9 @@ impl EntryOptions {
     /// The session has a connection. Kept up to date for members of share groups only, see `set_online`.
     pub const ONLINE: EntryOptions = EntryOptions(1 << 5);
 
+    /// Retained messages are still to be brought to it. In records only, for a start after a crash.
+    pub const OWES_RETAINED: EntryOptions = EntryOptions(1 << 6);
+
     /// Options of this maximum QoS (0, 1 or 2) and nothing else.
     pub const fn of_qos(qos: u8) -> EntryOptions {
         EntryOptions(qos & Self::QOS)

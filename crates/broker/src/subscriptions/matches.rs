@@ -1,6 +1,6 @@
 //! Finds the receivers of a message: the walk through the tree, and a reused buffer for its result.
 
-use super::{Entry, Flags, NodeData, Subscriptions};
+use super::{Entry, Flags, NodeData, Owner, Subscriptions};
 use crate::topic_tree::{LevelHash, NodeId, TopicTree};
 
 /// The receivers of one message, by worker. Keeps its memory from one match to the next.
@@ -90,13 +90,42 @@ impl Subscriptions {
         self.walk(topic, Whose::Worker(worker), found);
     }
 
+    /// Whether a session has a subscription, of its own or as a member of a share group, whose filter matches a topic.
+    pub fn covers(&self, topic: &str, owner: Owner) -> bool {
+        let (mut is_covered, levels) = (false, self.split(topic, Vec::new()));
+        self.visit(topic, &levels, &mut Vec::new(), |node| is_covered = is_covered || self.has_entry(node, owner));
+        is_covered
+    }
+
+    /// Whether a session has an entry at a node or at one of its share groups.
+    fn has_entry(&self, node: NodeId, owner: Owner) -> bool {
+        let has_groups = self.tree[node].flags.any(Flags::GROUPS);
+        let mut groups = has_groups.then(|| self.groups[&node].iter()).into_iter().flatten();
+        self.get(node, owner).is_some() || groups.any(|group| self.get(*group, owner).is_some())
+    }
+
     fn walk(&self, topic: &str, whose: Whose, found: &mut Matches) {
         found.clear();
         let levels = self.split(topic, std::mem::take(&mut found.levels));
+        let mut stack = std::mem::take(&mut found.stack);
+        found.visits = self.visit(topic, &levels, &mut stack, |node| self.collect(node, whose, found));
+        (found.levels, found.stack) = (levels, stack);
+    }
+
+    /// Visits the nodes of a topic, and tells of those whose filters match it. Returns how many it visited.
+    #[inline]
+    fn visit(
+        &self,
+        topic: &str,
+        levels: &[(u32, u32, LevelHash)],
+        stack: &mut Vec<(NodeId, u32)>,
+        mut matches: impl FnMut(NodeId),
+    ) -> usize {
         let text = |nth: usize| &topic[levels[nth].0 as usize..levels[nth].1 as usize];
-        found.stack.push((TopicTree::<NodeData>::ROOT, 0));
-        while let Some((node, depth)) = found.stack.pop() {
-            found.visits += 1;
+        let mut visits = 0;
+        stack.push((TopicTree::<NodeData>::ROOT, 0));
+        while let Some((node, depth)) = stack.pop() {
+            visits += 1;
             let data = &self.tree[node];
             // [MQTT-4.7.2-1]: a filter that begins with a wildcard matches no topic that begins with $.
             let wildcards = if depth == 0 && topic.starts_with('$') { 0 } else { Flags::PLUS | Flags::HASH };
@@ -105,10 +134,10 @@ impl Subscriptions {
                 && let Some(rest) = self.tree.child(node, "#", self.hash)
             {
                 // Also if nothing is left: "sport/#" matches "sport" (MQTT 5, 4.7.1.2).
-                self.collect(rest, whose, found);
+                matches(rest);
             }
             let Some((_, _, hash)) = levels.get(depth as usize) else {
-                self.collect(node, whose, found);
+                matches(node);
                 continue;
             };
             if wildcards & Flags::PLUS != 0
@@ -119,13 +148,13 @@ impl Subscriptions {
                 if let Some((_, _, next)) = levels.get(depth as usize + 1) {
                     self.tree.prefetch_child(any, *next);
                 }
-                found.stack.push((any, depth + 1));
+                stack.push((any, depth + 1));
             }
             if let Some(named) = self.tree.child(node, text(depth as usize), *hash) {
-                found.stack.push((named, depth + 1));
+                stack.push((named, depth + 1));
             }
         }
-        found.levels = levels;
+        visits
     }
 
     /// Cuts a topic into levels and hashes each, once. No further than one level below the deepest filter: that is

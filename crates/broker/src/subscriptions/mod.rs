@@ -32,14 +32,15 @@ pub use entry::{Entry, EntryOptions, Owner};
 use hashbrown::HashMap;
 pub use matches::Matches;
 use shapes::{Shape, Shapes};
+use tidegate_wire::mqtt::QUEUE_GROUP;
 use watch::Watch;
 pub use watch::WatchedFilter;
 
 /// Levels that a filter may have here.
 pub const FILTER_LEVELS_MAX: usize = Shape::LEVELS_MAX;
 
-/// The share group that `$queue/{filter}` stands for, as EMQX has it.
-pub const QUEUE_GROUP: &str = "$queue";
+/// What comes before the filters of [`QUEUE_GROUP`], as EMQX has it.
+const QUEUE_PREFIX: &str = "$queue/";
 
 /// What a node stores.
 #[derive(Default)]
@@ -286,11 +287,13 @@ impl Subscriptions {
         let mut end = node;
         if self.tree[node].flags.any(Flags::GROUP) {
             let group = &self.tree.level(node)[1..];
-            if group != QUEUE_GROUP {
+            if group == QUEUE_GROUP {
+                filter.push_str(QUEUE_PREFIX);
+            } else {
                 filter.push_str("$share/");
+                filter.push_str(group);
+                filter.push('/');
             }
-            filter.push_str(group);
-            filter.push('/');
             end = self.tree.parent(node);
         }
         self.tree.write_path(end, &mut filter);

@@ -10,6 +10,8 @@ mod limits;
 mod losses;
 mod owners;
 mod packet_ids;
+mod rights;
+mod standing;
 mod support;
 mod ways;
 mod wills;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rustls::pki_types::CertificateDer;
-use tidegate_broker::{Admitted, Denied, Rights};
+use tidegate_broker::{Admitted, Denied, Principal, Rights};
 
 use super::identity::Identity;
 
@@ -65,6 +65,9 @@ pub trait MqttAuthenticator: Send + Sync {
     /// The rights that their owner has by the current configuration; `None` if the owner has none any more and must be
     /// disconnected.
     fn renew(&self, rights: &dyn Rights) -> Option<Arc<dyn Rights>>;
+
+    /// The rights that a principal has by the current configuration, connected or not; `None` if it has none any more.
+    fn rights_of(&self, principal: &Principal) -> Option<Arc<dyn Rights>>;
 
     /// Changes with each reload: a worker that sees another number than before renews the rights of all its clients.
     fn generation(&self) -> u64;

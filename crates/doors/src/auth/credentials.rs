@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
-use tidegate_broker::{Admitted, Denied, ReasonCode};
+use tidegate_broker::{Admitted, Denied, Principal, ReasonCode};
 use tidegate_wire::mqtt::ReasonCode as Reason;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -57,6 +57,11 @@ impl MqttAuthenticator for Authenticator {
     fn renew(&self, rights: &dyn tidegate_broker::Rights) -> Option<Arc<dyn tidegate_broker::Rights>> {
         let renewed = self.principals().load().renewed(own(rights).holder())?;
         Some(renewed)
+    }
+
+    fn rights_of(&self, principal: &Principal) -> Option<Arc<dyn tidegate_broker::Rights>> {
+        let rights = self.principals().load().of(principal)?;
+        Some(rights)
     }
 
     fn generation(&self) -> u64 {

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_machines::topic::{Principal, PrincipalKind};
+
 use super::acl::{Acl, ClientRights, Holder};
 use super::authenticator::{AuthError, AuthSettings, Session, service_token_hash};
 use super::identity::{Identity, Rights};
@@ -140,6 +142,20 @@ impl Principals {
                 Some(Arc::new(ClientRights::new(Holder::Certificate(name.into()), self.acl.clone())))
             }
             (None, CertificateUsers::Listed) => None,
+        }
+    }
+
+    /// The rights of who has made a session or a message.
+    pub(super) fn of(&self, principal: &Principal) -> Option<Arc<ClientRights>> {
+        match principal.kind() {
+            PrincipalKind::User(name) => self.users.get(name).map(|user| user.known.rights.clone()),
+            PrincipalKind::Service(name) => {
+                let mut services = self.services.values();
+                services.find(|known| known.identity.name() == name).map(|known| known.rights.clone())
+            }
+            PrincipalKind::Certificate(name) => self.certified(name),
+            PrincipalKind::Address(_) => Some(self.anonymous.clone()),
+            PrincipalKind::Unknown => None,
         }
     }
 

@@ -61,6 +61,9 @@ metrics! {
             "tidegate_mqtt_dropped_too_large_total" "Publications larger than their subscriber takes.";
         dropped_unauthorized: Counter
             "tidegate_mqtt_dropped_unauthorized_total" "Publications that their sender had no right to.";
+        withheld: Counter
+            "tidegate_mqtt_withheld_total"
+            "Publications kept back from a subscriber that may not read their topic, or does not subscribe any more.";
         dropped_invalid: Counter
             "tidegate_mqtt_dropped_invalid_total" "Publications on a topic that is none, as under $delayed.";
         dropped_offline: Counter
@@ -137,6 +140,7 @@ impl BrokerMetrics {
             dropped_aged,
             dropped_too_large,
             dropped_unauthorized,
+            withheld,
             dropped_invalid,
             dropped_offline,
             dropped_ended,
@@ -186,6 +190,7 @@ impl BrokerMetrics {
         self.dropped_aged.follow(dropped_aged);
         self.dropped_too_large.follow(dropped_too_large);
         self.dropped_unauthorized.follow(dropped_unauthorized);
+        self.withheld.follow(withheld);
         self.dropped_invalid.follow(dropped_invalid);
         self.dropped_offline.follow(dropped_offline);
         self.dropped_ended.follow(dropped_ended);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use tidegate_broker::topics::{log_options, open_shard};
-use tidegate_broker::{Broker, BrokerOptions, Holdings, SharedFacts, TOPICS, TopicShard, TopicsFamily};
+use tidegate_broker::{Broker, BrokerOptions, Holdings, RightsOf, SharedFacts, TOPICS, TopicShard, TopicsFamily};
 use tidegate_journal::{Family, LogStore};
 use tidegate_ledger::room;
 use tidegate_ledger::router::Router;
@@ -112,11 +112,14 @@ impl MqttRoom {
             version: VERSION,
         };
         let (shards, shard_metrics) = shards;
+        // One worker announces, and each knows the subscriptions of all.
+        let mut broker = Broker::watching(options, shards, if worker == 0 { PREFIX } else { "" });
+        let authenticator = self.authenticator.clone();
+        broker.ask_rights_by(RightsOf(Arc::new(move |principal| authenticator.rights_of(principal))));
         Ok(MqttPort::new(MqttParts {
             me,
             workers: owners.workers(),
-            // One worker announces, and each knows the subscriptions of all.
-            broker: Broker::watching(options, shards, if worker == 0 { PREFIX } else { "" }),
+            broker,
             shard_metrics,
             listeners: self.listeners.iter_mut().map(|sockets| sockets.pop().expect("one for each worker")).collect(),
             settings: self.settings.clone(),

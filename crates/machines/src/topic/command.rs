@@ -286,10 +286,19 @@ pub struct InboxLimits {
     pub age_max_ms: u64,
     /// What happens beyond.
     pub policy: InboxPolicy,
+    /// For how long after its client has gone a session's full inbox refuses a message, in milliseconds, where that is
+    /// what happens. After that the message is dropped for this session, and taken for others.
+    pub refuse_away_ms: u64,
 }
 
 impl Default for InboxLimits {
     fn default() -> InboxLimits {
-        InboxLimits { messages_max: 10_000, bytes_max: 16 << 20, age_max_ms: 0, policy: InboxPolicy::DropOldest }
+        InboxLimits {
+            messages_max: 10_000,
+            bytes_max: 16 << 20,
+            age_max_ms: 0,
+            policy: InboxPolicy::DropOldest,
+            refuse_away_ms: 60_000,
+        }
     }
 }

@@ -130,7 +130,7 @@ impl Topics {
                     }
                     accepted.push(receiver.clone());
                 }
-                Room::None if limits.policy == InboxPolicy::Refuse => return Err(Refusal::InboxFull),
+                Room::None if refuses(session, limits, now) => return Err(Refusal::InboxFull),
                 Room::None => dropped += 1,
             }
         }
@@ -190,6 +190,13 @@ impl Topics {
         let all = |packet_id| Origin::new(shard, incarnation, packet_id).parts();
         self.origins.range(*all(0).start()..=*all(u16::MAX).end()).copied()
     }
+}
+
+/// Whether a session whose inbox is full has its messages refused: not one whose client has been away for long, or one
+/// that nobody comes back to would keep everybody from publishing.
+fn refuses(session: &Session, limits: &InboxLimits, now: TimeMs) -> bool {
+    let is_waited_for = |gone: TimeMs| now.0.saturating_sub(gone.0) < limits.refuse_away_ms;
+    limits.policy == InboxPolicy::Refuse && session.detached_at.is_none_or(is_waited_for)
 }
 
 /// The entries that may make room for others, oldest first. Not those that their receivers have: they wait only for a

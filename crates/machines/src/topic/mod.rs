@@ -37,7 +37,7 @@ pub use command::{
 pub use due::Due;
 pub use event::Event;
 pub use message::{Message, MessageMeta};
-pub use principal::{PRINCIPAL_BYTES_MAX, Principal};
+pub use principal::{PRINCIPAL_BYTES_MAX, Principal, PrincipalKind};
 pub use snapshot::SnapshotError;
 pub use state::{EntryView, InboxView, Kept, NEVER_S, Session, Subscription, TopicFacts, Topics};
 

@@ -15,6 +15,21 @@ pub const PRINCIPAL_BYTES_MAX: usize = 4 << 10;
 
 const ADDRESS: &str = "a:";
 
+/// What a principal is, with its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrincipalKind<'a> {
+    /// A user.
+    User(&'a str),
+    /// A service.
+    Service(&'a str),
+    /// Who showed a certificate of this name.
+    Certificate(&'a str),
+    /// Nobody that is known, from this class of addresses.
+    Address(&'a str),
+    /// Of a kind that another version has written.
+    Unknown,
+}
+
 /// Never empty. Two are the same principal if their texts are equal.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Principal(Arc<str>);
@@ -55,6 +70,17 @@ impl Principal {
     /// As it is written down.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> PrincipalKind<'_> {
+        match self.0.split_at_checked(2) {
+            Some(("u:", name)) => PrincipalKind::User(name),
+            Some(("s:", name)) => PrincipalKind::Service(name),
+            Some(("c:", name)) => PrincipalKind::Certificate(name),
+            Some((ADDRESS, class)) => PrincipalKind::Address(class),
+            _ => PrincipalKind::Unknown,
+        }
     }
 
     /// Whether it is only known where it came from.

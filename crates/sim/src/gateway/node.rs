@@ -20,8 +20,13 @@ use crate::violation::Violation;
 /// The random number of the data directory.
 pub const DIRECTORY_ID: u64 = 1;
 /// No inbox fills up: what is dropped for want of room is no broken promise, so it must not happen.
-const INBOX: InboxLimits =
-    InboxLimits { messages_max: 1 << 20, bytes_max: 1 << 30, age_max_ms: 0, policy: InboxPolicy::Refuse };
+const INBOX: InboxLimits = InboxLimits {
+    messages_max: 1 << 20,
+    bytes_max: 1 << 30,
+    age_max_ms: 0,
+    policy: InboxPolicy::Refuse,
+    refuse_away_ms: u64::MAX,
+};
 
 /// A connection as both sides know it.
 pub type Link = (u16, ConnectionKey);

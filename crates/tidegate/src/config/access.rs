@@ -2,7 +2,7 @@
 
 use tidegate_config::{ConfigError, Document, NoDefault, Optional, Required, Text, Texts, config, words};
 use tidegate_doors::auth::acl::{
-    Acl, AnonymousSessions, ClientIdPattern, Effect, OrdinaryTopics, Role, Rule, TopicPattern, Verbs, Who,
+    Acl, AnonymousSessions, ClientIdPattern, Effect, OrdinaryTopics, PartlyDenied, Role, Rule, TopicPattern, Verbs, Who,
 };
 use tidegate_doors::auth::{CertificateUsers, Pattern, TopicAccess};
 
@@ -21,6 +21,11 @@ words! {
         "address" => AnonymousSessions::Address,
         "shared" => AnonymousSessions::Shared,
     }
+}
+
+words! {
+    /// What becomes of a subscription of which a part is denied.
+    pub struct PartlyDeniedWord(PartlyDenied) { "filter" => PartlyDenied::Filter, "refuse" => PartlyDenied::Refuse }
 }
 
 words! {
@@ -62,6 +67,9 @@ config! {
         anonymous_sessions: AnonymousSessionsWord = "address", .., live,
             "whose the sessions of anonymous clients are: of those of one \"address\" (IPv6: one /64), or \"shared\" \
              by all of them";
+        partly_denied: PartlyDeniedWord = "filter", .., live,
+            "when an [[acl]] rule denies some of the topics of a subscription: \"filter\" grants it and keeps back \
+             what is published there, \"refuse\" refuses it. One of a share group is always refused";
         certificate_users: CertificateUsersWord = "listed", .., live,
             "whose client certificates are good: \"listed\" are those that name a [[user]], \"any\" also others";
     }
@@ -92,6 +100,7 @@ pub fn topics(document: &Document) -> Result<TopicAccess, ConfigError> {
             ordinary_topics: keys.ordinary_topics,
             client_ids: keys.client_ids.iter().map(|text| client_id(text, document)).collect::<Result<_, _>>()?,
             anonymous_sessions: keys.anonymous_sessions,
+            partly_denied: keys.partly_denied,
         },
         certificate_users: keys.certificate_users,
     })

@@ -60,7 +60,9 @@ config! {
         topic_alias_max: Count<u16> = 32, 0..=65_535, restart, "topic aliases that a client may set";
         topic_alias_out_max: Count<u16> = 16, 0..=65_535, restart,
             "topic aliases that the server sets for a client that allows them";
-        keep_alive_max_s: Seconds<u16> = 0, 0..=65_535, restart, "seconds of the longest keep-alive; 0 for no bound";
+        keep_alive_max_s: Seconds<u16> = 0, 0..=65_535, restart,
+            "seconds of the longest keep-alive; 0 for no bound. MQTT 5 clients are told; 3.1.1 ones cannot be, and are \
+             disconnected after one and a half of it without a packet, whatever they asked for";
         session_expiry_max_s: Seconds<u32> = 604_800, 0..=4_294_967_294, restart,
             "seconds that a session lives without a connection, at most";
         subscriptions_max: Count<usize> = 10_000, 1..=10_000_000, restart, "subscriptions of one session";
@@ -76,6 +78,9 @@ config! {
             "seconds that a message waits for a session; 0 for no bound";
         inbox_policy: InboxPolicyWord = "drop_oldest", .., restart,
             "what makes room in such an inbox; with \"refuse\" the publisher is told 0x97";
+        inbox_refuse_away_s: Seconds = 60, 0..=3_155_760_000, restart,
+            "with inbox_policy = \"refuse\": seconds after a client has gone for which its full inbox refuses \
+             messages; after that they are lost to it, and taken for others";
         clean_inbox_messages_max: Count<u32> = 1_000, 1..=4_294_967_295, restart,
             "messages that wait for a session that ends with its connection (in memory)";
         clean_inbox_bytes_max: Bytes<usize> = 1 << 20, 1024..=(1 << 40), restart,
@@ -142,6 +147,7 @@ impl Mqtt {
                 bytes_max: keys.inbox_bytes_max,
                 age_max_ms: 1_000 * keys.inbox_age_max_s,
                 policy: keys.inbox_policy,
+                refuse_away_ms: 1_000 * keys.inbox_refuse_away_s,
             },
             holdings: kept::settle(document)?,
             admission: AdmissionLimits {

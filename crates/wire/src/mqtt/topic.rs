@@ -3,14 +3,14 @@
 //!
 //! ```text
 //!   a/b/c        a name; also a filter that matches itself       $share/group/filter   one member gets each message
-//!   a/+/c        + stands for one level                          $queue/filter         the same with group "$queue"
+//!   a/+/c        + stands for one level                          $queue/filter         a group of its own
 //!   a/#          # stands for this level and all below
 //! ```
 
 use crate::mqtt::{Malformed, ReasonCode};
 
-/// The group of `$queue/` filters, which no `$share/` filter can name: a share name there has no `$queue` of its own.
-const QUEUE: &str = "$queue";
+/// The group of `$queue/` filters. No `$share/` filter can name it: share names have no wildcards.
+pub const QUEUE_GROUP: &str = "+queue";
 
 /// A topic filter, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub fn check_filter(text: &str) -> Result<Filter<'_>, Malformed> {
         }
         Filter { share_group: Some(group), filter }
     } else if let Some(filter) = text.strip_prefix("$queue/") {
-        Filter { share_group: Some(QUEUE), filter }
+        Filter { share_group: Some(QUEUE_GROUP), filter }
     } else {
         Filter { share_group: None, filter: text }
     };

@@ -2,7 +2,7 @@ use super::*;
 
 fn answer(packet_id: u16, remaining: u16) -> Answer {
     let outstanding = Outstanding::new(remaining, ReasonCode::SUCCESS);
-    Answer { packet_id, kind: AckKind::PubAck, outstanding, mute: false }
+    Answer { packet_id, kind: AckKind::PubAck, outstanding, mute: false, is_counted: true }
 }
 
 #[test]
@@ -28,8 +28,10 @@ fn answers_are_kept_to_themselves_until_somebody_asks_again() {
     let mut answers = Answers::default();
     answers.push(answer(7, 0));
     answers.push(answer(8, 0));
+    assert_eq!(answers.counted(), 2);
     answers.mute();
-    answers.unmute(8, AckKind::PubAck);
+    answers.unmute(1);
+    assert_eq!(answers.counted(), 0, "another connection begins with nothing");
     assert_eq!(
         [answers.take(), answers.take()].map(|answer| answer.map(|answer| answer.mute)),
         [Some(true), Some(false)]

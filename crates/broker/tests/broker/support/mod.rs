@@ -29,12 +29,14 @@
 //! * `crash [MS]`, `kill [MS]`: the power fails, or the process ends; the brokers start again from the disk, so much
 //!   later.
 //! * `fail-sync`: the next sync fails, and with it the shard whose log it is.
+//! * `disk-slow`, `disk-fast`: nothing is written to the disk for now; it is again.
 //! * `disk-full`, `disk-room`: no file can grow any more; they can again.
 //! * `log x y ...`: the source behind `feed/` has more messages. `feed/all` gets all of them, `feed/x` those whose name
 //!   begins with `x`; a place is how many there were before. `source away`, `over`, `there`: what it says when read.
 //! * `drain N [REFERENCE]`, `reload`, `announce TOPIC PAYLOAD`.
 //!
-//! Users: `nobody` is refused; `gone` has no rights after `reload`; topics that begin with `secret/` are for nobody,
+//! Users: `part` may read all of `#` and `part/#` but `part/hidden`, after `reload` but `part/late`; `nobody` is
+//! refused; `gone` has no rights after `reload`; topics that begin with `secret/` are for nobody,
 //! `$SYS` may be read, after `reload` `closed/` is for nobody either. `$ledger/accounts/X` may be subscribed to if X is
 //! a collector, which those are whose name begins with `candidate`. A request on `$ledger/transfers` is answered with
 //! `ok:` and what was asked, one on `other/service` with `other:` and that.

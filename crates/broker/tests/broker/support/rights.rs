@@ -29,6 +29,14 @@ pub fn rights_of(user: Option<&str>, reloaded: bool) -> Option<Arc<dyn Rights>> 
 
 impl ScriptRights {
     fn access(&self, topic: &str) -> Access {
+        // "part" may read all of part/ but one topic, and after a reload but another one.
+        let hidden = if self.reloaded { "part/late" } else { "part/hidden" };
+        if self.user.as_deref() == Some("part") && topic == hidden {
+            return Access::Denied;
+        }
+        if self.user.as_deref() == Some("part") && (topic == "#" || topic == "part/#") {
+            return Access::AllowedInPart;
+        }
         if topic.starts_with("secret/") || self.reloaded && topic.starts_with("closed/") {
             return Access::Denied;
         }
@@ -52,6 +60,10 @@ impl Rights for ScriptRights {
             return Access::Denied;
         }
         self.access(topic)
+    }
+
+    fn may_any_publish(&self, topic: &str) -> bool {
+        self.access(topic) == Access::Allowed
     }
 
     fn may_subscribe(&self, _client_id: &str, filter: &str) -> Access {

@@ -5,16 +5,17 @@ mod worker;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate_broker::drive::{self, Driven, Rings, Shell};
 use tidegate_broker::{
     Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Denied, DrainPlan, FeedKey,
-    FeedMessage, FeedNews, HoldingLimits, Holdings, Owners, Principal, ReasonCode, RequestTopic, Rights, SharedFacts,
-    TOPICS, Thing, TopicShard, TopicsFamily, topics,
+    FeedMessage, FeedNews, HoldingLimits, Holdings, Owners, Principal, ReasonCode, RequestTopic, Rights, RightsOf,
+    SharedFacts, TOPICS, Thing, TopicShard, TopicsFamily, topics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{Options, StepLog, StepLogs};
-use tidegate_machines::topic::{InboxLimits, TopicFacts, Topics};
+use tidegate_machines::topic::{InboxLimits, PrincipalKind, TopicFacts, Topics};
 use tidegate_machines::{Machine, TimeMs};
 use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 
@@ -73,6 +74,8 @@ pub struct World {
     clients: BTreeMap<String, Client>,
     now: TimeMs,
     reloaded: bool,
+    /// The same, for who asks for the rights of owners.
+    has_new_rights: Arc<AtomicBool>,
     starts: u64,
     by_bytes: bool,
     is_disk_faulty: bool,
@@ -106,6 +109,7 @@ impl World {
             clients: BTreeMap::new(),
             now: TimeMs(1_700_000_000_000),
             reloaded: false,
+            has_new_rights: Arc::default(),
             starts: 0,
             by_bytes: false,
             is_disk_faulty: false,
@@ -158,7 +162,16 @@ impl World {
                     version: "test",
                 };
                 let shards = owners.on(worker).map(|shard| self.open_shard(shard.0)).collect();
-                Driven::new(Broker::new(options, shards))
+                let mut broker = Broker::new(options, shards);
+                let reloaded = Arc::clone(&self.has_new_rights);
+                broker.ask_rights_by(RightsOf(Arc::new(move |owner| {
+                    let user = match owner.kind() {
+                        PrincipalKind::User(name) => Some(name),
+                        _ => None,
+                    };
+                    rights_of(user, reloaded.load(Ordering::Relaxed))
+                })));
+                Driven::new(broker)
             })
             .collect();
         let mut heard = Heard::default();
@@ -331,6 +344,8 @@ impl World {
                 self.is_disk_full = true;
                 self.disk.set_capacity(self.disk.used_bytes());
             }
+            "disk-slow" => self.is_disk_slow = true,
+            "disk-fast" => self.is_disk_slow = false,
             "disk-room" => {
                 self.is_disk_full = false;
                 self.disk.set_capacity(u64::MAX);
@@ -359,6 +374,7 @@ impl World {
             }
             "reload" => {
                 self.reloaded = true;
+                self.has_new_rights.store(true, Ordering::Relaxed);
                 for broker in &mut self.brokers {
                     broker.reload(Arc::new(|rights: &dyn Rights| rights_of(rights.user(), true)));
                 }
@@ -388,7 +404,7 @@ impl World {
 
     /// What is there is what is paid for. (Of what an old disk has, nobody pays for all.)
     fn assert_paid(&self) {
-        if self.is_disk_old || self.is_disk_faulty {
+        if self.is_disk_old || self.is_disk_faulty || self.is_disk_slow {
             return;
         }
         let sum = |count: fn(&TestBroker) -> u64| self.brokers.iter().map(count).sum::<u64>();
@@ -420,7 +436,7 @@ impl World {
             worked |= drive::turn(&mut shell, now).worked;
         }
         // On a full disk, some wait until there is room.
-        worked || !self.is_disk_full && !self.brokers.iter().all(|broker| broker.is_idle())
+        worked || !self.is_disk_full && !self.is_disk_slow && !self.brokers.iter().all(|broker| broker.is_idle())
     }
 
     /// Takes the clients that have come from other workers.

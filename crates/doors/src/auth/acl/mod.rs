@@ -8,7 +8,11 @@
 //! | | publish | subscribe |
 //! |---|---|---|
 //! | a permit fits | if its filter matches the topic | if its filter covers the whole filter asked for |
-//! | a deny fits | if its filter matches the topic | if its filter overlaps the one asked for anywhere |
+//! | a deny fits | if its filter matches the topic | if its filter covers the whole filter asked for |
+//!
+//! A deny whose filter overlaps the one asked for and does not cover it denies a part: the subscription is granted, if
+//! what comes after allows it, and the broker asks about the topic of each message. `mqtt.partly_denied = "refuse"` has
+//! it refused instead.
 //!
 //! Promise: no client receives a message that a rule denies it, whatever filter it asks for. A client cannot widen a
 //! rule by its choice of client id, see [`TopicPattern`].
@@ -29,4 +33,4 @@ pub use client_id::{ClientIdPattern, ClientIdPatternError};
 pub use overlap::filter_overlaps;
 pub use pattern::{TopicPattern, TopicPatternError};
 pub use rights::{ClientRights, Holder};
-pub use rule::{Acl, AnonymousSessions, Effect, OrdinaryTopics, Role, Rule, Verbs, Who};
+pub use rule::{Acl, AnonymousSessions, Effect, OrdinaryTopics, PartlyDenied, Role, Rule, Verbs, Who};

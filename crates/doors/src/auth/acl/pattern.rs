@@ -72,6 +72,29 @@ impl TopicPattern {
         Some(Cow::Owned(filter))
     }
 
+    /// The filter for all clients of a user: a level with a client id becomes `+`. `None` if the user's name is missing
+    /// or does not fit into a level.
+    pub fn of_any_client(&self, user: Option<&str>) -> Option<Cow<'_, str>> {
+        if !self.has_places {
+            return Some(Cow::Borrowed(&self.text));
+        }
+        let level = |level: &str| {
+            let mut filled = String::new();
+            match level.contains(CLIENT_ID) {
+                true => filled.push('+'),
+                false => fill(level, Names { client_id: "", user }, &mut filled)?,
+            }
+            Some(filled)
+        };
+        let levels: Option<Vec<String>> = self.text.split('/').map(level).collect();
+        Some(Cow::Owned(levels?.join("/")))
+    }
+
+    /// Whether it depends on the client id.
+    pub fn names_client(&self) -> bool {
+        self.text.contains(CLIENT_ID)
+    }
+
     /// The filter for a client of these names: what a deny must use. A level whose name does not fit becomes `+`.
     pub fn wide(&self, names: Names<'_>) -> Cow<'_, str> {
         if !self.has_places {

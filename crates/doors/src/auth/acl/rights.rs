@@ -1,14 +1,15 @@
 //! What one user may do over MQTT. One object for all connections of a user, on all workers; a connection keeps a
 //! pointer.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use tidegate_broker::{Access, Principal};
 use tidegate_wire::mqtt::{filter_covers, filter_matches};
 
-use super::pattern::Names;
-use super::rule::{Acl, AnonymousSessions, Effect, OrdinaryTopics, Role};
+use super::pattern::{Names, TopicPattern};
+use super::rule::{Acl, AnonymousSessions, Effect, OnSubscribe, OrdinaryTopics, PartlyDenied, Role, Rule};
 use crate::auth::grant::{Grant, Pattern};
 use crate::auth::identity::{self, Identity, Rights};
 use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, CHANGES, PREFIX, REQUESTS};
@@ -97,13 +98,18 @@ impl ClientRights {
         Names { client_id, user: self.holder.name() }
     }
 
-    fn rule(&self, says: impl FnMut(&super::Rule) -> Option<Effect>) -> Option<Access> {
-        let effect = self.rules.iter().map(|place| &self.acl.rules[*place as usize]).find_map(says)?;
-        Some(allowed_if(effect == Effect::Permit))
+    /// The rules that can concern the holder, in their order.
+    fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().map(|place| &self.acl.rules[*place as usize])
     }
 
-    /// Publishing, where no rule speaks.
-    fn publishes(&self, names: Names<'_>, topic: &str) -> bool {
+    /// What the first rule says that says something.
+    fn rule(&self, says: impl FnMut(&Rule) -> Option<Effect>) -> Option<bool> {
+        Some(self.rules().find_map(says)? == Effect::Permit)
+    }
+
+    /// Publishing, where no rule speaks. `names_fit` fills names into the pattern of a grant.
+    fn publishes<'p>(&'p self, names_fit: impl Fn(&'p TopicPattern) -> Option<Cow<'p, str>>, topic: &str) -> bool {
         // The doors check each request itself.
         if REQUESTS.contains(&topic) {
             return self.identity().is_some();
@@ -112,7 +118,7 @@ impl ClientRights {
             // Only the server publishes there: even a client with a grant of everything must not announce false
             // balances.
             Grant::Everything => !topic.starts_with("$SYS/") && !topic.starts_with(PREFIX),
-            Grant::Publish(pattern) => pattern.narrow(names).is_some_and(|filter| filter_matches(&filter, topic)),
+            Grant::Publish(pattern) => names_fit(pattern).is_some_and(|filter| filter_matches(&filter, topic)),
             _ => false,
         });
         granted || !topic.starts_with('$') && self.uses_ordinary_topics()
@@ -164,7 +170,7 @@ impl ClientRights {
         }
     }
 
-    fn granted(&self, allows: impl Fn(&Grant) -> bool) -> bool {
+    fn granted<'g>(&'g self, allows: impl Fn(&'g Grant) -> bool) -> bool {
         match self.identity().map(Identity::rights) {
             Some(Rights::Service { grants }) => grants.iter().any(allows),
             _ => false,
@@ -184,12 +190,35 @@ impl tidegate_broker::Rights for ClientRights {
 
     fn may_publish(&self, client_id: &str, topic: &str) -> Access {
         let names = self.names(client_id);
-        self.rule(|rule| rule.on_publish(names, topic)).unwrap_or_else(|| allowed_if(self.publishes(names, topic)))
+        let says = self.rule(|rule| rule.on_publish(names, topic));
+        allowed_if(says.unwrap_or_else(|| self.publishes(|pattern| pattern.narrow(names), topic)))
+    }
+
+    fn may_any_publish(&self, topic: &str) -> bool {
+        let user = self.holder.name();
+        let says = self.rule(|rule| rule.on_publish_by_any(user, topic));
+        says.unwrap_or_else(|| self.publishes(|pattern| pattern.of_any_client(user), topic))
     }
 
     fn may_subscribe(&self, client_id: &str, filter: &str) -> Access {
-        let names = self.names(client_id);
-        self.rule(|rule| rule.on_subscribe(names, filter)).unwrap_or_else(|| self.subscribes(names, filter))
+        let (names, mut is_in_part) = (self.names(client_id), false);
+        let mut said = None;
+        for says in self.rules().filter_map(|rule| rule.on_subscribe(names, filter)) {
+            match says {
+                OnSubscribe::DeniesPart => is_in_part = true,
+                OnSubscribe::Permits => said = Some(Access::Allowed),
+                OnSubscribe::Denies => said = Some(Access::Denied),
+            }
+            if said.is_some() {
+                break;
+            }
+        }
+        match (said.unwrap_or_else(|| self.subscribes(names, filter)), self.acl.partly_denied) {
+            (Access::Denied, _) => Access::Denied,
+            (_, PartlyDenied::Refuse) if is_in_part => Access::Denied,
+            (_, PartlyDenied::Filter) if is_in_part => Access::AllowedInPart,
+            (access, _) => access,
+        }
     }
 }
 

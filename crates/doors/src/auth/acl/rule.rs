@@ -27,6 +27,17 @@ pub enum Verbs {
     Both,
 }
 
+/// What a rule says about a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnSubscribe {
+    /// All of its topics are permitted.
+    Permits,
+    /// All of its topics are denied.
+    Denies,
+    /// Some of its topics are denied.
+    DeniesPart,
+}
+
 /// How a client came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -76,6 +87,16 @@ pub enum OrdinaryTopics {
     Nobody,
 }
 
+/// What becomes of a subscription of whose topics a rule denies some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PartlyDenied {
+    /// It is granted, and what is published on those topics is kept back.
+    #[default]
+    Filter,
+    /// It is refused.
+    Refuse,
+}
+
 /// Whose the sessions and messages of anonymous clients are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AnonymousSessions {
@@ -97,6 +118,8 @@ pub struct Acl {
     pub client_ids: Vec<ClientIdPattern>,
     /// Whose the sessions of anonymous clients are.
     pub anonymous_sessions: AnonymousSessions,
+    /// What becomes of subscriptions of which a part is denied.
+    pub partly_denied: PartlyDenied,
 }
 
 impl Who {
@@ -120,16 +143,38 @@ impl Rule {
         self.topics.iter().any(fits).then_some(self.effect)
     }
 
-    /// The same about subscribing to `filter`.
-    pub(super) fn on_subscribe(&self, names: Names<'_>, filter: &str) -> Option<Effect> {
-        if self.verbs == Verbs::Publish || !self.concerns(names) {
+    /// The same about what somebody published earlier, whose client id is not known any more: what one of their clients
+    /// may do is permitted, and denied what none of them may.
+    pub(super) fn on_publish_by_any(&self, user: Option<&str>, topic: &str) -> Option<Effect> {
+        let is_of_some = self.who.client_id.is_some();
+        if self.verbs == Verbs::Subscribe || is_of_some && self.effect == Effect::Deny {
             return None;
         }
         let fits = |pattern: &TopicPattern| match self.effect {
-            Effect::Permit => pattern.narrow(names).is_some_and(|permitted| filter_covers(&permitted, filter)),
-            Effect::Deny => filter_overlaps(&pattern.wide(names), filter),
+            Effect::Permit => pattern.of_any_client(user).is_some_and(|filter| filter_matches(&filter, topic)),
+            Effect::Deny => {
+                !pattern.names_client() && filter_matches(&pattern.wide(Names { client_id: "", user }), topic)
+            }
         };
         self.topics.iter().any(fits).then_some(self.effect)
+    }
+
+    /// What the rule says about subscribing to `filter`.
+    pub(super) fn on_subscribe(&self, names: Names<'_>, filter: &str) -> Option<OnSubscribe> {
+        if self.verbs == Verbs::Publish || !self.concerns(names) {
+            return None;
+        }
+        let covers = |pattern: &str| filter_covers(pattern, filter);
+        if self.effect == Effect::Permit {
+            let is_permitted =
+                |pattern: &TopicPattern| pattern.narrow(names).is_some_and(|permitted| covers(&permitted));
+            return self.topics.iter().any(is_permitted).then_some(OnSubscribe::Permits);
+        }
+        let denied = || self.topics.iter().map(|pattern| pattern.wide(names));
+        let overlaps = denied().any(|denied| filter_overlaps(&denied, filter));
+        // A topic has no parts.
+        let is_whole = || !filter.contains(['+', '#']) || denied().any(|denied| covers(&denied));
+        overlaps.then(|| if is_whole() { OnSubscribe::Denies } else { OnSubscribe::DeniesPart })
     }
 
     fn concerns(&self, names: Names<'_>) -> bool {

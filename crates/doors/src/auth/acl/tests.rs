@@ -48,6 +48,7 @@ fn may_as(acl: &Arc<Acl>, holder: Holder, client_id: &str, topic: &str) -> Strin
     let word = |access, yes: &str| match access {
         Access::Allowed => yes.to_owned(),
         Access::Denied => "-".to_owned(),
+        Access::AllowedInPart => format!("{yes}~"),
         Access::IfConfirmed(account) => format!("?{account}"),
     };
     let publishes = match topic.contains(['+', '#']) {
@@ -167,12 +168,13 @@ fn the_first_rule_that_fits_decides() {
         ("chat/public/a", "PS"),
         ("chat/public/#", " S"),
         ("chat/a", "--"),
-        // Partly permitted and partly denied is denied: the filter would match denied topics.
+        // All of it is denied by one rule, though another permits a part.
         ("chat/+", " -"),
         ("chat/#", " -"),
-        ("#", " -"),
-        ("+/a", " -"),
-        ("+/a/b/#", " -"),
+        // A filter that matches denied topics among others is granted but for those.
+        ("#", " S~"),
+        ("+/a", " S~"),
+        ("+/a/b/#", " S~"),
         ("news/a", "-S"),
         ("other", "PS"),
         ("$SYS/#", " S"),
@@ -181,6 +183,69 @@ fn the_first_rule_that_fits_decides() {
         assert_eq!(may(&rules, Holder::Anonymous, topic), expected, "{topic}");
     }
     assert_eq!(may(&rules, dave(), "$SYS/#"), " -", "the rule is about anonymous clients");
+}
+
+#[test]
+fn a_filter_of_which_a_part_is_denied_can_be_refused() {
+    let rules = || [permit("a/b"), deny("a/+"), deny("x/secret")];
+    let filtering = acl(OrdinaryTopics::Anyone, rules());
+    let refusing = Acl { partly_denied: PartlyDenied::Refuse, ..(*filtering).clone() };
+    let refusing = Arc::new(refusing);
+    for (filter, filtered, refused) in [
+        ("#", " S~", " -"),
+        ("a/#", " S~", " -"),
+        ("x/+", " S~", " -"),
+        ("a/+", " -", " -"),
+        ("a/b", "PS", "PS"),
+        ("a/c", "--", "--"),
+        ("x/secret", "--", "--"),
+        ("x/open", "PS", "PS"),
+        ("y/#", " S", " S"),
+    ] {
+        assert_eq!(may(&filtering, dave(), filter), filtered, "{filter}");
+        assert_eq!(may(&refusing, dave(), filter), refused, "{filter}");
+    }
+    let nobody = acl(OrdinaryTopics::Nobody, [deny("a/secret"), permit("a/#")]);
+    assert_eq!(may(&nobody, dave(), "a/#"), " S~");
+    assert_eq!(may(&nobody, dave(), "#"), " -", "nothing grants it");
+}
+
+#[test]
+fn no_topic_comes_through_a_filter_of_which_a_part_is_denied_that_is_denied_alone() {
+    let topics = all(&["a", "b", "$s"], |_| true);
+    let filters = all(&["a", "b", "+", "#"], |text| !text.contains("#/"));
+    for denied in &filters {
+        let acl = acl(OrdinaryTopics::Anyone, [deny(denied)]);
+        for topic in topics.iter().filter(|topic| filter_matches(denied, topic)) {
+            assert_eq!(may(&acl, dave(), topic), "--", "{denied} denies {topic}");
+        }
+    }
+}
+
+/// What is left behind is judged without a client id: as what one client of the user may do.
+#[test]
+fn what_any_client_may_publish_is_what_one_of_them_may() {
+    let rules = acl(
+        OrdinaryTopics::Nobody,
+        [
+            deny("closed/#"),
+            deny("devices/%c/secret"),
+            permit("devices/%c/#"),
+            permit("%u/%c/out"),
+            Rule { who: Who { client_id: Pattern::parse("sensor-*"), ..Who::default() }, ..permit("sensors/a") },
+        ],
+    );
+    let dave = ClientRights::new(dave(), rules.clone());
+    for topic in ["devices/c1/a", "devices/c2/secret", "dave/c1/out", "sensors/a"] {
+        assert!(dave.may_any_publish(topic), "{topic}");
+    }
+    for topic in ["closed/a", "other", "carol/c1/out", "sensors/b", "$SYS/a"] {
+        assert!(!dave.may_any_publish(topic), "{topic}");
+    }
+    let nobody = ClientRights::new(Holder::Anonymous, rules);
+    assert!(!nobody.may_any_publish("+/c1/out") && !nobody.may_any_publish("dave/c1/out"), "nobody has no name");
+    let granted = ClientRights::new(service(&["publish:%c/%u"]), acl(OrdinaryTopics::Anyone, []));
+    assert!(granted.may_any_publish("c9/shop") && !granted.may_any_publish("c9/other"));
 }
 
 #[test]

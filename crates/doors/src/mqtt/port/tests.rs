@@ -81,6 +81,9 @@ impl MqttAuthenticator for TestAuthenticator {
     fn renew(&self, _: &dyn Rights) -> Option<Arc<dyn Rights>> {
         None
     }
+    fn rights_of(&self, _: &Principal) -> Option<Arc<dyn Rights>> {
+        Some(Arc::new(Everything(None)))
+    }
     fn generation(&self) -> u64 {
         0
     }

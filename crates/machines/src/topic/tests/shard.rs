@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::machine::tests as machine;
-use crate::topic::{Command, Event, InboxLimits, InboxPolicy, Message, MessageMeta, Refusal, Topics};
+use crate::topic::{Command, Event, InboxLimits, Message, MessageMeta, Refusal, Topics};
 use crate::{Decision, Machine, ShardIndex, TimeMs};
 
 pub struct Shard {
@@ -15,8 +15,7 @@ pub struct Shard {
 
 impl Shard {
     pub fn new() -> Shard {
-        let limits =
-            InboxLimits { messages_max: 100, bytes_max: 10_000, age_max_ms: 0, policy: InboxPolicy::DropOldest };
+        let limits = InboxLimits { messages_max: 100, bytes_max: 10_000, age_max_ms: 0, ..InboxLimits::default() };
         Shard { topics: new_topics(), records: Vec::new(), limits, now: TimeMs(1_000_000) }
     }
 

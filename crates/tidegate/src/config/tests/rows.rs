@@ -49,7 +49,9 @@ fn live_is_what_a_reload_hands_to_the_doors() {
     let live = |section: &str, key: &str| match section {
         "acl" | "user" | "service" | "quota.viewer" | "quota.service" | "quota.address" => true,
         "tls" => matches!(key, "cert_file" | "key_file" | "client_ca_file" | "client_certificate"),
-        "mqtt" => matches!(key, "ordinary_topics" | "certificate_users" | "client_ids" | "anonymous_sessions"),
+        "mqtt" => {
+            ["ordinary_topics", "certificate_users", "client_ids", "anonymous_sessions", "partly_denied"].contains(&key)
+        }
         "auth" => key == "token_ttl_s",
         _ => false,
     };

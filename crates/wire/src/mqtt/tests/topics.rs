@@ -67,7 +67,8 @@ fn shared_filters_are_taken_apart() {
     assert_eq!(parts("a/b"), Ok((None, "a/b")));
     assert_eq!(parts("$share/g/a/+"), Ok((Some("g"), "a/+")));
     assert_eq!(parts("$share/g//a"), Ok((Some("g"), "/a")));
-    assert_eq!(parts("$queue/a"), Ok((Some("$queue"), "a")));
+    assert_eq!(parts("$queue/a"), Ok((Some(QUEUE_GROUP), "a")));
+    assert_eq!(parts("$share/$queue/a"), Ok((Some("$queue"), "a")));
     assert_eq!(parts("$queue"), Ok((None, "$queue")));
 }
 
