@@ -1,10 +1,12 @@
 //! What happens by the clock: keep-alive and slow handshakes (`sweep.rs`), a drain (`drain.rs`), delayed messages
-//! (`delayed.rs`), what is due in the shards (`due.rs`), and `$SYS` (`sys.rs`). Spent rates are the intake's.
+//! (`delayed.rs`), clients whose time is over (`connect_time.rs`), what is due in the shards (`due.rs`), and `$SYS`
+//! (`sys.rs`). Spent rates are the intake's.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 
 use super::Broker;
+use super::connect_time::ConnectTimes;
 use super::delayed::Delayed;
 use super::drain::Drain;
 use super::due::DueAgain;
@@ -17,6 +19,7 @@ pub(super) struct Timing {
     pub delayed: Delayed,
     pub again: DueAgain,
     pub sweep: Sweep,
+    pub connect_times: ConnectTimes,
     pub drain: Option<Drain>,
     pub sys: Sys,
 }
@@ -27,6 +30,7 @@ impl<L: LogStore> Broker<L> {
         self.step_due(now);
         self.step_delayed(now);
         self.step_sweep(now);
+        self.step_connect_times(now);
         self.step_drain(now);
     }
 }
