@@ -185,6 +185,7 @@ fn open_door() -> SocketAddr {
         services: vec![service],
         secret: Secret::from_bytes(&[7; 32]).expect("32 bytes"),
         token_ttl: Duration::from_secs(60),
+        expiry_ends_connections: true,
         login_limits: LoginLimits { concurrent_max: 1, waiting_max: 8, ..LoginLimits::default() },
         topics: TopicAccess::default(),
         viewer_quota: QuotaLimits::NONE,

@@ -90,7 +90,7 @@ impl Bench {
 }
 
 fn admitted(rights: &Arc<dyn Rights>) -> Admitted {
-    Admitted { rights: Arc::clone(rights), principal: Principal::address("10.0.0.1"), may_claim: true }
+    Admitted { rights: Arc::clone(rights), principal: Principal::address("10.0.0.1"), may_claim: true, ends_at: None }
 }
 
 fn bench() -> Bench {

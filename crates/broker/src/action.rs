@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tidegate_machines::TimeMs;
+
 use crate::ReasonCode;
 use crate::{ConnectionKey, Principal, Rights};
 
@@ -113,6 +115,8 @@ pub struct Admitted {
     pub principal: Principal,
     /// Whether a session of which nobody knows whose it is may become this principal's.
     pub may_claim: bool,
+    /// When the connection ends, because what the client has shown is good no longer; `None` for never.
+    pub ends_at: Option<TimeMs>,
 }
 
 /// The shell's no to a CONNECT.

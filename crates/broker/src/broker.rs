@@ -1,9 +1,11 @@
 //! One worker's broker: the calls through which bytes, peers' messages and time come in, and bytes and actions go out.
 
 mod acknowledge;
+mod answer_size;
 mod answers;
 mod asked;
 mod connect;
+mod connect_time;
 mod delayed;
 mod disconnect;
 mod drain;

@@ -115,6 +115,8 @@ facts! {
     store_bytes,
     /// Connections closed for silence.
     keep_alive_timeouts,
+    /// Connections closed because what their clients had shown was good no longer.
+    expired_closed,
     /// Connections taken over by another of the same client id.
     take_overs,
     /// Connections closed because they did not take what was theirs.

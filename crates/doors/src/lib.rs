@@ -19,6 +19,7 @@
 //! | `listener` | listening sockets that threads share |
 //! | `tls` | certificates, and their replacement while the server runs |
 //! | `stream` | one client's bytes: plain, TLS, WebSocket frames |
+//! | `linger` | how a connection ends that the server closes |
 //! | `json` | bodies, answers and problems in JSON |
 //! | `refusal_metrics` | what every door counts of requests that it refuses |
 //! | `topic_names` | names of topics that the ledger owns |
@@ -51,6 +52,7 @@ pub mod json;
 pub mod ledger_http;
 mod ledger_json;
 pub mod ledger_topics;
+mod linger;
 pub mod listener;
 mod listing;
 pub mod mqtt;

@@ -18,7 +18,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
@@ -51,14 +51,22 @@ pub fn read_certificate(cert_file: &Path, key_file: &Path) -> Result<Certificate
     Ok(Certificate(certified))
 }
 
-/// Reads the authorities that sign clients' certificates. `required` says whether a client must show one.
-pub fn read_authorities(ca_file: &Path, required: bool) -> Result<Authorities> {
+/// Reads the authorities that sign clients' certificates, and the lists of those that they have revoked. `required`
+/// says whether a client must show one.
+///
+/// With lists, each certificate's own authority must have one: what is on no list because there is none is not good.
+pub fn read_authorities(ca_file: &Path, crl_file: Option<&Path>, required: bool) -> Result<Authorities> {
     let mut roots = RootCertStore::empty();
     for certificate in read_chain(ca_file)? {
         roots.add(certificate).with_context(|| format!("{} has no authority", ca_file.display()))?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
     let builder = if required { builder } else { builder.allow_unauthenticated() };
+    // Of the certificate itself: authorities seldom publish a list about each other.
+    let builder = match crl_file {
+        Some(file) => builder.with_crls(read_revoked(file)?).only_check_end_entity_revocation(),
+        None => builder,
+    };
     Ok(Authorities(builder.build().with_context(|| unreadable(ca_file))?))
 }
 
@@ -81,6 +89,14 @@ pub fn server_config_with_clients(
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
+}
+
+fn read_revoked(file: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>> {
+    let lists = CertificateRevocationListDer::pem_file_iter(file)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(|| unreadable(file))?;
+    anyhow::ensure!(!lists.is_empty(), "{} has no revocation list", file.display());
+    Ok(lists)
 }
 
 fn read_chain(file: &Path) -> Result<Vec<CertificateDer<'static>>> {

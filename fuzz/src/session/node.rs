@@ -279,7 +279,8 @@ impl Node {
                         } else {
                             user_name.as_deref().unwrap_or_default()
                         });
-                        Ok(Admitted { rights: Arc::new(Person { is_witness }), principal, may_claim: true })
+                        let rights = Arc::new(Person { is_witness });
+                        Ok(Admitted { rights, principal, may_claim: true, ends_at: None })
                     }
                 };
                 broker.verdict(key, verdict, now);

@@ -29,18 +29,27 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// A PUBACK for a packet id that is not in flight is ignored: its delivery has ended.
+    /// A PUBACK for a packet id that is not in flight is ignored: its delivery has ended. One for a message of QoS 2 is
+    /// a protocol error (MQTT 5, 4.3.3).
     /// `[MQTT-4.3.2-3]`: QoS 1: a message is unacknowledged until PUBACK arrives.
     pub(super) fn puback(&mut self, index: ConnectionIndex, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
-        if let Some((number, Flight::Sent1)) = self.flight(place, ack.packet_id) {
-            self.advance(place, number, Flight::Done);
-            self.acknowledge(place, number);
-            // What is of the other kind goes first, so that neither keeps the other from a small window.
-            self.pump_feeds(place, now);
-            self.pump(place, now);
-        } else if self.feed_acknowledged(place, ack.packet_id) {
-            self.pump(place, now);
+        match self.flight(place, ack.packet_id) {
+            Some((number, Flight::Sent1)) => {
+                self.advance(place, number, Flight::Done);
+                self.acknowledge(place, number);
+                // What is of the other kind goes first, so that neither keeps the other from a small window.
+                self.pump_feeds(place, now);
+                self.pump(place, now);
+            }
+            Some((_, Flight::Sent2 | Flight::Received | Flight::Released)) => {
+                self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now);
+            }
+            Some((_, Flight::Done)) | None => {
+                if self.feed_acknowledged(place, ack.packet_id) {
+                    self.pump(place, now);
+                }
+            }
         }
     }
 
@@ -105,13 +114,21 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
+    /// A PUBCOMP for a packet id that is not in flight is ignored. One for a message of QoS 1, or of QoS 2 before its
+    /// PUBREL, is a protocol error (MQTT 5, 4.3.3).
     /// `[MQTT-4.3.3-7]`: QoS 2: a message that was sent does not expire.
     pub(super) fn pubcomp(&mut self, index: ConnectionIndex, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
-        if let Some((number, Flight::Released)) = self.flight(place, ack.packet_id) {
-            self.advance(place, number, Flight::Done);
-            self.acknowledge(place, number);
-            self.pump(place, now);
+        match self.flight(place, ack.packet_id) {
+            Some((number, Flight::Released)) => {
+                self.advance(place, number, Flight::Done);
+                self.acknowledge(place, number);
+                self.pump(place, now);
+            }
+            Some((_, Flight::Sent1 | Flight::Sent2 | Flight::Received)) => {
+                self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now);
+            }
+            Some((_, Flight::Done)) | None => {}
         }
     }
 

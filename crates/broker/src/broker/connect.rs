@@ -14,6 +14,7 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::Command;
 use tidegate_wire::mqtt::{ConnAckOut, Connect, ReasonCode, Version, check_topic, decode_connect, encode_connack};
 
+use super::answer_size::bounded_keep_alive_s;
 use super::owner::session_bytes;
 use super::retain::RetainedMessage;
 use super::{Broker, Progress};
@@ -50,7 +51,7 @@ impl<L: LogStore> Broker<L> {
         if !connect.request_problem_information {
             connection.flags.set(Flags::NO_PROBLEM_INFORMATION);
         }
-        if let Some(reason) = self.objection(&connect) {
+        if let Some(reason) = self.objection(&connect).or_else(|| self.objection_to_size(index, &connect)) {
             self.refuse(index, version, reason, now);
             return Progress::Gone;
         }
@@ -163,7 +164,7 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         match verdict {
-            Ok(Admitted { rights, principal, may_claim }) => {
+            Ok(Admitted { rights, principal, may_claim, ends_at }) => {
                 if rights.user().is_none() {
                     self.clients.is_anonymous(index);
                 }
@@ -174,6 +175,9 @@ impl<L: LogStore> Broker<L> {
                 connection.flags.mark(Flags::RENEWED, self.reloads.mark());
                 connection.extra().comer = Some(Comer { holder: self.options.holdings.holder(&principal), may_claim });
                 connection.transition(ConnectionEvent::Admitted);
+                if let Some(at) = ends_at {
+                    self.end_at(key, at);
+                }
                 self.resume(index, now);
             }
             Err(Denied { reason }) => {
@@ -396,7 +400,7 @@ impl<L: LogStore> Broker<L> {
 
     /// How long the session outlives its connection. MQTT 3.1.1 knows only two values: not at all, and without end.
     /// `[MQTT-3.1.2-23]`: the session is stored as long as its expiry interval says.
-    fn expiry(&self, connect: &Connect<'_>) -> u32 {
+    pub(super) fn expiry(&self, connect: &Connect<'_>) -> u32 {
         let max = self.options.limits.session_expiry_max_s;
         match connect.version {
             Version::V5 => connect.session_expiry_s.min(max),
@@ -421,14 +425,12 @@ impl<L: LogStore> Broker<L> {
         assert!(!connection.is_parked(), "who is accepted waits for nothing more");
         connection.last_seen_s = seconds(now);
         connection.keep_alive_s = bounded_keep_alive_s.unwrap_or(connect.keep_alive_s);
-        // MQTT 3.1.1 cannot be told.
-        let server_keep_alive_s = bounded_keep_alive_s.filter(|_| connect.version == Version::V5);
         connection.window_max = connect.receive_maximum.min(limits.window_max);
         let aliases_out_max = connect.topic_alias_maximum.min(limits.topic_aliases_out_max);
         if aliases_out_max > 0 {
             connection.extra().aliases_out_max = aliases_out_max;
         }
-        self.greet(index, place, connect, is_present, server_keep_alive_s, now);
+        self.greet(index, place, connect, is_present, now);
         self.clients.facts.connects += 1;
         self.clients.facts.clients_connected += 1;
         if is_present {
@@ -445,25 +447,12 @@ impl<L: LogStore> Broker<L> {
         place: SessionIndex,
         connect: &Connect<'_>,
         session_present: bool,
-        server_keep_alive_s: Option<u16>,
         now: TimeMs,
     ) {
         let session_expiry_s = self.clients.sessions[place].expiry_s;
-        let packet_bytes_max = self.packet_bytes_max(index);
         let assigned = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.assigned_id.take());
-        let limits = &self.options.limits;
-        let out = ConnAckOut {
-            session_present,
-            reason: ReasonCode::SUCCESS,
-            session_expiry_s: (session_expiry_s != connect.session_expiry_s).then_some(session_expiry_s),
-            receive_maximum: Some(limits.receive_maximum),
-            packet_bytes_max: Some(packet_bytes_max),
-            assigned_client_id: assigned.as_deref(),
-            topic_alias_maximum: Some(limits.topic_alias_maximum),
-            server_keep_alive_s,
-            ..ConnAckOut::default()
-        };
-        let version = connect.version;
+        let greeting = self.greeting(index, connect, session_expiry_s, assigned.as_deref());
+        let (out, version) = (ConnAckOut { session_present, ..greeting }, connect.version);
         self.clients.send(index, now, |bytes| {
             encode_connack(bytes, version, &out);
         });
@@ -500,11 +489,4 @@ impl<L: LogStore> Broker<L> {
 /// Whole seconds, for clocks of four bytes.
 pub(super) fn seconds(now: TimeMs) -> u32 {
     (now.0 / 1000) as u32
-}
-
-/// The keep alive that holds for a client that asks for a longer one than there may be, or for none.
-/// `[MQTT-3.1.2-21]`: a client uses the keep alive that the server returns.
-fn bounded_keep_alive_s(connect: &Connect<'_>, max_s: u16) -> Option<u16> {
-    let is_longer = connect.keep_alive_s == 0 || connect.keep_alive_s > max_s;
-    (max_s > 0 && is_longer).then_some(max_s)
 }

@@ -361,6 +361,12 @@ impl<L: LogStore> Broker<L> {
         self.clients.index(key).is_some_and(|index| !self.is_blocked(index))
     }
 
+    /// Whether this connection is about to be closed: what comes from it is thrown away, and what is unsent of it says
+    /// why.
+    pub fn is_closing(&self, key: ConnectionKey) -> bool {
+        self.clients.index(key).is_some_and(|index| self.clients.connections[index].state == ConnectionState::Closing)
+    }
+
     /// Lets clients publish again whose rate has recovered, and reads on what waits in their inputs and others'.
     pub(super) fn step_stalled(&mut self, now: TimeMs) {
         self.intake.throttled.retain(|(until, key)| {

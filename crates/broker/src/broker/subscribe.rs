@@ -35,6 +35,9 @@ impl<L: LogStore> Broker<L> {
         if let Some(answers) = answers {
             return self.subscribed(index, place, subscribe, &answers, now);
         }
+        if self.has_no_room_for_codes(index, subscribe.subscriptions().count(), now) {
+            return Progress::Gone;
+        }
         if self.asks_conditions(index, place, subscribe) {
             return Progress::Parked;
         }
@@ -387,6 +390,9 @@ impl<L: LogStore> Broker<L> {
         let answers = match answers {
             Some(answers) => answers,
             None => {
+                if self.has_no_room_for_codes(index, unsubscribe.filters().count(), now) {
+                    return Progress::Gone;
+                }
                 let mut answers = FilterAnswers { codes: Vec::new(), known: Vec::new(), remaining: 0 };
                 for filter in unsubscribe.filters() {
                     self.intake.filters += 1;

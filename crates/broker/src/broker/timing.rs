@@ -1,11 +1,12 @@
 //! What happens by the clock: keep-alive and slow handshakes (`sweep.rs`), a drain (`drain.rs`), delayed messages
-//! (`delayed.rs`), what is due in the shards (`due.rs`), wills that are sent (`wills.rs`), and `$SYS` (`sys.rs`).
-//! Spent rates are the intake's.
+//! (`delayed.rs`), clients whose time is over (`connect_time.rs`), what is due in the shards (`due.rs`), wills that are
+//! sent (`wills.rs`), and `$SYS` (`sys.rs`). Spent rates are the intake's.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 
 use super::Broker;
+use super::connect_time::ConnectTimes;
 use super::delayed::Delayed;
 use super::drain::Drain;
 use super::due::DueAgain;
@@ -20,6 +21,7 @@ pub(super) struct Timing {
     pub again: DueAgain,
     pub wills: Wills,
     pub sweep: Sweep,
+    pub connect_times: ConnectTimes,
     pub drain: Option<Drain>,
     pub sys: Sys,
 }
@@ -31,6 +33,7 @@ impl<L: LogStore> Broker<L> {
         self.step_wills(now);
         self.step_delayed(now);
         self.step_sweep(now);
+        self.step_connect_times(now);
         self.step_drain(now);
     }
 }

@@ -39,7 +39,8 @@ impl Clients {
     }
 
     /// Appends one packet that refuses something, with words for people, if the client wants them and takes a packet of
-    /// that size.
+    /// that size. Nothing, if it does not even take the packet without words.
+    /// `[MQTT-3.1.2-24]`: the server sends nothing larger than the client's Maximum Packet Size.
     /// `[MQTT-3.1.2-29]`: with Request Problem Information 0, reason strings and user properties only on PUBLISH,
     /// CONNACK and DISCONNECT.
     /// `[MQTT-3.2.2-19]`: no reason string that makes CONNACK too large for the client.
@@ -60,6 +61,9 @@ impl Clients {
             if reason_text.is_some() && bytes.len() - before > bytes_max {
                 bytes.truncate(before);
                 encode(bytes, None);
+            }
+            if bytes.len() - before > bytes_max {
+                bytes.truncate(before);
             }
         });
     }

@@ -220,3 +220,33 @@ fn what_waits_for_a_session_is_not_for_whoever_comes_with_its_client_id() {
         "#]],
     );
 }
+
+#[test]
+fn a_connection_ends_when_what_was_shown_is_good_no_longer() {
+    check(
+        "a: CONNECT user=brief why; b: CONNECT user=brief v3; c: CONNECT user=me; wait 9000; a: PING; wait 2000
+         a: CONNECT user=brief; wait 11000; c: PING",
+        expect![[r#"
+            a: CONNECT user=brief why
+                a < CONNACK success
+            b: CONNECT user=brief v3
+                b < CONNACK success
+            c: CONNECT user=me
+                c < CONNACK success
+            wait 9000
+            a: PING
+                a < PINGRESP
+            wait 2000
+                a < DISCONNECT 0xa0 maximum_connect_time why=the token that was shown has expired: log in again
+                a < closed
+                b < closed
+            a: CONNECT user=brief
+                a < CONNACK success
+            wait 11000
+                a < DISCONNECT 0xa0 maximum_connect_time
+                a < closed
+            c: PING
+                c < PINGRESP
+        "#]],
+    );
+}

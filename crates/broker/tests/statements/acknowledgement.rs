@@ -78,6 +78,38 @@ fn an_answer_to_nothing_is_let_pass() {
     );
 }
 
+/// `[MQTT-4.3.2-3]`: QoS 1: a message is unacknowledged until PUBACK arrives.
+/// `[MQTT-4.3.3-3]`: QoS 2: a message is unacknowledged until PUBREC arrives.
+/// What answers a message of the other QoS, or a later step of it, is a protocol error.
+#[test]
+fn an_answer_of_the_wrong_kind_ends_the_connection() {
+    for (qos, before, answer) in [
+        (1, "", "PUBREC 1"),
+        (1, "", "PUBCOMP 1"),
+        (2, "", "PUBACK 1"),
+        (2, "", "PUBCOMP 1"),
+        (2, "s: PUBREC 1\n                s < PUBREL 1\n            ", "PUBACK 1"),
+    ] {
+        holds_in_both(&format!(
+            "
+            s: CONNECT
+                s < CONNACK success
+            s: SUBSCRIBE t qos=2
+                s < SUBACK 1 2
+            a: CONNECT
+                a < CONNACK success
+            a: PUBLISH t x qos={qos}
+                a < {} 1
+                s < PUBLISH t x qos={qos} id=1
+            {before}s: {answer}
+                s < DISCONNECT 0x82 protocol_error
+                s < closed
+            ",
+            if qos == 1 { "PUBACK" } else { "PUBREC" }
+        ));
+    }
+}
+
 /// `[MQTT-3.6.1-1]`: the flags of PUBREL are 0010.
 /// `[MQTT-3.8.1-1]`: the flags of SUBSCRIBE are 0010.
 /// `[MQTT-3.10.1-1]`: the flags of UNSUBSCRIBE are 0010.

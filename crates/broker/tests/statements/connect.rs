@@ -172,6 +172,38 @@ fn who_keeps_nothing_alive_may_be_silent() {
 }
 
 /// `[MQTT-3.1.2-24]`: the server sends nothing larger than the client's Maximum Packet Size.
+/// A CONNACK that accepts is larger than 12 bytes; one that refuses has 5.
+#[test]
+fn who_does_not_take_its_connack_is_refused() {
+    holds(
+        "
+        a: CONNECT max=12
+            a < CONNACK 0x95 packet_too_large
+            a < closed
+        b: CONNECT max=4
+            b < closed
+        ",
+    );
+}
+
+/// `[MQTT-3.1.2-24]`: the server sends nothing larger than the client's Maximum Packet Size.
+/// The same for the answers to many filters: nothing is subscribed to that its client is not told of.
+#[test]
+fn who_does_not_take_its_suback_is_told_so() {
+    for ask in ["SUBSCRIBE", "UNSUBSCRIBE"] {
+        holds(&format!(
+            "
+            a: CONNECT max=20
+                a < CONNACK success
+            a: {ask} a b c d e f g h i j k l m n o p
+                a < DISCONNECT 0x95 packet_too_large
+                a < closed
+            "
+        ));
+    }
+}
+
+/// `[MQTT-3.1.2-24]`: the server sends nothing larger than the client's Maximum Packet Size.
 /// `[MQTT-3.1.2-25]`: a message that is too large for a client counts as delivered.
 /// With one message under way at most, the small one comes only if the large one counts as done.
 #[test]

@@ -254,7 +254,7 @@ fn nobody_publishes_to_a_wildcard() {
         a: CONNECT
             a < CONNACK success
         a: PUBLISH a/+ x
-            a < DISCONNECT 0x90 topic_name_invalid
+            a < DISCONNECT 0x81 malformed_packet
             a < closed
         ",
     );

@@ -195,7 +195,7 @@ fn a_share_name_is_a_name() {
             a: CONNECT
                 a < CONNACK success
             a: SUBSCRIBE {filter}
-                a < DISCONNECT 0x8f topic_filter_invalid
+                a < DISCONNECT 0x81 malformed_packet
                 a < closed
             "
         ));

@@ -65,7 +65,7 @@ fn a_filter_that_is_none_is_refused() {
             a: CONNECT
                 a < CONNACK success
             a: SUBSCRIBE t {filter}
-                a < DISCONNECT 0x8f topic_filter_invalid
+                a < DISCONNECT 0x81 malformed_packet
                 a < closed
             "
         ));

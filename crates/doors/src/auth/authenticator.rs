@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use sha2::{Digest, Sha256};
+use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::IdSpace;
 use tokio::sync::oneshot;
 
@@ -32,6 +33,8 @@ pub struct AuthSettings {
     pub secret: Secret,
     /// How long a log-in is good for.
     pub token_ttl: Duration,
+    /// Whether a connection of MQTT or of the binary port ends when the token that was shown on it expires.
+    pub expiry_ends_connections: bool,
     /// How many log-ins are worked on.
     pub login_limits: LoginLimits,
     /// Who may use which topics of MQTT.
@@ -132,10 +135,11 @@ impl Authenticator {
         self.authenticate_at(bearer, now_s()).map(|session| session.identity)
     }
 
-    /// What `bearer` may do, now.
-    pub fn rights_of(&self, bearer: &str) -> Result<Arc<ClientRights>, AuthError> {
+    /// What `bearer` may do, now, and when a connection ends that is opened with it.
+    pub fn rights_of(&self, bearer: &str) -> Result<(Arc<ClientRights>, Option<TimeMs>), AuthError> {
         let principals = self.principals.load();
-        principals.bearer(&self.signer, bearer, now_s()).map(|(known, _)| known.rights.clone())
+        let (known, expires_at_s) = principals.bearer(&self.signer, bearer, now_s())?;
+        Ok((known.rights.clone(), principals.connection_ends(expires_at_s)))
     }
 
     /// The rights that their owner has by the current configuration; `None` if it has taken them away.

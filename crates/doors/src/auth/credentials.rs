@@ -79,7 +79,11 @@ impl Authenticator {
         reply: VerdictReply,
     ) -> Option<Verdict> {
         match principals.bearer(self.signer(), password, now_s()) {
-            Ok((known, _)) => return Some(admitted(principals, &known.rights, address)),
+            Ok((known, expires_at_s)) => {
+                let ends_at = principals.connection_ends(expires_at_s);
+                let verdict = admitted(principals, &known.rights, address);
+                return Some(verdict.map(|admitted| Admitted { ends_at, ..admitted }));
+            }
             Err(AuthError::Expired) => return Some(denied(Reason::NOT_AUTHORIZED)),
             Err(AuthError::Missing | AuthError::Invalid) => {}
         }
@@ -129,7 +133,7 @@ fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
 /// always been strangers to each other, and whoever knows its id goes on with it.
 fn admitted(principals: &Principals, rights: &Arc<ClientRights>, address: IpAddr) -> Verdict {
     let may_claim = !matches!(rights.holder(), Holder::Anonymous) || principals.knows_nobody();
-    Ok(Admitted { principal: rights.principal(address), rights: rights.clone(), may_claim })
+    Ok(Admitted { principal: rights.principal(address), rights: rights.clone(), may_claim, ends_at: None })
 }
 
 fn denied(reason: Reason) -> Verdict {

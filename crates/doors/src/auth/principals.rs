@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Principal, PrincipalKind};
 
-use super::acl::{Acl, ClientRights, Holder};
+use super::acl::{Acl, ClientRights, Holder, Shown};
 use super::authenticator::{AuthError, AuthSettings, Session, service_token_hash};
 use super::identity::{Identity, Rights};
 use super::password::PasswordHash;
@@ -26,6 +27,8 @@ pub(super) struct User {
     pub(super) known: Known,
     pub(super) password_hash: PasswordHash,
     pub(super) stamp: String,
+    /// The same rights, for who shows a certificate instead of the password.
+    certified: Arc<ClientRights>,
 }
 
 /// Which client certificates are accepted.
@@ -52,6 +55,7 @@ pub(super) struct Principals {
     /// Counts reloads.
     pub(super) generation: u64,
     pub(super) token_ttl: Duration,
+    expiry_ends_connections: bool,
     pub(super) certificate_users: CertificateUsers,
     pub(super) anonymous: Arc<ClientRights>,
     /// Verified in place of an unknown user's hash, so that the time of a log-in does not tell which names exist.
@@ -79,9 +83,11 @@ impl Principals {
             let limits = if matches!(user.rights, Rights::Viewer { .. }) { viewers } else { all_services };
             let before = before.and_then(|before| before.user(&user.name)).map(|user| &user.known);
             let identity = bounded(Identity::new(user.name.clone(), user.rights), limits, before);
-            let known = known(identity, &Holder::User);
             let stamp = password_stamp(&user.password_hash);
-            (user.name, User { known, stamp, password_hash: user.password_hash })
+            let by_certificate = Holder::User(identity.clone(), Shown::Certificate);
+            let certified = Arc::new(ClientRights::new(by_certificate, acl.clone()));
+            let known = known(identity, &|identity| Holder::User(identity, Shown::Password(stamp.as_str().into())));
+            (user.name, User { known, certified, stamp, password_hash: user.password_hash })
         });
         let services = settings.services.into_iter().map(|service| {
             let hash = service.token_sha256;
@@ -93,6 +99,7 @@ impl Principals {
         Principals {
             generation,
             token_ttl: settings.token_ttl,
+            expiry_ends_connections: settings.expiry_ends_connections,
             certificate_users: settings.topics.certificate_users,
             anonymous: Arc::new(ClientRights::new(Holder::Anonymous, acl.clone())),
             strangers,
@@ -134,10 +141,16 @@ impl Principals {
         Ok((&user.known, claims.exp))
     }
 
+    /// When a connection ends that was opened with a token that expires at `expires_at_s`.
+    pub(super) fn connection_ends(&self, expires_at_s: u64) -> Option<TimeMs> {
+        let ends = self.expiry_ends_connections && expires_at_s != u64::MAX;
+        ends.then(|| TimeMs(expires_at_s.saturating_mul(1_000)))
+    }
+
     /// Who a certificate's common name stands for.
     pub(super) fn certified(&self, name: &str) -> Option<Arc<ClientRights>> {
         match (self.users.get(name), self.certificate_users) {
-            (Some(user), _) => Some(user.known.rights.clone()),
+            (Some(user), _) => Some(user.certified.clone()),
             (None, CertificateUsers::Any) => {
                 Some(Arc::new(ClientRights::new(Holder::Certificate(name.into()), self.acl.clone())))
             }
@@ -162,7 +175,13 @@ impl Principals {
     /// The rights of the same holder by this configuration; `None` if it has none here.
     pub(super) fn renewed(&self, holder: &Holder) -> Option<Arc<ClientRights>> {
         match holder {
-            Holder::User(identity) => self.users.get(identity.name()).map(|user| user.known.rights.clone()),
+            Holder::User(identity, Shown::Certificate) => {
+                self.users.get(identity.name()).map(|user| user.certified.clone())
+            }
+            Holder::User(identity, Shown::Password(stamp)) => {
+                let user = self.users.get(identity.name()).filter(|user| *user.stamp == **stamp);
+                user.map(|user| user.known.rights.clone())
+            }
             Holder::Service(_, token) => self.services.get(token).map(|known| known.rights.clone()),
             Holder::Certificate(name) => self.certified(name),
             Holder::Anonymous => Some(self.anonymous.clone()),

@@ -30,6 +30,7 @@ fn settings(hash: &PasswordHash) -> AuthSettings {
         }],
         secret: Secret::from_bytes(&[1; 32]).unwrap(),
         token_ttl: Duration::from_secs(100),
+        expiry_ends_connections: true,
         login_limits: LoginLimits::default(),
         topics: TopicAccess::default(),
         viewer_quota: QuotaLimits::NONE,

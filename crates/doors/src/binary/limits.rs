@@ -37,6 +37,12 @@ pub const REFUSED_BYTES_PER_REQUEST: usize = 16 << 10;
 pub const ROWS_PER_WORK: usize = 4;
 /// Clients that are taken in one turn.
 pub const ACCEPTS_IN_TURN_MAX: usize = 32;
+/// Bytes that are thrown away in one turn of those that clients send behind the end of their sessions.
+pub const PARTING_BYTES_IN_TURN_MAX: usize = 256 << 10;
+/// Those of one session, before others get their turn.
+pub const PARTING_BYTES_OF_VISIT_MAX: usize = 64 << 10;
+/// Sessions that gave way to others and whose clients have not ended: so many descriptors more than connections.
+pub const GAVE_WAY_MAX: usize = 2;
 /// Requests of viewers parked until the kinds of their credit accounts are known, per worker.
 pub const PARKED_MAX: usize = 1_024;
 /// Accounts whose kind a worker remembers.

@@ -10,8 +10,10 @@
 
 mod accept;
 mod answer;
+mod ends;
 mod serve;
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -80,6 +82,11 @@ pub struct BinaryPort<P> {
     turns: Turns<CallerName, usize>,
     /// Bytes that clients have sent ahead.
     ahead: HeldTable,
+    /// Sessions whose clients have not ended, how many they are, those of them with something to be thrown away, and
+    /// those that gave way to others.
+    parting: usize,
+    parted: VecDeque<usize>,
+    gave_way: VecDeque<usize>,
     /// Sessions with new bytes to send.
     unsent: Vec<usize>,
     scratch: Scratch,
@@ -118,6 +125,9 @@ impl<P> BinaryPort<P> {
             connections: Connections::new(settings.connections_max, addresses),
             turns: Turns::default(),
             ahead: HeldTable::new(AHEAD_BYTES),
+            parting: 0,
+            parted: VecDeque::new(),
+            gave_way: VecDeque::new(),
             unsent: Vec::new(),
             scratch: Scratch::new(),
             now_ms: 0,
@@ -153,11 +163,14 @@ impl<P: Carries<Message>> Resident<P> for BinaryPort<P> {
     fn has_news(&mut self) -> bool {
         let may_read = |key: usize| self.sessions.get(key).is_some_and(Session::may_read);
         let has_frames = || self.asker.has_room() && self.turns.any_waiting(may_read);
-        !self.stopping && (self.has_clients_to_take() || has_frames())
+        !self.parted.is_empty() || !self.stopping && (self.has_clients_to_take() || has_frames())
     }
 
     fn is_quiet(&self) -> bool {
-        self.authorized.is_empty() && self.asker.client().pending() == 0 && self.room_calls.is_empty()
+        self.parting == 0
+            && self.authorized.is_empty()
+            && self.asker.client().pending() == 0
+            && self.room_calls.is_empty()
     }
 
     fn is_idle(&self) -> bool {
@@ -168,6 +181,7 @@ impl<P: Carries<Message>> Resident<P> for BinaryPort<P> {
         self.now_ms = now.0;
         self.follow_reload();
         self.end_overdue(now.0);
+        self.end_expired(now.0);
         self.end_pauses(now.0);
         // Clients that could not be taken when files had run out cause no event of their own.
         self.somebody_waits = true;
@@ -190,6 +204,9 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
         }
         let key = token - FIRST_SESSION;
         let Some(session) = self.sessions.get_mut(key) else { return };
+        if session.is_parting() {
+            return self.list_parting(key);
+        }
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             session.readable = true;
             session.hung_up |= event.is_read_closed() || event.is_error();
@@ -204,7 +221,8 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
         self.now_ms = context.now().0;
         // Before anything is asked: what a reload has taken away is gone at the next request.
         self.follow_reload();
-        let worked = !self.stopping && (self.accept() | self.serve_sessions());
+        let threw_away = self.serve_parted();
+        let worked = threw_away | (!self.stopping && (self.accept() | self.serve_sessions()));
         self.send(context);
         worked
     }
@@ -227,6 +245,12 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
         self.stopping = true;
         if let (Some(mut listener), Some(poll)) = (self.listener.take(), &self.poll) {
             poll.deregister(&mut listener);
+        }
+        // Each client gets the replies that are under way, and then its end.
+        let heard = self.sessions.iter().filter(|(_, session)| session.is_heard());
+        for key in heard.map(|(key, _)| key).collect::<Vec<usize>>() {
+            self.sessions[key].drain(self.now_ms);
+            self.write_later(key);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use mio::Interest;
+use tidegate_machines::TimeMs;
 use tidegate_runtime::PortSockets;
 use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
 use tidegate_wire::{FrameError, Split, split};
@@ -18,14 +19,15 @@ use crate::admission::Entered;
 use crate::auth::Identity;
 use crate::auth::acl::ClientRights;
 use crate::held_bytes::{HeldTable, NoRoom};
+use crate::linger::{Ends, Linger};
 use crate::stream::{Scratch, Stream};
 use crate::turns::{CallerKey, CallerName};
 
 /// The life of a connection.
 ///
 /// ```text
-///   Greeting ──Hello──▶ Serving ──client ends, or error──▶ Draining ──outbox empty, nothing in flight──▶ closed
-///       └──no Hello in time, bad token, rubbish──────────────▲
+///   Greeting ──Hello──▶ Serving ──client ends, or error──▶ Draining ──outbox empty, nothing in flight──▶ Parting
+///       └──no Hello in time, bad token, rubbish──────────────▲            the client ends, or a bound ──▶ closed ◀┘
 /// ```
 #[derive(Clone, Debug)]
 pub enum Life {
@@ -35,6 +37,8 @@ pub enum Life {
     Serving(Identity),
     /// Reads nothing more; outstanding replies are still sent.
     Draining,
+    /// All is sent, and the sending half shut down; what the client sends is thrown away until it ends.
+    Parting(Linger),
 }
 
 /// What the client's socket takes.
@@ -85,6 +89,8 @@ pub struct Session {
     identity: Option<Identity>,
     /// What it may do, to be renewed by a reload.
     rights: Option<Arc<ClientRights>>,
+    /// When the token that was shown expires; milliseconds of the worker's clock.
+    ends_at: Option<TimeMs>,
     /// The session stands in its worker's list of sessions to look at.
     pub listed: bool,
     /// The session stands in its worker's list of sessions to write to.
@@ -119,6 +125,7 @@ impl Session {
             ahead: None,
             identity: None,
             rights: None,
+            ends_at: None,
             listed: false,
             to_be_written: false,
             deadline_ms: Some(now_ms + HELLO_TIMEOUT_MS),
@@ -131,16 +138,46 @@ impl Session {
         poll.register(self.stream.socket(), token, Interest::READABLE | Interest::WRITABLE)
     }
 
-    /// Tells a client under TLS that nothing more comes, and takes the socket out of the worker's poll. The caller
-    /// drops the session.
-    pub fn close(&mut self, poll: &PortSockets, scratch: &mut Scratch) {
-        self.stream.close(scratch);
+    /// Takes the socket out of the worker's poll. The caller drops the session.
+    pub fn leave_poll(&mut self, poll: &PortSockets) {
         poll.deregister(self.stream.socket());
+    }
+
+    /// Tells the client that nothing more comes. What it sends from now on is thrown away, until it ends.
+    pub fn part(&mut self, scratch: &mut Scratch, now_ms: u64, hurry: bool) {
+        let mut linger = Linger::begin(&mut self.stream, scratch, now_ms);
+        if hurry {
+            linger.hurry(now_ms);
+        }
+        self.life = Life::Parting(linger);
+        (self.listed, self.outbox, self.sent, self.rights) = (false, Vec::new(), 0, None);
+        (self.deadline_ms, self.takes_until_ms, self.paused_until_ms) = (None, None, None);
+    }
+
+    /// Throws away what has come, at most `bytes_max`, from which it takes what it has read.
+    pub fn go_on_parting(&mut self, scratch: &mut Scratch, bytes_max: &mut usize) -> Ends {
+        let Life::Parting(linger) = &mut self.life else { return Ends::Later };
+        linger.go_on(&mut self.stream, scratch, bytes_max)
+    }
+
+    /// Whether it waits for nothing but its client's end.
+    pub fn is_parting(&self) -> bool {
+        matches!(self.life, Life::Parting(_))
+    }
+
+    /// Whether it has waited for that for too long.
+    pub fn parts_too_long(&self, now_ms: u64) -> bool {
+        matches!(&self.life, Life::Parting(linger) if linger.is_overdue(now_ms))
+    }
+
+    /// Whether anything that the client says is looked at.
+    pub fn is_heard(&self) -> bool {
+        matches!(self.life, Life::Greeting | Life::Serving(_))
     }
 
     /// Whether more should be read now: everything that would hold it is below its bound.
     pub fn may_read(&self) -> bool {
-        self.readable && !matches!(self.life, Life::Draining) && self.may_ask()
+        self.readable && self.is_heard() && self.may_ask()
     }
 
     /// Reads nothing for a while, so that a flood of frames that are refused costs its sender more than others.
@@ -247,7 +284,7 @@ impl Session {
         match &self.life {
             Life::Greeting => FRAME_BYTES_MAX_UNAUTHENTICATED,
             Life::Serving(identity) => frame_bytes_max(identity),
-            Life::Draining => FRAME_BYTES_MAX,
+            Life::Draining | Life::Parting(_) => FRAME_BYTES_MAX,
         }
     }
 
@@ -261,7 +298,7 @@ impl Session {
                 }
                 self.input.len()
             }
-            Life::Greeting | Life::Draining => 0,
+            Life::Greeting | Life::Draining | Life::Parting(_) => 0,
         };
         let Some((caller, counted)) = &mut self.ahead else { return Ok(()) };
         of_all.change(caller, *counted, bytes)?;
@@ -295,11 +332,17 @@ impl Session {
 
     /// The client has ended, and all that it sent before is served.
     pub fn has_said_all(&self) -> bool {
-        self.ended && !self.backlog && !matches!(self.life, Life::Draining)
+        self.ended && !self.backlog && self.is_heard()
     }
 
-    /// The token was good, and gives these rights.
-    pub fn welcome(&mut self, rights: Arc<ClientRights>) {
+    /// Whether the token that was shown has expired.
+    pub fn has_expired(&self, now_ms: u64) -> bool {
+        matches!(self.life, Life::Serving(_)) && self.ends_at.is_some_and(|at| now_ms >= at.0)
+    }
+
+    /// The token was good, and gives these rights until then.
+    pub fn welcome(&mut self, rights: Arc<ClientRights>, ends_at: Option<TimeMs>) {
+        self.ends_at = ends_at;
         let identity = rights.identity().cloned().expect("a token is somebody's");
         self.life = Life::Serving(identity.clone());
         (self.identity, self.rights) = (Some(identity), Some(rights));
@@ -314,7 +357,7 @@ impl Session {
     /// The rights that the same token gives now.
     pub fn renew(&mut self, rights: Arc<ClientRights>) {
         let deadline_ms = self.deadline_ms;
-        self.welcome(rights);
+        self.welcome(rights, self.ends_at);
         self.deadline_ms = deadline_ms;
     }
 

@@ -12,6 +12,8 @@ metrics! {
         handed_off: Counter
             "tidegate_mqtt_handed_off_total" "Connections moved to the worker that has their session.";
         sockets_open: Gauge "tidegate_mqtt_sockets_open" "Sockets of MQTT clients open now.";
+        sockets_lingering: Gauge
+            "tidegate_mqtt_sockets_lingering" "Sockets of MQTT clients that we have closed, and they not yet.";
         writes: Counter "tidegate_mqtt_writes_total" "Writes to sockets of MQTT clients.";
         reads: Counter "tidegate_mqtt_reads_total" "Reads from sockets of MQTT clients.";
     }
@@ -91,6 +93,8 @@ metrics! {
             "tidegate_mqtt_unsent_bytes_total"
             "Bytes of packets for clients that were never sent, because their connections ended.";
         keep_alive_timeouts: Counter "tidegate_mqtt_keep_alive_timeouts_total" "Connections closed for silence.";
+        expired_closed: Counter
+            "tidegate_mqtt_expired_closed_total" "Connections closed because the token shown on them has expired.";
         take_overs: Counter "tidegate_mqtt_take_overs_total" "Connections taken over by another of the same client id.";
         slow_closed: Counter
             "tidegate_mqtt_slow_closed_total" "Connections closed because they did not take what was theirs.";
@@ -151,6 +155,7 @@ impl BrokerMetrics {
             refused_too_large,
             unsent_bytes,
             keep_alive_timeouts,
+            expired_closed,
             take_overs,
             slow_closed,
             protocol_errors,
@@ -201,6 +206,7 @@ impl BrokerMetrics {
         self.refused_too_large.follow(refused_too_large);
         self.unsent_bytes.follow(unsent_bytes);
         self.keep_alive_timeouts.follow(keep_alive_timeouts);
+        self.expired_closed.follow(expired_closed);
         self.take_overs.follow(take_overs);
         self.slow_closed.follow(slow_closed);
         self.protocol_errors.follow(protocol_errors);

@@ -9,6 +9,7 @@
 //! Invariant: nothing here waits, and nothing here knows what a packet means.
 
 pub mod feeds;
+mod lingering;
 mod mail;
 mod metrics;
 mod overload;

@@ -19,7 +19,6 @@ mod write;
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,8 +35,9 @@ use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resi
 use self::accept::Door;
 use self::shell::PortShell;
 use super::Arrival;
-use super::admission::Admission;
+use super::admission::{Admission, monotonic_ns};
 use super::feeds::Feeds;
+use super::lingering::LingeringSockets;
 use super::metrics::{BrokerMetrics, MqttMetrics};
 use super::overload::Overload;
 use super::settings::{MqttAuthenticator, MqttSettings};
@@ -53,6 +53,8 @@ use crate::turns::{CallerMark, CallerMarks, Turns};
 const SOCKETS: usize = 1 << 55;
 /// Tokens of listeners have this one; below it stands their number.
 const LISTENERS: usize = 1 << 54;
+/// Tokens of sockets that are closed have this one; below it stands their place.
+const LINGERING: usize = 1 << 53;
 /// Bytes of one read, if no packet needs more: what is read of a client waits until the client's turn.
 const READ_BYTES: usize = 8 << 10;
 /// Bytes of one read of a packet that needs more.
@@ -101,9 +103,10 @@ pub struct MqttPort<L: LogStore> {
     turns: Turns<CallerMark, ConnectionKey>,
     callers: CallerMarks,
     unserved: Vec<ConnectionKey>,
-    /// Closed, but the client's last bytes were not read. If such a socket were dropped, the kernel would reset the
-    /// connection, and the client might lose the last packets sent to it.
-    lingering: VecDeque<(Instant, TcpStream)>,
+    /// Closed, but their clients have not ended.
+    lingering: LingeringSockets,
+    /// The process stops.
+    stopping: bool,
     /// Left before the verdict on them.
     left: Vec<ConnectionKey>,
     scratch: Scratch,
@@ -180,7 +183,8 @@ impl<L: LogStore> MqttPort<L> {
             turns: Turns::default(),
             callers: CallerMarks::default(),
             unserved: Vec::new(),
-            lingering: VecDeque::new(),
+            lingering: LingeringSockets::default(),
+            stopping: false,
             left: Vec::new(),
             scratch: Scratch::new(),
             turn_work: WORK_IN_TURN_MAX,
@@ -220,11 +224,13 @@ where
             || self.verdicts.has_news()
             || self.feeds.has_news()
             || self.broker.has_news()
+            || self.lingering.has_news()
             || self.broker.is_serving() && (!self.arrivals.is_empty() || self.doors.iter().any(Door::has_more))
     }
 
     fn is_quiet(&self) -> bool {
         self.sockets.len() == 0
+            && self.lingering.len() == 0
             && self.arrivals.is_empty()
             && self.ledger.is_quiet()
             && self.asker.client().pending() == 0
@@ -247,11 +253,12 @@ where
             self.broker.reload(Arc::new(move |rights| authenticator.renew(rights)));
         }
         self.doors.iter_mut().for_each(Door::look_again);
-        self.end_lingering(now);
+        self.lingering.end_overdue(monotonic_ms(), &self.admission);
         let longest_turn = std::mem::take(&mut self.longest_turn);
         let overloaded = self.overload.observe(longest_turn, self.facts.pressure_bytes(), now);
         self.admission.set_overloaded(self.me.endpoint.0, overloaded);
         self.metrics.sockets_open.set(self.sockets.len() as i64);
+        self.metrics.sockets_lingering.set(self.lingering.len() as i64);
         self.broker_metrics.observe(&self.broker.facts());
         for (metrics, shard) in self.shard_metrics.iter().zip(self.broker.shards_mut()) {
             metrics.refusals.follow([(UNRECORDED, shard.service().unrecorded())]);
@@ -284,6 +291,9 @@ where
             }
             return;
         }
+        if token & LINGERING != 0 {
+            return self.lingering.list(token & !LINGERING);
+        }
         let index = (token & !SOCKETS) as u32;
         let Some((key, socket)) = self.sockets.at(index) else { return };
         let (mut is_writable, mut is_readable) = (false, false);
@@ -315,7 +325,8 @@ where
             self.lose(key, context.now());
         }
         let took = self.take_clients(context);
-        took | self.serve_sockets(context)
+        let threw_away = self.lingering.go_on(&mut self.scratch, &self.admission);
+        took | threw_away | self.serve_sockets(context)
     }
 
     /// Everything that does not come from a socket: one turn of the broker.
@@ -342,6 +353,8 @@ where
 
     fn stop_listening(&mut self, now: TimeMs) {
         self.doors.clear();
+        self.stopping = true;
+        self.lingering.hurry(monotonic_ms());
         self.send_away(self.settings.drain.per_second, now);
     }
 
@@ -352,6 +365,11 @@ where
     fn disconnect_rest(&mut self, now: TimeMs) {
         self.send_away(u32::MAX, now);
     }
+}
+
+/// The clock of sockets that are closed.
+fn monotonic_ms() -> u64 {
+    monotonic_ns() / 1_000_000
 }
 
 #[cfg(test)]

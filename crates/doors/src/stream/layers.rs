@@ -8,7 +8,7 @@ use rustls::{ServerConfig, ServerConnection};
 
 use super::scratch::Scratch;
 use super::tls::{self, Flow, TlsLayer};
-use super::websocket::WebSocketLayer;
+use super::websocket::{WebSocketLayer, cost_of as cost_of_frames};
 use super::write_some;
 
 /// Bytes of packets that become one frame and some records at a time.
@@ -85,6 +85,7 @@ impl Layers {
         };
         let mut answers = Vec::new();
         let heard = websocket.receive(plain, data, &mut answers);
+        *cost += cost_of_frames(plain.len().saturating_sub(data.len()));
         match &mut self.tls {
             Some(tls) if !answers.is_empty() => tls.seal(&answers, out)?,
             Some(_) => {}

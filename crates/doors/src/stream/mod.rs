@@ -60,11 +60,6 @@ impl<S: Read + Write> Stream<S> {
         &mut self.socket
     }
 
-    /// The socket alone, when nothing is left to send.
-    pub fn into_socket(self) -> S {
-        self.socket
-    }
-
     /// Whether something was read already that [`Stream::read`] gives although the socket may stay silent.
     pub fn is_ahead(&self) -> bool {
         self.layers.as_ref().is_some_and(|layers| layers.is_ahead())
@@ -129,11 +124,18 @@ impl<S: Read + Write> Stream<S> {
         }
     }
 
-    /// Sends the closing bytes of the layers, if they have any and the socket takes them. The caller closes the socket.
+    /// Reads once, at most `bytes_max`, and throws that away, whatever it means. `None` if nothing is there, `Some(0)`
+    /// if the client sends nothing more.
+    pub fn discard(&mut self, scratch: &mut Scratch, bytes_max: usize) -> io::Result<Option<usize>> {
+        read_some(&mut self.socket, scratch.room(&[], bytes_max))
+    }
+
+    /// Sends the closing bytes of the layers, if they have any, behind all that was written. What the socket does not
+    /// take of them waits for the next [`Stream::write`]. The caller closes the socket.
     pub fn close(&mut self, scratch: &mut Scratch) {
         if let Some(layers) = &mut self.layers {
             layers.close(scratch);
-            // If the socket does not take these bytes, it is closed without them.
+            // A socket that takes nothing any more is closed without them.
             let _ = Self::tell(&mut self.socket, layers, scratch);
         }
     }

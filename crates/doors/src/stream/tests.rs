@@ -175,3 +175,21 @@ fn who_pings_and_never_reads_is_let_go() {
     let (_, ended) = read_all(&mut stream, 4_096).unwrap();
     assert!(ended);
 }
+
+/// Frames without a byte cost the work that they are, like records without a byte.
+#[test]
+fn a_frame_is_worth_more_than_its_bytes() {
+    let cost_of = |frames: Vec<u8>| {
+        let (mut stream, mut scratch) = (websocket(&[]), Scratch::new());
+        stream.read(&mut scratch, 1).unwrap();
+        stream.socket().up.extend(frames);
+        stream.read(&mut scratch, 64 << 10).unwrap();
+        scratch.cost()
+    };
+    let tiny = frame(Opcode::Binary, b"").repeat(1_000);
+    assert!(cost_of(tiny.clone()) >= tiny.len() + 1_000 * super::websocket::FRAME_COST);
+    let one = frame(Opcode::Binary, &[0; 6_000]);
+    assert!(cost_of(one.clone()) <= one.len() + 2 * super::websocket::FRAME_COST);
+    let pings = frame(Opcode::Ping, b"").repeat(1_000);
+    assert!(cost_of(pings) >= 1_000 * super::websocket::FRAME_COST);
+}

@@ -6,6 +6,17 @@ use tidegate_wire::websocket::{CloseCode, Event, FrameDecoder, Opcode, encode_cl
 
 use super::tls::Flow;
 
+/// What a frame is worth beside its bytes, in bytes: its header is read, and a ping is answered. Without that, frames
+/// without a byte would be the cheapest way to keep a worker busy.
+pub(super) const FRAME_COST: usize = 256;
+/// Least bytes that a client's frame adds to what is in it: two of its header, and its mask.
+const FRAME_OVERHEAD_MIN: usize = 6;
+
+/// What frames are worth beside their bytes, of which so many were none of a packet.
+pub(super) fn cost_of(overhead_bytes: usize) -> usize {
+    overhead_bytes / FRAME_OVERHEAD_MIN * FRAME_COST
+}
+
 /// One client's frames.
 pub(super) struct WebSocketLayer {
     decoder: FrameDecoder,

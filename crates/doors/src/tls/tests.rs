@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer, KeyIdMethod, KeyPair,
+    RevokedCertParams, SerialNumber,
+};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ServerConnection};
 
@@ -42,9 +45,37 @@ impl Folder {
         let key = KeyPair::generate().unwrap();
         let authority = self.client(name, &params.self_signed(&key).unwrap(), &key);
         let issuer = Issuer::new(params, key);
+        (authority, self.signed(&issuer, name, 1))
+    }
+
+    /// A client with this serial number.
+    fn signed(&self, issuer: &Issuer<'_, KeyPair>, name: &str, serial: u64) -> SignedClient {
         let client_key = KeyPair::generate().unwrap();
-        let client = CertificateParams::new(vec!["dave".to_owned()]).unwrap().signed_by(&client_key, &issuer).unwrap();
-        (authority, self.client(&format!("{name}-client"), &client, &client_key))
+        let mut params = CertificateParams::new(vec!["dave".to_owned()]).unwrap();
+        params.serial_number = Some(SerialNumber::from(serial));
+        let client = params.signed_by(&client_key, issuer).unwrap();
+        self.client(&format!("{name}-client-{serial}"), &client, &client_key)
+    }
+
+    /// A file with one list of this issuer, on which these serial numbers are.
+    fn revoked(&self, issuer: &Issuer<'_, KeyPair>, serials: &[u64]) -> PathBuf {
+        let revoked = |serial: &u64| RevokedCertParams {
+            serial_number: SerialNumber::from(*serial),
+            revocation_time: rcgen::date_time_ymd(2024, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: rcgen::date_time_ymd(2024, 1, 1),
+            next_update: rcgen::date_time_ymd(2124, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: serials.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let path = self.0.join("revoked.pem");
+        std::fs::write(&path, list.signed_by(issuer).unwrap().pem().unwrap()).unwrap();
+        path
     }
 
     fn server(&self, name: &str) -> SignedClient {
@@ -112,15 +143,37 @@ fn clients_are_good_by_the_authorities_of_now() {
     let config = server_config_with_clients(&certificate, &authorities).unwrap();
     assert_eq!(shake(&config, &server, Some(&client)).unwrap(), None, "nobody is asked");
 
-    authorities.replace(Some(read_authorities(&one.cert, false).unwrap()));
+    authorities.replace(Some(read_authorities(&one.cert, None, false).unwrap()));
     assert_eq!(shake(&config, &server, Some(&client)).unwrap().as_ref(), Some(&client.certificate));
     assert_eq!(shake(&config, &server, None).unwrap(), None, "optional");
     assert!(shake(&config, &server, Some(&stranger)).is_err());
 
-    authorities.replace(Some(read_authorities(&other.cert, true).unwrap()));
+    authorities.replace(Some(read_authorities(&other.cert, None, true).unwrap()));
     assert!(shake(&config, &server, None).is_err(), "required");
     assert!(shake(&config, &server, Some(&client)).is_err());
     assert_eq!(shake(&config, &server, Some(&stranger)).unwrap().as_ref(), Some(&stranger.certificate));
+}
+
+#[test]
+fn who_is_on_a_revocation_list_is_not_let_in() {
+    let folder = Folder::new("revoked");
+    let server = folder.server("server");
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let authority = folder.client("authority", &params.self_signed(&key).unwrap(), &key);
+    let issuer = Issuer::new(params, key);
+    let (good, revoked) = (folder.signed(&issuer, "of", 7), folder.signed(&issuer, "of", 8));
+    let certificate = ServerCertificate::new(read_certificate(&server.cert, &server.key).unwrap());
+    let authorities = ClientAuthorities::new(Some(read_authorities(&authority.cert, None, true).unwrap()));
+    let config = server_config_with_clients(&certificate, &authorities).unwrap();
+    assert!(shake(&config, &server, Some(&revoked)).is_ok(), "before the list");
+    let list = folder.revoked(&issuer, &[8, 9]);
+    authorities.replace(Some(read_authorities(&authority.cert, Some(&list), true).unwrap()));
+    assert!(shake(&config, &server, Some(&revoked)).is_err());
+    assert!(shake(&config, &server, Some(&good)).is_ok());
+    let error = read_authorities(&authority.cert, Some(&authority.cert), true).unwrap_err();
+    assert!(format!("{error:#}").contains("has no revocation list"), "{error:#}");
 }
 
 #[test]
@@ -132,6 +185,6 @@ fn files_that_do_not_fit_are_named() {
     assert!(error.contains("other.key.pem does not fit") && error.contains("one.cert.pem"), "{error}");
     let error = said(read_certificate(&one.key, &one.key).unwrap_err());
     assert!(error.contains("one.key.pem has no certificate"), "{error}");
-    let error = said(read_authorities(&folder.0.join("none.pem"), false).unwrap_err());
+    let error = said(read_authorities(&folder.0.join("none.pem"), None, false).unwrap_err());
     assert!(error.contains("cannot read PEM from") && error.contains("none.pem"), "{error}");
 }

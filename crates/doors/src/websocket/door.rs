@@ -75,7 +75,7 @@ impl<A: Fn(Box<Arrival>) -> bool + Send + Sync + 'static> Upgrade for Upgrading<
     }
 
     fn accept(&self, head: &Parts, address: IpAddr, health: &Health) -> Result<Accepted, Problem> {
-        let accept = check(head, &self.door.settings.origins)?;
+        let accept = check(head, &self.door.settings)?;
         if let Some(problem) = health.problem() {
             return Err(problem);
         }
@@ -97,7 +97,7 @@ impl<A: Fn(Box<Arrival>) -> bool + Send + Sync + 'static> Upgrade for Upgrading<
 }
 
 /// The `Sec-WebSocket-Accept` of a good request (RFC 6455 4.2.1), or what is wrong with it.
-fn check(head: &Parts, origins: &Origins) -> Result<HeaderValue, Problem> {
+fn check(head: &Parts, settings: &WebSocketSettings) -> Result<HeaderValue, Problem> {
     if head.method != Method::GET {
         return Err(Problem::method_not_allowed().allowing("GET"));
     }
@@ -119,7 +119,7 @@ fn check(head: &Parts, origins: &Origins) -> Result<HeaderValue, Problem> {
         let detail = "the client must offer the subprotocol `mqtt` in Sec-WebSocket-Protocol";
         return Err(Problem::new(codes::SUBPROTOCOL_MISSING, detail));
     }
-    if !may_come_from(headers, origins) {
+    if !may_come_from(headers, settings) {
         let detail = "pages of this origin may not connect here; see the configuration of the WebSocket listener";
         return Err(Problem::new(codes::ORIGIN_FORBIDDEN, detail));
     }
@@ -139,7 +139,13 @@ fn is_key(key: &str) -> bool {
     padding == b"==" && text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
 }
 
-fn may_come_from(headers: &HeaderMap, origins: &Origins) -> bool {
+/// Whether the page that asks may, if it is one.
+///
+/// That it came from the same host proves nothing where clients need no credentials: whoever owns a name can have it
+/// stand for this machine once a page of it is in a browser here (DNS rebinding). The browser then says that name, as
+/// origin and as host. Only names that nobody can own are believed there; others must be listed.
+fn may_come_from(headers: &HeaderMap, settings: &WebSocketSettings) -> bool {
+    let WebSocketSettings { origins, anonymous, .. } = settings;
     let mut sent = headers.get_all(header::ORIGIN).iter();
     let Some(origin) = sent.next() else { return true };
     if *origins == Origins::Any {
@@ -147,10 +153,23 @@ fn may_come_from(headers: &HeaderMap, origins: &Origins) -> bool {
     }
     let (Ok(origin), None) = (origin.to_str(), sent.next()) else { return false };
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.filter(|host| !anonymous || is_of_this_machine(host));
     let same_host =
         origin.split_once("://").is_some_and(|(_, from)| host.is_some_and(|host| host.eq_ignore_ascii_case(from)));
     let listed = |origins: &[Box<str>]| origins.iter().any(|listed| listed.eq_ignore_ascii_case(origin));
     same_host || matches!(origins, Origins::Listed(origins) if listed(origins))
+}
+
+/// Whether this host, with its port if it has one, is this machine whoever is asked.
+fn is_of_this_machine(host: &str) -> bool {
+    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => host.split_once(':').map_or(host, |(name, _)| name),
+    };
+    let name = name.to_ascii_lowercase();
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -180,9 +199,35 @@ mod tests {
         request.into_parts().0
     }
 
+    fn settings(origins: Origins) -> WebSocketSettings {
+        WebSocketSettings { path: "/mqtt".into(), origins, anonymous: false, connections_max: 1, connections_per_s: 0 }
+    }
+
+    /// A name that its owner lets stand for this machine.
+    #[test]
+    fn who_needs_no_credentials_comes_from_a_name_that_nobody_owns() {
+        let anonymous = WebSocketSettings { anonymous: true, ..settings(Origins::SameHost) };
+        let is_let_in = |host: &str, settings: &WebSocketSettings| {
+            let origin = format!("http://{host}");
+            check(&request(&[("host", host), ("origin", &origin)]), settings).is_ok()
+        };
+        for host in ["localhost:8080", "LOCALHOST", "tide.localhost:8080", "127.0.0.1:8080", "127.8.8.8", "[::1]:8080"]
+        {
+            assert!(is_let_in(host, &anonymous), "{host}");
+        }
+        let foreign =
+            ["rebound.example:8080", "localhost.example", "10.0.0.1", "[2001:db8::1]:80", "127.0.0.1.example", ""];
+        for host in foreign {
+            assert!(!is_let_in(host, &anonymous), "{host}");
+        }
+        assert!(is_let_in("rebound.example:8080", &settings(Origins::SameHost)), "with credentials");
+        let listed = Origins::Listed(vec!["http://own.example".into()]);
+        assert!(is_let_in("own.example", &WebSocketSettings { origins: listed, ..anonymous }));
+    }
+
     #[test]
     fn a_good_request_is_accepted_as_the_rfc_says() {
-        let accept = check(&request(&[]), &Origins::SameHost).unwrap();
+        let accept = check(&request(&[]), &settings(Origins::SameHost)).unwrap();
         assert_eq!(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", "the example of RFC 6455 1.3");
     }
 
@@ -200,7 +245,7 @@ mod tests {
             ("origin", "https://elsewhere.example", StatusCode::FORBIDDEN),
             ("origin", "null", StatusCode::FORBIDDEN),
         ] {
-            let problem = check(&request(&[(name, value)]), &Origins::SameHost).unwrap_err();
+            let problem = check(&request(&[(name, value)]), &settings(Origins::SameHost)).unwrap_err();
             assert_eq!(problem.code().status(), status, "{name}: {value}");
         }
     }
@@ -210,7 +255,7 @@ mod tests {
         let answer = |change: fn(&mut Parts)| {
             let mut request = request(&[]);
             change(&mut request);
-            check(&request, &Origins::SameHost).unwrap_err().into_response()
+            check(&request, &settings(Origins::SameHost)).unwrap_err().into_response()
         };
         let old = answer(|request| request.version = Version::HTTP_10);
         let other_version = answer(|request| {
@@ -231,7 +276,9 @@ mod tests {
 
     #[test]
     fn pages_come_from_where_the_configuration_says() {
-        let from = |origin: &str, origins: &Origins| check(&request(&[("origin", origin)]), origins).is_ok();
+        let from = |origin: &str, origins: &Origins| {
+            check(&request(&[("origin", origin)]), &settings(origins.clone())).is_ok()
+        };
         let listed = Origins::Listed(vec!["https://show.example".into()]);
         assert!(from("http://tide.example:8080", &Origins::SameHost));
         assert!(!from("http://tide.example", &Origins::SameHost), "another port is another origin");

@@ -22,7 +22,8 @@ pub struct WebSocketSettings {
 /// it is in the same network as the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origins {
-    /// Pages that came from the same host and port as they connect to. What a config gets that says nothing.
+    /// Pages that came from the same host and port as they connect to; where clients need no credentials, only if that
+    /// host is this machine by any resolver. What a config gets that says nothing.
     SameHost,
     /// Pages of these origins, as `https://example.org`, and those of the same host.
     Listed(Vec<Box<str>>),

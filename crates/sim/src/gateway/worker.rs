@@ -109,7 +109,7 @@ impl<S: Store> Shell<S::Log> for Worker<'_, S> {
                     user.strip_prefix("client-").map_or(ClientIndex::MAX, |number| number.parse().expect("a number"));
                 let principal = Principal::user(&user);
                 let rights = Arc::new(SimRights { user, client });
-                self.driven().verdict(key, Ok(Admitted { rights, principal, may_claim: false }), now);
+                self.driven().verdict(key, Ok(Admitted { rights, principal, may_claim: false, ends_at: None }), now);
             }
             Action::HandOff { key, worker: to, bytes } => {
                 self.moves.push(Move { from: (self.worker, key), to, bytes });

@@ -271,7 +271,7 @@ impl Shell<Log> for Worker<'_> {
         match action {
             Action::Authenticate { key, .. } => {
                 let (rights, principal) = (self.node.rights.clone(), self.node.principal.clone());
-                self.driven().verdict(key, Ok(Admitted { rights, principal, may_claim: true }), now);
+                self.driven().verdict(key, Ok(Admitted { rights, principal, may_claim: true, ends_at: None }), now);
             }
             Action::HandOff { key, worker, bytes } => {
                 let client = self.client(key);

@@ -87,6 +87,8 @@ impl Reload {
 
 fn read(config: &Config) -> Result<(Option<Certificate>, Option<Authorities>)> {
     let Some(tls) = &config.tls else { return Ok((None, None)) };
-    let authorities = tls.clients.as_ref().map(|clients| read_authorities(&clients.ca_file, clients.required));
+    let authorities = tls.clients.as_ref();
+    let authorities =
+        authorities.map(|clients| read_authorities(&clients.ca_file, clients.crl_file.as_deref(), clients.required));
     Ok((Some(read_certificate(&tls.cert_file, &tls.key_file)?), authorities.transpose()?))
 }

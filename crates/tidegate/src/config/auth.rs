@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tidegate_config::{ConfigError, Count, Document, FilePath, NoDefault, Optional, Seconds, Texts, config};
+use tidegate_config::{ConfigError, Count, Document, FilePath, Flag, NoDefault, Optional, Seconds, Texts, config};
 use tidegate_doors::auth::LoginLimits;
 
 config! {
@@ -35,7 +35,10 @@ config! {
             "file with the key that signs tokens, at least 32 bytes; made with mode 0600 if it does not exist. \
              Without this key it is jwt.key in data.dir";
         token_ttl_s: Seconds = 86_400, 60..=31_536_000, live,
-            "seconds that a log-in is good for; a connection that is open then stays so";
+            "seconds that a log-in is good for";
+        expiry_ends_connections: Flag = true, .., live,
+            "whether a connection of MQTT or of the binary port ends when the token that was shown on it expires: MQTT \
+             5 is told 0xA0; if false, it stays open. Of those that are opened after a change";
         open_paths: Texts = &[], .., restart,
             "paths served without a token, of \"/openapi.json\", \"/metrics\" and \"/demo\" (the voting page)";
     }
@@ -48,6 +51,8 @@ pub struct Auth {
     pub jwt_secret_file: PathBuf,
     /// How long a log-in is good for.
     pub token_ttl: Duration,
+    /// Whether its end ends connections.
+    pub expiry_ends_connections: bool,
     /// Paths served without a token.
     pub open_paths: Vec<Box<str>>,
 }
@@ -78,6 +83,7 @@ pub fn settle(document: &Document, data: &Path) -> Result<Auth, ConfigError> {
     Ok(Auth {
         jwt_secret_file: keys.jwt_secret_file.unwrap_or_else(|| data.join("jwt.key")),
         token_ttl: Duration::from_secs(keys.token_ttl_s),
+        expiry_ends_connections: keys.expiry_ends_connections,
         open_paths: keys.open_paths,
     })
 }

@@ -31,7 +31,7 @@ config! {
     pub struct WebSocketKeys in "listener.websocket" {
         origins: Texts = &[], .., restart,
             "pages of these other origins may connect, such as \"https://example.org\"; [\"*\"] for all. Own pages \
-             always may";
+             always may, with anonymous only those of localhost and its addresses";
     }
 }
 

@@ -175,6 +175,7 @@ impl Config {
             services: self.services.clone(),
             secret,
             token_ttl: self.auth.token_ttl,
+            expiry_ends_connections: self.auth.expiry_ends_connections,
             login_limits: self.limits.logins,
             topics: self.topics.clone(),
             viewer_quota: self.quotas.viewer,

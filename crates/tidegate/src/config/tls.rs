@@ -18,6 +18,9 @@ config! {
         binary: Flag = false, .., restart, "whether the binary door speaks TLS";
         client_ca_file: Optional<FilePath> = NoDefault, .., live,
             "PEM file with the authorities whose client certificates are good for listen.mqtts";
+        client_crl_file: Optional<FilePath> = NoDefault, .., live,
+            "PEM file with the revocation lists of these authorities, read again by a reload: who is on one is not let \
+             in; with this key, an authority without a list here vouches for nobody";
         client_certificate: ClientCertificateWord = "optional", .., live,
             "whether a client of listen.mqtts must show a certificate; its common name is the user, see \
              mqtt.certificate_users";
@@ -44,6 +47,8 @@ pub struct Tls {
 pub struct ClientCertificates {
     /// PEM file with the authorities that sign them.
     pub ca_file: PathBuf,
+    /// PEM file with the lists of those that they have revoked.
+    pub crl_file: Option<PathBuf>,
     /// Whether a client must show one.
     pub required: bool,
 }
@@ -72,7 +77,15 @@ fn clients(keys: &TlsKeys, mqtts: bool, document: &Document) -> Result<Option<Cl
             "tls.client_ca_file",
             "tls.client_ca_file: only listen.mqtts looks at client certificates; give it an address",
         )),
-        Some(ca_file) => Ok(Some(ClientCertificates { ca_file: ca_file.clone(), required: keys.client_certificate })),
+        Some(ca_file) => Ok(Some(ClientCertificates {
+            ca_file: ca_file.clone(),
+            crl_file: keys.client_crl_file.clone(),
+            required: keys.client_certificate,
+        })),
+        None if keys.client_crl_file.is_some() => Err(document.error_at(
+            "tls.client_crl_file",
+            "tls.client_ca_file is missing: PEM file with the authorities that sign clients",
+        )),
         None if keys.client_certificate => Err(document.error_at(
             "tls.client_certificate",
             "tls.client_ca_file is missing: PEM file with the authorities that sign clients",

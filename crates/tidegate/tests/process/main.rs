@@ -10,6 +10,7 @@ mod backup;
 mod broken_disk;
 mod changes;
 mod clock;
+mod closing;
 mod commands;
 mod crowds;
 mod cursors;

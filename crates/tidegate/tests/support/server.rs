@@ -31,6 +31,7 @@ pub struct Server {
     /// Where the binary port is served.
     pub binary: SocketAddr,
     mqtt: Option<SocketAddr>,
+    mqtts: Option<SocketAddr>,
 }
 
 /// How a process ended, and all that it said.
@@ -90,7 +91,8 @@ impl Process {
         };
         let always = |mark: &str| address(mark).unwrap_or_else(|| panic!("the server says {mark:?} and its address"));
         let (http, binary, mqtt) = (always("HTTP on "), always("binary on "), address("MQTT on "));
-        Ok(Server { process: self, http, binary, mqtt })
+        let mqtts = address("MQTT over TLS on ");
+        Ok(Server { process: self, http, binary, mqtt, mqtts })
     }
 
     /// Ends it as a power cut would end the process: no handler runs.
@@ -146,6 +148,11 @@ impl Server {
     /// Where MQTT is served; the settings must have asked for it.
     pub fn mqtt(&self) -> SocketAddr {
         self.mqtt.expect("the settings ask for MQTT")
+    }
+
+    /// Where MQTT is served over TLS.
+    pub fn mqtts(&self) -> SocketAddr {
+        self.mqtts.expect("the settings ask for MQTT over TLS")
     }
 
     /// `kill -9`.

@@ -24,6 +24,8 @@ pub struct Settings {
     pub audit_interval_s: u64,
     /// Whether there is an MQTT door, open to anonymous clients.
     pub mqtt: bool,
+    /// Where MQTT is served over TLS, or "off".
+    pub mqtts: String,
     /// More lines for `[data]`.
     pub data_keys: String,
     /// More lines for `[limits]`.
@@ -48,6 +50,7 @@ impl Settings {
             snapshot_interval_s: 0,
             audit_interval_s: 0,
             mqtt: false,
+            mqtts: "off".to_owned(),
             data_keys: String::new(),
             limits: String::new(),
             sections: String::new(),
@@ -59,10 +62,11 @@ impl Settings {
     /// Writes the file and returns its path.
     pub fn write(&self) -> PathBuf {
         let mqtt = if self.mqtt { "127.0.0.1:0" } else { "off" };
-        let Settings { http, shards, workers, snapshot_interval_s, audit_interval_s, .. } = self;
+        let Settings { http, mqtts, shards, workers, snapshot_interval_s, audit_interval_s, .. } = self;
         let Settings { data_keys, limits, sections, .. } = self;
         let text = format!(
-            "[listen]\nhttp = \"{http}\"\nbinary = \"127.0.0.1:0\"\nmqtt = \"{mqtt}\"\n\n\
+            "[listen]\nhttp = \"{http}\"\nbinary = \"127.0.0.1:0\"\nmqtt = \"{mqtt}\"\n\
+             mqtts = \"{mqtts}\"\n\n\
              [data]\nshards = {shards}\nsegment_bytes = {SEGMENT_BYTES}\n\
              snapshot_interval_s = {snapshot_interval_s}\naudit_interval_s = {audit_interval_s}\n{data_keys}\n\
              [limits]\nworkers = {workers}\n{limits}\n\n\

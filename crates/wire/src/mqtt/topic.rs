@@ -7,7 +7,7 @@
 //!   a/#          # stands for this level and all below
 //! ```
 
-use crate::mqtt::{Malformed, ReasonCode};
+use crate::mqtt::Malformed;
 
 /// The group of `$queue/` filters. No `$share/` filter can name it: share names have no wildcards.
 pub const QUEUE_GROUP: &str = "+queue";
@@ -22,44 +22,45 @@ pub struct Filter<'a> {
 }
 
 /// `Ok` when a message can be published on `topic`. Levels may be empty; characters were checked when the text was
-/// decoded, but U+0000 is refused here too, for topics that come from elsewhere.
+/// decoded, but U+0000 is refused here too, for topics that come from elsewhere. What is wrong is malformed, or, where
+/// it is empty, a protocol error (MQTT 5, 3.3.2.1): 0x90 is for topics that are correct and not accepted.
 /// `[MQTT-4.7.3-2]`: topics and filters contain no U+0000.
 #[inline]
 pub fn check_topic(topic: &str) -> Result<(), Malformed> {
-    const REFUSED: ReasonCode = ReasonCode::TOPIC_NAME_INVALID;
     if topic.is_empty() {
-        return Err(Malformed::because(REFUSED, "MQTT-4.7.3-1", "an empty topic name"));
+        return Err(Malformed::protocol("MQTT-4.7.3-1", "an empty topic name"));
     }
     if topic.len() > usize::from(u16::MAX) {
-        return Err(Malformed::because(REFUSED, "MQTT-4.7.3-3", "a topic name of more than 65,535 bytes"));
+        return Err(Malformed::packet("MQTT-4.7.3-3", "a topic name of more than 65,535 bytes"));
     }
     // No early exit: so the loop is a few wide instructions.
     let (wildcard, null) = topic.bytes().fold((false, false), |(wildcard, null), byte| {
         (wildcard | (byte == b'#') | (byte == b'+'), null | (byte == 0))
     });
     if wildcard {
-        return Err(Malformed::because(REFUSED, "MQTT-3.3.2-2", "a topic name with a wildcard"));
+        return Err(Malformed::packet("MQTT-3.3.2-2", "a topic name with a wildcard"));
     }
     if null {
-        return Err(Malformed::because(REFUSED, "MQTT-4.7.3-2", "a topic name with U+0000"));
+        return Err(Malformed::packet("MQTT-4.7.3-2", "a topic name with U+0000"));
     }
     Ok(())
 }
 
-/// Takes a filter apart and checks it: where wildcards may stand, and the name of a share group.
+/// Takes a filter apart and checks it: where wildcards may stand, and the name of a share group. What is wrong is
+/// malformed, or, where it is empty, a protocol error: 0x8F is for filters that are correct and not accepted.
 pub fn check_filter(text: &str) -> Result<Filter<'_>, Malformed> {
     if text.len() > usize::from(u16::MAX) {
-        return Err(refused("MQTT-4.7.3-3", "a topic filter of more than 65,535 bytes"));
+        return Err(Malformed::packet("MQTT-4.7.3-3", "a topic filter of more than 65,535 bytes"));
     }
     let parts = if let Some(shared) = text.strip_prefix("$share/") {
         let Some((group, filter)) = shared.split_once('/') else {
-            return Err(refused("MQTT-4.8.2-2", "a shared subscription without a topic filter"));
+            return Err(Malformed::packet("MQTT-4.8.2-2", "a shared subscription without a topic filter"));
         };
         if group.is_empty() {
-            return Err(refused("MQTT-4.8.2-1", "an empty share name"));
+            return Err(Malformed::packet("MQTT-4.8.2-1", "an empty share name"));
         }
         if group.contains(['+', '#']) {
-            return Err(refused("MQTT-4.8.2-2", "a share name with a wildcard"));
+            return Err(Malformed::packet("MQTT-4.8.2-2", "a share name with a wildcard"));
         }
         Filter { share_group: Some(group), filter }
     } else if let Some(filter) = text.strip_prefix("$queue/") {
@@ -73,26 +74,21 @@ pub fn check_filter(text: &str) -> Result<Filter<'_>, Malformed> {
 
 fn check_levels(filter: &str) -> Result<(), Malformed> {
     if filter.is_empty() {
-        return Err(refused("MQTT-4.7.3-1", "an empty topic filter"));
+        return Err(Malformed::protocol("MQTT-4.7.3-1", "an empty topic filter"));
     }
     if filter.contains('\0') {
-        return Err(refused("MQTT-4.7.3-2", "a topic filter with U+0000"));
+        return Err(Malformed::packet("MQTT-4.7.3-2", "a topic filter with U+0000"));
     }
     let mut levels = filter.split('/').peekable();
     while let Some(level) = levels.next() {
         if level.contains('#') && (level != "#" || levels.peek().is_some()) {
-            return Err(refused("MQTT-4.7.1-1", "# stands alone in the last level of a topic filter"));
+            return Err(Malformed::packet("MQTT-4.7.1-1", "# stands alone in the last level of a topic filter"));
         }
         if level.contains('+') && level != "+" {
-            return Err(refused("MQTT-4.7.1-2", "+ stands alone in its level of a topic filter"));
+            return Err(Malformed::packet("MQTT-4.7.1-2", "+ stands alone in its level of a topic filter"));
         }
     }
     Ok(())
-}
-
-#[cold]
-const fn refused(statement: &'static str, what: &'static str) -> Malformed {
-    Malformed::because(ReasonCode::TOPIC_FILTER_INVALID, statement, what)
 }
 
 /// Whether a message on `topic` is for `filter` (without its share group). Compares bytes: no normalisation.

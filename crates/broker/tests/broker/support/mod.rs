@@ -36,7 +36,8 @@
 //! * `drain N [REFERENCE]`, `reload`, `announce TOPIC PAYLOAD`.
 //!
 //! Users: `part` may read all of `#` and `part/#` but `part/hidden`, after `reload` but `part/late`; `nobody` is
-//! refused; `gone` has no rights after `reload`; topics that begin with `secret/` are for nobody,
+//! refused; what `brief` shows is good for ten seconds;
+//! `gone` has no rights after `reload`; topics that begin with `secret/` are for nobody,
 //! `$SYS` may be read, after `reload` `closed/` is for nobody either. `$ledger/accounts/X` may be subscribed to if X is
 //! a collector, which those are whose name begins with `candidate`. A request on `$ledger/transfers` is answered with
 //! `ok:` and what was asked, one on `other/service` with `other:` and that.

@@ -479,7 +479,8 @@ impl World {
                             None => Principal::address(&self.address),
                         };
                         let may_claim = user_name.is_some();
-                        Ok(Admitted { rights, principal, may_claim })
+                        let ends_at = (user_name.as_deref() == Some("brief")).then(|| TimeMs(now.0 + 10_000));
+                        Ok(Admitted { rights, principal, may_claim, ends_at })
                     }
                     None => Err(Denied { reason: ReasonCode::BAD_USER_NAME_OR_PASSWORD }),
                 };

@@ -32,5 +32,5 @@ mod tests;
 pub use client_id::{ClientIdPattern, ClientIdPatternError};
 pub use overlap::filter_overlaps;
 pub use pattern::{TopicPattern, TopicPatternError};
-pub use rights::{ClientRights, Holder};
+pub use rights::{ClientRights, Holder, Shown};
 pub use rule::{Acl, AnonymousSessions, Effect, OrdinaryTopics, PartlyDenied, Role, Rule, Verbs, Who};

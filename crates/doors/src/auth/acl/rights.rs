@@ -20,14 +20,23 @@ const SYS: &str = "$SYS/#";
 /// Whom rights belong to: what to look for when they are to be had again after a reload.
 #[derive(Clone, Debug)]
 pub enum Holder {
-    /// A user of the configuration.
-    User(Identity),
+    /// A user of the configuration, known by what was shown.
+    User(Identity, Shown),
     /// A service, known by the hash of its token.
     Service(Identity, [u8; 32]),
     /// Somebody of whom only a certificate is known, by its common name.
     Certificate(Box<str>),
     /// Nobody.
     Anonymous,
+}
+
+/// What a user has shown. When that is good no more, neither are the rights that it gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// The password with this stamp, or a token that it gave.
+    Password(Box<str>),
+    /// A certificate with the user's name.
+    Certificate,
 }
 
 /// What the clients of one holder may do.
@@ -43,8 +52,8 @@ impl Holder {
     /// How they came in.
     fn role(&self) -> Role {
         match self {
-            Holder::User(identity) if matches!(identity.rights(), Rights::Viewer { .. }) => Role::Viewer,
-            Holder::User(_) | Holder::Service(..) => Role::Service,
+            Holder::User(identity, _) if matches!(identity.rights(), Rights::Viewer { .. }) => Role::Viewer,
+            Holder::User(..) | Holder::Service(..) => Role::Service,
             Holder::Certificate(_) => Role::Certificate,
             Holder::Anonymous => Role::Anonymous,
         }
@@ -52,7 +61,7 @@ impl Holder {
 
     fn name(&self) -> Option<&str> {
         match self {
-            Holder::User(identity) | Holder::Service(identity, _) => Some(identity.name()),
+            Holder::User(identity, _) | Holder::Service(identity, _) => Some(identity.name()),
             Holder::Certificate(name) => Some(name),
             Holder::Anonymous => None,
         }
@@ -76,7 +85,7 @@ impl ClientRights {
     /// Whom the ledger knows behind them.
     pub fn identity(&self) -> Option<&Identity> {
         match &self.holder {
-            Holder::User(identity) | Holder::Service(identity, _) => Some(identity),
+            Holder::User(identity, _) | Holder::Service(identity, _) => Some(identity),
             Holder::Certificate(_) | Holder::Anonymous => None,
         }
     }
@@ -84,7 +93,7 @@ impl ClientRights {
     /// Whose is what a client makes that comes from `address`.
     pub fn principal(&self, address: IpAddr) -> Principal {
         match &self.holder {
-            Holder::User(identity) => Principal::user(identity.name()),
+            Holder::User(identity, _) => Principal::user(identity.name()),
             Holder::Service(identity, _) => Principal::service(identity.name()),
             Holder::Certificate(name) => Principal::certificate(name),
             Holder::Anonymous => match self.acl.anonymous_sessions {

@@ -30,7 +30,7 @@ fn acl(ordinary_topics: OrdinaryTopics, rules: impl IntoIterator<Item = Rule>) -
 }
 
 fn dave() -> Holder {
-    Holder::User(Identity::new("dave", Rights::Viewer { wallets: vec!["wallet:dave".into()] }))
+    Holder::User(Identity::new("dave", Rights::Viewer { wallets: vec!["wallet:dave".into()] }), Shown::Certificate)
 }
 
 fn service(grants: &[&str]) -> Holder {

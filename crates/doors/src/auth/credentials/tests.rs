@@ -40,6 +40,7 @@ fn settings(users: &[&str], certificate_users: CertificateUsers) -> AuthSettings
         }],
         secret: Secret::from_bytes(&[1; 32]).unwrap(),
         token_ttl: Duration::from_secs(100),
+        expiry_ends_connections: true,
         login_limits: LoginLimits::default(),
         topics: TopicAccess { certificate_users, ..TopicAccess::default() },
         viewer_quota: QuotaLimits::NONE,
@@ -221,4 +222,34 @@ fn clients_of_one_user_share_their_rights_until_a_reload_gives_new_ones() {
 
     authenticator.reload(AuthSettings { services: Vec::new(), ..settings(&["dave"], CertificateUsers::Listed) });
     assert!(authenticator.renew(&*service).is_none() && authenticator.renew(&*sensor).is_none());
+}
+
+#[test]
+fn a_new_password_takes_the_rights_of_the_old_one_away_and_not_those_of_a_certificate() {
+    let authenticator = Authenticator::new(settings(&["dave"], CertificateUsers::Listed));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let jwt = runtime.block_on(authenticator.log_in("dave", "secret", HERE)).unwrap().token;
+    let rights = |shown| judge(&authenticator, shown).unwrap().rights;
+    let by_token = rights(shown(None, Some(&jwt)));
+    let by_certificate = rights(Credentials { certificate: Some(certificate(&["dave"])), ..shown(None, None) });
+    authenticator.reload(settings(&["dave"], CertificateUsers::Listed));
+    assert!(authenticator.renew(&*by_token).is_some(), "nothing has changed");
+    let mut rotated = settings(&["dave"], CertificateUsers::Listed);
+    rotated.users[0].password_hash = crate::auth::hash_password("other");
+    authenticator.reload(rotated);
+    assert!(authenticator.renew(&*by_token).is_none());
+    assert!(authenticator.renew(&*by_certificate).is_some());
+}
+
+#[test]
+fn a_connection_ends_with_the_token_that_was_shown_unless_the_configuration_says_otherwise() {
+    let authenticator = Authenticator::new(settings(&["dave"], CertificateUsers::Listed));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let issued = runtime.block_on(authenticator.log_in("dave", "secret", HERE)).unwrap();
+    let ends_at = |shown| judge(&authenticator, shown).unwrap().ends_at.map(|at| at.0);
+    assert_eq!(ends_at(shown(None, Some(&issued.token))), Some(issued.expires_at_s * 1_000));
+    assert_eq!(ends_at(shown(None, Some(TOKEN))), None, "a service's token does not expire");
+    let kept = AuthSettings { expiry_ends_connections: false, ..settings(&["dave"], CertificateUsers::Listed) };
+    authenticator.reload(kept);
+    assert_eq!(ends_at(shown(None, Some(&issued.token))), None);
 }

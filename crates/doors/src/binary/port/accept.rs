@@ -8,6 +8,7 @@ use super::super::limits::ACCEPTS_IN_TURN_MAX;
 use super::super::session::{Life, Session};
 use super::{BinaryPort, FIRST_SESSION};
 use crate::admission::{Entered, LetIn};
+use crate::auth::AuthError;
 use crate::json::codes;
 use crate::stream::Stream;
 use crate::turns::CallerName;
@@ -60,6 +61,9 @@ impl<P> BinaryPort<P> {
 
     /// Ends a session without a token at once; it is told why if it takes that at once.
     fn give_way(&mut self, key: usize) {
+        if self.sessions[key].is_parting() {
+            return self.forget(key);
+        }
         // One that was turned away just now has had its answer, which waits, or waits no longer.
         self.sessions[key].resume(u64::MAX);
         if matches!(self.sessions[key].life, Life::Greeting) {
@@ -70,7 +74,10 @@ impl<P> BinaryPort<P> {
         // What does not fit the socket is lost: it would hold the place that another needs.
         let _ = session.flush(&mut self.scratch, self.now_ms);
         session.forget_outbox();
-        self.close(key);
+        self.part(key);
+        if self.sessions.get(key).is_some_and(Session::is_parting) {
+            self.note_gave_way(key);
+        }
     }
 
     fn open(&mut self, tcp: mio::net::TcpStream, mut entered: Entered, address: SocketAddr) -> io::Result<()> {
@@ -96,7 +103,7 @@ impl<P> BinaryPort<P> {
     pub(super) fn line_up(&mut self, key: usize) {
         let session = &mut self.sessions[key];
         // The end of a client that is not read any more is an event as well.
-        let is_read = session.readable && !session.is_paused() && !matches!(session.life, Life::Draining);
+        let is_read = session.readable && !session.is_paused() && session.is_heard();
         if is_read && !std::mem::replace(&mut session.listed, true) {
             self.turns.wait(session.caller, key);
         }
@@ -131,6 +138,16 @@ impl<P> BinaryPort<P> {
         }
     }
 
+    /// Tells clients whose token has expired, and ends them.
+    pub(super) fn end_expired(&mut self, now_ms: u64) {
+        let expired = self.sessions.iter().filter(|(_, session)| session.has_expired(now_ms));
+        for key in expired.map(|(key, _)| key).collect::<Vec<usize>>() {
+            self.refuse(key, 0, Refused::new("unauthenticated", AuthError::Expired.to_string()));
+            self.sessions[key].drain(now_ms);
+            self.metrics.connections_refused.increment("expired");
+        }
+    }
+
     /// Reads again from sessions whose pause is over.
     pub(super) fn end_pauses(&mut self, now_ms: u64) {
         let resumed: Vec<usize> =
@@ -143,6 +160,7 @@ impl<P> BinaryPort<P> {
 
     /// Ends sessions whose client began a frame, or a connection, and went silent.
     pub(super) fn end_overdue(&mut self, now_ms: u64) {
+        self.end_parting(now_ms);
         let overdue = self.sessions.iter().filter(|(_, session)| session.is_overdue(now_ms));
         for key in overdue.map(|(key, _)| key).collect::<Vec<usize>>() {
             let session = &mut self.sessions[key];

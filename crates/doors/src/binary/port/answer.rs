@@ -133,7 +133,7 @@ impl<P> BinaryPort<P> {
             // One that gave way may have gone before.
             let Some(session) = self.sessions.get_mut(key) else { continue };
             session.to_be_written = false;
-            if session.is_held() {
+            if session.is_held() || session.is_parting() {
                 continue;
             }
             match session.flush(&mut self.scratch, self.now_ms) {
@@ -144,22 +144,8 @@ impl<P> BinaryPort<P> {
                 }
             }
             if session.is_over() {
-                self.close(key);
+                self.part(key);
             }
         }
-    }
-
-    /// Forgets a session that is over.
-    pub(super) fn close(&mut self, key: usize) {
-        let session = &mut self.sessions[key];
-        assert!(session.is_over(), "its replies find it as long as any are under way");
-        let given_back = session.count_ahead(&mut self.ahead);
-        assert!(given_back.is_ok(), "what is given back always finds room");
-        session.close(self.poll.as_ref().expect("it was registered"), &mut self.scratch);
-        self.turns.take_back(session.caller, key);
-        self.turns.leave(session.caller);
-        let mut session = self.sessions.remove(key);
-        self.connections.leave(&mut session.entered);
-        self.metrics.connections_open.set(self.sessions.len() as i64);
     }
 }

@@ -93,7 +93,7 @@ impl<P> BinaryPort<P> {
                 break Left::More;
             }
             // Behind what has ended the connection nothing is looked at.
-            if matches!(self.sessions[key].life, Life::Draining) {
+            if !self.sessions[key].is_heard() {
                 return (work, Left::More);
             }
             let is_open = self.asker.has_room() && self.turns.may_begin(self.sessions[key].caller);
@@ -115,7 +115,7 @@ impl<P> BinaryPort<P> {
         // Whole frames may be left in the buffer. They are served in the caller's next round, or when replies have
         // made room, or when the pause is over.
         let session = &mut self.sessions[key];
-        session.readable |= !matches!(session.life, Life::Draining);
+        session.readable |= session.is_heard();
         if !std::mem::replace(&mut session.backlog, true) && left == Left::Blocked {
             self.metrics.reads_paused.add(1);
         }
@@ -143,7 +143,7 @@ impl<P> BinaryPort<P> {
             return 0;
         }
         match (&self.sessions[key].life, request.body) {
-            (Life::Draining, _) => {}
+            (Life::Draining | Life::Parting(_), _) => {}
             (_, BodyRef::Hello { token }) => self.greet(key, correlation, token),
             (Life::Greeting, _) => {
                 let refused = Refused::new("unauthenticated", "the first frame must be a Hello with a token");
@@ -190,9 +190,9 @@ impl<P> BinaryPort<P> {
 
     fn greet(&mut self, key: usize, correlation: u64, token: &str) {
         match self.authenticator.rights_of(token) {
-            Ok(rights) => {
+            Ok((rights, ends_at)) => {
                 let session = &mut self.sessions[key];
-                session.welcome(rights);
+                session.welcome(rights, ends_at);
                 let frame_bytes_max = session.identity().map(weight::frame_bytes_max).expect("it was welcomed");
                 let welcome = proto::Welcome {
                     frame_bytes_max: frame_bytes_max as u32,

@@ -146,6 +146,7 @@ fn settings(users: &[&str], viewer_quota: QuotaLimits) -> AuthSettings {
         services: Vec::new(),
         secret: Secret::from_bytes(&[1; 32]).unwrap(),
         token_ttl: Duration::from_secs(100),
+        expiry_ends_connections: true,
         login_limits: LoginLimits::default(),
         topics: TopicAccess::default(),
         viewer_quota,
@@ -524,6 +525,21 @@ fn a_reload_takes_rights_away_before_the_next_request() {
     client.set_nonblocking(false).unwrap();
     assert_eq!(error_code(&mut client, 0), "unauthenticated");
     assert!(door.own.is_empty());
+}
+
+#[test]
+fn a_session_ends_when_its_token_expires() {
+    let mut door = Door::open();
+    let token = door.token();
+    let mut client = clients(&mut door, 1, &token).remove(0);
+    let now_ms = now_ms().0;
+    door.port.end_expired(now_ms);
+    assert!(door.port.sessions.iter().all(|(_, session)| session.is_heard()), "it is good for a hundred seconds");
+    door.port.end_expired(now_ms + 101_000);
+    door.port.write_sessions();
+    client.set_nonblocking(false).unwrap();
+    assert_eq!(error_code(&mut client, 0), "unauthenticated");
+    assert_eq!(door.port.metrics.connections_refused.get("expired"), 1);
 }
 
 #[test]

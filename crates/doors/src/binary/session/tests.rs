@@ -122,7 +122,10 @@ fn what_tls_holds_back_is_owed_until_the_client_has_it_and_then_it_is_told_the_e
     while !session.is_over() {
         session.flush(&mut scratch, 0).unwrap();
     }
-    session.close(&poll, &mut scratch);
+    session.drain(0);
+    session.part(&mut scratch, 0, false);
+    session.go_on_parting(&mut scratch, &mut 1);
+    session.leave_poll(&poll);
     drop(session);
     assert_eq!(reader.join().unwrap().unwrap(), total);
 }

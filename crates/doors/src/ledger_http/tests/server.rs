@@ -55,6 +55,7 @@ pub fn settings() -> AuthSettings {
         ],
         secret: Secret::from_bytes(&[7; 32]).unwrap(),
         token_ttl: Duration::from_secs(60),
+        expiry_ends_connections: true,
         login_limits: LoginLimits::default(),
         topics: TopicAccess::default(),
         viewer_quota: QuotaLimits::NONE,

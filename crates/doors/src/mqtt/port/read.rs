@@ -1,5 +1,6 @@
 //! Parcels from rings, new clients, and bytes from sockets, which are served in turn.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
 
@@ -120,7 +121,12 @@ impl<L: LogStore> MqttPort<L> {
         while work < may {
             let Some(socket) = self.sockets.get(key) else { return (work, Left::Nothing) };
             let (is_readable, has_ended) = (socket.has(Flag::READABLE), socket.has(Flag::ENDED));
-            if self.broker.is_unserved(key) {
+            if self.broker.is_closing(key) {
+                if !is_readable {
+                    break;
+                }
+                work += self.discard(key, now);
+            } else if self.broker.is_unserved(key) {
                 work += self.broker.serve(key, &[], may - work, now);
             } else if has_ended {
                 self.lose(key, now);
@@ -131,10 +137,12 @@ impl<L: LogStore> MqttPort<L> {
             }
         }
         let Some(socket) = self.sockets.get(key) else { return (work, Left::Nothing) };
-        let has_more = socket.has(Flag::READABLE) || socket.has(Flag::ENDED) || self.broker.is_unserved(key);
+        let is_closing = self.broker.is_closing(key);
+        let has_ended = socket.has(Flag::ENDED) && !is_closing;
+        let has_more = socket.has(Flag::READABLE) || has_ended || self.broker.is_unserved(key);
         let left = match has_more {
             false => Left::Nothing,
-            true if self.broker.may_read(key) => Left::More,
+            true if is_closing || self.broker.may_read(key) => Left::More,
             true => Left::Blocked,
         };
         (work, left)
@@ -146,9 +154,18 @@ impl<L: LogStore> MqttPort<L> {
         self.metrics.reads.increment();
         let bytes_max = self.broker.missing_bytes(key).clamp(READ_BYTES, READ_BYTES_MAX);
         let socket = self.sockets.get(key).expect("it was looked at just now");
-        let Ok(heard) = socket.stream.read(&mut self.scratch, bytes_max) else {
-            self.lose(key, now);
-            return WORK_OF_VISIT + work_of_bytes(self.scratch.cost());
+        let heard = match socket.stream.read(&mut self.scratch, bytes_max) {
+            Ok(heard) => heard,
+            Err(error) => {
+                if error.kind() == io::ErrorKind::InvalidData {
+                    // The client broke TLS or WebSocket, and was told so by them.
+                    self.broker.closed(key, now);
+                    self.close(key);
+                } else {
+                    self.lose(key, now);
+                }
+                return WORK_OF_VISIT + work_of_bytes(self.scratch.cost());
+            }
         };
         socket.set(Flag::READABLE, heard.more || socket.has(Flag::CLOSED));
         socket.set(Flag::ENDED, heard.ended);
@@ -158,10 +175,29 @@ impl<L: LogStore> MqttPort<L> {
         let work = WORK_OF_VISIT + work_of_bytes(scratch.cost());
         let served = drive::hear(&mut PortShell { port: self, context }, key, bytes, (may - work).max(1), now);
         self.scratch = scratch;
-        if heard.ended && !self.broker.is_unserved(key) {
+        // One that is told why it is closed may have ended before: it still reads.
+        if heard.ended && !self.broker.is_unserved(key) && !self.broker.is_closing(key) {
             self.lose(key, now);
         }
         work + served
+    }
+
+    /// Reads once from a connection that is about to be closed, and throws that away: its client may have to send
+    /// before it takes the last bytes. Returns how much work it was.
+    fn discard(&mut self, key: ConnectionKey, now: TimeMs) -> isize {
+        let socket = self.sockets.get(key).expect("it was looked at just now");
+        let read = match socket.stream.discard(&mut self.scratch, READ_BYTES_MAX) {
+            Ok(Some(read)) if read > 0 => read,
+            Ok(_) => {
+                socket.set(Flag::READABLE, false);
+                0
+            }
+            Err(_) => {
+                self.lose(key, now);
+                0
+            }
+        };
+        WORK_OF_VISIT + work_of_bytes(read)
     }
 
     /// A connection that comes from another worker or from the HTTP door.

@@ -5,7 +5,7 @@ mod turns;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -56,7 +56,7 @@ struct TestAuthenticator {
 
 fn admitted(user: Option<&'static str>) -> Verdict {
     let principal = user.map_or_else(|| Principal::address("127.0.0.1"), Principal::user);
-    Ok(Admitted { rights: Arc::new(Everything(user)), principal, may_claim: true })
+    Ok(Admitted { rights: Arc::new(Everything(user)), principal, may_claim: true, ends_at: None })
 }
 
 fn yes() -> Verdict {
@@ -368,6 +368,11 @@ fn one_too_many_is_told_so() {
     node.until("the third is closed", |_| !third.listen());
     drop(first);
     node.until("the first is gone", |node| node.sockets() == 1);
+    // Who is closed and stays has a place until it goes.
+    let mut fourth = node.connect("d", false);
+    assert_eq!(node.receive(&mut fourth)[3], ReasonCode::QUOTA_EXCEEDED.0);
+    drop((third, fourth));
+    node.until("they are gone", |node| node.workers.iter().all(|worker| worker.port.lingering.len() == 0));
     node.connect_accepted("c");
 }
 

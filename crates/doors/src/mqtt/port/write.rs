@@ -1,8 +1,6 @@
 //! From the broker's outboxes to sockets: one write for each client and turn, however many packets it carries.
 
-use std::net::Shutdown;
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
 
 use mio::Interest;
 use mio::unix::SourceFd;
@@ -10,14 +8,11 @@ use tidegate_broker::ConnectionKey;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 
-use super::{MqttPort, SOCKETS, TURN_WORK_MIN, TURN_WRITTEN_MAX};
-use crate::mqtt::sockets::Flag;
+use super::{LINGERING, MqttPort, READ_BYTES_MAX, SOCKETS, TURN_WORK_MIN, TURN_WRITTEN_MAX, monotonic_ms};
+use crate::linger::{Ends, Linger};
+use crate::mqtt::lingering::LingeringSocket;
+use crate::mqtt::sockets::{Flag, Socket};
 use crate::turns::limits::WORK_IN_TURN_MAX;
-
-/// How long a closed socket stays open for reading, so that its client gets the last packets.
-const LINGER: Duration = Duration::from_millis(500);
-/// The most sockets that stay so; when there is one more, the oldest is dropped.
-const LINGERING_MAX: usize = 1_024;
 
 impl<L: LogStore> MqttPort<L> {
     /// One write, and what it means. Returns how many bytes the socket took.
@@ -47,28 +42,28 @@ impl<L: LogStore> MqttPort<L> {
         written.taken
     }
 
-    /// Closes a socket, after the last packets were written as far as it took them.
+    /// Closes a socket, after the last packets were written as far as it took them. It stays, and stays counted, until
+    /// its client has ended: so that this gets the reason.
     pub(super) fn close(&mut self, key: ConnectionKey) {
         self.verdicts.forget(key);
         let Some(mut socket) = self.sockets.remove(key) else { return };
-        self.admission.leave(socket.listener, socket.mark);
-        socket.stream.close(&mut self.scratch);
-        if socket.has(Flag::READABLE) {
-            // Closing it with unread bytes would reset the connection, and the client might not get the reason.
-            let tcp = socket.stream.into_socket();
-            if tcp.shutdown(Shutdown::Write).is_ok() {
-                self.lingering.push_back((Instant::now(), tcp));
-            }
-            if self.lingering.len() > LINGERING_MAX {
-                self.lingering.pop_front();
-            }
+        let now_ms = monotonic_ms();
+        let mut linger = Linger::begin(&mut socket.stream, &mut self.scratch, now_ms);
+        if self.stopping {
+            linger.hurry(now_ms);
         }
-    }
-
-    /// Lets go of sockets that have been closed for long enough.
-    pub(super) fn end_lingering(&mut self, now: Instant) {
-        while self.lingering.front().is_some_and(|(since, _)| now.duration_since(*since) >= LINGER) {
-            self.lingering.pop_front();
+        // Most clients have ended, or do so when they read the end: they cost one read.
+        let ends = linger.go_on(&mut socket.stream, &mut self.scratch, &mut READ_BYTES_MAX.clone());
+        let place = self.lingering.next_place();
+        let fd = socket.stream.socket().as_raw_fd();
+        let both = Interest::READABLE | Interest::WRITABLE;
+        if ends == Ends::Now || self.poll().reregister(&mut SourceFd(&fd), LINGERING | place, both).is_err() {
+            return self.admission.leave(socket.listener, socket.mark);
+        }
+        let Socket { stream, listener, mark, .. } = socket;
+        self.lingering.insert(LingeringSocket { stream, linger, listener, mark, is_listed: false, number: 0 });
+        if ends == Ends::Reads {
+            self.lingering.list(place);
         }
     }
 

@@ -48,11 +48,11 @@ fn the_defaults_are_those_of_the_libraries() {
 fn live_is_what_a_reload_hands_to_the_doors() {
     let live = |section: &str, key: &str| match section {
         "acl" | "user" | "service" | "quota.viewer" | "quota.service" | "quota.address" => true,
-        "tls" => matches!(key, "cert_file" | "key_file" | "client_ca_file" | "client_certificate"),
+        "tls" => matches!(key, "cert_file" | "key_file" | "client_ca_file" | "client_crl_file" | "client_certificate"),
         "mqtt" => {
             ["ordinary_topics", "certificate_users", "client_ids", "anonymous_sessions", "partly_denied"].contains(&key)
         }
-        "auth" => key == "token_ttl_s",
+        "auth" => matches!(key, "token_ttl_s" | "expiry_ends_connections"),
         _ => false,
     };
     for section in schema(&[]).sections() {

@@ -80,8 +80,6 @@ fn connack_with(block: &[u8]) -> Vec<u8> {
 
 const MALFORMED: ReasonCode = ReasonCode::MALFORMED_PACKET;
 const PROTOCOL: ReasonCode = ReasonCode::PROTOCOL_ERROR;
-const NAME: ReasonCode = ReasonCode::TOPIC_NAME_INVALID;
-const FILTER: ReasonCode = ReasonCode::TOPIC_FILTER_INVALID;
 
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();

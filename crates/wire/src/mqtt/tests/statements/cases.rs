@@ -26,24 +26,24 @@ pub(super) fn data_types(add: Add<'_>) {
             add("MQTT-1.5.4-2", Client(version), MALFORMED, on(bad));
         }
         // Topics.
-        add("MQTT-3.3.2-2", Client(version), NAME, on(b"a/+/b"));
-        add("MQTT-3.3.2-2", Client(version), NAME, on(b"#"));
-        add("MQTT-3.3.2-2", Server(version), NAME, on(b"a+"));
+        add("MQTT-3.3.2-2", Client(version), MALFORMED, on(b"a/+/b"));
+        add("MQTT-3.3.2-2", Client(version), MALFORMED, on(b"#"));
+        add("MQTT-3.3.2-2", Server(version), MALFORMED, on(b"a+"));
         for filter in ["a/#/b", "a#", "#a", "#/", "a/b#", "$share/g/a#", "$queue/#/a"] {
-            add("MQTT-4.7.1-1", Client(version), FILTER, subscribe(version, filter, 0));
-            add("MQTT-4.7.1-1", Client(version), FILTER, packet(0xa2, &[&[0, 1], none, &text(filter)]));
+            add("MQTT-4.7.1-1", Client(version), MALFORMED, subscribe(version, filter, 0));
+            add("MQTT-4.7.1-1", Client(version), MALFORMED, packet(0xa2, &[&[0, 1], none, &text(filter)]));
         }
         for filter in ["a+", "+a", "a/b+/c", "++", "$share/g/a+"] {
-            add("MQTT-4.7.1-2", Client(version), FILTER, subscribe(version, filter, 0));
+            add("MQTT-4.7.1-2", Client(version), MALFORMED, subscribe(version, filter, 0));
         }
         for filter in ["", "$share/g/", "$queue/"] {
-            add("MQTT-4.7.3-1", Client(version), FILTER, subscribe(version, filter, 0));
+            add("MQTT-4.7.3-1", Client(version), PROTOCOL, subscribe(version, filter, 0));
         }
         for filter in ["$share//a", "$share//"] {
-            add("MQTT-4.8.2-1", Client(version), FILTER, subscribe(version, filter, 0));
+            add("MQTT-4.8.2-1", Client(version), MALFORMED, subscribe(version, filter, 0));
         }
         for filter in ["$share/", "$share/g", "$share/+/a", "$share/a#/a"] {
-            add("MQTT-4.8.2-2", Client(version), FILTER, subscribe(version, filter, 0));
+            add("MQTT-4.8.2-2", Client(version), MALFORMED, subscribe(version, filter, 0));
         }
         // Packet types and who sends them.
         add("MQTT5 2.1.2", Client(version), MALFORMED, vec![0x00, 0]);
@@ -159,8 +159,8 @@ pub(super) fn connects(add: Add<'_>) {
         add("MQTT-1.5.4-1", First, MALFORMED, flagged(0x06, &[none, &text([0xff]), &text("")]));
         add("MQTT-1.5.4-1", First, MALFORMED, flagged(0x82, &[&text([0xed, 0xa0, 0x80])]));
         // A will is a message on a topic.
-        add("MQTT-3.3.2-2", First, NAME, flagged(0x06, &[none, &text("w/#"), &text("")]));
-        add("MQTT-4.7.3-1", First, NAME, flagged(0x06, &[none, &text(""), &text("")]));
+        add("MQTT-3.3.2-2", First, MALFORMED, flagged(0x06, &[none, &text("w/#"), &text("")]));
+        add("MQTT-4.7.3-1", First, PROTOCOL, flagged(0x06, &[none, &text(""), &text("")]));
         // [MQTT-3.1.3-3]: the client id is present, as the first payload field.
         add("MQTT5 1.5", First, MALFORMED, connect(version, 2, &[none]));
     }
@@ -177,7 +177,7 @@ pub(super) fn connects(add: Add<'_>) {
     add("MQTT5 2.2.2.2", First, MALFORMED, will(&[0x11, 0, 0, 0, 0]));
     add("MQTT5 2.2.2.2", First, PROTOCOL, will(&[0x18, 0, 0, 0, 0, 0x18, 0, 0, 0, 0]));
     add("MQTT5 3.3.2.3.2", First, PROTOCOL, will(&[0x01, 2]));
-    add("MQTT-3.3.2-14", First, NAME, will(&[&[0x08][..], &text("a/#")].concat()));
+    add("MQTT-3.3.2-14", First, MALFORMED, will(&[&[0x08][..], &text("a/#")].concat()));
 }
 
 /// Chapter 3.2.
@@ -216,11 +216,12 @@ pub(super) fn publishes(add: Add<'_>) {
         add("MQTT-3.3.1-2", Client(version), MALFORMED, packet(0x38, &[&text("a"), none]));
         add("MQTT-3.3.1-2", Server(version), MALFORMED, packet(0x39, &[&text("a"), none]));
     }
-    add("MQTT-4.7.3-1", Client(V311), NAME, packet(0x30, &[&text(""), b"x"]));
+    add("MQTT-4.7.3-1", Client(V311), PROTOCOL, packet(0x30, &[&text(""), b"x"]));
     add("MQTT5 3.3.2.1", Client(V5), PROTOCOL, packet(0x30, &[&text(""), &[0], b"x"]));
     add("MQTT5 3.3.2.3.2", Client(V5), PROTOCOL, publish_with(&[0x01, 2]));
     add("MQTT-3.3.2-8", Client(V5), ReasonCode::TOPIC_ALIAS_INVALID, publish_with(&[0x23, 0, 0]));
-    add("MQTT-3.3.2-14", Client(V5), NAME, publish_with(&[&[0x08][..], &text("a/+")].concat()));
+    add("MQTT-3.3.2-14", Client(V5), MALFORMED, publish_with(&[&[0x08][..], &text("a/+")].concat()));
+    add("MQTT-3.3.2-14", Client(V5), PROTOCOL, publish_with(&[&[0x08][..], &text("")].concat()));
     add("MQTT-3.3.4-6", Client(V5), PROTOCOL, publish_with(&[0x0b, 1]));
     add("MQTT5 3.3.2.3.8", Server(V5), PROTOCOL, publish_with(&[0x0b, 0]));
 }
