@@ -14,6 +14,7 @@
 use tidegate_machines::topic::Slot;
 use tidegate_wire::mqtt::ReasonCode;
 
+use crate::OperatorTicket;
 use crate::flow::{OUTCOME_UNKNOWN, worse};
 use crate::index::ShardPlace;
 use crate::peer::Source;
@@ -202,6 +203,8 @@ pub(crate) enum Completion {
     ForgetWill { shard: ShardPlace, slot: Slot },
     /// A delayed message was sent: its record is cleared.
     ForgetDelayed { shard: ShardPlace, id: u64 },
+    /// An operator is told what became of its message.
+    Operator { ticket: OperatorTicket },
 }
 
 /// Names a collection. Used again when that is complete.

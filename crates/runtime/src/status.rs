@@ -220,6 +220,11 @@ impl Status {
         self.drain_per_second.store(per_second.max(1), Ordering::Release);
     }
 
+    /// Asks the workers to send nobody away any more, unless the process stops.
+    pub fn end_drain(&self) {
+        self.drain_per_second.store(0, Ordering::Release);
+    }
+
     /// Clients to send away per second; `None` as long as they may stay.
     pub fn drain_per_second(&self) -> Option<u32> {
         Some(self.drain_per_second.load(Ordering::Acquire)).filter(|rate| *rate > 0)

@@ -19,7 +19,7 @@ use crate::reason::{About, reason_text};
 use crate::session::{SessionFlags, Stage};
 use crate::shards::Wait;
 use crate::subscriptions::Owner;
-use crate::{Action, ConnectionKey};
+use crate::{Action, ConnectionKey, OperatorTicket};
 
 impl<L: LogStore> Broker<L> {
     /// The socket is closed: by the client, by an error, or because the broker asked for it. The key is forgotten.
@@ -184,6 +184,16 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.1.2-8]`: the will is published once the connection is closed and the will delay has passed, unless the
     /// will was deleted.
     pub(super) fn end_session(&mut self, place: SessionIndex, now: TimeMs) {
+        self.end_session_for(None, place, now);
+    }
+
+    /// The same; an operator is told when it is durable. Whether there is a record to wait for.
+    pub(super) fn end_session_for(
+        &mut self,
+        operator: Option<OperatorTicket>,
+        place: SessionIndex,
+        now: TimeMs,
+    ) -> bool {
         assert!(self.clients.sessions[place].stage == Stage::Live, "a session that ends was ready");
         assert!(self.clients.sessions[place].connection.is_none(), "a session ends without a connection");
         let owner = self.owner(place);
@@ -200,24 +210,26 @@ impl<L: LogStore> Broker<L> {
         let session = self.clients.remove_session(place);
         let Some(slot) = session.slot else {
             self.clients.facts.dropped_ended += session.flow.as_ref().map_or(0, |flow| flow.backlog.len()) as u64;
-            return;
+            return false;
         };
         let inbox = self.shards.state(session.shard).inbox(slot);
         self.clients.facts.dropped_ended += inbox.entries_from(0).filter(|entry| !entry.is_received()).count() as u64;
         let was_sent = self.timing.again.end(DueThing::Will { shard: session.shard, slot });
         let (incarnation, will) = match self.shards.state(session.shard).session(slot) {
             Some(state) => (state.incarnation(), state.will().cloned()),
-            None => return,
+            None => return false,
         };
         let will = will.filter(|_| !session.flags.has(SessionFlags::WILL_SENT));
         let has_origins = session.flags.has(SessionFlags::ORIGINS) || session.flags.has(SessionFlags::RECOVERED);
-        let wait = if has_origins || will.is_some() { Wait::Ended { incarnation } } else { Wait::Nothing };
+        let is_awaited = has_origins || will.is_some() || operator.is_some();
+        let wait = if is_awaited { Wait::Ended { incarnation, operator } } else { Wait::Nothing };
         if let Some(will) = will {
             // The session's origin keeps a will single that is sent again after a crash.
             let origin = self.shards.origin(session.shard, incarnation, 0);
             self.send_will(&will, session.owner.clone(), Some(origin), was_sent, now);
         }
         self.shards.call(session.shard, Command::EndSession { slot }, wait);
+        true
     }
 
     pub(super) fn owner(&self, session: SessionIndex) -> Owner {

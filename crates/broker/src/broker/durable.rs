@@ -12,6 +12,7 @@ use tidegate_shard::{Decided, Durable, Unavailable};
 use tidegate_wire::mqtt::ReasonCode;
 
 use super::Broker;
+use super::operate::answer_of;
 use crate::acknowledgements::Word;
 use crate::clients::Sending;
 use crate::connection::{ConnectionState, ParkedFor};
@@ -128,10 +129,14 @@ impl<L: LogStore> Broker<L> {
             // Without its record there is no PUBREL: after a restart the message is sent again, under an id that the
             // client still knows.
             Wait::Received { .. } if word == Word::Unknown => {}
-            Wait::Ended { incarnation } if word == Word::Durable => {
-                self.forget_origins(self.shards.number(shard), incarnation);
+            Wait::Ended { incarnation, operator } => {
+                if word == Word::Durable {
+                    self.forget_origins(self.shards.number(shard), incarnation);
+                }
+                if let Some(ticket) = operator {
+                    self.operator.answer(ticket, answer_of(word));
+                }
             }
-            Wait::Ended { .. } => {}
             Wait::Received { session, number } => self.received(session, number, now),
             Wait::Retained { message, source, paid } => self.retained(message, source, paid, word, now),
             Wait::Delayed { ack_to, paid } => {
