@@ -44,8 +44,10 @@ pub enum OperatorCall {
     },
     /// Publishes a message.
     Publish {
-        /// The message.
+        /// The message, which does not say when it expires.
         message: Arc<Message>,
+        /// In how many seconds it does.
+        expires_in_s: Option<u32>,
         /// Who pays for it if it is retained.
         payer: Principal,
     },

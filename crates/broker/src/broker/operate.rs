@@ -16,7 +16,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{Message, NEVER_S};
+use tidegate_machines::topic::{Message, MessageMeta, NEVER_S};
 use tidegate_wire::mqtt::{ReasonCode, Version};
 
 use super::Broker;
@@ -118,7 +118,10 @@ impl<L: LogStore> Broker<L> {
         let answer = match call {
             OperatorCall::ListSessions(list) => return self.list_sessions(ticket, list),
             OperatorCall::ListRetained(list) => return self.list_retained(ticket, list),
-            OperatorCall::Publish { message, payer } => return self.publish_for(ticket, &message, &payer, now),
+            OperatorCall::Publish { message, expires_in_s, payer } => {
+                let message = expires_in_s.map_or(message.clone(), |seconds| expiring(&message, seconds, now));
+                return self.publish_for(ticket, &message, &payer, now);
+            }
             OperatorCall::EndSession { client_id } => match self.end_session_of(ticket, &client_id, now) {
                 Some(answer) => answer,
                 None => return,
@@ -241,6 +244,13 @@ impl<L: LogStore> Broker<L> {
         shown.filters.sort_unstable();
         shown
     }
+}
+
+/// The same message, which is worth nothing after so many seconds.
+fn expiring(message: &Message, seconds: u32, now: TimeMs) -> Arc<Message> {
+    let expires_at = Some(TimeMs(now.0 + u64::from(seconds) * 1000));
+    let meta = MessageMeta { expires_at, ..message.meta() };
+    Arc::new(Message::new(message.topic(), message.properties(), message.payload(), meta))
 }
 
 const _: () = assert!(NEVER_S == u32::MAX, "a session without end says so in the same words");
