@@ -200,9 +200,10 @@ impl<L: LogStore> Broker<L> {
         let is_wanted = session.stage != Stage::Vacant
             && session.client_id.starts_with(&*list.prefix)
             && list.connected.is_none_or(|wanted| self.clients.connected(place).is_some() == wanted)
-            && list.owner.as_ref().is_none_or(|wanted| {
-                session.owner.as_ref().is_some_and(|owner| owner.principal() == wanted)
-            });
+            && list
+                .owner
+                .as_ref()
+                .is_none_or(|wanted| session.owner.as_ref().is_some_and(|owner| owner.principal() == wanted));
         if is_wanted {
             scan.found.offer(&session.client_id, || self.clients.session_ref(place));
         }

@@ -138,8 +138,9 @@ pub enum Action {
 #[error(
     "grant {0:?} is unknown; write \"*\", \"accounts:open\", \"transfers:*\", \"debit:PATTERN\", \"credit:PATTERN\", \
      \"read:PATTERN\", \"holds:settle\", \"audit\", \"audit:run\", \"metrics\", \"drain\", \"operate:read\", \
-     \"operate:write\", \"publish:FILTER\", \"subscribe:FILTER\", \"sys\", \"room:ROOM:read:PATTERN\" or \"room:ROOM:write:PATTERN\", with PATTERN as \"*\", \"wallet:*\" or one \
-     account id and FILTER as an MQTT topic filter"
+     \"operate:write\", \"publish:FILTER\", \"subscribe:FILTER\", \"sys\", \"room:ROOM:read:PATTERN\" or \
+     \"room:ROOM:write:PATTERN\", with PATTERN as \"*\", \"wallet:*\" or one account id and FILTER as an MQTT topic \
+     filter"
 )]
 pub struct GrantError(pub String);
 

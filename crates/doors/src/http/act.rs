@@ -8,6 +8,9 @@ use std::net::IpAddr;
 use crate::auth::Identity;
 use crate::json::Problem;
 
+/// Characters of a name that a line has: clients choose theirs.
+const WHAT_CHARACTERS_MAX: usize = 256;
+
 /// The target of these lines.
 pub const TARGET: &str = "tidegate::operator";
 
@@ -41,7 +44,8 @@ impl Act<'_> {
     /// The same in other words than those of a problem.
     pub fn tell(&self, outcome: &str) {
         let (who, address) = (self.caller.name(), self.address);
+        let what = self.what.char_indices().nth(WHAT_CHARACTERS_MAX).map_or(self.what, |(end, _)| &self.what[..end]);
         // Names that clients chose are quoted: none of them can look like another line.
-        tracing::info!(target: TARGET, who, %address, act = self.act, what = ?self.what, outcome, "operator");
+        tracing::info!(target: TARGET, who, %address, act = self.act, ?what, outcome, "operator");
     }
 }

@@ -140,7 +140,10 @@ impl Health {
 pub(super) struct OwnRoom;
 
 #[derive(OpenApi)]
-#[openapi(info(description = ""), paths(login::log_in, drain::begin, drain::progress, drain::end, health, metrics, openapi))]
+#[openapi(
+    info(description = ""),
+    paths(login::log_in, drain::begin, drain::progress, drain::end, health, metrics, openapi)
+)]
 struct Document;
 
 impl HttpRoom for OwnRoom {

@@ -2,8 +2,8 @@
 //!
 //! Why not extractors of axum: who asks comes first, so nobody without a token learns what else is wrong.
 
-use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::Path;
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::http::HeaderMap;
 use serde::Deserialize;
 use tidegate_machines::ledger::{IdSpace, Refusal};

@@ -1,7 +1,7 @@
 //! Drains of single networks: clients from there are sent away at a rate, and new ones are refused.
 //!
 //! ```text
-//!   begin ─▶ a walk over all sockets, a slice each tick, round after round ─ from there? ─▶ sent away, if the rate allows
+//!   begin ─▶ a walk over all sockets, a slice each tick, round after round ─ from there? ─▶ sent away, as the rate is
 //!   CONNECT from there ─▶ refused
 //! ```
 //!

@@ -74,10 +74,7 @@ pub struct AddressDrainsBody {
     tag = "operations",
     responses((status = 200, description = "All of them", body = AddressDrainsBody), RoomProblems)
 )]
-pub async fn list_address_drains(
-    State(served): State<Served>,
-    headers: HeaderMap,
-) -> Result<Response<Body>, Problem> {
+pub async fn list_address_drains(State(served): State<Served>, headers: HeaderMap) -> Result<Response<Body>, Problem> {
     permit(&served.door.caller(&headers)?)?;
     match served.ask(PortCall::ListDrains).await? {
         PortAnswer::Drains(drains) => {

@@ -34,12 +34,10 @@ type Served = RoomClient<OperatorClient>;
 
 #[derive(OpenApi)]
 #[openapi(
-    info(
-        description = "An operator sees who is connected over MQTT, since when and from where, and what waits for whom; \
-                       disconnects clients, ends sessions, clears retained messages and publishes. That needs the \
-                       grants `operate:read`, `operate:write`, `publish:FILTER` and `drain`. Each act is a line of the \
-                       log with the target `tidegate::operator`.",
-    ),
+    info(description = "An operator sees who is connected over MQTT, since when and from where, and what waits for \
+                       whom; disconnects clients, ends sessions, clears retained messages and publishes. That needs \
+                       the grants `operate:read`, `operate:write`, `publish:FILTER` and `drain`. Each act is a line \
+                       of the log with the target `tidegate::operator`.",),
     paths(
         clients::list_clients,
         clients::read_client,

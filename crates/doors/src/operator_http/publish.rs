@@ -194,19 +194,15 @@ pub async fn publish(
 }
 
 /// The call that publishes a message, if `rights` allow it. `within` leads to its fields.
-fn call(
-    body: &MessageBody<'_>,
-    within: &str,
-    rights: &ClientRights,
-    payer: &Principal,
-) -> Result<PortCall, Problem> {
+fn call(body: &MessageBody<'_>, within: &str, rights: &ClientRights, payer: &Principal) -> Result<PortCall, Problem> {
     let invalid = |code: ProblemCode, field: &str, what: &str| {
         Problem::new(code, format!("{within}{field}: {what}")).with("field", format!("{within}{field}"))
     };
     let topic = &*body.topic;
     check_topic(topic).map_err(|malformed| invalid(TOPIC_INVALID, "topic", malformed.what))?;
     if rights.may_publish("", topic) != Access::Allowed {
-        let detail = format!("this token may not publish on {topic:?}; a service may with the grant \"publish:FILTER\"");
+        let detail =
+            format!("this token may not publish on {topic:?}; a service may with the grant \"publish:FILTER\"");
         return Err(Problem::forbidden("").with_detail(detail));
     }
     let payload = match (&body.payload, &body.payload_base64) {
@@ -274,9 +270,10 @@ async fn publish_all(served: &Served, calls: Vec<PortCall>) -> Vec<Result<bool, 
 
 fn refused(reason: ReasonCode) -> Problem {
     match reason {
-        ReasonCode::TOPIC_NAME_INVALID => {
-            Problem::new(TOPIC_INVALID, "nobody publishes on this topic in this way: the server answers there, or MQTT delays")
-        }
+        ReasonCode::TOPIC_NAME_INVALID => Problem::new(
+            TOPIC_INVALID,
+            "nobody publishes on this topic in this way: the server answers there, or MQTT delays",
+        ),
         ReasonCode::PACKET_TOO_LARGE => {
             Problem::new(MESSAGE_TOO_LARGE, "topic, properties and payload are more than mqtt.packet_bytes_max")
         }

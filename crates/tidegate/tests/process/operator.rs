@@ -72,7 +72,11 @@ impl Client {
         let packet_id = self.packet_id;
         self.say(|out| {
             let qos = QoS::AtLeastOnce;
-            encode_publish(out, Version::V5, &PublishOut { topic, qos, retain, packet_id, payload, ..Default::default() });
+            encode_publish(
+                out,
+                Version::V5,
+                &PublishOut { topic, qos, retain, packet_id, payload, ..Default::default() },
+            );
         });
         assert!(matches!(self.next(), Heard::Answer(reason) if !reason.is_error()), "PUBACK");
     }
@@ -125,8 +129,7 @@ grants = ["transfers:*", "audit"]
 "#;
 
 fn show(folder: &std::path::Path) -> (Settings, Server, Http<TcpStream>) {
-    let settings =
-        Settings { mqtt: true, workers: 2, sections: format!("{DAVE}{LITTLE}"), ..Settings::new(folder) };
+    let settings = Settings { mqtt: true, workers: 2, sections: format!("{DAVE}{LITTLE}"), ..Settings::new(folder) };
     let server = Server::start(&settings);
     let http = Http::connect(server.http).expect("the door is open");
     (settings, server, http)
@@ -269,7 +272,7 @@ fn an_operator_publishes_and_clears() {
     for n in 0..50 {
         assert_eq!(listener.next(), Heard::Message("show/count".into(), n.to_string().into_bytes()), "in order");
     }
-    listener.publish("show/other", b"x", true);
+    Client::join(&server, "stage", 0).publish("show/other", b"x", true);
     assert_eq!(listener.next(), Heard::Message("show/other".into(), b"x".to_vec()));
 
     let topics = |page: &Value| -> Vec<String> {
@@ -330,9 +333,7 @@ fn a_drain_is_undone_and_may_be_of_one_address() {
     };
     let told = clients.iter_mut().filter_map(|client| stayed(client).then_some(())).count();
     assert_eq!(told, 10, "all are told where to go, by this drain or the one before");
-    wait_for("nobody is left", || {
-        (ok(http.get("/v1/drain/addresses/127.0.0.1"))["connections"] == 0).then_some(())
-    });
+    wait_for("nobody is left", || (ok(http.get("/v1/drain/addresses/127.0.0.1"))["connections"] == 0).then_some(()));
     let refused = Client::try_join(&server, "new", 0).1;
     assert_eq!(refused, Heard::Answer(ReasonCode::USE_ANOTHER_SERVER));
     assert_eq!(ok(http.delete("/v1/drain/addresses/127.0.0.1"))["draining"], false);
@@ -361,13 +362,25 @@ fn who_has_no_right_sees_and_does_nothing() {
     let mut client = Client::join(&server, "tv", 0);
     client.publish("show/kept", b"x", true);
     let dave = log_in(&server, "dave", "dave");
-    let reads = ["/v1/clients", "/v1/clients/tv", "/v1/sessions", "/v1/sessions/tv", "/v1/retained",
-                 "/v1/drain/addresses", "/v1/drain/addresses/127.0.0.1", "/v1/drain"];
-    let deletes = ["/v1/clients/tv", "/v1/sessions/tv", "/v1/retained?filter=%23", "/v1/drain",
-                   "/v1/drain/addresses/127.0.0.1"];
+    let reads = [
+        "/v1/clients",
+        "/v1/clients/tv",
+        "/v1/sessions",
+        "/v1/sessions/tv",
+        "/v1/retained",
+        "/v1/drain/addresses",
+        "/v1/drain/addresses/127.0.0.1",
+        "/v1/drain",
+    ];
+    let deletes =
+        ["/v1/clients/tv", "/v1/sessions/tv", "/v1/retained?filter=%23", "/v1/drain", "/v1/drain/addresses/127.0.0.1"];
     let message = json!({"topic": "show/kept", "payload": "y"});
-    let posts = [("/v1/publish", message.clone()), ("/v1/drain", json!({"rate": 1})),
-                 ("/v1/drain/addresses/127.0.0.1", json!({"rate": 1})), ("/v1/audit", json!({}))];
+    let posts = [
+        ("/v1/publish", message.clone()),
+        ("/v1/drain", json!({"rate": 1})),
+        ("/v1/drain/addresses/127.0.0.1", json!({"rate": 1})),
+        ("/v1/audit", json!({})),
+    ];
     let refused = |token: &str, expected: &str, reads: &[&str]| {
         let mut http = over(&server, token);
         for path in reads {

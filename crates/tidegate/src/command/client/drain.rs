@@ -1,5 +1,5 @@
-//! `tidegate drain`: asks a running server to disconnect its MQTT clients, or those of one address, and waits until none
-//! is left; shows how far that is, and lets clients stay again.
+//! `tidegate drain`: asks a running server to disconnect its MQTT clients, or those of one address, and waits until
+//! none is left; shows how far that is, and lets clients stay again.
 
 use std::net::IpAddr;
 use std::time::Duration;

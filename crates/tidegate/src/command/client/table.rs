@@ -187,13 +187,8 @@ impl Fields {
         ("inbox_bytes", None),
     ]);
     /// How far clients are sent away.
-    pub const DRAIN: Fields = Fields(&[
-        ("address", None),
-        ("draining", None),
-        ("rate", None),
-        ("clients", None),
-        ("connections", None),
-    ]);
+    pub const DRAIN: Fields =
+        Fields(&[("address", None), ("draining", None), ("rate", None), ("clients", None), ("connections", None)]);
     /// How a server is.
     pub const STATUS: Fields = Fields(&[
         ("server", None),
