@@ -165,6 +165,12 @@ impl Operations for Agreeable {
 
     fn drain(&self, _per_second: u32) {}
 
+    fn end_drain(&self) {}
+
+    fn run_audit(&self) -> u64 {
+        0
+    }
+
     fn drain_status(&self) -> DrainStatus {
         DrainStatus::default()
     }

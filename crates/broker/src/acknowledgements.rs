@@ -14,6 +14,7 @@
 use tidegate_machines::topic::Origin;
 use tidegate_wire::mqtt::ReasonCode;
 
+use crate::OperatorTicket;
 use crate::flow::{OUTCOME_UNKNOWN, worse};
 use crate::index::ShardPlace;
 use crate::peer::Source;
@@ -207,6 +208,8 @@ pub(crate) enum Completion {
     ForgetWill { name: Origin },
     /// A delayed message was sent: its record is cleared.
     ForgetDelayed { shard: ShardPlace, id: u64 },
+    /// An operator is told what became of its message.
+    Operator { ticket: OperatorTicket },
 }
 
 /// Names a collection. Used again when that is complete.

@@ -13,6 +13,8 @@ mod due;
 mod durable;
 mod feeds;
 mod intake;
+mod operate;
+mod operator_scan;
 mod origins;
 mod owner;
 mod peers;
@@ -54,6 +56,7 @@ use crate::{Action, BrokerFacts, BrokerOptions, ConnectionKey, Rights};
 use asked::Asked;
 pub(crate) use due::DueThing;
 use intake::{Intake, Progress};
+use operate::Operator;
 use reload::Reloads;
 use retain::RetainedMessages;
 use route::{Routed, Routing};
@@ -98,6 +101,8 @@ pub struct Broker<L: LogStore> {
     reloads: Reloads,
     /// What the shell was asked for.
     asked: Asked,
+    /// What operators have asked.
+    operator: Operator,
     /// Draws client ids.
     random: SplitMix64,
 }
@@ -133,6 +138,7 @@ impl<L: LogStore> Broker<L> {
             timing: Timing::default(),
             reloads: Reloads::default(),
             asked: Asked::default(),
+            operator: Operator::default(),
             random,
             options,
         };
@@ -175,6 +181,7 @@ impl<L: LogStore> Broker<L> {
         worked |= self.step_unserved(now);
         worked |= self.step_scans(now);
         worked |= self.step_reload(now);
+        worked |= self.step_operator(now);
         self.step_expired(now);
         self.step_feeds(now);
         self.step_sys(now);

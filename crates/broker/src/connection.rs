@@ -18,6 +18,8 @@ pub(crate) struct Connection {
     pub generation: u32,
     /// Second of the last packet, for the keep-alive; of the accept before CONNECT.
     pub last_seen_s: u32,
+    /// Second of the CONNACK.
+    pub connected_at_s: u32,
     pub session: Option<SessionIndex>,
     /// Place of its outbox; none while nothing is unsent.
     pub outbox: Option<OutboxIndex>,
@@ -47,6 +49,7 @@ impl Default for Connection {
         Connection {
             generation: 0,
             last_seen_s: 0,
+            connected_at_s: 0,
             session: None,
             outbox: None,
             input: None,

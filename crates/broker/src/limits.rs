@@ -96,6 +96,24 @@ pub const DUE_AGAIN_MS: u64 = 1_000;
 pub const DUE_PER_STEP: usize = 256;
 /// Due things of a topic shard among which a step looks for those: what it has done waits for room on a full disk.
 pub const DUE_LOOKED_AT_MAX: usize = 4 * DUE_PER_STEP;
+/// Rows of one page that an operator gets.
+pub const OPERATOR_ROWS_MAX: usize = 1_000;
+/// Calls of operators that wait, per worker.
+pub const OPERATOR_CALLS_MAX: usize = 4_096;
+/// Calls of operators that one step does, and the copies after which it does no more of them.
+pub const OPERATOR_CALLS_PER_STEP: usize = 32;
+/// See [`OPERATOR_CALLS_PER_STEP`].
+pub const OPERATOR_COPIES_PER_STEP: u64 = 4_096;
+/// Lists that are being made for operators, per worker. Each holds the names of a page.
+pub const OPERATOR_SCANS_MAX: usize = 16;
+/// Places of sessions that one step of such a list looks at.
+pub const OPERATOR_PLACES_PER_STEP: u32 = 1_024;
+/// Rows that one step of such a list makes.
+pub const OPERATOR_ROWS_PER_STEP: usize = 64;
+/// Filters of a session that an operator is shown.
+pub const OPERATOR_FILTERS_MAX: usize = 1_000;
+/// Their bytes.
+pub const OPERATOR_FILTER_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a CONNECT: a client id, a user name, a token, a will of some size. Buffered for every new connection.
 pub const CONNECT_BYTES_MAX: u32 = 64 << 10;
 /// Bytes of a client id.

@@ -72,6 +72,7 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
         }
         (About::Connection, ReasonCode::QUOTA_EXCEEDED) => "more messages wait for this client than may",
         (About::Connection, ReasonCode::NOT_AUTHORIZED) => "the user is not known any more",
+        (About::Connection, ReasonCode::ADMINISTRATIVE_ACTION) => "an operator has disconnected this client",
         (About::Connection, ReasonCode::PROTOCOL_ERROR) => "a packet that cannot come here and now",
         (About::Publish, ReasonCode::NOT_AUTHORIZED) => "no right to publish on this topic",
         (About::Publish, ReasonCode::TOPIC_NAME_INVALID) => "after $delayed/ come seconds, a slash and a topic",

@@ -14,6 +14,7 @@ use tidegate_journal::LogStore;
 use tidegate_machines::topic::{Command, Message, Origin, Slot, Topics};
 use tidegate_machines::{ShardIndex, TimeMs};
 
+use crate::OperatorTicket;
 use crate::acknowledgements::AckTo;
 use crate::broker::{DueThing, Reserved};
 use crate::holdings::{Paid, PaidDelayed};
@@ -59,8 +60,8 @@ pub(crate) enum Wait {
     /// A message was put into inboxes, or retained. `asked`: whose, if they are told when they lose one.
     Published { ack_to: Option<AckTo>, asked: Box<[Slot]> },
     /// A session has ended. What came from it may be forgotten then, and not before: after a crash its will would be
-    /// due again.
-    Ended { origins: Option<u64>, will: Option<Origin> },
+    /// due again. An operator who asked for it is told.
+    Ended { origins: Option<u64>, will: Option<Origin>, operator: Option<OperatorTicket> },
     /// A client's PUBREC was noted.
     Received { session: SessionRef, number: u64 },
     /// A message was retained.

@@ -110,6 +110,11 @@ impl Admission {
         &self.listeners[usize::from(listener.0)].throttle
     }
 
+    /// Where the clients of `address` are counted.
+    pub fn mark(&self, address: IpAddr) -> AddressMark {
+        self.addresses.mark(address)
+    }
+
     /// A client has connected.
     pub fn enter(&self, listener: ListenerIndex, address: IpAddr) -> Entry {
         let counted = &self.listeners[usize::from(listener.0)];

@@ -11,6 +11,7 @@ use tidegate_ledger::changes::{After, ChangeFilter};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_ledger::router::Router;
 use tidegate_runtime::pump::{EdgeHandle, ReplyStream};
+use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Address, Client, Outgoing, Phase, Replies, Site, Status};
 use tidegate_telemetry::{Registry, render_prometheus};
 
@@ -133,6 +134,15 @@ impl Operations for NodeOperations {
 
     fn drain(&self, per_second: u32) {
         self.status.drain(per_second);
+    }
+
+    fn end_drain(&self) {
+        self.status.end_drain();
+    }
+
+    fn run_audit(&self) -> u64 {
+        self.status.ask_audit();
+        now_ms().0
     }
 
     fn drain_status(&self) -> DrainStatus {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use rustls::ServerConfig;
+use tidegate_broker::TOPICS;
 use tidegate_ledger::LEDGER;
 use tidegate_ledger::changes::ChangeLogs;
 use tidegate_ledger::operation::Message;
@@ -22,6 +23,8 @@ use crate::edge::{ArrivalClient, EdgeBackend, EdgeChanges, NodeOperations};
 use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpRoom, Upgrade};
 use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
 use crate::listener::listen;
+use crate::operator::{OperatorClient, OperatorMessage};
+use crate::operator_http::OperatorHttp;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::websocket::WebSocketDoor;
 
@@ -69,6 +72,16 @@ pub fn open_ledger<P: Carries<Message>>(changes: Arc<ChangeLogs<NodeReader>>, li
         let changes = EdgeChanges::new(changes.clone(), names, site.status().clone(), readers_max);
         let backend = EdgeBackend { ledger: pump.client(|me| room::client(site, me)), changes };
         Box::new(LedgerRoom::new(backend, metrics.clone()))
+    })
+}
+
+/// What operators see and do of MQTT, at the HTTP door; its port has this number on each worker.
+pub fn open_operator<P: Carries<OperatorMessage>>(port: u16) -> OpenHttpRoom<P> {
+    Box::new(move |site, pump| {
+        let placement = site.placement();
+        let ports = (0..placement.workers()).map(|worker| Address::new(worker, port)).collect();
+        let shards = placement.shards(TOPICS);
+        Box::new(OperatorHttp(pump.client(|_| OperatorClient::new(ports, shards))))
     })
 }
 

@@ -28,11 +28,13 @@
 //! | `held_bytes` | what callers have sent ahead of their answers, in bytes |
 //! | `listing` | pages of accounts as their reader may see them |
 //! | `admission` | how many clients may come in, how fast, and who gives way to them |
+//! | `operator` | what operators ask of the MQTT ports, and the client that asks them |
 //! | `authorized` | asks the ledger for a worker's clients, after their rights were checked |
 //! | `ledger_json` | what the ledger is asked and answers in JSON |
 //! | `http` | the HTTP door, which knows no room |
 //! | `room_client` | the way of a room's HTTP requests to its shards |
 //! | `ledger_http` | the ledger as a room behind the HTTP door |
+//! | `operator_http` | clients, sessions and messages as operators see them behind the HTTP door |
 //! | `websocket` | MQTT over WebSocket: from HTTP's socket to an arrival at MQTT |
 //! | `binary` | the binary port |
 //! | `ledger_topics` | the ledger on topics |
@@ -56,6 +58,8 @@ mod linger;
 pub mod listener;
 mod listing;
 pub mod mqtt;
+pub mod operator;
+pub mod operator_http;
 pub mod refusal_metrics;
 mod room_client;
 pub mod stream;

@@ -146,6 +146,9 @@ pub trait Port<P>: Resident<P> {
     /// Sends clients away, so many per second over all workers.
     fn drain(&mut self, _per_second: u32, _now: TimeMs) {}
 
+    /// Clients may stay again, and new ones come.
+    fn end_drain(&mut self) {}
+
     /// The process stops: accepts no more clients, and begins to disconnect those that are connected.
     fn stop_listening(&mut self, now: TimeMs);
 

@@ -47,6 +47,8 @@ pub struct Status {
     workers_may_end: AtomicBool,
     /// Clients to send away per second; zero as long as they may stay.
     drain_per_second: AtomicU32,
+    /// Whether somebody wants an audit that has not begun.
+    audit_asked: AtomicBool,
     clients: OnceLock<CountClients>,
     /// Per log that is recovered.
     replay: Vec<(LogId, ReplayProgress)>,
@@ -92,6 +94,7 @@ impl Status {
             stopping: AtomicBool::new(false),
             workers_may_end: AtomicBool::new(false),
             drain_per_second: AtomicU32::new(0),
+            audit_asked: AtomicBool::new(false),
             clients: OnceLock::new(),
             replay,
             damages: Arc::default(),
@@ -152,6 +155,16 @@ impl Status {
     /// Says of how many shards the last audit met something that cannot be read.
     pub fn set_unread_shards(&self, shards: u32) {
         self.unread_shards.store(shards, Ordering::Release);
+    }
+
+    /// Asks for an audit at once; those who ask before it begins get the same one.
+    pub fn ask_audit(&self) {
+        self.audit_asked.store(true, Ordering::Release);
+    }
+
+    /// Whether somebody has asked for an audit since this was last called. Whoever calls this makes it.
+    pub fn take_asked_audit(&self) -> bool {
+        self.audit_asked.swap(false, Ordering::AcqRel)
     }
 
     /// Whether what should be in the archive cannot be moved there now.
@@ -218,6 +231,11 @@ impl Status {
     /// Asks the workers to send clients away, so many per second over all of them. Asked again, the new rate holds.
     pub fn drain(&self, per_second: u32) {
         self.drain_per_second.store(per_second.max(1), Ordering::Release);
+    }
+
+    /// Asks the workers to send nobody away any more, unless the process stops.
+    pub fn end_drain(&self) {
+        self.drain_per_second.store(0, Ordering::Release);
     }
 
     /// Clients to send away per second; `None` as long as they may stay.

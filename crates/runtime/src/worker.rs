@@ -158,7 +158,10 @@ impl<P: Send> Worker<P> {
                     longest_before = std::mem::take(&mut longest);
                 }
                 self.metrics.longest_turn_nanoseconds.set(longest.max(longest_before).as_nanos() as i64);
-                self.follow_drain(&mut drained_per_second, now);
+                // A process that stops has begun a drain of its own, which nobody ends.
+                if stopping.is_none() {
+                    self.follow_drain(&mut drained_per_second, now);
+                }
             }
             if stopping.is_none() && self.group.status.is_stopping() {
                 self.members.ports_at(now).for_each(|(port, now)| port.stop_listening(now));
@@ -274,14 +277,16 @@ impl<P: Send> Worker<P> {
         self.note_failure();
     }
 
-    /// Sends clients away as the operator has asked since the last time.
+    /// Sends clients away, or lets them stay, as the operator has asked since the last time.
     fn follow_drain(&mut self, followed: &mut Option<u32>, now: TimeMs) {
         let asked = self.group.status.drain_per_second();
-        if std::mem::replace(followed, asked) != asked
-            && let Some(per_second) = asked
-        {
-            self.members.ports_at(now).for_each(|(port, now)| port.drain(per_second, now));
+        if std::mem::replace(followed, asked) == asked {
+            return;
         }
+        self.members.ports_at(now).for_each(|(port, now)| match asked {
+            Some(per_second) => port.drain(per_second, now),
+            None => port.end_drain(),
+        });
     }
 
     /// A member that failed fails the process: from then on nothing is reported as durable.

@@ -12,9 +12,10 @@ use tidegate_doors::auth::{Authenticator, Secret};
 use tidegate_doors::binary::{BinaryRoom, BinarySettings};
 use tidegate_doors::edge::ChangeFeedsRoom;
 use tidegate_doors::http::HttpLimits;
-use tidegate_doors::http_room::{HttpDoor, HttpSettings, WebSockets, open_ledger};
+use tidegate_doors::http_room::{HttpDoor, HttpSettings, WebSockets, open_ledger, open_operator};
 use tidegate_doors::listener;
 use tidegate_doors::mqtt::{Arrival, MqttListener, MqttRoom, MqttSettings, WebSocketSettings};
+use tidegate_doors::operator::OperatorMessage;
 use tidegate_doors::tls::{server_config, server_config_with_clients};
 use tidegate_journal::directory::{Directory, ShardCount, Wanted};
 use tidegate_journal::disk::RealDisk;
@@ -35,9 +36,15 @@ use crate::open_files::{DoorConnections, Needs, OpenFiles};
 use crate::private;
 
 /// Parcels that can carry the messages of all rooms of the server.
-pub trait Parcels: Carries<Message> + Carries<BrokerMessage> + Carries<Box<Arrival>> {}
+pub trait Parcels:
+    Carries<Message> + Carries<BrokerMessage> + Carries<Box<Arrival>> + Carries<OperatorMessage>
+{
+}
 
-impl<P: Carries<Message> + Carries<BrokerMessage> + Carries<Box<Arrival>>> Parcels for P {}
+impl<P> Parcels for P where
+    P: Carries<Message> + Carries<BrokerMessage> + Carries<Box<Arrival>> + Carries<OperatorMessage>
+{
+}
 
 /// The numbers of the ports on each worker.
 const BINARY_PORT: u16 = 0;
@@ -209,6 +216,7 @@ fn rooms<P: Parcels>(
     });
     let at_http = vec![open_ledger(ledger.changes(), &config.limits.http)];
     let (mut others, mut at_http, mut at_binary) = (Vec::new(), at_http, Vec::new());
+    at_http.extend(mqtt.as_ref().map(|_| open_operator(MQTT_PORT)));
     for Opened { room, http, frames, .. } in opened {
         others.push(room);
         at_http.extend(http);

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   serve ─▶ config ─▶ rooms ─▶ Node      audit ─▶ every family of logs
-//!   doctor ─▶ this host                   status, account, transfer, hold, asset, changes, import, drain ─▶ a running
-//!                                         server
+//!   doctor ─▶ this host                   status, account, transfer, hold, asset, changes, import, clients, sessions,
+//!                                         retained, publish, drain ─▶ a running server
 //!   backup ─▶ a directory of backups      restore ─▶ a new data directory
 //! ```
 
@@ -217,8 +217,40 @@ enum Command {
         #[command(flatten)]
         arguments: client::ImportArguments,
     },
-    /// Send the MQTT clients of a running server away, so many per second, and wait until nobody is left. The token
-    /// needs the grant "drain".
+    /// See who is connected to a running server over MQTT, and send one away.
+    #[command(after_help = client::EXIT_CODES)]
+    Clients {
+        #[command(flatten)]
+        connection: client::Connection,
+        #[command(subcommand)]
+        what: client::Clients,
+    },
+    /// See what a running server keeps for MQTT clients, connected or not, and end it.
+    #[command(after_help = client::EXIT_CODES)]
+    Sessions {
+        #[command(flatten)]
+        connection: client::Connection,
+        #[command(subcommand)]
+        what: client::Sessions,
+    },
+    /// See and clear the retained MQTT messages of a running server.
+    #[command(after_help = client::EXIT_CODES)]
+    Retained {
+        #[command(flatten)]
+        connection: client::Connection,
+        #[command(subcommand)]
+        what: client::Retained,
+    },
+    /// Publish a message to an MQTT topic of a running server.
+    #[command(after_help = client::EXIT_CODES)]
+    Publish {
+        #[command(flatten)]
+        connection: client::Connection,
+        #[command(flatten)]
+        arguments: client::PublishArguments,
+    },
+    /// Send the MQTT clients of a running server away, so many per second, and wait until nobody is left; or show how
+    /// far that is, or let them stay again. The token needs the grant "drain".
     #[command(after_help = client::EXIT_CODES)]
     Drain {
         #[command(flatten)]
@@ -267,6 +299,10 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         Command::Asset { connection, what } => return client::asset(&connection, what),
         Command::Changes { connection, arguments } => return client::changes(&connection, arguments),
         Command::Import { connection, arguments } => return client::import(&connection, &arguments),
+        Command::Clients { connection, what } => return client::clients(&connection, what),
+        Command::Sessions { connection, what } => return client::sessions(&connection, what),
+        Command::Retained { connection, what } => return client::retained(&connection, what),
+        Command::Publish { connection, arguments } => return client::publish(&connection, arguments),
         Command::Drain { connection, arguments } => return client::drain(&connection, &arguments),
         Command::HashPassword => command::hash_password::run(),
     };
@@ -302,6 +338,7 @@ fn inherited(command: clap::Command) -> clap::Command {
 pub mod messages {
     pub use tidegate_broker::BrokerMessage;
     pub use tidegate_doors::admission::Arrival;
+    pub use tidegate_doors::operator::OperatorMessage;
     pub use tidegate_ledger::operation::Message;
     pub use tidegate_runtime::parcels;
 }
@@ -325,6 +362,7 @@ macro_rules! parcels {
                 Ledger($crate::messages::Message),
                 Topics($crate::messages::BrokerMessage),
                 Connection(Box<$crate::messages::Arrival>),
+                Operator($crate::messages::OperatorMessage),
                 $($kind($message)),*
             }
         }

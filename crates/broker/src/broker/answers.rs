@@ -208,6 +208,7 @@ impl<L: LogStore> Broker<L> {
             Completion::ForgetWill { name } => self.will_sent(name),
             Completion::ForgetDelayed { shard, id } if is_open => self.delayed_stays_due(shard, id, now),
             Completion::ForgetDelayed { shard, id } => self.delayed_sent(shard, id),
+            Completion::Operator { ticket } => self.operator.published(ticket, word),
         }
     }
 }

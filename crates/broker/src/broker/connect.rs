@@ -424,6 +424,7 @@ impl<L: LogStore> Broker<L> {
         connection.transition(ConnectionEvent::Accepted);
         assert!(!connection.is_parked(), "who is accepted waits for nothing more");
         connection.last_seen_s = seconds(now);
+        connection.connected_at_s = seconds(now);
         connection.keep_alive_s = bounded_keep_alive_s.unwrap_or(connect.keep_alive_s);
         connection.window_max = connect.receive_maximum.min(limits.window_max);
         let aliases_out_max = connect.topic_alias_maximum.min(limits.topic_aliases_out_max);

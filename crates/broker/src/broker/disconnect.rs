@@ -19,7 +19,7 @@ use crate::reason::{About, reason_text};
 use crate::session::{SessionFlags, Stage};
 use crate::shards::Wait;
 use crate::subscriptions::Owner;
-use crate::{Action, ConnectionKey};
+use crate::{Action, ConnectionKey, OperatorTicket};
 
 impl<L: LogStore> Broker<L> {
     /// The socket is closed: by the client, by an error, or because the broker asked for it. The key is forgotten.
@@ -179,6 +179,17 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.1.2-8]`: the will is published once the connection is closed and the will delay has passed, unless the
     /// will was deleted.
     pub(super) fn end_session(&mut self, place: SessionIndex, sends_will: bool, now: TimeMs) {
+        self.end_session_for(None, place, sends_will, now);
+    }
+
+    /// The same; an operator is told when it is durable. Whether there is a record to wait for.
+    pub(super) fn end_session_for(
+        &mut self,
+        operator: Option<OperatorTicket>,
+        place: SessionIndex,
+        sends_will: bool,
+        now: TimeMs,
+    ) -> bool {
         assert!(self.clients.sessions[place].stage == Stage::Live, "a session that ends was ready");
         assert!(self.clients.sessions[place].connection.is_none(), "a session ends without a connection");
         let owner = self.owner(place);
@@ -199,11 +210,11 @@ impl<L: LogStore> Broker<L> {
             if let Some(will) = session.will.filter(|_| sends_will) {
                 self.send_will(&will, &session.client_id, session.owner, None, will_place, now);
             }
-            return;
+            return false;
         };
         let inbox = self.shards.state(session.shard).inbox(slot);
         self.clients.facts.dropped_ended += inbox.entries_from(0).filter(|entry| !entry.is_received()).count() as u64;
-        let Some(state) = self.shards.state(session.shard).session(slot) else { return };
+        let Some(state) = self.shards.state(session.shard).session(slot) else { return false };
         let (incarnation, will) = (state.incarnation(), state.will().cloned());
         let is_recovered = session.flags.has(SessionFlags::RECOVERED);
         let name = self.name_of_will(session.shard, state);
@@ -219,7 +230,8 @@ impl<L: LogStore> Broker<L> {
         }
         let has_origins = session.flags.has(SessionFlags::ORIGINS) || is_recovered;
         let origins = has_origins.then_some(incarnation);
-        self.shards.call(session.shard, Command::EndSession { slot }, Wait::Ended { origins, will: known });
+        self.shards.call(session.shard, Command::EndSession { slot }, Wait::Ended { origins, will: known, operator });
+        true
     }
 
     pub(super) fn owner(&self, session: SessionIndex) -> Owner {

@@ -9,6 +9,7 @@ use tidegate_wire::mqtt::ReasonCode;
 
 use super::connect::seconds;
 use super::{Broker, DrainPlan};
+use crate::ConnectionKey;
 use crate::connection::ConnectionState;
 use crate::index::ConnectionIndex;
 
@@ -29,6 +30,26 @@ impl<L: LogStore> Broker<L> {
     /// Begins to disconnect all clients, and refuses new ones.
     pub fn drain(&mut self, plan: DrainPlan, now: TimeMs) {
         self.timing.drain = Some(Drain { plan, at: 0, credit: 0, moved_at: now });
+    }
+
+    /// Ends a drain, wherever it is: who is still connected stays, and new clients are let in.
+    pub fn end_drain(&mut self) {
+        self.timing.drain = None;
+    }
+
+    /// Disconnects one client with 0x9C (use another server). Whether there was one to be disconnected.
+    pub fn send_away(&mut self, key: ConnectionKey, now: TimeMs) -> bool {
+        let Some(index) = self.clients.index(key) else { return false };
+        match self.clients.connections[index].state {
+            ConnectionState::Connected => self.disconnect(index, ReasonCode::USE_ANOTHER_SERVER, now),
+            ConnectionState::Opening => {
+                self.detach(index, false, now);
+                self.close_when_sent(index);
+            }
+            // Who has not come to CONNACK is refused there.
+            _ => return false,
+        }
+        true
     }
 
     /// Whether a drain has come to its end: no client is connected.

@@ -12,6 +12,7 @@ use tidegate_shard::{Decided, Durable, Unavailable};
 use tidegate_wire::mqtt::ReasonCode;
 
 use super::Broker;
+use super::operate::answer_of;
 use crate::acknowledgements::Word;
 use crate::clients::Sending;
 use crate::connection::{ConnectionState, ParkedFor};
@@ -131,13 +132,17 @@ impl<L: LogStore> Broker<L> {
             // Without its record there is no PUBREL: after a restart the message is sent again, under an id that the
             // client still knows.
             Wait::Received { .. } if word == Word::Unknown => {}
-            Wait::Ended { origins, will } if word == Word::Durable => {
-                will.into_iter().for_each(|name| self.will_is_unrecorded(name));
-                if let Some(incarnation) = origins {
-                    self.forget_origins(self.shards.number(shard), incarnation);
+            Wait::Ended { origins, will, operator } => {
+                if word == Word::Durable {
+                    will.into_iter().for_each(|name| self.will_is_unrecorded(name));
+                    if let Some(incarnation) = origins {
+                        self.forget_origins(self.shards.number(shard), incarnation);
+                    }
+                }
+                if let Some(ticket) = operator {
+                    self.operator.answer(ticket, answer_of(word));
                 }
             }
-            Wait::Ended { .. } => {}
             Wait::Received { session, number } => self.received(session, number, now),
             Wait::Retained { message, source, paid } => self.retained(message, source, paid, word, now),
             Wait::Delayed { ack_to, paid } => {

@@ -16,7 +16,8 @@ impl<L: LogStore> Broker<L> {
     pub fn assert_sound(&self) {
         self.clients.assert_sound();
         self.subscriptions.assert_sound();
-        self.retained.assert_sound();
+        self.operator.assert_sound();
+        self.retained.assert_sound(self.operator.cursors());
         self.intake.assert_sound();
         self.routing.assert_sound();
         self.timing.delayed.assert_sound();

@@ -42,6 +42,11 @@ impl Backlog {
         self.live.len()
     }
 
+    /// Their bytes.
+    pub fn bytes(&self) -> usize {
+        self.live_bytes
+    }
+
     /// Whether it has room for one more of such a size.
     pub fn has_room(&self, message: &Message, messages_max: u32, bytes_max: usize) -> bool {
         let bytes = message.topic().len() + message.payload().len() + size_of::<QueuedMessage>();

@@ -8,6 +8,7 @@ mod full_disk;
 mod kept;
 mod limits;
 mod losses;
+mod operator;
 mod owners;
 mod packet_ids;
 mod rights;

@@ -10,8 +10,11 @@
 //! | `read:PATTERN` | balances and histories |
 //! | `holds:settle` | posting and voiding any hold |
 //! | `audit`, `metrics` | the operator's pages |
+//! | `audit:run` | asking for a reconciliation at once |
 //! | `drain` | sending the MQTT clients away |
-//! | `publish:FILTER`, `subscribe:FILTER` | MQTT topics; `%c` is the client id, `%u` the service's name |
+//! | `operate:read` | seeing MQTT clients, sessions and retained messages |
+//! | `operate:write` | disconnecting MQTT clients, ending sessions, clearing retained messages |
+//! | `publish:FILTER`, `subscribe:FILTER` | topics; `%c` is the client id, `%u` the service's name |
 //! | `sys` | subscribing to `$SYS/#` |
 //! | `room:ROOM:read:PATTERN`, `room:ROOM:write:PATTERN` | reading and changing in another room than the ledger |
 //!
@@ -98,8 +101,12 @@ pub enum Grant {
     Audit,
     /// Reading metrics.
     Metrics,
+    /// Asking for a reconciliation at once.
+    RunAudit,
     /// Sending the MQTT clients away.
     Drain,
+    /// Seeing clients, sessions and retained messages, or disconnecting, ending and clearing them.
+    Operate(Action),
     /// Publishing to these topics.
     Publish(TopicPattern),
     /// Subscribing to these topics.
@@ -130,9 +137,10 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "grant {0:?} is unknown; write \"*\", \"accounts:open\", \"transfers:*\", \"debit:PATTERN\", \"credit:PATTERN\", \
-     \"read:PATTERN\", \"holds:settle\", \"audit\", \"metrics\", \"drain\", \"publish:FILTER\", \"subscribe:FILTER\", \
-     \"sys\", \"room:ROOM:read:PATTERN\" or \"room:ROOM:write:PATTERN\", with PATTERN as \"*\", \"wallet:*\" or one \
-     account id and FILTER as an MQTT topic filter"
+     \"read:PATTERN\", \"holds:settle\", \"audit\", \"audit:run\", \"metrics\", \"drain\", \"operate:read\", \
+     \"operate:write\", \"publish:FILTER\", \"subscribe:FILTER\", \"sys\", \"room:ROOM:read:PATTERN\" or \
+     \"room:ROOM:write:PATTERN\", with PATTERN as \"*\", \"wallet:*\" or one account id and FILTER as an MQTT topic \
+     filter"
 )]
 pub struct GrantError(pub String);
 
@@ -146,8 +154,11 @@ impl FromStr for Grant {
             "accounts:open" => return Ok(Grant::OpenAccounts(Pattern::Any)),
             "holds:settle" => return Ok(Grant::SettleHolds),
             "audit" => return Ok(Grant::Audit),
+            "audit:run" => return Ok(Grant::RunAudit),
             "metrics" => return Ok(Grant::Metrics),
             "drain" => return Ok(Grant::Drain),
+            "operate:read" => return Ok(Grant::Operate(Action::Read)),
+            "operate:write" => return Ok(Grant::Operate(Action::Write)),
             "sys" => return Ok(Grant::Sys),
             _ => {}
         }
@@ -208,7 +219,10 @@ mod tests {
             ("holds:settle", Grant::SettleHolds),
             ("audit", Grant::Audit),
             ("metrics", Grant::Metrics),
+            ("audit:run", Grant::RunAudit),
             ("drain", Grant::Drain),
+            ("operate:read", Grant::Operate(Action::Read)),
+            ("operate:write", Grant::Operate(Action::Write)),
             ("sys", Grant::Sys),
             ("publish:chat/%c/#", Grant::Publish("chat/%c/#".parse().unwrap())),
             ("subscribe:#", Grant::Subscribe("#".parse().unwrap())),
@@ -226,6 +240,8 @@ mod tests {
             "read:a*b",
             "debit:**",
             "audit:*",
+            "operate",
+            "operate:*",
             "publish:",
             "subscribe:a/#/b",
             "publish:$share/g/a",

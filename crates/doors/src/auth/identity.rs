@@ -279,6 +279,16 @@ impl Rights {
         self.granted(|grant| *grant == Grant::Audit)
     }
 
+    /// Whether they may ask for a reconciliation at once.
+    pub fn may_run_audit(&self) -> bool {
+        self.granted(|grant| *grant == Grant::RunAudit)
+    }
+
+    /// Whether they may see clients, sessions and retained messages, or disconnect, end and clear them.
+    pub fn may_operate(&self, action: Action) -> bool {
+        self.granted(|grant| *grant == Grant::Operate(action))
+    }
+
     /// Whether they may send the clients away.
     pub fn may_drain(&self) -> bool {
         self.granted(|grant| *grant == Grant::Drain)

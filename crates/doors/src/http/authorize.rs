@@ -1,12 +1,14 @@
 //! From the `Authorization` header to who sends a request.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
 
 use super::door::Door;
 use super::turns::rounds_of_rows;
 use super::walks::WalkPlace;
+use crate::auth::acl::ClientRights;
 use crate::auth::{AuthError, Identity, now_s};
 use crate::json::{Problem, codes};
 use crate::turns::{CallerMark, CallerName};
@@ -25,6 +27,11 @@ impl Door {
 }
 
 impl Door {
+    /// What whoever sends the request with these headers may do with topics. Counts nothing.
+    pub fn topic_rights(&self, headers: &HeaderMap) -> Result<Arc<ClientRights>, Problem> {
+        Ok(self.authenticator.rights_of(bearer(headers)?)?.0)
+    }
+
     /// Counts a request that is answered whoever asks it, or refused: among those of its sender if the sender is known,
     /// so that they are no matter of what others do, else among those of its address.
     pub fn count(&self, headers: &HeaderMap, address: IpAddr) -> Result<(), Problem> {

@@ -69,6 +69,13 @@ impl Deref for Door {
 }
 
 impl Door {
+    /// The server as an operator sees it.
+    pub fn operations(&self) -> &dyn Operations {
+        &*self.operations
+    }
+}
+
+impl Door {
     /// The OpenAPI document, as JSON.
     pub(super) fn document(&self) -> &str {
         std::str::from_utf8(&self.openapi).expect("JSON is text")

@@ -2,14 +2,17 @@
 //! take them over.
 //!
 //! Promise: the answer comes at once and does not wait for the last client; the operator asks again until `clients` is
-//! zero. A drain cannot be undone: a node that has sent its clients to others should not attract them again.
+//! zero. A drain that is ended leaves those connected who still are, and lets new ones in; who was sent away may come
+//! back.
 
 use axum::body::Body;
-use axum::extract::{Request as HttpRequest, State};
+use axum::extract::{Extension, Request as HttpRequest, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::act::Act;
+use super::connection::PeerAddress;
 use super::door::Door;
 use super::openapi::{BodyProblems, GuardProblems};
 use super::operations::DrainStatus;
@@ -51,15 +54,23 @@ pub struct DrainStatusBody {
         BodyProblems,
     )
 )]
-pub async fn begin(State(door): State<Door>, request: HttpRequest) -> Result<Response<Body>, Problem> {
+pub async fn begin(
+    State(door): State<Door>,
+    Extension(PeerAddress(address)): Extension<PeerAddress>,
+    request: HttpRequest,
+) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
-    permit(&door, &head.headers)?;
+    let caller = door.caller(&head.headers)?;
+    if !caller.rights().may_drain() {
+        return Err(Act { caller: &caller, address, act: "drain", what: "" }.forbidden(DENIAL));
+    }
     let body = door.read_json(&head.headers, body).await?;
     let DrainBody { rate } = decode(&body)?;
     let rate = u32::try_from(rate.0).ok().filter(|rate| *rate > 0).ok_or_else(|| {
         Problem::new(codes::RATE_INVALID, "the rate must be 1 to 4294967295 clients per second").with("field", "rate")
     })?;
     door.operations.drain(rate);
+    Act { caller: &caller, address, act: "drain", what: &format!("{rate} clients per second") }.tell("done");
     Ok(json(StatusCode::ACCEPTED, &DrainStatusBody::from(door.operations.drain_status())))
 }
 
@@ -71,16 +82,37 @@ pub async fn begin(State(door): State<Door>, request: HttpRequest) -> Result<Res
     responses((status = 200, description = "The state", body = DrainStatusBody), GuardProblems)
 )]
 pub async fn progress(State(door): State<Door>, headers: HeaderMap) -> Result<Response<Body>, Problem> {
-    permit(&door, &headers)?;
+    match door.caller(&headers)?.rights().may_drain() {
+        true => Ok(json(StatusCode::OK, &DrainStatusBody::from(door.operations.drain_status()))),
+        false => Err(Problem::forbidden(DENIAL)),
+    }
+}
+
+/// Let the MQTT clients stay again
+///
+/// Those who are still connected stay, and new ones are let in. A server that stops cannot be kept from it.
+#[utoipa::path(
+    delete,
+    path = "/v1/drain",
+    tag = "operations",
+    responses((status = 200, description = "The state after it", body = DrainStatusBody), GuardProblems)
+)]
+pub async fn end(
+    State(door): State<Door>,
+    Extension(PeerAddress(address)): Extension<PeerAddress>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = door.caller(&headers)?;
+    let act = Act { caller: &caller, address, act: "end drain", what: "" };
+    if !caller.rights().may_drain() {
+        return Err(act.forbidden(DENIAL));
+    }
+    door.operations.end_drain();
+    act.tell("done");
     Ok(json(StatusCode::OK, &DrainStatusBody::from(door.operations.drain_status())))
 }
 
-fn permit(door: &Door, headers: &HeaderMap) -> Result<(), Problem> {
-    match door.caller(headers)?.rights().may_drain() {
-        true => Ok(()),
-        false => Err(Problem::forbidden("this token may not drain the node")),
-    }
-}
+const DENIAL: &str = "this token may not drain the node";
 
 impl From<DrainStatus> for DrainStatusBody {
     fn from(status: DrainStatus) -> DrainStatusBody {

@@ -17,6 +17,7 @@
 //!
 //! Invariant: nothing here knows what a room is about, nor shards, journals or rings.
 
+mod act;
 mod authorize;
 mod body;
 mod connection;
@@ -33,6 +34,7 @@ mod parting;
 mod parts;
 mod path;
 mod patient;
+mod query;
 mod rooms;
 mod serve;
 pub mod time;
@@ -40,7 +42,9 @@ mod turns;
 mod upgrade;
 mod walks;
 
+pub use act::{Act, TARGET as OPERATOR_LOG};
 pub use body::Readable;
+pub use connection::PeerAddress;
 pub use door::Door;
 pub use limits::HttpLimits;
 pub use metrics::HttpMetrics;
@@ -48,6 +52,7 @@ pub use openapi::{BodyProblems, GuardProblems, NameProblems, RoomBodyProblems, R
 pub use operations::{DrainStatus, Health, Operations};
 pub use parts::{Cut, GoesOn, Part, Parts};
 pub use path::PathName;
+pub use query::{InQuery, query_problem};
 pub use rooms::{Answer, HttpRoom, RoomsError, Routes};
 pub use serve::{Edge, EdgeOptions};
 pub use time::time_ms;

@@ -83,8 +83,14 @@ pub trait Operations: Send + Sync {
     /// new rate holds.
     fn drain(&self, per_second: u32);
 
+    /// Lets clients stay again, and new ones come.
+    fn end_drain(&self);
+
     /// How far that is.
     fn drain_status(&self) -> DrainStatus;
+
+    /// Asks for a reconciliation at once. When that was, in milliseconds since 1970.
+    fn run_audit(&self) -> u64;
 }
 
 /// How far the clients are sent away.
@@ -134,7 +140,10 @@ impl Health {
 pub(super) struct OwnRoom;
 
 #[derive(OpenApi)]
-#[openapi(info(description = ""), paths(login::log_in, drain::begin, drain::progress, health, metrics, openapi))]
+#[openapi(
+    info(description = ""),
+    paths(login::log_in, drain::begin, drain::progress, drain::end, health, metrics, openapi)
+)]
 struct Document;
 
 impl HttpRoom for OwnRoom {
@@ -156,7 +165,7 @@ impl HttpRoom for OwnRoom {
             .route("/metrics", get(metrics).with_state(door.clone()))
             .route("/openapi.json", get(openapi).with_state(door.clone()))
             .route("/v1/login", post(login::log_in).with_state(door.clone()))
-            .route("/v1/drain", post(drain::begin).get(drain::progress).with_state(door.clone()))
+            .route("/v1/drain", post(drain::begin).get(drain::progress).delete(drain::end).with_state(door.clone()))
             .hidden(demo::PATH, get(demo::page).with_state(door.clone()))
             .hidden(&format!("{}/{{part}}", demo::PATH), get(demo::part).with_state(door.clone()))
     }

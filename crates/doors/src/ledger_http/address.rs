@@ -2,8 +2,8 @@
 //!
 //! Why not extractors of axum: who asks comes first, so nobody without a token learns what else is wrong.
 
+use axum::extract::Path;
 use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query};
 use axum::http::HeaderMap;
 use serde::Deserialize;
 use tidegate_machines::ledger::{IdSpace, Refusal};
@@ -13,13 +13,12 @@ use super::backend::Backend;
 use super::limits::PAGE_ROWS_MAX;
 use super::room::Ledger;
 use crate::auth::Identity;
+use crate::http;
+pub use crate::http::InQuery;
 use crate::json::{Problem, codes};
 
 /// The id of a path, not looked at yet.
 pub type InPath = Result<Path<String>, PathRejection>;
-
-/// The parameters of a query, not looked at yet.
-pub type InQuery<T> = Result<Query<T>, QueryRejection>;
 
 /// Path of an account.
 #[derive(IntoParams)]
@@ -105,34 +104,7 @@ pub(super) fn id_space(query: InQuery<IdSpaceQuery>, caller: &Identity) -> Resul
 
 /// What a query of another form is answered: which parameter, and what is wrong with it.
 pub(super) fn query_problem(rejection: QueryRejection) -> Problem {
-    let said = rejection.body_text();
-    let what = said.strip_prefix("Failed to deserialize query string: ").unwrap_or(&said);
-    let quoted = what.split_once(" field `").and_then(|(_, rest)| rest.split_once('`')).map(|(field, _)| field);
-    let field = quoted.or_else(|| what.split_once(": ").map(|(field, _)| field));
-    let detail = match field {
-        Some(field) if NOT_A_NUMBER.iter().any(|words| what.ends_with(words)) => expected_number(field),
-        _ => what.to_owned(),
-    };
-    let problem = Problem::new(codes::QUERY_INVALID, detail);
-    match field {
-        Some(field) => problem.with("field", field),
-        None => problem,
-    }
-}
-
-/// What the standard library says of a text that is no number, or one that is too large.
-const NOT_A_NUMBER: [&str; 4] = [
-    "invalid digit found in string",
-    "cannot parse integer from empty string",
-    "number too large to fit in target type",
-    "number too small to fit in target type",
-];
-
-fn expected_number(field: &str) -> String {
-    match field {
-        "limit" => format!("limit: expected 1 to {PAGE_ROWS_MAX}"),
-        field => format!("{field}: expected a whole number"),
-    }
+    http::query_problem(&rejection, PAGE_ROWS_MAX)
 }
 
 /// A refusal of what was asked for by its id.

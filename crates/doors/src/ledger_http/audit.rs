@@ -1,7 +1,7 @@
 //! `/v1/audit`: the result of the last audit of the ledger.
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::Serialize;
 use tidegate_ledger::message::{AuditDifference, AuditReport, AuditState, Reply, Request};
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::backend::Backend;
 use super::openapi::ReadProblems;
 use super::room::Ledger;
-use crate::http::GuardProblems;
+use crate::http::{Act, GuardProblems, PeerAddress};
 use crate::json::{Problem, json};
 
 /// The last reconciliation of every shard.
@@ -151,6 +151,40 @@ pub async fn audit<B: Backend>(State(ledger): State<Ledger<B>>, headers: HeaderM
         Reply::Refused(refusal) => Err(refusal.into()),
         _ => Err(Problem::unexpected_reply()),
     }
+}
+
+/// A reconciliation was asked for.
+#[derive(Serialize, ToSchema)]
+pub struct AuditAskedBody {
+    /// When, milliseconds since the epoch: the reports of a reconciliation that comes after it have a later
+    /// `finished_at_ms`. One that was under way is finished first.
+    asked_at_ms: u64,
+}
+
+/// Reconcile every shard at once, and not only when it is time
+///
+/// The answer does not wait for the end. Those who ask before it begins get the same one.
+#[utoipa::path(
+    post,
+    path = "/v1/audit",
+    tag = "operations",
+    responses((status = 202, description = "It follows", body = AuditAskedBody), GuardProblems, ReadProblems)
+)]
+pub async fn run_audit<B: Backend>(
+    State(ledger): State<Ledger<B>>,
+    Extension(PeerAddress(address)): Extension<PeerAddress>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = ledger.door.caller(&headers)?;
+    let act = Act { caller: &caller, address, act: "run audit", what: "" };
+    if !caller.rights().may_run_audit() {
+        return Err(act.forbidden("this token may not ask for an audit; a service may with the grant \"audit:run\""));
+    }
+    let operations = ledger.door.operations();
+    act.done(match operations.health().problem() {
+        Some(problem) => Err(problem),
+        None => Ok(json(StatusCode::ACCEPTED, &AuditAskedBody { asked_at_ms: operations.run_audit() })),
+    })
 }
 
 impl<'a> From<&'a [AuditReport]> for AuditBody<'a> {

@@ -35,6 +35,7 @@ use crate::json::ProblemBody;
         holds::post,
         holds::void,
         audit::audit,
+        audit::run_audit,
         changes::changes,
     )
 )]

@@ -96,7 +96,7 @@ impl<B: Backend> HttpRoom for LedgerRoom<B> {
             .route("/v1/holds/{id}/post", post(holds::post::<B>).with_state(ledger.clone()))
             .route("/v1/holds/{id}/void", post(holds::void::<B>).with_state(ledger.clone()))
             .route("/v1/changes", get(changes::changes::<B>).with_state(ledger.clone()))
-            .route("/v1/audit", get(audit::audit::<B>).with_state(ledger))
+            .route("/v1/audit", get(audit::audit::<B>).post(audit::run_audit::<B>).with_state(ledger))
             .hot(Method::POST, TRANSFERS, move |head, body| {
                 let ledger = hot.clone();
                 Box::pin(async move { ledger.transfer(&head, body).await.into_response() })

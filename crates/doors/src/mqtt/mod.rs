@@ -8,6 +8,7 @@
 //!
 //! Invariant: nothing here waits, and nothing here knows what a packet means.
 
+mod address_drains;
 pub mod feeds;
 mod lingering;
 mod mail;

@@ -13,6 +13,7 @@
 mod accept;
 mod actions;
 mod ledger;
+mod operator;
 mod read;
 mod shell;
 mod write;
@@ -33,6 +34,8 @@ use tidegate_runtime::metrics::UNRECORDED;
 use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resident, ShardMetrics};
 
 use self::accept::Door;
+use self::operator::Operators;
+pub(super) use self::read::address_of;
 use self::shell::PortShell;
 use super::Arrival;
 use super::admission::{Admission, monotonic_ns};
@@ -44,6 +47,7 @@ use super::settings::{MqttAuthenticator, MqttSettings};
 use super::sockets::{Flag, Sockets};
 use super::verdicts::Verdicts;
 use crate::ledger_topics::LedgerTopics;
+use crate::operator::OperatorMessage;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::stream::Scratch;
 use crate::turns::limits::WORK_IN_TURN_MAX;
@@ -67,9 +71,15 @@ const TURN_WRITTEN_MAX: usize = 4 << 20;
 const PAUSED_TICK: Duration = Duration::from_millis(1);
 
 /// Parcels that can carry all that an MQTT port sends and gets.
-pub trait CarriesMqtt: Carries<BrokerMessage> + Carries<Message> + Carries<Box<Arrival>> {}
+pub trait CarriesMqtt:
+    Carries<BrokerMessage> + Carries<Message> + Carries<Box<Arrival>> + Carries<OperatorMessage>
+{
+}
 
-impl<P: Carries<BrokerMessage> + Carries<Message> + Carries<Box<Arrival>>> CarriesMqtt for P {}
+impl<P> CarriesMqtt for P where
+    P: Carries<BrokerMessage> + Carries<Message> + Carries<Box<Arrival>> + Carries<OperatorMessage>
+{
+}
 
 /// The MQTT clients of one worker.
 pub struct MqttPort<L: LogStore> {
@@ -98,6 +108,8 @@ pub struct MqttPort<L: LogStore> {
     /// New figures of accounts, to be announced.
     figures: Vec<(ShardIndex, AccountView)>,
     arrivals: VecDeque<Box<Arrival>>,
+    /// What operators have asked.
+    operators: Operators,
     /// Connections that may have something to be served, and whose turn it is. One has joined only while it waits:
     /// there are millions.
     turns: Turns<CallerMark, ConnectionKey>,
@@ -180,6 +192,7 @@ impl<L: LogStore> MqttPort<L> {
             asker: Asker::new(me, parts.router),
             figures: Vec::new(),
             arrivals: VecDeque::new(),
+            operators: Operators::default(),
             turns: Turns::default(),
             callers: CallerMarks::default(),
             unserved: Vec::new(),
@@ -225,6 +238,7 @@ where
             || self.feeds.has_news()
             || self.broker.has_news()
             || self.lingering.has_news()
+            || self.operators.has_more()
             || self.broker.is_serving() && (!self.arrivals.is_empty() || self.doors.iter().any(Door::has_more))
     }
 
@@ -233,6 +247,7 @@ where
             && self.lingering.len() == 0
             && self.arrivals.is_empty()
             && self.ledger.is_quiet()
+            && self.operators.are_quiet()
             && self.asker.client().pending() == 0
     }
 
@@ -245,7 +260,8 @@ where
         failed.map(|(shard, failure)| format!("{} shard {shard}: {failure}", TOPICS.name))
     }
 
-    fn tick(&mut self, _wall: TimeMs) {
+    fn tick(&mut self, wall: TimeMs) {
+        self.drain_networks(wall);
         let now = Instant::now();
         let generation = self.authenticator.generation();
         if std::mem::replace(&mut self.generation, generation) != generation {
@@ -349,6 +365,10 @@ where
 
     fn drain(&mut self, per_second: u32, now: TimeMs) {
         self.send_away(per_second, now);
+    }
+
+    fn end_drain(&mut self) {
+        self.broker.end_drain();
     }
 
     fn stop_listening(&mut self, now: TimeMs) {

@@ -131,6 +131,11 @@ impl Sockets {
         self.len
     }
 
+    /// One more than the greatest index at which a socket may stand.
+    pub fn places(&self) -> u32 {
+        (self.chunks.len() * CHUNK) as u32
+    }
+
     fn slot(&mut self, index: u32) -> Option<&mut Option<Socket>> {
         Some(&mut self.chunks.get_mut(index as usize / CHUNK)?[index as usize % CHUNK])
     }

@@ -221,7 +221,9 @@ impl<P: Carries<Message>> AuditLoop<P> {
             };
             // What could not be read is perhaps sound again: whoever put it right need not wait for the interval.
             let again = self.met_damage().then_some(AUDIT_AGAIN.max(took * AUDIT_AGAIN_SHARE));
-            let audit_due = due(audited, self.schedule.audit_interval) || audited.is_some() && due(audited, again);
+            let audit_due = self.status.take_asked_audit()
+                || due(audited, self.schedule.audit_interval)
+                || audited.is_some() && due(audited, again);
             let snapshot_due = due(Some(snapshotted), self.schedule.snapshot_interval);
             if !audit_due && !snapshot_due {
                 self.read_again(stopped);

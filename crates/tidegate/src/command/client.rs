@@ -1,5 +1,5 @@
 //! What an operator asks of a running server: `tidegate status`, `account`, `transfer`, `hold`, `asset`, `changes`,
-//! `import` and `drain`.
+//! `import`, `clients`, `sessions`, `retained`, `publish` and `drain`.
 //!
 //! ```text
 //!   arguments ─▶ one request (or pages of them) over HTTP ─▶ a table for people, or a JSON object on each line
@@ -11,6 +11,7 @@
 mod account;
 mod asset;
 mod changes;
+mod clients;
 mod connection;
 mod door;
 mod drain;
@@ -19,6 +20,9 @@ mod hold;
 mod import;
 mod movement;
 mod pages;
+mod publish;
+mod retained;
+mod sessions;
 mod status;
 mod table;
 mod transfer;
@@ -32,10 +36,14 @@ use table::Shown;
 pub use account::Account;
 pub use asset::Asset;
 pub use changes::ChangesArguments;
+pub use clients::Clients;
 pub use connection::Connection;
 pub use drain::DrainArguments;
 pub use hold::Hold;
 pub use import::ImportArguments;
+pub use publish::PublishArguments;
+pub use retained::Retained;
+pub use sessions::Sessions;
 pub use transfer::Transfer;
 
 /// What `--help` of these commands says about their ends.
@@ -76,6 +84,26 @@ pub fn changes(connection: &Connection, arguments: ChangesArguments) -> ExitCode
 /// `tidegate import`
 pub fn import(connection: &Connection, arguments: &ImportArguments) -> ExitCode {
     ended(connection, |door, shown| import::run(door, shown, arguments))
+}
+
+/// `tidegate clients`
+pub fn clients(connection: &Connection, what: Clients) -> ExitCode {
+    ended(connection, |door, shown| clients::run(door, shown, what))
+}
+
+/// `tidegate sessions`
+pub fn sessions(connection: &Connection, what: Sessions) -> ExitCode {
+    ended(connection, |door, shown| sessions::run(door, shown, what))
+}
+
+/// `tidegate retained`
+pub fn retained(connection: &Connection, what: Retained) -> ExitCode {
+    ended(connection, |door, shown| retained::run(door, shown, what))
+}
+
+/// `tidegate publish`
+pub fn publish(connection: &Connection, arguments: PublishArguments) -> ExitCode {
+    ended(connection, |door, shown| publish::run(door, shown, arguments))
 }
 
 /// `tidegate drain`

@@ -30,6 +30,7 @@ mod moved;
 mod mqtt_hostile;
 mod old_ids;
 mod open_files;
+mod operator;
 mod output;
 mod reload;
 mod rights;

@@ -60,6 +60,11 @@ impl<S: Read + Write> Http<S> {
         self.request("PATCH", path, &body.to_string())
     }
 
+    /// `DELETE path`
+    pub fn delete(&mut self, path: &str) -> io::Result<Answer> {
+        self.request("DELETE", path, "")
+    }
+
     fn request(&mut self, method: &str, path: &str, body: &str) -> io::Result<Answer> {
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\

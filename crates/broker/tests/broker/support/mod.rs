@@ -34,6 +34,9 @@
 //! * `log x y ...`: the source behind `feed/` has more messages. `feed/all` gets all of them, `feed/x` those whose name
 //!   begins with `x`; a place is how many there were before. `source away`, `over`, `there`: what it says when read.
 //! * `drain N [REFERENCE]`, `reload`, `announce TOPIC PAYLOAD`.
+//! * `operate kick ID`, `end ID`, `list LIMIT [AFTER]`, `retained FILTER`, `publish TOPIC PAYLOAD [qos=N] [retain]`: an
+//!   operator asks worker 0; payload `-` is the empty one. A session is shown with `+` if its client is connected, and
+//!   how many messages wait.
 //!
 //! Users: `part` may read all of `#` and `part/#` but `part/hidden`, after `reload` but `part/late`; `nobody` is
 //! refused; what `brief` shows is good for ten seconds;

@@ -1,5 +1,6 @@
 //! Brokers, their disk, their clients, and time.
 
+mod operator;
 mod worker;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -242,6 +243,16 @@ impl World {
         turns
     }
 
+    /// Turns until anybody hears something.
+    pub fn turns_until_heard(&mut self) -> usize {
+        let mut heard = Heard::default();
+        let heard_after = (1..).find(|_| {
+            self.turn(&mut heard);
+            !heard.0.is_empty()
+        });
+        heard_after.expect("somebody hears something")
+    }
+
     /// Lets a client send something, and nothing follow from it yet.
     pub fn hand_over(&mut self, command: &str) {
         self.command(command, &mut Heard::default());
@@ -372,6 +383,7 @@ impl World {
                     broker.drain(DrainPlan { per_second, server_reference: server_reference.clone() }, self.now);
                 }
             }
+            "operate" => self.operate(words),
             "reload" => {
                 self.reloaded = true;
                 self.has_new_rights.store(true, Ordering::Relaxed);
@@ -435,6 +447,7 @@ impl World {
             shell.take_messages(now);
             worked |= drive::turn(&mut shell, now).worked;
         }
+        worked |= self.hear_operator(heard);
         // On a full disk, some wait until there is room.
         worked || !self.is_disk_full && !self.is_disk_slow && !self.brokers.iter().all(|broker| broker.is_idle())
     }

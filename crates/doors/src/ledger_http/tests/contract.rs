@@ -391,6 +391,7 @@ fn the_openapi_document_has_every_route_and_its_answers() {
     }
     routes.sort();
     expect_test::expect![[r#"
+        delete /v1/drain: 200 401 403 429
         get /healthz: 200 503
         get /metrics: 200 401 403 429
         get /openapi.json: 200 401 403 429
@@ -407,6 +408,7 @@ fn the_openapi_document_has_every_route_and_its_answers() {
         patch /v1/accounts/{id}: 200 400 401 403 404 408 409 413 415 422 429 500 503
         post /v1/accounts: 200 201 400 401 403 404 408 409 413 415 422 429 500 503
         post /v1/assets: 200 201 400 401 403 404 408 409 413 415 422 429 500 503
+        post /v1/audit: 202 400 401 403 404 422 429 500 503
         post /v1/drain: 202 400 401 403 408 413 415 422 429
         post /v1/holds/post: 200 400 401 403 404 408 409 413 415 422 429 500 503
         post /v1/holds/void: 200 400 401 403 404 408 409 413 415 422 429 500 503

@@ -219,6 +219,14 @@ impl Operations for FakeBackend {
         self.state.lock().unwrap().drain.per_second = Some(per_second);
     }
 
+    fn end_drain(&self) {
+        self.state.lock().unwrap().drain.per_second = None;
+    }
+
+    fn run_audit(&self) -> u64 {
+        1_700_000_000_000
+    }
+
     fn drain_status(&self) -> DrainStatus {
         self.state.lock().unwrap().drain
     }

@@ -15,7 +15,7 @@ use crate::mqtt::settings::{Credentials, Verdict};
 use crate::turns::CallerName;
 
 /// What a client of the HTTP port shows as its listener.
-const WEBSOCKET: &str = "websocket";
+pub(super) const WEBSOCKET: &str = "websocket";
 
 impl<L: LogStore> MqttPort<L> {
     /// Does what the broker asks for.
@@ -61,7 +61,9 @@ impl<L: LogStore> MqttPort<L> {
         now: TimeMs,
     ) {
         let Some(socket) = self.sockets.get(key) else { return };
-        if let Some(reason) = socket.refusal() {
+        let is_drained = self.operators.drains.refuse(socket);
+        let drained = || is_drained.then_some(ReasonCode::USE_ANOTHER_SERVER);
+        if let Some(reason) = socket.refusal().or_else(drained) {
             return self.broker.verdict(key, Err(Denied { reason }), now);
         }
         let listener = self.settings.listeners.get(usize::from(socket.listener.0));

@@ -17,6 +17,7 @@ use super::shell::PortShell;
 use super::{CarriesMqtt, MqttPort, READ_BYTES, READ_BYTES_MAX, SOCKETS};
 use crate::admission::Arrival;
 use crate::mqtt::sockets::{Flag, Socket};
+use crate::operator::OperatorMessage;
 use crate::turns::limits::{WORK_IN_ROUND_MAX, WORK_OF_VISIT};
 use crate::turns::{CallerName, work_of_bytes};
 
@@ -32,7 +33,7 @@ enum Left {
 }
 
 /// Where a client comes from. One that has disconnected already has no address; its requests need no answer.
-pub(super) fn address_of(socket: &mut Socket) -> IpAddr {
+pub(crate) fn address_of(socket: &mut Socket) -> IpAddr {
     socket.stream.socket().peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip())
 }
 
@@ -53,6 +54,10 @@ impl<L: LogStore> MqttPort<L> {
                 return self.figures.extend(accounts.into_inner().into_iter().map(|account| (shard, account)));
             }
             Ok(message) => return self.asker.deliver(from, message),
+            Err(other) => other,
+        };
+        let body = match Carries::<OperatorMessage>::unpack(body) {
+            Ok(message) => return self.take_call(from, message, now),
             Err(other) => other,
         };
         match Carries::<Box<Arrival>>::unpack(body) {

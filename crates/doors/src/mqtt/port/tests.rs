@@ -28,6 +28,7 @@ use tidegate_shard::{NothingDerived, OpenShard, Owners, Snapshots};
 use super::*;
 use crate::auth::Identity;
 use crate::mqtt::{AdmissionLimits, Credentials, MqttListener, MqttRoom, Verdict, VerdictReply};
+use crate::operator::OperatorMessage;
 
 /// Long enough for any machine; it passes only when a test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -90,7 +91,12 @@ impl MqttAuthenticator for TestAuthenticator {
 }
 
 parcels! {
-    enum Parcel { Ledger(Message), Topics(BrokerMessage), Connection(Box<Arrival>) }
+    enum Parcel {
+        Ledger(Message),
+        Topics(BrokerMessage),
+        Connection(Box<Arrival>),
+        Operator(OperatorMessage),
+    }
 }
 
 struct Worker {

@@ -93,6 +93,16 @@ impl Door {
         self.send(self.agent.patch(format!("{}{path}", self.server)), body)
     }
 
+    /// `DELETE path`, its answer as JSON.
+    pub fn delete(&self, path: &str) -> Result<Value, Failure> {
+        let request = self.signed(self.agent.delete(format!("{}{path}", self.server)));
+        let response = request.call().map_err(|error| match was_sent(&error) {
+            true => self.unreachable(error).and(UNKNOWN),
+            false => self.unreachable(error),
+        })?;
+        self.answer(response)
+    }
+
     fn send(&self, request: RequestBuilder<WithBody>, body: &Value) -> Result<Value, Failure> {
         let request = self.signed(request).header("content-type", "application/json");
         let response = request.send(body.to_string().as_bytes()).map_err(|error| match was_sent(&error) {

@@ -193,6 +193,10 @@ impl Refusal {
             "transfer_not_found" | "hold_not_found" => {
                 "ids are looked for in the id space of this token; --id-space NAME looks in that of a user or service"
             }
+            "client_not_found" => {
+                "`tidegate clients list` shows who is connected, `tidegate sessions list` also who is not"
+            }
+            "session_not_found" => "`tidegate sessions list` shows the sessions that there are",
             "path_unknown" | "method_not_allowed" => {
                 "is --server (or TIDEGATE_SERVER) its address without the path of the API? Else the server may be \
                  older than this command: `tidegate --version`"

@@ -57,6 +57,31 @@ impl Columns {
         ("differences", 0),
         ("finished_at_ms", 0),
     ]);
+    /// A session of MQTT, or its client.
+    pub const SESSION: Columns = Columns(&[
+        ("client_id", 12),
+        ("owner", 12),
+        ("connected", 0),
+        ("address", 15),
+        ("connected_at_ms", 24),
+        ("subscriptions", 0),
+        ("in_flight", 0),
+        ("inbox_messages", 0),
+        ("inbox_bytes", 0),
+        ("expires_at_ms", 0),
+    ]);
+    /// A subscription.
+    pub const FILTER: Columns = Columns(&[("filter", 0), ("qos", 0)]);
+    /// What was done to a client.
+    pub const OPERATED: Columns = Columns(&[("client_id", 0), ("outcome", 0)]);
+    /// A retained message.
+    pub const RETAINED: Columns = Columns(&[("topic", 12), ("qos", 0), ("payload_bytes", 0), ("expires_at_ms", 0)]);
+    /// Retained messages that were cleared.
+    pub const CLEARED: Columns = Columns(&[("filter", 0), ("cleared", 0)]);
+    /// A message that was published.
+    pub const PUBLISHED: Columns = Columns(&[("topic", 0), ("outcome", 0)]);
+    /// An address whose clients are sent away.
+    pub const ADDRESS_DRAIN: Columns = Columns(&[("address", 0), ("rate", 0)]);
     /// A change.
     pub const CHANGE: Columns = Columns(&[
         ("sequence", 10),
@@ -140,6 +165,30 @@ impl Fields {
         ("time_ms", None),
         ("expires_at_ms", None),
     ]);
+    /// A session of MQTT, and its client.
+    pub const SESSION: Fields = Fields(&[
+        ("client_id", None),
+        ("owner", None),
+        ("connected", None),
+        ("address", None),
+        ("port", None),
+        ("listener", None),
+        ("protocol", None),
+        ("keep_alive_s", None),
+        ("connected_at_ms", None),
+        ("last_packet_at_ms", None),
+        ("durable", None),
+        ("expiry_s", Some("none")),
+        ("disconnected_at_ms", None),
+        ("expires_at_ms", None),
+        ("subscriptions", None),
+        ("in_flight", None),
+        ("inbox_messages", None),
+        ("inbox_bytes", None),
+    ]);
+    /// How far clients are sent away.
+    pub const DRAIN: Fields =
+        Fields(&[("address", None), ("draining", None), ("rate", None), ("clients", None), ("connections", None)]);
     /// How a server is.
     pub const STATUS: Fields = Fields(&[
         ("server", None),
