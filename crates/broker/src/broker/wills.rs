@@ -95,7 +95,6 @@ impl<L: LogStore> Broker<L> {
     /// What names the will of a session in the shard of this place.
     pub(super) fn name_of_will(&self, shard: ShardPlace, state: &SessionState) -> Option<Origin> {
         let record = state.will_record()?;
-        let record = if is_planted(Bug::WillNamedBySession) { state.incarnation() } else { record };
         Some(Origin::of_record(self.shards.number(shard).0, record))
     }
 
