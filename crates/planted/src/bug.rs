@@ -85,8 +85,6 @@ pub enum Bug {
     ForeignCursorFollowed,
     /// What is due is sent before a worker knows the subscriptions of all others.
     DueBeforeServing,
-    /// What a will is known by is forgotten before its record says that it was sent.
-    WillForgottenEarly,
 }
 
 #[cfg(feature = "bugs")]
