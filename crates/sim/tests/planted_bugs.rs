@@ -116,16 +116,6 @@ fn what_is_due_before_all_subscriptions_are_known_is_found() {
     is_found::<Gateway>(Bug::DueBeforeServing, &STORES, &["what was acknowledged reaches every durable session"]);
 }
 
-/// What a will is known by must be its own, and be known until its record is gone: or a crash doubles it.
-#[test]
-fn a_will_that_is_taken_for_another_or_forgotten_early_is_found() {
-    for bug in [Bug::WillNamedBySession, Bug::WillForgottenEarly] {
-        for store in STORES {
-            is_found_on::<Gateway>(bug, store, MANY_SEEDS, &["QoS 2 is delivered exactly once"]);
-        }
-    }
-}
-
 #[test]
 fn a_time_that_stands_still_is_found() {
     is_found::<Ledger>(Bug::TimeStandsStill, &STORES, &["a hold is released when its time is over"]);
