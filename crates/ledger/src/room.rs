@@ -21,7 +21,7 @@ use tidegate_machines::ShardIndex;
 use tidegate_planted::{BalanceChange, Tampering};
 use tidegate_runtime::background::Background;
 use tidegate_runtime::recovery::{NodeLog, NodeReader, Recovery};
-use tidegate_runtime::threads::now_ms;
+use tidegate_runtime::threads::{lower_priority, now_ms};
 use tidegate_runtime::{Address, Carries, Damages, Home, Resident, Room, ShardAddresses, ShardResident, Site};
 use tidegate_shard::{Claim, Shard};
 
@@ -157,6 +157,7 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         let audits = self.audits(site, background.with_client(|me| OperationClient::new(me, of_audits)))?;
         let status = site.status().clone();
         site.spawn("background".into(), move || {
+            lower_priority();
             audits.run(&|| status.is_stopping());
             Ok(())
         })

@@ -17,7 +17,7 @@ use tidegate_runtime::background::Background;
 use tidegate_runtime::damage::Owner;
 use tidegate_runtime::log_keeper::{Budget, Scrubbed};
 use tidegate_runtime::recovery::NodeReader;
-use tidegate_runtime::threads::{lower_priority, now_ms};
+use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Carries, SnapshotWatch, Status};
 use tidegate_shard::{ShardFamily, Snapshots};
 
@@ -197,7 +197,6 @@ impl<P: Carries<Message>> AuditLoop<P> {
 
     /// Audits on schedule, and reads again, until `stopped`.
     pub fn run(mut self, stopped: &dyn Fn() -> bool) {
-        lower_priority();
         self.open_all(stopped);
         let start = Instant::now();
         let mut rounds = Rounds::of(self.schedule);
