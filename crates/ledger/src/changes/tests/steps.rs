@@ -67,3 +67,26 @@ fn what_stands_before_a_record_of_a_newer_program_is_given_first() {
         assert!(refused.is_err(), "and then it is said what is wrong: {refused:?}");
     }
 }
+
+#[test]
+fn a_notice_of_an_operator_is_passed_wherever_it_stands() {
+    let options = Options::small(256 << 10);
+    let (mut journal, id) = (Journal::new(), LEDGER.log(7, 0));
+    journal.open_accounts(3);
+    let Journal { disk, log, .. } = journal;
+    log.close().unwrap();
+    let logs = LocalLogs::new(disk.clone(), std::path::Path::new("/data"), &[LEDGER]);
+    let notice = Notice { kind: NoticeKind::Restored, time_ms: 7, lost: None, text: "a copy of yesterday".into() };
+    (0..2).for_each(|_| _ = logs.append_notice(id, Cursor::START, options, &notice).unwrap());
+    let mut journal = Journal::over(disk);
+    journal.transfer(1, 2, 0);
+
+    let mut reader = journal.read(After::Start, all()).unwrap();
+    let (rows, _) = rest(&mut reader);
+    assert_eq!(rows.iter().map(|row| row.sequence).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    // Behind the last row nothing is left, and from each row on the rest is given.
+    for (at, row) in rows.iter().enumerate() {
+        let mut reader = journal.read(After::Cursor(row.cursor.clone()), all()).unwrap();
+        assert_eq!(rest(&mut reader).0.len(), rows.len() - at - 1, "behind row {at}");
+    }
+}

@@ -67,6 +67,7 @@ fn readers_of_changes_have_the_journals_as_soon_as_the_node_serves() {
     let everything = ChangeFilter { interest, without_account: true, kinds: ChangeKind::ALL.to_vec() };
     let reader = changes.read(After::Start, everything).expect("it can be read").expect("it was opened");
     assert!(changes.has_more_than(&reader), "the account is a change");
+    assert!(Arc::ptr_eq(changes.listeners(), node.changes.listeners()), "whoever listens is woken by all shards");
     node.stop();
 }
 
