@@ -133,7 +133,7 @@ fn an_id_is_claimed_at_its_home_with_a_digest_of_its_content() {
     };
     let (id, debit) = (of(1, "id"), of(0, "from"));
     let transfer = Transfer { id: &id, debit: &debit, credit: "to", amount: 1, memo: "", label: Label::default() };
-    let batch = TransferBatch::copy_of(vec![transfer.clone()]);
+    let batch = TransferBatch::copy_of(vec![transfer]);
     let mut out = Outgoing::new();
     router().start(7, Request::Transfers { linked: false, batch }, &mut out, &mut Finished::new());
     let Some((_, Message::Call { shard: ShardIndex(1), operation: Operation::ClaimIds(claims), .. })) = out.pop()

@@ -1,5 +1,9 @@
 //! Which shard a step reads, and what it gives before a record that cannot be read.
 
+use tidegate_journal::{Forgotten, GroupReader, JournalError, LogReader, Position, Scrubbed};
+
+use super::super::cursor::ShardPlace;
+use super::super::own_log::OwnLog;
 use super::*;
 
 /// A reader over two journals, as of two shards.
@@ -89,4 +93,60 @@ fn a_notice_of_an_operator_is_passed_wherever_it_stands() {
         let mut reader = journal.read(After::Cursor(row.cursor.clone()), all()).unwrap();
         assert_eq!(rest(&mut reader).0.len(), rows.len() - at - 1, "behind row {at}");
     }
+}
+
+/// A log that becomes durable further whenever its end is looked for.
+struct Growing<R> {
+    log: R,
+    mark: Arc<DurableMark>,
+    then: Durability,
+}
+
+impl<R: LogReader> LogReader for Growing<R> {
+    fn another(&self) -> Result<Self, JournalError> {
+        Ok(Growing { log: self.log.another()?, mark: self.mark.clone(), then: self.then })
+    }
+
+    fn read(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError> {
+        self.log.read(at, into)
+    }
+
+    fn begins_at_or_before(&self, at: Position) -> Result<Cursor, JournalError> {
+        self.log.begins_at_or_before(at)
+    }
+
+    fn groups(&self, from: Cursor, up_to: &Durability) -> Result<GroupReader, JournalError> {
+        self.log.groups(from, up_to)
+    }
+
+    fn settled_end(&self) -> Result<Durability, JournalError> {
+        self.mark.advance(&self.then);
+        self.log.settled_end()
+    }
+
+    fn scrub(&self, from: Cursor, bytes: u64) -> Result<Scrubbed, JournalError> {
+        self.log.scrub(from, bytes)
+    }
+
+    fn forget_before(&self, position: Position) -> Result<Forgotten, JournalError> {
+        self.log.forget_before(position)
+    }
+
+    fn bytes_between(&self, from: Position, to: Position) -> u64 {
+        self.log.bytes_between(from, to)
+    }
+}
+
+#[test]
+fn a_cursor_at_the_end_is_right_though_the_log_grows_while_it_is_compared() {
+    let mut journal = Journal::new();
+    journal.open_accounts(3);
+    let durable = journal.mark.get();
+    let mark = Arc::new(DurableMark::new(&durable, journal.logs.listeners().clone()));
+    journal.transfer(1, 1, 0);
+    let log = Growing { log: journal.log.reader().unwrap(), mark: mark.clone(), then: journal.mark.get() };
+    let own = OwnLog { log, mark, seen: Arc::default() };
+    let place = ShardPlace { group: durable.cursor().expect("it was sealed here"), passed: 0 };
+    assert!(own.check_end(0, &place).is_ok());
+    assert!(own.mark.get().position() > place.group.position, "it has grown");
 }
