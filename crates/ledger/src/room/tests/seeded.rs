@@ -1,7 +1,7 @@
 //! Seeds are asked before anyone else may ask, weighed once, and stop a start that they do not fit.
 
 use tidegate_machines::DamagedPlace;
-use tidegate_machines::ledger::{Outcome, Refusal};
+use tidegate_machines::ledger::{Outcome, Refusal, content_digest};
 
 use super::super::told::told;
 use super::*;
@@ -60,6 +60,14 @@ fn seeds_are_sown_once_however_often_a_node_starts() {
     let refused = |seeds| TestNode::start(folder.path(), 2, seeded(seeds)).err().expect("it does not fit").to_string();
     let new = refused(vec![transfer("new", wallet, candidate, 10)]);
     assert!(new.starts_with("dev.toml:7: ") && new.contains("has 0 left, not 10"), "{new}");
+    // So is one that was claimed where its id is at home, and never decided.
+    let mut node = TestNode::start(folder.path(), 2, options()).expect("it starts");
+    let claimed = id_of(1, "claimed");
+    let what = Transfer { id: &claimed, debit: wallet, credit: candidate, amount: 10, memo: "", label: Label::NONE };
+    node.call(1, Operation::ClaimIds(vec![(claimed.as_str().into(), ShardIndex(0), content_digest(&what))]));
+    node.stop();
+    let undecided = refused(vec![transfer(&claimed, wallet, candidate, 10)]);
+    assert!(undecided.contains("has 0 left, not 10"), "{undecided}");
     let decimals = refused(vec![seed(SeedKind::Asset { name: "credit".into(), decimals: 3 })]);
     assert!(decimals.contains("is declared with 2 decimals"), "{decimals}");
     let other = refused(vec![transfer(&gift, source, wallet, 11)]);
