@@ -490,3 +490,6 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         Ok(Some(written))
     }
 }
+
+#[cfg(test)]
+mod tests;

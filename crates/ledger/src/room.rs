@@ -6,6 +6,7 @@
 //! ```
 
 mod audit_loop;
+mod clock;
 mod exchanges;
 mod operation_client;
 mod seeds;
@@ -13,15 +14,14 @@ mod seeds;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use tidegate_disk::{Disk, RealDisk};
 use tidegate_journal::{DurableMark, Family, LogId, LogReader, LogStore, Options, Position};
-use tidegate_machines::ledger::Ledger;
-use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_machines::ShardIndex;
 use tidegate_planted::{BalanceChange, Tampering};
 use tidegate_runtime::background::Background;
 use tidegate_runtime::recovery::{NodeLog, NodeReader, Recovery};
-use tidegate_runtime::threads::now_ms;
+use tidegate_runtime::threads::{lower_priority, now_ms};
 use tidegate_runtime::{Address, Carries, Damages, Home, Resident, Room, ShardAddresses, ShardResident, Site};
 use tidegate_shard::{Claim, Shard};
 
@@ -29,7 +29,6 @@ use crate::announcer::AnnounceRules;
 use crate::changes::{ChangeLog, ChangeLogs};
 use crate::family::{LEDGER, LedgerFamily};
 use crate::ids::{self, IdIndex, IdSeed, IdsOptions};
-use crate::limits::{DAY_MS, LEDGER_AHEAD_MS_MAX, LEDGER_BEHIND_MS_MAX, LEDGER_QUIET_MS_MAX};
 use crate::metrics::LedgerMetrics;
 use crate::operation::Message;
 use crate::protocol::LedgerProtocol;
@@ -45,6 +44,8 @@ pub use seeds::{Seed, SeedKind};
 
 /// Threads that read for one shard: a cold read of one history does not keep the next one waiting.
 const FETCH_THREADS: usize = 2;
+/// Memory of the filters of one shard, however little there is over all.
+const FILTER_BYTES_MIN: usize = 1 << 16;
 /// Separates the key of cursors from other uses of the directory's id.
 const CURSORS: u64 = u64::from_le_bytes(*b"cursors\0");
 /// The same for cursors of changes.
@@ -90,6 +91,28 @@ impl LedgerRoom {
     pub fn changes(&self) -> Arc<ChangeLogs<NodeReader>> {
         self.changes.clone()
     }
+
+    /// Opens the journals for readers of changes, and makes what audits all shards.
+    fn audits<P: Carries<Message>>(
+        &self,
+        site: &mut Site<P>,
+        background: Background<P, OperationClient>,
+    ) -> Result<AuditLoop<P>> {
+        let mut audited = std::mem::take(&mut *self.audited.lock().expect("recovery is over"));
+        audited.sort_by_key(|audited| audited.log.shard);
+        let follow = |log: &AuditedLog| {
+            Ok(ChangeLog { reader: Mutex::new(log.reader.another()?), mark: log.mark.clone(), seen: Arc::default() })
+        };
+        let followed = audited.iter().map(follow).collect::<Result<_>>()?;
+        self.changes.open(followed, CursorKey([site.directory().id(), CHANGES]));
+        let with_scrub = |log: AuditedLog| {
+            let (scrub, watch) = (site.take_scrub(log.log)?, site.snapshot_watch(LEDGER.name, log.log));
+            Some((log, scrub, watch))
+        };
+        let audited: Vec<_> = audited.into_iter().filter_map(with_scrub).collect();
+        let (rate, status) = (site.scrub_bytes_per_s(), site.status().clone());
+        Ok(AuditLoop::new(background, site.directory(), audited, self.options.schedule, rate, status))
+    }
 }
 
 impl<P: Carries<Message>> Room<P> for LedgerRoom {
@@ -103,7 +126,7 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
 
     fn recover(&mut self, site: &mut Site<P>) -> Result<()> {
         let logs: Vec<_> = site.directory().logs(LEDGER).collect();
-        let filter_bytes_max = (self.options.ids_filter_bytes_max / logs.len()).max(1 << 16);
+        let filter_bytes_max = filter_bytes_of(self.options.ids_filter_bytes_max, logs.len());
         let journal = Options { segment_bytes: self.options.segment_bytes, ..Options::default() };
         let exchanges = Arc::new(Exchanges::of(logs.len()));
         for log in logs {
@@ -131,23 +154,10 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         let before = seeds::look_for_ids(&seeds, shard_count, &mut background)?;
         let mut background = background.with_client(|me| client(site, me));
         seeds::sow(seeds, before, shard_count, &mut background)?;
-        let background = background.with_client(|me| OperationClient::new(me, of_audits));
-        let mut audited = std::mem::take(&mut *self.audited.lock().expect("recovery is over"));
-        audited.sort_by_key(|audited| audited.log.shard);
-        let follow = |log: &AuditedLog| {
-            Ok(ChangeLog { reader: Mutex::new(log.reader.another()?), mark: log.mark.clone(), seen: Arc::default() })
-        };
-        let followed = audited.iter().map(follow).collect::<Result<_>>()?;
-        self.changes.open(followed, CursorKey([site.directory().id(), CHANGES]));
-        let with_scrub = |log: AuditedLog| {
-            let (scrub, watch) = (site.take_scrub(log.log)?, site.snapshot_watch(LEDGER.name, log.log));
-            Some((log, scrub, watch))
-        };
-        let audited: Vec<_> = audited.into_iter().filter_map(with_scrub).collect();
-        let rate = site.scrub_bytes_per_s();
+        let audits = self.audits(site, background.with_client(|me| OperationClient::new(me, of_audits)))?;
         let status = site.status().clone();
-        let audits = AuditLoop::new(background, site.directory(), audited, self.options.schedule, rate, status.clone());
         site.spawn("background".into(), move || {
+            lower_priority();
             audits.run(&|| status.is_stopping());
             Ok(())
         })
@@ -178,11 +188,11 @@ impl Recovering {
         }
         let mut ids = opened.index;
         let back = recovery.replay(open, &mut ids)?;
-        if opened.covered > Position(0) && !ids.has_inherited() {
+        if is_of_another_history(opened.covered, ids.has_inherited()) {
             let (family, shard, timeline) = (recovery.family(), recovery.shard(), back.report.timelines.current());
             tracing::warn!(family, shard, %timeline, "the id index was of another history, and is rebuilt");
         }
-        check_clock(&recovery, &back.state, now_ms())?;
+        clock::check(&back.state, recovery.data(), now_ms())?;
         self.exchanges.note(&back.state, &recovery.accept_loss())?;
 
         let reader = back.log.reader()?;
@@ -221,41 +231,14 @@ fn tamper(shard: &mut LedgerShard<RealDisk, NodeLog>, order: &BalanceChange) -> 
     done
 }
 
-/// Compares the host's clock with the newest record, before anything is decided by it.
-fn check_clock(recovery: &Recovery<LedgerFamily>, ledger: &Ledger, wall: TimeMs) -> Result<()> {
-    let newest = ledger.time();
-    let (ahead_ms, behind_ms) = (newest.0.saturating_sub(wall.0), wall.0.saturating_sub(newest.0));
-    let mend = format!("tidegate mend-time --data {} --to now --reason TEXT", recovery.data().display());
-    if ahead_ms > LEDGER_AHEAD_MS_MAX {
-        let (family, shard) = (recovery.family(), recovery.shard());
-        tracing::error!(
-            family,
-            shard,
-            ahead_ms,
-            "the newest record is ahead of this host's clock: new records go on from its time. If the clock is wrong, \
-             correct it; if it is right, stop the server and run: {mend}"
-        );
-    }
-    if behind_ms > LEDGER_BEHIND_MS_MAX && ledger.open_holds() > 0 {
-        return Err(anyhow!(
-            "{recovery}: the clock of this host is {} days ahead of the newest record, so {} open holds would expire \
-             at once. If the clock is wrong, correct it. If it is right, let the holds keep the time that was left to \
-             them: {mend}",
-            behind_ms / DAY_MS,
-            ledger.open_holds()
-        ));
-    }
-    if behind_ms > LEDGER_QUIET_MS_MAX && newest > TimeMs(0) {
-        let (family, shard, days) = (recovery.family(), recovery.shard(), behind_ms / DAY_MS);
-        tracing::warn!(
-            family,
-            shard,
-            days,
-            "the clock of this host is ahead of the newest record by so many days. If nothing was decided for so long, \
-             all is well; else correct the clock before something is: the time of records does not go back"
-        );
-    }
-    Ok(())
+/// Memory of the filters of one shard, of so much over all shards.
+fn filter_bytes_of(all: usize, shards: usize) -> usize {
+    (all / shards).max(FILTER_BYTES_MIN)
+}
+
+/// Whether an index of ids that had records up to `covered` was emptied when the replay looked whose records they are.
+fn is_of_another_history(covered: Position, has_inherited: bool) -> bool {
+    covered > Position(0) && !has_inherited
 }
 
 /// Where the id index of a shard lives.
@@ -287,3 +270,9 @@ pub fn claim_of_index<D: Disk>(disk: &D, source: PathBuf, log: LogId) -> Option<
 fn random_seed() -> Result<IdSeed> {
     Ok(IdSeed([getrandom::u64()?, getrandom::u64()?]))
 }
+
+#[cfg(test)]
+mod told;
+
+#[cfg(test)]
+mod tests;

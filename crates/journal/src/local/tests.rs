@@ -264,3 +264,20 @@ fn a_log_that_is_created_has_its_first_segment() {
     let names: Vec<_> = disk.files().into_iter().map(|(path, _)| path).collect();
     assert!(names.iter().any(|path| path.ends_with(segment_name(Cursor::START.position))), "{names:?}");
 }
+
+#[test]
+fn who_waits_for_room_is_woken_when_there_is_more_and_not_when_nothing_has_changed() {
+    let (disk, progress) = (FakeDisk::new(1), Arc::new(Progress::default()));
+    let logs = LocalLogs::new(disk, Path::new("data"), &[FAMILY]);
+    logs.create(LOG).unwrap();
+    let (writer, _) = recovery::open(logs.folders.of(LOG), SMALL, Cursor::START).unwrap();
+    let (sender, woken) = channel();
+    *progress.wake.lock().unwrap() = Some(Arc::new(move || sender.send(()).expect("the test listens")));
+    let (inbox, facts) = (sync_channel(1).1, sync_channel(1).0);
+    let mut companion = Companion::new(writer, inbox, progress.clone(), facts);
+    for wakes in [1, 0, 0] {
+        companion.claim_room();
+        assert_eq!(woken.try_iter().count(), wakes);
+    }
+    assert!(progress.room_up_to.load(Ordering::Acquire) > 0);
+}

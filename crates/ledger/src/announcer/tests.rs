@@ -119,3 +119,14 @@ fn whoever_wants_all_hears_no_more_in_a_step_when_many_were_touched_already() {
     heard.dedup();
     assert_eq!(heard.len(), accounts, "each once");
 }
+
+#[test]
+fn whoever_wants_one_account_is_not_told_of_it_again_when_others_are_gone_through() {
+    let mut pair = Pair::new(&["*"]);
+    (0..3 * ANNOUNCEMENTS_PER_STEP).for_each(|n| pair.open(&format!("wallet:{n}")));
+    let one = format!("wallet:{}", 2 * ANNOUNCEMENTS_PER_STEP);
+    pair.want(Some(&one), true);
+    assert_eq!(pair.heard(0), [one.into()]);
+    let later = (1..6).flat_map(|step| pair.heard(1_000 * step)).collect::<Vec<_>>();
+    assert_eq!(later, [] as [Box<str>; 0]);
+}

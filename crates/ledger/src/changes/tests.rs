@@ -6,7 +6,9 @@ mod steps;
 use std::sync::{Arc, Mutex};
 
 use tidegate_disk::FakeDisk;
-use tidegate_journal::{Cursor, Durability, DurableMark, LocalLog, LocalLogs, LogStore, Logs, Opened, Options};
+use tidegate_journal::{
+    Cursor, Durability, DurableMark, LocalLog, LocalLogs, LogStore, Logs, Notice, NoticeKind, Opened, Options,
+};
 use tidegate_machines::ledger::{AccountKind, AccountSlot, AccountStep, CreditStep, Event, Label};
 use tidegate_machines::{Amount, RecordPosition, ShardIndex, TimeMs};
 
@@ -33,7 +35,11 @@ fn id_of(slot: AccountSlot) -> String {
 
 impl Journal {
     fn new() -> Journal {
-        let disk = FakeDisk::new(1);
+        Journal::over(FakeDisk::new(1))
+    }
+
+    /// What is on this disk already, and what is written behind it.
+    fn over(disk: FakeDisk) -> Journal {
         let logs = LocalLogs::new(disk.clone(), std::path::Path::new("/data"), &[LEDGER]);
         let id = LEDGER.log(7, 0);
         let Opened { mut log, .. } = logs.open(id, Cursor::START, Options::small(256 << 10)).unwrap();

@@ -2,6 +2,8 @@
 //!
 //! Why at low priority: the audit must not delay votes. What it reads is durable, so it can be read later.
 
+mod rounds;
+
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,9 +15,9 @@ use tidegate_journal::{Cursor, Durability, DurableMark, Key, LogId};
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::background::Background;
 use tidegate_runtime::damage::Owner;
-use tidegate_runtime::log_keeper::{Budget, LOOK_AT_DAMAGE, Scrubbed};
+use tidegate_runtime::log_keeper::{Budget, Scrubbed};
 use tidegate_runtime::recovery::NodeReader;
-use tidegate_runtime::threads::{lower_priority, now_ms};
+use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Carries, SnapshotWatch, Status};
 use tidegate_shard::{ShardFamily, Snapshots};
 
@@ -27,24 +29,13 @@ use crate::ids::RunScrub;
 use crate::message::{AuditDifference, AuditReport, AuditState};
 use crate::operation::{Answer, Message, Operation};
 
+pub use rounds::Schedule;
+use rounds::{Round, Rounds};
+
 /// How often the thread looks whether it should stop, and reads on.
 const NAP: Duration = Duration::from_millis(100);
 /// How often a shard is told how far its reading is.
 const TELL: Duration = Duration::from_secs(1);
-/// An audit that met something that cannot be read is made again so soon ...
-const AUDIT_AGAIN: Duration = Duration::from_secs(8);
-/// ... or after so many times what it took.
-const AUDIT_AGAIN_SHARE: u32 = 20;
-
-/// When to audit and when to write snapshots; `None` for never.
-#[derive(Clone, Copy, Debug)]
-pub struct Schedule {
-    /// Time between reconciliations.
-    pub audit_interval: Option<Duration>,
-    /// Time between snapshots.
-    pub snapshot_interval: Option<Duration>,
-}
-
 /// The auditors of all shards on the background thread.
 ///
 /// Why they are opened there, and not before the node serves: each reads a snapshot of all accounts for its own fold,
@@ -206,35 +197,26 @@ impl<P: Carries<Message>> AuditLoop<P> {
 
     /// Audits on schedule, and reads again, until `stopped`.
     pub fn run(mut self, stopped: &dyn Fn() -> bool) {
-        lower_priority();
         self.open_all(stopped);
-        let mut audited: Option<Instant> = None;
-        let (mut snapshotted, mut looked) = (Instant::now(), Instant::now());
-        let mut took = Duration::ZERO;
+        let start = Instant::now();
+        let mut rounds = Rounds::of(self.schedule);
         while !stopped() {
-            if looked.elapsed() >= LOOK_AT_DAMAGE {
-                looked = Instant::now();
+            if rounds.is_look_due(start.elapsed()) {
                 self.look_again(stopped);
             }
-            let due = |since: Option<Instant>, interval: Option<Duration>| {
-                interval.is_some_and(|interval| since.is_none_or(|since| since.elapsed() >= interval))
-            };
-            // What could not be read is perhaps sound again: whoever put it right need not wait for the interval.
-            let again = self.met_damage().then_some(AUDIT_AGAIN.max(took * AUDIT_AGAIN_SHARE));
-            let audit_due = self.status.take_asked_audit()
-                || due(audited, self.schedule.audit_interval)
-                || audited.is_some() && due(audited, again);
-            let snapshot_due = due(Some(snapshotted), self.schedule.snapshot_interval);
-            if !audit_due && !snapshot_due {
-                self.read_again(stopped);
-                std::thread::sleep(NAP);
-                continue;
+            if self.status.take_asked_audit() {
+                rounds.ask();
             }
-            let begun = Instant::now();
-            self.audit_all(snapshot_due, stopped);
-            (audited, took) = (Some(Instant::now()), begun.elapsed());
-            if snapshot_due {
-                snapshotted = Instant::now();
+            match rounds.next(self.met_damage(), start.elapsed()) {
+                Round::None => {
+                    self.read_again(stopped);
+                    std::thread::sleep(NAP);
+                }
+                Round::Audit { with_snapshots } => {
+                    let began = start.elapsed();
+                    self.audit_all(with_snapshots, stopped);
+                    rounds.made(with_snapshots, began..start.elapsed());
+                }
             }
         }
     }
@@ -437,3 +419,6 @@ fn tell(report: &AuditReport) {
         "audited"
     );
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-use tidegate_machines::ledger::{Label, Transfer};
+use tidegate_machines::ledger::{Label, Transfer, content_digest};
 
 use super::*;
 use crate::message::{ChangeRequest, HoldRequest, OpenBatch, TransferBatch};
@@ -123,4 +123,22 @@ fn a_request_of_too_many_transfers_is_refused_at_once() {
         router().start(0, transfers(items, ""), &mut Outgoing::new(), &mut finished);
         assert_eq!(finished.len(), usize::from(is_refused), "{items} items");
     }
+}
+
+#[test]
+fn an_id_is_claimed_at_its_home_with_a_digest_of_its_content() {
+    let of = |shard: u16, name: &str| {
+        let mut ids = (0..).map(|number| format!("{name}-{number}"));
+        ids.find(|id| shard_of(id, 2) == ShardIndex(shard)).expect("each shard is some id's home")
+    };
+    let (id, debit) = (of(1, "id"), of(0, "from"));
+    let transfer = Transfer { id: &id, debit: &debit, credit: "to", amount: 1, memo: "", label: Label::default() };
+    let batch = TransferBatch::copy_of(vec![transfer]);
+    let mut out = Outgoing::new();
+    router().start(7, Request::Transfers { linked: false, batch }, &mut out, &mut Finished::new());
+    let Some((_, Message::Call { shard: ShardIndex(1), operation: Operation::ClaimIds(claims), .. })) = out.pop()
+    else {
+        panic!("its home is asked")
+    };
+    assert_eq!(claims, [(id.as_str().into(), ShardIndex(0), content_digest(&transfer))]);
 }

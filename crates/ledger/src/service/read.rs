@@ -129,3 +129,6 @@ fn read_figures<L: LogStore>(turn: &LedgerTurn<'_, L>, first: u32, count: u32) -
     let figures = turn.state().figures(first, count).map(Figures::from).collect();
     Answer::Figures { sequence: turn.appended().0, figures, more: first + count < turn.state().slots() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,7 @@ mod reading;
 mod restored;
 mod settings;
 mod streams;
+mod told;
 
 use std::path::{Path, PathBuf};
 

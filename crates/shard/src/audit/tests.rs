@@ -1,12 +1,13 @@
 //! Over logs of several segments of [`crate::notes`], with damage in one or two of them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tidegate_disk::FakeDisk;
-use tidegate_journal::ChainHash;
+use tidegate_journal::{ChainHash, Family, LogReader, Logs, Position, Retention, StepLogs};
 
 use super::*;
-use crate::notes::{Notes, NotesFamily, id, logs, notice, snapshots, write};
+use crate::compact::CompactionRule;
+use crate::notes::{NOTES, Notes, NotesFamily, UNKNOWN_BEFORE, id, logs, notice, snapshots, write};
 
 /// A log of several segments, with two snapshots and a notice.
 fn log() -> (FakeDisk, Vec<u8>) {
@@ -113,4 +114,43 @@ fn a_snapshot_that_is_wrong_or_at_no_place_of_the_log_is_a_problem() {
     snapshot(&disk, Cursor { chain: ChainHash([9; 32]), ..end(&disk) }, &numbers);
     let found = audited(&disk).expect("the log can be opened");
     assert_eq!(found.problems, [format!("the snapshot at sequence {} is at no place of this log", at.sequence)]);
+}
+
+#[test]
+fn a_snapshot_of_an_earlier_program_is_what_that_program_kept() {
+    let (disk, mut numbers) = log();
+    write(&disk, &[UNKNOWN_BEFORE; 3]);
+    snapshot(&disk, end(&disk), &numbers);
+    let found = audited(&disk).expect("the log can be opened");
+    assert_eq!((found.problems, found.snapshots_compared), (vec![], 2));
+    // What it knew is not left out.
+    write(&disk, &[7]);
+    snapshot(&disk, end(&disk), &numbers);
+    numbers.push(7);
+    let found = audited(&disk).expect("the log can be opened");
+    assert_eq!(found.problems.len(), 1, "{:?}", found.problems);
+}
+
+/// The same logs, which forget what a snapshot covers.
+struct Forgetting;
+
+impl ShardFamily for Forgetting {
+    type Machine = Notes;
+    const FAMILY: Family = Family { retention: Retention::SinceSnapshot, ..NOTES };
+    const SNAPSHOTS_KEPT: usize = 2;
+    const COMPACTION: CompactionRule = NotesFamily::COMPACTION;
+}
+
+#[test]
+fn a_log_that_has_forgotten_is_folded_from_the_oldest_snapshot_that_it_still_reaches() {
+    let (disk, numbers) = log();
+    let logs = StepLogs::new(disk.clone(), Path::new("data"), &[Forgetting::FAMILY]);
+    let snapshots: Snapshots<Forgetting, FakeDisk> = Snapshots::new(disk.clone(), Path::new("data"), id());
+    let newest = snapshots.newest_header(Position(u64::MAX)).expect("it can be read").expect("there are two");
+    let reader = logs.reader(id()).expect("it is there");
+    assert!(reader.forget_before(newest.cursor.position).expect("the disk works").segments > 0);
+    // A power failure brings back the snapshot from before what was forgotten: both are there.
+    let found = audit::<Forgetting, _, _>(&logs, &snapshots, 1, |_, _| {}).expect("the log can be opened");
+    assert_eq!((found.problems, found.snapshots_compared), (vec![], 1));
+    assert_eq!((found.begins_after, found.state.map(|state| state.0)), (newest.cursor.sequence, Some(numbers)));
 }

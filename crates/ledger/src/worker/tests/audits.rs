@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
-use tidegate_journal::LogStore;
+use tidegate_journal::{LogReader, LogStore, Position};
 use tidegate_machines::OutboundNumber;
 use tidegate_machines::ledger::{AssetView, HoldFigures, Ledger, PeerFigures};
 use tidegate_runtime::scrub::LogScrub;
+use tidegate_shard::CompactionRule;
 
 use super::*;
 use crate::auditor::exchanged::differing_sums;
 use crate::auditor::{Audit, ShardAuditor, conservation};
+use crate::ids::IdDigest;
 use crate::message::{AuditDifference, AuditReport, AuditState};
 use crate::operation::{Answer, Figures, Operation};
 
@@ -67,17 +69,20 @@ fn show_with(last_amount: u64) -> TestWorker {
 
 impl TestWorker {
     /// Asks a shard itself.
-    fn call(&mut self, shard: usize, operation: Operation) -> Answer {
+    pub fn call(&mut self, shard: usize, operation: Operation) -> Answer {
         let me = self.worker.me;
-        let shard = &mut self.worker.shards_mut()[shard];
-        shard.call(Ticket::Call { from: me, ticket: 7 }, operation);
+        self.worker.shards_mut()[shard].call(Ticket::Call { from: me, ticket: 7 }, operation);
         for _ in 0..64 {
-            shard.step(self.now);
-            let _ = shard.log_mut().step();
-            while let Some((ticket, answer)) = shard.released() {
+            let called = &mut self.worker.shards_mut()[shard];
+            called.step(self.now);
+            let _ = called.log_mut().step();
+            while let Some((ticket, answer)) = called.released() {
                 if let Ticket::Call { ticket: 7, .. } = ticket {
                     return answer.expect("the shard serves").into_inner().into_answer();
                 }
+            }
+            while let Some(job) = self.worker.take_job() {
+                self.run(job);
             }
         }
         panic!("a shard answers")
@@ -285,6 +290,7 @@ fn a_forged_snapshot_is_found_by_the_fold_from_the_first_record() {
     let wallet = report.differences.iter().find(|of| &*of.account == "wallet" && of.figure == "balance");
     let wallet = wallet.unwrap_or_else(|| panic!("{:?}", report.differences));
     assert_eq!((wallet.live - wallet.journal, wallet.agreed_at_sequence), (1_000, 0));
+    assert!(report.differences.iter().all(|of| of.figure != "bytes"), "what differs is known: {report:?}");
     assert!(matches!(auditor.snapshot(), Ok(None)), "no snapshot is made of it");
     let mut refreshed = AuditReport::default();
     auditor.refresh(&mut refreshed);
@@ -356,4 +362,59 @@ fn what_the_fold_could_not_read_is_read_again_from_the_file() {
     let report = node.audit(&mut auditor, |_| {});
     assert_eq!((report.state(), &report.damage), (AuditState::Agreed, &None));
     assert!(matches!(auditor.snapshot(), Ok(Some(_))));
+}
+
+#[test]
+fn the_ids_of_the_log_are_compared_with_those_of_its_index_pass_by_pass() {
+    let mut node = restarted_from(|ledger| ledger);
+    let mut auditor = node.auditor(0);
+    let mut scrub = auditor.scrub(Default::default()).expect("the disk works");
+    let mut runs = node.worker.shards()[0].service().ids().scrub();
+    node.audit(&mut auditor, |_| {});
+    let mut ends = Vec::new();
+    for pass in 1..=2 {
+        auditor.begin_ids(runs.begin_digest());
+        let before = scrub.facts().bytes;
+        read_all(&mut auditor, &mut scrub);
+        assert!(scrub.facts().bytes - before > 500_000, "pass {pass} has read the log");
+        let end = auditor.end_ids().expect("nothing was left out");
+        runs.sum_up_to(end);
+        let of_runs = (0..10_000).find_map(|_| runs.step(1 << 20).digest).expect("a pass comes to its end");
+        assert_eq!((auditor.compare_ids(of_runs), auditor.ids_compared()), (None, pass));
+        ends.push(end);
+    }
+    assert!(ends[0] > Position(500_000), "{ends:?}");
+    // An index that has none of them.
+    auditor.begin_ids(runs.begin_digest());
+    read_all(&mut auditor, &mut scrub);
+    let end = auditor.end_ids().expect("nothing was left out");
+    let what = auditor.compare_ids(IdDigest::up_to(end)).expect("it differs");
+    assert!(what.starts_with(&format!("up to position {end} it has 0 records")), "{what}");
+    let report = node.audit(&mut auditor, |_| {});
+    assert_eq!((report.state(), report.differences[0].figure), (AuditState::Differs, "ids"));
+}
+
+#[test]
+fn a_pass_behind_the_first_one_ends_where_the_log_is_settled() {
+    let mut node = restarted_from(|ledger| ledger);
+    let mut auditor = node.auditor(0);
+    let mut scrub = auditor.scrub(Default::default()).expect("the disk works");
+    node.audit(&mut auditor, |_| {});
+    read_all(&mut auditor, &mut scrub);
+    assert_eq!(auditor.rests_on_the_first_record(), Some(true));
+    read_all(&mut auditor, &mut scrub);
+    let settled = logs(&node.disk).reader(log_id(0)).and_then(|reader| reader.settled_end()).expect("the disk works");
+    let Answer::DurableEnd { durable } = node.call(0, Operation::ReadDurableEnd) else { unreachable!() };
+    assert_eq!(scrub.facts().of, settled.position().0);
+    assert!(durable.position() > settled.position(), "a segment is still written");
+}
+
+#[test]
+fn a_snapshot_is_due_when_what_was_audited_behind_the_newest_one_is_worth_it() {
+    let mut node = restarted_from(|ledger| ledger);
+    let mut auditor = node.auditor(0);
+    let rule = |floor_bytes| CompactionRule { floor_bytes, ratio: 0 };
+    assert!(!auditor.is_snapshot_due(rule(1)), "nothing was read yet");
+    node.audit(&mut auditor, |_| {});
+    assert!(auditor.is_snapshot_due(rule(1)) && !auditor.is_snapshot_due(rule(1 << 30)));
 }

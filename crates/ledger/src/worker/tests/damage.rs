@@ -326,6 +326,7 @@ fn a_damaged_page_of_an_id_run_refuses_only_the_ids_that_need_it() {
     assert!(!refused.is_empty() && refused.len() <= 2 * 255, "{} of {}", refused.len(), outcomes.len());
     let place = damage(*refused[0]);
     assert!(place.file.ends_with(".run") && place.offset == 3 * 4_096, "{place:?}");
+    assert_eq!(node.worker.shards()[0].service().ids_damage(), [place]);
     let of_it = outcomes.iter().position(|outcome| *outcome != Outcome::Duplicate).expect("one is refused");
     assert_eq!(read(&mut node, &names[of_it])[0], Reply::Refused(Refusal::Damaged(place)));
     assert!(node.worker.failure().is_none());
