@@ -15,6 +15,7 @@ use tidegate_doors::tls::{
 };
 
 use crate::config::{Config, Overrides};
+use crate::logging::Log;
 
 /// What the doors hold of files that may change.
 pub struct Files {
@@ -34,6 +35,7 @@ pub struct Reload {
     files: Files,
     authenticator: Arc<Authenticator>,
     secret: Secret,
+    log: Log,
 }
 
 impl Files {
@@ -46,6 +48,7 @@ impl Files {
 
 impl Reload {
     /// For a process that was started with these.
+    #[expect(clippy::too_many_arguments, reason = "each is a part of its own that a start has made")]
     pub fn new(
         file: Option<&Path>,
         schema: Schema,
@@ -54,9 +57,10 @@ impl Reload {
         files: Files,
         authenticator: Arc<Authenticator>,
         secret: Secret,
+        log: Log,
     ) -> Reload {
         let (file, overrides) = (file.map(Path::to_owned), overrides.clone());
-        Reload { file, schema, overrides, config, files, authenticator, secret }
+        Reload { file, schema, overrides, config, files, authenticator, secret, log }
     }
 
     /// Reads everything again, and says how that went.
@@ -80,6 +84,7 @@ impl Reload {
             served.replace(certificate);
         }
         self.files.clients.replace(authorities);
+        self.log.filter(&config.log.filter);
         self.authenticator.reload(config.auth_settings(self.secret.clone()));
         Ok(waiting)
     }
