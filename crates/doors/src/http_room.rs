@@ -23,6 +23,7 @@ use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpRoom, Upgrade}
 use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
 use crate::listener::listen;
 use crate::refusal_metrics::RefusalMetrics;
+use crate::request_metrics::RequestMetrics;
 use crate::websocket::WebSocketDoor;
 
 /// What the HTTP door is told.
@@ -115,6 +116,7 @@ impl<P: Carries<Box<Arrival>>> Room<P> for HttpDoor<P> {
                 addresses: addresses.clone(),
                 metrics: metrics.clone(),
                 refused: RefusalMetrics::register(site.registry(), "http", format_args!("edge-{number}")),
+                requests: RequestMetrics::register(site.registry(), "http"),
                 open_paths: self.settings.open_paths.clone(),
                 upgrade: self.upgrade(site, &mut pump),
                 stop: self.stop.subscribe(),

@@ -21,6 +21,8 @@
 //! | `stream` | one client's bytes: plain, TLS, WebSocket frames |
 //! | `json` | bodies, answers and problems in JSON |
 //! | `refusal_metrics` | what every door counts of requests that it refuses |
+//! | `request_metrics` | how long requests take at every door |
+//! | `security` | the security log: log-ins, refusals, denials, take-overs |
 //! | `topic_names` | names of topics that the ledger owns |
 //! | `auth` | who a caller is, and what they may do |
 //! | `turns` | whose connections a port serves next, and for how much work; who gets one of few places |
@@ -55,7 +57,9 @@ pub mod listener;
 mod listing;
 pub mod mqtt;
 pub mod refusal_metrics;
+pub mod request_metrics;
 mod room_client;
+pub mod security;
 pub mod stream;
 pub mod tls;
 mod topic_names;

@@ -35,7 +35,11 @@ impl<T> ByValue<T> {
         act: impl FnOnce(&T, &'static str) -> R,
     ) -> R {
         let mut known = self.known.borrow_mut();
-        let find = |known: &[(&'static str, T)], value: &str| known.iter().position(|(known, _)| *known == value);
+        // Mostly it is the same text at the same place.
+        let find = |known: &[(&'static str, T)], value: &str| {
+            let is_it = |(known, _): &(&'static str, T)| std::ptr::eq(*known, value) || *known == value;
+            known.iter().position(is_it)
+        };
         let place = find(&known, value).unwrap_or_else(|| {
             let value = if known.len() < LABEL_VALUES_MAX { value } else { OTHER };
             find(&known, value).unwrap_or_else(|| {

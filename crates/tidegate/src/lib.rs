@@ -20,6 +20,7 @@ mod object_storage;
 mod open_files;
 mod output;
 mod private;
+mod watch;
 
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;

@@ -154,7 +154,7 @@ impl<L: LogStore> Broker<L> {
             self.forget_incoming(place, packet_id);
         }
         let outstanding = Outstanding::new(words, reason);
-        let answer = Answer { packet_id, kind: AckKind::PubComp, outstanding, mute: false };
+        let answer = Answer { packet_id, kind: AckKind::PubComp, outstanding, mute: false, arrived_ns: 0 };
         self.answer_with(index, place, answer, now);
         Progress::Taken
     }

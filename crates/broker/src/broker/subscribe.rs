@@ -15,6 +15,7 @@ use tidegate_wire::mqtt::{
     ReasonCode, Subscribe, Subscription, Unsubscribe, Version, check_filter, encode_suback, encode_unsuback,
 };
 
+use super::notices::Noticed;
 use super::{Broker, Progress};
 use crate::connection::{FilterAnswers, ParkedFor};
 use crate::holdings::{Paid, Thing};
@@ -50,6 +51,9 @@ impl<L: LogStore> Broker<L> {
             let is_greedy = walks + answers.codes.len() >= self.options.limits.subscriptions_max;
             let judge = || self.judge_filter(index, place, &subscription, new_feeds);
             let code = if is_greedy { ReasonCode::QUOTA_EXCEEDED } else { judge() };
+            if code == ReasonCode::NOT_AUTHORIZED {
+                self.notice(index, Noticed::SubscribeDenied, subscription.filter);
+            }
             let known = self.entry_of(place, subscription.filter).is_some();
             let (code, reserved) = match code.is_error() {
                 true => (code, Reserved::default()),

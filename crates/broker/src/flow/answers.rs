@@ -29,6 +29,8 @@ pub(crate) struct Answer {
     pub outstanding: Outstanding,
     /// The connection that asked is gone: nothing is sent.
     pub mute: bool,
+    /// When what it answers arrived, by a clock of the shell; zero if it has none.
+    pub arrived_ns: u64,
 }
 
 /// All answers of a session, oldest first, each with a serial number.

@@ -17,6 +17,7 @@
 //!
 //! Invariant: nothing here knows what a room is about, nor shards, journals or rings.
 
+mod answer_clock;
 mod authorize;
 mod body;
 mod connection;

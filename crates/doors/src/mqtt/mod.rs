@@ -9,6 +9,7 @@
 //! Invariant: nothing here waits, and nothing here knows what a packet means.
 
 pub mod feeds;
+mod latency;
 mod mail;
 mod metrics;
 mod overload;
@@ -18,7 +19,7 @@ pub mod settings;
 mod sockets;
 mod verdicts;
 
-pub use metrics::{BrokerMetrics, MqttMetrics};
+pub use metrics::{BrokerMetrics, MqttMetrics, NodeMqttMetrics};
 pub use port::{CarriesMqtt, MqttParts, MqttPort};
 pub use room::MqttRoom;
 pub use settings::{Credentials, MqttAuthenticator, MqttListener, MqttSettings, Verdict, VerdictReply};

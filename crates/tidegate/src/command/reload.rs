@@ -10,6 +10,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use tidegate_config::Schema;
 use tidegate_doors::auth::{Authenticator, Secret};
+use tidegate_doors::security;
 use tidegate_doors::tls::{
     Authorities, Certificate, ClientAuthorities, ServerCertificate, read_authorities, read_certificate,
 };
@@ -63,9 +64,18 @@ impl Reload {
         Reload { file, schema, overrides, config, files, authenticator, secret, log }
     }
 
+    /// The certificate that doors show now.
+    pub fn certificate(&self) -> Option<&ServerCertificate> {
+        self.files.certificate.as_deref()
+    }
+
     /// Reads everything again, and says how that went.
     pub fn run(&mut self) {
-        match self.replace() {
+        let replaced = self.replace();
+        if replaced.is_ok() {
+            security::tell_of_configuration("users, services, rules and certificates were read again");
+        }
+        match replaced {
             Ok(waiting) if waiting.is_empty() => tracing::info!("reloaded users, services, rules and certificates"),
             Ok(waiting) => tracing::warn!(
                 "reloaded users, services, rules and certificates; changed too, but only a restart applies it: {}",

@@ -17,8 +17,9 @@ use crate::extension::Extension;
 use crate::huge_pages::HugePages;
 use crate::logging::Log;
 use crate::open_files;
+use crate::watch::Watch;
 
-/// How often a serving process looks whether a journal has failed, to say so once.
+/// How often a serving process looks at itself, and whether a journal has failed, to say so once.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Serves until SIGTERM or SIGINT, then stops gracefully. SIGHUP reads users, rules and certificates again.
@@ -46,13 +47,15 @@ pub fn run<P: Parcels>(
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     let files = Files::read(&config)?;
-    let Served { node, authenticator, secret, archiving } =
+    let Served { node, authenticator, secret, archiving, registry } =
         compose::start(&config, &files, open_files_max, extensions, &mut |status| show(&bar, status))?;
     bar.finish_and_clear();
     tracing::info!("huge pages: {huge_pages}");
     announce(&config, &node);
+    let mut watch = Watch::new(&config.data.dir, open_files_max, &registry);
     let mut reload = Reload::new(file, schema, overrides, config, files, authenticator, secret, log);
 
+    watch.look(node.status(), reload.certificate());
     let mut failure_told = false;
     runtime.block_on(async {
         loop {
@@ -61,6 +64,7 @@ pub fn run<P: Parcels>(
                 _ = interrupt.recv() => break,
                 _ = hang_up.recv() => reload.run(),
                 () = tokio::time::sleep(LOOK) => {
+                    watch.look(node.status(), reload.certificate());
                     if node.status().phase() == Phase::Failed && !failure_told {
                         failure_told = true;
                         tracing::error!(

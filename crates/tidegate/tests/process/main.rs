@@ -32,6 +32,7 @@ mod open_files;
 mod output;
 mod reload;
 mod rights;
+mod seeing;
 mod slips;
 mod stop;
 mod timeline;

@@ -169,6 +169,8 @@ impl Node {
         let registry = tidegate_telemetry::Registry::of(&[
             MqttMetrics::ROWS,
             BrokerMetrics::ROWS,
+            NodeMqttMetrics::ROWS,
+            RequestMetrics::ROWS,
             ShardMetrics::ROWS,
             RefusalMetrics::ROWS,
         ]);

@@ -44,12 +44,16 @@ impl<L: LogStore> MqttPort<L> {
                 }
             }
         }
+        if written.taken > 0 {
+            self.latency.wrote(key);
+        }
         written.taken
     }
 
     /// Closes a socket, after the last packets were written as far as it took them.
     pub(super) fn close(&mut self, key: ConnectionKey) {
         self.verdicts.forget(key);
+        self.latency.forget(key);
         let Some(mut socket) = self.sockets.remove(key) else { return };
         self.admission.leave(socket.listener, socket.mark);
         socket.stream.close(&mut self.scratch);
