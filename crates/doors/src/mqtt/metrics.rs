@@ -106,7 +106,7 @@ metrics! {
 metrics! {
     /// What is there once for all workers. For the thread of the first one.
     pub struct NodeMqttMetrics() {
-        retained: Gauge "tidegate_mqtt_retained" "Retained messages.";
+        retained: Gauge "tidegate_mqtt_retained" "Retained messages, those of $SYS among them.";
         principals: Gauge "tidegate_mqtt_principals" "Principals that are connected or have left something behind.";
         held: GaugeFamily(thing) "tidegate_mqtt_held"
             "How many all principals together hold of a thing: sessions that outlive their connection, filters, \
