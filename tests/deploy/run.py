@@ -85,7 +85,8 @@ def ask(address, path, **query):
         with urllib.request.urlopen(url, timeout=30) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:
-        return json.load(error)
+        # While it starts, its answer is no JSON.
+        return {"status": "error", "error": error.read().decode(), "data": {}}
     except (urllib.error.URLError, OSError):
         return {"status": "no answer", "data": {}}
 

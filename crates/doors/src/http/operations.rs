@@ -429,3 +429,24 @@ fn with_type(text: impl Into<Body>, content_type: &'static str) -> Response<Body
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn openmetrics_is_for_who_names_it() {
+        let wanted = |accept: &'static str| wanted(&HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())]));
+        for accept in [
+            "application/openmetrics-text",
+            "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            "text/plain;q=0.1, Application/OpenMetrics-Text; version=1.0.0",
+        ] {
+            assert_eq!(wanted(accept), Exposition::OpenMetrics, "{accept}");
+        }
+        for accept in ["*/*", "text/plain", "", "application/openmetrics-text;q=0, text/plain", "application/json"] {
+            assert_eq!(wanted(accept), Exposition::Prometheus, "{accept}");
+        }
+        assert_eq!(super::wanted(&HeaderMap::new()), Exposition::Prometheus);
+    }
+}
