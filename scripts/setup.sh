@@ -147,7 +147,8 @@ miri() {
 }
 
 case ${1:-} in
-rust | python | clients | libraries | golang | redis | postgres | mosquitto | mochi | watchers | fuzz | mutants | miri) "$1" ;;
+rust | python | clients | libraries | golang | redis | postgres | mosquitto | mochi | watchers) "$1" ;;
+fuzz | mutants | miri) "$1" ;;
 *)
     sed -n '2,4p' "$0"
     exit 2

@@ -193,7 +193,8 @@ fn open_door() -> SocketAddr {
         strangers: StrangerLimits::NONE,
     };
     let (never_stops, stop) = tokio::sync::watch::channel(false);
-    let registry = Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS, RefusalMetrics::ROWS, RequestMetrics::ROWS]);
+    let registry =
+        Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS, RefusalMetrics::ROWS, RequestMetrics::ROWS]);
     let options = EdgeOptions {
         listener,
         tls: None,

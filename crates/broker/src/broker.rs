@@ -214,7 +214,8 @@ impl<L: LogStore> Broker<L> {
         self.asked.timing.arrived_ns = now_ns;
     }
 
-    /// Takes the publications of QoS 1 and 2 that were answered since the last call, if the shell says when they arrive.
+    /// Takes the publications of QoS 1 and 2 that were answered since the last call, if the shell says when they
+    /// arrive.
     pub fn take_answered(&mut self, answered: &mut Vec<Answered>) {
         answered.append(&mut self.asked.timing.answered);
     }

@@ -1,4 +1,4 @@
-//! The security log: who logged in, who was refused, what was denied, who took over whose session, whose rights changed.
+//! The security log: who logged in, who was refused, what was denied, who took over a session, whose rights changed.
 //!
 //! ```text
 //!   doors ── tell ─▶ permit: so many of an address, so many of all ─▶ queue ─▶ thread `security` ─▶ tidegate::security
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Promise: a flood of refusals costs its sender's own lines, and no worker waits for the log: what does not fit is
-//! counted, and the count is written. Names that clients choose are quoted and stand behind the address, so that none of
-//! them can look like a line of another address (`deploy/fail2ban`).
+//! counted, and the count is written. Names that clients choose are quoted and stand behind the address, so that none
+//! of them can look like a line of another address (`deploy/fail2ban`).
 //!
 //! Why for the process and not for a door: like the log itself, it is the same for all threads.
 

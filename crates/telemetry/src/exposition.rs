@@ -1,7 +1,7 @@
 //! What `GET /metrics` answers: Prometheus text format 0.0.4, or OpenMetrics 1.0.0 for who asks for it.
 //!
-//! The two differ in three things: OpenMetrics describes a counter by its name without `_total`, escapes quotation marks
-//! in help, and ends in `# EOF`, by which a text that was cut off is told from a whole one.
+//! The two differ in three things: OpenMetrics describes a counter by its name without `_total`, escapes quotation
+//! marks in help, and ends in `# EOF`, by which a text that was cut off is told from a whole one.
 //!
 //! A histogram's 1,152 buckets are shown as at most 30, at powers of two for times and of four for the rest: exactly,
 //! because each of those bounds is one of the fine buckets too.

@@ -1,4 +1,5 @@
-//! What an operator wants to read of who came and what was denied: the broker notices it, the shell knows the addresses.
+//! What an operator wants to read of who came and what was denied. The broker notices it, and the shell knows the
+//! addresses.
 //!
 //! Invariant: what nobody takes does not grow, and what is left out is counted.
 

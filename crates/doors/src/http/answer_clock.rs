@@ -9,7 +9,8 @@ use std::time::Instant;
 use super::door::Door;
 use super::rooms::Operation;
 
-/// See the [module](self). Only the connection's thread uses it; the mutex is there because hyper's services are `Send`.
+/// See the [module](self). Only the connection's thread uses it. The mutex is there because hyper's services must be
+/// `Send`.
 pub(super) struct AnswerClock {
     door: Door,
     /// Whether an answer is to be written.

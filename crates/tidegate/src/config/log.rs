@@ -14,9 +14,9 @@ config! {
     /// `[log]`
     pub struct LogKeys in "log" {
         filter: Text = "info", .., live,
-            "what is said: a level (\"off\", \"error\", \"warn\", \"info\", \"debug\" or \"trace\"), with levels of single \
-             modules beside it, as in \"info,tidegate_runtime=debug\". \"tidegate::security\" are log-ins, refusals, \
-             take-overs and changes of rights. --log goes before TIDEGATE_LOG, and that before this";
+            "what is said: a level (\"off\", \"error\", \"warn\", \"info\", \"debug\" or \"trace\"), with levels of \
+             single modules beside it, as in \"info,tidegate_runtime=debug\". \"tidegate::security\" are log-ins, \
+             refusals, take-overs and changes of rights. --log goes before TIDEGATE_LOG, and that before this";
         format: LogFormatWord = "text", .., restart,
             "the form of a line: text, with colours on a terminal and without them elsewhere, or a JSON object";
     }

@@ -1,4 +1,4 @@
-//! What `deploy/` and the server say of each other: metrics of dashboards and alerts exist, with the labels that are used.
+//! What `deploy/` says of the server: the metrics of its dashboard and its alerts exist.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
