@@ -151,7 +151,11 @@ impl SecurityLog {
 
 /// At most so many bytes of a text, whole characters.
 fn cut(text: &str) -> Box<str> {
-    text[..text.floor_char_boundary(WORDS_BYTES_MAX)].into()
+    let mut end = text.len().min(WORDS_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].into()
 }
 
 /// Who may still have a line. Without a lock: a window and a count in one number.

@@ -35,7 +35,8 @@ pub const EXPECTED: &str = "expected a level (off, error, warn, info, debug or t
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogFilter {
     written: Box<str>,
-    targets: Targets,
+    /// Boxed, because it is large, and one of the arguments of a command line.
+    targets: Box<Targets>,
 }
 
 /// `--log` or `TIDEGATE_LOG`; an empty one says nothing.
@@ -75,7 +76,7 @@ impl FromStr for LogFilter {
                 Some(_) => return Err(EXPECTED.into()),
             };
         }
-        Ok(LogFilter { written: text.into(), targets })
+        Ok(LogFilter { written: text.into(), targets: Box::new(targets) })
     }
 }
 
@@ -96,7 +97,7 @@ impl fmt::Display for LogFilter {
 impl Log {
     /// Begins the log of this process. To be called once.
     pub fn begin(filter: &LogFilter, format: LogFormat) -> Log {
-        let (targets, handle) = reload::Layer::new(filter.targets.clone());
+        let (targets, handle) = reload::Layer::new(Targets::clone(&filter.targets));
         let common = lines::layer()
             .with_writer(std::io::stderr)
             // A log collector that ends, or a full disk, must not end the server. By default, the library would report
@@ -113,7 +114,7 @@ impl Log {
     /// Another filter holds from now on.
     pub fn filter(&self, filter: &LogFilter) {
         // It fails only when the subscriber is gone, which lives as long as the process.
-        let _ = self.filter.reload(filter.targets.clone());
+        let _ = self.filter.reload(Targets::clone(&filter.targets));
     }
 }
 
