@@ -62,7 +62,8 @@ test: setup ## everything that must hold before a merge, from nothing to the end
 	@$(STAGE) "4/8 simulation: some hundred seeds on two stores, all planted bugs" $(MAKE) sim-test
 	@$(STAGE) "5/8 loom: every interleaving of the rings" $(MAKE) loom
 	@$(STAGE) "6/8 hostile input: the fuzz corpora again" $(MAKE) fuzz-replay
-	@$(STAGE) "7/8 the doors: README as printed, schemathesis, linearizability" $(MAKE) doors linearizability
+	@$(STAGE) "7/8 the doors: README as printed, schemathesis, deploy/, linearizability" \
+		$(MAKE) doors deploy-files linearizability
 	@$(STAGE) "8/8 real clients of MQTT, a browser, and the client libraries" $(MAKE) clients client-libraries
 	@scripts/summary.sh $(LOGS)
 
@@ -129,6 +130,13 @@ doors: setup ## the README's commands as printed, and schemathesis against /open
 	@# As it is released but for the optimiser: without what only tests turn on.
 	cargo build $(PRODUCTION) --bin tidegate
 	tests/doors/run.sh $(TARGET)/debug/tidegate
+
+.PHONY: deploy-files
+deploy-files: setup ## the dashboard, alerts and filter of deploy/ in a real Prometheus and fail2ban, beside a server
+	@$(SETUP) python
+	@$(SETUP) watchers
+	cargo build $(PRODUCTION) --bin tidegate
+	.venv/bin/python tests/deploy/run.py $(TARGET)/debug/tidegate
 
 .PHONY: linearizability
 linearizability: setup ## histories of concurrent clients over kill -9, checked by Porcupine (SHOWS=100)

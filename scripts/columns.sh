@@ -13,6 +13,7 @@ COLUMNS_MAX=120
 WRITTEN_BY_PROGRAMS=(
     ':!*.lock' ':!*/package-lock.json'  # package managers
     ':!fuzz/corpus'                     # the fuzzer
+    ':!deploy/grafana/*.json'           # Grafana
     ':!docs/results/*.json' ':!docs/results/*.txt' # storm
 )
 PARSED_TABLES='^(ARCHITECTURE|docs/(configuration|metrics|mqtt-statements|results/[^/]+/mutants))\.md:[0-9]+:\|'

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes one tool available, or says in one line what to install:
 #
-#   setup.sh rust|python|clients|libraries|golang|redis|postgres|mosquitto|mochi|fuzz|mutants|miri
+#   setup.sh rust|python|clients|libraries|golang|redis|postgres|mosquitto|mochi|watchers|fuzz|mutants|miri
 #
 # Idempotent and quick when the tool is there, because most make targets call it.
 set -euo pipefail
@@ -107,6 +107,12 @@ mosquitto() {
     [ -x /usr/sbin/mosquitto ] || debian mosquitto mosquitto
 }
 
+# What operators watch a server with.
+watchers() {
+    { have prometheus && have promtool; } || debian Prometheus prometheus
+    have fail2ban-regex || debian fail2ban fail2ban
+}
+
 # A broker in Go. Its authors call the program `cmd`; the go.sum of its own module pins what it is made of.
 mochi() {
     local version=v2.7.9 built=target/peers/mochi
@@ -141,7 +147,8 @@ miri() {
 }
 
 case ${1:-} in
-rust | python | clients | libraries | golang | redis | postgres | mosquitto | mochi | fuzz | mutants | miri) "$1" ;;
+rust | python | clients | libraries | golang | redis | postgres | mosquitto | mochi | watchers) "$1" ;;
+fuzz | mutants | miri) "$1" ;;
 *)
     sed -n '2,4p' "$0"
     exit 2

@@ -15,6 +15,7 @@ use tidegate_doors::ledger_http::{
     Backend, CallerName, ChangePart, Changes, ChangesEnded, LedgerHttpMetrics, LedgerRoom, Replies,
 };
 use tidegate_doors::refusal_metrics::RefusalMetrics;
+use tidegate_doors::request_metrics::RequestMetrics;
 use tidegate_ledger::changes::{After, ChangeFilter};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_machines::ledger::{AccountKind, AccountView, IdSpace, Outcome, Refusal};
@@ -159,7 +160,7 @@ impl Operations for Agreeable {
         Health::Serving
     }
 
-    fn metrics(&self) -> String {
+    fn metrics(&self, _: tidegate_telemetry::Exposition) -> String {
         String::new()
     }
 
@@ -199,7 +200,8 @@ fn open_door() -> SocketAddr {
         strangers: StrangerLimits::NONE,
     };
     let (never_stops, stop) = tokio::sync::watch::channel(false);
-    let registry = Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS, RefusalMetrics::ROWS]);
+    let registry =
+        Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS, RefusalMetrics::ROWS, RequestMetrics::ROWS]);
     let options = EdgeOptions {
         listener,
         tls: None,
@@ -212,6 +214,7 @@ fn open_door() -> SocketAddr {
         open_paths: Vec::new(),
         upgrade: None,
         refused: RefusalMetrics::register(&registry, "http", "edge-0"),
+        requests: RequestMetrics::register(&registry, "http"),
         stop,
     };
     let edge = Edge::open(options).expect("the rooms fit");

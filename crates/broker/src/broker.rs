@@ -13,6 +13,7 @@ mod due;
 mod durable;
 mod feeds;
 mod intake;
+mod notices;
 mod operate;
 mod operator_scan;
 mod origins;
@@ -53,9 +54,11 @@ use crate::subscriptions::{Subscriptions, WatchedFilter};
 use crate::topics::TopicShard;
 use crate::{Action, BrokerFacts, BrokerOptions, ConnectionKey, Rights};
 
+pub use asked::Answered;
 use asked::Asked;
 pub(crate) use due::DueThing;
 use intake::{Intake, Progress};
+pub use notices::{Notice, Noticed};
 use operate::Operator;
 use reload::Reloads;
 use retain::RetainedMessages;
@@ -214,6 +217,17 @@ impl<L: LogStore> Broker<L> {
         let is_behind = self.peers.waiting_max() > PEER_ITEMS_MAX;
         self.intake.is_pressed =
             is_full || is_behind || self.options.facts.pressure_bytes() > self.options.limits.pressure_bytes_max;
+    }
+
+    /// What is served from now on arrived at this time, by a clock of the shell that begins above zero.
+    pub fn arrived(&mut self, now_ns: u64) {
+        self.asked.timing.arrived_ns = now_ns;
+    }
+
+    /// Takes the publications of QoS 1 and 2 that were answered since the last call, if the shell says when they
+    /// arrive.
+    pub fn take_answered(&mut self, answered: &mut Vec<Answered>) {
+        answered.append(&mut self.asked.timing.answered);
     }
 
     /// Takes what the shell has to do.

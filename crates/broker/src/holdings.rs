@@ -85,6 +85,11 @@ impl Holdings {
         self.totals.all.get(thing)
     }
 
+    /// The bound of all principals together.
+    pub fn bound(&self, thing: Thing) -> Bound {
+        self.totals.limits[thing].all
+    }
+
     /// How much of a thing a principal holds.
     pub fn held_by(&self, principal: &Principal, thing: Thing) -> (u64, u64) {
         self.directory.find(principal).map_or((0, 0), |held| held.amounts.get(thing))

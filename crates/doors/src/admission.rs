@@ -155,7 +155,7 @@ impl Admission {
     }
 
     /// Whether a worker has no time: a new client may belong to any of them.
-    fn is_overloaded(&self) -> bool {
+    pub fn is_overloaded(&self) -> bool {
         self.overloaded.iter().any(|worker| worker.load(Ordering::Relaxed))
     }
 }

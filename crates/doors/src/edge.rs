@@ -13,7 +13,7 @@ use tidegate_ledger::router::Router;
 use tidegate_runtime::pump::{EdgeHandle, ReplyStream};
 use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Address, Client, Outgoing, Phase, Replies, Site, Status};
-use tidegate_telemetry::{Registry, render_prometheus};
+use tidegate_telemetry::{Exposition, Registry, render};
 
 use crate::admission::Arrival;
 use crate::http::{DrainStatus, Health, Operations};
@@ -128,8 +128,12 @@ impl Operations for NodeOperations {
         }
     }
 
-    fn metrics(&self) -> String {
-        render_prometheus(&self.registry.snapshot())
+    fn is_overloaded(&self) -> bool {
+        self.status.is_overloaded()
+    }
+
+    fn metrics(&self, exposition: Exposition) -> String {
+        render(&self.registry.snapshot(), exposition)
     }
 
     fn drain(&self, per_second: u32) {

@@ -26,6 +26,7 @@ use crate::listener::listen;
 use crate::operator::{OperatorClient, OperatorMessage};
 use crate::operator_http::OperatorHttp;
 use crate::refusal_metrics::RefusalMetrics;
+use crate::request_metrics::RequestMetrics;
 use crate::websocket::WebSocketDoor;
 
 /// What the HTTP door is told.
@@ -128,6 +129,7 @@ impl<P: Carries<Box<Arrival>>> Room<P> for HttpDoor<P> {
                 addresses: addresses.clone(),
                 metrics: metrics.clone(),
                 refused: RefusalMetrics::register(site.registry(), "http", format_args!("edge-{number}")),
+                requests: RequestMetrics::register(site.registry(), "http"),
                 open_paths: self.settings.open_paths.clone(),
                 upgrade: self.upgrade(site, &mut pump),
                 stop: self.stop.subscribe(),

@@ -24,7 +24,7 @@ use tidegate_machines::ledger::{AccountKind, AccountView};
 use crate::auth::Identity;
 use crate::auth::gate::NotFound;
 use crate::authorized::{Answered, AuthorizedRequests};
-use crate::json::{Problem, codes};
+use crate::json::{OverBound, Problem, codes};
 use crate::ledger_json::{HoldCall, OpenCall, TransferCall, account_json};
 pub use crate::topic_names::{
     ACCOUNTS, ALL_ACCOUNTS, CHANGES, HOLDS, HOLDS_POST, HOLDS_VOID, OPENINGS, PREFIX, REQUESTS, TRANSFERS,
@@ -96,8 +96,10 @@ pub enum LedgerAnswer {
         ticket: RequestTicket,
         /// An outcome, or a problem.
         body: Vec<u8>,
-        /// Whether the caller asked more than it may, and nothing was decided.
-        is_too_many: bool,
+        /// The bound over which the caller asked, if it did: then nothing was decided.
+        over: Option<&'static str>,
+        /// Why the door refused it, if it did.
+        refused: Option<&'static str>,
     },
     /// Whether an account is a collector; one that is missing is none.
     Collector {
@@ -143,9 +145,7 @@ impl LedgerTopics {
         payload: &[u8],
         start: &mut impl FnMut(u64, Request),
     ) -> Option<LedgerAnswer> {
-        let refused = |problem: Problem| {
-            Some(LedgerAnswer::Transfer { ticket, body: problem.body(), is_too_many: is_too_many(&problem) })
-        };
+        let refused = |problem: Problem| Some(LedgerAnswer::refused(ticket, &problem));
         let Some(identity) = identity else {
             return refused(Problem::forbidden("an anonymous client may not ask the ledger for anything"));
         };
@@ -244,8 +244,16 @@ fn whole(parts: &[(ShardIndex, AccountView)]) -> AccountView {
     sum
 }
 
-fn is_too_many(problem: &Problem) -> bool {
-    problem.code() == codes::TOO_MANY_REQUESTS
+impl LedgerAnswer {
+    fn refused(ticket: RequestTicket, problem: &Problem) -> LedgerAnswer {
+        let over = problem.over().filter(|_| problem.code() == codes::TOO_MANY_REQUESTS);
+        LedgerAnswer::Transfer {
+            ticket,
+            body: problem.body(),
+            over: over.map(|OverBound(bound)| bound),
+            refused: Some(problem.code().name()),
+        }
+    }
 }
 
 fn worded(question: Question, answered: Answered) -> LedgerAnswer {
@@ -259,9 +267,10 @@ fn worded(question: Question, answered: Answered) -> LedgerAnswer {
                 Answered::NotFound(missing) => Err(missing.into()),
                 Answered::TooMany(exceeded) => Err(exceeded.into()),
             };
-            let is_too_many = answer.as_ref().is_err_and(is_too_many);
-            let body = answer.unwrap_or_else(|problem| problem.body());
-            LedgerAnswer::Transfer { ticket, body, is_too_many }
+            match answer {
+                Ok(body) => LedgerAnswer::Transfer { ticket, body, over: None, refused: None },
+                Err(problem) => LedgerAnswer::refused(ticket, &problem),
+            }
         }
         Question::Announce(_) => unreachable!("it is the server's own"),
         Question::Collector { key, account } => {

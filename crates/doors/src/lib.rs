@@ -22,6 +22,8 @@
 //! | `linger` | how a connection ends that the server closes |
 //! | `json` | bodies, answers and problems in JSON |
 //! | `refusal_metrics` | what every door counts of requests that it refuses |
+//! | `request_metrics` | how long requests take at every door |
+//! | `security` | the security log: log-ins, refusals, denials, take-overs |
 //! | `topic_names` | names of topics that the ledger owns |
 //! | `auth` | who a caller is, and what they may do |
 //! | `turns` | whose connections a port serves next, and for how much work; who gets one of few places |
@@ -61,7 +63,9 @@ pub mod mqtt;
 pub mod operator;
 pub mod operator_http;
 pub mod refusal_metrics;
+pub mod request_metrics;
 mod room_client;
+pub mod security;
 pub mod stream;
 pub mod tls;
 mod topic_names;

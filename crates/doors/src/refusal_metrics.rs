@@ -8,8 +8,7 @@ metrics! {
         /// What the ledger refuses its shards count, too.
         refusals: CounterFamily(code)
             "tidegate_door_refusals_total" "Requests that the door answered with a refusal, by code.";
-        /// `any` at doors that do not tell them apart.
-        quota: CounterFamily(bound: "requests" "refusals" "journal_bytes" "in_flight" "at_once" "address" "any")
+        quota: CounterFamily(bound: "requests" "refusals" "journal_bytes" "in_flight" "at_once" "address")
             "tidegate_quota_refusals_total"
             "Requests refused because their caller has used up a bound of its own, by bound.";
     }

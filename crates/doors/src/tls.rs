@@ -23,6 +23,7 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// A certificate chain with its key, as read from files.
 #[derive(Debug)]
@@ -119,6 +120,16 @@ impl ServerCertificate {
     /// Begins with this one.
     pub fn new(certificate: Certificate) -> Arc<ServerCertificate> {
         Arc::new(ServerCertificate(ArcSwap::from_pointee(certificate.0)))
+    }
+
+    /// When it expires, or the first of its chain does, in seconds since 1970; `None` if that cannot be read.
+    pub fn expires_at_s(&self) -> Option<i64> {
+        let certified = self.0.load();
+        let ends = certified.cert.iter().map(|certificate| {
+            let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+            Some(certificate.validity().not_after.timestamp())
+        });
+        ends.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
     /// From now on this one.

@@ -51,7 +51,9 @@ pub use clock::ClockMetrics;
 pub use damage::{Damages, Unreadable};
 pub use member::{Context, Port, PortSockets, Resident};
 pub use mesh::{Endpoint, Parker, mesh};
-pub use metrics::{DirectoryMetrics, LoopMetrics, RoomMetrics, ShardMetrics, SnapshotMetrics, WitnessMetrics};
+pub use metrics::{
+    DirectoryMetrics, DiskMetrics, LoopMetrics, RoomMetrics, ShardMetrics, SnapshotMetrics, WitnessMetrics,
+};
 pub use node::{Node, NodeOptions, Room, Site};
 pub use placement::{Home, Placement, ShardAddresses};
 pub use port_clock::PortClockMetrics;

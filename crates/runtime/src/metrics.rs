@@ -31,6 +31,17 @@ metrics! {
 }
 
 metrics! {
+    /// The disk of the data directory. For the thread that looks after it.
+    pub struct DiskMetrics() {
+        free_bytes: Gauge "tidegate_disk_free_bytes" "Bytes of the disk of the data directory that are free.";
+        size_bytes: Gauge "tidegate_disk_size_bytes" "Bytes of that disk.";
+        full_in_nanoseconds: Gauge "tidegate_disk_full_in_seconds"
+            "When journals will find no more room on that disk, data.disk_reserve_bytes left free, if it goes on \
+             filling as in the last ten minutes; 3153600000 (a hundred years) if it does not fill.";
+    }
+}
+
+metrics! {
     /// The witness of one log. For the thread that writes it.
     pub struct WitnessMetrics(family, shard) {
         lost: Gauge "tidegate_witness_lost"
@@ -110,8 +121,8 @@ metrics! {
         sync_latency: Histogram "tidegate_sync_seconds" "Waiting for the disk to have a group.";
         reply_latency: Histogram "tidegate_reply_seconds"
             "From a group submitted to all of it durable: how long its replies waited.";
-        snapshot_sequence: Gauge "tidegate_snapshot_sequence"
-            "Sequence of the snapshot that the last start began from.";
+        snapshot_sequence: Gauge "tidegate_recovery_snapshot_sequence"
+            "Sequence of the snapshot that the last start began from; 0 if there was none.";
         recovery_nanoseconds: Gauge "tidegate_recovery_seconds" "How long the last start took to replay the journal.";
         recovery_over: Gauge "tidegate_recovery_over"
             "Things kept for a time that the last start found to be over by a clock more than an hour ahead of the \

@@ -39,6 +39,9 @@ pub struct ReplayProgress {
 /// Counts the clients that are connected.
 type CountClients = Box<dyn Fn() -> u64 + Send + Sync>;
 
+/// Says whether a worker has no time for new clients.
+type IsOverloaded = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// Shared by all threads; written rarely.
 pub struct Status {
     phase: AtomicU8,
@@ -50,6 +53,7 @@ pub struct Status {
     /// Whether somebody wants an audit that has not begun.
     audit_asked: AtomicBool,
     clients: OnceLock<CountClients>,
+    overloaded: OnceLock<IsOverloaded>,
     /// Per log that is recovered.
     replay: Vec<(LogId, ReplayProgress)>,
     damages: Arc<Damages>,
@@ -96,6 +100,7 @@ impl Status {
             drain_per_second: AtomicU32::new(0),
             audit_asked: AtomicBool::new(false),
             clients: OnceLock::new(),
+            overloaded: OnceLock::new(),
             replay,
             damages: Arc::default(),
             full_logs: AtomicU32::new(0),
@@ -251,6 +256,16 @@ impl Status {
     /// Clients that are connected and can be sent away.
     pub fn clients(&self) -> u64 {
         self.clients.get().map_or(0, |count| count())
+    }
+
+    /// Sets how it is found out whether a worker is overloaded. To be called once, by the room that measures it.
+    pub fn overloaded_by(&self, is_overloaded: impl Fn() -> bool + Send + Sync + 'static) {
+        assert!(self.overloaded.set(Box::new(is_overloaded)).is_ok(), "one room measures the load of workers");
+    }
+
+    /// Whether a worker has no time for new clients.
+    pub fn is_overloaded(&self) -> bool {
+        self.overloaded.get().is_some_and(|is_overloaded| is_overloaded())
     }
 
     /// How far the replay of a log is. Panics for a log that is not recovered.

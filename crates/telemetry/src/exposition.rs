@@ -1,10 +1,13 @@
-//! What `GET /metrics` answers: Prometheus text format 0.0.4.
+//! What `GET /metrics` answers: Prometheus text format 0.0.4, or OpenMetrics 1.0.0 for who asks for it.
+//!
+//! The two differ in three things: OpenMetrics describes a counter by its name without `_total`, escapes quotation
+//! marks in help, and ends in `# EOF`, by which a text that was cut off is told from a whole one.
 //!
 //! A histogram's 1,152 buckets are shown as at most 30, at powers of two for times and of four for the rest: exactly,
 //! because each of those bounds is one of the fine buckets too.
 
 use crate::histogram::bucket_of;
-use crate::metric::{MetricRow, Unit};
+use crate::metric::{Kind, MetricRow, Unit};
 use crate::snapshot::{Distribution, FamilySnapshot, Reading, Snapshot};
 use std::fmt::{Display, Write};
 
@@ -16,21 +19,64 @@ const PLAIN_POWERS: std::ops::RangeInclusive<u32> = 0..=28;
 
 const NANOSECONDS_PER_SECOND: f64 = 1e9;
 
-/// The metrics of a snapshot as text.
+/// The form of a text of metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exposition {
+    /// Prometheus text format 0.0.4.
+    #[default]
+    Prometheus,
+    /// OpenMetrics 1.0.0.
+    OpenMetrics,
+}
+
+impl Exposition {
+    /// What `Content-Type` says of it.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Exposition::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Exposition::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+
+    /// The name that a metric is described by.
+    fn described(self, row: &MetricRow) -> &'static str {
+        match (self, row.kind) {
+            (Exposition::OpenMetrics, Kind::Counter) => row.name.strip_suffix("_total").unwrap_or(row.name),
+            _ => row.name,
+        }
+    }
+
+    fn help(self, row: &MetricRow) -> String {
+        let escaped = row.help.replace('\\', r"\\").replace('\n', r"\n");
+        match self {
+            Exposition::Prometheus => escaped,
+            Exposition::OpenMetrics => escaped.replace('"', "\\\""),
+        }
+    }
+}
+
+/// The metrics of a snapshot as text, in the form that Prometheus always reads.
 pub fn render_prometheus(snapshot: &Snapshot) -> String {
+    render(snapshot, Exposition::Prometheus)
+}
+
+/// The metrics of a snapshot as text.
+pub fn render(snapshot: &Snapshot, exposition: Exposition) -> String {
     let mut out = String::new();
     snapshot
         .families()
         .iter()
-        .try_for_each(|family| render_family(&mut out, family))
+        .try_for_each(|family| render_family(&mut out, family, exposition))
         .expect("a String grows as needed");
+    if exposition == Exposition::OpenMetrics {
+        out.push_str("# EOF\n");
+    }
     out
 }
 
-fn render_family(out: &mut String, family: &FamilySnapshot) -> std::fmt::Result {
+fn render_family(out: &mut String, family: &FamilySnapshot, exposition: Exposition) -> std::fmt::Result {
     let row = family.row();
-    let (name, kind) = (row.name, row.kind.name());
-    let help = row.help.replace('\\', r"\\").replace('\n', r"\n");
+    let (name, kind, help) = (exposition.described(row), row.kind.name(), exposition.help(row));
     writeln!(out, "# HELP {name} {help}")?;
     writeln!(out, "# TYPE {name} {kind}")?;
     for series in family.series() {

@@ -32,8 +32,8 @@ mod snapshot;
 mod tests;
 
 pub use counter::{Counter, SharedCounter};
-pub use exposition::render_prometheus;
-pub use family::{CounterFamily, LABEL_VALUES_MAX, SharedCounterFamily};
+pub use exposition::{Exposition, render, render_prometheus};
+pub use family::{CounterFamily, GaugeFamily, HistogramFamily, LABEL_VALUES_MAX, SharedCounterFamily};
 pub use gauge::{Gauge, SharedGauge};
 pub use histogram::{BUCKETS, GROUPING_POWER, Histogram, MAX_VALUE_POWER};
 pub use metric::{Kind, MetricRow, Unit};

@@ -2,7 +2,7 @@
 
 use crate::cell::{Cell, LINE_CELLS, Line};
 use crate::counter::{Counter, SharedCounter};
-use crate::family::{CounterFamily, SharedCounterFamily};
+use crate::family::{CounterFamily, GaugeFamily, HistogramFamily, SharedCounterFamily};
 use crate::gauge::{Gauge, SharedGauge};
 use crate::histogram::{Buckets, Histogram};
 use crate::metric::{Kind, MetricRow};
@@ -135,7 +135,17 @@ impl Recorder {
 
     /// A gauge.
     pub fn gauge(&self, row: MetricRow) -> Gauge {
-        Gauge::new(self.cell(row, Kind::Gauge, &[]))
+        self.gauge_with(row, &[])
+    }
+
+    /// A gauge with more labels than the recorder's.
+    pub fn gauge_with(&self, row: MetricRow, labels: &[(&'static str, &str)]) -> Gauge {
+        Gauge::new(self.cell(row, Kind::Gauge, labels))
+    }
+
+    /// A gauge for each value of `label`, made when it first comes up.
+    pub fn gauge_family(&self, row: MetricRow, label: &'static str) -> GaugeFamily {
+        GaugeFamily::new(self.clone(), row, label)
     }
 
     /// A gauge for many writers.
@@ -145,7 +155,17 @@ impl Recorder {
 
     /// A histogram.
     pub fn histogram(&self, row: MetricRow) -> Histogram {
-        Histogram::new(self.buckets(row))
+        self.histogram_with(row, &[])
+    }
+
+    /// A histogram with more labels than the recorder's.
+    pub fn histogram_with(&self, row: MetricRow, labels: &[(&'static str, &str)]) -> Histogram {
+        Histogram::new(self.buckets(row, labels))
+    }
+
+    /// A histogram for each value of `label`, made when it first comes up.
+    pub fn histogram_family(&self, row: MetricRow, label: &'static str) -> HistogramFamily {
+        HistogramFamily::new(self.clone(), row, label)
     }
 
     fn cell(&self, row: MetricRow, kind: Kind, labels: &[(&'static str, &str)]) -> Cell {
@@ -161,9 +181,9 @@ impl Recorder {
         cell
     }
 
-    fn buckets(&self, row: MetricRow) -> Arc<Buckets> {
+    fn buckets(&self, row: MetricRow, labels: &[(&'static str, &str)]) -> Arc<Buckets> {
         let buckets = Buckets::new();
-        self.register(row, Kind::Histogram, &[], Source::Buckets(Arc::clone(&buckets)));
+        self.register(row, Kind::Histogram, labels, Source::Buckets(Arc::clone(&buckets)));
         buckets
     }
 

@@ -1,7 +1,7 @@
 //! Sets of metrics, declared by their owners beside the code that counts.
 
 use crate::counter::{Counter, SharedCounter};
-use crate::family::{CounterFamily, SharedCounterFamily};
+use crate::family::{CounterFamily, GaugeFamily, HistogramFamily, SharedCounterFamily};
 use crate::gauge::{Gauge, SharedGauge};
 use crate::histogram::Histogram;
 use crate::metric::{Kind, MetricRow};
@@ -53,6 +53,25 @@ impl Instrument for CounterFamily {
         let family = recorder.counter_family(row, own.name);
         own.values.iter().for_each(|value| family.add(value, 0));
         family
+    }
+}
+
+impl Instrument for GaugeFamily {
+    const KIND: Kind = Kind::Gauge;
+    type Own = OwnLabel;
+    fn register(recorder: &Recorder, row: MetricRow, own: OwnLabel) -> GaugeFamily {
+        let family = recorder.gauge_family(row, own.name);
+        own.values.iter().for_each(|value| family.set(value, 0));
+        family
+    }
+}
+
+impl Instrument for HistogramFamily {
+    const KIND: Kind = Kind::Histogram;
+    type Own = OwnLabel;
+    fn register(recorder: &Recorder, row: MetricRow, own: OwnLabel) -> HistogramFamily {
+        assert!(own.values.is_empty(), "metric {} is shown once something was measured", row.name);
+        recorder.histogram_family(row, own.name)
     }
 }
 

@@ -233,6 +233,68 @@ fn cells_of_one_recorder_do_not_run_over() {
     }
 }
 
+metrics! {
+    struct DoorMetrics(door) {
+        held: GaugeFamily(thing: "sessions") "tidegate_held" "How many are \"held\".";
+        took: HistogramFamily(operation) "tidegate_took_seconds" "How long it took.";
+        asked: CounterFamily(kind) "tidegate_asked_total" "What was asked.";
+    }
+}
+
+#[test]
+fn threads_with_the_same_labels_are_one_series_for_each_value() {
+    let registry = Registry::of(&[DoorMetrics::ROWS]);
+    let (one, two) = (DoorMetrics::register(&registry, "http"), DoorMetrics::register(&registry, "http"));
+    one.held.set("filters", 3);
+    one.took.record("read", 1 << 12);
+    two.took.record("read", 1 << 13);
+    two.took.record("write", 1 << 20);
+    two.asked.increment("read");
+    check(
+        &registry,
+        expect![[r##"
+        # HELP tidegate_asked_total What was asked.
+        # TYPE tidegate_asked_total counter
+        tidegate_asked_total{door="http",kind="read"} 1
+        # HELP tidegate_held How many are "held".
+        # TYPE tidegate_held gauge
+        tidegate_held{door="http",thing="filters"} 3
+        tidegate_held{door="http",thing="sessions"} 0
+        # HELP tidegate_took_seconds How long it took.
+        # TYPE tidegate_took_seconds histogram
+        tidegate_took_seconds_bucket{door="http",operation="read",le="0.000008192"} 1
+        tidegate_took_seconds_bucket{door="http",operation="read",le="0.000016384"} 2
+        tidegate_took_seconds_bucket{door="http",operation="read",le="+Inf"} 2
+        tidegate_took_seconds_sum{door="http",operation="read"} 0.000012288
+        tidegate_took_seconds_count{door="http",operation="read"} 2
+        tidegate_took_seconds_bucket{door="http",operation="write",le="0.002097152"} 1
+        tidegate_took_seconds_bucket{door="http",operation="write",le="+Inf"} 1
+        tidegate_took_seconds_sum{door="http",operation="write"} 0.001048576
+        tidegate_took_seconds_count{door="http",operation="write"} 1
+    "##]],
+    );
+}
+
+#[test]
+fn openmetrics_describes_counters_by_their_stem_and_ends() {
+    let registry = Registry::of(&[DoorMetrics::ROWS]);
+    let metrics = DoorMetrics::register(&registry, "http");
+    metrics.asked.increment("read");
+    let shown = render(&registry.snapshot(), Exposition::OpenMetrics);
+    expect![[r##"
+        # HELP tidegate_asked What was asked.
+        # TYPE tidegate_asked counter
+        tidegate_asked_total{door="http",kind="read"} 1
+        # HELP tidegate_held How many are \"held\".
+        # TYPE tidegate_held gauge
+        tidegate_held{door="http",thing="sessions"} 0
+        # HELP tidegate_took_seconds How long it took.
+        # TYPE tidegate_took_seconds histogram
+        # EOF
+    "##]]
+    .assert_eq(&shown);
+}
+
 #[test]
 fn label_values_are_escaped() {
     let registry = Registry::of(&[&[VOTES_BY_PATH]]);

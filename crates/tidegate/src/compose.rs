@@ -16,6 +16,7 @@ use tidegate_doors::http_room::{HttpDoor, HttpSettings, WebSockets, open_ledger,
 use tidegate_doors::listener;
 use tidegate_doors::mqtt::{Arrival, MqttListener, MqttRoom, MqttSettings, WebSocketSettings};
 use tidegate_doors::operator::OperatorMessage;
+use tidegate_doors::security;
 use tidegate_doors::tls::{server_config, server_config_with_clients};
 use tidegate_journal::directory::{Directory, ShardCount, Wanted};
 use tidegate_journal::disk::RealDisk;
@@ -25,6 +26,7 @@ use tidegate_ledger::room::{Schedule, Seed as LedgerSeed, SeedKind};
 use tidegate_ledger::{LEDGER, LedgerOptions, LedgerRoom};
 use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Address, Carries, Node, NodeOptions, Room, Status};
+use tidegate_telemetry::Registry;
 
 use crate::archiving::{ArchiveMetrics, Archiving};
 use crate::command::archive::check_target;
@@ -60,6 +62,8 @@ pub struct Served<P> {
     pub secret: Secret,
     /// What archives old segments, if something does.
     pub archiving: Option<Archiving>,
+    /// All that is counted.
+    pub registry: Registry,
 }
 
 /// Starts a server as `config` says, with at most `open_files_max` open files; returns when it serves. `progress` is
@@ -118,6 +122,7 @@ pub fn start<P: Parcels>(
         scrub_bytes_per_s: config.scrub_bytes_per_s,
         disk_reserve_bytes: config.data.disk_reserve_bytes,
     };
+    security::begin(&options.registry);
     let rooms = rooms(config, files, mqtt, connections, &authenticator, opened)?;
     if let Some(archive) = &config.archive {
         check_target(&archive.to).context("archive.to")?;
@@ -129,7 +134,7 @@ pub fn start<P: Parcels>(
         let known = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
         Archiving::start(settings, config.data.dir.clone(), known, metrics, node.status().clone())
     });
-    Ok(Served { node, authenticator, secret, archiving: archiving.transpose()? })
+    Ok(Served { node, authenticator, secret, archiving: archiving.transpose()?, registry: options.registry })
 }
 
 /// Says which settings of a new directory this one, which has its own, does not follow.

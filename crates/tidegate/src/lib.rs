@@ -14,11 +14,13 @@ mod compose;
 mod config;
 mod extension;
 mod huge_pages;
+mod logging;
 mod metrics;
 mod object_storage;
 mod open_files;
 mod output;
 mod private;
+mod watch;
 
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -67,6 +69,10 @@ enum Command {
         /// Address of MQTT over TLS, or off; needs certificates in the configuration.
         #[arg(long, value_name = "ADDR")]
         mqtts: Option<config::Address>,
+        /// What the log says: a level (off, error, warn, info, debug, trace), or levels of single modules beside it, as
+        /// in info,tidegate_runtime=debug. Without it, log.filter of the configuration holds.
+        #[arg(long, value_name = "FILTER", env = "TIDEGATE_LOG")]
+        log: Option<logging::LogFlag>,
     },
     /// Refold a data directory that nobody serves: verify every checksum and the chain, compare snapshots, check
     /// conservation. Exit 0 only if all agree.
@@ -273,8 +279,10 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
     };
     private::keep_private();
     let outcome = match arguments.command {
-        Command::Serve { config, data, http, binary, mqtt, mqtts } => {
-            command::serve::run(config.as_deref(), &config::Overrides { data, http, binary, mqtt, mqtts }, extensions)
+        Command::Serve { config, data, http, binary, mqtt, mqtts, log } => {
+            let log = log.and_then(|flag| flag.0);
+            let overrides = config::Overrides { data, http, binary, mqtt, mqtts, log };
+            command::serve::run(config.as_deref(), &overrides, extensions)
         }
         Command::Audit { data } => command::audit::run(&data, extensions),
         Command::Backup { verify: Some(from), .. } => command::backup::run_verify(&from),

@@ -6,37 +6,48 @@
 use tidegate_doors::binary::BinaryMetrics;
 use tidegate_doors::http::HttpMetrics;
 use tidegate_doors::ledger_http::LedgerHttpMetrics;
-use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics};
+use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics, NodeMqttMetrics};
 use tidegate_doors::refusal_metrics::RefusalMetrics;
+use tidegate_doors::request_metrics::RequestMetrics;
+use tidegate_doors::security::SecurityMetrics;
 use tidegate_ledger::LedgerMetrics;
 use tidegate_runtime::metrics::ScrubMetrics;
 use tidegate_runtime::{
-    ClockMetrics, DirectoryMetrics, LoopMetrics, PortClockMetrics, RoomMetrics, ShardMetrics, SnapshotMetrics,
-    WitnessMetrics,
+    ClockMetrics, DirectoryMetrics, DiskMetrics, LoopMetrics, PortClockMetrics, RoomMetrics, ShardMetrics,
+    SnapshotMetrics, WitnessMetrics,
 };
 use tidegate_telemetry::{MetricRow, Registry};
 
 use crate::archiving::ArchiveMetrics;
+use crate::watch::{BuildMetrics, ProcessMetrics, SnapshotFileMetrics, StateMetrics};
 
 /// By owner, in the order in which people read about them.
 const LISTS: &[&[MetricRow]] = &[
     ShardMetrics::ROWS,
     LedgerMetrics::ROWS,
     ScrubMetrics::ROWS,
+    SnapshotFileMetrics::ROWS,
     SnapshotMetrics::ROWS,
     DirectoryMetrics::ROWS,
+    DiskMetrics::ROWS,
     RoomMetrics::ROWS,
     WitnessMetrics::ROWS,
     ArchiveMetrics::ROWS,
     LoopMetrics::ROWS,
     ClockMetrics::ROWS,
     PortClockMetrics::ROWS,
+    RequestMetrics::ROWS,
     BinaryMetrics::ROWS,
     RefusalMetrics::ROWS,
+    SecurityMetrics::ROWS,
     HttpMetrics::ROWS,
     LedgerHttpMetrics::ROWS,
     MqttMetrics::ROWS,
     BrokerMetrics::ROWS,
+    NodeMqttMetrics::ROWS,
+    StateMetrics::ROWS,
+    BuildMetrics::ROWS,
+    ProcessMetrics::ROWS,
 ];
 
 /// The registry of a server that counts also what `others` declare.

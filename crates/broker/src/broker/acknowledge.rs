@@ -170,7 +170,8 @@ impl<L: LogStore> Broker<L> {
             self.forget_incoming(place, packet_id);
         }
         let outstanding = Outstanding::new(words, reason);
-        let answer = Answer { packet_id, kind: AckKind::PubComp, outstanding, mute: false, is_counted: false };
+        let (kind, mute, is_counted, arrived_ns) = (AckKind::PubComp, false, false, 0);
+        let answer = Answer { packet_id, kind, outstanding, mute, is_counted, arrived_ns };
         self.answer_with(index, place, answer, now);
         Progress::Taken
     }

@@ -5,6 +5,7 @@ use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_wire::mqtt::{AckKind, Publish, QoS, ReasonCode, Version, encode_ack};
 
+use super::asked::Answered;
 use super::{Broker, Routed};
 use crate::acknowledgements::{
     AckTo, CollectedIndex, Completion, Followed, Gathered, Outstanding, Ticket, Word, WorkerSet,
@@ -55,7 +56,9 @@ impl<L: LogStore> Broker<L> {
         }
         let outstanding = Outstanding::new(routed.awaited.words(), reason);
         let is_counted = kind == AckKind::PubAck || reason.is_error();
-        self.answer_with(index, place, Answer { packet_id, kind, outstanding, mute: false, is_counted }, now);
+        let arrived_ns = self.asked.timing.arrived_ns;
+        let answer = Answer { packet_id, kind, outstanding, mute: false, is_counted, arrived_ns };
+        self.answer_with(index, place, answer, now);
     }
 
     /// Sends an answer when those before it are sent and it has all its acknowledgements.
@@ -71,6 +74,10 @@ impl<L: LogStore> Broker<L> {
     }
 
     pub(super) fn send_answer(&mut self, index: ConnectionIndex, answer: Answer, now: TimeMs) {
+        if answer.arrived_ns > 0 {
+            let is_exactly_once = answer.kind == AckKind::PubRec;
+            self.asked.timing.answered.push(Answered { is_exactly_once, arrived_ns: answer.arrived_ns });
+        }
         let is_refused = answer.kind != AckKind::PubComp && answer.outstanding.reason().is_error();
         let is_unknown = answer.outstanding.reason() == OUTCOME_UNKNOWN;
         if is_unknown || is_refused && self.clients.connections[index].version == Version::V311 {

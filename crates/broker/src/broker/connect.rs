@@ -15,6 +15,7 @@ use tidegate_machines::topic::Command;
 use tidegate_wire::mqtt::{ConnAckOut, Connect, ReasonCode, Version, check_topic, decode_connect, encode_connack};
 
 use super::answer_size::bounded_keep_alive_s;
+use super::notices::Noticed;
 use super::owner::session_bytes;
 use super::retain::RetainedMessage;
 use super::{Broker, Progress};
@@ -218,6 +219,7 @@ impl<L: LogStore> Broker<L> {
         let comer = self.clients.connections[index].extra().comer.clone().expect("who was admitted is somebody");
         if assigned.is_none() && !self.rights_of(index).may_be_called(client_id) {
             self.clients.facts.connects_of_others += 1;
+            self.notice(index, Noticed::ClientIdDenied, client_id);
             self.refuse(index, connect.version, ReasonCode::CLIENT_IDENTIFIER_NOT_VALID, now);
             return Progress::Gone;
         }
@@ -225,6 +227,7 @@ impl<L: LogStore> Broker<L> {
             let rights = self.rights_of(index);
             if rights.may_publish(client_id, will.topic) != Access::Allowed {
                 self.clients.facts.dropped_unauthorized += 1;
+                self.notice(index, Noticed::PublishDenied, will.topic);
                 self.refuse(index, connect.version, ReasonCode::NOT_AUTHORIZED, now);
                 return Progress::Gone;
             }
@@ -233,8 +236,12 @@ impl<L: LogStore> Broker<L> {
             // Before anything is changed: it is not taken over, not ended, and not waited for.
             if !self.may_have(session, &comer, index) {
                 self.clients.facts.connects_of_others += 1;
+                self.notice(index, Noticed::ClientIdDenied, client_id);
                 self.refuse(index, connect.version, ReasonCode::NOT_AUTHORIZED, now);
                 return Progress::Gone;
+            }
+            if self.clients.sessions[session].connection.is_some() {
+                self.notice(index, Noticed::TookOver, client_id);
             }
             if self.clients.sessions[session].stage == Stage::Opening {
                 return self.wait_for_session(index, session);

@@ -5,6 +5,7 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::MessageMeta;
 use tidegate_wire::mqtt::{AckKind, Publish, QoS, ReasonCode, Version};
 
+use super::notices::Noticed;
 use super::retain::RetainedMessage;
 use super::{Broker, Progress, Routed};
 use crate::acknowledgements::{AckTo, Ticket};
@@ -147,7 +148,10 @@ impl<L: LogStore> Broker<L> {
                 match reason {
                     ReasonCode::QUOTA_EXCEEDED => self.clients.facts.dropped_too_large += 1,
                     ReasonCode::TOPIC_NAME_INVALID => self.clients.facts.dropped_invalid += 1,
-                    _ => self.clients.facts.dropped_unauthorized += 1,
+                    _ => {
+                        self.clients.facts.dropped_unauthorized += 1;
+                        self.notice(index, Noticed::PublishDenied, topic);
+                    }
                 }
                 self.reply(index, place, publish, reason, Routed::default(), now);
                 return Progress::Taken;

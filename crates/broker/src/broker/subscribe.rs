@@ -15,6 +15,7 @@ use tidegate_wire::mqtt::{
     ReasonCode, Subscribe, Subscription, Unsubscribe, Version, check_filter, encode_suback, encode_unsuback,
 };
 
+use super::notices::Noticed;
 use super::{Broker, Progress};
 use crate::connection::{FilterAnswers, ParkedFor};
 use crate::holdings::{Paid, Thing};
@@ -55,6 +56,9 @@ impl<L: LogStore> Broker<L> {
                 true => ReasonCode::QUOTA_EXCEEDED,
                 false => self.judge_filter(index, place, &subscription, new_feeds),
             };
+            if code == ReasonCode::NOT_AUTHORIZED {
+                self.notice(index, Noticed::SubscribeDenied, subscription.filter);
+            }
             let known = self.entry_of(place, subscription.filter).is_some();
             let (code, reserved) = match code.is_error() {
                 true => (code, Reserved::default()),

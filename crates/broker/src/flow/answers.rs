@@ -31,6 +31,8 @@ pub(crate) struct Answer {
     pub mute: bool,
     /// Its publication counts against Receive Maximum, and is not among those of QoS 2 that are open.
     pub is_counted: bool,
+    /// When what it answers arrived, by a clock of the shell; zero if it has none.
+    pub arrived_ns: u64,
 }
 
 /// All answers of a session, oldest first, each with a serial number.

@@ -27,27 +27,26 @@ use super::clients::{Credentials, MqttAuthenticator, Verdict, VerdictReply};
 use super::identity::Identity;
 use super::login::{Begun, LoginError};
 use super::principals::Principals;
+use crate::security::{self, SecurityEvent};
 
 /// Bytes of a certificate's common name. X.509 allows 64 characters.
 const NAME_BYTES_MAX: usize = 1 << 10;
 
 impl MqttAuthenticator for Authenticator {
     fn begin(&self, shown: Credentials, reply: VerdictReply) -> Option<Verdict> {
-        let principals = self.principals().load();
-        let user_name = shown.user_name.as_deref();
-        match (shown.password, shown.certificate) {
-            (Some(password), _) => match std::str::from_utf8(&password) {
-                Ok(password) => self.by_password(&principals, user_name, password, shown.address, reply),
-                Err(_) => Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)),
+        let claimed = Claimed::of(&shown);
+        let is_gone = reply.is_gone();
+        let later = claimed.clone();
+        let told = VerdictReply::new(
+            move |verdict| {
+                later.tell(&verdict);
+                reply.give(verdict);
             },
-            (None, Some(certificate)) => Some(by_certificate(&principals, user_name, &certificate, shown.address)),
-            // A user name alone proves nothing. It is refused also where anonymous clients are allowed.
-            (None, None) if user_name.is_some() => Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)),
-            (None, None) if shown.anonymous_allowed => {
-                Some(admitted(&principals, &principals.anonymous, shown.address))
-            }
-            (None, None) => Some(denied(Reason::NOT_AUTHORIZED)),
-        }
+            is_gone,
+        );
+        let verdict = self.judge(shown, told)?;
+        claimed.tell(&verdict);
+        Some(verdict)
     }
 
     fn identity(&self, rights: &dyn tidegate_broker::Rights) -> Option<Identity> {
@@ -69,7 +68,59 @@ impl MqttAuthenticator for Authenticator {
     }
 }
 
+/// Who a client claims to be, for the security log.
+#[derive(Clone)]
+struct Claimed {
+    address: IpAddr,
+    user_name: Option<Box<str>>,
+}
+
+impl Claimed {
+    fn of(shown: &Credentials) -> Claimed {
+        Claimed { address: shown.address, user_name: shown.user_name.clone() }
+    }
+
+    fn tell(&self, verdict: &Verdict) {
+        let claimed = self.user_name.as_deref().unwrap_or_default();
+        let (event, principal, detail) = match verdict {
+            Ok(admitted) => match admitted.rights.user() {
+                Some(user) => (SecurityEvent::LoggedIn, user, ""),
+                // Who shows nothing does not log in.
+                None => return,
+            },
+            Err(Denied { reason: ReasonCode::CONNECTION_RATE_EXCEEDED }) => {
+                (SecurityEvent::LoginRefused, claimed, "too many wrong passwords")
+            }
+            Err(Denied { reason: ReasonCode::BAD_USER_NAME_OR_PASSWORD }) => {
+                (SecurityEvent::LoginRefused, claimed, "wrong user or password")
+            }
+            Err(Denied { reason: ReasonCode::SERVER_BUSY }) => (SecurityEvent::LoginRefused, claimed, "busy"),
+            Err(_) => (SecurityEvent::LoginRefused, claimed, "no good credentials"),
+        };
+        security::tell(event, "mqtt", self.address, principal, detail);
+    }
+}
+
 impl Authenticator {
+    /// Decides on what was shown, as [`MqttAuthenticator::begin`] says.
+    fn judge(&self, shown: Credentials, reply: VerdictReply) -> Option<Verdict> {
+        let principals = self.principals().load();
+        let user_name = shown.user_name.as_deref();
+        match (shown.password, shown.certificate) {
+            (Some(password), _) => match std::str::from_utf8(&password) {
+                Ok(password) => self.by_password(&principals, user_name, password, shown.address, reply),
+                Err(_) => Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)),
+            },
+            (None, Some(certificate)) => Some(by_certificate(&principals, user_name, &certificate, shown.address)),
+            // A user name alone proves nothing. It is refused also where anonymous clients are allowed.
+            (None, None) if user_name.is_some() => Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)),
+            (None, None) if shown.anonymous_allowed => {
+                Some(admitted(&principals, &principals.anonymous, shown.address))
+            }
+            (None, None) => Some(denied(Reason::NOT_AUTHORIZED)),
+        }
+    }
+
     fn by_password(
         &self,
         principals: &Principals,

@@ -12,8 +12,6 @@ metrics! {
         requests: CounterFamily(kind) "tidegate_requests_total" "Requests that were read, by kind.";
         unavailable: CounterFamily(reason)
             "tidegate_unavailable_total" "Requests that could not be served, by reason.";
-        request_latency: Histogram
-            "tidegate_request_seconds" "From a request read to its reply handed to the socket.";
         connections_open: Gauge "tidegate_connections_open" "Connections open now.";
         connections_accepted: Counter "tidegate_connections_accepted_total" "Connections accepted.";
         connections_refused: CounterFamily(reason)

@@ -37,6 +37,7 @@ use crate::authorized::AuthorizedRequests;
 use crate::held_bytes::HeldTable;
 use crate::listing::Listing;
 use crate::refusal_metrics::RefusalMetrics;
+use crate::request_metrics::RequestMetrics;
 use crate::stream::Scratch;
 use crate::turns::{CallerKey, CallerName, Turns, Weight};
 
@@ -54,6 +55,7 @@ struct Purpose {
     owed: usize,
     correlation: u64,
     since: Instant,
+    operation: &'static str,
     /// What a list was asked for.
     listing: Option<Listing>,
 }
@@ -94,8 +96,11 @@ pub struct BinaryPort<P> {
     now_ms: u64,
     /// The process stops: nothing is read any more.
     stopping: bool,
+    /// Answered in this turn, and when they were read.
+    answered: Vec<(&'static str, Instant)>,
     metrics: BinaryMetrics,
     refused: RefusalMetrics,
+    requests: RequestMetrics,
 }
 
 impl<P> BinaryPort<P> {
@@ -107,7 +112,7 @@ impl<P> BinaryPort<P> {
         (listener, addresses): (Option<TcpListener>, Arc<Addresses>),
         settings: &BinarySettings,
         authenticator: Arc<Authenticator>,
-        (metrics, refused): (BinaryMetrics, RefusalMetrics),
+        (metrics, refused, requests): (BinaryMetrics, RefusalMetrics, RequestMetrics),
         rooms: Vec<Box<dyn Frames<P>>>,
     ) -> BinaryPort<P> {
         BinaryPort {
@@ -132,8 +137,10 @@ impl<P> BinaryPort<P> {
             scratch: Scratch::new(),
             now_ms: 0,
             stopping: false,
+            answered: Vec::new(),
             metrics,
             refused,
+            requests,
         }
     }
 }
@@ -238,6 +245,7 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
         worked |= self.receive_from_rooms();
         self.send(context);
         self.write_sessions();
+        self.record_answered();
         worked
     }
 

@@ -16,6 +16,7 @@ use crate::admission::{Addresses, ConnectionLimits};
 use crate::auth::Authenticator;
 use crate::listener::listen;
 use crate::refusal_metrics::RefusalMetrics;
+use crate::request_metrics::RequestMetrics;
 
 /// What the binary port is told.
 pub struct BinarySettings {
@@ -101,6 +102,7 @@ impl<P: Carries<Message>> Room<P> for BinaryRoom<P> {
             (
                 BinaryMetrics::register(site.registry(), BINARY, me.endpoint.0),
                 RefusalMetrics::register(site.registry(), BINARY, me.endpoint.0),
+                RequestMetrics::register(site.registry(), BINARY),
             ),
             self.open_rooms(site, me)?,
         )))

@@ -1,6 +1,7 @@
 //! One client of the binary port: its lifecycle, its buffers, and its requests in flight.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -102,6 +103,11 @@ pub struct Session {
 }
 
 impl Session {
+    /// Where its client comes from; `None` if it has disconnected already.
+    pub fn address(&mut self) -> Option<IpAddr> {
+        self.stream.socket().peer_addr().ok().map(|peer| peer.ip())
+    }
+
     /// A client that just connected.
     pub fn new(stream: Stream<mio::net::TcpStream>, entered: Entered, caller: CallerKey, now_ms: u64) -> Session {
         Session {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -22,13 +22,15 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
+use super::answer_clock::AnswerClock;
 use super::door::Door;
 use super::limits::HttpLimits;
 use super::parting::EdgePlace;
 use super::patient::Patient;
-use super::rooms::{Answer, Routing};
+use super::rooms::{Answer, NO_OPERATION, Operation, Routing};
 use super::{turns, upgrade};
 use crate::json::{Problem, ProblemCode, codes};
+use crate::security::{self, SecurityEvent};
 
 /// Tells when the process stops.
 #[derive(Clone)]
@@ -66,10 +68,12 @@ pub(super) async fn serve(
     let limits = door.limits;
     let parting = place.parting.clone();
     // A connection that goes on as a WebSocket is counted as one when this has ended.
-    let sender = Connection { door, routing, address, place, refusal_delay: refusal_delay(number) };
+    let clock = Arc::new(AnswerClock::new(door.clone()));
+    let refusal_delay = refusal_delay(number);
+    let sender = Connection { door, routing, address, place, refusal_delay, clock: clock.clone() };
     let service = ConnectionService(Arc::new(sender));
     let last_word = acceptor.is_none().then(|| parting.clone());
-    let stream = Patient::new(stream, limits.reader_timeout, last_word);
+    let stream = Patient::new(stream, limits.reader_timeout, last_word, clock);
     let served = async {
         let Some(acceptor) = acceptor else { return serve_http(stream, limits, service, stopping).await };
         match tokio::time::timeout(limits.handshake_timeout, acceptor.accept(stream)).await {
@@ -143,6 +147,7 @@ struct Connection {
     address: IpAddr,
     place: EdgePlace,
     refusal_delay: Duration,
+    clock: Arc<AnswerClock>,
 }
 
 impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
@@ -151,9 +156,9 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
     type Future = Answering;
 
     fn call(&self, request: hyper::Request<Incoming>) -> Answering {
-        let connection = self.0.clone();
+        let (connection, since) = (self.0.clone(), Instant::now());
         let answer = Box::pin(async move { connection.answer_in_turn(request).await });
-        Answering { answer, door: self.0.door.clone() }
+        Answering { answer, since, connection: self.0.clone() }
     }
 }
 
@@ -168,7 +173,12 @@ impl Connection {
         self.door.turns.take(caller, turns::rounds_of_request(body_bytes)).await;
         self.look_for_token(request.headers());
         let sender = Sender::of(&request, self.address);
-        let answer = self.answer(request).await;
+        let (answer, hot) = self.answer(request);
+        let mut answer = answer.await;
+        if let Some(operation) = hot {
+            answer.extensions_mut().insert(operation);
+        }
+        self.tell_refusal(&sender, &answer);
         let answer_bytes = answer.body().size_hint().exact().unwrap_or(0);
         let requests = turns::requests_of_answer(answer_bytes);
         if requests > 0 {
@@ -184,6 +194,26 @@ impl Connection {
         answer
     }
 
+    /// The security log has who is not known, and who may not do what they ask.
+    fn tell_refusal(&self, sender: &Sender, answer: &Response<Body>) {
+        let code = || answer.extensions().get::<ProblemCode>().map_or("", |code| code.name());
+        match answer.status() {
+            // A log-in that is refused has a line of its own, and who shows nothing is no intruder.
+            StatusCode::UNAUTHORIZED
+                if code() == codes::TOKEN_INVALID.name() || code() == codes::TOKEN_EXPIRED.name() =>
+            {
+                security::tell(SecurityEvent::TokenRefused, "http", self.address, "", code());
+            }
+            StatusCode::FORBIDDEN => {
+                let caller = self.door.known(&sender.headers());
+                let name = caller.as_ref().map_or("", |caller| caller.name());
+                let operation = answer.extensions().get().map_or("", |Operation(operation)| operation);
+                security::tell(SecurityEvent::Denied, "http", self.address, name, operation);
+            }
+            _ => {}
+        }
+    }
+
     /// A connection on which a good token is shown stays when the door is full.
     fn look_for_token(&self, headers: &HeaderMap) {
         if !self.place.is_known()
@@ -193,14 +223,21 @@ impl Connection {
         }
     }
 
-    fn answer(&self, request: hyper::Request<Incoming>) -> Answer {
+    /// The answer to come, and its operation if that is known already.
+    fn answer(&self, request: hyper::Request<Incoming>) -> (Answer, Option<Operation>) {
+        if let Some((hot, operation)) = self.routing.hot(request.method(), request.uri().path())
+            && names_host(&request)
+        {
+            let (head, body) = request.into_parts();
+            return (hot(head, body), Some(operation));
+        }
+        (self.answer_by_route(request), None)
+    }
+
+    fn answer_by_route(&self, request: hyper::Request<Incoming>) -> Answer {
         if !names_host(&request) {
             let detail = "a request of HTTP/1.1 has the header `Host`, once";
             return self.refuse(request.headers(), Problem::new(codes::HOST_INVALID, detail));
-        }
-        if let Some(hot) = self.routing.hot(request.method(), request.uri().path()) {
-            let (head, body) = request.into_parts();
-            return hot(head, body);
         }
         // Past the routes, because it must have hyper's own request.
         if let Some(handler) = self.door.upgrade.as_ref().filter(|handler| *handler.path() == *request.uri().path()) {
@@ -271,7 +308,8 @@ fn is_late(answer: &Response<Body>) -> bool {
 /// An answer that is counted when it is there.
 struct Answering {
     answer: Answer,
-    door: Door,
+    since: Instant,
+    connection: Arc<Connection>,
 }
 
 impl Future for Answering {
@@ -279,7 +317,9 @@ impl Future for Answering {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = std::task::ready!(self.answer.as_mut().poll(context));
-        self.door.answered(&answer);
+        self.connection.door.answered(&answer);
+        let operation = answer.extensions().get().copied().unwrap_or(NO_OPERATION);
+        self.connection.clock.answered(self.since, operation);
         Poll::Ready(Ok(answer))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -20,6 +21,7 @@ use crate::auth::{Authenticator, CursorSeal, TokenCache};
 use crate::held_bytes::{HeldBytes, HeldBytesLimits};
 use crate::json::{OverBound, Problem, ProblemCode, codes};
 use crate::refusal_metrics::RefusalMetrics;
+use crate::request_metrics::RequestMetrics;
 use crate::turns::PlacesInTurn;
 
 /// What all requests of one edge thread share. Cheap to clone.
@@ -46,8 +48,10 @@ pub struct Shared {
     pub(super) walks: PlacesInTurn,
     /// What is read of bodies that are not whole.
     pub(super) bodies: Arc<HeldBytes>,
-    pub(super) metrics_text: Mutex<MetricsText>,
+    /// By form.
+    pub(super) metrics_text: Mutex<[MetricsText; 2]>,
     refused: Mutex<RefusalMetrics>,
+    requests: Mutex<RequestMetrics>,
 }
 
 /// What a door is made of, beside its rooms.
@@ -57,6 +61,7 @@ pub(super) struct DoorOptions {
     pub limits: HttpLimits,
     pub metrics: HttpMetrics,
     pub refused: RefusalMetrics,
+    pub requests: RequestMetrics,
     pub open_paths: Vec<Box<str>>,
     pub upgrade: Option<Arc<dyn Upgrade>>,
 }
@@ -83,7 +88,8 @@ impl Door {
 
     /// A door before `rooms`.
     pub(super) fn open(options: DoorOptions, rooms: Vec<Box<dyn HttpRoom>>) -> Result<(Door, Routing), RoomsError> {
-        let DoorOptions { authenticator, operations, limits, metrics, refused, open_paths, upgrade } = options;
+        let DoorOptions { authenticator, operations, limits, metrics, refused, requests, .. } = options;
+        let DoorOptions { open_paths, upgrade, .. } = options;
         let own: Box<dyn HttpRoom> = Box::new(OwnRoom);
         let rooms: Vec<Box<dyn HttpRoom>> = std::iter::once(own).chain(rooms).collect();
         let mut documents = Documents::new();
@@ -111,6 +117,7 @@ impl Door {
             }),
             metrics_text: Mutex::default(),
             refused: Mutex::new(refused),
+            requests: Mutex::new(requests),
         };
         let door = Door { shared: Arc::new(shared) };
         let mut routing = RoutingBuilder::new();
@@ -148,6 +155,12 @@ impl Door {
         if let Some(OverBound(bound)) = answer.extensions().get() {
             refused.quota.increment(bound);
         }
+    }
+
+    /// Counts how long a request took.
+    pub(super) fn took(&self, operation: &'static str, took: Duration) {
+        let requests = self.requests.lock().expect("no thread panics while it counts");
+        requests.took.record(operation, took.as_nanos() as u64);
     }
 
     /// Whether `path` is served without a token.

@@ -12,6 +12,7 @@ use super::openapi::BodyProblems;
 use super::time::rfc3339;
 use crate::auth::LoginError;
 use crate::json::{Problem, ProblemBody, Text, codes, decode, json};
+use crate::security::{self, SecurityEvent};
 
 /// Who wants to come in.
 #[derive(Deserialize, ToSchema)]
@@ -77,7 +78,15 @@ pub async fn log_in(
     door.count(&head.headers, address)?;
     let body = door.read_login(&head.headers, body, address).await?;
     let LoginBody { user, password } = decode(&body)?;
-    let issued = door.authenticator.log_in(&user, &password, address).await.map_err(|error| match error {
+    let issued = door.authenticator.log_in(&user, &password, address).await;
+    let (event, detail) = match &issued {
+        Ok(_) => (SecurityEvent::LoggedIn, ""),
+        Err(LoginError::Wrong) => (SecurityEvent::LoginRefused, "wrong user or password"),
+        Err(LoginError::Later { .. }) => (SecurityEvent::LoginRefused, "too many wrong passwords"),
+        Err(LoginError::Busy) => (SecurityEvent::LoginRefused, "busy"),
+    };
+    security::tell(event, "http", address, &user, detail);
+    let issued = issued.map_err(|error| match error {
         LoginError::Wrong => {
             door.metrics.logins_wrong.increment();
             Problem::new(codes::LOGIN_WRONG, error.to_string())

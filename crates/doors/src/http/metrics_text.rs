@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
+use tidegate_telemetry::Exposition;
 
 use super::door::Door;
 
@@ -36,9 +37,9 @@ impl MetricsText {
 
 impl Door {
     /// What `/metrics` shows now.
-    pub(super) fn metrics_text(&self) -> Bytes {
-        let mut text = self.metrics_text.lock().expect("no thread panics while it makes the text");
-        text.at(Instant::now(), || self.operations.metrics())
+    pub(super) fn metrics_text(&self, exposition: Exposition) -> Bytes {
+        let mut texts = self.metrics_text.lock().expect("no thread panics while it makes the text");
+        texts[exposition as usize].at(Instant::now(), || self.operations.metrics(exposition))
     }
 }
 

@@ -18,6 +18,7 @@
 //! Invariant: nothing here knows what a room is about, nor shards, journals or rings.
 
 mod act;
+mod answer_clock;
 mod authorize;
 mod body;
 mod connection;

@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use serde::Serialize;
+use tidegate_telemetry::Exposition;
 use utoipa::{OpenApi, ToSchema};
 
 use super::connection::{Late, PeerAddress};
@@ -76,8 +77,13 @@ pub trait Operations: Send + Sync {
         None
     }
 
-    /// Everything the server counts, in Prometheus' text format.
-    fn metrics(&self) -> String;
+    /// Whether a worker has no time for new clients.
+    fn is_overloaded(&self) -> bool {
+        false
+    }
+
+    /// Everything the server counts.
+    fn metrics(&self, exposition: Exposition) -> String;
 
     /// Begins to send MQTT clients away, so many per second over all workers, and takes no new ones. Asked again, the
     /// new rate holds.
@@ -142,7 +148,7 @@ pub(super) struct OwnRoom;
 #[derive(OpenApi)]
 #[openapi(
     info(description = ""),
-    paths(login::log_in, drain::begin, drain::progress, drain::end, health, metrics, openapi)
+    paths(login::log_in, drain::begin, drain::progress, drain::end, health, ready, metrics, openapi)
 )]
 struct Document;
 
@@ -162,6 +168,7 @@ impl HttpRoom for OwnRoom {
     fn routes(self: Box<Self>, door: &Door) -> Routes {
         Routes::new()
             .route("/healthz", get(health).with_state(door.clone()))
+            .route("/readyz", get(ready).with_state(door.clone()))
             .route("/metrics", get(metrics).with_state(door.clone()))
             .route("/openapi.json", get(openapi).with_state(door.clone()))
             .route("/v1/login", post(login::log_in).with_state(door.clone()))
@@ -299,12 +306,84 @@ pub async fn health(
     answer
 }
 
-/// Everything the server counts, in Prometheus' text format
+/// The server takes writes.
+#[derive(Serialize, ToSchema)]
+pub struct ReadyBody {
+    /// `ready`.
+    #[schema(example = "ready")]
+    status: &'static str,
+}
+
+/// Why a server takes no writes, or should get no new clients, in the words of `/readyz`.
+fn unready(operations: &dyn Operations) -> Vec<&'static str> {
+    let phase = match operations.health() {
+        Health::Serving => None,
+        Health::Recovering { .. } => Some("recovering"),
+        Health::Failed { .. } => Some("journal_failed"),
+        Health::Stopping => Some("stopping"),
+    };
+    let others = [
+        (operations.full_journals() > 0, "disk_full"),
+        (operations.drain_status().per_second.is_some(), "draining"),
+        (operations.is_overloaded(), "overloaded"),
+    ];
+    phase.into_iter().chain(others.into_iter().filter(|(is_so, _)| *is_so).map(|(_, reason)| reason)).collect()
+}
+
+/// Whether the server takes writes and new clients
+///
+/// For a load balancer: other than `/healthz`, it says no while a disk is full, clients are sent away, or a worker is
+/// overloaded. The server is alive then, and must not be restarted for it.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    tag = "operations",
+    security(()),
+    responses(
+        (status = 200, description = "It takes writes", body = ReadyBody),
+        (
+            status = 503,
+            description = "It takes none (`not_ready`); `reasons` are some of `recovering`, `journal_failed`, \
+                           `stopping`, `disk_full`, `draining`, `overloaded`",
+            body = ProblemBody,
+            content_type = "application/problem+json"
+        ),
+    )
+)]
+pub async fn ready(
+    State(door): State<Door>,
+    Extension(PeerAddress(address)): Extension<PeerAddress>,
+    headers: HeaderMap,
+) -> Response<Body> {
+    let is_over = door.count(&headers, address).is_err();
+    let reasons = unready(&*door.operations);
+    let mut answer = if reasons.is_empty() {
+        json(StatusCode::OK, &ReadyBody { status: "ready" })
+    } else {
+        let detail = format!("the server takes no writes, or no new clients: {}", reasons.join(", "));
+        Problem::new(codes::NOT_READY, detail).retry_after_s(1).with("reasons", reasons).into_response()
+    };
+    if is_over {
+        // As of `/healthz`.
+        answer.extensions_mut().insert(Late);
+    }
+    answer
+}
+
+/// Everything the server counts, in Prometheus' text format, or as OpenMetrics
+///
+/// OpenMetrics is for who asks for it by `Accept: application/openmetrics-text`.
 #[utoipa::path(
     get,
     path = "/metrics",
     tag = "operations",
-    responses((status = 200, description = "Metrics", body = String, content_type = "text/plain"), GuardProblems)
+    responses(
+        (status = 200, description = "Metrics", content(
+            (String = "text/plain"),
+            (String = "application/openmetrics-text"),
+        )),
+        GuardProblems
+    )
 )]
 pub async fn metrics(
     State(door): State<Door>,
@@ -316,7 +395,22 @@ pub async fn metrics(
     } else if !door.caller(&headers)?.rights().may_read_metrics() {
         return Err(Problem::forbidden("this token may not read metrics; a service may with the grant \"metrics\""));
     }
-    Ok(with_type(door.metrics_text(), "text/plain; version=0.0.4; charset=utf-8"))
+    let exposition = wanted(&headers);
+    let mut answer = with_type(door.metrics_text(exposition), exposition.content_type());
+    answer.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    Ok(answer)
+}
+
+/// The form that `Accept` asks for: OpenMetrics if it is named, and not with the weight zero.
+fn wanted(headers: &HeaderMap) -> Exposition {
+    let asked = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut ranges = asked.flat_map(|value| value.split(','));
+    let is_openmetrics = ranges.any(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let is_it = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/openmetrics-text"));
+        is_it && !parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
+    });
+    if is_openmetrics { Exposition::OpenMetrics } else { Exposition::Prometheus }
 }
 
 /// This document
@@ -343,4 +437,25 @@ fn with_type(text: impl Into<Body>, content_type: &'static str) -> Response<Body
     let mut response = Response::new(text.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn openmetrics_is_for_who_names_it() {
+        let wanted = |accept: &'static str| wanted(&HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())]));
+        for accept in [
+            "application/openmetrics-text",
+            "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            "text/plain;q=0.1, Application/OpenMetrics-Text; version=1.0.0",
+        ] {
+            assert_eq!(wanted(accept), Exposition::OpenMetrics, "{accept}");
+        }
+        for accept in ["*/*", "text/plain", "", "application/openmetrics-text;q=0, text/plain", "application/json"] {
+            assert_eq!(wanted(accept), Exposition::Prometheus, "{accept}");
+        }
+        assert_eq!(super::wanted(&HeaderMap::new()), Exposition::Prometheus);
+    }
 }

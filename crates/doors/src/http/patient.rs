@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
+use super::answer_clock::AnswerClock;
 use super::parting::{self, Parting};
 
 /// A socket, and how long its reader may take nothing.
@@ -24,12 +25,19 @@ pub struct Patient {
     waits: Option<Pin<Box<Sleep>>>,
     /// Tells that it gives way; `None` if its client cannot be told so, because it is under TLS.
     parting: Option<Arc<Parting>>,
+    /// Is told when something was written.
+    clock: Arc<AnswerClock>,
 }
 
 impl Patient {
     /// Waits so long for each part that the reader takes, and ends when `parting` says so.
-    pub fn new(stream: TcpStream, patience: Duration, parting: Option<Arc<Parting>>) -> Patient {
-        Patient { stream, patience, waits: None, parting }
+    pub fn new(
+        stream: TcpStream,
+        patience: Duration,
+        parting: Option<Arc<Parting>>,
+        clock: Arc<AnswerClock>,
+    ) -> Patient {
+        Patient { stream, patience, waits: None, parting, clock }
     }
 
     /// The socket alone.
@@ -81,6 +89,9 @@ impl AsyncRead for Patient {
 impl AsyncWrite for Patient {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if polled.is_ready() {
+            self.clock.wrote();
+        }
         self.wait(context, polled)
     }
 
@@ -90,6 +101,9 @@ impl AsyncWrite for Patient {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+        if polled.is_ready() {
+            self.clock.wrote();
+        }
         self.wait(context, polled)
     }
 

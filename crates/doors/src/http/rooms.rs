@@ -14,8 +14,10 @@ use std::pin::Pin;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::Request as HttpRequest;
 use axum::http::request::Parts;
 use axum::http::{Method, Response};
+use axum::middleware::{Next, from_fn};
 use axum::routing::MethodRouter;
 use hyper::body::Incoming;
 use utoipa::openapi::schema::Schema;
@@ -44,6 +46,13 @@ pub trait HttpRoom: Send {
     fn routes(self: Box<Self>, door: &Door) -> Routes;
 }
 
+/// Which operation answered, as metrics name it: `GET /v1/accounts/{id}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Operation(pub &'static str);
+
+/// The operation of a request that no room answered.
+pub(super) const NO_OPERATION: Operation = Operation("none");
+
 /// The routes of one room.
 #[derive(Default)]
 pub struct Routes {
@@ -52,11 +61,14 @@ pub struct Routes {
     hot: Vec<HotPath>,
 }
 
+/// Answers a hot request.
+pub(super) type HotAnswer = dyn Fn(Parts, Incoming) -> Answer + Send + Sync;
+
 /// A request that is answered without a look at the routes.
 struct HotPath {
     method: Method,
     path: String,
-    answer: Box<dyn Fn(Parts, Incoming) -> Answer + Send + Sync>,
+    answer: Box<HotAnswer>,
 }
 
 impl Routes {
@@ -212,7 +224,7 @@ impl Documents {
 #[derive(Default)]
 pub(super) struct Routing {
     router: Router,
-    hot: Vec<HotPath>,
+    hot: Vec<(HotPath, Operation)>,
 }
 
 /// Collects the routes of all rooms.
@@ -241,9 +253,14 @@ impl RoutingBuilder {
         }
         for (path, methods) in routes.documented.into_iter().chain(routes.hidden) {
             self.paths.take(&shape(&path), room)?;
+            let methods = named(&path, methods);
             self.routing.router = std::mem::take(&mut self.routing.router).route(&path, methods);
         }
-        self.routing.hot.extend(routes.hot);
+        let hot = routes.hot.into_iter();
+        self.routing.hot.extend(hot.map(|hot| {
+            let operation = operation_of(&hot.method, &hot.path);
+            (hot, operation)
+        }));
         Ok(())
     }
 
@@ -254,15 +271,36 @@ impl RoutingBuilder {
 }
 
 impl Routing {
-    /// Whether `method` on `path` is hot: then what answers it.
-    pub fn hot(&self, method: &Method, path: &str) -> Option<&(dyn Fn(Parts, Incoming) -> Answer + Send + Sync)> {
-        self.hot.iter().find(|hot| hot.method == *method && *hot.path == *path).map(|hot| &*hot.answer)
+    /// Whether `method` on `path` is hot: then what answers it, and which operation it is.
+    pub fn hot(&self, method: &Method, path: &str) -> Option<(&HotAnswer, Operation)> {
+        let hot = self.hot.iter().find(|(hot, _)| hot.method == *method && *hot.path == *path);
+        hot.map(|(hot, operation)| (&*hot.answer, *operation))
     }
 
     /// The routes that are not hot.
     pub fn router(&self) -> &Router {
         &self.router
     }
+}
+
+/// Has answers on `path` say which operation they are of.
+fn named(path: &str, methods: MethodRouter) -> MethodRouter {
+    const METHODS: [Method; 5] = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    let operations = METHODS.map(|method| operation_of(&method, path));
+    methods.layer(from_fn(move |request: HttpRequest, next: Next| {
+        let known = METHODS.iter().position(|method| method == request.method());
+        let operation = known.map_or(NO_OPERATION, |place| operations[place]);
+        async move {
+            let mut answer = next.run(request).await;
+            answer.extensions_mut().insert(operation);
+            answer
+        }
+    }))
+}
+
+/// The name of an operation. It is kept for ever: there are some hundred of them, made when a door opens.
+fn operation_of(method: &Method, path: &str) -> Operation {
+    Operation(Box::leak(format!("{method} {path}").into_boxed_str()))
 }
 
 /// A path without the names of its parts: `/v1/{a}` and `/v1/{b}` are the same to a router.

@@ -21,6 +21,7 @@ use super::upgrade::Upgrade;
 use crate::admission::{Addresses, Crowded};
 use crate::auth::Authenticator;
 use crate::refusal_metrics::RefusalMetrics;
+use crate::request_metrics::RequestMetrics;
 
 /// When the next timer of an idle thread is due: sooner than any time-out of a request.
 const TIMER_AHEAD: Duration = Duration::from_millis(500);
@@ -49,6 +50,8 @@ pub struct EdgeOptions {
     pub metrics: HttpMetrics,
     /// Of this one.
     pub refused: RefusalMetrics,
+    /// Of this one.
+    pub requests: RequestMetrics,
     /// Paths served without a token besides `/healthz` and `/v1/login`: of `/openapi.json`, `/metrics` and `/demo`.
     pub open_paths: Vec<Box<str>>,
     /// Who takes connections that stop being HTTP.
@@ -71,8 +74,9 @@ impl Edge {
     /// Opens the rooms, so that what is wrong with them is known before a thread serves them.
     pub fn open(options: EdgeOptions) -> Result<Edge, RoomsError> {
         let EdgeOptions { listener, tls, authenticator, operations, rooms, .. } = options;
-        let EdgeOptions { limits, addresses, metrics, refused, open_paths, upgrade, stop, .. } = options;
-        let options = DoorOptions { authenticator, operations, limits, metrics, refused, open_paths, upgrade };
+        let EdgeOptions { limits, addresses, metrics, refused, requests, open_paths, upgrade, stop, .. } = options;
+        let options =
+            DoorOptions { authenticator, operations, limits, metrics, refused, requests, open_paths, upgrade };
         let (door, routing) = Door::open(options, rooms)?;
         let (routing, stopping) = (Arc::new(routing), Stopping::new(stop));
         let places = EdgePlaces::new(limits.connections_max, addresses);

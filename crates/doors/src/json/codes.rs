@@ -70,6 +70,8 @@ codes! {
     RECOVERING = SERVICE_UNAVAILABLE "recovering";
     /// A journal failed.
     SHARD_FAILED = SERVICE_UNAVAILABLE "shard_failed";
+    /// The server takes no writes, or no new clients.
+    NOT_READY = SERVICE_UNAVAILABLE "not_ready";
     /// The server stops.
     STOPPING = SERVICE_UNAVAILABLE "stopping";
     /// No answer came in time; the outcome is unknown.

@@ -179,7 +179,10 @@ fn who_asks_more_than_it_may_is_told_so_and_the_ledger_is_not_asked() {
     let mut start = |token, request| questions.push((token, request));
     let answer = topics.request(RequestTopic(0), RequestTicket(7), Some(&dave), VOTE.as_bytes(), &mut start);
     let answer = answer.expect("it is answered at once");
-    assert!(matches!(answer, LedgerAnswer::Transfer { is_too_many: true, .. }), "{answer:?}");
+    assert!(
+        matches!(answer, LedgerAnswer::Transfer { over: Some("requests"), refused: Some("too_many_requests"), .. }),
+        "{answer:?}"
+    );
     assert_eq!(body(&answer)["code"], "too_many_requests");
     assert_eq!(exchange.asked.len(), asked);
 }

@@ -1,6 +1,6 @@
 //! The metrics of one worker's MQTT port and broker.
 
-use tidegate_broker::BrokerFacts;
+use tidegate_broker::{BrokerFacts, Holdings, Thing};
 use tidegate_telemetry::metrics;
 
 metrics! {
@@ -107,9 +107,44 @@ metrics! {
         feeds: Gauge "tidegate_mqtt_change_streams" "Streams of changes that connected clients follow now.";
         wills_waiting: Gauge "tidegate_mqtt_wills_waiting"
             "Wills that were sent and found no room on the disk: they are sent again.";
-        retained: Gauge "tidegate_mqtt_retained" "Retained messages; each worker has all of them.";
         store_messages: Gauge "tidegate_mqtt_store_messages" "Messages that wait in inboxes.";
         store_bytes: Gauge "tidegate_mqtt_store_bytes" "Bytes that wait in inboxes and retained messages.";
+    }
+}
+
+metrics! {
+    /// What is there once for all workers. For the thread of the first one.
+    pub struct NodeMqttMetrics() {
+        retained: Gauge "tidegate_mqtt_retained" "Retained messages, those of $SYS among them.";
+        principals: Gauge "tidegate_mqtt_principals" "Principals that are connected or have left something behind.";
+        held: GaugeFamily(thing) "tidegate_mqtt_held"
+            "How many all principals together hold of a thing: sessions that outlive their connection, filters, \
+             retained and delayed messages, messages queued in the journal, uncommon shapes of filters.";
+        held_max: GaugeFamily(thing) "tidegate_mqtt_held_max" "How many they may hold (kept.all); 0 for no bound.";
+        held_bytes: GaugeFamily(thing) "tidegate_mqtt_held_bytes"
+            "Bytes of what all principals together hold of a thing, unread parts of packets among them.";
+        held_bytes_max: GaugeFamily(thing) "tidegate_mqtt_held_max_bytes"
+            "Bytes of it that they may hold (kept.all); 0 for no bound.";
+    }
+}
+
+impl NodeMqttMetrics {
+    /// Brings the registry up to date with what is held, and what a broker counted, who has all retained messages.
+    pub fn observe(&self, facts: &BrokerFacts, holdings: &Holdings) {
+        self.retained.set(facts.retained as i64);
+        self.principals.set(holdings.principals() as i64);
+        for thing in Thing::ALL {
+            let ((count, bytes), bound, name) = (holdings.held(thing), holdings.bound(thing), thing.name());
+            // A part of a packet is not counted, and a shape has no bytes.
+            if thing != Thing::Unread {
+                self.held.set(name, count as i64);
+                self.held_max.set(name, bound.count as i64);
+            }
+            if thing != Thing::Shape {
+                self.held_bytes.set(name, bytes as i64);
+                self.held_bytes_max.set(name, bound.bytes as i64);
+            }
+        }
     }
 }
 
@@ -165,7 +200,7 @@ impl BrokerMetrics {
             subscriptions,
             feeds,
             wills_waiting,
-            retained,
+            retained: _,
             store_messages,
             store_bytes,
         } = *facts;
@@ -216,7 +251,6 @@ impl BrokerMetrics {
         self.subscriptions.set(subscriptions as i64);
         self.feeds.set(feeds as i64);
         self.wills_waiting.set(wills_waiting as i64);
-        self.retained.set(retained as i64);
         self.store_messages.set(store_messages as i64);
         self.store_bytes.set(store_bytes as i64);
     }

@@ -10,6 +10,7 @@
 
 mod address_drains;
 pub mod feeds;
+mod latency;
 mod lingering;
 mod mail;
 mod metrics;
@@ -20,7 +21,7 @@ pub mod settings;
 mod sockets;
 mod verdicts;
 
-pub use metrics::{BrokerMetrics, MqttMetrics};
+pub use metrics::{BrokerMetrics, MqttMetrics, NodeMqttMetrics};
 pub use port::{CarriesMqtt, MqttParts, MqttPort};
 pub use room::MqttRoom;
 pub use settings::{Credentials, MqttAuthenticator, MqttListener, MqttSettings, Verdict, VerdictReply};

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_broker::drive::{self, Driven};
-use tidegate_broker::{Broker, BrokerMessage, ConnectionKey, DrainPlan, SharedFacts, TOPICS};
+use tidegate_broker::{Broker, BrokerMessage, ConnectionKey, DrainPlan, Holdings, SharedFacts, TOPICS};
 use tidegate_journal::LogStore;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::router::Router;
@@ -40,8 +40,9 @@ use self::shell::PortShell;
 use super::Arrival;
 use super::admission::{Admission, monotonic_ns};
 use super::feeds::Feeds;
+use super::latency::Latency;
 use super::lingering::LingeringSockets;
-use super::metrics::{BrokerMetrics, MqttMetrics};
+use super::metrics::{BrokerMetrics, MqttMetrics, NodeMqttMetrics};
 use super::overload::Overload;
 use super::settings::{MqttAuthenticator, MqttSettings};
 use super::sockets::{Flag, Sockets};
@@ -49,6 +50,7 @@ use super::verdicts::Verdicts;
 use crate::ledger_topics::LedgerTopics;
 use crate::operator::OperatorMessage;
 use crate::refusal_metrics::RefusalMetrics;
+use crate::request_metrics::RequestMetrics;
 use crate::stream::Scratch;
 use crate::turns::limits::WORK_IN_TURN_MAX;
 use crate::turns::{CallerMark, CallerMarks, Turns};
@@ -125,9 +127,12 @@ pub struct MqttPort<L: LogStore> {
     /// Work that the next turn may do.
     turn_work: isize,
     longest_turn: Duration,
+    latency: Latency,
     metrics: MqttMetrics,
     refused: RefusalMetrics,
     broker_metrics: BrokerMetrics,
+    /// What all workers hold together, and who shows it: the first of them.
+    of_node: Option<(NodeMqttMetrics, Arc<Holdings>)>,
 }
 
 /// What one worker's port is made of.
@@ -164,6 +169,10 @@ pub struct MqttParts<L: LogStore> {
     pub refused: RefusalMetrics,
     /// What its broker counts.
     pub broker_metrics: BrokerMetrics,
+    /// How long its clients wait.
+    pub requests: RequestMetrics,
+    /// What all workers hold together, and who shows it: the first of them.
+    pub of_node: Option<(NodeMqttMetrics, Arc<Holdings>)>,
 }
 
 impl<L: LogStore> MqttPort<L> {
@@ -202,9 +211,11 @@ impl<L: LogStore> MqttPort<L> {
             scratch: Scratch::new(),
             turn_work: WORK_IN_TURN_MAX,
             longest_turn: Duration::ZERO,
+            latency: Latency::new(parts.requests),
             metrics: parts.metrics,
             refused: parts.refused,
             broker_metrics: parts.broker_metrics,
+            of_node: parts.of_node,
         }
     }
 
@@ -276,6 +287,9 @@ where
         self.metrics.sockets_open.set(self.sockets.len() as i64);
         self.metrics.sockets_lingering.set(self.lingering.len() as i64);
         self.broker_metrics.observe(&self.broker.facts());
+        if let Some((metrics, holdings)) = &self.of_node {
+            metrics.observe(&self.broker.facts(), holdings);
+        }
         for (metrics, shard) in self.shard_metrics.iter().zip(self.broker.shards_mut()) {
             metrics.refusals.follow([(UNRECORDED, shard.service().unrecorded())]);
             metrics.observe(shard);
@@ -351,6 +365,8 @@ where
         let turned = drive::turn(&mut PortShell { port: self, context }, now);
         if let Some(written) = turned.written_bytes {
             self.adapt(written);
+            let Self { latency, broker, .. } = self;
+            latency.published(|answered| broker.take_answered(answered));
         }
         turned.worked
     }

@@ -23,7 +23,7 @@ use tidegate_shard::{NothingDerived, Owners};
 use tidegate_telemetry::Registry;
 
 use super::feeds::{FeedSource, Feeds};
-use super::metrics::{BrokerMetrics, MqttMetrics};
+use super::metrics::{BrokerMetrics, MqttMetrics, NodeMqttMetrics};
 use super::port::{CarriesMqtt, MqttParts, MqttPort};
 use super::settings::{MqttAuthenticator, MqttSettings};
 use super::verdicts::Verdicts;
@@ -31,6 +31,7 @@ use super::{Admission, ListenerIndex};
 use crate::ledger_topics::{LedgerTopics, PREFIX, REQUEST_TOPICS};
 use crate::listener::listen;
 use crate::refusal_metrics::RefusalMetrics;
+use crate::request_metrics::RequestMetrics;
 use crate::websocket::WebSocketDoor;
 
 /// What `$SYS/broker/version` says.
@@ -133,6 +134,8 @@ impl MqttRoom {
             metrics: MqttMetrics::register(registry, worker),
             refused: RefusalMetrics::register(registry, "mqtt", worker),
             broker_metrics: BrokerMetrics::register(registry, worker),
+            requests: RequestMetrics::register(registry, "mqtt"),
+            of_node: (worker == 0).then(|| (NodeMqttMetrics::register(registry), self.holdings.clone())),
         }))
     }
 
@@ -159,6 +162,8 @@ impl<P: CarriesMqtt> Room<P> for MqttRoom {
         }
         let facts = self.facts.clone();
         site.status().count_clients_by(move || facts.sum().clients_connected);
+        let admission = self.admission.clone();
+        site.status().overloaded_by(move || admission.is_overloaded());
         Ok(())
     }
 

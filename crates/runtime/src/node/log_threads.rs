@@ -49,7 +49,7 @@ pub(super) fn keep_logs<P: Send + 'static>(site: &mut Site<P>) -> Result<()> {
     let watched: Vec<_> = site.rooms_watched.1.try_iter().collect();
     let tail = |of: &WatchedRoom| Ok((Tail::new(of.family, of.log, site.reader(of.log)?), of.end.clone()));
     let tails = TailWatch::new(watched.iter().map(tail).collect::<Result<_>>()?, status.damages().clone());
-    let rooms = RoomWatch::new(watched.into_iter(), status.clone(), &site.registry);
+    let rooms = RoomWatch::new(watched.into_iter(), site.disk_reserve_bytes, status.clone(), &site.registry);
     site.spawn("log-keeper".into(), move || {
         keeper.run(rate, (rooms, tails), &|| status.is_stopping());
         Ok(())

@@ -10,11 +10,13 @@ use std::sync::Arc;
 use anyhow::Result;
 use tidegate_config::Schema;
 use tidegate_doors::auth::{Authenticator, Secret};
+use tidegate_doors::security;
 use tidegate_doors::tls::{
     Authorities, Certificate, ClientAuthorities, ServerCertificate, read_authorities, read_certificate,
 };
 
 use crate::config::{Config, Overrides};
+use crate::logging::Log;
 
 /// What the doors hold of files that may change.
 pub struct Files {
@@ -34,6 +36,7 @@ pub struct Reload {
     files: Files,
     authenticator: Arc<Authenticator>,
     secret: Secret,
+    log: Log,
 }
 
 impl Files {
@@ -46,6 +49,7 @@ impl Files {
 
 impl Reload {
     /// For a process that was started with these.
+    #[expect(clippy::too_many_arguments, reason = "each is a part of its own that a start has made")]
     pub fn new(
         file: Option<&Path>,
         schema: Schema,
@@ -54,14 +58,24 @@ impl Reload {
         files: Files,
         authenticator: Arc<Authenticator>,
         secret: Secret,
+        log: Log,
     ) -> Reload {
         let (file, overrides) = (file.map(Path::to_owned), overrides.clone());
-        Reload { file, schema, overrides, config, files, authenticator, secret }
+        Reload { file, schema, overrides, config, files, authenticator, secret, log }
+    }
+
+    /// The certificate that doors show now.
+    pub fn certificate(&self) -> Option<&ServerCertificate> {
+        self.files.certificate.as_deref()
     }
 
     /// Reads everything again, and says how that went.
     pub fn run(&mut self) {
-        match self.replace() {
+        let replaced = self.replace();
+        if replaced.is_ok() {
+            security::tell_of_configuration("users, services, rules and certificates were read again");
+        }
+        match replaced {
             Ok(waiting) if waiting.is_empty() => tracing::info!("reloaded users, services, rules and certificates"),
             Ok(waiting) => tracing::warn!(
                 "reloaded users, services, rules and certificates; changed too, but only a restart applies it: {}",
@@ -80,6 +94,7 @@ impl Reload {
             served.replace(certificate);
         }
         self.files.clients.replace(authorities);
+        self.log.filter(&config.log.filter);
         self.authenticator.reload(config.auth_settings(self.secret.clone()));
         Ok(waiting)
     }

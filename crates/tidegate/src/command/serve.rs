@@ -1,12 +1,12 @@
 //! `tidegate serve`
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
+use tidegate_broker::Thing;
 use tidegate_runtime::{Node, Phase, Status};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -15,9 +15,11 @@ use crate::compose::{self, Parcels, Served};
 use crate::config::{Config, Overrides, schema};
 use crate::extension::Extension;
 use crate::huge_pages::HugePages;
+use crate::logging::Log;
 use crate::open_files;
+use crate::watch::Watch;
 
-/// How often a serving process looks whether a journal has failed, to say so once.
+/// How often a serving process looks at itself, and whether a journal has failed, to say so once.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Serves until SIGTERM or SIGINT, then stops gracefully. SIGHUP reads users, rules and certificates again.
@@ -26,18 +28,12 @@ pub fn run<P: Parcels>(
     overrides: &Overrides,
     extensions: &[&dyn Extension<P>],
 ) -> Result<ExitCode> {
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| "info".into()))
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-        // A log collector that ends, or a full disk, must not end the server. By default, the library would report the
-        // error on the same stream.
-        .log_internal_errors(false)
-        .init();
     let huge_pages = HugePages::settle();
     let sections: Vec<_> = extensions.iter().map(|extension| extension.sections()).collect();
     let schema = schema(&sections);
     let config = Config::load(file, &schema, overrides)?;
+    let log = Log::begin(&config.log.filter, config.log.format);
+    tell_start(file, &config);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // From before the start: a signal during a long replay is not lost.
     let (mut terminate, mut interrupt, mut hang_up) = {
@@ -51,13 +47,15 @@ pub fn run<P: Parcels>(
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     let files = Files::read(&config)?;
-    let Served { node, authenticator, secret, archiving } =
+    let Served { node, authenticator, secret, archiving, registry } =
         compose::start(&config, &files, open_files_max, extensions, &mut |status| show(&bar, status))?;
     bar.finish_and_clear();
     tracing::info!("huge pages: {huge_pages}");
     announce(&config, &node);
-    let mut reload = Reload::new(file, schema, overrides, config, files, authenticator, secret);
+    let mut watch = Watch::new(&config.data.dir, open_files_max, &registry);
+    let mut reload = Reload::new(file, schema, overrides, config, files, authenticator, secret, log);
 
+    watch.look(node.status(), reload.certificate());
     let mut failure_told = false;
     runtime.block_on(async {
         loop {
@@ -66,6 +64,7 @@ pub fn run<P: Parcels>(
                 _ = interrupt.recv() => break,
                 _ = hang_up.recv() => reload.run(),
                 () = tokio::time::sleep(LOOK) => {
+                    watch.look(node.status(), reload.certificate());
                     if node.status().phase() == Phase::Failed && !failure_told {
                         failure_told = true;
                         tracing::error!(
@@ -85,6 +84,33 @@ pub fn run<P: Parcels>(
     node.stop()?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Which program this is, and what it was told: what whoever reads the log of a stranger asks first.
+fn tell_start(file: Option<&Path>, config: &Config) {
+    let absolute = file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.to_owned()));
+    let path = absolute.map_or_else(|| "none, all defaults hold".to_owned(), |file| file.display().to_string());
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        config = path,
+        pid = std::process::id(),
+        log = %config.log.filter,
+        "starting"
+    );
+    let (limits, kept) = (&config.limits, |thing| config.mqtt.holdings[thing].all);
+    tracing::info!(
+        workers = limits.workers,
+        edge_threads = limits.edge_threads,
+        ids_filter_bytes_max = limits.ids_filter_bytes_max,
+        body_bytes_max = limits.http.body_bytes_max,
+        logins_concurrent_max = limits.logins.concurrent_max,
+        packet_bytes_max = config.mqtt.limits.packet_bytes_max,
+        sessions_max = kept(Thing::Session).count,
+        retained_bytes_max = kept(Thing::Retained).bytes,
+        queued_bytes_max = kept(Thing::Queued).bytes,
+        disk_reserve_bytes = config.data.disk_reserve_bytes,
+        "limits"
+    );
 }
 
 fn show(bar: &ProgressBar, status: &Status) {

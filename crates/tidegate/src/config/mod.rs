@@ -24,6 +24,7 @@ mod kept;
 mod ledger;
 mod listen;
 mod listeners;
+mod log;
 mod mqtt;
 mod quota;
 mod seed;
@@ -51,6 +52,7 @@ const OWNERS: &[&[Section]] = &[
     data::DataKeys::SECTIONS,
     audit::AuditKeys::SECTIONS,
     archive::ArchiveKeys::SECTIONS,
+    log::LogKeys::SECTIONS,
     workers::WorkerKeys::SECTIONS,
     ledger::LedgerKeys::SECTIONS,
     binary::BinaryKeys::SECTIONS,

@@ -16,11 +16,13 @@ use super::binary::BinaryKeys;
 use super::data::{Data, interval};
 use super::ledger::LedgerKeys;
 use super::listen::Listen;
+use super::log::LogSettings;
 use super::mqtt::Mqtt;
 use super::quota::Quotas;
 use super::seed::Seed;
 use super::tls::Tls;
-use super::{access, accounts, archive, auth, data, http, listen, quota, seed, tls, workers};
+use super::{access, accounts, archive, auth, data, http, listen, log, quota, seed, tls, workers};
+use crate::logging::LogFilter;
 
 /// Everything that can be set, as the server uses it.
 #[derive(Clone, Debug)]
@@ -37,6 +39,8 @@ pub struct Config {
     pub scrub_bytes_per_s: u64,
     /// Where old segments are moved; `None` for nowhere.
     pub archive: Option<ArchiveSettings>,
+    /// What it says.
+    pub log: LogSettings,
     /// Bounds.
     pub limits: Limits,
     /// MQTT: listeners, bounds, topics.
@@ -109,6 +113,8 @@ pub struct Overrides {
     pub mqtt: Option<Address>,
     /// `--mqtts ADDR`
     pub mqtts: Option<Address>,
+    /// `--log FILTER`, or `TIDEGATE_LOG`
+    pub log: Option<LogFilter>,
 }
 
 impl Overrides {
@@ -120,6 +126,7 @@ impl Overrides {
             ("listen.binary", self.binary.is_some()),
             ("listen.mqtt", self.mqtt.is_some()),
             ("listen.mqtts", self.mqtts.is_some()),
+            ("log.filter", self.log.is_some()),
         ];
         flags.into_iter().filter(|(_, is_given)| *is_given).map(|(path, _)| path).collect()
     }
@@ -147,6 +154,7 @@ impl Config {
             audit_interval: interval(document.section::<AuditKeys>()?.audit_interval_s),
             scrub_bytes_per_s: document.section::<AuditKeys>()?.scrub_bytes_per_s,
             archive: archive::settle(&document)?,
+            log: log::settle(&document, overrides)?,
             auth: auth::settle(&document, &data.dir)?,
             tls: tls::settle(&document, listen.mqtts.is_some())?,
             mqtt: Mqtt::settle(&document, &listen, limits.workers)?,

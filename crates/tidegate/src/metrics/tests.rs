@@ -18,7 +18,9 @@ fn each_metric_has_one_name_of_its_own_and_says_what_it_counts() {
     for row in rows() {
         assert!(names.insert(row.name), "{} has two owners", row.name);
         let is_lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-        assert!(row.name.starts_with("tidegate_") && row.name.bytes().all(is_lower), "{}", row.name);
+        // Those of processes have the names that all Prometheus clients have for them.
+        let is_ours = row.name.starts_with("tidegate_") || row.name.starts_with("process_");
+        assert!(is_ours && row.name.bytes().all(is_lower), "{}", row.name);
         assert!(row.help.len() > 5 && row.help.ends_with('.'), "{}: {:?} is no sentence", row.name, row.help);
         assert!(!row.help.contains('|'), "{}: the page is a table", row.name);
         let labels: BTreeSet<_> = row.labels.iter().collect();
@@ -64,7 +66,8 @@ fn the_page_lists_them() {
 const PREFACE: &str = "\
 # Metrics
 
-What `GET /metrics` shows, in the Prometheus text format. A name ends in its unit: `_total` counts, `_seconds`,
+What `GET /metrics` shows, in the Prometheus text format, or as OpenMetrics for who asks by
+`Accept: application/openmetrics-text`. A name ends in its unit: `_total` counts, `_seconds`,
 `_bytes`. A metric is shown, with its type and help, also before it has a value. Each is declared beside the code that
 counts it; this page is made from the declarations (`UPDATE_EXPECT=1 cargo test -p tidegate metrics`).
 

@@ -98,6 +98,8 @@ fn a_full_disk_refuses_writes_serves_reads_and_resumes() {
         // The log of topics, which nobody writes, wants room ahead as well: it has some if it asked first.
         (health.body["disk_full"].as_u64() >= Some(1)).then_some(())
     });
+    let ready = http.get("/readyz").expect("the door answers");
+    assert_eq!((ready.status, &ready.body["reasons"]), (503, &serde_json::json!(["disk_full"])), "{ready:?}");
     let (log, words) = (server.log(), "the disk is full: ");
     let told: Vec<&str> = log.lines().filter(|line| line.contains(words)).collect();
     assert_eq!(told.iter().filter(|line| line.contains("family=\"ledger\"")).count(), 1, "{told:?}");
@@ -130,6 +132,7 @@ fn a_full_disk_refuses_writes_serves_reads_and_resumes() {
     wait_for("it is said that there is room", || (full() == format!("{FULL} 0")).then_some(()));
     assert!(server.log().contains("the disk has room again"), "{}", server.log());
     let health = |http: &mut crate::http::Http<_>| http.get("/healthz").expect("the door answers").body;
+    assert_eq!(http.get("/readyz").expect("the door answers").status, 200);
     wait_for("all is well", || (health(&mut http) == serde_json::json!({"status": "ok"})).then_some(()));
     operator.done(&["status"]);
 

@@ -34,6 +34,7 @@ mod operator;
 mod output;
 mod reload;
 mod rights;
+mod seeing;
 mod slips;
 mod stop;
 mod timeline;

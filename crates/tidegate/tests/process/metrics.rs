@@ -92,7 +92,8 @@ fn metrics_count_what_was_done() {
     assert!(twice.is_none(), "a metric is described twice, which scrapers refuse: {twice:?}");
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (name, number) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line:?} has no value"));
-        assert!(name.starts_with("tidegate_") && number.parse::<f64>().is_ok(), "{line:?}");
+        let is_ours = name.starts_with("tidegate_") || name.starts_with("process_");
+        assert!(is_ours && number.parse::<f64>().is_ok(), "{line:?}");
     }
 }
 
@@ -125,7 +126,8 @@ fn metrics_are_those_of_the_page() {
         seen.insert(name);
     }
     // All but those that have a series for each of some values, which come up as they come up.
-    let by_value = |labels: &[&str]| labels.iter().any(|label| matches!(*label, "code" | "reason" | "kind"));
+    let by_value =
+        |labels: &[&str]| labels.iter().any(|label| matches!(*label, "code" | "reason" | "kind" | "operation"));
     let silent: Vec<_> = page.iter().filter(|(name, (_, labels))| !seen.contains(*name) && !by_value(labels)).collect();
     assert!(silent.is_empty(), "declared, and registered by nobody: {silent:?}");
     for family in ["ledger", "topics"] {

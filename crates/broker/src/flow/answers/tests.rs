@@ -2,7 +2,7 @@ use super::*;
 
 fn answer(packet_id: u16, remaining: u16) -> Answer {
     let outstanding = Outstanding::new(remaining, ReasonCode::SUCCESS);
-    Answer { packet_id, kind: AckKind::PubAck, outstanding, mute: false, is_counted: true }
+    Answer { packet_id, kind: AckKind::PubAck, outstanding, mute: false, is_counted: true, arrived_ns: 0 }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Answers requests, and writes what is to be sent.
 
+use std::time::Instant;
+
 use tidegate_ledger::message::{Reply, Unavailable};
 use tidegate_wire::{RoomRef, encode_room};
 
@@ -10,6 +12,7 @@ use crate::auth::quota::Exceeded;
 use crate::authorized::Answered;
 use crate::json::codes;
 use crate::listing::Listing;
+use crate::security::{self, SecurityEvent};
 
 impl<P> BinaryPort<P> {
     /// Answers of rooms that the schema does not know. Returns whether there were any.
@@ -22,8 +25,7 @@ impl<P> BinaryPort<P> {
         let any = !answers.is_empty();
         for (family, token, answer) in answers {
             let purpose = self.room_calls.remove(token as usize);
-            let Purpose { session: key, correlation, since, .. } = purpose;
-            self.metrics.request_latency.record(since.elapsed().as_nanos() as u64);
+            let Purpose { session: key, correlation, .. } = purpose;
             match answer {
                 Ok(body) => {
                     let reply = RoomRef { family, body: &body };
@@ -42,17 +44,19 @@ impl<P> BinaryPort<P> {
         let asker = &mut self.asker;
         let mut start = |token, request| asker.start(token, request);
         if let Some((purpose, answered)) = self.authorized.reply(token, reply, &mut start) {
-            self.metrics.request_latency.record(purpose.since.elapsed().as_nanos() as u64);
             self.answer(purpose, answered);
         }
     }
 
     pub(super) fn answer(&mut self, purpose: Purpose, answered: Answered) {
         self.end(&purpose);
-        let Purpose { session: key, correlation, listing, .. } = purpose;
+        let Purpose { session: key, correlation, listing, operation, .. } = purpose;
         match answered {
             Answered::Reply(reply) => self.encode(key, correlation, reply, listing),
-            Answered::Denied(reason) => self.refuse(key, correlation, Refused::new("forbidden", reason)),
+            Answered::Denied(reason) => {
+                self.tell(key, SecurityEvent::Denied, operation);
+                self.refuse(key, correlation, Refused::new("forbidden", reason));
+            }
             Answered::NotFound(missing) => self.refuse(key, correlation, missing.into()),
             Answered::TooMany(exceeded) => self.refuse_too_many(key, correlation, exceeded),
         }
@@ -66,6 +70,7 @@ impl<P> BinaryPort<P> {
         session.pages_in_flight -= purpose.weight.pages;
         session.owed -= purpose.owed;
         self.turns.end(purpose.caller, purpose.weight);
+        self.answered.push((purpose.operation, purpose.since));
     }
 
     /// Frames that waited for a reply are looked at again, and the reply is sent.
@@ -147,5 +152,24 @@ impl<P> BinaryPort<P> {
                 self.part(key);
             }
         }
+    }
+
+    /// What was answered in this turn was written just now.
+    pub(super) fn record_answered(&mut self) {
+        if self.answered.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        for (operation, since) in self.answered.drain(..) {
+            self.requests.took.record(operation, now.duration_since(since).as_nanos() as u64);
+        }
+    }
+
+    /// Writes into the security log what the client of a session did.
+    pub(super) fn tell(&mut self, key: usize, event: SecurityEvent, detail: &str) {
+        let session = &mut self.sessions[key];
+        let Some(address) = session.address() else { return };
+        let name = session.identity().map_or("", |identity| identity.name());
+        security::tell(event, "binary", address, name, detail);
     }
 }

@@ -20,6 +20,7 @@ use crate::auth::Identity;
 use crate::held_bytes::NoRoom;
 use crate::json::codes;
 use crate::listing::Listing;
+use crate::security::SecurityEvent;
 use crate::turns::limits::{WORK_IN_TURN_MAX, WORK_OF_VISIT};
 use crate::turns::{self, CallerName, Weight};
 
@@ -203,9 +204,13 @@ impl<P> BinaryPort<P> {
                 encode_reply(session.outbox(), correlation, Body::Welcome(welcome));
                 let name = session.identity().map(CallerName::of_identity).expect("it was welcomed");
                 self.move_to(key, name);
+                self.tell(key, SecurityEvent::LoggedIn, "");
                 self.write_later(key);
             }
-            Err(error) => self.turn_away(key, correlation, Refused::new("unauthenticated", error.to_string())),
+            Err(error) => {
+                self.tell(key, SecurityEvent::TokenRefused, "");
+                self.turn_away(key, correlation, Refused::new("unauthenticated", error.to_string()));
+            }
         }
     }
 
@@ -219,7 +224,8 @@ impl<P> BinaryPort<P> {
         mut request: Request,
         frame_bytes: usize,
     ) -> isize {
-        self.metrics.requests.increment(kind_of(&request));
+        let operation = kind_of(&request);
+        self.metrics.requests.increment(operation);
         let listing = match self.prepare_list(identity, &mut request) {
             Ok(listing) => listing,
             Err(refused) => {
@@ -229,7 +235,7 @@ impl<P> BinaryPort<P> {
         };
         let work = work_of_rows(&request);
         let (weight, owed) = (weight::weight(&request, frame_bytes), reply_bytes(&request));
-        let purpose = self.begin(key, correlation, weight, owed, listing);
+        let purpose = Purpose { operation, ..self.begin(key, correlation, weight, owed, listing) };
         let asker = &mut self.asker;
         let mut start = |token, request| asker.start(token, request);
         let id_space = id_space.unwrap_or_else(|| identity.id_space().clone());
@@ -265,7 +271,8 @@ impl<P> BinaryPort<P> {
         session.pages_in_flight += weight.pages;
         session.owed += owed;
         self.turns.start(session.caller, weight);
-        Purpose { session: key, caller: session.caller, weight, owed, correlation, since: Instant::now(), listing }
+        let (caller, since) = (session.caller, Instant::now());
+        Purpose { session: key, caller, weight, owed, correlation, since, operation: "room", listing }
     }
 
     /// Lets a room that the schema does not know have its request.

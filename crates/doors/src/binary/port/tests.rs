@@ -59,8 +59,12 @@ impl Door {
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let authenticator = Arc::new(Authenticator::new(settings(&["dave", "erin"], viewer_quota)));
-        let registry = Metrics::of(&[BinaryMetrics::ROWS, RefusalMetrics::ROWS]);
-        let metrics = (BinaryMetrics::register(&registry, BINARY, 0), RefusalMetrics::register(&registry, BINARY, 0));
+        let registry = Metrics::of(&[BinaryMetrics::ROWS, RefusalMetrics::ROWS, RequestMetrics::ROWS]);
+        let metrics = (
+            BinaryMetrics::register(&registry, BINARY, 0),
+            RefusalMetrics::register(&registry, BINARY, 0),
+            RequestMetrics::register(&registry, BINARY),
+        );
         let settings =
             BinarySettings { address: None, tls: None, connections_max: 1_000, connections_per_address_max: 1_000 };
         let addresses = settings.of_connections(1).addresses();

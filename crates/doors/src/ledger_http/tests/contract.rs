@@ -395,6 +395,7 @@ fn the_openapi_document_has_every_route_and_its_answers() {
         get /healthz: 200 503
         get /metrics: 200 401 403 429
         get /openapi.json: 200 401 403 429
+        get /readyz: 200 503
         get /v1/accounts/{id}/holds: 200 400 401 403 404 422 429 500 503
         get /v1/accounts/{id}/transfers: 200 400 401 403 404 422 429 500 503
         get /v1/accounts/{id}: 200 400 401 403 404 422 429 500 503

@@ -211,7 +211,7 @@ impl Operations for FakeBackend {
         self.state.lock().unwrap().health.clone().unwrap_or(Health::Serving)
     }
 
-    fn metrics(&self) -> String {
+    fn metrics(&self, _: tidegate_telemetry::Exposition) -> String {
         format!("tidegate_fake 1\n{}", render_prometheus(&self.registry.snapshot()))
     }
 

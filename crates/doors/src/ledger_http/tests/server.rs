@@ -20,6 +20,7 @@ use crate::auth::{
 use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpRoom, RoomsError};
 use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
 use crate::refusal_metrics::RefusalMetrics;
+use crate::request_metrics::RequestMetrics;
 
 /// Token of a service that may do everything.
 pub const SERVICE: &str = "dev-service-token";
@@ -131,10 +132,12 @@ impl TestServer {
     ) -> Result<TestServer, RoomsError> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let registry = Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS, RefusalMetrics::ROWS]);
+        let registry =
+            Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS, RefusalMetrics::ROWS, RequestMetrics::ROWS]);
         let metrics = HttpMetrics::register(&registry);
         let refused = RefusalMetrics::register(&registry, "http", "edge-0");
         let ledger_metrics = LedgerHttpMetrics::register(&registry);
+        let requests = RequestMetrics::register(&registry, "http");
         let backend = FakeBackend::new(registry);
         backend.seed();
         let (stop, stopped) = watch::channel(false);
@@ -149,6 +152,7 @@ impl TestServer {
             addresses: limits.of_connections(1).addresses(),
             metrics: metrics.clone(),
             refused,
+            requests,
             open_paths: open_paths.iter().map(|path| (*path).into()).collect(),
             upgrade: None,
             stop: stopped,

@@ -3,7 +3,9 @@
 use std::os::fd::AsRawFd;
 
 use mio::unix::SourceFd;
-use tidegate_broker::{Action, ConnectionKey, Denied, ReasonCode, RequestTicket, RequestTopic, Rights};
+use tidegate_broker::{
+    Action, ConnectionKey, Denied, Notice, Noticed, ReasonCode, RequestTicket, RequestTopic, Rights,
+};
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_runtime::{Address, Context};
@@ -12,6 +14,7 @@ use super::read::address_of;
 use super::{CarriesMqtt, MqttPort};
 use crate::admission::Arrival;
 use crate::mqtt::settings::{Credentials, Verdict};
+use crate::security::{self, SecurityEvent};
 use crate::turns::CallerName;
 
 /// What a client of the HTTP port shows as its listener.
@@ -61,6 +64,7 @@ impl<L: LogStore> MqttPort<L> {
         now: TimeMs,
     ) {
         let Some(socket) = self.sockets.get(key) else { return };
+        self.latency.connect(key);
         let is_drained = self.operators.drains.refuse(socket);
         let drained = || is_drained.then_some(ReasonCode::USE_ANOTHER_SERVER);
         if let Some(reason) = socket.refusal().or_else(drained) {
@@ -102,6 +106,23 @@ impl<L: LogStore> MqttPort<L> {
         identity.as_ref().map(CallerName::of_identity).or_else(certified)
     }
 
+    /// Writes what the broker noticed into the security log.
+    pub(super) fn tell_notices(&mut self) {
+        let (notices, left_out) = self.broker.take_notices();
+        for Notice { key, what, user, about } in notices {
+            let Some(socket) = self.sockets.get(key) else { continue };
+            let (event, detail) = match what {
+                Noticed::TookOver => (SecurityEvent::TookOver, "client id"),
+                Noticed::ClientIdDenied => (SecurityEvent::Denied, "client id"),
+                Noticed::PublishDenied => (SecurityEvent::Denied, "publish to"),
+                Noticed::SubscribeDenied => (SecurityEvent::Denied, "subscribe to"),
+            };
+            let user = user.as_deref().unwrap_or_default();
+            security::tell(event, "mqtt", address_of(socket), user, &format!("{detail} {about}"));
+        }
+        security::count_left_out(SecurityEvent::Denied, left_out);
+    }
+
     /// Sends a connection to the worker that has its session.
     fn hand_off<P: CarriesMqtt>(
         &mut self,
@@ -111,6 +132,7 @@ impl<L: LogStore> MqttPort<L> {
         context: &mut Context<'_, P>,
     ) {
         let Some(mut socket) = self.sockets.remove(key) else { return };
+        self.latency.forget(key);
         self.metrics.handed_off.increment();
         let fd = socket.stream.socket().as_raw_fd();
         self.poll().deregister(&mut SourceFd(&fd));
@@ -130,6 +152,7 @@ impl<L: LogStore> MqttPort<L> {
         if !self.asker.has_room() {
             return self.broker.respond(ticket, None, ReasonCode::SERVER_BUSY, now);
         }
+        self.latency.request(ticket);
         let identity = self.authenticator.identity(rights);
         let asker = &mut self.asker;
         let mut start = |token, request| asker.start(token, request);

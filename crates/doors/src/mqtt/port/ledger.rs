@@ -7,7 +7,6 @@ use tidegate_machines::ledger::AccountView;
 use tidegate_machines::{ShardIndex, TimeMs};
 
 use super::MqttPort;
-use crate::json::codes;
 use crate::ledger_topics::LedgerAnswer;
 
 impl<L: LogStore> MqttPort<L> {
@@ -55,12 +54,11 @@ impl<L: LogStore> MqttPort<L> {
 
     pub(super) fn answer(&mut self, answer: LedgerAnswer, now: TimeMs) {
         match answer {
-            LedgerAnswer::Transfer { ticket, body, is_too_many } => {
-                let reason = if is_too_many { ReasonCode::QUOTA_EXCEEDED } else { ReasonCode::SUCCESS };
-                if is_too_many {
-                    self.refused.refusals.increment(codes::TOO_MANY_REQUESTS.name());
-                    self.refused.quota.increment("any");
-                }
+            LedgerAnswer::Transfer { ticket, body, over, refused } => {
+                let reason = if over.is_some() { ReasonCode::QUOTA_EXCEEDED } else { ReasonCode::SUCCESS };
+                refused.into_iter().for_each(|code| self.refused.refusals.increment(code));
+                over.into_iter().for_each(|bound| self.refused.quota.increment(bound));
+                self.latency.responded(ticket);
                 self.broker.respond(ticket, Some(&body), reason, now);
             }
             LedgerAnswer::Collector { key, account, is_collector } => {

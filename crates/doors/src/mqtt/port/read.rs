@@ -15,7 +15,7 @@ use tidegate_runtime::{Address, Carries, Context};
 
 use super::shell::PortShell;
 use super::{CarriesMqtt, MqttPort, READ_BYTES, READ_BYTES_MAX, SOCKETS};
-use crate::admission::Arrival;
+use crate::admission::{Arrival, monotonic_ns};
 use crate::mqtt::sockets::{Flag, Socket};
 use crate::operator::OperatorMessage;
 use crate::turns::limits::{WORK_IN_ROUND_MAX, WORK_OF_VISIT};
@@ -178,6 +178,7 @@ impl<L: LogStore> MqttPort<L> {
         let scratch = std::mem::take(&mut self.scratch);
         let bytes = scratch.bytes(&heard);
         let work = WORK_OF_VISIT + work_of_bytes(scratch.cost());
+        self.broker.arrived(monotonic_ns());
         let served = drive::hear(&mut PortShell { port: self, context }, key, bytes, (may - work).max(1), now);
         self.scratch = scratch;
         // One that is told why it is closed may have ended before: it still reads.
@@ -247,6 +248,7 @@ impl<L: LogStore> MqttPort<L> {
     pub(super) fn lose(&mut self, key: ConnectionKey, now: TimeMs) {
         self.broker.closed(key, now);
         self.verdicts.forget(key);
+        self.latency.forget(key);
         if let Some(socket) = self.sockets.remove(key) {
             self.admission.leave(socket.listener, socket.mark);
         }

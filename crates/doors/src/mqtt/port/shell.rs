@@ -69,6 +69,7 @@ impl<L: LogStore, P: CarriesMqtt> Shell<L> for PortShell<'_, '_, L, P> {
     fn ask(&mut self, _now: TimeMs) {
         self.port.answer_operators(self.context);
         self.port.line_up_unserved();
+        self.port.tell_notices();
         self.port.asker.send(self.context);
     }
 

@@ -178,6 +178,8 @@ impl Node {
         let registry = tidegate_telemetry::Registry::of(&[
             MqttMetrics::ROWS,
             BrokerMetrics::ROWS,
+            NodeMqttMetrics::ROWS,
+            RequestMetrics::ROWS,
             ShardMetrics::ROWS,
             RefusalMetrics::ROWS,
         ]);

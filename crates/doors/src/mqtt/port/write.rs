@@ -39,6 +39,9 @@ impl<L: LogStore> MqttPort<L> {
                 }
             }
         }
+        if written.taken > 0 {
+            self.latency.wrote(key);
+        }
         written.taken
     }
 
@@ -46,6 +49,7 @@ impl<L: LogStore> MqttPort<L> {
     /// its client has ended: so that this gets the reason.
     pub(super) fn close(&mut self, key: ConnectionKey) {
         self.verdicts.forget(key);
+        self.latency.forget(key);
         let Some(mut socket) = self.sockets.remove(key) else { return };
         let now_ms = monotonic_ms();
         let mut linger = Linger::begin(&mut socket.stream, &mut self.scratch, now_ms);

@@ -164,7 +164,7 @@ const PREFACE: &str = "\
 Every key of the file that `tidegate serve --config FILE` reads, in TOML. A section in two brackets, `[[acl]]`, may be
 written several times. An unknown key is an error that names the nearest known one. `config/dev.toml` has every key with
 an example and `config/production.toml` is a template. Flags win over the file: `--data`, `--http`, `--binary`,
-`--mqtt`, `--mqtts`.
+`--mqtt`, `--mqtts`, `--log`.
 
 A key that is *live* takes effect when the process gets SIGHUP. All others wait for a restart; a reload logs a warning
 that names those that have changed. A file with an error changes nothing.

@@ -45,7 +45,7 @@ fn the_defaults_are_those_of_the_libraries() {
 
 /// The process test `a_reload_names_the_keys_that_wait_for_a_restart` meets the rest: what is live takes effect there.
 #[test]
-fn live_is_what_a_reload_hands_to_the_doors() {
+fn live_is_what_a_reload_hands_on() {
     let live = |section: &str, key: &str| match section {
         "acl" | "user" | "service" | "quota.viewer" | "quota.service" | "quota.address" => true,
         "tls" => matches!(key, "cert_file" | "key_file" | "client_ca_file" | "client_crl_file" | "client_certificate"),
@@ -53,6 +53,7 @@ fn live_is_what_a_reload_hands_to_the_doors() {
             ["ordinary_topics", "certificate_users", "client_ids", "anonymous_sessions", "partly_denied"].contains(&key)
         }
         "auth" => matches!(key, "token_ttl_s" | "expiry_ends_connections"),
+        "log" => key == "filter",
         _ => false,
     };
     for section in schema(&[]).sections() {
