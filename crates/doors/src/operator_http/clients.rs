@@ -5,17 +5,15 @@ use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use tidegate_broker::OperatorCall;
-use tidegate_broker::operator::SessionList;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Served;
-use super::page::{self, parameters, reader};
+use super::page::{parameters, reader};
+use super::removal::{DoneBody, Removal};
 use super::row::SessionBody;
-use super::sessions::{SessionDetailBody, read};
-use crate::auth::Action;
-use crate::http::{Act, InQuery, PathName, PeerAddress, RoomProblems};
+use super::sessions::{SessionDetailBody, Wanted, read};
+use crate::http::{InQuery, PathName, PeerAddress, RoomProblems};
 use crate::json::{Problem, ProblemCode, json};
-use crate::operator::{PortAnswer, PortCall};
 
 /// No client of this id is connected.
 pub const CLIENT_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "client_not_found");
@@ -47,23 +45,6 @@ pub struct ClientsBody<'a> {
     next: Option<&'a str>,
 }
 
-/// What was done.
-#[derive(Serialize, ToSchema)]
-pub struct DoneBody<'a> {
-    /// Client id.
-    client_id: &'a str,
-    /// `disconnected` or `ended`.
-    #[schema(example = "disconnected")]
-    outcome: &'static str,
-}
-
-impl<'a> DoneBody<'a> {
-    /// The answer that it is done.
-    pub fn answer(client_id: &'a str, outcome: &'static str) -> Response<Body> {
-        json(StatusCode::OK, &DoneBody { client_id, outcome })
-    }
-}
-
 /// List the MQTT clients that are connected
 #[utoipa::path(
     get,
@@ -79,20 +60,10 @@ pub async fn list_clients(
 ) -> Result<Response<Body>, Problem> {
     reader(&served, &headers)?;
     let ClientsQuery { prefix, owner, after, limit } = parameters(query)?;
-    let list = SessionList {
-        prefix: page::text("prefix", prefix)?,
-        after: page::text("after", after)?,
-        owner: owner.map(|owner| page::owner(&owner)).transpose()?,
-        connected: Some(true),
-        limit: page::rows(limit)?,
-    };
-    match served.ask(PortCall::Broker(OperatorCall::ListSessions(list))).await? {
-        PortAnswer::Sessions(rows, next) => {
-            let clients = rows.iter().map(SessionBody::from).collect();
-            Ok(json(StatusCode::OK, &ClientsBody { clients, next: next.as_deref() }))
-        }
-        _ => Err(Problem::unexpected_reply()),
-    }
+    let wanted = Wanted { prefix, owner, connected: Some(true), after, limit };
+    let (rows, next) = wanted.page(&served).await?;
+    let clients = rows.iter().map(SessionBody::from).collect();
+    Ok(json(StatusCode::OK, &ClientsBody { clients, next: next.as_deref() }))
 }
 
 /// Read an MQTT client that is connected
@@ -133,19 +104,16 @@ pub async fn disconnect_client(
     PathName(client_id): PathName,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let caller = served.door.caller(&headers)?;
-    let act = Act { caller: &caller, address, act: "disconnect client", what: &client_id };
-    if !caller.rights().may_operate(Action::Write) {
-        return Err(act.forbidden("this token may not disconnect clients; a service may with \"operate:write\""));
-    }
-    let call = PortCall::Broker(OperatorCall::Disconnect { client_id: client_id.clone() });
-    act.done(match served.ask(call).await {
-        Ok(PortAnswer::Done) => Ok(DoneBody::answer(&client_id, "disconnected")),
-        Ok(PortAnswer::NotFound) => Err(not_found(&client_id)),
-        Ok(_) => Err(Problem::unexpected_reply()),
-        Err(problem) => Err(problem),
-    })
+    let call = OperatorCall::Disconnect { client_id: client_id.clone() };
+    DISCONNECT.make(&served, &headers, address, &client_id, call).await
 }
+
+const DISCONNECT: Removal = Removal {
+    act: "disconnect client",
+    forbidden: "this token may not disconnect clients; a service may with \"operate:write\"",
+    outcome: "disconnected",
+    not_found,
+};
 
 fn not_found(client_id: &str) -> Problem {
     Problem::new(CLIENT_NOT_FOUND, "no client with this id is connected").with("id", client_id)

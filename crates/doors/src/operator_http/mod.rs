@@ -13,6 +13,7 @@ mod clients;
 mod drains;
 mod page;
 mod publish;
+mod removal;
 mod retained;
 mod row;
 mod sessions;

@@ -9,11 +9,10 @@ use tidegate_broker::operator::{Filters, SessionList};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Served;
-use super::clients::DoneBody;
 use super::page::{self, parameters, reader};
+use super::removal::{DoneBody, Removal};
 use super::row::SessionBody;
-use crate::auth::Action;
-use crate::http::{Act, InQuery, PathName, PeerAddress, RoomProblems};
+use crate::http::{InQuery, PathName, PeerAddress, RoomProblems};
 use crate::json::{Problem, ProblemCode, json};
 use crate::operator::{PeerRow, PortAnswer, PortCall};
 
@@ -82,6 +81,37 @@ impl<'a> SessionDetailBody<'a> {
     }
 }
 
+/// Which sessions a query asks for, in its words.
+pub struct Wanted {
+    /// Begin of the client id.
+    pub prefix: Option<String>,
+    /// Whose.
+    pub owner: Option<String>,
+    /// Whether the client is connected.
+    pub connected: Option<bool>,
+    /// Behind which client id.
+    pub after: Option<String>,
+    /// How many at most.
+    pub limit: Option<u32>,
+}
+
+impl Wanted {
+    /// A page of them, and behind which client id there are more.
+    pub async fn page(self, served: &Served) -> Result<(Vec<PeerRow>, Option<Box<str>>), Problem> {
+        let list = SessionList {
+            prefix: page::text("prefix", self.prefix)?,
+            after: page::text("after", self.after)?,
+            owner: self.owner.map(|owner| page::owner(&owner)).transpose()?,
+            connected: self.connected,
+            limit: page::rows(self.limit)?,
+        };
+        match served.ask(PortCall::Broker(OperatorCall::ListSessions(list))).await? {
+            PortAnswer::Sessions(rows, next) => Ok((rows, next)),
+            _ => Err(Problem::unexpected_reply()),
+        }
+    }
+}
+
 /// A session and its filters; `None` if there is none.
 pub async fn read(served: &Served, client_id: &str) -> Result<Option<(PeerRow, Filters)>, Problem> {
     let call = OperatorCall::ReadSession { client_id: client_id.into() };
@@ -107,20 +137,10 @@ pub async fn list_sessions(
 ) -> Result<Response<Body>, Problem> {
     reader(&served, &headers)?;
     let SessionsQuery { prefix, owner, connected, after, limit } = parameters(query)?;
-    let list = SessionList {
-        prefix: page::text("prefix", prefix)?,
-        after: page::text("after", after)?,
-        owner: owner.map(|owner| page::owner(&owner)).transpose()?,
-        connected,
-        limit: page::rows(limit)?,
-    };
-    match served.ask(PortCall::Broker(OperatorCall::ListSessions(list))).await? {
-        PortAnswer::Sessions(rows, next) => {
-            let sessions = rows.iter().map(SessionBody::from).collect();
-            Ok(json(StatusCode::OK, &SessionsBody { sessions, next: next.as_deref() }))
-        }
-        _ => Err(Problem::unexpected_reply()),
-    }
+    let wanted = Wanted { prefix, owner, connected, after, limit };
+    let (rows, next) = wanted.page(&served).await?;
+    let sessions = rows.iter().map(SessionBody::from).collect();
+    Ok(json(StatusCode::OK, &SessionsBody { sessions, next: next.as_deref() }))
 }
 
 /// Read an MQTT session with its subscriptions
@@ -158,19 +178,16 @@ pub async fn end_session(
     PathName(client_id): PathName,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let caller = served.door.caller(&headers)?;
-    let act = Act { caller: &caller, address, act: "end session", what: &client_id };
-    if !caller.rights().may_operate(Action::Write) {
-        return Err(act.forbidden("this token may not end sessions; a service may with \"operate:write\""));
-    }
-    let call = PortCall::Broker(OperatorCall::EndSession { client_id: client_id.clone() });
-    act.done(match served.ask(call).await {
-        Ok(PortAnswer::Done) => Ok(DoneBody::answer(&client_id, "ended")),
-        Ok(PortAnswer::NotFound) => Err(not_found(&client_id)),
-        Ok(_) => Err(Problem::unexpected_reply()),
-        Err(problem) => Err(problem),
-    })
+    let call = OperatorCall::EndSession { client_id: client_id.clone() };
+    END.make(&served, &headers, address, &client_id, call).await
 }
+
+const END: Removal = Removal {
+    act: "end session",
+    forbidden: "this token may not end sessions; a service may with \"operate:write\"",
+    outcome: "ended",
+    not_found,
+};
 
 fn not_found(client_id: &str) -> Problem {
     Problem::new(SESSION_NOT_FOUND, "there is no session with this client id").with("id", client_id)
