@@ -80,6 +80,9 @@ enum Command {
         /// Data directory.
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
+        /// The folder of the witnesses, if the configuration has `data.witness`.
+        #[arg(long, value_name = "DIR")]
+        witness: Option<PathBuf>,
     },
     /// Copy a data directory, also while a server uses it: what backups in DIR have already is not copied again.
     Backup {
@@ -284,7 +287,7 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
             let overrides = config::Overrides { data, http, binary, mqtt, mqtts, log };
             command::serve::run(config.as_deref(), &overrides, extensions)
         }
-        Command::Audit { data } => command::audit::run(&data, extensions),
+        Command::Audit { data, witness } => command::audit::run(&data, witness.as_deref(), extensions),
         Command::Backup { verify: Some(from), .. } => command::backup::run_verify(&from),
         Command::Backup { data, to, reread, verify: None } => {
             let given = "clap asks for it where --verify is not given";

@@ -21,8 +21,8 @@ use tidegate_journal::directory::{Directory, ShardCount, Wanted};
 use tidegate_machines::ledger::{AccountKind, Label, Transfer, shard_of};
 use tidegate_runtime::node::NodeOptions;
 use tidegate_runtime::{
-    Client, ClockMetrics, DirectoryMetrics, Endpoint, LoopMetrics, MemberIndex, Node, PortClockMetrics, RoomMetrics,
-    ShardMetrics, SnapshotMetrics, Status, WitnessMetrics, mesh,
+    Client, ClockMetrics, DirectoryMetrics, DiskMetrics, Endpoint, LoopMetrics, MemberIndex, Node, PortClockMetrics,
+    RoomMetrics, ShardMetrics, SnapshotMetrics, Status, WitnessMetrics, mesh,
 };
 use tidegate_shard::Durable;
 use tidegate_telemetry::Registry;
@@ -139,6 +139,7 @@ fn node_options(workers: u16) -> NodeOptions {
         tidegate_runtime::metrics::ScrubMetrics::ROWS,
         SnapshotMetrics::ROWS,
         DirectoryMetrics::ROWS,
+        DiskMetrics::ROWS,
         RoomMetrics::ROWS,
         WitnessMetrics::ROWS,
         LoopMetrics::ROWS,

@@ -125,6 +125,11 @@ pub fn run<P>(
             noted.display()
         ));
     }
+    if yes && is_unasked {
+        // What they prove would be lost without being named anywhere.
+        complain(format_args!("nothing was changed"));
+        return Ok(ExitCode::from(2));
+    }
     if let Err(error) = &key {
         complain(format_args!("no server starts on this directory: {error}"));
     }
@@ -174,6 +179,42 @@ pub fn losses_of<F: ShardFamily>(
     Ok(found)
 }
 
+/// What is proven lost by what is beside the logs: snapshots, the index of ids, witnesses in this folder. In words.
+/// Reads only; what lies between shards of the ledger is not looked at.
+pub fn proven(
+    data: &Path,
+    directory: &Directory,
+    logs: &LocalLogs<RealDisk>,
+    witness: Option<&Path>,
+    families: &[KnownFamily],
+) -> Result<Vec<String>> {
+    let mut words = Vec::new();
+    for family in families {
+        let lost = match family.family == LEDGER {
+            true => ledger_losses(data, directory, logs, witness)?,
+            false => (family.losses)(data, directory, logs, witness)?,
+        };
+        for LostLog { log, proofs, .. } in lost {
+            words.extend(proofs.iter().map(|proof| format!("{} shard {}: {proof}", family.family.name, log.shard)));
+        }
+    }
+    Ok(words)
+}
+
+fn ledger_losses(
+    data: &Path,
+    directory: &Directory,
+    logs: &LocalLogs<RealDisk>,
+    witness: Option<&Path>,
+) -> Result<Vec<LostLog>> {
+    let mut lost = Vec::new();
+    for log in directory.logs(LEDGER) {
+        let examined = examined_with_ids(data, logs, log, witness)?;
+        lost.extend((!examined.proofs.is_empty()).then(|| LostLog::of::<LedgerFamily>(log, &examined)));
+    }
+    Ok(lost)
+}
+
 /// A witness that proves nothing any more.
 struct DeadWitness {
     witness: Witness<RealDisk>,
@@ -204,7 +245,7 @@ fn dead_witnesses(
 }
 
 /// Whether the directory notes that a log has a witness.
-fn has_witnesses(data: &Path) -> Result<bool> {
+pub fn has_witnesses(data: &Path) -> Result<bool> {
     let noted = data.join(WITNESSED);
     match fs::read_dir(&noted) {
         Ok(mut entries) => Ok(entries.next().is_some()),
@@ -226,6 +267,13 @@ fn witnessed<F: ShardFamily>(folder: Option<&Path>, log: LogId) -> Result<Vec<Cl
 fn examined<F: ShardFamily>(data: &Path, logs: &LocalLogs<RealDisk>, log: LogId, claims: &[Claim]) -> Result<Examined> {
     let examined = examine(logs, &snapshots::<F>(data, log), claims);
     examined.map_err(|error| anyhow!("{} shard {}: {error}", F::FAMILY.name, log.shard))
+}
+
+/// A log of the ledger: the index of its ids proves something, too.
+fn examined_with_ids(data: &Path, logs: &LocalLogs<RealDisk>, log: LogId, witness: Option<&Path>) -> Result<Examined> {
+    let mut claims = witnessed::<LedgerFamily>(witness, log)?;
+    claims.extend(claim_of_ids(data, log));
+    examined::<LedgerFamily>(data, logs, log, &claims)
 }
 
 impl LostLog {
@@ -260,9 +308,7 @@ impl LedgerLosses {
         let mut by_shard: BTreeMap<u16, LostLog> = BTreeMap::new();
         let mut states = Vec::new();
         for log in directory.logs(LEDGER) {
-            let mut claims = witnessed::<LedgerFamily>(witness, log)?;
-            claims.extend(claim_of_ids(data, log));
-            let examined = examined::<LedgerFamily>(data, logs, log, &claims)?;
+            let examined = examined_with_ids(data, logs, log, witness)?;
             states.push(fold_to_end(logs, &snapshots::<LedgerFamily>(data, log), shards, &examined)?);
             by_shard.insert(log.shard, LostLog::of::<LedgerFamily>(log, &examined));
         }

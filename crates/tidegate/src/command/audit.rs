@@ -9,20 +9,25 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_doors::http::time::rfc3339;
 use tidegate_journal::directory::{Directory, check_key};
 use tidegate_journal::disk::RealDisk;
+use tidegate_journal::witness::check_folder;
 use tidegate_journal::{Family, LocalLogs, LogId, Sequence};
 use tidegate_ledger::audit::{audit_between, audit_shard};
 use tidegate_ledger::{LEDGER, LedgerFamily};
 use tidegate_machines::ledger::{ACCEPTED_LOSS_PREFIX, Ledger};
 use tidegate_shard::{Findings, OpenError, ShardFamily, Snapshots, audit};
 
+use super::accept_loss::{has_witnesses, proven};
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say};
 
 /// Audits every shard of the ledger, what lies between them, and every shard of all other families. Reads only; exit 0
-/// only if all agree.
-pub fn run<P>(data: &Path, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
+/// only if all agree. `witness`: the folder of the logs' witnesses.
+pub fn run<P>(data: &Path, witness: Option<&Path>, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
     let all = KnownFamily::all(extensions);
     let families: Vec<Family> = all.iter().map(|known| known.family).collect();
+    if let Some(folder) = witness {
+        check_folder(&RealDisk, folder)?;
+    }
     let directory = Directory::open(data, &families)?;
     let logs = LocalLogs::new(RealDisk, data, &families);
     let mut problems = Vec::new();
@@ -31,6 +36,17 @@ pub fn run<P>(data: &Path, extensions: &[&dyn Extension<P>]) -> Result<ExitCode>
     for known in all.iter().filter(|known| known.family != LEDGER) {
         (known.audit)(data, &directory, &logs, &mut problems);
     }
+    match proven(data, &directory, &logs, witness, &all) {
+        Ok(lost) => problems.extend(lost.into_iter().map(|lost| {
+            let data = data.display();
+            format!(
+                "LOST: {lost}. A start refuses; tidegate accept-loss --data {data} --reason TEXT lists what can be done"
+            )
+        })),
+        // What cannot be read was said above.
+        Err(error) if problems.is_empty() => problems.push(format!("{error:#}")),
+        Err(_) => {}
+    }
     for family in directory.others(&families) {
         say(format_args!("logs of family \"{family}\" were not looked at: this program does not know it"));
     }
@@ -38,6 +54,12 @@ pub fn run<P>(data: &Path, extensions: &[&dyn Extension<P>]) -> Result<ExitCode>
         complain(format_args!("WRONG: {problem}"));
     }
     if problems.is_empty() {
+        if witness.is_none() && has_witnesses(data)? {
+            complain(format_args!(
+                "the witnesses of these logs were not asked. Say --witness FOLDER, the folder that data.witness names in \
+                 the configuration"
+            ));
+        }
         say(format_args!("all agree"));
         return Ok(ExitCode::SUCCESS);
     }

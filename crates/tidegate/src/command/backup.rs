@@ -3,16 +3,21 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use tidegate_backup::{Moment, Reread, take, verify};
+use tidegate_journal::directory::Directory;
+use tidegate_journal::disk::RealDisk;
+use tidegate_journal::{Family, LocalLogs};
 use tidegate_runtime::threads::now_ms;
 
+use super::accept_loss::proven;
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say, with_bytes_bar};
 
 /// Takes a backup of `data` into the directory of backups `to`.
 pub fn run<P>(data: &Path, to: &Path, reread: Reread, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
     let known: Vec<_> = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
+    refuse_proven_loss(data, extensions)?;
     let now = Moment(now_ms().0);
     let taken = with_bytes_bar("copying", |progress| take(data, to, reread, &known, now, progress))?;
     for remark in &taken.remarks {
@@ -24,6 +29,31 @@ pub fn run<P>(data: &Path, to: &Path, reread: Reread, extensions: &[&dyn Extensi
     let (copied, bytes) = (indicatif::HumanBytes(taken.bytes_copied), indicatif::HumanBytes(taken.bytes));
     say(format_args!("backup {} in {}: {copied} copied, {bytes} in all", taken.name, taken.folder.display()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a directory that no server uses and whose logs are proven to have lost records: a backup has nothing that
+/// proves it, so that a server made of it would start and say nothing. Of one that is in use, its start has looked.
+fn refuse_proven_loss<P>(data: &Path, extensions: &[&dyn Extension<P>]) -> Result<()> {
+    let all = KnownFamily::all(extensions);
+    let families: Vec<Family> = all.iter().map(|known| known.family).collect();
+    // Whatever else is wrong with the directory is said by who copies it.
+    let Ok(directory) = Directory::look_at(data, &families) else { return Ok(()) };
+    if directory.is_in_use()? {
+        return Ok(());
+    }
+    let logs = LocalLogs::new(RealDisk, data, &families);
+    match proven(data, &directory, &logs, None, &all) {
+        Ok(lost) if !lost.is_empty() => {
+            lost.iter().for_each(|lost| complain(format_args!("LOST: {lost}")));
+            bail!(
+                "no backup was taken: it would not have what proves this loss. Put back the files that are missing, or \
+                 accept the loss first (tidegate accept-loss --data {} --reason TEXT). To keep the files as they are, \
+                 copy the whole directory",
+                data.display()
+            )
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Reads all backups in `from` again; exit 0 only if each is what was taken.

@@ -106,7 +106,13 @@ impl Peer {
     /// Reads once. `false` at the end; a reset is none.
     fn hear(&mut self) -> std::io::Result<bool> {
         let mut more = [0; 16 << 10];
-        let count = self.stream.read(&mut more)?;
+        let count = loop {
+            match self.stream.read(&mut more) {
+                // A signal to the process of the tests, such as of a child that has ended.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
         if self.by == By::WebSocket {
             self.raw.extend_from_slice(&more[..count]);
             self.take_frames();

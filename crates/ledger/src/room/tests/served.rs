@@ -48,7 +48,7 @@ fn a_node_serves_audits_writes_snapshots_and_begins_behind_them() {
     node.stop();
 
     let mut node = TestNode::start(folder.path(), 2, audited(HOUR)).expect("it starts again");
-    assert!(node.metric("tidegate_snapshot_sequence", 0) > 0, "the start began from a snapshot");
+    assert!(node.metric("tidegate_recovery_snapshot_sequence", 0) > 0, "the start began from a snapshot");
     assert_eq!((node.balance(&source), node.balance(&wallet)), (-5, 5));
     // What the snapshots say follows from the first record, as reading all again shows.
     node.wait_for_reports(|reports| {
