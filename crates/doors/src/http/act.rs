@@ -1,7 +1,8 @@
 //! What operators do, as the log says it: who did what to what, from where, and what came of it.
 //!
 //! Promise: each act of an operator who is known is told once, done or refused, under the target of its own
-//! [`TARGET`], which `TIDEGATE_LOG` can send elsewhere or raise. Reading is no act, nor is a request that is not understood (422).
+//! [`TARGET`], which `TIDEGATE_LOG` can send elsewhere or raise. Reading is no act, nor is a request that is not
+//! understood (422).
 
 use std::net::IpAddr;
 
