@@ -18,6 +18,7 @@ mod logging;
 mod metrics;
 mod object_storage;
 mod open_files;
+mod openness;
 mod output;
 mod private;
 mod watch;
@@ -29,6 +30,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use command::client;
 use command::number::whole;
+use command::serve::Work;
 use tidegate_backup::{At, Reread};
 
 pub use compose::Parcels;
@@ -73,6 +75,10 @@ enum Command {
         /// in info,tidegate_runtime=debug. Without it, log.filter of the configuration holds.
         #[arg(long, value_name = "FILTER", env = "TIDEGATE_LOG")]
         log: Option<logging::LogFlag>,
+        /// Serve nothing and change nothing: read the configuration and the files that it names, say what is wrong with
+        /// the file and the line, or "ok", and what is open to a network. Exit 0 only if a start would take it.
+        #[arg(long)]
+        check: bool,
     },
     /// Refold a data directory that nobody serves: verify every checksum and the chain, compare snapshots, check
     /// conservation. Exit 0 only if all agree.
@@ -279,10 +285,11 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
     };
     private::keep_private();
     let outcome = match arguments.command {
-        Command::Serve { config, data, http, binary, mqtt, mqtts, log } => {
+        Command::Serve { config, data, http, binary, mqtt, mqtts, log, check } => {
             let log = log.and_then(|flag| flag.0);
             let overrides = config::Overrides { data, http, binary, mqtt, mqtts, log };
-            command::serve::run(config.as_deref(), &overrides, extensions)
+            let work = if check { Work::Check } else { Work::Serve };
+            command::serve::run(config.as_deref(), &overrides, extensions, work)
         }
         Command::Audit { data } => command::audit::run(&data, extensions),
         Command::Backup { verify: Some(from), .. } => command::backup::run_verify(&from),

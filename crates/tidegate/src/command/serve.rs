@@ -10,6 +10,7 @@ use tidegate_broker::Thing;
 use tidegate_runtime::{Node, Phase, Status};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::check;
 use super::reload::{Files, Reload};
 use crate::compose::{self, Parcels, Served};
 use crate::config::{Config, Overrides, schema};
@@ -17,23 +18,38 @@ use crate::extension::Extension;
 use crate::huge_pages::HugePages;
 use crate::logging::Log;
 use crate::open_files;
+use crate::openness;
 use crate::watch::Watch;
 
 /// How often a serving process looks at itself, and whether a journal has failed, to say so once.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// What is done with a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// It is served.
+    Serve,
+    /// It is looked at.
+    Check,
+}
 
 /// Serves until SIGTERM or SIGINT, then stops gracefully. SIGHUP reads users, rules and certificates again.
 pub fn run<P: Parcels>(
     file: Option<&Path>,
     overrides: &Overrides,
     extensions: &[&dyn Extension<P>],
+    work: Work,
 ) -> Result<ExitCode> {
-    let huge_pages = HugePages::settle();
     let sections: Vec<_> = extensions.iter().map(|extension| extension.sections()).collect();
     let schema = schema(&sections);
     let config = Config::load(file, &schema, overrides)?;
+    if work == Work::Check {
+        return check::run(&config, extensions);
+    }
+    let huge_pages = HugePages::settle();
     let log = Log::begin(&config.log.filter, config.log.format);
     tell_start(file, &config);
+    openness::warnings(&config).iter().for_each(|warning| tracing::warn!("{warning}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // From before the start: a signal during a long replay is not lost.
     let (mut terminate, mut interrupt, mut hang_up) = {

@@ -35,6 +35,7 @@ mod output;
 mod reload;
 mod rights;
 mod seeing;
+mod shipped;
 mod slips;
 mod stop;
 mod timeline;

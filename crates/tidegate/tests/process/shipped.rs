@@ -1,0 +1,106 @@
+//! The program as it is shipped: its template of a configuration runs a show when it is filled in, and what is wrong
+//! with a configuration is said before anything is made.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::support::server::command;
+use crate::{Process, Server, Settings, folder};
+
+/// A port that the system chooses, for each door.
+const FREE: [&str; 6] = ["--http", "127.0.0.1:0", "--binary", "127.0.0.1:0", "--mqtts", "127.0.0.1:0"];
+
+/// `config/production.toml`, with the certificate of `folder` and each `CHANGE ME` replaced by one of `values`.
+fn production(folder: &Path, values: &[&str]) -> PathBuf {
+    let template = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/production.toml");
+    let mut text = fs::read_to_string(template).expect("it is shipped");
+    assert_eq!(text.lines().filter(|line| line.contains("= \"CHANGE ME\"")).count(), 3, "as its head says");
+    text = text.replace("/etc/tidegate", &folder.display().to_string());
+    for value in values {
+        text = text.replacen("\"CHANGE ME\"", &format!("\"{value}\""), 1);
+    }
+    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    fs::write(folder.join("cert.pem"), signed.cert.pem()).expect("there is room");
+    fs::write(folder.join("key.pem"), signed.signing_key.serialize_pem()).expect("there is room");
+    let path = folder.join("production.toml");
+    fs::write(&path, text).expect("there is room");
+    path
+}
+
+fn line_of(file: &Path, begin: &str) -> usize {
+    let text = fs::read_to_string(file).expect("it is there");
+    1 + text.lines().position(|line| line.starts_with(begin)).expect("the line is there")
+}
+
+const HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$aO457l8gSx4MSMIy6jkA8A$pxU3XDDQLUNsfaoUn13WoUt/s391WG5KAxu+9MFL4zA";
+
+#[test]
+fn the_template_runs_a_show_when_it_is_filled_in_and_not_before() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let place = ["--data", data.to_str().expect("text")];
+    let arguments = [&FREE[..], &place].concat();
+
+    let (one, two) = ("0".repeat(64), "1".repeat(64));
+    let config = production(folder.path(), &[&one, &two]);
+    let ended = Process::serve(&config, &arguments).ready().err().expect("a placeholder is left");
+    let named = format!("{}:{}: user.password_hash", config.display(), line_of(&config, "password_hash"));
+    assert!(!ended.status.success() && ended.log.contains(&named), "{ended}");
+    assert!(ended.log.contains("`tidegate hash-password` makes one"), "{ended}");
+    assert!(!data.exists(), "nothing was made");
+
+    let config = production(folder.path(), &[&one, &two, HASH]);
+    let server = Process::serve(&config, &arguments).ready().unwrap_or_else(|ended| panic!("{ended}"));
+    assert!(server.log().contains("HTTP on https://") && server.mqtts().port() != 0, "{}", server.log());
+    let ended = server.terminate();
+    assert!(ended.status.success(), "{ended}");
+}
+
+#[test]
+fn a_check_says_what_is_wrong_and_where_and_changes_nothing() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let check = |config: &Path| {
+        let (config, data) = (config.to_str().expect("text"), data.to_str().expect("text"));
+        let ended = command(&["serve", "--check", "--config", config, "--data", data]);
+        assert!(!Path::new(data).exists(), "nothing was made: {ended}");
+        (ended.status.code(), ended.log)
+    };
+    let (one, two) = ("0".repeat(64), "1".repeat(64));
+    let config = production(folder.path(), &[&one, &two, HASH]);
+    let (code, said) = check(&config);
+    assert!(code == Some(0) && said.ends_with("ok\n"), "{said}");
+
+    let key = folder.path().join("key.pem");
+    fs::write(&key, "no key").expect("there is room");
+    let (code, said) = check(&config);
+    let named = format!("{}:{}: tls.cert_file: cannot read PEM", config.display(), line_of(&config, "cert_file"));
+    assert!(code == Some(1) && said.contains(&named) && said.contains(&key.display().to_string()), "{said}");
+
+    fs::write(&config, "[listen]\nhtpp = \"off\"\n").expect("there is room");
+    let (code, said) = check(&config);
+    let named = format!("{}:2: unknown key", config.display());
+    assert!(code == Some(1) && said.contains(&named), "{said}");
+
+    fs::write(&config, "[auth]\njwt_secret_file = \"/dev/null\"\n").expect("there is room");
+    let (code, said) = check(&config);
+    let named = format!("{}:2: auth.jwt_secret_file", config.display());
+    assert!(code == Some(1) && said.contains(&named), "{said}");
+
+    fs::write(&config, "[listen]\nhttp = \"0.0.0.0:8080\"\n").expect("there is room");
+    let (code, said) = check(&config);
+    assert!(code == Some(0) && said.contains("warning: listen.http = 0.0.0.0:8080 is open"), "{said}");
+}
+
+#[test]
+fn a_start_says_what_is_open_to_a_network() {
+    let folder = folder();
+    let server = Server::start(&Settings { http: "0.0.0.0:0".to_owned(), ..Settings::new(folder.path()) });
+    let log = server.kill().log;
+    let warned = |text: &str| log.lines().any(|line| line.contains(" WARN ") && line.contains(text));
+    assert!(warned("listen.http = 0.0.0.0:0 is open to other machines and does not speak TLS"), "{log}");
+    assert!(warned("/metrics is served to everybody"), "{log}");
+    let server = Server::start(&Settings::new(folder.path()));
+    let log = server.kill().log;
+    assert!(!log.contains("open to other machines"), "{log}");
+}
