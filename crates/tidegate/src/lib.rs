@@ -21,6 +21,8 @@ mod open_files;
 mod openness;
 mod output;
 mod private;
+mod reference;
+mod service_manager;
 mod watch;
 
 use std::io::{ErrorKind, Write};
@@ -270,6 +272,18 @@ enum Command {
         #[command(flatten)]
         arguments: client::DrainArguments,
     },
+    /// Print the completions of a shell: tidegate completions bash > /usr/share/bash-completion/completions/tidegate
+    Completions {
+        /// Whose: bash, elvish, fish, powershell or zsh.
+        #[arg(value_name = "SHELL")]
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual: a page for each command, tidegate-serve.1 and so on.
+    Man {
+        /// An existing directory; pages of the same name are replaced.
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
     /// Read a password from standard input and print its argon2id hash for the configuration.
     HashPassword,
 }
@@ -319,6 +333,8 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         Command::Retained { connection, what } => return client::retained(&connection, what),
         Command::Publish { connection, arguments } => return client::publish(&connection, arguments),
         Command::Drain { connection, arguments } => return client::drain(&connection, &arguments),
+        Command::Completions { shell } => reference::completions(inherited(Arguments::command()), shell),
+        Command::Man { dir } => reference::manual(inherited(Arguments::command()), &dir),
         Command::HashPassword => command::hash_password::run(),
     };
     if let (Ok(_), Some(why)) = (&outcome, output::lost()) {

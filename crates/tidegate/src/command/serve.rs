@@ -19,6 +19,7 @@ use crate::huge_pages::HugePages;
 use crate::logging::Log;
 use crate::open_files;
 use crate::openness;
+use crate::service_manager::ServiceManager;
 use crate::watch::Watch;
 
 /// How often a serving process looks at itself, and whether a journal has failed, to say so once.
@@ -63,26 +64,31 @@ pub fn run<P: Parcels>(
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     let files = Files::read(&config)?;
+    let mut manager = ServiceManager::of_environment();
     let Served { node, authenticator, secret, archiving, registry } =
-        compose::start(&config, &files, open_files_max, extensions, &mut |status| show(&bar, status))?;
+        compose::start(&config, &files, open_files_max, extensions, &mut |status| show(&bar, &mut manager, status))?;
     bar.finish_and_clear();
     tracing::info!("huge pages: {huge_pages}");
     announce(&config, &node);
+    manager.ready();
     let mut watch = Watch::new(&config.data.dir, open_files_max, &registry);
     let mut reload = Reload::new(file, schema, overrides, config, files, authenticator, secret, log);
 
     watch.look(node.status(), reload.certificate());
     let mut failure_told = false;
+    let pace = LOOK.min(manager.pace());
     runtime.block_on(async {
         loop {
             tokio::select! {
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
                 _ = hang_up.recv() => reload.run(),
-                () = tokio::time::sleep(LOOK) => {
+                () = tokio::time::sleep(pace) => {
+                    manager.alive();
                     watch.look(node.status(), reload.certificate());
                     if node.status().phase() == Phase::Failed && !failure_told {
                         failure_told = true;
+                        manager.failed();
                         tracing::error!(
                             reason = node.status().failure(),
                             "a journal failed; nothing is decided any more. If it is damaged, stop the process and \
@@ -93,6 +99,7 @@ pub fn run<P: Parcels>(
             }
         }
     });
+    manager.stopping();
     tracing::info!("stopping: finishing what was accepted");
     if let Some(archiving) = archiving {
         archiving.stop();
@@ -129,8 +136,9 @@ fn tell_start(file: Option<&Path>, config: &Config) {
     );
 }
 
-fn show(bar: &ProgressBar, status: &Status) {
+fn show(bar: &ProgressBar, manager: &mut ServiceManager, status: &Status) {
     let (done, total) = status.replayed();
+    manager.replaying(done, total);
     bar.set_length(total);
     bar.set_position(done);
 }

@@ -1,11 +1,13 @@
 //! The program as it is shipped: its template of a configuration runs a show when it is filled in, and what is wrong
 //! with a configuration is said before anything is made.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 use crate::support::server::command;
-use crate::{Process, Server, Settings, folder};
+use crate::{PATIENCE, Process, Server, Settings, folder};
 
 /// A port that the system chooses, for each door.
 const FREE: [&str; 6] = ["--http", "127.0.0.1:0", "--binary", "127.0.0.1:0", "--mqtts", "127.0.0.1:0"];
@@ -103,4 +105,94 @@ fn a_start_says_what_is_open_to_a_network() {
     let server = Server::start(&Settings::new(folder.path()));
     let log = server.kill().log;
     assert!(!log.contains("open to other machines"), "{log}");
+}
+
+#[test]
+fn the_service_manager_learns_that_it_serves_lives_and_stops() {
+    let folder = folder();
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    socket.set_read_timeout(Some(PATIENCE)).expect("it waits");
+    let next = || {
+        let mut message = [0; 4096];
+        let length = socket.recv(&mut message).expect("a message in time");
+        String::from_utf8(message[..length].to_vec()).expect("text")
+    };
+    let after = |mark: &str| while !next().lines().any(|line| line == mark) {};
+    let watched = |pid: &str| {
+        let environment = [("NOTIFY_SOCKET", path.to_str().expect("text")), ("WATCHDOG_USEC", "200000")];
+        let mut environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        environment.push(("WATCHDOG_PID".to_owned(), pid.to_owned()));
+        Settings { environment, ..Settings::new(folder.path()) }
+    };
+    // The watchdog of another process is not ours.
+    let server = Server::start(&watched("1"));
+    after("READY=1");
+    assert!(server.terminate().status.success());
+    let message = next();
+    assert!(message.starts_with("STOPPING=1"), "{message}");
+
+    let mut settings = watched("");
+    settings.environment.pop();
+    let server = Server::start(&settings);
+    after("READY=1");
+    after("WATCHDOG=1");
+    after("WATCHDOG=1");
+    server.send_sigterm();
+    after("STOPPING=1");
+    let ended = server.ended();
+    assert!(ended.status.success(), "{ended}");
+}
+
+/// Every command that its help names, and those below it: `tidegate`, `tidegate-account`, `tidegate-account-list`.
+fn commands(above: &[&str], found: &mut BTreeSet<String>) {
+    found.insert([&["tidegate"], above].concat().join("-"));
+    let help = command(&[above, &["--help"]].concat()).log;
+    let listed = help.split_once("\nCommands:\n").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap_or(rest));
+    // Names stand two spaces from the edge, the rest of what they mean further in.
+    let names = listed.lines().filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
+    for name in names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+        commands(&[above, &[name]].concat(), found);
+    }
+}
+
+#[test]
+fn each_command_has_a_page_of_the_manual_and_its_completions() {
+    let folder = folder();
+    let ended = command(&["man", folder.path().to_str().expect("text")]);
+    assert!(ended.status.success(), "{ended}");
+    let entries = fs::read_dir(folder.path()).expect("it is there").map(|entry| entry.expect("an entry").file_name());
+    let pages: BTreeSet<String> = entries.map(|name| name.into_string().expect("text").replace(".1", "")).collect();
+    let mut expected = BTreeSet::new();
+    commands(&[], &mut expected);
+    assert!(expected.contains("tidegate-serve") && expected.contains("tidegate-account-list"), "{expected:?}");
+    assert_eq!(pages, expected);
+    let page = fs::read_to_string(folder.path().join("tidegate-account-list.1")).expect("a page");
+    assert!(page.contains("\\fBtidegate account list\\fR") && page.contains(".SH OPTIONS"), "{page}");
+    let ended = command(&["man", "/no/such/folder"]);
+    assert!(ended.status.code() == Some(1) && ended.log.contains("cannot write /no/such/folder"), "{ended}");
+
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let ended = command(&["completions", shell]);
+        let missing = ["serve", "hash-password", "mend-time"].into_iter().find(|name| !ended.log.contains(name));
+        assert!(ended.status.success() && missing.is_none(), "{shell}: {missing:?}");
+    }
+}
+
+#[test]
+fn the_unit_of_systemd_is_one() {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/systemd/tidegate.service");
+    let text = fs::read_to_string(&unit).expect("it is shipped");
+    // `systemd-analyze verify` wants the programs that a unit names.
+    let folder = folder();
+    let copy = folder.path().join("tidegate.service");
+    fs::write(&copy, text.replace("/usr/bin/tidegate", env!("CARGO_BIN_EXE_tidegate"))).expect("there is room");
+    let mut verify = std::process::Command::new("systemd-analyze");
+    let Ok(output) = verify.args(["verify", "--man=no"]).arg(&copy).output() else {
+        // Not on this host: what each line means is its own matter, but the protocol must be the one that is spoken.
+        return assert!(text.lines().any(|line| line == "Type=notify"));
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    let about: Vec<&str> = said.lines().filter(|line| line.contains("tidegate.service")).collect();
+    assert!(about.is_empty(), "{said}");
 }
