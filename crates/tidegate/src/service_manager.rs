@@ -1,5 +1,5 @@
-//! What a service manager is told over `NOTIFY_SOCKET`, as systemd's `Type=notify` asks for: that the server serves, how
-//! far its start is, that it stops, and that it still turns.
+//! What a service manager is told over `NOTIFY_SOCKET`, as systemd's `Type=notify` asks for: that the server serves,
+//! how far its start is, that it stops, and that it still turns.
 //!
 //! ```text
 //!   start ─▶ STATUS, EXTEND_TIMEOUT_USEC ─▶ READY=1 ─▶ WATCHDOG=1 … ─▶ STOPPING=1 ─▶ exit
