@@ -84,6 +84,11 @@ fn says_what_was_written_and_what_was_expected() {
             "test.toml:2: auth.open_paths: \"/v1/accounts\" cannot be opened; only \"/openapi.json\", \
              \"/metrics\" and \"/demo\" can",
         ),
+        (
+            "[topics]\nannounce = [\"candidate:*\", \"wallet:a+b\"]",
+            "test.toml:2: topics.announce: \"wallet:a+b\": no topic can name an account with + or # in its id, the \
+             wildcards of MQTT; such accounts are not announced, take it out",
+        ),
         ("[[service]]\nname = \"a\"\ngrants = []", "test.toml:1: service: token_sha256 (or token) is missing"),
         (
             "[[service]]\nname = \"a\"\ntoken = \"short\"",

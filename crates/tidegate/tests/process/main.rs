@@ -38,6 +38,7 @@ mod seeing;
 mod shipped;
 mod slips;
 mod stop;
+mod terminal;
 mod timeline;
 mod tls;
 mod votes;

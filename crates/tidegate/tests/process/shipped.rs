@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
@@ -195,4 +197,27 @@ fn the_unit_of_systemd_is_one() {
     let said = String::from_utf8_lossy(&output.stderr);
     let about: Vec<&str> = said.lines().filter(|line| line.contains("tidegate.service")).collect();
     assert!(about.is_empty(), "{said}");
+}
+
+#[test]
+fn the_root_leads_to_the_voting_page_or_to_what_is_served() {
+    let folder = folder();
+    let asked = |open: &str| {
+        let config = folder.path().join("open.toml");
+        fs::write(&config, format!("[auth]\nopen_paths = [{open}]\n")).expect("there is room");
+        let data = folder.path().join("data");
+        let place = ["--data", data.to_str().expect("text"), "--mqtt", "off", "--http", "127.0.0.1:0"];
+        let arguments = [&place[..], &["--binary", "127.0.0.1:0"]].concat();
+        let server = Process::serve(&config, &arguments).ready().unwrap_or_else(|ended| panic!("{ended}"));
+        let mut stream = TcpStream::connect(server.http).expect("it listens");
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        server.kill();
+        answer
+    };
+    let answer = asked("\"/demo\"").to_ascii_lowercase();
+    assert!(answer.starts_with("http/1.1 307 ") && answer.contains("\r\nlocation: /demo\r\n"), "{answer}");
+    let answer = asked("");
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("href=\"/openapi.json\""), "{answer}");
 }
