@@ -80,7 +80,7 @@ lint: setup ## rustfmt, clippy, rustdoc, shellcheck, the width of lines, what a 
 	@scripts/released.sh
 	@scripts/columns.sh
 	@$(SETUP) python
-	.venv/bin/shellcheck .ci/run scripts/*.sh tests/doors/*.sh tests/doors/clients/*.sh
+	.venv/bin/shellcheck .ci/run scripts/*.sh tests/doors/*.sh tests/doors/clients/*.sh deploy/debian/postinst
 
 .PHONY: format
 format: setup ## rustfmt over the whole tree

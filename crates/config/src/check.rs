@@ -1,16 +1,21 @@
-//! Checks that each key of a file is known and that each value has the key's type.
+//! Checks that each key of a file is known, that each value has the key's type, and that no template's placeholder is
+//! left.
 
 use std::ops::Range;
 
 use crate::document::Document;
 use crate::error::ConfigError;
+use crate::row::KeyRow;
 use crate::schema::{KnownSection, Schema};
 use crate::tree::{Entry, Node, Shape};
 
 /// Names this unlike are not suggested.
 const SIMILARITY_MIN: f64 = 0.7;
 
-/// The first key that is unknown or has a value of another type is an error.
+/// What a template has where only its reader knows the value.
+const PLACEHOLDER: &str = "CHANGE ME";
+
+/// The first key that is unknown or has a value of another type, or a placeholder, is an error.
 pub(crate) fn check(document: &Document, schema: &Schema) -> Result<(), ConfigError> {
     Check { document, schema }.table("", document.root().entries().unwrap_or_default())
 }
@@ -28,7 +33,7 @@ impl Check<'_> {
             let row = section.and_then(|section| section.rows.iter().find(|row| row.name == entry.name));
             let inner = if path.is_empty() { entry.name.clone() } else { format!("{path}.{}", entry.name) };
             match row {
-                Some(row) if entry.node.value(row.expected).is_some() => {}
+                Some(row) if entry.node.value(row.expected).is_some() => self.replaced(&inner, entry, row)?,
                 Some(row) => {
                     let written = self.document.text_of(&entry.node.span);
                     let message = format!("{inner} = {written}: expected {}: {}", row.expected.words(), row.meaning);
@@ -38,6 +43,16 @@ impl Check<'_> {
             }
         }
         Ok(())
+    }
+
+    /// An error if the value is still a placeholder.
+    fn replaced(&self, path: &str, entry: &Entry, row: &KeyRow) -> Result<(), ConfigError> {
+        let written = self.document.text_of(&entry.node.span);
+        if !written.contains(PLACEHOLDER) {
+            return Ok(());
+        }
+        let message = format!("{path} = {written}: put your own in place of {PLACEHOLDER}: {}", row.meaning);
+        Err(self.document.error_in(&entry.node.span, message))
     }
 
     /// What is no key: a section or a group of them, or unknown.

@@ -18,8 +18,11 @@ mod logging;
 mod metrics;
 mod object_storage;
 mod open_files;
+mod openness;
 mod output;
 mod private;
+mod reference;
+mod service_manager;
 mod watch;
 
 use std::io::{ErrorKind, Write};
@@ -29,6 +32,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use command::client;
 use command::number::whole;
+use command::serve::Work;
 use tidegate_backup::{At, Reread};
 
 pub use compose::Parcels;
@@ -73,6 +77,10 @@ enum Command {
         /// in info,tidegate_runtime=debug. Without it, log.filter of the configuration holds.
         #[arg(long, value_name = "FILTER", env = "TIDEGATE_LOG")]
         log: Option<logging::LogFlag>,
+        /// Serve nothing and change nothing: read the configuration and the files that it names, say what is wrong with
+        /// the file and the line, or "ok", and what is open to a network. Exit 0 only if a start would take it.
+        #[arg(long)]
+        check: bool,
     },
     /// Refold a data directory that nobody serves: verify every checksum and the chain, compare snapshots, check
     /// conservation. Exit 0 only if all agree.
@@ -267,6 +275,18 @@ enum Command {
         #[command(flatten)]
         arguments: client::DrainArguments,
     },
+    /// Print the completions of a shell: tidegate completions bash > /usr/share/bash-completion/completions/tidegate
+    Completions {
+        /// Whose: bash, elvish, fish, powershell or zsh.
+        #[arg(value_name = "SHELL")]
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual: a page for each command, tidegate-serve.1 and so on.
+    Man {
+        /// An existing directory; pages of the same name are replaced.
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
     /// Read a password from standard input and print its argon2id hash for the configuration.
     HashPassword,
 }
@@ -282,10 +302,11 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
     };
     private::keep_private();
     let outcome = match arguments.command {
-        Command::Serve { config, data, http, binary, mqtt, mqtts, log } => {
+        Command::Serve { config, data, http, binary, mqtt, mqtts, log, check } => {
             let log = log.and_then(|flag| flag.0);
             let overrides = config::Overrides { data, http, binary, mqtt, mqtts, log };
-            command::serve::run(config.as_deref(), &overrides, extensions)
+            let work = if check { Work::Check } else { Work::Serve };
+            command::serve::run(config.as_deref(), &overrides, extensions, work)
         }
         Command::Audit { data, witness } => command::audit::run(&data, witness.as_deref(), extensions),
         Command::Backup { verify: Some(from), .. } => command::backup::run_verify(&from),
@@ -315,6 +336,8 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         Command::Retained { connection, what } => return client::retained(&connection, what),
         Command::Publish { connection, arguments } => return client::publish(&connection, arguments),
         Command::Drain { connection, arguments } => return client::drain(&connection, &arguments),
+        Command::Completions { shell } => reference::completions(inherited(Arguments::command()), shell),
+        Command::Man { dir } => reference::manual(inherited(Arguments::command()), &dir),
         Command::HashPassword => command::hash_password::run(),
     };
     if let (Ok(_), Some(why)) = (&outcome, output::lost()) {

@@ -25,6 +25,7 @@ mod connection;
 mod demo;
 mod door;
 mod drain;
+mod index;
 mod limits;
 mod login;
 mod metrics;

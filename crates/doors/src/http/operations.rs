@@ -14,7 +14,7 @@ use super::door::Door;
 use super::openapi::GuardProblems;
 use super::rooms::{HttpRoom, Routes, own_codes};
 use super::time::rfc3339;
-use super::{demo, drain, login};
+use super::{demo, drain, index, login};
 use crate::json::{Problem, ProblemBody, ProblemCode, codes, json};
 
 /// The server as an operator sees it. Nothing here may block.
@@ -173,6 +173,7 @@ impl HttpRoom for OwnRoom {
             .route("/openapi.json", get(openapi).with_state(door.clone()))
             .route("/v1/login", post(login::log_in).with_state(door.clone()))
             .route("/v1/drain", post(drain::begin).get(drain::progress).delete(drain::end).with_state(door.clone()))
+            .hidden("/", get(index::page).with_state(door.clone()))
             .hidden(demo::PATH, get(demo::page).with_state(door.clone()))
             .hidden(&format!("{}/{{part}}", demo::PATH), get(demo::part).with_state(door.clone()))
     }

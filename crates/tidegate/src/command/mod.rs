@@ -4,6 +4,7 @@ pub mod accept_loss;
 pub mod archive;
 pub mod audit;
 pub mod backup;
+pub(crate) mod check;
 pub mod client;
 pub mod doctor;
 pub mod hash_password;

@@ -105,5 +105,8 @@ fn read(config: &Config) -> Result<(Option<Certificate>, Option<Authorities>)> {
     let authorities = tls.clients.as_ref();
     let authorities =
         authorities.map(|clients| read_authorities(&clients.ca_file, clients.crl_file.as_deref(), clients.required));
-    Ok((Some(read_certificate(&tls.cert_file, &tls.key_file)?), authorities.transpose()?))
+    let at = |key: &str, error: anyhow::Error| config.document().error_at(key, format!("{key}: {error:#}"));
+    let authorities = authorities.transpose().map_err(|error| at("tls.client_ca_file", error))?;
+    let certificate = read_certificate(&tls.cert_file, &tls.key_file).map_err(|error| at("tls.cert_file", error))?;
+    Ok((Some(certificate), authorities))
 }

@@ -10,6 +10,7 @@ use tidegate_broker::Thing;
 use tidegate_runtime::{Node, Phase, Status};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::check;
 use super::reload::{Files, Reload};
 use crate::compose::{self, Parcels, Served};
 use crate::config::{Config, Overrides, schema};
@@ -17,23 +18,39 @@ use crate::extension::Extension;
 use crate::huge_pages::HugePages;
 use crate::logging::Log;
 use crate::open_files;
+use crate::openness;
+use crate::service_manager::ServiceManager;
 use crate::watch::Watch;
 
 /// How often a serving process looks at itself, and whether a journal has failed, to say so once.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// What is done with a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// It is served.
+    Serve,
+    /// It is looked at.
+    Check,
+}
 
 /// Serves until SIGTERM or SIGINT, then stops gracefully. SIGHUP reads users, rules and certificates again.
 pub fn run<P: Parcels>(
     file: Option<&Path>,
     overrides: &Overrides,
     extensions: &[&dyn Extension<P>],
+    work: Work,
 ) -> Result<ExitCode> {
-    let huge_pages = HugePages::settle();
     let sections: Vec<_> = extensions.iter().map(|extension| extension.sections()).collect();
     let schema = schema(&sections);
     let config = Config::load(file, &schema, overrides)?;
+    if work == Work::Check {
+        return check::run(&config, extensions);
+    }
+    let huge_pages = HugePages::settle();
     let log = Log::begin(&config.log.filter, config.log.format);
     tell_start(file, &config);
+    openness::warnings(&config).iter().for_each(|warning| tracing::warn!("{warning}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // From before the start: a signal during a long replay is not lost.
     let (mut terminate, mut interrupt, mut hang_up) = {
@@ -47,26 +64,31 @@ pub fn run<P: Parcels>(
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     let files = Files::read(&config)?;
+    let mut manager = ServiceManager::of_environment();
     let Served { node, authenticator, secret, archiving, registry } =
-        compose::start(&config, &files, open_files_max, extensions, &mut |status| show(&bar, status))?;
+        compose::start(&config, &files, open_files_max, extensions, &mut |status| show(&bar, &mut manager, status))?;
     bar.finish_and_clear();
     tracing::info!("huge pages: {huge_pages}");
     announce(&config, &node);
+    manager.ready();
     let mut watch = Watch::new(&config.data.dir, open_files_max, &registry);
     let mut reload = Reload::new(file, schema, overrides, config, files, authenticator, secret, log);
 
     watch.look(node.status(), reload.certificate());
     let mut failure_told = false;
+    let pace = LOOK.min(manager.pace());
     runtime.block_on(async {
         loop {
             tokio::select! {
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
                 _ = hang_up.recv() => reload.run(),
-                () = tokio::time::sleep(LOOK) => {
+                () = tokio::time::sleep(pace) => {
+                    manager.alive();
                     watch.look(node.status(), reload.certificate());
                     if node.status().phase() == Phase::Failed && !failure_told {
                         failure_told = true;
+                        manager.failed();
                         tracing::error!(
                             reason = node.status().failure(),
                             "a journal failed; nothing is decided any more. If it is damaged, stop the process and \
@@ -77,6 +99,7 @@ pub fn run<P: Parcels>(
             }
         }
     });
+    manager.stopping();
     tracing::info!("stopping: finishing what was accepted");
     if let Some(archiving) = archiving {
         archiving.stop();
@@ -113,8 +136,9 @@ fn tell_start(file: Option<&Path>, config: &Config) {
     );
 }
 
-fn show(bar: &ProgressBar, status: &Status) {
+fn show(bar: &ProgressBar, manager: &mut ServiceManager, status: &Status) {
     let (done, total) = status.replayed();
+    manager.replaying(done, total);
     bar.set_length(total);
     bar.set_position(done);
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tidegate_broker::{Access, Rights as _};
 use tidegate_config::Document;
-use tidegate_doors::auth::acl::{ClientRights, Holder};
+use tidegate_doors::auth::acl::{ClientRights, Holder, Shown};
+use tidegate_doors::auth::{Identity, Rights};
 use tidegate_doors::mqtt::Origins;
 
 use super::mqtt::Mqtt;
@@ -82,6 +83,11 @@ fn says_what_was_written_and_what_was_expected() {
             "[auth]\nopen_paths = [\"/v1/accounts\"]",
             "test.toml:2: auth.open_paths: \"/v1/accounts\" cannot be opened; only \"/openapi.json\", \
              \"/metrics\" and \"/demo\" can",
+        ),
+        (
+            "[topics]\nannounce = [\"candidate:*\", \"wallet:a+b\"]",
+            "test.toml:2: topics.announce: \"wallet:a+b\": no topic can name an account with + or # in its id, the \
+             wildcards of MQTT; such accounts are not announced, take it out",
         ),
         ("[[service]]\nname = \"a\"\ngrants = []", "test.toml:1: service: token_sha256 (or token) is missing"),
         (
@@ -343,15 +349,62 @@ fn dev_toml_lets_anybody_use_ordinary_topics_and_look_at_sys() {
     assert_eq!(nobody.may_subscribe("c", "$ledger/#"), Access::Denied);
 }
 
+/// The template with its placeholders replaced: two tokens, which differ, and a password.
+fn filled_in(template: &str) -> String {
+    assert_eq!(template.matches("\"CHANGE ME\"").count(), 3);
+    let hash = tidegate_doors::auth::hash_password("secret");
+    let tokens = template.replacen("\"CHANGE ME\"", &format!("\"{}\"", "0".repeat(64)), 1);
+    let tokens = tokens.replacen("\"CHANGE ME\"", &format!("\"{}\"", "1".repeat(64)), 1);
+    tokens.replace("CHANGE ME", hash.as_str())
+}
+
+#[test]
+fn a_template_whose_placeholders_are_left_is_not_taken() {
+    let (_, text) = shipped("production.toml");
+    let error = settle(&text).unwrap_err();
+    let line = 1 + text.lines().position(|line| line.starts_with("token_sha256 = \"CHANGE ME\"")).unwrap();
+    let expected =
+        format!("test.toml:{line}: service.token_sha256 = \"CHANGE ME\": put your own in place of CHANGE ME: ");
+    assert!(error.starts_with(&expected), "{error}");
+    assert!(error.ends_with("printf %s TOKEN | sha256sum"), "{error}");
+}
+
+#[test]
+fn says_what_is_open_to_a_network() {
+    let told = |text: &str| crate::openness::warnings(&settle(text).unwrap());
+    assert_eq!(told(""), [""; 0], "only this machine");
+    let open = "[listen]\nhttp = \"0.0.0.0:1\"\nbinary = \"[::]:2\"\nmqtt = \"192.0.2.1:3\"\n\
+                [auth]\nopen_paths = [\"/metrics\"]\n[listener.websocket]\norigins = [\"*\"]\n";
+    let begins = [
+        "listen.http = 0.0.0.0:1 is open to other machines and does not speak TLS",
+        "listen.binary = [::]:2 is open to other machines and does not speak TLS",
+        "listen.mqtt = 192.0.2.1:3 is open to other machines and does not speak TLS",
+        "/metrics is served to everybody who reaches listen.http = 0.0.0.0:1",
+        "listener.websocket.origins = [\"*\"]: every web page",
+        "mqtt.ordinary_topics lets every client",
+    ];
+    let warnings = told(open);
+    assert_eq!(warnings.len(), begins.len(), "{warnings:#?}");
+    warnings.iter().zip(begins).for_each(|(warning, begin)| assert!(warning.starts_with(begin), "{warning}"));
+    let closed = format!("{open}[mqtt]\nordinary_topics = \"nobody\"\n");
+    assert_eq!(told(&closed).len(), begins.len() - 1);
+}
+
 #[test]
 fn production_toml_is_valid_and_keeps_to_its_comments() {
-    let (path, _) = shipped("production.toml");
-    let config = Config::load(Some(path.as_ref()), &schema(&[]), &Overrides::default()).unwrap();
+    let (_, text) = shipped("production.toml");
+    let config = settle(&filled_in(&text)).unwrap();
+    assert_eq!(crate::openness::warnings(&config), [""; 0]);
+    let dave = Identity::new("dave", Rights::Viewer { wallets: vec!["wallet:dave".into()] });
+    let dave = ClientRights::new(Holder::User(dave, Shown::Certificate), Arc::new(config.topics.acl));
+    assert_eq!(dave.may_subscribe("c", "show/#"), Access::Allowed);
+    for topic in ["show/state", "chat/hello", "show"] {
+        assert_eq!(dave.may_publish("c", topic), Access::Denied, "{topic}");
+    }
     let tls = config.tls.unwrap();
     assert!(tls.http && tls.binary && config.auth.open_paths.is_empty());
     assert_eq!(config.auth.token_ttl, Duration::from_secs(43_200));
     assert!(config.listen.mqtt.is_none() && config.listen.mqtts.is_some() && !config.mqtt.tls.anonymous);
-    assert!(config.mqtt.drain.server_reference.is_some());
     let shop = &config.services[0].rights;
     assert!(shop.may_debit("source:shop") && !shop.may_debit("wallet:dave") && !shop.may_audit());
 }

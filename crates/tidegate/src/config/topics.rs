@@ -9,7 +9,9 @@ config! {
     pub struct TopicsKeys in "topics" {
         shards: Count<u16> = 0, 0..=1_024, restart,
             "journals of sessions and topics in a new data directory; 0 for one per worker";
-        announce: Texts = &[], .., restart, "accounts whose figures are on $ledger/accounts/ID, as in grants";
+        announce: Texts = &[], .., restart,
+            "accounts whose figures are on $ledger/accounts/ID, as in grants; those with + or # in their ids are not \
+             announced, because no topic can name them";
         announcements_per_s: PerSecond = 10, 1..=1_000, restart,
             "announcements per second and account, at most; the last figures always come";
     }
@@ -22,6 +24,13 @@ pub fn settle(document: &Document, workers: usize) -> Result<(u16, AnnounceRules
     if let Some(text) = keys.announce.iter().find(|text| Pattern::parse(text).is_none()) {
         let message =
             format!("topics.announce: {text:?}: expected \"*\", a beginning such as \"wallet:*\", or one account id");
+        return Err(document.error_at("topics.announce", message));
+    }
+    if let Some(text) = keys.announce.iter().find(|text| text.contains(['+', '#'])) {
+        let message = format!(
+            "topics.announce: {text:?}: no topic can name an account with + or # in its id, the wildcards of MQTT; \
+             such accounts are not announced, take it out"
+        );
         return Err(document.error_at("topics.announce", message));
     }
     Ok((shards, AnnounceRules { accounts: keys.announce, interval_ms: 1_000 / keys.announcements_per_s }))

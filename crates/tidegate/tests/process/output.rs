@@ -37,6 +37,7 @@ fn output_that_a_full_disk_does_not_take_is_a_failure_of_every_command() {
         &["--help"][..],
         &["--version"],
         &["help", "import"],
+        &["completions", "zsh"],
         &["status"],
         &["account", "list"],
         &["account", "get", "wallet:dave"],
@@ -56,7 +57,7 @@ fn output_that_a_full_disk_does_not_take_is_a_failure_of_every_command() {
         &["doctor", "--data", &data],
     ] {
         lost(arguments);
-        if !["--help", "--version", "help", "backup", "doctor"].contains(&arguments[0]) {
+        if !["--help", "--version", "help", "completions", "backup", "doctor"].contains(&arguments[0]) {
             lost(&[arguments, &["--json"]].concat());
         }
     }
@@ -74,7 +75,9 @@ fn a_reader_that_has_gone_is_no_failure() {
     let server = Server::start(&Settings::new(folder.path()));
     open_show(&mut connect(&server));
     let operator = Operator::of(&server);
-    for arguments in [&["--help"][..], &["account", "list"], &["changes"], &["status", "--json"]] {
+    for arguments in
+        [&["--help"][..], &["completions", "zsh"], &["account", "list"], &["changes"], &["status", "--json"]]
+    {
         let (reader, writer) = std::io::pipe().expect("the system has pipes");
         drop(reader);
         let mut child = command(&operator.server, arguments);

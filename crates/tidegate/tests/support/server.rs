@@ -49,10 +49,21 @@ impl Process {
         let mut command = Command::new(BINARY);
         command.arg("serve").arg("--config").arg(settings.write()).arg("--data").arg(&settings.data);
         command.envs(settings.environment.iter().cloned());
+        Process::of(command, settings.open_files_max)
+    }
+
+    /// The same with a configuration that is there.
+    pub fn serve(config: &Path, arguments: &[&str]) -> Process {
+        let mut command = Command::new(BINARY);
+        command.arg("serve").arg("--config").arg(config).args(arguments);
+        Process::of(command, None)
+    }
+
+    fn of(mut command: Command, open_files_max: Option<u64>) -> Process {
         // Plain lines at the level that tests read.
         command.env("NO_COLOR", "1").env("TIDEGATE_LOG", "info");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        if let Some(most) = settings.open_files_max {
+        if let Some(most) = open_files_max {
             let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
             // SAFETY: the call takes a pointer to a live struct.
             let set = move || match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } {

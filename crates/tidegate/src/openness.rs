@@ -1,0 +1,85 @@
+//! What a configuration leaves open to a network: each start says it, and so does `tidegate serve --check`.
+//!
+//! Why: all of this is allowed, because a proxy or a firewall may stand before the server; nobody should do it without
+//! knowing. What is never allowed (clients without credentials from other machines) is an error of the configuration.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+
+use tidegate_doors::auth::acl::OrdinaryTopics;
+use tidegate_doors::mqtt::Origins;
+
+use crate::config::Config;
+
+/// The bit of a mode that lets every user of the host read.
+const EVERYBODY_READS: u32 = 0o004;
+
+/// One sentence for each thing that is open, with the key that closes it.
+pub fn warnings(config: &Config) -> Vec<String> {
+    let mut warnings = Vec::new();
+    warnings.extend(without_tls(config));
+    warnings.extend(open_paths(config));
+    warnings.extend(topics_of_anyone(config));
+    warnings.extend(readable_key(config));
+    warnings
+}
+
+/// An address that other machines may reach.
+fn public(address: Option<SocketAddr>) -> Option<SocketAddr> {
+    address.filter(|address| !address.ip().is_loopback())
+}
+
+fn without_tls(config: &Config) -> Vec<String> {
+    let (listen, tls) = (&config.listen, config.tls.as_ref());
+    let doors = [
+        ("listen.http", listen.http, tls.is_some_and(|tls| tls.http), "set tls.http"),
+        ("listen.binary", listen.binary, tls.is_some_and(|tls| tls.binary), "set tls.binary"),
+        ("listen.mqtt", listen.mqtt, false, "use listen.mqtts instead"),
+    ];
+    let open = doors.into_iter().filter(|(_, _, is_encrypted, _)| !is_encrypted);
+    open.filter_map(|(key, address, _, cure)| {
+        let address = public(address)?;
+        Some(format!(
+            "{key} = {address} is open to other machines and does not speak TLS: passwords and tokens go over the wire \
+             as they are; {cure}, or bind it to 127.0.0.1 behind a proxy that speaks TLS"
+        ))
+    })
+    .collect()
+}
+
+fn open_paths(config: &Config) -> Vec<String> {
+    let Some(address) = public(config.listen.http) else { return Vec::new() };
+    let open = config.auth.open_paths.iter().map(|path| {
+        format!(
+            "{path} is served to everybody who reaches listen.http = {address}; take it out of auth.open_paths, or \
+             close it in the firewall"
+        )
+    });
+    let any_page = config.mqtt.websocket.as_ref().filter(|websocket| matches!(websocket.origins, Origins::Any));
+    let any_page = any_page.map(|_| {
+        "listener.websocket.origins = [\"*\"]: every web page may open MQTT connections from its visitors' browsers; \
+         list the pages that may"
+            .to_owned()
+    });
+    open.chain(any_page).collect()
+}
+
+fn topics_of_anyone(config: &Config) -> Option<String> {
+    let websocket = config.mqtt.websocket.as_ref().and(config.listen.http);
+    let listeners = [config.listen.mqtt, config.listen.mqtts, websocket];
+    let reachable = listeners.into_iter().any(|address| public(address).is_some());
+    (reachable && config.topics.acl.ordinary_topics != OrdinaryTopics::Nobody).then(|| {
+        "mqtt.ordinary_topics lets every client that logs in, each viewer too, publish to all others wherever no \
+         [[acl]] rule fits; set it to \"nobody\" and permit what is needed"
+            .to_owned()
+    })
+}
+
+fn readable_key(config: &Config) -> Option<String> {
+    let key = &config.tls.as_ref()?.key_file;
+    let mode = std::fs::metadata(key).ok()?.permissions().mode();
+    (mode & EVERYBODY_READS != 0).then(|| {
+        let key = key.display();
+        format!("every user of this host may read the private key {key}; chmod o-rwx {key}")
+    })
+}
