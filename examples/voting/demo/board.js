@@ -13,20 +13,20 @@ export class Board {
   /** Candidates of the configuration in its order; without any, every collector. A second time adds only new ones. */
   open(accounts) {
     const collectors = accounts.filter(({ kind }) => kind === "collector").map(({ id }) => id);
-    const listed = this.show.candidates.filter(({ account }) => collectors.includes(account));
-    const plain = (id) => ({ account: id, name: id.replace(/^candidate:/, "Candidate ") });
+    const listed = this.show.candidates.filter(({ id }) => collectors.includes(id));
+    const plain = (id) => ({ id, name: id.replace(/^candidate:/, "Candidate ") });
     (listed.length ? listed : collectors.map(plain)).forEach((candidate) => this.#add(candidate));
   }
 
-  #add({ account, name, picture }) {
-    if (this.rows.has(account)) return;
+  #add({ id, name, picture }) {
+    if (this.rows.has(id)) return;
     const row = $("candidate").content.cloneNode(true).firstElementChild;
-    row.dataset.id = account;
+    row.dataset.id = id;
     row.querySelector(".name").textContent = name;
     row.querySelector(".vote")?.setAttribute("aria-label", `Vote for ${name}`);
     if (picture) Object.assign(row.querySelector(".picture"), { src: picture, hidden: false });
     $("candidates").append(row);
-    this.rows.set(account, { row, name, tally: 0 });
+    this.rows.set(id, { row, name, tally: 0 });
   }
 
   get total() { return [...this.rows.values()].reduce((sum, { tally }) => sum + tally, 0); }

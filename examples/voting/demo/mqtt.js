@@ -92,7 +92,10 @@ export class Mqtt {
     const flags = 0x80 | 0x40 | 0x02; // user name, password, clean start
     const header = [...text("MQTT"), 5, flags, ...u16(KEEP_ALIVE_S), 0];
     socket.send(packet(CONNECT, 0, [...header, ...text(""), ...text(userName), ...text(password)]));
-    await mqtt.#wait("connack");
+    await mqtt.#wait("connack").catch((error) => {
+      mqtt.close();
+      throw error;
+    });
     mqtt.ping = setInterval(() => mqtt.#ping(), KEEP_ALIVE_S * 500);
     await mqtt.subscribe([mqtt.#replies]);
     return mqtt;

@@ -47,7 +47,8 @@ function draw() {
   $("total").textContent = total;
   // Only when it changes, because it is read out.
   const names = leaders.map(({ name }) => name);
-  const words = names.length > 1 ? `${names.join(" and ")} are level` : names.length ? `${names[0]} leads` : "No votes yet";
+  const level = `${names.join(" and ")} are level`, leads = `${names[0]} leads`;
+  const words = names.length > 1 ? level : names.length ? leads : "No votes yet";
   if ($("leader").textContent !== words) $("leader").textContent = words;
 }
 

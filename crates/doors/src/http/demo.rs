@@ -72,8 +72,8 @@ pub struct DemoShow {
 /// A candidate as the pages show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DemoCandidate {
-    /// The account that takes the votes.
-    pub account: Box<str>,
+    /// What the room that counts knows it by.
+    pub id: Box<str>,
     /// Its name for people.
     pub name: Box<str>,
     /// Content type and content.
@@ -92,7 +92,7 @@ struct ShowBody<'a> {
 
 #[derive(Serialize)]
 struct CandidateBody<'a> {
-    account: &'a str,
+    id: &'a str,
     name: &'a str,
     picture: Option<String>,
 }
@@ -149,7 +149,7 @@ fn serve(door: &Door, name: &str, url: &str, headers: &HeaderMap, peer: IpAddr) 
 
 fn show_json(show: &DemoShow) -> Vec<u8> {
     let candidates = show.candidates.iter().enumerate().map(|(number, candidate)| CandidateBody {
-        account: &candidate.account,
+        id: &candidate.id,
         name: &candidate.name,
         picture: candidate.picture.as_ref().map(|_| format!("{PATH}/picture-{number}")),
     });
@@ -180,7 +180,8 @@ fn qr_svg(url: &str) -> Result<String, Problem> {
     let whole = side + 2 * QUIET_MODULES;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {whole} {whole}\" width=\"{whole}\" \
-         height=\"{whole}\" shape-rendering=\"crispEdges\"><path fill=\"#fff\" d=\"M0 0h{whole}v{whole}H0z\"/><path d=\""
+         height=\"{whole}\" shape-rendering=\"crispEdges\"><path fill=\"#fff\" d=\"M0 0h{whole}v{whole}H0z\"/>\
+         <path d=\""
     );
     for (at, _) in modules.iter().enumerate().filter(|(_, module)| **module == Color::Dark) {
         let (x, y) = (at % side + QUIET_MODULES, at / side + QUIET_MODULES);

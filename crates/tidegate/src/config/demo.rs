@@ -64,7 +64,7 @@ fn candidate(document: &Document, place: usize, keys: DemoCandidateKeys) -> Resu
         Some(file) => Some(picture(file).map_err(|what| wrong(file, &what))?),
     };
     Ok(DemoCandidate {
-        account: keys.account,
+        id: keys.account,
         name: keys.name,
         picture: picture.map(|(content_type, bytes)| (content_type, bytes.into())),
     })

@@ -140,11 +140,12 @@ fn the_demo_shows_what_was_written() {
     );
     refused(
         "[demo]\nurl = \"vote\"",
-        "test.toml:2: demo.url = \"vote\": expected an address that begins with http:// or https://, of 213 bytes at most",
+        "test.toml:2: demo.url = \"vote\": expected an address that begins with http:// or https://, of 213 \
+         bytes at most",
     );
     let with =
         |file: &std::path::Path| format!("[[demo.candidate]]\naccount = \"a\"\nname = \"A\"\npicture_file = {file:?}");
-    let wrong = |file, what: &str| {
+    let wrong = |file: &std::path::Path, what: &str| {
         let said = demo(&with(file)).unwrap_err();
         assert!(said.starts_with("test.toml:4: demo.candidate.picture_file = ") && said.contains(what), "{said}");
     };
