@@ -30,7 +30,12 @@ class Server:
         flags = ["--data", data, "--http", self.http, "--binary", free_address(), "--mqtt", self.mqtt]
         if tls:
             flags += ["--mqtts", self.mqtts]
-        self.process = subprocess.Popen([binary, "serve", "--config", config, *flags], stdout=log, stderr=log)
+        self.command = [binary, "serve", "--config", config, *flags]
+        self.start()
+
+    def start(self):
+        """Begins, or begins again on the same addresses and data."""
+        self.process = subprocess.Popen(self.command, stdout=self.log, stderr=self.log)
 
     def request(self, path, body=None, token=None):
         """Asks the HTTP door and returns the answer's status and body; JSON is sent if there is a body."""

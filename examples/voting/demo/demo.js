@@ -1,102 +1,65 @@
-// The page of the voting demo: log in, watch, vote.
-//
-//   POST /v1/login ─▶ token ─┬▶ GET /v1/accounts       which candidates there are, and which wallet is mine
-//                            └▶ MQTT over /mqtt         $ledger/accounts/{id} ─▶ tallies and balance, live
-//                                                       $ledger/transfers     ◀─ votes
+// The voter's page: log in, watch, vote. `session.js` keeps the connection, `outbox.js` the votes.
 
-import { Mqtt } from "./mqtt.js";
+import { $, Board, countdown, open, show, state } from "./board.js";
+import { Outbox } from "./outbox.js";
 
-const $ = (id) => document.getElementById(id);
-const ACCOUNTS = "$ledger/accounts/";
-const candidates = new Map(); // account id to its row and tally
-let wallet, mqtt;
+let wallet, isOver = false;
+const settings = await show();
+const board = new Board(settings);
+const outbox = new Outbox(settled);
 
-$("login").addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const { user, password } = Object.fromEntries(new FormData(event.target));
-  try {
-    const { token } = await call("/v1/login", { body: JSON.stringify({ user, password }), method: "POST" });
-    await enter(user, token);
-  } catch (error) {
-    link("off", error.message);
-  }
+const session = open(["show", "thumb"], {
+  accounts(accounts, user) {
+    wallet = accounts.find(({ kind }) => kind === "wallet");
+    $("viewer").textContent = user;
+    $("balance").textContent = "–";
+    board.open(accounts);
+    accounts.forEach(take);
+  },
+  account: take,
+  live: (mqtt) => { if (wallet) outbox.live(mqtt, wallet.id); },
+  state(word, text) {
+    state(word, text);
+    if (word === "off") outbox.gone();
+  },
 });
 
-/** JSON from the API, or an error with the problem's words. */
-async function call(path, options = {}) {
-  const headers = { "content-type": "application/json", ...options.headers };
-  const response = await fetch(path, { ...options, headers });
-  const body = await response.json();
-  if (!response.ok) throw new Error(body.detail);
-  return body;
+countdown(settings, () => {
+  isOver = true;
+  document.querySelectorAll(".vote").forEach((button) => { button.disabled = true; });
+});
+
+$("logout").addEventListener("click", () => session.logout());
+$("candidates").addEventListener("click", ({ target }) => {
+  const row = target.closest(".vote") && target.closest("li");
+  if (row && !isOver) vote(row.dataset.id);
+});
+session.start();
+
+function take(account) {
+  if (account.id === wallet?.id) $("balance").textContent = account.available;
+  else board.take(account);
+  if (isOver) document.querySelectorAll(".vote").forEach((button) => { button.disabled = true; });
 }
 
-async function enter(user, token) {
-  const headers = { authorization: `Bearer ${token}` };
-  const { accounts } = await call("/v1/accounts?limit=100", { headers });
-  wallet = accounts.find((account) => account.kind === "wallet");
-  accounts.filter((account) => account.kind === "collector").forEach(addCandidate);
-
-  const url = `${location.protocol.replace("http", "ws")}//${location.host}/mqtt`;
-  mqtt = await Mqtt.connect(url, { userName: user, password: token });
-  mqtt.onMessage = (topic, message) => show(JSON.parse(message));
-  mqtt.onClose = (reason) => link("off", reason);
-  accounts.forEach(show);
-  await mqtt.subscribe([...candidates.keys(), ...(wallet ? [wallet.id] : [])].map((id) => ACCOUNTS + id));
-
-  $("viewer").textContent = user;
-  $("login").hidden = true;
-  $("show").hidden = false;
-  link("on", "live");
-}
-
-function addCandidate({ id }) {
-  const row = $("candidate").content.cloneNode(true).firstElementChild;
-  row.dataset.id = id;
-  row.querySelector(".name").textContent = id.replace(/^candidate:/, "Candidate ");
-  row.querySelector(".vote").addEventListener("click", () => vote(id));
-  $("candidates").append(row);
-  candidates.set(id, { row, tally: 0 });
-}
-
-/** New figures of an account, wherever they come from. */
-function show(account) {
-  if (account.id === wallet?.id) {
-    $("balance").textContent = account.available;
-    return;
-  }
-  const candidate = candidates.get(account.id);
-  if (!candidate) return;
-  if (candidate.tally !== account.balance) {
-    candidate.row.classList.remove("moved");
-    void candidate.row.offsetWidth; // lets the animation begin again
-    candidate.row.classList.add("moved");
-  }
-  candidate.tally = account.balance;
-  candidate.row.querySelector(".tally").textContent = account.balance;
-  const most = Math.max(1, ...[...candidates.values()].map(({ tally }) => tally));
-  for (const { row, tally } of candidates.values()) row.querySelector(".fill").style.width = `${(100 * tally) / most}%`;
-}
-
-async function vote(candidate) {
-  // The id makes the vote happen once, however often it is sent.
-  const transfer = { id: crypto.randomUUID(), debit: wallet.id, credit: candidate, amount: 1 };
+function vote(candidate) {
+  if (!wallet) return notice("refused", "You have no wallet to vote from.");
+  const isLive = $("link").dataset.state === "on";
+  notice("sent", isLive ? "Sending …" : "Your vote is kept, and sent when the connection is back.");
   try {
-    const { body } = await mqtt.request("$ledger/transfers", transfer);
-    const counted = body.outcome === "applied";
-    const text = counted ? `Your vote for ${candidate} counts.` : `Not counted: ${body.detail}.`;
-    notice(counted ? "applied" : "refused", text);
+    outbox.press(wallet.id, candidate);
   } catch (error) {
-    notice("refused", error.message);
+    notice("refused", `Not sent, because this browser keeps nothing: ${error.message}`);
   }
+}
+
+function settled({ credit }, { outcome, detail }) {
+  const name = board.rows.get(credit)?.name ?? credit;
+  const isCounted = outcome === "applied" || outcome === "duplicate";
+  notice(isCounted ? "applied" : "refused", isCounted ? `Your vote for ${name} counts.` : `Not counted: ${detail}.`);
 }
 
 function notice(outcome, words) {
   $("notice").dataset.outcome = outcome;
   $("notice").textContent = words;
-}
-
-function link(state, words) {
-  $("link").dataset.state = state;
-  $("link").textContent = words;
 }

@@ -4,7 +4,8 @@
 //   connect ──▶ CONNACK        subscribe ──▶ SUBACK, then onMessage(topic, text)
 //   request ──▶ PUBLISH with a response topic and correlation data ──▶ the answer with the same correlation data
 
-const CONNECT = 1, CONNACK = 2, PUBLISH = 3, SUBSCRIBE = 8, SUBACK = 9, PINGREQ = 12, DISCONNECT = 14;
+const CONNECT = 1, CONNACK = 2, PUBLISH = 3, SUBSCRIBE = 8, SUBACK = 9, PINGREQ = 12, PINGRESP = 13;
+const DISCONNECT = 14;
 const RESPONSE_TOPIC = 0x08, CORRELATION_DATA = 0x09, REASON_STRING = 0x1f, USER_PROPERTY = 0x26;
 /** How each property is laid out: bytes of a number, "text" (also binary data), "pair", or "varint". */
 const LAYOUT = {
@@ -13,6 +14,8 @@ const LAYOUT = {
   0x26: "pair", 0x27: 4, 0x28: 1, 0x29: 1, 0x2a: 1,
 };
 const KEEP_ALIVE_S = 30;
+/** How long a packet may stay unanswered. */
+const ANSWER_MS_MAX = 10_000;
 
 const utf8 = new TextEncoder();
 const fromUtf8 = new TextDecoder();
@@ -26,6 +29,15 @@ const varint = (number) => {
 };
 const sized = (bytes) => [...varint(bytes.length), ...bytes];
 const packet = (type, flags, body) => Uint8Array.from([(type << 4) | flags, ...sized(body)]);
+
+/** A UUID of version 4. crypto.randomUUID is missing where a page has come over plain HTTP from another machine. */
+export function uuid() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+}
 
 /** Reads the fields of one packet from its bytes. */
 class Fields {
@@ -63,7 +75,7 @@ export class Mqtt {
   #input = new Uint8Array();
   #packetId = 0;
   #waiting = new Map(); // "connack", "suback ID" or "answer CORRELATION" to whoever waits for it
-  #replies = `reply/${crypto.randomUUID()}`;
+  #replies = `reply/${uuid()}`;
 
   /** Resolves when the server has let us in. */
   static async connect(url, { userName, password }) {
@@ -72,15 +84,19 @@ export class Mqtt {
     socket.binaryType = "arraybuffer";
     socket.onmessage = (event) => mqtt.#take(new Uint8Array(event.data));
     socket.onclose = (event) => mqtt.#end(event.reason || "the connection was closed");
+    const late = setTimeout(() => socket.close(), ANSWER_MS_MAX);
     await new Promise((opened, failed) => {
       socket.onopen = opened;
-      socket.onerror = () => failed(new Error("no WebSocket at " + url));
-    });
+      socket.onerror = () => failed(new Error("the server does not answer"));
+    }).finally(() => clearTimeout(late));
     const flags = 0x80 | 0x40 | 0x02; // user name, password, clean start
     const header = [...text("MQTT"), 5, flags, ...u16(KEEP_ALIVE_S), 0];
     socket.send(packet(CONNECT, 0, [...header, ...text(""), ...text(userName), ...text(password)]));
-    await mqtt.#wait("connack");
-    mqtt.ping = setInterval(() => socket.send(packet(PINGREQ, 0, [])), KEEP_ALIVE_S * 500);
+    await mqtt.#wait("connack").catch((error) => {
+      mqtt.close();
+      throw error;
+    });
+    mqtt.ping = setInterval(() => mqtt.#ping(), KEEP_ALIVE_S * 500);
     await mqtt.subscribe([mqtt.#replies]);
     return mqtt;
   }
@@ -94,7 +110,7 @@ export class Mqtt {
 
   /** Publishes `body` as JSON and resolves with the answer: its user properties and its JSON. */
   async request(topic, body) {
-    const correlation = crypto.randomUUID();
+    const correlation = uuid();
     const properties = [RESPONSE_TOPIC, ...text(this.#replies), CORRELATION_DATA, ...text(correlation)];
     this.#socket.send(packet(PUBLISH, 0, [...text(topic), ...sized(properties), ...utf8.encode(JSON.stringify(body))]));
     return this.#wait(`answer ${correlation}`);
@@ -102,15 +118,29 @@ export class Mqtt {
 
   close() { this.#socket.close(1000); }
 
-  #wait(name) { return new Promise((resolve, reject) => this.#waiting.set(name, { resolve, reject })); }
+  /** A network that has gone without a word is noticed by the PINGRESP that does not come. */
+  #ping() {
+    this.#socket.send(packet(PINGREQ, 0, []));
+    this.#wait("pingresp").catch((error) => { this.close(); this.#end(error.message); });
+  }
+
+  #wait(name) {
+    return new Promise((resolve, reject) => {
+      const late = setTimeout(() => this.#settle(name, "no answer came in time"), ANSWER_MS_MAX);
+      this.#waiting.set(name, { resolve, reject, late });
+    });
+  }
 
   #settle(name, error, value) {
     const waiter = this.#waiting.get(name);
     this.#waiting.delete(name);
+    clearTimeout(waiter?.late);
     if (error) waiter?.reject(new Error(error)); else waiter?.resolve(value);
   }
 
   #end(reason) {
+    if (this.isEnded) return;
+    this.isEnded = true;
     clearInterval(this.ping);
     for (const name of [...this.#waiting.keys()]) this.#settle(name, reason);
     this.onClose(reason);
@@ -151,6 +181,8 @@ export class Mqtt {
       } else {
         this.onMessage(topic, payload);
       }
+    } else if (type === PINGRESP) {
+      this.#settle("pingresp");
     } else if (type === DISCONNECT) {
       const reason = fields.bytes.length ? fields.u8() : 0;
       this.#end(`the server ended the connection, reason 0x${reason.toString(16)}`);

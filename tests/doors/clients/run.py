@@ -21,6 +21,7 @@ import life
 import queues
 import readme_block
 import rights
+import stage
 from client import Door, run
 from fixture import Fixture
 from server import serve
@@ -71,6 +72,7 @@ def main():
     with serve(binary) as server:
         failed += run("readme: the first message as printed", readme_block.as_printed, server, Door(server.mqtt))
     failed += run("demo: two viewers, eleven votes, one refusal", demo.play, binary)
+    failed += run("stage: phone and big screen, restarts, lost answers, dark and light", stage.play, binary)
     sys.exit(min(1, failed))
 
 

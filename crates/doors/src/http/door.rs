@@ -9,6 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request as HttpRequest;
 use axum::http::Response;
 
+use super::demo::DemoShow;
 use super::limits::HttpLimits;
 use super::metrics::HttpMetrics;
 use super::metrics_text::MetricsText;
@@ -38,6 +39,7 @@ pub struct Shared {
     pub(super) limits: HttpLimits,
     pub(super) metrics: HttpMetrics,
     pub(super) open_paths: Vec<Box<str>>,
+    pub(super) demo: Arc<DemoShow>,
     pub(super) upgrade: Option<Arc<dyn Upgrade>>,
     /// One copy for all who read it, however slowly.
     pub(super) openapi: Bytes,
@@ -63,6 +65,7 @@ pub(super) struct DoorOptions {
     pub refused: RefusalMetrics,
     pub requests: RequestMetrics,
     pub open_paths: Vec<Box<str>>,
+    pub demo: Arc<DemoShow>,
     pub upgrade: Option<Arc<dyn Upgrade>>,
 }
 
@@ -89,7 +92,7 @@ impl Door {
     /// A door before `rooms`.
     pub(super) fn open(options: DoorOptions, rooms: Vec<Box<dyn HttpRoom>>) -> Result<(Door, Routing), RoomsError> {
         let DoorOptions { authenticator, operations, limits, metrics, refused, requests, .. } = options;
-        let DoorOptions { open_paths, upgrade, .. } = options;
+        let DoorOptions { open_paths, demo, upgrade, .. } = options;
         let own: Box<dyn HttpRoom> = Box::new(OwnRoom);
         let rooms: Vec<Box<dyn HttpRoom>> = std::iter::once(own).chain(rooms).collect();
         let mut documents = Documents::new();
@@ -106,6 +109,7 @@ impl Door {
             metrics,
             openapi: documents.finish(&open_paths).into(),
             open_paths,
+            demo,
             upgrade,
             tokens: Mutex::new(TokenCache::new(limits.tokens_cached_max)),
             turns: Arc::default(),

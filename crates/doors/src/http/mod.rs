@@ -47,6 +47,7 @@ mod walks;
 pub use act::{Act, TARGET as OPERATOR_LOG};
 pub use body::Readable;
 pub use connection::PeerAddress;
+pub use demo::{DemoCandidate, DemoShow, URL_BYTES_MAX};
 pub use door::Door;
 pub use limits::HttpLimits;
 pub use metrics::HttpMetrics;

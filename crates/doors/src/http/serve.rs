@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::connection::{self, Stopping};
+use super::demo::DemoShow;
 use super::door::{Door, DoorOptions};
 use super::limits::HttpLimits;
 use super::metrics::HttpMetrics;
@@ -54,6 +55,8 @@ pub struct EdgeOptions {
     pub requests: RequestMetrics,
     /// Paths served without a token besides `/healthz` and `/v1/login`: of `/openapi.json`, `/metrics` and `/demo`.
     pub open_paths: Vec<Box<str>>,
+    /// What the pages of `/demo` show.
+    pub demo: Arc<DemoShow>,
     /// Who takes connections that stop being HTTP.
     pub upgrade: Option<Arc<dyn Upgrade>>,
     /// Becomes true when the process stops; a sender that is gone means the same.
@@ -74,9 +77,10 @@ impl Edge {
     /// Opens the rooms, so that what is wrong with them is known before a thread serves them.
     pub fn open(options: EdgeOptions) -> Result<Edge, RoomsError> {
         let EdgeOptions { listener, tls, authenticator, operations, rooms, .. } = options;
-        let EdgeOptions { limits, addresses, metrics, refused, requests, open_paths, upgrade, stop, .. } = options;
+        let EdgeOptions { limits, addresses, metrics, refused, requests, open_paths, demo, .. } = options;
+        let EdgeOptions { upgrade, stop, .. } = options;
         let options =
-            DoorOptions { authenticator, operations, limits, metrics, refused, requests, open_paths, upgrade };
+            DoorOptions { authenticator, operations, limits, metrics, refused, requests, open_paths, demo, upgrade };
         let (door, routing) = Door::open(options, rooms)?;
         let (routing, stopping) = (Arc::new(routing), Stopping::new(stop));
         let places = EdgePlaces::new(limits.connections_max, addresses);

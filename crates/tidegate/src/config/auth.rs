@@ -40,7 +40,7 @@ config! {
             "whether a connection of MQTT or of the binary port ends when the token that was shown on it expires: MQTT \
              5 is told 0xA0; if false, it stays open. Of those that are opened after a change";
         open_paths: Texts = &[], .., restart,
-            "paths served without a token, of \"/openapi.json\", \"/metrics\" and \"/demo\" (the voting page)";
+            "paths served without a token, of \"/openapi.json\", \"/metrics\" and \"/demo\" (the voting pages)";
     }
 }
 

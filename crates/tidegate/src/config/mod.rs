@@ -19,6 +19,7 @@ mod audit;
 mod auth;
 mod binary;
 mod data;
+mod demo;
 mod http;
 mod kept;
 mod ledger;
@@ -69,6 +70,8 @@ const OWNERS: &[&[Section]] = &[
     topics::TopicsKeys::SECTIONS,
     access::AclKeys::SECTIONS,
     auth::AuthKeys::SECTIONS,
+    demo::DemoKeys::SECTIONS,
+    demo::DemoCandidateKeys::SECTIONS,
     quota::ViewerQuotaKeys::SECTIONS,
     quota::ServiceQuotaKeys::SECTIONS,
     quota::AddressQuotaKeys::SECTIONS,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_config::{ConfigError, Document, Schema};
 use tidegate_doors::auth::{AuthSettings, LoginLimits, Secret, ServiceSettings, TopicAccess, UserSettings};
-use tidegate_doors::http::HttpLimits;
+use tidegate_doors::http::{DemoShow, HttpLimits};
 
 use super::archive::ArchiveSettings;
 use super::audit::AuditKeys;
@@ -21,7 +21,7 @@ use super::mqtt::Mqtt;
 use super::quota::Quotas;
 use super::seed::Seed;
 use super::tls::Tls;
-use super::{access, accounts, archive, auth, data, http, listen, log, quota, seed, tls, workers};
+use super::{access, accounts, archive, auth, data, demo, http, listen, log, quota, seed, tls, workers};
 use crate::logging::LogFilter;
 
 /// Everything that can be set, as the server uses it.
@@ -55,6 +55,8 @@ pub struct Config {
     pub services: Vec<ServiceSettings>,
     /// Tokens.
     pub auth: Auth,
+    /// What the voting pages show.
+    pub demo: DemoShow,
     /// What a new ledger begins with.
     pub seed: Seed,
     /// The file as it was read.
@@ -156,6 +158,7 @@ impl Config {
             archive: archive::settle(&document)?,
             log: log::settle(&document, overrides)?,
             auth: auth::settle(&document, &data.dir)?,
+            demo: demo::settle(&document)?,
             tls: tls::settle(&document, listen.mqtts.is_some())?,
             mqtt: Mqtt::settle(&document, &listen, limits.workers)?,
             topics: access::topics(&document)?,

@@ -119,6 +119,49 @@ fn a_service_may_have_bounds_of_its_own_and_has_the_others_of_all() {
 }
 
 #[test]
+fn the_demo_shows_what_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (picture, script) = (folder.path().join("ada.png"), folder.path().join("ada.svg"));
+    std::fs::write(&picture, "a picture").unwrap();
+    std::fs::write(&script, "<svg/>").unwrap();
+    let demo = |keys: &str| settle(keys).map(|config| config.demo);
+
+    let show = demo(&format!(
+        "[demo]\ntitle = \"Final\"\nurl = \"http://vote.example\"\nends_at = \"1970-01-01T00:00:09Z\"\n\
+         [[demo.candidate]]\naccount = \"candidate:1\"\nname = \"Ada\"\npicture_file = {picture:?}\n\
+         [[demo.candidate]]\naccount = \"candidate:2\"\nname = \"Bruno\""
+    ))
+    .unwrap();
+    assert_eq!(
+        (&*show.title, show.url.as_deref(), show.ends_at_ms),
+        ("Final", Some("http://vote.example"), Some(9_000))
+    );
+    let pictures: Vec<_> = show.candidates.iter().map(|candidate| candidate.picture.clone()).collect();
+    assert_eq!(pictures, [Some(("image/png", "a picture".into())), None]);
+    assert_eq!((&*demo("").unwrap().title, demo("").unwrap().candidates.len()), ("Tonight's vote", 0));
+
+    refused(
+        "[demo]\nends_at = \"soon\"",
+        "test.toml:2: demo.ends_at = \"soon\": expected a time such as \"2026-11-21T22:15:00+01:00\"",
+    );
+    refused(
+        "[demo]\nurl = \"vote\"",
+        "test.toml:2: demo.url = \"vote\": expected an address that begins with http:// or https://, of 213 \
+         bytes at most",
+    );
+    let with =
+        |file: &std::path::Path| format!("[[demo.candidate]]\naccount = \"a\"\nname = \"A\"\npicture_file = {file:?}");
+    let wrong = |file: &std::path::Path, what: &str| {
+        let said = demo(&with(file)).unwrap_err();
+        assert!(said.starts_with("test.toml:4: demo.candidate.picture_file = ") && said.contains(what), "{said}");
+    };
+    wrong(&script, "expected a .png, .jpg or .webp file");
+    wrong(&folder.path().join("none.png"), "cannot be read: ");
+    std::fs::File::options().write(true).open(&picture).unwrap().set_len((1 << 20) + 1).unwrap();
+    wrong(&picture, "has 1048577 bytes: expected 1048576 at most");
+}
+
+#[test]
 fn log_ins_have_their_bounds() {
     let logins = settle("[limits]\nlogins_wrong_max = 0\nlogins_remembered_s = 5\n").unwrap().limits.logins;
     let usual = tidegate_doors::auth::LoginLimits::default();

@@ -439,10 +439,34 @@ fn the_voting_page_is_whole_and_loads_nothing_from_elsewhere() {
     let page = server.ask("", "GET", "/demo", "");
     assert_eq!(page.status, 200);
     assert!(page.head.contains("content-security-policy: default-src 'none'"), "{}", page.head);
-    for part in ["/demo/demo.css", "/demo/demo.js"] {
+    let stage = server.ask("", "GET", "/demo/stage", "");
+    assert_eq!(stage.status, 200);
+    let own =
+        [(&page, "/demo/demo.css"), (&page, "/demo/demo.js"), (&stage, "/demo/stage.css"), (&stage, "/demo/stage.js")];
+    for (page, part) in own {
         assert!(page.body.contains(part), "the page loads {part}");
         assert_eq!(server.ask("", "GET", part, "").status, 200);
+        assert!(!page.body.contains("://"), "{}", page.body);
+        assert!(!page.head.contains("unsafe"), "{}", page.head);
     }
-    assert!(!page.body.contains("://"), "{}", page.body);
-    assert_eq!(server.ask("", "GET", "/demo/other.js", "").status, 404);
+    for unknown in ["/demo/other.js", "/demo/picture-0", "/demo/picture-x"] {
+        assert_eq!(server.ask("", "GET", unknown, "").status, 404, "{unknown}");
+    }
+}
+
+#[test]
+fn the_stage_gets_codes_of_addresses_only() {
+    let server = TestServer::open();
+    let code = |url: &str| server.ask("", "GET", &format!("/demo/qr.svg?url={url}"), "");
+    let drawn = code("http%3A%2F%2Fvote.example%2Fdemo");
+    assert_eq!(drawn.status, 200);
+    assert!(drawn.head.contains("content-type: image/svg+xml"), "{}", drawn.head);
+    assert!(drawn.body.starts_with("<svg ") && !drawn.body.contains("vote.example"), "{}", drawn.body);
+    // The longest has version 10: 57 modules and four of white on each side.
+    let longest = format!("http://{}", "a".repeat(206));
+    assert!(code(&longest).body.contains("viewBox=\"0 0 65 65\""));
+    for wrong in ["", "javascript:alert(1)", &format!("{longest}a")] {
+        let refused = code(wrong);
+        assert_eq!((refused.status, &refused.json()["field"]), (422, &json!("url")), "{wrong}");
+    }
 }

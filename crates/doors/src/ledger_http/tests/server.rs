@@ -154,6 +154,7 @@ impl TestServer {
             refused,
             requests,
             open_paths: open_paths.iter().map(|path| (*path).into()).collect(),
+            demo: Arc::default(),
             upgrade: None,
             stop: stopped,
         };

@@ -1,0 +1,104 @@
+// Who is logged in, and the connection, which is opened again by itself.
+//
+//   POST /v1/login ─▶ token, kept in localStorage ─┬▶ GET /v1/accounts  candidates, and which wallet is mine
+//                                                  └▶ MQTT over /mqtt   $ledger/accounts/{id} ─▶ figures, live
+//
+// Promise: while there is a token, a connection that ends is opened again, and the page says what is so. Only a token
+// that the server does not take any more leads back to the log-in.
+
+import { Mqtt } from "./mqtt.js";
+
+const TOKEN = "tidegate.demo.token"; // {user, token}
+const ACCOUNTS = "$ledger/accounts/";
+const RETRY_MIN_MS = 250, RETRY_MAX_MS = 5000;
+
+/** JSON from the API; an error has the problem's words and its status. */
+async function call(path, options = {}) {
+  const headers = { "content-type": "application/json", ...options.headers };
+  const response = await fetch(path, { ...options, headers });
+  const body = await response.json();
+  if (!response.ok) throw Object.assign(new Error(body.detail), { status: response.status });
+  return body;
+}
+
+/** What `[demo]` of the configuration says, and what the page adds: how far the server's clock is ahead of ours. */
+export async function readShow() {
+  const show = await call("/demo/show.json");
+  return { ...show, ahead_ms: show.now_ms - Date.now() };
+}
+
+export class Session {
+  #failures = 0;
+  #timer;
+  #mqtt;
+  #number = 0; // of the connection; what an earlier one still says is not heard
+
+  /** `events`: `login()`, `accounts(list, user)`, `account(one)`, `live(mqtt)`, `state(word, text)`. */
+  constructor(events) {
+    this.events = events;
+    const now = () => { if (this.#timer) this.#connect(); };
+    addEventListener("online", now);
+    document.addEventListener("visibilitychange", () => { if (!document.hidden) now(); });
+  }
+
+  get #kept() { return JSON.parse(localStorage.getItem(TOKEN)); }
+
+  /** Connects with the token that is kept, or asks for a log-in. */
+  start() { if (this.#kept) this.#connect(); else this.events.login(); }
+
+  /** Throws in the server's words if it is refused. */
+  async login(user, password) {
+    const { token } = await call("/v1/login", { body: JSON.stringify({ user, password }), method: "POST" });
+    localStorage.setItem(TOKEN, JSON.stringify({ user, token }));
+    this.#connect();
+  }
+
+  logout() {
+    localStorage.removeItem(TOKEN);
+    this.#number += 1;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#mqtt?.close();
+    this.events.state("off", "not connected");
+    this.events.login();
+  }
+
+  async #connect() {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const { user, token } = this.#kept ?? {};
+    if (!token) return this.logout();
+    const number = this.#number += 1;
+    const isOld = () => number !== this.#number;
+    try {
+      const { accounts } = await call("/v1/accounts?limit=100", { headers: { authorization: `Bearer ${token}` } });
+      const url = `${location.protocol.replace("http", "ws")}//${location.host}/mqtt`;
+      const mqtt = await Mqtt.connect(url, { userName: user, password: token });
+      if (isOld()) return mqtt.close();
+      this.#mqtt = mqtt;
+      mqtt.onMessage = (_, message) => isOld() || this.events.account(JSON.parse(message));
+      mqtt.onClose = (reason) => isOld() || this.#again(reason);
+      this.events.accounts(accounts, user);
+      await mqtt.subscribe(accounts.filter(({ kind }) => kind !== "source").map(({ id }) => ACCOUNTS + id));
+      if (isOld()) return;
+      this.#failures = 0;
+      this.events.state("on", "live");
+      this.events.live(mqtt);
+    } catch (error) {
+      if (isOld()) return;
+      if (error.status === 401) return this.logout();
+      this.#again(error.message);
+    }
+  }
+
+  /** Later each time, and not all phones at once. */
+  #again(reason) {
+    if (this.#timer) return;
+    this.#mqtt?.close();
+    this.#number += 1;
+    const delay_ms = Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** this.#failures) * (0.5 + Math.random() / 2);
+    this.#failures += 1;
+    this.#timer = setTimeout(() => this.#connect(), delay_ms);
+    this.events.state("off", `connecting again (${reason})`);
+  }
+}
