@@ -94,9 +94,9 @@ fn check_is_of_rows(timelines: &[Timeline<'_>], places: &[Cursor], moment: Momen
         return Ok(());
     }
     Err(BackupError::Refused(format!(
-        "{moment}: nobody can tell what had been decided by then, because the time was mended to an earlier one: records \
-         before the mend say later times, and none behind it says this time or an earlier one ({}). Give a sequence: \
-         {}, which is what the history says with ?at=; --at {} is behind them and the mend",
+        "{moment}: nobody can tell what had been decided by then, because the time was mended to an earlier one: \
+         records before the mend say later times, and none behind it says this time or an earlier one ({}). Give a \
+         sequence: {}, which is what the history says with ?at=; --at {} is behind them and the mend",
         mends.join("; "),
         said_before(&before),
         as_asked(places.iter().copied())

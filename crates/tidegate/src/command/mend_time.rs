@@ -5,8 +5,8 @@
 //!   all other logs  ─▶ nothing is written; what is over by the clock of this host ends at the next start: named first
 //! ```
 //!
-//! Promise: what ends by the clock of this host is not called kept. Why a time behind that clock is asked about: the next
-//! start follows the clock at once, and all that lies between the two is taken from what was left to a hold.
+//! Promise: what ends by the clock of this host is not called kept. Why a time behind that clock is asked about: the
+//! next start follows the clock at once, and all that lies between the two is taken from what was left to a hold.
 //!
 //! Why the others are looked at: who says that a clock is right says it for all that the next start ends by it.
 
