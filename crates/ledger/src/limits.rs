@@ -60,6 +60,9 @@ pub const PULL_RETRY_MS: u64 = 500;
 pub const DAY_MS: u64 = 86_400_000;
 /// How far the newest record may be ahead of the host's clock at a start before that is said.
 pub const LEDGER_AHEAD_MS_MAX: u64 = 60_000;
+/// How far behind the host's clock the time may be set, in milliseconds, unless it is meant: the next start follows
+/// that clock at once, which takes so much of what was left to open holds.
+pub const MEND_BEHIND_MS_MAX: u64 = 60_000;
 /// How far the newest record may be behind the host's clock at a start while holds are open: a clock that is years
 /// ahead would end them all.
 pub const LEDGER_BEHIND_MS_MAX: u64 = 366 * DAY_MS;

@@ -38,15 +38,17 @@ pub struct Mended {
     pub time: TimeMs,
     /// Open holds, which keep the time that was left to them.
     pub holds: usize,
+    /// Those of them that are over all the same by the clock of the host, which the next start follows.
+    pub over: u64,
 }
 
-/// Sets the time of one of `shards` shards to `time`, durably. `reason` goes into the record; it has at most 256 bytes.
-/// The caller has locked the directory.
+/// Sets the time of one of `shards` shards to `time`, durably, when the clock of the host says `wall`. `reason` goes
+/// into the record; it has at most 256 bytes. The caller has locked the directory.
 pub fn mend_time<G: Logs, D: Disk>(
     logs: &G,
     snapshots: Snapshots<LedgerFamily, D>,
     shards: u16,
-    time: TimeMs,
+    (time, wall): (TimeMs, TimeMs),
     reason: &str,
 ) -> Result<Mended, MendError> {
     assert!(reason.len() <= MEMO_BYTES_MAX, "a reason of {} bytes", reason.len());
@@ -76,5 +78,7 @@ pub fn mend_time<G: Logs, D: Disk>(
     ledger.assert_sound();
     log.submit(group)?;
     log.close()?;
-    Ok(Mended { was, time: Ledger::time(&ledger), holds: ledger.open_holds() })
+    let mut over = 0;
+    ledger.over_at(wall, &mut |_, count| over += count);
+    Ok(Mended { was, time: Ledger::time(&ledger), holds: ledger.open_holds(), over })
 }

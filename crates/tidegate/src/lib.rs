@@ -141,7 +141,8 @@ enum Command {
         keep_segments: usize,
     },
     /// Set the time of a ledger that nobody serves, after the clock of its host had been wrong. Open holds keep the
-    /// time that was left to them. The journal says that it was done, and why. What else lasts for a time (sessions,
+    /// time that was left to them. Correct the clock first: the next start follows it, and would take from them what
+    /// the new time is behind it. The journal says that it was done, and why. What else lasts for a time (sessions,
     /// messages) goes by the clock of this host: if some of it is over by that, this is named, and --yes is asked for.
     MendTime {
         /// Data directory.
@@ -153,7 +154,7 @@ enum Command {
         /// Why, for the journal; at most 256 bytes.
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
-        /// Also to a time that is more than a day from this host's clock.
+        /// Also to a time that is more than a minute behind this host's clock, or more than a day ahead of it.
         #[arg(long)]
         yes: bool,
     },

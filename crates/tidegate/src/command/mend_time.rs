@@ -5,6 +5,9 @@
 //!   all other logs  ─▶ nothing is written; what is over by the clock of this host ends at the next start: named first
 //! ```
 //!
+//! Promise: what ends by the clock of this host is not called kept. Why a time behind that clock is asked about: the
+//! next start follows the clock at once, and all that lies between the two is taken from what was left to a hold.
+//!
 //! Why the others are looked at: who says that a clock is right says it for all that the next start ends by it.
 
 use std::fmt;
@@ -18,8 +21,8 @@ use tidegate_doors::http::time::rfc3339;
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Family, LocalLogs, LogId};
-use tidegate_ledger::limits::DAY_MS;
-use tidegate_ledger::mend::mend_time;
+use tidegate_ledger::limits::{DAY_MS, MEND_BEHIND_MS_MAX};
+use tidegate_ledger::mend::{Mended, mend_time};
 use tidegate_ledger::{LEDGER, LedgerFamily};
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::MEMO_BYTES_MAX;
@@ -46,9 +49,8 @@ pub fn run<P>(
     let directory = Directory::open_to_write(data, &families)?;
     let logs = LocalLogs::new(RealDisk, data, &families);
     let (time, wall) = (to.resolve(), NewTime::Now.resolve());
-    if time.0.abs_diff(wall.0) > DAY_MS && !is_meant {
-        let (asked, now) = (rfc3339(time.0 / 1_000), rfc3339(wall.0 / 1_000));
-        bail!("--to is {asked}, and this host says {now}: a number is milliseconds; give --yes if it is meant");
+    if !is_meant {
+        check_is_near(time, wall)?;
     }
     let others = known.iter().filter(|known| known.family != LEDGER);
     let over: Vec<OverInLog> = others.flat_map(|known| (known.over)(data, &directory, &logs, wall)).collect();
@@ -64,17 +66,50 @@ pub fn run<P>(
     }
     for log in directory.logs(LEDGER) {
         let snapshots = Snapshots::<LedgerFamily, _>::new(RealDisk, data, log);
-        let mended = mend_time(&logs, snapshots, directory.shards(LEDGER), time, reason)
+        let mended = mend_time(&logs, snapshots, directory.shards(LEDGER), (time, wall), reason)
             .map_err(|error| anyhow!("ledger shard {}: {error}", log.shard))?;
         say(format_args!(
-            "ledger shard {}: its time was {}, now it is {}; {} open holds keep the time that was left to them",
+            "ledger shard {}: its time was {}, now it is {}; {}",
             log.shard,
             rfc3339(mended.was.0 / 1_000),
             rfc3339(mended.time.0 / 1_000),
-            mended.holds
+            holds_said(&mended, wall)
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Err for a time so far from `wall`, the clock of this host, that it is perhaps not meant.
+fn check_is_near(time: TimeMs, wall: TimeMs) -> Result<()> {
+    let (asked, now) = (rfc3339(time.0 / 1_000), rfc3339(wall.0 / 1_000));
+    let behind_ms = wall.0.saturating_sub(time.0);
+    if behind_ms > MEND_BEHIND_MS_MAX {
+        bail!(
+            "--to is {asked}, and this host says {now}: the next start follows the clock of this host, so open holds \
+             would lose the {} s between the two, and those that have less left would end at once. If the clock is \
+             wrong, correct it first; if it is right, give --to now. Nothing was changed; --yes if it is meant (a \
+             number is milliseconds)",
+            behind_ms / 1_000
+        );
+    }
+    if time.0.saturating_sub(wall.0) > DAY_MS {
+        bail!("--to is {asked}, and this host says {now}: a number is milliseconds; give --yes if it is meant");
+    }
+    Ok(())
+}
+
+/// What becomes of open holds when the next start follows `wall`, the clock of this host.
+fn holds_said(mended: &Mended, wall: TimeMs) -> String {
+    let Mended { time, holds, over, .. } = mended;
+    let behind_ms = wall.0.saturating_sub(time.0);
+    match behind_ms > MEND_BEHIND_MS_MAX {
+        true => format!(
+            "this is {} s behind the clock of this host, which the next start follows: of {holds} open holds, {over} \
+             end then, and the others lose as much of what was left to them",
+            behind_ms / 1_000
+        ),
+        false => format!("{holds} open holds keep the time that was left to them"),
+    }
 }
 
 /// What of a log is over by the clock of this host, or why that cannot be said.
@@ -125,9 +160,11 @@ pub enum NewTime {
 }
 
 impl NewTime {
-    /// Reads `now`, a time in UTC as messages show it, or milliseconds since the Unix epoch.
+    /// Reads `now`, a time in UTC as messages show it, or milliseconds since the Unix epoch. A day alone is none: its
+    /// beginning is up to a day before what is meant.
     pub fn parse(text: &str) -> Result<NewTime, String> {
-        let ms = text.parse().ok().or_else(|| parse_moment(text).map(|moment| moment.0));
+        let moment = || parse_moment(text).filter(|_| text.contains('T'));
+        let ms = text.parse().ok().or_else(|| moment().map(|moment| moment.0));
         match (text, ms) {
             ("now", _) => Ok(NewTime::Now),
             (_, Some(ms)) if ms <= TimeMs::MAX.0 => Ok(NewTime::At(TimeMs(ms))),

@@ -7,7 +7,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use tidegate_backup::Moment;
 use tidegate_client::{Hold, Outcome, Transfer};
 use tidegate_wire::mqtt::encode::{ConnectOut, SubscriptionOut, encode_connect, encode_subscribe};
 use tidegate_wire::mqtt::{Packet, QoS, Split, Version, decode_server, split};
@@ -315,6 +317,44 @@ fn a_ledger_of_the_future_is_named_goes_on_and_is_mended() {
     assert!(server.terminate().status.success());
     let audited = audit(&settings.data);
     assert!(audited.status.success(), "{audited}");
+}
+
+/// The next start follows the clock of the host, so a time behind it would take from a hold what lies between the two.
+#[test]
+fn a_time_behind_the_clock_of_the_host_is_asked_about_and_called_no_keeping_of_holds() {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    let server = Server::start(&settings);
+    let mut client = connect(&server);
+    open_show(&mut client);
+    for (id, expires_in_ms) in [("short", 20 * 60_000), ("long", 2 * HOUR_MS)] {
+        assert_eq!(client.hold(&hold(id, expires_in_ms)).expect("an answer"), Outcome::Applied);
+    }
+    assert!(server.terminate().status.success());
+
+    let mend_to = |to: &str, more: &[&str]| {
+        let data = settings.data.to_str().expect("ASCII");
+        command(&[&["mend-time", "--data", data, "--to", to, "--reason", "behind"], more].concat())
+    };
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later").as_millis() as u64;
+    let behind = (now_ms - HOUR_MS / 2).to_string();
+    let refused = mend_to(&behind, &[]);
+    for words in ["the next start follows the clock of this host", "Nothing was changed", "--yes if it is meant"] {
+        assert!(!refused.status.success() && refused.log.contains(words), "{words:?} is not in: {refused}");
+    }
+    // A day alone would be its beginning.
+    let refused = mend_to(&Moment(now_ms).to_string()[..10], &["--yes"]);
+    assert!(!refused.status.success() && refused.log.contains("expected now, a time in UTC such as"), "{refused}");
+    let server = Server::start(&settings);
+    assert_eq!(held(&server), 2, "nothing was changed");
+    assert!(server.terminate().status.success());
+
+    let meant = mend_to(&behind, &["--yes"]);
+    assert!(meant.status.success() && meant.log.contains("of 2 open holds, 1 end then"), "{meant}");
+    assert!(!meant.log.contains("keep the time"), "{meant}");
+    let server = Server::start(&settings);
+    wait_for("what was said ends", || (held(&server) == 1).then_some(()));
+    assert!(server.terminate().status.success());
 }
 
 /// A metric of the first shard of the ledger, in whole seconds.
