@@ -294,6 +294,38 @@ fn rot_that_nobody_asks_for_is_found_by_reading_everything_again() {
     assert!(server.terminate().log.contains("read a whole log again"));
 }
 
+/// Whoever read of other segments meanwhile has listed the folder without it.
+#[test]
+fn a_segment_that_was_away_while_serving_is_read_again_when_it_is_back() {
+    let (folder, settings) = filled();
+    let server = Server::start(&settings);
+    let (sealed, away) = (segments(&settings).remove(0), folder.path().join("away"));
+    fs::rename(&sealed, &away).expect("it can be moved");
+    let mut client = connect(&server);
+    for number in 0..8 {
+        client.transfers(&votes(&ids(&format!("third-{number}"), 8_000))).expect("the server serves");
+    }
+    assert_eq!(segments(&settings).len(), 2, "one that was not there before, and one is away");
+    let mut http = Http::connect(server.http).expect("the door is open");
+    let mut status = |of: &str| -> Vec<u16> {
+        let one = |number| http.get(&format!("/v1/transfers/{of}-{number}")).expect("the door answers").status;
+        (0..200).map(one).collect()
+    };
+    assert_eq!(status("third-7"), vec![200; 200]);
+    assert_eq!(status("large-1"), vec![500; 200], "what is away is not guessed");
+    assert_eq!(health(&server)["status"], "degraded");
+    fs::rename(&away, &sealed).expect("it can be moved");
+    let begun = Instant::now();
+    wait_for("it is well", || (health(&server) == json!({"status": "ok"})).then_some(()));
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert_eq!(status("large-1"), vec![200; 200], "as health says");
+    let again = client.transfers(&votes(&ids("large-1", 2_000))).expect("the server serves");
+    assert!(again.iter().all(|outcome| *outcome == tidegate_client::Outcome::Duplicate), "{:?}", again[0]);
+    assert_eq!(health(&server), json!({"status": "ok"}));
+    assert!(server.terminate().status.success());
+    assert!(audit(&settings.data).status.success());
+}
+
 fn flip(path: &Path, at: u64) {
     let mut bytes = fs::read(path).expect("it is read");
     bytes[at as usize] ^= 0x10;
