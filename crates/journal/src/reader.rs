@@ -3,8 +3,8 @@
 //! A reader has file handles of its own and reads only what its caller knows to be durable, so any thread may have one
 //! while another writes. It notices new segments by itself.
 //!
-//! Promise: nothing is refused because of how the folder looked before. Why: a list that was made while a segment's file
-//! was away does not have it, and the file may be back.
+//! Promise: nothing is refused because of how the folder looked before. Why: a list that was made while a segment's
+//! file was away does not have it, and the file may be back.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -92,15 +92,15 @@ impl<D: Disk> LogReader for Reader<D> {
         let mut open = self.open.borrow_mut();
         let before = open.segment_of(at);
         let Err(failed) = open.read_record(&self.folder, at, into) else { return Ok(()) };
-        // The writer may have gone on in a new segment since the folder was listed, the segment may have been forgotten,
-        // or it was away then and is back.
+        // Since the folder was listed, the writer may have gone on in a new segment, the segment may have been
+        // forgotten, or it was away then and is back.
         match (open.list_again(&self.folder), failed) {
-            (Ok(()), _) if open.segment_of(at) != before => open.read_record(&self.folder, at, into),
+            (Ok(_), _) if open.segment_of(at) != before => open.read_record(&self.folder, at, into),
             // A damaged file may have been put right by another one that took its name.
-            (Ok(()), JournalError::NoRecord { .. }) if open.close_file_of(at) => {
+            (Ok(_), JournalError::NoRecord { .. }) if open.close_file_of(at) => {
                 open.read_record(&self.folder, at, into)
             }
-            (Ok(()), failed) | (Err(_), failed @ JournalError::Io { .. }) => Err(failed),
+            (Ok(_), failed) | (Err(_), failed @ JournalError::Io { .. }) => Err(failed),
             (Err(unlisted), _) => Err(unlisted),
         }
     }
@@ -148,6 +148,15 @@ impl<D: Disk> LogReader for Reader<D> {
             }
         }
         Ok(())
+    }
+
+    fn away(&self) -> Vec<(Position, JournalError)> {
+        let mut open = self.open.borrow_mut();
+        // Where nobody can list the folder, whoever needs a record of it is told.
+        let Ok(there) = open.list_again(&self.folder) else { return Vec::new() };
+        let is_away = |first: &&Position| there.binary_search(first).is_err();
+        let why = |first: &Position| Some((*first, self.folder.open_segment(*first).err()?));
+        open.firsts.iter().filter(is_away).filter_map(why).collect()
     }
 
     fn next_readable(&self, at: Position) -> Result<Option<Cursor>, JournalError> {
@@ -257,16 +266,17 @@ impl<F: DiskFile> OpenSegments<F> {
         first
     }
 
-    /// Lists the folder again. A segment that was known stays so although its file is away now, unless it may have been
-    /// forgotten: whoever needs it is told that this file cannot be opened, and not that another one ends too early.
-    fn list_again<D: Disk<File = F>>(&mut self, folder: &Folder<D>) -> Result<(), JournalError> {
-        let mut firsts = folder.list_segments()?;
-        let begins = firsts.first().copied().filter(|_| folder.may_forget());
-        firsts.extend(self.firsts.iter().filter(|first| begins.is_none_or(|begins| **first > begins)));
-        firsts.sort_unstable();
-        firsts.dedup();
-        self.firsts = firsts;
-        Ok(())
+    /// Lists the folder again; what is there now. A segment that was known stays so although its file is away, unless
+    /// it may have been forgotten: whoever needs it is told that this file cannot be opened, and not that another one
+    /// ends too early.
+    fn list_again<D: Disk<File = F>>(&mut self, folder: &Folder<D>) -> Result<Vec<Position>, JournalError> {
+        let there = folder.list_segments()?;
+        let begins = there.first().copied().filter(|_| folder.may_forget());
+        self.firsts.retain(|first| begins.is_none_or(|begins| *first > begins));
+        self.firsts.extend(&there);
+        self.firsts.sort_unstable();
+        self.firsts.dedup();
+        Ok(there)
     }
 
     /// Closes the file that has `at`; whether it was open.

@@ -163,6 +163,8 @@ fn a_segment_that_was_away_is_read_by_everybody_when_it_is_back() {
             reader.read(*positions.last().unwrap(), &mut into).unwrap();
         }
         let refused = whole.read(in_it[0], &mut into).unwrap_err().to_string();
+        let is_told = |reader: &Reader<FakeDisk>| reader.away().into_iter().map(|(first, _)| first).collect::<Vec<_>>();
+        assert_eq!((is_told(&whole), is_told(&late)), (vec![segments[moved]], vec![]), "whoever knew it says so");
         assert!(refused.starts_with(&format!("{}: cannot open", path.display())), "what is away is named: {refused}");
 
         disk.rename(away, &path).unwrap();
@@ -171,6 +173,7 @@ fn a_segment_that_was_away_is_read_by_everybody_when_it_is_back() {
                 reader.read(*at, &mut into).unwrap();
             }
         }
+        assert!(is_told(&whole).is_empty());
         while groups.next_group().unwrap().is_some() {}
         assert_eq!(groups.cursor().position, up_to.position());
     }
