@@ -454,8 +454,8 @@ fn an_older_copy_that_is_laid_over_a_running_server_is_told_within_seconds() {
     copy_over(&copy, &journal);
     connect(&server).transfers(&votes(&ids("behind", 10))).expect("it serves");
     wait_for("health says so", || (health(&server)["damage"].as_u64() > Some(0)).then_some(()));
-    let log = server.log();
-    assert!(log.contains("a file is damaged") && log.contains("journal/ledger-0/segment-"), "{log}");
+    let is_told = |log: String| log.contains("a file is damaged") && log.contains("journal/ledger-0/segment-");
+    wait_for("the log says so", || is_told(server.log()).then_some(()));
     // It stays told, whatever is read meanwhile.
     std::thread::sleep(Duration::from_secs(6));
     assert_eq!(health(&server)["status"], "degraded");
