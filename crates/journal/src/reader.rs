@@ -2,6 +2,9 @@
 //!
 //! A reader has file handles of its own and reads only what its caller knows to be durable, so any thread may have one
 //! while another writes. It notices new segments by itself.
+//!
+//! Promise: nothing is refused because of how the folder looked before. Why: a list that was made while a segment's
+//! file was away does not have it, and the file may be back.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -87,20 +90,18 @@ impl<D: Disk> LogReader for Reader<D> {
             return Err(JournalError::NoRecord { at, segment: "no segment".into(), offset: 0, what });
         }
         let mut open = self.open.borrow_mut();
-        match open.read_record(&self.folder, at, into) {
-            // The writer may have gone on in a new segment since the folder was listed.
-            Err(JournalError::NoRecord { .. }) if open.refresh_for(&self.folder, at)? => {
+        let before = open.segment_of(at);
+        let Err(failed) = open.read_record(&self.folder, at, into) else { return Ok(()) };
+        // Since the folder was listed, the writer may have gone on in a new segment, the segment may have been
+        // forgotten, or it was away then and is back.
+        match (open.list_again(&self.folder), failed) {
+            (Ok(_), _) if open.segment_of(at) != before => open.read_record(&self.folder, at, into),
+            // A damaged file may have been put right by another one that took its name.
+            (Ok(_), JournalError::NoRecord { .. }) if open.close_file_of(at) => {
                 open.read_record(&self.folder, at, into)
             }
-            // A damaged file may have been put right by another one that took its name.
-            Err(JournalError::NoRecord { .. }) if open.close_file_of(at) => open.read_record(&self.folder, at, into),
-            // The writer has gone on, and the segment that was the last has been moved away since and is out of reach.
-            Err(error @ JournalError::Io { .. }) => {
-                let before = open.segment_of(at);
-                let has_moved_on = open.refresh_for(&self.folder, at)? && open.segment_of(at) > before;
-                if has_moved_on { open.read_record(&self.folder, at, into) } else { Err(error) }
-            }
-            done => done,
+            (Ok(_), failed) | (Err(_), failed @ JournalError::Io { .. }) => Err(failed),
+            (Err(unlisted), _) => Err(unlisted),
         }
     }
 
@@ -147,6 +148,15 @@ impl<D: Disk> LogReader for Reader<D> {
             }
         }
         Ok(())
+    }
+
+    fn away(&self) -> Vec<(Position, JournalError)> {
+        let mut open = self.open.borrow_mut();
+        // Where nobody can list the folder, whoever needs a record of it is told.
+        let Ok(there) = open.list_again(&self.folder) else { return Vec::new() };
+        let is_away = |first: &&Position| there.binary_search(first).is_err();
+        let why = |first: &Position| Some((*first, self.folder.open_segment(*first).err()?));
+        open.firsts.iter().filter(is_away).filter_map(why).collect()
     }
 
     fn next_readable(&self, at: Position) -> Result<Option<Cursor>, JournalError> {
@@ -208,15 +218,7 @@ impl<F: DiskFile> OpenSegments<F> {
         let Some(first) = self.segment_of(at) else {
             return Err(self.absent(folder, at));
         };
-        let file = match self.file(folder, first) {
-            // The segment may have been forgotten since the folder was listed.
-            Err(error) if folder.may_forget() => {
-                self.firsts = folder.list_segments()?;
-                let is_there = self.segment_of(at) == Some(first);
-                return Err(if is_there { error } else { self.absent(folder, at) });
-            }
-            file => file?,
-        };
+        let file = self.file(folder, first)?;
         let offset = offset_of(first, at);
         let no_record =
             |what: &str| JournalError::NoRecord { at, segment: folder.segment_text(first), offset, what: what.into() };
@@ -264,14 +266,17 @@ impl<F: DiskFile> OpenSegments<F> {
         first
     }
 
-    /// Lists the folder again; whether another segment now holds `at`.
-    fn refresh_for<D: Disk<File = F>>(&mut self, folder: &Folder<D>, at: Position) -> Result<bool, JournalError> {
-        let before = self.segment_of(at);
-        if before != self.firsts.last().copied() {
-            return Ok(false);
-        }
-        self.firsts = folder.list_segments()?;
-        Ok(self.segment_of(at) != before)
+    /// Lists the folder again; what is there now. A segment that was known stays so although its file is away, unless
+    /// it may have been forgotten: whoever needs it is told that this file cannot be opened, and not that another one
+    /// ends too early.
+    fn list_again<D: Disk<File = F>>(&mut self, folder: &Folder<D>) -> Result<Vec<Position>, JournalError> {
+        let there = folder.list_segments()?;
+        let begins = there.first().copied().filter(|_| folder.may_forget());
+        self.firsts.retain(|first| begins.is_none_or(|begins| *first > begins));
+        self.firsts.extend(&there);
+        self.firsts.sort_unstable();
+        self.firsts.dedup();
+        Ok(there)
     }
 
     /// Closes the file that has `at`; whether it was open.

@@ -35,14 +35,19 @@ impl<D: Disk> SegmentGroups<D> {
             .map_err(|cause| JournalError::io("read", &self.folder.segment_place(first), cause))
     }
 
-    fn at_last_segment(&self) -> bool {
-        self.scan.as_ref().map(SegmentScan::first) == self.segments.last().copied()
+    /// The segment that holds `place`, among those that are known.
+    fn segment_of(&self, place: &Cursor) -> Option<Position> {
+        let index = self.segments.partition_point(|first| *first <= place.position);
+        index.checked_sub(1).map(|index| self.segments[index])
     }
 
     /// Goes to the segment that holds `place`.
     fn enter_segment(&mut self, place: &Cursor, is_first: bool) -> Result<(), JournalError> {
-        let index = self.segments.partition_point(|first| *first <= place.position);
-        let Some(first) = index.checked_sub(1).map(|index| self.segments[index]) else {
+        if self.segment_of(place).is_none() {
+            // It may be there again since the folder was listed.
+            self.segments = self.folder.list_segments()?;
+        }
+        let Some(first) = self.segment_of(place) else {
             return Err(before_the_first(&self.folder, place, self.segments.first().copied()));
         };
         if self.scan.as_ref().is_some_and(|scan| scan.first() == first) {
@@ -94,8 +99,8 @@ impl<D: Disk> GroupSource for SegmentGroups<D> {
         self.enter_segment(before, is_first)?;
         match self.try_scan(before, up_to)? {
             Ok(found) => Ok(found),
-            // The writer may have gone on in a new segment since the folder was listed.
-            Err(GroupFault::NoGroup) if self.at_last_segment() => {
+            // The writer may have gone on in a new segment since the folder was listed, or one that was away is back.
+            Err(GroupFault::NoGroup) => {
                 self.segments = self.folder.list_segments()?;
                 self.enter_segment(before, is_first)?;
                 self.try_scan(before, up_to)?.map_err(|fault| self.judge(before, fault, is_first))

@@ -91,6 +91,12 @@ pub trait LogReader: Send + Sized {
         self.read(at, &mut Vec::new())
     }
 
+    /// Where the parts of the log begin that were there and are not there now, each with why it cannot be read. Looks
+    /// at names only: nobody need have asked for what is in them.
+    fn away(&self) -> Vec<(Position, JournalError)> {
+        Vec::new()
+    }
+
     /// Where the next part of the log behind `at` begins that can be read although something before it is damaged;
     /// `None` if nothing can be.
     fn next_readable(&self, _at: Position) -> Result<Option<Cursor>, JournalError> {

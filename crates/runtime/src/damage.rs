@@ -192,8 +192,13 @@ impl Damages {
             places.values().filter(is_its).filter_map(|found| Some((found.place, found.met?))).collect()
         };
         met.sort_unstable_by_key(|(place, _)| (&place.file, place.offset));
+        if met.is_empty() {
+            return 0;
+        }
+        // As whoever has none of the files open: a reader goes on to read a file that was open when it was moved away.
+        let Ok(reader) = &reader.another() else { return 0 };
         // All have their turn.
-        let turn = self.looks.fetch_add(1, Ordering::Relaxed).wrapping_mul(LOOKED_AT_MAX) % met.len().max(1);
+        let turn = self.looks.fetch_add(1, Ordering::Relaxed).wrapping_mul(LOOKED_AT_MAX) % met.len();
         met.rotate_left(turn);
         let mut sound = 0;
         for (place, met) in met.into_iter().take(LOOKED_AT_MAX) {
@@ -268,10 +273,14 @@ impl Damages {
         at: Position,
         error: JournalError,
     ) -> Unreadable {
-        let mut met = Met::Record(at);
+        let (mut met, mut told) = (Met::Record(at), None);
         let (segment, offset, what) = match error {
             JournalError::NoRecord { segment, offset, what, .. } => (segment, offset, what),
-            JournalError::Damaged { segment, offset, what, .. } => (segment, offset, what),
+            // A file that is missing, or its header.
+            JournalError::Damaged { segment, offset, what, lost } => {
+                (met, told) = (Met::File(at), Some(lost));
+                (segment, offset, what)
+            }
             JournalError::Io { doing: "read", cause, .. } => {
                 let (segment, offset) = reader.place_of(at);
                 (segment, offset, format!("cannot read: {cause}"))
@@ -296,8 +305,10 @@ impl Damages {
             return Unreadable::Damaged(self.note_met(Owner::Log(log), log.shard, known.clone(), Some(met)));
         }
         let around = reader.examine(at);
-        let is_away = matches!(met, Met::File(_));
+        let is_of_file = matches!(met, Met::File(_));
+        let is_away = is_of_file && told.is_none();
         let lost = match &around {
+            _ if told.is_some() => told.unwrap_or_default(),
             _ if is_away => "all records of this part of the log".into(),
             Ok(()) => format!("nothing: the log is sound there, but no record begins at position {at}"),
             Err(JournalError::Damaged { lost, .. }) => lost.clone(),
@@ -306,7 +317,7 @@ impl Damages {
         let place = DamagedPlace { file: file.into(), offset, what: what.into(), lost: lost.into(), is_away };
         match around {
             // It is back by now: whoever needed it asks again, and nothing is known to be wrong.
-            Ok(()) if is_away => Unreadable::Damaged(self.intern(Owner::Log(log), place)),
+            Ok(()) if is_of_file => Unreadable::Damaged(self.intern(Owner::Log(log), place)),
             Ok(()) => Unreadable::Nothing(self.intern(Owner::Log(log), place)),
             Err(_) => Unreadable::Damaged(self.note_met(Owner::Log(log), log.shard, place, Some(met))),
         }

@@ -178,8 +178,12 @@ impl<R: LogReader> LogScrub<R> {
         self.ends_seen = Position(0);
     }
 
-    /// Looks again at damaged places, and forgets those that are sound by now. Whether there were any.
+    /// Looks again at damaged places, and forgets those that are sound by now. Whether there were any. Tells also what
+    /// is away that nobody has asked for.
     pub fn look_again(&mut self) -> bool {
+        for (first, error) in self.reader.away() {
+            self.damages.judge(&self.reader, (self.family, self.log), first, error);
+        }
         self.damages.count() > 0 && self.damages.look_again(Owner::Log(self.log), &self.reader) > 0
     }
 

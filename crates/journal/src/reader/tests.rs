@@ -130,7 +130,77 @@ fn what_is_here_is_read_although_the_segment_before_it_was_moved_out_of_reach() 
     let mut record = Vec::new();
     reader.read(record_of(segments[1]), &mut record).unwrap();
     assert_eq!(record, [7; 50]);
-    assert!(matches!(reader.read(record_of(segments[0]), &mut record), Err(JournalError::Damaged { .. })));
+    assert!(matches!(reader.read(record_of(segments[0]), &mut record), Err(JournalError::Io { doing: "open", .. })));
+}
+
+#[test]
+fn a_segment_that_was_away_is_read_by_everybody_when_it_is_back() {
+    let away = Path::new("data/away");
+    // The first segment, one in the middle, and the last one that is sealed.
+    for moved in [0, 2, 6] {
+        let records: Vec<Vec<u8>> = (0..40).map(|number| vec![number; 3_000]).collect();
+        let (disk, positions) = log_of(&records, Options::small(16 * 1024));
+        let folder = Folder::new(disk.clone(), Path::new("data"), &FAMILY, LOG);
+        let segments = folder.list_local().unwrap();
+        assert!(segments.len() > 7, "{segments:?}");
+        let (path, next) = (folder.segment_path(segments[moved]), segments[moved + 1]);
+        let is_moved = |at: &&Position| (segments[moved]..next).contains(*at);
+        let in_it: Vec<Position> = positions.iter().filter(is_moved).copied().collect();
+        let mut into = Vec::new();
+
+        let whole = logs(&disk).reader(LOG).unwrap();
+        disk.rename(&path, away).unwrap();
+        // One has listed the folder before, one lists it now; one knows nothing of it and lists it again meanwhile.
+        let late = logs(&disk).reader(LOG).unwrap();
+        let behind = logs(&disk).reader(LOG).unwrap();
+        behind.open.borrow_mut().firsts.truncate(1);
+        behind.read(*positions.last().unwrap(), &mut into).unwrap();
+        let up_to = Durability::at(whole.begins(segments.last()).unwrap());
+        let begins = if moved == 0 { Cursor::START } else { whole.begins(segments.get(moved - 1)).unwrap() };
+        let mut groups = late.groups(begins, &up_to).unwrap();
+        for reader in [&whole, &late, &behind] {
+            assert!(reader.read(in_it[0], &mut into).is_err(), "{path:?} is away");
+            reader.read(*positions.last().unwrap(), &mut into).unwrap();
+        }
+        let refused = whole.read(in_it[0], &mut into).unwrap_err().to_string();
+        let is_told = |reader: &Reader<FakeDisk>| reader.away().into_iter().map(|(first, _)| first).collect::<Vec<_>>();
+        assert_eq!((is_told(&whole), is_told(&late)), (vec![segments[moved]], vec![]), "whoever knew it says so");
+        assert!(refused.starts_with(&format!("{}: cannot open", path.display())), "what is away is named: {refused}");
+
+        disk.rename(away, &path).unwrap();
+        for reader in [&whole, &late, &behind] {
+            for at in &in_it {
+                reader.read(*at, &mut into).unwrap();
+            }
+        }
+        assert!(is_told(&whole).is_empty());
+        while groups.next_group().unwrap().is_some() {}
+        assert_eq!(groups.cursor().position, up_to.position());
+    }
+}
+
+/// Of a log that forgets, too: what is there again was not forgotten.
+#[test]
+fn a_segment_of_a_log_that_forgets_is_read_again_when_it_is_back() {
+    let family = Family { retention: Retention::SinceSnapshot, ..FAMILY };
+    let records: Vec<Vec<u8>> = (0..40).map(|number| vec![number; 3_000]).collect();
+    let (disk, positions) = log_of(&records, Options::small(16 * 1024));
+    let (folder, away) = (Folder::new(disk.clone(), Path::new("data"), &family, LOG), Path::new("data/away"));
+    let segments = folder.list_local().unwrap();
+    for moved in [0, 2] {
+        let at = *positions.iter().find(|at| **at >= segments[moved]).unwrap();
+        let (path, mut into) = (folder.segment_path(segments[moved]), Vec::new());
+        let whole = Reader::of(folder.clone()).unwrap();
+        disk.rename(&path, away).unwrap();
+        let late = Reader::of(folder.clone()).unwrap();
+        for reader in [&whole, &late] {
+            assert!(reader.read(at, &mut into).is_err());
+        }
+        disk.rename(away, &path).unwrap();
+        for reader in [&whole, &late] {
+            reader.read(at, &mut into).unwrap();
+        }
+    }
 }
 
 #[test]

@@ -125,6 +125,55 @@ fn what_reads_well_again_is_sound_without_another_pass() {
     assert!(!scrub.look_again(), "there is nothing to look at");
 }
 
+/// What health says is what somebody would find who has no file open and no list of the folder.
+#[test]
+fn what_is_away_stays_told_until_everybody_can_read_it() {
+    let (disk, paths) = long_log();
+    for path in [&paths[0], &paths[1]] {
+        let (damages, reader) = (Arc::new(Damages::default()), logs(&disk).reader(LOG).unwrap());
+        let mut scrub = LogScrub::new("ledger", LOG, reader.another().unwrap(), damages.clone());
+        let first = parse_segment_name(path.file_name().unwrap().to_str().unwrap()).unwrap();
+        let at = Position(first.0 + GROUP_HEADER_BYTES as u64);
+        // The reading has the file open, and goes on to read it.
+        scrub.reader.read(at, &mut Vec::new()).unwrap();
+        let away = PathBuf::from("data/away");
+        disk.rename(path, &away).unwrap();
+        scrub.reader.read(at, &mut Vec::new()).unwrap();
+        // Whoever lists the folder now finds no such segment.
+        let late = logs(&disk).reader(LOG).unwrap();
+        judged(&damages, &late, at).unwrap();
+        assert!(!scrub.look_again() && damages.count() >= 1, "{path:?} is still away");
+        let error = late.read(at, &mut Vec::new()).unwrap_err();
+        disk.rename(&away, path).unwrap();
+        assert!(scrub.look_again() && damages.count() == 0);
+        late.read(at, &mut Vec::new()).unwrap();
+        // It came back before anybody looked around it: the cursor of whoever asked is not to blame.
+        if path == &paths[0] {
+            let judged = damages.judge(&late, ("ledger", LOG), at, error);
+            assert!(matches!(judged, Unreadable::Damaged(_)), "{judged:?}");
+            assert_eq!(damages.count(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_nobody_asks_for_is_told_when_it_is_away_and_when_it_is_back() {
+    let (disk, paths) = long_log();
+    for path in &paths[..3] {
+        let damages = Arc::new(Damages::default());
+        let mut scrub = LogScrub::new("ledger", LOG, logs(&disk).reader(LOG).unwrap(), damages.clone());
+        let away = PathBuf::from("data/away");
+        disk.rename(path, &away).unwrap();
+        for _ in 0..2 {
+            assert!(!scrub.look_again());
+            let of: Vec<_> = scrub.damage().iter().map(|place| (place.file.to_string(), place.is_away)).collect();
+            assert_eq!(of, vec![(path.strip_prefix("data").unwrap().display().to_string(), true)]);
+        }
+        disk.rename(&away, path).unwrap();
+        assert!(scrub.look_again() && damages.count() == 0);
+    }
+}
+
 /// A reading of the log, and whom it tells.
 fn scrub_of(disk: &FakeDisk) -> (LogScrub<impl LogReader + use<>>, Arc<Damages>) {
     let damages = Arc::new(Damages::default());

@@ -294,6 +294,53 @@ fn rot_that_nobody_asks_for_is_found_by_reading_everything_again() {
     assert!(server.terminate().log.contains("read a whole log again"));
 }
 
+#[test]
+fn a_segment_that_is_away_is_told_although_nobody_asks_for_it() {
+    let (folder, settings) = filled();
+    let server = Server::start(&settings);
+    // Which finds what is away by itself; the next one is long off.
+    wait_for("the first pass over the log", || server.log().contains("ids of its index").then_some(()));
+    let (sealed, away) = (segments(&settings).remove(0), folder.path().join("away"));
+    fs::rename(&sealed, &away).expect("it can be moved");
+    wait_for("health says so", || (health(&server)["status"] == "degraded").then_some(()));
+    fs::rename(&away, &sealed).expect("it can be moved");
+    wait_for("it is well", || (health(&server) == json!({"status": "ok"})).then_some(()));
+    assert!(server.terminate().status.success());
+}
+
+/// Whoever reads of other segments meanwhile lists the folder without it.
+#[test]
+fn a_segment_that_was_away_while_serving_is_read_again_when_it_is_back() {
+    let (folder, settings) = filled();
+    let server = Server::start(&settings);
+    let (sealed, away) = (segments(&settings).remove(0), folder.path().join("away"));
+    fs::rename(&sealed, &away).expect("it can be moved");
+    let mut client = connect(&server);
+    for number in 0..16 {
+        client.transfers(&votes(&ids(&format!("third-{number}"), 8_000))).expect("the server serves");
+    }
+    assert!(segments(&settings).len() >= 3, "two that were not there before, and one is away");
+    let mut http = Http::connect(server.http).expect("the door is open");
+    let mut statuses = |of: &str| -> Vec<u16> {
+        let one = |number| http.get(&format!("/v1/transfers/{of}-{number}")).expect("the door answers").status;
+        (0..100).map(one).collect()
+    };
+    // In a segment that was not there when the server started, and not among the latest 8 MiB, which are in memory.
+    for later in ["third-8", "third-9", "third-10"] {
+        assert_eq!(statuses(later), vec![200; 100]);
+    }
+    assert_eq!(statuses("large-1"), vec![500; 100], "what is away is not guessed");
+    assert_eq!(health(&server)["status"], "degraded");
+    fs::rename(&away, &sealed).expect("it can be moved");
+    wait_for("it is well", || (health(&server) == json!({"status": "ok"})).then_some(()));
+    assert_eq!(statuses("large-1"), vec![200; 100], "as health says");
+    let again = client.transfers(&votes(&ids("large-1", 2_000))).expect("the server serves");
+    assert!(again.iter().all(|outcome| *outcome == tidegate_client::Outcome::Duplicate), "{:?}", again[0]);
+    assert_eq!(health(&server), json!({"status": "ok"}));
+    assert!(server.terminate().status.success());
+    assert!(audit(&settings.data).status.success());
+}
+
 fn flip(path: &Path, at: u64) {
     let mut bytes = fs::read(path).expect("it is read");
     bytes[at as usize] ^= 0x10;
@@ -407,8 +454,8 @@ fn an_older_copy_that_is_laid_over_a_running_server_is_told_within_seconds() {
     copy_over(&copy, &journal);
     connect(&server).transfers(&votes(&ids("behind", 10))).expect("it serves");
     wait_for("health says so", || (health(&server)["damage"].as_u64() > Some(0)).then_some(()));
-    let log = server.log();
-    assert!(log.contains("a file is damaged") && log.contains("journal/ledger-0/segment-"), "{log}");
+    let is_told = |log: String| log.contains("a file is damaged") && log.contains("journal/ledger-0/segment-");
+    wait_for("the log says so", || is_told(server.log()).then_some(()));
     // It stays told, whatever is read meanwhile.
     std::thread::sleep(Duration::from_secs(6));
     assert_eq!(health(&server)["status"], "degraded");
