@@ -56,8 +56,8 @@ pub fn run<P>(data: &Path, witness: Option<&Path>, extensions: &[&dyn Extension<
     if problems.is_empty() {
         if witness.is_none() && has_witnesses(data)? {
             complain(format_args!(
-                "the witnesses of these logs were not asked. Say --witness FOLDER, the folder that data.witness names in \
-                 the configuration"
+                "the witnesses of these logs were not asked. Say --witness FOLDER, the folder that data.witness names \
+                 in the configuration"
             ));
         }
         say(format_args!("all agree"));

@@ -89,6 +89,13 @@ fn a_log_that_ends_before_its_snapshot_is_refused_until_the_loss_is_accepted() {
     assert!(server.terminate().status.success());
 
     put(&backup, &journal);
+    let wrong = audit(&settings.data);
+    assert_eq!(wrong.status.code(), Some(2), "{wrong}");
+    assert!(wrong.log.contains("WRONG: LOST: ledger shard 0: "), "{wrong}");
+    let copies = folder.path().join("copies");
+    let refused = tool(&settings.data, &["backup", "--to", &copies.display().to_string()]);
+    assert!(!refused.status.success() && refused.log.contains("no backup was taken"), "{refused}");
+    assert!(!copies.exists(), "{refused}");
     let accepted = refused_until_accepted(&settings, &["are lost: journal/ledger-0 ends at sequence", ".tgs was made"]);
     assert!(accepted.log.contains(".tgs is set aside as "), "{accepted}");
     let server = Server::start(&quiet);
@@ -155,8 +162,12 @@ fn a_witness_on_another_disk_proves_what_nothing_on_this_one_can() {
     let data = settings.data.display();
     let command = format!("run `tidegate accept-loss --data {data} --witness {witness} --reason TEXT`");
     assert!(refused.log.contains(&command), "{refused}");
+    let wrong = tool(&settings.data, &["audit", "--witness", &witness]);
+    assert_eq!(wrong.status.code(), Some(2), "{wrong}");
+    assert!(wrong.log.contains("WRONG: LOST: ledger shard 0: "), "{wrong}");
     let unasked = tool(&settings.data, &["accept-loss", "--yes", "--reason", WHY]);
     assert_eq!(unasked.status.code(), Some(2), "{unasked}");
+    assert!(!unasked.log.contains("accepted: "), "{unasked}");
     assert!(unasked.log.contains("Say --witness FOLDER, the folder that data.witness names"), "{unasked}");
     for command in [&["accept-loss", "--witness", &witness][..], &["mend-time", "--to", "now"]] {
         let forged = tool(&settings.data, &[command, &["--yes", "--reason", "a\nLOST: nothing"]].concat());
