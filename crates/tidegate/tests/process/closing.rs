@@ -353,7 +353,13 @@ fn who_is_taken_over_reads_so_while_it_sends() {
 #[test]
 fn who_is_one_too_many_reads_so_while_it_sends() {
     let doors = Doors::open("[mqtt]\nconnections_per_address_max = 2\n");
-    let _two = [doors.peer(By::Tcp), doors.peer(By::Tcp)];
+    // Each has heard that it is in: sockets are not accepted in the order in which they are connected.
+    let _two = ["one", "two"].map(|client_id| {
+        let mut peer = doors.peer(By::Tcp);
+        peer.say(&connect(client_id, None));
+        assert!(peer.hear().expect("it is let in"));
+        peer
+    });
     for (by, behind) in [By::Tcp, By::Tls].into_iter().flat_map(|by| BEHIND.map(|behind| (by, behind))) {
         let mut third = doors.peer(by);
         third.say_and_hear(&connect("three", None), behind, &[0xc0, 0], Order::SendsFirst);
