@@ -53,7 +53,8 @@ type Served = RoomClient<OperatorClient>;
         drains::read_address_drain,
         drains::begin_address_drain,
         drains::end_address_drain,
-    )
+    ),
+    components(schemas(publish::MessageBody))
 )]
 struct Document;
 
