@@ -213,6 +213,7 @@ fn open_door() -> SocketAddr {
         metrics: HttpMetrics::register(&registry),
         open_paths: Vec::new(),
         upgrade: None,
+        demo: Arc::default(),
         refused: RefusalMetrics::register(&registry, "http", "edge-0"),
         requests: RequestMetrics::register(&registry, "http"),
         stop,
