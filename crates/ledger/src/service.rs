@@ -133,6 +133,8 @@ pub struct LedgerService<D: Disk> {
     exchange: Exchange,
     histories: HashMap<JobId, HistoryRecords>,
     order: AccountOrder,
+    /// How far memory for accounts to come was asked for.
+    pages_asked: u32,
     /// Accounts of batches that may still be opened in this step.
     opens_left: usize,
     /// Decisions of batches that may still be made in this step.
@@ -172,6 +174,7 @@ impl<D: Disk> LedgerService<D> {
             exchange: Exchange::new(ledger, appended),
             histories: HashMap::new(),
             order,
+            pages_asked: 0,
             opens_left: OPENS_PER_STEP,
             decisions_left: DECISIONS_PER_STEP,
             unwritable: None,
@@ -411,6 +414,9 @@ impl<D: Disk> Service for LedgerService<D> {
     ) -> Result<bool, ShardError> {
         self.expire_holds(turn, jobs)?;
         self.exchange_credits(turn, out, jobs)?;
+        if let Some(pages) = turn.state().pages_ahead(&mut self.pages_asked) {
+            self.ids.touch(pages);
+        }
         let unsorted = self.order.catch_up(turn.state(), ACCOUNTS_SORTED_PER_STEP);
         let has_more = unsorted > 0 || self.opens_left == 0 || self.decisions_left == 0;
         Ok(self.announce_figures(turn, out) || has_more)

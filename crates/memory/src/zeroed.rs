@@ -13,12 +13,12 @@
 //!
 //! Whether huge pages are available depends on the host and on the process: `tidegate doctor` reports it.
 
-use std::alloc::{Layout, handle_alloc_error};
+use std::alloc::Layout;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::HUGE_PAGE;
+use super::mapping::{Mapping, Pages};
 
 /// Integers for which all bits zero is a value and every bit pattern is one.
 pub trait Word: Copy + private::Sealed {}
@@ -29,67 +29,6 @@ mod private {
     pub trait Sealed {}
     impl Sealed for u32 {}
     impl Sealed for u64 {}
-}
-
-/// Memory from the kernel, given back when the last owner is gone.
-struct Mapping {
-    start: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: an address and a length; the code that uses the memory behind them is responsible for that.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    fn new(layout: Layout, bytes: usize) -> Mapping {
-        // SAFETY: a fresh anonymous private mapping touches no memory that exists.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            handle_alloc_error(layout);
-        }
-        Mapping { start: NonNull::new(start.cast::<u8>()).expect("mmap does not return null"), bytes }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: exactly the mapping made in `new`; its owners hold no references into it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
-    }
-}
-
-/// Memory that another thread may touch before its owner does.
-pub struct Pages {
-    mapping: Arc<Mapping>,
-    start: usize,
-    bytes: usize,
-}
-
-impl Pages {
-    /// Has the kernel allocate and zero all pages that were not written yet; written data stays. Takes long for many of
-    /// them. A system that does not know how (Linux before 5.14) leaves that to the first write.
-    pub fn touch(&self) {
-        // In pieces, because each holds up all other threads that map or unmap memory.
-        for start in (self.start..self.start + self.bytes).step_by(HUGE_PAGE) {
-            let bytes = HUGE_PAGE.min(self.start + self.bytes - start);
-            // SAFETY: the range lies in the mapping, which is ours until the end of this call. Contents do not change.
-            #[cfg(target_os = "linux")]
-            unsafe {
-                libc::madvise(self.mapping.start.as_ptr().add(start).cast(), bytes, libc::MADV_POPULATE_WRITE)
-            };
-        }
-    }
 }
 
 /// A boxed slice of zeros to begin with. Aligned to a cache line at least.
@@ -108,25 +47,13 @@ impl<T: Word> Zeroed<T> {
     /// `len` zeros. Aborts like any allocation when there is no memory.
     pub fn new(len: usize) -> Zeroed<T> {
         let layout = Layout::array::<T>(len.max(1)).expect("a size below the address space");
-        // Small ones are page-aligned by the kernel; large ones must begin on a huge page to use them from the start.
-        let slack = if layout.size() >= HUGE_PAGE { HUGE_PAGE } else { 0 };
-        let mapping = Mapping::new(layout, layout.size() + slack);
-        let skip = if slack == 0 { 0 } else { mapping.start.align_offset(HUGE_PAGE) };
-        assert!(skip <= slack, "an offset within a huge page");
-        // SAFETY: `skip` is at most the slack, so the words stay within the mapping.
-        let words = unsafe { mapping.start.add(skip) };
-        #[cfg(target_os = "linux")]
-        if slack > 0 {
-            // SAFETY: the range lies in our mapping. The call is advice: its failure changes speed only.
-            unsafe { libc::madvise(words.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
-        }
+        let (mapping, words) = Mapping::aligned(layout);
         Zeroed { mapping: Arc::new(mapping), words: words.cast(), len }
     }
 
     /// Its memory, to be touched before it is used.
     pub fn pages(&self) -> Pages {
-        let start = self.words.as_ptr() as usize - self.mapping.start.as_ptr() as usize;
-        Pages { mapping: Arc::clone(&self.mapping), start, bytes: self.len * size_of::<T>() }
+        Pages::of(&self.mapping, self.words.cast(), self.len * size_of::<T>())
     }
 }
 
@@ -151,6 +78,7 @@ impl<T: Word> DerefMut for Zeroed<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::HUGE_PAGE;
 
     #[test]
     fn large_and_small_arrays_are_zero_writable_and_aligned() {

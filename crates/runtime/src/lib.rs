@@ -27,6 +27,7 @@ mod fetch;
 pub mod limits;
 mod log_checks;
 pub mod log_keeper;
+mod longest_turn;
 pub mod member;
 pub mod mesh;
 pub mod metrics;

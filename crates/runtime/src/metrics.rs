@@ -17,6 +17,9 @@ metrics! {
             "tidegate_worker_busy_seconds_total" "Time that a worker's loop did not wait for events.";
         longest_turn_nanoseconds: Gauge "tidegate_worker_longest_turn_seconds"
             "The longest turn of a worker's loop in the last seconds: everybody on it waited so long.";
+        longest_turn_cpu_nanoseconds: Gauge "tidegate_worker_longest_turn_cpu_seconds"
+            "The most processor time that one turn of a worker's loop took in the last seconds. What the longest turn \
+             took beyond this, the worker had no core.";
     }
 }
 

@@ -23,6 +23,7 @@ use tidegate_rings::limits::RING_MESSAGES;
 use crate::address::{Address, EndpointIndex, Envelope, MemberIndex};
 use crate::clock::{ClockKeeper, NodeClock};
 use crate::limits::PORTS_MAX;
+use crate::longest_turn::LongestTurn;
 use crate::member::{Context, Port, PortSockets, Resident};
 use crate::mesh::Endpoint;
 use crate::metrics::LoopMetrics;
@@ -31,8 +32,6 @@ use crate::status::Status;
 
 /// How long an idle worker sleeps at most: timers (expiries, retries, silent clients) are looked at so often.
 const TICK: Duration = Duration::from_millis(20);
-/// The longest turn of so long a time is shown, and of the time before.
-const LONGEST_TURN_OF: Duration = Duration::from_secs(5);
 /// How long a stopping worker waits at least for clients to take their replies.
 const STOP_PATIENCE_MIN: Duration = Duration::from_secs(5);
 /// How long it takes to disconnect the clients that are left when the time to send them away is over.
@@ -144,7 +143,7 @@ impl<P: Send> Worker<P> {
         let mut stopping: Option<Stopping> = None;
         let mut drained_per_second = None;
         let (mut ticked, mut busy) = (Instant::now(), Duration::ZERO);
-        let (mut collected, mut longest, mut longest_before) = (Instant::now(), Duration::ZERO, Duration::ZERO);
+        let mut longest = LongestTurn::new();
         loop {
             let turned = Instant::now();
             let now = self.group.clock.now();
@@ -152,12 +151,7 @@ impl<P: Send> Worker<P> {
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
                 self.tick(now, std::mem::take(&mut busy));
-                // Shown until it is as long ago as it was collected, so that whoever looks that often misses none.
-                if collected.elapsed() >= LONGEST_TURN_OF {
-                    collected = Instant::now();
-                    longest_before = std::mem::take(&mut longest);
-                }
-                self.metrics.longest_turn_nanoseconds.set(longest.max(longest_before).as_nanos() as i64);
+                longest.show(&self.metrics);
                 // A process that stops has begun a drain of its own, which nobody ends.
                 if stopping.is_none() {
                     self.follow_drain(&mut drained_per_second, now);
@@ -174,7 +168,7 @@ impl<P: Send> Worker<P> {
             }
             let took = turned.elapsed();
             busy += took;
-            longest = longest.max(took);
+            longest.note(took);
             self.members.ports.iter_mut().for_each(|port| port.observe_turn(took));
             self.wait(!worked, &mut events)?;
         }

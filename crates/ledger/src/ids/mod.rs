@@ -54,6 +54,7 @@ use std::sync::Arc;
 
 use tidegate_disk::Disk;
 use tidegate_journal::{Cursor, Position, Timeline};
+use tidegate_memory::Pages;
 use tidegate_planted::{Bug, is_planted};
 
 use builder::View;
@@ -325,6 +326,11 @@ impl<D: Disk> IdIndex<D> {
             self.take_over(view);
         }
         Ok(())
+    }
+
+    /// Has the builder's thread touch memory that the shard will write to soon.
+    pub fn touch(&mut self, pages: Pages) {
+        self.worker.touch(pages);
     }
 
     fn release(&mut self) {

@@ -28,9 +28,9 @@ const PROBES_MAX: u32 = 7;
 /// Bits for each id of a run, in tenths: at least, at most, and with how many ids it is how many.
 const TENTHS_MIN: u64 = 30;
 const TENTHS_MAX: u64 = 160;
-const TENTHS_AT: (u64, u64) = (1 << 25, 70);
+const TENTHS_AT: (u64, u64) = (1 << 25, 100);
 /// Less for each doubling.
-const TENTHS_PER_DOUBLING: u64 = 8;
+const TENTHS_PER_DOUBLING: u64 = 18;
 /// A filter that the bound on memory leaves fewer tenths than this is not made.
 const TENTHS_WORTH_IT: u64 = 20;
 
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn many_ids_get_fewer_bits_and_too_few_bytes_no_filter() {
         let tenths = |ids: u64| FilterShape::best(ids, u64::MAX / 80).bytes() * 80 / ids;
-        assert_eq!((tenths(1 << 25), tenths(1 << 28), tenths(1 << 40)), (70, 46, 30));
+        assert_eq!((tenths(1 << 25), tenths(1 << 28), tenths(1 << 40)), (100, 46, 30));
         assert_eq!(FilterShape::best(1 << 25, (1 << 25) / 8 * 7 / 10 * 2).blocks, 0);
         assert_eq!(FilterShape::best(0, 1 << 30), FilterShape::default());
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_memory::Pages;
 use tidegate_planted::BalanceChange;
 
 use super::account::{Account, AccountSlot};
@@ -159,6 +160,12 @@ impl Ledger {
     /// How many accounts and parts have their money on this shard. Takes time in proportion to the accounts.
     pub fn count_here(&self) -> u64 {
         self.accounts.iter().filter(|account| account.is_on(self.shard)).count() as u64
+    }
+
+    /// Memory that the accounts opened next will take, for another thread to touch; `asked` is as far as that was asked
+    /// before, and begins as zero. `None` if nothing is worth it now. Changes nothing.
+    pub fn pages_ahead(&self, asked: &mut u32) -> Option<Pages> {
+        self.accounts.pages_ahead(asked)
     }
 
     /// How many slots are taken: accounts opened, parts, and facts of other shards' accounts.

@@ -97,6 +97,7 @@ fn one(settings: &Settings, out: &Path, report: &mut Report) -> Result<()> {
     }
     let stall = binary_stall.max(http_stall);
     report.add("open_stall_max_ms", stall.turn_max_ms);
+    report.add("open_turn_cpu_max_ms", stall.turn_cpu_max_ms);
     report.add("open_wait_max_ms", stall.wait_max_ms);
 
     wait_for_the_auditor(&tidegate, settings.accounts)?;

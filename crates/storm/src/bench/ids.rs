@@ -94,6 +94,7 @@ pub fn run(settings: &Settings) -> Result<()> {
         let (rate, stall) = measure(&tidegate, &names, 0, settings.transfers, kind, &mut series)?;
         report.add(&format!("ids_empty_{}_transfers_per_s", kind.name()), rate);
         report.add(&format!("ids_empty_{}_worker_stall_max_ms", kind.name()), stall.turn_max_ms);
+        report.add(&format!("ids_empty_{}_worker_turn_cpu_max_ms", kind.name()), stall.turn_cpu_max_ms);
         report.add(&format!("ids_empty_{}_worker_wait_max_ms", kind.name()), stall.wait_max_ms);
     }
     let first = FIRST_TRANSFERS_MIN.max(ids / JOURNAL_BYTES_PER_TRANSFER);
@@ -126,6 +127,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     let (over, under) = (key("ordered_transfers_per_s"), "ids_empty_ordered_transfers_per_s");
     report.derive_ratio(&key("ordered_to_empty_ratio"), &over, under);
     report.add(&key("worker_stall_max_ms"), worst.turn_max_ms);
+    report.add(&key("worker_turn_cpu_max_ms"), worst.turn_cpu_max_ms);
     report.add(&key("worker_wait_max_ms"), worst.wait_max_ms);
     report.add(&key("rss_bytes"), rss_max as f64);
     report.add(&key("restart_s"), restart_max);

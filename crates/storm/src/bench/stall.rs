@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// Longest turn of a worker's loop of late; the metric without the prefix that all have.
 const LONGEST_TURN: &str = "worker_longest_turn_seconds";
+/// The most processor time of one turn of late.
+const LONGEST_TURN_CPU: &str = "worker_longest_turn_cpu_seconds";
 /// So long the server shows a turn, at most.
 const LONGEST_TURN_SHOWN: Duration = Duration::from_secs(11);
 /// How often the longest turn is asked for: it is shown for five seconds at least.
@@ -25,6 +27,8 @@ const SAMPLE: Duration = Duration::from_millis(50);
 pub struct Stall {
     /// The longest turn, in milliseconds.
     pub turn_max_ms: f64,
+    /// The most processor time of one turn, in milliseconds.
+    pub turn_cpu_max_ms: f64,
     /// The most milliseconds within some fifty for which workers were ready to run and had no core.
     pub wait_max_ms: f64,
 }
@@ -34,6 +38,7 @@ impl Stall {
     pub fn max(self, other: Stall) -> Stall {
         Stall {
             turn_max_ms: self.turn_max_ms.max(other.turn_max_ms),
+            turn_cpu_max_ms: self.turn_cpu_max_ms.max(other.turn_cpu_max_ms),
             wait_max_ms: self.wait_max_ms.max(other.wait_max_ms),
         }
     }
@@ -67,6 +72,7 @@ fn watch(tidegate: &Tidegate, done: &AtomicBool) -> Result<Stall> {
         if last || looked.elapsed() >= LOOK {
             looked = Instant::now();
             stall.turn_max_ms = stall.turn_max_ms.max(figure_max(tidegate.http(), LONGEST_TURN)? * 1e3);
+            stall.turn_cpu_max_ms = stall.turn_cpu_max_ms.max(figure_max(tidegate.http(), LONGEST_TURN_CPU)? * 1e3);
         }
         if last {
             return Ok(stall);

@@ -24,6 +24,8 @@ const OPEN_FILES_OF_OUR_OWN: u64 = 100;
 const SYNC_US_WISHED: u128 = 2_000;
 /// Syncs timed.
 const SYNCS: usize = 200;
+/// A page of memory that takes longer to come stops a worker for milliseconds when it takes a huge one.
+const FRESH_PAGE_NS_WISHED: u128 = 3_000;
 
 /// One thing looked at.
 struct Finding {
@@ -49,6 +51,7 @@ pub fn run(data: &Path) -> Result<ExitCode> {
         room_to_compact(data),
         numa(),
         huge_pages(),
+        fresh_memory(),
     ];
     for finding in &findings {
         let mark = if finding.advice.is_some() { "!!" } else { "ok" };
@@ -244,6 +247,24 @@ fn port_range() -> Finding {
 fn huge_pages() -> Finding {
     let huge_pages = HugePages::settle();
     Finding { what: "huge pages", found: huge_pages.to_string(), advice: huge_pages.advice().map(str::to_owned) }
+}
+
+/// How long a page takes that nobody has used before. The host of a virtual machine may have to find it first.
+fn fresh_memory() -> Finding {
+    const BYTES: usize = 64 << 20;
+    const PAGE: usize = 4 << 10;
+    let mut memory = vec![0u8; BYTES];
+    let began = Instant::now();
+    memory.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
+    let each = began.elapsed().as_nanos() / (BYTES / PAGE) as u128;
+    std::hint::black_box(memory);
+    let advice = (each > FRESH_PAGE_NS_WISHED).then(|| {
+        "workers wait milliseconds for memory that they take anew; give this virtual machine memory of its own, without \
+         ballooning or free page reporting"
+            .into()
+    });
+    let found = format!("{}.{} us for 4 KiB", each / 1_000, each % 1_000 / 100);
+    Finding { what: "fresh memory", found, advice }
 }
 
 fn read(path: &str) -> String {

@@ -36,13 +36,30 @@ fn accounts_stay_where_they_are_as_others_come() {
         }
     }
     accounts.assert_sound();
-    assert_eq!(accounts.chunks.iter().map(Vec::len).collect::<Vec<_>>(), [4_096, 8_192, 16_384]);
+    assert_eq!(accounts.chunks.iter().map(|chunk| chunk.len()).collect::<Vec<_>>(), [4_096, 8_192, 16_384, 0]);
     assert!(places.iter().all(|(slot, place)| address(&accounts, *slot) == *place));
     assert_eq!(accounts.find("wallet:9000"), Some(AccountSlot(9_000)));
     assert_eq!(accounts.find("wallet:x"), None);
     let range: Vec<u32> = accounts.range(4_094, 4).map(|(slot, _)| slot.0).collect();
     assert_eq!(range, [4_094, 4_095, 4_096, 4_097]);
     assert_eq!(accounts.range(u32::MAX, 9).count(), 0);
+}
+
+#[test]
+fn memory_of_the_accounts_to_come_is_asked_for_once_and_in_time() {
+    let (mut accounts, mut asked, mut times) = (Accounts::default(), 0, 0);
+    for n in 0..16 * TOUCHED_AT_ONCE {
+        accounts.push(account(&format!("{n}")));
+        while accounts.pages_ahead(&mut asked).is_some() {
+            times += 1;
+        }
+        let wanted = accounts.len() + (accounts.len() / TOUCHED_AHEAD_PART).min(TOUCHED_AHEAD_MAX);
+        // Less than a huge page is not worth it; nor is what is taken by now.
+        assert!(asked + TOUCHED_AT_ONCE > wanted || asked == 0 && wanted < accounts.len() + TOUCHED_AT_ONCE);
+        assert!(asked <= wanted);
+    }
+    // From 8 on, and one more where a chunk ended.
+    assert_eq!((times, asked >= 16 * TOUCHED_AT_ONCE), (11, true));
 }
 
 #[test]
