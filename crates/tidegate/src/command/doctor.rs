@@ -259,8 +259,8 @@ fn fresh_memory() -> Finding {
     let each = began.elapsed().as_nanos() / (BYTES / PAGE) as u128;
     std::hint::black_box(memory);
     let advice = (each > FRESH_PAGE_NS_WISHED).then(|| {
-        "workers wait milliseconds for memory that they take anew; give this virtual machine memory of its own, without \
-         ballooning or free page reporting"
+        "workers wait milliseconds for memory that they take anew; give this virtual machine memory of its own, \
+         without ballooning or free page reporting"
             .into()
     });
     let found = format!("{}.{} us for 4 KiB", each / 1_000, each % 1_000 / 100);
