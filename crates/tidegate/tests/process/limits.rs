@@ -149,11 +149,13 @@ fn nobody_else_may_look_into_the_data_directory() {
 fn doctor_and_a_port_in_use_leave_no_directory() {
     let folder = folder();
     let settings = Settings::new(folder.path());
-    Command::new(env!("CARGO_BIN_EXE_tidegate"))
+    let looked = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["doctor", "--data"])
         .arg(settings.data.join("deeper"))
         .output()
         .expect("the binary was built with the test");
+    let said = String::from_utf8_lossy(&looked.stdout);
+    assert!(said.lines().any(|line| line.contains("fresh memory") && line.ends_with("us for 4 KiB")), "{said}");
     assert!(!settings.data.exists());
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let path = settings.write();
