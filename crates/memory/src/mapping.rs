@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::HUGE_PAGE;
 
-/// What every size of a page is a multiple of, bytes; where pages are larger, what does not begin on one is not touched.
+/// What every size of a page is a multiple of, bytes. Where pages are larger, what does not begin on one is not
+/// touched.
 const SMALL_PAGE: usize = 4 << 10;
 
 /// Memory from the kernel, given back when the last owner is gone.

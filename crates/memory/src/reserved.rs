@@ -10,9 +10,9 @@
 //! What is pushed stays where it is.
 //!
 //! Why not a `Vec`: the kernel finds and zeroes a page when it is first written to. That takes 0.1 ms for a huge page,
-//! and 6 to 7 ms on a virtual machine whose host has to find it first: a worker that opened accounts had such a turn for
-//! every 29,127 of them. The memory of a `Vec` cannot be handed to another thread that touches it ahead, because it may
-//! be given back meanwhile.
+//! and 6 to 7 ms on a virtual machine whose host has to find it first: a worker that opened accounts had such a turn
+//! for every 29,127 of them. The memory of a `Vec` cannot be handed to another thread that touches it ahead, because it
+//! may be given back meanwhile.
 
 use std::alloc::Layout;
 use std::fmt;

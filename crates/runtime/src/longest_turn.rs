@@ -1,5 +1,5 @@
-//! How long a worker let others wait of late: its longest turn by the clock of the wall, and the most processor time that
-//! one took.
+//! How long a worker let others wait of late: its longest turn by the clock of the wall, and the most processor time
+//! that one took.
 //!
 //! Why both: on a host with more to do than cores a worker is ready to run and has none, and a turn of a millisecond
 //! takes ten. The first figure is what a client waited, the second is what the server can do about it.

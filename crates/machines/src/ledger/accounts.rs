@@ -75,8 +75,8 @@ const LOOK_AHEAD: usize = 16;
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Accounts {
-    /// Full ones, the one that fills, and sometimes a vacant one behind it. They have their addresses from the start, and take memory as they
-    /// fill.
+    /// Full ones, the one that fills, and sometimes a vacant one behind it. They have their addresses from the start,
+    /// and take memory as they fill.
     chunks: Vec<Reserved<Account>>,
     len: u32,
     /// Slots by id. Never iterated: its random seed, which keeps hostile ids from colliding, shows in no decision.
