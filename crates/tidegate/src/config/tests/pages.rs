@@ -57,8 +57,9 @@ impl Commented {
         let commented_out = line.strip_prefix("# ");
         let code = commented_out.unwrap_or(line);
         if code.starts_with('[') {
-            // What follows a section that is commented out is an example.
-            let path = line.trim_matches(['[', ']']);
+            // What follows a section that is commented out is an example, or how a section is written that is not
+            // used here.
+            let path = code.trim_matches(['[', ']']);
             self.section = schema.sections().iter().find(|section| section.path == path).cloned();
         }
         if let Some((section, row)) = self.new_key(code) {
