@@ -5,9 +5,9 @@
 //!                                                                  └─ fails ─▶ the last keys, for keys_kept_s
 //! ```
 //!
-//! Promise: a provider that does not answer, answers slowly or says too much keeps nobody waiting and no memory; whoever
-//! sends tokens with unknown keys has a provider asked once in `refresh_least_s`. A server starts without the keys, says
-//! so, and takes the provider's tokens once they are there.
+//! Promise: a provider that does not answer, answers slowly or says too much keeps nobody waiting and no memory;
+//! whoever sends tokens with unknown keys has a provider asked once in `refresh_least_s`. A server starts without the
+//! keys, says so, and takes the provider's tokens once they are there.
 //!
 //! Why a thread of its own: it waits for networks.
 

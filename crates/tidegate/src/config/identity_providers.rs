@@ -209,8 +209,8 @@ impl Reader<'_> {
     ) -> Result<(), ConfigError> {
         let prefix = format!("{}:", provider.name);
         let names = users.iter().map(|user| &*user.name);
-        let names = names.chain(services.iter().flat_map(|service| [&*service.name, service.id_space.name()]));
-        if let Some(name) = names.filter(|name| name.starts_with(&prefix)).next() {
+        let mut names = names.chain(services.iter().flat_map(|service| [&*service.name, service.id_space.name()]));
+        if let Some(name) = names.find(|name| name.starts_with(&prefix)) {
             let what = format!("the user, service or id space {name:?} is called as users of this provider are");
             return Err(self.wrong("name", what));
         }

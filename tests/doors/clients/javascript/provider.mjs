@@ -1,7 +1,7 @@
 // An OpenID provider:  provider.mjs PORT
 //
-// Each client's credentials give a JWT as access token, for the audience "tidegate", signed with RS256 or, as its second
-// key, ES256. A line on standard input, "rotate", gives it other keys; it says "rotated N" when it has them.
+// Each client's credentials give a JWT as access token, for the audience "tidegate", signed with RS256. A line on
+// standard input, "rotate", gives it other keys, and has it sign with ES256; it says "rotated N" when it has them.
 
 import { generateKeyPairSync } from "node:crypto";
 import { createServer } from "node:http";

@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use ring::rsa::PublicKeyComponents;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair,
 };
@@ -15,12 +16,21 @@ use crate::auth::{AuthError, AuthSettings, Authenticator, Grant, LoginLimits, Se
 
 /// Made for these tests, and good for nothing else.
 const RSA_KEY: &str = include_str!("tests/rsa.pem");
-const RSA_MODULUS: &str = "pj3m58pKoDKWE8EtzCNp81IR0-y4atoFPoLSWUdXxFcdcyVrZh-UzUFUuDwOnHdSQWFF1y8Pr5TeTSPnPIWjAJTUXyhuHUX0ajtrv1aYM1EC7CKwLS1HdTPwcQub6LU_qvC3e-mfYJGAa9CNwT119-svOdFaSzbtQHWnHvL3w6b_OQzK_UrGWGZPpqsareBJ8oAVTxI_WOglziPufg4JrqBdpsnqVoIBQKbu3JTJ38N3RV5hBW5WuEX3wNvm4j5cQsnMcCw-tKYg3FNooSFmogYAK_3YK0WshOzEU7yVxd-GzpxvlJ_erVBAw7RtJIDBXS8aBs_lCk_ahNLmEzrrYQ";
 
 const NOW_S: u64 = 1_800_000_000;
 
 fn base64url(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn rsa_pair() -> RsaKeyPair {
+    let pem = RSA_KEY.lines().filter(|line| !line.starts_with('-')).collect::<String>();
+    RsaKeyPair::from_der(&STANDARD.decode(pem).unwrap()).unwrap()
+}
+
+fn rsa_modulus() -> String {
+    let components: PublicKeyComponents<Vec<u8>> = rsa_pair().public().into();
+    base64url(components.n)
 }
 
 /// A provider's key pair.
@@ -52,7 +62,7 @@ impl Pair {
 
     fn jwk(&self, kid: &str) -> Value {
         let mut jwk = match self {
-            Pair::Rsa => json!({"kty": "RSA", "n": RSA_MODULUS, "e": "AQAB"}),
+            Pair::Rsa => json!({"kty": "RSA", "n": rsa_modulus(), "e": "AQAB"}),
             Pair::P256(pair) => {
                 let (x, y) = pair.public_key().as_ref()[1..].split_at(32);
                 json!({"kty": "EC", "crv": "P-256", "x": base64url(x), "y": base64url(y)})
@@ -68,8 +78,7 @@ impl Pair {
         let message = format!("{}.{}", base64url(header.to_string()), base64url(claims.to_string()));
         let signature = match self {
             Pair::Rsa => {
-                let pem = RSA_KEY.lines().filter(|line| !line.starts_with('-')).collect::<String>();
-                let pair = RsaKeyPair::from_der(&STANDARD.decode(pem).unwrap()).unwrap();
+                let pair = rsa_pair();
                 let mut signature = vec![0; pair.public().modulus_len()];
                 let random = ring::rand::SystemRandom::new();
                 pair.sign(&RSA_PKCS1_SHA256, &random, message.as_bytes(), &mut signature).unwrap();
@@ -198,7 +207,7 @@ fn a_token_cannot_choose_how_it_is_verified() {
         assert_eq!(refused(&authenticator, &token), Refused::Algorithm, "{algorithm}");
     }
     // The public key taken for a secret: the oldest confusion.
-    let secret = EncodingKey::from_secret(RSA_MODULUS.as_bytes());
+    let secret = EncodingKey::from_secret(rsa_modulus().as_bytes());
     let header = Header { kid: Some("rsa".into()), ..Header::new(Algorithm::HS256) };
     let confused = jsonwebtoken::encode(&header, &claims(), &secret).unwrap();
     assert_eq!(refused(&authenticator, &confused), Refused::Algorithm);
@@ -394,7 +403,7 @@ fn a_jwks_has_bounds_and_only_keys_that_fit() {
         jwk[name] = value;
         jwk
     };
-    assert_eq!(parse(&[key.clone()]).unwrap().len(), 1);
+    assert_eq!(parse(std::slice::from_ref(&key)).unwrap().len(), 1);
     assert!(matches!(parse(&vec![key.clone(); 65]), Err(JwksError::TooMany(65))));
     assert!(matches!(Jwks::parse(&vec![b' '; JWKS_BYTES_MAX + 1], &all), Err(JwksError::TooLong)));
     assert!(matches!(Jwks::parse(b"<html>", &all), Err(JwksError::Malformed(_))));
@@ -409,11 +418,11 @@ fn a_jwks_has_bounds_and_only_keys_that_fit() {
         but("x", base64url([1; 31]).into()),
         rsa(base64url([255; 128]), "AQAB"),
         rsa(base64url(vec![255; 2_048]), "AQAB"),
-        rsa(RSA_MODULUS.into(), &base64url([255; 8])),
+        rsa(rsa_modulus(), &base64url([255; 8])),
         json!({"kty": "RSA"}),
         json!("a"),
     ] {
-        assert!(matches!(parse(&[unusable.clone()]), Err(JwksError::NoneUsable(1))), "{unusable}");
+        assert!(matches!(parse(std::slice::from_ref(&unusable)), Err(JwksError::NoneUsable(1))), "{unusable}");
         assert_eq!(parse(&[unusable, key.clone()]).unwrap().len(), 1, "the others are taken");
     }
 }
