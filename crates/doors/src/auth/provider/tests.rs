@@ -8,11 +8,14 @@ use ring::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair,
 };
 use serde_json::{Value, json};
+use tidegate_ledger::message::{Reply, Request, Unavailable};
+use tidegate_machines::ledger::{AccountKind, Refusal};
 
 use super::*;
 use crate::auth::clients::MqttAuthenticator;
 use crate::auth::quota::Rate;
 use crate::auth::{AuthError, AuthSettings, Authenticator, Grant, LoginLimits, Secret, StrangerLimits, TopicAccess};
+use crate::authorized::AuthorizedRequests;
 
 /// Made for these tests, and good for nothing else.
 const RSA_KEY: &str = include_str!("tests/rsa.pem");
@@ -460,4 +463,30 @@ fn whoever_is_away_has_the_rights_of_the_last_token_or_of_the_name() {
     assert_eq!(rights("show:42"), Some(Rights::Service { grants: vec![Grant::Metrics] }));
     assert_eq!(rights("other:42"), None);
     assert_eq!(rights("show"), None);
+}
+
+#[test]
+fn a_wallet_is_opened_before_the_first_request_and_again_only_if_that_could_not_be_said() {
+    let (pair, authenticator) = (Pair::p256(), authenticator());
+    set_keys(&authenticator, &[pair.jwk("k")]);
+    let identity = shown(&authenticator, &pair.token("k", &claims())).unwrap();
+    let mut requests = AuthorizedRequests::new(10, 10);
+    let wallet = || Request::ReadAccount { id: "wallet:show:42".into() };
+    let mut answer_to_opening = |reply: Reply| {
+        let mut started = Vec::new();
+        assert!(requests.ask(&identity, wallet(), (), &mut |token, request| started.push((token, request))).is_none());
+        let is_opening = matches!(&started[0].1, Request::OpenAccount { id, asset, kind: AccountKind::Wallet }
+            if **id == *"wallet:show:42" && **asset == *"credit");
+        let mut replies = started.iter().map(|(token, _)| *token);
+        let unexpected = &mut |_, _| panic!("nothing more is asked");
+        if is_opening {
+            assert!(requests.reply(replies.next().unwrap(), reply, unexpected).is_none());
+        }
+        let busy = Reply::Unavailable(Unavailable::Busy);
+        assert!(requests.reply(replies.next().unwrap(), busy, unexpected).is_some() && replies.next().is_none());
+        is_opening
+    };
+    assert!(answer_to_opening(Reply::Unavailable(Unavailable::Busy)), "the first request");
+    assert!(answer_to_opening(Reply::Refused(Refusal::AccountExists)), "the ledger could not say");
+    assert!(!answer_to_opening(Reply::Unavailable(Unavailable::Busy)), "it has said");
 }
