@@ -190,6 +190,7 @@ fn open_door() -> SocketAddr {
     let settings = AuthSettings {
         users: Vec::new(),
         services: vec![service],
+        identity_providers: Vec::new(),
         secret: Secret::from_bytes(&[7; 32]).expect("32 bytes"),
         token_ttl: Duration::from_secs(60),
         expiry_ends_connections: true,

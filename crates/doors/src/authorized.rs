@@ -11,13 +11,15 @@
 //! Promise: every purpose that was taken is returned exactly once, with the answer to its request. The number of parked
 //! requests is bounded.
 
+use std::sync::Arc;
+
 use slab::Slab;
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_machines::ledger::IdSpace;
 
 use crate::auth::gate::{NotFound, Verdict, check, not_found, shown};
 use crate::auth::quota::{Exceeded, InFlight};
-use crate::auth::{AccountKinds, Identity};
+use crate::auth::{AccountKinds, Identity, Opening};
 
 /// What became of a request.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ enum Purpose<P> {
     Client { purpose: P, from: Option<Identity>, _place: InFlight },
     /// The kind of an account is needed before a parked request can go on.
     Kind { parked: usize, account: Box<str> },
+    /// A wallet of a client is opened before its request.
+    Opening { opening: Arc<Opening>, place: usize },
 }
 
 /// A request whose rights are looked at, and that may have to wait for kinds of accounts.
@@ -88,11 +92,20 @@ impl<P> AuthorizedRequests<P> {
     ) -> Option<(P, Answered)> {
         match identity.admit(&request) {
             Ok(place) => {
+                self.open_wallets(identity, start);
                 let identity = identity.clone();
                 let asked = Parked { purpose, identity, id_space, request, place, awaited: 0, instead: None };
                 self.check(asked, start)
             }
             Err(exceeded) => Some((purpose, Answered::TooMany(exceeded))),
+        }
+    }
+
+    /// Opens wallets that are to be. What is asked behind it of the same shard finds them: a ring keeps its order.
+    fn open_wallets(&mut self, identity: &Identity, start: &mut impl FnMut(u64, Request)) {
+        let Some(opening) = identity.to_open() else { return };
+        for (place, request) in opening.requests() {
+            self.insert(Purpose::Opening { opening: opening.clone(), place }, request, start);
         }
     }
 
@@ -140,6 +153,10 @@ impl<P> AuthorizedRequests<P> {
                 let reply = shown(&identity, reply);
                 identity.answered(&reply);
                 Some((purpose, Answered::Reply(reply)))
+            }
+            Purpose::Opening { opening, place } => {
+                opening.answered(place, &reply);
+                None
             }
             Purpose::Kind { parked, account } => {
                 let waiting = &mut self.parked[parked];

@@ -33,6 +33,7 @@ use crate::command::archive::check_target;
 use crate::command::reload::Files;
 use crate::config::{Config, Door, Seed, TopicsKeys};
 use crate::extension::{Extension, KnownFamily, Opened};
+use crate::identity_keys::IdentityKeys;
 use crate::metrics;
 use crate::open_files::{DoorConnections, Needs, OpenFiles};
 use crate::private;
@@ -60,6 +61,8 @@ pub struct Served<P> {
     pub authenticator: Arc<Authenticator>,
     /// The key.
     pub secret: Secret,
+    /// What fetches the keys of identity providers.
+    pub identity_keys: IdentityKeys,
     /// What archives old segments, if something does.
     pub archiving: Option<Archiving>,
     /// All that is counted.
@@ -130,11 +133,19 @@ pub fn start<P: Parcels>(
     let node = Node::start(&options, directory, rooms, progress)?;
     // Also where nothing is archived: the page of metrics is that of every server.
     let metrics = ArchiveMetrics::register(&options.registry);
+    let identity_keys = IdentityKeys::start(authenticator.clone(), options.registry.clone())?;
     let archiving = config.archive.clone().map(|settings| {
         let known = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
         Archiving::start(settings, config.data.dir.clone(), known, metrics, node.status().clone())
     });
-    Ok(Served { node, authenticator, secret, archiving: archiving.transpose()?, registry: options.registry })
+    Ok(Served {
+        node,
+        authenticator,
+        secret,
+        identity_keys,
+        archiving: archiving.transpose()?,
+        registry: options.registry,
+    })
 }
 
 /// Says which settings of a new directory this one, which has its own, does not follow.

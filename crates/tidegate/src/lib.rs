@@ -14,6 +14,7 @@ mod compose;
 mod config;
 mod extension;
 mod huge_pages;
+mod identity_keys;
 mod logging;
 mod metrics;
 mod object_storage;

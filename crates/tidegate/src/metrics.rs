@@ -19,6 +19,7 @@ use tidegate_runtime::{
 use tidegate_telemetry::{MetricRow, Registry};
 
 use crate::archiving::ArchiveMetrics;
+use crate::identity_keys::IdentityKeyMetrics;
 use crate::watch::{BuildMetrics, ProcessMetrics, SnapshotFileMetrics, StateMetrics};
 
 /// By owner, in the order in which people read about them.
@@ -33,6 +34,7 @@ const LISTS: &[&[MetricRow]] = &[
     RoomMetrics::ROWS,
     WitnessMetrics::ROWS,
     ArchiveMetrics::ROWS,
+    IdentityKeyMetrics::ROWS,
     LoopMetrics::ROWS,
     ClockMetrics::ROWS,
     PortClockMetrics::ROWS,

@@ -18,6 +18,7 @@ import changes
 import demo
 import ledger
 import life
+import people
 import queues
 import readme_block
 import rights
@@ -67,6 +68,7 @@ def main():
             ]
             failed += sum(future.result() for future in played)
         failed += play("rights", rights.OWN, binary, fixture)
+        failed += play("people", people.OWN, binary, fixture)
         failed += play("changes", changes.OWN, binary, fixture)
         failed += play("life", life.CASES, binary, fixture)
     with serve(binary) as server:

@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use sha2::{Digest, Sha256};
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::IdSpace;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::acl::ClientRights;
 use super::cursor::CursorSeal;
@@ -17,6 +17,7 @@ use super::identity::{Identity, Rights};
 use super::login::{Attempt, Begun, IssuedToken, LoginError, LoginLimits, Logins, Waiter};
 use super::password::PasswordHash;
 use super::principals::{Principals, TopicAccess, User};
+use super::provider::{Jwks, ProviderKeys, ProviderSettings, Refused};
 use super::quota::{Exceeded, QuotaLimits};
 use super::secret::Secret;
 use super::strangers::{HeldBytes, StrangerLimits};
@@ -29,6 +30,8 @@ pub struct AuthSettings {
     pub users: Vec<UserSettings>,
     /// Programs, which send a fixed token.
     pub services: Vec<ServiceSettings>,
+    /// Who else signs people in.
+    pub identity_providers: Vec<Arc<ProviderSettings>>,
     /// Key that signs tokens.
     pub secret: Secret,
     /// How long a log-in is good for.
@@ -74,7 +77,7 @@ pub struct ServiceSettings {
 }
 
 /// Why a request is not let in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     /// No token.
     #[error("send a token as `Authorization: Bearer TOKEN`; POST /v1/login gives one")]
@@ -85,6 +88,12 @@ pub enum AuthError {
     /// It was good once.
     #[error("the token has expired; POST /v1/login gives a new one")]
     Expired,
+    /// It is of an identity provider, and no good.
+    #[error("{0}")]
+    Refused(Refused),
+    /// Too many tokens that were no good came from the same address.
+    #[error("{0}")]
+    TooMany(Exceeded),
 }
 
 /// A caller and until when the token behind them is good.
@@ -104,6 +113,10 @@ pub struct Authenticator {
     logins: Arc<Logins>,
     /// When the clock of log-ins began.
     since: Instant,
+    /// How often a key of a provider went.
+    keys_gone: AtomicU64,
+    /// Is told of each reload.
+    reloaded: Notify,
 }
 
 impl Authenticator {
@@ -114,6 +127,8 @@ impl Authenticator {
             cursors: CursorSeal::new(&settings.secret),
             logins: Arc::new(Logins::open(settings.login_limits)),
             since: Instant::now(),
+            keys_gone: AtomicU64::new(0),
+            reloaded: Notify::new(),
             principals: Arc::new(ArcSwap::from_pointee(Principals::new(settings, None))),
         }
     }
@@ -123,22 +138,47 @@ impl Authenticator {
     pub fn reload(&self, settings: AuthSettings) {
         let before = self.principals.load_full();
         self.principals.store(Arc::new(Principals::new(settings, Some(&before))));
+        self.reloaded.notify_one();
     }
 
-    /// The number of reloads. A cached identity is valid only as long as this number stays the same.
+    /// Waits for a reload, if there was none since the last wait. For one waiter.
+    pub async fn reloaded(&self) {
+        self.reloaded.notified().await;
+    }
+
+    /// The identity providers, for whoever fetches their keys.
+    pub fn provider_keys(&self) -> Vec<ProviderKeys> {
+        self.principals.load().provider_keys()
+    }
+
+    /// The provider has these keys from now on, and no others: what others have signed is no good any more.
+    pub fn replace_keys(&self, provider: &ProviderKeys, keys: Jwks) {
+        // The keys go first: what is verified after the number has changed is verified by those of now.
+        if provider.replace(keys) {
+            self.keys_gone.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// The number of reloads, and of times that a key of a provider went. A cached identity is valid only as long as
+    /// this number stays the same.
     pub fn generation(&self) -> u64 {
-        self.principals.load().generation
+        self.principals.load().generation + self.keys_gone.load(Ordering::Acquire)
     }
 
     /// Who `bearer` is, now.
     pub fn authenticate(&self, bearer: &str) -> Result<Identity, AuthError> {
-        self.authenticate_at(bearer, now_s()).map(|session| session.identity)
+        self.authenticate_at(bearer, None, now_s()).map(|session| session.identity)
     }
 
-    /// What `bearer` may do, now, and when a connection ends that is opened with it.
-    pub fn rights_of(&self, bearer: &str) -> Result<(Arc<ClientRights>, Option<TimeMs>), AuthError> {
+    /// What `bearer` may do, now, and when a connection ends that is opened with it. It was shown from `address`, from
+    /// where too many may have come that were no good; `None` if that was looked at before.
+    pub fn rights_of(
+        &self,
+        bearer: &str,
+        address: Option<IpAddr>,
+    ) -> Result<(Arc<ClientRights>, Option<TimeMs>), AuthError> {
         let principals = self.principals.load();
-        let (known, expires_at_s) = principals.bearer(&self.signer, bearer, now_s())?;
+        let (known, expires_at_s) = principals.bearer(&self.signer, bearer, address, now_s())?;
         Ok((known.rights.clone(), principals.connection_ends(expires_at_s)))
     }
 
@@ -147,10 +187,11 @@ impl Authenticator {
         self.principals.load().renewed(rights.holder())
     }
 
-    /// Who `bearer` is at `now_s` (seconds since the epoch), and until when.
-    pub fn authenticate_at(&self, bearer: &str, now_s: u64) -> Result<Session, AuthError> {
+    /// Who `bearer` is at `now_s` (seconds since the epoch), and until when; `address` as in
+    /// [`Authenticator::rights_of`].
+    pub fn authenticate_at(&self, bearer: &str, address: Option<IpAddr>, now_s: u64) -> Result<Session, AuthError> {
         let principals = self.principals.load();
-        let (known, expires_at_s) = principals.bearer(&self.signer, bearer, now_s)?;
+        let (known, expires_at_s) = principals.bearer(&self.signer, bearer, address, now_s)?;
         Ok(known.session(expires_at_s))
     }
 

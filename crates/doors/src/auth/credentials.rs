@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   password of CONNECT ─▶ a token of ours? ─yes─▶ its user or service            (whatever the user name says)
+//!                       ─▶ of a provider?   ─yes─▶ its user                       (no user name, or the user's)
 //!                                           ─no──▶ user name + argon2, on a login thread
 //!   no password, certificate ─▶ its common name is the user                       (a user name must be the same)
 //!   nothing ─▶ anonymous, where the listener allows it
@@ -26,7 +27,7 @@ use super::authenticator::{AuthError, Authenticator, now_s};
 use super::clients::{Credentials, MqttAuthenticator, Verdict, VerdictReply};
 use super::identity::Identity;
 use super::login::{Begun, LoginError};
-use super::principals::Principals;
+use super::principals::{Known, Principals};
 use crate::security::{self, SecurityEvent};
 
 /// Bytes of a certificate's common name. X.509 allows 64 characters.
@@ -34,7 +35,7 @@ const NAME_BYTES_MAX: usize = 1 << 10;
 
 impl MqttAuthenticator for Authenticator {
     fn begin(&self, shown: Credentials, reply: VerdictReply) -> Option<Verdict> {
-        let claimed = Claimed::of(&shown);
+        let mut claimed = Claimed::of(&shown);
         let is_gone = reply.is_gone();
         let later = claimed.clone();
         let told = VerdictReply::new(
@@ -44,7 +45,7 @@ impl MqttAuthenticator for Authenticator {
             },
             is_gone,
         );
-        let verdict = self.judge(shown, told)?;
+        let verdict = self.judge(shown, told, &mut claimed)?;
         claimed.tell(&verdict);
         Some(verdict)
     }
@@ -73,11 +74,13 @@ impl MqttAuthenticator for Authenticator {
 struct Claimed {
     address: IpAddr,
     user_name: Option<Box<str>>,
+    /// Why a token is no good.
+    detail: Option<Box<str>>,
 }
 
 impl Claimed {
     fn of(shown: &Credentials) -> Claimed {
-        Claimed { address: shown.address, user_name: shown.user_name.clone() }
+        Claimed { address: shown.address, user_name: shown.user_name.clone(), detail: None }
     }
 
     fn tell(&self, verdict: &Verdict) {
@@ -88,6 +91,9 @@ impl Claimed {
                 // Who shows nothing does not log in.
                 None => return,
             },
+            Err(_) if self.detail.is_some() => {
+                (SecurityEvent::TokenRefused, claimed, self.detail.as_deref().unwrap_or_default())
+            }
             Err(Denied { reason: ReasonCode::CONNECTION_RATE_EXCEEDED }) => {
                 (SecurityEvent::LoginRefused, claimed, "too many wrong passwords")
             }
@@ -102,13 +108,13 @@ impl Claimed {
 }
 
 impl Authenticator {
-    /// Decides on what was shown, as [`MqttAuthenticator::begin`] says.
-    fn judge(&self, shown: Credentials, reply: VerdictReply) -> Option<Verdict> {
+    /// Decides on what was shown, as [`MqttAuthenticator::begin`] says. Why a token is no good stands in `claimed`.
+    fn judge(&self, shown: Credentials, reply: VerdictReply, claimed: &mut Claimed) -> Option<Verdict> {
         let principals = self.principals().load();
         let user_name = shown.user_name.as_deref();
         match (shown.password, shown.certificate) {
             (Some(password), _) => match std::str::from_utf8(&password) {
-                Ok(password) => self.by_password(&principals, user_name, password, shown.address, reply),
+                Ok(password) => self.by_password(&principals, user_name, password, claimed, reply),
                 Err(_) => Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)),
             },
             (None, Some(certificate)) => Some(by_certificate(&principals, user_name, &certificate, shown.address)),
@@ -126,16 +132,29 @@ impl Authenticator {
         principals: &Principals,
         user_name: Option<&str>,
         password: &str,
-        address: IpAddr,
+        claimed: &mut Claimed,
         reply: VerdictReply,
     ) -> Option<Verdict> {
-        match principals.bearer(self.signer(), password, now_s()) {
+        let address = claimed.address;
+        match principals.bearer(self.signer(), password, Some(address), now_s()) {
+            Ok((known, _)) if !is_name_of(&known, user_name) => {
+                claimed.detail = Some("the user name is not that of the token".into());
+                return Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD));
+            }
             Ok((known, expires_at_s)) => {
                 let ends_at = principals.connection_ends(expires_at_s);
                 let verdict = admitted(principals, &known.rights, address);
                 return Some(verdict.map(|admitted| Admitted { ends_at, ..admitted }));
             }
             Err(AuthError::Expired) => return Some(denied(Reason::NOT_AUTHORIZED)),
+            Err(AuthError::Refused(refused)) => {
+                claimed.detail = Some(refused.to_string().into());
+                return Some(denied(Reason::NOT_AUTHORIZED));
+            }
+            Err(AuthError::TooMany(_)) => {
+                claimed.detail = Some("too many tokens that were no good".into());
+                return Some(denied(Reason::CONNECTION_RATE_EXCEEDED));
+            }
             Err(AuthError::Missing | AuthError::Invalid) => {}
         }
         let Some(name) = user_name else { return Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)) };
@@ -156,6 +175,15 @@ impl Authenticator {
             Err(LoginError::Later { .. }) => Some(denied(Reason::CONNECTION_RATE_EXCEEDED)),
         }
     }
+}
+
+/// Whether a client that has shown the token of `known` may have this user name. Whoever has a token of an identity
+/// provider leaves the user name out, or it is the user's here or at the provider: a client that says that it is
+/// somebody else is configured wrong. A token of this server may have any.
+fn is_name_of(known: &Known, user_name: Option<&str>) -> bool {
+    let Holder::Provided(identity, _) = known.rights.holder() else { return true };
+    let subject = identity.name().split_once(':').map(|(_, subject)| subject);
+    user_name.is_none_or(|name| name.is_empty() || name == identity.name() || Some(name) == subject)
 }
 
 fn by_certificate(

@@ -14,7 +14,7 @@ use std::hash::Hash;
 use hashbrown::HashMap;
 
 /// A bounded map in two generations; see the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Generations<K, V> {
     young: HashMap<K, V, foldhash::fast::RandomState>,
     old: HashMap<K, V, foldhash::fast::RandomState>,

@@ -1,6 +1,7 @@
 //! A caller whose token was good, and the rights that the configuration gives them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidegate_ledger::message::{Reply, Request};
@@ -22,6 +23,42 @@ struct Inner {
     id_space: IdSpace,
     quota: Option<Arc<Quota>>,
     open_holds_max: u32,
+    opening: Option<Arc<Opening>>,
+}
+
+/// Wallets that are opened when their owner first asks the ledger anything.
+#[derive(Debug)]
+pub struct Opening {
+    asset: Box<str>,
+    /// Each with whether the ledger has answered for good.
+    wallets: Vec<(Box<str>, AtomicBool)>,
+}
+
+impl Opening {
+    /// Of `wallets`, in `asset`.
+    pub fn new(asset: Box<str>, wallets: Vec<Box<str>>) -> Opening {
+        Opening { asset, wallets: wallets.into_iter().map(|id| (id, AtomicBool::new(false))).collect() }
+    }
+
+    /// The requests that open those that are left, with their places. One that is open already stays as it is.
+    pub fn requests(&self) -> impl Iterator<Item = (usize, Request)> {
+        let left = self.wallets.iter().enumerate().filter(|(_, (_, is_done))| !is_done.load(Ordering::Relaxed));
+        left.map(|(place, (id, _))| {
+            let request = Request::OpenAccount { id: id.clone(), asset: self.asset.clone(), kind: AccountKind::Wallet };
+            (place, request)
+        })
+    }
+
+    /// The ledger's answer about the wallet at `place`. It is not asked again, unless that was that it cannot say.
+    pub fn answered(&self, place: usize, reply: &Reply) {
+        if !matches!(reply, Reply::Unavailable(_)) {
+            self.wallets[place].1.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.wallets.iter().all(|(_, is_done)| is_done.load(Ordering::Relaxed))
+    }
 }
 
 impl Identity {
@@ -37,7 +74,7 @@ impl Identity {
             Rights::Service { .. } => Some(IdSpace::default()),
         };
         let id_space = id_space.unwrap_or_else(|| panic!("the viewer's name {name:?} is no name of an id space"));
-        let inner = Inner { name, rights, id_space, quota: None, open_holds_max: u32::MAX };
+        let inner = Inner { name, rights, id_space, quota: None, open_holds_max: u32::MAX, opening: None };
         Identity { inner: Arc::new(inner) }
     }
 
@@ -49,6 +86,16 @@ impl Identity {
     /// The same, with what it may use up.
     pub fn with_quota(self, quota: Option<Arc<Quota>>, open_holds_max: u32) -> Identity {
         Identity { inner: Arc::new(Inner { quota, open_holds_max, ..Inner::clone(&self.inner) }) }
+    }
+
+    /// The same, with wallets that are to be opened.
+    pub fn opening(self, opening: Option<Opening>) -> Identity {
+        Identity { inner: Arc::new(Inner { opening: opening.map(Arc::new), ..Inner::clone(&self.inner) }) }
+    }
+
+    /// What is to be opened before the ledger is asked anything else for them; `None` once it is.
+    pub fn to_open(&self) -> Option<&Arc<Opening>> {
+        self.inner.opening.as_ref().filter(|opening| !opening.is_done())
     }
 
     /// In which space the ids that they choose are unique.

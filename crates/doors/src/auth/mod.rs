@@ -12,6 +12,8 @@
 //! [`Authenticator`] without a lock, and a reload replaces the users and services that it knows. Everything else that
 //! changes (caches) belongs to one thread and is bounded.
 //!
+//! A token of an identity provider takes the same way, by the provider's keys: see [`provider`].
+//!
 //! A token is checked when it is shown: with each HTTP request, with the Hello of a binary connection, with the CONNECT
 //! of an MQTT client. A connection stays open when its token expires, because the client would only connect again with
 //! the next token. To end a user's MQTT connections at once, an operator removes the user from the configuration and
@@ -33,6 +35,7 @@ mod kinds;
 mod login;
 mod password;
 mod principals;
+pub mod provider;
 pub mod quota;
 mod secret;
 mod strangers;
@@ -48,7 +51,7 @@ pub use authenticator::{
 pub use cursor::CursorSeal;
 pub use generations::Generations;
 pub use grant::{Action, Grant, GrantError, Pattern};
-pub use identity::{Access, Identity, Rights};
+pub use identity::{Access, Identity, Opening, Rights};
 pub use kinds::AccountKinds;
 pub use login::{IssuedToken, LoginError, LoginLimits};
 pub use password::{PasswordHash, PasswordHashError, hash_password};

@@ -1,6 +1,7 @@
 //! All users and services of the configuration, and what they may do. Immutable; a reload replaces all of it at once.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use super::acl::{Acl, ClientRights, Holder, Shown};
 use super::authenticator::{AuthError, AuthSettings, Session, service_token_hash};
 use super::identity::{Identity, Rights};
 use super::password::PasswordHash;
+use super::provider::{Bounds, Claimed, PROVIDED_TOKEN_BYTES_MAX, Provider, ProviderKeys, Refused};
 use super::quota::{Quota, QuotaLimits};
 use super::strangers::Strangers;
 use super::token::{Signer, TOKEN_BYTES_MAX, password_stamp};
@@ -63,6 +65,8 @@ pub(super) struct Principals {
     pub(super) strangers: Arc<Strangers>,
     users: HashMap<Box<str>, User>,
     services: HashMap<[u8; 32], Known>,
+    /// By name.
+    providers: HashMap<Box<str>, Provider>,
     acl: Arc<Acl>,
 }
 
@@ -96,6 +100,12 @@ impl Principals {
             let identity = bounded(identity, service.quota.unwrap_or(all_services), before);
             (hash, known(identity, &|identity| Holder::Service(identity, hash)))
         });
+        let bounds = Bounds { viewer: viewers, service: all_services };
+        let providers = settings.identity_providers.into_iter().map(|provider| {
+            let before = before.and_then(|before| before.providers.get(&provider.name));
+            let provider = Provider::new(provider, acl.clone(), bounds, before);
+            (provider.settings().name.clone(), provider)
+        });
         Principals {
             generation,
             token_ttl: settings.token_ttl,
@@ -106,13 +116,15 @@ impl Principals {
             decoy: costliest.unwrap_or_else(|| super::password::hash_password("")),
             users: users.collect(),
             services: services.collect(),
+            providers: providers.collect(),
             acl,
         }
     }
 
     /// Whether nobody can show who it is.
     pub(super) fn knows_nobody(&self) -> bool {
-        self.users.is_empty() && self.services.is_empty() && self.certificate_users == CertificateUsers::Listed
+        let nobody_is_listed = self.users.is_empty() && self.services.is_empty() && self.providers.is_empty();
+        nobody_is_listed && self.certificate_users == CertificateUsers::Listed
     }
 
     /// The user of this name.
@@ -120,25 +132,71 @@ impl Principals {
         self.users.get(name)
     }
 
-    /// Who `bearer` is at `now_s` (seconds since the epoch), and until when.
-    pub(super) fn bearer(&self, signer: &Signer, bearer: &str, now_s: u64) -> Result<(&Known, u64), AuthError> {
-        if bearer.is_empty() {
-            return Err(AuthError::Missing);
-        }
-        if bearer.len() > TOKEN_BYTES_MAX {
-            return Err(AuthError::Invalid);
+    /// Who `bearer` is at `now_s` (seconds since the epoch), and until when. It was shown from `address`, from where
+    /// too much that was no good may have come; `None` if that was looked at before.
+    pub(super) fn bearer(
+        &self,
+        signer: &Signer,
+        bearer: &str,
+        address: Option<IpAddr>,
+        now_s: u64,
+    ) -> Result<(Known, u64), AuthError> {
+        let bytes_max = if self.providers.is_empty() { TOKEN_BYTES_MAX } else { PROVIDED_TOKEN_BYTES_MAX };
+        match bearer.len() {
+            0 => return Err(AuthError::Missing),
+            bytes if bytes > bytes_max => return Err(AuthError::Invalid),
+            _ => {}
         }
         // Looked up by hash: how long the comparison takes says nothing about the token.
-        if let Some(known) = self.services.get(&service_token_hash(bearer)) {
-            return Ok((known, u64::MAX));
+        let hash = service_token_hash(bearer);
+        if let Some(known) = self.services.get(&hash) {
+            return Ok((known.clone(), u64::MAX));
         }
-        let claims = signer.read(bearer).ok_or(AuthError::Invalid)?;
-        let user = self.users.get(claims.sub.as_str()).filter(|user| user.stamp == claims.pwd);
-        let user = user.ok_or(AuthError::Invalid)?;
-        if now_s >= claims.exp {
-            return Err(AuthError::Expired);
+        if let Some(claims) = signer.read(bearer) {
+            let user = self.users.get(claims.sub.as_str()).filter(|user| user.stamp == claims.pwd);
+            let user = user.ok_or(AuthError::Invalid)?;
+            return if now_s >= claims.exp { Err(AuthError::Expired) } else { Ok((user.known.clone(), claims.exp)) };
         }
-        Ok((&user.known, claims.exp))
+        self.provided(bearer, hash, address, now_s)
+    }
+
+    /// Who `bearer`, with this hash, is by one of the identity providers.
+    fn provided(
+        &self,
+        bearer: &str,
+        hash: [u8; 32],
+        address: Option<IpAddr>,
+        now_s: u64,
+    ) -> Result<(Known, u64), AuthError> {
+        if self.providers.is_empty() {
+            return Err(AuthError::Invalid);
+        }
+        if let Some(verified) = self.providers.values().find_map(|provider| provider.verified(&hash, now_s)) {
+            return Ok(verified);
+        }
+        // What was no good costs more than it costs to say so.
+        address.map_or(Ok(()), |address| self.strangers.look(address)).map_err(AuthError::TooMany)?;
+        let token = Claimed::read(bearer).ok_or(AuthError::Invalid)?;
+        let of_issuer = |provider: &&Provider| *provider.settings().issuer == *token.issuer();
+        let provider = self.providers.values().find(of_issuer).ok_or(Refused::Issuer);
+        let verified = provider.and_then(|provider| {
+            provider.look(&token, now_s)?;
+            provider.verify(&token, hash)
+        });
+        verified.map_err(|refused| {
+            address.into_iter().for_each(|address| self.strangers.charge(address, 1));
+            AuthError::Refused(refused)
+        })
+    }
+
+    /// The identity providers, for whoever fetches their keys.
+    pub(super) fn provider_keys(&self) -> Vec<ProviderKeys> {
+        self.providers.values().map(Provider::keys).collect()
+    }
+
+    /// The provider whose users are called as `name` is.
+    fn provider_of(&self, name: &str) -> Option<&Provider> {
+        self.providers.get(name.split_once(':')?.0)
     }
 
     /// When a connection ends that was opened with a token that expires at `expires_at_s`.
@@ -151,10 +209,11 @@ impl Principals {
     pub(super) fn certified(&self, name: &str) -> Option<Arc<ClientRights>> {
         match (self.users.get(name), self.certificate_users) {
             (Some(user), _) => Some(user.certified.clone()),
-            (None, CertificateUsers::Any) => {
+            // Another's name would be the user's of a provider, and `%u` the same.
+            (None, CertificateUsers::Any) if self.provider_of(name).is_none() => {
                 Some(Arc::new(ClientRights::new(Holder::Certificate(name.into()), self.acl.clone())))
             }
-            (None, CertificateUsers::Listed) => None,
+            (None, CertificateUsers::Any | CertificateUsers::Listed) => None,
         }
     }
 
@@ -166,6 +225,7 @@ impl Principals {
                 let mut services = self.services.values();
                 services.find(|known| known.identity.name() == name).map(|known| known.rights.clone())
             }
+            PrincipalKind::Provided(name) => self.provider_of(name)?.rights_of(name),
             PrincipalKind::Certificate(name) => self.certified(name),
             PrincipalKind::Address(_) => Some(self.anonymous.clone()),
             PrincipalKind::Unknown => None,
@@ -183,6 +243,7 @@ impl Principals {
                 user.map(|user| user.known.rights.clone())
             }
             Holder::Service(_, token) => self.services.get(token).map(|known| known.rights.clone()),
+            Holder::Provided(identity, warrant) => self.providers.get(warrant.provider())?.renewed(identity, warrant),
             Holder::Certificate(name) => self.certified(name),
             Holder::Anonymous => Some(self.anonymous.clone()),
         }
@@ -190,7 +251,7 @@ impl Principals {
 }
 
 /// The caller with `limits`, and with what it has used up of the same ones `before`.
-fn bounded(identity: Identity, limits: QuotaLimits, before: Option<&Known>) -> Identity {
+pub(super) fn bounded(identity: Identity, limits: QuotaLimits, before: Option<&Known>) -> Identity {
     let used = before.and_then(|before| before.identity.quota()).filter(|quota| *quota.limits() == limits);
     let quota = used.cloned().or_else(|| Quota::new(limits));
     let open_holds_max = if limits.open_holds_max == 0 { u32::MAX } else { limits.open_holds_max };

@@ -80,8 +80,27 @@ impl Strangers {
         self.arrive_at(address, self.since.elapsed().as_nanos() as u64)
     }
 
+    /// Whether one more request of `address` would be served; it is not counted.
+    pub fn look(&self, address: IpAddr) -> Result<(), Exceeded> {
+        match self.wait_ns(address, self.since.elapsed().as_nanos() as u64) {
+            0 => Ok(()),
+            wait_ns => Err(Exceeded::of_address(wait_ns)),
+        }
+    }
+
     fn arrive_at(&self, address: IpAddr, now_ns: u64) -> Result<(), Exceeded> {
         let Some(interval_ns) = self.interval_ns() else { return Ok(()) };
+        let wait_ns = self.wait_ns(address, now_ns);
+        if wait_ns > 0 {
+            return Err(Exceeded::of_address(wait_ns));
+        }
+        self.take(address, interval_ns, now_ns);
+        Ok(())
+    }
+
+    /// Until one more request of `address` is served.
+    fn wait_ns(&self, address: IpAddr, now_ns: u64) -> u64 {
+        let Some(interval_ns) = self.interval_ns() else { return 0 };
         let burst_ns = interval_ns * u64::from(self.limits.requests.at_once());
         let cells = self.cells_of(address).map(|cell| &self.full_at_ns[cell]);
         let wait_ns = cells.map(|cell| {
@@ -89,12 +108,7 @@ impl Strangers {
                 cell.load(Ordering::Relaxed).max(now_ns).saturating_add(interval_ns).saturating_sub(burst_ns);
             ready_at.saturating_sub(now_ns)
         });
-        let wait_ns = wait_ns[0].min(wait_ns[1]);
-        if wait_ns > 0 {
-            return Err(Exceeded::of_address(wait_ns));
-        }
-        self.take(address, interval_ns, now_ns);
-        Ok(())
+        wait_ns[0].min(wait_ns[1])
     }
 
     /// A request of `address` was worth so many more: it owes them.

@@ -28,6 +28,7 @@ fn settings(hash: &PasswordHash) -> AuthSettings {
             id_space: IdSpace::default(),
             quota: None,
         }],
+        identity_providers: Vec::new(),
         secret: Secret::from_bytes(&[1; 32]).unwrap(),
         token_ttl: Duration::from_secs(100),
         expiry_ends_connections: true,
@@ -49,7 +50,7 @@ fn a_token_is_good_until_it_ends_and_only_as_it_was_signed() {
     let authenticator = Authenticator::new(settings(&hash));
     let issued = block_on(authenticator.log_in("dave", "dave", HERE)).unwrap();
     let at = |token: &str, now_s| {
-        authenticator.authenticate_at(token, now_s).map(|session| session.identity.name().to_owned())
+        authenticator.authenticate_at(token, None, now_s).map(|session| session.identity.name().to_owned())
     };
     assert_eq!(at(&issued.token, issued.expires_at_s - 1), Ok("dave".to_owned()));
     assert_eq!(at(&issued.token, issued.expires_at_s), Err(AuthError::Expired));
@@ -92,11 +93,11 @@ fn the_cache_forgets_tokens_that_end_and_stays_bounded() {
     };
     let mut cache = TokenCache::new(8);
     for number in 0..100 {
-        assert!(cache.authenticate(&authenticator, &token(number), 999).is_ok());
+        assert!(cache.authenticate(&authenticator, &token(number), None, 999).is_ok());
     }
-    assert!(cache.authenticate(&authenticator, &token(99), 999).is_ok());
-    assert_eq!(cache.authenticate(&authenticator, &token(99), 1_000).unwrap_err(), AuthError::Expired);
-    assert_eq!(cache.authenticate(&authenticator, "wrong", 999).unwrap_err(), AuthError::Invalid);
+    assert!(cache.authenticate(&authenticator, &token(99), None, 999).is_ok());
+    assert_eq!(cache.authenticate(&authenticator, &token(99), None, 1_000).unwrap_err(), AuthError::Expired);
+    assert_eq!(cache.authenticate(&authenticator, "wrong", None, 999).unwrap_err(), AuthError::Invalid);
 }
 
 #[test]
@@ -224,10 +225,10 @@ fn a_reload_ends_the_tokens_of_who_is_gone_also_those_in_a_cache() {
     let authenticator = Authenticator::new(settings(&hash));
     let token = block_on(authenticator.log_in("dave", "dave", HERE)).unwrap().token;
     let mut cache = TokenCache::new(8);
-    assert!(cache.authenticate(&authenticator, &token, now_s()).is_ok());
+    assert!(cache.authenticate(&authenticator, &token, None, now_s()).is_ok());
     authenticator.reload(settings(&hash));
-    assert!(cache.authenticate(&authenticator, &token, now_s()).is_ok(), "who stays stays");
+    assert!(cache.authenticate(&authenticator, &token, None, now_s()).is_ok(), "who stays stays");
     authenticator.reload(AuthSettings { users: Vec::new(), ..settings(&hash) });
-    assert_eq!(cache.authenticate(&authenticator, &token, now_s()).unwrap_err(), AuthError::Invalid);
+    assert_eq!(cache.authenticate(&authenticator, &token, None, now_s()).unwrap_err(), AuthError::Invalid);
     assert_eq!(block_on(authenticator.log_in("dave", "dave", HERE)).unwrap_err(), LoginError::Wrong);
 }

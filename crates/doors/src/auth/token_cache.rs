@@ -1,16 +1,24 @@
 //! A cache of verified tokens: a request with a known token costs a map look-up instead of a signature check.
 //!
 //! Each thread has its own cache, so there is no lock. It is bounded: a flood of different tokens costs signature
-//! checks, not memory. Only valid tokens enter, and a reload empties it.
+//! checks, not memory. Only valid tokens enter, and a reload empties it. A few tokens of identity providers that were
+//! refused are remembered for a second: a request is looked at more than once, and their signatures cost the most.
+
+use std::net::IpAddr;
 
 use super::authenticator::{AuthError, Authenticator, Session};
 use super::generations::Generations;
 use super::identity::Identity;
 
+/// Refused tokens that are remembered.
+const REFUSED_MAX: usize = 64;
+
 /// Remembers sessions by their token.
 #[derive(Debug)]
 pub struct TokenCache {
     sessions: Generations<Box<str>, Session>,
+    /// Why a token was refused, and when, in seconds since the epoch.
+    refused: Generations<Box<str>, (AuthError, u64)>,
     /// Of the authenticator, when the first of them was verified.
     generation: u64,
 }
@@ -18,7 +26,7 @@ pub struct TokenCache {
 impl TokenCache {
     /// Remembers at most `entries_max` tokens.
     pub fn new(entries_max: usize) -> TokenCache {
-        TokenCache { sessions: Generations::new(entries_max), generation: 0 }
+        TokenCache { sessions: Generations::new(entries_max), refused: Generations::new(REFUSED_MAX), generation: 0 }
     }
 
     /// Who has shown `bearer` before, if it is remembered and good at `now_s`; it is not verified.
@@ -28,11 +36,18 @@ impl TokenCache {
         Some(session.identity.clone())
     }
 
-    /// Who `bearer` is at `now_s` (seconds since the epoch).
-    pub fn authenticate(&mut self, by: &Authenticator, bearer: &str, now_s: u64) -> Result<Identity, AuthError> {
+    /// Who `bearer` is at `now_s` (seconds since the epoch); `address` as in [`Authenticator::rights_of`].
+    pub fn authenticate(
+        &mut self,
+        by: &Authenticator,
+        bearer: &str,
+        address: Option<IpAddr>,
+        now_s: u64,
+    ) -> Result<Identity, AuthError> {
         let generation = by.generation();
         if self.generation != generation {
             self.sessions.clear();
+            self.refused.clear();
             self.generation = generation;
         }
         if let Some(session) = self.sessions.get(bearer) {
@@ -42,7 +57,16 @@ impl TokenCache {
             self.sessions.remove(bearer);
             return Err(AuthError::Expired);
         }
-        let session = by.authenticate_at(bearer, now_s)?;
+        if let Some((error, at_s)) = self.refused.peek(bearer)
+            && now_s <= at_s + 1
+        {
+            return Err(error.clone());
+        }
+        let session = by.authenticate_at(bearer, address, now_s).inspect_err(|error| {
+            if matches!(error, AuthError::Refused(_) | AuthError::TooMany(_)) {
+                self.refused.insert(bearer.into(), (error.clone(), now_s));
+            }
+        })?;
         self.sessions.insert(bearer.into(), session.clone());
         Ok(session.identity)
     }

@@ -19,7 +19,7 @@ impl Door {
     pub fn caller(&self, headers: &HeaderMap) -> Result<Identity, Problem> {
         let bearer = bearer(headers)?;
         let mut tokens = self.tokens.lock().expect("no thread panics while it holds the cache");
-        let caller = tokens.authenticate(&self.authenticator, bearer, now_s())?;
+        let caller = tokens.authenticate(&self.authenticator, bearer, None, now_s())?;
         drop(tokens);
         caller.arrive()?;
         Ok(caller)
@@ -29,7 +29,7 @@ impl Door {
 impl Door {
     /// What whoever sends the request with these headers may do with topics. Counts nothing.
     pub fn topic_rights(&self, headers: &HeaderMap) -> Result<Arc<ClientRights>, Problem> {
-        Ok(self.authenticator.rights_of(bearer(headers)?)?.0)
+        Ok(self.authenticator.rights_of(bearer(headers)?, None)?.0)
     }
 
     /// Counts a request that is answered whoever asks it, or refused: among those of its sender if the sender is known,
@@ -74,11 +74,12 @@ impl Door {
         self.turns.mark(&CallerName::of_identity(caller))
     }
 
-    /// Whose good token these headers show. Nothing is counted.
-    pub(super) fn shown(&self, headers: &HeaderMap) -> Option<CallerName> {
+    /// Whose good token these headers show, which came from `address`. No request is counted. Each request comes here
+    /// before any other look at its token, so this is where addresses are.
+    pub(super) fn shown(&self, headers: &HeaderMap, address: IpAddr) -> Option<CallerName> {
         let bearer = bearer(headers).ok()?;
         let mut tokens = self.tokens.lock().expect("no thread panics while it holds the cache");
-        let caller = tokens.authenticate(&self.authenticator, bearer, now_s()).ok()?;
+        let caller = tokens.authenticate(&self.authenticator, bearer, Some(address), now_s()).ok()?;
         Some(CallerName::of_identity(&caller))
     }
 
@@ -106,8 +107,9 @@ impl From<AuthError> for Problem {
     fn from(error: AuthError) -> Problem {
         let code = match error {
             AuthError::Missing => codes::TOKEN_MISSING,
-            AuthError::Invalid => codes::TOKEN_INVALID,
+            AuthError::Invalid | AuthError::Refused(_) => codes::TOKEN_INVALID,
             AuthError::Expired => codes::TOKEN_EXPIRED,
+            AuthError::TooMany(exceeded) => return exceeded.into(),
         };
         Problem::new(code, error.to_string())
     }

@@ -216,8 +216,11 @@ impl Connection {
 
     /// A connection on which a good token is shown stays when the door is full.
     fn look_for_token(&self, headers: &HeaderMap) {
-        if !self.place.is_known()
-            && let Some(caller) = self.door.shown(headers)
+        if self.place.is_known() && self.door.known(headers).is_some() {
+            return;
+        }
+        if let Some(caller) = self.door.shown(headers, self.address)
+            && !self.place.is_known()
         {
             self.place.show(&caller);
         }

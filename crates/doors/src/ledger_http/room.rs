@@ -208,6 +208,7 @@ impl<B: Backend> Ledger<B> {
     /// The same with ids of another id space than the caller's.
     pub async fn ask_in(&self, caller: &Identity, id_space: &IdSpace, request: Request) -> Result<Reply, Problem> {
         let _place = caller.admit(&request)?;
+        self.open_wallets(caller).await?;
         let reply = match self.permit(caller, &request).await? {
             Some(missing) if missing.item.is_some() => {
                 caller.answered(&Reply::Refused(missing.refusal));
@@ -218,6 +219,15 @@ impl<B: Backend> Ledger<B> {
         };
         caller.answered(&reply);
         Ok(reply)
+    }
+
+    /// Opens wallets that are to be before their owner asks anything else.
+    async fn open_wallets(&self, caller: &Identity) -> Result<(), Problem> {
+        let Some(opening) = caller.to_open() else { return Ok(()) };
+        for (place, request) in opening.requests() {
+            opening.answered(place, &self.ask(request).await?);
+        }
+        Ok(())
     }
 
     /// A place for one more stream of `caller`. If all are taken, whoever has the most loses one.

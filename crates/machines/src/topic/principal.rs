@@ -3,6 +3,7 @@
 //! ```text
 //!   u:NAME   a user          c:NAME      who showed a certificate of this name
 //!   s:NAME   a service       a:ADDRESS   nobody that is known, from this address
+//!   p:NAME   a user of an identity provider, PROVIDER:SUBJECT
 //! ```
 //!
 //! Why one text and not a table of numbers: it stands in records and snapshots, and must mean the same after a restart.
@@ -24,6 +25,8 @@ pub enum PrincipalKind<'a> {
     Service(&'a str),
     /// Who showed a certificate of this name.
     Certificate(&'a str),
+    /// A user of an identity provider: the provider's name, a colon, and the provider's name of the user.
+    Provided(&'a str),
     /// Nobody that is known, from this class of addresses.
     Address(&'a str),
     /// Of a kind that another version has written.
@@ -48,6 +51,11 @@ impl Principal {
     /// Who showed a certificate of this name.
     pub fn certificate(name: &str) -> Principal {
         Principal::of("c:", name)
+    }
+
+    /// A user of an identity provider, by a name that begins with the provider's.
+    pub fn provided(name: &str) -> Principal {
+        Principal::of("p:", name)
     }
 
     /// Nobody that is known, from a class of addresses.
@@ -78,6 +86,7 @@ impl Principal {
             Some(("u:", name)) => PrincipalKind::User(name),
             Some(("s:", name)) => PrincipalKind::Service(name),
             Some(("c:", name)) => PrincipalKind::Certificate(name),
+            Some(("p:", name)) => PrincipalKind::Provided(name),
             Some((ADDRESS, class)) => PrincipalKind::Address(class),
             _ => PrincipalKind::Unknown,
         }

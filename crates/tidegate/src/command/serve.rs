@@ -65,7 +65,7 @@ pub fn run<P: Parcels>(
     );
     let files = Files::read(&config)?;
     let mut manager = ServiceManager::of_environment();
-    let Served { node, authenticator, secret, archiving, registry } =
+    let Served { node, authenticator, secret, identity_keys, archiving, registry } =
         compose::start(&config, &files, open_files_max, extensions, &mut |status| show(&bar, &mut manager, status))?;
     bar.finish_and_clear();
     tracing::info!("huge pages: {huge_pages}");
@@ -100,6 +100,7 @@ pub fn run<P: Parcels>(
         }
     });
     manager.stopping();
+    drop(identity_keys);
     tracing::info!("stopping: finishing what was accepted");
     if let Some(archiving) = archiving {
         archiving.stop();

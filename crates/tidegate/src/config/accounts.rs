@@ -195,7 +195,8 @@ fn token_hash(
     }
 }
 
-fn parse_grants(document: &Document, path: &str, grants: &[Box<str>]) -> Result<Vec<Grant>, ConfigError> {
+/// Reads grants.
+pub(super) fn parse_grants(document: &Document, path: &str, grants: &[Box<str>]) -> Result<Vec<Grant>, ConfigError> {
     let parse = |grant: &str| grant.parse::<Grant>().map_err(|error| document.error_at(path, error.to_string()));
     grants.iter().map(|grant| parse(grant)).collect()
 }

@@ -21,6 +21,7 @@ mod binary;
 mod data;
 mod demo;
 mod http;
+mod identity_providers;
 mod kept;
 mod ledger;
 mod listen;
@@ -77,6 +78,7 @@ const OWNERS: &[&[Section]] = &[
     quota::AddressQuotaKeys::SECTIONS,
     accounts::UserKeys::SECTIONS,
     accounts::ServiceKeys::SECTIONS,
+    identity_providers::IdentityProviderKeys::SECTIONS,
     seed::SeedAssetKeys::SECTIONS,
     seed::SeedAccountKeys::SECTIONS,
     seed::SeedTransferKeys::SECTIONS,

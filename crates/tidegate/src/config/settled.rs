@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_config::{ConfigError, Document, Schema};
+use tidegate_doors::auth::provider::ProviderSettings;
 use tidegate_doors::auth::{AuthSettings, LoginLimits, Secret, ServiceSettings, TopicAccess, UserSettings};
 use tidegate_doors::http::{DemoShow, HttpLimits};
 
@@ -21,7 +23,9 @@ use super::mqtt::Mqtt;
 use super::quota::Quotas;
 use super::seed::Seed;
 use super::tls::Tls;
-use super::{access, accounts, archive, auth, data, demo, http, listen, log, quota, seed, tls, workers};
+use super::{
+    access, accounts, archive, auth, data, demo, http, identity_providers, listen, log, quota, seed, tls, workers,
+};
 use crate::logging::LogFilter;
 
 /// Everything that can be set, as the server uses it.
@@ -53,6 +57,8 @@ pub struct Config {
     pub users: Vec<UserSettings>,
     /// Programs.
     pub services: Vec<ServiceSettings>,
+    /// Who else signs people in.
+    pub identity_providers: Vec<Arc<ProviderSettings>>,
     /// Tokens.
     pub auth: Auth,
     /// What the voting pages show.
@@ -152,6 +158,7 @@ impl Config {
         let limits = limits(&document, cores)?;
         let users = accounts::users(&document)?;
         let quotas = quota::settle(&document)?;
+        let services = accounts::services(&document, &users, quotas.service)?;
         Ok(Config {
             audit_interval: interval(document.section::<AuditKeys>()?.audit_interval_s),
             scrub_bytes_per_s: document.section::<AuditKeys>()?.scrub_bytes_per_s,
@@ -164,7 +171,8 @@ impl Config {
             topics: access::topics(&document)?,
             limits,
             listen,
-            services: accounts::services(&document, &users, quotas.service)?,
+            identity_providers: identity_providers::settle(&document, &users, &services)?,
+            services,
             quotas,
             users,
             seed: seed::settle(&document)?,
@@ -184,6 +192,7 @@ impl Config {
         AuthSettings {
             users: self.users.clone(),
             services: self.services.clone(),
+            identity_providers: self.identity_providers.clone(),
             secret,
             token_ttl: self.auth.token_ttl,
             expiry_ends_connections: self.auth.expiry_ends_connections,

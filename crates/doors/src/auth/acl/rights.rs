@@ -12,6 +12,7 @@ use super::pattern::{Names, TopicPattern};
 use super::rule::{Acl, AnonymousSessions, Effect, OnSubscribe, OrdinaryTopics, PartlyDenied, Role, Rule};
 use crate::auth::grant::{Grant, Pattern};
 use crate::auth::identity::{self, Identity, Rights};
+use crate::auth::provider::Warrant;
 use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, CHANGES, PREFIX, REQUESTS};
 
 /// Where the server says how it is doing.
@@ -24,6 +25,8 @@ pub enum Holder {
     User(Identity, Shown),
     /// A service, known by the hash of its token.
     Service(Identity, [u8; 32]),
+    /// A user of an identity provider, by what a token gave.
+    Provided(Identity, Warrant),
     /// Somebody of whom only a certificate is known, by its common name.
     Certificate(Box<str>),
     /// Nobody.
@@ -53,7 +56,8 @@ impl Holder {
     fn role(&self) -> Role {
         match self {
             Holder::User(identity, _) if matches!(identity.rights(), Rights::Viewer { .. }) => Role::Viewer,
-            Holder::User(..) | Holder::Service(..) => Role::Service,
+            Holder::Provided(identity, _) if matches!(identity.rights(), Rights::Viewer { .. }) => Role::Viewer,
+            Holder::User(..) | Holder::Service(..) | Holder::Provided(..) => Role::Service,
             Holder::Certificate(_) => Role::Certificate,
             Holder::Anonymous => Role::Anonymous,
         }
@@ -61,7 +65,9 @@ impl Holder {
 
     fn name(&self) -> Option<&str> {
         match self {
-            Holder::User(identity, _) | Holder::Service(identity, _) => Some(identity.name()),
+            Holder::User(identity, _) | Holder::Service(identity, _) | Holder::Provided(identity, _) => {
+                Some(identity.name())
+            }
             Holder::Certificate(name) => Some(name),
             Holder::Anonymous => None,
         }
@@ -85,7 +91,7 @@ impl ClientRights {
     /// Whom the ledger knows behind them.
     pub fn identity(&self) -> Option<&Identity> {
         match &self.holder {
-            Holder::User(identity, _) | Holder::Service(identity, _) => Some(identity),
+            Holder::User(identity, _) | Holder::Service(identity, _) | Holder::Provided(identity, _) => Some(identity),
             Holder::Certificate(_) | Holder::Anonymous => None,
         }
     }
@@ -95,6 +101,7 @@ impl ClientRights {
         match &self.holder {
             Holder::User(identity, _) => Principal::user(identity.name()),
             Holder::Service(identity, _) => Principal::service(identity.name()),
+            Holder::Provided(identity, _) => Principal::provided(identity.name()),
             Holder::Certificate(name) => Principal::certificate(name),
             Holder::Anonymous => match self.acl.anonymous_sessions {
                 AnonymousSessions::Address => Principal::address(&address_class(address)),

@@ -38,6 +38,7 @@ fn settings(users: &[&str], certificate_users: CertificateUsers) -> AuthSettings
             id_space: IdSpace::default(),
             quota: None,
         }],
+        identity_providers: Vec::new(),
         secret: Secret::from_bytes(&[1; 32]).unwrap(),
         token_ttl: Duration::from_secs(100),
         expiry_ends_connections: true,

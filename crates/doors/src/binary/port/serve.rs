@@ -1,5 +1,6 @@
 //! Reads frames, and asks what they ask.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -190,7 +191,9 @@ impl<P> BinaryPort<P> {
     }
 
     fn greet(&mut self, key: usize, correlation: u64, token: &str) {
-        match self.authenticator.rights_of(token) {
+        // Who has disconnected already has no address.
+        let address = self.sessions[key].address().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        match self.authenticator.rights_of(token, Some(address)) {
             Ok((rights, ends_at)) => {
                 let session = &mut self.sessions[key];
                 session.welcome(rights, ends_at);

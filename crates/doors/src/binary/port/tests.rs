@@ -148,6 +148,7 @@ fn settings(users: &[&str], viewer_quota: QuotaLimits) -> AuthSettings {
     AuthSettings {
         users: users.iter().map(|name| user(name)).collect(),
         services: Vec::new(),
+        identity_providers: Vec::new(),
         secret: Secret::from_bytes(&[1; 32]).unwrap(),
         token_ttl: Duration::from_secs(100),
         expiry_ends_connections: true,

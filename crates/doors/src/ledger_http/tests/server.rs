@@ -54,6 +54,7 @@ pub fn settings() -> AuthSettings {
             service("counting", COUNTING, &["room:counters:read:*", "room:counters:write:hits:*"]),
             service("shop", SHOP, &["debit:source:shop", "credit:wallet:*", "accounts:open:wallet:*"]),
         ],
+        identity_providers: Vec::new(),
         secret: Secret::from_bytes(&[7; 32]).unwrap(),
         token_ttl: Duration::from_secs(60),
         expiry_ends_connections: true,

@@ -56,16 +56,18 @@ impl Commented {
     fn take(&mut self, line: &str, schema: &Schema) {
         let commented_out = line.strip_prefix("# ");
         let code = commented_out.unwrap_or(line);
-        if code.starts_with('[') {
-            // What follows a section that is commented out is an example.
-            let path = line.trim_matches(['[', ']']);
+        let is_section = code.starts_with('[') && code.ends_with(']');
+        if is_section {
+            // What follows a section that is commented out is an example, or how a section is written that is not
+            // used here.
+            let path = code.trim_matches(['[', ']']);
             self.section = schema.sections().iter().find(|section| section.path == path).cloned();
         }
         if let Some((section, row)) = self.new_key(code) {
             self.pending.clear();
             self.text += &comment(&section, row, code, schema);
             self.rows.push(row);
-        } else if commented_out.is_some() {
+        } else if commented_out.is_some() && !is_section {
             self.pending += line;
             self.pending.push('\n');
             return;
