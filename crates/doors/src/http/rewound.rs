@@ -95,3 +95,33 @@ impl Timer for HeadTimer {
         TokioTimer::new().sleep_until(first.map_or(deadline, |first| first.min(deadline)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_bytes_in_front_come_first_and_what_is_left_of_them_is_given_back() {
+        let mut stream = Rewound::new(Bytes::from_static(b"in front"), &b" and behind"[..]);
+        let mut piece = [0; 3];
+        stream.read_exact(&mut piece).await.unwrap();
+        assert_eq!(&piece, b"in ");
+        let (unread, stream) = stream.into_parts();
+        let mut whole = String::new();
+        Rewound::new(unread, stream).read_to_string(&mut whole).await.unwrap();
+        assert_eq!(whole, "front and behind");
+    }
+
+    #[tokio::test]
+    async fn the_first_head_has_no_more_time_than_is_left() {
+        let (now, hour) = (Instant::now(), Duration::from_secs(3_600));
+        let timer = HeadTimer::new(now);
+        let (mut first, mut second) = (timer.sleep_until(now + hour), timer.sleep_until(now + hour));
+        first.as_mut().await;
+        assert!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+}

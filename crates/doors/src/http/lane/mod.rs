@@ -1,15 +1,15 @@
 //! The short way of the hot requests: what is plain is read, answered and written here, without hyper.
 //!
 //! ```text
-//!   stream ─▶ read ─▶ plain? ── yes ─▶ Connection::answer_in_turn ─▶ encode ─▶ one write ─▶ read …
-//!                        └───── no, or never whole ─▶ hyper, with the unread bytes in front, to the end
+//!   stream ─▶ read ─┬─ plain ──────────▶ Connection::answer_in_turn ─▶ encode ─▶ one write ─▶ read …
+//!                   └─ anything else ──▶ hyper, with the unread bytes in front, to the end
 //! ```
 //!
 //! Promise: no client can tell. A request is answered by the same code as behind hyper, in the same turn, with the same
 //! bytes; what is not plain goes to hyper unread. So the lane refuses nothing, and knows no error of HTTP.
 //!
-//! Why: one thread serves all votes of a door, and half of what hyper did for a vote (channels of bodies, a timer for
-//! each head, headers taken apart again) is for requests of other kinds.
+//! Why: an edge thread is busy with hot requests, and much of what hyper does for each (a channel for its body, a timer
+//! for its head, fields made and taken apart again) is for requests of other kinds.
 //!
 //! Invariant: nothing here knows what a hot request is about.
 

@@ -125,7 +125,9 @@ impl HttpRoom for CounterRoom {
             None => routes,
         };
         match self.hot {
-            Some(path) => routes.hot(Method::PUT, path, |_, _| Box::pin(async { whole_response(StatusCode::OK, encode(&"hot")) })),
+            Some(path) => {
+                routes.hot(Method::PUT, path, |_, _| Box::pin(async { whole_response(StatusCode::OK, encode(&"hot")) }))
+            }
             None => routes,
         }
     }
