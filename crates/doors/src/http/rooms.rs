@@ -128,7 +128,8 @@ impl Routes {
     }
 
     /// Answers `method` on `path` without a look at the routes, which costs as much as a small request. The path must
-    /// be one of [`Routes::route`] too, for the answer to other methods. The answer is whole when it is there: it is written at once.
+    /// be one of [`Routes::route`] too, for the answer to other methods. The answer is whole when it is there, and is
+    /// written at once.
     pub fn hot(
         mut self,
         method: Method,

@@ -20,7 +20,7 @@ fn the_date_is_of_the_second() {
 fn the_last_answer_says_that_it_is() {
     let text = |answer: Response<Full<Bytes>>, is_last| {
         let (bytes, ends) = bytes(answer, is_last, &mut DateLine::default());
-        (String::from_utf8(bytes).unwrap().replace(|c: char| c == '\r', ""), ends)
+        (String::from_utf8(bytes).unwrap().replace('\r', ""), ends)
     };
     let answer = || Response::new(Full::from("hello"));
     let (kept, ends) = text(answer(), false);
