@@ -11,6 +11,7 @@ pub mod event;
 pub mod frames;
 pub mod group;
 pub mod http_body;
+pub mod http_plain;
 pub mod ids;
 pub mod mqtt;
 pub mod segment;
@@ -24,7 +25,7 @@ pub mod websocket;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),
@@ -33,6 +34,7 @@ pub const TARGETS: [Target; 14] = [
     ("snapshot", snapshot::check),
     ("ids", ids::check),
     ("http_body", http_body::check),
+    ("http_plain", http_plain::check),
     ("mqtt_client", mqtt::check_client),
     ("mqtt_server", mqtt::check_server),
     ("mqtt_session", session::check),

@@ -50,6 +50,7 @@ fn write_seeds() {
     stream();
     topics();
     http_bodies();
+    http_heads();
     mqtt();
     mqtt_sessions();
     websocket();
@@ -333,6 +334,21 @@ fn http_bodies() {
         ("large_number", r#"{"id":"t","debit":"a","credit":"b","amount":18446744073709551616}"#),
     ] {
         write("http_body", name, body.as_bytes());
+    }
+}
+
+/// As the target wants it: header fields and a body, or a whole request.
+fn http_heads() {
+    for (name, bytes) in [
+        ("plain", "host: a\r\nauthorization: Bearer t\r\ncontent-length: 2\r\n\r\n{}"),
+        ("kept_alive", "Host: a\r\nConnection: Keep-Alive\r\nX:\t y \r\nx: \r\nContent-Length: 002\r\n\r\n{}"),
+        ("two_lengths", "host: a\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}"),
+        ("chunked", "host: a\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
+        ("folded", "host: a\r\ncontent-length: 2\r\nx: a\r\n b\r\n\r\n{}"),
+        ("bare_line_feed", "host: a\ncontent-length: 2\r\nx : a\r\n\r\n{}"),
+        ("whole", "POST /v1/transfers HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}POST /v1"),
+    ] {
+        write("http_plain", name, bytes.as_bytes());
     }
 }
 

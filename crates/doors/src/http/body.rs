@@ -2,12 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderValue, header};
 use http_body_util::BodyExt;
-use hyper::body::Body;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::door::Door;
 use super::limits::HttpLimits;
@@ -29,9 +30,62 @@ const BYTES_PER_ITEM_MAX: usize = 8 << 10;
 const BYTES_OF_ANYBODY: usize = 64 << 10;
 
 /// What a body is read from.
-pub trait Readable: Body<Data = Bytes> + Send + 'static {}
+pub trait Readable: Body<Data = Bytes> + Send + 'static {
+    /// Takes the whole body, if it has come already and is known to have.
+    fn take_whole(&mut self) -> Option<Bytes> {
+        None
+    }
+}
 
-impl<B: Body<Data = Bytes> + Send + 'static> Readable for B {}
+impl Readable for Incoming {}
+
+impl Readable for axum::body::Body {}
+
+/// The body of a hot request.
+pub enum HotBody {
+    /// It is coming.
+    Coming(Incoming),
+    /// It was read with its head; `None` once it is taken.
+    Whole(Option<Bytes>),
+}
+
+impl Readable for HotBody {
+    fn take_whole(&mut self) -> Option<Bytes> {
+        match self {
+            HotBody::Coming(_) => None,
+            HotBody::Whole(body) => body.take(),
+        }
+    }
+}
+
+impl Body for HotBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut *self {
+            HotBody::Coming(body) => Pin::new(body).poll_frame(context),
+            HotBody::Whole(body) => Poll::Ready(body.take().map(|bytes| Ok(Frame::data(bytes)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            HotBody::Coming(body) => body.is_end_stream(),
+            HotBody::Whole(body) => body.as_ref().is_none_or(Bytes::is_empty),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            HotBody::Coming(body) => body.size_hint(),
+            HotBody::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, Bytes::len) as u64),
+        }
+    }
+}
 
 impl Door {
     /// The whole body, which must be JSON by its content type (or have none): at most [`HttpLimits::body_bytes_max`]
@@ -92,9 +146,12 @@ async fn read_json<B: Readable>(
     limits: &HttpLimits,
     hold: Option<&Hold<'_>>,
 ) -> Result<Bytes, Problem> {
-    let body = fitting(body, bytes_max, limits)?;
+    let mut body = fitting(body, bytes_max, limits)?;
     check_content_encoding(headers)?;
     check_content_type(headers)?;
+    if let Some(whole) = body.take_whole() {
+        return Ok(whole);
+    }
     let read = tokio::time::timeout(limits.body_timeout, read(body, bytes_max, limits, hold));
     read.await.unwrap_or_else(|_| {
         let detail = format!("the body did not arrive within {} ms", limits.body_timeout.as_millis());

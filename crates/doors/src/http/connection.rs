@@ -15,7 +15,7 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Version, header};
 use axum::response::IntoResponse;
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -23,10 +23,12 @@ use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
 use super::answer_clock::AnswerClock;
+use super::body::HotBody;
 use super::door::Door;
-use super::limits::HttpLimits;
+use super::lane::{self, ForHyper};
 use super::parting::EdgePlace;
 use super::patient::Patient;
+use super::rewound::HeadTimer;
 use super::rooms::{Answer, NO_OPERATION, Operation, Routing};
 use super::{turns, upgrade};
 use crate::json::{Problem, ProblemCode, codes};
@@ -46,6 +48,11 @@ impl Stopping {
     pub async fn wait(&self) {
         // An error means that the sender was dropped; nothing can ask this thread to stop any more.
         let _ = self.0.clone().wait_for(|stop| *stop).await;
+    }
+
+    /// Whether it stops.
+    pub fn is_told(&self) -> bool {
+        self.0.has_changed().is_err() || *self.0.borrow()
     }
 }
 
@@ -71,13 +78,13 @@ pub(super) async fn serve(
     let clock = Arc::new(AnswerClock::new(door.clone()));
     let refusal_delay = refusal_delay(number);
     let sender = Connection { door, routing, address, place, refusal_delay, clock: clock.clone() };
-    let service = ConnectionService(Arc::new(sender));
+    let sender = Arc::new(sender);
     let last_word = acceptor.is_none().then(|| parting.clone());
     let stream = Patient::new(stream, limits.reader_timeout, last_word, clock);
     let served = async {
-        let Some(acceptor) = acceptor else { return serve_http(stream, limits, service, stopping).await };
+        let Some(acceptor) = acceptor else { return serve_http(stream, sender, stopping).await };
         match tokio::time::timeout(limits.handshake_timeout, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => serve_http(stream, limits, service, stopping).await,
+            Ok(Ok(stream)) => serve_http(stream, sender, stopping).await,
             Ok(Err(_)) | Err(_) => metrics.handshakes_failed.increment(),
         }
     };
@@ -90,13 +97,23 @@ pub(super) async fn serve(
     metrics.connections_open.add(-1);
 }
 
-async fn serve_http<S>(stream: S, limits: HttpLimits, service: ConnectionService, stopping: Stopping)
+async fn serve_http<S>(stream: S, connection: Arc<Connection>, stopping: Stopping)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    if let Some(rest) = lane::serve(stream, &connection, &stopping).await {
+        serve_by_hyper(rest, connection, stopping).await;
+    }
+}
+
+async fn serve_by_hyper<S>(rest: ForHyper<S>, connection: Arc<Connection>, stopping: Stopping)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = connection.door.limits;
     // Not `pipeline_flush`: with it, the answer to a head that cannot be parsed never leaves (hyper 1.12).
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(HeadTimer::new(rest.head_until))
         .header_read_timeout(limits.head_timeout)
         .max_buf_size(limits.head_bytes_max)
         .max_headers(limits.headers_max)
@@ -104,10 +121,12 @@ where
         .writev(false)
         // A client that has sent all its requests may say so: they are answered.
         .half_close(true)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(rest.stream), ConnectionService(connection))
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
+        // Looked at first: what the lane has read is under way when the process stops.
+        biased;
         // An error here is the client's: it broke off, or did not speak HTTP. hyper has answered what can be answered.
         _ = connection.as_mut() => return,
         () = stopping.wait() => {}
@@ -137,12 +156,13 @@ pub struct PeerAddress(pub IpAddr);
 #[derive(Clone, Copy, Debug)]
 pub struct Late;
 
-/// One connection's way to the rooms.
+/// One connection's way to the rooms, behind hyper.
 struct ConnectionService(Arc<Connection>);
 
-struct Connection {
-    door: Door,
-    routing: Arc<Routing>,
+/// One connection, whoever reads its requests.
+pub(super) struct Connection {
+    pub door: Door,
+    pub routing: Arc<Routing>,
     /// The client's.
     address: IpAddr,
     place: EdgePlace,
@@ -153,32 +173,68 @@ struct Connection {
 impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Answering;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
-    fn call(&self, request: hyper::Request<Incoming>) -> Answering {
+    fn call(&self, request: hyper::Request<Incoming>) -> Self::Future {
         let (connection, since) = (self.0.clone(), Instant::now());
-        let answer = Box::pin(async move { connection.answer_in_turn(request).await });
-        Answering { answer, since, connection: self.0.clone() }
+        Box::pin(async move { Ok(connection.answer_in_turn(request, since).await) })
+    }
+}
+
+/// A request, of whoever has read it.
+pub(super) trait Asked: Sized {
+    /// The body of its answer.
+    type Body: hyper::body::Body;
+
+    /// Its header fields.
+    fn headers(&self) -> &HeaderMap;
+
+    /// Bytes of its body, if it says how many.
+    fn body_bytes(&self) -> Option<u64>;
+
+    /// The answer to come, and its operation if that is known already.
+    fn begin(self, connection: &Connection) -> (Answer<Self::Body>, Option<Operation>);
+}
+
+impl Asked for hyper::Request<Incoming> {
+    type Body = Body;
+
+    fn headers(&self) -> &HeaderMap {
+        hyper::Request::headers(self)
+    }
+
+    fn body_bytes(&self) -> Option<u64> {
+        self.body().size_hint().exact()
+    }
+
+    fn begin(self, connection: &Connection) -> (Answer, Option<Operation>) {
+        if let Some(hot) = connection.routing.hot(self.method(), self.uri().path())
+            && names_host(&self)
+        {
+            let (head, body) = self.into_parts();
+            let answer = hot.answer(Arc::new(head), HotBody::Coming(body));
+            return (Box::pin(async move { answer.await.map(Body::new) }), Some(hot.operation()));
+        }
+        (connection.answer_by_route(self), None)
     }
 }
 
 impl Connection {
-    /// An answer that leaves others their turn. A client that is refused for what it is, or for how much it asks, waits
-    /// for that answer: so that a flood of such requests costs its sender more than those who share the thread with it.
-    async fn answer_in_turn(&self, request: hyper::Request<Incoming>) -> Response<Body> {
+    /// An answer that leaves others their turn, and is counted. A client that is refused for what it is, or for how
+    /// much it asks, waits for that answer: so that a flood of such requests costs its sender more than those who share
+    /// the thread with it. The request came at `since`.
+    pub async fn answer_in_turn<R: Asked>(&self, request: R, since: Instant) -> Response<R::Body> {
         let caller = self.door.mark(request.headers(), self.address);
         // What is too large is refused unread.
         let body_bytes_max = self.door.limits.body_bytes_max as u64;
-        let body_bytes = request.body().size_hint().exact().map(|bytes| if bytes > body_bytes_max { 0 } else { bytes });
+        let body_bytes = request.body_bytes().map(|bytes| if bytes > body_bytes_max { 0 } else { bytes });
         self.door.turns.take(caller, turns::rounds_of_request(body_bytes)).await;
         self.look_for_token(request.headers());
-        let sender = Sender::of(&request, self.address);
-        let (answer, hot) = self.answer(request);
-        let mut answer = answer.await;
-        if let Some(operation) = hot {
-            answer.extensions_mut().insert(operation);
-        }
-        self.tell_refusal(&sender, &answer);
+        let sender = Sender::of(request.headers(), self.address);
+        let (answer, hot) = request.begin(self);
+        let answer = answer.await;
+        let operation = hot.or_else(|| answer.extensions().get().copied());
+        self.tell_refusal(&sender, &answer, operation);
         let answer_bytes = answer.body().size_hint().exact().unwrap_or(0);
         let requests = turns::requests_of_answer(answer_bytes);
         if requests > 0 {
@@ -191,11 +247,13 @@ impl Connection {
         if is_late(&answer) {
             tokio::time::sleep(self.refusal_delay).await;
         }
+        self.door.answered(&answer);
+        self.clock.answered(since, operation.unwrap_or(NO_OPERATION));
         answer
     }
 
     /// The security log has who is not known, and who may not do what they ask.
-    fn tell_refusal(&self, sender: &Sender, answer: &Response<Body>) {
+    fn tell_refusal<B>(&self, sender: &Sender, answer: &Response<B>, operation: Option<Operation>) {
         let code = || answer.extensions().get::<ProblemCode>().map_or("", |code| code.name());
         match answer.status() {
             // A log-in that is refused has a line of its own, and who shows nothing is no intruder.
@@ -207,7 +265,7 @@ impl Connection {
             StatusCode::FORBIDDEN => {
                 let caller = self.door.known(&sender.headers());
                 let name = caller.as_ref().map_or("", |caller| caller.name());
-                let operation = answer.extensions().get().map_or("", |Operation(operation)| operation);
+                let operation = operation.map_or("", |Operation(operation)| operation);
                 security::tell(SecurityEvent::Denied, "http", self.address, name, operation);
             }
             _ => {}
@@ -226,17 +284,6 @@ impl Connection {
         }
     }
 
-    /// The answer to come, and its operation if that is known already.
-    fn answer(&self, request: hyper::Request<Incoming>) -> (Answer, Option<Operation>) {
-        if let Some((hot, operation)) = self.routing.hot(request.method(), request.uri().path())
-            && names_host(&request)
-        {
-            let (head, body) = request.into_parts();
-            return (hot(head, body), Some(operation));
-        }
-        (self.answer_by_route(request), None)
-    }
-
     fn answer_by_route(&self, request: hyper::Request<Incoming>) -> Answer {
         if !names_host(&request) {
             let detail = "a request of HTTP/1.1 has the header `Host`, once";
@@ -244,7 +291,7 @@ impl Connection {
         }
         // Past the routes, because it must have hyper's own request.
         if let Some(handler) = self.door.upgrade.as_ref().filter(|handler| *handler.path() == *request.uri().path()) {
-            let sender = Sender::of(&request, self.address);
+            let sender = Sender::of(request.headers(), self.address);
             return match upgrade::begin(handler, request, self.address, &self.door.operations.health()) {
                 Ok(answer) => Box::pin(std::future::ready(answer)),
                 Err(problem) => self.refuse(&sender.headers(), problem),
@@ -254,7 +301,7 @@ impl Connection {
         let router = self.routing.router().clone();
         let mut request = request;
         request.extensions_mut().insert(PeerAddress(self.address));
-        let (door, sender) = (self.door.clone(), Sender::of(&request, self.address));
+        let (door, sender) = (self.door.clone(), Sender::of(request.headers(), self.address));
         Box::pin(async move {
             let answer = explain_method(route(router, request).await);
             match is_of_no_room(&answer).then(|| door.count(&sender.headers(), sender.address)) {
@@ -279,8 +326,8 @@ struct Sender {
 }
 
 impl Sender {
-    fn of<B>(request: &hyper::Request<B>, address: IpAddr) -> Sender {
-        Sender { address, authorization: request.headers().get(header::AUTHORIZATION).cloned() }
+    fn of(headers: &HeaderMap, address: IpAddr) -> Sender {
+        Sender { address, authorization: headers.get(header::AUTHORIZATION).cloned() }
     }
 
     fn headers(&self) -> HeaderMap {
@@ -303,28 +350,9 @@ fn names_host<B>(request: &hyper::Request<B>) -> bool {
 }
 
 /// Whether the client waits for this answer longer than it takes.
-fn is_late(answer: &Response<Body>) -> bool {
+fn is_late<B>(answer: &Response<B>) -> bool {
     matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS)
         || answer.extensions().get::<Late>().is_some()
-}
-
-/// An answer that is counted when it is there.
-struct Answering {
-    answer: Answer,
-    since: Instant,
-    connection: Arc<Connection>,
-}
-
-impl Future for Answering {
-    type Output = Result<Response<Body>, Infallible>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = std::task::ready!(self.answer.as_mut().poll(context));
-        self.connection.door.answered(&answer);
-        let operation = answer.extensions().get().copied().unwrap_or(NO_OPERATION);
-        self.connection.clock.answered(self.since, operation);
-        Poll::Ready(Ok(answer))
-    }
 }
 
 async fn route(mut router: Router, request: hyper::Request<Incoming>) -> Response<Body> {

@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::Request as HttpRequest;
 use axum::http::Response;
+use http_body_util::Full;
 
 use super::demo::DemoShow;
+use super::lane::encode::{self, DateLine};
 use super::limits::HttpLimits;
 use super::metrics::HttpMetrics;
 use super::metrics_text::MetricsText;
@@ -52,6 +54,7 @@ pub struct Shared {
     pub(super) bodies: Arc<HeldBytes>,
     /// By form.
     pub(super) metrics_text: Mutex<[MetricsText; 2]>,
+    date: Mutex<DateLine>,
     refused: Mutex<RefusalMetrics>,
     requests: Mutex<RequestMetrics>,
 }
@@ -120,6 +123,7 @@ impl Door {
                 of_viewer_max: limits.bodies_of_viewer_bytes_max.max(limits.body_bytes_max),
             }),
             metrics_text: Mutex::default(),
+            date: Mutex::default(),
             refused: Mutex::new(refused),
             requests: Mutex::new(requests),
         };
@@ -151,7 +155,7 @@ impl Door {
     }
 
     /// Counts an answer, and why it is a refusal if it is one.
-    pub(super) fn answered(&self, answer: &Response<Body>) {
+    pub(super) fn answered<B>(&self, answer: &Response<B>) {
         self.metrics.answered(answer.status());
         let Some(code) = answer.extensions().get::<ProblemCode>() else { return };
         let refused = self.refused.lock().expect("no thread panics while it counts");
@@ -159,6 +163,12 @@ impl Door {
         if let Some(OverBound(bound)) = answer.extensions().get() {
             refused.quota.increment(bound);
         }
+    }
+
+    /// A whole answer as bytes, and whether its connection ends with it; it does if `is_last`.
+    pub(super) fn encode(&self, answer: Response<Full<Bytes>>, is_last: bool) -> (Vec<u8>, bool) {
+        let mut date = self.date.lock().expect("no thread panics while it holds the date");
+        encode::bytes(answer, is_last, &mut date)
     }
 
     /// Counts how long a request took.

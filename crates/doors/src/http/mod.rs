@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!                 edge thread: one tokio runtime, its own listener (SO_REUSEPORT)
-//!   socket ─▶ connection (TLS, hyper) ─┬─ a hot path of a room ───▶ its answer, without a look at the routes
-//!                                      ├─ the path of an Upgrade ─▶ 101, and the socket is its own from there on
-//!                                      └─ axum's routes ──────────▶ the door's own, and those of each HttpRoom
+//!   socket ─▶ TLS ─▶ lane: plain requests on a hot path of a room ─▶ its answer, without hyper
+//!                      └─ hyper: the rest ─┬─ a hot path ────────────▶ its answer, without a look at the routes
+//!                                          ├─ the path of an Upgrade ─▶ 101, and the socket is its own from there on
+//!                                          └─ axum's routes ──────────▶ the door's own, and those of each HttpRoom
 //! ```
 //!
 //! Rooms bring their routes, their part of the OpenAPI document and the codes of their problems; the door merges them
@@ -26,6 +27,7 @@ mod demo;
 mod door;
 mod drain;
 mod index;
+mod lane;
 mod limits;
 mod login;
 mod metrics;
@@ -37,6 +39,7 @@ mod parts;
 mod path;
 mod patient;
 mod query;
+mod rewound;
 mod rooms;
 mod serve;
 pub mod time;
@@ -45,10 +48,11 @@ mod upgrade;
 mod walks;
 
 pub use act::{Act, TARGET as OPERATOR_LOG};
-pub use body::Readable;
+pub use body::{HotBody, Readable};
 pub use connection::PeerAddress;
 pub use demo::{DemoCandidate, DemoShow, URL_BYTES_MAX};
 pub use door::Door;
+pub use lane::plain;
 pub use limits::HttpLimits;
 pub use metrics::HttpMetrics;
 pub use openapi::{BodyProblems, GuardProblems, NameProblems, RoomBodyProblems, RoomProblems, ServiceProblems};

@@ -48,8 +48,11 @@ impl Patient {
     /// Whether the client has gone altogether: it takes no answer any more. One that only sends nothing more is there.
     /// The connection is looked at when this changes.
     fn is_gone(&self, context: &mut Context<'_>) -> bool {
-        // Registers whoever asks; what there is to read is read when the next request is wanted.
-        let _ = self.stream.poll_read_ready(context);
+        // Registers whoever asks; what there is to read is read when the next request is wanted. One that has gone
+        // would send no more, which is something to read.
+        if self.stream.poll_read_ready(context).is_pending() {
+            return false;
+        }
         let ready = std::pin::pin!(self.stream.ready(Interest::WRITABLE));
         matches!(ready.poll(context), Poll::Ready(Ok(ready)) if ready.is_write_closed())
     }

@@ -11,24 +11,27 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::Request as HttpRequest;
 use axum::http::request::Parts;
-use axum::http::{Method, Response};
+use axum::http::{Method, Response, Uri};
 use axum::middleware::{Next, from_fn};
 use axum::routing::MethodRouter;
-use hyper::body::Incoming;
+use http_body_util::Full;
 use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{OpenApi, RefOr};
 
+use super::body::HotBody;
 use super::door::Door;
+use super::lane::plain;
 use super::openapi;
 use crate::json::{ProblemCode, codes};
 
 /// The future of an answer: the one box that a request costs.
-pub type Answer = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+pub type Answer<B = Body> = Pin<Box<dyn Future<Output = Response<B>> + Send>>;
 
 /// A room behind the HTTP door. Each edge thread has one of its own.
 pub trait HttpRoom: Send {
@@ -62,13 +65,48 @@ pub struct Routes {
 }
 
 /// Answers a hot request.
-pub(super) type HotAnswer = dyn Fn(Parts, Incoming) -> Answer + Send + Sync;
+type HotAnswer = dyn Fn(Arc<Parts>, HotBody) -> Answer<Full<Bytes>> + Send + Sync;
 
-/// A request that is answered without a look at the routes.
-struct HotPath {
+/// A path whose requests are answered without a look at the routes.
+pub(super) struct HotPath {
     method: Method,
-    path: String,
+    uri: Uri,
+    request_line: Box<[u8]>,
+    operation: Operation,
     answer: Box<HotAnswer>,
+}
+
+impl HotPath {
+    fn new(method: Method, path: &'static str, answer: Box<HotAnswer>) -> HotPath {
+        let operation = operation_of(&method, path);
+        let request_line = plain::request_line(&method, path);
+        HotPath { method, uri: Uri::from_static(path), request_line, operation, answer }
+    }
+
+    /// Of its requests.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// Of its requests, without a query.
+    pub fn uri(&self) -> &Uri {
+        &self.uri
+    }
+
+    /// The first line of its plain requests.
+    pub fn request_line(&self) -> &[u8] {
+        &self.request_line
+    }
+
+    /// The operation of its requests.
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// The answer to one of them.
+    pub fn answer(&self, head: Arc<Parts>, body: HotBody) -> Answer<Full<Bytes>> {
+        (self.answer)(head, body)
+    }
 }
 
 impl Routes {
@@ -90,14 +128,15 @@ impl Routes {
     }
 
     /// Answers `method` on `path` without a look at the routes, which costs as much as a small request. The path must
-    /// be one of [`Routes::route`] too, for the answer to other methods.
+    /// be one of [`Routes::route`] too, for the answer to other methods. The answer is whole when it is there, and is
+    /// written at once.
     pub fn hot(
         mut self,
         method: Method,
-        path: &str,
-        answer: impl Fn(Parts, Incoming) -> Answer + Send + Sync + 'static,
+        path: &'static str,
+        answer: impl Fn(Arc<Parts>, HotBody) -> Answer<Full<Bytes>> + Send + Sync + 'static,
     ) -> Routes {
-        self.hot.push(HotPath { method, path: path.to_owned(), answer: Box::new(answer) });
+        self.hot.push(HotPath::new(method, path, Box::new(answer)));
         self
     }
 }
@@ -224,7 +263,7 @@ impl Documents {
 #[derive(Default)]
 pub(super) struct Routing {
     router: Router,
-    hot: Vec<(HotPath, Operation)>,
+    hot: Vec<HotPath>,
 }
 
 /// Collects the routes of all rooms.
@@ -248,19 +287,15 @@ impl RoutingBuilder {
         if let Some((path, _)) = routes.documented.iter().find(|(path, _)| !documented.contains(path)) {
             return Err(RoomsError::Undocumented { room, path: path.clone() });
         }
-        if let Some(hot) = routes.hot.iter().find(|hot| !served(&hot.path)) {
-            return Err(RoomsError::Undocumented { room, path: hot.path.clone() });
+        if let Some(hot) = routes.hot.iter().find(|hot| !served(&hot.uri.path().to_owned())) {
+            return Err(RoomsError::Undocumented { room, path: hot.uri.path().to_owned() });
         }
         for (path, methods) in routes.documented.into_iter().chain(routes.hidden) {
             self.paths.take(&shape(&path), room)?;
             let methods = named(&path, methods);
             self.routing.router = std::mem::take(&mut self.routing.router).route(&path, methods);
         }
-        let hot = routes.hot.into_iter();
-        self.routing.hot.extend(hot.map(|hot| {
-            let operation = operation_of(&hot.method, &hot.path);
-            (hot, operation)
-        }));
+        self.routing.hot.extend(routes.hot);
         Ok(())
     }
 
@@ -271,10 +306,14 @@ impl RoutingBuilder {
 }
 
 impl Routing {
-    /// Whether `method` on `path` is hot: then what answers it, and which operation it is.
-    pub fn hot(&self, method: &Method, path: &str) -> Option<(&HotAnswer, Operation)> {
-        let hot = self.hot.iter().find(|(hot, _)| hot.method == *method && *hot.path == *path);
-        hot.map(|(hot, operation)| (&*hot.answer, *operation))
+    /// The hot path of requests for `method` on `path`, if they are hot.
+    pub fn hot(&self, method: &Method, path: &str) -> Option<&HotPath> {
+        self.hot.iter().find(|hot| hot.method == *method && hot.uri.path() == path)
+    }
+
+    /// All of them.
+    pub fn hot_paths(&self) -> &[HotPath] {
+        &self.hot
     }
 
     /// The routes that are not hot.

@@ -20,6 +20,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::operations::Health;
 use super::patient::Patient;
+use super::rewound::Rewound;
 use crate::json::Problem;
 
 /// How long sending the answer to the upgrade may take.
@@ -73,15 +74,19 @@ pub(super) fn begin(
     Ok(response)
 }
 
-/// The socket behind an upgraded connection, and what hyper had read of it already.
+/// The socket behind an upgraded connection, and what was read of it already, by hyper and before.
 fn take_out(upgraded: HyperUpgraded) -> Option<Upgraded> {
-    let (tcp, tls, read): (tokio::net::TcpStream, _, Vec<u8>) = match upgraded.downcast::<TokioIo<Patient>>() {
-        Ok(parts) => (parts.io.into_inner().into_inner(), None, parts.read_buf.into()),
+    let (tcp, tls, read, unread) = match upgraded.downcast::<TokioIo<Rewound<Patient>>>() {
+        Ok(parts) => {
+            let (unread, stream) = parts.io.into_inner().into_parts();
+            (stream.into_inner(), None, parts.read_buf, unread)
+        }
         Err(upgraded) => {
-            let parts = upgraded.downcast::<TokioIo<TlsStream<Patient>>>().ok()?;
-            let (tcp, tls) = parts.io.into_inner().into_inner();
-            (tcp.into_inner(), Some(tls), parts.read_buf.into())
+            let parts = upgraded.downcast::<TokioIo<Rewound<TlsStream<Patient>>>>().ok()?;
+            let (unread, stream) = parts.io.into_inner().into_parts();
+            let (tcp, tls) = stream.into_inner();
+            (tcp.into_inner(), Some(tls), parts.read_buf, unread)
         }
     };
-    Some(Upgraded { tcp: tcp.into_std().ok()?, tls, read })
+    Some(Upgraded { tcp: tcp.into_std().ok()?, tls, read: [&*read, &*unread].concat() })
 }

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
+use http_body_util::Full;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
@@ -218,8 +219,15 @@ fn cut(text: Cow<'static, str>) -> Cow<'static, str> {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response<Body> {
+        self.whole_response().map(Body::new)
+    }
+}
+
+impl Problem {
+    /// The problem as an answer.
+    pub fn whole_response(self) -> Response<Full<Bytes>> {
         let body = self.body();
-        let mut response = Response::new(Body::from(body));
+        let mut response = Response::new(Full::from(body));
         *response.status_mut() = self.code.status;
         response.extensions_mut().insert(self.code);
         if let Some(over) = self.over {

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 
 use axum::extract::Path;
 use axum::http::Method;
-use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use tidegate_ledger::changes::{After, ChangeFilter};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
@@ -99,7 +98,7 @@ impl<B: Backend> HttpRoom for LedgerRoom<B> {
             .route("/v1/audit", get(audit::audit::<B>).post(audit::run_audit::<B>).with_state(ledger))
             .hot(Method::POST, TRANSFERS, move |head, body| {
                 let ledger = hot.clone();
-                Box::pin(async move { ledger.transfer(&head, body).await.into_response() })
+                Box::pin(async move { ledger.transfer(&head, body).await.unwrap_or_else(Problem::whole_response) })
             })
     }
 }

@@ -1,9 +1,10 @@
 //! `POST /v1/transfers`: one transfer, or many.
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request as HttpRequest, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Response, StatusCode};
+use http_body_util::Full;
 use tidegate_ledger::message::{Reply, Request};
 use utoipa::ToSchema;
 
@@ -12,7 +13,7 @@ use super::backend::Backend;
 use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
 use crate::http::{BodyProblems, GuardProblems, Readable};
-use crate::json::{Problem, json, response};
+use crate::json::{Problem, json, whole_response};
 use crate::ledger_json::TransferCall;
 use crate::ledger_json::moves::TransferStateBody;
 use crate::ledger_json::outcome::{OutcomeBody, OutcomesBody};
@@ -113,7 +114,7 @@ pub async fn submit<B: Backend>(
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
-    ledger.transfer(&head, body).await
+    Ok(ledger.transfer(&head, body).await?.map(Body::new))
 }
 
 /// Read what became of a transfer
@@ -144,7 +145,7 @@ pub async fn read_transfer<B: Backend>(
 
 impl<B: Backend> Ledger<B> {
     /// Serves `POST /v1/transfers`; `body` may be of any server.
-    pub async fn transfer<T>(&self, head: &Parts, body: T) -> Result<Response<Body>, Problem>
+    pub async fn transfer<T>(&self, head: &Parts, body: T) -> Result<Response<Full<Bytes>>, Problem>
     where
         T: Readable,
     {
@@ -154,6 +155,6 @@ impl<B: Backend> Ledger<B> {
         self.metrics.transfers.add(call.transfers() as u64);
         let reply = self.ask_for(&caller, call.request()).await?;
         let (status, body) = call.answer(reply)?;
-        Ok(response(status, body))
+        Ok(whole_response(status, body))
     }
 }

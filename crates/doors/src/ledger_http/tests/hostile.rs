@@ -518,9 +518,14 @@ fn tls_is_served_and_those_who_do_not_speak_it_are_let_go() {
     let mut session = rustls::ClientConnection::new(Arc::new(client), "localhost".try_into().unwrap()).unwrap();
     let mut socket = server.connect();
     let mut stream = rustls::Stream::new(&mut session, &mut socket.stream);
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
-    let mut answer = Vec::new();
-    let _ = std::io::Read::read_to_end(&mut stream, &mut answer);
-    let answer = String::from_utf8(answer).unwrap();
+    let vote = request(SERVICE, "POST", "/v1/transfers", GOOD);
+    let last = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    stream.write_all(format!("{vote}{vote}{last}").as_bytes()).unwrap();
+    let mut answers = Vec::new();
+    let _ = std::io::Read::read_to_end(&mut stream, &mut answers);
+    let answers = String::from_utf8(answers).unwrap();
+    let all: Vec<&str> = answers.split_inclusive('}').collect();
+    let [first, again, answer] = all[..] else { panic!("{answers}") };
+    assert!(first.starts_with("HTTP/1.1 201") && again.starts_with("HTTP/1.1 200"), "{answers}");
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(r#"{"status":"ok"}"#), "{answer}");
 }

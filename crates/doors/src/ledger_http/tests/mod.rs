@@ -8,6 +8,7 @@ mod hidden;
 mod history_lines;
 mod history_time;
 mod hostile;
+mod lane;
 mod outside_room;
 mod quotas;
 mod rights;

@@ -13,7 +13,7 @@ use utoipa::{OpenApi, ToSchema};
 use super::server::{COUNTING, SERVICE, TestServer};
 use crate::auth::Action;
 use crate::http::{BodyProblems, Door, GuardProblems, HttpLimits, HttpRoom, RoomsError, Routes};
-use crate::json::{Problem, ProblemBody, ProblemCode, Whole, decode, json};
+use crate::json::{Problem, ProblemBody, ProblemCode, Whole, decode, encode, json, whole_response};
 
 const COUNTER_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "counter_not_found");
 
@@ -125,7 +125,9 @@ impl HttpRoom for CounterRoom {
             None => routes,
         };
         match self.hot {
-            Some(path) => routes.hot(Method::PUT, path, |_, _| Box::pin(async { json(StatusCode::OK, &"hot") })),
+            Some(path) => {
+                routes.hot(Method::PUT, path, |_, _| Box::pin(async { whole_response(StatusCode::OK, encode(&"hot")) }))
+            }
             None => routes,
         }
     }

@@ -1,0 +1,64 @@
+//! Writes an answer as hyper writes it, byte for byte.
+
+use std::io::Write;
+use std::time::{Duration, SystemTime};
+
+use axum::body::Bytes;
+use axum::http::{HeaderValue, Response, header};
+use http_body_util::Full;
+
+/// Bytes of most heads.
+const HEAD_BYTES: usize = 256;
+
+/// The `date` of answers, made once a second.
+#[derive(Debug)]
+pub(in crate::http) struct DateLine {
+    text: String,
+    /// When it is no longer true.
+    until: SystemTime,
+}
+
+impl Default for DateLine {
+    fn default() -> DateLine {
+        DateLine { text: String::new(), until: SystemTime::UNIX_EPOCH }
+    }
+}
+
+impl DateLine {
+    /// Of now. A clock that was put back is followed within a second of its own time.
+    fn at(&mut self, now: SystemTime) -> &str {
+        let second = Duration::from_secs(1);
+        if now >= self.until || self.until > now + second {
+            self.text = httpdate::fmt_http_date(now);
+            let within = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().subsec_nanos();
+            self.until = now + second - Duration::from_nanos(within.into());
+        }
+        &self.text
+    }
+}
+
+/// `answer` as bytes, and whether the connection ends with it: because `is_last`, or because it says so itself.
+pub(in crate::http) fn bytes(answer: Response<Full<Bytes>>, is_last: bool, date: &mut DateLine) -> (Vec<u8>, bool) {
+    let (mut head, body) = answer.into_parts();
+    let body = body.into_inner().unwrap_or_default();
+    let says_so = head.headers.get(header::CONNECTION).is_some_and(|value| value.as_bytes() == b"close");
+    if is_last && !says_so {
+        head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len());
+    for part in ["HTTP/1.1 ", head.status.as_str(), " ", head.status.canonical_reason().unwrap_or("<none>"), "\r\n"] {
+        bytes.extend_from_slice(part.as_bytes());
+    }
+    for (name, value) in &head.headers {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            bytes.extend_from_slice(part);
+        }
+    }
+    let (length, date) = (body.len(), date.at(SystemTime::now()));
+    write!(bytes, "content-length: {length}\r\ndate: {date}\r\n\r\n").expect("memory takes what is written");
+    bytes.extend_from_slice(&body);
+    (bytes, is_last || says_so)
+}
+
+#[cfg(test)]
+mod tests;
