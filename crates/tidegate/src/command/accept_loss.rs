@@ -203,6 +203,27 @@ pub fn proven(
     Ok(words)
 }
 
+/// What shards of the ledger prove lost of each other: credits that one has taken in and the other never sent, or
+/// confirmed and does not have. In words. Reads only. `Err` if they are not of one history; what keeps a single log from
+/// being folded is told by whoever reads that log.
+pub fn proven_between(data: &Path, directory: &Directory, logs: &LocalLogs<RealDisk>) -> Result<Vec<String>> {
+    let shards = directory.shards(LEDGER);
+    if shards < 2 {
+        return Ok(Vec::new());
+    }
+    let fold = |log| {
+        let examined = examined_with_ids(data, logs, log, None).ok()?;
+        fold_to_end(logs, &snapshots::<LedgerFamily>(data, log), shards, &examined).ok()
+    };
+    let Some(states) = directory.logs(LEDGER).map(fold).collect::<Option<Vec<Ledger>>>() else { return Ok(Vec::new()) };
+    let PeerLosses { proofs, booked, .. } = PeerLosses::find(logs, directory.id(), &states)?;
+    let unbooked = booked.iter().map(|(shard, loss)| {
+        let (amount, asset, peer) = (loss.amount.get(), &loss.asset, loss.peer);
+        format!("ledger shard {shard}: {amount} {asset} between it and shard {peer}")
+    });
+    Ok(proofs.iter().map(|(shard, proof)| format!("ledger shard {shard}: {proof}")).chain(unbooked).collect())
+}
+
 fn ledger_losses(
     data: &Path,
     directory: &Directory,
