@@ -31,7 +31,7 @@ use tidegate_journal::witness::{Reading, WITNESSED, Witness, check_folder};
 use tidegate_journal::{
     Cursor, Family, JournalError, LocalLogs, LogId, Logs, Lost, Notice, NoticeKind, Options, Sequence,
 };
-use tidegate_ledger::accepted_loss::{PeerLosses, Writing, settle, words};
+use tidegate_ledger::accepted_loss::{PeerLosses, Writing, settle, strangers, words};
 use tidegate_ledger::{LEDGER, LedgerFamily, claim_of_ids};
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::Ledger;
@@ -217,6 +217,12 @@ pub fn proven_between(data: &Path, directory: &Directory, logs: &LocalLogs<RealD
     };
     let Some(states) = directory.logs(LEDGER).map(fold).collect::<Option<Vec<Ledger>>>() else { return Ok(Vec::new()) };
     let PeerLosses { proofs, booked, .. } = PeerLosses::find(logs, directory.id(), &states)?;
+    if proofs.is_empty()
+        && let strangers = strangers(&states)
+        && !strangers.is_empty()
+    {
+        bail!("{}. Put back the logs of all shards from one backup", strangers.join("; "));
+    }
     let unbooked = booked.iter().map(|(shard, loss)| {
         let (amount, asset, peer) = (loss.amount.get(), &loss.asset, loss.peer);
         format!("ledger shard {shard}: {amount} {asset} between it and shard {peer}")
