@@ -223,8 +223,8 @@ struct Kept {
 }
 
 impl Kept {
-    /// Waits until the part before was taken. Whoever takes long has nothing read ahead any more. `None` if nobody wants
-    /// parts.
+    /// Waits until the part before was taken. Whoever takes long has nothing read ahead any more. `None` if nobody
+    /// wants parts.
     async fn room<'a>(&mut self, reader: &mut ChangeReader, parts: &'a Parts) -> Option<Room<'a>> {
         match tokio::time::timeout(CHANGE_READ_KEPT_FOR, parts.reserve()).await {
             Ok(room) => room.ok(),

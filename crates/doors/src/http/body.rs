@@ -24,8 +24,8 @@ const DISCARD_PAUSE: Duration = Duration::from_millis(500);
 
 /// Why the rest of a body is not there. Whoever reads it cannot tell an end too early from a chunk that is none.
 const BROKEN: &str = "the body ended too early, or is not in chunks as its head says. Send it whole with \
-                      `Content-Length`; or with `Transfer-Encoding: chunked`, each chunk as its size in hexadecimal, \
-                      CR LF, so many bytes, CR LF, and a chunk of size 0 and CR LF at the end";
+                      `Content-Length`; or in chunks (RFC 9112, 7.1), each as its size in hexadecimal, CR LF, so many \
+                      bytes, CR LF, and a chunk of size 0 and CR LF at the end";
 
 /// Bytes of a body for each transfer or hold that it may carry: the longest fields with all their characters escaped,
 /// and as much again of spaces.

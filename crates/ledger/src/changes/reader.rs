@@ -61,9 +61,10 @@ pub enum Step {
     AtEnd,
 }
 
-/// Reads changes. Of each shard, one reader has at most [`CHANGE_RECORDS_PER_STEP`](crate::limits::CHANGE_RECORDS_PER_STEP) records and one group besides in
-/// memory, and [`CHANGE_NAMES_MAX`](crate::limits::CHANGE_NAMES_MAX) names; nothing but names where it has read all, and
-/// nothing at all after [`ChangeReader::release`].
+/// Reads changes. Of each shard, one reader has at most
+/// [`CHANGE_RECORDS_PER_STEP`](crate::limits::CHANGE_RECORDS_PER_STEP) records and one group besides in memory, and
+/// [`CHANGE_NAMES_MAX`](crate::limits::CHANGE_NAMES_MAX) names; nothing but names where it has read all, and nothing at
+/// all after [`ChangeReader::release`].
 pub struct ChangeReader {
     shards: Vec<ShardReader>,
     /// The shard that is next.
@@ -96,8 +97,9 @@ impl ChangeReader {
         Ok(ChangeReader { shards, turn: 0, filter, key })
     }
 
-    /// Reads on: at most [`CHANGE_RECORDS_PER_STEP`](crate::limits::CHANGE_RECORDS_PER_STEP) records of one shard, and fewer only where no more are durable, a
-    /// large group ends, or their rows take [`CHANGE_ROW_BYTES_PER_STEP`]. May wait for the disk.
+    /// Reads on: at most [`CHANGE_RECORDS_PER_STEP`](crate::limits::CHANGE_RECORDS_PER_STEP) records of one shard, and
+    /// fewer only where no more are durable, a large group ends, or their rows take [`CHANGE_ROW_BYTES_PER_STEP`]. May
+    /// wait for the disk.
     pub fn step(&mut self) -> Result<Step, ChangesError> {
         for _ in 0..self.shards.len() {
             let at = self.turn;

@@ -464,8 +464,8 @@ fn bytes_that_are_not_http_end_the_connection() {
         }
         assert!(client.is_closed());
     }
-    // hyper refuses a head with two lengths while it parses it, before it calls the service, and its answer has no body:
-    // to say more, the bytes of each head would have to be read here before hyper reads them.
+    // hyper refuses a head with two lengths while it parses it, before it calls the service, and its answer has no
+    // body: to say more, the bytes of each head would have to be read here before hyper reads them.
     let mut smuggler = server.connect();
     smuggler.send(&format!(
         "POST /v1/transfers HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {SERVICE}\r\ncontent-length: 5\r\n\
