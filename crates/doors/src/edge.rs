@@ -21,7 +21,7 @@ use crate::ledger_http;
 use crate::ledger_http::Backend;
 use crate::turns::CallerName;
 
-pub use changes::{ChangeParts, EdgeChanges};
+pub use changes::{ChangeParts, ChangeReaderMetrics, EdgeChanges};
 pub use feeds::{ChangeFeeds, ChangeFeedsRoom};
 
 /// The ledger behind a door.

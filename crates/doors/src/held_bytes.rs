@@ -1,4 +1,5 @@
-//! Bytes of bodies and frames that one thread has read in part, by whom they come.
+//! Bytes of bodies and frames that one thread has read in part, by whom they come; and of what it has read ahead for
+//! those who read changes.
 //!
 //! ```text
 //!   piece of a body or frame, more to come ─▶ counted until it is whole or given up ─▶ read on, or refused
@@ -126,9 +127,18 @@ impl HeldBytes {
 impl Held {
     /// So many more bytes of it are read.
     pub fn more(&mut self, bytes: usize) -> Result<(), NoRoom> {
-        let after = self.bytes + bytes;
-        self.of.table().change(&self.caller, self.bytes, after)?;
-        self.bytes = after;
+        self.change(self.bytes + bytes)
+    }
+
+    /// How many are counted.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// So many bytes are held now. If there is no room for them, as many are counted as before.
+    pub fn change(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        self.of.table().change(&self.caller, self.bytes, bytes)?;
+        self.bytes = bytes;
         Ok(())
     }
 }

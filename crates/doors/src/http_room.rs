@@ -2,7 +2,7 @@
 //! serves.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Result;
 use rustls::ServerConfig;
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use crate::admission::Arrival;
 use crate::auth::Authenticator;
-use crate::edge::{ArrivalClient, EdgeBackend, EdgeChanges, NodeOperations};
+use crate::edge::{ArrivalClient, ChangeReaderMetrics, EdgeBackend, EdgeChanges, NodeOperations};
 use crate::http::{DemoShow, Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpRoom, Upgrade};
 use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
 use crate::listener::listen;
@@ -68,11 +68,13 @@ pub struct HttpDoor<P> {
 /// The ledger at the HTTP door, and its journals.
 pub fn open_ledger<P: Carries<Message>>(changes: Arc<ChangeLogs<NodeReader>>, limits: &HttpLimits) -> OpenHttpRoom<P> {
     let readers_max = limits.change_streams_max + limits.change_pages_max;
-    let metrics = std::sync::OnceLock::new();
+    let (metrics, readers) = (OnceLock::new(), OnceLock::new());
     Box::new(move |site, pump| {
         let metrics = metrics.get_or_init(|| LedgerHttpMetrics::register(site.registry()));
         let names = pump.client(|me| OperationClient::new(me, site.placement().shards(LEDGER)));
-        let changes = EdgeChanges::new(changes.clone(), names, site.status().clone(), readers_max);
+        let readers = readers.get_or_init(|| ChangeReaderMetrics::register(site.registry(), "http"));
+        let status = site.status().clone();
+        let changes = EdgeChanges::new(changes.clone(), names, status, readers_max, readers.clone());
         let backend = EdgeBackend { ledger: pump.client(|me| room::client(site, me)), changes };
         Box::new(LedgerRoom::new(backend, metrics.clone()))
     })

@@ -37,7 +37,7 @@ pub const LOCK_FILE: &str = "ARCHIVE.lock";
 const DAMAGED_LIST: &str = "it is damaged. It says where `tidegate archive` has moved segments to. Put back the newest \
                             ARCHIVE; without one, remove it, and copy each ID/LOG/segment-POSITION-….tgj of the \
                             archive to journal/LOG/segment-POSITION.tgj (ID as in the file DIRECTORY, LOG such as \
-                            ledger-0)";
+                            ledger-0). If none was moved, it is enough to remove it";
 const TITLE: &str = "tidegate archive";
 const ARCHIVE_VERSION: u32 = 1;
 const ARCHIVE_BYTES_MAX: u64 = 1 << 28;
@@ -233,8 +233,22 @@ pub(crate) fn unopened(path: &Path, cause: io::Error) -> JournalError {
     let is_gone = matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
     match JournalError::io("open", path, cause) {
         JournalError::Io { doing, path, cause } if is_gone => {
-            let why = "`tidegate archive` has moved this segment there: is the disk of the archive mounted?";
-            JournalError::Io { doing, path, cause: format!("{cause}. {why}") }
+            // ARCHIVE/ID/LOG/segment-….tgj
+            let root = path.ancestors().nth(3).unwrap_or(&path);
+            let whose = "(`archive.to` of the configuration, or `--to` of `tidegate archive`)";
+            let why = match RealDisk.exists(root) {
+                Ok(true) => format!(
+                    "It was moved to the archive {} {whose}, which is there without it: put it back from a copy of the \
+                     archive",
+                    root.display()
+                ),
+                _ => format!(
+                    "It was moved to the archive {} {whose}, which is not there: mount its disk, or put the archive \
+                     back to this path, and try again",
+                    root.display()
+                ),
+            };
+            JournalError::Io { doing, cause: format!("{cause}. {why}"), path }
         }
         other => other,
     }

@@ -115,6 +115,8 @@ impl Directory {
             create(&RealDisk, path, wanted, created_at_ms)?;
         }
         let mut description = Description::read(&RealDisk, &path.join(DIRECTORY))?;
+        let families: Vec<Family> = wanted.iter().map(|wanted| wanted.family).collect();
+        refuse_foreign(path, &description, &families)?;
         for listed in &description.families {
             if !wanted.iter().any(|wanted| wanted.family.number == listed.number) {
                 return Err(refuse(path, unknown_family(listed)));
@@ -132,7 +134,6 @@ impl Directory {
                 return Err(refuse(path, other_count(wanted, found, setting)));
             }
         }
-        let families: Vec<Family> = wanted.iter().map(|wanted| wanted.family).collect();
         find_logs(path, &description, &families)?;
         if wanted.iter().any(|wanted| description.family(wanted.family.number).is_none()) {
             description = extend(&RealDisk, path, description, wanted)?;
@@ -186,6 +187,7 @@ impl Directory {
     fn read(path: &Path, families: &[Family], locks: Option<Locks>) -> Result<Directory, JournalError> {
         let hold = locks.as_ref().map(|locks| hold(path, locks)).transpose()?;
         let description = Description::read(&RealDisk, &path.join(DIRECTORY))?;
+        refuse_foreign(path, &description, families)?;
         for family in families {
             if let Some(listed) = description.family(family.number) {
                 agree(path, listed, family)?;
@@ -325,6 +327,33 @@ fn refuse_unlisted(path: &Path, description: &Description, families: &[Family]) 
     }
     Ok(())
 }
+
+/// That `DIRECTORY` is of the same directory as the logs. Each segment says of which one it is; a single one of another
+/// directory is told by whoever opens it.
+fn refuse_foreign(path: &Path, description: &Description, families: &[Family]) -> Result<(), JournalError> {
+    let mut foreign = None;
+    for family in families {
+        for shard in 0..description.shards(family.number) {
+            let folder = Folder::new(RealDisk, path, family, family.log(description.id, shard));
+            let Some(id) = folder.directory_of_newest() else { continue };
+            if id == description.id {
+                return Ok(());
+            }
+            foreign = Some(id);
+        }
+    }
+    let Some(id) = foreign else { return Ok(()) };
+    let what = format!(
+        "its file DIRECTORY is another data directory's: it says id {:016x}, and the logs in {JOURNAL} are of id \
+         {id:016x}. The logs are as they were. Put back the file DIRECTORY of this one. {WHERE_COPIES_ARE}",
+        description.id
+    );
+    Err(refuse(path, what))
+}
+
+/// Where an operator finds a good `DIRECTORY`.
+const WHERE_COPIES_ARE: &str = "Each backup of this directory has one (backups/NAME/DIRECTORY in the directory of \
+                                backups), and it changes only when a program adds a family of logs";
 
 /// That every listed log of these families is there.
 fn find_logs(path: &Path, description: &Description, families: &[Family]) -> Result<(), JournalError> {

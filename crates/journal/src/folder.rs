@@ -109,7 +109,13 @@ impl<D: Disk> Folder<D> {
         if self.disk.exists(&path).map_err(|cause| JournalError::io("look for", &path, cause))? {
             return Ok(path);
         }
-        self.archived(first)?.map_or(Ok(path), |segment| archive::local_path(self.data(), &segment))
+        let Some(segment) = self.archived(first)? else { return Ok(path) };
+        let path = archive::local_path(self.data(), &segment)?;
+        match self.disk.exists(&path) {
+            Ok(true) => Ok(path),
+            Ok(false) => Err(archive::unopened(&path, ErrorKind::NotFound.into())),
+            Err(cause) => Err(archive::unopened(&path, cause)),
+        }
     }
 
     /// The data directory.
@@ -141,6 +147,15 @@ impl<D: Disk> Folder<D> {
             }
             opened => opened.map_err(failed),
         }
+    }
+
+    /// The random id of the data directory that the newest segment here says it is of, if its header can be read.
+    pub fn directory_of_newest(&self) -> Option<u64> {
+        let newest = *self.list_local().ok()?.last()?;
+        let file = self.disk.open(&self.segment_path(newest)).ok()?;
+        let mut page = [0; SEGMENT_HEADER_BYTES];
+        let got = read_up_to(&file, &mut page, 0).ok()?;
+        Some(SegmentHeader::decode(&page[..got]).ok()?.log.directory)
     }
 
     /// Opens a segment and checks that its header is this log's and agrees with the file's name.
@@ -188,7 +203,9 @@ impl<D: Disk> Folder<D> {
             return Ok((file, Err(JournalError::Damaged { segment, offset: 0, what, lost })));
         }
         if header.log != self.log {
-            return Err(damaged(format!("it belongs to {}, not to {}", header.log, self.log)));
+            let what = format!("it belongs to {}, not to {}", header.log, self.log);
+            let lost = "what this file should have: it is of another log. Put back the one that belongs here".into();
+            return Err(JournalError::Damaged { segment: self.segment_text(first), offset: 0, what, lost });
         }
         if header.first.position != first {
             return Err(damaged(format!("its header says that it begins at position {}", header.first.position)));

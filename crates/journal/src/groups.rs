@@ -17,6 +17,15 @@ pub(crate) trait GroupSource: Send {
     /// The bytes that the last [`Found`] speaks of.
     fn bytes(&self, range: Range<usize>) -> &[u8];
 
+    /// Reads so many bytes ahead of what is asked for at most, from now on.
+    fn read_ahead(&mut self, bytes: usize);
+
+    /// Gives the memory back of what it has read. It is read again if it is asked for.
+    fn forget_ahead(&mut self);
+
+    /// Bytes of memory that what it has read takes.
+    fn held_bytes(&self) -> usize;
+
     /// The error for the group behind `before`, which is not what it should be.
     fn damaged(&self, before: &Cursor, fault: GroupFault) -> JournalError;
 
@@ -62,6 +71,22 @@ impl GroupReader {
     pub(crate) fn checking_every_record(mut self) -> GroupReader {
         self.checks_every_record = true;
         self
+    }
+
+    /// Reads so many bytes ahead at most. Why fewer than usual: one of many readers has less memory.
+    pub fn reading_ahead(mut self, bytes: usize) -> GroupReader {
+        self.source.read_ahead(bytes);
+        self
+    }
+
+    /// Gives the memory back of what was read ahead; the next group is read again.
+    pub fn forget_ahead(&mut self) {
+        self.source.forget_ahead();
+    }
+
+    /// Bytes of memory that what was read takes.
+    pub fn held_bytes(&self) -> usize {
+        self.source.held_bytes()
     }
 
     /// The next group; `None` at the durable end.

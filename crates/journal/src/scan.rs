@@ -25,6 +25,8 @@ struct Window {
     buffer: Vec<u8>,
     start: u64,
     filled: usize,
+    /// How much is read at a time, unless more is asked for.
+    ahead_bytes: usize,
 }
 
 impl Window {
@@ -43,9 +45,13 @@ impl Window {
         self.buffer.copy_within(at..self.filled, 0);
         self.filled -= at;
         self.start = offset;
-        let room = wanted.max(READ_AHEAD_BYTES).min(usize::try_from(limit - offset).unwrap_or(usize::MAX));
+        let room = wanted.max(self.ahead_bytes).min(usize::try_from(limit - offset).unwrap_or(usize::MAX));
         if self.buffer.len() < room {
             self.buffer.resize(room, 0);
+        } else if self.buffer.len() / 2 > room.max(self.ahead_bytes) {
+            // A large group has been passed.
+            self.buffer.truncate(room.max(self.ahead_bytes));
+            self.buffer.shrink_to_fit();
         }
         let from = self.filled;
         self.filled += read_up_to(file, &mut self.buffer[from..room], offset + from as u64)?;
@@ -64,7 +70,28 @@ pub(crate) struct SegmentScan {
 
 impl SegmentScan {
     pub fn new(file: Arc<dyn DiskFile>, log: LogId, first: Position) -> SegmentScan {
-        SegmentScan { file, log, first, window: Window { buffer: Vec::new(), start: 0, filled: 0 } }
+        SegmentScan {
+            file,
+            log,
+            first,
+            window: Window { buffer: Vec::new(), start: 0, filled: 0, ahead_bytes: READ_AHEAD_BYTES },
+        }
+    }
+
+    /// Reads so many bytes ahead at most.
+    pub fn reading_ahead(mut self, bytes: usize) -> SegmentScan {
+        self.window.ahead_bytes = bytes;
+        self
+    }
+
+    /// Gives the memory of its window back.
+    pub fn forget(&mut self) {
+        (self.window.buffer, self.window.filled) = (Vec::new(), 0);
+    }
+
+    /// Bytes of memory that its window takes.
+    pub fn held_bytes(&self) -> usize {
+        self.window.buffer.capacity()
     }
 
     /// Where the segment begins.

@@ -8,6 +8,7 @@ use crate::disk::Disk;
 use crate::folder::Folder;
 use crate::group::GroupFault;
 use crate::groups::{Found, GroupSource};
+use crate::limits::READ_AHEAD_BYTES;
 use crate::scan::SegmentScan;
 use crate::segment::offset_of;
 use crate::{Cursor, JournalError, Position};
@@ -17,11 +18,12 @@ pub(crate) struct SegmentGroups<D: Disk> {
     folder: Folder<D>,
     segments: Vec<Position>,
     scan: Option<SegmentScan>,
+    ahead_bytes: usize,
 }
 
 impl<D: Disk> SegmentGroups<D> {
     pub fn new(folder: Folder<D>) -> Result<SegmentGroups<D>, JournalError> {
-        Ok(SegmentGroups { segments: folder.list_segments()?, folder, scan: None })
+        Ok(SegmentGroups { segments: folder.list_segments()?, folder, scan: None, ahead_bytes: READ_AHEAD_BYTES })
     }
 
     fn try_scan(&mut self, before: &Cursor, up_to: Position) -> Result<Result<Found, GroupFault>, JournalError> {
@@ -65,7 +67,7 @@ impl<D: Disk> SegmentGroups<D> {
         {
             return Err(judge_chain(&self.folder, place, begins, is_first));
         }
-        self.scan = Some(SegmentScan::new(Arc::new(file), self.folder.log, first));
+        self.scan = Some(SegmentScan::new(Arc::new(file), self.folder.log, first).reading_ahead(self.ahead_bytes));
         Ok(())
     }
 
@@ -111,6 +113,21 @@ impl<D: Disk> GroupSource for SegmentGroups<D> {
 
     fn bytes(&self, range: Range<usize>) -> &[u8] {
         self.scan.as_ref().expect("a segment was entered").bytes(range)
+    }
+
+    fn read_ahead(&mut self, bytes: usize) {
+        assert!(self.scan.is_none(), "it is said before anything is read");
+        self.ahead_bytes = bytes;
+    }
+
+    fn forget_ahead(&mut self) {
+        if let Some(scan) = &mut self.scan {
+            scan.forget();
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.scan.as_ref().map_or(0, SegmentScan::held_bytes)
     }
 
     fn damaged(&self, before: &Cursor, fault: GroupFault) -> JournalError {

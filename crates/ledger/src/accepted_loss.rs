@@ -20,8 +20,8 @@ use tidegate_machines::ledger::{AccountSlot, Command, IdSpace, Ledger, LossSide,
 use tidegate_machines::{Decision, Machine, TimeMs};
 
 use crate::family::LEDGER;
-use crate::loss_in_words;
 use crate::regain::{KnownCredit, Unregained, known_credits, placed_holds};
+use crate::{loss_in_words, strange_sums};
 use appender::Appender;
 
 /// After so many debits that were written again, the other shard's confirmation is.
@@ -78,6 +78,20 @@ pub struct Settled {
     pub regained: Vec<KnownCredit>,
     /// Losses that were booked, by asset, peer and side.
     pub booked: u64,
+}
+
+/// Shards whose numbers fit each other and whose sums do not, in words: each log is sound, and they are of two
+/// histories. `states` are the folds of all shards' logs in order.
+pub fn strangers(states: &[Ledger]) -> Vec<String> {
+    let mut found = Vec::new();
+    for from in states {
+        for to in states.iter().filter(|to| to.shard() != from.shard()) {
+            let (sent, received) = (from.exchanged_sums(to.shard()), to.exchanged_sums(from.shard()));
+            let number = to.exchanged(from.shard()).watermark;
+            found.extend(strange_sums(from.shard().0, to.shard().0, &sent, (number, &received)));
+        }
+    }
+    found
 }
 
 /// Writes into the logs of the shards that lost records what others know of them, again, and books as a loss what

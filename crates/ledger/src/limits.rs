@@ -27,6 +27,9 @@ pub const RECORDS_PER_JOB_MAX: usize = 8_192;
 /// How much later than its neighbours a row may stand in a history: a credit of another shard carries the time at which
 /// that one decided it.
 pub const HISTORY_TIME_SLACK_MS: u64 = 60_000;
+/// Rows of one part of a history that is read as a stream: some tens of kilobytes, because each stream that its client
+/// does not read keeps a few parts.
+pub const HISTORY_PART_ROWS_MAX: u32 = 128;
 /// Rows of one page of history, and accounts of one page of a list.
 pub const PAGE_ROWS_MAX: u32 = 1_000;
 /// Credits that one shard hands to another in one message.
@@ -48,8 +51,12 @@ pub const ACCOUNTS_SORTED_PER_STEP: u32 = 2_048;
 pub const ACCOUNTS_SORTED_AT_START: u32 = 1 << 20;
 /// Records of which one step of a reader of changes makes rows.
 pub const CHANGE_RECORDS_PER_STEP: usize = 1_024;
+/// Bytes of rows in memory behind which a step of a reader of changes ends: what waits for a client to read it.
+pub const CHANGE_ROW_BYTES_PER_STEP: usize = 32 << 10;
+/// Bytes of journal that a reader of changes reads at a time, unless a group is larger. There are many such readers.
+pub const CHANGE_READ_AHEAD_BYTES: usize = 128 << 10;
 /// Names of accounts that a reader of changes keeps for each shard; beyond it, it forgets all and asks again.
-pub const CHANGE_NAMES_MAX: usize = 32_768;
+pub const CHANGE_NAMES_MAX: usize = 8_192;
 /// Open holds that the auditor compares with one question to the live shard.
 pub const AUDIT_HOLDS_PER_QUESTION: u32 = 1_024;
 /// Differences that one report names; it says how many more there are.

@@ -4,6 +4,7 @@
 //! `docs/metrics.md` is made from here.
 
 use tidegate_doors::binary::BinaryMetrics;
+use tidegate_doors::edge::ChangeReaderMetrics;
 use tidegate_doors::http::HttpMetrics;
 use tidegate_doors::ledger_http::LedgerHttpMetrics;
 use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics, NodeMqttMetrics};
@@ -44,6 +45,7 @@ const LISTS: &[&[MetricRow]] = &[
     SecurityMetrics::ROWS,
     HttpMetrics::ROWS,
     LedgerHttpMetrics::ROWS,
+    ChangeReaderMetrics::ROWS,
     MqttMetrics::ROWS,
     BrokerMetrics::ROWS,
     NodeMqttMetrics::ROWS,

@@ -1,15 +1,17 @@
 //! Changes of the ledger for the readers at one edge thread.
 //!
 //! ```text
-//!   handler ◀─ parts, one waits ─ task ─▶ blocking thread: ChangeReader::step
+//!   handler ◀─ parts, one waits ─ task ─ once it was taken ─▶ blocking thread: ChangeReader::step
 //!                                  ├─ asks a shard what slots are called
 //!                                  ├─ waits its turn: all readers of the thread share a rate, callers in turn
 //!                                  └─ at the end: sleeps until a DurableMark advances
 //! ```
 //!
-//! Promise: a reader that does not read costs one part, a thousand records and one group in memory, and no time. One
-//! that reads waits for one part of each other caller, and a service for one of all viewers; nothing is read for
-//! whoever has gone. Why a task for each: what it waits for must go on when a handler stops to listen, or a heartbeat
+//! Promise: a reader that does not read costs one part in memory, and no time: what was read ahead for it is given back
+//! after a second, and at once if all readers hold more than they may together ([`CHANGE_READ_BYTES`]). One that reads
+//! waits for one part of each other caller, and a service for one of all viewers; nothing is read for whoever has gone.
+//!
+//! Why a task for each: what it waits for must go on when a handler stops to listen, or a heartbeat
 //! would undo a step.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,17 +26,31 @@ use tidegate_machines::ledger::AccountSlot;
 use tidegate_runtime::Status;
 use tidegate_runtime::pump::EdgeHandle;
 use tidegate_runtime::recovery::NodeReader;
+use tidegate_telemetry::{SharedGauge, metrics};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 
-use crate::ledger_http::limits::CHANGE_BYTES_PER_S;
+use crate::held_bytes::{Held, HeldBytes};
+use crate::ledger_http::limits::{CHANGE_BYTES_PER_S, CHANGE_READ_BYTES, CHANGE_READ_KEPT_FOR};
 use crate::ledger_http::{ChangePart, Changes, ChangesEnded};
 use crate::turns::{CallerName, PlaceLimits, PlacesInTurn};
 
 /// How long a reader at the end waits after it was woken, so that many small groups are one part.
 const GATHER: Duration = Duration::from_millis(2);
+/// What a timer is exact to: a wait that is shorter is left out, and the one behind it is longer.
+const TICK: Duration = Duration::from_millis(1);
 /// How often a reader that waits looks whether the process stops.
 const LOOK: Duration = Duration::from_millis(200);
+
+metrics! {
+    /// What the readers of changes hold, of all threads that serve one kind of clients.
+    #[derive(Clone)]
+    pub struct ChangeReaderMetrics(door) {
+        held_bytes: SharedGauge
+            "tidegate_change_readers_held_bytes"
+            "Memory of those who read changes, about: journal read ahead, names of accounts, the part that waits.";
+    }
+}
 
 /// What the readers of changes at one edge thread share.
 #[derive(Clone)]
@@ -45,6 +61,8 @@ pub struct EdgeChanges {
     woken: Arc<Notify>,
     places: Arc<Semaphore>,
     pace: Pace,
+    held: Arc<HeldBytes>,
+    metrics: ChangeReaderMetrics,
 }
 
 impl EdgeChanges {
@@ -54,12 +72,14 @@ impl EdgeChanges {
         names: EdgeHandle<OperationClient>,
         status: Arc<Status>,
         readers_max: usize,
+        metrics: ChangeReaderMetrics,
     ) -> EdgeChanges {
         let woken = Arc::new(Notify::new());
         let wake = woken.clone();
         logs.listeners().add(Arc::new(move || wake.notify_waiters()));
         let places = Arc::new(Semaphore::new(readers_max));
-        EdgeChanges { logs, names, status, woken, places, pace: Pace::default() }
+        let held = HeldBytes::new(CHANGE_READ_BYTES);
+        EdgeChanges { logs, names, status, woken, places, pace: Pace::default(), held, metrics }
     }
 
     /// Whether another reader would find a place now.
@@ -114,7 +134,9 @@ impl EdgeChanges {
         let Some(mut reader) = opened.map_err(ChangesEnded::Unreadable)? else {
             return Err(ChangesEnded::Unavailable(Unavailable::Recovering));
         };
-        while !parts.is_closed() {
+        let mut kept =
+            Kept { read_ahead: self.held.hold(caller.clone()), counted: 0, gauge: self.metrics.held_bytes.clone() };
+        while let Some(room) = kept.room(&mut reader, parts).await {
             if self.status.is_stopping() {
                 return Err(ChangesEnded::Unavailable(Unavailable::Stopping));
             }
@@ -129,19 +151,21 @@ impl EdgeChanges {
                     self.name(&mut reader, shard, slots).await?;
                     continue;
                 }
-                Step::Rows { rows, bytes } => {
+                Step::Rows { rows, row_bytes, bytes } => {
+                    kept.count(&mut reader, row_bytes);
                     tokio::select! {
                         () = self.pace.wait_for(caller, bytes) => {}
                         () = parts.closed() => return Ok(()),
                     }
                     ChangePart { rows, cursor: reader.cursor(), is_at_end: false }
                 }
-                Step::AtEnd => ChangePart { rows: Vec::new(), cursor: reader.cursor(), is_at_end: true },
+                Step::AtEnd => {
+                    kept.count(&mut reader, 0);
+                    ChangePart { rows: Vec::new(), cursor: reader.cursor(), is_at_end: true }
+                }
             };
             let is_at_end = part.is_at_end;
-            if parts.send(Ok(part)).await.is_err() {
-                return Ok(());
-            }
+            room.send(Ok(part));
             if is_at_end {
                 self.wait_for_more(&mut reader, parts).await;
             }
@@ -191,6 +215,50 @@ impl EdgeChanges {
     }
 }
 
+/// What one reader holds in memory, as it is counted.
+struct Kept {
+    read_ahead: Held,
+    counted: usize,
+    gauge: SharedGauge,
+}
+
+impl Kept {
+    /// Waits until the part before was taken. Whoever takes long has nothing read ahead any more. `None` if nobody
+    /// wants parts.
+    async fn room<'a>(&mut self, reader: &mut ChangeReader, parts: &'a Parts) -> Option<Room<'a>> {
+        match tokio::time::timeout(CHANGE_READ_KEPT_FOR, parts.reserve()).await {
+            Ok(room) => room.ok(),
+            Err(_) => {
+                reader.release();
+                let part_bytes = self.counted.saturating_sub(self.read_ahead.bytes());
+                self.count(reader, part_bytes);
+                parts.reserve().await.ok()
+            }
+        }
+    }
+
+    /// Counts what `reader` and the part of `part_bytes` that it gave hold. Where the readers of the thread hold too
+    /// much, it gives back what it has read ahead.
+    fn count(&mut self, reader: &mut ChangeReader, part_bytes: usize) {
+        if self.read_ahead.change(reader.held_bytes()).is_err() {
+            reader.release();
+            // What is left is less than what was counted, or nothing.
+            let _ = self.read_ahead.change(reader.held_bytes());
+        }
+        let holds = reader.held_bytes() + part_bytes;
+        self.gauge.add(holds as i64 - self.counted as i64);
+        self.counted = holds;
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.gauge.add(-(self.counted as i64));
+    }
+}
+
+/// Where a reader's task leaves the next part.
+type Room<'a> = mpsc::Permit<'a, Result<ChangePart, ChangesEnded>>;
 /// Where a reader's task leaves what it has found.
 type Parts = mpsc::Sender<Result<ChangePart, ChangesEnded>>;
 
@@ -232,7 +300,9 @@ impl Pace {
             *free_at = Some(begins + cost);
             begins
         };
-        tokio::time::sleep_until(until).await;
+        if until > Instant::now() + TICK {
+            tokio::time::sleep_until(until).await;
+        }
     }
 }
 

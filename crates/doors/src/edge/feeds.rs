@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::caller_streams::{CallerStreams, StreamName};
-use super::{ChangeParts, EdgeChanges};
+use super::{ChangeParts, ChangeReaderMetrics, EdgeChanges};
 use crate::auth::{Identity, Pattern};
 use crate::json::Problem;
 use crate::ledger_http::limits::{CHANGE_HEARTBEAT, CHANGE_STREAMS_MAX};
@@ -107,7 +107,8 @@ impl<P: Carries<Message>> Room<P> for ChangeFeedsRoom {
         let mut pump = Pump::new(site.take_endpoint(), site.status().clone());
         let shards = site.placement().shards(LEDGER);
         let names = pump.client(|me| OperationClient::new(me, shards));
-        let changes = EdgeChanges::new(self.logs.clone(), names, site.status().clone(), CHANGE_STREAMS_MAX);
+        let metrics = ChangeReaderMetrics::register(site.registry(), "mqtt");
+        let changes = EdgeChanges::new(self.logs.clone(), names, site.status().clone(), CHANGE_STREAMS_MAX, metrics);
         let asks = self.asks.take().expect("a room is opened once");
         let stop = self.stop.subscribe();
         site.spawn("changes".to_owned(), move || {

@@ -23,6 +23,11 @@ const DISCARD_FACTOR: usize = 8;
 /// How long we wait for the next part of such a body before we close.
 const DISCARD_PAUSE: Duration = Duration::from_millis(500);
 
+/// Why the rest of a body is not there. Whoever reads it cannot tell an end too early from a chunk that is none.
+const BROKEN: &str = "the body ended too early, or is not in chunks as its head says. Send it whole with \
+                      `Content-Length`; or in chunks (RFC 9112, 7.1), each as its size in hexadecimal, CR LF, so many \
+                      bytes, CR LF, and a chunk of size 0 and CR LF at the end";
+
 /// Bytes of a body for each transfer or hold that it may carry: the longest fields with all their characters escaped,
 /// and as much again of spaces.
 const BYTES_PER_ITEM_MAX: usize = 8 << 10;
@@ -171,7 +176,7 @@ async fn read<B: Readable>(
     let mut joined: Vec<u8> = Vec::new();
     let mut seen = 0;
     while let Some(frame) = body.frame().await {
-        let broken = |_| Problem::new(codes::BODY_BROKEN, "the connection broke within the body");
+        let broken = |_| Problem::new(codes::BODY_BROKEN, BROKEN);
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         seen += data.len();
         if seen > bytes_max {

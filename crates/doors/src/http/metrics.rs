@@ -17,6 +17,8 @@ metrics! {
             "tidegate_http_connections_gave_way_total"
             "Connections without a token that were ended for new ones because the door, or their address, was full.";
         connections_open: SharedGauge "tidegate_http_connections_open" "Connections open now.";
+        unread_bytes: SharedGauge
+            "tidegate_http_unread_bytes" "Bytes of answers in parts that wait for their connections to take them.";
         handshakes_failed: SharedCounter
             "tidegate_http_handshakes_failed_total" "TLS handshakes that failed or took too long.";
         logins_wrong: SharedCounter

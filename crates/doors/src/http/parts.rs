@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use hyper::body::Frame;
+use tidegate_telemetry::SharedGauge;
 use tokio::sync::{mpsc, watch};
 
 use super::door::Door;
@@ -93,7 +94,8 @@ impl Door {
             return Body::from(first.bytes);
         }
         let (taken, parts) = mpsc::channel(1);
-        taken.try_send(first).unwrap_or_else(|_| unreachable!("there is room for one"));
+        let sent = taken.try_send(self.waiting(first));
+        sent.unwrap_or_else(|_| unreachable!("there is room for one"));
         let door = self.clone();
         tokio::spawn(async move {
             if let Err(problem) = door.carry(others, taken).await {
@@ -103,8 +105,14 @@ impl Door {
         Body::new(BodyInParts { parts, is_over: false })
     }
 
+    /// A part that waits for its connection.
+    fn waiting(&self, part: Part) -> Waiting {
+        self.metrics.unread_bytes.add(part.bytes.len() as i64);
+        Waiting { part, counted: self.metrics.unread_bytes.clone() }
+    }
+
     /// Carries parts to a body until the last one, until the body is gone, or until they are cut.
-    async fn carry(&self, mut parts: impl Parts, body: mpsc::Sender<Part>) -> Result<(), Problem> {
+    async fn carry(&self, mut parts: impl Parts, body: mpsc::Sender<Waiting>) -> Result<(), Problem> {
         let cut = parts.cut();
         let is_cut = async move {
             match cut {
@@ -123,14 +131,14 @@ impl Door {
         }
         let room = tokio::time::timeout(self.limits.reader_timeout, body.reserve());
         let Ok(room) = room.await.map_err(|_| Problem::body_unread())? else { return Ok(()) };
-        room.send(Part { bytes, is_last: false });
+        room.send(self.waiting(Part { bytes, is_last: false }));
         // hyper does not send what it has taken of a body that breaks off at once.
         let _taken = tokio::time::timeout(self.limits.reader_timeout, body.reserve()).await;
         tokio::time::sleep(LAST_WORD_SENT_WITHIN).await;
         Ok(())
     }
 
-    async fn carry_all(&self, parts: &mut impl Parts, body: &mpsc::Sender<Part>) -> Result<(), Problem> {
+    async fn carry_all(&self, parts: &mut impl Parts, body: &mpsc::Sender<Waiting>) -> Result<(), Problem> {
         loop {
             let room = tokio::time::timeout(self.limits.reader_timeout, body.reserve());
             let Ok(room) = room.await.map_err(|_| Problem::body_unread())? else { return Ok(()) };
@@ -139,7 +147,7 @@ impl Door {
                 () = body.closed() => return Ok(()),
             };
             let is_last = part.is_last;
-            room.send(part);
+            room.send(self.waiting(part));
             if is_last {
                 return Ok(());
             }
@@ -147,8 +155,28 @@ impl Door {
     }
 }
 
+/// A part that waits for its connection to take it.
+struct Waiting {
+    part: Part,
+    counted: SharedGauge,
+}
+
+impl Waiting {
+    fn take(mut self) -> Part {
+        let taken = Part { bytes: Vec::new(), is_last: self.part.is_last };
+        self.counted.add(-(self.part.bytes.len() as i64));
+        std::mem::replace(&mut self.part, taken)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.counted.add(-(self.part.bytes.len() as i64));
+    }
+}
+
 struct BodyInParts {
-    parts: mpsc::Receiver<Part>,
+    parts: mpsc::Receiver<Waiting>,
     is_over: bool,
 }
 
@@ -163,7 +191,7 @@ impl hyper::body::Body for BodyInParts {
         if self.is_over {
             return Poll::Ready(None);
         }
-        let part = ready!(self.parts.poll_recv(context));
+        let part = ready!(self.parts.poll_recv(context)).map(Waiting::take);
         self.is_over = part.as_ref().is_none_or(|part| part.is_last);
         let part = part.ok_or(BrokenOff);
         Poll::Ready(Some(part.map(|part| Frame::data(part.bytes.into()))))

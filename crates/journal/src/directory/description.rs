@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{DIRECTORY_VERSION, Wanted, refuse};
+use super::{DIRECTORY_VERSION, WHERE_COPIES_ARE, Wanted, refuse};
 use crate::disk::{Disk, DiskFile};
 use crate::family::is_name;
 use crate::folder::read_up_to;
@@ -97,7 +97,11 @@ impl Description {
                 JournalError::UnknownVersion { path: path.to_path_buf(), found, known: DIRECTORY_VERSION }
             }
             Fault::Unreadable(what) => {
-                refuse(path.parent().unwrap_or(path), format!("its file DIRECTORY is damaged: {what}"))
+                let what = format!(
+                    "its file DIRECTORY is damaged: {what}. The logs need no repair for that: put back a copy of the \
+                     file. {WHERE_COPIES_ARE}"
+                );
+                refuse(path.parent().unwrap_or(path), what)
             }
         })
     }

@@ -58,7 +58,8 @@ impl GuardFault {
             }
             GuardFault::Unwritten => {
                 "unwritten: KEY, DIRECTORY, LOCK or ARCHIVE of the data directory is lost or damaged, and the server \
-                 cannot put it back; its log says why. Without these files, the next start is refused"
+                 cannot put it back; its log says why. Without a good KEY and DIRECTORY the next start is refused; \
+                 with a damaged ARCHIVE only if segments were moved out of the directory"
             }
         }
     }

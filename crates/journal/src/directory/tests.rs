@@ -156,7 +156,35 @@ fn a_changed_description_is_refused() {
         fs::write(&file, text.replace(from, to)).unwrap();
         let said = refusal(Directory::open(data.path(), &[LEDGER]));
         assert!(said.contains(reason), "{from} -> {to}: {said}");
+        assert!(said.contains("put back a copy of the file. Each backup of this directory has one"), "{said}");
     }
+}
+
+#[test]
+fn a_description_of_another_directory_is_told_from_damaged_logs() {
+    let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    create_and_close(data.path(), &server(2, 2));
+    let ours = text(data.path());
+    // Also where it lists other numbers of shards.
+    for shards in [2, 3] {
+        let other = other.path().join(shards.to_string());
+        create_and_close(&other, &server(shards, 2));
+        fs::copy(other.join(DIRECTORY), data.path().join(DIRECTORY)).unwrap();
+        for refused in [
+            open(data.path(), &server(2, 2)),
+            Directory::open(data.path(), &[LEDGER]),
+            Directory::look_at(data.path(), &[LEDGER, TOPICS]),
+        ] {
+            let said = refusal(refused);
+            let names =
+                format!("{}: its file DIRECTORY is another data directory's: it says id", data.path().display());
+            assert!(said.contains(&names) && said.contains("Put back the file DIRECTORY of this one"), "{said}");
+        }
+    }
+    fs::write(data.path().join(DIRECTORY), ours).unwrap();
+    // One file of another directory is that file's fault.
+    fs::copy(first_segment(&other.path().join("2"), "ledger-0"), first_segment(data.path(), "ledger-0")).unwrap();
+    drop(open(data.path(), &server(2, 2)).unwrap());
 }
 
 #[test]

@@ -109,6 +109,17 @@ impl<T: Stream> GroupSource for StreamGroups<T> {
         &self.image[range]
     }
 
+    /// It never reads further than the group that is asked for.
+    fn read_ahead(&mut self, _: usize) {}
+
+    fn forget_ahead(&mut self) {
+        self.image = Vec::new();
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.image.capacity()
+    }
+
     fn damaged(&self, before: &Cursor, fault: GroupFault) -> JournalError {
         let offset = match fault {
             GroupFault::Record { at, .. } => at.0.saturating_sub(place_of(self.first).0) as usize,

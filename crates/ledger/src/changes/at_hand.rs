@@ -67,6 +67,16 @@ impl AtHand {
         })
     }
 
+    /// Bytes of memory that it takes, about.
+    pub fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<u32>()
+    }
+
+    /// Bytes of all records, passed or not.
+    pub fn record_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Forgets what was passed, which is all.
     pub fn clear(&mut self) {
         assert!(self.rest() == 0 && self.is_empty(), "only what was passed is forgotten");

@@ -122,3 +122,23 @@ pub struct Change {
     /// Why not.
     pub refusal: Option<Refusal>,
 }
+
+impl Change {
+    /// Bytes of memory that it takes, about; as JSON it takes hardly more. Names of accounts are counted, although
+    /// memory has them once for all changes.
+    pub fn held_bytes(&self) -> usize {
+        let text = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
+        let account = |account: &Option<ChangedAccount>| account.as_ref().map_or(0, |account| account.id.len());
+        let metadata = self.settings.iter().flat_map(|settings| &settings.metadata);
+        let set = metadata.map(|(key, value)| key.len() + value.as_ref().map_or(0, |value| value.len()));
+        size_of::<Change>()
+            + self.cursor.len()
+            + self.id.as_ref().map_or(0, |id| id.len())
+            + text(&self.account)
+            + account(&self.debit)
+            + account(&self.credit)
+            + set.sum::<usize>()
+            + self.memo.len()
+            + self.user_data.len()
+    }
+}

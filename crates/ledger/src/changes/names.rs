@@ -18,27 +18,39 @@ pub(super) struct Name {
 
 /// The names of one shard.
 #[derive(Default)]
-pub(super) struct Names(HashMap<AccountSlot, Name>);
+pub(super) struct Names {
+    known: HashMap<AccountSlot, Name>,
+    /// Bytes of their ids, with what memory adds to each.
+    id_bytes: usize,
+}
 
 impl Names {
     /// The name of a slot, if it was met.
     pub fn get(&self, slot: AccountSlot) -> Option<&Name> {
-        self.0.get(&slot)
+        self.known.get(&slot)
     }
 
     /// Keeps what a slot is called.
     pub fn remember(&mut self, slot: AccountSlot, id: &str, asset: &str, filter: &ChangeFilter) {
         // Few assets have many accounts: most names share one text.
-        let shared = self.0.values().next().filter(|name| *name.asset == *asset).map(|name| name.asset.clone());
+        let shared = self.known.values().next().filter(|name| *name.asset == *asset).map(|name| name.asset.clone());
         let asset = shared.unwrap_or_else(|| asset.into());
-        self.0.insert(slot, Name { id: id.into(), asset, interest: (filter.interest)(id) });
+        let name = Name { id: id.into(), asset, interest: (filter.interest)(id) };
+        if self.known.insert(slot, name).is_none() {
+            self.id_bytes += id.len() + size_of::<[usize; 4]>();
+        }
     }
 
     /// Forgets all if there are too many.
     pub fn bound(&mut self) {
-        if self.0.len() > CHANGE_NAMES_MAX {
-            self.0.clear();
+        if self.known.len() > CHANGE_NAMES_MAX {
+            *self = Names::default();
         }
+    }
+
+    /// Bytes of memory that they take, about.
+    pub fn held_bytes(&self) -> usize {
+        self.known.capacity() * size_of::<(AccountSlot, Name)>() + self.id_bytes
     }
 }
 

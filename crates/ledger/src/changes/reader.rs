@@ -10,7 +10,7 @@ use super::change::{Change, ChangeKind};
 use super::cursor::{ChangeCursor, ShardPlace};
 use super::own_log::{OwnLog, unreadable};
 use super::shard_reader::ShardReader;
-use crate::limits::CHANGE_RECORDS_PER_STEP;
+use crate::limits::CHANGE_ROW_BYTES_PER_STEP;
 use crate::router::CursorKey;
 
 /// Where to begin.
@@ -52,6 +52,8 @@ pub enum Step {
     Rows {
         /// Those that are.
         rows: Vec<Change>,
+        /// Bytes of memory that these take, about.
+        row_bytes: usize,
         /// Bytes of journal that were read for it.
         bytes: usize,
     },
@@ -59,8 +61,10 @@ pub enum Step {
     AtEnd,
 }
 
-/// Reads changes. Of each shard, one reader has at most [`CHANGE_RECORDS_PER_STEP`] records and one group besides in
-/// memory, and [`CHANGE_NAMES_MAX`](crate::limits::CHANGE_NAMES_MAX) names.
+/// Reads changes. Of each shard, one reader has at most
+/// [`CHANGE_RECORDS_PER_STEP`](crate::limits::CHANGE_RECORDS_PER_STEP) records and one group besides in memory, and
+/// [`CHANGE_NAMES_MAX`](crate::limits::CHANGE_NAMES_MAX) names; nothing but names where it has read all, and nothing at
+/// all after [`ChangeReader::release`].
 pub struct ChangeReader {
     shards: Vec<ShardReader>,
     /// The shard that is next.
@@ -93,8 +97,9 @@ impl ChangeReader {
         Ok(ChangeReader { shards, turn: 0, filter, key })
     }
 
-    /// Reads on: at most [`CHANGE_RECORDS_PER_STEP`] records of one shard, and fewer only where no more are durable, or
-    /// a large group ends. May wait for the disk.
+    /// Reads on: at most [`CHANGE_RECORDS_PER_STEP`](crate::limits::CHANGE_RECORDS_PER_STEP) records of one shard, and
+    /// fewer only where no more are durable, a large group ends, or their rows take [`CHANGE_ROW_BYTES_PER_STEP`]. May
+    /// wait for the disk.
     pub fn step(&mut self) -> Result<Step, ChangesError> {
         for _ in 0..self.shards.len() {
             let at = self.turn;
@@ -106,11 +111,23 @@ impl ChangeReader {
             if !unnamed.is_empty() {
                 return Ok(Step::Names(ShardIndex(at as u16), unnamed));
             }
-            let (rows, bytes) = self.rows(at)?;
+            let step = self.rows(at)?;
             self.turn = (at + 1) % self.shards.len();
-            return Ok(Step::Rows { rows, bytes });
+            return Ok(step);
         }
+        self.shards.iter_mut().for_each(ShardReader::forget_passed);
         Ok(Step::AtEnd)
+    }
+
+    /// Gives back the memory of all that was read and not given: it is read again, and names are asked for again. For a
+    /// reader that has to wait.
+    pub fn release(&mut self) {
+        self.shards.iter_mut().for_each(ShardReader::release);
+    }
+
+    /// Bytes of memory that it holds, about.
+    pub fn held_bytes(&self) -> usize {
+        self.shards.iter().map(ShardReader::held_bytes).sum()
     }
 
     /// Takes what a shard calls the slots that it was asked for: id and asset of each.
@@ -135,11 +152,11 @@ impl ChangeReader {
         self.shards.iter().map(ShardReader::end)
     }
 
-    fn rows(&mut self, at: usize) -> Result<(Vec<Change>, usize), ChangesError> {
+    fn rows(&mut self, at: usize) -> Result<Step, ChangesError> {
         let mut places = self.places();
         let shard = &mut self.shards[at];
-        let (mut rows, mut bytes) = (Vec::new(), 0);
-        for _ in 0..CHANGE_RECORDS_PER_STEP {
+        let (mut rows, mut row_bytes, mut bytes) = (Vec::new(), 0, 0);
+        while shard.is_named() && row_bytes < CHANGE_ROW_BYTES_PER_STEP {
             let (change, record_bytes) = match shard.next_change(&self.filter) {
                 None => break,
                 // What is before it is good: the next step says what is wrong.
@@ -161,10 +178,11 @@ impl ChangeReader {
                 let cursor = ChangeCursor { places };
                 change.cursor = cursor.text(self.key);
                 places = cursor.places;
+                row_bytes += change.held_bytes();
                 rows.push(change);
             }
         }
         assert!(bytes > 0, "what is at hand has records");
-        Ok((rows, bytes))
+        Ok(Step::Rows { rows, row_bytes, bytes: bytes + shard.take_read_again() })
     }
 }

@@ -17,7 +17,7 @@ use siphasher::sip::SipHasher24;
 use tidegate_machines::ledger::{HistoryRow, Refusal};
 use tidegate_machines::{DamagedPlace, RecordPosition, ShardIndex};
 
-use crate::limits::{FIRST_ROWS_LOOKED_AT, PAGE_ROWS_MAX};
+use crate::limits::{FIRST_ROWS_LOOKED_AT, HISTORY_PART_ROWS_MAX, PAGE_ROWS_MAX};
 use crate::message::{Reply, TimeSpan};
 use crate::operation::{Answer, ChainedRow, Operation};
 
@@ -274,13 +274,13 @@ impl HistoryStream {
         key: CursorKey,
     ) -> Result<HistoryStream, Refusal> {
         let rows_left = rows_max.map(|rows| rows.max(1));
-        let merge = HistoryMerge::open(id, before, page_rows(rows_left), shard_count, key)?;
+        let merge = HistoryMerge::open(id, before, part_rows(rows_left), shard_count, key)?;
         Ok(HistoryStream { merge, rows_left })
     }
 
     /// Asks for the next page.
     pub(super) fn calls(&mut self) -> Vec<(ShardIndex, Operation)> {
-        self.merge.limit = page_rows(self.rows_left) as usize;
+        self.merge.limit = part_rows(self.rows_left) as usize;
         self.merge.calls()
     }
 
@@ -306,9 +306,9 @@ impl HistoryStream {
     }
 }
 
-/// Rows of the next page, if so many may still be given.
-fn page_rows(rows_left: Option<u64>) -> u32 {
-    rows_left.map_or(PAGE_ROWS_MAX, |rows| rows.min(u64::from(PAGE_ROWS_MAX)) as u32)
+/// Rows of the next part, if so many may still be given.
+fn part_rows(rows_left: Option<u64>) -> u32 {
+    rows_left.map_or(HISTORY_PART_ROWS_MAX, |rows| rows.min(u64::from(HISTORY_PART_ROWS_MAX)) as u32)
 }
 
 fn parse_cursor(text: &str, account: &str, shard_count: u16, key: CursorKey) -> Result<Start, Refusal> {

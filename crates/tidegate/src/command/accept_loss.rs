@@ -28,14 +28,16 @@ use tidegate_journal::directory::{Directory, check_key};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::notice::NOTICE_TEXT_BYTES_MAX;
 use tidegate_journal::witness::{Reading, WITNESSED, Witness, check_folder};
-use tidegate_journal::{Cursor, Family, LocalLogs, LogId, Logs, Lost, Notice, NoticeKind, Options, Sequence};
-use tidegate_ledger::accepted_loss::{PeerLosses, Writing, settle, words};
+use tidegate_journal::{
+    Cursor, Family, JournalError, LocalLogs, LogId, Logs, Lost, Notice, NoticeKind, Options, Sequence,
+};
+use tidegate_ledger::accepted_loss::{PeerLosses, Writing, settle, strangers, words};
 use tidegate_ledger::{LEDGER, LedgerFamily, claim_of_ids};
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::Ledger;
 use tidegate_runtime::recovery::claim_of;
 use tidegate_shard::loss::{Examined, examine, fold_to_end};
-use tidegate_shard::{Claim, ShardFamily};
+use tidegate_shard::{Claim, OpenError, ShardFamily};
 
 use super::audit::snapshots;
 use super::reason::check_reason;
@@ -201,6 +203,33 @@ pub fn proven(
     Ok(words)
 }
 
+/// What shards of the ledger prove lost of each other: credits that one has taken in and the other never sent, or
+/// confirmed and does not have. In words. Reads only. `Err` if they are not of one history; what keeps a single log
+/// from being folded is told by whoever reads that log.
+pub fn proven_between(data: &Path, directory: &Directory, logs: &LocalLogs<RealDisk>) -> Result<Vec<String>> {
+    let shards = directory.shards(LEDGER);
+    if shards < 2 {
+        return Ok(Vec::new());
+    }
+    let fold = |log| {
+        let examined = examined_with_ids(data, logs, log, None).ok()?;
+        fold_to_end(logs, &snapshots::<LedgerFamily>(data, log), shards, &examined).ok()
+    };
+    let Some(states) = directory.logs(LEDGER).map(fold).collect::<Option<Vec<Ledger>>>() else { return Ok(Vec::new()) };
+    let PeerLosses { proofs, booked, .. } = PeerLosses::find(logs, directory.id(), &states)?;
+    if proofs.is_empty()
+        && let strangers = strangers(&states)
+        && !strangers.is_empty()
+    {
+        bail!("{}. Put back the logs of all shards from one backup", strangers.join("; "));
+    }
+    let unbooked = booked.iter().map(|(shard, loss)| {
+        let (amount, asset, peer) = (loss.amount.get(), &loss.asset, loss.peer);
+        format!("ledger shard {shard}: {amount} {asset} between it and shard {peer}")
+    });
+    Ok(proofs.iter().map(|(shard, proof)| format!("ledger shard {shard}: {proof}")).chain(unbooked).collect())
+}
+
 fn ledger_losses(
     data: &Path,
     directory: &Directory,
@@ -266,7 +295,40 @@ fn witnessed<F: ShardFamily>(folder: Option<&Path>, log: LogId) -> Result<Vec<Cl
 
 fn examined<F: ShardFamily>(data: &Path, logs: &LocalLogs<RealDisk>, log: LogId, claims: &[Claim]) -> Result<Examined> {
     let examined = examine(logs, &snapshots::<F>(data, log), claims);
-    examined.map_err(|error| anyhow!("{} shard {}: {error}", F::FAMILY.name, log.shard))
+    examined.map_err(|error| {
+        let way_out = match &error {
+            OpenError::Journal(damaged) | OpenError::NoSnapshot { error: damaged, .. } => way_out(data, damaged),
+            OpenError::Loss(_) => String::new(),
+        };
+        anyhow!("{} shard {}: {error}{way_out}", F::FAMILY.name, log.shard)
+    })
+}
+
+/// What to do about damage, which nobody can accept: records behind it may still be read, and who was told of them
+/// could be told so.
+fn way_out(data: &Path, damaged: &JournalError) -> String {
+    let JournalError::Damaged { segment, offset, .. } = damaged else { return String::new() };
+    let is_last = Path::new(segment).parent().and_then(newest_segment).is_some_and(|last| last == Path::new(segment));
+    let cut = match is_last {
+        true => format!(
+            " Without a backup: keep a copy of {segment}, cut it before the damage (truncate -s {offset} {segment}), \
+             and run this command again. It lists what is proven lost then; all records from there on are"
+        ),
+        false => String::new(),
+    };
+    format!(
+        ". Damage cannot be accepted: only a missing end can. Put the file right, or restore the newest backup into a \
+         new directory: tidegate restore --from BACKUPS --data {}.{cut}",
+        data.with_extension("new").display()
+    )
+}
+
+/// The segment of a log that is written.
+fn newest_segment(folder: &Path) -> Option<PathBuf> {
+    let paths = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_segment =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("segment-"));
+    paths.filter(is_segment).max()
 }
 
 /// A log of the ledger: the index of its ids proves something, too.

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use tidegate_backup::{Moment, Reread, take, verify};
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Family, LocalLogs};
 use tidegate_runtime::threads::now_ms;
 
-use super::accept_loss::proven;
+use super::accept_loss::{proven, proven_between};
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say, with_bytes_bar};
 
@@ -31,8 +31,9 @@ pub fn run<P>(data: &Path, to: &Path, reread: Reread, extensions: &[&dyn Extensi
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses a directory that no server uses and whose logs are proven to have lost records: a backup has nothing that
-/// proves it, so that a server made of it would start and say nothing. Of one that is in use, its start has looked.
+/// Refuses a directory that no server uses and whose logs are proven to have lost records, by what is beside each of
+/// them or by the other shards: a backup has nothing that proves the one, so that a server made of it would start and
+/// say nothing, and no server would start on the other. Of one that is in use, its start has looked.
 fn refuse_proven_loss<P>(data: &Path, extensions: &[&dyn Extension<P>]) -> Result<()> {
     let all = KnownFamily::all(extensions);
     let families: Vec<Family> = all.iter().map(|known| known.family).collect();
@@ -42,19 +43,23 @@ fn refuse_proven_loss<P>(data: &Path, extensions: &[&dyn Extension<P>]) -> Resul
         return Ok(());
     }
     let logs = LocalLogs::new(RealDisk, data, &families);
-    match proven(data, &directory, &logs, None, &all) {
-        Ok(lost) if !lost.is_empty() => {
-            lost.iter().for_each(|lost| complain(format_args!("LOST: {lost}")));
-            bail!(
-                "no backup was taken: it would not have what proves this loss. Put back the files that are missing, or \
-                 accept the loss first (tidegate accept-loss --data {} --reason TEXT). To keep the files as they are, \
-                 copy the whole directory",
-                data.display()
-            )
-        }
-        _ => Ok(()),
+    // What keeps a log from being read is said by who copies it.
+    let mut lost = proven(data, &directory, &logs, None, &all).unwrap_or_default();
+    let between = proven_between(data, &directory, &logs);
+    lost.extend(between.with_context(|| format!("no backup was taken: {NOT_WHOLE}"))?);
+    if lost.is_empty() {
+        return Ok(());
     }
+    lost.iter().for_each(|lost| complain(format_args!("LOST: {lost}")));
+    bail!(
+        "no backup was taken: {NOT_WHOLE}. Put back the files that are missing, or accept the loss first (tidegate \
+         accept-loss --data {} --reason TEXT). To keep the files as they are, copy the whole directory",
+        data.display()
+    )
 }
+
+/// Why a directory that has lost something is not copied.
+const NOT_WHOLE: &str = "it would not have what proves this loss, or no server would start on what is restored";
 
 /// Reads all backups in `from` again; exit 0 only if each is what was taken.
 pub fn run_verify(from: &Path) -> Result<ExitCode> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 
 use tidegate_broker::TOPICS;
 use tidegate_journal::disk::{Disk, RealDisk};
@@ -46,7 +46,7 @@ pub fn run(data: &Path) -> Result<ExitCode> {
         tracked_connections(),
         port_range(),
         clock_source(),
-        sync_time(data)?,
+        sync_time(data).unwrap_or_else(|error| unwritable(&error)),
         data_mode(data),
         room_to_compact(data),
         numa(),
@@ -144,6 +144,13 @@ fn room_to_compact(data: &Path) -> Finding {
     let free = free.map_or("unknown".into(), |free| format!("{} MiB", free >> 20));
     let found = format!("at most {} MiB for a snapshot of topics; {free} free", need.div_ceil(1 << 20));
     Finding { what: "room to compact", found, advice }
+}
+
+/// A disk that takes no file, such as one that is read-only: no server can use it, and the rest is looked at.
+fn unwritable(error: &Error) -> Finding {
+    let advice = "a server has to write there: mount it writable (a file system that has met errors is read-only until \
+                  it is repaired), give the user of the server the right to, or name another directory with --data";
+    Finding { what: "fdatasync of 4 KiB", found: format!("{error:#}"), advice: Some(advice.into()) }
 }
 
 fn sync_time(data: &Path) -> Result<Finding> {

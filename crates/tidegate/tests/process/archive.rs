@@ -142,7 +142,16 @@ fn what_was_archived_while_serving_is_read_from_there_and_missing_without() {
 
     let audited = audit(&settings.data);
     assert!(!audited.status.success() && audited.log.contains(text(&store)), "{audited}");
-    assert!(audited.log.contains("is the disk of the archive mounted?"), "{audited}");
+    // A backup that has none of it needs the archive, too. Both name it, where its name stands, and what to do.
+    let anew = folder.path().join("anew");
+    let refused = command(&["backup", "--data", text(&settings.data), "--to", text(&anew)]);
+    let away = format!(
+        "It was moved to the archive {} (`archive.to` of the configuration, or `--to` of `tidegate archive`), which is \
+         not there: mount its disk",
+        text(&store)
+    );
+    assert!(!refused.status.success() && refused.log.contains(&away), "{refused}");
+    assert!(audited.log.contains(&away), "{audited}");
     fs::rename(&hidden, &store).expect("it is put back");
     // A bit of an archived segment is found, and named with its file.
     let victim = segments(&store).remove(0);
@@ -153,6 +162,33 @@ fn what_was_archived_while_serving_is_read_from_there_and_missing_without() {
     let audited = audit(&settings.data);
     let named = format!("{}: damaged at offset", text(&victim));
     assert!(!audited.status.success() && audited.log.contains(&named), "where it is, not where it was: {audited}");
+}
+
+/// Where no segment was moved, a damaged `ARCHIVE` stops nothing, and nothing says that it would.
+#[test]
+fn a_damaged_list_of_nothing_is_told_and_stops_no_start() {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    assert!(server.terminate().status.success());
+    fs::write(settings.data.join("ARCHIVE"), "tidegate archive\nhalf a l").expect("it can be written");
+    for _ in 0..2 {
+        let server = Server::start(&settings);
+        let told = wait_for("health says so", || {
+            let health =
+                Http::connect(server.http).and_then(|mut http| http.get("/healthz")).expect("the door answers");
+            Some(health.body["directory"].as_str()?.to_owned())
+        });
+        assert!(
+            told.contains("the next start is refused; with a damaged ARCHIVE only if segments were moved"),
+            "{told}"
+        );
+        assert!(server.log().contains("If none was moved, it is enough to remove it"), "{}", server.log());
+        assert!(server.terminate().status.success());
+    }
+    fs::remove_file(settings.data.join("ARCHIVE")).expect("it is there");
+    assert!(audit(&settings.data).status.success());
 }
 
 /// A start without `ARCHIVE` asks for it and says what to do without; that helps.

@@ -388,3 +388,48 @@ fn a_page_is_as_full_as_was_asked_where_requests_came_one_by_one() {
     let (rest, _, at_end) = page(&format!("limit=1000&after={next}"));
     assert!(rest[..] == whole[200..] && at_end, "{} rows, {at_end}", rest.len());
 }
+
+/// A gauge, over all its labels.
+fn gauge(server: &Server, name: &str) -> i64 {
+    let metrics = Http::connect(server.http).and_then(|mut http| http.get("/metrics")).expect("the door answers");
+    let text = metrics.body.as_str().expect("a text").to_owned();
+    let lines = text.lines().filter_map(|line| line.strip_prefix(name)).filter(|rest| rest.starts_with(['{', ' ']));
+    lines.map(|rest| rest.rsplit_once(' ').expect("a value").1.parse::<f64>().expect("a number") as i64).sum()
+}
+
+/// Streams that their clients never read, behind groups of megabytes: each holds one small part, and what was read
+/// ahead for it is given back.
+#[test]
+fn streams_that_nobody_reads_hold_a_part_each_and_give_it_back() {
+    const STREAMS: i64 = 6;
+    let folder = folder();
+    let server = Server::start(&Settings { workers: 1, ..Settings::new(folder.path()) });
+    let mut client = connect(&server);
+    open_show(&mut client);
+    for batch in 0..8 {
+        client.transfers(&votes(&ids(&format!("vote-{batch}"), 8_000))).expect("they are decided");
+    }
+    let unread = |path: &str| -> Vec<Stream> {
+        let open = |_| Stream::open(server.http, SERVICE, path, LINES, "");
+        (0..STREAMS).map(open).inspect(|stream| assert_eq!(stream.status(), 200, "{}", stream.head)).collect()
+    };
+    let held = || gauge(&server, "tidegate_change_readers_held_bytes");
+    let waiting = || gauge(&server, "tidegate_http_unread_bytes");
+
+    let changes = unread("/v1/changes");
+    wait_for("what was read ahead is given back", || {
+        let (held, waiting) = (held(), waiting());
+        let is_stuck = waiting >= STREAMS * (16 << 10);
+        assert!(waiting <= STREAMS * (128 << 10), "{waiting} bytes wait for connections");
+        (is_stuck && held <= STREAMS * (64 << 10)).then_some(())
+    });
+    let histories = unread("/v1/accounts/wallet:dave/transfers");
+    wait_for("all are stuck", || {
+        let waiting = waiting();
+        assert!(waiting <= 2 * STREAMS * (128 << 10), "{waiting} bytes wait for connections");
+        (waiting >= 2 * STREAMS * (16 << 10)).then_some(())
+    });
+    drop((changes, histories));
+    wait_for("nothing is held for whoever has gone", || (held() == 0 && waiting() == 0).then_some(()));
+    assert!(server.terminate().status.success());
+}

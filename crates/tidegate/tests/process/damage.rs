@@ -13,7 +13,7 @@ use tidegate_journal::{ChainHash, Position, Sequence};
 
 use crate::http::Http;
 use crate::votes::{connect, ids, open_show, votes};
-use crate::{Server, Settings, audit, folder, wait_for};
+use crate::{Server, Settings, audit, folder, tool, wait_for};
 
 /// A directory with a sealed segment and a last one of many groups, ended gracefully.
 fn filled() -> (tempfile::TempDir, Settings) {
@@ -84,6 +84,48 @@ fn a_flipped_bit_in_the_middle_of_the_last_segment_is_named() {
     flip(&last, at);
     let server = Server::start(&settings);
     assert_eq!(connect(&server).account("candidate:1").expect("it is there").balance, 8 * 8_000 + 50 * 3);
+}
+
+/// A log whose newest segment is damaged: nobody can accept that, and both ways out that are named lead out.
+#[test]
+fn damage_in_the_last_segment_is_no_dead_end() {
+    let (folder, settings) = filled();
+    let (backups, whole) = (folder.path().join("backups"), 8 * 8_000 + 50 * 3);
+    let taken = tool(&settings.data, &["backup", "--to", &backups.display().to_string()]);
+    assert!(taken.status.success(), "{taken}");
+    let last = segments(&settings).remove(1);
+    let groups = groups_of(&fs::read(&last).expect("it is read"));
+    let (offset, header) = groups[groups.len() / 2];
+    flip(&last, (offset + header.total_bytes() - 1) as u64);
+    let damaged = fs::read(&last).expect("it is read");
+    let accept = |more: &[&str]| tool(&settings.data, &[&["accept-loss", "--reason", "a bit rotted"], more].concat());
+
+    let refused = accept(&["--yes"]);
+    assert!(!refused.status.success() && refused.log.contains("Damage cannot be accepted"), "{refused}");
+    assert!(fs::read(&last).expect("it is read") == damaged);
+    let restored = format!("{}.new", settings.data.display());
+    let command = format!("tidegate restore --from BACKUPS --data {restored}");
+    assert!(refused.log.contains(&command), "{refused}");
+    let made = tool(Path::new(&restored), &["restore", "--from", &backups.display().to_string()]);
+    assert!(made.status.success(), "{made}");
+    let server = Server::start(&Settings { data: restored.into(), ..settings.clone() });
+    assert_eq!(connect(&server).account("candidate:1").expect("it is there").balance, whole);
+    assert!(server.terminate().status.success());
+
+    // Without a backup.
+    let rest = refused.log.split_once("(truncate -s ").unwrap_or_else(|| panic!("{refused}")).1;
+    let (cut, path) = rest.split_once(' ').expect("a size and a path");
+    let cut: usize = cut.parse().expect("a size");
+    assert!((offset..offset + header.total_bytes()).contains(&cut), "{refused}");
+    assert!(path.starts_with(last.to_str().expect("a plain name")), "{refused}");
+    fs::write(&last, &damaged[..cut]).expect("it is written");
+    let accepted = accept(&["--yes"]);
+    assert!(accepted.status.success(), "{accepted}");
+    let server = Server::start(&settings);
+    let balance = connect(&server).account("candidate:1").expect("it is there").balance;
+    assert!((8 * 8_000..whole).contains(&balance), "{balance} of {whole}");
+    assert!(server.terminate().status.success());
+    assert!(audit(&settings.data).status.success());
 }
 
 #[test]

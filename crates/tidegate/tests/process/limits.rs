@@ -171,6 +171,22 @@ fn doctor_and_a_port_in_use_leave_no_directory() {
     assert!(!settings.data.exists());
 }
 
+/// One disk that takes nothing keeps the doctor from none of its other looks.
+#[test]
+fn the_doctor_tells_of_a_disk_that_takes_no_file_and_goes_on() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    for (path, mode) in [(folder.path(), 0o755), (&data, 0o555)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let ended = crate::support::server::as_nobody(&["doctor", "--data", &data.display().to_string()]);
+    assert!(!ended.status.success(), "{ended}");
+    for words in ["!!  fdatasync of 4 KiB", "cannot write to", "mount it writable", "huge pages", "NUMA nodes"] {
+        assert!(ended.log.contains(words), "{words}: {ended}");
+    }
+}
+
 #[test]
 fn a_wrong_seed_stops_the_start_and_uses_up_no_id() {
     let folder = folder();

@@ -33,6 +33,15 @@ fn files(data: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
+/// No backup is taken, with these words, and nothing is made for it.
+fn no_backup(settings: &Settings, words: &str) {
+    let copies = settings.data.with_extension("copies");
+    let refused = tool(&settings.data, &["backup", "--to", &copies.display().to_string()]);
+    assert!(!refused.status.success() && refused.log.contains("no backup was taken"), "{refused}");
+    assert!(refused.log.contains(words), "{words}: {refused}");
+    assert!(!copies.exists(), "{refused}");
+}
+
 fn put(from: &Path, to: &Path) {
     fs::remove_dir_all(to).expect("nobody uses it");
     copy(from, to);
@@ -524,6 +533,7 @@ fn shards_of_two_histories_are_not_served_together_also_if_their_numbers_fit() {
     assert!(refused.log.contains(&words) && refused.log.contains("from one backup"), "{refused}");
     let audited = audit(&two.settings.data);
     assert!(!audited.status.success() && audited.log.contains(&words), "{audited}");
+    no_backup(&two.settings, &words);
 }
 
 #[test]
@@ -534,6 +544,7 @@ fn debits_that_one_of_two_shards_has_lost_stop_the_start_and_are_booked_when_acc
     put(&backup.join(format!("ledger-{}", two.from)), &two.log(two.from));
     let words =
         format!("records of ledger shard {} are lost: shard {} has taken in its credits up to ", two.from, two.to);
+    no_backup(&two.settings, &words);
     let accepted = refused_until_accepted(&two.settings, &[&words]);
     let listed = format!("transfer later-6: 1 credit from {} to {}", two.payer, two.receiver);
     assert!(accepted.log.contains(&listed), "{accepted}");
@@ -583,6 +594,7 @@ fn credits_that_one_of_two_shards_has_lost_stop_the_start_and_are_booked_when_ac
     put(&backup.join(format!("ledger-{}", two.to)), &two.log(two.to));
     let words =
         format!("records of ledger shard {} are lost: it has confirmed the credits of shard {}", two.to, two.from);
+    no_backup(&two.settings, &words);
     let accepted = refused_until_accepted(&two.settings, &[&words]);
     let again = format!("7 credits between it and shard {} are written again", two.from);
     assert!(accepted.log.contains(&again), "{accepted}");

@@ -3,9 +3,11 @@
 use tidegate_machines::ledger::HistoryRow;
 
 use super::*;
-use crate::limits::{ENDPOINT_STREAMS_MAX, PAGE_ROWS_MAX};
+use crate::limits::{ENDPOINT_STREAMS_MAX, HISTORY_PART_ROWS_MAX, PAGE_ROWS_MAX};
 
-/// Two whole pages and a rest, over two shards.
+/// Rows of a part.
+const PART: usize = HISTORY_PART_ROWS_MAX as usize;
+/// Many parts and a rest, over two shards.
 const VOTES: usize = 2 * PAGE_ROWS_MAX as usize + 345;
 const TOKEN: u64 = 7;
 const COLLECTOR: &str = "candidate";
@@ -34,6 +36,11 @@ fn page(node: &mut TestWorker, before: Option<&str>, limit: u32) -> (Vec<History
         Reply::History { rows, next, .. } => (rows, next),
         other => panic!("{other:?}"),
     }
+}
+
+/// The parts in which so many rows come: how many rows each has, and whether it is the last.
+fn shape_of(rows: usize) -> Vec<(usize, bool)> {
+    (0..rows.div_ceil(PART)).map(|part| PART.min(rows - part * PART)).map(|of| (of, of < PART)).collect()
 }
 
 /// The whole history by pages.
@@ -89,9 +96,9 @@ fn a_stream_has_the_rows_of_the_pages_and_no_more_than_its_reader_lets_it() {
     assert_eq!(parts.len(), 2, "a page for each that the reader has room for");
     assert!(node.read(0).is_empty() && node.worker.pending() == 1, "it waits for its reader");
     assert!(node.worker.shards().iter().all(Shard::is_idle), "and asks nothing meanwhile");
-    parts.extend(node.read(5));
+    (0..VOTES / PART).for_each(|_| parts.extend(node.read(1)));
     let shape: Vec<_> = parts.iter().map(|(rows, is_last)| (rows.len(), *is_last)).collect();
-    assert_eq!(shape, [(1_000, false), (1_000, false), (345, true)]);
+    assert_eq!(shape, shape_of(VOTES));
     let rows: Vec<HistoryRow> = parts.into_iter().flat_map(|(rows, _)| rows).collect();
     assert!(rows == expected, "the same rows in the same order, with the same balances");
     assert!(node.worker.is_idle(), "after its last part it is forgotten");
@@ -106,13 +113,13 @@ fn a_stream_begins_behind_a_cursor_and_ends_after_so_many_rows() {
     let cursor = cursor.expect("there are more rows");
     for (rows_max, shape) in [
         (Some(0), vec![(1, true)]),
-        (Some(1_000), vec![(1_000, true)]),
-        (Some(1_001), vec![(1_000, false), (1, true)]),
-        (Some(1_000_000), vec![(1_000, false), (1_000, false), (45, true)]),
-        (None, vec![(1_000, false), (1_000, false), (45, true)]),
+        (Some(PART as u64), vec![(PART, true)]),
+        (Some(PART as u64 + 1), vec![(PART, false), (1, true)]),
+        (Some(1_000_000), shape_of(VOTES - 300)),
+        (None, shape_of(VOTES - 300)),
     ] {
         node.open_stream(stream(Some(&cursor), rows_max));
-        let parts = node.read(9);
+        let parts: Vec<_> = (0..=VOTES / PART).flat_map(|_| node.read(1)).collect();
         assert_eq!(parts.iter().map(|(rows, last)| (rows.len(), *last)).collect::<Vec<_>>(), shape, "{rows_max:?}");
         let rows: Vec<HistoryRow> = parts.into_iter().flat_map(|(rows, _)| rows).collect();
         assert!(rows == expected[300..300 + rows.len()], "{rows_max:?}");
