@@ -1,4 +1,5 @@
-//! Decodes and encodes the messages of the binary port, of [`mqtt`] and of [`websocket`]. No I/O, no clock, and no use
+//! Decodes and encodes the messages of the binary port, of [`mqtt`] and of [`websocket`], and what a load balancer says
+//! before them ([`proxy`]). No I/O, no clock, and no use
 //! of Tidegate's other crates.
 //!
 //! ```text
@@ -23,6 +24,7 @@ mod field;
 pub mod frame;
 pub mod limits;
 pub mod mqtt;
+pub mod proxy;
 pub mod reply;
 pub mod request;
 pub mod room;

@@ -2,7 +2,7 @@
 //! answer.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -28,7 +28,7 @@ use super::limits::HttpLimits;
 use super::parting::EdgePlace;
 use super::patient::Patient;
 use super::rooms::{Answer, NO_OPERATION, Operation, Routing};
-use super::{turns, upgrade};
+use super::{proxied, turns, upgrade};
 use crate::json::{Problem, ProblemCode, codes};
 use crate::security::{self, SecurityEvent};
 
@@ -51,7 +51,7 @@ impl Stopping {
 
 /// Serves one connection to its end, the `number`-th of its thread; or until it gives way, if it shows no token.
 pub(super) async fn serve(
-    stream: TcpStream,
+    mut stream: TcpStream,
     place: EdgePlace,
     number: u32,
     acceptor: Option<TlsAcceptor>,
@@ -63,14 +63,16 @@ pub(super) async fn serve(
     metrics.connections_open.add(1);
     // An answer is one write; waiting for more to send with it would only add Nagle's delay.
     let _ = stream.set_nodelay(true);
-    // A client that has disconnected already has no address. Its request needs no answer.
-    let address = stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
+    let Some(address) = proxied::meet(&mut stream, &place, &door, acceptor.is_some()).await else {
+        metrics.connections_open.add(-1);
+        return;
+    };
     let limits = door.limits;
     let parting = place.parting.clone();
     // A connection that goes on as a WebSocket is counted as one when this has ended.
     let clock = Arc::new(AnswerClock::new(door.clone()));
     let refusal_delay = refusal_delay(number);
-    let sender = Connection { door, routing, address, place, refusal_delay, clock: clock.clone() };
+    let sender = Connection { door, routing, address, place: Arc::new(place), refusal_delay, clock: clock.clone() };
     let service = ConnectionService(Arc::new(sender));
     let last_word = acceptor.is_none().then(|| parting.clone());
     let stream = Patient::new(stream, limits.reader_timeout, last_word, clock);
@@ -140,12 +142,13 @@ pub struct Late;
 /// One connection's way to the rooms.
 struct ConnectionService(Arc<Connection>);
 
+#[derive(Clone)]
 struct Connection {
     door: Door,
     routing: Arc<Routing>,
     /// The client's.
     address: IpAddr,
-    place: EdgePlace,
+    place: Arc<EdgePlace>,
     refusal_delay: Duration,
     clock: Arc<AnswerClock>,
 }
@@ -156,9 +159,19 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
     type Future = Answering;
 
     fn call(&self, request: hyper::Request<Incoming>) -> Answering {
-        let (connection, since) = (self.0.clone(), Instant::now());
+        let (connection, since) = (self.of_sender(request.headers()), Instant::now());
         let answer = Box::pin(async move { connection.answer_in_turn(request).await });
         Answering { answer, since, connection: self.0.clone() }
+    }
+}
+
+impl ConnectionService {
+    /// The connection, as one of the request's sender: a proxy forwards requests of many.
+    fn of_sender(&self, headers: &HeaderMap) -> Arc<Connection> {
+        match proxied::sender(&self.0.door, self.0.address, headers) {
+            None => self.0.clone(),
+            Some(address) => Arc::new(Connection { address, ..Connection::clone(&self.0) }),
+        }
     }
 }
 

@@ -27,6 +27,7 @@ mod listen;
 mod listeners;
 mod log;
 mod mqtt;
+mod proxy;
 mod quota;
 mod seed;
 mod settled;
@@ -49,6 +50,7 @@ pub use topics::TopicsKeys;
 const OWNERS: &[&[Section]] = &[
     listen::ListenKeys::SECTIONS,
     listen::MqttListenKeys::SECTIONS,
+    proxy::ProxyKeys::SECTIONS,
     tls::TlsKeys::SECTIONS,
     data::DataKeys::SECTIONS,
     audit::AuditKeys::SECTIONS,
