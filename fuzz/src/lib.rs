@@ -13,6 +13,7 @@ pub mod group;
 pub mod http_body;
 pub mod ids;
 pub mod mqtt;
+pub mod proxy;
 pub mod segment;
 pub mod session;
 pub mod snapshot;
@@ -24,7 +25,7 @@ pub mod websocket;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),
@@ -37,6 +38,7 @@ pub const TARGETS: [Target; 14] = [
     ("mqtt_server", mqtt::check_server),
     ("mqtt_session", session::check),
     ("websocket", websocket::check),
+    ("proxy", proxy::check),
     ("topic_event", topics::check_event),
     ("topic_snapshot", topics::check_snapshot),
 ];
