@@ -1,6 +1,5 @@
 //! Decodes and encodes the messages of the binary port, of [`mqtt`] and of [`websocket`], and what a load balancer says
-//! before them ([`proxy`]). No I/O, no clock, and no use
-//! of Tidegate's other crates.
+//! before them ([`proxy`]). No I/O, no clock, and no use of Tidegate's other crates.
 //!
 //! ```text
 //!  bytes ──▶ frame::split ──▶ decode_request ──▶ RequestRef ──▶ (gateway)     server's way in

@@ -127,7 +127,8 @@ fn source_of_line(line: &str) -> Result<Option<SocketAddr>, HeaderError> {
         let is_number = word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
         word.parse::<u16>().ok().filter(|_| is_number).ok_or(HeaderError::Line)
     };
-    (address(destination)?, port(destination_port)?);
+    address(destination)?;
+    port(destination_port)?;
     Ok(Some(SocketAddr::new(address(source)?, port(source_port)?)))
 }
 

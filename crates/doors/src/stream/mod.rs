@@ -5,9 +5,9 @@
 //!   socket ◀─ unsent ◀─────────────────────── TLS? ◀─ WebSocket? ◀─ bytes of packets
 //! ```
 //!
-//! Promise: an idle plain client costs its descriptor and one empty pointer; behind a proxy, also its address. Bytes being processed are in a [`Scratch`]
-//! that all clients of a thread share. A client owns memory only for an incomplete record, or for bytes that its socket
-//! did not take.
+//! Promise: an idle plain client costs its descriptor and one empty pointer; behind a proxy, also its address. Bytes
+//! being processed are in a [`Scratch`] that all clients of a thread share. A client owns memory only for an incomplete
+//! record, or for bytes that its socket did not take.
 
 mod layers;
 mod scratch;
