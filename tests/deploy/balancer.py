@@ -62,12 +62,16 @@ def refused(door, address, client):
         return answer[:3] == b"\x20\x02\x00" and answer[3] in (4, 5)
 
 
+def without_section(text, name):
+    return re.sub(rf"^\[{name}\]\n(?:[^\[\n].*\n)*", "", text, flags=re.MULTILINE)
+
+
 def check(binary, root, case, wait_for, addresses):
     with tempfile.TemporaryDirectory() as folder, tempfile.NamedTemporaryFile("w+") as log:
         folder = pathlib.Path(folder)
         config = folder / "tidegate.toml"
-        proxy = '[proxy]\ntrusted = ["127.0.0.99"]\nhttp = "either"\nmqtt = "either"\n\n'
-        config.write_text(proxy + (root / "config/dev.toml").read_text())
+        proxy = '\n[proxy]\ntrusted = ["127.0.0.99"]\nhttp = "either"\nmqtt = "either"\n\n'
+        config.write_text(without_section((root / "config/dev.toml").read_text(), "proxy") + proxy)
         server = Server(binary, str(folder / "data"), log, config=str(config))
         server.wait_until_ready()
         ok = True
