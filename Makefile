@@ -132,7 +132,7 @@ doors: setup ## the README's commands as printed, and schemathesis against /open
 	tests/doors/run.sh $(TARGET)/debug/tidegate
 
 .PHONY: deploy-files
-deploy-files: setup ## the dashboard, alerts and filter of deploy/ in a real Prometheus and fail2ban, beside a server
+deploy-files: setup ## the dashboard, alerts and filter of deploy/ in real Prometheus, fail2ban and HAProxy
 	@$(SETUP) python
 	@$(SETUP) watchers
 	cargo build $(PRODUCTION) --bin tidegate

@@ -107,10 +107,11 @@ mosquitto() {
     [ -x /usr/sbin/mosquitto ] || debian mosquitto mosquitto
 }
 
-# What operators watch a server with.
+# What operators watch a server with, and put before it.
 watchers() {
     { have prometheus && have promtool; } || debian Prometheus prometheus
     have fail2ban-regex || debian fail2ban fail2ban
+    [ -x /usr/sbin/haproxy ] || debian HAProxy haproxy
 }
 
 # A broker in Go. Its authors call the program `cmd`; the go.sum of its own module pins what it is made of.

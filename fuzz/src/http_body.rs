@@ -10,7 +10,7 @@ use tidegate_doors::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, Rights, Secret, ServiceSettings, StrangerLimits, TopicAccess,
     service_token_hash,
 };
-use tidegate_doors::http::{DrainStatus, Edge, EdgeOptions, Health, HttpLimits, HttpMetrics, Operations};
+use tidegate_doors::http::{DrainStatus, Edge, EdgeOptions, Health, HttpLimits, HttpMetrics, HttpProxies, Operations};
 use tidegate_doors::ledger_http::{
     Backend, CallerName, ChangePart, Changes, ChangesEnded, LedgerHttpMetrics, LedgerRoom, Replies,
 };
@@ -208,6 +208,7 @@ fn open_door() -> SocketAddr {
         tls: None,
         authenticator: Arc::new(Authenticator::new(settings)),
         operations: Arc::new(Agreeable),
+        proxies: HttpProxies::default(),
         rooms: vec![Box::new(LedgerRoom::new(Agreeable, LedgerHttpMetrics::register(&registry)))],
         limits: HttpLimits::default(),
         addresses: HttpLimits::default().of_connections(1).addresses(),

@@ -14,6 +14,7 @@ pub mod http_body;
 pub mod http_plain;
 pub mod ids;
 pub mod mqtt;
+pub mod proxy;
 pub mod segment;
 pub mod session;
 pub mod snapshot;
@@ -39,6 +40,7 @@ pub const TARGETS: [Target; 15] = [
     ("mqtt_server", mqtt::check_server),
     ("mqtt_session", session::check),
     ("websocket", websocket::check),
+    ("proxy", proxy::check),
     ("topic_event", topics::check_event),
     ("topic_snapshot", topics::check_snapshot),
 ];

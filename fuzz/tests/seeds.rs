@@ -54,6 +54,7 @@ fn write_seeds() {
     mqtt();
     mqtt_sessions();
     websocket();
+    proxy();
 }
 
 /// Messages of a log in a stream, and fields from which the target makes some.
@@ -242,6 +243,20 @@ fn websocket() {
     encode_pong(b"are you there", &mut server);
     encode_close(CloseCode::GOING_AWAY, "drain", &mut server);
     write("websocket", "server", &server);
+}
+
+/// Headers, with the first bytes of a client behind them.
+fn proxy() {
+    write("proxy", "v1", b"PROXY TCP4 192.0.2.7 198.51.100.1 40000 1883\r\n\x10\x0c");
+    write("proxy", "v1_ipv6", b"PROXY TCP6 2001:db8::7 2001:db8::1 40000 1883\r\n");
+    write("proxy", "v1_unknown", b"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n");
+    let v2 = |command: u8, family: u8, addresses: &[u8]| {
+        [&b"\r\n\r\n\0\r\nQUIT\n"[..], &[command, family], &(addresses.len() as u16).to_be_bytes(), addresses].concat()
+    };
+    write("proxy", "v2", &v2(0x21, 0x11, b"\xc0\0\x02\x07\xc6\x33\x64\x01\x9c\x40\x07\x5b"));
+    write("proxy", "v2_tlv", &v2(0x21, 0x11, b"\xc0\0\x02\x07\xc6\x33\x64\x01\x9c\x40\x07\x5b\x03\0\x04abcd"));
+    write("proxy", "v2_ipv6", &v2(0x21, 0x21, &[0x20; 36]));
+    write("proxy", "v2_local", &v2(0x20, 0, b""));
 }
 
 fn frames() {

@@ -2,7 +2,8 @@
 
 promtool checks and tests the alerts; Prometheus scrapes the server, and evaluates each alert and each panel of the
 dashboard without an error; its own client library parses both forms of /metrics; fail2ban finds the addresses in real
-lines of the security log, in both forms of the log, and in no others.
+lines of the security log, in both forms of the log, and in no others; also behind a
+HAProxy.
 """
 
 import contextlib
@@ -22,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/doors"))
 
+import balancer  # noqa: E402
 from server import Server, free_address  # noqa: E402
 
 SERVICE = "dev-service-token"
@@ -181,6 +183,7 @@ def main(binary):
     for log_format in ("text", "json"):
         with tempfile.TemporaryDirectory() as folder:
             ok &= check_security(binary, pathlib.Path(folder), log_format)
+    ok &= balancer.check(binary, ROOT, case, wait_for, addresses)
     sys.exit(0 if ok else 1)
 
 

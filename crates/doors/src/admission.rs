@@ -23,6 +23,8 @@ use std::time::Instant;
 
 use tidegate_broker::ReasonCode;
 
+use crate::proxy::TrustedProxies;
+
 pub use addresses::{AddressMark, Addresses};
 pub use arrival::Arrival;
 pub use connections::{ConnectionLimits, Connections, Crowded, Entered, LetIn, share_of_address};
@@ -88,6 +90,17 @@ pub enum Entry {
     Closed,
 }
 
+/// What becomes of a client whose address is known only after it was let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stay {
+    /// It is served.
+    Served,
+    /// It may send its CONNECT and is then refused: 0x97.
+    Refused,
+    /// It is closed at once.
+    Closed,
+}
+
 impl Admission {
     /// For these bounds, these listeners and so many workers.
     pub fn new(limits: AdmissionLimits, listeners: &[ListenerLimits], workers: u16) -> Admission {
@@ -103,6 +116,13 @@ impl Admission {
             all: AtomicUsize::new(0),
             overloaded: (0..workers).map(|_| AtomicBool::new(false)).collect(),
         }
+    }
+
+    /// The same, but these load balancers have no bound of their own: each of their connections is counted at its
+    /// client's address when they have said it.
+    #[must_use]
+    pub fn behind(self, proxies: TrustedProxies) -> Admission {
+        Admission { addresses: self.addresses.except(proxies), ..self }
     }
 
     /// How fast clients may come in by this listener.
@@ -135,6 +155,19 @@ impl Admission {
             return Entry::Refused(mark, ReasonCode::SERVER_BUSY);
         }
         Entry::Admitted(mark)
+    }
+
+    /// A client that was let in, and counted at a load balancer's address, comes from `address`. Returns where it is
+    /// counted now, until [`Admission::leave`], and whether it may stay there.
+    pub fn come_from(&self, mark: AddressMark, address: IpAddr) -> (AddressMark, Stay) {
+        self.addresses.leave(mark);
+        let mark = self.addresses.mark(address);
+        let stay = match self.addresses.enter(mark) {
+            Over::Not => Stay::Served,
+            Over::Barely => Stay::Refused,
+            Over::Far => Stay::Closed,
+        };
+        (mark, stay)
     }
 
     /// A client that was let in is gone.

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use crate::admission::Arrival;
 use crate::auth::Authenticator;
 use crate::edge::{ArrivalClient, ChangeReaderMetrics, EdgeBackend, EdgeChanges, NodeOperations};
-use crate::http::{DemoShow, Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpRoom, Upgrade};
+use crate::http::{DemoShow, Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpProxies, HttpRoom, Upgrade};
 use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
 use crate::listener::listen;
 use crate::operator::{OperatorClient, OperatorMessage};
@@ -35,6 +35,8 @@ pub struct HttpSettings {
     pub address: SocketAddr,
     /// Certificates; `None` for plain HTTP.
     pub tls: Option<Arc<ServerConfig>>,
+    /// Load balancers that say whose connections and requests they forward.
+    pub proxies: HttpProxies,
     /// Edge threads.
     pub edges: u16,
     /// Bounds of an edge thread.
@@ -120,7 +122,8 @@ impl<P: Carries<Box<Arrival>>> Room<P> for HttpDoor<P> {
         let listeners = listen(self.settings.address, self.settings.edges.into())?;
         site.listening("http", listeners[0].local_addr()?);
         let metrics = HttpMetrics::register(site.registry());
-        let addresses = self.settings.limits.of_connections(self.settings.edges).addresses();
+        let addresses = self.settings.limits.of_connections(self.settings.edges);
+        let addresses = addresses.addresses_behind(self.settings.proxies.all());
         for (number, listener) in listeners.into_iter().enumerate() {
             let mut pump = Pump::new(site.take_endpoint(), site.status().clone());
             let edge = Edge::open(EdgeOptions {
@@ -129,6 +132,7 @@ impl<P: Carries<Box<Arrival>>> Room<P> for HttpDoor<P> {
                 authenticator: self.authenticator.clone(),
                 operations: Arc::new(NodeOperations::of(site)),
                 rooms: self.rooms.iter().map(|open| open(site, &mut pump)).collect(),
+                proxies: self.settings.proxies.clone(),
                 limits: self.settings.limits,
                 addresses: addresses.clone(),
                 metrics: metrics.clone(),

@@ -17,6 +17,7 @@
 //! | Module | What it is |
 //! |---|---|
 //! | `listener` | listening sockets that threads share |
+//! | `proxy` | whose connection it is that a load balancer forwards |
 //! | `tls` | certificates, and their replacement while the server runs |
 //! | `stream` | one client's bytes: plain, TLS, WebSocket frames |
 //! | `linger` | how a connection ends that the server closes |
@@ -62,6 +63,7 @@ mod listing;
 pub mod mqtt;
 pub mod operator;
 pub mod operator_http;
+pub mod proxy;
 pub mod refusal_metrics;
 pub mod request_metrics;
 mod room_client;

@@ -16,6 +16,7 @@ use tidegate_doors::http_room::{HttpDoor, HttpSettings, WebSockets, open_ledger,
 use tidegate_doors::listener;
 use tidegate_doors::mqtt::{Arrival, MqttListener, MqttRoom, MqttSettings, WebSocketSettings};
 use tidegate_doors::operator::OperatorMessage;
+use tidegate_doors::proxy::ProxyRule;
 use tidegate_doors::security;
 use tidegate_doors::tls::{server_config, server_config_with_clients};
 use tidegate_journal::directory::{Directory, ShardCount, Wanted};
@@ -220,6 +221,7 @@ fn rooms<P: Parcels>(
         tls: tls(files, config.tls.as_ref().is_some_and(|tls| tls.binary), &[])?,
         connections_max: (connections.binary / usize::from(workers)).max(1),
         connections_per_address_max: config.limits.binary_connections_per_address_max,
+        proxy: config.proxies.binary.clone(),
     };
     // One worker gets the figures of the whole ledger, because it adds up the parts of a collector.
     let announce = mqtt.as_ref().map(|mqtt| (mqtt.announce.clone(), Address::new(0, MQTT_PORT)));
@@ -269,6 +271,7 @@ fn http(config: &Config, files: &Files, connections_max: usize) -> Result<Option
     Ok(Some(HttpSettings {
         address,
         tls: tls(files, config.tls.as_ref().is_some_and(|tls| tls.http), &["http/1.1"])?,
+        proxies: config.proxies.http.clone(),
         edges,
         limits: HttpLimits { connections_max, ..config.limits.http },
         open_paths: config.auth.open_paths.clone(),
@@ -286,7 +289,7 @@ fn tls(files: &Files, wanted: bool, protocols: &[&str]) -> Result<Option<Arc<rus
 /// The settings of the MQTT port; `None` if no address is configured for it.
 fn mqtt(config: &Config, files: &Files) -> Result<Option<MqttSettings>> {
     let mqtt = &config.mqtt;
-    let listener = |name: &str, address, tls, door: &Door| MqttListener {
+    let listener = |name: &str, address, tls, door: &Door, proxy: &ProxyRule| MqttListener {
         name: name.into(),
         address,
         tls,
@@ -294,12 +297,14 @@ fn mqtt(config: &Config, files: &Files) -> Result<Option<MqttSettings>> {
         connections_max: door.connections_max,
         connections_per_s: door.connections_per_s,
         packet_bytes_max: door.packet_bytes_max,
+        proxy: proxy.clone(),
     };
+    let proxies = &config.proxies;
     let mut listeners = Vec::new();
-    listeners.extend(config.listen.mqtt.map(|address| listener("mqtt", address, None, &mqtt.tcp)));
+    listeners.extend(config.listen.mqtt.map(|address| listener("mqtt", address, None, &mqtt.tcp, &proxies.mqtt)));
     if let (Some(address), Some(certificate)) = (config.listen.mqtts, &files.certificate) {
         let tls = server_config_with_clients(certificate, &files.clients)?;
-        listeners.push(listener("mqtts", address, Some(tls), &mqtt.tls));
+        listeners.push(listener("mqtts", address, Some(tls), &mqtt.tls, &proxies.mqtts));
     }
     let websocket = mqtt.websocket.as_ref().map(|websocket| WebSocketSettings {
         path: websocket.path.clone(),
@@ -313,6 +318,7 @@ fn mqtt(config: &Config, files: &Files) -> Result<Option<MqttSettings>> {
     }
     Ok(Some(MqttSettings {
         listeners,
+        proxies: proxies.of_mqtt(),
         websocket,
         topic_shards: mqtt.topic_shards,
         limits: mqtt.limits.clone(),

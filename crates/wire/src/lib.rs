@@ -1,5 +1,5 @@
-//! Decodes and encodes the messages of the binary port, of [`mqtt`] and of [`websocket`]. No I/O, no clock, and no use
-//! of Tidegate's other crates.
+//! Decodes and encodes the messages of the binary port, of [`mqtt`] and of [`websocket`], and what a load balancer says
+//! before them ([`proxy`]). No I/O, no clock, and no use of Tidegate's other crates.
 //!
 //! ```text
 //!  bytes ──▶ frame::split ──▶ decode_request ──▶ RequestRef ──▶ (gateway)     server's way in
@@ -23,6 +23,7 @@ mod field;
 pub mod frame;
 pub mod limits;
 pub mod mqtt;
+pub mod proxy;
 pub mod reply;
 pub mod request;
 pub mod room;

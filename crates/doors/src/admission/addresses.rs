@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::Over;
+use crate::proxy::TrustedProxies;
 use crate::turns::network_of;
 
 /// Cells of a row. Two rows take half a megabyte, of which untouched pages cost nothing.
@@ -23,11 +24,18 @@ const CELLS: usize = 1 << 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddressMark(u32);
 
+impl AddressMark {
+    /// Nowhere: all clients of a load balancer have its address until it has said theirs.
+    const NOWHERE: AddressMark = AddressMark(u32::MAX);
+}
+
 /// How many clients each address has, over all threads of a door.
 pub struct Addresses {
     /// Row after row; none if addresses have no bound.
     cells: Box<[AtomicU32]>,
     connections_max: u32,
+    /// They are not counted.
+    proxies: TrustedProxies,
     hasher: foldhash::quality::RandomState,
 }
 
@@ -38,13 +46,29 @@ impl Addresses {
         Addresses {
             cells: (0..cells).map(|_| AtomicU32::new(0)).collect(),
             connections_max,
+            proxies: TrustedProxies::default(),
             hasher: foldhash::quality::RandomState::default(),
         }
     }
 
+    /// The same, but these load balancers have no bound.
+    #[must_use]
+    pub fn except(self, proxies: TrustedProxies) -> Addresses {
+        Addresses { proxies, ..self }
+    }
+
+    /// Whether this is the address of a load balancer, of which nothing is known by its address.
+    pub fn is_proxy(&self, address: IpAddr) -> bool {
+        self.proxies.contains(address)
+    }
+
     /// Where `address` is counted: with its whole network.
     pub fn mark(&self, address: IpAddr) -> AddressMark {
-        AddressMark(self.hasher.hash_one(network_of(address)) as u32)
+        if self.is_proxy(address) {
+            return AddressMark::NOWHERE;
+        }
+        let AddressMark(nowhere) = AddressMark::NOWHERE;
+        AddressMark((self.hasher.hash_one(network_of(address)) as u32).min(nowhere - 1))
     }
 
     /// Counts one more client.
@@ -61,7 +85,8 @@ impl Addresses {
         }
     }
 
-    fn cells_of(&self, AddressMark(hash): AddressMark) -> Option<[&AtomicU32; 2]> {
+    fn cells_of(&self, mark: AddressMark) -> Option<[&AtomicU32; 2]> {
+        let AddressMark(hash) = Some(mark).filter(|mark| *mark != AddressMark::NOWHERE)?;
         let (first, second) = (hash as usize % CELLS, hash as usize >> 16);
         Some([self.cells.get(first)?, self.cells.get(CELLS + second)?])
     }

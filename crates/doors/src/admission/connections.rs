@@ -26,6 +26,7 @@ use std::sync::Arc;
 use super::Over;
 use super::addresses::{AddressMark, Addresses};
 use super::newcomers::Newcomers;
+use crate::proxy::TrustedProxies;
 use crate::turns::{CallerName, network_of};
 
 /// Connections of a thread that only programs on the server's own host may have, so that its operator gets in when
@@ -48,11 +49,16 @@ pub struct ConnectionLimits {
 impl ConnectionLimits {
     /// The counts of addresses that the threads of such a door share.
     pub fn addresses(&self) -> Arc<Addresses> {
+        self.addresses_behind(TrustedProxies::default())
+    }
+
+    /// The same; these load balancers are not counted, only their clients are.
+    pub fn addresses_behind(&self, proxies: TrustedProxies) -> Arc<Addresses> {
         let per_address = match self.connections_per_address_max {
             0 => share_of_address(self.connections_max),
             most => most,
         };
-        Arc::new(Addresses::new(u32::try_from(per_address).unwrap_or(u32::MAX)))
+        Arc::new(Addresses::new(u32::try_from(per_address).unwrap_or(u32::MAX)).except(proxies))
     }
 }
 
@@ -157,7 +163,29 @@ impl<T> Connections<T> {
     /// How many there may be for somebody of this address to be let in.
     fn most(&self, address: IpAddr) -> usize {
         let all = self.connections_max;
-        if address.to_canonical().is_loopback() { all } else { all - KEPT_FOR_HOST.min(all / 8) }
+        let is_of_host = address.to_canonical().is_loopback() && !self.addresses.is_proxy(address);
+        if is_of_host { all } else { all - KEPT_FOR_HOST.min(all / 8) }
+    }
+
+    /// A connection that was counted at a load balancer's address comes from `address`: it is a newcomer of that one
+    /// from now on. If that has as many as it may, its own oldest gives way, who is returned; if none does, the
+    /// connection stays where it was counted, and its owner ends it.
+    pub fn come_from(&mut self, entered: &mut Entered, address: IpAddr) -> Result<Option<T>, Crowded> {
+        let (network, mark) = (network_of(address), self.addresses.mark(address));
+        // Told to leave, or the load balancer asks for itself.
+        if network == entered.network || self.leaving.contains(&entered.number) {
+            return Ok(None);
+        }
+        let is_over = self.addresses.enter(mark) != Over::Not;
+        let gives_way = is_over.then(|| self.give_way(|newcomers| newcomers.take_of(network)).ok_or(Crowded::Address));
+        let gives_way = gives_way.transpose().inspect_err(|_| self.addresses.leave(mark))?;
+        let left = self.newcomers.leave(entered.network, entered.number);
+        let (before, connection) = left.expect("who has said nothing has shown no token");
+        self.addresses.leave(before);
+        (entered.network, entered.mark, entered.number) = (network, mark, self.next);
+        self.next += 1;
+        self.newcomers.join(network, entered.number, (mark, connection));
+        Ok(gives_way)
     }
 
     /// One newcomer leaves; `None` if there is none, or as many are leaving as may.

@@ -36,6 +36,7 @@ use crate::auth::Authenticator;
 use crate::authorized::AuthorizedRequests;
 use crate::held_bytes::HeldTable;
 use crate::listing::Listing;
+use crate::proxy::ProxyRule;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::request_metrics::RequestMetrics;
 use crate::stream::Scratch;
@@ -68,6 +69,7 @@ pub struct BinaryPort<P> {
     /// The worker's poll, once it runs.
     poll: Option<PortSockets>,
     tls: Option<Arc<ServerConfig>>,
+    proxy: ProxyRule,
     authenticator: Arc<Authenticator>,
     /// By which configuration the rights of all clients were given.
     generation: u64,
@@ -123,6 +125,7 @@ impl<P> BinaryPort<P> {
             rooms,
             room_calls: Slab::new(),
             tls: settings.tls.clone(),
+            proxy: settings.proxy.clone(),
             generation: authenticator.generation(),
             authenticator,
             authorized: AuthorizedRequests::new(KINDS_REMEMBERED, PARKED_MAX),

@@ -15,6 +15,7 @@ use super::{BINARY, BinaryMetrics};
 use crate::admission::{Addresses, ConnectionLimits};
 use crate::auth::Authenticator;
 use crate::listener::listen;
+use crate::proxy::ProxyRule;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::request_metrics::RequestMetrics;
 
@@ -24,6 +25,8 @@ pub struct BinarySettings {
     pub address: Option<SocketAddr>,
     /// Certificates; `None` for plain TCP.
     pub tls: Option<Arc<ServerConfig>>,
+    /// Which connections begin with a load balancer's word.
+    pub proxy: ProxyRule,
     /// Connections per worker.
     pub connections_max: usize,
     /// Connections of one address (IPv6: of one /64), over all workers; 0 for three quarters of those of all.
@@ -88,7 +91,7 @@ impl<P: Carries<Message>> Room<P> for BinaryRoom<P> {
             site.listening("binary", self.listeners[0].local_addr()?);
         }
         let workers = usize::from(site.placement().workers());
-        self.addresses = Some(self.settings.of_connections(workers).addresses());
+        self.addresses = Some(self.settings.of_connections(workers).addresses_behind(self.settings.proxy.proxies()));
         Ok(())
     }
 

@@ -103,9 +103,15 @@ pub struct Session {
 }
 
 impl Session {
-    /// Where its client comes from; `None` if it has disconnected already.
+    /// Where its client comes from, as far as it is known yet; `None` if it has disconnected already.
     pub fn address(&mut self) -> Option<IpAddr> {
-        self.stream.socket().peer_addr().ok().map(|peer| peer.ip())
+        let place = self.stream.client().or_else(|| self.stream.socket().peer_addr().ok());
+        place.map(|place| place.ip())
+    }
+
+    /// Whether a load balancer has still to say whose connection it is.
+    pub fn is_unsaid(&self) -> bool {
+        self.stream.is_unsaid()
     }
 
     /// A client that just connected.
@@ -228,11 +234,13 @@ impl Session {
     /// Reads what is there, up to one turn's worth, through the worker's `scratch`. Returns how many bytes that were.
     /// `cost` is what it was worth, in bytes, also if it fails.
     pub fn read(&mut self, scratch: &mut Scratch, cost: &mut usize) -> io::Result<usize> {
-        let mut taken = 0;
+        let (mut taken, was_unsaid) = (0, self.stream.is_unsaid());
         while *cost < READ_BYTES_PER_TURN {
             let heard = self.stream.read(scratch, READ_BYTES);
             *cost += scratch.cost();
             let heard = heard?;
+            // Whose bytes they are is looked at first.
+            let was_said = was_unsaid && !self.stream.is_unsaid();
             let bytes = scratch.bytes(&heard);
             self.input.extend_from_slice(bytes);
             taken += bytes.len();
@@ -248,7 +256,7 @@ impl Session {
                 return Ok(taken);
             }
             // There is a whole frame, or one that is too long.
-            if self.input.len() > self.frame_bytes_max() {
+            if was_said || self.input.len() > self.frame_bytes_max() {
                 return Ok(taken);
             }
         }

@@ -2,7 +2,7 @@
 //! answer.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -30,7 +30,7 @@ use super::parting::EdgePlace;
 use super::patient::Patient;
 use super::rewound::HeadTimer;
 use super::rooms::{Answer, NO_OPERATION, Operation, Routing};
-use super::{turns, upgrade};
+use super::{proxied, turns, upgrade};
 use crate::json::{Problem, ProblemCode, codes};
 use crate::security::{self, SecurityEvent};
 
@@ -58,7 +58,7 @@ impl Stopping {
 
 /// Serves one connection to its end, the `number`-th of its thread; or until it gives way, if it shows no token.
 pub(super) async fn serve(
-    stream: TcpStream,
+    mut stream: TcpStream,
     place: EdgePlace,
     number: u32,
     acceptor: Option<TlsAcceptor>,
@@ -70,14 +70,16 @@ pub(super) async fn serve(
     metrics.connections_open.add(1);
     // An answer is one write; waiting for more to send with it would only add Nagle's delay.
     let _ = stream.set_nodelay(true);
-    // A client that has disconnected already has no address. Its request needs no answer.
-    let address = stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
+    let Some(address) = proxied::meet(&mut stream, &place, &door, acceptor.is_some()).await else {
+        metrics.connections_open.add(-1);
+        return;
+    };
     let limits = door.limits;
     let parting = place.parting.clone();
     // A connection that goes on as a WebSocket is counted as one when this has ended.
     let clock = Arc::new(AnswerClock::new(door.clone()));
     let refusal_delay = refusal_delay(number);
-    let sender = Connection { door, routing, address, place, refusal_delay, clock: clock.clone() };
+    let sender = Connection { door, routing, address, place: Arc::new(place), refusal_delay, clock: clock.clone() };
     let sender = Arc::new(sender);
     let last_word = acceptor.is_none().then(|| parting.clone());
     let stream = Patient::new(stream, limits.reader_timeout, last_word, clock);
@@ -160,12 +162,13 @@ pub struct Late;
 struct ConnectionService(Arc<Connection>);
 
 /// One connection, whoever reads its requests.
+#[derive(Clone)]
 pub(super) struct Connection {
     pub door: Door,
     pub routing: Arc<Routing>,
     /// The client's.
     address: IpAddr,
-    place: EdgePlace,
+    place: Arc<EdgePlace>,
     refusal_delay: Duration,
     clock: Arc<AnswerClock>,
 }
@@ -176,7 +179,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
     fn call(&self, request: hyper::Request<Incoming>) -> Self::Future {
-        let (connection, since) = (self.0.clone(), Instant::now());
+        let (connection, since) = (self.0.of_sender(request.headers()), Instant::now());
         Box::pin(async move { Ok(connection.answer_in_turn(request, since).await) })
     }
 }
@@ -220,6 +223,14 @@ impl Asked for hyper::Request<Incoming> {
 }
 
 impl Connection {
+    /// The connection, as one of the request's sender: a proxy forwards requests of many.
+    pub fn of_sender(self: &Arc<Connection>, headers: &HeaderMap) -> Arc<Connection> {
+        match proxied::sender(&self.door, self.address, headers) {
+            None => self.clone(),
+            Some(address) => Arc::new(Connection { address, ..Connection::clone(self) }),
+        }
+    }
+
     /// An answer that leaves others their turn, and is counted. A client that is refused for what it is, or for how
     /// much it asks, waits for that answer: so that a flood of such requests costs its sender more than those who share
     /// the thread with it. The request came at `since`.

@@ -16,6 +16,7 @@ use super::limits::HttpLimits;
 use super::metrics::HttpMetrics;
 use super::metrics_text::MetricsText;
 use super::operations::{Operations, OwnRoom};
+use super::proxied::HttpProxies;
 use super::rooms::{Documents, HttpRoom, RoomsError, Routing, RoutingBuilder};
 use super::turns::RequestTurns;
 use super::upgrade::Upgrade;
@@ -38,6 +39,7 @@ pub struct Door {
 pub struct Shared {
     pub(super) authenticator: Arc<Authenticator>,
     pub(super) operations: Arc<dyn Operations>,
+    pub(super) proxies: HttpProxies,
     pub(super) limits: HttpLimits,
     pub(super) metrics: HttpMetrics,
     pub(super) open_paths: Vec<Box<str>>,
@@ -63,6 +65,7 @@ pub struct Shared {
 pub(super) struct DoorOptions {
     pub authenticator: Arc<Authenticator>,
     pub operations: Arc<dyn Operations>,
+    pub proxies: HttpProxies,
     pub limits: HttpLimits,
     pub metrics: HttpMetrics,
     pub refused: RefusalMetrics,
@@ -95,7 +98,7 @@ impl Door {
     /// A door before `rooms`.
     pub(super) fn open(options: DoorOptions, rooms: Vec<Box<dyn HttpRoom>>) -> Result<(Door, Routing), RoomsError> {
         let DoorOptions { authenticator, operations, limits, metrics, refused, requests, .. } = options;
-        let DoorOptions { open_paths, demo, upgrade, .. } = options;
+        let DoorOptions { proxies, open_paths, demo, upgrade, .. } = options;
         let own: Box<dyn HttpRoom> = Box::new(OwnRoom);
         let rooms: Vec<Box<dyn HttpRoom>> = std::iter::once(own).chain(rooms).collect();
         let mut documents = Documents::new();
@@ -108,6 +111,7 @@ impl Door {
         let shared = Shared {
             authenticator,
             operations,
+            proxies,
             limits,
             metrics,
             openapi: documents.finish(&open_paths).into(),

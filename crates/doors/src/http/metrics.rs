@@ -21,6 +21,12 @@ metrics! {
             "tidegate_http_unread_bytes" "Bytes of answers in parts that wait for their connections to take them.";
         handshakes_failed: SharedCounter
             "tidegate_http_handshakes_failed_total" "TLS handshakes that failed or took too long.";
+        proxy_headers_refused: SharedCounter
+            "tidegate_http_proxy_headers_refused_total"
+            "Connections ended because a trusted load balancer sent no good header of the PROXY protocol in time.";
+        forwarded_unclear: SharedCounter
+            "tidegate_http_forwarded_unclear_total"
+            "Requests of trusted proxies whose header of the client's address could not be read.";
         logins_wrong: SharedCounter
             "tidegate_http_logins_wrong_total" "Log-ins refused for a wrong user or password.";
         logins_delayed: SharedCounter

@@ -38,6 +38,7 @@ mod parting;
 mod parts;
 mod path;
 mod patient;
+mod proxied;
 mod query;
 mod rewound;
 mod rooms;
@@ -59,6 +60,7 @@ pub use openapi::{BodyProblems, GuardProblems, NameProblems, RoomBodyProblems, R
 pub use operations::{DrainStatus, Health, Operations};
 pub use parts::{Cut, GoesOn, Part, Parts};
 pub use path::PathName;
+pub use proxied::HttpProxies;
 pub use query::{InQuery, query_problem};
 pub use rooms::{Answer, HttpRoom, RoomsError, Routes};
 pub use serve::{Edge, EdgeOptions};

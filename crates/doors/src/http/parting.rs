@@ -58,6 +58,12 @@ impl EdgePlace {
         self.of.lock().show(&mut self.entered(), caller);
     }
 
+    /// The connection, which was counted at a load balancer's address, comes from this one. As [`EdgePlaces::enter`].
+    pub fn come_from(&self, address: IpAddr) -> Result<bool, Crowded> {
+        let gives_way = self.of.lock().come_from(&mut self.entered(), address)?;
+        Ok(gives_way.map(|other| other.tell()).is_some())
+    }
+
     fn entered(&self) -> MutexGuard<'_, Entered> {
         self.entered.lock().expect("no thread panics while it holds the place")
     }

@@ -17,6 +17,7 @@ use super::limits::HttpLimits;
 use super::metrics::HttpMetrics;
 use super::operations::Operations;
 use super::parting::{self, EdgePlaces};
+use super::proxied::HttpProxies;
 use super::rooms::{HttpRoom, RoomsError, Routing};
 use super::upgrade::Upgrade;
 use crate::admission::{Addresses, Crowded};
@@ -37,6 +38,8 @@ pub struct EdgeOptions {
     pub listener: TcpListener,
     /// Certificates, to serve HTTPS.
     pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// Load balancers that say whose connections and requests they forward.
+    pub proxies: HttpProxies,
     /// Who may come in.
     pub authenticator: Arc<Authenticator>,
     /// What operators ask.
@@ -78,9 +81,19 @@ impl Edge {
     pub fn open(options: EdgeOptions) -> Result<Edge, RoomsError> {
         let EdgeOptions { listener, tls, authenticator, operations, rooms, .. } = options;
         let EdgeOptions { limits, addresses, metrics, refused, requests, open_paths, demo, .. } = options;
-        let EdgeOptions { upgrade, stop, .. } = options;
-        let options =
-            DoorOptions { authenticator, operations, limits, metrics, refused, requests, open_paths, demo, upgrade };
+        let EdgeOptions { proxies, upgrade, stop, .. } = options;
+        let options = DoorOptions {
+            authenticator,
+            operations,
+            proxies,
+            limits,
+            metrics,
+            refused,
+            requests,
+            open_paths,
+            demo,
+            upgrade,
+        };
         let (door, routing) = Door::open(options, rooms)?;
         let (routing, stopping) = (Arc::new(routing), Stopping::new(stop));
         let places = EdgePlaces::new(limits.connections_max, addresses);
@@ -213,7 +226,7 @@ impl Failures {
 }
 
 /// Says "busy" in one packet that fits any socket's buffer, without waiting and without keeping anything.
-fn turn_away(stream: &TcpStream, tls: bool, crowded: Crowded) {
+pub(super) fn turn_away(stream: &TcpStream, tls: bool, crowded: Crowded) {
     if tls {
         return;
     }

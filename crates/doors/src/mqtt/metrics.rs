@@ -6,7 +6,7 @@ use tidegate_telemetry::metrics;
 metrics! {
     /// What one worker's port counts. For one thread.
     pub struct MqttMetrics(worker) {
-        /// Reasons: `throttle`, `limit`, `files`, `polite`.
+        /// Reasons: `throttle`, `limit`, `files`, `polite`, `proxy`.
         turned_away: CounterFamily(reason)
             "tidegate_mqtt_turned_away_total" "Connections turned away at the door, by reason.";
         handed_off: Counter

@@ -59,8 +59,9 @@ pub struct MqttRoom {
 impl MqttRoom {
     /// A room whose ports stand at place `port` on each of `workers` workers.
     pub fn new(settings: MqttSettings, authenticator: Arc<dyn MqttAuthenticator>, port: u16, workers: u16) -> MqttRoom {
+        let admission = Admission::new(settings.admission.clone(), &settings.listener_limits(), workers);
         MqttRoom {
-            admission: Arc::new(Admission::new(settings.admission.clone(), &settings.listener_limits(), workers)),
+            admission: Arc::new(admission.behind(settings.proxies.clone())),
             facts: Arc::new(SharedFacts::new(workers)),
             holdings: Arc::new(Holdings::new(settings.holdings)),
             authenticator,

@@ -12,6 +12,7 @@ use tidegate_machines::topic::InboxLimits;
 
 use crate::admission::{AdmissionLimits, ListenerLimits};
 pub use crate::auth::clients::{Credentials, MqttAuthenticator, Verdict, VerdictReply};
+use crate::proxy::{ProxyRule, TrustedProxies};
 use crate::websocket::WebSocketSettings;
 
 /// Everything about MQTT that a node is started with.
@@ -19,6 +20,9 @@ use crate::websocket::WebSocketSettings;
 pub struct MqttSettings {
     /// Where clients connect over TCP.
     pub listeners: Vec<MqttListener>,
+    /// Load balancers that say whose connections they forward, at any of the listeners: they are counted nowhere, only
+    /// their clients are.
+    pub proxies: TrustedProxies,
     /// MQTT over WebSocket on the HTTP port; `None` leaves its path unknown.
     pub websocket: Option<WebSocketSettings>,
     /// Topic shards of a new directory; one that has its own keeps its number.
@@ -68,4 +72,6 @@ pub struct MqttListener {
     pub connections_per_s: u32,
     /// Bytes of one packet of a client of this listener; 0 for [`BrokerLimits::packet_bytes_max`].
     pub packet_bytes_max: u32,
+    /// Which connections begin with a load balancer's word.
+    pub proxy: ProxyRule,
 }

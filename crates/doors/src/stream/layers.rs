@@ -1,6 +1,7 @@
 //! The TLS and WebSocket layers of one client, without its socket.
 
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
@@ -10,6 +11,7 @@ use super::scratch::Scratch;
 use super::tls::{self, Flow, TlsLayer};
 use super::websocket::{WebSocketLayer, cost_of as cost_of_frames};
 use super::write_some;
+use crate::proxy::{Forwarded, HeaderReader};
 
 /// Bytes of packets that become one frame and some records at a time.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -21,24 +23,69 @@ const UNSENT_BYTES_MAX: usize = CHUNK_BYTES + CHUNK_BYTES / 16 + ANSWER_BYTES_MA
 
 /// What lies between a socket and packets. A client over plain TCP has none.
 pub(super) struct Layers {
-    tls: Option<TlsLayer>,
+    /// Apart, because a plain client behind a proxy has the rest.
+    tls: Option<Box<TlsLayer>>,
     websocket: Option<WebSocketLayer>,
     /// For the wire, but the socket did not take it yet.
     unsent: Vec<u8>,
     /// Bytes that the previous owner of the connection read from the wire (under TLS: decrypted). They come before all
     /// others.
     ahead: Option<Vec<u8>>,
+    behind: Behind,
+}
+
+/// What stands between the client and the socket.
+enum Behind {
+    /// Nothing.
+    Nobody,
+    /// A load balancer that says first whose connection it is.
+    Unsaid(HeaderReader),
+    /// A proxy that has said whose it is.
+    Proxy(SocketAddr),
 }
 
 impl Layers {
     pub fn tls(config: Arc<ServerConfig>) -> Result<Layers, rustls::Error> {
-        let tls = Some(TlsLayer::accept(config)?);
-        Ok(Layers { tls, websocket: None, unsent: Vec::new(), ahead: None })
+        let tls = Some(Box::new(TlsLayer::accept(config)?));
+        Ok(Layers { tls, ..Layers::none() })
     }
 
     pub fn websocket(tls: Option<ServerConnection>, read: Vec<u8>) -> Layers {
-        let tls = tls.map(TlsLayer::resume);
-        Layers { tls, websocket: Some(WebSocketLayer::new()), unsent: Vec::new(), ahead: Some(read) }
+        let tls = tls.map(|tls| Box::new(TlsLayer::resume(tls)));
+        Layers { tls, websocket: Some(WebSocketLayer::new()), ahead: Some(read), ..Layers::none() }
+    }
+
+    /// No layer: the bytes of the wire are those of packets.
+    pub fn none() -> Layers {
+        Layers { tls: None, websocket: None, unsent: Vec::new(), ahead: None, behind: Behind::Nobody }
+    }
+
+    /// The connection begins with a header, before all other layers.
+    pub fn expect_header(&mut self, header: HeaderReader) {
+        self.behind = Behind::Unsaid(header);
+    }
+
+    /// A proxy has said that the connection is this client's.
+    pub fn set_client(&mut self, client: SocketAddr) {
+        self.behind = Behind::Proxy(client);
+    }
+
+    /// Whose connection it is, if a proxy has said so.
+    pub fn client(&self) -> Option<SocketAddr> {
+        match self.behind {
+            Behind::Nobody | Behind::Unsaid(_) => None,
+            Behind::Proxy(client) => Some(client),
+        }
+    }
+
+    /// Whether a load balancer has still to say whose connection it is.
+    pub fn is_unsaid(&self) -> bool {
+        matches!(self.behind, Behind::Unsaid(_))
+    }
+
+    /// Whether bytes pass as they are.
+    pub fn are_none(&self) -> bool {
+        self.tls.is_none() && self.websocket.is_none() && !self.is_unsaid()
     }
 
     /// Whether the previous owner of the connection has read bytes.
@@ -48,7 +95,7 @@ impl Layers {
 
     /// The bytes to put before the next bytes of the wire.
     pub fn partial(&self) -> &[u8] {
-        self.tls.as_ref().map(TlsLayer::partial).unwrap_or_default()
+        self.tls.as_ref().map(|tls| tls.partial()).unwrap_or_default()
     }
 
     pub fn peer_certificate(&self) -> Option<CertificateDer<'static>> {
@@ -60,10 +107,22 @@ impl Layers {
     pub fn receive(&mut self, scratch: &mut Scratch, read: usize) -> io::Result<Flow> {
         let Scratch { wire, kept, plain, data, out, cost } = scratch;
         *cost = read;
-        let wire = &mut wire[..*kept + read];
+        let mut wire = &mut wire[..*kept + read];
         plain.clear();
         data.clear();
         out.clear();
+        if let Behind::Unsaid(header) = &mut self.behind {
+            let (used, forwarded) = header.take(wire)?;
+            match forwarded {
+                None => {}
+                Some(Forwarded::Nobody) => self.behind = Behind::Nobody,
+                Some(Forwarded::Client(client)) => self.behind = Behind::Proxy(client),
+            }
+            wire = &mut wire[used..];
+            if wire.is_empty() {
+                return Ok(Flow::Open);
+            }
+        }
         // The previous owner has already decrypted what it read.
         plain.extend(self.ahead.take().into_iter().flatten());
         let mut flow = Flow::Open;

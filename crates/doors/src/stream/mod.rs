@@ -1,13 +1,13 @@
 //! Reads and writes a client's bytes between its socket and its packets, without waiting.
 //!
 //! ```text
-//!   socket ─▶ scratch ─▶ TLS? ─▶ WebSocket? ─▶ bytes of packets
-//!   socket ◀─ unsent ◀── TLS? ◀─ WebSocket? ◀─ bytes of packets
+//!   socket ─▶ scratch ─▶ a proxy's header? ─▶ TLS? ─▶ WebSocket? ─▶ bytes of packets
+//!   socket ◀─ unsent ◀─────────────────────── TLS? ◀─ WebSocket? ◀─ bytes of packets
 //! ```
 //!
-//! Promise: an idle plain client costs its descriptor and one empty pointer. Bytes being processed are in a [`Scratch`]
-//! that all clients of a thread share. A client owns memory only for an incomplete record, or for bytes that its socket
-//! did not take.
+//! Promise: an idle plain client costs its descriptor and one empty pointer; behind a proxy, also its address. Bytes
+//! being processed are in a [`Scratch`] that all clients of a thread share. A client owns memory only for an incomplete
+//! record, or for bytes that its socket did not take.
 
 mod layers;
 mod scratch;
@@ -15,6 +15,7 @@ pub mod tls;
 mod websocket;
 
 use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
@@ -23,6 +24,8 @@ use rustls::{ServerConfig, ServerConnection};
 use layers::Layers;
 pub use scratch::{Received, Scratch};
 pub use tls::Flow;
+
+use crate::proxy::HeaderReader;
 
 /// Bytes that are read at once where layers must look at each part of them: records may be as small as one likes.
 const LAYERED_READ_BYTES_MAX: usize = 64 << 10;
@@ -55,6 +58,30 @@ impl<S: Read + Write> Stream<S> {
         Stream { socket, layers: Some(Box::new(Layers::websocket(tls, read))) }
     }
 
+    /// The same connection, of a load balancer that must say first whose it is: before TLS, and before all else.
+    #[must_use]
+    pub fn behind(mut self, header: HeaderReader) -> Stream<S> {
+        self.layers.get_or_insert_with(|| Box::new(Layers::none())).expect_header(header);
+        self
+    }
+
+    /// The same connection, of which a proxy has said that it is this client's.
+    #[must_use]
+    pub fn of_client(mut self, client: SocketAddr) -> Stream<S> {
+        self.layers.get_or_insert_with(|| Box::new(Layers::none())).set_client(client);
+        self
+    }
+
+    /// Whose connection it is, if a proxy has said so; else it is its socket's.
+    pub fn client(&self) -> Option<SocketAddr> {
+        self.layers.as_ref()?.client()
+    }
+
+    /// Whether a load balancer has still to say whose connection it is.
+    pub fn is_unsaid(&self) -> bool {
+        self.layers.as_ref().is_some_and(|layers| layers.is_unsaid())
+    }
+
     /// The socket, to register it.
     pub fn socket(&mut self) -> &mut S {
         &mut self.socket
@@ -73,7 +100,7 @@ impl<S: Read + Write> Stream<S> {
     /// Reads once, at most `bytes_max` from the socket, and says what that was.
     pub fn read(&mut self, scratch: &mut Scratch, bytes_max: usize) -> io::Result<Received> {
         scratch.cost = 0;
-        let Some(layers) = &mut self.layers else {
+        let Some(layers) = self.layers.as_mut().filter(|layers| !layers.are_none()) else {
             let room = scratch.room(&[], bytes_max);
             let bytes = room.len();
             return Ok(match read_some(&mut self.socket, room)? {
@@ -103,7 +130,7 @@ impl<S: Read + Write> Stream<S> {
 
     /// Writes packets, in one system call where there is no layer.
     pub fn write(&mut self, packets: &[u8], scratch: &mut Scratch) -> io::Result<Written> {
-        let Some(layers) = &mut self.layers else {
+        let Some(layers) = self.layers.as_mut().filter(|layers| !layers.are_none()) else {
             if packets.is_empty() {
                 return Ok(Written { taken: 0, blocked: false });
             }

@@ -6,7 +6,7 @@
 //! any page on the internet could connect through the browser of somebody who can reach the server. Programs that are
 //! not browsers send no origin, and may connect.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::http::request::Parts;
@@ -62,9 +62,12 @@ impl WebSocketDoor {
         }
     }
 
-    fn arrival(&self, upgraded: Upgraded, mark: AddressMark) -> Arrival {
+    fn arrival(&self, upgraded: Upgraded, address: IpAddr, mark: AddressMark) -> Arrival {
         let Upgraded { tcp, tls, read } = upgraded;
+        let is_own = tcp.peer_addr().is_ok_and(|peer| peer.ip() == address);
         let stream = Stream::websocket(tcp, tls, read);
+        // What a proxy has said in HTTP has no port.
+        let stream = if is_own { stream } else { stream.of_client(SocketAddr::new(address, 0)) };
         Arrival { stream, listener: self.listener, mark, refusal: None, bytes: Box::default() }
     }
 }
@@ -82,7 +85,7 @@ impl<A: Fn(Box<Arrival>) -> bool + Send + Sync + 'static> Upgrade for Upgrading<
         let mark = self.door.admit(address)?;
         let (door, adopt) = (self.door.clone(), self.adopt.clone());
         let take = move |upgraded: Option<Upgraded>| {
-            if !upgraded.is_some_and(|upgraded| adopt(Box::new(door.arrival(upgraded, mark)))) {
+            if !upgraded.is_some_and(|upgraded| adopt(Box::new(door.arrival(upgraded, address, mark)))) {
                 door.admission.leave(door.listener, mark);
             }
         };

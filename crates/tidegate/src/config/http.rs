@@ -13,7 +13,7 @@ config! {
             "open connections per edge thread; for one more, one without a token gives way, or it is answered 503";
         http_connections_per_address_max: Count<usize> = 0, 0..=1_000_000, restart,
             "HTTP connections of one address (IPv6: of one /64), over all edge threads; 0 for three quarters of all. \
-             Behind a proxy all clients have one address";
+             Behind a load balancer they are those of its clients if [proxy] says so";
         http_body_bytes_max: Bytes<usize> = 2 << 20, 1024..=(64 << 20), restart,
             "bytes of a request's body; more is answered 413. A caller with bounds, such as a viewer, may send no \
              more than one request of it may carry: 8 KiB for each transfer or hold, and one more, and 64 KiB in any \

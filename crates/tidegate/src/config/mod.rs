@@ -28,6 +28,7 @@ mod listen;
 mod listeners;
 mod log;
 mod mqtt;
+mod proxy;
 mod quota;
 mod seed;
 mod settled;
@@ -50,6 +51,7 @@ pub use topics::TopicsKeys;
 const OWNERS: &[&[Section]] = &[
     listen::ListenKeys::SECTIONS,
     listen::MqttListenKeys::SECTIONS,
+    proxy::ProxyKeys::SECTIONS,
     tls::TlsKeys::SECTIONS,
     data::DataKeys::SECTIONS,
     audit::AuditKeys::SECTIONS,

@@ -20,11 +20,12 @@ use super::ledger::LedgerKeys;
 use super::listen::Listen;
 use super::log::LogSettings;
 use super::mqtt::Mqtt;
+use super::proxy::Proxies;
 use super::quota::Quotas;
 use super::seed::Seed;
 use super::tls::Tls;
 use super::{
-    access, accounts, archive, auth, data, demo, http, identity_providers, listen, log, quota, seed, tls, workers,
+    access, accounts, archive, auth, data, demo, http, identity_providers, listen, log, proxy, quota, seed, tls, workers,
 };
 use crate::logging::LogFilter;
 
@@ -33,6 +34,8 @@ use crate::logging::LogFilter;
 pub struct Config {
     /// Where it listens.
     pub listen: Listen,
+    /// Load balancers before the doors.
+    pub proxies: Proxies,
     /// Certificates, if a door speaks TLS.
     pub tls: Option<Tls>,
     /// Where data lives and how it is kept.
@@ -166,6 +169,7 @@ impl Config {
             log: log::settle(&document, overrides)?,
             auth: auth::settle(&document, &data.dir)?,
             demo: demo::settle(&document)?,
+            proxies: proxy::settle(&document)?,
             tls: tls::settle(&document, listen.mqtts.is_some())?,
             mqtt: Mqtt::settle(&document, &listen, limits.workers)?,
             topics: access::topics(&document)?,

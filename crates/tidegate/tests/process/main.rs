@@ -32,6 +32,7 @@ mod old_ids;
 mod open_files;
 mod operator;
 mod output;
+mod proxied;
 mod reload;
 mod rights;
 mod seeing;

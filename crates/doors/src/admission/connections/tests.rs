@@ -139,3 +139,30 @@ fn of_one_viewer_an_eighth_stays() {
     all.iter_mut().for_each(|(_, entered)| connections.leave(entered));
     assert!(connections.of_viewer.is_empty());
 }
+
+/// A load balancer has no bound of its own; each of its connections is its client's as soon as that is known.
+#[test]
+fn a_balancers_connections_are_counted_at_their_clients() {
+    let limits = ConnectionLimits { connections_max: 100, connections_per_address_max: 2 };
+    let balancer = address(99);
+    let proxies = TrustedProxies::new(vec!["10.0.0.99".parse().unwrap()]);
+    let mut connections = Connections::new(100, limits.addresses_behind(proxies));
+    let mut enter = |name: u64, client: Option<u8>| {
+        let mut entered = connections.enter(balancer, name).expect("the balancer has no bound").entered;
+        let gives_way = client.map(|client| connections.come_from(&mut entered, address(client)));
+        (entered, gives_way)
+    };
+    let waiting: Vec<_> = (0..20).map(|name| enter(name, None).0).collect();
+    let clients: Vec<_> = (0..40).map(|name| enter(100 + name, Some(name as u8 / 2))).collect();
+    assert!(clients.iter().all(|(_, gives_way)| *gives_way == Some(Ok(None))), "two of each have room");
+    let (mut third, gives_way) = enter(200, Some(0));
+    assert_eq!(gives_way, Some(Ok(Some(100))), "the client's own oldest gives way");
+    let left: Vec<_> = waiting.into_iter().chain(clients.into_iter().map(|(entered, _)| entered)).collect();
+    for mut entered in left {
+        connections.leave(&mut entered);
+    }
+    connections.leave(&mut third);
+    assert_eq!((connections.open, connections.leaving.len()), (0, 0));
+    let full = (0..2).map(|name| connections.enter(address(0), name)).filter(Result::is_ok).count();
+    assert_eq!(full, 2, "nothing is left counted");
+}

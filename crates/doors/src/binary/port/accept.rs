@@ -84,6 +84,10 @@ impl<P> BinaryPort<P> {
         let nodelay = tcp.set_nodelay(true);
         let stream = nodelay.and_then(|()| Stream::accept(tcp, self.tls.as_ref()).map_err(io::Error::other));
         let stream = stream.inspect_err(|_| self.connections.leave(&mut entered))?;
+        let stream = match self.proxy.header_of(address.ip()) {
+            Some(header) => stream.behind(header),
+            None => stream,
+        };
         let poll = self.poll.as_ref().expect("a port is registered before it serves");
         let entry = self.sessions.vacant_entry();
         let key = entry.key();
@@ -109,10 +113,37 @@ impl<P> BinaryPort<P> {
         }
     }
 
-    /// The session becomes one of another caller.
-    pub(super) fn move_to(&mut self, key: usize, name: CallerName) {
+    /// A load balancer has said whose connection this is: it counts for its client from now on, as if that had come
+    /// itself.
+    pub(super) fn meet(&mut self, key: usize) {
         let session = &mut self.sessions[key];
-        self.connections.show(&mut session.entered, &name);
+        let Some(address) = session.address() else { return };
+        let gives_way = self.connections.come_from(&mut session.entered, address);
+        self.take_turns_of(key, CallerName::of_address(address));
+        match gives_way {
+            Ok(None) => {}
+            Ok(Some(other)) => {
+                self.metrics.connections_refused.increment("gave_way");
+                self.give_way(other);
+            }
+            Err(crowded) => {
+                self.metrics.connections_refused.increment(crowded.word());
+                let session = &mut self.sessions[key];
+                session.forget_outbox();
+                session.drain(self.now_ms);
+            }
+        }
+    }
+
+    /// The session becomes one of another caller, who has shown a token.
+    pub(super) fn move_to(&mut self, key: usize, name: CallerName) {
+        self.connections.show(&mut self.sessions[key].entered, &name);
+        self.take_turns_of(key, name);
+    }
+
+    /// The session's turns are those of this caller from now on.
+    fn take_turns_of(&mut self, key: usize, name: CallerName) {
+        let session = &mut self.sessions[key];
         let before = std::mem::replace(&mut session.caller, self.turns.join(name));
         self.turns.take_back(before, key);
         self.turns.leave(before);

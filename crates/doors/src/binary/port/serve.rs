@@ -63,11 +63,20 @@ impl<P> BinaryPort<P> {
         session.listed = false;
         let (mut read, mut cost) = (0, 0);
         if session.may_read() && !session.backlog {
+            let was_unsaid = session.is_unsaid();
             match session.read(&mut self.scratch, &mut cost) {
                 Ok(bytes) => read = bytes,
-                Err(_) => session.drain(now_ms),
+                Err(_) => {
+                    if session.is_unsaid() {
+                        self.metrics.connections_refused.increment("proxy");
+                    }
+                    session.drain(now_ms);
+                }
             }
             self.metrics.received_bytes.add(read as u64);
+            if was_unsaid && !self.sessions[key].is_unsaid() {
+                self.meet(key);
+            }
         }
         let (served, left) = self.serve_frames(key, may - WORK_OF_VISIT - turns::work_of_bytes(cost));
         if let Err(no_room) = self.sessions[key].count_ahead(&mut self.ahead) {

@@ -65,8 +65,13 @@ impl Door {
             RefusalMetrics::register(&registry, BINARY, 0),
             RequestMetrics::register(&registry, BINARY),
         );
-        let settings =
-            BinarySettings { address: None, tls: None, connections_max: 1_000, connections_per_address_max: 1_000 };
+        let settings = BinarySettings {
+            address: None,
+            tls: None,
+            proxy: ProxyRule::default(),
+            connections_max: 1_000,
+            connections_per_address_max: 1_000,
+        };
         let addresses = settings.of_connections(1).addresses();
         let router = Router::new(PORT, ShardAddresses::new([SHARD]), CursorKey([1, 2]));
         let mut port = BinaryPort::new(

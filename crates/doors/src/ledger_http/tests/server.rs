@@ -17,7 +17,7 @@ use crate::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, StrangerLimits,
     TopicAccess, UserSettings, hash_password, service_token_hash,
 };
-use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpRoom, RoomsError};
+use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpProxies, HttpRoom, RoomsError};
 use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
 use crate::refusal_metrics::RefusalMetrics;
 use crate::request_metrics::RequestMetrics;
@@ -148,6 +148,7 @@ impl TestServer {
             tls,
             authenticator: Arc::new(Authenticator::new(settings)),
             operations: Arc::new(backend.clone()),
+            proxies: HttpProxies::default(),
             rooms: std::iter::once(ledger).chain(others).collect(),
             limits,
             addresses: limits.of_connections(1).addresses(),

@@ -100,8 +100,13 @@ impl<L: LogStore> MqttPort<L> {
         if refusal.is_some() {
             self.metrics.turned_away.increment("polite");
         }
-        match Stream::accept(tcp, self.settings.listeners[usize::from(index.0)].tls.as_ref()) {
+        let listener = &self.settings.listeners[usize::from(index.0)];
+        match Stream::accept(tcp, listener.tls.as_ref()) {
             Ok(stream) => {
+                let stream = match listener.proxy.header_of(address) {
+                    Some(header) => stream.behind(header),
+                    None => stream,
+                };
                 self.admit(Socket::new(stream, index, mark, refusal), now);
             }
             // The configuration of TLS was found good when it was read.

@@ -80,7 +80,9 @@ impl<L: LogStore> MqttPort<L> {
             certificate: socket.stream.peer_certificate(),
             address,
             listener: listener.map_or(WEBSOCKET.into(), |listener| listener.name.clone()),
-            anonymous_allowed: listener.map_or_else(websocket, |listener| listener.anonymous),
+            // A proxy on this machine does not make its clients programs of this machine.
+            anonymous_allowed: address.to_canonical().is_loopback()
+                && listener.map_or_else(websocket, |listener| listener.anonymous),
         };
         if let Some(verdict) = self.authenticator.begin(credentials, self.verdicts.reply(key)) {
             self.verdicts.forget(key);

@@ -12,6 +12,7 @@ use tidegate_runtime::{Address, Context};
 use tidegate_shard::Unavailable;
 
 use super::actions::WEBSOCKET;
+use super::read::place_of;
 use super::{CarriesMqtt, MqttPort};
 use crate::mqtt::address_drains::{AddressDrains, Count, Network};
 use crate::operator::{DrainOfNetwork, OperatorMessage, Peer, PeerRow, PortAnswer, PortCall, port_answer};
@@ -118,7 +119,7 @@ impl<L: LogStore> MqttPort<L> {
 
     fn peer(&mut self, key: ConnectionKey) -> Option<Peer> {
         let socket = self.sockets.get(key)?;
-        let address = socket.stream.socket().peer_addr().ok()?;
+        let address = place_of(socket)?;
         let listener = self.settings.listeners.get(usize::from(socket.listener.0));
         Some(Peer { address, listener: listener.map_or(WEBSOCKET.into(), |listener| listener.name.clone()) })
     }

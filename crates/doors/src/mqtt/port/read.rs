@@ -1,7 +1,7 @@
 //! Parcels from rings, new clients, and bytes from sockets, which are served in turn.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 
 use mio::Interest;
@@ -15,7 +15,7 @@ use tidegate_runtime::{Address, Carries, Context};
 
 use super::shell::PortShell;
 use super::{CarriesMqtt, MqttPort, READ_BYTES, READ_BYTES_MAX, SOCKETS};
-use crate::admission::{Arrival, monotonic_ns};
+use crate::admission::{Arrival, Stay, monotonic_ns};
 use crate::mqtt::sockets::{Flag, Socket};
 use crate::operator::OperatorMessage;
 use crate::turns::limits::{WORK_IN_ROUND_MAX, WORK_OF_VISIT};
@@ -32,9 +32,15 @@ enum Left {
     Blocked,
 }
 
+/// Where a client comes from, as far as it is known yet; with its port, which is 0 where a proxy has not said it.
+/// `None` if it has disconnected already.
+pub(super) fn place_of(socket: &mut Socket) -> Option<SocketAddr> {
+    socket.stream.client().or_else(|| socket.stream.socket().peer_addr().ok())
+}
+
 /// Where a client comes from. One that has disconnected already has no address; its requests need no answer.
 pub(crate) fn address_of(socket: &mut Socket) -> IpAddr {
-    socket.stream.socket().peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip())
+    place_of(socket).map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |place| place.ip())
 }
 
 impl<L: LogStore> MqttPort<L> {
@@ -159,9 +165,13 @@ impl<L: LogStore> MqttPort<L> {
         self.metrics.reads.increment();
         let bytes_max = self.broker.missing_bytes(key).clamp(READ_BYTES, READ_BYTES_MAX);
         let socket = self.sockets.get(key).expect("it was looked at just now");
+        let was_unsaid = socket.stream.is_unsaid();
         let heard = match socket.stream.read(&mut self.scratch, bytes_max) {
             Ok(heard) => heard,
             Err(error) => {
+                if socket.stream.is_unsaid() && error.kind() == io::ErrorKind::InvalidData {
+                    self.metrics.turned_away.increment("proxy");
+                }
                 if error.kind() == io::ErrorKind::InvalidData {
                     // The client broke TLS or WebSocket, and was told so by them.
                     self.broker.closed(key, now);
@@ -174,6 +184,9 @@ impl<L: LogStore> MqttPort<L> {
         };
         socket.set(Flag::READABLE, heard.more || socket.has(Flag::CLOSED));
         socket.set(Flag::ENDED, heard.ended);
+        if was_unsaid && !socket.stream.is_unsaid() && !self.meet(key, now) {
+            return WORK_OF_VISIT + work_of_bytes(self.scratch.cost());
+        }
         // Taken out, because the port is the shell that the bytes are heard by.
         let scratch = std::mem::take(&mut self.scratch);
         let bytes = scratch.bytes(&heard);
@@ -186,6 +199,28 @@ impl<L: LogStore> MqttPort<L> {
             self.lose(key, now);
         }
         work + served
+    }
+
+    /// A load balancer has said whose connection this is: it counts for its client from now on, as if that had come
+    /// itself. Returns whether it goes on.
+    fn meet(&mut self, key: ConnectionKey, now: TimeMs) -> bool {
+        let socket = self.sockets.get(key).expect("it was read just now");
+        let address = address_of(socket);
+        socket.caller = self.callers.of(&CallerName::of_address(address));
+        let (mark, stay) = self.admission.come_from(socket.mark, address);
+        socket.mark = mark;
+        match stay {
+            Stay::Served => {}
+            Stay::Refused => {
+                socket.set(Flag::OVER_QUOTA, true);
+                self.metrics.turned_away.increment("polite");
+            }
+            Stay::Closed => {
+                self.metrics.turned_away.increment("limit");
+                self.lose(key, now);
+            }
+        }
+        stay != Stay::Closed
     }
 
     /// Reads once from a connection that is about to be closed, and throws that away: its client may have to send

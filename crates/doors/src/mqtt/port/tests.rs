@@ -29,6 +29,7 @@ use super::*;
 use crate::auth::Identity;
 use crate::mqtt::{AdmissionLimits, Credentials, MqttListener, MqttRoom, Verdict, VerdictReply};
 use crate::operator::OperatorMessage;
+use crate::proxy::{ProxyRule, TrustedProxies};
 
 /// Long enough for any machine; it passes only when a test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -154,9 +155,11 @@ impl Node {
             connections_max: 1_000,
             connections_per_s: 0,
             packet_bytes_max: 0,
+            proxy: ProxyRule::default(),
         };
         let settings = MqttSettings {
             listeners: vec![listener],
+            proxies: TrustedProxies::default(),
             websocket: None,
             topic_shards: 2,
             limits: BrokerLimits {
