@@ -25,7 +25,8 @@ use super::quota::Quotas;
 use super::seed::Seed;
 use super::tls::Tls;
 use super::{
-    access, accounts, archive, auth, data, demo, http, identity_providers, listen, log, proxy, quota, seed, tls, workers,
+    access, accounts, archive, auth, data, demo, http, identity_providers, listen, log, proxy, quota, seed, tls,
+    workers,
 };
 use crate::logging::LogFilter;
 

@@ -52,7 +52,7 @@ pub(super) struct ForHyper<S> {
 }
 
 /// Serves plain requests as long as nothing else comes; `None` if the connection has ended.
-pub(super) async fn serve<S>(stream: S, connection: &Connection, stopping: &Stopping) -> Option<ForHyper<S>>
+pub(super) async fn serve<S>(stream: S, connection: &Arc<Connection>, stopping: &Stopping) -> Option<ForHyper<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -228,10 +228,10 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Lane<'c, S> {
     async fn answer(
         &mut self,
         request: PlainRequest<'c>,
-        connection: &Connection,
+        connection: &Arc<Connection>,
         stopping: &Stopping,
     ) -> Option<bool> {
-        let since = request.since;
+        let (connection, since) = (connection.of_sender(&request.head.headers), request.since);
         let answer = {
             let mut answering = pin!(connection.answer_in_turn(request, since));
             poll_fn(|context| match answering.as_mut().poll(context) {
