@@ -39,7 +39,7 @@ enum Behind {
     /// Nothing.
     Nobody,
     /// A load balancer that says first whose connection it is.
-    Unsaid(HeaderReader),
+    Unsaid(Box<HeaderReader>),
     /// A proxy that has said whose it is.
     Proxy(SocketAddr),
 }
@@ -62,7 +62,7 @@ impl Layers {
 
     /// The connection begins with a header, before all other layers.
     pub fn expect_header(&mut self, header: HeaderReader) {
-        self.behind = Behind::Unsaid(header);
+        self.behind = Behind::Unsaid(Box::new(header));
     }
 
     /// A proxy has said that the connection is this client's.
