@@ -26,7 +26,7 @@ pub mod websocket;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 16] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),

@@ -209,6 +209,13 @@ fn an_http_proxy_names_the_client_of_each_request() {
     ask("forwarded: for=203.0.113.77\r\n");
     told("127.0.0.1");
     assert!(!server.log().contains("8.8.8.8") && !server.log().contains("203.0.113.77"));
+    // Of two clients over one connection that stays open, in requests that hyper never sees.
+    let mut stream = open(server.http, &[]);
+    for address in ["203.0.113.21", "203.0.113.22"] {
+        let head = "POST /v1/transfers HTTP/1.1\r\nhost: x\r\nauthorization: Bearer no-such-token\r\n";
+        write!(stream, "{head}x-forwarded-for: {address}\r\ncontent-length: 2\r\n\r\n{{}}").expect("the server reads");
+        told(address);
+    }
     let mut http = Http::connect(server.http).expect("the door is open");
     let metrics = http.get("/metrics").expect("the door answers").body.as_str().expect("a text").to_owned();
     assert!(metrics.contains("tidegate_http_forwarded_unclear_total 1"), "{metrics}");
