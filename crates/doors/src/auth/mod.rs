@@ -9,15 +9,14 @@
 //! ```
 //!
 //! Why apart from the doors: the HTTP door and the binary door must never disagree about a right. All threads share the
-//! [`Authenticator`] without a lock, and a reload replaces the users and services that it knows. Everything else that
-//! changes (caches) belongs to one thread and is bounded.
+//! [`Authenticator`], and a reload replaces the users and services that it knows. What is remembered of a provider's
+//! tokens is behind a short lock; everything else that changes (caches) belongs to one thread and is bounded.
 //!
 //! A token of an identity provider takes the same way, by the provider's keys: see [`provider`].
 //!
 //! A token is checked when it is shown: with each HTTP request, with the Hello of a binary connection, with the CONNECT
-//! of an MQTT client. A connection stays open when its token expires, because the client would only connect again with
-//! the next token. To end a user's MQTT connections at once, an operator removes the user from the configuration and
-//! reloads it.
+//! of an MQTT client. Whether a connection ends when its token expires is the configuration's choice. To end a user's
+//! connections at once, an operator removes the user from the configuration, or changes the password, and reloads it.
 //!
 //! Invariant: nothing here reads a socket or waits for a shard. A question that only the ledger can answer (of what
 //! kind is this account?) goes back to the door as [`gate::Verdict::NeedsKinds`].

@@ -14,8 +14,9 @@
 //! Whose is what: the users of provider `show` are called `show:SUBJECT`. That name is their id space, their principal
 //! has a kind of its own, and the configuration refuses users, services and id spaces of the file that begin so.
 //!
-//! Invariant: nothing here waits or reads a socket. Why checks are made where the token is shown, also on a worker:
-//! they take less than a TLS handshake, see `docs/decisions/0022-identity-providers.md`.
+//! Invariant: nothing here waits for I/O or reads a socket. Why checks are made where the token is shown, also on a
+//! worker: see `docs/decisions/0022-identity-providers.md`. What is remembered of tokens is behind a mutex, which is
+//! held for a look-up.
 
 mod claims;
 mod jwks;
