@@ -85,6 +85,10 @@ pub enum Bug {
     ForeignCursorFollowed,
     /// What is due is sent before a worker knows the subscriptions of all others.
     DueBeforeServing,
+    /// All wills of a session are known to their receivers by the session.
+    WillNamedBySession,
+    /// What a will is known by is forgotten before its record says that it was sent.
+    WillForgottenEarly,
 }
 
 #[cfg(feature = "bugs")]

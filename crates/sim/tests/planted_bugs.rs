@@ -15,6 +15,9 @@ use tidegate_sim::violation::Violation;
 /// Seeds that are tried for each bug.
 const SEEDS: Range<u64> = 0..500;
 
+/// For what the workload is made to meet.
+const FEW_SEEDS: Range<u64> = 0..60;
+
 /// For what hardly any seed meets: a session that is lost with the end of its log, or a retained message that two
 /// nodes write at once, while nothing else is seen missing.
 const MANY_SEEDS: Range<u64> = 0..4_000;
@@ -114,6 +117,22 @@ fn a_jump_of_the_clock_that_ends_connections_is_found() {
 #[test]
 fn what_is_due_before_all_subscriptions_are_known_is_found() {
     is_found::<Gateway>(Bug::DueBeforeServing, &STORES, &["what was acknowledged reaches every durable session"]);
+}
+
+/// What a will is known by must be its own, and be known until its record is gone: or a crash doubles it.
+#[test]
+fn a_will_that_is_taken_for_another_is_found() {
+    for store in STORES {
+        is_found_on::<Gateway>(Bug::WillNamedBySession, store, FEW_SEEDS, &["QoS 2 is delivered exactly once"]);
+    }
+}
+
+/// The same of what is forgotten before that is on record.
+#[test]
+fn a_will_that_is_forgotten_early_is_found() {
+    for store in STORES {
+        is_found_on::<Gateway>(Bug::WillForgottenEarly, store, FEW_SEEDS, &["QoS 2 is delivered exactly once"]);
+    }
 }
 
 #[test]
