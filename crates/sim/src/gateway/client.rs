@@ -94,8 +94,6 @@ pub struct SimClient {
     /// A clean start was sent and not answered: nobody knows whether the session is the old one, so the next start is
     /// clean too.
     must_clean: bool,
-    /// The start that was sent last is a clean one.
-    starts_clean: bool,
     goodbye: Goodbye,
     /// It stays away until then, in milliseconds since the host was started.
     away_until_ms: u64,
@@ -124,7 +122,6 @@ impl SimClient {
             rooms: BTreeMap::new(),
             has_session: false,
             must_clean: false,
-            starts_clean: false,
             goodbye: Goodbye::Unsaid,
             away_until_ms: 0,
             wills,
@@ -162,12 +159,11 @@ impl SimClient {
         if clean {
             self.forget(oracle);
         }
-        self.starts_clean = clean;
         self.life = Life::Greeting;
         self.goodbye = Goodbye::Unsaid;
         self.input.clear();
         self.output.clear();
-        oracle.connecting(self.index);
+        oracle.connecting(self.index, clean);
         let (client_id, will) = (self.client_id(), self.leave_will(oracle));
         let connect = ConnectOut {
             clean_start: clean,
@@ -358,7 +354,7 @@ impl SimClient {
                 if !connack.session_present {
                     self.forget(oracle);
                 }
-                oracle.connected(self.index, connack.session_present, self.starts_clean);
+                oracle.connected(self.index, connack.session_present);
                 self.life = Life::Online;
                 self.must_clean = false;
                 self.has_session = self.durable;

@@ -152,14 +152,14 @@ impl Oracle {
         self.wills.left(name, delay_s, is_durable);
     }
 
-    /// A client is about to send CONNECT.
-    pub fn connecting(&mut self, client: ClientIndex) {
-        self.wills.connecting(client, self.now());
+    /// A client is about to send CONNECT. `is_clean`: it asks for a clean start.
+    pub fn connecting(&mut self, client: ClientIndex, is_clean: bool) {
+        self.wills.connecting(client, is_clean, self.now());
     }
 
-    /// A client got CONNACK for a CONNECT that asked for a clean start, or did not.
-    pub fn connected(&mut self, client: ClientIndex, is_resumed: bool, is_clean: bool) {
-        self.wills.connected(client, is_resumed, is_clean, self.now());
+    /// A client got CONNACK. `is_resumed`: with the session of before.
+    pub fn connected(&mut self, client: ClientIndex, is_resumed: bool) {
+        self.wills.connected(client, is_resumed, self.now());
     }
 
     /// The server may have ended the connection of a client that has not noticed.

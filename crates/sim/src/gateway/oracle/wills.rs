@@ -10,8 +10,9 @@
 //! Why some are open: a client does not learn whether its DISCONNECT or its CONNECT arrived, nor, where its clock and
 //! the server's may differ, whether a delay was over when it came back. Such a will may come or not.
 //!
-//! Why two words for what a crash may undo: a DISCONNECT has no answer, and a session that ends keeps no will. What is
-//! not durable when the process ends is open from then on.
+//! Why two words for what a crash may undo: a DISCONNECT has no answer, and a session keeps its will on record no longer
+//! than until it ends or its client comes back, though the will may still be under way then. What is not durable when
+//! the process ends is open from then on.
 
 use std::collections::BTreeMap;
 
@@ -65,6 +66,8 @@ pub(super) enum Fate {
         /// Since when the process of now surely knows, in milliseconds since the host was started.
         known_ms: Option<u64>,
     },
+    /// A CONNECT that ends its session, and so its delay, was not answered yet.
+    Ending,
     /// It must come.
     Owed {
         /// Even if the process ends before.
@@ -143,22 +146,32 @@ impl Wills {
         own.any(|(_, will)| matches!(will.fate, Fate::Pending { .. }))
     }
 
-    /// CONNECT is about to be sent: what is surely due by now is sent before it is answered.
-    pub fn connecting(&mut self, client: ClientIndex, now: Now) {
+    /// CONNECT is about to be sent: what is surely due by now is sent before it is answered. `is_clean`: it ends the
+    /// session of before, if that is there.
+    pub fn connecting(&mut self, client: ClientIndex, is_clean: bool, now: Now) {
         for (_, will) in self.wills.range_mut((client, 0)..=(client, u64::MAX)) {
-            let Fate::Pending { known_ms: Some(known_ms), .. } = will.fate else { continue };
+            let known_ms = match &mut will.fate {
+                Fate::Pending { known_ms, .. } => *known_ms,
+                // The session has another will from now on.
+                Fate::Owed { outlives_process } => {
+                    *outlives_process = false;
+                    continue;
+                }
+                _ => continue,
+            };
             let longest_ms = will.delay_s * 1_000 * 20 / SLOWEST_IN_TWENTY + SLACK_MS;
-            if now.since_boot_ms >= known_ms + longest_ms {
-                will.fate = Fate::Owed { outlives_process: true };
+            if known_ms.is_some_and(|known_ms| now.since_boot_ms >= known_ms + longest_ms) {
+                will.fate = Fate::Owed { outlives_process: false };
                 self.counts.owed += 1;
                 self.counts.delayed += 1;
+            } else if is_clean {
+                will.fate = Fate::Ending;
             }
         }
     }
 
-    /// CONNACK came. `is_resumed`: with the session of before; `is_clean`: that was ended by this CONNECT, if it was
-    /// there.
-    pub fn connected(&mut self, client: ClientIndex, is_resumed: bool, is_clean: bool, now: Now) {
+    /// CONNACK came. `is_resumed`: with the session of before.
+    pub fn connected(&mut self, client: ClientIndex, is_resumed: bool, now: Now) {
         for (_, will) in self.wills.range_mut((client, 0)..=(client, u64::MAX)) {
             will.fate = match will.fate {
                 Fate::Unanswered => Fate::Standing { since_aged_ms: now.aged_ms },
@@ -172,7 +185,7 @@ impl Wills {
                     }
                 }
                 // The end of a session is the end of the delay.
-                Fate::Pending { .. } if is_clean => {
+                Fate::Ending => {
                     self.counts.owed += 1;
                     Fate::Owed { outlives_process: false }
                 }
@@ -194,7 +207,7 @@ impl Wills {
             let fate = match will.fate {
                 Fate::Standing { since_aged_ms } => will.parted(parting, since_aged_ms, now),
                 // The CONNECT may have arrived or not, and have done what it does or not.
-                Fate::Unanswered | Fate::Pending { .. } => Fate::Open,
+                Fate::Unanswered | Fate::Pending { .. } | Fate::Ending => Fate::Open,
                 fate => fate,
             };
             if matches!(will.fate, Fate::Standing { .. }) {

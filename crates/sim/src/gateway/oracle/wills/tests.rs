@@ -10,7 +10,7 @@ fn at(ms: u64) -> Now {
 fn standing(delay_s: u64, is_durable: bool) -> Wills {
     let mut wills = Wills::default();
     wills.left(WILL, delay_s, is_durable);
-    wills.connected(WILL.0, false, false, at(1_000));
+    wills.connected(WILL.0, false, at(1_000));
     wills
 }
 
@@ -26,6 +26,10 @@ fn a_will_without_delay_is_owed_when_its_connection_is_cut_or_its_process_ends()
         assert_eq!(wills.gone(WILL.0, parting, at(2_000)), Some(WILL));
         wills.process_ended();
         assert!(wills.is_owed(WILL) && !is_forbidden(&wills, at(2_000)), "{parting:?}");
+        wills.connecting(WILL.0, false, at(2_100));
+        assert!(wills.is_owed(WILL), "it is under way");
+        wills.process_ended();
+        assert!(!wills.is_owed(WILL), "the session has another one");
     }
 }
 
@@ -48,8 +52,8 @@ fn who_comes_back_before_the_delay_has_passed_takes_the_will_back() {
     let mut wills = standing(2, true);
     wills.gone(WILL.0, Parting::Cut { is_heard: true }, at(2_000));
     assert!(is_forbidden(&wills, at(3_900)), "too early");
-    wills.connecting(WILL.0, at(3_900));
-    wills.connected(WILL.0, true, false, at(3_950));
+    wills.connecting(WILL.0, false, at(3_900));
+    wills.connected(WILL.0, true, at(3_950));
     wills.process_ended();
     assert!(is_forbidden(&wills, at(9_000)));
 }
@@ -58,9 +62,9 @@ fn who_comes_back_before_the_delay_has_passed_takes_the_will_back() {
 fn who_stays_away_for_longer_than_the_delay_is_told_of() {
     let mut wills = standing(2, true);
     wills.gone(WILL.0, Parting::Cut { is_heard: true }, at(2_000));
-    wills.connecting(WILL.0, at(4_100));
+    wills.connecting(WILL.0, false, at(4_100));
     assert!(!wills.is_owed(WILL), "the server's clock may be slower");
-    wills.connecting(WILL.0, at(4_300));
+    wills.connecting(WILL.0, false, at(4_300));
     assert!(wills.is_owed(WILL));
 }
 
@@ -69,10 +73,10 @@ fn a_delay_begins_again_with_the_process_that_knows_of_it() {
     let mut wills = standing(2, true);
     wills.gone(WILL.0, Parting::Cut { is_heard: true }, at(2_000));
     wills.process_ended();
-    wills.connecting(WILL.0, at(60_000));
+    wills.connecting(WILL.0, false, at(60_000));
     assert!(!wills.is_owed(WILL), "no process was there");
     wills.process_serves(at(60_000));
-    wills.connecting(WILL.0, at(62_300));
+    wills.connecting(WILL.0, false, at(62_300));
     assert!(wills.is_owed(WILL));
 }
 
@@ -80,7 +84,9 @@ fn a_delay_begins_again_with_the_process_that_knows_of_it() {
 fn a_clean_start_ends_the_delay_and_what_it_sends_dies_with_the_process() {
     let mut wills = standing(2, true);
     wills.gone(WILL.0, Parting::SentAway, at(2_000));
-    wills.connected(WILL.0, false, true, at(2_100));
+    wills.connecting(WILL.0, true, at(2_050));
+    assert!(!is_forbidden(&wills, at(2_060)), "it may be sent before CONNACK");
+    wills.connected(WILL.0, false, at(2_100));
     assert!(wills.is_owed(WILL));
     wills.process_ended();
     assert!(!wills.is_owed(WILL) && !is_forbidden(&wills, at(2_200)));
