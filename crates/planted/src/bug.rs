@@ -89,6 +89,8 @@ pub enum Bug {
     WillNamedBySession,
     /// What a will is known by is forgotten before its record says that it was sent.
     WillForgottenEarly,
+    /// A log is served whoever's it is, as the header of a segment says.
+    ForeignLogServed,
 }
 
 #[cfg(feature = "bugs")]

@@ -231,6 +231,13 @@ fn a_loss_that_only_another_shard_knows_of_is_found() {
     is_found::<Ledger>(Bug::PeerLossNotSeen, &[Local], &["an older log is not served beside newer ones"]);
 }
 
+/// Only logs that are not in their places show it.
+#[test]
+fn a_log_in_anothers_place_that_is_served_is_found() {
+    let promises = ["a log in another's place is refused, and said to be another's"];
+    is_found_on::<Ledger>(Bug::ForeignLogServed, Local, FEW_SEEDS, &promises);
+}
+
 /// Only a rollback to an older timeline shows it.
 #[test]
 fn a_snapshot_of_an_abandoned_timeline_is_found() {

@@ -187,11 +187,8 @@ impl Oracle {
         self.wills.all_is_durable();
     }
 
-    /// The process has ended; `is_whole`: after all that it was told was durable.
-    pub fn process_ended(&mut self, is_whole: bool) {
-        if is_whole {
-            self.wills.all_is_durable();
-        }
+    /// The process has ended. What it was told and is not durable may be lost, also where it was stopped.
+    pub fn process_ended(&mut self) {
         self.wills.process_ended();
     }
 

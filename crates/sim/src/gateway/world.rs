@@ -14,7 +14,7 @@ use super::pipe::Socket;
 use super::plan::Plan;
 use super::worker::{Move, Worker};
 use crate::chance::Chance;
-use crate::harness::{End, Floor, Setup, Site, Store, StoreName, Workload, World};
+use crate::harness::{End, Floor, Process, Setup, Site, Store, StoreName, Workload, World};
 use crate::note;
 use crate::trace::Trace;
 use crate::violation::{Violation, must};
@@ -109,14 +109,13 @@ impl<S: Store> Workload<S> for Gateway {
         Ok(node)
     }
 
-    fn ended(&mut self, site: &mut Site<S>, end: End) {
+    fn ended(&mut self, _site: &mut Site<S>, _end: End) {
         for peer in &mut self.peers {
             let was_sent_away = peer.link.take().is_none();
             peer.disconnect(Parting::of_process(was_sent_away), &mut self.oracle);
         }
         self.ends_soon = None;
-        let is_whole = end == End::Stop && !site.may_stop_a_shard() && !site.disk.has_stopped();
-        self.oracle.process_ended(is_whole);
+        self.oracle.process_ended();
     }
 
     fn tick(world: &mut GatewayWorld<S>) -> Result<(), Violation> {
@@ -410,6 +409,8 @@ impl<S: Store> GatewayWorld<S> {
                 Parting::Cut { is_heard: true }
             }
             (Some(_), _) => Parting::Cut { is_heard: false },
+            // A process that has lost a shard sends clients away whatever they have said.
+            (None, Some(node)) if node.failure().is_some() => Parting::Unknown,
             (None, _) => Parting::SentAway,
         };
         peer.disconnect(parting, &mut self.load.oracle);
@@ -418,7 +419,8 @@ impl<S: Store> GatewayWorld<S> {
     /// Tells the oracle whose connections the server has closed, though they have not noticed.
     fn see_closed(&mut self) {
         let Gateway { peers, oracle, .. } = &mut self.load;
-        let is_closed = |peer: &Peer| peer.client.life() == Life::Online && peer.link.is_none();
+        let has_failed = self.node.as_ref().is_some_and(|node| node.failure().is_some());
+        let is_closed = |peer: &Peer| peer.client.life() == Life::Online && (peer.link.is_none() || has_failed);
         let closed = peers.iter().enumerate().filter(|(_, peer)| is_closed(peer));
         closed.for_each(|(index, _)| oracle.may_be_over(index));
     }

@@ -284,6 +284,12 @@ impl<S: Store> Site<S> {
         self.damage.snapshots.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
     }
 
+    /// These snapshots are not what they should be.
+    pub(super) fn count_as_harmed<'a>(&mut self, paths: impl Iterator<Item = &'a PathBuf>) {
+        let names = paths.filter_map(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
+        self.damage.snapshots.extend(names);
+    }
+
     fn rot_ids(&mut self) {
         let files = self.files_below("ids");
         if files.is_empty() {

@@ -69,16 +69,18 @@ impl SimClient {
         Some(Left { topic, payload, qos, delay_s: (delay_s > 0).then_some(delay_s as u32) })
     }
 
-    /// Says DISCONNECT; the world closes the connection once it is sent.
+    /// Says DISCONNECT, once; the world closes the connection once it is sent.
     pub fn leave(&mut self, oracle: &mut Oracle) {
+        if self.goodbye != Goodbye::Unsaid {
+            return;
+        }
         oracle.may_be_over(self.index);
         let with_will = self.version == Version::V5 && self.chance.happens(200);
         let (goodbye, reason) = match with_will {
             true => (Goodbye::WithWill, ReasonCode::DISCONNECT_WITH_WILL),
             false => (Goodbye::Normal, ReasonCode::NORMAL_DISCONNECTION),
         };
-        // What follows rubbish is rubbish.
-        self.goodbye = if self.goodbye == Goodbye::Rubbish { Goodbye::Rubbish } else { goodbye };
+        self.goodbye = goodbye;
         encode_disconnect(&mut self.output, self.version, reason, None, None, None);
     }
 
