@@ -127,7 +127,22 @@ fn a_will_that_is_taken_for_another_is_found() {
     }
 }
 
-/// The same of what is forgotten before that is on record.
+/// Only who is owed a will misses one.
+#[test]
+fn a_will_that_is_not_sent_is_found() {
+    let promises = ["what was acknowledged reaches every durable session"];
+    is_found_on::<Gateway>(Bug::OverdueWillDropped, Local, FEW_SEEDS, &promises);
+}
+
+#[test]
+fn a_will_that_is_sent_though_it_was_taken_back_is_found() {
+    for store in STORES {
+        let promises = ["a will that was taken back is never sent"];
+        is_found_on::<Gateway>(Bug::WillSentAfterGoodbye, store, FEW_SEEDS, &promises);
+    }
+}
+
+/// What a will is known by is forgotten no sooner than that is on record.
 #[test]
 fn a_will_that_is_forgotten_early_is_found() {
     for store in STORES {

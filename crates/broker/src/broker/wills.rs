@@ -138,6 +138,9 @@ impl<L: LogStore> Broker<L> {
         let Some(state) = self.shards.state(shard).session(slot) else { return };
         let Some(delay_s) = state.will().map(|will| will.delay_s) else { return };
         let due_at = |gone: TimeMs| TimeMs(gone.0 + u64::from(delay_s) * 1_000);
+        if is_planted(Bug::OverdueWillDropped) {
+            return;
+        }
         if delay_s == 0 || state.detached_at().is_some_and(|gone| due_at(gone) <= now) {
             self.send_due_will(shard, place, slot, now);
         }
