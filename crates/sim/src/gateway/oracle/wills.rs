@@ -10,9 +10,9 @@
 //! Why some are open: a client does not learn whether its DISCONNECT or its CONNECT arrived, nor, where its clock and
 //! the server's may differ, whether a delay was over when it came back. Such a will may come or not.
 //!
-//! Why two words for what a crash may undo: a DISCONNECT has no answer, and a session keeps its will on record only until
-//! it ends or its client comes back, though the will may still be under way then. What is not durable when the process
-//! ends is open from then on.
+//! Why two words for what a crash may undo: a DISCONNECT has no answer, and a session keeps its will on record only
+//! until it ends or its client comes back, though the will may still be under way then. What is not durable when the
+//! process ends is open from then on.
 
 use std::collections::BTreeMap;
 
