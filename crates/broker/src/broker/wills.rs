@@ -11,6 +11,9 @@
 //! connection has none: its will gets a name that is drawn, and after a crash nobody sends it. Names that a crash left
 //! behind are forgotten at the start.
 //!
+//! Not yet so: a client that comes back while its will is under way replaces the record. If the process ends before all
+//! have the will, those who do not have it never get it.
+//!
 //! Why an origin is not forgotten before its record is gone: after a crash the will would be due again, and be kept
 //! twice by who has it.
 
