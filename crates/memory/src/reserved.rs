@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use super::mapping::{Mapping, Pages};
 
-/// See the [module](self).
+/// Items in addresses of their own, which are there from the start; memory comes as it fills.
 pub struct Reserved<T> {
     mapping: Arc<Mapping>,
     items: NonNull<T>,

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::jwks::{Jwks, KeyMark};
 use super::settings::ProviderSettings;
 
-/// See the [module](self). Empty at first.
+/// The keys of one provider, shared by all threads. Empty at first.
 #[derive(Default)]
 pub struct KeyRing {
     keys: ArcSwap<Jwks>,

@@ -14,7 +14,7 @@ const PART_BYTES_MAX: usize = 64;
 /// Between parts of ids.
 const SEPARATOR: char = ':';
 
-/// See the [module](self).
+/// A text with claims in it, as the configuration writes it: `wallet:{sub}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<Part>,
