@@ -101,7 +101,15 @@ fn metrics_count_what_was_done() {
 #[test]
 fn metrics_are_those_of_the_page() {
     let folder = folder();
-    let server = Server::start(&Settings { mqtt: true, ..Settings::new(folder.path()) });
+    // Each provider has its own.
+    let keys = folder.path().join("keys.json");
+    std::fs::write(&keys, "{\"keys\": []}").expect("the folder is there");
+    let sections = format!(
+        "[[identity_provider]]\nname = \"show\"\nissuer = \"https://id.example.org\"\naudience = [\"tidegate\"]\n\
+         jwks_file = \"{}\"\n",
+        keys.display()
+    );
+    let server = Server::start(&Settings { mqtt: true, sections, ..Settings::new(folder.path()) });
     let mut http = Http::connect(server.http).expect("the door is open");
     let page = page();
     let text = wait_for("the workers have counted something", || {
