@@ -7,7 +7,6 @@
 //! ```
 
 mod cut;
-mod exchange;
 mod floors;
 mod follow;
 mod inspection;
@@ -16,7 +15,6 @@ mod peer_loss;
 mod probe;
 mod probe_settings;
 mod process;
-mod restore;
 mod rollback;
 mod wire;
 
