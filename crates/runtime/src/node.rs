@@ -487,10 +487,11 @@ fn port_clock<P>(site: &Site<P>, room: &dyn Room<P>, told: &[Told], began: TimeM
 }
 
 fn spawn_all<P: Send + 'static>(workers: Vec<Worker<P>>) -> Result<Vec<JoinHandle<Result<()>>>> {
+    let count = workers.len();
     let numbered = workers.into_iter().enumerate();
     let spawned = numbered.map(|(number, worker)| {
         spawn(format!("worker-{number}"), move || {
-            pin(number);
+            pin(number, count);
             worker.run()
         })
     });

@@ -16,10 +16,13 @@ pub fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
     thread.join().map_err(|_| anyhow!("a thread panicked"))?
 }
 
-/// Pins the calling thread to the `number`-th core it may run on, if there is one for it.
-pub fn pin(number: usize) {
+/// Pins the calling thread, one of `workers`, to the `number`-th core it may run on, if there is one for it. Where
+/// there are as many workers as cores, the last one may move: the other threads of the server need cores, too, and a
+/// worker that may not leave its core waits for them there. See `docs/decisions/0027-pinned-workers.md`.
+pub fn pin(number: usize, workers: usize) {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
-    if let Some(core) = cores.get(number) {
+    let may_move = workers >= cores.len() && number + 1 == workers;
+    if let Some(core) = cores.get(number).filter(|_| !may_move) {
         core_affinity::set_for_current(*core);
     }
 }

@@ -1,7 +1,7 @@
 //! A connection on its way to the worker that will serve it. It comes from another worker, which does not have its
 //! session, or from the HTTP door, because it has become a WebSocket.
 
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 
 use tidegate_broker::ReasonCode;
 
@@ -12,6 +12,8 @@ use crate::stream::Stream;
 pub struct Arrival {
     /// Its bytes.
     pub stream: Stream<TcpStream>,
+    /// Whom it comes from.
+    pub address: IpAddr,
     /// Where it came in.
     pub listener: ListenerIndex,
     /// Where its address is counted.

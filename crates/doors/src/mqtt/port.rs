@@ -117,6 +117,8 @@ pub struct MqttPort<L: LogStore> {
     turns: Turns<CallerMark, ConnectionKey>,
     callers: CallerMarks,
     unserved: Vec<ConnectionKey>,
+    /// Were read for the first time in this turn, and the poll does not know them.
+    unpolled: Vec<ConnectionKey>,
     /// Closed, but their clients have not ended.
     lingering: LingeringSockets,
     /// The process stops.
@@ -205,6 +207,7 @@ impl<L: LogStore> MqttPort<L> {
             turns: Turns::default(),
             callers: CallerMarks::default(),
             unserved: Vec::new(),
+            unpolled: Vec::new(),
             lingering: LingeringSockets::default(),
             stopping: false,
             left: Vec::new(),
@@ -363,6 +366,8 @@ where
     fn flush(&mut self, context: &mut Context<'_, P>) -> bool {
         let now = context.now();
         let turned = drive::turn(&mut PortShell { port: self, context }, now);
+        // Now those that belong to other workers have gone to them.
+        self.watch_newcomers(now);
         if let Some(written) = turned.written_bytes {
             self.adapt(written);
             let Self { latency, broker, .. } = self;

@@ -22,12 +22,12 @@ pub(super) struct Socket {
     pub caller: CallerMark,
     generation: u32,
     pub listener: ListenerIndex,
-    flags: u8,
+    flags: u16,
 }
 
 /// A fact about a socket.
 #[derive(Clone, Copy)]
-pub(super) struct Flag(u8);
+pub(super) struct Flag(u16);
 
 impl Flag {
     /// There may be something to read from it.
@@ -46,6 +46,9 @@ impl Flag {
     pub const ENDED: Flag = Flag(64);
     /// The client sends nothing more. The poll says so once, so the socket is read until its end is met.
     pub const CLOSED: Flag = Flag(128);
+    /// The poll knows it. One that was accepted is read first: its client mostly has said who it is, and may belong to
+    /// another worker.
+    pub const POLLED: Flag = Flag(256);
 }
 
 impl Socket {

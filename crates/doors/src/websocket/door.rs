@@ -68,7 +68,7 @@ impl WebSocketDoor {
         let stream = Stream::websocket(tcp, tls, read);
         // What a proxy has said in HTTP has no port.
         let stream = if is_own { stream } else { stream.of_client(SocketAddr::new(address, 0)) };
-        Arrival { stream, listener: self.listener, mark, refusal: None, bytes: Box::default() }
+        Arrival { stream, address, listener: self.listener, mark, refusal: None, bytes: Box::default() }
     }
 }
 

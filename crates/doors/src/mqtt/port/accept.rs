@@ -107,7 +107,10 @@ impl<L: LogStore> MqttPort<L> {
                     Some(header) => stream.behind(header),
                     None => stream,
                 };
-                self.admit(Socket::new(stream, index, mark, refusal), now);
+                if let Some(key) = self.admit(Socket::new(stream, index, mark, refusal), address, now) {
+                    // It is read before the poll knows it.
+                    self.has_news_of(key);
+                }
             }
             // The configuration of TLS was found good when it was read.
             Err(_) => self.admission.leave(index, mark),

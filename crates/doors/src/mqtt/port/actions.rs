@@ -14,6 +14,7 @@ use super::read::address_of;
 use super::{CarriesMqtt, MqttPort};
 use crate::admission::Arrival;
 use crate::mqtt::settings::{Credentials, Verdict};
+use crate::mqtt::sockets::{Flag, Socket};
 use crate::security::{self, SecurityEvent};
 use crate::turns::CallerName;
 
@@ -136,10 +137,13 @@ impl<L: LogStore> MqttPort<L> {
         let Some(mut socket) = self.sockets.remove(key) else { return };
         self.latency.forget(key);
         self.metrics.handed_off.increment();
-        let fd = socket.stream.socket().as_raw_fd();
-        self.poll().deregister(&mut SourceFd(&fd));
-        let refusal = socket.refusal();
-        let arrival = Arrival { listener: socket.listener, mark: socket.mark, refusal, bytes, stream: socket.stream };
+        if socket.has(Flag::POLLED) {
+            let fd = socket.stream.socket().as_raw_fd();
+            self.poll().deregister(&mut SourceFd(&fd));
+        }
+        let (address, refusal) = (address_of(&mut socket), socket.refusal());
+        let Socket { stream, listener, mark, .. } = socket;
+        let arrival = Arrival { stream, address, listener, mark, refusal, bytes };
         context.send(Address::new(worker, self.me.member.0), P::pack(Box::new(arrival)));
     }
 

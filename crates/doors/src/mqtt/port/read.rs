@@ -151,6 +151,9 @@ impl<L: LogStore> MqttPort<L> {
         let is_closing = self.broker.is_closing(key);
         let has_ended = socket.has(Flag::ENDED) && !is_closing;
         let has_more = socket.has(Flag::READABLE) || has_ended || self.broker.is_unserved(key);
+        if !socket.has(Flag::POLLED) {
+            self.unpolled.push(key);
+        }
         let left = match has_more {
             false => Left::Nothing,
             true if is_closing || self.broker.may_read(key) => Left::More,
@@ -244,22 +247,30 @@ impl<L: LogStore> MqttPort<L> {
     /// A connection that comes from another worker or from the HTTP door.
     fn adopt<P: CarriesMqtt>(&mut self, arrival: Arrival, context: &mut Context<'_, P>) {
         let now = context.now();
-        let Arrival { stream, listener, mark, refusal, bytes } = arrival;
+        let Arrival { stream, address, listener, mark, refusal, bytes } = arrival;
         let socket = Socket::new(stream, listener, mark, refusal);
-        if let Some(key) = self.admit(socket, now) {
+        let admitted = self.admit(socket, address, now).filter(|key| self.watch(*key, now));
+        if let Some(key) = admitted {
             drive::hear(&mut PortShell { port: self, context }, key, &bytes, WORK_IN_ROUND_MAX, now);
             // Bytes that its layers have read already cause no event; bytes in the socket do.
-            if let Some(socket) = self.sockets.get(key).filter(|socket| socket.stream.is_ahead()) {
-                socket.set(Flag::READABLE, true);
-                self.line_up(key);
+            if self.sockets.get(key).is_some_and(|socket| socket.stream.is_ahead()) {
+                self.has_news_of(key);
             }
         }
     }
 
-    /// Gives a socket to the broker and the poll.
-    pub(super) fn admit(&mut self, mut socket: Socket, now: TimeMs) -> Option<ConnectionKey> {
+    /// There may be something to read from a connection.
+    pub(super) fn has_news_of(&mut self, key: ConnectionKey) {
+        if let Some(socket) = self.sockets.get(key) {
+            socket.set(Flag::READABLE, true);
+            self.line_up(key);
+        }
+    }
+
+    /// Gives a socket, whose client comes from `address`, to the broker.
+    pub(super) fn admit(&mut self, mut socket: Socket, address: IpAddr, now: TimeMs) -> Option<ConnectionKey> {
         let (listener, mark) = (socket.listener, socket.mark);
-        socket.caller = self.callers.of(&CallerName::of_address(address_of(&mut socket)));
+        socket.caller = self.callers.of(&CallerName::of_address(address));
         // The WebSocket door, which is behind the listeners, takes packets of any size that the broker takes.
         let packet_bytes_max =
             self.settings.listeners.get(usize::from(listener.0)).map_or(0, |listener| listener.packet_bytes_max);
@@ -268,15 +279,34 @@ impl<L: LogStore> MqttPort<L> {
             self.admission.leave(listener, mark);
             return None;
         };
-        let fd = socket.stream.socket().as_raw_fd();
-        let token = SOCKETS | key.index as usize;
-        if self.poll().register(&mut SourceFd(&fd), token, Interest::READABLE).is_err() {
-            self.broker.closed(key, now);
-            self.admission.leave(listener, mark);
-            return None;
-        }
         self.sockets.insert(key, socket);
         Some(key)
+    }
+
+    /// Has the poll watch those that were read before it knew them, and that stay here.
+    pub(super) fn watch_newcomers(&mut self, now: TimeMs) {
+        let mut unpolled = std::mem::take(&mut self.unpolled);
+        for key in unpolled.drain(..) {
+            self.watch(key, now);
+        }
+        self.unpolled = unpolled;
+    }
+
+    /// Has the poll say when there is something to read from a connection, also what is there already. Returns whether
+    /// it goes on.
+    fn watch(&mut self, key: ConnectionKey, now: TimeMs) -> bool {
+        let Some(socket) = self.sockets.get(key) else { return false };
+        if socket.has(Flag::POLLED) {
+            return true;
+        }
+        socket.set(Flag::POLLED, true);
+        let fd = socket.stream.socket().as_raw_fd();
+        let token = SOCKETS | key.index as usize;
+        let watched = self.poll().register(&mut SourceFd(&fd), token, Interest::READABLE).is_ok();
+        if !watched {
+            self.lose(key, now);
+        }
+        watched
     }
 
     /// The client is gone.

@@ -1,5 +1,6 @@
 //! From the broker's outboxes to sockets: one write for each client and turn, however many packets it carries.
 
+use std::io;
 use std::os::fd::AsRawFd;
 
 use mio::Interest;
@@ -7,6 +8,7 @@ use mio::unix::SourceFd;
 use tidegate_broker::ConnectionKey;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
+use tidegate_runtime::PortSockets;
 
 use super::{LINGERING, MqttPort, READ_BYTES_MAX, SOCKETS, TURN_WORK_MIN, TURN_WRITTEN_MAX, monotonic_ms};
 use crate::linger::{Ends, Linger};
@@ -30,13 +32,9 @@ impl<L: LogStore> MqttPort<L> {
             socket.set(Flag::BLOCKED, true);
             // Registered for writability at the first full socket, and edge-triggered from then on. Most sockets are
             // never full and are never registered for it.
-            if !socket.replace(Flag::WATCHED, true) {
-                let fd = socket.stream.socket().as_raw_fd();
-                let both = Interest::READABLE | Interest::WRITABLE;
-                if self.poll().reregister(&mut SourceFd(&fd), SOCKETS | key.index as usize, both).is_err() {
-                    self.lose(key, now);
-                    return 0;
-                }
+            if !socket.replace(Flag::WATCHED, true) && self.watch_both(key).is_err() {
+                self.lose(key, now);
+                return 0;
             }
         }
         if written.taken > 0 {
@@ -59,9 +57,7 @@ impl<L: LogStore> MqttPort<L> {
         // Most clients have ended, or do so when they read the end: they cost one read.
         let ends = linger.go_on(&mut socket.stream, &mut self.scratch, &mut READ_BYTES_MAX.clone());
         let place = self.lingering.next_place();
-        let fd = socket.stream.socket().as_raw_fd();
-        let both = Interest::READABLE | Interest::WRITABLE;
-        if ends == Ends::Now || self.poll().reregister(&mut SourceFd(&fd), LINGERING | place, both).is_err() {
+        if ends == Ends::Now || poll_both(self.poll(), &mut socket, LINGERING | place).is_err() {
             return self.admission.leave(socket.listener, socket.mark);
         }
         let Socket { stream, listener, mark, .. } = socket;
@@ -69,6 +65,13 @@ impl<L: LogStore> MqttPort<L> {
         if ends == Ends::Reads {
             self.lingering.list(place);
         }
+    }
+
+    /// Has the poll say also when a connection takes something again.
+    fn watch_both(&mut self, key: ConnectionKey) -> io::Result<()> {
+        let (poll, socket) = (self.poll.as_ref(), self.sockets.get(key));
+        let (Some(poll), Some(socket)) = (poll, socket) else { return Ok(()) };
+        poll_both(poll, socket, SOCKETS | key.index as usize)
     }
 
     /// Adapts how much the next turn does to how much this turn wrote. One byte read may cause a thousand bytes to
@@ -79,5 +82,15 @@ impl<L: LogStore> MqttPort<L> {
         } else if written < TURN_WRITTEN_MAX / 4 {
             self.turn_work = (self.turn_work * 2).min(WORK_IN_TURN_MAX);
         }
+    }
+}
+
+/// Has the poll say both when a socket has something and when it takes something, whether it knows the socket or not.
+fn poll_both(poll: &PortSockets, socket: &mut Socket, token: usize) -> io::Result<()> {
+    let fd = socket.stream.socket().as_raw_fd();
+    let (source, both) = (&mut SourceFd(&fd), Interest::READABLE | Interest::WRITABLE);
+    match socket.replace(Flag::POLLED, true) {
+        true => poll.reregister(source, token, both),
+        false => poll.register(source, token, both),
     }
 }

@@ -16,9 +16,14 @@ use crate::report::Report;
 use anyhow::{Context, Result};
 use broker::{Brokers, Kind};
 use idle::Transport;
-use pairs::Guarantee;
+use pairs::{Guarantee, OpenLoad};
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Messages that come one by one, from clients that know nothing of each other.
+const PAIRS_50K: OpenLoad = OpenLoad { name: "pairs_50k_latency", per_second: 50_000.0, pairs: 100, burst: 1 };
+/// Four times as many.
+const PAIRS_200K: OpenLoad = OpenLoad { name: "pairs_200k_latency", per_second: 200_000.0, ..PAIRS_50K };
 
 /// What to measure and how.
 #[derive(clap::Args)]
@@ -44,8 +49,8 @@ pub struct Settings {
     /// Seconds of a closed or open load that are measured, after one that is not.
     #[arg(long, default_value_t = 4.0)]
     pub seconds: f64,
-    /// Clients of the idle and connects cases.
-    #[arg(long, default_value_t = 18_000)]
+    /// Clients of the idle and connects cases. A process that may open 20,000 files serves 17,604.
+    #[arg(long, default_value_t = 17_000)]
     pub clients: usize,
     /// Subscribers of the fan-out.
     #[arg(long, default_value_t = 1_000)]
@@ -100,6 +105,12 @@ pub enum Case {
     Fanout,
     /// 500 pairs, QoS 0; then, open, at half of their load: latency.
     PairsQos0,
+    /// 100 pairs, QoS 0, 50,000 messages due in a second: latency.
+    #[value(name = "pairs-50k")]
+    Pairs50k,
+    /// The same with 200,000 messages, which only some brokers take.
+    #[value(name = "pairs-200k")]
+    Pairs200k,
     /// 500 pairs, QoS 1, clean sessions.
     PairsQos1,
     /// 500 pairs, QoS 1 to durable sessions.
@@ -109,7 +120,7 @@ pub enum Case {
 }
 
 impl Case {
-    const ALL: [Case; 10] = [
+    const ALL: [Case; 12] = [
         Case::Idle,
         Case::IdleTls,
         Case::IdleWs,
@@ -117,6 +128,8 @@ impl Case {
         Case::Connects,
         Case::Fanout,
         Case::PairsQos0,
+        Case::Pairs50k,
+        Case::Pairs200k,
         Case::PairsQos1,
         Case::PairsDurable,
         Case::Match,
@@ -130,6 +143,8 @@ impl Case {
             Case::IdleWs => kind != Kind::Mosquitto,
             // Other brokers cannot be measured without sockets.
             Case::Sessions => kind == Kind::Tidegate,
+            // It takes about 120,000 in a second, so that what is due would only wait.
+            Case::Pairs200k => kind != Kind::Mosquitto,
             // It keeps sessions in memory only.
             Case::PairsDurable => kind != Kind::Mochi,
             _ => true,
@@ -200,9 +215,13 @@ fn measure(case: Case, kind: Kind, brokers: &Brokers, settings: &Settings, repor
             let reached = pairs::measure(&broker, kind, Guarantee::QoS0, settings, report)?;
             drop(broker);
             let broker = brokers.start(kind)?;
-            let load = settings.latency_load.unwrap_or(reached / 2.0);
+            let per_second = settings.latency_load.unwrap_or(reached / 2.0);
+            let (pairs, burst) = (settings.pairs, settings.burst);
+            let load = OpenLoad { name: "pairs_latency", per_second, pairs, burst };
             pairs::measure_latency(&broker, kind, load, settings, report)
         }
+        Case::Pairs50k => pairs::measure_latency(&broker, kind, PAIRS_50K, settings, report),
+        Case::Pairs200k => pairs::measure_latency(&broker, kind, PAIRS_200K, settings, report),
         Case::PairsQos1 => pairs::measure(&broker, kind, Guarantee::QoS1, settings, report).map(drop),
         Case::PairsDurable => pairs::measure(&broker, kind, Guarantee::Durable, settings, report).map(drop),
         Case::Match => {
@@ -231,5 +250,10 @@ fn ratios(report: &mut Report) {
         for (peer, name) in [(Kind::Mosquitto, "mosquitto"), (Kind::Mochi, "mochi")] {
             report.derive_ratio(&format!("{case}_to_{name}_ratio"), &figure, &peer.key(&figure));
         }
+    }
+    for quantile in ["p50", "p99", "p999"] {
+        let figure = format!("pairs_50k_latency_{quantile}_ms");
+        let ratio = format!("pairs_50k_latency_{quantile}_to_mosquitto_ratio");
+        report.derive_ratio(&ratio, &figure, &Kind::Mosquitto.key(&figure));
     }
 }

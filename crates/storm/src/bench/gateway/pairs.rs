@@ -1,5 +1,6 @@
-//! Pairs of one publisher and one subscriber, each with its own topic, like chats. First a closed load, a fixed number
-//! of messages in flight per pair, to measure throughput; then an open load at a fraction of that, to measure latency.
+//! Pairs of one publisher and one subscriber, each with its own topic, like chats. A closed load, a fixed number of
+//! messages in flight per pair, measures throughput; an open load, of which each message is due at a time of its own,
+//! measures latency.
 
 use super::broker::{Broker, Kind};
 use super::{Settings, report_costs};
@@ -86,24 +87,37 @@ pub fn measure(
     Ok(measured.per_second())
 }
 
-/// Measures how long a message of QoS 0 takes when `per_second` of them are due.
+/// An open load of QoS 0.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenLoad {
+    /// What its figures begin with.
+    pub name: &'static str,
+    /// Messages that are due in a second.
+    pub per_second: f64,
+    /// Pairs that share them out.
+    pub pairs: usize,
+    /// Messages in a row from the same publisher.
+    pub burst: u64,
+}
+
+/// Measures how long messages take that are due when it says.
 pub fn measure_latency(
     broker: &Broker,
     kind: Kind,
-    per_second: f64,
+    load: OpenLoad,
     settings: &Settings,
     report: &mut Report,
 ) -> Result<()> {
-    let pace = Pace::Open { schedule: Schedule::new(per_second), burst: settings.burst };
+    let pace = Pace::Open { schedule: Schedule::new(load.per_second), burst: load.burst };
     let plan = Plan { turn: OPEN_TURN, ..settings.plan() };
-    let (measured, latency_ns) = run(broker, Guarantee::QoS0, pace, settings.pairs, plan)?;
-    report.add(&kind.key("pairs_latency_load_per_s"), measured.per_second());
+    let (measured, latency_ns) = run(broker, Guarantee::QoS0, pace, load.pairs, plan)?;
+    report.add(&kind.key(&format!("{}_load_per_s", load.name)), measured.per_second());
     for (name, quantile) in [("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)] {
         let bucket = latency_ns.quantile_bucket(quantile).ok().flatten();
         let milliseconds = bucket.map_or(f64::NAN, |bucket| bucket.end() as f64 / 1e6);
-        report.add(&kind.key(&format!("pairs_latency_{name}_ms")), milliseconds);
+        report.add(&kind.key(&format!("{}_{name}_ms", load.name)), milliseconds);
     }
-    report_costs(kind, "pairs_latency", &measured, report);
+    report_costs(kind, load.name, &measured, report);
     Ok(())
 }
 
