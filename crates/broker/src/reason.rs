@@ -61,7 +61,9 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
         (About::Connect, ReasonCode::QUOTA_EXCEEDED) => "a bound of this server is reached: try again later",
         (About::Connect | About::Connection, ReasonCode::USE_ANOTHER_SERVER) => "this server is about to go away",
         (About::Connection, ReasonCode::KEEP_ALIVE_TIMEOUT) => "nothing was heard for one and a half keep alives",
-        (About::Connection, ReasonCode::MAXIMUM_CONNECT_TIME) => "the token that was shown has expired: log in again",
+        (About::Connection, ReasonCode::MAXIMUM_CONNECT_TIME) => {
+            "the token that was shown has expired: connect with a new one"
+        }
         (About::Connection, ReasonCode::SESSION_TAKEN_OVER) => "another connection came with this client id",
         (About::Connection, ReasonCode::RECEIVE_MAXIMUM_EXCEEDED) => {
             "more publications unanswered than CONNACK allowed"
@@ -71,7 +73,9 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
             "the answer is larger than the client's maximum packet size"
         }
         (About::Connection, ReasonCode::QUOTA_EXCEEDED) => "more messages wait for this client than may",
-        (About::Connection, ReasonCode::NOT_AUTHORIZED) => "the user is not known any more",
+        (About::Connection, ReasonCode::NOT_AUTHORIZED) => {
+            "the configuration, or the identity provider, has taken this user's rights away"
+        }
         (About::Connection, ReasonCode::ADMINISTRATIVE_ACTION) => "an operator has disconnected this client",
         (About::Connection, ReasonCode::PROTOCOL_ERROR) => "a packet that cannot come here and now",
         (About::Publish, ReasonCode::NOT_AUTHORIZED) => "no right to publish on this topic",

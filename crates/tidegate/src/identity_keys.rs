@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   start, reload, each refresh_s, a token with an unknown key ─▶ JWKS by HTTP or of a file ─▶ Authenticator
-//!                                                                  └─ fails ─▶ the last keys, for keys_kept_s
+//!                                                                  ├─ fails ─▶ the last keys, for keys_kept_s
+//!                                                                  └─ lists none ─▶ none
 //! ```
 //!
 //! Promise: a provider that does not answer, answers slowly or says too much keeps nobody waiting and no memory;
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use tidegate_doors::auth::Authenticator;
-use tidegate_doors::auth::provider::{JWKS_BYTES_MAX, Jwks, KeySource, ProviderKeys};
+use tidegate_doors::auth::provider::{JWKS_BYTES_MAX, Jwks, JwksError, KeySource, ProviderKeys};
 use tidegate_runtime::threads::spawn;
 use tidegate_telemetry::{Registry, metrics};
 use tokio::sync::oneshot;
@@ -33,7 +34,8 @@ metrics! {
             "tidegate_identity_provider_looks_total" "Looks at the keys of an identity provider.";
         failures: Counter
             "tidegate_identity_provider_failures_total"
-            "Looks at the keys of an identity provider that found none; those of before are good for keys_kept_s.";
+            "Looks at the keys of an identity provider that failed: those of before are good for keys_kept_s. Or that \
+             found a list without a usable key: none is good.";
     }
 }
 
@@ -121,7 +123,14 @@ impl Follower {
                 read()?
             }
         };
-        let keys = Jwks::parse(&text, &settings.algorithms).context("the keys that were found")?;
+        let keys = match Jwks::parse(&text, &settings.algorithms) {
+            Err(none @ JwksError::NoneUsable(_)) => {
+                // The only key was taken away: whoever did it means it.
+                self.let_go();
+                bail!(none);
+            }
+            parsed => parsed.context("the keys that were found")?,
+        };
         let count = keys.len();
         self.authenticator.replace_keys(&self.provider, keys);
         self.metrics.keys.set(count as i64);
@@ -132,14 +141,19 @@ impl Follower {
         Ok(())
     }
 
+    /// No token of the provider is good any more, until there are keys again.
+    fn let_go(&mut self) {
+        self.found_at = None;
+        self.authenticator.replace_keys(&self.provider, Jwks::default());
+        self.metrics.keys.set(0);
+    }
+
     fn failed(&mut self, failure: String) {
         let settings = self.provider.settings.clone();
         self.metrics.failures.add(1);
         let is_over = self.found_at.is_some_and(|found| found.elapsed() >= settings.kept);
         if is_over {
-            self.found_at = None;
-            self.authenticator.replace_keys(&self.provider, Jwks::default());
-            self.metrics.keys.set(0);
+            self.let_go();
             tracing::error!(provider = &*settings.name, "its keys are too old: none of its tokens is taken any more");
         }
         if self.failure.as_ref() != Some(&failure) {

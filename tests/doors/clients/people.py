@@ -43,10 +43,16 @@ class Provider:
                 return
         raise Wrong(f"the provider ended before it said {word!r}")
 
-    def rotate(self):
-        self.process.stdin.write("rotate\n")
+    def tell(self, word, answer):
+        self.process.stdin.write(f"{word}\n")
         self.process.stdin.flush()
-        self.heard("rotated")
+        self.heard(answer)
+
+    def rotate(self):
+        self.tell("rotate", "rotated")
+
+    def withdraw(self):
+        self.tell("withdraw", "withdrawn")
 
     def token(self, name):
         asked = {"grant_type": "client_credentials", "client_id": name, "client_secret": name}
@@ -55,7 +61,7 @@ class Provider:
             return json.load(answer)["access_token"]
 
 
-def configured(fixture, issuer):
+def configured(fixture, issuer, more_keys=""):
     more = f"""
 [[identity_provider]]
 name = "show"
@@ -68,7 +74,7 @@ wallets = ["wallet:show:{{sub}}"]
 grants = ["audit"]
 open_wallets_in = "credit"
 refresh_least_s = 1
-"""
+{more_keys}"""
     return fixture.config("people.toml", more=more)
 
 
@@ -137,6 +143,21 @@ def votes_and_connects(binary, fixture):
         expect('tidegate_identity_provider_keys{provider="show"} 2' in text, True, "the keys that are counted")
 
 
+def keys_that_are_withdrawn_end_all_tokens(binary, fixture):
+    with Provider() as provider:
+        config = configured(fixture, provider.issuer, "refresh_s = 1\n")
+        with serve(binary, config=config) as server:
+            token = provider.token("dave")
+            path = "/v1/accounts/wallet:show:dave"
+            until("the first token", lambda: server.request(path, token=token)[0] == 200)
+            with Client(Door(server.mqtt, password=token).but(user="")) as dave:
+                provider.withdraw()
+                until("the end of the token", lambda: server.request(path, token=token)[0] == 401)
+                dave.wait("disconnect")
+            text = server.request("/metrics", token=SERVICE)[1].decode()
+            expect('tidegate_identity_provider_keys{provider="show"} 0' in text, True, "the keys that are counted")
+
+
 def names_must_fit(binary, fixture):
     with Provider() as provider, serve(binary, config=configured(fixture, provider.issuer)) as server:
         token = provider.token("dave")
@@ -158,4 +179,4 @@ def starts_without_its_provider(binary, fixture):
 
 
 OWN = [(case.__name__.replace("_", " "), case)
-       for case in [votes_and_connects, names_must_fit, starts_without_its_provider]]
+       for case in [votes_and_connects, keys_that_are_withdrawn_end_all_tokens, names_must_fit, starts_without_its_provider]]

@@ -155,7 +155,7 @@ impl Authenticator {
                 claimed.detail = Some("too many tokens that were no good".into());
                 return Some(denied(Reason::CONNECTION_RATE_EXCEEDED));
             }
-            Err(AuthError::Missing | AuthError::Invalid) => {}
+            Err(AuthError::Missing | AuthError::Invalid | AuthError::TooLong { .. }) => {}
         }
         let Some(name) = user_name else { return Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)) };
         let stamp = principals.user(name).map(|user| user.stamp.clone());

@@ -25,6 +25,7 @@ use tower::Service;
 use super::answer_clock::AnswerClock;
 use super::body::HotBody;
 use super::door::Door;
+use super::host::is_host;
 use super::lane::{self, ForHyper};
 use super::parting::EdgePlace;
 use super::patient::Patient;
@@ -297,7 +298,7 @@ impl Connection {
 
     fn answer_by_route(&self, request: hyper::Request<Incoming>) -> Answer {
         if !names_host(&request) {
-            let detail = "a request of HTTP/1.1 has the header `Host`, once";
+            let detail = "a request of HTTP/1.1 has the header `Host`, once: a host, and perhaps a port";
             return self.refuse(request.headers(), Problem::new(codes::HOST_INVALID, detail));
         }
         // Past the routes, because it must have hyper's own request.
@@ -353,10 +354,10 @@ fn is_of_no_room(answer: &Response<Body>) -> bool {
 }
 
 /// Whether the request has the `Host` that its version asks for: RFC 9112, 3.2: a server answers 400 to a request of
-/// HTTP/1.1 without it, and to any with more than one.
+/// HTTP/1.1 without it, and to any with more than one, or with one that is no host.
 fn names_host<B>(request: &hyper::Request<B>) -> bool {
     let mut hosts = request.headers().get_all(header::HOST).iter();
-    let has_one = hosts.next().is_some() || request.version() < Version::HTTP_11;
+    let has_one = hosts.next().map_or(request.version() < Version::HTTP_11, |host| is_host(host.as_bytes()));
     has_one && hosts.next().is_none()
 }
 

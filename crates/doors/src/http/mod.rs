@@ -26,6 +26,7 @@ mod connection;
 mod demo;
 mod door;
 mod drain;
+mod host;
 mod index;
 mod lane;
 mod limits;

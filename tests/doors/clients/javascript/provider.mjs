@@ -2,6 +2,7 @@
 //
 // Each client's credentials give a JWT as access token, for the audience "tidegate", signed with RS256. A line on
 // standard input, "rotate", gives it other keys, and has it sign with ES256; it says "rotated N" when it has them.
+// After "withdraw" its list of keys is empty; it says "withdrawn".
 
 import { generateKeyPairSync } from "node:crypto";
 import { createServer } from "node:http";
@@ -57,7 +58,14 @@ createServer((request, response) => answer(request, response)).listen(Number(pro
   console.log("serving");
 });
 createInterface({ input: process.stdin })
-  .on("line", () => {
+  .on("line", (line) => {
+    if (line === "withdraw") {
+      const before = answer;
+      answer = (request, response) =>
+        request.url === "/jwks" ? response.end('{"keys": []}') : before(request, response);
+      console.log("withdrawn");
+      return;
+    }
     answer = provider("ES256");
     console.log(`rotated ${generation}`);
   })

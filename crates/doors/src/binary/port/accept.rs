@@ -164,7 +164,14 @@ impl<P> BinaryPort<P> {
             }
         }
         for key in gone {
-            self.refuse(key, 0, Refused::new("unauthenticated", "the configuration has taken this token away"));
+            self.refuse(
+                key,
+                0,
+                Refused::new(
+                    "unauthenticated",
+                    "the configuration, or the keys of the identity provider, took this token away",
+                ),
+            );
             self.sessions[key].drain(self.now_ms);
         }
     }

@@ -7,6 +7,8 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use httparse::{EMPTY_HEADER, Status};
 
+use crate::http::host::is_host;
+
 /// Bytes of the longest head that is plain.
 pub const HEAD_BYTES_MAX: usize = 4 << 10;
 /// Bytes of the largest body that is plain.
@@ -85,12 +87,13 @@ fn plain(head: &[u8], fields: &[httparse::Header<'_>], limits: PlainLimits) -> O
     for field in fields {
         let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
         match name {
-            header::HOST => hosts += 1,
+            header::HOST if is_host(field.value) => hosts += 1,
             header::CONTENT_LENGTH if body_bytes.is_none() => body_bytes = Some(length(field.value)?),
             header::CONNECTION if field.value.eq_ignore_ascii_case(b"keep-alive") => connections += 1,
             // What decides how far a request goes, what becomes of the connection, or how it is answered.
             header::CONTENT_LENGTH
             | header::CONNECTION
+            | header::HOST
             | header::TRANSFER_ENCODING
             | header::TE
             | header::TRAILER
