@@ -65,8 +65,8 @@ impl Sealed {
         // Rot in that header is told when its own turn comes.
         let follows = folder.open_rotten(next)?.1.ok();
         let mut bytes = [0; MARK_BYTES];
-        let got = read_up_to(&*file, &mut bytes, offset_of(first, next)).unwrap_or(0);
-        let mark = mark_of(folder, &bytes[..got], next);
+        let read = read_mark(folder, &*file, (first, next), &mut bytes);
+        let mark = read.as_ref().ok().and_then(|got| mark_of(folder, &bytes[..*got], next));
         match (mark, follows) {
             (Some(end), Some(follows)) if end == follows => return Ok(mark),
             (Some(_), None) => return Ok(mark),
@@ -86,15 +86,13 @@ impl Sealed {
         if walk.end.position == next && follows.is_none_or(|follows| follows == walk.end) {
             self.unsealed.push((first, walk.end));
             // The mark comes behind the name of the next segment: until then there is nothing, or where the log ended.
-            let is_crash =
-                is_last && (bytes[..got].iter().all(|byte| *byte == 0) || is_tail(folder, &bytes, &walk.end));
-            if !is_crash {
-                self.damaged.push(mark_damaged(
-                    folder,
-                    first,
-                    next,
-                    "nothing: its groups were read, and are whole; a start writes it again",
-                ));
+            let is_before_it =
+                |got: usize| bytes[..got].iter().all(|byte| *byte == 0) || is_tail(folder, &bytes, &walk.end);
+            let lost = "nothing: its groups were read, and are whole; a start writes it again";
+            match read {
+                Ok(got) if is_last && is_before_it(got) => {}
+                Ok(_) => self.damaged.push(mark_damaged(folder, first, next, lost)),
+                Err(unread) => self.damaged.push(unread),
             }
             return Ok(Some(walk.end));
         }
@@ -154,16 +152,29 @@ pub(crate) fn rotten_ends<D: Disk>(
             }
         };
         rotten.extend(begins.err());
-        let at = offset_of(first, next);
         let mut bytes = [0; MARK_BYTES];
-        let got = read_up_to(&file, &mut bytes, at).unwrap_or(0);
         // The last one is cut to its length when its mark is there.
-        let is_unsealed = segments.last() == Some(&next) && file.len().ok() != Some(at + MARK_BYTES as u64);
-        if !is_unsealed && mark_of(folder, &bytes[..got], next).is_none() {
-            rotten.push(mark_damaged(folder, first, next, "nothing, if the groups before it are whole"));
+        let sealed_bytes = offset_of(first, next) + MARK_BYTES as u64;
+        let is_unsealed = segments.last() == Some(&next) && file.len().ok() != Some(sealed_bytes);
+        match read_mark(folder, &file, (first, next), &mut bytes) {
+            _ if is_unsealed => {}
+            Ok(got) if mark_of(folder, &bytes[..got], next).is_some() => {}
+            Ok(_) => rotten.push(mark_damaged(folder, first, next, "nothing, if the groups before it are whole")),
+            Err(unread) => rotten.push(unread),
         }
     }
     Ok(rotten)
+}
+
+/// Reads what is there of the mark that seals the segment at `first`, which the one at `next` follows.
+fn read_mark<D: Disk>(
+    folder: &Folder<D>,
+    file: &dyn DiskFile,
+    (first, next): (Position, Position),
+    into: &mut [u8; MARK_BYTES],
+) -> Result<usize, JournalError> {
+    let failed = |cause| JournalError::io("read the mark that seals", &folder.segment_place(first), cause);
+    read_up_to(file, into, offset_of(first, next)).map_err(failed)
 }
 
 /// The place that a mark of this log tells of, if it seals a segment that ends at `next`.

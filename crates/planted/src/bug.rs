@@ -85,6 +85,16 @@ pub enum Bug {
     ForeignCursorFollowed,
     /// What is due is sent before a worker knows the subscriptions of all others.
     DueBeforeServing,
+    /// All wills of a session are known to their receivers by the session.
+    WillNamedBySession,
+    /// What a will is known by is forgotten before its record says that it was sent.
+    WillForgottenEarly,
+    /// A will that was not sent by the time its client comes back is not sent any more.
+    OverdueWillDropped,
+    /// A will is sent although its client has said DISCONNECT 0x00.
+    WillSentAfterGoodbye,
+    /// A log is served whoever's it is, as the header of a segment says.
+    ForeignLogServed,
 }
 
 #[cfg(feature = "bugs")]

@@ -15,6 +15,9 @@ use tidegate_sim::violation::Violation;
 /// Seeds that are tried for each bug.
 const SEEDS: Range<u64> = 0..500;
 
+/// For what the workload is made to meet.
+const FEW_SEEDS: Range<u64> = 0..60;
+
 /// For what hardly any seed meets: a session that is lost with the end of its log, or a retained message that two
 /// nodes write at once, while nothing else is seen missing.
 const MANY_SEEDS: Range<u64> = 0..4_000;
@@ -116,6 +119,37 @@ fn what_is_due_before_all_subscriptions_are_known_is_found() {
     is_found::<Gateway>(Bug::DueBeforeServing, &STORES, &["what was acknowledged reaches every durable session"]);
 }
 
+/// What a will is known by must be its own, and be known until its record is gone: or a crash doubles it.
+#[test]
+fn a_will_that_is_taken_for_another_is_found() {
+    for store in STORES {
+        is_found_on::<Gateway>(Bug::WillNamedBySession, store, FEW_SEEDS, &["QoS 2 is delivered exactly once"]);
+    }
+}
+
+/// Only who is owed a will misses one.
+#[test]
+fn a_will_that_is_not_sent_is_found() {
+    let promises = ["what was acknowledged reaches every durable session"];
+    is_found_on::<Gateway>(Bug::OverdueWillDropped, Local, FEW_SEEDS, &promises);
+}
+
+#[test]
+fn a_will_that_is_sent_though_it_was_taken_back_is_found() {
+    for store in STORES {
+        let promises = ["a will that was taken back is never sent"];
+        is_found_on::<Gateway>(Bug::WillSentAfterGoodbye, store, FEW_SEEDS, &promises);
+    }
+}
+
+/// What a will is known by is forgotten no sooner than that is on record.
+#[test]
+fn a_will_that_is_forgotten_early_is_found() {
+    for store in STORES {
+        is_found_on::<Gateway>(Bug::WillForgottenEarly, store, FEW_SEEDS, &["QoS 2 is delivered exactly once"]);
+    }
+}
+
 #[test]
 fn a_time_that_stands_still_is_found() {
     is_found::<Ledger>(Bug::TimeStandsStill, &STORES, &["a hold is released when its time is over"]);
@@ -210,6 +244,13 @@ fn a_table_of_ids_that_is_let_go_too_early_is_found() {
 #[test]
 fn a_loss_that_only_another_shard_knows_of_is_found() {
     is_found::<Ledger>(Bug::PeerLossNotSeen, &[Local], &["an older log is not served beside newer ones"]);
+}
+
+/// Only logs that are not in their places show it.
+#[test]
+fn a_log_in_anothers_place_that_is_served_is_found() {
+    let promises = ["a log in another's place is refused, and said to be another's"];
+    is_found_on::<Ledger>(Bug::ForeignLogServed, Local, FEW_SEEDS, &promises);
 }
 
 /// Only a rollback to an older timeline shows it.

@@ -8,6 +8,7 @@
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::Command;
+use tidegate_planted::{Bug, is_planted};
 use tidegate_wire::mqtt::{Disconnect, Malformed, ReasonCode, Version, encode_disconnect};
 
 use super::Broker;
@@ -104,7 +105,7 @@ impl<L: LogStore> Broker<L> {
             session.expiry_s = expiry_s.min(self.options.limits.session_expiry_max_s);
         }
         // [MQTT-3.14.4-3]: DISCONNECT 0x00 deletes the will.
-        self.detach(index, goodbye.reason != ReasonCode::SUCCESS, now);
+        self.detach(index, goodbye.reason != ReasonCode::SUCCESS || is_planted(Bug::WillSentAfterGoodbye), now);
         self.close_when_sent(index);
     }
 

@@ -24,6 +24,7 @@ use hashbrown::{HashMap, HashSet};
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Message, MessageMeta, Origin, Session as SessionState, Slot, Will};
+use tidegate_planted::{Bug, is_planted};
 use tidegate_wire::mqtt::Connect;
 
 use super::Broker;
@@ -97,6 +98,7 @@ impl<L: LogStore> Broker<L> {
     /// What names the will of a session in the shard of this place.
     pub(super) fn name_of_will(&self, shard: ShardPlace, state: &SessionState) -> Option<Origin> {
         let record = state.will_record()?;
+        let record = if is_planted(Bug::WillNamedBySession) { state.incarnation() } else { record };
         Some(Origin::of_record(self.shards.number(shard).0, record))
     }
 
@@ -139,6 +141,9 @@ impl<L: LogStore> Broker<L> {
         let Some(state) = self.shards.state(shard).session(slot) else { return };
         let Some(delay_s) = state.will().map(|will| will.delay_s) else { return };
         let due_at = |gone: TimeMs| TimeMs(gone.0 + u64::from(delay_s) * 1_000);
+        if is_planted(Bug::OverdueWillDropped) {
+            return;
+        }
         if delay_s == 0 || state.detached_at().is_some_and(|gone| due_at(gone) <= now) {
             self.send_due_will(shard, place, slot, now);
         }
@@ -218,6 +223,9 @@ impl<L: LogStore> Broker<L> {
     /// A will is durable with all its receivers: it need not be sent again after a crash.
     pub(super) fn will_sent(&mut self, name: Origin) {
         let sent = self.timing.wills.sent.remove(&name).expect("its words were counted once");
+        if is_planted(Bug::WillForgottenEarly) {
+            self.forget_origin_everywhere(name);
+        }
         match sent.kept_by {
             Some(KeptBy { shard, slot, record }) => {
                 let thing = DueThing::Will { shard, name };

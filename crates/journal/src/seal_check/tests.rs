@@ -99,6 +99,19 @@ fn a_bit_that_rots_in_a_mark_is_named_once_and_all_is_served() {
 }
 
 #[test]
+fn a_mark_that_the_disk_does_not_give_is_not_called_damaged() {
+    let (disk, segments) = long_log();
+    let (first, next) = (segments[1], segments[2]);
+    assert!(disk.spoil_sector(&path(first), offset_of(first, next) + MARK_BYTES as u64 - 1));
+    let rotten = rotten_ends(&folder(&disk), Position(0), Position(u64::MAX)).unwrap();
+    let [unread @ JournalError::Io { .. }] = &rotten[..] else { panic!("{rotten:?}") };
+    let words = unread.to_string();
+    assert!(words.contains("cannot read the mark that seals") && words.contains(&*path(first).to_string_lossy()));
+    disk.mend_sectors();
+    assert_eq!(all_rotten(&disk), vec![]);
+}
+
+#[test]
 fn a_header_and_the_mark_before_it_that_rot_together_keep_no_log_from_being_opened() {
     let (disk, segments) = long_log();
     disk.flip_bit(&path(segments[1]), 30, 1);

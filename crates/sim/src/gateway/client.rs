@@ -10,14 +10,18 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use tidegate_wire::mqtt::{
-    AckKind, ConnectOut, Packet, PublishOut, QoS, ReasonCode, Split, SubscriptionOut, Version, WillOut, decode_server,
-    encode_ack, encode_connect, encode_disconnect, encode_pingreq, encode_publish, encode_subscribe,
-    encode_unsubscribe, split,
+    AckKind, ConnectOut, Packet, PublishOut, QoS, ReasonCode, Split, SubscriptionOut, Version, decode_server,
+    encode_ack, encode_connect, encode_pingreq, encode_publish, encode_subscribe, encode_unsubscribe, split,
 };
+
+mod will;
 
 use super::oracle::{ClientIndex, Interest, MessageName, Oracle, Times};
 use crate::chance::Chance;
 use crate::violation::{Violation, must};
+use will::Goodbye;
+
+pub use will::WillHabits;
 
 /// Publications of one client under way at once.
 const WINDOW: usize = 8;
@@ -90,17 +94,17 @@ pub struct SimClient {
     /// A clean start was sent and not answered: nobody knows whether the session is the old one, so the next start is
     /// clean too.
     must_clean: bool,
-    /// What the server publishes if the connection ends without DISCONNECT.
-    will: Option<MessageName>,
-    /// DISCONNECT was said: nobody knows whether it arrives.
-    is_leaving: bool,
+    goodbye: Goodbye,
+    /// It stays away until then, in milliseconds since the host was started.
+    away_until_ms: u64,
+    wills: WillHabits,
     /// Its own chance.
     pub chance: Chance,
 }
 
 impl SimClient {
     /// A client that is not connected.
-    pub fn new(index: ClientIndex, session_expiry_s: u32, chance: &mut Chance) -> SimClient {
+    pub fn new(index: ClientIndex, session_expiry_s: u32, wills: WillHabits, chance: &mut Chance) -> SimClient {
         SimClient {
             index,
             version: if chance.happens(500) { Version::V5 } else { Version::V311 },
@@ -118,8 +122,9 @@ impl SimClient {
             rooms: BTreeMap::new(),
             has_session: false,
             must_clean: false,
-            will: None,
-            is_leaving: false,
+            goodbye: Goodbye::Unsaid,
+            away_until_ms: 0,
+            wills,
             chance: chance.branch(),
         }
     }
@@ -155,31 +160,15 @@ impl SimClient {
             self.forget(oracle);
         }
         self.life = Life::Greeting;
-        self.is_leaving = false;
+        self.goodbye = Goodbye::Unsaid;
         self.input.clear();
         self.output.clear();
-        let client_id = self.client_id();
-        let (will_topic, will_payload);
-        let will = match self.chance.happens(400) {
-            true => {
-                let name = (self.index, self.next_number);
-                self.next_number += 1;
-                self.will = Some(name);
-                let qos = 1 + self.chance.below(2) as u8;
-                (will_topic, will_payload) = (format!("room1/will-{}", self.index), payload_of(name));
-                oracle.sent(name, &will_topic, qos, false, Times { delay_s: Some(0), expiry_s: None });
-                let qos = QoS::of(qos).expect("1 or 2");
-                Some(WillOut { topic: &will_topic, payload: will_payload.as_bytes(), qos, ..WillOut::default() })
-            }
-            false => {
-                self.will = None;
-                None
-            }
-        };
+        oracle.connecting(self.index, clean);
+        let (client_id, will) = (self.client_id(), self.leave_will(oracle));
         let connect = ConnectOut {
             clean_start: clean,
             client_id: &client_id,
-            will,
+            will: will.as_ref().map(will::Left::out),
             user_name: Some(&client_id),
             keep_alive_s: KEEP_ALIVE_S,
             session_expiry_s: self.durable.then_some(self.session_expiry_s),
@@ -189,15 +178,8 @@ impl SimClient {
         encode_connect(&mut self.output, self.version, &connect);
     }
 
-    /// The connection is gone.
-    pub fn disconnected(&mut self, oracle: &mut Oracle) {
-        if let Some(will) = self.will.take()
-            && self.life == Life::Online
-            && self.durable
-            && !self.is_leaving
-        {
-            oracle.will_is_due(will);
-        }
+    /// Forgets what belongs to a connection that is gone.
+    fn forget_connection(&mut self, oracle: &mut Oracle) {
         self.life = Life::Offline;
         self.output.clear();
         self.input.clear();
@@ -235,21 +217,6 @@ impl SimClient {
     /// The socket took something of what it says.
     pub fn spoke(&mut self, since_boot_ms: u64) {
         self.spoke_at_ms = since_boot_ms;
-    }
-
-    /// Says DISCONNECT; the world closes the connection once it is sent.
-    pub fn leave(&mut self) {
-        self.is_leaving = true;
-        encode_disconnect(&mut self.output, self.version, ReasonCode::SUCCESS, None, None, None);
-    }
-
-    /// Sends what no client should.
-    pub fn send_rubbish(&mut self) {
-        // What it is taken for is anybody's guess.
-        self.is_leaving = true;
-        let length = self.chance.within(1..=40);
-        let rubbish: Vec<u8> = (0..length).map(|_| self.chance.number() as u8).collect();
-        self.output.extend(rubbish);
     }
 
     fn publish(&mut self, rooms: u64, oracle: &mut Oracle) {
@@ -387,6 +354,7 @@ impl SimClient {
                 if !connack.session_present {
                     self.forget(oracle);
                 }
+                oracle.connected(self.index, connack.session_present);
                 self.life = Life::Online;
                 self.must_clean = false;
                 self.has_session = self.durable;

@@ -17,7 +17,10 @@
 //! * The server speaks MQTT: every packet decodes, every acknowledgement answers something.
 //! * What is delayed reaches those sessions as well, also if it falls due while the process is down, and not before
 //!   its time. What expires after an hour does not expire within one. Nobody who speaks is cut off for silence. All of
-//!   that whatever the wall clock does, both ways. A will of QoS 2 reaches nobody twice.
+//!   that whatever the wall clock does, both ways.
+//! * The will of who is gone without DISCONNECT reaches those sessions, too, after its delay; one that was taken back
+//!   reaches nobody; one of QoS 2 reaches nobody twice. A will that is under way when its client comes back may be lost
+//!   with the process.
 //! * An outbox stays within its bound, however slowly its client reads.
 //!
 //! # What is not real

@@ -135,6 +135,21 @@ impl<S: Store> Node<S> {
         due.filter(|due| matches!(due, Due::Delayed { .. })).count() as u64
     }
 
+    /// The log that has the session of this client, if it has one that outlives its connection.
+    pub fn log_of(&self, client_id: &str) -> Option<LogId> {
+        let mut shards = self.brokers.iter().flat_map(|broker| broker.shards());
+        let has = |shard: &&TopicShard<S::Log>| {
+            shard.state_ahead().sessions().any(|(_, session)| session.client_id() == client_id)
+        };
+        shards.find(has).map(|shard| log_id(shard.index().0))
+    }
+
+    /// Whether all that the process was told is decided and durable.
+    pub fn is_durable(&self) -> bool {
+        let mut shards = self.brokers.iter().flat_map(|broker| broker.shards());
+        shards.all(|shard| shard.is_idle() && shard.failure().is_none())
+    }
+
     /// Whether every broker knows the subscriptions of all others.
     pub fn is_serving(&self) -> bool {
         self.brokers.iter().all(|broker| broker.is_serving())

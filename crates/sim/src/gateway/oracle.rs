@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   sent(message) ─▶ acknowledged(message) ─▶ owed to every session whose subscription was granted before it was sent
+//!   will_left ─▶ gone without DISCONNECT (`wills`) ─▶ owed to every session that was subscribed then
 //!   heard(client, message) ─▶ allowed? subscribed? twice? out of order?
 //! ```
 
@@ -10,6 +11,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use crate::note;
 use crate::trace::Trace;
 use crate::violation::{Violation, must};
+use wills::{Now, Wills};
+
+mod wills;
+
+pub use wills::{Parting, WillCounts};
 
 /// Which of the clients.
 pub type ClientIndex = usize;
@@ -63,14 +69,13 @@ pub struct Oracle {
     heard: HashMap<ClientIndex, HashMap<MessageName, [u64; 2]>>,
     /// The newest message heard, by listener, publisher, topic and QoS, as published and as delivered.
     newest: HashMap<(ClientIndex, ClientIndex, String, (u8, u8)), u64>,
+    wills: Wills,
     /// Messages that were acknowledged.
     pub acknowledged: u64,
     /// Messages that were heard, repetitions included.
     pub deliveries: u64,
     /// Messages heard again that were sent with QoS 1.
     pub repetitions: u64,
-    /// Wills that were due.
-    pub wills: u64,
     /// Delayed messages that were heard.
     pub delayed: u64,
 }
@@ -89,7 +94,7 @@ impl Oracle {
             acknowledged: 0,
             deliveries: 0,
             repetitions: 0,
-            wills: 0,
+            wills: Wills::default(),
             delayed: 0,
         }
     }
@@ -109,16 +114,17 @@ impl Oracle {
     pub fn sent(&mut self, name: MessageName, topic: &str, qos: u8, retained: bool, times: Times) {
         let kept = if retained { ", retained" } else { "" };
         note!(self.trace, "  {name:?} is sent to {topic} with QoS {qos}{kept}, {times:?}");
-        let room = topic.split('/').next().unwrap_or_default();
-        let owed = self
-            .interests
-            .iter()
-            .filter(|(client, _)| may_hear(**client, topic))
-            .filter_map(|(client, rooms)| rooms.get(room).map(|granted| (*client, qos.min(*granted))))
-            .collect();
+        let owed = self.subscribers(topic, qos);
         let aged_ms = self.aged_ms;
         let topic = topic.to_owned();
         self.sent.insert(name, Sent { topic, qos, acknowledged: false, owed, retained, times, aged_ms, resent: false });
+    }
+
+    /// Whom a message that is published now is for, and how surely each gets it.
+    fn subscribers(&self, topic: &str, qos: u8) -> BTreeMap<ClientIndex, u8> {
+        let room = topic.split('/').next().unwrap_or_default();
+        let interests = self.interests.iter().filter(|(client, _)| may_hear(**client, topic));
+        interests.filter_map(|(client, rooms)| rooms.get(room).map(|granted| (*client, qos.min(*granted)))).collect()
     }
 
     /// Its publisher sends it again. Who subscribed between the two may hear it behind younger messages.
@@ -136,12 +142,64 @@ impl Oracle {
         }
     }
 
-    /// The connection of its client has ended without DISCONNECT, after CONNACK. It is not owed: a start may take it
-    /// for the will before, if the process ended before all had forgotten that.
-    pub fn will_is_due(&mut self, name: MessageName) {
-        note!(self.trace, "  the will {name:?} is due");
-        assert!(self.sent.contains_key(&name), "a will was left with CONNECT");
-        self.wills += 1;
+    fn now(&self) -> Now {
+        Now { since_boot_ms: self.since_boot_ms, aged_ms: self.aged_ms }
+    }
+
+    /// A client leaves a will with its CONNECT. `is_durable`: its session outlives the connection.
+    pub fn will_left(&mut self, name: MessageName, topic: &str, qos: u8, delay_s: u64, is_durable: bool) {
+        self.sent(name, topic, qos, false, Times::default());
+        self.wills.left(name, delay_s, is_durable);
+    }
+
+    /// A client is about to send CONNECT. `is_clean`: it asks for a clean start.
+    pub fn connecting(&mut self, client: ClientIndex, is_clean: bool) {
+        self.wills.connecting(client, is_clean, self.now());
+    }
+
+    /// A client got CONNACK. `is_resumed`: with the session of before.
+    pub fn connected(&mut self, client: ClientIndex, is_resumed: bool) {
+        self.wills.connected(client, is_resumed, self.now());
+    }
+
+    /// The server may have ended the connection of a client that has not noticed.
+    pub fn may_be_over(&mut self, client: ClientIndex) {
+        self.wills.may_be_over(client);
+    }
+
+    /// A client's connection has ended.
+    pub fn gone(&mut self, client: ClientIndex, parting: Parting) {
+        let Some(name) = self.wills.gone(client, parting, self.now()) else { return };
+        let sent = &self.sent[&name];
+        note!(self.trace, "  the will {name:?} is due, now or after its delay: {parting:?}");
+        // Who has left a subscription since CONNECT is not told; who has got one is.
+        let owed = self.subscribers(&sent.topic, sent.qos);
+        self.sent.get_mut(&name).expect("it was just found").owed = owed;
+    }
+
+    /// Whether a will of this client waits for its delay.
+    pub fn has_pending_will(&self, client: ClientIndex) -> bool {
+        self.wills.is_pending(client)
+    }
+
+    /// All that the process was told is durable.
+    pub fn all_is_durable(&mut self) {
+        self.wills.all_is_durable();
+    }
+
+    /// The process has ended. What it was told and is not durable may be lost, also where it was stopped.
+    pub fn process_ended(&mut self) {
+        self.wills.process_ended();
+    }
+
+    /// A process serves.
+    pub fn process_serves(&mut self) {
+        self.wills.process_serves(self.now());
+    }
+
+    /// What became of wills, counted.
+    pub fn wills(&self) -> WillCounts {
+        self.wills.counts
     }
 
     /// SUBACK granted it to a session that outlives its connection.
@@ -198,6 +256,7 @@ impl Oracle {
         if retained {
             return Ok(());
         }
+        self.wills.heard(name, self.now())?;
         let waited_ms = self.aged_ms - sent.aged_ms;
         let delay_ms = sent.times.delay_s.unwrap_or(0) * 1_000;
         must(waited_ms + 1 >= delay_ms, "a delayed message does not come before its time", || {
@@ -217,7 +276,7 @@ impl Oracle {
             return Ok(());
         }
         // What is delayed comes when it is due.
-        if sent.times.delay_s.is_some() {
+        if sent.times.delay_s.is_some() || self.wills.is_will(name) {
             return Ok(());
         }
         // What was not owed may have been lost the first time, and comes the second time behind younger ones.
@@ -233,7 +292,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// What is acknowledged, owed and not heard: by client, the names.
+    /// What is acknowledged, or a will that must come, and owed and not heard: by client, the names.
     pub fn debts(&self) -> BTreeMap<ClientIndex, BTreeSet<MessageName>> {
         let mut debts: BTreeMap<ClientIndex, BTreeSet<MessageName>> = BTreeMap::new();
         let nothing = HashMap::new();
@@ -241,8 +300,9 @@ impl Oracle {
             let lasts_s = |expiry_s| sent.times.delay_s.unwrap_or(0) + u64::from(expiry_s);
             sent.times.expiry_s.is_some_and(|expiry_s| self.aged_ms >= sent.aged_ms + lasts_s(expiry_s) * 1_000)
         };
-        let owed = |sent: &Sent| sent.acknowledged && sent.qos > 0 && !is_over(sent);
-        for (name, sent) in self.sent.iter().filter(|(_, sent)| owed(sent)) {
+        let is_promised = |name, sent: &Sent| sent.acknowledged || self.wills.is_owed(name);
+        let owed = |name, sent: &Sent| is_promised(name, sent) && sent.qos > 0 && !is_over(sent);
+        for (name, sent) in self.sent.iter().filter(|(name, sent)| owed(**name, sent)) {
             for (client, qos) in &sent.owed {
                 let heard = self.heard.get(client).unwrap_or(&nothing);
                 if *qos > 0 && !heard.contains_key(name) {

@@ -2,7 +2,7 @@
 
 use super::client::SimClient;
 use super::node::Link;
-use super::oracle::Oracle;
+use super::oracle::{Oracle, Parting};
 use super::pipe::Socket;
 
 /// See the module's description.
@@ -21,9 +21,9 @@ impl Peer {
     }
 
     /// Its connection is gone, and it knows.
-    pub fn disconnect(&mut self, oracle: &mut Oracle) {
+    pub fn disconnect(&mut self, parting: Parting, oracle: &mut Oracle) {
         self.leaving = false;
         self.socket = Socket::default();
-        self.client.disconnected(oracle);
+        self.client.disconnected(parting, oracle);
     }
 }

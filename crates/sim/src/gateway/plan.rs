@@ -2,6 +2,7 @@
 
 use tidegate_journal::Options;
 
+use super::client::WillHabits;
 use crate::chance::Chance;
 use crate::harness::Faults;
 
@@ -24,6 +25,8 @@ pub struct Weather {
     pub rubbish: u64,
     /// Per tick, that somebody comes with the client id of another.
     pub intruder: u64,
+    /// Per will that is due, that the process is killed while it is under way.
+    pub will_kill: u64,
 }
 
 /// One seed's world.
@@ -48,6 +51,8 @@ pub struct Plan {
     /// How long a session lives without its connection: longer than any run, and without end where a start may have a
     /// clock that is a year ahead.
     pub session_expiry_s: u32,
+    /// How often clients leave wills.
+    pub wills: WillHabits,
     /// Faults.
     pub weather: Weather,
 }
@@ -66,6 +71,7 @@ impl Plan {
             compact: sometimes(chance, 120),
             rubbish: sometimes(chance, 5),
             intruder: 0,
+            will_kill: 0,
         };
         let mut faults = Faults {
             power: sometimes(chance, 40),
@@ -96,6 +102,7 @@ impl Plan {
                 ..Options::small(segment_bytes)
             },
             session_expiry_s: 1_000_000,
+            wills: WillHabits { left: 400, delayed: sometimes(chance, 500) },
             weather,
         };
         faults.clock_behind = sometimes(chance, 150);
@@ -105,6 +112,20 @@ impl Plan {
             plan.session_expiry_s = if faults.clock_jump > 0 { u32::MAX } else { plan.session_expiry_s };
         }
         plan.weather.intruder = sometimes(chance, 100);
+        if chance.happens(350) {
+            plan.is_about_wills(chance);
+        }
         (plan, faults)
+    }
+
+    /// Connections break often and leave wills, all in one room, over several logs, and the process is killed while
+    /// they are under way. Elsewhere few are left, and hardly any is under way when a process ends.
+    fn is_about_wills(&mut self, chance: &mut Chance) {
+        self.rooms = 1;
+        self.topic_shards = chance.within(2..=4) as u16;
+        self.ticks = chance.within(600..=1_200);
+        self.wills = WillHabits { left: 900, delayed: chance.within(0..=600) };
+        self.weather.reset = chance.within(2..=12);
+        self.weather.will_kill = chance.within(50..=400);
     }
 }

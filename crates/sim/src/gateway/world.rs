@@ -2,18 +2,19 @@
 
 use tidegate_broker::TOPICS;
 use tidegate_broker::drive::{self, Shell};
+use tidegate_journal::LogId;
 use tidegate_machines::TimeMs;
 use tidegate_wire::mqtt::{ConnectOut, Version, encode_connect};
 
 use super::client::{Life, SimClient};
 use super::node::{DIRECTORY_ID, Node, compact_shard};
-use super::oracle::Oracle;
+use super::oracle::{Oracle, Parting};
 use super::peer::Peer;
 use super::pipe::Socket;
 use super::plan::Plan;
 use super::worker::{Move, Worker};
 use crate::chance::Chance;
-use crate::harness::{End, Floor, Setup, Site, Store, StoreName, Workload, World};
+use crate::harness::{End, Floor, Process, Setup, Site, Store, StoreName, Workload, World};
 use crate::note;
 use crate::trace::Trace;
 use crate::violation::{Violation, must};
@@ -26,6 +27,18 @@ pub struct Gateway {
     plan: Plan,
     peers: Vec<Peer>,
     oracle: Oracle,
+    /// The process was seen to serve.
+    serves: bool,
+    /// It is killed soon, because a will is under way.
+    ends_soon: Option<EndsSoon>,
+}
+
+/// When the process is killed, and a log that gets nothing done before.
+#[derive(Clone, Copy, Debug)]
+struct EndsSoon {
+    log: Option<LogId>,
+    stall_at: u64,
+    kill_at: u64,
 }
 
 /// The world of the gateway.
@@ -41,7 +54,11 @@ impl<S: Store> Workload<S> for Gateway {
             Floor::of("a delivery", 20_000, "order and duplicates are looked at as messages come"),
             Floor::of("a repetition", 500, "what is repeated says so"),
             Floor::of("a delayed message", 500, "what is due reaches the sessions of all workers"),
-            Floor::of("a will that is due", 500, "one of QoS 2 reaches nobody twice"),
+            Floor::of("a will that is owed", 300, "it reaches everybody, one of QoS 2 nobody twice"),
+            Floor::of("a will that is owed after its delay", 10, "who stays away longer is told of"),
+            Floor::of("a will that was taken back by DISCONNECT", 50, "it reaches nobody"),
+            Floor::of("a will that was taken back in time", 20, "it reaches nobody"),
+            Floor::of("a kill while a will is under way", 20, "it reaches everybody, one of QoS 2 nobody twice"),
             Floor::of("due while the process was down", 20, "it reaches the sessions of all workers"),
             Floor::of("a clock jump of years", 8, "who speaks is not cut off, what lasts lasts, nothing comes early"),
             Floor::of("a move to another worker", 200, "a session follows its client"),
@@ -76,14 +93,17 @@ impl<S: Store> Workload<S> for Gateway {
             tick_ms: 5,
             ticks: plan.ticks.min(ticks),
         };
-        let peers = (0..plan.clients).map(|index| Peer::new(SimClient::new(index, plan.session_expiry_s, chance)));
-        (Gateway { peers: peers.collect(), oracle: Oracle::new(trace.clone()), plan }, setup)
+        let peers =
+            (0..plan.clients).map(|index| Peer::new(SimClient::new(index, plan.session_expiry_s, plan.wills, chance)));
+        let (peers, oracle) = (peers.collect(), Oracle::new(trace.clone()));
+        (Gateway { peers, oracle, plan, serves: false, ends_soon: None }, setup)
     }
 
     fn start(&mut self, site: &mut Site<S>) -> Result<Node<S>, String> {
         if site.tick <= 1 {
             note!(site.trace, "{:?}", self.plan);
         }
+        self.serves = false;
         let node = Node::start(site, &self.plan)?;
         site.tally.add("due while the process was down", node.due(TimeMs(site.clock.now_ms())));
         Ok(node)
@@ -91,14 +111,18 @@ impl<S: Store> Workload<S> for Gateway {
 
     fn ended(&mut self, _site: &mut Site<S>, _end: End) {
         for peer in &mut self.peers {
-            peer.link = None;
-            peer.disconnect(&mut self.oracle);
+            let was_sent_away = peer.link.take().is_none();
+            peer.disconnect(Parting::of_process(was_sent_away), &mut self.oracle);
         }
+        self.ends_soon = None;
+        self.oracle.process_ended();
     }
 
     fn tick(world: &mut GatewayWorld<S>) -> Result<(), Violation> {
         let clock = &world.site.clock;
         world.load.oracle.tell_time(clock.since_boot_ms(), clock.aged_ms());
+        world.kill_over_a_will()?;
+        world.see_process();
         world.compact()?;
         for worker in 0..world.load.plan.workers {
             let slow = !world.site.is_calm() && world.site.chance.happens(world.load.plan.weather.slow_worker);
@@ -106,8 +130,13 @@ impl<S: Store> Workload<S> for Gateway {
                 world.turn(worker)?;
             }
         }
+        world.see_closed();
         for peer in 0..world.load.peers.len() {
+            let wills_before = world.load.oracle.wills().at_once;
             world.client_turn(peer)?;
+            if world.load.oracle.wills().at_once > wills_before {
+                world.plan_kill(peer);
+            }
         }
         world.intrude()?;
         if let Some(node) = &world.node {
@@ -154,7 +183,10 @@ impl<S: Store> Workload<S> for Gateway {
             ("a delivery", oracle.deliveries),
             ("a repetition", oracle.repetitions),
             ("a delayed message", oracle.delayed),
-            ("a will that is due", oracle.wills),
+            ("a will that is owed", oracle.wills().owed),
+            ("a will that is owed after its delay", oracle.wills().delayed),
+            ("a will that was taken back by DISCONNECT", oracle.wills().said),
+            ("a will that was taken back in time", oracle.wills().resumed),
         ];
         counts.into_iter().for_each(|(what, times)| world.site.tally.add(what, times));
         Ok(())
@@ -265,16 +297,17 @@ impl<S: Store> GatewayWorld<S> {
         let weather = self.load.plan.weather.clone();
         let serving = self.node.as_ref().is_some_and(Node::is_serving);
         match self.load.peers[index].client.life() {
-            Life::Offline if serving && (self.site.is_calm() || self.site.chance.happens(100)) => self.connect(index),
+            Life::Offline if !serving || !self.load.peers[index].client.comes_back(&self.load.oracle) => {}
+            Life::Offline if self.site.is_calm() || self.site.chance.happens(100) => self.connect(index),
             Life::Online if !self.site.is_calm() => {
                 if self.site.chance.happens(weather.rubbish) {
                     note!(self.site.trace, "client {index} sends rubbish");
                     self.site.tally.add("rubbish", 1);
-                    self.load.peers[index].client.send_rubbish();
+                    self.load.peers[index].client.send_rubbish(&mut self.load.oracle);
                     self.load.peers[index].leaving = true;
                 } else if self.site.chance.happens(5) {
                     note!(self.site.trace, "client {index} leaves");
-                    self.load.peers[index].client.leave();
+                    self.load.peers[index].client.leave(&mut self.load.oracle);
                     self.load.peers[index].leaving = true;
                 } else if !self.load.peers[index].leaving && self.site.chance.happens(500) {
                     self.load.peers[index].client.act(rooms, &mut self.load.oracle);
@@ -369,15 +402,70 @@ impl<S: Store> GatewayWorld<S> {
         let now = self.now();
         let heard = server_hears && self.site.chance.happens(800);
         let peer = &mut self.load.peers[index];
-        if let Some((worker, key)) = peer.link.take()
-            && let Some(node) = self.node.as_mut()
-            && (heard || self.site.is_calm())
-        {
-            node.broker(worker).closed(key, now);
+        let link = peer.link.take();
+        let parting = match (link, self.node.as_mut()) {
+            (Some((worker, key)), Some(node)) if heard || self.site.is_calm() => {
+                node.broker(worker).closed(key, now);
+                Parting::Cut { is_heard: true }
+            }
+            (Some(_), _) => Parting::Cut { is_heard: false },
+            // A process that has lost a shard sends clients away whatever they have said.
+            (None, Some(node)) if node.failure().is_some() => Parting::Unknown,
+            (None, _) => Parting::SentAway,
+        };
+        peer.disconnect(parting, &mut self.load.oracle);
+    }
+
+    /// Tells the oracle whose connections the server has closed, though they have not noticed.
+    fn see_closed(&mut self) {
+        let Gateway { peers, oracle, .. } = &mut self.load;
+        let has_failed = self.node.as_ref().is_some_and(|node| node.failure().is_some());
+        let is_closed = |peer: &Peer| peer.client.life() == Life::Online && (peer.link.is_none() || has_failed);
+        let closed = peers.iter().enumerate().filter(|(_, peer)| is_closed(peer));
+        closed.for_each(|(index, _)| oracle.may_be_over(index));
+    }
+
+    /// Tells the oracle how far the process is.
+    fn see_process(&mut self) {
+        let Some(node) = &self.node else { return };
+        if node.is_durable() && !self.site.disk.has_stopped() {
+            self.load.oracle.all_is_durable();
         }
-        peer.leaving = false;
-        peer.socket = Socket::default();
-        peer.client.disconnected(&mut self.load.oracle);
+        if node.is_serving() && !std::mem::replace(&mut self.load.serves, true) {
+            self.load.oracle.process_serves();
+            // The wills of all who were connected are due now.
+            self.plan_kill(self.site.tick as usize % self.load.peers.len());
+        }
+    }
+
+    /// A client's will is due: now and then the process is killed before all have it, or before that is on record. The
+    /// log that has the will may get nothing done for the last ticks, so that others know more.
+    fn plan_kill(&mut self, client: usize) {
+        let is_drawn = !self.site.is_calm() && self.site.chance.happens(self.load.plan.weather.will_kill);
+        let Some(node) = self.node.as_ref().filter(|_| is_drawn && self.load.ends_soon.is_none()) else { return };
+        let log = node.log_of(&self.load.peers[client].client.client_id());
+        // Most wills are sent and on record within this time.
+        let stall_at = self.site.tick + self.site.chance.within(1..=6);
+        let kill_at = stall_at + self.site.chance.within(2..=10);
+        let log = log.filter(|_| self.site.chance.happens(800));
+        self.load.ends_soon = Some(EndsSoon { log, stall_at, kill_at });
+    }
+
+    fn kill_over_a_will(&mut self) -> Result<(), Violation> {
+        let Some(EndsSoon { log, stall_at, kill_at }) = self.load.ends_soon.filter(|_| self.node.is_some()) else {
+            return Ok(());
+        };
+        if self.site.tick == stall_at
+            && let Some(log) = log
+        {
+            self.site.stall_log(log, kill_at + 1 - stall_at);
+        }
+        if self.site.tick < kill_at {
+            return Ok(());
+        }
+        self.site.tally.add("a kill while a will is under way", 1);
+        let end = if self.site.chance.happens(500) { End::Kill } else { End::Power };
+        self.end(end)
     }
 
     /// Each topic has its last retained message.

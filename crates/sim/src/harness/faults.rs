@@ -207,12 +207,18 @@ impl<S: Store> Site<S> {
     }
 
     fn stall(&mut self) {
-        let logs = self.setup.logs();
-        let log = self.chance.below(logs.len() as u64) as usize;
+        let log = *self.chance.one_of(&self.setup.logs());
         let ticks = self.chance.within(5..=200);
+        self.stall_log(log, ticks);
+    }
+
+    /// A log gets nothing done for so many ticks.
+    pub fn stall_log(&mut self, log: LogId, ticks: u64) {
+        let logs = self.setup.logs();
+        let index = logs.iter().position(|other| *other == log).expect("it is one of the process's logs");
         self.damage.stalled_until.resize(logs.len(), 0);
-        if self.store.stall(logs[log], ticks) {
-            self.damage.stalled_until[log] = self.tick + ticks;
+        if self.store.stall(log, ticks) {
+            self.damage.stalled_until[index] = self.tick + ticks;
         }
         self.tally.add("a log that gets nothing done", 1);
     }
@@ -276,6 +282,12 @@ impl<S: Store> Site<S> {
         }
         self.tally.add("a harmed snapshot", 1);
         self.damage.snapshots.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
+    }
+
+    /// These snapshots are not what they should be.
+    pub(super) fn count_as_harmed<'a>(&mut self, paths: impl Iterator<Item = &'a PathBuf>) {
+        let names = paths.filter_map(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
+        self.damage.snapshots.extend(names);
     }
 
     fn rot_ids(&mut self) {

@@ -16,7 +16,7 @@ use super::store::Store;
 use super::{Site, data};
 
 /// The files of all logs at one moment, by their paths.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct LogFiles(BTreeMap<PathBuf, Vec<u8>>);
 
 impl<S: Store> Site<S> {
@@ -28,8 +28,24 @@ impl<S: Store> Site<S> {
 
     /// All files, with what is derived from the logs.
     pub fn copy_data(&self) -> io::Result<LogFiles> {
-        let paths = self.disk.files().into_iter().map(|(path, _)| path).filter(|path| path.starts_with(data()));
+        self.copy_folders(&[data().to_owned()])
+    }
+
+    /// The files of these folders.
+    pub fn copy_folders(&self, folders: &[PathBuf]) -> io::Result<LogFiles> {
+        let paths = self.disk.files().into_iter().map(|(path, _)| path);
+        let paths = paths.filter(|path| folders.iter().any(|folder| path.starts_with(folder)));
         paths.map(|path| Ok((path.clone(), self.disk.contents(&path)?))).collect::<io::Result<_>>().map(LogFiles)
+    }
+
+    /// Removes all files of the data directory.
+    pub fn clear_data(&self) -> io::Result<()> {
+        self.put_data_back(&LogFiles(BTreeMap::new()))
+    }
+
+    /// Removes these files.
+    pub fn remove_files(&self, paths: &[PathBuf]) -> io::Result<()> {
+        paths.iter().try_for_each(|path| self.disk.remove(path).and_then(|()| sync_parent(&self.disk, path)))
     }
 
     /// Puts all files back as they were.
@@ -44,6 +60,31 @@ impl<S: Store> Site<S> {
             None => data().join("journal"),
         };
         self.put_folder_back(copy, &folder)
+    }
+
+    /// Puts the files of each of two folders in the place of the other's. Snapshots among them count as harmed: an
+    /// audit may find that they are another's.
+    pub fn exchange(&mut self, one: &Path, other: &Path) -> io::Result<()> {
+        let to = |path: &Path| {
+            let below = |from: &Path, to: &Path| path.strip_prefix(from).ok().map(|rest| to.join(rest));
+            below(one, other).or_else(|| below(other, one))
+        };
+        let paths = self.disk.files().into_iter().map(|(path, _)| path);
+        let moved = paths.filter_map(|path| to(&path).map(|to| (path, to)));
+        let read = |(path, to): (PathBuf, PathBuf)| Ok((to, self.disk.contents(&path)?));
+        let copy = moved.map(read).collect::<io::Result<_>>().map(LogFiles)?;
+        self.put_folder_back(&copy, one)?;
+        self.put_folder_back(&copy, other)?;
+        self.count_as_harmed(copy.0.keys().filter(|path| path.extension().is_some_and(|kind| kind == "tgs")));
+        Ok(())
+    }
+
+    /// Puts the files that another disk has in this folder in the place of those here.
+    pub fn put_from(&self, elsewhere: &FakeDisk, folder: &Path) -> io::Result<()> {
+        let paths = elsewhere.files().into_iter().map(|(path, _)| path).filter(|path| path.starts_with(folder));
+        let read = |path: PathBuf| elsewhere.contents(&path).map(|bytes| (path, bytes));
+        let copy = paths.map(read).collect::<io::Result<_>>().map(LogFiles)?;
+        self.put_folder_back(&copy, folder)
     }
 
     fn put_folder_back(&self, copy: &LogFiles, folder: &Path) -> io::Result<()> {

@@ -7,6 +7,7 @@
 //! ```
 
 mod cut;
+mod exchange;
 mod floors;
 mod follow;
 mod inspection;
@@ -15,6 +16,7 @@ mod peer_loss;
 mod probe;
 mod probe_settings;
 mod process;
+mod restore;
 mod rollback;
 mod wire;
 

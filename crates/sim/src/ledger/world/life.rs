@@ -29,6 +29,7 @@ impl<S: Store> LedgerWorld<S> {
             if self.site.chance.below(3_000) < censuses {
                 self.inspect(false)?;
                 self.copy_or_put_back()?;
+                self.exchange_parts()?;
             }
             if self.site.chance.happens(30) {
                 self.ask_again();

@@ -41,7 +41,7 @@ pub(super) struct OldCopy {
     cursors: Vec<(String, String)>,
     changes: Kept,
     /// By shard: the number of its last record, written or under way.
-    ends: Vec<u64>,
+    pub(super) ends: Vec<u64>,
 }
 
 pub(super) fn failed(cause: std::io::Error) -> Violation {
@@ -56,9 +56,10 @@ impl<S: Store> LedgerWorld<S> {
             return Ok(());
         }
         match self.load.copy.take() {
-            Some(copy) if self.site.chance.happens(600) => match self.site.chance.happens(500) {
-                true => self.put_back_one(copy),
-                false => self.put_back_all(&copy),
+            Some(copy) if self.site.chance.happens(600) => match self.site.chance.below(3) {
+                0 => self.put_back_one(copy),
+                1 => self.put_back_all(&copy),
+                _ => self.restore_at(copy),
             },
             Some(copy) if self.site.chance.happens(500) => {
                 self.load.copy = Some(copy);
@@ -143,17 +144,22 @@ impl<S: Store> LedgerWorld<S> {
             self.accept_losses(&BTreeSet::new())?;
             self.site.tally.add("a loss that was accepted", 1);
         }
+        self.roll_clients_back(copy);
+        Ok(())
+    }
+
+    /// Clients know what they knew then.
+    pub(super) fn roll_clients_back(&mut self, copy: &OldCopy) {
         self.load.wire.clear();
         self.load.heard.clear();
         self.load.model = copy.model.clone();
         self.load.wishes.roll_back_to(&copy.wishes, |client| client != INSPECTOR);
         self.load.workload.cursors.clone_from(&copy.cursors);
         self.load.follower.roll_back_to(&copy.changes, &copy.ends);
-        Ok(())
     }
 
     /// A start that is ended at once; why it was refused, if it was.
-    fn try_start(&mut self) -> Option<String> {
+    pub(super) fn try_start(&mut self) -> Option<String> {
         self.site.process_starts();
         let started = Workload::start(&mut self.load, &mut self.site);
         let refusal = started.map(drop).err();

@@ -1,0 +1,121 @@
+use super::*;
+
+const WILL: MessageName = (3, 0);
+
+fn at(ms: u64) -> Now {
+    Now { since_boot_ms: ms, aged_ms: ms }
+}
+
+/// A will with this delay, of a client that was told CONNACK at 1,000 ms.
+fn standing(delay_s: u64, is_durable: bool) -> Wills {
+    let mut wills = Wills::default();
+    wills.left(WILL, delay_s, is_durable);
+    wills.connected(WILL.0, false, at(1_000));
+    wills
+}
+
+fn is_forbidden(wills: &Wills, now: Now) -> bool {
+    wills.heard(WILL, now).is_err()
+}
+
+#[test]
+fn a_will_without_delay_is_owed_when_its_connection_is_cut_or_its_process_ends() {
+    for parting in [Parting::Cut { is_heard: false }, Parting::SentAway, Parting::ProcessEnded] {
+        let mut wills = standing(0, true);
+        assert!(is_forbidden(&wills, at(1_500)), "its client is connected");
+        assert_eq!(wills.gone(WILL.0, parting, at(2_000)), Some(WILL));
+        wills.process_ended();
+        assert!(wills.is_owed(WILL) && !is_forbidden(&wills, at(2_000)), "{parting:?}");
+        wills.connecting(WILL.0, false, at(2_100));
+        assert!(wills.is_owed(WILL), "it is under way");
+        wills.process_ended();
+        assert!(!wills.is_owed(WILL), "the session has another one");
+    }
+}
+
+#[test]
+fn a_good_bye_takes_a_will_back_once_it_is_durable() {
+    let mut wills = standing(0, true);
+    assert_eq!(wills.gone(WILL.0, Parting::Said, at(2_000)), None);
+    assert!(is_forbidden(&wills, at(9_000)));
+    let mut lost = standing(0, true);
+    lost.gone(WILL.0, Parting::Said, at(2_000));
+    lost.process_ended();
+    assert!(!is_forbidden(&lost, at(9_000)) && !lost.is_owed(WILL), "nobody knows");
+    wills.all_is_durable();
+    wills.process_ended();
+    assert!(is_forbidden(&wills, at(9_000)));
+}
+
+#[test]
+fn a_good_bye_to_a_server_that_may_have_ended_the_connection_leaves_the_will_open() {
+    let mut wills = standing(0, true);
+    wills.may_be_over(WILL.0);
+    assert_eq!(wills.gone(WILL.0, Parting::Said, at(2_000)), None);
+    assert!(!is_forbidden(&wills, at(2_000)) && !wills.is_owed(WILL));
+}
+
+#[test]
+fn who_comes_back_before_the_delay_has_passed_takes_the_will_back() {
+    let mut wills = standing(2, true);
+    wills.gone(WILL.0, Parting::Cut { is_heard: true }, at(2_000));
+    assert!(is_forbidden(&wills, at(3_900)), "too early");
+    wills.connecting(WILL.0, false, at(3_900));
+    wills.connected(WILL.0, true, at(3_950));
+    wills.process_ended();
+    assert!(is_forbidden(&wills, at(9_000)));
+}
+
+#[test]
+fn who_stays_away_for_longer_than_the_delay_is_told_of() {
+    let mut wills = standing(2, true);
+    wills.gone(WILL.0, Parting::Cut { is_heard: true }, at(2_000));
+    wills.connecting(WILL.0, false, at(4_100));
+    assert!(!wills.is_owed(WILL), "the server's clock may be slower");
+    wills.connecting(WILL.0, false, at(4_300));
+    assert!(wills.is_owed(WILL));
+}
+
+#[test]
+fn a_delay_begins_again_with_the_process_that_knows_of_it() {
+    let mut wills = standing(2, true);
+    wills.gone(WILL.0, Parting::Cut { is_heard: true }, at(2_000));
+    wills.process_ended();
+    wills.connecting(WILL.0, false, at(60_000));
+    assert!(!wills.is_owed(WILL), "no process was there");
+    wills.process_serves(at(60_000));
+    wills.connecting(WILL.0, false, at(62_300));
+    assert!(wills.is_owed(WILL));
+}
+
+#[test]
+fn a_clean_start_ends_the_delay_and_what_it_sends_dies_with_the_process() {
+    let mut wills = standing(2, true);
+    wills.gone(WILL.0, Parting::SentAway, at(2_000));
+    wills.connecting(WILL.0, true, at(2_050));
+    assert!(!is_forbidden(&wills, at(2_060)), "it may be sent before CONNACK");
+    wills.connected(WILL.0, false, at(2_100));
+    assert!(wills.is_owed(WILL));
+    wills.process_ended();
+    assert!(!wills.is_owed(WILL) && !is_forbidden(&wills, at(2_200)));
+}
+
+#[test]
+fn a_connect_that_is_not_answered_leaves_both_wills_open() {
+    let mut wills = standing(2, true);
+    wills.gone(WILL.0, Parting::Cut { is_heard: true }, at(2_000));
+    wills.left((WILL.0, 1), 0, true);
+    wills.gone(WILL.0, Parting::Cut { is_heard: true }, at(2_100));
+    for name in [WILL, (WILL.0, 1)] {
+        assert!(!wills.is_owed(name) && wills.heard(name, at(9_000)).is_ok(), "{name:?}");
+    }
+}
+
+#[test]
+fn a_session_that_ends_with_its_connection_owes_its_will_while_the_process_lives() {
+    let mut wills = standing(0, false);
+    wills.gone(WILL.0, Parting::Cut { is_heard: true }, at(2_000));
+    assert!(wills.is_owed(WILL));
+    wills.process_ended();
+    assert!(!wills.is_owed(WILL));
+}
