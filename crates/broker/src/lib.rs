@@ -20,6 +20,7 @@ mod clients;
 mod connection;
 pub mod drive;
 pub mod facts;
+pub mod footprint;
 mod feed;
 mod flow;
 pub mod holdings;

@@ -44,12 +44,14 @@
 //! | `mqtt` | the MQTT port |
 //! | `edge` | how an edge thread reaches shards and workers |
 //! | `http_room` | the HTTP door as a room of a node |
+//! | `footprint` | what clients can make each door keep in memory |
 
 pub mod admission;
 pub mod auth;
 pub mod authorized;
 pub mod binary;
 pub mod edge;
+pub mod footprint;
 mod held_bytes;
 pub mod http;
 pub mod http_room;

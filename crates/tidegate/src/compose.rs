@@ -169,14 +169,8 @@ fn connections(
     mqtt: Option<&mut MqttSettings>,
     open_files_max: usize,
 ) -> Result<DoorConnections> {
-    let (workers, edges) = (config.limits.workers, usize::from(config.limits.edge_threads));
     let logs = wanted.iter().map(|wanted| usize::from(directory.shards(wanted.family))).sum();
-    let needs = Needs { logs, indexes: directory.shards(LEDGER).into(), threads: workers + edges };
-    let asked = DoorConnections {
-        http: config.listen.http.map_or(0, |_| config.limits.http.connections_max * edges),
-        binary: config.listen.binary.map_or(0, |_| config.limits.binary_connections_max * workers),
-        mqtt: mqtt.as_ref().map_or(0, |mqtt| mqtt.admission.connections_max),
-    };
+    let (needs, asked) = (Needs::of(config, logs, directory.shards(LEDGER).into()), DoorConnections::asked(config));
     let divided = OpenFiles::divide(open_files_max, needs, asked).map_err(anyhow::Error::msg)?;
     let OpenFiles { limit, kept, connections, is_short } = divided;
     let DoorConnections { http, binary, mqtt: of_mqtt } = connections;

@@ -13,6 +13,8 @@
 
 use tidegate_doors::admission::{bound_for, let_in_max};
 
+use crate::config::Config;
+
 /// Files of the process itself: the data directory's lock, standard streams, what archiving and reloading open.
 const KEPT_FOR_PROCESS: usize = 64;
 /// Of a log: its last segment, the next one, the folder that is synced, segments that are read.
@@ -42,6 +44,21 @@ pub struct Needs {
     pub threads: usize,
 }
 
+impl Needs {
+    /// What a server with this configuration needs for so many shards.
+    pub fn of(config: &Config, logs: usize, indexes: usize) -> Needs {
+        Needs { logs, indexes, threads: config.limits.workers + usize::from(config.limits.edge_threads) }
+    }
+
+    /// Descriptors that no connection gets, if the limit allows it.
+    pub fn kept(self) -> usize {
+        KEPT_FOR_PROCESS
+            + self.logs * KEPT_PER_LOG
+            + self.indexes * KEPT_PER_INDEX
+            + self.threads * KEPT_PER_THREAD
+    }
+}
+
 /// Connections of each door, all its threads together; zero for a door that is shut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DoorConnections {
@@ -51,6 +68,19 @@ pub struct DoorConnections {
     pub binary: usize,
     /// MQTT over all its listeners, with WebSockets.
     pub mqtt: usize,
+}
+
+impl DoorConnections {
+    /// What this configuration asks for.
+    pub fn asked(config: &Config) -> DoorConnections {
+        let (listen, limits) = (&config.listen, &config.limits);
+        let has_mqtt = listen.mqtt.is_some() || listen.mqtts.is_some() || config.mqtt.websocket.is_some();
+        DoorConnections {
+            http: listen.http.map_or(0, |_| limits.http.connections_max * usize::from(limits.edge_threads)),
+            binary: listen.binary.map_or(0, |_| limits.binary_connections_max * limits.workers),
+            mqtt: if has_mqtt { config.mqtt.admission.connections_max } else { 0 },
+        }
+    }
 }
 
 /// How the open files are divided.
@@ -70,10 +100,7 @@ impl OpenFiles {
     /// Divides `limit` among what the server `needs` and the connections that are `wanted`. The error says what limit
     /// is needed.
     pub fn divide(limit: usize, needs: Needs, wanted: DoorConnections) -> Result<OpenFiles, String> {
-        let wants_kept = KEPT_FOR_PROCESS
-            + needs.logs * KEPT_PER_LOG
-            + needs.indexes * KEPT_PER_INDEX
-            + needs.threads * KEPT_PER_THREAD;
+        let wants_kept = needs.kept();
         let kept = wants_kept.min(limit - limit / CONNECTIONS_PART_MIN);
         let DoorConnections { http, binary, mqtt } = share_out(limit - kept, wanted);
         let few = |wanted: usize, part: usize| part < wanted.min(CONNECTIONS_MIN);

@@ -19,7 +19,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// reading does not need them.
 const ANSWER_BYTES_MAX: usize = 16 << 10;
 /// All that may wait for a socket below the packets: a chunk with what its layers add, and answers.
-const UNSENT_BYTES_MAX: usize = CHUNK_BYTES + CHUNK_BYTES / 16 + ANSWER_BYTES_MAX;
+pub(super) const UNSENT_BYTES_MAX: usize = CHUNK_BYTES + CHUNK_BYTES / 16 + ANSWER_BYTES_MAX;
 
 /// What lies between a socket and packets. A client over plain TCP has none.
 pub(super) struct Layers {

@@ -23,12 +23,15 @@ use rustls::{ServerConfig, ServerConnection};
 
 use layers::Layers;
 pub use scratch::{Received, Scratch};
-pub use tls::Flow;
+pub use tls::{Flow, TLS_BYTES};
 
 use crate::proxy::HeaderReader;
 
 /// Bytes that are read at once where layers must look at each part of them: records may be as small as one likes.
 const LAYERED_READ_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes that a client makes its layers keep, at most: the beginning of something whole, and what it does not take.
+pub const LAYER_BYTES_MAX: usize = tls::PARTIAL_BYTES_MAX + layers::UNSENT_BYTES_MAX;
 
 /// A connected client.
 pub struct Stream<S> {

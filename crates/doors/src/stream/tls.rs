@@ -19,7 +19,9 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 /// Longest beginning of something whole that TLS waits for: a handshake message of 64 KiB in records.
-const PARTIAL_BYTES_MAX: usize = 128 << 10;
+pub(super) const PARTIAL_BYTES_MAX: usize = 128 << 10;
+/// Memory of a TLS session of which nothing is under way, as measured.
+pub const TLS_BYTES: usize = 4 << 10;
 /// What sealing adds to a record, at most: its header, its tag, its type, a nonce (TLS 1.2).
 const RECORD_OVERHEAD: usize = 5 + 16 + 1 + 8;
 /// Bytes of the application in one record.

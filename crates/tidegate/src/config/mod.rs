@@ -27,6 +27,7 @@ mod ledger;
 mod listen;
 mod listeners;
 mod log;
+mod memory;
 mod mqtt;
 mod proxy;
 mod quota;
@@ -58,6 +59,7 @@ const OWNERS: &[&[Section]] = &[
     archive::ArchiveKeys::SECTIONS,
     log::LogKeys::SECTIONS,
     workers::WorkerKeys::SECTIONS,
+    memory::MemoryKeys::SECTIONS,
     ledger::LedgerKeys::SECTIONS,
     binary::BinaryKeys::SECTIONS,
     http::HttpKeys::SECTIONS,

@@ -19,15 +19,17 @@ use super::data::{Data, interval};
 use super::ledger::LedgerKeys;
 use super::listen::Listen;
 use super::log::LogSettings;
+use super::memory::Memory;
 use super::mqtt::Mqtt;
 use super::proxy::Proxies;
 use super::quota::Quotas;
 use super::seed::Seed;
 use super::tls::Tls;
 use super::{
-    access, accounts, archive, auth, data, demo, http, identity_providers, listen, log, proxy, quota, seed, tls,
+    access, accounts, archive, auth, data, demo, http, identity_providers, listen, log, memory, proxy, quota, seed, tls,
     workers,
 };
+use crate::host::Host;
 use crate::logging::LogFilter;
 
 /// Everything that can be set, as the server uses it.
@@ -49,6 +51,8 @@ pub struct Config {
     pub archive: Option<ArchiveSettings>,
     /// What it says.
     pub log: LogSettings,
+    /// What the bounds of memory share.
+    pub memory: Memory,
     /// Bounds.
     pub limits: Limits,
     /// MQTT: listeners, bounds, topics.
@@ -151,15 +155,17 @@ impl Config {
             Some(path) => Document::read(path, schema)?,
             None => Document::of("defaults", "", schema)?,
         };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Config::settle(document, overrides, cores)
+        Config::settle(document, overrides, Host::this())
     }
 
-    /// Validates one file for a machine with `cores` cores.
-    pub fn settle(document: Document, overrides: &Overrides, cores: usize) -> Result<Config, ConfigError> {
+    /// Validates one file for such a machine.
+    pub fn settle(mut document: Document, overrides: &Overrides, host: Host) -> Result<Config, ConfigError> {
+        let workers = workers::settle(&document, host.cores)?;
+        // Before anybody reads a bound.
+        let memory = memory::divide(&mut document, workers, host)?;
         let data = data::settle(&document, overrides)?;
         let listen = listen::settle(&document, overrides)?;
-        let limits = limits(&document, cores)?;
+        let limits = limits(&document, workers)?;
         let users = accounts::users(&document)?;
         let quotas = quota::settle(&document)?;
         let services = accounts::services(&document, &users, quotas.service)?;
@@ -175,6 +181,7 @@ impl Config {
             mqtt: Mqtt::settle(&document, &listen, limits.workers)?,
             topics: access::topics(&document)?,
             limits,
+            memory,
             listen,
             identity_providers: identity_providers::settle(&document, &users, &services)?,
             services,
@@ -217,8 +224,7 @@ impl Config {
     }
 }
 
-fn limits(document: &Document, cores: usize) -> Result<Limits, ConfigError> {
-    let workers = workers::settle(document, cores)?;
+fn limits(document: &Document, workers: usize) -> Result<Limits, ConfigError> {
     let (edge_threads, http) = http::settle(document)?;
     Ok(Limits {
         workers,

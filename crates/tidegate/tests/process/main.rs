@@ -25,6 +25,7 @@ mod huge_pages;
 mod imports;
 mod limits;
 mod losses;
+mod memory;
 mod metrics;
 mod moved;
 mod mqtt_hostile;
