@@ -13,6 +13,7 @@
 mod addresses;
 mod arrival;
 mod connections;
+mod handshakes;
 mod newcomers;
 mod throttle;
 
@@ -28,6 +29,7 @@ use crate::proxy::TrustedProxies;
 pub use addresses::{AddressMark, Addresses};
 pub use arrival::Arrival;
 pub use connections::{ConnectionLimits, Connections, Crowded, Entered, LetIn, share_of_address};
+pub use handshakes::{HandshakeLimits, HandshakeMetrics, Handshakes};
 pub use throttle::Throttle;
 
 /// Clients above a bound that are let in to be refused with a reason: this part of the bound.

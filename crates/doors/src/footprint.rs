@@ -17,7 +17,7 @@ use crate::auth::CACHED_TOKEN_BYTES;
 use crate::binary::limits::{AHEAD_BYTES, KINDS_REMEMBERED, OUTBOX_BYTES_MAX};
 use crate::binary::session::Session;
 use crate::http::HttpLimits;
-use crate::ledger_http::limits::{CHANGE_READ_BYTES, HISTORY_PARTS_UNREAD_MAX, PAGE_ROWS_MAX};
+use crate::ledger_http::limits::{CHANGE_READ_BYTES, CHANGE_STREAMS_MAX, HISTORY_PARTS_UNREAD_MAX, PAGE_ROWS_MAX};
 use crate::stream::{LAYER_BYTES_MAX, TLS_BYTES};
 
 /// A row of a page with its ids and memo, about.
@@ -51,6 +51,13 @@ pub const CHANGES_READ_BYTES: u64 = CHANGE_READ_BYTES.all_max as u64;
 pub const HISTORY_STREAM_BYTES: u64 = (HISTORY_PARTS_UNREAD_MAX * ROW_BYTES) as u64 * HISTORY_PART_ROWS_MAX as u64;
 /// A token that is remembered.
 pub const TOKEN_BYTES: u64 = CACHED_TOKEN_BYTES;
+
+/// Readers of changes that there may be at once: each has a file of each log open. Those of `edges` threads of HTTP, and
+/// those of MQTT if there is any.
+pub fn change_readers(http: Option<&HttpLimits>, edges: usize, has_mqtt: bool) -> usize {
+    let of_edge = http.map_or(0, |limits| limits.change_streams_max + limits.change_pages_max);
+    of_edge * edges + if has_mqtt { CHANGE_STREAMS_MAX } else { 0 }
+}
 
 /// An HTTP connection: a head, and an answer that its client does not take.
 pub fn http_connection_bytes(limits: &HttpLimits) -> u64 {

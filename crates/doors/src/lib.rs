@@ -18,6 +18,7 @@
 //! |---|---|
 //! | `listener` | listening sockets that threads share |
 //! | `proxy` | whose connection it is that a load balancer forwards |
+//! | `address_rates` | how often those of one address may do something |
 //! | `tls` | certificates, and their replacement while the server runs |
 //! | `stream` | one client's bytes: plain, TLS, WebSocket frames |
 //! | `linger` | how a connection ends that the server closes |
@@ -46,6 +47,7 @@
 //! | `http_room` | the HTTP door as a room of a node |
 //! | `footprint` | what clients can make each door keep in memory |
 
+mod address_rates;
 pub mod admission;
 pub mod auth;
 pub mod authorized;

@@ -3,6 +3,7 @@
 //!
 //! `docs/metrics.md` is made from here.
 
+use tidegate_doors::admission::HandshakeMetrics;
 use tidegate_doors::binary::BinaryMetrics;
 use tidegate_doors::edge::ChangeReaderMetrics;
 use tidegate_doors::http::HttpMetrics;
@@ -43,6 +44,7 @@ const LISTS: &[&[MetricRow]] = &[
     BinaryMetrics::ROWS,
     RefusalMetrics::ROWS,
     SecurityMetrics::ROWS,
+    HandshakeMetrics::ROWS,
     HttpMetrics::ROWS,
     LedgerHttpMetrics::ROWS,
     ChangeReaderMetrics::ROWS,

@@ -9,18 +9,19 @@
 //! being processed are in a [`Scratch`] that all clients of a thread share. A client owns memory only for an incomplete
 //! record, or for bytes that its socket did not take.
 
+mod gate;
 mod layers;
 mod scratch;
 pub mod tls;
 mod websocket;
 
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
 
 use rustls::pki_types::CertificateDer;
-use rustls::{ServerConfig, ServerConnection};
+use rustls::ServerConnection;
 
+pub use gate::{DoorTls, HandshakeGate};
 use layers::Layers;
 pub use scratch::{Received, Scratch};
 pub use tls::{Flow, TLS_BYTES};
@@ -49,9 +50,10 @@ pub struct Written {
 }
 
 impl<S: Read + Write> Stream<S> {
-    /// A client over plain TCP, or over TLS, whose handshake begins with the first read.
-    pub fn accept(socket: S, tls: Option<&Arc<ServerConfig>>) -> Result<Stream<S>, rustls::Error> {
-        let layers = tls.map(|config| Layers::tls(config.clone())).transpose()?.map(Box::new);
+    /// A client over plain TCP, or over TLS, whose handshake begins with the first read, if one of the address of its
+    /// socket, or of its client, may begin.
+    pub fn accept(socket: S, tls: Option<(&DoorTls, IpAddr)>) -> Result<Stream<S>, rustls::Error> {
+        let layers = tls.map(|(tls, peer)| Layers::tls(tls, peer)).transpose()?.map(Box::new);
         Ok(Stream { socket, layers })
     }
 

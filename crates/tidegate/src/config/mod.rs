@@ -20,6 +20,7 @@ mod auth;
 mod binary;
 mod data;
 mod demo;
+mod handshakes;
 mod http;
 mod identity_providers;
 mod kept;
@@ -46,6 +47,7 @@ pub use archive::ArchiveSettings;
 pub use listeners::Door;
 pub use seed::Seed;
 pub use settled::{Address, Config, Overrides};
+pub use tls::Tls;
 pub use topics::TopicsKeys;
 
 /// The rows of all owners, in the order in which people read about them.
@@ -63,6 +65,7 @@ const OWNERS: &[&[Section]] = &[
     ledger::LedgerKeys::SECTIONS,
     binary::BinaryKeys::SECTIONS,
     http::HttpKeys::SECTIONS,
+    handshakes::HandshakeKeys::SECTIONS,
     auth::LoginKeys::SECTIONS,
     listeners::ListenerKeys::SECTIONS,
     listeners::PacketKeys::SECTIONS,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_config::{ConfigError, Document, Schema};
+use tidegate_doors::admission::HandshakeLimits;
 use tidegate_doors::auth::provider::ProviderSettings;
 use tidegate_doors::auth::{AuthSettings, LoginLimits, Secret, ServiceSettings, TopicAccess, UserSettings};
 use tidegate_doors::http::{DemoShow, HttpLimits};
@@ -26,7 +27,7 @@ use super::quota::Quotas;
 use super::seed::Seed;
 use super::tls::Tls;
 use super::{
-    access, accounts, archive, auth, data, demo, http, identity_providers, listen, log, memory, proxy, quota, seed, tls,
+    access, accounts, archive, auth, data, demo, handshakes, http, identity_providers, listen, log, memory, proxy, quota, seed, tls,
     workers,
 };
 use crate::host::Host;
@@ -94,6 +95,8 @@ pub struct Limits {
     pub binary_connections_per_address_max: usize,
     /// Bounds of one edge thread.
     pub http: HttpLimits,
+    /// TLS handshakes of one address.
+    pub handshakes: HandshakeLimits,
     /// How many log-ins are worked on.
     pub logins: LoginLimits,
 }
@@ -233,6 +236,7 @@ fn limits(document: &Document, workers: usize) -> Result<Limits, ConfigError> {
         binary_connections_max: document.section::<BinaryKeys>()?.binary_connections_max,
         binary_connections_per_address_max: document.section::<BinaryKeys>()?.binary_connections_per_address_max,
         http,
+        handshakes: handshakes::settle(document)?,
         logins: auth::logins(document)?,
     })
 }

@@ -18,6 +18,7 @@ mod damage;
 mod directory;
 mod features;
 mod full_disk;
+mod handshakes;
 mod history_lines;
 mod history_times;
 mod hostile;

@@ -12,6 +12,7 @@ use tidegate_telemetry::Registry;
 use tokio::sync::watch;
 
 use super::fake::FakeBackend;
+use crate::admission::{HandshakeLimits, HandshakeMetrics, Handshakes};
 use crate::auth::quota::QuotaLimits;
 use crate::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, StrangerLimits,
@@ -19,8 +20,10 @@ use crate::auth::{
 };
 use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpProxies, HttpRoom, RoomsError};
 use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
+use crate::proxy::TrustedProxies;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::request_metrics::RequestMetrics;
+use crate::stream::DoorTls;
 
 /// Token of a service that may do everything.
 pub const SERVICE: &str = "dev-service-token";
@@ -135,6 +138,8 @@ impl TestServer {
         let address = listener.local_addr().unwrap();
         let registry =
             Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS, RefusalMetrics::ROWS, RequestMetrics::ROWS]);
+        let counts = Registry::of(&[HandshakeMetrics::ROWS]);
+        let gate = Handshakes::new(HandshakeLimits::default(), &counts).at("http", TrustedProxies::default());
         let metrics = HttpMetrics::register(&registry);
         let refused = RefusalMetrics::register(&registry, "http", "edge-0");
         let ledger_metrics = LedgerHttpMetrics::register(&registry);
@@ -145,7 +150,7 @@ impl TestServer {
         let ledger: Box<dyn HttpRoom> = Box::new(LedgerRoom::new(backend.clone(), ledger_metrics));
         let options = EdgeOptions {
             listener,
-            tls,
+            tls: tls.map(|config| DoorTls { config, gate }),
             authenticator: Arc::new(Authenticator::new(settings)),
             operations: Arc::new(backend.clone()),
             proxies: HttpProxies::default(),

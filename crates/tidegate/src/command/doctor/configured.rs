@@ -47,9 +47,9 @@ fn files(divided: Result<OpenFiles, String>, needs: Needs, asked: DoorConnection
     };
     let DoorConnections { http, binary, mqtt } = connections;
     let found = format!(
-        "{limit}: {kept} kept for {} logs, {} indexes of ids, snapshots, {} threads and the operator; connections: \
-         http {http}, binary {binary}, mqtt {mqtt}",
-        needs.logs, needs.indexes, needs.threads
+        "{limit}: {kept} kept for {} logs, {} indexes of ids, {} readers of changes, snapshots, {} threads and the \
+         operator; connections: http {http}, binary {binary}, mqtt {mqtt}",
+        needs.logs, needs.indexes, needs.readers, needs.threads
     );
     let wished = needs.kept() + asked.http + asked.binary + asked.mqtt;
     let advice = match (is_short, connections == asked) {
