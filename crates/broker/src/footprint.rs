@@ -12,14 +12,13 @@ use std::mem::size_of;
 use crate::connection::Connection;
 use crate::flow::{Answer, Flight, Incoming};
 use crate::limits::{
-    ANSWERS_PER_RECEIVE_MAXIMUM, CONNECT_BYTES_MAX, OPEN_PER_RECEIVE_MAXIMUM, PACKET_IDS, UNREAD_FREE_BYTES,
+    ALIAS_BYTES_MAX, ALIAS_BYTES_OUT_MAX, ANSWERS_PER_RECEIVE_MAXIMUM, CONNECT_BYTES_MAX, OPEN_PER_RECEIVE_MAXIMUM,
+    PACKET_IDS, UNREAD_FREE_BYTES,
 };
 use crate::session::Session;
 
 /// A table or a queue that grows has room for twice as many as it holds, at most.
 const GROWN: usize = 2;
-/// Bytes of the longest topic of MQTT, and of the place that holds it.
-const TOPIC_BYTES_MAX: u64 = 65_535 + 16;
 /// An idle client, with a session that ends with it: its connection, session, socket, client id, and places in tables.
 const IDLE_BYTES: usize = 512;
 
@@ -44,9 +43,19 @@ pub fn window_bytes() -> u64 {
     PACKET_IDS * (GROWN * size_of::<Flight>()) as u64
 }
 
-/// Topics behind so many aliases.
+/// Topics behind so many aliases that a client has set.
 pub fn alias_bytes(aliases: u16) -> u64 {
-    u64::from(aliases) * TOPIC_BYTES_MAX
+    of_aliases(aliases, ALIAS_BYTES_MAX)
+}
+
+/// Topics behind so many aliases that the broker has set for a client.
+pub fn alias_bytes_out(aliases: u16) -> u64 {
+    of_aliases(aliases, ALIAS_BYTES_OUT_MAX)
+}
+
+fn of_aliases(aliases: u16, bytes_max: usize) -> u64 {
+    let aliases = usize::from(aliases);
+    (GROWN * aliases * size_of::<Box<str>>() + if aliases > 0 { bytes_max } else { 0 }) as u64
 }
 
 #[cfg(test)]
@@ -60,7 +69,7 @@ mod tests {
         let unanswered = unanswered_bytes(limits.receive_maximum);
         assert!((100 << 10..1 << 20).contains(&unanswered), "{unanswered}");
         assert_eq!(unanswered_bytes(2 * limits.receive_maximum), 2 * unanswered);
-        assert!(alias_bytes(limits.topic_alias_maximum) >= 32 * 65_535);
+        assert_eq!((alias_bytes(limits.topic_alias_maximum), alias_bytes_out(0)), ((64 << 10) + 32 * 2 * 16, 0));
         assert_eq!(window_bytes(), 2 * PACKET_IDS, "a flight is a byte");
         assert_eq!(CONNECTION_BYTES, u64::from(CONNECT_BYTES_MAX));
     }

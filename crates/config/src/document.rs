@@ -67,7 +67,13 @@ impl Document {
             line: error.span().map(|span| line(text, span.start)),
             message: error.message().to_owned(),
         })?;
-        let document = Document { name: name.to_owned(), text: text.to_owned(), root, schema: schema.clone(), derived: BTreeMap::new() };
+        let document = Document {
+            name: name.to_owned(),
+            text: text.to_owned(),
+            root,
+            schema: schema.clone(),
+            derived: BTreeMap::new(),
+        };
         check(&document, schema)?;
         Ok(document)
     }

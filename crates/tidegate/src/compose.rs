@@ -285,12 +285,7 @@ fn http(
     }))
 }
 
-fn tls(
-    files: &Files,
-    wanted: bool,
-    protocols: &[&str],
-    gate: Arc<dyn HandshakeGate>,
-) -> Result<Option<DoorTls>> {
+fn tls(files: &Files, wanted: bool, protocols: &[&str], gate: Arc<dyn HandshakeGate>) -> Result<Option<DoorTls>> {
     let certificate = files.certificate.as_ref().filter(|_| wanted);
     let of_door = |certificate| Ok(DoorTls { config: server_config(certificate, protocols)?, gate });
     certificate.map(of_door).transpose()

@@ -93,8 +93,15 @@ mod tests {
         let first = ("proc/self/cgroup", "9:name=systemd:/\n4:cpu,memory:/docker/abc\n0::/\n");
         let limit = |path| (path, "8192\n");
         assert_eq!(found(&[first, limit("sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes")]), Some(8_192));
-        assert_eq!(found(&[first, limit("sys/fs/cgroup/memory/memory.limit_in_bytes")]), Some(8_192), "seen from within");
-        assert_eq!(found(&[first, ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712")]), Some(1_000 << 10));
+        assert_eq!(
+            found(&[first, limit("sys/fs/cgroup/memory/memory.limit_in_bytes")]),
+            Some(8_192),
+            "seen from within"
+        );
+        assert_eq!(
+            found(&[first, ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712")]),
+            Some(1_000 << 10)
+        );
         assert_eq!(found(&[("proc/self/cgroup", "0::/\n"), ("sys/fs/cgroup/memory.max", "512")]), Some(512));
     }
 

@@ -176,7 +176,10 @@ mod tests {
     #[test]
     fn a_high_limit_gives_each_door_what_it_asks_for() {
         let files = OpenFiles::divide(4 << 20, SMALL, WANTED).unwrap();
-        assert_eq!((files.connections, files.kept, files.is_short), (WANTED, 64 + 3 * 8 + 2 * (32 + 2 * 64 + 10) + 3 * 12, false));
+        assert_eq!(
+            (files.connections, files.kept, files.is_short),
+            (WANTED, 64 + 3 * 8 + 2 * (32 + 2 * 64 + 10) + 3 * 12, false)
+        );
     }
 
     /// Who reads old records, follows the changes or looks up ids has files open as long as it is there: no connection

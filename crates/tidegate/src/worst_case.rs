@@ -147,7 +147,13 @@ fn of_mqtt(config: &Config, connections: u64) -> Vec<Cost> {
     let (outbox, inbox) = (limits.outbox_bytes_max as u64, limits.clean_inbox_bytes_max as u64);
     let aliases_out = limits.topic_aliases_out_max;
     vec![
-        cost("mqtt.connections_max", connections, each, 1, "idle or half begun; fewer than written where files are few"),
+        cost(
+            "mqtt.connections_max",
+            connections,
+            each,
+            1,
+            "idle or half begun; fewer than written where files are few",
+        ),
         per_client("mqtt.outbox_bytes_max", outbox, outbox, "what it does not take"),
         per_client("mqtt.clean_inbox_bytes_max", inbox, inbox, "what waits behind that"),
         per_client(
@@ -156,12 +162,17 @@ fn of_mqtt(config: &Config, connections: u64) -> Vec<Cost> {
             broker::unanswered_bytes(received),
             "publications that are not over",
         ),
-        per_client("mqtt.inflight_max", limits.window_max.into(), broker::window_bytes(), "what it has not acknowledged"),
+        per_client(
+            "mqtt.inflight_max",
+            limits.window_max.into(),
+            broker::window_bytes(),
+            "what it has not acknowledged",
+        ),
         per_client("mqtt.topic_alias_max", aliases.into(), broker::alias_bytes(aliases), "topics that it named"),
         per_client(
             "mqtt.topic_alias_out_max",
             aliases_out.into(),
-            broker::alias_bytes(aliases_out),
+            broker::alias_bytes_out(aliases_out),
             "topics that were named to it",
         ),
     ]
@@ -181,8 +192,18 @@ fn of_http(config: &Config, connections: u64) -> Vec<Cost> {
     vec![
         cost("limits.http_connections_max", connections, each, 1, "a head and an unread answer, of all edge threads"),
         per_edge("limits.http_bodies_bytes_max", bodies, 1, "bodies that came in part, of each edge thread"),
-        per_edge("limits.http_change_streams_max", limits.change_streams_max, doors::CHANGE_STREAM_BYTES, "unread rows"),
-        per_edge("limits.http_history_streams_max", limits.history_streams_max, doors::HISTORY_STREAM_BYTES, "unread rows"),
+        per_edge(
+            "limits.http_change_streams_max",
+            limits.change_streams_max,
+            doors::CHANGE_STREAM_BYTES,
+            "unread rows",
+        ),
+        per_edge(
+            "limits.http_history_streams_max",
+            limits.history_streams_max,
+            doors::HISTORY_STREAM_BYTES,
+            "unread rows",
+        ),
         per_edge("limits.http_change_pages_max", limits.change_pages_max, doors::PAGE_BYTES, "pages being read"),
         per_edge("limits.tokens_cached_max", limits.tokens_cached_max, doors::TOKEN_BYTES, "tokens, the longest"),
         per_edge("limits.kinds_cached_max", limits.kinds_cached_max, doors::kinds_bytes(1), "ids of accounts"),

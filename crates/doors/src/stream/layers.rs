@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 
-use rustls::pki_types::CertificateDer;
 use rustls::ServerConnection;
+use rustls::pki_types::CertificateDer;
 
 use super::gate::{DoorTls, Unbegun};
 use super::scratch::Scratch;

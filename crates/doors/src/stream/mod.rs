@@ -18,8 +18,8 @@ mod websocket;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 
-use rustls::pki_types::CertificateDer;
 use rustls::ServerConnection;
+use rustls::pki_types::CertificateDer;
 
 pub use gate::{DoorTls, HandshakeGate};
 use layers::Layers;

@@ -18,8 +18,5 @@ config! {
 /// Reads them.
 pub fn settle(document: &Document) -> Result<HandshakeLimits, ConfigError> {
     let keys: HandshakeKeys = document.section()?;
-    Ok(HandshakeLimits {
-        per_s: keys.tls_handshakes_per_address_per_s,
-        burst: keys.tls_handshakes_per_address_burst,
-    })
+    Ok(HandshakeLimits { per_s: keys.tls_handshakes_per_address_per_s, burst: keys.tls_handshakes_per_address_burst })
 }

@@ -27,8 +27,8 @@ use super::quota::Quotas;
 use super::seed::Seed;
 use super::tls::Tls;
 use super::{
-    access, accounts, archive, auth, data, demo, handshakes, http, identity_providers, listen, log, memory, proxy, quota, seed, tls,
-    workers,
+    access, accounts, archive, auth, data, demo, handshakes, http, identity_providers, listen, log, memory, proxy,
+    quota, seed, tls, workers,
 };
 use crate::host::Host;
 use crate::logging::LogFilter;

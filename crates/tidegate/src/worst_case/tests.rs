@@ -52,10 +52,29 @@ fn rows_are_what_the_code_bounds() {
 fn every_key_of_bytes_or_counts_has_a_row_or_is_a_part_of_one() {
     // What bounds one caller, one client, one request or one address is a part of what all may.
     let parts = [
-        "of_viewer", "of_caller", "for_services", "per_address", "per_s", "wrong_max", "subscriptions_max",
-        "packet_bytes_max", "body_bytes_max", "head_bytes_max", "headers_max", "messages_max", "pressure_bytes_max",
-        "memory_bytes_max", "segment_bytes", "disk_reserve_bytes", "login_bytes_max", "change_pages_for",
-        "_s_max", "delay_max", "age_max", "expiry_max", "alive_max",
+        "of_viewer",
+        "of_caller",
+        "for_services",
+        "per_address",
+        "per_s",
+        "wrong_max",
+        "subscriptions_max",
+        "packet_bytes_max",
+        "body_bytes_max",
+        "head_bytes_max",
+        "headers_max",
+        "messages_max",
+        "pressure_bytes_max",
+        "memory_bytes_max",
+        "segment_bytes",
+        "disk_reserve_bytes",
+        "login_bytes_max",
+        "change_pages_for",
+        "_s_max",
+        "delay_max",
+        "age_max",
+        "expiry_max",
+        "alive_max",
     ];
     let worst_case = of("[listen]\nmqtts = \"off\"\n");
     for section in schema(&[]).sections() {
@@ -65,7 +84,8 @@ fn every_key_of_bytes_or_counts_has_a_row_or_is_a_part_of_one() {
             // Each message of `kept.all` is counted by its bytes as well.
             let is_counted = section.path == "kept.all" && row.name != "shapes_max" && row.unit != "bytes";
             // What waits for a session that outlives its connection is `kept.all.queued_bytes_max`.
-            let is_part = is_counted || path == "mqtt.inbox_bytes_max" || parts.iter().any(|part| row.name.contains(part));
+            let is_part =
+                is_counted || path == "mqtt.inbox_bytes_max" || parts.iter().any(|part| row.name.contains(part));
             let has_row = worst_case.0.iter().any(|cost| cost.key == path) || path == "limits.logins_concurrent_max";
             assert!(is_part != has_row, "{path}: part {is_part}, row {has_row}");
         }

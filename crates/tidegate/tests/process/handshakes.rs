@@ -22,8 +22,7 @@ fn server(folder: &std::path::Path, more: &str) -> (Server, Arc<rustls::ClientCo
     let (tls, certificate) = self_signed(folder);
     let sections = format!("{tls}http = true\nbinary = true\n\n[listener.mqtts]\nanonymous = true\n{more}");
     let limits = format!("tls_handshakes_per_address_per_s = 1\ntls_handshakes_per_address_burst = {BURST}");
-    let settings =
-        Settings { sections, limits, mqtt: true, mqtts: "127.0.0.1:0".to_owned(), ..Settings::new(folder) };
+    let settings = Settings { sections, limits, mqtt: true, mqtts: "127.0.0.1:0".to_owned(), ..Settings::new(folder) };
     (Server::start(&settings), client_config([certificate]))
 }
 
@@ -69,7 +68,8 @@ fn an_address_that_begins_too_many_handshakes_is_refused_at_every_door_and_other
         assert!(refused(&server, &config, name) >= 1, "{name}");
     }
     // Whoever says nothing has begun none.
-    let silent: Vec<_> = (0..2 * BURST).map(|_| connect_from([127, 0, 0, 3], server.mqtts()).expect("it listens")).collect();
+    let silent: Vec<_> =
+        (0..2 * BURST).map(|_| connect_from([127, 0, 0, 3], server.mqtts()).expect("it listens")).collect();
     assert!(shake([127, 0, 0, 3], server.mqtts()), "{} silent connections cost nothing", silent.len());
     wait_for("the security log says so", || {
         let log = server.log();

@@ -62,8 +62,8 @@ fn the_doctor_adds_up_what_a_configuration_allows_and_names_what_dominates() {
     }
     let rows: Vec<&str> = said.lines().skip_while(|line| !line.starts_with("key ")).skip(1).collect();
     assert!(rows.len() > 20 && rows.last().is_some_and(|last| last.starts_with("in all")), "{said}");
-    let said = look(&Settings { mqtt: true, ..settings("outbox_bytes_max = 1073741824\ntopic_alias_max = 65535\n") });
+    let said = look(&Settings { mqtt: true, ..settings("clean_inbox_bytes_max = 1099511627776\n") });
     assert!(said.contains("!!  memory at worst"), "{said}");
-    assert!(said.contains("mqtt.topic_alias_max dominates: ") && said.contains("Set it to "), "{said}");
+    assert!(said.contains("mqtt.clean_inbox_bytes_max dominates: ") && said.contains("Set it to "), "{said}");
     assert!(!settings("").data.exists(), "a look makes nothing");
 }
