@@ -13,7 +13,6 @@
 mod addresses;
 mod arrival;
 mod connections;
-mod handshakes;
 mod newcomers;
 mod throttle;
 
@@ -29,7 +28,6 @@ use crate::proxy::TrustedProxies;
 pub use addresses::{AddressMark, Addresses};
 pub use arrival::Arrival;
 pub use connections::{ConnectionLimits, Connections, Crowded, Entered, LetIn, share_of_address};
-pub use handshakes::{HandshakeLimits, HandshakeMetrics, Handshakes};
 pub use throttle::Throttle;
 
 /// Clients above a bound that are let in to be refused with a reason: this part of the bound.

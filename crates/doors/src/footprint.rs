@@ -53,8 +53,8 @@ pub const HISTORY_STREAM_BYTES: u64 = (HISTORY_PARTS_UNREAD_MAX * ROW_BYTES) as 
 /// A token that is remembered.
 pub const TOKEN_BYTES: u64 = CACHED_TOKEN_BYTES;
 
-/// Readers of changes that there may be at once: each has a file of each log open. Those of `edges` threads of HTTP, and
-/// those of MQTT if there is any.
+/// Readers of changes that there may be at once: each has a file of each log open. Those of `edges` threads of HTTP,
+/// and those of MQTT if there is any.
 pub fn change_readers(http: Option<&HttpLimits>, edges: usize, has_mqtt: bool) -> usize {
     let of_edge = http.map_or(0, |limits| limits.change_streams_max + limits.change_pages_max);
     of_edge * edges + if has_mqtt { CHANGE_STREAMS_MAX } else { 0 }

@@ -32,6 +32,7 @@
 //! | `held_bytes` | what callers have sent ahead of their answers, in bytes |
 //! | `listing` | pages of accounts as their reader may see them |
 //! | `admission` | how many clients may come in, how fast, and who gives way to them |
+//! | `handshakes` | how often those of one address may begin TLS |
 //! | `operator` | what operators ask of the MQTT ports, and the client that asks them |
 //! | `authorized` | asks the ledger for a worker's clients, after their rights were checked |
 //! | `ledger_json` | what the ledger is asked and answers in JSON |
@@ -54,6 +55,7 @@ pub mod authorized;
 pub mod binary;
 pub mod edge;
 pub mod footprint;
+pub mod handshakes;
 mod held_bytes;
 pub mod http;
 pub mod http_room;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use tidegate_broker::{BrokerMessage, TOPICS};
-use tidegate_doors::admission::Handshakes;
 use tidegate_doors::auth::{Authenticator, Secret};
 use tidegate_doors::binary::{BinaryRoom, BinarySettings};
 use tidegate_doors::edge::ChangeFeedsRoom;
+use tidegate_doors::handshakes::Handshakes;
 use tidegate_doors::http::HttpLimits;
 use tidegate_doors::http_room::{HttpDoor, HttpSettings, WebSockets, open_ledger, open_operator};
 use tidegate_doors::listener;

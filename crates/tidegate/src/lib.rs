@@ -177,9 +177,9 @@ enum Command {
         #[arg(long)]
         yes: bool,
     },
-    /// Say what on this host will hurt: limits, clock source, fsync time, NUMA, TCP settings. With a configuration, also
-    /// how it divides the open files, how much memory clients can make a server with it use at worst, and which key
-    /// that is most of. Exit 0 only if there is nothing to warn of.
+    /// Say what on this host will hurt: limits, clock source, fsync time, NUMA, TCP settings. With a configuration,
+    /// also how it divides the open files, how much memory clients can make a server with it use at worst, and which
+    /// key that is most of. Exit 0 only if there is nothing to warn of.
     Doctor {
         /// Where data is or will be, to time its disk; without it that of the configuration, or the current directory.
         #[arg(long, value_name = "DIR")]

@@ -3,9 +3,9 @@
 //!
 //! `docs/metrics.md` is made from here.
 
-use tidegate_doors::admission::HandshakeMetrics;
 use tidegate_doors::binary::BinaryMetrics;
 use tidegate_doors::edge::ChangeReaderMetrics;
+use tidegate_doors::handshakes::HandshakeMetrics;
 use tidegate_doors::http::HttpMetrics;
 use tidegate_doors::ledger_http::LedgerHttpMetrics;
 use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics, NodeMqttMetrics};

@@ -75,7 +75,8 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.3.2-8]`: a topic alias is not 0.
     /// `[MQTT-3.3.2-9]`: the client uses no topic alias above the server's maximum.
     ///
-    /// A client whose topics with aliases are longer than [`ALIAS_BYTES_MAX`] together is told 0x97: nobody pays for them.
+    /// A client whose topics with aliases are longer than [`ALIAS_BYTES_MAX`] together is told 0x97: nobody pays for
+    /// them.
     fn resolve_alias(
         &mut self,
         index: ConnectionIndex,

@@ -9,8 +9,8 @@
 //! Promise: however many connections an address has, what it asks and leaves half said has a bound of its own. Nobody
 //! who has shown a token is counted here.
 //!
-//! Addresses are counted in sketches of fixed size, without a lock ([`AddressRates`]). Bytes are counted by the cells of
-//! the same rows.
+//! Addresses are counted in sketches of fixed size, without a lock ([`AddressRates`]). Bytes are counted by the cells
+//! of the same rows.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -82,8 +82,8 @@ impl TlsLayer {
         TlsLayer { unbegun: Some(Box::new(unbegun)), ..self }
     }
 
-    /// The first bytes of the wire have come, of this client if a load balancer has said whose they are. An error if its
-    /// handshake may not begin.
+    /// The first bytes of the wire have come, of this client if a load balancer has said whose they are. An error if
+    /// its handshake may not begin.
     pub(super) fn begin(&mut self, client: Option<IpAddr>) -> io::Result<()> {
         self.unbegun.take().map_or(Ok(()), |unbegun| unbegun.begin(client))
     }

@@ -1,7 +1,7 @@
 //! The keys of TLS handshakes, at all doors.
 
 use tidegate_config::{ConfigError, Count, Document, PerSecond, config};
-use tidegate_doors::admission::HandshakeLimits;
+use tidegate_doors::handshakes::HandshakeLimits;
 
 config! {
     /// `[limits]`, as far as TLS goes.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_config::{ConfigError, Document, Schema};
-use tidegate_doors::admission::HandshakeLimits;
 use tidegate_doors::auth::provider::ProviderSettings;
 use tidegate_doors::auth::{AuthSettings, LoginLimits, Secret, ServiceSettings, TopicAccess, UserSettings};
+use tidegate_doors::handshakes::HandshakeLimits;
 use tidegate_doors::http::{DemoShow, HttpLimits};
 
 use super::archive::ArchiveSettings;

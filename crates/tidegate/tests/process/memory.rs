@@ -52,8 +52,8 @@ fn the_doctor_adds_up_what_a_configuration_allows_and_names_what_dominates() {
     let said = look(&settings("outbox_bytes_max = 1048576\n"));
     for words in [
         "ok  division of open files",
-        "kept for 2 logs, 1 indexes of ids, 160 readers of changes, snapshots, 2 threads and the operator; connections: \
-         http 32, binary 32",
+        "kept for 2 logs, 1 indexes of ids, 160 readers of changes, snapshots, 2 threads and the operator",
+        "connections: http 32, binary 32",
         "ok  division of memory     limits.memory_bytes_max is 256.0 MiB of",
         "ok  memory at worst",
         "kept.all.retained_bytes_max",

@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::admission::{ConnectionLimits, Connections, HandshakeLimits, HandshakeMetrics, Handshakes};
+use crate::admission::{ConnectionLimits, Connections};
+use crate::handshakes::{HandshakeLimits, HandshakeMetrics, Handshakes};
 use crate::proxy::TrustedProxies;
 use crate::stream::DoorTls;
 use crate::turns::{CallerName, Turns};

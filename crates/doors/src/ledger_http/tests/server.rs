@@ -12,12 +12,12 @@ use tidegate_telemetry::Registry;
 use tokio::sync::watch;
 
 use super::fake::FakeBackend;
-use crate::admission::{HandshakeLimits, HandshakeMetrics, Handshakes};
 use crate::auth::quota::QuotaLimits;
 use crate::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, StrangerLimits,
     TopicAccess, UserSettings, hash_password, service_token_hash,
 };
+use crate::handshakes::{HandshakeLimits, HandshakeMetrics, Handshakes};
 use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpProxies, HttpRoom, RoomsError};
 use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
 use crate::proxy::TrustedProxies;

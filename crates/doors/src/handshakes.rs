@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use tidegate_telemetry::{Registry, metrics};
 
-use super::monotonic_ns;
 use crate::address_rates::AddressRates;
+use crate::admission::monotonic_ns;
 use crate::proxy::TrustedProxies;
 use crate::security::{self, SecurityEvent};
 use crate::stream::HandshakeGate;
