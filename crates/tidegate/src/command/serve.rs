@@ -124,8 +124,6 @@ fn tell_start(file: Option<&Path>, config: &Config) {
     );
     let (limits, kept) = (&config.limits, |thing| config.mqtt.holdings[thing].all);
     tracing::info!(
-        memory_bytes_max = config.memory.bytes_max.unwrap_or(0),
-        host_memory_bytes = config.memory.host_bytes.unwrap_or(0),
         workers = limits.workers,
         edge_threads = limits.edge_threads,
         ids_filter_bytes_max = limits.ids_filter_bytes_max,
@@ -136,6 +134,8 @@ fn tell_start(file: Option<&Path>, config: &Config) {
         retained_bytes_max = kept(Thing::Retained).bytes,
         queued_bytes_max = kept(Thing::Queued).bytes,
         disk_reserve_bytes = config.data.disk_reserve_bytes,
+        memory_bytes_max = config.memory.bytes_max.unwrap_or(0),
+        host_memory_bytes = config.memory.host_bytes.unwrap_or(0),
         "limits"
     );
 }
