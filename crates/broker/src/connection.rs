@@ -173,6 +173,8 @@ pub(crate) struct Extra {
     pub assigned_id: Option<Box<str>>,
     /// Topics by the aliases that the client set; alias 1 is at 0.
     pub aliases_in: Vec<Box<str>>,
+    /// Their bytes.
+    pub alias_bytes_in: u32,
     /// Aliases that the broker may set.
     pub aliases_out_max: u16,
     /// Topics by the aliases that the broker set; alias 1 is at 0.
@@ -199,6 +201,7 @@ impl Extra {
         let Extra {
             assigned_id,
             aliases_in,
+            alias_bytes_in: _,
             aliases_out_max,
             aliases_out,
             packet_bytes_max,

@@ -22,6 +22,7 @@ pub mod drive;
 pub mod facts;
 mod feed;
 mod flow;
+pub mod footprint;
 pub mod holdings;
 mod index;
 mod key;

@@ -116,6 +116,10 @@ pub const OPERATOR_FILTERS_MAX: usize = 1_000;
 pub const OPERATOR_FILTER_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a CONNECT: a client id, a user name, a token, a will of some size. Buffered for every new connection.
 pub const CONNECT_BYTES_MAX: u32 = 64 << 10;
+/// Bytes of the topics to which one client may have set aliases: one topic of any length, or hundreds of usual ones.
+pub const ALIAS_BYTES_MAX: usize = 64 << 10;
+/// Bytes of those to which the broker sets aliases for one client; the topics after them are written out.
+pub const ALIAS_BYTES_OUT_MAX: usize = 16 << 10;
 /// Bytes of a client id.
 pub const CLIENT_ID_BYTES_MAX: usize = 1_024;
 /// Nodes of the retained tree that one step of a walk visits.

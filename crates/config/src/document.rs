@@ -1,5 +1,6 @@
 //! One file, read and checked: every key in it is known and of its type, and each value can be asked for.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::path::Path;
 use crate::check::check;
 use crate::error::ConfigError;
 use crate::kind::{Kind, Wrong, one_of};
-use crate::row::{Allowed, Change, KeyRow, Section, Value};
+use crate::row::{Allowed, Change, Expected, KeyRow, Section, Value};
 use crate::schema::{KnownSection, Schema};
 use crate::tree::{Node, Shape, parse};
 
@@ -18,6 +19,8 @@ pub struct Document {
     text: String,
     root: Node,
     schema: Schema,
+    /// Numbers that hold in place of rows' defaults, by their keys.
+    derived: BTreeMap<String, u64>,
 }
 
 /// A struct that [`crate::config!`] made.
@@ -64,7 +67,13 @@ impl Document {
             line: error.span().map(|span| line(text, span.start)),
             message: error.message().to_owned(),
         })?;
-        let document = Document { name: name.to_owned(), text: text.to_owned(), root, schema: schema.clone() };
+        let document = Document {
+            name: name.to_owned(),
+            text: text.to_owned(),
+            root,
+            schema: schema.clone(),
+            derived: BTreeMap::new(),
+        };
         check(&document, schema)?;
         Ok(document)
     }
@@ -89,6 +98,30 @@ impl Document {
             T::read(&table)
         };
         self.tables(path).iter().enumerate().map(table).collect()
+    }
+
+    /// What the file itself says of the key of a number at `path`, such as `limits.workers`; `None` where the default
+    /// holds.
+    pub fn written_number(&self, path: &str) -> Option<u64> {
+        match self.root.at(path)?.value(Expected::Integer) {
+            Some(Value::Integer(number)) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// From now on, the key of a number at `path` has this value, or the nearest of its range, where the file says
+    /// nothing: a default that only the host knows, such as a part of its memory.
+    ///
+    /// Panics if there is no such key in a section that is written once.
+    pub fn derive_default(&mut self, path: &str, number: u64) {
+        let (section, name) = path.rsplit_once('.').expect("a key stands in a section");
+        let known = self.schema.section(section).filter(|section| !section.repeated);
+        let row = known.and_then(|section| section.rows.iter().find(|row| row.name == name));
+        let number = match row.map(|row| row.allowed) {
+            Some(Allowed::Numbers { least, most }) => number.clamp(least, most),
+            _ => panic!("{path} is no key of a number that stands once"),
+        };
+        self.derived.insert(path.to_owned(), number);
     }
 
     /// An error about the value at `path`, such as `listen.http` or `user[1].role`: at its line if it was written, at
@@ -122,7 +155,7 @@ impl Document {
     fn values(&self, section: &KnownSection, row: &KeyRow) -> Vec<Option<Value<'_>>> {
         match section.repeated {
             true => self.tables(section.path).iter().map(|table| value(Some(table), row)).collect(),
-            false => vec![value(self.root.at(section.path), row)],
+            false => vec![self.value_at(section.path, self.root.at(section.path), row)],
         }
     }
 
@@ -146,6 +179,12 @@ impl Document {
         assert!(is_known, "the keys of [{path}] are not in the schema");
     }
 
+    /// What is written in `table`, at `path`, for the key of `row`, or what holds in its place.
+    fn value_at<'a>(&'a self, path: &str, table: Option<&'a Node>, row: &KeyRow) -> Option<Value<'a>> {
+        let derived = || self.derived.get(&format!("{path}.{}", row.name)).map(|number| Value::Integer(*number));
+        written(table, row).or_else(derived).or_else(|| row.default.value())
+    }
+
     /// All tables written `[[path]]`.
     fn tables(&self, path: &str) -> &[Node] {
         match self.root.at(path).map(|node| &node.shape) {
@@ -165,7 +204,7 @@ impl fmt::Debug for Document {
 impl Table<'_> {
     /// The value of the key of `row`.
     pub fn key<K: Kind>(&self, row: &KeyRow) -> Result<K::Value, ConfigError> {
-        let value = value(self.node, row);
+        let value = self.document.value_at(&self.path, self.node, row);
         K::settle(value.clone(), row).map_err(|wrong| {
             let path = format!("{}.{}", self.path, row.name);
             let message = match (wrong, value) {
@@ -186,8 +225,11 @@ fn missing(path: &str, row: &KeyRow) -> String {
 
 /// What is written in `table` for the key of `row`, or its default.
 fn value<'a>(table: Option<&'a Node>, row: &KeyRow) -> Option<Value<'a>> {
-    let written = table.and_then(|table| table.get(row.name)).and_then(|node| node.value(row.expected));
-    written.or_else(|| row.default.value())
+    written(table, row).or_else(|| row.default.value())
+}
+
+fn written<'a>(table: Option<&'a Node>, row: &KeyRow) -> Option<Value<'a>> {
+    table.and_then(|table| table.get(row.name)).and_then(|node| node.value(row.expected))
 }
 
 fn line(text: &str, offset: usize) -> usize {

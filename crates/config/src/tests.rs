@@ -240,3 +240,22 @@ fn a_section_that_was_not_handed_in_cannot_be_read() {
     let document = Document::of("test.toml", "", &Schema::of(&[MoodKeys::SECTIONS], "the manual")).unwrap();
     drop(document.section::<DoorKeys>());
 }
+
+#[test]
+fn a_derived_default_holds_where_nothing_is_written() {
+    let derived = |text: &str| {
+        let mut document = document(text).unwrap();
+        document.derive_default("limits.workers", 1);
+        document
+    };
+    let (silent, written) = (derived(""), derived("[limits]\nworkers = 2"));
+    assert_eq!((silent.written_number("limits.workers"), written.written_number("limits.workers")), (None, Some(2)));
+    assert_eq!(silent.changes(&written).len(), 1, "it is another value than what is written");
+    assert_eq!(silent.changes(&derived("[limits]\nworkers = 1")).len(), 0, "and the same as if it were");
+}
+
+#[test]
+#[should_panic(expected = "limits.nothing is no key of a number that stands once")]
+fn only_a_number_that_stands_once_has_a_derived_default() {
+    document("").unwrap().derive_default("limits.nothing", 1);
+}

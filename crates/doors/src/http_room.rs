@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Result;
-use rustls::ServerConfig;
 use tidegate_broker::TOPICS;
 use tidegate_ledger::LEDGER;
 use tidegate_ledger::changes::ChangeLogs;
@@ -27,6 +26,7 @@ use crate::operator::{OperatorClient, OperatorMessage};
 use crate::operator_http::OperatorHttp;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::request_metrics::RequestMetrics;
+use crate::stream::DoorTls;
 use crate::websocket::WebSocketDoor;
 
 /// What the HTTP door is told.
@@ -34,7 +34,7 @@ pub struct HttpSettings {
     /// Where it listens.
     pub address: SocketAddr,
     /// Certificates; `None` for plain HTTP.
-    pub tls: Option<Arc<ServerConfig>>,
+    pub tls: Option<DoorTls>,
     /// Load balancers that say whose connections and requests they forward.
     pub proxies: HttpProxies,
     /// Edge threads.

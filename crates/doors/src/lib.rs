@@ -18,6 +18,7 @@
 //! |---|---|
 //! | `listener` | listening sockets that threads share |
 //! | `proxy` | whose connection it is that a load balancer forwards |
+//! | `address_rates` | how often those of one address may do something |
 //! | `tls` | certificates, and their replacement while the server runs |
 //! | `stream` | one client's bytes: plain, TLS, WebSocket frames |
 //! | `linger` | how a connection ends that the server closes |
@@ -31,6 +32,7 @@
 //! | `held_bytes` | what callers have sent ahead of their answers, in bytes |
 //! | `listing` | pages of accounts as their reader may see them |
 //! | `admission` | how many clients may come in, how fast, and who gives way to them |
+//! | `handshakes` | how often those of one address may begin TLS |
 //! | `operator` | what operators ask of the MQTT ports, and the client that asks them |
 //! | `authorized` | asks the ledger for a worker's clients, after their rights were checked |
 //! | `ledger_json` | what the ledger is asked and answers in JSON |
@@ -44,12 +46,16 @@
 //! | `mqtt` | the MQTT port |
 //! | `edge` | how an edge thread reaches shards and workers |
 //! | `http_room` | the HTTP door as a room of a node |
+//! | `footprint` | what clients can make each door keep in memory |
 
+mod address_rates;
 pub mod admission;
 pub mod auth;
 pub mod authorized;
 pub mod binary;
 pub mod edge;
+pub mod footprint;
+pub mod handshakes;
 mod held_bytes;
 pub mod http;
 pub mod http_room;

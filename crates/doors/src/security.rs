@@ -24,7 +24,7 @@ metrics! {
     /// What is counted of them, also where the log leaves lines out.
     pub struct SecurityMetrics() {
         events: SharedCounterFamily(event: "logged_in" "login_refused" "token_refused" "denied" "took_over"
-                "rights_changed")
+                "rights_changed" "handshake_refused")
             "tidegate_security_events_total" "Events of the security log, with those that it left out, by event.";
         left_out: SharedCounter
             "tidegate_security_lines_left_out_total" "Events that the security log has only as a count.";
@@ -46,16 +46,19 @@ pub enum SecurityEvent {
     TookOver,
     /// The configuration gave, or took away, rights.
     RightsChanged,
+    /// An address begins too many TLS handshakes.
+    HandshakeRefused,
 }
 
 impl SecurityEvent {
-    const ALL: [SecurityEvent; 6] = [
+    const ALL: [SecurityEvent; 7] = [
         SecurityEvent::LoggedIn,
         SecurityEvent::LoginRefused,
         SecurityEvent::TokenRefused,
         SecurityEvent::Denied,
         SecurityEvent::TookOver,
         SecurityEvent::RightsChanged,
+        SecurityEvent::HandshakeRefused,
     ];
 
     /// As metrics and lines name it.
@@ -67,6 +70,7 @@ impl SecurityEvent {
             SecurityEvent::Denied => "denied",
             SecurityEvent::TookOver => "took_over",
             SecurityEvent::RightsChanged => "rights_changed",
+            SecurityEvent::HandshakeRefused => "handshake_refused",
         }
     }
 }
@@ -245,6 +249,7 @@ impl Line {
             SecurityEvent::Denied => line!(warn, "denied"),
             SecurityEvent::TookOver => line!(info, "session taken over"),
             SecurityEvent::RightsChanged => line!(info, "rights changed"),
+            SecurityEvent::HandshakeRefused => line!(warn, "TLS handshake refused"),
         }
     }
 }
@@ -274,6 +279,6 @@ mod tests {
     fn names_are_cut_between_characters() {
         assert_eq!((&*cut("dave"), cut(&"ü".repeat(1_000)).len()), ("dave", WORDS_BYTES_MAX));
         assert_eq!(cut(&format!("x{}", "ü".repeat(1_000))).len(), WORDS_BYTES_MAX - 1);
-        assert_eq!(SecurityEvent::ALL.map(|event| event as usize), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(SecurityEvent::ALL.map(|event| event as usize), [0, 1, 2, 3, 4, 5, 6]);
     }
 }

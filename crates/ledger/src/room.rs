@@ -43,7 +43,7 @@ pub use operation_client::OperationClient;
 pub use seeds::{Seed, SeedKind};
 
 /// Threads that read for one shard: a cold read of one history does not keep the next one waiting.
-const FETCH_THREADS: usize = 2;
+pub const FETCH_THREADS: usize = 2;
 /// Memory of the filters of one shard, however little there is over all.
 const FILTER_BYTES_MIN: usize = 1 << 16;
 /// Separates the key of cursors from other uses of the directory's id.

@@ -11,13 +11,15 @@ use tidegate_broker::{BrokerMessage, TOPICS};
 use tidegate_doors::auth::{Authenticator, Secret};
 use tidegate_doors::binary::{BinaryRoom, BinarySettings};
 use tidegate_doors::edge::ChangeFeedsRoom;
+use tidegate_doors::handshakes::Handshakes;
 use tidegate_doors::http::HttpLimits;
 use tidegate_doors::http_room::{HttpDoor, HttpSettings, WebSockets, open_ledger, open_operator};
 use tidegate_doors::listener;
 use tidegate_doors::mqtt::{Arrival, MqttListener, MqttRoom, MqttSettings, WebSocketSettings};
 use tidegate_doors::operator::OperatorMessage;
-use tidegate_doors::proxy::ProxyRule;
+use tidegate_doors::proxy::{ProxyRule, TrustedProxies};
 use tidegate_doors::security;
+use tidegate_doors::stream::{DoorTls, HandshakeGate};
 use tidegate_doors::tls::{server_config, server_config_with_clients};
 use tidegate_journal::directory::{Directory, ShardCount, Wanted};
 use tidegate_journal::disk::RealDisk;
@@ -32,7 +34,7 @@ use tidegate_telemetry::Registry;
 use crate::archiving::{ArchiveMetrics, Archiving};
 use crate::command::archive::check_target;
 use crate::command::reload::Files;
-use crate::config::{Config, Door, Seed, TopicsKeys};
+use crate::config::{Config, Door, Seed, Tls, TopicsKeys};
 use crate::extension::{Extension, KnownFamily, Opened};
 use crate::identity_keys::IdentityKeys;
 use crate::metrics;
@@ -79,7 +81,10 @@ pub fn start<P: Parcels>(
     extensions: &[&dyn Extension<P>],
     progress: &mut dyn FnMut(&Status),
 ) -> Result<Served<P>> {
-    let mut mqtt = mqtt(config, files)?;
+    let counted: Vec<_> = extensions.iter().map(|extension| extension.metrics()).collect();
+    let registry = metrics::registry(&counted);
+    let handshakes = Handshakes::new(config.limits.handshakes, &registry);
+    let mut mqtt = mqtt(config, files, &handshakes)?;
     let opened = extensions.iter().map(|extension| extension.open(config.document()));
     let opened: Vec<Opened<P>> = opened.collect::<Result<_>>()?;
     let mut wanted = Vec::from(wanted(config, mqtt.as_ref()));
@@ -118,16 +123,15 @@ pub fn start<P: Parcels>(
     let secret = Secret::load_or_create(&config.auth.jwt_secret_file)
         .with_context(|| format!("the key that signs tokens, {}", config.auth.jwt_secret_file.display()))?;
     let authenticator = Arc::new(Authenticator::new(config.auth_settings(secret.clone())));
-    let counted: Vec<_> = extensions.iter().map(|extension| extension.metrics()).collect();
     let options = NodeOptions {
         workers: config.limits.workers as u16,
-        registry: metrics::registry(&counted),
+        registry,
         witness: config.data.witness.clone(),
         scrub_bytes_per_s: config.scrub_bytes_per_s,
         disk_reserve_bytes: config.data.disk_reserve_bytes,
     };
     security::begin(&options.registry);
-    let rooms = rooms(config, files, mqtt, connections, &authenticator, opened)?;
+    let rooms = rooms(config, files, mqtt, connections, &handshakes, &authenticator, opened)?;
     if let Some(archive) = &config.archive {
         check_target(&archive.to).context("archive.to")?;
     }
@@ -169,14 +173,8 @@ fn connections(
     mqtt: Option<&mut MqttSettings>,
     open_files_max: usize,
 ) -> Result<DoorConnections> {
-    let (workers, edges) = (config.limits.workers, usize::from(config.limits.edge_threads));
     let logs = wanted.iter().map(|wanted| usize::from(directory.shards(wanted.family))).sum();
-    let needs = Needs { logs, indexes: directory.shards(LEDGER).into(), threads: workers + edges };
-    let asked = DoorConnections {
-        http: config.listen.http.map_or(0, |_| config.limits.http.connections_max * edges),
-        binary: config.listen.binary.map_or(0, |_| config.limits.binary_connections_max * workers),
-        mqtt: mqtt.as_ref().map_or(0, |mqtt| mqtt.admission.connections_max),
-    };
+    let (needs, asked) = (Needs::of(config, logs, directory.shards(LEDGER).into()), DoorConnections::asked(config));
     let divided = OpenFiles::divide(open_files_max, needs, asked).map_err(anyhow::Error::msg)?;
     let OpenFiles { limit, kept, connections, is_short } = divided;
     let DoorConnections { http, binary, mqtt: of_mqtt } = connections;
@@ -212,13 +210,15 @@ fn rooms<P: Parcels>(
     files: &Files,
     mqtt: Option<MqttSettings>,
     connections: DoorConnections,
+    handshakes: &Arc<Handshakes>,
     authenticator: &Arc<Authenticator>,
     opened: Vec<Opened<P>>,
 ) -> Result<Vec<Box<dyn Room<P>>>> {
     let workers = config.limits.workers as u16;
+    let has_tls = |door: fn(&Tls) -> bool| config.tls.as_ref().is_some_and(door);
     let binary = BinarySettings {
         address: config.listen.binary,
-        tls: tls(files, config.tls.as_ref().is_some_and(|tls| tls.binary), &[])?,
+        tls: tls(files, has_tls(|tls| tls.binary), &[], handshakes.at("binary", TrustedProxies::default()))?,
         connections_max: (connections.binary / usize::from(workers)).max(1),
         connections_per_address_max: config.limits.binary_connections_per_address_max,
         proxy: config.proxies.binary.clone(),
@@ -247,7 +247,7 @@ fn rooms<P: Parcels>(
     let mqtt = mqtt.map(|mqtt| mqtt.following(Arc::new(feeds)));
     let door = mqtt.as_ref().and_then(MqttRoom::websocket);
     let websockets = door.map(|door| WebSockets { door, port: MQTT_PORT });
-    let http = http(config, files, connections.http)?
+    let http = http(config, files, connections.http, handshakes)?
         .map(|http| HttpDoor::new(http, authenticator.clone(), websockets, at_http));
 
     let mut rooms: Vec<Box<dyn Room<P>>> = Vec::new();
@@ -264,13 +264,19 @@ fn rooms<P: Parcels>(
     Ok(rooms)
 }
 
-fn http(config: &Config, files: &Files, connections_max: usize) -> Result<Option<HttpSettings>> {
+fn http(
+    config: &Config,
+    files: &Files,
+    connections_max: usize,
+    handshakes: &Arc<Handshakes>,
+) -> Result<Option<HttpSettings>> {
     let Some(address) = config.listen.http else { return Ok(None) };
     let edges = config.limits.edge_threads;
+    let gate = handshakes.at("http", config.proxies.http.all());
     let connections_max = (connections_max / usize::from(edges)).max(1);
     Ok(Some(HttpSettings {
         address,
-        tls: tls(files, config.tls.as_ref().is_some_and(|tls| tls.http), &["http/1.1"])?,
+        tls: tls(files, config.tls.as_ref().is_some_and(|tls| tls.http), &["http/1.1"], gate)?,
         proxies: config.proxies.http.clone(),
         edges,
         limits: HttpLimits { connections_max, ..config.limits.http },
@@ -279,15 +285,14 @@ fn http(config: &Config, files: &Files, connections_max: usize) -> Result<Option
     }))
 }
 
-fn tls(files: &Files, wanted: bool, protocols: &[&str]) -> Result<Option<Arc<rustls::ServerConfig>>> {
-    match &files.certificate {
-        Some(certificate) if wanted => server_config(certificate, protocols).map(Some),
-        _ => Ok(None),
-    }
+fn tls(files: &Files, wanted: bool, protocols: &[&str], gate: Arc<dyn HandshakeGate>) -> Result<Option<DoorTls>> {
+    let certificate = files.certificate.as_ref().filter(|_| wanted);
+    let of_door = |certificate| Ok(DoorTls { config: server_config(certificate, protocols)?, gate });
+    certificate.map(of_door).transpose()
 }
 
 /// The settings of the MQTT port; `None` if no address is configured for it.
-fn mqtt(config: &Config, files: &Files) -> Result<Option<MqttSettings>> {
+fn mqtt(config: &Config, files: &Files, handshakes: &Arc<Handshakes>) -> Result<Option<MqttSettings>> {
     let mqtt = &config.mqtt;
     let listener = |name: &str, address, tls, door: &Door, proxy: &ProxyRule| MqttListener {
         name: name.into(),
@@ -304,6 +309,7 @@ fn mqtt(config: &Config, files: &Files) -> Result<Option<MqttSettings>> {
     listeners.extend(config.listen.mqtt.map(|address| listener("mqtt", address, None, &mqtt.tcp, &proxies.mqtt)));
     if let (Some(address), Some(certificate)) = (config.listen.mqtts, &files.certificate) {
         let tls = server_config_with_clients(certificate, &files.clients)?;
+        let tls = DoorTls { config: tls, gate: handshakes.at("mqtts", TrustedProxies::default()) };
         listeners.push(listener("mqtts", address, Some(tls), &mqtt.tls, &proxies.mqtts));
     }
     let websocket = mqtt.websocket.as_ref().map(|websocket| WebSocketSettings {

@@ -13,6 +13,7 @@ mod command;
 mod compose;
 mod config;
 mod extension;
+mod host;
 mod huge_pages;
 mod identity_keys;
 mod logging;
@@ -25,6 +26,7 @@ mod private;
 mod reference;
 mod service_manager;
 mod watch;
+mod worst_case;
 
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -175,11 +177,16 @@ enum Command {
         #[arg(long)]
         yes: bool,
     },
-    /// Say what on this host will hurt: limits, clock source, fsync time, NUMA, TCP settings.
+    /// Say what on this host will hurt: limits, clock source, fsync time, NUMA, TCP settings. With a configuration,
+    /// also how it divides the open files, how much memory clients can make a server with it use at worst, and which
+    /// key that is most of. Exit 0 only if there is nothing to warn of.
     Doctor {
-        /// Where data is or will be, to time its disk.
-        #[arg(long, value_name = "DIR", default_value = ".")]
-        data: PathBuf,
+        /// Where data is or will be, to time its disk; without it that of the configuration, or the current directory.
+        #[arg(long, value_name = "DIR")]
+        data: Option<PathBuf>,
+        /// The configuration that is or will be served.
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
     },
     /// Show whether a server serves, what of its files is damaged, and what its auditor last found. Exit 0 only if it
     /// serves and nothing is known to be wrong.
@@ -325,7 +332,7 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         Command::AcceptLoss { data, reason, witness, yes } => {
             command::accept_loss::run(&data, &reason, witness.as_deref(), yes, extensions)
         }
-        Command::Doctor { data } => command::doctor::run(&data),
+        Command::Doctor { data, config } => command::doctor::run(data, config.as_deref(), extensions),
         Command::Status { connection } => return client::status(&connection),
         Command::Account { connection, what } => return client::account(&connection, what),
         Command::Transfer { connection, what } => return client::transfer(&connection, what),

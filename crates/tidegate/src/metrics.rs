@@ -5,6 +5,7 @@
 
 use tidegate_doors::binary::BinaryMetrics;
 use tidegate_doors::edge::ChangeReaderMetrics;
+use tidegate_doors::handshakes::HandshakeMetrics;
 use tidegate_doors::http::HttpMetrics;
 use tidegate_doors::ledger_http::LedgerHttpMetrics;
 use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics, NodeMqttMetrics};
@@ -43,6 +44,7 @@ const LISTS: &[&[MetricRow]] = &[
     BinaryMetrics::ROWS,
     RefusalMetrics::ROWS,
     SecurityMetrics::ROWS,
+    HandshakeMetrics::ROWS,
     HttpMetrics::ROWS,
     LedgerHttpMetrics::ROWS,
     ChangeReaderMetrics::ROWS,

@@ -11,7 +11,7 @@ use super::{Broker, Progress, Routed};
 use crate::acknowledgements::{AckTo, Ticket};
 use crate::flow::{IncomingStage, OUTCOME_UNKNOWN};
 use crate::index::{ConnectionIndex, SessionIndex};
-use crate::limits::{ANSWERS_PER_RECEIVE_MAXIMUM, OPEN_PER_RECEIVE_MAXIMUM};
+use crate::limits::{ALIAS_BYTES_MAX, ANSWERS_PER_RECEIVE_MAXIMUM, OPEN_PER_RECEIVE_MAXIMUM};
 use crate::message_ref::MessageRef;
 use crate::peer::{Publisher, Source};
 use crate::retained::Retained;
@@ -74,6 +74,9 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.3.2-7]`: topic aliases are valid for their connection only.
     /// `[MQTT-3.3.2-8]`: a topic alias is not 0.
     /// `[MQTT-3.3.2-9]`: the client uses no topic alias above the server's maximum.
+    ///
+    /// A client whose topics with aliases are longer than [`ALIAS_BYTES_MAX`] together is told 0x97: nobody pays for
+    /// them.
     fn resolve_alias(
         &mut self,
         index: ConnectionIndex,
@@ -84,7 +87,8 @@ impl<L: LogStore> Broker<L> {
         if alias == 0 || alias > self.options.limits.topic_alias_maximum {
             return Err(ReasonCode::TOPIC_ALIAS_INVALID);
         }
-        let aliases = &mut self.clients.connections[index].extra().aliases_in;
+        let extra = self.clients.connections[index].extra();
+        let aliases = &mut extra.aliases_in;
         let place = usize::from(alias) - 1;
         if publish.topic.is_empty() {
             let known = aliases.get(place).filter(|known| !known.is_empty()).ok_or(ReasonCode::PROTOCOL_ERROR)?;
@@ -92,6 +96,12 @@ impl<L: LogStore> Broker<L> {
             topic.push_str(known);
             return Ok(true);
         }
+        let before = aliases.get(place).map_or(0, |topic| topic.len());
+        let bytes = extra.alias_bytes_in as usize - before + publish.topic.len();
+        if bytes > ALIAS_BYTES_MAX {
+            return Err(ReasonCode::QUOTA_EXCEEDED);
+        }
+        extra.alias_bytes_in = bytes as u32;
         if aliases.len() <= place {
             aliases.resize_with(place + 1, Box::default);
         }

@@ -13,6 +13,7 @@ use super::{Clients, Copy, Delivery, Sending};
 use crate::connection::{Connection, ConnectionState};
 use crate::flow::{Flight, QueuedMessage, Window};
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::limits::ALIAS_BYTES_OUT_MAX;
 use crate::message_ref::MessageRef;
 use crate::session::SessionFlags;
 use crate::subscriptions::{Owner, Subscriptions};
@@ -326,7 +327,8 @@ fn alias_out(connection: &mut Connection, topic: &str) -> (Option<u16>, bool) {
     if let Some(place) = extra.aliases_out.iter().position(|known| **known == *topic) {
         return (Some(place as u16 + 1), false);
     }
-    if extra.aliases_out.len() >= usize::from(extra.aliases_out_max) {
+    let bytes: usize = extra.aliases_out.iter().map(|known| known.len()).sum();
+    if extra.aliases_out.len() >= usize::from(extra.aliases_out_max) || bytes + topic.len() > ALIAS_BYTES_OUT_MAX {
         return (None, false);
     }
     extra.aliases_out.push(topic.into());

@@ -546,3 +546,27 @@ fn one_subscribe_may_have_few_conditions_asked_about() {
     let refused = heard.matches("0x97").count();
     assert!(heard.contains("SUBACK 1") && refused == 6, "{refused} of 70 are refused: {heard}");
 }
+
+/// What aliases stand for stays as long as the connection, and nobody pays for it.
+#[test]
+fn topics_behind_aliases_have_a_bound_in_bytes() {
+    let mut world = World::new(WorldOptions::default());
+    let topic = |letter: &str| letter.repeat(30_000);
+    world.run("a: CONNECT; b: CONNECT");
+    for (alias, letter) in [(1, "r"), (2, "s"), (1, "t")] {
+        let heard = world.run(&format!("a: PUBLISH {} x alias={alias}", topic(letter)));
+        assert!(!heard.contains("DISCONNECT"), "{}", &heard[30_000..]);
+    }
+    let heard = world.run(&format!("a: PUBLISH {} x alias=3", topic("u")));
+    assert!(heard.contains("a < DISCONNECT 0x97 quota_exceeded"), "{}", &heard[30_000..]);
+    // One of any length always has room.
+    let heard = world.run(&format!("b: PUBLISH {} x alias=1; b: PUBLISH - x alias=1", "v".repeat(65_000)));
+    assert!(!heard.contains("DISCONNECT"), "{}", &heard[65_000..]);
+    // Those that the broker would set for a client are written out instead.
+    world.run("c: CONNECT alias=9; c: SUBSCRIBE #; d: CONNECT");
+    for letter in ["x", "y"] {
+        let long = letter.repeat(10_000);
+        let heard = world.run(&format!("d: PUBLISH {long} 1; d: PUBLISH {long} 2"));
+        assert_eq!(heard.contains("c < PUBLISH - 2 alias=1"), letter == "x", "{}", &heard[10_000..]);
+    }
+}

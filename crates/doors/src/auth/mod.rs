@@ -57,4 +57,4 @@ pub use password::{PasswordHash, PasswordHashError, hash_password};
 pub use principals::{CertificateUsers, TopicAccess};
 pub use secret::{Secret, SecretError};
 pub use strangers::{HeldBytes, StrangerLimits};
-pub use token_cache::TokenCache;
+pub use token_cache::{CACHED_TOKEN_BYTES, TokenCache};

@@ -15,6 +15,7 @@ const HASH_PASSES_MAX: u32 = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PasswordHash {
     phc: String,
+    memory_kib: u32,
     cost: u64,
 }
 
@@ -48,7 +49,7 @@ impl PasswordHash {
         if memory_kib > HASH_MEMORY_KIB_MAX || passes > HASH_PASSES_MAX {
             return Err(PasswordHashError::TooCostly { memory_kib, passes });
         }
-        Ok(PasswordHash { phc: phc.to_owned(), cost: u64::from(memory_kib) * u64::from(passes) })
+        Ok(PasswordHash { phc: phc.to_owned(), memory_kib, cost: u64::from(memory_kib) * u64::from(passes) })
     }
 
     /// Whether `password` is the one. Takes tens of milliseconds and megabytes: never call it on a thread that serves.
@@ -60,6 +61,11 @@ impl PasswordHash {
     /// The PHC text.
     pub fn as_str(&self) -> &str {
         &self.phc
+    }
+
+    /// The memory that verifying it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        u64::from(self.memory_kib) << 10
     }
 
     /// How costly it is to verify, to compare hashes by.

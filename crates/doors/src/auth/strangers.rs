@@ -9,21 +9,16 @@
 //! Promise: however many connections an address has, what it asks and leaves half said has a bound of its own. Nobody
 //! who has shown a token is counted here.
 //!
-//! Addresses are counted in sketches of fixed size, without a lock: two rows of cells, and an address has what the
-//! lower of its two cells says. Nothing grows with the addresses of a flood, a bound always holds, and it holds too
-//! early only for an address that shares both its cells with such as have used up theirs. Which share cells is unknown
-//! outside, because the hash is keyed. (IPv6: a /64 is one address.)
+//! Addresses are counted in sketches of fixed size, without a lock ([`AddressRates`]). Bytes are counted by the cells
+//! of the same rows.
 
-use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use super::quota::{Exceeded, Rate};
-
-/// Cells of each of two rows. Untouched pages of them cost nothing.
-const CELLS: usize = 1 << 14;
+use crate::address_rates::{ALL_CELLS, AddressRates};
 
 /// The bounds of one address. Zero is no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,10 +38,8 @@ impl StrangerLimits {
 pub(super) struct Strangers {
     limits: StrangerLimits,
     since: Instant,
-    /// By when all that an address has asked will have been worth its interval, in nanoseconds.
-    full_at_ns: Box<[AtomicU64]>,
+    requests: AddressRates,
     bytes: Arc<[AtomicU32]>,
-    hasher: foldhash::quality::RandomState,
 }
 
 /// Bytes that are being read of an address, until it is dropped.
@@ -64,9 +57,8 @@ impl Strangers {
         Strangers {
             limits,
             since: Instant::now(),
-            full_at_ns: (0..2 * CELLS).map(|_| AtomicU64::new(0)).collect(),
-            bytes: (0..2 * CELLS).map(|_| AtomicU32::new(0)).collect(),
-            hasher: foldhash::quality::RandomState::default(),
+            requests: AddressRates::new(limits.requests.per_s, limits.requests.at_once()),
+            bytes: (0..ALL_CELLS).map(|_| AtomicU32::new(0)).collect(),
         }
     }
 
@@ -77,59 +69,28 @@ impl Strangers {
 
     /// One more request of `address`.
     pub fn arrive(&self, address: IpAddr) -> Result<(), Exceeded> {
-        self.arrive_at(address, self.since.elapsed().as_nanos() as u64)
+        self.arrive_at(address, self.now_ns())
     }
 
     /// Whether one more request of `address` would be served; it is not counted.
     pub fn look(&self, address: IpAddr) -> Result<(), Exceeded> {
-        match self.wait_ns(address, self.since.elapsed().as_nanos() as u64) {
+        match self.requests.wait_ns(address, self.now_ns()) {
             0 => Ok(()),
             wait_ns => Err(Exceeded::of_address(wait_ns)),
         }
     }
 
     fn arrive_at(&self, address: IpAddr, now_ns: u64) -> Result<(), Exceeded> {
-        let Some(interval_ns) = self.interval_ns() else { return Ok(()) };
-        let wait_ns = self.wait_ns(address, now_ns);
-        if wait_ns > 0 {
-            return Err(Exceeded::of_address(wait_ns));
-        }
-        self.take(address, interval_ns, now_ns);
-        Ok(())
-    }
-
-    /// Until one more request of `address` is served.
-    fn wait_ns(&self, address: IpAddr, now_ns: u64) -> u64 {
-        let Some(interval_ns) = self.interval_ns() else { return 0 };
-        let burst_ns = interval_ns * u64::from(self.limits.requests.at_once());
-        let cells = self.cells_of(address).map(|cell| &self.full_at_ns[cell]);
-        let wait_ns = cells.map(|cell| {
-            let ready_at =
-                cell.load(Ordering::Relaxed).max(now_ns).saturating_add(interval_ns).saturating_sub(burst_ns);
-            ready_at.saturating_sub(now_ns)
-        });
-        wait_ns[0].min(wait_ns[1])
+        self.requests.take(address, now_ns).map_err(Exceeded::of_address)
     }
 
     /// A request of `address` was worth so many more: it owes them.
     pub fn charge(&self, address: IpAddr, requests: u32) {
-        if let Some(interval_ns) = self.interval_ns() {
-            let now_ns = self.since.elapsed().as_nanos() as u64;
-            self.take(address, interval_ns.saturating_mul(requests.into()), now_ns);
-        }
+        self.requests.charge(address, requests, self.now_ns());
     }
 
-    fn take(&self, address: IpAddr, worth_ns: u64, now_ns: u64) {
-        for cell in self.cells_of(address) {
-            let later = |full_at: u64| Some(full_at.max(now_ns).saturating_add(worth_ns));
-            let _always = self.full_at_ns[cell].fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
-        }
-    }
-
-    /// Between two requests of an address; `None` without a bound.
-    fn interval_ns(&self) -> Option<u64> {
-        let per_s = u64::from(self.limits.requests.per_s);
-        (per_s > 0).then(|| (1_000_000_000 / per_s).max(1))
+    fn now_ns(&self) -> u64 {
+        self.since.elapsed().as_nanos() as u64
     }
 
     /// Room for so many bytes that are to be read of `address`; `None` when too many are being read of it.
@@ -138,18 +99,10 @@ impl Strangers {
         if most == 0 {
             return Some(HeldBytes::default());
         }
-        let of = self.cells_of(address);
+        let of = self.requests.cells_of(address);
         let held = HeldBytes { cells: Some(self.bytes.clone()), of, bytes };
         let now = of.map(|cell| self.bytes[cell].fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes));
         (now[0].min(now[1]) <= most).then_some(held)
-    }
-
-    fn cells_of(&self, address: IpAddr) -> [usize; 2] {
-        let hash = match address.to_canonical() {
-            IpAddr::V4(v4) => self.hasher.hash_one(v4.octets()),
-            IpAddr::V6(v6) => self.hasher.hash_one(&v6.octets()[..8]),
-        };
-        [hash as usize % CELLS, CELLS + (hash >> 32) as usize % CELLS]
     }
 }
 

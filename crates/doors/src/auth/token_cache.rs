@@ -9,9 +9,14 @@ use std::net::IpAddr;
 use super::authenticator::{AuthError, Authenticator, Session};
 use super::generations::Generations;
 use super::identity::Identity;
+use super::provider::PROVIDED_TOKEN_BYTES_MAX;
 
 /// Refused tokens that are remembered.
 const REFUSED_MAX: usize = 64;
+
+/// A token that is remembered, as long as one may be, and its place in a table that has grown. Who it is of is shared.
+pub const CACHED_TOKEN_BYTES: u64 =
+    (PROVIDED_TOKEN_BYTES_MAX + 2 * size_of::<(Box<str>, Session)>() + size_of::<Identity>()) as u64;
 
 /// Remembers sessions by their token.
 #[derive(Debug)]

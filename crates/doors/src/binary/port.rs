@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mio::Interest;
-use rustls::ServerConfig;
 use slab::Slab;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::router::Router;
@@ -39,7 +38,7 @@ use crate::listing::Listing;
 use crate::proxy::ProxyRule;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::request_metrics::RequestMetrics;
-use crate::stream::Scratch;
+use crate::stream::{DoorTls, Scratch};
 use crate::turns::{CallerKey, CallerName, Turns, Weight};
 
 /// The token of the listening socket.
@@ -68,7 +67,7 @@ pub struct BinaryPort<P> {
     somebody_waits: bool,
     /// The worker's poll, once it runs.
     poll: Option<PortSockets>,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Option<DoorTls>,
     proxy: ProxyRule,
     authenticator: Arc<Authenticator>,
     /// By which configuration the rights of all clients were given.

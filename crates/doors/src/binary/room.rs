@@ -4,7 +4,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use rustls::ServerConfig;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::room;
 use tidegate_runtime::{Address, Carries, Port, Room, Site};
@@ -18,13 +17,14 @@ use crate::listener::listen;
 use crate::proxy::ProxyRule;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::request_metrics::RequestMetrics;
+use crate::stream::DoorTls;
 
 /// What the binary port is told.
 pub struct BinarySettings {
     /// Where it listens; `None` keeps it shut.
     pub address: Option<SocketAddr>,
     /// Certificates; `None` for plain TCP.
-    pub tls: Option<Arc<ServerConfig>>,
+    pub tls: Option<DoorTls>,
     /// Which connections begin with a load balancer's word.
     pub proxy: ProxyRule,
     /// Connections per worker.

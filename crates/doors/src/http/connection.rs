@@ -2,6 +2,7 @@
 //! answer.
 
 use std::convert::Infallible;
+use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tower::Service;
 
 use super::answer_clock::AnswerClock;
@@ -34,6 +36,7 @@ use super::rooms::{Answer, NO_OPERATION, Operation, Routing};
 use super::{proxied, turns, upgrade};
 use crate::json::{Problem, ProblemCode, codes};
 use crate::security::{self, SecurityEvent};
+use crate::stream::DoorTls;
 
 /// Tells when the process stops.
 #[derive(Clone)]
@@ -62,7 +65,7 @@ pub(super) async fn serve(
     mut stream: TcpStream,
     place: EdgePlace,
     number: u32,
-    acceptor: Option<TlsAcceptor>,
+    tls: Option<DoorTls>,
     door: Door,
     routing: Arc<Routing>,
     stopping: Stopping,
@@ -71,7 +74,7 @@ pub(super) async fn serve(
     metrics.connections_open.add(1);
     // An answer is one write; waiting for more to send with it would only add Nagle's delay.
     let _ = stream.set_nodelay(true);
-    let Some(address) = proxied::meet(&mut stream, &place, &door, acceptor.is_some()).await else {
+    let Some(address) = proxied::meet(&mut stream, &place, &door, tls.is_some()).await else {
         metrics.connections_open.add(-1);
         return;
     };
@@ -82,12 +85,13 @@ pub(super) async fn serve(
     let refusal_delay = refusal_delay(number);
     let sender = Connection { door, routing, address, place: Arc::new(place), refusal_delay, clock: clock.clone() };
     let sender = Arc::new(sender);
-    let last_word = acceptor.is_none().then(|| parting.clone());
+    let last_word = tls.is_none().then(|| parting.clone());
     let stream = Patient::new(stream, limits.reader_timeout, last_word, clock);
     let served = async {
-        let Some(acceptor) = acceptor else { return serve_http(stream, sender, stopping).await };
-        match tokio::time::timeout(limits.handshake_timeout, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => serve_http(stream, sender, stopping).await,
+        let Some(tls) = tls else { return serve_http(stream, sender, stopping).await };
+        match tokio::time::timeout(limits.handshake_timeout, shake_hands(stream, &tls, address)).await {
+            Ok(Ok(Some(stream))) => serve_http(stream, sender, stopping).await,
+            Ok(Ok(None)) => {}
             Ok(Err(_)) | Err(_) => metrics.handshakes_failed.increment(),
         }
     };
@@ -98,6 +102,15 @@ pub(super) async fn serve(
         () = parting.wait() => {}
     }
     metrics.connections_open.add(-1);
+}
+
+/// The stream under TLS; `None` if the client's address may not begin a handshake now.
+async fn shake_hands(stream: Patient, tls: &DoorTls, address: IpAddr) -> io::Result<Option<TlsStream<Patient>>> {
+    stream.begins().await?;
+    if !tls.gate.may_begin(address) {
+        return Ok(None);
+    }
+    TlsAcceptor::from(tls.config.clone()).accept(stream).await.map(Some)
 }
 
 async fn serve_http<S>(stream: S, connection: Arc<Connection>, stopping: Stopping)

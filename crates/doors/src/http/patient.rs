@@ -40,6 +40,11 @@ impl Patient {
         Patient { stream, patience, waits: None, parting, clock }
     }
 
+    /// Waits until its client has sent something, or has ended.
+    pub async fn begins(&self) -> io::Result<()> {
+        self.stream.readable().await
+    }
+
     /// The socket alone.
     pub fn into_inner(self) -> TcpStream {
         self.stream

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 
 use super::connection::{self, Stopping};
 use super::demo::DemoShow;
@@ -24,6 +23,7 @@ use crate::admission::{Addresses, Crowded};
 use crate::auth::Authenticator;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::request_metrics::RequestMetrics;
+use crate::stream::DoorTls;
 
 /// When the next timer of an idle thread is due: sooner than any time-out of a request.
 const TIMER_AHEAD: Duration = Duration::from_millis(500);
@@ -37,7 +37,7 @@ pub struct EdgeOptions {
     /// A listening socket, one per edge thread (`SO_REUSEPORT`).
     pub listener: TcpListener,
     /// Certificates, to serve HTTPS.
-    pub tls: Option<Arc<rustls::ServerConfig>>,
+    pub tls: Option<DoorTls>,
     /// Load balancers that say whose connections and requests they forward.
     pub proxies: HttpProxies,
     /// Who may come in.
@@ -69,7 +69,7 @@ pub struct EdgeOptions {
 /// One edge thread before it runs.
 pub struct Edge {
     listener: TcpListener,
-    tls: Option<TlsAcceptor>,
+    tls: Option<DoorTls>,
     door: Door,
     routing: Arc<Routing>,
     places: EdgePlaces,
@@ -97,7 +97,7 @@ impl Edge {
         let (door, routing) = Door::open(options, rooms)?;
         let (routing, stopping) = (Arc::new(routing), Stopping::new(stop));
         let places = EdgePlaces::new(limits.connections_max, addresses);
-        Ok(Edge { listener, tls: tls.map(TlsAcceptor::from), door, routing, places, stopping })
+        Ok(Edge { listener, tls, door, routing, places, stopping })
     }
 
     /// The OpenAPI document that it serves, as JSON.
@@ -127,7 +127,7 @@ impl Edge {
 }
 
 async fn serve(edge: Edge) -> io::Result<()> {
-    let Edge { listener, tls: acceptor, door, routing, places, stopping } = edge;
+    let Edge { listener, tls, door, routing, places, stopping } = edge;
     let (limits, metrics) = (door.limits, door.metrics.clone());
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -152,9 +152,9 @@ async fn serve(edge: Edge) -> io::Result<()> {
                     Ok((place, gives_way)) => {
                         metrics.connections_accepted.increment();
                         number = number.wrapping_add(1);
-                        let (acceptor, door) = (acceptor.clone(), door.clone());
+                        let (tls, door) = (tls.clone(), door.clone());
                         let (routing, stopping) = (routing.clone(), stopping.clone());
-                        connections.spawn(connection::serve(stream, place, number, acceptor, door, routing, stopping));
+                        connections.spawn(connection::serve(stream, place, number, tls, door, routing, stopping));
                         if gives_way {
                             metrics.connections_gave_way.increment();
                             // It goes before the next one comes.
@@ -163,7 +163,7 @@ async fn serve(edge: Edge) -> io::Result<()> {
                     }
                     Err(crowded) => {
                         metrics.connections_refused.increment();
-                        turn_away(&stream, acceptor.is_some(), crowded);
+                        turn_away(&stream, tls.is_some(), crowded);
                     }
                 }
             }

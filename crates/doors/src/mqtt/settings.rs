@@ -3,9 +3,7 @@
 //! Invariant: nothing here is optional because a configuration file left it out. Defaults have been filled in.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use rustls::ServerConfig;
 use tidegate_broker::{BrokerLimits, DrainPlan, HoldingLimits};
 use tidegate_ledger::announcer::AnnounceRules;
 use tidegate_machines::topic::InboxLimits;
@@ -13,6 +11,7 @@ use tidegate_machines::topic::InboxLimits;
 use crate::admission::{AdmissionLimits, ListenerLimits};
 pub use crate::auth::clients::{Credentials, MqttAuthenticator, Verdict, VerdictReply};
 use crate::proxy::{ProxyRule, TrustedProxies};
+use crate::stream::DoorTls;
 use crate::websocket::WebSocketSettings;
 
 /// Everything about MQTT that a node is started with.
@@ -63,7 +62,7 @@ pub struct MqttListener {
     pub address: SocketAddr,
     /// Certificates, and whether clients must or may show theirs; `None` for plain TCP. A new certificate comes in
     /// through the configuration's certificate resolver, so this object stays the same.
-    pub tls: Option<Arc<ServerConfig>>,
+    pub tls: Option<DoorTls>,
     /// Whether a client without credentials may come in here.
     pub anonymous: bool,
     /// Clients of this listener at once, over all workers.

@@ -1,12 +1,12 @@
 //! The TLS and WebSocket layers of one client, without its socket.
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
 
+use rustls::ServerConnection;
 use rustls::pki_types::CertificateDer;
-use rustls::{ServerConfig, ServerConnection};
 
+use super::gate::{DoorTls, Unbegun};
 use super::scratch::Scratch;
 use super::tls::{self, Flow, TlsLayer};
 use super::websocket::{WebSocketLayer, cost_of as cost_of_frames};
@@ -19,7 +19,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// reading does not need them.
 const ANSWER_BYTES_MAX: usize = 16 << 10;
 /// All that may wait for a socket below the packets: a chunk with what its layers add, and answers.
-const UNSENT_BYTES_MAX: usize = CHUNK_BYTES + CHUNK_BYTES / 16 + ANSWER_BYTES_MAX;
+pub(super) const UNSENT_BYTES_MAX: usize = CHUNK_BYTES + CHUNK_BYTES / 16 + ANSWER_BYTES_MAX;
 
 /// What lies between a socket and packets. A client over plain TCP has none.
 pub(super) struct Layers {
@@ -45,9 +45,9 @@ enum Behind {
 }
 
 impl Layers {
-    pub fn tls(config: Arc<ServerConfig>) -> Result<Layers, rustls::Error> {
-        let tls = Some(Box::new(TlsLayer::accept(config)?));
-        Ok(Layers { tls, ..Layers::none() })
+    pub fn tls(tls: &DoorTls, peer: IpAddr) -> Result<Layers, rustls::Error> {
+        let layer = TlsLayer::accept(tls.config.clone())?.behind(Unbegun::new(tls, peer));
+        Ok(Layers { tls: Some(Box::new(layer)), ..Layers::none() })
     }
 
     pub fn websocket(tls: Option<ServerConnection>, read: Vec<u8>) -> Layers {
@@ -125,6 +125,8 @@ impl Layers {
         }
         // The previous owner has already decrypted what it read.
         plain.extend(self.ahead.take().into_iter().flatten());
+        let client = self.client().map(|client| client.ip());
+        self.tls.as_mut().map_or(Ok(()), |tls| tls.begin(client))?;
         let mut flow = Flow::Open;
         match &mut self.tls {
             Some(tls) => {

@@ -9,26 +9,30 @@
 //! being processed are in a [`Scratch`] that all clients of a thread share. A client owns memory only for an incomplete
 //! record, or for bytes that its socket did not take.
 
+mod gate;
 mod layers;
 mod scratch;
 pub mod tls;
 mod websocket;
 
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
 
+use rustls::ServerConnection;
 use rustls::pki_types::CertificateDer;
-use rustls::{ServerConfig, ServerConnection};
 
+pub use gate::{DoorTls, HandshakeGate};
 use layers::Layers;
 pub use scratch::{Received, Scratch};
-pub use tls::Flow;
+pub use tls::{Flow, TLS_BYTES};
 
 use crate::proxy::HeaderReader;
 
 /// Bytes that are read at once where layers must look at each part of them: records may be as small as one likes.
 const LAYERED_READ_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes that a client makes its layers keep, at most: the beginning of something whole, and what it does not take.
+pub const LAYER_BYTES_MAX: usize = tls::PARTIAL_BYTES_MAX + layers::UNSENT_BYTES_MAX;
 
 /// A connected client.
 pub struct Stream<S> {
@@ -46,9 +50,10 @@ pub struct Written {
 }
 
 impl<S: Read + Write> Stream<S> {
-    /// A client over plain TCP, or over TLS, whose handshake begins with the first read.
-    pub fn accept(socket: S, tls: Option<&Arc<ServerConfig>>) -> Result<Stream<S>, rustls::Error> {
-        let layers = tls.map(|config| Layers::tls(config.clone())).transpose()?.map(Box::new);
+    /// A client over plain TCP, or over TLS, whose handshake begins with the first read, if one of the address of its
+    /// socket, or of its client, may begin.
+    pub fn accept(socket: S, tls: Option<(&DoorTls, IpAddr)>) -> Result<Stream<S>, rustls::Error> {
+        let layers = tls.map(|(tls, peer)| Layers::tls(tls, peer)).transpose()?.map(Box::new);
         Ok(Stream { socket, layers })
     }
 

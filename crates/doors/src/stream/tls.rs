@@ -16,10 +16,15 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus};
 use rustls::{CommonState, ServerConfig, ServerConnection};
 use std::io::{self, Read};
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::gate::Unbegun;
+
 /// Longest beginning of something whole that TLS waits for: a handshake message of 64 KiB in records.
-const PARTIAL_BYTES_MAX: usize = 128 << 10;
+pub(super) const PARTIAL_BYTES_MAX: usize = 128 << 10;
+/// Memory of a TLS session of which nothing is under way, as measured.
+pub const TLS_BYTES: usize = 4 << 10;
 /// What sealing adds to a record, at most: its header, its tag, its type, a nonce (TLS 1.2).
 const RECORD_OVERHEAD: usize = 5 + 16 + 1 + 8;
 /// Bytes of the application in one record.
@@ -38,6 +43,8 @@ pub struct TlsLayer {
     session: Session,
     /// The beginning of what has not come whole.
     partial: Vec<u8>,
+    /// Until the first bytes of the handshake come.
+    unbegun: Option<Box<Unbegun>>,
 }
 
 enum Session {
@@ -66,13 +73,25 @@ impl TlsLayer {
     /// For a client that has just connected.
     pub fn accept(config: Arc<ServerConfig>) -> Result<TlsLayer, rustls::Error> {
         let session = Session::Unbuffered(Box::new(UnbufferedServerConnection::new(config)?));
-        Ok(TlsLayer { session, partial: Vec::new() })
+        Ok(TlsLayer { session, partial: Vec::new(), unbegun: None })
+    }
+
+    /// The same; its handshake is asked for first.
+    #[must_use]
+    pub(super) fn behind(self, unbegun: Unbegun) -> TlsLayer {
+        TlsLayer { unbegun: Some(Box::new(unbegun)), ..self }
+    }
+
+    /// The first bytes of the wire have come, of this client if a load balancer has said whose they are. An error if
+    /// its handshake may not begin.
+    pub(super) fn begin(&mut self, client: Option<IpAddr>) -> io::Result<()> {
+        self.unbegun.take().map_or(Ok(()), |unbegun| unbegun.begin(client))
     }
 
     /// Continues a TLS session that began elsewhere. What it has read already comes with the first
     /// [`TlsLayer::receive`].
     pub fn resume(session: ServerConnection) -> TlsLayer {
-        TlsLayer { session: Session::Buffered(Box::new(session)), partial: Vec::new() }
+        TlsLayer { session: Session::Buffered(Box::new(session)), partial: Vec::new(), unbegun: None }
     }
 
     /// The bytes to put before the next bytes of the wire that [`TlsLayer::receive`] gets.

@@ -215,6 +215,9 @@ impl Configuration {
                  [listener.websocket]\n\
                  anonymous = true\n\
                  \n\
+                 [limits]\n\
+                 tls_handshakes_per_address_per_s = 0\n\
+                 \n\
                  [kept.address]\n\
                  sessions_max = 0\n\
                  sessions_bytes_max = 0\n\

@@ -28,7 +28,7 @@ pub fn run<P>(config: &Config, extensions: &[&dyn Extension<P>]) -> Result<ExitC
         };
         Secret::load(secret).map_err(at)?;
     }
-    for warning in openness::warnings(config) {
+    for warning in openness::warnings(config).into_iter().chain(config.memory.excess.clone()) {
         say(format_args!("warning: {warning}"));
     }
     say(format_args!("ok"));

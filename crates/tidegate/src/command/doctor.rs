@@ -1,8 +1,10 @@
-//! `tidegate doctor`: finds settings of this host that would cause trouble.
+//! `tidegate doctor`: finds settings of this host that would cause trouble, and of a configuration on it.
+
+mod configured;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -12,6 +14,8 @@ use tidegate_broker::TOPICS;
 use tidegate_journal::disk::{Disk, RealDisk};
 use tidegate_shard::limits::SNAPSHOT_BYTES_PER_LOG_BYTE;
 
+use crate::config::{Config, Overrides, schema};
+use crate::extension::Extension;
 use crate::huge_pages::HugePages;
 use crate::output::say;
 use crate::private;
@@ -35,9 +39,23 @@ struct Finding {
     advice: Option<String>,
 }
 
-/// Prints a line per finding; exits 0 if there is nothing to warn about, 1 otherwise.
-pub fn run(data: &Path) -> Result<ExitCode> {
-    let findings = [
+/// Prints a line per finding, and what `file` allows; exits 0 if there is nothing to warn about, 1 otherwise.
+pub fn run<P>(data: Option<PathBuf>, file: Option<&Path>, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
+    let sections: Vec<_> = extensions.iter().map(|extension| extension.sections()).collect();
+    let overrides = Overrides { data, ..Overrides::default() };
+    let config = file.map(|file| Config::load(Some(file), &schema(&sections), &overrides)).transpose()?;
+    let data = match (&config, overrides.data) {
+        (Some(config), _) => config.data.dir.clone(),
+        (None, Some(data)) => data,
+        (None, None) => PathBuf::from("."),
+    };
+    let of_host = of_host(&data);
+    let well = tell(&of_host) & config.is_none_or(|config| configured::tell_all(&config));
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn of_host(data: &Path) -> [Finding; 14] {
+    [
         open_files(),
         files_of_the_system(),
         backlog(),
@@ -52,16 +70,19 @@ pub fn run(data: &Path) -> Result<ExitCode> {
         numa(),
         huge_pages(),
         fresh_memory(),
-    ];
-    for finding in &findings {
+    ]
+}
+
+/// Prints them. Whether all is well.
+fn tell(findings: &[Finding]) -> bool {
+    for finding in findings {
         let mark = if finding.advice.is_some() { "!!" } else { "ok" };
         say(format_args!("{mark}  {:<22} {}", finding.what, finding.found));
         if let Some(advice) = &finding.advice {
             say(format_args!("    {advice}"));
         }
     }
-    let well = findings.iter().all(|finding| finding.advice.is_none());
-    Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    findings.iter().all(|finding| finding.advice.is_none())
 }
 
 fn open_files() -> Finding {

@@ -50,7 +50,8 @@ pub fn run<P: Parcels>(
     let huge_pages = HugePages::settle();
     let log = Log::begin(&config.log.filter, config.log.format);
     tell_start(file, &config);
-    openness::warnings(&config).iter().for_each(|warning| tracing::warn!("{warning}"));
+    let warnings = openness::warnings(&config).into_iter().chain(config.memory.excess.clone());
+    warnings.for_each(|warning| tracing::warn!("{warning}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // From before the start: a signal during a long replay is not lost.
     let (mut terminate, mut interrupt, mut hang_up) = {
@@ -133,6 +134,8 @@ fn tell_start(file: Option<&Path>, config: &Config) {
         retained_bytes_max = kept(Thing::Retained).bytes,
         queued_bytes_max = kept(Thing::Queued).bytes,
         disk_reserve_bytes = config.data.disk_reserve_bytes,
+        memory_bytes_max = config.memory.bytes_max.unwrap_or(0),
+        host_memory_bytes = config.memory.host_bytes.unwrap_or(0),
         "limits"
     );
 }

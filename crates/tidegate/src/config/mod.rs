@@ -20,6 +20,7 @@ mod auth;
 mod binary;
 mod data;
 mod demo;
+mod handshakes;
 mod http;
 mod identity_providers;
 mod kept;
@@ -27,6 +28,7 @@ mod ledger;
 mod listen;
 mod listeners;
 mod log;
+mod memory;
 mod mqtt;
 mod proxy;
 mod quota;
@@ -45,6 +47,7 @@ pub use archive::ArchiveSettings;
 pub use listeners::Door;
 pub use seed::Seed;
 pub use settled::{Address, Config, Overrides};
+pub use tls::Tls;
 pub use topics::TopicsKeys;
 
 /// The rows of all owners, in the order in which people read about them.
@@ -58,9 +61,11 @@ const OWNERS: &[&[Section]] = &[
     archive::ArchiveKeys::SECTIONS,
     log::LogKeys::SECTIONS,
     workers::WorkerKeys::SECTIONS,
+    memory::MemoryKeys::SECTIONS,
     ledger::LedgerKeys::SECTIONS,
     binary::BinaryKeys::SECTIONS,
     http::HttpKeys::SECTIONS,
+    handshakes::HandshakeKeys::SECTIONS,
     auth::LoginKeys::SECTIONS,
     listeners::ListenerKeys::SECTIONS,
     listeners::PacketKeys::SECTIONS,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tidegate_config::{ConfigError, Document, Schema};
 use tidegate_doors::auth::provider::ProviderSettings;
 use tidegate_doors::auth::{AuthSettings, LoginLimits, Secret, ServiceSettings, TopicAccess, UserSettings};
+use tidegate_doors::handshakes::HandshakeLimits;
 use tidegate_doors::http::{DemoShow, HttpLimits};
 
 use super::archive::ArchiveSettings;
@@ -19,15 +20,17 @@ use super::data::{Data, interval};
 use super::ledger::LedgerKeys;
 use super::listen::Listen;
 use super::log::LogSettings;
+use super::memory::Memory;
 use super::mqtt::Mqtt;
 use super::proxy::Proxies;
 use super::quota::Quotas;
 use super::seed::Seed;
 use super::tls::Tls;
 use super::{
-    access, accounts, archive, auth, data, demo, http, identity_providers, listen, log, proxy, quota, seed, tls,
-    workers,
+    access, accounts, archive, auth, data, demo, handshakes, http, identity_providers, listen, log, memory, proxy,
+    quota, seed, tls, workers,
 };
+use crate::host::Host;
 use crate::logging::LogFilter;
 
 /// Everything that can be set, as the server uses it.
@@ -49,6 +52,8 @@ pub struct Config {
     pub archive: Option<ArchiveSettings>,
     /// What it says.
     pub log: LogSettings,
+    /// What the bounds of memory share.
+    pub memory: Memory,
     /// Bounds.
     pub limits: Limits,
     /// MQTT: listeners, bounds, topics.
@@ -90,6 +95,8 @@ pub struct Limits {
     pub binary_connections_per_address_max: usize,
     /// Bounds of one edge thread.
     pub http: HttpLimits,
+    /// TLS handshakes of one address.
+    pub handshakes: HandshakeLimits,
     /// How many log-ins are worked on.
     pub logins: LoginLimits,
 }
@@ -151,15 +158,17 @@ impl Config {
             Some(path) => Document::read(path, schema)?,
             None => Document::of("defaults", "", schema)?,
         };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Config::settle(document, overrides, cores)
+        Config::settle(document, overrides, Host::this())
     }
 
-    /// Validates one file for a machine with `cores` cores.
-    pub fn settle(document: Document, overrides: &Overrides, cores: usize) -> Result<Config, ConfigError> {
+    /// Validates one file for such a machine.
+    pub fn settle(mut document: Document, overrides: &Overrides, host: Host) -> Result<Config, ConfigError> {
+        let workers = workers::settle(&document, host.cores)?;
+        // Before anybody reads a bound.
+        let memory = memory::divide(&mut document, workers, host)?;
         let data = data::settle(&document, overrides)?;
         let listen = listen::settle(&document, overrides)?;
-        let limits = limits(&document, cores)?;
+        let limits = limits(&document, workers)?;
         let users = accounts::users(&document)?;
         let quotas = quota::settle(&document)?;
         let services = accounts::services(&document, &users, quotas.service)?;
@@ -175,6 +184,7 @@ impl Config {
             mqtt: Mqtt::settle(&document, &listen, limits.workers)?,
             topics: access::topics(&document)?,
             limits,
+            memory,
             listen,
             identity_providers: identity_providers::settle(&document, &users, &services)?,
             services,
@@ -217,8 +227,7 @@ impl Config {
     }
 }
 
-fn limits(document: &Document, cores: usize) -> Result<Limits, ConfigError> {
-    let workers = workers::settle(document, cores)?;
+fn limits(document: &Document, workers: usize) -> Result<Limits, ConfigError> {
     let (edge_threads, http) = http::settle(document)?;
     Ok(Limits {
         workers,
@@ -227,6 +236,7 @@ fn limits(document: &Document, cores: usize) -> Result<Limits, ConfigError> {
         binary_connections_max: document.section::<BinaryKeys>()?.binary_connections_max,
         binary_connections_per_address_max: document.section::<BinaryKeys>()?.binary_connections_per_address_max,
         http,
+        handshakes: handshakes::settle(document)?,
         logins: auth::logins(document)?,
     })
 }

@@ -11,8 +11,10 @@ use tidegate_doors::mqtt::Origins;
 
 use super::mqtt::Mqtt;
 use super::{Config, Overrides, schema};
+use crate::host::Host;
 
 mod identity_providers;
+mod memory;
 mod pages;
 mod rows;
 
@@ -22,7 +24,8 @@ fn settle(text: &str) -> Result<Config, String> {
 
 fn settle_with(text: &str, overrides: &Overrides) -> Result<Config, String> {
     let document = Document::of("test.toml", text, &schema(&[]));
-    document.and_then(|document| Config::settle(document, overrides, 2)).map_err(|error| error.to_string())
+    let host = Host { cores: 2, memory_bytes: None };
+    document.and_then(|document| Config::settle(document, overrides, host)).map_err(|error| error.to_string())
 }
 
 #[track_caller]
@@ -340,8 +343,10 @@ fn flags_win_over_the_file() {
 
 #[test]
 fn dev_toml_writes_the_defaults() {
-    let (path, _) = shipped("dev.toml");
-    let dev = Config::load(Some(path.as_ref()), &schema(&[]), &Overrides::default()).unwrap();
+    // As on a machine that does not say how much memory it has: what it has is divided among bounds of which the file
+    // says nothing.
+    let (_, text) = shipped("dev.toml");
+    let dev = settle(&text).unwrap();
     let defaults = settle("").unwrap();
     let dev_limits = super::settled::Limits { workers: defaults.limits.workers, ..dev.limits.clone() };
     assert_eq!(dev_limits, defaults.limits);

@@ -18,7 +18,7 @@ const CROWD: usize = 4 * PLACES;
 const ADDRESSES: usize = 2;
 
 /// Connects from this address, which is one of this host's.
-fn connect_from(address: [u8; 4], door: SocketAddr) -> io::Result<TcpStream> {
+pub fn connect_from(address: [u8; 4], door: SocketAddr) -> io::Result<TcpStream> {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
     socket.bind(&SocketAddr::from((address, 0)).into())?;
     socket.connect(&door.into())?;

@@ -9,7 +9,7 @@ use crate::votes::{connect, ids, open_show, votes};
 use crate::{Server, Settings, folder, wait_for};
 
 /// Few, as a host gives that nobody has set up.
-const OPEN_FILES_MAX: u64 = 320;
+const OPEN_FILES_MAX: u64 = 640;
 fn files_open(server: &Server) -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("it runs").count()
 }

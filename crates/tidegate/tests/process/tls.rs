@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tidegate_client::{Client, Timeouts};
 
@@ -16,18 +17,11 @@ use crate::{PATIENCE, SERVICE, Server, Settings, folder};
 #[test]
 fn both_doors_speak_tls_and_nothing_else() {
     let folder = folder();
-    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
-    fs::write(&cert, signed.cert.pem()).expect("the folder takes a file");
-    fs::write(&key, signed.signing_key.serialize_pem()).expect("the folder takes a file");
-    let sections = format!(
-        "[tls]\ncert_file = \"{}\"\nkey_file = \"{}\"\nhttp = true\nbinary = true\n",
-        cert.display(),
-        key.display()
-    );
+    let (tls, certificate) = self_signed(folder.path());
+    let sections = format!("{tls}http = true\nbinary = true\n");
     let server = Server::start(&Settings { sections, ..Settings::new(folder.path()) });
 
-    let trusting = client_config([signed.cert.der().clone()]);
+    let trusting = client_config([certificate]);
     let name = ServerName::try_from("localhost").expect("a name");
     let timeouts = Timeouts { connect: PATIENCE, read: PATIENCE, write: PATIENCE };
     let connect = |config| Client::connect_tls(server.binary, name.clone(), config, SERVICE, timeouts);
@@ -53,7 +47,18 @@ fn both_doors_speak_tls_and_nothing_else() {
     assert!(plain.is_err(), "the HTTP door answered without TLS: {plain:?}");
 }
 
-fn client_config(trusted: impl IntoIterator<Item = rustls::pki_types::CertificateDer<'static>>) -> Arc<ClientConfig> {
+/// Makes a certificate for localhost in `folder`: the beginning of `[tls]`, and what clients are to trust.
+pub fn self_signed(folder: &Path) -> (String, CertificateDer<'static>) {
+    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+    fs::write(&cert, signed.cert.pem()).expect("the folder takes a file");
+    fs::write(&key, signed.signing_key.serialize_pem()).expect("the folder takes a file");
+    let tls = format!("[tls]\ncert_file = \"{}\"\nkey_file = \"{}\"\n", cert.display(), key.display());
+    (tls, signed.cert.der().clone())
+}
+
+/// A client that trusts these.
+pub fn client_config(trusted: impl IntoIterator<Item = CertificateDer<'static>>) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     trusted.into_iter().for_each(|cert| roots.add(cert).expect("a certificate"));
     let provider = Arc::new(rustls::crypto::ring::default_provider());

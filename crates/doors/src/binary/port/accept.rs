@@ -82,7 +82,8 @@ impl<P> BinaryPort<P> {
 
     fn open(&mut self, tcp: mio::net::TcpStream, mut entered: Entered, address: SocketAddr) -> io::Result<()> {
         let nodelay = tcp.set_nodelay(true);
-        let stream = nodelay.and_then(|()| Stream::accept(tcp, self.tls.as_ref()).map_err(io::Error::other));
+        let tls = self.tls.as_ref().map(|tls| (tls, address.ip()));
+        let stream = nodelay.and_then(|()| Stream::accept(tcp, tls).map_err(io::Error::other));
         let stream = stream.inspect_err(|_| self.connections.leave(&mut entered))?;
         let stream = match self.proxy.header_of(address.ip()) {
             Some(header) => stream.behind(header),

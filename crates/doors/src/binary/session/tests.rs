@@ -5,6 +5,9 @@ use std::net::{TcpListener, TcpStream};
 
 use super::*;
 use crate::admission::{ConnectionLimits, Connections};
+use crate::handshakes::{HandshakeLimits, HandshakeMetrics, Handshakes};
+use crate::proxy::TrustedProxies;
+use crate::stream::DoorTls;
 use crate::turns::{CallerName, Turns};
 
 fn session_over(stream: Stream<mio::net::TcpStream>) -> Session {
@@ -79,8 +82,11 @@ fn tls_session() -> (Session, rustls::StreamOwned<rustls::ClientConnection, TcpS
     let tcp = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (accepted, _) = listener.accept().unwrap();
     accepted.set_nonblocking(true).unwrap();
-    let config = std::sync::Arc::new(server);
-    let stream = Stream::accept(mio::net::TcpStream::from_std(accepted), Some(&config)).unwrap();
+    let counts = tidegate_telemetry::Registry::of(&[HandshakeMetrics::ROWS]);
+    let gate = Handshakes::new(HandshakeLimits::default(), &counts).at("binary", TrustedProxies::default());
+    let tls = DoorTls { config: std::sync::Arc::new(server), gate };
+    let peer = accepted.peer_addr().unwrap().ip();
+    let stream = Stream::accept(mio::net::TcpStream::from_std(accepted), Some((&tls, peer))).unwrap();
     let name = "localhost".to_owned().try_into().unwrap();
     let connection = rustls::ClientConnection::new(std::sync::Arc::new(client), name).unwrap();
     let mut client = rustls::StreamOwned::new(connection, tcp);

@@ -17,10 +17,13 @@ use crate::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, StrangerLimits,
     TopicAccess, UserSettings, hash_password, service_token_hash,
 };
+use crate::handshakes::{HandshakeLimits, HandshakeMetrics, Handshakes};
 use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpProxies, HttpRoom, RoomsError};
 use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
+use crate::proxy::TrustedProxies;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::request_metrics::RequestMetrics;
+use crate::stream::DoorTls;
 
 /// Token of a service that may do everything.
 pub const SERVICE: &str = "dev-service-token";
@@ -135,6 +138,8 @@ impl TestServer {
         let address = listener.local_addr().unwrap();
         let registry =
             Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS, RefusalMetrics::ROWS, RequestMetrics::ROWS]);
+        let counts = Registry::of(&[HandshakeMetrics::ROWS]);
+        let gate = Handshakes::new(HandshakeLimits::default(), &counts).at("http", TrustedProxies::default());
         let metrics = HttpMetrics::register(&registry);
         let refused = RefusalMetrics::register(&registry, "http", "edge-0");
         let ledger_metrics = LedgerHttpMetrics::register(&registry);
@@ -145,7 +150,7 @@ impl TestServer {
         let ledger: Box<dyn HttpRoom> = Box::new(LedgerRoom::new(backend.clone(), ledger_metrics));
         let options = EdgeOptions {
             listener,
-            tls,
+            tls: tls.map(|config| DoorTls { config, gate }),
             authenticator: Arc::new(Authenticator::new(settings)),
             operations: Arc::new(backend.clone()),
             proxies: HttpProxies::default(),

@@ -101,7 +101,7 @@ impl<L: LogStore> MqttPort<L> {
             self.metrics.turned_away.increment("polite");
         }
         let listener = &self.settings.listeners[usize::from(index.0)];
-        match Stream::accept(tcp, listener.tls.as_ref()) {
+        match Stream::accept(tcp, listener.tls.as_ref().map(|tls| (tls, address))) {
             Ok(stream) => {
                 let stream = match listener.proxy.header_of(address) {
                     Some(header) => stream.behind(header),
