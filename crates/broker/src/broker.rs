@@ -27,6 +27,7 @@ mod retain;
 mod retain_order;
 mod retained_scan;
 mod route;
+mod shares;
 mod sound;
 mod subscribe;
 mod sweep;
@@ -63,6 +64,7 @@ use operate::Operator;
 use reload::Reloads;
 use retain::RetainedMessages;
 use route::{Routed, Routing};
+use shares::Shares;
 pub(crate) use subscribe::Reserved;
 use timing::Timing;
 
@@ -104,6 +106,8 @@ pub struct Broker<L: LogStore> {
     reloads: Reloads,
     /// What the shell was asked for.
     asked: Asked,
+    /// Members of share groups that are connected.
+    shares: Shares,
     /// What operators have asked.
     operator: Operator,
     /// Draws client ids.
@@ -132,7 +136,7 @@ impl<L: LogStore> Broker<L> {
         let mut broker = Broker {
             clients: Clients::new(options.worker as u8, options.limits.clone()),
             intake: Intake::default(),
-            subscriptions: Subscriptions::new(random.next()).watching(prefix),
+            subscriptions: Subscriptions::new(random.next()).watching(prefix).sharing_by(options.limits.share_strategy),
             routing: Routing::default(),
             retained: RetainedMessages::new(random.next()),
             acknowledgements: Acknowledgements::new(options.worker),
@@ -141,6 +145,7 @@ impl<L: LogStore> Broker<L> {
             timing: Timing::default(),
             reloads: Reloads::default(),
             asked: Asked::default(),
+            shares: Shares::default(),
             operator: Operator::default(),
             random,
             options,
@@ -257,8 +262,13 @@ impl<L: LogStore> Broker<L> {
         self.clients.sent(index, count, now);
         let Some(place) = self.clients.connections[index].session else { return };
         assert!(self.clients.sessions[place].connection == Some(index), "connection and session point to each other");
-        if self.clients.sessions[place].stage == Stage::Live && self.may_have_more(place) {
-            self.pump(place, now);
+        if self.clients.sessions[place].stage == Stage::Live {
+            if self.may_have_more(place) {
+                self.pump(place, now);
+            }
+            if count > 0 {
+                self.member_takes_bytes(place, now);
+            }
         }
     }
 

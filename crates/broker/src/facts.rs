@@ -119,6 +119,8 @@ facts! {
     expired_closed,
     /// Connections taken over by another of the same client id.
     take_overs,
+    /// Members of share groups that took nothing for so long that they counted as away.
+    shares_stalled,
     /// Connections closed because they did not take what was theirs.
     slow_closed,
     /// Connections closed because they broke the protocol.

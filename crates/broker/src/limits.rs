@@ -3,6 +3,8 @@
 
 use tidegate_journal::limits::RECORD_BYTES_MAX;
 
+use crate::ShareStrategy;
+
 /// Packet ids go from 1 to here.
 /// `[MQTT-2.2.1-3]`: a packet id chosen by the client is not 0 and not in use.
 pub const PACKET_IDS: u64 = 65_535;
@@ -86,6 +88,8 @@ pub const OPEN_PER_RECEIVE_MAXIMUM: usize = 4;
 /// How late a message whose expiry interval has passed is still delivered at once, in milliseconds: the way from worker
 /// to worker takes some. With an interval of 0 this is all the time it has.
 pub const AT_ONCE_MS: u64 = 100;
+/// How often members of share groups are looked at that have something to take, in milliseconds.
+pub const SHARES_LOOK_MS: u64 = 100;
 /// How often it is tried to write them, in milliseconds.
 pub const LAST_BYTES_EVERY_MS: u64 = 10;
 /// Connections that wait so, per worker; of more, the oldest are closed at once.
@@ -164,6 +168,11 @@ pub struct BrokerLimits {
     pub clean_inbox_policy: InboxPolicy,
     /// What happens to a client that is connected and loses a message, because it does not take what is sent to it.
     pub slow_reader: SlowReader,
+    /// How share groups divide their messages.
+    pub share_strategy: ShareStrategy,
+    /// How long a connected member of a share group may take nothing before it counts as away, in milliseconds; 0 for
+    /// no bound.
+    pub share_stalled_ms: u64,
     /// Subscriptions of one session.
     pub subscriptions_max: usize,
     /// Publications per second and client; 0 for no bound.
@@ -212,6 +221,8 @@ impl Default for BrokerLimits {
             clean_inbox_bytes_max: 1 << 20,
             clean_inbox_policy: InboxPolicy::DropNewest,
             slow_reader: SlowReader::Drop,
+            share_strategy: ShareStrategy::RoundRobin,
+            share_stalled_ms: 30_000,
             subscriptions_max: 10_000,
             publishes_per_s: 0,
             publish_bytes_per_s: 0,

@@ -488,7 +488,7 @@ impl<L: LogStore> Broker<L> {
         flags.set(SessionFlags::CHECKED);
         self.remove_forbidden(place);
         self.open_feeds(place);
-        self.send_presence(place, true);
+        self.presence_begins(place);
         self.pump(place, now);
         self.send_owed_retained(place, now);
     }

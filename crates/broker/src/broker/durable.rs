@@ -277,6 +277,7 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn pump(&mut self, place: SessionIndex, now: TimeMs) {
         self.pump_inbox(place, now);
         self.pump_feeds(place, now);
+        self.look_at_member(place, now);
     }
 
     fn pump_inbox(&mut self, place: SessionIndex, now: TimeMs) {

@@ -114,7 +114,7 @@ impl<L: LogStore> Broker<L> {
             return self.retain(message_ref, source, now);
         }
         let mut found = std::mem::take(&mut self.routing.matches);
-        self.subscriptions.matches(message_ref.topic, &mut found);
+        self.subscriptions.matches(message_ref.topic, source.client, &mut found);
         self.routing.steps += found.visits() as u64;
         let mut routed = Routed { matched: !found.is_empty(), ..Routed::default() };
         if routed.matched {
@@ -189,6 +189,7 @@ impl<L: LogStore> Broker<L> {
         // A member of a share group gets its copy in addition to those of its other subscriptions (MQTT 5, 4.8.2).
         for entry in picked {
             self.deliver_to(message_ref, entry, source, now);
+            self.look_at_picked(entry, now);
         }
         self.disconnect_refused();
         if self.routing.durable.is_empty() { 0 } else { self.journal(message_ref, source) }

@@ -35,5 +35,6 @@ impl<L: LogStore> Broker<L> {
         self.step_sweep(now);
         self.step_connect_times(now);
         self.step_drain(now);
+        self.step_shares(now);
     }
 }

@@ -12,6 +12,7 @@ mod operator;
 mod owners;
 mod packet_ids;
 mod rights;
+mod shares;
 mod standing;
 mod support;
 mod ways;

@@ -96,6 +96,8 @@ metrics! {
         expired_closed: Counter
             "tidegate_mqtt_expired_closed_total" "Connections closed because the token shown on them has expired.";
         take_overs: Counter "tidegate_mqtt_take_overs_total" "Connections taken over by another of the same client id.";
+        shares_stalled: Counter "tidegate_mqtt_shares_stalled_total"
+            "Members of share groups that took nothing for mqtt.share_stalled_s and counted as away.";
         slow_closed: Counter
             "tidegate_mqtt_slow_closed_total" "Connections closed because they did not take what was theirs.";
         protocol_errors: Counter
@@ -192,6 +194,7 @@ impl BrokerMetrics {
             keep_alive_timeouts,
             expired_closed,
             take_overs,
+            shares_stalled,
             slow_closed,
             protocol_errors,
             clients_connected,
@@ -243,6 +246,7 @@ impl BrokerMetrics {
         self.keep_alive_timeouts.follow(keep_alive_timeouts);
         self.expired_closed.follow(expired_closed);
         self.take_overs.follow(take_overs);
+        self.shares_stalled.follow(shares_stalled);
         self.slow_closed.follow(slow_closed);
         self.protocol_errors.follow(protocol_errors);
         self.clients_connected.set(clients_connected as i64);

@@ -1,6 +1,6 @@
 //! `[mqtt]`: every bound of the broker and of its door.
 
-use tidegate_broker::{BrokerLimits, DrainPlan, HoldingLimits, InboxPolicy as CleanInboxPolicy, SlowReader};
+use tidegate_broker::{BrokerLimits, DrainPlan, HoldingLimits, InboxPolicy as CleanInboxPolicy, ShareStrategy, SlowReader};
 use tidegate_config::{
     Bytes, ConfigError, Count, Document, Milliseconds, NoDefault, Optional, PerSecond, Seconds, Text, config, words,
 };
@@ -36,6 +36,16 @@ words! {
     pub struct SlowReaderWord(SlowReader) {
         "drop" => SlowReader::Drop,
         "disconnect" => SlowReader::Disconnect,
+    }
+}
+
+words! {
+    /// How share groups divide their messages.
+    pub struct ShareStrategyWord(ShareStrategy) {
+        "round_robin" => ShareStrategy::RoundRobin,
+        "sticky" => ShareStrategy::Sticky,
+        "hash_topic" => ShareStrategy::HashTopic,
+        "hash_client" => ShareStrategy::HashClient,
     }
 }
 
@@ -90,6 +100,13 @@ config! {
         slow_reader: SlowReaderWord = "drop", .., restart,
             "when a connected client takes its messages so slowly that one is lost to it: \"drop\" counts the message, \
              \"disconnect\" tells the client by 0x97";
+        share_strategy: ShareStrategyWord = "round_robin", .., restart,
+            "which member of a share group gets a message: \"round_robin\" one after the other, those first that have \
+             room at once; \"sticky\" always the same; \"hash_topic\" one for each topic; \"hash_client\" one for \
+             each publisher's client id. What goes by a key stays with its member while that is connected";
+        share_stalled_s: Seconds = 30, 0..=86_400, restart,
+            "seconds after which a connected member of a share group that takes nothing of what it was sent counts as \
+             away: others are given the messages that come; 0 for no bound";
         publishes_per_s: PerSecond<u32> = 0, 0..=4_294_967_295, restart,
             "publications per second of one client; one that is faster is read more slowly. 0 for no bound";
         publish_bytes_per_s: PerSecond = 0, 0..=(1 << 40), restart,
@@ -183,6 +200,8 @@ fn limits(keys: &MqttKeys) -> BrokerLimits {
         clean_inbox_bytes_max: keys.clean_inbox_bytes_max,
         clean_inbox_policy: keys.clean_inbox_policy,
         slow_reader: keys.slow_reader,
+        share_strategy: keys.share_strategy,
+        share_stalled_ms: 1_000 * keys.share_stalled_s,
         subscriptions_max: keys.subscriptions_max,
         publishes_per_s: keys.publishes_per_s,
         publish_bytes_per_s: keys.publish_bytes_per_s,
