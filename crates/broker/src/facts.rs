@@ -117,6 +117,8 @@ facts! {
     keep_alive_timeouts,
     /// Connections closed because what their clients had shown was good no longer.
     expired_closed,
+    /// Connections closed because their clients' certificates were revoked, or their authority is trusted no longer.
+    revoked_closed,
     /// Connections taken over by another of the same client id.
     take_overs,
     /// Members of share groups that took nothing for so long that they counted as away.

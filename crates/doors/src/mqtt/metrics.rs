@@ -95,6 +95,8 @@ metrics! {
         keep_alive_timeouts: Counter "tidegate_mqtt_keep_alive_timeouts_total" "Connections closed for silence.";
         expired_closed: Counter
             "tidegate_mqtt_expired_closed_total" "Connections closed because the token shown on them has expired.";
+        revoked_closed: Counter "tidegate_mqtt_revoked_closed_total"
+            "Connections closed because the client's certificate was revoked, or its authority is trusted no longer.";
         take_overs: Counter "tidegate_mqtt_take_overs_total" "Connections taken over by another of the same client id.";
         shares_stalled: Counter "tidegate_mqtt_shares_stalled_total"
             "Members of share groups that took nothing for mqtt.share_stalled_s and counted as away.";
@@ -193,6 +195,7 @@ impl BrokerMetrics {
             unsent_bytes,
             keep_alive_timeouts,
             expired_closed,
+            revoked_closed,
             take_overs,
             shares_stalled,
             slow_closed,
@@ -245,6 +248,7 @@ impl BrokerMetrics {
         self.unsent_bytes.follow(unsent_bytes);
         self.keep_alive_timeouts.follow(keep_alive_timeouts);
         self.expired_closed.follow(expired_closed);
+        self.revoked_closed.follow(revoked_closed);
         self.take_overs.follow(take_overs);
         self.shares_stalled.follow(shares_stalled);
         self.slow_closed.follow(slow_closed);

@@ -1,6 +1,8 @@
 //! `[mqtt]`: every bound of the broker and of its door.
 
-use tidegate_broker::{BrokerLimits, DrainPlan, HoldingLimits, InboxPolicy as CleanInboxPolicy, ShareStrategy, SlowReader};
+use tidegate_broker::{
+    BrokerLimits, DrainPlan, HoldingLimits, InboxPolicy as CleanInboxPolicy, ShareStrategy, SlowReader,
+};
 use tidegate_config::{
     Bytes, ConfigError, Count, Document, Milliseconds, NoDefault, Optional, PerSecond, Seconds, Text, config, words,
 };
