@@ -77,6 +77,8 @@ facts! {
     dropped_outbox,
     /// Messages that a full inbox did not take.
     dropped_inbox,
+    /// Those of them that would have been refused, had their clients taken anything for a while.
+    dropped_stalled,
     /// Messages that left a full inbox to make room for others.
     evicted_inbox,
     /// Messages dropped because they expired before they were delivered.

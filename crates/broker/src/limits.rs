@@ -166,6 +166,9 @@ pub struct BrokerLimits {
     pub clean_inbox_bytes_max: usize,
     /// What happens to a message for a clean session whose inbox is full.
     pub clean_inbox_policy: InboxPolicy,
+    /// How long a connected client may take nothing of what it is sent before its full inbox in the journal refuses
+    /// nothing more, in milliseconds; `None` where inboxes refuse nothing anyway.
+    pub refuse_stalled_ms: Option<u64>,
     /// What happens to a client that is connected and loses a message, because it does not take what is sent to it.
     pub slow_reader: SlowReader,
     /// How share groups divide their messages.
@@ -220,6 +223,7 @@ impl Default for BrokerLimits {
             clean_inbox_messages_max: 1_000,
             clean_inbox_bytes_max: 1 << 20,
             clean_inbox_policy: InboxPolicy::DropNewest,
+            refuse_stalled_ms: None,
             slow_reader: SlowReader::Drop,
             share_strategy: ShareStrategy::RoundRobin,
             share_stalled_ms: 30_000,

@@ -128,7 +128,7 @@ impl<L: LogStore> Broker<L> {
         assert!(session.connection == Some(index), "connection and session point to each other");
         assert!(session.stage != Stage::Vacant, "the session of a connection is there");
         session.connection = None;
-        self.presence_ends(place);
+        self.member_leaves(place, now);
         let session = &mut self.clients.sessions[place];
         if session.stage == Stage::Opening {
             // Its record is not durable yet; `settle` will find the session without a connection.
@@ -205,6 +205,7 @@ impl<L: LogStore> Broker<L> {
             assert!(self.clients.facts.subscriptions > 0, "what is removed was counted");
             self.clients.facts.subscriptions -= 1;
         }
+        self.shares.forget(place);
         let session = self.clients.remove_session(place);
         let will_place = self.retained.will_places.remove(&place).filter(|_| sends_will);
         let Some(slot) = session.slot else {

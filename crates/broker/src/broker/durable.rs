@@ -116,9 +116,10 @@ impl<L: LogStore> Broker<L> {
             // again.
             Wait::PlaceKept { .. } if reason.is_error() => {}
             Wait::PlaceKept { feed, session } => self.place_kept(feed, session, now),
-            Wait::Published { ack_to, asked } => {
+            Wait::Published { ack_to, asked, unheeded } => {
                 if let Some(event) = &event {
                     self.disconnect_losers(shard, &asked, event);
+                    self.count_unheeded(shard, &unheeded, event);
                 }
                 if let Some(Event::Published { receivers, .. }) = &event {
                     for receiver in receivers {

@@ -206,7 +206,7 @@ impl<L: LogStore> Broker<L> {
             // the order must be kept.
             self.retained.is_paid(&message, paid);
             self.broadcast_retained(message, source, now);
-            self.shards.call(shard, command, Wait::Published { ack_to: None, asked: Box::default() });
+            self.shards.call(shard, command, Wait::Published { ack_to: None, asked: [].into(), unheeded: [].into() });
         } else {
             self.retained.in_flight += 1;
             self.shards.call(shard, command, Wait::Retained { message, source, paid });

@@ -1,5 +1,5 @@
-//! Members of share groups: whether they take what they are sent. All workers are told, because each picks members for
-//! itself.
+//! Clients that are to take what they are sent: members of share groups, and, where a full inbox refuses publications,
+//! sessions that have one. All workers are told of members, because each picks them for itself.
 //!
 //! ```text
 //!            window or outbox full, or the socket stuck          nothing taken for share_stalled_s
@@ -21,12 +21,34 @@ use crate::session::{SessionFlags, SessionRef};
 use crate::subscriptions::{Entry, Presence};
 use crate::{ShareStrategy, share};
 
-/// Connected members that have something to take.
+/// Sessions that have something to take.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
-    /// When each last took some of it, or got it.
-    owing: HashMap<SessionIndex, TimeMs>,
+    owing: HashMap<SessionIndex, Owing>,
     looked_at: TimeMs,
+}
+
+/// Since when a client takes nothing of what it is sent.
+#[derive(Clone, Copy, Debug)]
+struct Owing {
+    /// When it last took some, or got it. Later by the time for which it was away.
+    since: TimeMs,
+    /// Since when it is away.
+    away_at: Option<TimeMs>,
+}
+
+impl Owing {
+    /// For how long it takes nothing while it is connected, in milliseconds.
+    fn for_ms(self, now: TimeMs) -> u64 {
+        self.away_at.unwrap_or(now).0.saturating_sub(self.since.0)
+    }
+}
+
+impl Shares {
+    /// A session is over.
+    pub fn forget(&mut self, place: SessionIndex) {
+        self.owing.remove(&place);
+    }
 }
 
 impl<L: LogStore> Broker<L> {
@@ -58,32 +80,63 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// The connection of a session has come or gone: nothing is known of what it takes.
+    /// The connection of a member has come or gone: nothing is known of what it takes.
     pub(super) fn presence_begins(&mut self, place: SessionIndex) {
-        let session = &mut self.clients.sessions[place];
-        if session.flags.has(SessionFlags::SHARED) {
-            session.flags.clear(SessionFlags::SHARE_BUSY);
-            session.flags.clear(SessionFlags::SHARE_STALLED);
+        let flags = &mut self.clients.sessions[place].flags;
+        flags.clear(SessionFlags::SHARE_BUSY);
+        flags.clear(SessionFlags::SHARE_STALLED);
+        self.send_presence(place);
+    }
+
+    /// A client has come back to its session. Its time goes on where it stood: who comes and goes and takes nothing does
+    /// not begin anew.
+    pub(super) fn member_comes(&mut self, place: SessionIndex, now: TimeMs) {
+        if let Some(owing) = self.shares.owing.get_mut(&place)
+            && let Some(away_at) = owing.away_at.take()
+        {
+            owing.since.0 += now.0.saturating_sub(away_at.0);
+        }
+        self.presence_begins(place);
+    }
+
+    /// The client of a session has gone.
+    pub(super) fn member_leaves(&mut self, place: SessionIndex, now: TimeMs) {
+        if !self.may_refuse(place) {
             self.shares.owing.remove(&place);
-            self.send_presence(place);
+        } else if let Some(owing) = self.shares.owing.get_mut(&place) {
+            owing.away_at.get_or_insert(now);
         }
     }
 
-    /// A session is over.
-    pub(super) fn presence_ends(&mut self, place: SessionIndex) {
-        self.shares.owing.remove(&place);
+    /// Whether the full inbox of a session may keep a publication from everybody.
+    fn may_refuse(&self, place: SessionIndex) -> bool {
+        self.options.limits.refuse_stalled_ms.is_some() && self.clients.sessions[place].is_durable()
+    }
+
+    /// Whether it matters what a client takes.
+    fn is_watched(&self, place: SessionIndex) -> bool {
+        self.clients.sessions[place].flags.has(SessionFlags::SHARED) || self.may_refuse(place)
+    }
+
+    /// Whether the full inbox of a session refuses nothing, because its client takes nothing.
+    pub(super) fn is_unheeded(&self, place: SessionIndex, now: TimeMs) -> bool {
+        let Some(stalled_ms) = self.options.limits.refuse_stalled_ms else { return false };
+        self.shares.owing.get(&place).is_some_and(|owing| owing.for_ms(now) >= stalled_ms)
     }
 
     /// A member was sent something, or has taken it: whether it takes more at once.
     pub(super) fn look_at_member(&mut self, place: SessionIndex, now: TimeMs) {
-        if !self.clients.sessions[place].flags.has(SessionFlags::SHARED) {
+        if !self.is_watched(place) {
             return;
         }
         let Some(index) = self.clients.connected(place) else { return };
         if self.owes(place, index) {
-            self.shares.owing.entry(place).or_insert(now);
+            self.shares.owing.entry(place).or_insert(Owing { since: now, away_at: None });
         } else {
             self.shares.owing.remove(&place);
+        }
+        if !self.clients.sessions[place].flags.has(SessionFlags::SHARED) {
+            return;
         }
         let was_busy = self.clients.sessions[place].flags.has(SessionFlags::SHARE_BUSY);
         let is_busy = self.is_busy(place, index, was_busy);
@@ -109,11 +162,11 @@ impl<L: LogStore> Broker<L> {
 
     /// A client has acknowledged something.
     pub(super) fn member_acknowledges(&mut self, place: SessionIndex, now: TimeMs) {
-        if !self.clients.sessions[place].flags.has(SessionFlags::SHARED) {
+        if !self.is_watched(place) {
             return;
         }
-        if let Some(at) = self.shares.owing.get_mut(&place) {
-            *at = now;
+        if let Some(owing) = self.shares.owing.get_mut(&place) {
+            owing.since = now;
         }
         self.set_share_flag(place, SessionFlags::SHARE_STALLED, false);
     }
@@ -121,9 +174,9 @@ impl<L: LogStore> Broker<L> {
     /// The socket of a client took bytes. What it is to acknowledge it has not taken by that: the bytes may wait in
     /// the buffers between us.
     pub(super) fn member_takes_bytes(&mut self, place: SessionIndex, now: TimeMs) {
-        let session = &self.clients.sessions[place];
-        if session.flags.has(SessionFlags::SHARED) {
-            if session.flow.as_ref().is_none_or(|flow| flow.window.in_flight() == 0) {
+        if self.is_watched(place) {
+            let flow = self.clients.sessions[place].flow.as_ref();
+            if flow.is_none_or(|flow| flow.window.in_flight() == 0) {
                 self.member_acknowledges(place, now);
             }
             self.look_at_member(place, now);
@@ -137,9 +190,11 @@ impl<L: LogStore> Broker<L> {
         }
         self.shares.looked_at = now;
         let stalled_ms = self.options.limits.share_stalled_ms;
-        let is_stalled = |at: &TimeMs| stalled_ms > 0 && now.0.saturating_sub(at.0) >= stalled_ms;
-        let owing: Vec<_> = self.shares.owing.iter().map(|(place, at)| (*place, is_stalled(at))).collect();
-        for (place, is_stalled) in owing {
+        let is_stalled = |owing: &Owing| stalled_ms > 0 && owing.for_ms(now) >= stalled_ms;
+        let is_member = |place: &SessionIndex| self.clients.sessions[*place].flags.has(SessionFlags::SHARED);
+        let members = self.shares.owing.iter().filter(|(place, owing)| owing.away_at.is_none() && is_member(place));
+        let members: Vec<_> = members.map(|(place, owing)| (*place, is_stalled(owing))).collect();
+        for (place, is_stalled) in members {
             let is_new = is_stalled && !self.clients.sessions[place].flags.has(SessionFlags::SHARE_STALLED);
             if is_new {
                 self.clients.facts.shares_stalled += 1;
@@ -180,8 +235,9 @@ impl<L: LogStore> Broker<L> {
 
     /// Panics if what is known of members disagrees with them. Visits everything: for tests and simulation.
     pub(super) fn assert_shares_sound(&self) {
-        for place in self.shares.owing.keys() {
-            assert!(self.clients.connected(*place).is_some(), "who has something to take is there");
+        for (place, owing) in &self.shares.owing {
+            let is_there = self.clients.sessions[*place].connection.is_some();
+            assert_eq!(owing.away_at.is_none(), is_there, "whoever has something to take is there, or its time stands");
         }
     }
 }

@@ -53,6 +53,8 @@ metrics! {
         dropped_outbox: Counter
             "tidegate_mqtt_dropped_outbox_total" "Publications of QoS 0 dropped because a client reads too slowly.";
         dropped_inbox: Counter "tidegate_mqtt_dropped_inbox_total" "Publications that a full inbox did not take.";
+        dropped_stalled: Counter "tidegate_mqtt_dropped_stalled_total"
+            "Of tidegate_mqtt_dropped_inbox_total, those not refused because the client takes nothing.";
         evicted_inbox: Counter
             "tidegate_mqtt_evicted_inbox_total" "Publications that left a full inbox to make room for others.";
         dropped_expired: Counter
@@ -178,6 +180,7 @@ impl BrokerMetrics {
             bytes_sent,
             dropped_outbox,
             dropped_inbox,
+            dropped_stalled,
             evicted_inbox,
             dropped_expired,
             dropped_aged,
@@ -231,6 +234,7 @@ impl BrokerMetrics {
         self.bytes_sent.follow(bytes_sent);
         self.dropped_outbox.follow(dropped_outbox);
         self.dropped_inbox.follow(dropped_inbox);
+        self.dropped_stalled.follow(dropped_stalled);
         self.evicted_inbox.follow(evicted_inbox);
         self.dropped_expired.follow(dropped_expired);
         self.dropped_aged.follow(dropped_aged);

@@ -93,6 +93,9 @@ config! {
         inbox_refuse_away_s: Seconds = 60, 0..=3_155_760_000, restart,
             "with inbox_policy = \"refuse\": seconds after a client has gone for which its full inbox refuses \
              messages; after that they are lost to it, and taken for others";
+        inbox_refuse_stalled_s: Seconds = 60, 0..=3_155_760_000, restart,
+            "with inbox_policy = \"refuse\": seconds for which a connected client that takes nothing of what it is sent \
+             has its full inbox refuse messages; after that they are lost to it, and taken for others";
         clean_inbox_messages_max: Count<u32> = 1_000, 1..=4_294_967_295, restart,
             "messages that wait for a session that ends with its connection (in memory)";
         clean_inbox_bytes_max: Bytes<usize> = 1 << 20, 1024..=(1 << 40), restart,
@@ -201,6 +204,7 @@ fn limits(keys: &MqttKeys) -> BrokerLimits {
         clean_inbox_messages_max: keys.clean_inbox_messages_max,
         clean_inbox_bytes_max: keys.clean_inbox_bytes_max,
         clean_inbox_policy: keys.clean_inbox_policy,
+        refuse_stalled_ms: (keys.inbox_policy == InboxPolicy::Refuse).then_some(1_000 * keys.inbox_refuse_stalled_s),
         slow_reader: keys.slow_reader,
         share_strategy: keys.share_strategy,
         share_stalled_ms: 1_000 * keys.share_stalled_s,
