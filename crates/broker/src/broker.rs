@@ -18,6 +18,7 @@ mod operate;
 mod operator_scan;
 mod origins;
 mod owner;
+mod pass_on;
 mod peers;
 mod publish;
 mod recover;
@@ -61,6 +62,8 @@ pub(crate) use due::DueThing;
 use intake::{Intake, Progress};
 pub use notices::{Notice, Noticed};
 use operate::Operator;
+use pass_on::PassOn;
+pub(crate) use pass_on::PassedMessage;
 use reload::Reloads;
 use retain::RetainedMessages;
 use route::{Routed, Routing};
@@ -108,6 +111,8 @@ pub struct Broker<L: LogStore> {
     asked: Asked,
     /// Members of share groups that are connected.
     shares: Shares,
+    /// What they leave to others.
+    passing: PassOn,
     /// What operators have asked.
     operator: Operator,
     /// Draws client ids.
@@ -146,6 +151,7 @@ impl<L: LogStore> Broker<L> {
             reloads: Reloads::default(),
             asked: Asked::default(),
             shares: Shares::default(),
+            passing: PassOn::default(),
             operator: Operator::default(),
             random,
             options,

@@ -123,6 +123,8 @@ facts! {
     revoked_closed,
     /// Connections taken over by another of the same client id.
     take_overs,
+    /// Messages that waited for a member of a share group and were given to another.
+    shares_passed_on,
     /// Members of share groups that took nothing for so long that they counted as away.
     shares_stalled,
     /// Connections closed because they did not take what was theirs.

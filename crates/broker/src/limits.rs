@@ -90,6 +90,16 @@ pub const OPEN_PER_RECEIVE_MAXIMUM: usize = 4;
 pub const AT_ONCE_MS: u64 = 100;
 /// How often members of share groups are looked at that have something to take, in milliseconds.
 pub const SHARES_LOOK_MS: u64 = 100;
+/// How often it is looked for what waits for members of share groups that do not take it, in milliseconds.
+pub const PASS_LOOK_MS: u64 = 250;
+/// Members that one such look is about, and others that it considers for one.
+pub const PASS_LOOKS: usize = 64;
+/// Messages that a look gives to another member.
+pub const PASS_MESSAGES: usize = 64;
+/// Entries of an inbox that a look visits.
+pub const PASS_VISITS: usize = 4_096;
+/// A member for whom more than this waits is given nothing that was another's.
+pub const PASS_WAITING_MAX: usize = 64;
 /// How often it is tried to write them, in milliseconds.
 pub const LAST_BYTES_EVERY_MS: u64 = 10;
 /// Connections that wait so, per worker; of more, the oldest are closed at once.
@@ -173,8 +183,8 @@ pub struct BrokerLimits {
     pub slow_reader: SlowReader,
     /// How share groups divide their messages.
     pub share_strategy: ShareStrategy,
-    /// How long a connected member of a share group may take nothing before it counts as away, in milliseconds; 0 for
-    /// no bound.
+    /// How long a connected member of a share group may take nothing before it counts as away, and for how long what
+    /// waits for one that is away is left to it, in milliseconds; 0 for no bound.
     pub share_stalled_ms: u64,
     /// Subscriptions of one session.
     pub subscriptions_max: usize,

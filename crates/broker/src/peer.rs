@@ -7,6 +7,7 @@ use tidegate_machines::{ShardIndex, TimeMs};
 
 use crate::BrokerMessage;
 use crate::acknowledgements::{AckTo, Ticket, Word};
+use crate::broker::PassedMessage;
 use crate::holdings::{Holder, PaidDelayed};
 use crate::index::SessionIndex;
 use crate::session::SessionRef;
@@ -51,6 +52,8 @@ pub(crate) enum Item {
     /// A message for sessions of yours: so many of the receivers that come with the batch, among whom a session may
     /// stand several times, then so many that stand for a share group.
     Publish { message: Arc<Message>, receivers: u32, picked: u32, may_repeat: bool, source: Source },
+    /// A message that waits for a session of mine, for one of yours.
+    PassOn { passed: Box<PassedMessage> },
     /// The acknowledgement of a message: it is durable here, or was refused.
     Ack { ticket: Ticket, word: Word },
     /// A message to be retained, on a topic of a shard of yours.

@@ -1,9 +1,9 @@
 //! Which member of a share group gets a message (MQTT 5, 4.8.2).
 //!
 //! ```text
-//!                    in front                                          behind, while nobody is in front
-//!   round_robin      ready: connected, with room for one more          connected, then whoever has a session that stays
-//!   sticky, hash_*   connected, and not stalled                        whoever has a session that stays
+//!                    in front                                     behind, while nobody is in front
+//!   round_robin      ready: connected, with room for one more     connected, then whoever has a session that stays
+//!   sticky, hash_*   connected, and not stalled                   whoever has a session that stays
 //! ```
 //!
 //! Promise: what is chosen by a key is chosen alike on all workers, and as long as the members in front stay the same;

@@ -161,8 +161,8 @@ impl ClientAuthorities {
         self.current.store(authorities.map(Arc::new));
     }
 
-    /// Whether a client's certificate, given with its chain, would be taken by the authorities of now: it is not revoked,
-    /// and who signed it is trusted. That it has run out since it was verified is not looked at.
+    /// Whether a client's certificate, given with its chain, would be taken by the authorities of now: it is not
+    /// revoked, and who signed it is trusted. That it has run out since it was verified is not looked at.
     pub fn take(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> bool {
         let Some((end, intermediates)) = chain.split_first() else { return true };
         let ends_s = chain.iter().map(ends_at_s).min().flatten().and_then(|ends_s| u64::try_from(ends_s).ok());

@@ -206,6 +206,7 @@ impl<L: LogStore> Broker<L> {
             self.clients.facts.subscriptions -= 1;
         }
         self.shares.forget(place);
+        self.passing.is_back(place);
         let session = self.clients.remove_session(place);
         let will_place = self.retained.will_places.remove(&place).filter(|_| sends_will);
         let Some(slot) = session.slot else {

@@ -154,6 +154,7 @@ impl<L: LogStore> Broker<L> {
                     self.send_ack_to(ack_to, word, now);
                 }
             }
+            Wait::PassedOn { ack_to } => self.passed_released(shard, ack_to, word, event.as_ref(), now),
             Wait::Ack { ack_to } => self.send_ack_to(ack_to, word, now),
         }
     }
@@ -266,7 +267,7 @@ impl<L: LogStore> Broker<L> {
         (session.slot == Some(slot) && session.shard == shard).then_some(place)
     }
 
-    fn pump_slot(&mut self, shard: ShardPlace, slot: Slot, now: TimeMs) {
+    pub(super) fn pump_slot(&mut self, shard: ShardPlace, slot: Slot, now: TimeMs) {
         if let Some(place) = self.session_at(shard, slot)
             && self.clients.sessions[place].connection.is_some()
         {

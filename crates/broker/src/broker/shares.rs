@@ -88,19 +88,24 @@ impl<L: LogStore> Broker<L> {
         self.send_presence(place);
     }
 
-    /// A client has come back to its session. Its time goes on where it stood: who comes and goes and takes nothing does
-    /// not begin anew.
+    /// A client has come back to its session. Its time goes on where it stood: who comes and goes and takes nothing
+    /// does not begin anew.
     pub(super) fn member_comes(&mut self, place: SessionIndex, now: TimeMs) {
         if let Some(owing) = self.shares.owing.get_mut(&place)
             && let Some(away_at) = owing.away_at.take()
         {
             owing.since.0 += now.0.saturating_sub(away_at.0);
         }
+        self.passing.is_back(place);
         self.presence_begins(place);
     }
 
     /// The client of a session has gone.
     pub(super) fn member_leaves(&mut self, place: SessionIndex, now: TimeMs) {
+        let session = &self.clients.sessions[place];
+        if session.flags.has(SessionFlags::SHARED) && session.is_durable() {
+            self.passing.is_left(place, Some(now));
+        }
         if !self.may_refuse(place) {
             self.shares.owing.remove(&place);
         } else if let Some(owing) = self.shares.owing.get_mut(&place) {
@@ -168,7 +173,10 @@ impl<L: LogStore> Broker<L> {
         if let Some(owing) = self.shares.owing.get_mut(&place) {
             owing.since = now;
         }
-        self.set_share_flag(place, SessionFlags::SHARE_STALLED, false);
+        if self.clients.sessions[place].flags.has(SessionFlags::SHARE_STALLED) {
+            self.passing.is_back(place);
+            self.set_share_flag(place, SessionFlags::SHARE_STALLED, false);
+        }
     }
 
     /// The socket of a client took bytes. What it is to acknowledge it has not taken by that: the bytes may wait in
@@ -199,6 +207,10 @@ impl<L: LogStore> Broker<L> {
             if is_new {
                 self.clients.facts.shares_stalled += 1;
                 self.set_share_flag(place, SessionFlags::SHARE_STALLED, true);
+                // It had its time.
+                if self.clients.sessions[place].is_durable() {
+                    self.passing.is_left(place, Some(TimeMs(0)));
+                }
             }
             self.look_at_member(place, now);
         }

@@ -203,6 +203,14 @@ impl Subscriptions {
         }
     }
 
+    /// The members of a share group, those who are ready in front, then those who are online.
+    pub fn members(&self, group: NodeId) -> impl Iterator<Item = &Entry> {
+        let data = &self.tree[group];
+        let one = data.flags.any(Flags::ONE).then_some(&data.entry);
+        let several = data.flags.any(Flags::MANY).then(|| self.lists[data.list()].iter());
+        one.into_iter().chain(several.into_iter().flatten())
+    }
+
     /// The member of a share group that gets a message, if there is one, and how many were weighed against each other.
     fn pick(&self, group: NodeId, topic: &str, client: u64) -> (Option<Entry>, usize) {
         let data = &self.tree[group];

@@ -11,6 +11,7 @@ mod losses;
 mod operator;
 mod owners;
 mod packet_ids;
+mod pass_on;
 mod rights;
 mod shares;
 mod standing;

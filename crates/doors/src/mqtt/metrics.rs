@@ -100,6 +100,8 @@ metrics! {
         revoked_closed: Counter "tidegate_mqtt_revoked_closed_total"
             "Connections closed because the client's certificate was revoked, or its authority is trusted no longer.";
         take_overs: Counter "tidegate_mqtt_take_overs_total" "Connections taken over by another of the same client id.";
+        shares_passed_on: Counter "tidegate_mqtt_shares_passed_on_total"
+            "Publications that waited for a member of a share group and were given to another.";
         shares_stalled: Counter "tidegate_mqtt_shares_stalled_total"
             "Members of share groups that took nothing for mqtt.share_stalled_s and counted as away.";
         slow_closed: Counter
@@ -200,6 +202,7 @@ impl BrokerMetrics {
             expired_closed,
             revoked_closed,
             take_overs,
+            shares_passed_on,
             shares_stalled,
             slow_closed,
             protocol_errors,
@@ -254,6 +257,7 @@ impl BrokerMetrics {
         self.expired_closed.follow(expired_closed);
         self.revoked_closed.follow(revoked_closed);
         self.take_overs.follow(take_overs);
+        self.shares_passed_on.follow(shares_passed_on);
         self.shares_stalled.follow(shares_stalled);
         self.slow_closed.follow(slow_closed);
         self.protocol_errors.follow(protocol_errors);

@@ -94,8 +94,8 @@ config! {
             "with inbox_policy = \"refuse\": seconds after a client has gone for which its full inbox refuses \
              messages; after that they are lost to it, and taken for others";
         inbox_refuse_stalled_s: Seconds = 60, 0..=3_155_760_000, restart,
-            "with inbox_policy = \"refuse\": seconds for which a connected client that takes nothing of what it is sent \
-             has its full inbox refuse messages; after that they are lost to it, and taken for others";
+            "with inbox_policy = \"refuse\": seconds for which a connected client that takes nothing of what it is \
+             sent has its full inbox refuse messages; after that they are lost to it, and taken for others";
         clean_inbox_messages_max: Count<u32> = 1_000, 1..=4_294_967_295, restart,
             "messages that wait for a session that ends with its connection (in memory)";
         clean_inbox_bytes_max: Bytes<usize> = 1 << 20, 1024..=(1 << 40), restart,
@@ -111,7 +111,7 @@ config! {
              each publisher's client id. What goes by a key stays with its member while that is connected";
         share_stalled_s: Seconds = 30, 0..=86_400, restart,
             "seconds after which a connected member of a share group that takes nothing of what it was sent counts as \
-             away: others are given the messages that come; 0 for no bound";
+             away, and what waits with QoS 1 for one that is away is given to another; 0 for no bound";
         publishes_per_s: PerSecond<u32> = 0, 0..=4_294_967_295, restart,
             "publications per second of one client; one that is faster is read more slowly. 0 for no bound";
         publish_bytes_per_s: PerSecond = 0, 0..=(1 << 40), restart,

@@ -1,5 +1,5 @@
-//! Open connections whose client has shown a certificate: after a reload each is looked at again, by the authorities and
-//! revocation lists of now.
+//! Open connections whose client has shown a certificate: after a reload each is looked at again, by the authorities
+//! and revocation lists of now.
 //!
 //! ```text
 //!   reload ─▶ begin ─ a few each turn ─▶ not good any more ─▶ DISCONNECT 0x87, as for a user who is gone
