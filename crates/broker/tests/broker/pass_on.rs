@@ -1,6 +1,7 @@
 //! What waits for a member of a share group that does not take it is given to another, and is never lost on the way.
 
 use tidegate_broker::BrokerLimits;
+use tidegate_machines::topic::{InboxLimits, InboxPolicy};
 
 use crate::support::{World, WorldOptions};
 
@@ -124,6 +125,24 @@ fn what_a_session_has_when_it_expires_goes_to_another() {
         }
         let sessions: u64 = world.brokers().iter().map(|broker| broker.facts().sessions_durable).sum();
         assert_eq!((sessions, passed_on(&world)), (1, 3), "the session has ended all the same");
+    }
+}
+
+#[test]
+fn what_another_has_no_room_for_stays() {
+    for home in ["", "@1"] {
+        let limits = BrokerLimits { share_stalled_ms: 5_000, sys_interval_ms: 0, ..BrokerLimits::default() };
+        let inboxes = InboxLimits { messages_max: 3, policy: InboxPolicy::DropNewest, ..InboxLimits::default() };
+        let mut world = World::new(WorldOptions { limits, inboxes, ..WorldOptions::default() });
+        world.run(&format!(
+            "x: CONNECT expiry=1000; x: SUBSCRIBE $share/g/t qos=1; x: drop
+             y{home}: CONNECT expiry=1000; y: SUBSCRIBE $share/g/t qos=1; y: drop; p: CONNECT; {}; wait 6000",
+            publish(1..7, 1)
+        ));
+        let heard = world.run(&format!("y{home}: CONNECT keep expiry=1000; wait 2000"));
+        assert_eq!((payloads(&heard, "y").len(), passed_on(&world)), (3, 0), "its inbox is full: {heard}");
+        let heard = world.run(&format!("{}; wait 2000", acknowledge("y", 3)));
+        assert_eq!((payloads(&heard, "y").len(), passed_on(&world)), (3, 3), "none was lost: {heard}");
     }
 }
 
