@@ -90,6 +90,8 @@ pub const OPEN_PER_RECEIVE_MAXIMUM: usize = 4;
 pub const AT_ONCE_MS: u64 = 100;
 /// How often members of share groups are looked at that have something to take, in milliseconds.
 pub const SHARES_LOOK_MS: u64 = 100;
+/// Sessions that one such look is about.
+pub const SHARES_LOOKS: usize = 4_096;
 /// How often it is looked for what waits for members of share groups that do not take it, in milliseconds.
 pub const PASS_LOOK_MS: u64 = 250;
 /// Members that one such look is about, and others that it considers for one.

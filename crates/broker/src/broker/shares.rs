@@ -9,13 +9,14 @@
 //!
 //! Why a quarter: a member that is always at its bound would have all workers told of each acknowledgement.
 
-use hashbrown::HashMap;
+use std::collections::BTreeMap;
+
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 
 use super::Broker;
 use crate::index::{ConnectionIndex, SessionIndex};
-use crate::limits::SHARES_LOOK_MS;
+use crate::limits::{SHARES_LOOK_MS, SHARES_LOOKS};
 use crate::peer::Item;
 use crate::session::{SessionFlags, SessionRef};
 use crate::subscriptions::{Entry, Presence};
@@ -24,8 +25,10 @@ use crate::{ShareStrategy, share};
 /// Sessions that have something to take.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
-    owing: HashMap<SessionIndex, Owing>,
+    owing: BTreeMap<SessionIndex, Owing>,
     looked_at: TimeMs,
+    /// Where the next look begins.
+    next: SessionIndex,
 }
 
 /// Since when a client takes nothing of what it is sent.
@@ -191,7 +194,7 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Looks at all members that have something to take.
+    /// Looks at some of the members that have something to take.
     pub(super) fn step_shares(&mut self, now: TimeMs) {
         if now.0.saturating_sub(self.shares.looked_at.0) < SHARES_LOOK_MS {
             return;
@@ -200,8 +203,12 @@ impl<L: LogStore> Broker<L> {
         let stalled_ms = self.options.limits.share_stalled_ms;
         let is_stalled = |owing: &Owing| stalled_ms > 0 && owing.for_ms(now) >= stalled_ms;
         let is_member = |place: &SessionIndex| self.clients.sessions[*place].flags.has(SessionFlags::SHARED);
-        let members = self.shares.owing.iter().filter(|(place, owing)| owing.away_at.is_none() && is_member(place));
+        let looked_at = self.shares.owing.range(self.shares.next..).take(SHARES_LOOKS);
+        let last = looked_at.clone().nth(SHARES_LOOKS - 1).map(|(place, _)| *place);
+        let members = looked_at.filter(|(place, owing)| owing.away_at.is_none() && is_member(place));
         let members: Vec<_> = members.map(|(place, owing)| (*place, is_stalled(owing))).collect();
+        // A look that came to the end is followed by one from the beginning.
+        self.shares.next = SessionIndex::new(last.map_or(0, |last| last.number() + 1));
         for (place, is_stalled) in members {
             let is_new = is_stalled && !self.clients.sessions[place].flags.has(SessionFlags::SHARE_STALLED);
             if is_new {
