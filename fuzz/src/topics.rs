@@ -36,6 +36,7 @@ pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
         message: message("news", "hello"),
         receivers: [receiver(0), receiver(1)].into(),
         origin: Some(Origin::new(0, 1, packet_id)),
+        unheeded: [].into(),
     };
     let will = Will { message: message("news", "gone"), delay_s: 5, expiry_s: Some(9) };
     let subscribe = Command::Subscribe { slot: Slot(0), filter: "news".into(), options: 2, subscription_id: 5 };

@@ -32,6 +32,8 @@ pub(crate) struct AckTo {
 pub(crate) enum Ticket {
     /// The answer with this serial number to a session's client.
     Answer { session: SessionRef, serial: u32 },
+    /// That of the message with this number, which waited for a session and is given to another.
+    PassedOn { session: SessionRef, number: u64 },
     /// One that the broker collects for itself: for a will, a delayed message, or another worker's publication.
     Collected(CollectedIndex),
 }

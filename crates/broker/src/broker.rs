@@ -18,6 +18,7 @@ mod operate;
 mod operator_scan;
 mod origins;
 mod owner;
+mod pass_on;
 mod peers;
 mod publish;
 mod recover;
@@ -27,6 +28,7 @@ mod retain;
 mod retain_order;
 mod retained_scan;
 mod route;
+mod shares;
 mod sound;
 mod subscribe;
 mod sweep;
@@ -60,9 +62,12 @@ pub(crate) use due::DueThing;
 use intake::{Intake, Progress};
 pub use notices::{Notice, Noticed};
 use operate::Operator;
+use pass_on::PassOn;
+pub(crate) use pass_on::PassedMessage;
 use reload::Reloads;
 use retain::RetainedMessages;
 use route::{Routed, Routing};
+use shares::Shares;
 pub(crate) use subscribe::Reserved;
 use timing::Timing;
 
@@ -104,6 +109,10 @@ pub struct Broker<L: LogStore> {
     reloads: Reloads,
     /// What the shell was asked for.
     asked: Asked,
+    /// Members of share groups that are connected.
+    shares: Shares,
+    /// What they leave to others.
+    passing: PassOn,
     /// What operators have asked.
     operator: Operator,
     /// Draws client ids.
@@ -132,7 +141,7 @@ impl<L: LogStore> Broker<L> {
         let mut broker = Broker {
             clients: Clients::new(options.worker as u8, options.limits.clone()),
             intake: Intake::default(),
-            subscriptions: Subscriptions::new(random.next()).watching(prefix),
+            subscriptions: Subscriptions::new(random.next()).watching(prefix).sharing_by(options.limits.share_strategy),
             routing: Routing::default(),
             retained: RetainedMessages::new(random.next()),
             acknowledgements: Acknowledgements::new(options.worker),
@@ -141,6 +150,8 @@ impl<L: LogStore> Broker<L> {
             timing: Timing::default(),
             reloads: Reloads::default(),
             asked: Asked::default(),
+            shares: Shares::default(),
+            passing: PassOn::default(),
             operator: Operator::default(),
             random,
             options,
@@ -257,8 +268,13 @@ impl<L: LogStore> Broker<L> {
         self.clients.sent(index, count, now);
         let Some(place) = self.clients.connections[index].session else { return };
         assert!(self.clients.sessions[place].connection == Some(index), "connection and session point to each other");
-        if self.clients.sessions[place].stage == Stage::Live && self.may_have_more(place) {
-            self.pump(place, now);
+        if self.clients.sessions[place].stage == Stage::Live {
+            if self.may_have_more(place) {
+                self.pump(place, now);
+            }
+            if count > 0 {
+                self.member_takes_bytes(place, now);
+            }
         }
     }
 

@@ -77,6 +77,8 @@ facts! {
     dropped_outbox,
     /// Messages that a full inbox did not take.
     dropped_inbox,
+    /// Those of them that would have been refused, had their clients taken anything for a while.
+    dropped_stalled,
     /// Messages that left a full inbox to make room for others.
     evicted_inbox,
     /// Messages dropped because they expired before they were delivered.
@@ -117,8 +119,14 @@ facts! {
     keep_alive_timeouts,
     /// Connections closed because what their clients had shown was good no longer.
     expired_closed,
+    /// Connections closed because their clients' certificates were revoked, or their authority is trusted no longer.
+    revoked_closed,
     /// Connections taken over by another of the same client id.
     take_overs,
+    /// Messages that waited for a member of a share group and were given to another.
+    shares_passed_on,
+    /// Members of share groups that took nothing for so long that they counted as away.
+    shares_stalled,
     /// Connections closed because they did not take what was theirs.
     slow_closed,
     /// Connections closed because they broke the protocol.

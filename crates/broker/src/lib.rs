@@ -39,6 +39,7 @@ pub mod retained;
 pub mod rights;
 mod session;
 mod shards;
+pub mod share;
 mod slab;
 pub mod subscriptions;
 mod template;
@@ -58,6 +59,7 @@ pub use operator::{OperatorAnswer, OperatorCall, OperatorTicket};
 pub use options::BrokerOptions;
 pub use rights::{Access, FindRights, Rights, RightsOf};
 pub use shards::Waiting;
+pub use share::ShareStrategy;
 pub use tidegate_machines::topic::Principal;
 /// Which worker has which topic shard, for [`BrokerOptions::owners`].
 pub use tidegate_shard::Owners;

@@ -3,6 +3,8 @@
 
 use tidegate_journal::limits::RECORD_BYTES_MAX;
 
+use crate::ShareStrategy;
+
 /// Packet ids go from 1 to here.
 /// `[MQTT-2.2.1-3]`: a packet id chosen by the client is not 0 and not in use.
 pub const PACKET_IDS: u64 = 65_535;
@@ -86,6 +88,20 @@ pub const OPEN_PER_RECEIVE_MAXIMUM: usize = 4;
 /// How late a message whose expiry interval has passed is still delivered at once, in milliseconds: the way from worker
 /// to worker takes some. With an interval of 0 this is all the time it has.
 pub const AT_ONCE_MS: u64 = 100;
+/// How often members of share groups are looked at that have something to take, in milliseconds.
+pub const SHARES_LOOK_MS: u64 = 100;
+/// Sessions that one such look is about.
+pub const SHARES_LOOKS: usize = 4_096;
+/// How often it is looked for what waits for members of share groups that do not take it, in milliseconds.
+pub const PASS_LOOK_MS: u64 = 250;
+/// Members that one such look is about, and others that it considers for one.
+pub const PASS_LOOKS: usize = 64;
+/// Messages that a look gives to another member.
+pub const PASS_MESSAGES: usize = 64;
+/// Entries of an inbox that a look visits.
+pub const PASS_VISITS: usize = 4_096;
+/// A member for whom more than this waits is given nothing that was another's.
+pub const PASS_WAITING_MAX: usize = 64;
 /// How often it is tried to write them, in milliseconds.
 pub const LAST_BYTES_EVERY_MS: u64 = 10;
 /// Connections that wait so, per worker; of more, the oldest are closed at once.
@@ -166,8 +182,16 @@ pub struct BrokerLimits {
     pub clean_inbox_bytes_max: usize,
     /// What happens to a message for a clean session whose inbox is full.
     pub clean_inbox_policy: InboxPolicy,
+    /// How long a connected client may take nothing of what it is sent before its full inbox in the journal refuses
+    /// nothing more, in milliseconds; `None` where inboxes refuse nothing anyway.
+    pub refuse_stalled_ms: Option<u64>,
     /// What happens to a client that is connected and loses a message, because it does not take what is sent to it.
     pub slow_reader: SlowReader,
+    /// How share groups divide their messages.
+    pub share_strategy: ShareStrategy,
+    /// How long a connected member of a share group may take nothing before it counts as away, and for how long what
+    /// waits for one that is away is left to it, in milliseconds; 0 for no bound.
+    pub share_stalled_ms: u64,
     /// Subscriptions of one session.
     pub subscriptions_max: usize,
     /// Publications per second and client; 0 for no bound.
@@ -215,7 +239,10 @@ impl Default for BrokerLimits {
             clean_inbox_messages_max: 1_000,
             clean_inbox_bytes_max: 1 << 20,
             clean_inbox_policy: InboxPolicy::DropNewest,
+            refuse_stalled_ms: None,
             slow_reader: SlowReader::Drop,
+            share_strategy: ShareStrategy::RoundRobin,
+            share_stalled_ms: 30_000,
             subscriptions_max: 10_000,
             publishes_per_s: 0,
             publish_bytes_per_s: 0,

@@ -7,10 +7,11 @@ use tidegate_machines::{ShardIndex, TimeMs};
 
 use crate::BrokerMessage;
 use crate::acknowledgements::{AckTo, Ticket, Word};
+use crate::broker::PassedMessage;
 use crate::holdings::{Holder, PaidDelayed};
 use crate::index::SessionIndex;
 use crate::session::SessionRef;
-use crate::subscriptions::{Entry, Owner};
+use crate::subscriptions::{Entry, Owner, Presence};
 
 /// A session of some worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(crate) struct Source {
     pub ack_to: Option<AckTo>,
     /// It was sent before, and somebody could not keep it then: whoever is sent it without keeping it has it.
     pub is_again: bool,
+    /// The [hash](crate::share::hash) of the publisher's client id, if share groups go by it.
+    pub client: u64,
 }
 
 /// One item of a message between brokers.
@@ -44,11 +47,13 @@ pub(crate) enum Item {
     Unsubscribed { filter: Box<str>, owner: Owner, is_asked: bool },
     /// I know that a session of yours has unsubscribed: what I have matched before that, you have.
     HeardUnsubscribed { session: SessionIndex },
-    /// A session of mine, a member of this share group, came or went.
-    Presence { filter: Box<str>, owner: Owner, online: bool },
+    /// A session of mine, a member of this share group, is there so far.
+    Presence { filter: Box<str>, owner: Owner, presence: Presence },
     /// A message for sessions of yours: so many of the receivers that come with the batch, among whom a session may
     /// stand several times, then so many that stand for a share group.
     Publish { message: Arc<Message>, receivers: u32, picked: u32, may_repeat: bool, source: Source },
+    /// A message that waits for a session of mine, for one of yours.
+    PassOn { passed: Box<PassedMessage> },
     /// The acknowledgement of a message: it is durable here, or was refused.
     Ack { ticket: Ticket, word: Word },
     /// A message to be retained, on a topic of a shard of yours.

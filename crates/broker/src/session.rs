@@ -114,7 +114,7 @@ pub(crate) struct SessionFlags(u16);
 impl SessionFlags {
     /// It outlives its connection.
     pub const DURABLE: SessionFlags = SessionFlags(1);
-    /// It is a member of a share group, so all workers are told when it connects and disconnects.
+    /// It is a member of a share group, so all workers are told how far it is there.
     pub const SHARED: SessionFlags = SessionFlags(2);
     /// It was recovered from the journal: what this process does not know of it may be there.
     pub const RECOVERED: SessionFlags = SessionFlags(4);
@@ -129,6 +129,11 @@ impl SessionFlags {
     pub const CHECKED: SessionFlags = SessionFlags(128);
     /// One of its filters covers topics that its client may not read: each message is looked at when it comes.
     pub const PARTLY_DENIED: SessionFlags = SessionFlags(256);
+
+    /// A connected member of a share group that would not be sent one more at once.
+    pub const SHARE_BUSY: SessionFlags = SessionFlags(512);
+    /// A connected member of a share group that has taken nothing for long.
+    pub const SHARE_STALLED: SessionFlags = SessionFlags(1024);
 
     pub fn has(self, flag: SessionFlags) -> bool {
         self.0 & flag.0 != 0

@@ -57,8 +57,11 @@ pub(crate) enum Wait {
     FirstPlace { session: SessionRef, nth: u32 },
     /// The place up to which a feed was acknowledged was noted.
     PlaceKept { feed: u64, session: SessionRef },
-    /// A message was put into inboxes, or retained. `asked`: whose, if they are told when they lose one.
-    Published { ack_to: Option<AckTo>, asked: Box<[Slot]> },
+    /// A message was put into inboxes, or retained. `asked`: whose, if they are told when they lose one. `unheeded`:
+    /// which of them refuse nothing, because their clients take nothing.
+    Published { ack_to: Option<AckTo>, asked: Box<[Slot]>, unheeded: Box<[Slot]> },
+    /// A message was put into the inbox of a session instead of another's.
+    PassedOn { ack_to: AckTo },
     /// A session has ended. What came from it may be forgotten then, and not before: after a crash its will would be
     /// due again. An operator who asked for it is told.
     Ended { origins: Option<u64>, will: Option<Origin>, operator: Option<OperatorTicket> },

@@ -5,13 +5,15 @@
 //!   files ─▶ read_authorities ─▶ Authorities ──replace──▶ ClientAuthorities ─┴─▶ one ServerConfig per door
 //! ```
 //!
-//! Promise: a handshake that begins after `replace` uses the new files; connections that are open notice nothing.
+//! Promise: a handshake that begins after `replace` uses the new files. An open connection keeps the server's
+//! certificate that it was shown; whether its own client's is still good, its door asks ([`ClientAuthorities::take`]).
 //! Reading and replacing are two steps, so that a reload reads everything first and replaces nothing if anything is
 //! wrong.
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -108,6 +110,12 @@ fn read_chain(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     Ok(chain)
 }
 
+/// When a certificate expires, in seconds since 1970; `None` if that cannot be read.
+fn ends_at_s(certificate: &CertificateDer<'_>) -> Option<i64> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    Some(certificate.validity().not_after.timestamp())
+}
+
 fn unreadable(file: &Path) -> String {
     format!("cannot read PEM from {}; see [tls] in the configuration", file.display())
 }
@@ -125,10 +133,7 @@ impl ServerCertificate {
     /// When it expires, or the first of its chain does, in seconds since 1970; `None` if that cannot be read.
     pub fn expires_at_s(&self) -> Option<i64> {
         let certified = self.0.load();
-        let ends = certified.cert.iter().map(|certificate| {
-            let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
-            Some(certificate.validity().not_after.timestamp())
-        });
+        let ends = certified.cert.iter().map(ends_at_s);
         ends.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
@@ -154,6 +159,16 @@ impl ClientAuthorities {
     /// From now on these.
     pub fn replace(&self, authorities: Option<Authorities>) {
         self.current.store(authorities.map(Arc::new));
+    }
+
+    /// Whether a client's certificate, given with its chain, would be taken by the authorities of now: it is not
+    /// revoked, and who signed it is trusted. That it has run out since it was verified is not looked at.
+    pub fn take(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> bool {
+        let Some((end, intermediates)) = chain.split_first() else { return true };
+        let ends_s = chain.iter().map(ends_at_s).min().flatten().and_then(|ends_s| u64::try_from(ends_s).ok());
+        let at_s = ends_s.map_or(now.as_secs(), |ends_s| ends_s.min(now.as_secs()));
+        let at = UnixTime::since_unix_epoch(Duration::from_secs(at_s));
+        self.ask(|verifier| verifier.verify_client_cert(end, intermediates, at)).is_ok()
     }
 
     fn ask<T>(

@@ -63,7 +63,7 @@ impl Shard {
         let message = Arc::new(Message::new("room/00000001/in", &[], payload, meta));
         let receiver = |slot| Receiver { slot: Slot(slot), qos: 1, retain: false, subscription_ids: [].into() };
         let receivers = receivers.map(receiver).collect();
-        self.ask(&Command::Publish { message, receivers, origin: None });
+        self.ask(&Command::Publish { message, receivers, origin: None, unheeded: [].into() });
     }
 }
 

@@ -298,6 +298,7 @@ fn mqtt(config: &Config, files: &Files, handshakes: &Arc<Handshakes>) -> Result<
         name: name.into(),
         address,
         tls,
+        clients: None,
         anonymous: door.anonymous,
         connections_max: door.connections_max,
         connections_per_s: door.connections_per_s,
@@ -310,7 +311,8 @@ fn mqtt(config: &Config, files: &Files, handshakes: &Arc<Handshakes>) -> Result<
     if let (Some(address), Some(certificate)) = (config.listen.mqtts, &files.certificate) {
         let tls = server_config_with_clients(certificate, &files.clients)?;
         let tls = DoorTls { config: tls, gate: handshakes.at("mqtts", TrustedProxies::default()) };
-        listeners.push(listener("mqtts", address, Some(tls), &mqtt.tls, &proxies.mqtts));
+        let door = listener("mqtts", address, Some(tls), &mqtt.tls, &proxies.mqtts);
+        listeners.push(MqttListener { clients: Some(Arc::clone(&files.clients)), ..door });
     }
     let websocket = mqtt.websocket.as_ref().map(|websocket| WebSocketSettings {
         path: websocket.path.clone(),

@@ -34,6 +34,7 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-4.3.2-3]`: QoS 1: a message is unacknowledged until PUBACK arrives.
     pub(super) fn puback(&mut self, index: ConnectionIndex, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
+        self.member_acknowledges(place, now);
         match self.flight(place, ack.packet_id) {
             Some((number, Flight::Sent1)) => {
                 self.advance(place, number, Flight::Done);
@@ -57,6 +58,7 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-4.3.3-4]`: QoS 2: a PUBREC below 0x80 is answered with PUBREL.
     pub(super) fn pubrec(&mut self, index: ConnectionIndex, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
+        self.member_acknowledges(place, now);
         match self.flight(place, ack.packet_id) {
             // [MQTT-4.3.3-4]: QoS 2: a PUBREC below 0x80 is answered with PUBREL.
             // A PUBREC of 0x80 or more ends the delivery.
@@ -119,6 +121,7 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-4.3.3-7]`: QoS 2: a message that was sent does not expire.
     pub(super) fn pubcomp(&mut self, index: ConnectionIndex, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
+        self.member_acknowledges(place, now);
         match self.flight(place, ack.packet_id) {
             Some((number, Flight::Released)) => {
                 self.advance(place, number, Flight::Done);

@@ -488,7 +488,7 @@ impl<L: LogStore> Broker<L> {
         flags.set(SessionFlags::CHECKED);
         self.remove_forbidden(place);
         self.open_feeds(place);
-        self.send_presence(place, true);
+        self.member_comes(place, now);
         self.pump(place, now);
         self.send_owed_retained(place, now);
     }

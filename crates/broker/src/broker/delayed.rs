@@ -153,7 +153,7 @@ impl<L: LogStore> Broker<L> {
         let origin = self.shards.origin(shard, id, 0);
         // One that is retained may not have reached anybody.
         let is_again = turn == Turn::Again && !message.retain();
-        let source = Source { publisher: None, origin: Some(origin), ack_to: Some(ack_to), is_again };
+        let source = Source { origin: Some(origin), ack_to: Some(ack_to), is_again, ..Source::default() };
         let payer = self.delayed_payer(shard, id);
         let has_place = payer.is_some() && is_to_be_kept(message);
         let routed = self.route(&mut MessageRef::of(message).paid_by(payer, has_place), &source, now);

@@ -129,6 +129,8 @@ impl<L: LogStore> Broker<L> {
         assert!(session.connection == Some(index), "connection and session point to each other");
         assert!(session.stage != Stage::Vacant, "the session of a connection is there");
         session.connection = None;
+        self.member_leaves(place, now);
+        let session = &mut self.clients.sessions[place];
         if session.stage == Stage::Opening {
             // Its record is not durable yet; `settle` will find the session without a connection.
             return;
@@ -164,7 +166,7 @@ impl<L: LogStore> Broker<L> {
         }
         // A session without expiry is over, but for its will: it ends when all who must keep that have it.
         self.shards.call(shard, Command::DetachSession { slot, expiry_s, keep_will: send_will }, Wait::Nothing);
-        self.send_presence(place, false);
+        self.presence_begins(place);
         // A will without delay is sent now: another connection may be about to take the session over.
         // [MQTT-3.1.3-9]: a client that reconnects before the will delay has passed: the will is not sent.
         // The delay ends with the session, if that ends first (MQTT 5, 3.1.3.2.2).
@@ -204,6 +206,8 @@ impl<L: LogStore> Broker<L> {
             assert!(self.clients.facts.subscriptions > 0, "what is removed was counted");
             self.clients.facts.subscriptions -= 1;
         }
+        self.shares.forget(place);
+        self.passing.is_back(place);
         let session = self.clients.remove_session(place);
         let will_place = self.retained.will_places.remove(&place).filter(|_| sends_will);
         let Some(slot) = session.slot else {

@@ -121,6 +121,10 @@ impl<L: LogStore> Broker<L> {
                 if state.is_some_and(|state| state.will().is_some()) {
                     return self.send_due_will(shard, place, slot, now);
                 }
+                if self.passes_on_before_end(place) {
+                    return;
+                }
+                let session = &self.clients.sessions[place];
                 // One without expiry was kept for its will only.
                 self.clients.facts.sessions_expired += u64::from(session.expiry_s > 0);
                 self.end_session(place, true, now);

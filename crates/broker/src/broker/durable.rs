@@ -116,9 +116,10 @@ impl<L: LogStore> Broker<L> {
             // again.
             Wait::PlaceKept { .. } if reason.is_error() => {}
             Wait::PlaceKept { feed, session } => self.place_kept(feed, session, now),
-            Wait::Published { ack_to, asked } => {
+            Wait::Published { ack_to, asked, unheeded } => {
                 if let Some(event) = &event {
                     self.disconnect_losers(shard, &asked, event);
+                    self.count_unheeded(shard, &unheeded, event);
                 }
                 if let Some(Event::Published { receivers, .. }) = &event {
                     for receiver in receivers {
@@ -153,6 +154,7 @@ impl<L: LogStore> Broker<L> {
                     self.send_ack_to(ack_to, word, now);
                 }
             }
+            Wait::PassedOn { ack_to } => self.passed_released(shard, ack_to, word, event.as_ref(), now),
             Wait::Ack { ack_to } => self.send_ack_to(ack_to, word, now),
         }
     }
@@ -265,7 +267,7 @@ impl<L: LogStore> Broker<L> {
         (session.slot == Some(slot) && session.shard == shard).then_some(place)
     }
 
-    fn pump_slot(&mut self, shard: ShardPlace, slot: Slot, now: TimeMs) {
+    pub(super) fn pump_slot(&mut self, shard: ShardPlace, slot: Slot, now: TimeMs) {
         if let Some(place) = self.session_at(shard, slot)
             && self.clients.sessions[place].connection.is_some()
         {
@@ -277,6 +279,7 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn pump(&mut self, place: SessionIndex, now: TimeMs) {
         self.pump_inbox(place, now);
         self.pump_feeds(place, now);
+        self.look_at_member(place, now);
     }
 
     fn pump_inbox(&mut self, place: SessionIndex, now: TimeMs) {

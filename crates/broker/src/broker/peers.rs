@@ -10,7 +10,7 @@ use super::Broker;
 use super::retain::RetainedMessage;
 use crate::BrokerMessage;
 use crate::peer::Item;
-use crate::subscriptions::{Entry, Owner};
+use crate::subscriptions::{Entry, Owner, Presence};
 
 impl<L: LogStore> Broker<L> {
     /// Takes a message of another worker's broker. Messages of one broker must come in their order.
@@ -27,6 +27,7 @@ impl<L: LogStore> Broker<L> {
                     receivers = others;
                     self.publish_from_peer(&message, of_item, picked, may_repeat, &source, now);
                 }
+                Item::PassOn { passed } => self.take_passed(*passed),
                 Item::Ack { ticket, word } => self.take_ack(ticket, word, now),
                 Item::Retain { message, source, payer, has_place } => {
                     self.retain_for_peer(message, source, (payer, has_place), now);
@@ -45,7 +46,7 @@ impl<L: LogStore> Broker<L> {
                     }
                 }
                 Item::HeardUnsubscribed { session } => self.routing.unsubscribed.heard(session),
-                Item::Presence { filter, owner, online } => self.set_online(from, &filter, owner, online),
+                Item::Presence { filter, owner, presence } => self.set_presence(from, &filter, owner, presence),
                 Item::Recovered { message } => {
                     self.retained.messages.set(message.topic(), RetainedMessage(Arc::clone(&message)));
                 }
@@ -69,11 +70,11 @@ impl<L: LogStore> Broker<L> {
         assert!(removed.is_some(), "what is removed was told before");
     }
 
-    fn set_online(&mut self, from: u16, filter: &str, owner: Owner, online: bool) {
+    fn set_presence(&mut self, from: u16, filter: &str, owner: Owner, presence: Presence) {
         assert!(u16::from(owner.worker) == from, "a worker tells of its own sessions");
         let parts = check_filter(filter).expect("its own worker has checked it");
         let node = self.subscriptions.find(parts.share_group, parts.filter);
-        let is_known = node.is_some_and(|node| self.subscriptions.set_online(node, owner, online));
+        let is_known = node.is_some_and(|node| self.subscriptions.set_presence(node, owner, presence));
         assert!(is_known, "a member that comes and goes was told of before");
     }
 

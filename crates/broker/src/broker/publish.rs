@@ -232,8 +232,9 @@ impl<L: LogStore> Broker<L> {
         let session_ref = self.clients.session_ref(place);
         let worker = self.options.worker;
         let publisher = Some(Publisher { worker, session: session_ref });
+        let client = self.share_hash_of(&session.client_id);
         if publish.qos == QoS::AtMostOnce {
-            return Source { publisher, ..Source::default() };
+            return Source { publisher, client, ..Source::default() };
         }
         let serial = session.flow.as_ref().map_or(0, |flow| flow.answers.next_serial());
         let ack_to = Some(AckTo { worker, ticket: Ticket::Answer { session: session_ref, serial } });
@@ -244,6 +245,6 @@ impl<L: LogStore> Broker<L> {
             }
             _ => None,
         };
-        Source { publisher, origin, ack_to, is_again: false }
+        Source { publisher, origin, ack_to, is_again: false, client }
     }
 }

@@ -92,6 +92,9 @@ impl<L: LogStore> Broker<L> {
         for (filter, options, subscription_id) in filters {
             self.insert(place, &filter, options.without(EntryOptions::OWES_RETAINED), subscription_id);
         }
+        if self.clients.sessions[place].flags.has(SessionFlags::SHARED) {
+            self.passing.is_left(place, None);
+        }
         if was_attached {
             let command = Command::DetachSession { slot, expiry_s, keep_will: true };
             self.shards.call(shard, command, Wait::Nothing);

@@ -109,6 +109,14 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
+    /// What a client has shown when it connected is good no longer, for this reason: its connection ends.
+    pub fn revoked(&mut self, key: ConnectionKey, reason: ReasonCode, now: TimeMs) {
+        if let Some(index) = self.clients.index(key) {
+            self.clients.facts.revoked_closed += 1;
+            self.disconnect(index, reason, now);
+        }
+    }
+
     /// Whether a reload is still under way.
     pub fn is_reloading(&self) -> bool {
         self.reloads.is_under_way()

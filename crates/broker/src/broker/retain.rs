@@ -206,7 +206,7 @@ impl<L: LogStore> Broker<L> {
             // the order must be kept.
             self.retained.is_paid(&message, paid);
             self.broadcast_retained(message, source, now);
-            self.shards.call(shard, command, Wait::Published { ack_to: None, asked: Box::default() });
+            self.shards.call(shard, command, Wait::Published { ack_to: None, asked: [].into(), unheeded: [].into() });
         } else {
             self.retained.in_flight += 1;
             self.shards.call(shard, command, Wait::Retained { message, source, paid });
@@ -251,7 +251,7 @@ impl<L: LogStore> Broker<L> {
     /// Tells all workers, this one included. Members of share groups are picked once, here.
     fn broadcast_retained(&mut self, message: Arc<Message>, source: Source, now: TimeMs) {
         let mut found = std::mem::take(&mut self.routing.matches);
-        self.subscriptions.matches(message.topic(), &mut found);
+        self.subscriptions.matches(message.topic(), source.client, &mut found);
         self.routing.steps += found.visits() as u64;
         let picked: Box<[Entry]> = found.picked().into();
         self.routing.matches = found;

@@ -318,8 +318,8 @@ impl<L: LogStore> Broker<L> {
             let qos = message.qos().min(qos_max);
             let slot = slot.expect("only durable sessions journal");
             let receivers = [Receiver { slot, qos, retain: true, subscription_ids: ids.into() }];
-            let command = Command::Publish { message, receivers: receivers.into(), origin: None };
-            self.shards.call(shard, command, Wait::Published { ack_to: None, asked: Box::default() });
+            let command = Command::Publish { message, receivers: receivers.into(), origin: None, unheeded: [].into() };
+            self.shards.call(shard, command, Wait::Published { ack_to: None, asked: [].into(), unheeded: [].into() });
         }
         self.clients.pump_backlog(place, &self.subscriptions, now);
         progress

@@ -97,6 +97,8 @@ impl Routing {
 struct DurableReceiver {
     shard: ShardPlace,
     receiver: Receiver,
+    /// Its client takes nothing: it may not keep others from getting the message.
+    is_unheeded: bool,
 }
 
 impl DurableReceiver {
@@ -114,7 +116,7 @@ impl<L: LogStore> Broker<L> {
             return self.retain(message_ref, source, now);
         }
         let mut found = std::mem::take(&mut self.routing.matches);
-        self.subscriptions.matches(message_ref.topic, &mut found);
+        self.subscriptions.matches(message_ref.topic, source.client, &mut found);
         self.routing.steps += found.visits() as u64;
         let mut routed = Routed { matched: !found.is_empty(), ..Routed::default() };
         if routed.matched {
@@ -189,6 +191,7 @@ impl<L: LogStore> Broker<L> {
         // A member of a share group gets its copy in addition to those of its other subscriptions (MQTT 5, 4.8.2).
         for entry in picked {
             self.deliver_to(message_ref, entry, source, now);
+            self.look_at_picked(entry, now);
         }
         self.disconnect_refused();
         if self.routing.durable.is_empty() { 0 } else { self.journal(message_ref, source) }
@@ -277,9 +280,10 @@ impl<L: LogStore> Broker<L> {
                 self.clients.facts.queued_refused += 1;
                 return;
             }
-            let receiver = Receiver { slot, qos, retain, subscription_ids: ids.into() };
-            assert!(usize::from(session.shard.0) < self.shards.len(), "a session's shard is one of this worker's");
-            self.routing.durable.push(DurableReceiver { shard: session.shard, receiver });
+            let (shard, receiver) = (session.shard, Receiver { slot, qos, retain, subscription_ids: ids.into() });
+            assert!(usize::from(shard.0) < self.shards.len(), "a session's shard is one of this worker's");
+            let is_unheeded = self.is_unheeded(entry.session, now);
+            self.routing.durable.push(DurableReceiver { shard, receiver, is_unheeded });
             return;
         }
         if source.is_again {
@@ -305,6 +309,16 @@ impl<L: LogStore> Broker<L> {
         if let Some(index) = self.clients.connected(place) {
             self.clients.facts.slow_closed += 1;
             self.intake.defer_disconnect(self.clients.key(index), ReasonCode::QUOTA_EXCEEDED);
+        }
+    }
+
+    /// Counts those of a message's receivers, by slot, that lost it because they refuse nothing any more.
+    pub(super) fn count_unheeded(&mut self, shard: ShardPlace, unheeded: &[Slot], event: &Event) {
+        let Event::Published { receivers, dropped, .. } = event else { return };
+        if !unheeded.is_empty() && *dropped > 0 {
+            let is_taken = |slot: &Slot| receivers.iter().any(|taker| taker.slot == *slot);
+            let lost = unheeded.iter().filter(|slot| !is_taken(slot) && self.session_at(shard, **slot).is_some());
+            self.clients.facts.dropped_stalled += lost.count() as u64;
         }
     }
 
@@ -339,17 +353,21 @@ impl<L: LogStore> Broker<L> {
         let mut waiting = receivers.drain(..).peekable();
         while let Some(first) = waiting.next() {
             let (shard, part) = first.record();
-            let mut of_part = vec![first.receiver];
-            while let Some(next) = waiting.next_if(|next| next.record() == (shard, part)) {
-                of_part.push(next.receiver);
+            let (mut of_part, mut unheeded) = (Vec::new(), Vec::new());
+            let mut next = Some(first);
+            while let Some(one) = next {
+                unheeded.extend(one.is_unheeded.then_some(one.receiver.slot));
+                of_part.push(one.receiver);
+                next = waiting.next_if(|next| next.record() == (shard, part));
             }
             let asked = match self.options.limits.slow_reader {
                 SlowReader::Drop => Box::default(),
                 SlowReader::Disconnect => of_part.iter().map(|receiver| receiver.slot).collect(),
             };
             let origin = source.origin.map(|origin| Origin { part, ..origin });
-            let command = Command::Publish { message: Arc::clone(&message), receivers: of_part.into(), origin };
-            self.shards.call(shard, command, Wait::Published { ack_to: source.ack_to, asked });
+            let (message, receivers, unheeded) = (Arc::clone(&message), of_part.into(), Box::<[Slot]>::from(unheeded));
+            let command = Command::Publish { message, receivers, origin, unheeded: unheeded.clone() };
+            self.shards.call(shard, command, Wait::Published { ack_to: source.ack_to, asked, unheeded });
             acks += 1;
         }
         assert!(acks > 0, "there were receivers");

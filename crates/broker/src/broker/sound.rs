@@ -32,6 +32,7 @@ impl<L: LogStore> Broker<L> {
         self.assert_stalled_sound();
         self.assert_parked_sound();
         self.assert_feeds_sound();
+        self.assert_shares_sound();
     }
 
     /// Each subscription of a session is in the tree, and the tree has no others of this worker.

@@ -275,6 +275,7 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.8.4-3]`: a SUBSCRIBE with the same filter replaces the subscription.
     pub(super) fn insert(&mut self, place: SessionIndex, filter: &str, options: EntryOptions, subscription_id: u32) {
         let Ok(parts) = check_filter(filter) else { return };
+        let presence = self.presence_of(place);
         let session = &mut self.clients.sessions[place];
         let mut options = options;
         if session.is_durable() {
@@ -282,9 +283,7 @@ impl<L: LogStore> Broker<L> {
         }
         if parts.share_group.is_some() {
             session.flags.set(SessionFlags::SHARED);
-            if session.connection.is_some() {
-                options = options.with(EntryOptions::ONLINE);
-            }
+            options = options.of_presence(presence);
         }
         assert!(session.stage != Stage::Vacant, "who subscribes is there");
         let worker = self.options.worker as u8;
@@ -446,25 +445,6 @@ impl<L: LogStore> Broker<L> {
             }
         }
         ReasonCode::SUCCESS
-    }
-
-    /// Tells all workers that a member of share groups came or went.
-    pub(super) fn send_presence(&mut self, place: SessionIndex, online: bool) {
-        let session = &self.clients.sessions[place];
-        if !session.flags.has(SessionFlags::SHARED) {
-            return;
-        }
-        let owner = self.owner(place);
-        for node in session.subscriptions.as_slice() {
-            if self.subscriptions.is_shared(*node) {
-                assert!(
-                    self.subscriptions.set_online(*node, owner, online),
-                    "a session's subscriptions are in the tree"
-                );
-                let filter = self.subscriptions.filter(*node);
-                self.peers.broadcast(|| Item::Presence { filter: filter.as_str().into(), owner, online });
-            }
-        }
     }
 }
 

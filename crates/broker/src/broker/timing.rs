@@ -35,5 +35,7 @@ impl<L: LogStore> Broker<L> {
         self.step_sweep(now);
         self.step_connect_times(now);
         self.step_drain(now);
+        self.step_shares(now);
+        self.step_pass_on(now);
     }
 }

@@ -53,6 +53,8 @@ struct KeptBy {
 struct SentWill {
     message: Arc<Message>,
     payer: Option<Holder>,
+    /// The [`Source::client`] that it comes from.
+    client: u64,
     /// Its place among the retained messages.
     place: Option<Paid>,
     /// The session whose shard keeps it until it is over; `None`: only this does.
@@ -115,6 +117,7 @@ impl<L: LogStore> Broker<L> {
         let sent = SentWill {
             message: published(will, now),
             payer: session.owner.clone(),
+            client: self.share_hash_of(&session.client_id),
             place: self.retained.will_places.remove(&place),
             kept_by: state.will_record().map(|record| KeptBy { shard, slot, record }),
             is_recorded: true,
@@ -166,14 +169,23 @@ impl<L: LogStore> Broker<L> {
         let message = published(will, now);
         if recorded.is_none() && message.qos() == 0 && !message.retain() {
             // Nobody keeps it.
-            self.route(&mut MessageRef::of(&message), &Source::default(), now);
+            let source = Source { client: self.share_hash_of(client_id), ..Source::default() };
+            self.route(&mut MessageRef::of(&message), &source, now);
             return;
         }
         let name = recorded.unwrap_or_else(|| self.draw_name());
         let is_recorded = recorded.is_some();
-        let workers = WorkerSet::NONE;
-        let sent =
-            SentWill { message, payer, place, kept_by: None, is_recorded, is_under_way: true, waits: None, workers };
+        let sent = SentWill {
+            message,
+            payer,
+            client: self.share_hash_of(client_id),
+            place,
+            kept_by: None,
+            is_recorded,
+            is_under_way: true,
+            waits: None,
+            workers: WorkerSet::NONE,
+        };
         self.begin_will(name, sent, now);
     }
 
@@ -199,7 +211,8 @@ impl<L: LogStore> Broker<L> {
         let (collected, ack_to) = self.acknowledgements.begin(Completion::ForgetWill { name });
         // One that is retained may not have reached anybody.
         let is_again = is_again && !message.retain();
-        let source = Source { publisher: None, origin: Some(name), ack_to: Some(ack_to), is_again };
+        let source =
+            Source { origin: Some(name), ack_to: Some(ack_to), is_again, client: sent.client, ..Source::default() };
         let routed = self.route(&mut message_ref, &source, now);
         let sent = self.timing.wills.sent.get_mut(&name).expect("its words are not counted yet");
         sent.workers.add_all(routed.awaited.origins());

@@ -83,13 +83,18 @@ impl Clients {
         self.outbox_len(index) < self.outbox_bytes_max(index)
     }
 
+    /// Whether bytes wait for a connection whose socket has taken none for a while.
+    pub fn is_stuck(&self, index: ConnectionIndex) -> bool {
+        self.connections[index].outbox.is_some_and(|outbox| self.outboxes.is_stuck(outbox))
+    }
+
     /// Bytes that may wait in a connection's outbox. Clients without a user that read nothing share a bound, and one of
     /// them may have less the more wait for all: whoever opens many connections and reads none gets little for each.
     #[inline]
     pub fn outbox_bytes_max(&self, index: ConnectionIndex) -> usize {
         let bytes_max = self.limits.outbox_bytes_max;
         let connection = &self.connections[index];
-        if !is_anonymous(connection) || !connection.outbox.is_some_and(|outbox| self.outboxes.is_stuck(outbox)) {
+        if !is_anonymous(connection) || !self.is_stuck(index) {
             return bytes_max;
         }
         let waiting = self.outboxes.anonymous_bytes();

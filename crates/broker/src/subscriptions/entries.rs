@@ -1,14 +1,15 @@
 //! The entries of a filter with several subscribers. Adding or removing one takes constant time, also among a million.
 //!
 //! ```text
-//!   entries:  online, in any order │ others        in chunks: the list never moves
+//!   entries:  ready │ online │ others, in any order        in chunks: the list never moves
 //!   index:    owner ─▶ place                       once there are many; a few are looked through
 //! ```
 //!
-//! Entries whose sessions are online are in front, so that a share group finds its next member without visiting the
-//! others.
+//! Entries whose sessions are ready are in front, then those that are online, so that a share group finds its next
+//! member without visiting the others.
 
-use super::entry::{Entry, EntryOptions, Owner};
+use super::entry::{Entry, Owner, Presence};
+use crate::share::heaviest;
 use crate::topic_tree::IdTable;
 use std::cell::Cell;
 
@@ -24,6 +25,9 @@ pub(super) struct Entries {
     /// All full but the last.
     chunks: Vec<Vec<Entry>>,
     len: usize,
+    /// So many in front are ready.
+    ready: usize,
+    /// So many in front are online, those that are ready among them.
     online: usize,
     /// Boxed: nearly no list has one, and each would hold the room.
     index: Option<Box<IdTable>>,
@@ -52,13 +56,17 @@ impl Entries {
         if let Some(place) = there {
             self.take(place);
         }
-        let place = self.len;
+        let (place, presence) = (self.len, entry.options.presence());
         self.push(entry);
-        if entry.options.has(EntryOptions::ONLINE) {
+        if presence >= Presence::Busy {
             self.swap(place, self.online);
             self.online += 1;
         }
-        assert!(self.online <= self.len, "who is online is there");
+        if presence == Presence::Ready {
+            self.swap(self.online - 1, self.ready);
+            self.ready += 1;
+        }
+        assert!(self.ready <= self.online && self.online <= self.len, "who is ready is online, and there");
         there.is_none()
     }
 
@@ -78,12 +86,23 @@ impl Entries {
         self.chunks.first().and_then(|chunk| chunk.first().copied())
     }
 
-    /// The member whose turn it is: of those online, else of all.
-    pub(super) fn pick(&self) -> Option<Entry> {
-        let candidates = if self.online > 0 { self.online } else { self.len };
+    /// The member whose turn it is: of those ready, else of those online, else of all.
+    pub(super) fn pick_next(&self) -> Option<Entry> {
+        let candidates = [self.ready, self.online, self.len].into_iter().find(|count| *count > 0)?;
         let turn = self.turns.get();
         self.turns.set(turn.wrapping_add(1));
-        (candidates > 0).then(|| self.at(turn as usize % candidates))
+        Some(self.at(turn as usize % candidates))
+    }
+
+    /// The member that a key goes to, of those online, else of all. Whether one of them is ready says nothing: what
+    /// belongs together stays together.
+    pub(super) fn pick_by(&self, key: u64) -> Option<Entry> {
+        heaviest(self.iter().take(self.weighed()), key)
+    }
+
+    /// How many members are looked at to pick one by a key.
+    pub(super) fn weighed(&self) -> usize {
+        if self.online > 0 { self.online } else { self.len }
     }
 
     /// Panics if counts, order and index disagree. Visits everything: for tests and simulation.
@@ -93,7 +112,12 @@ impl Entries {
             assert!(chunk.len() == CHUNK || nth + 1 == self.chunks.len(), "chunk {nth} has {} entries", chunk.len());
         }
         for (place, entry) in self.iter().enumerate() {
-            assert_eq!(entry.options.has(EntryOptions::ONLINE), place < self.online, "who is online stands in front");
+            let expected = match place {
+                _ if place < self.ready => Presence::Ready,
+                _ if place < self.online => Presence::Busy,
+                _ => Presence::Away,
+            };
+            assert_eq!(entry.options.presence(), expected, "who is ready stands in front, then who is online");
             assert_eq!(self.find(entry.owner()), Some(place), "an owner is found at its place");
         }
         assert!(self.index.as_ref().is_none_or(|index| index.len() == self.len), "every entry is indexed");
@@ -146,6 +170,11 @@ impl Entries {
     fn take(&mut self, place: usize) -> Entry {
         assert!(place < self.len, "an entry is taken from its place");
         let mut place = place;
+        if place < self.ready {
+            self.ready -= 1;
+            self.swap(place, self.ready);
+            place = self.ready;
+        }
         if place < self.online {
             self.online -= 1;
             self.swap(place, self.online);
@@ -159,7 +188,7 @@ impl Entries {
         let last = self.chunks.last_mut().expect("there is an entry to take");
         let entry = last.pop().expect("no chunk is empty");
         self.len -= 1;
-        assert!(self.online <= self.len, "who is online is there");
+        assert!(self.ready <= self.online && self.online <= self.len, "who is ready is online, and there");
         if last.is_empty() {
             self.chunks.pop();
         } else if last.len() <= last.capacity() / 4 {

@@ -16,11 +16,13 @@ impl EntryOptions {
     pub const RETAIN_AS_PUBLISHED: EntryOptions = EntryOptions(1 << 3);
     /// The session outlives its connection: QoS 1 and 2 go through its shard.
     pub const DURABLE: EntryOptions = EntryOptions(1 << 4);
-    /// The session has a connection. Kept up to date for members of share groups only, see `set_online`.
+    /// The session has a connection, and is not stalled. Kept up to date for members of share groups only, see
+    /// [`Presence`].
     pub const ONLINE: EntryOptions = EntryOptions(1 << 5);
-
     /// Retained messages are still to be brought to it. In records only, for a start after a crash.
     pub const OWES_RETAINED: EntryOptions = EntryOptions(1 << 6);
+    /// Besides being online, the session takes one more at once.
+    pub const READY: EntryOptions = EntryOptions(1 << 7);
 
     /// Options of this maximum QoS (0, 1 or 2) and nothing else.
     pub const fn of_qos(qos: u8) -> EntryOptions {
@@ -44,10 +46,41 @@ impl EntryOptions {
         EntryOptions(self.0 & !less.0)
     }
 
+    /// These for a member of a share group that is there so far.
+    #[must_use]
+    pub const fn of_presence(self, presence: Presence) -> EntryOptions {
+        let others = self.without(EntryOptions(Self::ONLINE.0 | Self::READY.0));
+        match presence {
+            Presence::Away => others,
+            Presence::Busy => others.with(Self::ONLINE),
+            Presence::Ready => others.with(Self::ONLINE).with(Self::READY),
+        }
+    }
+
+    /// How far a member of a share group is there.
+    pub const fn presence(self) -> Presence {
+        match (self.has(Self::ONLINE), self.has(Self::READY)) {
+            (true, true) => Presence::Ready,
+            (true, false) => Presence::Busy,
+            (false, _) => Presence::Away,
+        }
+    }
+
     /// Whether all of those are among these.
     pub const fn has(self, those: EntryOptions) -> bool {
         self.0 & those.0 == those.0
     }
+}
+
+/// How far a member of a share group is there for the next message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Presence {
+    /// It has no connection, or takes nothing for so long that it counts as having none.
+    Away,
+    /// It is connected, and would not be sent one more at once.
+    Busy,
+    /// It is sent one more at once.
+    Ready,
 }
 
 /// A session's subscription to the filter of the node where it hangs.

@@ -3,6 +3,9 @@
 use super::{Entry, Flags, NodeData, Owner, Subscriptions};
 use crate::topic_tree::{LevelHash, NodeId, TopicTree};
 
+/// Members of a share group that are weighed in the time of one visit to a node, about: they stand side by side.
+const WEIGHED_PER_VISIT: usize = 16;
+
 /// The receivers of one message, by worker. Keeps its memory from one match to the next.
 #[derive(Default)]
 pub struct Matches {
@@ -73,15 +76,17 @@ impl Matches {
 /// Which of the matching subscriptions are asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
-    All,
+    /// All, for a publication of the client with this hash.
+    All(u64),
     Worker(u8),
 }
 
 impl Subscriptions {
     /// Finds the receivers of a message on a valid topic among the sessions of all workers, and picks a member of each
-    /// share group. `found` is cleared first.
-    pub fn matches(&self, topic: &str, found: &mut Matches) {
-        self.walk(topic, Whose::All, found);
+    /// share group. `client` is the [hash](crate::share::hash) of its publisher's client id, and counts only where
+    /// share groups go by it. `found` is cleared first.
+    pub fn matches(&self, topic: &str, client: u64, found: &mut Matches) {
+        self.walk(topic, Whose::All(client), found);
     }
 
     /// As [`Self::matches`], but only sessions of one worker, and no share groups: for a message that every worker
@@ -108,7 +113,8 @@ impl Subscriptions {
         found.clear();
         let levels = self.split(topic, std::mem::take(&mut found.levels));
         let mut stack = std::mem::take(&mut found.stack);
-        found.visits = self.visit(topic, &levels, &mut stack, |node| self.collect(node, whose, found));
+        let visits = self.visit(topic, &levels, &mut stack, |node| self.collect(node, topic, whose, found));
+        found.visits += visits;
         (found.levels, found.stack) = (levels, stack);
     }
 
@@ -171,10 +177,10 @@ impl Subscriptions {
     }
 
     /// Adds what hangs on a matching node.
-    fn collect(&self, node: NodeId, whose: Whose, found: &mut Matches) {
+    fn collect(&self, node: NodeId, topic: &str, whose: Whose, found: &mut Matches) {
         let data = &self.tree[node];
         let is_asked = |entry: &Entry| match whose {
-            Whose::All => true,
+            Whose::All(_) => true,
             Whose::Worker(worker) => entry.worker == worker,
         };
         if data.flags.any(Flags::ONE) && is_asked(&data.entry) {
@@ -186,20 +192,35 @@ impl Subscriptions {
                 found.receive(*entry);
             }
         }
-        if data.flags.any(Flags::GROUPS) && whose == Whose::All {
+        if data.flags.any(Flags::GROUPS)
+            && let Whose::All(client) = whose
+        {
             for group in &self.groups[&node] {
-                found.picked.extend(self.pick(*group));
+                let (picked, weighed) = self.pick(*group, topic, client);
+                found.picked.extend(picked);
+                found.visits += weighed / WEIGHED_PER_VISIT;
             }
         }
     }
 
-    /// The member of a share group that gets the next message, if there is one: one after the other, those online
-    /// first.
-    pub fn pick(&self, group: NodeId) -> Option<Entry> {
+    /// The members of a share group, those who are ready in front, then those who are online.
+    pub fn members(&self, group: NodeId) -> impl Iterator<Item = &Entry> {
         let data = &self.tree[group];
-        if data.flags.any(Flags::MANY) {
-            return self.lists[data.list()].pick();
+        let one = data.flags.any(Flags::ONE).then_some(&data.entry);
+        let several = data.flags.any(Flags::MANY).then(|| self.lists[data.list()].iter());
+        one.into_iter().chain(several.into_iter().flatten())
+    }
+
+    /// The member of a share group that gets a message, if there is one, and how many were weighed against each other.
+    fn pick(&self, group: NodeId, topic: &str, client: u64) -> (Option<Entry>, usize) {
+        let data = &self.tree[group];
+        if !data.flags.any(Flags::MANY) {
+            return (data.flags.any(Flags::ONE).then_some(data.entry), 0);
         }
-        data.flags.any(Flags::ONE).then_some(data.entry)
+        let members = &self.lists[data.list()];
+        match self.strategy.key(self.tree.level(group), topic, client) {
+            None => (members.pick_next(), 0),
+            Some(key) => (members.pick_by(key), members.weighed()),
+        }
     }
 }

@@ -24,11 +24,12 @@ mod watch;
 mod tests;
 
 use crate::SessionIndex;
+use crate::ShareStrategy;
 use crate::holdings::Paid;
 use crate::slab::Slab;
 use crate::topic_tree::{LevelHash, NodeId, TopicTree};
 use entries::Entries;
-pub use entry::{Entry, EntryOptions, Owner};
+pub use entry::{Entry, EntryOptions, Owner, Presence};
 use hashbrown::HashMap;
 pub use matches::Matches;
 use shapes::{Shape, Shapes};
@@ -95,6 +96,7 @@ pub struct Subscriptions {
     levels_max: usize,
     entries: usize,
     watch: Watch,
+    strategy: ShareStrategy,
     plus: LevelHash,
     hash: LevelHash,
 }
@@ -139,6 +141,7 @@ impl Subscriptions {
             levels_max: 0,
             entries: 0,
             watch: Watch::default(),
+            strategy: ShareStrategy::default(),
         }
     }
 
@@ -146,6 +149,11 @@ impl Subscriptions {
     pub fn watching(self, prefix: &str) -> Subscriptions {
         assert!(self.is_empty(), "nothing was subscribed to unseen");
         Subscriptions { watch: Watch::new(prefix), ..self }
+    }
+
+    /// The same, whose share groups divide their messages so.
+    pub fn sharing_by(self, strategy: ShareStrategy) -> Subscriptions {
+        Subscriptions { strategy, ..self }
     }
 
     /// Which watched filters got their first subscription or lost their last since the last call, in order.
@@ -267,15 +275,12 @@ impl Subscriptions {
         Some(removed)
     }
 
-    /// Says whether a member of a share group can be reached at once: those are picked first. To be called for entries
-    /// in share groups only; elsewhere it is of no use. Whether the session has an entry there.
-    pub fn set_online(&mut self, node: NodeId, owner: Owner, online: bool) -> bool {
+    /// Says how far a member of a share group is there: that decides who is picked. To be called for entries in share
+    /// groups only; elsewhere it is of no use. Whether the session has an entry there.
+    pub fn set_presence(&mut self, node: NodeId, owner: Owner, presence: Presence) -> bool {
         let Some(mut entry) = self.get(node, owner) else { return false };
-        let is_online = entry.options.has(EntryOptions::ONLINE);
-        if is_online != online {
-            let options = entry.options;
-            entry.options =
-                if online { options.with(EntryOptions::ONLINE) } else { options.without(EntryOptions::ONLINE) };
+        if entry.options.presence() != presence {
+            entry.options = entry.options.of_presence(presence);
             self.put(node, entry);
         }
         true

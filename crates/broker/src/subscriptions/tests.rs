@@ -18,7 +18,7 @@ fn subscriptions() -> Subscriptions {
 /// Sessions of worker 0 that get a message on a topic, one per filter that matches.
 fn sessions(subscriptions: &Subscriptions, topic: &str) -> Vec<u32> {
     let mut found = Matches::new();
-    subscriptions.matches(topic, &mut found);
+    subscriptions.matches(topic, 0, &mut found);
     let mut sessions: Vec<u32> = found.receivers(0).iter().map(|entry| entry.session.number()).collect();
     sessions.sort_unstable();
     sessions
@@ -130,7 +130,7 @@ fn a_group_gives_each_message_to_one_member_in_turn() {
     let mut found = Matches::new();
     let mut turns = BTreeMap::<u32, usize>::new();
     for _ in 0..30 {
-        all.matches("job/1", &mut found);
+        all.matches("job/1", 0, &mut found);
         assert_eq!(found.receivers(0).len(), 1, "the subscription that is not shared gets each message too");
         assert_eq!(found.picked().len(), 2, "one member of each group");
         for entry in found.picked() {
@@ -147,24 +147,88 @@ fn members_who_are_online_are_picked_first_and_all_if_none_is() {
     let picked = |all: &Subscriptions, times| {
         let mut found = Matches::new();
         let picks = (0..times).map(|_| {
-            all.matches("job", &mut found);
+            all.matches("job", 0, &mut found);
             found.picked()[0].session.number()
         });
         picks.collect::<BTreeSet<u32>>()
     };
     assert_eq!(picked(&all, 1_000).len(), 1_000);
     for session in [3, 500, 999] {
-        assert!(all.set_online(node, owner(0, session), true));
+        assert!(all.set_presence(node, owner(0, session), Presence::Ready));
     }
     assert_eq!(picked(&all, 30), BTreeSet::from([3, 500, 999]));
-    all.set_online(node, owner(0, 500), false);
+    all.set_presence(node, owner(0, 500), Presence::Away);
     all.remove_at(node, owner(0, 3));
-    all.insert(Some("g"), "job", Entry { options: EntryOptions::ONLINE, ..entry(1, 3_000) });
+    all.insert(
+        Some("g"),
+        "job",
+        Entry { options: EntryOptions::default().of_presence(Presence::Ready), ..entry(1, 3_000) },
+    );
     assert_eq!(picked(&all, 30), BTreeSet::from([999, 3_000]));
-    all.set_online(node, owner(0, 999), false);
-    all.set_online(node, owner(1, 3_000), false);
+    all.set_presence(node, owner(0, 999), Presence::Away);
+    all.set_presence(node, owner(1, 3_000), Presence::Away);
     assert_eq!(picked(&all, 1_000).len(), 1_000);
-    assert!(!all.set_online(node, owner(0, 3), true), "who left cannot come online");
+    assert!(!all.set_presence(node, owner(0, 3), Presence::Ready), "who left cannot come online");
+}
+
+#[test]
+fn members_who_are_ready_are_picked_before_those_who_are_busy() {
+    let mut all = subscriptions();
+    let node = (0..6).map(|session| all.insert(Some("g"), "job", entry(0, session)).node).last().unwrap();
+    let picked = |all: &Subscriptions| {
+        let mut found = Matches::new();
+        let picks = (0..30).map(|_| {
+            all.matches("job", 0, &mut found);
+            found.picked()[0].session.number()
+        });
+        picks.collect::<BTreeSet<u32>>()
+    };
+    let mut set = |session, presence| {
+        all.set_presence(node, owner(0, session), presence);
+        all.assert_sound();
+        picked(&all)
+    };
+    assert_eq!(set(1, Presence::Busy), BTreeSet::from([1]), "online before those who are away");
+    assert_eq!(set(2, Presence::Ready), BTreeSet::from([2]), "ready before busy");
+    assert_eq!(set(1, Presence::Ready), BTreeSet::from([1, 2]));
+    assert_eq!(set(2, Presence::Busy), BTreeSet::from([1]));
+    assert_eq!(set(1, Presence::Busy), BTreeSet::from([1, 2]), "all who are online, if none is ready");
+    assert_eq!(set(1, Presence::Away), BTreeSet::from([2]));
+    assert_eq!(set(2, Presence::Away).len(), 6, "all, if none is online");
+}
+
+#[test]
+fn what_goes_by_a_key_goes_to_the_same_member_on_all_workers() {
+    for strategy in [ShareStrategy::Sticky, ShareStrategy::HashTopic, ShareStrategy::HashClient] {
+        // Replicas with other seeds, filled in another order.
+        let mut replicas = [1, 2].map(|seed| Subscriptions::new(seed).sharing_by(strategy));
+        let of = |session| Entry {
+            options: EntryOptions::default().of_presence(if session < 6 { Presence::Ready } else { Presence::Away }),
+            ..entry((session % 2) as u8, session)
+        };
+        (0..9).for_each(|session| _ = replicas[0].insert(Some("g"), "job/+", of(session)));
+        let node = (0..9).rev().map(|session| replicas[1].insert(Some("g"), "job/+", of(session)).node).last().unwrap();
+        let pick = |all: &Subscriptions, topic: &str, client| {
+            let mut found = Matches::new();
+            all.matches(topic, client, &mut found);
+            found.picked()[0].owner()
+        };
+        let mut picked = BTreeSet::new();
+        for (nth, client) in (0..200).zip((0..7).cycle()) {
+            let topic = format!("job/{}", nth % 13);
+            let first = pick(&replicas[0], &topic, client);
+            assert_eq!(first, pick(&replicas[1], &topic, client), "{strategy:?}");
+            assert!(first.session.number() < 6, "whoever is online");
+            // It keeps what is its own while it is busy.
+            replicas[1].set_presence(node, first, Presence::Busy);
+            assert_eq!(pick(&replicas[1], &topic, client), first, "{strategy:?}");
+            replicas[1].set_presence(node, first, Presence::Away);
+            assert_ne!(pick(&replicas[1], &topic, client), first, "{strategy:?}: not who is away");
+            replicas[1].set_presence(node, first, Presence::Ready);
+            picked.insert(first);
+        }
+        assert_eq!(picked.len() == 1, strategy == ShareStrategy::Sticky, "{strategy:?}: {picked:?}");
+    }
 }
 
 #[test]
@@ -177,14 +241,14 @@ fn receivers_are_told_by_worker() {
     }
     all.insert(None, "#", entry(2, 5));
     let mut found = Matches::new();
-    all.matches("news", &mut found);
+    all.matches("news", 0, &mut found);
     assert_eq!([0, 1, 2, 3].map(|worker| found.receivers(worker).len()), [100, 100, 101, 0]);
     assert_eq!((found.filters(), found.workers()), (2, 3));
     all.insert(Some("g"), "news", entry(1, 5));
     all.matches_of_worker("news", 1, &mut found);
     assert_eq!([0, 1, 2].map(|worker| found.receivers(worker).len()), [0, 100, 0]);
     assert!(found.picked().is_empty());
-    all.matches("nothing", &mut found);
+    all.matches("nothing", 0, &mut found);
     assert_eq!([0, 1, 2].map(|worker| found.receivers(worker).len()), [0, 0, 1], "nothing of the match before remains");
 }
 
@@ -202,7 +266,7 @@ fn the_work_of_a_match_is_bounded_by_shapes() {
         }
     }
     let mut found = Matches::new();
-    all.matches("a/a/a/a/a/a/a/a/a/a/a", &mut found);
+    all.matches("a/a/a/a/a/a/a/a/a/a/a", 0, &mut found);
     assert!(found.visits() <= 502 + 100 + 91 + 12, "{} visits", found.visits());
     let new = |filter: &str| all.new_shapes(filter).map(|new| new.len());
     assert_eq!(new("b/b/b/b/b"), Some(0), "without a plus there is always room");
@@ -247,10 +311,10 @@ fn a_filter_as_deep_as_can_be_matches() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Insert { group: Option<u8>, filter: String, worker: u8, session: u32, online: bool },
+    Insert { group: Option<u8>, filter: String, worker: u8, session: u32, presence: Presence },
     Remove { group: Option<u8>, filter: String, worker: u8, session: u32 },
     RemoveAny { nth: usize },
-    Online { nth: usize, online: bool },
+    Present { nth: usize, presence: Presence },
     Match { topic: String },
 }
 
@@ -263,17 +327,21 @@ fn filters() -> impl Strategy<Value = String> {
         .prop_map(|(filter, rest)| if rest { format!("{filter}/#") } else { filter })
 }
 
+fn presences() -> impl Strategy<Value = Presence> {
+    proptest::sample::select(&[Presence::Away, Presence::Busy, Presence::Ready][..])
+}
+
 fn steps() -> impl Strategy<Value = Step> {
     let group = || proptest::option::weighted(0.3, 0..3_u8);
     prop_oneof![
-        4 => (group(), filters(), 0..2_u8, 0..40_u32, any::<bool>())
-            .prop_map(|(group, filter, worker, session, online)| {
-                Step::Insert { group, filter, worker, session, online }
+        4 => (group(), filters(), 0..2_u8, 0..40_u32, presences())
+            .prop_map(|(group, filter, worker, session, presence)| {
+                Step::Insert { group, filter, worker, session, presence }
             }),
         1 => (group(), filters(), 0..2_u8, 0..40_u32)
             .prop_map(|(group, filter, worker, session)| Step::Remove { group, filter, worker, session }),
         2 => any::<usize>().prop_map(|nth| Step::RemoveAny { nth }),
-        1 => (any::<usize>(), any::<bool>()).prop_map(|(nth, online)| Step::Online { nth, online }),
+        1 => (any::<usize>(), presences()).prop_map(|(nth, presence)| Step::Present { nth, presence }),
         3 => levels(&["a", "b", "", "$x", "a-level-of-more-bytes-than-a-node-holds"])
             .prop_map(|topic| Step::Match { topic }),
     ]
@@ -290,9 +358,9 @@ proptest! {
         let mut found = Matches::new();
         for step in steps {
             match step {
-                Step::Insert { group, filter, worker, session, online } => {
+                Step::Insert { group, filter, worker, session, presence } => {
                     let group = group.map(|group| format!("group-{group}"));
-                    let options = if online { EntryOptions::ONLINE } else { EntryOptions::default() };
+                    let options = EntryOptions::default().of_presence(presence);
                     let entry = Entry { options, subscription_id: model.len() as u32, ..entry(worker, session) };
                     prop_assert!(all.new_shapes(&filter).is_some());
                     let inserted = all.insert(group.as_deref(), &filter, entry);
@@ -311,15 +379,15 @@ proptest! {
                     let (entry, node) = model.remove(&key).unwrap();
                     prop_assert_eq!(all.remove_at(node, key.2), Some(entry));
                 }
-                Step::Online { nth, online } if !model.is_empty() => {
+                Step::Present { nth, presence } if !model.is_empty() => {
                     let key = model.keys().nth(nth % model.len()).unwrap().clone();
                     let (entry, node) = model.get_mut(&key).unwrap();
-                    prop_assert!(all.set_online(*node, key.2, online));
-                    entry.options = if online { EntryOptions::ONLINE } else { EntryOptions::default() };
+                    prop_assert!(all.set_presence(*node, key.2, presence));
+                    entry.options = entry.options.of_presence(presence);
                 }
-                Step::RemoveAny { .. } | Step::Online { .. } => {}
+                Step::RemoveAny { .. } | Step::Present { .. } => {}
                 Step::Match { topic } => {
-                    all.matches(&topic, &mut found);
+                    all.matches(&topic, 0, &mut found);
                     let mut expected = vec![Vec::new(), Vec::new()];
                     let mut groups = BTreeMap::<(&str, &str), Vec<Entry>>::new();
                     for ((group, filter, owner), (entry, _)) in &model {
@@ -337,12 +405,12 @@ proptest! {
                         prop_assert_eq!(&receivers, expected);
                     }
                     prop_assert_eq!(found.picked().len(), groups.len());
-                    let online = |entry: &Entry| entry.options.has(EntryOptions::ONLINE);
+                    let presence = |entry: &Entry| entry.options.presence();
                     for members in groups.values() {
                         // Another group with the same members may have picked otherwise.
                         let picks: Vec<_> = found.picked().iter().filter(|pick| members.contains(pick)).collect();
                         prop_assert!(!picks.is_empty(), "each group has a pick");
-                        prop_assert!(picks.into_iter().any(online) || !members.iter().any(online));
+                        prop_assert_eq!(picks.into_iter().map(presence).max(), members.iter().map(presence).max());
                     }
                 }
             }
@@ -362,7 +430,7 @@ proptest! {
 
     /// A long list keeps its index right: entries come, go and change sides.
     #[test]
-    fn a_long_list_is_a_map_by_owner(steps in proptest::collection::vec((0..4_u8, 0..3_000_u32), 2_000..4_000)) {
+    fn a_long_list_is_a_map_by_owner(steps in proptest::collection::vec((0..5_u8, 0..3_000_u32), 2_000..4_000)) {
         let mut list = Entries::default();
         let mut model = BTreeMap::new();
         for session in 0..1_500 {
@@ -374,14 +442,13 @@ proptest! {
                 prop_assert_eq!(list.remove(owner(0, session)), model.remove(&session));
                 continue;
             }
-            let options = if kind == 1 { EntryOptions::ONLINE } else { EntryOptions::default() };
+            let presence = [Presence::Busy, Presence::Ready].get(usize::from(kind - 1)).copied();
+            let options = EntryOptions::default().of_presence(presence.unwrap_or(Presence::Away));
             let entry = Entry { options, ..entry(0, session) };
             prop_assert_eq!(list.put(entry), model.insert(session, entry).is_none());
         }
         prop_assert_eq!(list.len(), model.len());
-        let online = model.values().filter(|entry| entry.options.has(EntryOptions::ONLINE)).count();
-        let in_front = list.iter().take_while(|entry| entry.options.has(EntryOptions::ONLINE)).count();
-        prop_assert_eq!(in_front, online);
+        list.assert_sound();
         for session in 0..3_000 {
             prop_assert_eq!(list.get(owner(0, session)), model.get(&session).copied());
         }

@@ -59,7 +59,7 @@ fn nth(number: Number, bytes: usize) -> Command {
         },
         1..3 => {
             let receivers = [Receiver { slot: Slot(0), qos: 1, retain: false, subscription_ids: [7].into() }].into();
-            Command::Publish { message: message(number, bytes), receivers, origin: None }
+            Command::Publish { message: message(number, bytes), receivers, origin: None, unheeded: [].into() }
         }
         _ => retain(number, bytes),
     }

@@ -302,3 +302,53 @@ fn a_queue_is_not_the_share_group_of_that_name() {
         "#]],
     );
 }
+
+/// A world whose inboxes hold one message and refuse, but not for clients that take nothing for five seconds.
+fn refusing() -> World {
+    let inboxes = InboxLimits { messages_max: 1, policy: InboxPolicy::Refuse, ..InboxLimits::default() };
+    let limits = BrokerLimits { refuse_stalled_ms: Some(5_000), sys_interval_ms: 0, ..BrokerLimits::default() };
+    World::new(WorldOptions { inboxes, limits, ..WorldOptions::default() })
+}
+
+/// What the publisher was told of one more publication.
+fn told(world: &mut World, before: &str) -> &'static str {
+    let heard = world.run(&format!("{before}; p: PUBLISH t x qos=1"));
+    match heard.contains("0x97") {
+        true => "refused",
+        false => "taken",
+    }
+}
+
+#[test]
+fn a_client_that_takes_nothing_refuses_nobody_for_long() {
+    for stuck in ["s: PING", "s: stall"] {
+        let mut world = refusing();
+        world.run(&format!(
+            "s@1: CONNECT expiry=1000; s: SUBSCRIBE t qos=1; {stuck}; p: CONNECT; o: CONNECT; o: SUBSCRIBE t"
+        ));
+        let count = |world: &World| world.brokers().iter().map(|broker| broker.facts().dropped_stalled).sum::<u64>();
+        assert_eq!(told(&mut world, "p: PING"), "taken");
+        assert_eq!(told(&mut world, "wait 3000"), "refused", "it may still take what it has");
+        assert_eq!(count(&world), 0);
+        assert_eq!(told(&mut world, "wait 3000"), "taken", "{stuck}: it takes nothing");
+        assert_eq!(count(&world), 1);
+        // It takes: its inbox refuses again.
+        assert_eq!(told(&mut world, "s: flow; s: PUBACK 1"), "taken", "there is room");
+        assert_eq!(told(&mut world, "wait 3000"), "refused");
+        assert_eq!(count(&world), 1);
+    }
+}
+
+#[test]
+fn who_comes_and_goes_and_takes_nothing_refuses_no_longer_than_who_stays() {
+    let mut world = refusing();
+    world.run("s: CONNECT expiry=1000; s: SUBSCRIBE t qos=1; p: CONNECT");
+    assert_eq!(told(&mut world, "p: PING"), "taken");
+    for _ in 0..2 {
+        assert_eq!(told(&mut world, "s: drop; s: CONNECT keep expiry=1000; wait 2000"), "refused");
+    }
+    assert_eq!(told(&mut world, "s: drop; s: CONNECT keep expiry=1000; wait 2000"), "taken");
+    // Time away is no time in which it could have taken anything; it is bounded by `refuse_away_ms`.
+    world.run("s: PUBACK 1; p: PUBLISH t x qos=1; wait 2000");
+    assert_eq!(told(&mut world, "s: drop; wait 20000; s: CONNECT keep expiry=1000"), "refused");
+}

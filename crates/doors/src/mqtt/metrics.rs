@@ -53,6 +53,8 @@ metrics! {
         dropped_outbox: Counter
             "tidegate_mqtt_dropped_outbox_total" "Publications of QoS 0 dropped because a client reads too slowly.";
         dropped_inbox: Counter "tidegate_mqtt_dropped_inbox_total" "Publications that a full inbox did not take.";
+        dropped_stalled: Counter "tidegate_mqtt_dropped_stalled_total"
+            "Of tidegate_mqtt_dropped_inbox_total, those not refused because the client takes nothing.";
         evicted_inbox: Counter
             "tidegate_mqtt_evicted_inbox_total" "Publications that left a full inbox to make room for others.";
         dropped_expired: Counter
@@ -95,7 +97,13 @@ metrics! {
         keep_alive_timeouts: Counter "tidegate_mqtt_keep_alive_timeouts_total" "Connections closed for silence.";
         expired_closed: Counter
             "tidegate_mqtt_expired_closed_total" "Connections closed because the token shown on them has expired.";
+        revoked_closed: Counter "tidegate_mqtt_revoked_closed_total"
+            "Connections closed because the client's certificate was revoked, or its authority is trusted no longer.";
         take_overs: Counter "tidegate_mqtt_take_overs_total" "Connections taken over by another of the same client id.";
+        shares_passed_on: Counter "tidegate_mqtt_shares_passed_on_total"
+            "Publications that waited for a member of a share group and were given to another.";
+        shares_stalled: Counter "tidegate_mqtt_shares_stalled_total"
+            "Members of share groups that took nothing for mqtt.share_stalled_s and counted as away.";
         slow_closed: Counter
             "tidegate_mqtt_slow_closed_total" "Connections closed because they did not take what was theirs.";
         protocol_errors: Counter
@@ -174,6 +182,7 @@ impl BrokerMetrics {
             bytes_sent,
             dropped_outbox,
             dropped_inbox,
+            dropped_stalled,
             evicted_inbox,
             dropped_expired,
             dropped_aged,
@@ -191,7 +200,10 @@ impl BrokerMetrics {
             unsent_bytes,
             keep_alive_timeouts,
             expired_closed,
+            revoked_closed,
             take_overs,
+            shares_passed_on,
+            shares_stalled,
             slow_closed,
             protocol_errors,
             clients_connected,
@@ -225,6 +237,7 @@ impl BrokerMetrics {
         self.bytes_sent.follow(bytes_sent);
         self.dropped_outbox.follow(dropped_outbox);
         self.dropped_inbox.follow(dropped_inbox);
+        self.dropped_stalled.follow(dropped_stalled);
         self.evicted_inbox.follow(evicted_inbox);
         self.dropped_expired.follow(dropped_expired);
         self.dropped_aged.follow(dropped_aged);
@@ -242,7 +255,10 @@ impl BrokerMetrics {
         self.unsent_bytes.follow(unsent_bytes);
         self.keep_alive_timeouts.follow(keep_alive_timeouts);
         self.expired_closed.follow(expired_closed);
+        self.revoked_closed.follow(revoked_closed);
         self.take_overs.follow(take_overs);
+        self.shares_passed_on.follow(shares_passed_on);
+        self.shares_stalled.follow(shares_stalled);
         self.slow_closed.follow(slow_closed);
         self.protocol_errors.follow(protocol_errors);
         self.clients_connected.set(clients_connected as i64);

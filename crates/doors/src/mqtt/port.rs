@@ -12,6 +12,7 @@
 
 mod accept;
 mod actions;
+mod certificates;
 mod ledger;
 mod operator;
 mod read;
@@ -34,6 +35,7 @@ use tidegate_runtime::metrics::UNRECORDED;
 use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resident, ShardMetrics};
 
 use self::accept::Door;
+use self::certificates::Certificates;
 use self::operator::Operators;
 pub(super) use self::read::address_of;
 use self::shell::PortShell;
@@ -102,6 +104,7 @@ pub struct MqttPort<L: LogStore> {
     /// By which configuration the rights of all clients were given.
     generation: u64,
     facts: Arc<SharedFacts>,
+    certificates: Certificates,
     verdicts: Verdicts,
     feeds: Feeds,
     ledger: LedgerTopics,
@@ -196,6 +199,7 @@ impl<L: LogStore> MqttPort<L> {
             generation: authenticator.generation(),
             authenticator,
             facts: parts.facts,
+            certificates: Certificates::default(),
             settings,
             verdicts: parts.verdicts,
             feeds: parts.feeds,
@@ -253,6 +257,7 @@ where
             || self.broker.has_news()
             || self.lingering.has_news()
             || self.operators.has_more()
+            || self.certificates.are_looked_at()
             || self.broker.is_serving() && (!self.arrivals.is_empty() || self.doors.iter().any(Door::has_more))
     }
 
@@ -281,6 +286,7 @@ where
         if std::mem::replace(&mut self.generation, generation) != generation {
             let authenticator = Arc::clone(&self.authenticator);
             self.broker.reload(Arc::new(move |rights| authenticator.renew(rights)));
+            self.certificates.begin(self.sockets.places());
         }
         self.doors.iter_mut().for_each(Door::look_again);
         self.lingering.end_overdue(monotonic_ms(), &self.admission);
@@ -359,7 +365,8 @@ where
         }
         let took = self.take_clients(context);
         let threw_away = self.lingering.go_on(&mut self.scratch, &self.admission);
-        took | threw_away | self.serve_sockets(context)
+        let looked = self.look_at_certificates(context.now());
+        took | threw_away | looked | self.serve_sockets(context)
     }
 
     /// Everything that does not come from a socket: one turn of the broker.

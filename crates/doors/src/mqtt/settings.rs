@@ -12,6 +12,7 @@ use crate::admission::{AdmissionLimits, ListenerLimits};
 pub use crate::auth::clients::{Credentials, MqttAuthenticator, Verdict, VerdictReply};
 use crate::proxy::{ProxyRule, TrustedProxies};
 use crate::stream::DoorTls;
+use crate::tls::ClientAuthorities;
 use crate::websocket::WebSocketSettings;
 
 /// Everything about MQTT that a node is started with.
@@ -63,6 +64,8 @@ pub struct MqttListener {
     /// Certificates, and whether clients must or may show theirs; `None` for plain TCP. A new certificate comes in
     /// through the configuration's certificate resolver, so this object stays the same.
     pub tls: Option<DoorTls>,
+    /// Whose certificates of clients are good, at any time; `None` where clients are not asked for one.
+    pub clients: Option<Arc<ClientAuthorities>>,
     /// Whether a client without credentials may come in here.
     pub anonymous: bool,
     /// Clients of this listener at once, over all workers.

@@ -98,8 +98,8 @@ impl Layers {
         self.tls.as_ref().map(|tls| tls.partial()).unwrap_or_default()
     }
 
-    pub fn peer_certificate(&self) -> Option<CertificateDer<'static>> {
-        self.tls.as_ref()?.peer_certificate()
+    pub fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
+        self.tls.as_ref()?.peer_certificates()
     }
 
     /// Takes `read` bytes that came from the wire. Leaves bytes of packets in `scratch.data`, and answers for the wire

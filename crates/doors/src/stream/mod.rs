@@ -97,9 +97,9 @@ impl<S: Read + Write> Stream<S> {
         self.layers.as_ref().is_some_and(|layers| layers.is_ahead())
     }
 
-    /// The certificate that the client has shown and TLS has verified.
-    pub fn peer_certificate(&self) -> Option<CertificateDer<'static>> {
-        self.layers.as_ref()?.peer_certificate()
+    /// The certificate that the client has shown and TLS has verified, with those behind it.
+    pub fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
+        self.layers.as_ref()?.peer_certificates()
     }
 
     /// Reads once, at most `bytes_max` from the socket, and says what that was.

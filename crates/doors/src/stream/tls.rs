@@ -172,14 +172,14 @@ impl TlsLayer {
         };
     }
 
-    /// The certificate that the client has shown and TLS has verified.
-    pub fn peer_certificate(&self) -> Option<CertificateDer<'static>> {
+    /// The certificate that the client has shown and TLS has verified, with those behind it.
+    pub fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
         let common: &CommonState = match &self.session {
             Session::Unbuffered(session) => session,
             Session::Buffered(session) => session,
             Session::Failed => return None,
         };
-        common.peer_certificates().and_then(|chain| chain.first()).map(|end| end.clone().into_owned())
+        common.peer_certificates()
     }
 }
 

@@ -172,6 +172,16 @@ fn who_is_on_a_revocation_list_is_not_let_in() {
     authorities.replace(Some(read_authorities(&authority.cert, Some(&list), true).unwrap()));
     assert!(shake(&config, &server, Some(&revoked)).is_err());
     assert!(shake(&config, &server, Some(&good)).is_ok());
+    let now = UnixTime::now();
+    let is_taken = |client: &SignedClient, at| authorities.take(std::slice::from_ref(&client.certificate), at);
+    assert!(is_taken(&good, now) && !is_taken(&revoked, now), "whoever is connected is judged alike");
+    let late = UnixTime::since_unix_epoch(Duration::from_secs(9_000_000_000));
+    assert!(is_taken(&good, late) && !is_taken(&revoked, late), "its age is not looked at");
+    assert!(authorities.take(&[], now), "who has shown nothing has nothing that is revoked");
+    let (_, stranger) = folder.authority("another");
+    assert!(!is_taken(&stranger, now), "whoever signed it is trusted no more");
+    authorities.replace(None);
+    assert!(!is_taken(&good, now), "nobody's certificate is looked at any more");
     let error = read_authorities(&authority.cert, Some(&authority.cert), true).unwrap_err();
     assert!(format!("{error:#}").contains("has no revocation list"), "{error:#}");
 }

@@ -176,6 +176,8 @@ pub enum Command {
         receivers: Box<[Receiver]>,
         /// Where it came from, if it must not come twice.
         origin: Option<Origin>,
+        /// Receivers whose clients take nothing, although they are there: their full inboxes refuse nothing.
+        unheeded: Box<[Slot]>,
     },
     /// A receiver has the message, or it can never be sent.
     Acknowledge {
@@ -287,7 +289,8 @@ pub struct InboxLimits {
     /// What happens beyond.
     pub policy: InboxPolicy,
     /// For how long after its client has gone a session's full inbox refuses a message, in milliseconds, where that is
-    /// what happens. After that the message is dropped for this session, and taken for others.
+    /// what happens. After that the message is dropped for this session, and taken for others; so it is where a command
+    /// says that the client takes nothing.
     pub refuse_away_ms: u64,
 }
 

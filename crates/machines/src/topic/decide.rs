@@ -64,8 +64,8 @@ impl Topics {
                     Err(_) => Err(Refusal::NoSubscription),
                 }
             }
-            Command::Publish { message, receivers, origin } => {
-                self.decide_publish(message, receivers, *origin, limits, now)
+            Command::Publish { message, receivers, origin, unheeded } => {
+                self.decide_publish(message, (receivers, unheeded), *origin, limits, now)
             }
             Command::Acknowledge { slot, number } => {
                 self.must_wait(*slot, *number)?;
@@ -107,7 +107,7 @@ impl Topics {
     fn decide_publish(
         &self,
         message: &Arc<Message>,
-        receivers: &[Receiver],
+        (receivers, unheeded): (&[Receiver], &[Slot]),
         origin: Option<Origin>,
         limits: &InboxLimits,
         now: TimeMs,
@@ -130,7 +130,9 @@ impl Topics {
                     }
                     accepted.push(receiver.clone());
                 }
-                Room::None if refuses(session, limits, now) => return Err(Refusal::InboxFull),
+                Room::None if refuses(session, limits, now) && !unheeded.contains(&receiver.slot) => {
+                    return Err(Refusal::InboxFull);
+                }
                 Room::None => dropped += 1,
             }
         }

@@ -1,6 +1,8 @@
 //! `[mqtt]`: every bound of the broker and of its door.
 
-use tidegate_broker::{BrokerLimits, DrainPlan, HoldingLimits, InboxPolicy as CleanInboxPolicy, SlowReader};
+use tidegate_broker::{
+    BrokerLimits, DrainPlan, HoldingLimits, InboxPolicy as CleanInboxPolicy, ShareStrategy, SlowReader,
+};
 use tidegate_config::{
     Bytes, ConfigError, Count, Document, Milliseconds, NoDefault, Optional, PerSecond, Seconds, Text, config, words,
 };
@@ -36,6 +38,16 @@ words! {
     pub struct SlowReaderWord(SlowReader) {
         "drop" => SlowReader::Drop,
         "disconnect" => SlowReader::Disconnect,
+    }
+}
+
+words! {
+    /// How share groups divide their messages.
+    pub struct ShareStrategyWord(ShareStrategy) {
+        "round_robin" => ShareStrategy::RoundRobin,
+        "sticky" => ShareStrategy::Sticky,
+        "hash_topic" => ShareStrategy::HashTopic,
+        "hash_client" => ShareStrategy::HashClient,
     }
 }
 
@@ -81,6 +93,9 @@ config! {
         inbox_refuse_away_s: Seconds = 60, 0..=3_155_760_000, restart,
             "with inbox_policy = \"refuse\": seconds after a client has gone for which its full inbox refuses \
              messages; after that they are lost to it, and taken for others";
+        inbox_refuse_stalled_s: Seconds = 60, 0..=3_155_760_000, restart,
+            "with inbox_policy = \"refuse\": seconds for which a connected client that takes nothing of what it is \
+             sent has its full inbox refuse messages; after that they are lost to it, and taken for others";
         clean_inbox_messages_max: Count<u32> = 1_000, 1..=4_294_967_295, restart,
             "messages that wait for a session that ends with its connection (in memory)";
         clean_inbox_bytes_max: Bytes<usize> = 1 << 20, 1024..=(1 << 40), restart,
@@ -90,6 +105,13 @@ config! {
         slow_reader: SlowReaderWord = "drop", .., restart,
             "when a connected client takes its messages so slowly that one is lost to it: \"drop\" counts the message, \
              \"disconnect\" tells the client by 0x97";
+        share_strategy: ShareStrategyWord = "round_robin", .., restart,
+            "which member of a share group gets a message: \"round_robin\" one after the other, those first that have \
+             room at once; \"sticky\" always the same; \"hash_topic\" one for each topic; \"hash_client\" one for \
+             each publisher's client id. What goes by a key stays with its member while that is connected";
+        share_stalled_s: Seconds = 30, 0..=86_400, restart,
+            "seconds after which a connected member of a share group that takes nothing of what it was sent counts as \
+             away, and what waits with QoS 1 for one that is away is given to another; 0 for no bound";
         publishes_per_s: PerSecond<u32> = 0, 0..=4_294_967_295, restart,
             "publications per second of one client; one that is faster is read more slowly. 0 for no bound";
         publish_bytes_per_s: PerSecond = 0, 0..=(1 << 40), restart,
@@ -182,7 +204,10 @@ fn limits(keys: &MqttKeys) -> BrokerLimits {
         clean_inbox_messages_max: keys.clean_inbox_messages_max,
         clean_inbox_bytes_max: keys.clean_inbox_bytes_max,
         clean_inbox_policy: keys.clean_inbox_policy,
+        refuse_stalled_ms: (keys.inbox_policy == InboxPolicy::Refuse).then_some(1_000 * keys.inbox_refuse_stalled_s),
         slow_reader: keys.slow_reader,
+        share_strategy: keys.share_strategy,
+        share_stalled_ms: 1_000 * keys.share_stalled_s,
         subscriptions_max: keys.subscriptions_max,
         publishes_per_s: keys.publishes_per_s,
         publish_bytes_per_s: keys.publish_bytes_per_s,

@@ -36,6 +36,7 @@ mod operator;
 mod output;
 mod proxied;
 mod reload;
+mod revoked;
 mod rights;
 mod seeing;
 mod shipped;

@@ -21,8 +21,8 @@ wallets = ["wallet:carol"]
 "#;
 
 /// An MQTT 5 client that says what the server answers in a word.
-struct Client {
-    tcp: TcpStream,
+pub(crate) struct Client<S = TcpStream> {
+    stream: S,
     input: Vec<u8>,
 }
 
@@ -31,7 +31,14 @@ impl Client {
     fn connect(server: &Server, user: Option<&str>, password: Option<&str>) -> (Client, String) {
         let tcp = TcpStream::connect(server.mqtt()).expect("the door is open");
         tcp.set_read_timeout(Some(PATIENCE)).expect("a time-out");
-        let mut client = Client { tcp, input: Vec::new() };
+        Client::over(tcp, user, password)
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    /// The same over a stream that is open.
+    pub(crate) fn over(stream: S, user: Option<&str>, password: Option<&str>) -> (Client<S>, String) {
+        let mut client = Client { stream, input: Vec::new() };
         let connect = ConnectOut {
             clean_start: true,
             user_name: user,
@@ -40,7 +47,7 @@ impl Client {
         };
         let mut packet = Vec::new();
         encode_connect(&mut packet, Version::V5, &connect);
-        client.tcp.write_all(&packet).expect("the server reads");
+        client.stream.write_all(&packet).expect("the server reads");
         let answer = client.receive();
         (client, answer)
     }
@@ -49,19 +56,19 @@ impl Client {
         let mut packet = Vec::new();
         let filters = [SubscriptionOut { filter, ..SubscriptionOut::default() }];
         encode_subscribe(&mut packet, Version::V5, 1, None, &filters);
-        self.tcp.write_all(&packet).expect("the server reads");
+        self.stream.write_all(&packet).expect("the server reads");
         self.receive()
     }
 
-    fn ping(&mut self) -> String {
+    pub(crate) fn ping(&mut self) -> String {
         let mut packet = Vec::new();
         encode_pingreq(&mut packet);
-        self.tcp.write_all(&packet).expect("the server reads");
+        self.stream.write_all(&packet).expect("the server reads");
         self.receive()
     }
 
     /// The next packet in a word, or that the connection has ended.
-    fn receive(&mut self) -> String {
+    pub(crate) fn receive(&mut self) -> String {
         loop {
             if let Ok(Split::Packet(length)) = split(&self.input, u32::MAX) {
                 let packet: Vec<u8> = self.input.drain(..length).collect();
@@ -74,7 +81,7 @@ impl Client {
                 };
             }
             let mut chunk = [0; 4096];
-            match self.tcp.read(&mut chunk) {
+            match self.stream.read(&mut chunk) {
                 Ok(0) | Err(_) => return "closed".to_owned(),
                 Ok(count) => self.input.extend(&chunk[..count]),
             }
@@ -87,7 +94,7 @@ fn settings(folder: &std::path::Path, sections: String) -> Settings {
 }
 
 /// Sends SIGHUP and waits until the server says so many times what came of it.
-fn reload(server: &Server, times: usize, outcome: &str) {
+pub(crate) fn reload(server: &Server, times: usize, outcome: &str) {
     // SAFETY: the process is our child, and the server has not been waited for.
     let sent = unsafe { libc::kill(server.pid() as i32, libc::SIGHUP) };
     assert_eq!(sent, 0);

@@ -79,7 +79,7 @@ impl MqttClient {
     }
 }
 
-fn metrics(server: &Server) -> String {
+pub(crate) fn metrics(server: &Server) -> String {
     let mut http = Http::connect(server.http).expect("the door is open");
     http.get("/metrics").expect("the door answers").body.as_str().expect("a text").to_owned()
 }

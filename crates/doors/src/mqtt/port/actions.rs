@@ -71,6 +71,9 @@ impl<L: LogStore> MqttPort<L> {
         if let Some(reason) = socket.refusal().or_else(drained) {
             return self.broker.verdict(key, Err(Denied { reason }), now);
         }
+        if !self.certificates.are_good(&self.settings, socket) {
+            return self.broker.verdict(key, Err(Denied { reason: ReasonCode::NOT_AUTHORIZED }), now);
+        }
         let listener = self.settings.listeners.get(usize::from(socket.listener.0));
         let websocket = || self.settings.websocket.as_ref().is_some_and(|door| door.anonymous);
         let address = address_of(socket);
@@ -78,7 +81,7 @@ impl<L: LogStore> MqttPort<L> {
             client_id,
             user_name,
             password,
-            certificate: socket.stream.peer_certificate(),
+            certificate: socket.stream.peer_certificates().and_then(|chain| chain.first()).cloned(),
             address,
             listener: listener.map_or(WEBSOCKET.into(), |listener| listener.name.clone()),
             // A proxy on this machine does not make its clients programs of this machine.

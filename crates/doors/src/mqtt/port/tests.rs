@@ -151,6 +151,7 @@ impl Node {
             name: "plain".into(),
             address: "127.0.0.1:0".parse().unwrap(),
             tls: None,
+            clients: None,
             anonymous: true,
             connections_max: 1_000,
             connections_per_s: 0,

@@ -166,7 +166,7 @@ fn shows_the_clients_certificate() {
     let setup = tls_setup(&rustls::version::TLS13, true);
     let mut wire = Wire::new(&setup, TlsLayer::accept(setup.server.clone()).unwrap(), 100);
     wire.settle().unwrap();
-    assert_eq!(wire.server.peer_certificate(), Some(setup.certificate));
+    assert_eq!(wire.server.peer_certificates(), Some(&[setup.certificate][..]));
 }
 
 #[test]

@@ -148,7 +148,12 @@ fn publish(shard: &Shard, payload: &str, words: &[&str]) -> Command {
             }
         }
     }
-    Command::Publish { message: message("t", payload, 2, expires_at), receivers: receivers.into(), origin: from }
+    Command::Publish {
+        message: message("t", payload, 2, expires_at),
+        receivers: receivers.into(),
+        origin: from,
+        unheeded: [].into(),
+    }
 }
 
 /// What is worth saying of an event: nothing of most, since what follows shows it.
@@ -499,7 +504,12 @@ fn a_message_is_shared_not_copied() {
     run(&mut shard, "open a 60");
     let message = message("t", "x", 1, None);
     let receivers = [Receiver { slot: Slot(0), qos: 1, retain: true, subscription_ids: [].into() }];
-    let command = Command::Publish { message: Arc::clone(&message), receivers: receivers.into(), origin: None };
+    let command = Command::Publish {
+        message: Arc::clone(&message),
+        receivers: receivers.into(),
+        origin: None,
+        unheeded: [].into(),
+    };
     shard.ask(&command).expect("it fits");
     let inbox = shard.topics.inbox(Slot(0));
     let entry = inbox.entry_from(0).expect("it waits");

@@ -54,7 +54,9 @@ fn an_inbox_says_whether_anything_waits_and_what_is_shown_as_retained() {
     for retain in [true, false] {
         let receiver = Receiver { slot, qos: 1, retain, subscription_ids: [7].into() };
         let message = message("t", "hi", 1, None);
-        shard.ask(&Command::Publish { message, receivers: [receiver].into(), origin: None }).expect("there is room");
+        shard
+            .ask(&Command::Publish { message, receivers: [receiver].into(), origin: None, unheeded: [].into() })
+            .expect("there is room");
     }
     let inbox = shard.topics.inbox(slot);
     assert!(!inbox.is_empty());
@@ -91,7 +93,8 @@ fn a_record_says_when_it_was_decided_and_one_of_an_older_program_does_not() {
     assert_eq!(Topics::decided_at(&delayed), None);
     let slot = open(&mut shard, "anna");
     let receivers = [Receiver { slot, qos: 1, retain: false, subscription_ids: [7].into() }].into();
-    let publish = Command::Publish { message: message("t", "hi", 1, None), receivers, origin: None };
+    let publish =
+        Command::Publish { message: message("t", "hi", 1, None), receivers, origin: None, unheeded: [].into() };
     let published = shard.ask(&publish).expect("it can be published");
     assert_eq!(Topics::decided_at(&published), Some(shard.now));
 }

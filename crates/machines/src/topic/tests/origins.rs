@@ -6,7 +6,12 @@ use crate::topic::{Command, Event, Origin, Receiver, Refusal, Slot};
 
 fn publish(slot: u32, origin: Origin) -> Command {
     let receivers = [Receiver { slot: Slot(slot), qos: 2, retain: false, subscription_ids: Box::default() }];
-    Command::Publish { message: message("t", "x", 2, None), receivers: receivers.into(), origin: Some(origin) }
+    Command::Publish {
+        message: message("t", "x", 2, None),
+        receivers: receivers.into(),
+        origin: Some(origin),
+        unheeded: [].into(),
+    }
 }
 
 #[test]

@@ -209,7 +209,7 @@ impl Pair {
         let expected = self.model.publish(&letter, &receivers, &self.shard.limits, now);
         let receiver = |(slot, qos): (Slot, u8)| Receiver { slot, qos, retain: false, subscription_ids: [9].into() };
         let receivers = receivers.into_iter().map(receiver).collect();
-        self.both(Command::Publish { message, receivers, origin }, expected);
+        self.both(Command::Publish { message, receivers, origin, unheeded: [].into() }, expected);
     }
 
     /// The entry so far behind the front of an inbox.
@@ -338,7 +338,7 @@ proptest! {
             let receiver = |slot| Receiver { slot: Slot(slot), qos: 1, retain: false, subscription_ids: [].into() };
             let receivers = slots.into_iter().map(receiver).collect();
             let message = message("t", &"x".repeat(size), 1, None);
-            let _ = shard.ask(&Command::Publish { message, receivers, origin: None });
+            let _ = shard.ask(&Command::Publish { message, receivers, origin: None, unheeded: [].into() });
             let number = shard.topics.inbox(Slot(0)).front_number() + number;
             let _ = shard.ask(&Command::MarkReceived { slot: Slot(0), number });
             shard.topics.assert_sound();

@@ -29,7 +29,7 @@ pub fn shard() -> Shard {
         let message = message("a/t", payload, 2, (nth == 2).then_some(TimeMs(5_000_000)));
         let origin = (nth > 1).then_some(Origin { part: nth as u32 % 2, ..Origin::new(1, 4, nth as u16) });
         let receivers = [receiver(0, &[1, 2]), receiver(3, &[])].into();
-        shard.ask(&Command::Publish { message, receivers, origin }).unwrap();
+        shard.ask(&Command::Publish { message, receivers, origin, unheeded: [].into() }).unwrap();
     }
     for command in [
         Command::Acknowledge { slot: Slot(0), number: 1 },

@@ -1,0 +1,168 @@
+//! What waits for a member of a share group that does not take it is given to another, and is never lost on the way.
+
+use tidegate_broker::BrokerLimits;
+use tidegate_machines::topic::{InboxLimits, InboxPolicy};
+
+use crate::support::{World, WorldOptions};
+
+fn world() -> World {
+    let limits = BrokerLimits { share_stalled_ms: 5_000, sys_interval_ms: 0, ..BrokerLimits::default() };
+    World::new(WorldOptions { limits, ..WorldOptions::default() })
+}
+
+/// Which payloads a member was sent, in order.
+fn payloads(heard: &str, member: &str) -> Vec<String> {
+    let lines = heard.lines().filter_map(|line| line.trim().strip_prefix(&format!("{member} < PUBLISH t ")));
+    lines.map(|rest| rest.split(' ').next().unwrap_or_default().to_owned()).collect()
+}
+
+fn publish(payloads: impl Iterator<Item = u32>, qos: u8) -> String {
+    payloads.map(|payload| format!("p: PUBLISH t {payload} qos={qos};")).collect()
+}
+
+fn passed_on(world: &World) -> u64 {
+    world.brokers().iter().map(|broker| broker.facts().shares_passed_on).sum()
+}
+
+/// A member acknowledges what it was sent when it came back, and what comes from now on.
+fn acknowledge(member: &str, count: u32) -> String {
+    (1..=count).map(|id| format!("{member}: PUBACK {id};")).collect::<String>() + &format!("{member}: auto")
+}
+
+/// Two members of a group whose sessions stay, the second on worker 1 or 0, and a publisher.
+fn members(home: &str, qos: u8) -> World {
+    let mut world = world();
+    world.run(&format!(
+        "x: CONNECT expiry=1000; x: SUBSCRIBE $share/g/t qos={qos}
+         y{home}: CONNECT expiry=1000; y: SUBSCRIBE $share/g/t qos={qos}; p: CONNECT"
+    ));
+    world
+}
+
+#[test]
+fn what_waits_for_who_is_away_goes_to_who_is_there() {
+    for home in ["", "@1"] {
+        let mut world = members(home, 1);
+        world.run(&format!("x: drop; y: drop; {}", publish(1..11, 1)));
+        let heard = world.run(&format!("y{home}: CONNECT keep expiry=1000; {}", acknowledge("y", 5)));
+        let (own, heard) = (payloads(&heard, "y"), world.run("wait 4000"));
+        assert_eq!((own.len(), payloads(&heard, "y").len()), (5, 0), "it may still come back: {heard}");
+        let heard = world.run("wait 2000");
+        assert_eq!((payloads(&heard, "y").len(), passed_on(&world)), (5, 5), "{heard}");
+        let heard = world.run("x: CONNECT keep expiry=1000");
+        assert_eq!(payloads(&heard, "x"), [""; 0], "nothing waits for it any more");
+    }
+}
+
+#[test]
+fn what_was_sent_and_not_acknowledged_goes_to_another_as_a_new_message() {
+    for (home, end) in [("", "x: drop"), ("@1", "x: drop"), ("", "x: PING"), ("@1", "x: PING")] {
+        let mut world = members(home, 1);
+        let heard = world.run(&format!("y: auto; {}", publish(1..7, 1)));
+        let (mine, others) = (payloads(&heard, "x"), payloads(&heard, "y"));
+        assert_eq!((mine.len(), others.len()), (3, 3), "{heard}");
+        // Gone, or connected and taking nothing.
+        let heard = world.run(&format!("{end}; wait 7000"));
+        assert_eq!(payloads(&heard, "y").len(), 3, "{end}: {heard}");
+        assert!(payloads(&heard, "y").iter().all(|payload| mine.contains(payload)), "{heard}");
+        assert!(!heard.contains("dup"), "for the other it is a message like others: {heard}");
+        assert_eq!(passed_on(&world), 3);
+        // A late acknowledgement of who had it harms nobody.
+        if end == "x: PING" {
+            let heard = world.run(&format!("x: PUBACK 1; x: auto; {}", publish(7..11, 1)));
+            assert_eq!(payloads(&heard, "x").len(), 2, "it takes again: {heard}");
+        }
+    }
+}
+
+/// `[MQTT-4.8.2-5]`: a QoS 2 delivery that was started with a member is sent to no other member.
+#[test]
+fn what_has_qos_2_stays_with_its_member() {
+    let mut world = members("@1", 2);
+    let heard = world.run(&format!("y: auto; {}", publish(1..7, 2)));
+    let mine = payloads(&heard, "x");
+    let heard = world.run("x: drop; wait 10000");
+    assert_eq!((payloads(&heard, "y").len(), passed_on(&world)), (0, 0), "{heard}");
+    let heard = world.run("x: CONNECT keep expiry=1000");
+    assert_eq!(payloads(&heard, "x"), mine);
+}
+
+#[test]
+fn what_may_have_come_by_another_subscription_stays() {
+    let mut world = members("", 1);
+    world.run("x: SUBSCRIBE t qos=1; x: drop; y: drop");
+    world.run(&publish(1..5, 1));
+    let heard = world.run(&format!("y: CONNECT keep expiry=1000; {}; wait 10000", acknowledge("y", 5)));
+    assert_eq!((payloads(&heard, "y").len(), passed_on(&world)), (2, 0), "its own: {heard}");
+    let heard = world.run("x: CONNECT keep expiry=1000");
+    assert_eq!(payloads(&heard, "x").len(), 4 + 2, "its own, and two of the group");
+}
+
+#[test]
+fn what_is_on_the_disk_is_given_only_to_who_keeps_it_there() {
+    let mut world = members("", 1);
+    world.run(&format!("x: drop; y: drop; {}", publish(1..5, 1)));
+    let heard = world.run("z: CONNECT; z: auto; z: SUBSCRIBE $share/g/t qos=1; wait 10000");
+    assert_eq!((payloads(&heard, "z").len(), passed_on(&world)), (0, 0), "{heard}");
+}
+
+#[test]
+fn what_a_session_has_when_it_expires_goes_to_another() {
+    for (home, is_there) in [("", true), ("@1", true), ("@1", false)] {
+        let mut world = world();
+        world.run(&format!(
+            "x: CONNECT expiry=2; x: SUBSCRIBE $share/g/t qos=1
+             y{home}: CONNECT expiry=1000; y: SUBSCRIBE $share/g/t qos=1; y: drop; p: CONNECT"
+        ));
+        world.run(&format!("{}; x: drop", publish(1..4, 1)));
+        if is_there {
+            let heard = world.run(&format!("y{home}: CONNECT keep expiry=1000; y: auto; wait 3000"));
+            assert_eq!(payloads(&heard, "y"), ["1", "2", "3"], "{heard}");
+        } else {
+            world.run("wait 3000");
+            let heard = world.run(&format!("y{home}: CONNECT keep expiry=1000"));
+            assert_eq!(payloads(&heard, "y"), ["1", "2", "3"], "{heard}");
+        }
+        let sessions: u64 = world.brokers().iter().map(|broker| broker.facts().sessions_durable).sum();
+        assert_eq!((sessions, passed_on(&world)), (1, 3), "the session has ended all the same");
+    }
+}
+
+#[test]
+fn what_another_has_no_room_for_stays() {
+    for home in ["", "@1"] {
+        let limits = BrokerLimits { share_stalled_ms: 5_000, sys_interval_ms: 0, ..BrokerLimits::default() };
+        let inboxes = InboxLimits { messages_max: 3, policy: InboxPolicy::DropNewest, ..InboxLimits::default() };
+        let mut world = World::new(WorldOptions { limits, inboxes, ..WorldOptions::default() });
+        world.run(&format!(
+            "x: CONNECT expiry=1000; x: SUBSCRIBE $share/g/t qos=1; x: drop
+             y{home}: CONNECT expiry=1000; y: SUBSCRIBE $share/g/t qos=1; y: drop; p: CONNECT; {}; wait 6000",
+            publish(1..7, 1)
+        ));
+        let heard = world.run(&format!("y{home}: CONNECT keep expiry=1000; wait 2000"));
+        assert_eq!((payloads(&heard, "y").len(), passed_on(&world)), (3, 0), "its inbox is full: {heard}");
+        let heard = world.run(&format!("{}; wait 2000", acknowledge("y", 3)));
+        assert_eq!((payloads(&heard, "y").len(), passed_on(&world)), (3, 3), "none was lost: {heard}");
+    }
+}
+
+#[test]
+fn nothing_is_lost_when_the_process_is_killed_on_the_way() {
+    for (home, power) in [("", "kill"), ("@1", "kill"), ("@1", "crash")] {
+        let mut passed = 0;
+        for waits in 0..10 {
+            let mut world = members(home, 1);
+            world.run(&format!("x: drop; y: drop; {}", publish(1..41, 1)));
+            let connect = format!("y{home}: CONNECT keep expiry=1000; {};", acknowledge("y", 60));
+            let mut heard = world.run(&format!("{connect} wait {}; {power}", 4_700 + 100 * waits));
+            heard += &world.run(&format!("{connect} wait 12000"));
+            passed += usize::from(passed_on(&world) > 0);
+            heard += &world.run("x: CONNECT keep expiry=1000; x: auto");
+            let mut all: Vec<String> = payloads(&heard, "x").into_iter().chain(payloads(&heard, "y")).collect();
+            all.sort();
+            all.dedup();
+            assert_eq!(all.len(), 40, "{power} after {waits}: {heard}");
+        }
+        assert!(passed > 0, "some were passed on after the {power}");
+    }
+}
