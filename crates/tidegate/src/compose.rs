@@ -30,6 +30,7 @@ use tidegate_runtime::{Address, Carries, Node, NodeOptions, Room, Status};
 use tidegate_telemetry::Registry;
 
 use crate::archiving::{ArchiveMetrics, Archiving};
+use crate::auth_hook::AuthHook;
 use crate::command::archive::check_target;
 use crate::command::reload::Files;
 use crate::config::{Config, Door, Seed, TopicsKeys};
@@ -64,6 +65,8 @@ pub struct Served<P> {
     pub secret: Secret,
     /// What fetches the keys of identity providers.
     pub identity_keys: IdentityKeys,
+    /// What asks the log-in hook.
+    pub auth_hook: AuthHook,
     /// What archives old segments, if something does.
     pub archiving: Option<Archiving>,
     /// All that is counted.
@@ -135,6 +138,7 @@ pub fn start<P: Parcels>(
     // Also where nothing is archived: the page of metrics is that of every server.
     let metrics = ArchiveMetrics::register(&options.registry);
     let identity_keys = IdentityKeys::start(authenticator.clone(), options.registry.clone())?;
+    let auth_hook = AuthHook::start(&authenticator, &options.registry)?;
     let archiving = config.archive.clone().map(|settings| {
         let known = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
         Archiving::start(settings, config.data.dir.clone(), known, metrics, node.status().clone())
@@ -144,6 +148,7 @@ pub fn start<P: Parcels>(
         authenticator,
         secret,
         identity_keys,
+        auth_hook,
         archiving: archiving.transpose()?,
         registry: options.registry,
     })

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_config::{ConfigError, Document, Schema};
+use tidegate_doors::auth::hook::HookSettings;
 use tidegate_doors::auth::provider::ProviderSettings;
 use tidegate_doors::auth::{AuthSettings, LoginLimits, Secret, ServiceSettings, TopicAccess, UserSettings};
 use tidegate_doors::http::{DemoShow, HttpLimits};
@@ -25,8 +26,8 @@ use super::quota::Quotas;
 use super::seed::Seed;
 use super::tls::Tls;
 use super::{
-    access, accounts, archive, auth, data, demo, http, identity_providers, listen, log, proxy, quota, seed, tls,
-    workers,
+    access, accounts, archive, auth, auth_hook, data, demo, http, identity_providers, listen, log, proxy, quota, seed,
+    tls, workers,
 };
 use crate::logging::LogFilter;
 
@@ -63,6 +64,8 @@ pub struct Config {
     pub services: Vec<ServiceSettings>,
     /// Who else signs people in.
     pub identity_providers: Vec<Arc<ProviderSettings>>,
+    /// What decides on users who are not listed.
+    pub auth_hook: Option<Arc<HookSettings>>,
     /// Tokens.
     pub auth: Auth,
     /// What the voting pages show.
@@ -163,6 +166,7 @@ impl Config {
         let users = accounts::users(&document)?;
         let quotas = quota::settle(&document)?;
         let services = accounts::services(&document, &users, quotas.service)?;
+        let identity_providers = identity_providers::settle(&document, &users, &services)?;
         Ok(Config {
             audit_interval: interval(document.section::<AuditKeys>()?.audit_interval_s),
             scrub_bytes_per_s: document.section::<AuditKeys>()?.scrub_bytes_per_s,
@@ -176,7 +180,8 @@ impl Config {
             topics: access::topics(&document)?,
             limits,
             listen,
-            identity_providers: identity_providers::settle(&document, &users, &services)?,
+            auth_hook: auth_hook::settle(&document, &users, &services, &identity_providers)?,
+            identity_providers,
             services,
             quotas,
             users,
@@ -198,6 +203,7 @@ impl Config {
             users: self.users.clone(),
             services: self.services.clone(),
             identity_providers: self.identity_providers.clone(),
+            auth_hook: self.auth_hook.clone(),
             secret,
             token_ttl: self.auth.token_ttl,
             expiry_ends_connections: self.auth.expiry_ends_connections,

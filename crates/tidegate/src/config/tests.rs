@@ -12,6 +12,7 @@ use tidegate_doors::mqtt::Origins;
 use super::mqtt::Mqtt;
 use super::{Config, Overrides, schema};
 
+mod auth_hook;
 mod identity_providers;
 mod pages;
 mod rows;

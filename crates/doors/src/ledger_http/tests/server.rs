@@ -55,6 +55,7 @@ pub fn settings() -> AuthSettings {
             service("shop", SHOP, &["debit:source:shop", "credit:wallet:*", "accounts:open:wallet:*"]),
         ],
         identity_providers: Vec::new(),
+        auth_hook: None,
         secret: Secret::from_bytes(&[7; 32]).unwrap(),
         token_ttl: Duration::from_secs(60),
         expiry_ends_connections: true,
