@@ -280,6 +280,7 @@ fn http(config: &Config, files: &Files, connections_max: usize) -> Result<Option
         edges,
         limits: HttpLimits { connections_max, ..config.limits.http },
         open_paths: config.auth.open_paths.clone(),
+        cors: config.cors.clone(),
         demo: Arc::new(config.demo.clone()),
     }))
 }

@@ -67,6 +67,7 @@ const OWNERS: &[&[Section]] = &[
     listeners::ListenerKeys::SECTIONS,
     listeners::PacketKeys::SECTIONS,
     listeners::WebSocketKeys::SECTIONS,
+    http::CorsKeys::SECTIONS,
     access::TopicAccessKeys::SECTIONS,
     mqtt::MqttKeys::SECTIONS,
     kept::PrincipalKeptKeys::SECTIONS,

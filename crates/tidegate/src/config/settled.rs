@@ -10,7 +10,7 @@ use tidegate_config::{ConfigError, Document, Schema};
 use tidegate_doors::auth::hook::HookSettings;
 use tidegate_doors::auth::provider::ProviderSettings;
 use tidegate_doors::auth::{AuthSettings, LoginLimits, Secret, ServiceSettings, TopicAccess, UserSettings};
-use tidegate_doors::http::{DemoShow, HttpLimits};
+use tidegate_doors::http::{Cors, DemoShow, HttpLimits};
 
 use super::archive::ArchiveSettings;
 use super::audit::AuditKeys;
@@ -52,6 +52,8 @@ pub struct Config {
     pub log: LogSettings,
     /// Bounds.
     pub limits: Limits,
+    /// Which web pages of others may use HTTP.
+    pub cors: Cors,
     /// MQTT: listeners, bounds, topics.
     pub mqtt: Mqtt,
     /// Who may use which topics.
@@ -174,6 +176,7 @@ impl Config {
             log: log::settle(&document, overrides)?,
             auth: auth::settle(&document, &data.dir)?,
             demo: demo::settle(&document)?,
+            cors: http::cors(&document)?,
             proxies: proxy::settle(&document)?,
             tls: tls::settle(&document, listen.mqtts.is_some())?,
             mqtt: Mqtt::settle(&document, &listen, limits.workers)?,

@@ -267,6 +267,12 @@ fn says_what_is_wrong_with_mqtt() {
              \"https://example.org\" or \"http://localhost:3000\", or \"*\" alone",
         ),
         (
+            "[listener.http]\ncors_origins = [\"https://App.example\"]".to_owned(),
+            "test.toml:2: listener.http.cors_origins: \"https://App.example\": expected origins as a browser sends \
+             them, such as \"https://app.example.org\" or \"http://localhost:3000\", in lower case and without a \
+             path, or \"*\" alone",
+        ),
+        (
             "[listener.mqtt]\norigins = []".to_owned(),
             "test.toml:2: unknown key \"listener.mqtt.origins\"; config/dev.toml documents every key",
         ),
