@@ -32,7 +32,8 @@ const FOLLOW: Duration = Duration::from_secs(1);
 metrics! {
     /// Log-ins that the hook decides on. For the one thread that asks it.
     pub struct AuthHookMetrics() {
-        up: Gauge "tidegate_auth_hook_up" "1 while the log-in hook has answered the last question, or was not asked yet.";
+        up: Gauge
+            "tidegate_auth_hook_up" "1 while the log-in hook has answered the last question, or was not asked yet.";
         logins: CounterFamily(outcome: "allowed" "denied" "unusable" "cached_allowed" "cached_denied" "unavailable"
                 "busy" "delayed")
             "tidegate_auth_hook_logins_total"

@@ -1,5 +1,5 @@
-"""Log-ins that a program of the operator decides on, over HTTP: a real small server, which allows, denies, is slow, says
-nonsense and goes away.
+"""Log-ins that a program of the operator decides on, over HTTP: a real small server, which allows, denies, is slow,
+says nonsense and goes away.
 """
 
 import contextlib

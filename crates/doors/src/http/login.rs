@@ -62,8 +62,8 @@ pub struct TokenBody {
         ),
         (
             status = 503,
-            description = "Too many log-ins are waiting, or being read, of this address or of all; or what decides on this \
-                           user does not answer",
+            description = "Too many log-ins are waiting, or being read, of this address or of all; or what decides on \
+                           this user does not answer",
             body = ProblemBody,
             content_type = "application/problem+json"
         ),

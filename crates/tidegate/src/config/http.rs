@@ -93,8 +93,9 @@ pub fn cors(document: &Document) -> Result<Cors, ConfigError> {
             Some(wrong) => {
                 let path = "listener.http.cors_origins";
                 let message = format!(
-                    "{path}: {wrong:?}: expected origins as a browser sends them, such as \"https://app.example.org\" or \
-                     \"http://localhost:3000\", in lower case and without a path, or \"*\" alone"
+                    "{path}: {wrong:?}: expected origins as a browser sends them, such as \
+                     \"https://app.example.org\" or \"http://localhost:3000\", in lower case and without a path, or \
+                     \"*\" alone"
                 );
                 return Err(document.error_at(path, message));
             }

@@ -1,9 +1,9 @@
 //! When a hook that does not answer is asked again.
 //!
 //! ```text
-//!   Asked ── fails, the fifth time in a row ─▶ Waiting until T ── T is over, one log-in comes ─▶ Tried ── answers ─▶ Asked
-//!                                                ▲    1 s, 2 s, 4 s … at most the longest           │
-//!                                                └───────────────────────── fails ──────────────────┘
+//!   Asked ── fails five times in a row ─▶ Waiting ── its time is over, a log-in comes ─▶ Tried ── answers ─▶ Asked
+//!                                            ▲                                             │
+//!                                            └── 1 s, 2 s, 4 s … at most the longest ◀─ fails ┘
 //! ```
 //!
 //! Promise: a hook that is down is asked once each time, and no other log-in waits for it. Why: each question would
