@@ -57,6 +57,9 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
         (About::Connect, ReasonCode::TOPIC_NAME_INVALID) => {
             "the topic of the will is none, too deep to be retained, or for requests"
         }
+        (About::Connect, ReasonCode::SERVER_UNAVAILABLE) => {
+            "what decides on log-ins of this user does not answer: try again later"
+        }
         (About::Connect, ReasonCode::SERVER_BUSY) => "too many clients connect at once: try again later",
         (About::Connect, ReasonCode::QUOTA_EXCEEDED) => "a bound of this server is reached: try again later",
         (About::Connect | About::Connection, ReasonCode::USE_ANOTHER_SERVER) => "this server is about to go away",

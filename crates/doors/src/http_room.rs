@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use crate::admission::Arrival;
 use crate::auth::Authenticator;
 use crate::edge::{ArrivalClient, ChangeReaderMetrics, EdgeBackend, EdgeChanges, NodeOperations};
-use crate::http::{DemoShow, Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpProxies, HttpRoom, Upgrade};
+use crate::http::{Cors, DemoShow, Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpProxies, HttpRoom, Upgrade};
 use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
 use crate::listener::listen;
 use crate::operator::{OperatorClient, OperatorMessage};
@@ -43,6 +43,8 @@ pub struct HttpSettings {
     pub limits: HttpLimits,
     /// Paths that need no token.
     pub open_paths: Vec<Box<str>>,
+    /// Which web pages of others may ask.
+    pub cors: Cors,
     /// What the pages of `/demo` show.
     pub demo: Arc<DemoShow>,
 }
@@ -139,6 +141,7 @@ impl<P: Carries<Box<Arrival>>> Room<P> for HttpDoor<P> {
                 refused: RefusalMetrics::register(site.registry(), "http", format_args!("edge-{number}")),
                 requests: RequestMetrics::register(site.registry(), "http"),
                 open_paths: self.settings.open_paths.clone(),
+                cors: self.settings.cors.clone(),
                 demo: self.settings.demo.clone(),
                 upgrade: self.upgrade(site, &mut pump),
                 stop: self.stop.subscribe(),

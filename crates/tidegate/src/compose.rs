@@ -32,6 +32,7 @@ use tidegate_runtime::{Address, Carries, Node, NodeOptions, Room, Status};
 use tidegate_telemetry::Registry;
 
 use crate::archiving::{ArchiveMetrics, Archiving};
+use crate::auth_hook::AuthHook;
 use crate::command::archive::check_target;
 use crate::command::reload::Files;
 use crate::config::{Config, Door, Seed, Tls, TopicsKeys};
@@ -66,6 +67,8 @@ pub struct Served<P> {
     pub secret: Secret,
     /// What fetches the keys of identity providers.
     pub identity_keys: IdentityKeys,
+    /// What asks the log-in hook.
+    pub auth_hook: AuthHook,
     /// What archives old segments, if something does.
     pub archiving: Option<Archiving>,
     /// All that is counted.
@@ -139,6 +142,7 @@ pub fn start<P: Parcels>(
     // Also where nothing is archived: the page of metrics is that of every server.
     let metrics = ArchiveMetrics::register(&options.registry);
     let identity_keys = IdentityKeys::start(authenticator.clone(), options.registry.clone())?;
+    let auth_hook = AuthHook::start(&authenticator, &options.registry)?;
     let archiving = config.archive.clone().map(|settings| {
         let known = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
         Archiving::start(settings, config.data.dir.clone(), known, metrics, node.status().clone())
@@ -148,6 +152,7 @@ pub fn start<P: Parcels>(
         authenticator,
         secret,
         identity_keys,
+        auth_hook,
         archiving: archiving.transpose()?,
         registry: options.registry,
     })
@@ -281,6 +286,7 @@ fn http(
         edges,
         limits: HttpLimits { connections_max, ..config.limits.http },
         open_paths: config.auth.open_paths.clone(),
+        cors: config.cors.clone(),
         demo: Arc::new(config.demo.clone()),
     }))
 }

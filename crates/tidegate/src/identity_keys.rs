@@ -15,15 +15,17 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use tidegate_doors::auth::Authenticator;
 use tidegate_doors::auth::provider::{JWKS_BYTES_MAX, Jwks, JwksError, KeySource, ProviderKeys};
 use tidegate_runtime::threads::spawn;
 use tidegate_telemetry::{Registry, metrics};
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, LocalSet};
+
+use crate::outgoing::{answer, client};
 
 metrics! {
     /// Looks at the keys of one identity provider. For the one thread that looks.
@@ -47,8 +49,6 @@ pub struct IdentityKeys {
 impl IdentityKeys {
     /// Begins to follow the providers that `authenticator` knows now and after each reload.
     pub fn start(authenticator: Arc<Authenticator>, registry: Registry) -> Result<IdentityKeys> {
-        // Whoever was first has set it; there is one for the process.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (running, ended) = oneshot::channel();
         spawn("identity-keys".into(), move || {
@@ -117,7 +117,10 @@ impl Follower {
         let settings = &self.provider.settings;
         self.metrics.looks.add(1);
         let text = match &settings.keys {
-            KeySource::Url(url) => fetch(url, settings.timeout).await.with_context(|| format!("jwks_url {url}"))?,
+            KeySource::Url(url) => {
+                let asked = async || answer(client(settings.timeout)?.get(&**url), JWKS_BYTES_MAX).await;
+                asked().await.with_context(|| format!("jwks_url {url}"))?
+            }
             KeySource::File(path) => {
                 let read = || read(path).with_context(|| format!("jwks_file {}", path.display()));
                 read()?
@@ -166,23 +169,6 @@ impl Follower {
             self.failure = Some(failure);
         }
     }
-}
-
-/// What an address answers, if that is not too long. It may not send elsewhere: the address is the operator's word.
-async fn fetch(url: &str, timeout: Duration) -> Result<Vec<u8>> {
-    let client = reqwest::Client::builder().timeout(timeout).redirect(reqwest::redirect::Policy::none()).build()?;
-    let mut answer = client.get(url).header("accept", "application/json").send().await?;
-    if !answer.status().is_success() {
-        bail!("it answered {}", answer.status());
-    }
-    let mut text = Vec::new();
-    while let Some(part) = answer.chunk().await? {
-        text.extend_from_slice(&part);
-        if text.len() > JWKS_BYTES_MAX {
-            bail!("the answer is longer than {JWKS_BYTES_MAX} bytes");
-        }
-    }
-    Ok(text)
 }
 
 /// A file, as far as one more byte than may be.

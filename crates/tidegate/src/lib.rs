@@ -9,6 +9,7 @@
 //! ```
 
 mod archiving;
+mod auth_hook;
 mod command;
 mod compose;
 mod config;
@@ -21,6 +22,7 @@ mod metrics;
 mod object_storage;
 mod open_files;
 mod openness;
+mod outgoing;
 mod output;
 mod private;
 mod reference;

@@ -21,6 +21,7 @@ use tidegate_runtime::{
 use tidegate_telemetry::{MetricRow, Registry};
 
 use crate::archiving::ArchiveMetrics;
+use crate::auth_hook::AuthHookMetrics;
 use crate::identity_keys::IdentityKeyMetrics;
 use crate::watch::{BuildMetrics, ProcessMetrics, SnapshotFileMetrics, StateMetrics};
 
@@ -37,6 +38,7 @@ const LISTS: &[&[MetricRow]] = &[
     WitnessMetrics::ROWS,
     ArchiveMetrics::ROWS,
     IdentityKeyMetrics::ROWS,
+    AuthHookMetrics::ROWS,
     LoopMetrics::ROWS,
     ClockMetrics::ROWS,
     PortClockMetrics::ROWS,

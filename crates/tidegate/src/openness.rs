@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use tidegate_doors::auth::acl::OrdinaryTopics;
 use tidegate_doors::mqtt::Origins;
 
-use crate::config::Config;
+use crate::config::{Config, is_safe};
 
 /// The bit of a mode that lets every user of the host read.
 const EVERYBODY_READS: u32 = 0o004;
@@ -21,6 +21,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
     warnings.extend(open_paths(config));
     warnings.extend(topics_of_anyone(config));
     warnings.extend(readable_key(config));
+    warnings.extend(hook_in_the_clear(config));
     warnings
 }
 
@@ -45,6 +46,15 @@ fn without_tls(config: &Config) -> Vec<String> {
         ))
     })
     .collect()
+}
+
+fn hook_in_the_clear(config: &Config) -> Option<String> {
+    let hook = config.auth_hook.as_ref().filter(|hook| !is_safe(&hook.url, false))?;
+    Some(format!(
+        "auth_hook.url = {:?} is asked without TLS: whoever is on the way reads passwords and decides on log-ins; use \
+         https, and take auth_hook.plain_http away",
+        hook.url
+    ))
 }
 
 fn open_paths(config: &Config) -> Vec<String> {

@@ -16,6 +16,7 @@ sys.path.insert(0, str(HERE.parent))
 import cases
 import changes
 import demo
+import hook
 import ledger
 import life
 import people
@@ -69,6 +70,7 @@ def main():
             failed += sum(future.result() for future in played)
         failed += play("rights", rights.OWN, binary, fixture)
         failed += play("people", people.OWN, binary, fixture)
+        failed += play("hook", hook.OWN, binary, fixture)
         failed += play("changes", changes.OWN, binary, fixture)
         failed += play("life", life.CASES, binary, fixture)
     with serve(binary) as server:

@@ -1,18 +1,19 @@
 //! Turns a bearer token into an [`Identity`]. All threads share it, it never waits, and a reload replaces all it knows.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use sha2::{Digest, Sha256};
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::IdSpace;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::acl::ClientRights;
 use super::cursor::CursorSeal;
+use super::hook::{Ask, Asking, Granted, HOOK_WAITING_MAX, Hook, HookFigures, HookQuestion, HookSettings, Hooked};
 use super::identity::{Identity, Rights};
 use super::login::{Attempt, Begun, IssuedToken, LoginError, LoginLimits, Logins, Waiter};
 use super::password::PasswordHash;
@@ -32,6 +33,8 @@ pub struct AuthSettings {
     pub services: Vec<ServiceSettings>,
     /// Who else signs people in.
     pub identity_providers: Vec<Arc<ProviderSettings>>,
+    /// What decides on users who are not listed.
+    pub auth_hook: Option<Arc<HookSettings>>,
     /// Key that signs tokens.
     pub secret: Secret,
     /// How long a log-in is good for.
@@ -119,6 +122,11 @@ pub struct Authenticator {
     signer: Signer,
     cursors: CursorSeal,
     logins: Arc<Logins>,
+    /// To whoever asks the hook.
+    questions: mpsc::Sender<HookQuestion>,
+    /// Until somebody takes them.
+    asked: Mutex<Option<mpsc::Receiver<HookQuestion>>>,
+    figures: Arc<HookFigures>,
     /// When the clock of log-ins began.
     since: Instant,
     /// How often a key of a provider went.
@@ -130,7 +138,11 @@ pub struct Authenticator {
 impl Authenticator {
     /// Takes the settings and starts the threads that check passwords.
     pub fn new(settings: AuthSettings) -> Authenticator {
+        let (questions, asked) = mpsc::channel(HOOK_WAITING_MAX);
         Authenticator {
+            questions,
+            asked: Mutex::new(Some(asked)),
+            figures: Arc::default(),
             signer: Signer::new(&settings.secret),
             cursors: CursorSeal::new(&settings.secret),
             logins: Arc::new(Logins::open(settings.login_limits)),
@@ -165,6 +177,16 @@ impl Authenticator {
         if provider.replace(keys) {
             self.keys_gone.fetch_add(1, Ordering::AcqRel);
         }
+    }
+
+    /// What the hook is to be asked, for the one who asks it; `None` if somebody has taken that before.
+    pub fn hook_questions(&self) -> Option<mpsc::Receiver<HookQuestion>> {
+        self.asked.lock().expect("no thread panics while it takes it").take()
+    }
+
+    /// What is counted of log-ins that the hook decides on.
+    pub fn hook_figures(&self) -> &Arc<HookFigures> {
+        &self.figures
     }
 
     /// The number of reloads, and of times that a key of a provider went. A cached identity is valid only as long as
@@ -203,13 +225,23 @@ impl Authenticator {
         Ok(known.session(expires_at_s))
     }
 
-    /// Checks a password on one of few threads and gives a token. `Busy` when too many wait already, `Later` when too
-    /// many wrong passwords came from `address`; a wrong password and an unknown user take the same time and give the
-    /// same answer. If the caller gives up, nothing is hashed for it.
+    /// Checks a password, on one of few threads or by the hook, and gives a token. `Busy` when too many wait already,
+    /// `Later` when too many wrong passwords came from `address`; a wrong password and an unknown user take the same
+    /// time and give the same answer, where there is no hook. If the caller gives up, nothing is hashed for it.
     pub async fn log_in(&self, user: &str, password: &str, address: IpAddr) -> Result<IssuedToken, LoginError> {
         let principals = self.principals.load_full();
-        let (told, result) = oneshot::channel();
         let gone = GoneOnDrop::default();
+        if let Some(hook) = principals.hook_for(user) {
+            let (told, result) = oneshot::channel();
+            let asking = Asking { user, password, client_id: "", address, door: "http" };
+            let answer = move |hooked| _ = told.send(hooked);
+            let hooked = match self.ask_hook(hook, asking, gone.0.clone(), answer)? {
+                Some(hooked) => hooked,
+                None => result.await.map_err(|_| LoginError::Busy)??,
+            };
+            return Ok(self.issue_hooked(hook, &hooked, principals.token_ttl, now_s()));
+        }
+        let (told, result) = oneshot::channel();
         // Who gave up needs no answer.
         let answer = move |is_right| _ = told.send(is_right);
         let is_right = match self.check_password(&principals, user, password, address, gone.0.clone(), answer)? {
@@ -220,6 +252,32 @@ impl Authenticator {
             Some(known) if is_right => Ok(self.issue(known, principals.token_ttl, now_s())),
             _ => Err(LoginError::Wrong),
         }
+    }
+
+    /// Begins to ask the hook about a log-in; `answer` gets what it decides, on another thread, if that is not known at
+    /// once.
+    pub(super) fn ask_hook(
+        &self,
+        hook: &Arc<Hook>,
+        asking: Asking<'_>,
+        is_gone: Arc<AtomicBool>,
+        answer: impl FnOnce(Result<Hooked, LoginError>) + Send + 'static,
+    ) -> Result<Option<Hooked>, LoginError> {
+        let (since, current, asked) = (self.since, self.principals.clone(), hook.clone());
+        let ask = Ask {
+            logins: &self.logins,
+            now_ms: move || since.elapsed().as_millis() as u64,
+            questions: &self.questions,
+            figures: &self.figures,
+            is_gone,
+        };
+        let answer = move |hooked| {
+            // A reload may have changed what the hook gives, or whom it is asked about.
+            let principals = current.load();
+            let is_same = principals.hook().is_some_and(|now| now.gives_as(&asked));
+            answer(if is_same { hooked } else { Err(LoginError::Busy) });
+        };
+        hook.begin(asking, ask, answer)
     }
 
     /// Begins to check a password; `answer` gets the result on another thread, if it is not there at once.
@@ -238,7 +296,7 @@ impl Authenticator {
         let since = self.since;
         let now_ms = move || since.elapsed().as_millis() as u64;
         let logins = self.logins.clone();
-        self.logins.begin(&Attempt { user, password, hash, stamp, address }, now_ms(), |lane| Waiter {
+        self.logins.begin(&Attempt { user, password, stamp, address }, hash, now_ms(), |lane| Waiter {
             is_gone,
             answer: Box::new(move |is_right| {
                 logins.settle(&lane, is_right, now_ms());
@@ -281,7 +339,16 @@ impl Authenticator {
     fn issue(&self, user: &User, token_ttl: Duration, now_s: u64) -> IssuedToken {
         let expires_at_s = now_s.saturating_add(token_ttl.as_secs());
         let sub = user.known.identity.name().to_owned();
-        let token = self.signer.sign(&Claims { sub, iat: now_s, exp: expires_at_s, pwd: user.stamp.clone() });
+        let token =
+            self.signer.sign(&Claims { sub, iat: now_s, exp: expires_at_s, pwd: user.stamp.clone(), hook: None });
+        IssuedToken { token, expires_at_s }
+    }
+
+    fn issue_hooked(&self, hook: &Hook, hooked: &Hooked, token_ttl: Duration, now_s: u64) -> IssuedToken {
+        let expires_at_s = now_s.saturating_add(token_ttl.as_secs()).min(hooked.expires_at_s);
+        let (sub, pwd) = (hooked.known.identity.name().to_owned(), hook.stamp().to_owned());
+        let hook = Some(Granted::clone(&hooked.granted));
+        let token = self.signer.sign(&Claims { sub, iat: now_s, exp: expires_at_s, pwd, hook });
         IssuedToken { token, expires_at_s }
     }
 }

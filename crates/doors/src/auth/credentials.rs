@@ -3,14 +3,15 @@
 //! ```text
 //!   password of CONNECT ─▶ a token of ours? ─yes─▶ its user or service            (whatever the user name says)
 //!                       ─▶ of a provider?   ─yes─▶ its user                       (no user name, or the user's)
-//!                                           ─no──▶ user name + argon2, on a login thread
+//!                                           ─no──▶ user name + argon2, on a login thread; or the hook is asked
 //!   no password, certificate ─▶ its common name is the user                       (a user name must be the same)
 //!   nothing ─▶ anonymous, where the listener allows it
 //! ```
 //!
 //! Promise: a worker never waits here. Only argon2 takes long, and its verdict comes by callback. The queue to it is
 //! short, and a client that finds its share of it full is told 0x89 (server busy), one from whose address too many
-//! wrong passwords came 0x9F (connection rate exceeded). So a flood of password guesses does not delay connected
+//! wrong passwords came 0x9F (connection rate exceeded), one on whom a hook decides that does not answer 0x88 (server
+//! unavailable). So a flood of password guesses does not delay connected
 //! clients.
 
 use std::any::Any;
@@ -25,6 +26,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::acl::{ClientRights, Holder};
 use super::authenticator::{AuthError, Authenticator, now_s};
 use super::clients::{Credentials, MqttAuthenticator, Verdict, VerdictReply};
+use super::hook::{Asking, Hook, Hooked};
 use super::identity::Identity;
 use super::login::{Begun, LoginError};
 use super::principals::{Known, Principals};
@@ -100,6 +102,9 @@ impl Claimed {
             Err(Denied { reason: ReasonCode::BAD_USER_NAME_OR_PASSWORD }) => {
                 (SecurityEvent::LoginRefused, claimed, "wrong user or password")
             }
+            Err(Denied { reason: ReasonCode::SERVER_UNAVAILABLE }) => {
+                (SecurityEvent::LoginRefused, claimed, "the log-in hook does not answer")
+            }
             Err(Denied { reason: ReasonCode::SERVER_BUSY }) => (SecurityEvent::LoginRefused, claimed, "busy"),
             Err(_) => (SecurityEvent::LoginRefused, claimed, "no good credentials"),
         };
@@ -114,7 +119,12 @@ impl Authenticator {
         let user_name = shown.user_name.as_deref();
         match (shown.password, shown.certificate) {
             (Some(password), _) => match std::str::from_utf8(&password) {
-                Ok(password) => self.by_password(&principals, user_name, password, claimed, reply),
+                Ok(password) => {
+                    let user = user_name.unwrap_or_default();
+                    let (client_id, address, door) = (&*shown.client_id, shown.address, &*shown.listener);
+                    let asking = Asking { user, password, client_id, address, door };
+                    self.by_password(&principals, user_name, asking, claimed, reply)
+                }
                 Err(_) => Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)),
             },
             (None, Some(certificate)) => Some(by_certificate(&principals, user_name, &certificate, shown.address)),
@@ -131,11 +141,11 @@ impl Authenticator {
         &self,
         principals: &Principals,
         user_name: Option<&str>,
-        password: &str,
+        asking: Asking<'_>,
         claimed: &mut Claimed,
         reply: VerdictReply,
     ) -> Option<Verdict> {
-        let address = claimed.address;
+        let Asking { password, address, .. } = asking;
         match principals.bearer(self.signer(), password, Some(address), now_s()) {
             Ok((known, _)) if !is_name_of(&known, user_name) => {
                 claimed.detail = Some("the user name is not that of the token".into());
@@ -158,6 +168,9 @@ impl Authenticator {
             Err(AuthError::Missing | AuthError::Invalid | AuthError::TooLong { .. }) => {}
         }
         let Some(name) = user_name else { return Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)) };
+        if let Some(hook) = principals.hook_for(name) {
+            return self.by_hook(principals, hook, asking, reply);
+        }
         let stamp = principals.user(name).map(|user| user.stamp.clone());
         let (current, checked) = (self.principals().clone(), Box::<str>::from(name));
         let is_gone = reply.is_gone();
@@ -171,17 +184,49 @@ impl Authenticator {
         match self.check_password(principals, name, password, address, is_gone, answer) {
             Ok(Begun::Asked) => None,
             Ok(Begun::Right) => principals.user(name).map(|user| admitted(principals, &user.known.rights, address)),
-            Err(LoginError::Busy | LoginError::Wrong) => Some(denied(Reason::SERVER_BUSY)),
-            Err(LoginError::Later { .. }) => Some(denied(Reason::CONNECTION_RATE_EXCEEDED)),
+            Err(error) => Some(refused(error)),
         }
     }
+
+    fn by_hook(
+        &self,
+        principals: &Principals,
+        hook: &Arc<Hook>,
+        asking: Asking<'_>,
+        reply: VerdictReply,
+    ) -> Option<Verdict> {
+        let (current, address, is_gone) = (self.principals().clone(), asking.address, reply.is_gone());
+        let answer = move |hooked: Result<Hooked, LoginError>| {
+            reply.give(hooked.map_or_else(refused, |hooked| hooked_in(&current.load(), &hooked, address)));
+        };
+        match self.ask_hook(hook, asking, is_gone, answer) {
+            Ok(None) => None,
+            Ok(Some(hooked)) => Some(hooked_in(principals, &hooked, address)),
+            Err(error) => Some(refused(error)),
+        }
+    }
+}
+
+fn hooked_in(principals: &Principals, hooked: &Hooked, address: IpAddr) -> Verdict {
+    let ends_at = principals.connection_ends(hooked.expires_at_s);
+    admitted(principals, &hooked.known.rights, address).map(|admitted| Admitted { ends_at, ..admitted })
+}
+
+/// What a client is told of a log-in that gave nothing.
+fn refused(error: LoginError) -> Verdict {
+    denied(match error {
+        LoginError::Wrong => Reason::BAD_USER_NAME_OR_PASSWORD,
+        LoginError::Busy => Reason::SERVER_BUSY,
+        LoginError::Later { .. } => Reason::CONNECTION_RATE_EXCEEDED,
+        LoginError::Unavailable { .. } => Reason::SERVER_UNAVAILABLE,
+    })
 }
 
 /// Whether a client that has shown the token of `known` may have this user name. Whoever has a token of an identity
 /// provider leaves the user name out, or it is the user's here or at the provider: a client that says that it is
 /// somebody else is configured wrong. A token of this server may have any.
 fn is_name_of(known: &Known, user_name: Option<&str>) -> bool {
-    let Holder::Provided(identity, _) = known.rights.holder() else { return true };
+    let (Holder::Provided(identity, _) | Holder::Hooked(identity, _)) = known.rights.holder() else { return true };
     let subject = identity.name().split_once(':').map(|(_, subject)| subject);
     user_name.is_none_or(|name| name.is_empty() || name == identity.name() || Some(name) == subject)
 }

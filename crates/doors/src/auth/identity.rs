@@ -224,6 +224,14 @@ pub enum Rights {
 }
 
 impl Rights {
+    /// The wallets of a viewer; a service has none.
+    pub(super) fn wallets(&self) -> &[Box<str>] {
+        match self {
+            Rights::Viewer { wallets } => wallets,
+            Rights::Service { .. } => &[],
+        }
+    }
+
     /// Whether they may debit `account`, by a transfer or a hold.
     pub fn may_debit(&self, account: &str) -> bool {
         match self {

@@ -27,9 +27,11 @@ use std::time::Duration;
 
 pub(super) use checker::Waiter;
 use checker::{Check, PasswordChecker};
+pub(super) use mark::Mark;
 use mark::Marks;
 use remembered::Remembered;
-use share::{Share, Standing};
+use share::Standing;
+pub(super) use share::{Place, Share};
 use strikes::Strikes;
 
 use super::password::PasswordHash;
@@ -91,15 +93,24 @@ pub enum LoginError {
         /// When trying again makes sense, seconds.
         retry_after_s: u32,
     },
+    /// Who decides on this user does not answer.
+    #[error("what decides on log-ins of this user does not answer; try again in {retry_after_s} s")]
+    Unavailable {
+        /// When trying again makes sense, seconds.
+        retry_after_s: u32,
+    },
+}
+
+/// Whole seconds, for whoever is to try again in so many milliseconds.
+pub(super) fn retry_after_s(wait_ms: u64) -> u32 {
+    u32::try_from(wait_ms.div_ceil(1_000)).unwrap_or(u32::MAX).max(1)
 }
 
 /// A log-in that is tried.
 pub(super) struct Attempt<'a> {
     pub user: &'a str,
     pub password: &'a str,
-    /// What the password is compared with.
-    pub hash: &'a PasswordHash,
-    /// Of the hash; `None` if there is no such user, and the hash is a decoy.
+    /// Of what decides on the password: its hash, or a hook; `None` if there is no such user, and the hash is a decoy.
     pub stamp: Option<&'a str>,
     pub address: IpAddr,
 }
@@ -111,6 +122,14 @@ pub(super) enum Begun {
     Right,
     /// The waiter will be told.
     Asked,
+}
+
+/// A log-in that may be decided on.
+pub(super) enum Entered {
+    /// The password was right lately.
+    Remembered,
+    /// It has a place until it is decided.
+    Place(LaneUsed, Place),
 }
 
 /// Checks passwords for all doors.
@@ -152,53 +171,66 @@ impl Logins {
         }
     }
 
-    /// Begins to check a password at `now_ms` of any clock. `waiter` is told what came of it, by [`Logins::settle`],
-    /// if the answer is not there at once.
+    /// Begins to compare a password with `hash` at `now_ms` of any clock. `waiter` is told what came of it, by
+    /// [`Logins::settle`], if the answer is not there at once.
     pub(super) fn begin(
         &self,
         attempt: &Attempt<'_>,
+        hash: &PasswordHash,
         now_ms: u64,
         waiter: impl FnOnce(LaneUsed) -> Waiter,
     ) -> Result<Begun, LoginError> {
+        match self.enter(attempt, &self.share, now_ms, |password| self.passwords.has(password, now_ms))? {
+            Entered::Remembered => Ok(Begun::Right),
+            Entered::Place(lane, place) => {
+                let check = Check {
+                    lane: lane.number(),
+                    is_struck: lane.standing() == Standing::Struck,
+                    hash: hash.clone(),
+                    password: attempt.password.to_owned(),
+                    waiter: waiter(lane),
+                    place,
+                };
+                self.checker.submit(check).map(|()| Begun::Asked)
+            }
+        }
+    }
+
+    /// Whether the password is right because it was so lately, as `is_remembered` says; else a place in `share` for
+    /// whatever decides on it.
+    pub(super) fn enter(
+        &self,
+        attempt: &Attempt<'_>,
+        share: &Share,
+        now_ms: u64,
+        is_remembered: impl FnOnce(Mark) -> bool,
+    ) -> Result<Entered, LoginError> {
         let lane = self.lane(attempt, now_ms);
         if !lane.is_known
             && let Some(wait_ms) = self.strikes.wait_ms(lane.address, self.limits.wrong_max, now_ms)
         {
-            return Err(LoginError::Later {
-                retry_after_s: u32::try_from(wait_ms.div_ceil(1_000)).unwrap_or(u32::MAX),
-            });
+            return Err(LoginError::Later { retry_after_s: retry_after_s(wait_ms) });
         }
-        let is_remembered = lane.password.is_some_and(|password| self.passwords.has(password, now_ms));
+        let is_remembered = lane.password.is_some_and(is_remembered);
         let is_right = || {
-            self.known_there.keep(lane.pair, now_ms + KNOWN_THERE_MS, now_ms);
-            Ok(Begun::Right)
+            self.came_in(&lane, now_ms);
+            Ok(Entered::Remembered)
         };
-        if is_remembered && self.may_be_told(&lane, now_ms) {
+        if is_remembered && self.may_be_told(&lane, share, now_ms) {
             return is_right();
         }
-        let Some(place) = self.share.enter(lane.number(), lane.standing()) else {
+        let Some(place) = share.enter(lane.number(), lane.standing()) else {
             self.strikes.add(lane.unhashed, now_ms);
             return Err(LoginError::Busy);
         };
-        if is_remembered {
-            return is_right();
-        }
-        let check = Check {
-            lane: lane.number(),
-            is_struck: lane.standing() == Standing::Struck,
-            hash: attempt.hash.clone(),
-            password: attempt.password.to_owned(),
-            waiter: waiter(lane),
-            place,
-        };
-        self.checker.submit(check).map(|()| Begun::Asked)
+        if is_remembered { is_right() } else { Ok(Entered::Place(lane, place)) }
     }
 
     /// Whether what is remembered may be told without a place: a guess that was wrong would have been hashed. So not to
     /// a lane that has all its places, nor to one that was often told that there is none: it could try passwords for
     /// nothing.
-    fn may_be_told(&self, lane: &LaneUsed, now_ms: u64) -> bool {
-        self.share.is_free(lane.number()) && self.strikes.wait_ms(lane.unhashed, UNHASHED_MAX, now_ms).is_none()
+    fn may_be_told(&self, lane: &LaneUsed, share: &Share, now_ms: u64) -> bool {
+        share.is_free(lane.number()) && self.strikes.wait_ms(lane.unhashed, UNHASHED_MAX, now_ms).is_none()
     }
 
     fn lane(&self, attempt: &Attempt<'_>, now_ms: u64) -> LaneUsed {
@@ -213,14 +245,19 @@ impl Logins {
         }
     }
 
-    /// What came of a check: the address of a wrong password is nearer to having to wait, a right one is remembered.
+    /// The user is known there from now on.
+    pub(super) fn came_in(&self, lane: &LaneUsed, now_ms: u64) {
+        self.known_there.keep(lane.pair, now_ms + KNOWN_THERE_MS, now_ms);
+    }
+
+    /// What came of an attempt: the address of a wrong password is nearer to having to wait, a right one is remembered.
     pub(super) fn settle(&self, lane: &LaneUsed, is_right: bool, now_ms: u64) {
         if is_right {
             let remembered_ms = self.limits.remembered.as_millis() as u64;
             if let Some(password) = lane.password.filter(|_| remembered_ms > 0) {
                 self.passwords.keep(password, now_ms + remembered_ms, now_ms);
             }
-            self.known_there.keep(lane.pair, now_ms + KNOWN_THERE_MS, now_ms);
+            self.came_in(lane, now_ms);
             return;
         }
         self.strikes.add(lane.address, now_ms);
@@ -245,6 +282,11 @@ pub(super) struct LaneUsed {
 }
 
 impl LaneUsed {
+    /// The password, for whoever remembers what was decided on it; `None` if there is no such user.
+    pub(super) fn password(&self) -> Option<Mark> {
+        self.password
+    }
+
     fn standing(&self) -> Standing {
         match self {
             LaneUsed { is_known: true, .. } => Standing::Known,

@@ -12,7 +12,8 @@
 //! [`Authenticator`], and a reload replaces the users and services that it knows. What is remembered of a provider's
 //! tokens is behind a short lock; everything else that changes (caches) belongs to one thread and is bounded.
 //!
-//! A token of an identity provider takes the same way, by the provider's keys: see [`provider`].
+//! A token of an identity provider takes the same way, by the provider's keys: see [`provider`]. On a user name that is
+//! not in the configuration, a program of the operator may decide: see [`hook`].
 //!
 //! A token is checked when it is shown: with each HTTP request, with the Hello of a binary connection, with the CONNECT
 //! of an MQTT client. Whether a connection ends when its token expires is the configuration's choice. To end a user's
@@ -29,6 +30,7 @@ mod cursor;
 pub mod gate;
 mod generations;
 mod grant;
+pub mod hook;
 mod identity;
 mod kinds;
 mod login;

@@ -10,12 +10,13 @@ use tidegate_machines::topic::{Principal, PrincipalKind};
 
 use super::acl::{Acl, ClientRights, Holder, Shown};
 use super::authenticator::{AuthError, AuthSettings, Session, service_token_hash};
+use super::hook::{Hook, Taken};
 use super::identity::{Identity, Rights};
 use super::password::PasswordHash;
 use super::provider::{Bounds, Claimed, PROVIDED_TOKEN_BYTES_MAX, Provider, ProviderKeys, Refused};
 use super::quota::{Quota, QuotaLimits};
 use super::strangers::Strangers;
-use super::token::{Signer, TOKEN_BYTES_MAX, password_stamp};
+use super::token::{Claims, Signer, TOKEN_BYTES_MAX, password_stamp};
 
 /// A user or service, and the rights that all its MQTT clients share.
 #[derive(Clone)]
@@ -67,6 +68,7 @@ pub(super) struct Principals {
     services: HashMap<[u8; 32], Known>,
     /// By name.
     providers: HashMap<Box<str>, Provider>,
+    hook: Option<Arc<Hook>>,
     acl: Arc<Acl>,
 }
 
@@ -82,6 +84,10 @@ impl Principals {
         let known = |identity: Identity, holder: &dyn Fn(Identity) -> Holder| {
             let rights = Arc::new(ClientRights::new(holder(identity.clone()), acl.clone()));
             Known { identity, rights }
+        };
+        let taken = Taken {
+            wallets: settings.users.iter().flat_map(|user| user.rights.wallets()).cloned().collect(),
+            templates: settings.identity_providers.iter().flat_map(|provider| provider.wallets.clone()).collect(),
         };
         let users = settings.users.into_iter().map(|user| {
             let limits = if matches!(user.rights, Rights::Viewer { .. }) { viewers } else { all_services };
@@ -106,6 +112,11 @@ impl Principals {
             let provider = Provider::new(provider, acl.clone(), bounds, before);
             (provider.settings().name.clone(), provider)
         });
+        let hook = settings.auth_hook.map(|hook| {
+            let before = before.and_then(|before| before.hook.as_deref());
+            let per_address_max = settings.login_limits.waiting_per_address_max;
+            Arc::new(Hook::new(hook, acl.clone(), bounds, taken, per_address_max, before))
+        });
         Principals {
             generation,
             token_ttl: settings.token_ttl,
@@ -117,6 +128,7 @@ impl Principals {
             users: users.collect(),
             services: services.collect(),
             providers: providers.collect(),
+            hook,
             acl,
         }
     }
@@ -124,7 +136,7 @@ impl Principals {
     /// Whether nobody can show who it is.
     pub(super) fn knows_nobody(&self) -> bool {
         let nobody_is_listed = self.users.is_empty() && self.services.is_empty() && self.providers.is_empty();
-        nobody_is_listed && self.certificate_users == CertificateUsers::Listed
+        nobody_is_listed && self.hook.is_none() && self.certificate_users == CertificateUsers::Listed
     }
 
     /// The user of this name.
@@ -141,7 +153,8 @@ impl Principals {
         address: Option<IpAddr>,
         now_s: u64,
     ) -> Result<(Known, u64), AuthError> {
-        let bytes_max = if self.providers.is_empty() { TOKEN_BYTES_MAX } else { PROVIDED_TOKEN_BYTES_MAX };
+        let are_short = self.providers.is_empty() && self.hook.is_none();
+        let bytes_max = if are_short { TOKEN_BYTES_MAX } else { PROVIDED_TOKEN_BYTES_MAX };
         match bearer.len() {
             0 => return Err(AuthError::Missing),
             bytes if bytes > bytes_max => return Err(AuthError::TooLong { bytes, most: bytes_max }),
@@ -153,11 +166,24 @@ impl Principals {
             return Ok((known.clone(), u64::MAX));
         }
         if let Some(claims) = signer.read(bearer) {
-            let user = self.users.get(claims.sub.as_str()).filter(|user| user.stamp == claims.pwd);
-            let user = user.ok_or(AuthError::Invalid)?;
-            return if now_s >= claims.exp { Err(AuthError::Expired) } else { Ok((user.known.clone(), claims.exp)) };
+            return if now_s >= claims.exp { Err(AuthError::Expired) } else { self.signed(&claims) };
         }
         self.provided(bearer, hash, address, now_s)
+    }
+
+    /// Who has shown a token that was signed here, and until when it is good.
+    fn signed(&self, claims: &Claims) -> Result<(Known, u64), AuthError> {
+        let known = match &claims.hook {
+            Some(granted) => {
+                let hook = self.hook.as_ref().filter(|hook| *hook.stamp() == *claims.pwd);
+                hook.and_then(|hook| hook.of_token(&claims.sub, granted))
+            }
+            None => {
+                let user = self.users.get(claims.sub.as_str()).filter(|user| user.stamp == claims.pwd);
+                user.map(|user| user.known.clone())
+            }
+        };
+        Ok((known.ok_or(AuthError::Invalid)?, claims.exp))
     }
 
     /// Who `bearer`, with this hash, is by one of the identity providers.
@@ -199,6 +225,21 @@ impl Principals {
         self.providers.get(name.split_once(':')?.0)
     }
 
+    /// The hook that decides on users who are not listed, if there is one.
+    pub(super) fn hook(&self) -> Option<&Arc<Hook>> {
+        self.hook.as_ref()
+    }
+
+    /// The hook, if it decides on who has this name.
+    pub(super) fn hook_for(&self, name: &str) -> Option<&Arc<Hook>> {
+        self.hook.as_ref().filter(|_| !self.users.contains_key(name))
+    }
+
+    /// The hook whose users are called as `name` is.
+    fn hook_of(&self, name: &str) -> Option<&Arc<Hook>> {
+        self.hook.as_ref().filter(|hook| name.split_once(':').is_some_and(|(of, _)| *of == *hook.name()))
+    }
+
     /// When a connection ends that was opened with a token that expires at `expires_at_s`.
     pub(super) fn connection_ends(&self, expires_at_s: u64) -> Option<TimeMs> {
         let ends = self.expiry_ends_connections && expires_at_s != u64::MAX;
@@ -210,7 +251,7 @@ impl Principals {
         match (self.users.get(name), self.certificate_users) {
             (Some(user), _) => Some(user.certified.clone()),
             // Another's name would be the user's of a provider, and `%u` the same.
-            (None, CertificateUsers::Any) if self.provider_of(name).is_none() => {
+            (None, CertificateUsers::Any) if self.provider_of(name).is_none() && self.hook_of(name).is_none() => {
                 Some(Arc::new(ClientRights::new(Holder::Certificate(name.into()), self.acl.clone())))
             }
             (None, CertificateUsers::Any | CertificateUsers::Listed) => None,
@@ -225,7 +266,10 @@ impl Principals {
                 let mut services = self.services.values();
                 services.find(|known| known.identity.name() == name).map(|known| known.rights.clone())
             }
-            PrincipalKind::Provided(name) => self.provider_of(name)?.rights_of(name),
+            PrincipalKind::Provided(name) => match self.provider_of(name) {
+                Some(provider) => provider.rights_of(name),
+                None => self.hook_of(name)?.rights_of(name),
+            },
             PrincipalKind::Certificate(name) => self.certified(name),
             PrincipalKind::Address(_) => Some(self.anonymous.clone()),
             PrincipalKind::Unknown => None,
@@ -244,6 +288,7 @@ impl Principals {
             }
             Holder::Service(_, token) => self.services.get(token).map(|known| known.rights.clone()),
             Holder::Provided(identity, warrant) => self.providers.get(warrant.provider())?.renewed(identity, warrant),
+            Holder::Hooked(identity, stamp) => self.hook.as_ref()?.renewed(identity, stamp),
             Holder::Certificate(name) => self.certified(name),
             Holder::Anonymous => Some(self.anonymous.clone()),
         }

@@ -29,6 +29,7 @@ fn settings(hash: &PasswordHash) -> AuthSettings {
             quota: None,
         }],
         identity_providers: Vec::new(),
+        auth_hook: None,
         secret: Secret::from_bytes(&[1; 32]).unwrap(),
         token_ttl: Duration::from_secs(100),
         expiry_ends_connections: true,
@@ -89,7 +90,7 @@ fn the_cache_forgets_tokens_that_end_and_stays_bounded() {
     let signer = Signer::new(&Secret::from_bytes(&[1; 32]).unwrap());
     let token = |number: u64| {
         let pwd = password_stamp(&hash);
-        signer.sign(&Claims { sub: "dave".to_owned(), iat: number, exp: 1_000, pwd })
+        signer.sign(&Claims { sub: "dave".to_owned(), iat: number, exp: 1_000, pwd, hook: None })
     };
     let mut cache = TokenCache::new(8);
     for number in 0..100 {

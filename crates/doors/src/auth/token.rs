@@ -6,10 +6,11 @@ use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::hook::Granted;
 use super::password::PasswordHash;
 use super::secret::Secret;
 
-/// Longest token that is looked at, in bytes; ours take some 250.
+/// Longest token of a user of the configuration that is looked at, in bytes; they take some 250.
 pub const TOKEN_BYTES_MAX: usize = 2_048;
 
 /// What a token says.
@@ -21,8 +22,11 @@ pub struct Claims {
     pub iat: u64,
     /// When it ends, in seconds since the epoch.
     pub exp: u64,
-    /// Stamp of the password hash it was given for.
+    /// Stamp of the password hash it was given for, or of the hook that gave it.
     pub pwd: String,
+    /// What the hook gave; `None` for a user of the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hook: Option<Granted>,
 }
 
 /// Signs and reads tokens.
@@ -51,11 +55,8 @@ impl Signer {
         jsonwebtoken::encode(&Header::new(Algorithm::HS256), claims, &self.encoding).expect("claims are plain JSON")
     }
 
-    /// The claims of a token with a good signature; `exp` is not yet compared.
+    /// The claims of a token with a good signature; `exp` is not yet compared. The caller bounds its length.
     pub fn read(&self, token: &str) -> Option<Claims> {
-        if token.len() > TOKEN_BYTES_MAX {
-            return None;
-        }
         jsonwebtoken::decode::<Claims>(token, &self.decoding, &self.validation).ok().map(|data| data.claims)
     }
 }

@@ -250,6 +250,7 @@ impl Connection {
     /// the thread with it. The request came at `since`.
     pub async fn answer_in_turn<R: Asked>(&self, request: R, since: Instant) -> Response<R::Body> {
         let caller = self.door.mark(request.headers(), self.address);
+        let shared = self.door.cors.of(request.headers());
         // What is too large is refused unread.
         let body_bytes_max = self.door.limits.body_bytes_max as u64;
         let body_bytes = request.body_bytes().map(|bytes| if bytes > body_bytes_max { 0 } else { bytes });
@@ -257,7 +258,10 @@ impl Connection {
         self.look_for_token(request.headers());
         let sender = Sender::of(request.headers(), self.address);
         let (answer, hot) = request.begin(self);
-        let answer = answer.await;
+        let mut answer = answer.await;
+        if let Some(shared) = shared {
+            shared.tell(&mut answer);
+        }
         let operation = hot.or_else(|| answer.extensions().get().copied());
         self.tell_refusal(&sender, &answer, operation);
         let answer_bytes = answer.body().size_hint().exact().unwrap_or(0);
@@ -313,6 +317,12 @@ impl Connection {
         if !names_host(&request) {
             let detail = "a request of HTTP/1.1 has the header `Host`, once: a host, and perhaps a port";
             return self.refuse(request.headers(), Problem::new(codes::HOST_INVALID, detail));
+        }
+        // Whatever its path: a browser asks so before each kind of request, and shows no token.
+        if let Some(answer) = self.door.cors.preflight(&request) {
+            let counted = self.door.count(request.headers(), self.address);
+            let answer = counted.map_or_else(IntoResponse::into_response, |()| answer);
+            return Box::pin(std::future::ready(answer));
         }
         // Past the routes, because it must have hyper's own request.
         if let Some(handler) = self.door.upgrade.as_ref().filter(|handler| *handler.path() == *request.uri().path()) {

@@ -10,6 +10,7 @@ use axum::extract::Request as HttpRequest;
 use axum::http::Response;
 use http_body_util::Full;
 
+use super::cors::Cors;
 use super::demo::DemoShow;
 use super::lane::encode::{self, DateLine};
 use super::limits::HttpLimits;
@@ -43,6 +44,7 @@ pub struct Shared {
     pub(super) limits: HttpLimits,
     pub(super) metrics: HttpMetrics,
     pub(super) open_paths: Vec<Box<str>>,
+    pub(super) cors: Cors,
     pub(super) demo: Arc<DemoShow>,
     pub(super) upgrade: Option<Arc<dyn Upgrade>>,
     /// One copy for all who read it, however slowly.
@@ -71,6 +73,7 @@ pub(super) struct DoorOptions {
     pub refused: RefusalMetrics,
     pub requests: RequestMetrics,
     pub open_paths: Vec<Box<str>>,
+    pub cors: Cors,
     pub demo: Arc<DemoShow>,
     pub upgrade: Option<Arc<dyn Upgrade>>,
 }
@@ -98,7 +101,7 @@ impl Door {
     /// A door before `rooms`.
     pub(super) fn open(options: DoorOptions, rooms: Vec<Box<dyn HttpRoom>>) -> Result<(Door, Routing), RoomsError> {
         let DoorOptions { authenticator, operations, limits, metrics, refused, requests, .. } = options;
-        let DoorOptions { proxies, open_paths, demo, upgrade, .. } = options;
+        let DoorOptions { proxies, open_paths, cors, demo, upgrade, .. } = options;
         let own: Box<dyn HttpRoom> = Box::new(OwnRoom);
         let rooms: Vec<Box<dyn HttpRoom>> = std::iter::once(own).chain(rooms).collect();
         let mut documents = Documents::new();
@@ -116,6 +119,7 @@ impl Door {
             metrics,
             openapi: documents.finish(&open_paths).into(),
             open_paths,
+            cors,
             demo,
             upgrade,
             tokens: Mutex::new(TokenCache::new(limits.tokens_cached_max)),

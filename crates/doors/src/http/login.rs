@@ -62,7 +62,8 @@ pub struct TokenBody {
         ),
         (
             status = 503,
-            description = "Too many log-ins are waiting, or being read, of this address or of all",
+            description = "Too many log-ins are waiting, or being read, of this address or of all; or what decides on \
+                           this user does not answer",
             body = ProblemBody,
             content_type = "application/problem+json"
         ),
@@ -84,6 +85,7 @@ pub async fn log_in(
         Err(LoginError::Wrong) => (SecurityEvent::LoginRefused, "wrong user or password"),
         Err(LoginError::Later { .. }) => (SecurityEvent::LoginRefused, "too many wrong passwords"),
         Err(LoginError::Busy) => (SecurityEvent::LoginRefused, "busy"),
+        Err(LoginError::Unavailable { .. }) => (SecurityEvent::LoginRefused, "the log-in hook does not answer"),
     };
     security::tell(event, "http", address, &user, detail);
     let issued = issued.map_err(|error| match error {
@@ -98,6 +100,9 @@ pub async fn log_in(
         LoginError::Later { retry_after_s } => {
             door.metrics.logins_delayed.increment();
             Problem::new(codes::TOO_MANY_REQUESTS, error.to_string()).retry_after_s(retry_after_s)
+        }
+        LoginError::Unavailable { retry_after_s } => {
+            Problem::new(codes::LOGIN_UNAVAILABLE, error.to_string()).retry_after_s(retry_after_s)
         }
     })?;
     let body = TokenBody { token: issued.token, expires_at: rfc3339(issued.expires_at_s) };

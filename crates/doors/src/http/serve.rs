@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::connection::{self, Stopping};
+use super::cors::Cors;
 use super::demo::DemoShow;
 use super::door::{Door, DoorOptions};
 use super::limits::HttpLimits;
@@ -58,6 +59,8 @@ pub struct EdgeOptions {
     pub requests: RequestMetrics,
     /// Paths served without a token besides `/healthz` and `/v1/login`: of `/openapi.json`, `/metrics` and `/demo`.
     pub open_paths: Vec<Box<str>>,
+    /// Which web pages of others may ask.
+    pub cors: Cors,
     /// What the pages of `/demo` show.
     pub demo: Arc<DemoShow>,
     /// Who takes connections that stop being HTTP.
@@ -81,7 +84,7 @@ impl Edge {
     pub fn open(options: EdgeOptions) -> Result<Edge, RoomsError> {
         let EdgeOptions { listener, tls, authenticator, operations, rooms, .. } = options;
         let EdgeOptions { limits, addresses, metrics, refused, requests, open_paths, demo, .. } = options;
-        let EdgeOptions { proxies, upgrade, stop, .. } = options;
+        let EdgeOptions { proxies, cors, upgrade, stop, .. } = options;
         let options = DoorOptions {
             authenticator,
             operations,
@@ -91,6 +94,7 @@ impl Edge {
             refused,
             requests,
             open_paths,
+            cors,
             demo,
             upgrade,
         };

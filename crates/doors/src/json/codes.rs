@@ -64,6 +64,8 @@ codes! {
     UNEXPECTED_REPLY = INTERNAL_SERVER_ERROR "unexpected_reply";
     /// A bounded queue is full.
     BUSY = SERVICE_UNAVAILABLE "busy";
+    /// What decides on the user who logs in does not answer.
+    LOGIN_UNAVAILABLE = SERVICE_UNAVAILABLE "login_unavailable";
     /// The disk is full.
     DISK_FULL = SERVICE_UNAVAILABLE "disk_full";
     /// The server replays its journals.

@@ -25,7 +25,8 @@ pub const CLIENT_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND
 pub struct ClientsQuery {
     /// Only client ids that begin so.
     prefix: Option<String>,
-    /// Only those of this owner: `user:NAME`, `service:NAME`, `certificate:NAME`, `address:NETWORK`.
+    /// Only those of this owner: `user:NAME`, `service:NAME`, `provided:NAME` (a user of an identity provider or of the
+    /// log-in hook), `certificate:NAME`, `address:NETWORK`.
     owner: Option<String>,
     /// Only client ids after this one: the `next` of the page before.
     after: Option<String>,

@@ -57,9 +57,13 @@ pub fn owner(text: &str) -> Result<Principal, Problem> {
     match named {
         Some(("user", name)) => Ok(Principal::user(name)),
         Some(("service", name)) => Ok(Principal::service(name)),
+        Some(("provided", name)) => Ok(Principal::provided(name)),
         Some(("certificate", name)) => Ok(Principal::certificate(name)),
         Some(("address", name)) => Ok(Principal::address(name)),
-        _ => Err(invalid("owner", "owner: expected user:NAME, service:NAME, certificate:NAME or address:NAME".into())),
+        _ => {
+            let kinds = "user:NAME, service:NAME, provided:NAME, certificate:NAME or address:NAME";
+            Err(invalid("owner", format!("owner: expected {kinds}")))
+        }
     }
 }
 
@@ -69,6 +73,7 @@ pub fn owner_text(owner: &Principal) -> String {
     let kind = match kind {
         "u" => "user",
         "s" => "service",
+        "p" => "provided",
         "c" => "certificate",
         "a" => "address",
         other => other,
@@ -87,7 +92,7 @@ mod tests {
 
     #[test]
     fn an_owner_is_read_as_it_is_written() {
-        for owner_is in ["user:dave", "service:a:b", "certificate:cam 7", "address:2001:db8::"] {
+        for owner_is in ["user:dave", "service:a:b", "provided:hook:dave", "certificate:cam 7", "address:2001:db8::"] {
             assert_eq!(owner_text(&owner(owner_is).expect("an owner")), owner_is);
         }
         for wrong in ["", "dave", "user:", "u:dave", &format!("user:{}", "x".repeat(2_000))] {

@@ -12,8 +12,8 @@ pub struct SessionBody<'a> {
     /// Client id.
     #[schema(example = "tv-4711")]
     client_id: &'a str,
-    /// Whose it is: `user:NAME`, `service:NAME`, `certificate:NAME`, or `address:NETWORK` of one who has not said who
-    /// it is; absent if that is not known.
+    /// Whose it is: `user:NAME`, `service:NAME`, `provided:NAME`, `certificate:NAME`, or `address:NETWORK` of one who
+    /// has not said who it is; absent if that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "user:dave")]
     owner: Option<String>,

@@ -26,7 +26,8 @@ pub const SESSION_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUN
 pub struct SessionsQuery {
     /// Only client ids that begin so.
     prefix: Option<String>,
-    /// Only those of this owner: `user:NAME`, `service:NAME`, `certificate:NAME`, `address:NETWORK`.
+    /// Only those of this owner: `user:NAME`, `service:NAME`, `provided:NAME` (a user of an identity provider or of the
+    /// log-in hook), `certificate:NAME`, `address:NETWORK`.
     owner: Option<String>,
     /// Only those whose client is connected (`true`), or is not (`false`).
     connected: Option<bool>,

@@ -66,7 +66,7 @@ pub fn run<P: Parcels>(
     );
     let files = Files::read(&config)?;
     let mut manager = ServiceManager::of_environment();
-    let Served { node, authenticator, secret, identity_keys, archiving, registry } =
+    let Served { node, authenticator, secret, identity_keys, auth_hook, archiving, registry } =
         compose::start(&config, &files, open_files_max, extensions, &mut |status| show(&bar, &mut manager, status))?;
     bar.finish_and_clear();
     tracing::info!("huge pages: {huge_pages}");
@@ -101,7 +101,7 @@ pub fn run<P: Parcels>(
         }
     });
     manager.stopping();
-    drop(identity_keys);
+    drop((identity_keys, auth_hook));
     tracing::info!("stopping: finishing what was accepted");
     if let Some(archiving) = archiving {
         archiving.stop();

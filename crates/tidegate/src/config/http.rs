@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate_config::{Bytes, ConfigError, Count, Document, Milliseconds, config};
-use tidegate_doors::http::HttpLimits;
+use tidegate_config::{Bytes, ConfigError, Count, Document, Milliseconds, Seconds, Texts, config};
+use tidegate_doors::http::{Cors, CorsOrigins, HttpLimits};
+
+use super::listeners::is_origin;
 
 config! {
     /// `[limits]`, as far as HTTP goes.
@@ -60,6 +62,47 @@ config! {
         kinds_cached_max: Count<usize> = 65_536, 256..=100_000_000, restart,
             "accounts per edge thread whose kind need not be asked again";
     }
+}
+
+config! {
+    /// `[listener.http]`
+    pub struct CorsKeys in "listener.http" {
+        cors_origins: Texts = &[], .., restart,
+            "web pages of these other origins may use the API with a token that they show, such as \
+             \"https://app.example.org\", as browsers write them; [\"*\"] for all";
+        cors_max_age_s: Seconds = 600, 0..=86_400, restart,
+            "seconds in which a browser need not ask again whether a page may";
+    }
+}
+
+/// Which web pages of others may use the API.
+pub fn cors(document: &Document) -> Result<Cors, ConfigError> {
+    let keys: CorsKeys = document.section()?;
+    let max_age = Duration::from_secs(keys.cors_max_age_s);
+    // Letter for letter what a browser sends: it writes a host in lower case, and no port that the scheme means.
+    let is_sent = |origin: &str| {
+        let usual = if origin.starts_with("https:") { ":443" } else { ":80" };
+        is_origin(origin)
+            && origin.bytes().all(|byte| byte.is_ascii_graphic() && !byte.is_ascii_uppercase())
+            && !origin.ends_with(usual)
+    };
+    let origins = match &keys.cors_origins[..] {
+        [] => CorsOrigins::None,
+        [all] if &**all == "*" => CorsOrigins::Any,
+        listed => match listed.iter().find(|origin| !is_sent(origin)) {
+            Some(wrong) => {
+                let path = "listener.http.cors_origins";
+                let message = format!(
+                    "{path}: {wrong:?}: expected origins as a browser sends them, such as \
+                     \"https://app.example.org\" or \"http://localhost:3000\", in lower case and without a path, or \
+                     \"*\" alone"
+                );
+                return Err(document.error_at(path, message));
+            }
+            None => CorsOrigins::Listed(listed.into()),
+        },
+    };
+    Ok(Cors { origins, max_age })
 }
 
 /// The number of edge threads, and the bounds of each.

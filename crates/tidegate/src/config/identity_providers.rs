@@ -83,7 +83,8 @@ pub fn settle(
         let reader = Reader { document, index };
         let provider = reader.settle(keys)?;
         reader.check_alone(&provider, &settled)?;
-        reader.check_names(&provider, users, services)?;
+        let checked = check_users(&provider.name, &provider.wallets, users, services);
+        checked.map_err(|(key, what)| reader.wrong(key, what))?;
         settled.push(Arc::new(provider));
     }
     Ok(settled)
@@ -106,11 +107,7 @@ impl Reader<'_> {
     }
 
     fn settle(&self, keys: IdentityProviderKeys) -> Result<ProviderSettings, ConfigError> {
-        let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
-        if keys.name.len() > NAME_BYTES_MAX || !keys.name.bytes().all(is_name) {
-            let what = format!("{:?}: expected 1 to {NAME_BYTES_MAX} of a-z, 0-9, _ and -", keys.name);
-            return Err(self.wrong("name", what));
-        }
+        check_form(&keys.name).map_err(|(key, what)| self.wrong(key, what))?;
         if keys.audience.is_empty() {
             return Err(self.wrong("audience", "a token is for somebody; name who this server is to the provider"));
         }
@@ -148,7 +145,7 @@ impl Reader<'_> {
 
     fn source(&self, url: Option<Box<str>>, file: Option<std::path::PathBuf>) -> Result<KeySource, ConfigError> {
         match (url, file) {
-            (Some(url), None) if is_safe(&url) => Ok(KeySource::Url(url)),
+            (Some(url), None) if is_safe(&url, false) => Ok(KeySource::Url(url)),
             (Some(url), None) => {
                 let what = format!(
                     "{url:?}: expected an address with https, or with http on this machine: who changes the keys on \
@@ -179,67 +176,86 @@ impl Reader<'_> {
 
     /// No other provider has its name, its issuer, or wallets that may be of its users.
     fn check_alone(&self, provider: &ProviderSettings, others: &[Arc<ProviderSettings>]) -> Result<(), ConfigError> {
-        for other in others {
-            if other.name == provider.name {
-                return Err(self.wrong("name", format!("there is a provider {:?} already", provider.name)));
-            }
-            if other.issuer == provider.issuer {
-                return Err(self.wrong("issuer", format!("provider {:?} has the same", other.name)));
-            }
-            for wallet in &provider.wallets {
-                if let Some(taken) = other.wallets.iter().find(|taken| taken.overlaps(wallet)) {
-                    let what = format!(
-                        "\"{wallet}\" may be a wallet of a user of provider {:?}, by \"{taken}\"; write the name of \
-                         the provider into it, as \"wallet:{}:{{sub}}\"",
-                        other.name, provider.name
-                    );
-                    return Err(self.wrong("wallets", what));
-                }
-            }
+        if let Some(other) = others.iter().find(|other| other.issuer == provider.issuer) {
+            return Err(self.wrong("issuer", format!("provider {:?} has the same", other.name)));
         }
-        Ok(())
-    }
-
-    /// Nobody of the file is called as one of its users may be, or has a wallet that one may have.
-    fn check_names(
-        &self,
-        provider: &ProviderSettings,
-        users: &[UserSettings],
-        services: &[ServiceSettings],
-    ) -> Result<(), ConfigError> {
-        let prefix = format!("{}:", provider.name);
-        let names = users.iter().map(|user| &*user.name);
-        let mut names = names.chain(services.iter().flat_map(|service| [&*service.name, service.id_space.name()]));
-        if let Some(name) = names.find(|name| name.starts_with(&prefix)) {
-            let what = format!("the user, service or id space {name:?} is called as users of this provider are");
-            return Err(self.wrong("name", what));
-        }
-        let own = users.iter().filter_map(|user| match &user.rights {
-            Rights::Viewer { wallets } => Some(wallets),
-            Rights::Service { .. } => None,
-        });
-        for wallet in own.flatten() {
-            if let Some(template) = provider.wallets.iter().find(|template| template.may_make(wallet)) {
-                let what = format!(
-                    "{wallet:?} of a [[user]] may be a wallet of a user of this provider, by \"{template}\"; write \
-                     \"wallet:{}:{{sub}}\"",
-                    provider.name
-                );
-                return Err(self.wrong("wallets", what));
-            }
-        }
-        Ok(())
+        check_others(&provider.name, &provider.wallets, others).map_err(|(key, what)| self.wrong(key, what))
     }
 }
 
-/// Whether what is read from there is what its owner has written: over TLS, or from this machine.
-fn is_safe(url: &str) -> bool {
+/// The key, and what is wrong with it.
+type Wrong = (&'static str, String);
+
+/// No provider of `others` is called `name`, or has users with wallets that `wallets` may make.
+pub(super) fn check_others(name: &str, wallets: &[Template], others: &[Arc<ProviderSettings>]) -> Result<(), Wrong> {
+    for other in others {
+        if *other.name == *name {
+            return Err(("name", format!("there is a provider {name:?} already")));
+        }
+        for wallet in wallets {
+            if let Some(taken) = other.wallets.iter().find(|taken| taken.overlaps(wallet)) {
+                let what = format!(
+                    "\"{wallet}\" may be a wallet of a user of provider {:?}, by \"{taken}\"; write the name \
+                     of the provider into it, as \"wallet:{name}:…\"",
+                    other.name
+                );
+                return Err(("wallets", what));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `name` can be what users' names begin with.
+pub(super) fn check_form(name: &str) -> Result<(), Wrong> {
+    let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
+    if !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.bytes().all(is_name) {
+        return Ok(());
+    }
+    Err(("name", format!("{name:?}: expected 1 to {NAME_BYTES_MAX} of a-z, 0-9, _ and -")))
+}
+
+/// Nobody of the file is called as users of `name` may be, or has a wallet that `wallets` may make.
+pub(super) fn check_users(
+    name: &str,
+    wallets: &[Template],
+    users: &[UserSettings],
+    services: &[ServiceSettings],
+) -> Result<(), Wrong> {
+    let prefix = format!("{name}:");
+    let names = users.iter().map(|user| &*user.name);
+    let mut names = names.chain(services.iter().flat_map(|service| [&*service.name, service.id_space.name()]));
+    if let Some(taken) = names.find(|name| name.starts_with(&prefix)) {
+        return Err((
+            "name",
+            format!("the user, service or id space {taken:?} is called as users of this provider are"),
+        ));
+    }
+    let own = users.iter().filter_map(|user| match &user.rights {
+        Rights::Viewer { wallets } => Some(wallets),
+        Rights::Service { .. } => None,
+    });
+    for wallet in own.flatten() {
+        if let Some(template) = wallets.iter().find(|template| template.may_make(wallet)) {
+            let what = format!(
+                "{wallet:?} of a [[user]] may be a wallet of a user of this provider, by \"{template}\"; write \
+                 \"wallet:{name}:…\""
+            );
+            return Err(("wallets", what));
+        }
+    }
+    Ok(())
+}
+
+/// Whether what is read from there is what its owner has written: over TLS, or from this machine; or from anywhere if
+/// the operator takes that in `plain_http`.
+pub fn is_safe(url: &str, plain_http: bool) -> bool {
     let Ok(url) = reqwest::Url::parse(url) else { return false };
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     match url.scheme() {
         "https" => !host.is_empty(),
-        "http" => is_here,
+        "http" => is_here || plain_http && !host.is_empty(),
         _ => false,
     }
 }

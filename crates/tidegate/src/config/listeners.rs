@@ -110,10 +110,6 @@ fn door(
 
 fn origins(document: &Document) -> Result<Origins, ConfigError> {
     let keys: WebSocketKeys = document.section()?;
-    let is_origin = |origin: &str| {
-        let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
-        host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', '*']))
-    };
     match &keys.origins[..] {
         [] => Ok(Origins::SameHost),
         [all] if &**all == "*" => Ok(Origins::Any),
@@ -129,4 +125,10 @@ fn origins(document: &Document) -> Result<Origins, ConfigError> {
             None => Ok(Origins::Listed(listed.into())),
         },
     }
+}
+
+/// Whether a browser may name a page's origin so.
+pub(super) fn is_origin(origin: &str) -> bool {
+    let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+    host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', '*']))
 }

@@ -17,6 +17,7 @@ mod accounts;
 mod archive;
 mod audit;
 mod auth;
+mod auth_hook;
 mod binary;
 mod data;
 mod demo;
@@ -44,6 +45,7 @@ mod tests;
 use tidegate_config::{Schema, Section};
 
 pub use archive::ArchiveSettings;
+pub use identity_providers::is_safe;
 pub use listeners::Door;
 pub use seed::Seed;
 pub use settled::{Address, Config, Overrides};
@@ -70,6 +72,7 @@ const OWNERS: &[&[Section]] = &[
     listeners::ListenerKeys::SECTIONS,
     listeners::PacketKeys::SECTIONS,
     listeners::WebSocketKeys::SECTIONS,
+    http::CorsKeys::SECTIONS,
     access::TopicAccessKeys::SECTIONS,
     mqtt::MqttKeys::SECTIONS,
     kept::PrincipalKeptKeys::SECTIONS,
@@ -86,6 +89,7 @@ const OWNERS: &[&[Section]] = &[
     accounts::UserKeys::SECTIONS,
     accounts::ServiceKeys::SECTIONS,
     identity_providers::IdentityProviderKeys::SECTIONS,
+    auth_hook::AuthHookKeys::SECTIONS,
     seed::SeedAssetKeys::SECTIONS,
     seed::SeedAccountKeys::SECTIONS,
     seed::SeedTransferKeys::SECTIONS,

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_config::{ConfigError, Document, Schema};
+use tidegate_doors::auth::hook::HookSettings;
 use tidegate_doors::auth::provider::ProviderSettings;
 use tidegate_doors::auth::{AuthSettings, LoginLimits, Secret, ServiceSettings, TopicAccess, UserSettings};
 use tidegate_doors::handshakes::HandshakeLimits;
-use tidegate_doors::http::{DemoShow, HttpLimits};
+use tidegate_doors::http::{Cors, DemoShow, HttpLimits};
 
 use super::archive::ArchiveSettings;
 use super::audit::AuditKeys;
@@ -27,8 +28,8 @@ use super::quota::Quotas;
 use super::seed::Seed;
 use super::tls::Tls;
 use super::{
-    access, accounts, archive, auth, data, demo, handshakes, http, identity_providers, listen, log, memory, proxy,
-    quota, seed, tls, workers,
+    access, accounts, archive, auth, auth_hook, data, demo, handshakes, http, identity_providers, listen, log, memory,
+    proxy, quota, seed, tls, workers,
 };
 use crate::host::Host;
 use crate::logging::LogFilter;
@@ -56,6 +57,8 @@ pub struct Config {
     pub memory: Memory,
     /// Bounds.
     pub limits: Limits,
+    /// Which web pages of others may use HTTP.
+    pub cors: Cors,
     /// MQTT: listeners, bounds, topics.
     pub mqtt: Mqtt,
     /// Who may use which topics.
@@ -68,6 +71,8 @@ pub struct Config {
     pub services: Vec<ServiceSettings>,
     /// Who else signs people in.
     pub identity_providers: Vec<Arc<ProviderSettings>>,
+    /// What decides on users who are not listed.
+    pub auth_hook: Option<Arc<HookSettings>>,
     /// Tokens.
     pub auth: Auth,
     /// What the voting pages show.
@@ -172,6 +177,7 @@ impl Config {
         let users = accounts::users(&document)?;
         let quotas = quota::settle(&document)?;
         let services = accounts::services(&document, &users, quotas.service)?;
+        let identity_providers = identity_providers::settle(&document, &users, &services)?;
         Ok(Config {
             audit_interval: interval(document.section::<AuditKeys>()?.audit_interval_s),
             scrub_bytes_per_s: document.section::<AuditKeys>()?.scrub_bytes_per_s,
@@ -179,6 +185,7 @@ impl Config {
             log: log::settle(&document, overrides)?,
             auth: auth::settle(&document, &data.dir)?,
             demo: demo::settle(&document)?,
+            cors: http::cors(&document)?,
             proxies: proxy::settle(&document)?,
             tls: tls::settle(&document, listen.mqtts.is_some())?,
             mqtt: Mqtt::settle(&document, &listen, limits.workers)?,
@@ -186,7 +193,8 @@ impl Config {
             limits,
             memory,
             listen,
-            identity_providers: identity_providers::settle(&document, &users, &services)?,
+            auth_hook: auth_hook::settle(&document, &users, &services, &identity_providers)?,
+            identity_providers,
             services,
             quotas,
             users,
@@ -208,6 +216,7 @@ impl Config {
             users: self.users.clone(),
             services: self.services.clone(),
             identity_providers: self.identity_providers.clone(),
+            auth_hook: self.auth_hook.clone(),
             secret,
             token_ttl: self.auth.token_ttl,
             expiry_ends_connections: self.auth.expiry_ends_connections,

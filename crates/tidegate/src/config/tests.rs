@@ -13,6 +13,7 @@ use super::mqtt::Mqtt;
 use super::{Config, Overrides, schema};
 use crate::host::Host;
 
+mod auth_hook;
 mod identity_providers;
 mod memory;
 mod pages;
@@ -267,6 +268,12 @@ fn says_what_is_wrong_with_mqtt() {
             "[listener.websocket]\norigins = [\"example.org\"]".to_owned(),
             "test.toml:2: listener.websocket.origins: \"example.org\": expected origins such as \
              \"https://example.org\" or \"http://localhost:3000\", or \"*\" alone",
+        ),
+        (
+            "[listener.http]\ncors_origins = [\"https://App.example\"]".to_owned(),
+            "test.toml:2: listener.http.cors_origins: \"https://App.example\": expected origins as a browser sends \
+             them, such as \"https://app.example.org\" or \"http://localhost:3000\", in lower case and without a \
+             path, or \"*\" alone",
         ),
         (
             "[listener.mqtt]\norigins = []".to_owned(),

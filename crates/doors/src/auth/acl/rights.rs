@@ -27,6 +27,8 @@ pub enum Holder {
     Service(Identity, [u8; 32]),
     /// A user of an identity provider, by what a token gave.
     Provided(Identity, Warrant),
+    /// A user of the log-in hook, by the stamp of its settings.
+    Hooked(Identity, Box<str>),
     /// Somebody of whom only a certificate is known, by its common name.
     Certificate(Box<str>),
     /// Nobody.
@@ -56,8 +58,12 @@ impl Holder {
     fn role(&self) -> Role {
         match self {
             Holder::User(identity, _) if matches!(identity.rights(), Rights::Viewer { .. }) => Role::Viewer,
-            Holder::Provided(identity, _) if matches!(identity.rights(), Rights::Viewer { .. }) => Role::Viewer,
-            Holder::User(..) | Holder::Service(..) | Holder::Provided(..) => Role::Service,
+            Holder::Provided(identity, _) | Holder::Hooked(identity, _)
+                if matches!(identity.rights(), Rights::Viewer { .. }) =>
+            {
+                Role::Viewer
+            }
+            Holder::User(..) | Holder::Service(..) | Holder::Provided(..) | Holder::Hooked(..) => Role::Service,
             Holder::Certificate(_) => Role::Certificate,
             Holder::Anonymous => Role::Anonymous,
         }
@@ -65,9 +71,10 @@ impl Holder {
 
     fn name(&self) -> Option<&str> {
         match self {
-            Holder::User(identity, _) | Holder::Service(identity, _) | Holder::Provided(identity, _) => {
-                Some(identity.name())
-            }
+            Holder::User(identity, _)
+            | Holder::Service(identity, _)
+            | Holder::Provided(identity, _)
+            | Holder::Hooked(identity, _) => Some(identity.name()),
             Holder::Certificate(name) => Some(name),
             Holder::Anonymous => None,
         }
@@ -91,7 +98,10 @@ impl ClientRights {
     /// Whom the ledger knows behind them.
     pub fn identity(&self) -> Option<&Identity> {
         match &self.holder {
-            Holder::User(identity, _) | Holder::Service(identity, _) | Holder::Provided(identity, _) => Some(identity),
+            Holder::User(identity, _)
+            | Holder::Service(identity, _)
+            | Holder::Provided(identity, _)
+            | Holder::Hooked(identity, _) => Some(identity),
             Holder::Certificate(_) | Holder::Anonymous => None,
         }
     }
@@ -101,7 +111,7 @@ impl ClientRights {
         match &self.holder {
             Holder::User(identity, _) => Principal::user(identity.name()),
             Holder::Service(identity, _) => Principal::service(identity.name()),
-            Holder::Provided(identity, _) => Principal::provided(identity.name()),
+            Holder::Provided(identity, _) | Holder::Hooked(identity, _) => Principal::provided(identity.name()),
             Holder::Certificate(name) => Principal::certificate(name),
             Holder::Anonymous => match self.acl.anonymous_sessions {
                 AnonymousSessions::Address => Principal::address(&address_class(address)),

@@ -39,6 +39,7 @@ fn settings(users: &[&str], certificate_users: CertificateUsers) -> AuthSettings
             quota: None,
         }],
         identity_providers: Vec::new(),
+        auth_hook: None,
         secret: Secret::from_bytes(&[1; 32]).unwrap(),
         token_ttl: Duration::from_secs(100),
         expiry_ends_connections: true,

@@ -31,7 +31,7 @@ impl Server {
     }
 
     fn attempt<'a>(&'a self, user: &'a str, password: &'a str, from: u8) -> Attempt<'a> {
-        Attempt { user, password, hash: &self.hash, stamp: Some("stamp"), address: address(from) }
+        Attempt { user, password, stamp: Some("stamp"), address: address(from) }
     }
 
     /// Tries to log in, and waits for the result. `Ok` with whether it was hashed.
@@ -41,7 +41,7 @@ impl Server {
             is_gone: Default::default(),
             answer: Box::new(move |is_right| told.send((lane, is_right)).expect("the test waits")),
         };
-        match self.logins.begin(&self.attempt(user, password, from), now_ms, waiter)? {
+        match self.logins.begin(&self.attempt(user, password, from), &self.hash, now_ms, waiter)? {
             Begun::Right => Ok(false),
             Begun::Asked => {
                 let (lane, is_right) = result.recv().unwrap();

@@ -25,6 +25,7 @@ mod refused;
 mod settings;
 mod signed;
 mod template;
+mod users;
 
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,8 @@ pub use key_ring::{KeyRing, ProviderKeys};
 pub use refused::Refused;
 pub use settings::{KeySource, ProvidedRole, ProviderSettings, TokenAlgorithm};
 pub use template::{Template, TemplateError};
+pub(super) use template::{is_name_part, is_part};
+pub(super) use users::{Bounds, ProvidedUsers};
 
 use self::claims::{Claims, Mapped};
 use self::jwks::KeyMark;
@@ -45,8 +48,7 @@ use self::signed::Signed;
 use super::acl::{Acl, ClientRights, Holder};
 use super::generations::Generations;
 use super::identity::{Identity, Opening, Rights};
-use super::principals::{Known, bounded};
-use super::quota::QuotaLimits;
+use super::principals::Known;
 
 /// Longest token of a provider that is looked at, in bytes: it must fit into the first frame of the binary port.
 pub(super) const PROVIDED_TOKEN_BYTES_MAX: usize = 6 << 10;
@@ -59,16 +61,9 @@ const USERS_MAX: usize = 1 << 16;
 pub(super) struct Provider {
     settings: Arc<ProviderSettings>,
     keys: Arc<KeyRing>,
-    acl: Arc<Acl>,
-    bounds: Bounds,
-    seen: Mutex<Seen>,
-}
-
-/// What users may use up, by role.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Bounds {
-    pub viewer: QuotaLimits,
-    pub service: QuotaLimits,
+    users: ProvidedUsers,
+    /// By the hash of the token.
+    verified: Mutex<Generations<[u8; 32], Verified>>,
 }
 
 /// What a token gave, so that it can be had again after a reload.
@@ -76,13 +71,6 @@ pub(super) struct Bounds {
 pub struct Warrant {
     by: Arc<ProviderSettings>,
     key: KeyMark,
-}
-
-struct Seen {
-    /// By the hash of the token.
-    verified: Generations<[u8; 32], Verified>,
-    /// The last rights of a user, by name.
-    users: Generations<Box<str>, Known>,
 }
 
 #[derive(Clone)]
@@ -117,10 +105,9 @@ impl Provider {
     /// users had used up.
     pub fn new(settings: Arc<ProviderSettings>, acl: Arc<Acl>, bounds: Bounds, before: Option<&Provider>) -> Provider {
         let keys = before.filter(|before| before.settings.takes_keys_as(&settings)).map(|before| before.keys.clone());
-        let users = before.map_or_else(|| Generations::new(USERS_MAX), |before| before.seen().users.clone());
-        let seen = Seen { verified: Generations::new(VERIFIED_MAX), users };
-        let keys = keys.unwrap_or_default();
-        Provider { settings, keys, acl, bounds, seen: Mutex::new(seen) }
+        let users = ProvidedUsers::new(USERS_MAX, acl, bounds, before.map(|before| &before.users));
+        let verified = Mutex::new(Generations::new(VERIFIED_MAX));
+        Provider { settings, keys: keys.unwrap_or_default(), users, verified }
     }
 
     /// Its settings.
@@ -135,7 +122,7 @@ impl Provider {
 
     /// Who has shown the token with this hash before, if it is good at `now_s`, and until when.
     pub fn verified(&self, hash: &[u8; 32], now_s: u64) -> Option<(Known, u64)> {
-        let found = self.seen().verified.get(hash)?;
+        let found = self.remembered().get(hash)?;
         let is_good = now_s < found.expires_at_s && self.keys.has(&found.key);
         is_good.then_some((found.known, found.expires_at_s))
     }
@@ -164,9 +151,8 @@ impl Provider {
         let known = self.known(mapped, Some(mark));
         let expires_at_s = token.claims.expires_at_s().saturating_add(self.settings.leeway_s);
         let verified = Verified { known: known.clone(), key: mark, expires_at_s };
-        let mut seen = self.seen();
-        seen.verified.insert(hash, verified);
-        seen.users.insert(known.identity.name().into(), known.clone());
+        self.remembered().insert(hash, verified);
+        self.users.remember(&known);
         Ok((known, expires_at_s))
     }
 
@@ -180,8 +166,7 @@ impl Provider {
     /// The rights of a user who need not be here: those that the last token gave, or, if none was shown lately, those
     /// that follow from the name alone.
     pub fn rights_of(&self, name: &str) -> Option<Arc<ClientRights>> {
-        let shown = self.seen().users.get(name);
-        if let Some(known) = shown.filter(|known| self.has_made(known)) {
+        if let Some(known) = self.users.last(name).filter(|known| self.has_made(known)) {
             return Some(self.of_identity(known.identity, None).rights);
         }
         let subject = name.strip_prefix(&*self.settings.name)?.strip_prefix(':')?;
@@ -204,17 +189,12 @@ impl Provider {
 
     /// The caller with the bounds of now.
     fn of_identity(&self, identity: Identity, key: Option<KeyMark>) -> Known {
-        let is_viewer = matches!(identity.rights(), Rights::Viewer { .. });
-        let limits = if is_viewer { self.bounds.viewer } else { self.bounds.service };
-        let before = self.seen().users.peek(identity.name()).cloned();
-        let identity = bounded(identity, limits, before.as_ref());
         let warrant = Warrant { by: self.settings.clone(), key: key.unwrap_or_default() };
-        let holder = Holder::Provided(identity.clone(), warrant);
-        Known { identity, rights: Arc::new(ClientRights::new(holder, self.acl.clone())) }
+        self.users.known(identity, |identity| Holder::Provided(identity, warrant))
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().expect("no thread panics while it holds what was seen")
+    fn remembered(&self) -> MutexGuard<'_, Generations<[u8; 32], Verified>> {
+        self.verified.lock().expect("no thread panics while it holds what was seen")
     }
 }
 
@@ -227,10 +207,13 @@ impl Warrant {
 
 /// The wallets that a user has opened on the first use.
 fn opening(settings: &ProviderSettings, rights: &Rights) -> Option<Opening> {
-    match (rights, &settings.open_wallets_in) {
-        (Rights::Viewer { wallets }, Some(asset)) if !wallets.is_empty() => {
-            Some(Opening::new(asset.clone(), wallets.clone()))
-        }
-        _ => None,
+    match rights {
+        Rights::Viewer { wallets } => opening_of(settings.open_wallets_in.as_deref(), wallets),
+        Rights::Service { .. } => None,
     }
+}
+
+/// How a viewer's wallets are opened in `asset`; `None` if there is nothing to open.
+pub(super) fn opening_of(asset: Option<&str>, wallets: &[Box<str>]) -> Option<Opening> {
+    asset.filter(|_| !wallets.is_empty()).map(|asset| Opening::new(asset.into(), wallets.into()))
 }

@@ -125,12 +125,12 @@ fn split(text: &str) -> Option<Vec<&str>> {
 }
 
 /// Whether `text` can be a part of an account id that a claim has put there.
-pub(super) fn is_part(text: &str) -> bool {
+pub(in crate::auth) fn is_part(text: &str) -> bool {
     is_name_part(text) && !text.contains(SEPARATOR)
 }
 
 /// Whether `text` can stand in the name of a user: the same, and colons.
-pub(super) fn is_name_part(text: &str) -> bool {
+pub(in crate::auth) fn is_name_part(text: &str) -> bool {
     let means_more = ['/', '*', '+', '#', '$', '%', '{', '}', '?', '\\', '"', '\''];
     (1..=PART_BYTES_MAX).contains(&text.len()) && is_printable(text) && !text.contains(means_more)
 }

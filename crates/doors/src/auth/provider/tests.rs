@@ -13,6 +13,7 @@ use tidegate_machines::ledger::{AccountKind, Refusal};
 
 use super::*;
 use crate::auth::clients::MqttAuthenticator;
+use crate::auth::quota::QuotaLimits;
 use crate::auth::quota::Rate;
 use crate::auth::{AuthError, AuthSettings, Authenticator, Grant, LoginLimits, Secret, StrangerLimits, TopicAccess};
 use crate::authorized::AuthorizedRequests;
@@ -144,6 +145,7 @@ fn settings(provider: ProviderSettings, requests: Rate) -> AuthSettings {
         users: Vec::new(),
         services: Vec::new(),
         identity_providers: vec![Arc::new(provider)],
+        auth_hook: None,
         secret: Secret::from_bytes(&[1; 32]).unwrap(),
         token_ttl: std::time::Duration::from_secs(100),
         expiry_ends_connections: true,

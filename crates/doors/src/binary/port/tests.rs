@@ -154,6 +154,7 @@ fn settings(users: &[&str], viewer_quota: QuotaLimits) -> AuthSettings {
         users: users.iter().map(|name| user(name)).collect(),
         services: Vec::new(),
         identity_providers: Vec::new(),
+        auth_hook: None,
         secret: Secret::from_bytes(&[1; 32]).unwrap(),
         token_ttl: Duration::from_secs(100),
         expiry_ends_connections: true,

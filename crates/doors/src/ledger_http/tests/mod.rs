@@ -2,6 +2,7 @@
 
 mod changes;
 mod contract;
+mod cors;
 mod drain;
 mod fake;
 mod hidden;

@@ -18,7 +18,7 @@ use crate::auth::{
     TopicAccess, UserSettings, hash_password, service_token_hash,
 };
 use crate::handshakes::{HandshakeLimits, HandshakeMetrics, Handshakes};
-use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpProxies, HttpRoom, RoomsError};
+use crate::http::{Cors, Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpProxies, HttpRoom, RoomsError};
 use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
 use crate::proxy::TrustedProxies;
 use crate::refusal_metrics::RefusalMetrics;
@@ -58,6 +58,7 @@ pub fn settings() -> AuthSettings {
             service("shop", SHOP, &["debit:source:shop", "credit:wallet:*", "accounts:open:wallet:*"]),
         ],
         identity_providers: Vec::new(),
+        auth_hook: None,
         secret: Secret::from_bytes(&[7; 32]).unwrap(),
         token_ttl: Duration::from_secs(60),
         expiry_ends_connections: true,
@@ -115,7 +116,12 @@ impl TestServer {
     pub fn with_strangers(strangers: StrangerLimits) -> TestServer {
         let settings = AuthSettings { strangers, ..settings() };
         let open_paths = ["/openapi.json", "/metrics", "/demo"];
-        TestServer::start_open(settings, HttpLimits::default(), None, Vec::new(), &open_paths).unwrap()
+        TestServer::start_open(settings, HttpLimits::default(), None, Vec::new(), &open_paths, Cors::default()).unwrap()
+    }
+
+    /// One that pages of others may ask.
+    pub fn start_shared(cors: Cors) -> TestServer {
+        TestServer::start_open(settings(), HttpLimits::default(), None, Vec::new(), &["/demo"], cors).unwrap()
     }
 
     fn start(
@@ -124,7 +130,7 @@ impl TestServer {
         tls: Option<Arc<rustls::ServerConfig>>,
         others: Vec<Box<dyn HttpRoom>>,
     ) -> Result<TestServer, RoomsError> {
-        TestServer::start_open(settings, limits, tls, others, &["/openapi.json", "/demo"])
+        TestServer::start_open(settings, limits, tls, others, &["/openapi.json", "/demo"], Cors::default())
     }
 
     fn start_open(
@@ -133,6 +139,7 @@ impl TestServer {
         tls: Option<Arc<rustls::ServerConfig>>,
         others: Vec<Box<dyn HttpRoom>>,
         open_paths: &[&str],
+        cors: Cors,
     ) -> Result<TestServer, RoomsError> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -161,6 +168,7 @@ impl TestServer {
             refused,
             requests,
             open_paths: open_paths.iter().map(|path| (*path).into()).collect(),
+            cors,
             demo: Arc::default(),
             upgrade: None,
             stop: stopped,

@@ -31,7 +31,7 @@ pub struct ChosenSessions {
     /// Only client ids that begin so.
     #[arg(long, default_value = "", hide_default_value = true)]
     prefix: String,
-    /// Only those of user:NAME, service:NAME, certificate:NAME or address:NETWORK.
+    /// Only those of user:NAME, service:NAME, provided:NAME, certificate:NAME or address:NETWORK.
     #[arg(long, value_name = "OWNER")]
     owner: Option<String>,
     /// At most so many; all if absent.

@@ -1,0 +1,158 @@
+//! What the hook answers, and what a user may do by it.
+
+use serde::{Deserialize, Serialize};
+use tidegate_machines::ledger::is_account_id;
+
+use super::settings::{HookSettings, USER_CLAIM};
+use crate::auth::grant::Grant;
+use crate::auth::identity::Rights;
+use crate::auth::provider::{ProvidedRole, is_part};
+
+/// Longest answer that is read, in bytes.
+pub const HOOK_ANSWER_BYTES_MAX: usize = 4 << 10;
+/// Wallets that an answer may list.
+const WALLETS_MAX: usize = 16;
+/// Grants that an answer may list.
+const GRANTS_MAX: usize = 64;
+
+/// An answer as it is written: `{"result":"allow","role":"viewer","wallets":["wallet:dave"],"expires_at":1790000000}`.
+/// What else it says is left alone.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct HookAnswer {
+    result: HookResult,
+    #[serde(flatten)]
+    granted: Granted,
+    /// First second since the epoch in which it does not hold any more.
+    expires_at: Option<u64>,
+}
+
+/// Whether the user comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum HookResult {
+    Allow,
+    Deny,
+    /// The hook does not know the user. There is nobody else who would.
+    Ignore,
+}
+
+/// What an answer gives; what it leaves out is as the configuration says. A token carries it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Granted {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<GrantedRole>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wallets: Option<Vec<Box<str>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grants: Option<Vec<Box<str>>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum GrantedRole {
+    Viewer,
+    Service,
+}
+
+/// What an answer decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Decided {
+    /// The user comes in, up to a second since the epoch.
+    Allowed(Granted, u64),
+    /// The user does not.
+    Denied,
+}
+
+/// Why an answer that allows cannot be followed. Whoever runs the hook reads it in the log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unusable {
+    /// A grant that is none.
+    #[error("{0}")]
+    Grant(#[from] crate::auth::GrantError),
+    /// Too many of them.
+    #[error("it lists more than {WALLETS_MAX} wallets or {GRANTS_MAX} grants")]
+    TooMany,
+    /// A wallet that cannot be.
+    #[error("the wallet {0:?} is no account id")]
+    NoAccount(Box<str>),
+    /// A wallet of somebody of the configuration.
+    #[error("the wallet {0:?} is, or may be, that of a [[user]] or of a user of an [[identity_provider]]")]
+    Taken(Box<str>),
+    /// The name does not fit between the colons of a wallet's id.
+    #[error("it lists no wallets, and the user's name cannot stand in auth_hook.wallets")]
+    Name,
+    /// A time that was.
+    #[error("its expires_at is over")]
+    Expired,
+}
+
+impl HookAnswer {
+    /// Reads an answer; the error says what is wrong with it.
+    pub fn parse(text: &[u8]) -> Result<HookAnswer, serde_json::Error> {
+        serde_json::from_slice(text)
+    }
+
+    /// What it decides at `now_s`.
+    pub(super) fn decide(self, now_s: u64) -> Result<Decided, Unusable> {
+        let expires_at_s = self.expires_at.unwrap_or(u64::MAX);
+        match self.result {
+            HookResult::Deny | HookResult::Ignore => Ok(Decided::Denied),
+            HookResult::Allow if expires_at_s <= now_s => Err(Unusable::Expired),
+            HookResult::Allow => Ok(Decided::Allowed(self.granted, expires_at_s)),
+        }
+    }
+}
+
+impl Granted {
+    /// What `user` may do by it. A wallet that `is_taken` is nobody's here.
+    pub(super) fn rights(
+        &self,
+        settings: &HookSettings,
+        user: &str,
+        is_taken: impl Fn(&str) -> bool,
+    ) -> Result<Rights, Unusable> {
+        let role = match self.role {
+            Some(GrantedRole::Viewer) => ProvidedRole::Viewer,
+            Some(GrantedRole::Service) => ProvidedRole::Service,
+            None => settings.role,
+        };
+        match role {
+            ProvidedRole::Viewer => Ok(Rights::Viewer { wallets: self.wallets(settings, user, is_taken)? }),
+            ProvidedRole::Service => Ok(Rights::Service { grants: self.grants(settings)? }),
+        }
+    }
+
+    fn wallets(
+        &self,
+        settings: &HookSettings,
+        user: &str,
+        is_taken: impl Fn(&str) -> bool,
+    ) -> Result<Vec<Box<str>>, Unusable> {
+        let wallets = match &self.wallets {
+            Some(wallets) if wallets.len() > WALLETS_MAX => return Err(Unusable::TooMany),
+            Some(wallets) => wallets.clone(),
+            None => {
+                let claim = |name: &str| (name == USER_CLAIM && is_part(user)).then(|| user.into());
+                let filled = settings.wallets.iter().map(|template| template.fill(claim));
+                filled.collect::<Option<_>>().ok_or(Unusable::Name)?
+            }
+        };
+        for wallet in &wallets {
+            if !is_account_id(wallet) {
+                return Err(Unusable::NoAccount(wallet.clone()));
+            }
+            if is_taken(wallet) {
+                return Err(Unusable::Taken(wallet.clone()));
+            }
+        }
+        Ok(wallets)
+    }
+
+    fn grants(&self, settings: &HookSettings) -> Result<Vec<Grant>, Unusable> {
+        match &self.grants {
+            Some(grants) if grants.len() > GRANTS_MAX => Err(Unusable::TooMany),
+            Some(grants) => Ok(grants.iter().map(|grant| grant.parse()).collect::<Result<_, _>>()?),
+            None => Ok(settings.grants.clone()),
+        }
+    }
+}
