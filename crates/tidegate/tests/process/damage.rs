@@ -128,6 +128,36 @@ fn damage_in_the_last_segment_is_no_dead_end() {
     assert!(audit(&settings.data).status.success());
 }
 
+/// A backup that cannot be taken names the file of the data directory that is damaged or missing, and no other.
+#[test]
+fn a_backup_of_a_damaged_directory_names_the_file_that_is_wrong() {
+    let (folder, settings) = filled();
+    let server = Server::start(&settings);
+    let mut client = connect(&server);
+    for number in 0..8 {
+        client.transfers(&votes(&ids(&format!("third-{number}"), 8_000))).expect("the server serves");
+    }
+    assert!(server.terminate().status.success());
+    let all = segments(&settings);
+    assert_eq!(all.len(), 3, "two of them are sealed");
+    let refused = |number: usize, words: &str| {
+        let copies = folder.path().join(format!("copies-{number}"));
+        let refused = tool(&settings.data, &["backup", "--to", &copies.display().to_string()]);
+        let named = format!("{}: damaged at offset ", all[number].display());
+        assert!(!refused.status.success() && refused.log.contains(&named), "{named}: {refused}");
+        assert!(refused.log.contains(words) && !refused.log.contains("copies-"), "{words}: {refused}");
+    };
+    flip(&all[0], 5 << 20);
+    refused(0, "does not match its checksum");
+    flip(&all[0], 5 << 20);
+    let aside = folder.path().join("aside");
+    for (missing, words) in [(0, "and ARCHIVE in the data directory does not list it"), (1, "lost: records from ")] {
+        fs::rename(&all[missing], &aside).expect("it was there");
+        refused(missing, words);
+        fs::rename(&aside, &all[missing]).expect("it was there");
+    }
+}
+
 /// Nothing is lost with the header of the newest segment: nobody is told to cut the file, and a start writes it again.
 #[test]
 fn a_rotten_header_of_the_last_segment_is_named_and_a_start_writes_it_again() {
