@@ -48,8 +48,8 @@ pub struct RecoveryReport {
     /// Bytes of groups that were never acknowledged and were cut from the tail; in a stream, that are void from now on.
     /// Zero after a graceful stop.
     pub bytes_cut: u64,
-    /// What is wrong with segments that are sealed, by their order, and with the header of the last one: the log goes on
-    /// behind them.
+    /// What is wrong with segments that are sealed, by their order, and with the header of the last one: the log goes
+    /// on behind them.
     pub damaged: Vec<JournalError>,
     /// Apart from `end`, so that nobody else makes one.
     pub(crate) durability: Durability,
