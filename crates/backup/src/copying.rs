@@ -126,7 +126,11 @@ impl Copying<'_, '_> {
                 begins
             }
         };
-        verify_groups(copy, from, end)?;
+        if let Err(flaw) = verify_groups(copy, from, end) {
+            // A copy of damaged bytes: the damage is that of the data directory.
+            verify_groups(&part.files, from, end)?;
+            return Err(flaw);
+        }
         if sealed && copy.sealed_end(first)? != Some(end) {
             return Err(BackupError::damaged(&target_path, "it does not end with the mark of a sealed segment"));
         }

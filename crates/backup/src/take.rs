@@ -205,10 +205,7 @@ fn segments(
 ) -> Result<Vec<(Cursor, Cursor, bool)>, BackupError> {
     let firsts = files.segments()?;
     let begin = firsts.partition_point(|first| *first <= from).checked_sub(1);
-    let Some(begin) = begin else {
-        let begins = firsts.first().copied().unwrap_or_default();
-        return Err(JournalError::Forgotten { at: from, begins }.into());
-    };
+    let Some(begin) = begin else { return Err(files.before_the_first(from)?.into()) };
     let mut segments: Vec<(Cursor, Cursor, bool)> = Vec::new();
     for (index, first) in firsts.iter().enumerate().skip(begin) {
         // An empty last segment is copied only where there is no other.
@@ -217,7 +214,13 @@ fn segments(
         }
         let begins = files.begins(*first)?;
         let sealed = match firsts.get(index + 1) {
-            Some(next) if *next <= end.position => Some((files.begins(*next)?, files.sealed_end(*first)?.is_some())),
+            Some(next) if *next <= end.position => {
+                let sealed_end = files.sealed_end(*first)?;
+                if let Some(ends) = sealed_end.filter(|ends| ends.position < *next) {
+                    return Err(files.missing(&ends, *next).into());
+                }
+                Some((files.begins(*next)?, sealed_end.is_some()))
+            }
             _ => None,
         };
         let (ends, sealed) = sealed.unwrap_or((end, false));

@@ -99,6 +99,17 @@ impl<D: Disk> LogFiles<D> {
         ends.filter(|ends| ends.position == first).ok_or(rotten)
     }
 
+    /// Why there is nothing at a place before the first segment: it was forgotten, or is lost.
+    pub fn before_the_first(&self, at: Position) -> Result<JournalError, JournalError> {
+        let begins = self.segments()?.first().copied();
+        Ok(before_the_first(&self.folder, &Cursor { position: at, ..Cursor::START }, begins))
+    }
+
+    /// The error for a segment that should be between a sealed end and the next segment that is there.
+    pub fn missing(&self, sealed_end: &Cursor, next: Position) -> JournalError {
+        missing_segment(&self.folder, sealed_end, Some(next))
+    }
+
     /// What was written down about a segment that is not in the directory.
     fn moved(&self, first: Position) -> Result<Option<Archived>, JournalError> {
         let path = self.path(first);

@@ -38,7 +38,7 @@ use crate::{Cursor, Family, JournalError, Key, LogId, Retention, recovery};
 use creation::{create, extend, unlisted};
 use description::{Description, Listed};
 use lock::{Locks, Unlocked, lock, lock_description, lock_shared};
-use remains::refuse_remains;
+use remains::{refuse_left_over, refuse_remains};
 
 pub(crate) use lock::flock;
 
@@ -423,6 +423,8 @@ fn find_description(path: &Path) -> Result<(), JournalError> {
         let what = if exists(&RealDisk, path)? { "it is no directory" } else { "there is no such directory" };
         return Err(refuse(path, what.into()));
     }
+    let names = RealDisk.list(path).map_err(|cause| JournalError::io("list", path, cause))?;
+    refuse_left_over(&RealDisk, path, &names)?;
     Err(refuse(path, "there is no file DIRECTORY in it: not a data directory, or one that never started".into()))
 }
 

@@ -9,6 +9,8 @@
 //!
 //! A sealed segment that rotted keeps no log from being opened: it is told ([`RecoveryReport::damaged`]), and whoever
 //! needs a record of it is refused. A segment that is missing, or of another log or history, is no rot and refuses.
+//! The header of the last segment says only what the mark before it says as well. If it has rotted and the first group
+//! behind it continues from there, it is told, and written again: whoever cut the file there would lose all its groups.
 //!
 //! A log that may forget may begin later than at its first record: whoever opens it names the cursor of a snapshot, and
 //! everything from there on must be there. Without one, and for a log that is whole for ever always, it is everything.
@@ -18,6 +20,7 @@
 //! counts.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::aftermath::Aftermath;
 use crate::archive::Archived;
@@ -45,7 +48,8 @@ pub struct RecoveryReport {
     /// Bytes of groups that were never acknowledged and were cut from the tail; in a stream, that are void from now on.
     /// Zero after a graceful stop.
     pub bytes_cut: u64,
-    /// What is wrong with segments that are sealed, by their order: the log goes on behind them.
+    /// What is wrong with segments that are sealed, by their order, and with the header of the last one: the log goes
+    /// on behind them.
     pub damaged: Vec<JournalError>,
     /// Apart from `end`, so that nobody else makes one.
     pub(crate) durability: Durability,
@@ -73,6 +77,8 @@ struct Inspection {
     bytes_cut: u64,
     /// Of the segments before the last one.
     sealed: Sealed,
+    /// What the header of the last segment should say, if it has rotted.
+    header: Option<SegmentHeader>,
 }
 
 /// Looks at a log without changing a byte; `bytes_cut` is what opening it would cut. For the offline audit.
@@ -98,6 +104,9 @@ pub(crate) fn open<D: Disk>(
     let inspection = Inspection::of(&folder, since)?;
     for (first, end) in &inspection.sealed.unsealed {
         reseal(&folder, *first, *end)?;
+    }
+    if let Some(header) = inspection.header {
+        write_header(&folder, &header)?;
     }
     let segment = repair(&folder, &inspection)?;
     let marked =
@@ -151,13 +160,13 @@ impl Inspection {
         folder: &Folder<D>,
         segments: Vec<Position>,
         last: Position,
-        sealed: Sealed,
+        mut sealed: Sealed,
     ) -> Result<Inspection, JournalError> {
-        let (file, begins) = folder.open_shared(last)?;
+        let (walk, header) = walk_last(folder, last, sealed.last_begins)?;
+        sealed.damaged.extend(header.map(|_| header_rotten(folder, last)));
+        let end = walk.end;
         let path = folder.segment_path(last);
         let failed = |cause| JournalError::io("read", &path, cause);
-        let walk = Walk::through(folder, file, begins)?;
-        let end = walk.end;
         let file = walk.scan.file();
         let aftermath = Aftermath::examine(&**file, folder.log, last, end.position).map_err(failed)?;
         // A torn write leaves pieces of a group, never a whole header or a whole group with other numbers or another
@@ -188,7 +197,7 @@ impl Inspection {
         let clean_to = if marked { end_offset + MARK_BYTES as u64 } else { end_offset };
         let bytes_cut = aftermath.zeros_from.saturating_sub(clean_to);
         assert!(walk.claimed <= end.position, "no group claims more than what is before it");
-        assert!(begins.position <= end.position && begins.sequence <= end.sequence, "a log only grows");
+        assert!(last <= end.position, "a log only grows");
         Ok(Inspection {
             segments,
             end,
@@ -198,6 +207,7 @@ impl Inspection {
             torn: end_offset..end_offset + if bytes_cut == 0 { 0 } else { aftermath.zeros_from - end_offset },
             bytes_cut,
             sealed,
+            header,
         })
     }
 
@@ -211,6 +221,36 @@ impl Inspection {
             damaged: self.sealed.damaged.clone(),
             durability: Durability::at(self.end),
         }
+    }
+}
+
+/// Reads the last segment. If its header has rotted, it is known from what is before it: `known`. Then the header that
+/// it should have is returned as well.
+fn walk_last<D: Disk>(
+    folder: &Folder<D>,
+    last: Position,
+    known: Option<Cursor>,
+) -> Result<(Walk, Option<SegmentHeader>), JournalError> {
+    let (file, begins) = folder.open_rotten(last)?;
+    let rot = match begins {
+        Ok(begins) => return Ok((Walk::through(folder, Arc::new(file), begins)?, None)),
+        Err(rot) => rot,
+    };
+    let Some(first) = known.filter(|known| known.position == last) else { return Err(rot) };
+    let walk = Walk::through(folder, Arc::new(file), first)?;
+    // Without a group, nothing tells it from a file whose bytes are all lost.
+    if walk.groups == 0 {
+        return Err(rot);
+    }
+    Ok((walk, Some(SegmentHeader { log: folder.log, first })))
+}
+
+fn header_rotten<D: Disk>(folder: &Folder<D>, first: Position) -> JournalError {
+    JournalError::Damaged {
+        segment: folder.segment_text(first),
+        offset: 0,
+        what: "the header of the newest segment is damaged".into(),
+        lost: "nothing: what it said is known, and its groups follow it; a start writes it again".into(),
     }
 }
 
@@ -296,6 +336,15 @@ fn reseal<D: Disk>(folder: &Folder<D>, first: Position, end: Cursor) -> Result<(
     // Its last groups were synced before the next segment was begun, so only the mark is new.
     file.write_all_at(&Mark { log: folder.log, kind: MarkKind::Sealed, end }.encode(), offset).map_err(failed)?;
     file.set_len(offset + MARK_BYTES as u64).map_err(failed)?;
+    file.sync_data().map_err(failed)
+}
+
+/// Writes the header of the last segment again, which has rotted. A crash in between leaves what there was: a bad one.
+fn write_header<D: Disk>(folder: &Folder<D>, header: &SegmentHeader) -> Result<(), JournalError> {
+    let first = header.first.position;
+    let failed = |cause| JournalError::io("write the header of", &folder.segment_path(first), cause);
+    let file = folder.open_file(first)?;
+    file.write_all_at(&header.encode(), 0).map_err(failed)?;
     file.sync_data().map_err(failed)
 }
 

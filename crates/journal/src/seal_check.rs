@@ -29,10 +29,12 @@ pub(crate) struct Sealed {
     pub unsealed: Vec<(Position, Cursor)>,
     /// What is wrong.
     pub damaged: Vec<JournalError>,
+    /// Where the last segment begins, by what is before it.
+    pub last_begins: Option<Cursor>,
 }
 
 /// Checks that each of these segments, of which the first begins at `begins` if that is known, is followed by the next
-/// one: quickly by its mark, else by reading all of it.
+/// one: quickly by its mark, else by reading all of it. Nothing is looked at of the last one but its header.
 pub(crate) fn check_sealed<D: Disk>(
     folder: &Folder<D>,
     segments: &[Position],
@@ -45,6 +47,7 @@ pub(crate) fn check_sealed<D: Disk>(
         let is_last = segments.last() == Some(&pair[1]);
         begins = sealed.check(folder, (pair[0], pair[1]), begins, is_last)?;
     }
+    sealed.last_begins = begins;
     Ok(sealed)
 }
 
@@ -132,7 +135,8 @@ impl Sealed {
 }
 
 /// What is wrong with the headers and marks of the segments in the directory that begin at or behind `from` and end at
-/// or before `to`. Reads two pages of each; for whoever reads the groups between as well.
+/// or before `to`, and with the header of the last one if it begins before `to`. Reads two pages of each; for whoever
+/// reads the groups between as well.
 pub(crate) fn rotten_ends<D: Disk>(
     folder: &Folder<D>,
     from: Position,
@@ -162,6 +166,9 @@ pub(crate) fn rotten_ends<D: Disk>(
             Ok(_) => rotten.push(mark_damaged(folder, first, next, "nothing, if the groups before it are whole")),
             Err(unread) => rotten.push(unread),
         }
+    }
+    if let Some(last) = segments.last().filter(|last| **last < to) {
+        rotten.extend(folder.open_rotten(*last).map_or_else(Some, |(_, begins)| begins.err()));
     }
     Ok(rotten)
 }

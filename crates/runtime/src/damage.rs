@@ -87,14 +87,16 @@ impl Met {
                 reader.groups(from, &up_to).and_then(|mut groups| Ok(groups.next_group()?.is_some())).unwrap_or(false)
             }
             Met::Ends(first) => {
-                let Ok(Some(next)) = reader.next_readable(first) else { return false };
+                let Ok(next) = reader.next_readable(first) else { return false };
+                // Behind the last segment there is none.
+                let end = next.map_or(Position(u64::MAX), |next| next.position);
                 let is_here = |error: &JournalError| match error {
                     JournalError::Damaged { segment, offset: at, .. } => {
                         (segment_of(segment), *at) == (Some(first), *offset)
                     }
                     _ => true,
                 };
-                reader.rotten_ends(first, next.position).is_ok_and(|rotten| !rotten.iter().any(is_here))
+                reader.rotten_ends(first, end).is_ok_and(|rotten| !rotten.iter().any(is_here))
             }
         }
     }

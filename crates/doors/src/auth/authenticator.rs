@@ -88,14 +88,6 @@ pub enum AuthError {
     /// The token was not signed here, or its user was removed or has a new password.
     #[error("the token is not valid; POST /v1/login, or the identity provider, gives a new one")]
     Invalid,
-    /// No token here is that long.
-    #[error("the token has {bytes} bytes, more than {most}; have the identity provider put fewer claims into it")]
-    TooLong {
-        /// How long it is.
-        bytes: usize,
-        /// How long one may be.
-        most: usize,
-    },
     /// It was good once.
     #[error("the token has expired; POST /v1/login, or the identity provider, gives a new one")]
     Expired,

@@ -165,7 +165,7 @@ impl Authenticator {
                 claimed.detail = Some("too many tokens that were no good".into());
                 return Some(denied(Reason::CONNECTION_RATE_EXCEEDED));
             }
-            Err(AuthError::Missing | AuthError::Invalid | AuthError::TooLong { .. }) => {}
+            Err(AuthError::Missing | AuthError::Invalid) => {}
         }
         let Some(name) = user_name else { return Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)) };
         if let Some(hook) = principals.hook_for(name) {

@@ -157,7 +157,8 @@ impl Principals {
         let bytes_max = if are_short { TOKEN_BYTES_MAX } else { PROVIDED_TOKEN_BYTES_MAX };
         match bearer.len() {
             0 => return Err(AuthError::Missing),
-            bytes if bytes > bytes_max => return Err(AuthError::TooLong { bytes, most: bytes_max }),
+            bytes if bytes > bytes_max && self.providers.is_empty() => return Err(AuthError::Invalid),
+            bytes if bytes > bytes_max => return Err(AuthError::Refused(Refused::TooLong)),
             _ => {}
         }
         // Looked up by hash: how long the comparison takes says nothing about the token.

@@ -107,7 +107,7 @@ impl From<AuthError> for Problem {
     fn from(error: AuthError) -> Problem {
         let code = match error {
             AuthError::Missing => codes::TOKEN_MISSING,
-            AuthError::Invalid | AuthError::TooLong { .. } | AuthError::Refused(_) => codes::TOKEN_INVALID,
+            AuthError::Invalid | AuthError::Refused(_) => codes::TOKEN_INVALID,
             AuthError::Expired => codes::TOKEN_EXPIRED,
             AuthError::TooMany(exceeded) => return exceeded.into(),
         };

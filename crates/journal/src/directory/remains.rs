@@ -41,6 +41,11 @@ pub(super) fn refuse_remains<D: Disk>(disk: &D, path: &Path) -> Result<(), Journ
     if let Some(inside) = names.iter().find(is_one) {
         return Err(refuse(path, moved_into_itself(path, inside)));
     }
+    refuse_left_over(disk, path, &names)
+}
+
+/// Refuses a folder without `DIRECTORY` that has files, of these names, of a data directory.
+pub(super) fn refuse_left_over<D: Disk>(disk: &D, path: &Path, names: &[String]) -> Result<(), JournalError> {
     let remains: Vec<&str> = REMAINS.into_iter().filter(|remains| names.iter().any(|name| name == remains)).collect();
     if remains.is_empty() || (remains == [JOURNAL] && is_begun(disk, path)?) {
         return Ok(());

@@ -79,12 +79,15 @@ fn all_damage_is_named_at_once_and_each_only_once() {
 
 #[test]
 fn a_segment_whose_header_has_rotted_is_a_problem_of_its_own() {
-    let (disk, numbers) = log();
-    let path = segments(&disk)[1].clone();
-    disk.overwrite(&path, 0, b"rotten").expect("it is there");
-    let found = audited(&disk).expect("the log can be opened");
-    assert_eq!((named(&found.problems, &[path]), found.problems.len()), (vec![1], 1), "{:?}", found.problems);
-    assert_eq!(found.state, Some(Notes(numbers)), "its groups say all themselves");
+    let newest = segments(&log().0).len() - 1;
+    for segment in [1, newest] {
+        let (disk, numbers) = log();
+        let path = segments(&disk)[segment].clone();
+        disk.overwrite(&path, 0, b"rotten").expect("it is there");
+        let found = audited(&disk).expect("the log can be opened");
+        assert_eq!((named(&found.problems, &[path]), found.problems.len()), (vec![1], 1), "{:?}", found.problems);
+        assert_eq!(found.state, Some(Notes(numbers)), "its groups say all themselves");
+    }
 }
 
 #[test]

@@ -27,6 +27,7 @@ use tidegate_broker::TopicsFamily;
 use tidegate_journal::directory::{Directory, check_key};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::notice::NOTICE_TEXT_BYTES_MAX;
+use tidegate_journal::segment::{SEGMENT_HEADER_BYTES, parse_segment_name};
 use tidegate_journal::witness::{Reading, WITNESSED, Witness, check_folder};
 use tidegate_journal::{
     Cursor, Family, JournalError, LocalLogs, LogId, Logs, Lost, Notice, NoticeKind, Options, Sequence,
@@ -308,27 +309,49 @@ fn examined<F: ShardFamily>(data: &Path, logs: &LocalLogs<RealDisk>, log: LogId,
 /// could be told so.
 fn way_out(data: &Path, damaged: &JournalError) -> String {
     let JournalError::Damaged { segment, offset, .. } = damaged else { return String::new() };
-    let is_last = Path::new(segment).parent().and_then(newest_segment).is_some_and(|last| last == Path::new(segment));
-    let cut = match is_last {
-        true => format!(
-            " Without a backup: keep a copy of {segment}, cut it before the damage (truncate -s {offset} {segment}), \
-             and run this command again. It lists what is proven lost then; all records from there on are"
-        ),
-        false => String::new(),
-    };
     format!(
         ". Damage cannot be accepted: only a missing end can. Put the file right, or restore the newest backup into a \
-         new directory: tidegate restore --from BACKUPS --data {}.{cut}",
-        data.with_extension("new").display()
+         new directory: tidegate restore --from BACKUPS --data {}.{}",
+        data.with_extension("new").display(),
+        way_to_a_missing_end(Path::new(segment), *offset).unwrap_or_default()
     )
 }
 
-/// The segment of a log that is written.
-fn newest_segment(folder: &Path) -> Option<PathBuf> {
-    let paths = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
-    let is_segment =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("segment-"));
-    paths.filter(is_segment).max()
+/// How to make a missing end of what is damaged in the newest segment; `None` in any other, where all that is behind it
+/// would be lost as well.
+fn way_to_a_missing_end(segment: &Path, offset: u64) -> Option<String> {
+    let position = |path: &Path| parse_segment_name(&path.file_name()?.to_string_lossy());
+    let first = position(segment)?;
+    let entries = fs::read_dir(segment.parent()?).ok()?;
+    let others = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path != segment);
+    let before = others.filter_map(|path| Some((position(&path)?, path))).max();
+    if before.as_ref().is_some_and(|(other, _)| *other > first) {
+        return None;
+    }
+    let (name, then) = (segment.display(), "and run this command again. It lists what is proven lost then");
+    if offset >= SEGMENT_HEADER_BYTES as u64 {
+        return Some(format!(
+            " Without a backup: keep a copy of {name}, cut it before the damage (truncate -s {offset} {name}), {then}; \
+             all records from there on are"
+        ));
+    }
+    let start = match segment.exists() {
+        true => " If only its header is bad, a start writes it again: start the server first.",
+        false => "",
+    };
+    // The mark of the segment before says that there is this one. Without it, the log ends there.
+    let cut = before.map(|(other, path)| {
+        let (end, path) = (first.0 - other.0 + SEGMENT_HEADER_BYTES as u64, path.display());
+        let away = match segment.exists() {
+            true => format!("move {name} to another folder, "),
+            false => String::new(),
+        };
+        format!(
+            " Without a backup: {away}cut the mark that says that there is such a file (truncate -s {end} {path}), \
+             {then}; all records of {name} are"
+        )
+    });
+    Some(format!("{start}{}", cut.unwrap_or_default()))
 }
 
 /// A log of the ledger: the index of its ids proves something, too.

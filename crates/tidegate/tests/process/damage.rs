@@ -128,6 +128,89 @@ fn damage_in_the_last_segment_is_no_dead_end() {
     assert!(audit(&settings.data).status.success());
 }
 
+/// A backup that cannot be taken names the file of the data directory that is damaged or missing, and no other.
+#[test]
+fn a_backup_of_a_damaged_directory_names_the_file_that_is_wrong() {
+    let (folder, settings) = filled();
+    let server = Server::start(&settings);
+    let mut client = connect(&server);
+    for number in 0..8 {
+        client.transfers(&votes(&ids(&format!("third-{number}"), 8_000))).expect("the server serves");
+    }
+    assert!(server.terminate().status.success());
+    let all = segments(&settings);
+    assert_eq!(all.len(), 3, "two of them are sealed");
+    let refused = |number: usize, words: &str| {
+        let copies = folder.path().join(format!("copies-{number}"));
+        let refused = tool(&settings.data, &["backup", "--to", &copies.display().to_string()]);
+        let named = format!("{}: damaged at offset ", all[number].display());
+        assert!(!refused.status.success() && refused.log.contains(&named), "{named}: {refused}");
+        assert!(refused.log.contains(words) && !refused.log.contains("copies-"), "{words}: {refused}");
+    };
+    flip(&all[0], 5 << 20);
+    refused(0, "does not match its checksum");
+    flip(&all[0], 5 << 20);
+    let aside = folder.path().join("aside");
+    for (missing, words) in [(0, "and ARCHIVE in the data directory does not list it"), (1, "lost: records from ")] {
+        fs::rename(&all[missing], &aside).expect("it was there");
+        refused(missing, words);
+        fs::rename(&aside, &all[missing]).expect("it was there");
+    }
+}
+
+/// Nothing is lost with the header of the newest segment: nobody is told to cut the file, and a start writes it again.
+#[test]
+fn a_rotten_header_of_the_last_segment_is_named_and_a_start_writes_it_again() {
+    let (_folder, settings) = filled();
+    let last = segments(&settings).remove(1);
+    let sound = fs::read(&last).expect("it is read");
+    flip(&last, 10);
+    let audited = audit(&settings.data);
+    let place = format!("{}: damaged at offset 0", name(&last));
+    assert!(!audited.status.success() && audited.log.contains(&place), "{audited}");
+    let listed = tool(&settings.data, &["accept-loss", "--reason", "a bit rotted"]);
+    assert!(listed.status.success() && listed.log.contains("nothing is proven lost"), "{listed}");
+    let server = Server::start(&settings);
+    assert!(server.log().contains("a start writes it again"), "{}", server.log());
+    assert_eq!(connect(&server).account("candidate:1").expect("it is there").balance, 8 * 8_000 + 50 * 3);
+    assert!(server.terminate().status.success());
+    assert!(fs::read(&last).expect("it is read")[..SEGMENT_HEADER_BYTES] == sound[..SEGMENT_HEADER_BYTES]);
+    assert!(audit(&settings.data).status.success());
+}
+
+/// A newest segment that is gone, or has lost all its bytes: the mark of the one before says that it was there.
+#[test]
+fn a_last_segment_that_is_gone_is_no_dead_end() {
+    for is_there in [false, true] {
+        let (_folder, settings) = filled();
+        let all = segments(&settings);
+        fs::remove_file(&all[1]).expect("it was there");
+        if is_there {
+            fs::write(&all[1], "").expect("it is written");
+        }
+        let accept =
+            |more: &[&str]| tool(&settings.data, &[&["accept-loss", "--reason", "a bit rotted"], more].concat());
+        let refused = accept(&[]);
+        let moved = format!("move {} to another folder", all[1].display());
+        assert_eq!(refused.log.contains(&moved), is_there, "{refused}");
+        let rest = refused.log.split_once("(truncate -s ").unwrap_or_else(|| panic!("{refused}")).1;
+        let (size, path) = rest.split_once(' ').expect("a size and a path");
+        assert!(path.starts_with(all[0].to_str().expect("a plain name")), "{refused}");
+        assert_eq!(size.parse::<u64>().expect("a size"), mark_of(&all[0]), "{refused}");
+
+        let _ = fs::remove_file(&all[1]);
+        let cut = fs::OpenOptions::new().write(true).open(&all[0]).expect("it is there");
+        cut.set_len(mark_of(&all[0])).expect("it is cut");
+        let accepted = accept(&["--yes"]);
+        assert!(accepted.status.success(), "{accepted}");
+        let server = Server::start(&settings);
+        let balance = connect(&server).account("candidate:1").expect("it is there").balance;
+        assert!((1..8 * 8_000 + 50 * 3).contains(&balance), "{balance}");
+        assert!(server.terminate().status.success());
+        assert!(audit(&settings.data).status.success());
+    }
+}
+
 #[test]
 fn a_record_removed_with_its_checksums_repaired_is_caught_by_the_chain() {
     let (_folder, settings) = filled();

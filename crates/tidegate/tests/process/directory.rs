@@ -10,7 +10,7 @@ use tidegate_journal::segment::segment_name;
 use crate::moved::directory_fault;
 use crate::support::server::{as_nobody, command};
 use crate::votes::{connect, ids, open_show, votes};
-use crate::{Server, Settings, audit, folder, wait_for};
+use crate::{Server, Settings, audit, folder, tool, wait_for};
 
 #[test]
 fn a_second_process_on_the_same_directory_is_refused_by_name() {
@@ -49,6 +49,27 @@ fn a_second_process_is_refused_although_the_lock_was_removed() {
     assert!(first.terminate().status.success());
     let audited = audit(&settings.data);
     assert!(audited.status.success(), "{audited}");
+}
+
+#[test]
+fn tools_say_of_a_directory_without_its_description_what_a_start_says() {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    assert!(server.terminate().status.success());
+    fs::remove_file(settings.data.join("DIRECTORY")).expect("it was there");
+    let copies = folder.path().join("copies").display().to_string();
+    let tools: [&[&str]; 4] =
+        [&["audit"], &["accept-loss", "--reason", "x"], &["mend-time", "--to", "now"], &["backup", "--to", &copies]];
+    for arguments in tools {
+        let refused = tool(&settings.data, arguments);
+        assert!(!refused.status.success(), "{refused}");
+        assert!(refused.log.contains("every backup has it, as backups/NAME/DIRECTORY"), "{arguments:?}: {refused}");
+    }
+    // The folder around it was never a data directory.
+    let around = audit(folder.path());
+    assert!(around.log.contains("not a data directory, or one that never started"), "{around}");
 }
 
 #[test]

@@ -2,10 +2,14 @@
 
 use std::fmt;
 
+use super::PROVIDED_TOKEN_BYTES_MAX;
+
 /// Why a token of an identity provider is refused. The text says what to change, and shows nothing of the token but
 /// names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
+    /// It is longer than any token may be here.
+    TooLong,
     /// No provider of the configuration has this issuer.
     Issuer,
     /// It is for others.
@@ -45,6 +49,13 @@ pub enum Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let said = match self {
+            Refused::TooLong => {
+                return write!(
+                    f,
+                    "{START}it has more than {PROVIDED_TOKEN_BYTES_MAX} bytes; let the provider put fewer claims, such \
+                     as groups, into it"
+                );
+            }
             Refused::Issuer => "its issuer (iss) is no identity provider of this server",
             Refused::Audience => "its audience (aud) is not this server; the provider must issue it for this one",
             Refused::Algorithm => "its algorithm (alg) is none that this provider may use here",

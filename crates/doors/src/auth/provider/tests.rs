@@ -281,7 +281,11 @@ fn claims_must_be_there_and_of_their_form() {
         let identity = shown(&authenticator, &pair.token("k", &good)).unwrap_or_else(|error| panic!("{good}: {error}"));
         assert_eq!(identity.name(), "show:42");
     }
-    assert_eq!(shown(&authenticator, &"a".repeat(1 << 20)).unwrap_err(), AuthError::Invalid);
+    // As they come with many groups.
+    assert_eq!(of(&with("groups", "g".repeat(5_000))), Refused::TooLong);
+    assert_eq!(refused(&authenticator, &"a".repeat(1 << 20)), Refused::TooLong);
+    let said = Refused::TooLong.to_string();
+    assert!(said.contains("more than 6144 bytes") && said.contains("fewer claims"), "{said}");
     assert_eq!(shown(&authenticator, "a.b.c").unwrap_err(), AuthError::Invalid);
 }
 

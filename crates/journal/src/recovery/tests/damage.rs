@@ -14,16 +14,54 @@ fn a_flipped_bit_anywhere_in_a_marked_log_is_damage_and_never_served() {
         assert!(disk.flip_bit(&first_segment(), offset, (offset % 8) as u8));
         let before = disk.contents(&first_segment()).unwrap();
         let opened = reopen(&disk);
-        if offset >= end {
-            // Only the mark is bad: nothing of the log is.
+        if offset >= end || offset < 4096 {
+            // Only the mark or the header is bad: nothing of the log is.
             assert_eq!(read_all(opened.unwrap().0).unwrap(), 6);
         } else {
             let (segment, at, _, lost) = damage_of(opened);
             assert_eq!(segment, first_segment().display().to_string());
             assert!(at <= offset && offset < at + 200, "flipped {offset}, reported {at}");
-            assert!(offset < 4096 || lost.starts_with("records "), "{lost}");
+            assert!(lost.starts_with("records "), "{lost}");
             assert_eq!(disk.contents(&first_segment()).unwrap(), before, "nothing is cut");
         }
+    }
+}
+
+#[test]
+fn the_rotten_header_of_the_newest_segment_is_written_again_and_no_record_is_lost() {
+    let (disk, segments) = long_log();
+    let newest = segment(*segments.last().unwrap());
+    let sound = disk.contents(&newest).unwrap();
+    let records = read_all(reopen(&copy(&disk)).unwrap().0).unwrap();
+    for offset in [0, 10, 30, 75] {
+        let disk = copy(&disk);
+        assert!(disk.flip_bit(&newest, offset, 3));
+        let damaged = logs(&disk).inspect(LOG, Cursor::START).unwrap().damaged;
+        assert_eq!(damaged.len(), 1, "{damaged:?}");
+        assert!(damaged[0].to_string().contains("lost: nothing"), "{}", damaged[0]);
+        assert_ne!(disk.contents(&newest).unwrap(), sound, "whoever only looks changes nothing");
+        let (log, report) = reopen(&disk).unwrap();
+        assert_eq!(report.damaged, damaged);
+        assert_eq!(read_all(log).unwrap(), records);
+        assert_eq!(disk.contents(&newest).unwrap()[..4096], sound[..4096], "flipped {offset}");
+        assert_eq!(reopen(&disk).unwrap().1.damaged, []);
+    }
+}
+
+#[test]
+fn a_newest_segment_without_header_and_groups_is_refused() {
+    let (disk, segments) = long_log();
+    let newest = segment(*segments.last().unwrap());
+    // The beginning of the file is lost, or its first group is that of another place of the log.
+    let other = disk.contents(&segment(segments[1])).unwrap();
+    let beginnings = [vec![0; 8192], [&[0; 4096], &other[4096..8192]].concat()];
+    for beginning in beginnings {
+        let disk = copy(&disk);
+        disk.overwrite(&newest, 0, &beginning).unwrap();
+        let before = disk.contents(&newest).unwrap();
+        let (named, offset, what, _) = damage_of(reopen(&disk));
+        assert_eq!((&named[..], offset), (&*newest.to_string_lossy(), 0), "{what}");
+        assert_eq!(disk.contents(&newest).unwrap(), before, "nothing was changed");
     }
 }
 
