@@ -130,7 +130,7 @@ impl Follower {
             Err(none @ JwksError::NoneUsable(_)) => {
                 // The only key was taken away: whoever did it means it.
                 self.let_go();
-                bail!(none);
+                return Err(none.into());
             }
             parsed => parsed.context("the keys that were found")?,
         };

@@ -164,8 +164,9 @@ impl<L: LogStore> Broker<L> {
         if !send_will {
             self.retained.will_places.remove(&place);
         }
+        let wait = if send_will { Wait::Nothing } else { self.take_will_back(shard, slot) };
         // A session without expiry is over, but for its will: it ends when all who must keep that have it.
-        self.shards.call(shard, Command::DetachSession { slot, expiry_s, keep_will: send_will }, Wait::Nothing);
+        self.shards.call(shard, Command::DetachSession { slot, expiry_s, keep_will: send_will }, wait);
         self.presence_begins(place);
         // A will without delay is sent now: another connection may be about to take the session over.
         // [MQTT-3.1.3-9]: a client that reconnects before the will delay has passed: the will is not sent.

@@ -136,6 +136,16 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
+    /// The will of a session is not to be sent any more, which its shard is about to be told: until it knows, on a slow
+    /// or a full disk, the will still stands there, and may seem to be due.
+    pub(super) fn take_will_back(&mut self, shard: ShardPlace, slot: Slot) -> Wait {
+        let state = self.shards.state(shard).session(slot).filter(|state| state.will().is_some());
+        let Some(name) = state.and_then(|state| self.name_of_will(shard, state)) else { return Wait::Nothing };
+        let thing = DueThing::Will { shard, name };
+        self.timing.again.note(thing);
+        Wait::Noted { thing, origin: None, paid: None }
+    }
+
     /// Sends the will of a session whose client comes back after the will was to be sent: when it was gone because the
     /// server was, that had no time for it.
     pub(super) fn send_overdue_will(&mut self, place: SessionIndex, now: TimeMs) {

@@ -107,6 +107,22 @@ fn a_client_that_comes_back_meanwhile_may_bring_another_will() {
     assert_eq!((heard_of(&later, "t", "due/one"), heard_of(&later, "t", "due/two")), (1, 1), "{later}");
 }
 
+/// The good-bye waits for the disk, and the client is back before it is on it.
+#[test]
+fn a_will_that_was_taken_back_is_not_sent_because_the_disk_does_not_know_it_yet() {
+    let before = "w: CONNECT expiry=1000 will=due/one,gone,qos=1; v: CONNECT expiry=1000 will=due/two,gone,qos=1";
+    let mut world = full(one_shard(), before);
+    let heard = run(
+        &mut world,
+        "w: DISCONNECT; v: DISCONNECT; wait 1000; w: CONNECT keep expiry=1000; v: CONNECT expiry=1000; wait 1000
+         disk-room; wait 3000; t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 1000",
+    );
+    assert!(heard.contains("w < CONNACK") && heard.contains("v < CONNACK"), "{heard}");
+    for topic in ["due/one", "due/two"] {
+        assert_eq!((heard_of(&heard, "c", topic), heard_of(&heard, "t", topic)), (0, 0), "{heard}");
+    }
+}
+
 fn one_shard() -> WorldOptions {
     WorldOptions { workers: 1, topic_shards: 1, ..WorldOptions::default() }
 }

@@ -3,6 +3,7 @@
 //! Invariant: nothing here is optional because a configuration file left it out. Defaults have been filled in.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tidegate_broker::{BrokerLimits, DrainPlan, HoldingLimits};
 use tidegate_ledger::announcer::AnnounceRules;

@@ -273,9 +273,8 @@ impl Will {
         let gone_aged_ms = if self.may_be_over { since_aged_ms } else { now.aged_ms };
         let pending = |known_ms| Fate::Pending { gone_aged_ms, known_ms };
         match parting {
-            // What the server has ended already, nothing takes back.
-            Parting::Said if !self.may_be_over => Fate::TakenBack { is_durable: false },
-            Parting::Said | Parting::Unknown => Fate::Open,
+            Parting::Said => Fate::TakenBack { is_durable: false },
+            Parting::Unknown => Fate::Open,
             // Its session ends with the connection, and nobody keeps it.
             Parting::Cut { is_heard: true } | Parting::SentAway if !self.is_durable => {
                 Fate::Owed { outlives_process: false }

@@ -48,14 +48,6 @@ fn a_good_bye_takes_a_will_back_once_it_is_durable() {
 }
 
 #[test]
-fn a_good_bye_to_a_server_that_may_have_ended_the_connection_leaves_the_will_open() {
-    let mut wills = standing(0, true);
-    wills.may_be_over(WILL.0);
-    assert_eq!(wills.gone(WILL.0, Parting::Said, at(2_000)), None);
-    assert!(!is_forbidden(&wills, at(2_000)) && !wills.is_owed(WILL));
-}
-
-#[test]
 fn who_comes_back_before_the_delay_has_passed_takes_the_will_back() {
     let mut wills = standing(2, true);
     wills.gone(WILL.0, Parting::Cut { is_heard: true }, at(2_000));
