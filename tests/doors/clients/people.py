@@ -179,4 +179,5 @@ def starts_without_its_provider(binary, fixture):
 
 
 OWN = [(case.__name__.replace("_", " "), case)
-       for case in [votes_and_connects, keys_that_are_withdrawn_end_all_tokens, names_must_fit, starts_without_its_provider]]
+       for case in [votes_and_connects, keys_that_are_withdrawn_end_all_tokens, names_must_fit,
+                    starts_without_its_provider]]
