@@ -62,7 +62,8 @@ config! {
             "seconds at least between two of them: they are looked at sooner when a token names an unknown key, or \
              after a failure";
         keys_kept_s: Seconds = 86_400, 0..=31_536_000, live,
-            "seconds that keys are good when no look succeeds; 0 for ever. A list without a usable key ends them at once";
+            "seconds that keys are good when no look succeeds; 0 for ever. A list without a usable key ends them at \
+             once";
         fetch_timeout_s: Seconds = 5, 1..=60, live, "seconds that one look may take";
     }
 }
