@@ -17,6 +17,7 @@
 //! | Module | What it is |
 //! |---|---|
 //! | `listener` | listening sockets that threads share |
+//! | `reading` | the threads of an edge that wait for the disk |
 //! | `proxy` | whose connection it is that a load balancer forwards |
 //! | `address_rates` | how often those of one address may do something |
 //! | `tls` | certificates, and their replacement while the server runs |
@@ -70,6 +71,7 @@ pub mod mqtt;
 pub mod operator;
 pub mod operator_http;
 pub mod proxy;
+mod reading;
 pub mod refusal_metrics;
 pub mod request_metrics;
 mod room_client;

@@ -33,6 +33,7 @@ use crate::json::Problem;
 use crate::ledger_http::limits::{CHANGE_HEARTBEAT, CHANGE_STREAMS_MAX};
 use crate::ledger_http::{ChangePart, Changes, ChangesEnded, change_json, changes_of};
 use crate::mqtt::feeds::{FeedDemand, FeedQuery, FeedSource, NewsReply, PlaceReply};
+use crate::reading;
 use crate::topic_names::CHANGES;
 use crate::turns::CallerName;
 
@@ -112,7 +113,7 @@ impl<P: Carries<Message>> Room<P> for ChangeFeedsRoom {
         let asks = self.asks.take().expect("a room is opened once");
         let stop = self.stop.subscribe();
         site.spawn("changes".to_owned(), move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+            let runtime = reading::runtime().build();
             runtime.context("a runtime for streams of changes")?.block_on(async {
                 let pump = tokio::spawn(pump.run());
                 serve(changes, asks, stop).await;

@@ -22,6 +22,7 @@ use super::rooms::{HttpRoom, RoomsError, Routing};
 use super::upgrade::Upgrade;
 use crate::admission::{Addresses, Crowded};
 use crate::auth::Authenticator;
+use crate::reading;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::request_metrics::RequestMetrics;
 use crate::stream::DoorTls;
@@ -117,7 +118,7 @@ impl Edge {
     where
         C: Future<Output = ()> + Send + 'static,
     {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let runtime = reading::runtime().enable_io().build()?;
         let drain_timeout = self.door.limits.drain_timeout;
         runtime.block_on(async {
             let companion = tokio::spawn(companion);

@@ -125,6 +125,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     }
     report.derive_ratio("batched_1m_accounts_ratio", "batched_1m_accounts_transfers_per_s", "batched_transfers_per_s");
     report.derive_ratio("hot_ratio", "hot_transfers_per_s", "batched_transfers_per_s");
+    report.derive_ratio("batched_to_redis_ratio", "batched_transfers_per_s", "peer_redis_transfers_per_s");
     let text = format!(
         "machine: {}\nversions: {}\ncommand: storm {}\n\n{}",
         machine::describe(),
