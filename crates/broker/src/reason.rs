@@ -65,7 +65,7 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
         (About::Connect | About::Connection, ReasonCode::USE_ANOTHER_SERVER) => "this server is about to go away",
         (About::Connection, ReasonCode::KEEP_ALIVE_TIMEOUT) => "nothing was heard for one and a half keep alives",
         (About::Connection, ReasonCode::MAXIMUM_CONNECT_TIME) => {
-            "the token that was shown has expired: connect with a new one"
+            "the token that was shown has expired: show a new one"
         }
         (About::Connection, ReasonCode::SESSION_TAKEN_OVER) => "another connection came with this client id",
         (About::Connection, ReasonCode::RECEIVE_MAXIMUM_EXCEEDED) => {

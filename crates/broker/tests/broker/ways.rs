@@ -237,7 +237,7 @@ fn a_connection_ends_when_what_was_shown_is_good_no_longer() {
             a: PING
                 a < PINGRESP
             wait 2000
-                a < DISCONNECT 0xa0 maximum_connect_time why=the token that was shown has expired: connect with a new one
+                a < DISCONNECT 0xa0 maximum_connect_time why=the token that was shown has expired: show a new one
                 a < closed
                 b < closed
             a: CONNECT user=brief
