@@ -64,9 +64,7 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
         (About::Connect, ReasonCode::QUOTA_EXCEEDED) => "a bound of this server is reached: try again later",
         (About::Connect | About::Connection, ReasonCode::USE_ANOTHER_SERVER) => "this server is about to go away",
         (About::Connection, ReasonCode::KEEP_ALIVE_TIMEOUT) => "nothing was heard for one and a half keep alives",
-        (About::Connection, ReasonCode::MAXIMUM_CONNECT_TIME) => {
-            "the token that was shown has expired: show a new one"
-        }
+        (About::Connection, ReasonCode::MAXIMUM_CONNECT_TIME) => "the token that was shown has expired: show a new one",
         (About::Connection, ReasonCode::SESSION_TAKEN_OVER) => "another connection came with this client id",
         (About::Connection, ReasonCode::RECEIVE_MAXIMUM_EXCEEDED) => {
             "more publications unanswered than CONNACK allowed"
