@@ -16,6 +16,7 @@ use tidegate_config::{Bytes, ConfigError, Document, NoDefault, Optional, config}
 
 use super::http::HttpKeys;
 use super::kept::{AddressKeptKeys, AllKeptKeys, PrincipalKeptKeys};
+use super::ledger::LedgerKeys;
 use crate::host::Host;
 
 config! {
@@ -47,6 +48,8 @@ struct Share {
     parts: u64,
     /// Each byte of the bound is so many bytes of memory: what each worker or each edge thread has.
     times: u64,
+    /// It gets no more, however much there is.
+    bytes_max: u64,
 }
 
 /// What holds for all memory.
@@ -61,10 +64,11 @@ pub struct Memory {
 }
 
 /// The bounds that share, with their parts; the rest of [`PARTS`] is for what is bounded otherwise.
-fn shares(workers: u64, edges: u64) -> [Share; 8] {
-    let share = |path, parts, times| Share { path, parts, times };
+fn shares(workers: u64, edges: u64, filter_bytes_max: u64) -> [Share; 8] {
+    let share = |path, parts, times| Share { path, parts, times, bytes_max: u64::MAX };
     [
-        share("limits.ids_filter_bytes_max", 2, 1),
+        // As large as there are ids, and not as there is memory: with its default, a billion fit a gigabyte.
+        Share { bytes_max: filter_bytes_max, ..share("limits.ids_filter_bytes_max", 2, 1) },
         share("limits.http_bodies_bytes_max", 1, edges),
         share("kept.all.sessions_bytes_max", 3, 1),
         // Each worker has all filters.
@@ -87,7 +91,8 @@ pub fn divide(document: &mut Document, workers: usize, host: Host) -> Result<Mem
         None => host_bytes.map(|bytes| bytes / 4 * QUARTERS),
     };
     let Some(bytes_max) = bytes_max else { return Ok(Memory { bytes_max: None, host_bytes, excess: None }) };
-    let shares = shares(workers as u64, edges.into());
+    let filter_bytes_max = document.section::<LedgerKeys>()?.ids_filter_bytes_max as u64;
+    let shares = shares(workers as u64, edges.into(), filter_bytes_max);
     let (mut fixed, mut parts, mut open) = (0u64, 0, Vec::new());
     for share in &shares {
         match document.written_number(share.path) {
@@ -104,6 +109,7 @@ pub fn divide(document: &mut Document, workers: usize, host: Host) -> Result<Mem
     for share in &open {
         // Not more than if nothing were written: what one leaves is not for the others.
         let bytes = (left / parts * share.parts).min(bytes_max / PARTS * share.parts).max(SHARE_BYTES_MIN);
+        let bytes = bytes.min(share.bytes_max);
         document.derive_default(share.path, (bytes / share.times).max(1));
     }
     parts_of_one(document)?;

@@ -31,6 +31,7 @@ fn what_is_not_written_shares_three_quarters_of_the_machine() {
             let (shared, whole) = (shared(&config), memory / 4 * 3);
             assert_eq!((config.memory.bytes_max, &config.memory.excess), (Some(whole), &None));
             assert!(shared <= whole && shared > whole / 2, "{shared} of {whole}");
+            assert!(config.limits.ids_filter_bytes_max <= 800 << 20, "a billion ids fit a gigabyte");
             for thing in [Thing::Session, Thing::Retained, Thing::Queued, Thing::Unread] {
                 let limits = config.mqtt.holdings[thing];
                 let most = limits.all.bytes / 4;
