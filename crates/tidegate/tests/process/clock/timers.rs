@@ -136,7 +136,7 @@ fn steps_of_the_wall_clock_move_no_timer_of_mqtt() {
     let mut listener = Client::connect(&server, &named("listener"));
     listener.subscribe("later/#", QoS::AtMostOnce);
     listener.subscribe("$SYS/broker/uptime", QoS::AtMostOnce);
-    let mut speaker = Client::connect(&server, &ConnectOut { keep_alive_s: 2, ..named("speaker") });
+    let mut speaker = Client::connect(&server, &ConnectOut { keep_alive_s: 10, ..named("speaker") });
     let mut stuck = Client::connect(&server, &named("stuck"));
     stuck.subscribe("load", QoS::AtMostOnce);
 
