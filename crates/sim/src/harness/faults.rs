@@ -159,7 +159,8 @@ impl<S: Store> Site<S> {
 
     /// A process is about to start, and has nothing to complain of yet.
     pub fn process_starts(&mut self) {
-        if !self.damage.ids_rot.is_empty() {
+        // A start builds an index again that rots, and writes headers and marks of logs again.
+        if !self.damage.ids_rot.is_empty() || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot)) {
             self.damage.mended_at = Some(self.tick);
         }
         let mut ids_rot = std::mem::take(&mut self.damage.ids_rot);
