@@ -2,8 +2,8 @@
 
 The phone opens the page over plain HTTP by a host name, where a browser withholds what needs a secure context. A vote
 is counted once although its answer is lost and the server is killed; one that is pressed while the server is away is
-counted when it is back. Both pages follow light and dark, and neither writes an error to its console. With PICTURES,
-a folder, screenshots are saved there.
+counted when it is back. When the countdown ends, no vote can be pressed. Both pages follow light and dark, and neither
+writes an error to its console. With PICTURES, a folder, screenshots are saved there.
 """
 
 import base64
@@ -247,6 +247,24 @@ def outlives(server, phone, stage):
         page.assert_quiet(but=away)
 
 
+def ends(phone, stage):
+    """The pages' clocks are at the end: no vote can be pressed. A page that is opened again goes by the server's clock,
+    whatever its own says: the vote goes on.
+    """
+    for page in (phone, stage):
+        page.run("const now = Date.now; Date.now = () => now() + 3600e3")
+        page.wait_for("#countdown", "The vote is over.")
+    phone.wait_until("no button", lambda: phone.run("return !document.querySelector('.vote:enabled')"))
+    # The button of somebody who enables it by hand sends nothing either: the next vote is the one after five credits.
+    phone.run(f"const vote = document.querySelector('{ADA} .vote'); vote.disabled = false; vote.click()")
+    for page in (phone, stage):
+        page.driver.refresh()
+        page.wait_for("#link", "live")
+        page.wait_for("#countdown", "left")
+    phone.wait_for("#balance", "5")
+    agree(phone, stage)
+
+
 def stays_in_and_is_refused(phone, stage):
     """The page is gone before its answer came: opened again, it asks for no password, and the vote has counted once.
     The last credit is spent, and the next vote is refused.
@@ -301,6 +319,7 @@ def play(binary, pictures=None):
         for page in (phone, stage):
             page.assert_quiet()
         outlives(server, phone, stage)
+        ends(phone, stage)
         stays_in_and_is_refused(phone, stage)
         for page in (phone, stage):
             page.assert_quiet()
