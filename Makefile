@@ -53,6 +53,15 @@ run: release ## build and serve config/dev.toml on loopback (ARGS="--data DIR --
 release: setup ## build the server and the load generator, optimised
 	cargo build --release --bin tidegate --bin storm
 
+.PHONY: deb
+deb: release ## a Debian package, in target/debian
+	@$(SETUP) package
+	mkdir -p $(TARGET)/release/completions
+	rm -rf $(TARGET)/release/man
+	$(TARGET)/release/tidegate man $(TARGET)/release/man
+	$(TARGET)/release/tidegate completions bash > $(TARGET)/release/completions/tidegate
+	cargo deb --package tidegate --no-build --strip
+
 .PHONY: test
 test: setup ## everything that must hold before a merge, from nothing to the end
 	@rm -rf $(LOGS)

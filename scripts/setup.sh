@@ -137,6 +137,10 @@ fuzz() {
     have cargo-fuzz || cargo install --locked --quiet cargo-fuzz
 }
 
+package() {
+    have cargo-deb || cargo install --locked --quiet cargo-deb
+}
+
 mutants() {
     have cargo-mutants || cargo install --locked --quiet cargo-mutants
 }
@@ -149,7 +153,7 @@ miri() {
 
 case ${1:-} in
 rust | python | clients | libraries | golang | redis | postgres | mosquitto | mochi | watchers) "$1" ;;
-fuzz | mutants | miri) "$1" ;;
+fuzz | mutants | miri | package) "$1" ;;
 *)
     sed -n '2,4p' "$0"
     exit 2
