@@ -34,6 +34,7 @@ mod subscribe;
 mod sweep;
 mod sys;
 mod timing;
+mod will_wait;
 mod wills;
 
 use std::sync::Arc;

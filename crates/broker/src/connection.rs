@@ -232,6 +232,8 @@ pub(crate) struct Comer {
     pub holder: Holder,
     /// A session of which nobody knows whose it is may become its own.
     pub may_claim: bool,
+    /// It has waited for a will, and waits for no other.
+    pub has_waited: bool,
 }
 
 /// A SUBSCRIBE or UNSUBSCRIBE of a durable session that waits for its records.

@@ -108,6 +108,9 @@ pub const LAST_BYTES_EVERY_MS: u64 = 10;
 pub const CLOSING_MAX: usize = 1_024;
 /// How long what is due is left alone after somebody had no room on the disk for it, in milliseconds.
 pub const DUE_AGAIN_MS: u64 = 1_000;
+/// How long a CONNECT waits for the will of its session that is under way, in milliseconds: a record of each receiver
+/// takes some, and clients wait for CONNACK for several seconds.
+pub const WILL_WAIT_MS: u64 = 1_000;
 /// How many due things of a topic shard (expiries, wills, delayed messages) one step does before it serves others.
 pub const DUE_PER_STEP: usize = 256;
 /// Due things of a topic shard among which a step looks for those: what it has done waits for room on a full disk.

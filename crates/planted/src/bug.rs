@@ -91,6 +91,8 @@ pub enum Bug {
     WillForgottenEarly,
     /// A will that was not sent by the time its client comes back is not sent any more.
     OverdueWillDropped,
+    /// A client that comes back while its will is under way replaces what is on record of it.
+    WillReplacedEarly,
     /// A will is sent although its client has said DISCONNECT 0x00.
     WillSentAfterGoodbye,
     /// A log is served whoever's it is, as the header of a segment says.

@@ -134,6 +134,13 @@ fn a_will_that_is_not_sent_is_found() {
     is_found_on::<Gateway>(Bug::OverdueWillDropped, Local, FEW_SEEDS, &promises);
 }
 
+/// A crash then loses it for those who do not have it.
+#[test]
+fn a_will_whose_record_is_replaced_while_it_is_under_way_is_found() {
+    let promises = ["what was acknowledged reaches every durable session"];
+    is_found::<Gateway>(Bug::WillReplacedEarly, &STORES, &promises);
+}
+
 #[test]
 fn a_will_that_is_sent_though_it_was_taken_back_is_found() {
     for store in STORES {

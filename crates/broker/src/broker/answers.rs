@@ -212,8 +212,8 @@ impl<L: LogStore> Broker<L> {
         let is_open = matches!(word, Word::Unavailable(_) | Word::Unknown);
         match completion {
             Completion::Ack(ack_to) => self.send_ack_to(ack_to, word, now),
-            Completion::ForgetWill { name } if is_open => self.will_stays_due(name, now),
-            Completion::ForgetWill { name } => self.will_sent(name),
+            Completion::ForgetWill { name } if is_open => self.will_stays_due(name, word == Word::Unknown, now),
+            Completion::ForgetWill { name } => self.will_sent(name, now),
             Completion::ForgetDelayed { shard, id } if is_open => self.delayed_stays_due(shard, id, now),
             Completion::ForgetDelayed { shard, id } => self.delayed_sent(shard, id),
             Completion::Operator { ticket } => self.operator.published(ticket, word),

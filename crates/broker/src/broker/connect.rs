@@ -5,6 +5,8 @@
 //!                                                                                   └─ durable ─▶ journal ─▶ accept
 //! ```
 //!
+//! A session whose will is under way is not attached to, nor ended, for a while (`will_wait.rs`).
+//!
 //! The CONNECT packet stays at the front of the connection's input and is decoded again at each stop. So nothing of it
 //! is copied while a connection waits, and a thousand connections that wait for authentication cost only the bytes they
 //! sent.
@@ -174,7 +176,8 @@ impl<L: LogStore> Broker<L> {
                 assert!(connection.rights.is_none() && connection.session.is_none(), "who is admitted had nothing yet");
                 connection.rights = Some(rights);
                 connection.flags.mark(Flags::RENEWED, self.reloads.mark());
-                connection.extra().comer = Some(Comer { holder: self.options.holdings.holder(&principal), may_claim });
+                let holder = self.options.holdings.holder(&principal);
+                connection.extra().comer = Some(Comer { holder, may_claim, has_waited: false });
                 connection.transition(ConnectionEvent::Admitted);
                 if let Some(at) = ends_at {
                     self.end_at(key, at);
@@ -240,6 +243,7 @@ impl<L: LogStore> Broker<L> {
                 self.refuse(index, connect.version, ReasonCode::NOT_AUTHORIZED, now);
                 return Progress::Gone;
             }
+            self.outrun_comer(index, session);
             if self.clients.sessions[session].connection.is_some() {
                 self.notice(index, Noticed::TookOver, client_id);
             }
@@ -253,11 +257,19 @@ impl<L: LogStore> Broker<L> {
             // [MQTT-3.1.2-4]: Clean Start deletes the existing session.
             // One without expiry is over, and was kept for its will.
             Some(old) if connect.clean_start || self.clients.sessions[old].expiry_s == 0 => {
+                // The end of a session is the end of its will's delay (MQTT 5, 3.1.3.2.2).
+                self.send_pending_will(old, now);
+                if self.waits_for_will(index, old, now) {
+                    return Progress::Parked;
+                }
                 self.end_session(old, true, now);
             }
             // [MQTT-3.1.2-5]: without Clean Start the existing session continues.
             Some(session) => {
                 self.send_overdue_will(session, now);
+                if self.waits_for_will(index, session, now) {
+                    return Progress::Parked;
+                }
                 return self.reattach(index, session, &connect, comer.holder, now);
             }
             None => {}

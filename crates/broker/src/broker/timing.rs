@@ -1,6 +1,6 @@
 //! What happens by the clock: keep-alive and slow handshakes (`sweep.rs`), a drain (`drain.rs`), delayed messages
 //! (`delayed.rs`), clients whose time is over (`connect_time.rs`), what is due in the shards (`due.rs`), wills that are
-//! sent (`wills.rs`), and `$SYS` (`sys.rs`). Spent rates are the intake's.
+//! sent (`wills.rs`), who waits for one (`will_wait.rs`), and `$SYS` (`sys.rs`). Spent rates are the intake's.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
@@ -31,6 +31,7 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn step_timing(&mut self, now: TimeMs) {
         self.step_due(now);
         self.step_wills(now);
+        self.step_will_wait(now);
         self.step_delayed(now);
         self.step_sweep(now);
         self.step_connect_times(now);

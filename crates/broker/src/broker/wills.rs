@@ -11,8 +11,8 @@
 //! connection has none: its will gets a name that is drawn, and after a crash nobody sends it. Names that a crash left
 //! behind are forgotten at the start.
 //!
-//! Not yet so: a client that comes back while its will is under way replaces the record. If the process ends before all
-//! have the will, those who do not have it never get it.
+//! A client that comes back while its will is under way waits until all have it, for a while (`will_wait.rs`). After
+//! that, or if somebody has no room for the will, only this keeps it, and its owner pays.
 //!
 //! Why an origin is not forgotten before its record is gone: after a crash the will would be due again, and be kept
 //! twice by who has it.
@@ -29,6 +29,7 @@ use tidegate_wire::mqtt::Connect;
 
 use super::Broker;
 use super::due::DueThing;
+use crate::ConnectionKey;
 use crate::acknowledgements::{Completion, WorkerSet};
 use crate::holdings::{Holder, Paid, Thing};
 use crate::index::{SessionIndex, ShardPlace};
@@ -67,6 +68,8 @@ struct SentWill {
     waits: Option<Paid>,
     /// Whose shards may know its origin.
     workers: WorkerSet,
+    /// The CONNECT that waits for it.
+    comer: Option<ConnectionKey>,
 }
 
 /// See the [module](self).
@@ -77,12 +80,43 @@ pub(super) struct Wills {
     waiting: VecDeque<Origin>,
     /// When some of them are sent again: no sooner after one of them found no room. So a full disk is asked by a few.
     again_at: TimeMs,
+    /// Until when each CONNECT waits at most that came while the will of its session was under way, in order. Some wait
+    /// no more.
+    comers: VecDeque<(TimeMs, ConnectionKey)>,
 }
 
 impl Wills {
     /// Whether it was sent, and it is not known that all have it.
     pub fn are_sending(&self, name: Origin) -> bool {
         self.sent.contains_key(&name)
+    }
+
+    /// Whether it is on its way to all who must keep it, and on record with its session.
+    pub fn is_recorded_under_way(&self, name: Origin) -> bool {
+        self.sent.get(&name).is_some_and(|sent| sent.is_under_way && sent.kept_by.is_some())
+    }
+
+    /// A CONNECT waits for this will, until then at most.
+    pub fn wait(&mut self, name: Origin, comer: ConnectionKey, until: TimeMs) {
+        let sent = self.sent.get_mut(&name).expect("a will that is waited for is under way");
+        assert!(sent.comer.replace(comer).is_none(), "the one before has lost");
+        self.comers.push_back((until, comer));
+    }
+
+    /// The CONNECT that waits for this will; some may not wait any more.
+    pub fn take_comer(&mut self, name: Origin) -> Option<ConnectionKey> {
+        self.sent.get_mut(&name)?.comer.take()
+    }
+
+    /// The next CONNECT whose time is over, if it still waits.
+    pub fn take_outwaited(&mut self, now: TimeMs) -> Option<ConnectionKey> {
+        let is_over = self.comers.front().is_some_and(|(until, _)| *until <= now);
+        if is_over { self.comers.pop_front().map(|(_, comer)| comer) } else { None }
+    }
+
+    /// The CONNECTs that wait for wills; some may be gone, or wait no more.
+    pub fn comers(&self) -> impl Iterator<Item = ConnectionKey> {
+        self.sent.values().filter_map(|sent| sent.comer)
     }
 
     /// Panics if one is forgotten, or waits twice. Visits everything: for tests and simulation.
@@ -124,6 +158,7 @@ impl<L: LogStore> Broker<L> {
             is_under_way: true,
             waits: None,
             workers: WorkerSet::NONE,
+            comer: None,
         };
         let owner = sent.payer.as_ref().map(Holder::principal);
         let client_id = self.clients.sessions[place].client_id.clone();
@@ -132,7 +167,7 @@ impl<L: LogStore> Broker<L> {
         } else {
             // It is over without having been sent to anybody.
             self.timing.wills.sent.insert(name, sent);
-            self.will_sent(name);
+            self.will_sent(name, now);
         }
     }
 
@@ -158,6 +193,14 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         if delay_s == 0 || state.detached_at().is_some_and(|gone| due_at(gone) <= now) {
+            self.send_due_will(shard, place, slot, now);
+        }
+    }
+
+    /// Sends the will of a session that is about to end, whether or not its delay has passed.
+    pub(super) fn send_pending_will(&mut self, place: SessionIndex, now: TimeMs) {
+        let session = &self.clients.sessions[place];
+        if let (shard, Some(slot)) = (session.shard, session.slot) {
             self.send_due_will(shard, place, slot, now);
         }
     }
@@ -195,6 +238,7 @@ impl<L: LogStore> Broker<L> {
             is_under_way: true,
             waits: None,
             workers: WorkerSet::NONE,
+            comer: None,
         };
         self.begin_will(name, sent, now);
     }
@@ -244,7 +288,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// A will is durable with all its receivers: it need not be sent again after a crash.
-    pub(super) fn will_sent(&mut self, name: Origin) {
+    pub(super) fn will_sent(&mut self, name: Origin, now: TimeMs) {
         let sent = self.timing.wills.sent.remove(&name).expect("its words were counted once");
         if is_planted(Bug::WillForgottenEarly) {
             self.forget_origin_everywhere(name);
@@ -260,15 +304,21 @@ impl<L: LogStore> Broker<L> {
             None if sent.is_recorded => {}
             None => self.forget_will(name, sent.workers),
         }
+        self.resume_comer(sent.comer, now);
     }
 
     /// A will could not be kept by all of its receivers: it is sent again. Those who took it know its origin.
-    pub(super) fn will_stays_due(&mut self, name: Origin, now: TimeMs) {
+    /// `is_unknown`: a shard has failed. Then its record is all that is sure of it, and nobody replaces that sooner.
+    pub(super) fn will_stays_due(&mut self, name: Origin, is_unknown: bool, now: TimeMs) {
         let sent = self.timing.wills.sent.get_mut(&name).expect("its words were counted once");
         sent.is_under_way = false;
         if self.pay_for_wait(name) {
             self.timing.wills.waiting.push_back(name);
             self.timing.wills.again_at = TimeMs(now.0 + DUE_AGAIN_MS);
+        }
+        if !is_unknown {
+            let comer = self.timing.wills.take_comer(name);
+            self.resume_comer(comer, now);
         }
     }
 
@@ -296,7 +346,9 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn will_is_left(&mut self, name: Origin) {
         if let Some(sent) = self.timing.wills.sent.get_mut(&name) {
             sent.kept_by = None;
+            let comer = sent.comer.take();
             self.pay_for_wait(name);
+            self.resume_comer_later(comer);
         }
     }
 

@@ -4,6 +4,7 @@
 //! | For what | In state | Begins with | Ends with |
 //! |---|---|---|---|
 //! | `EarlierConnection` | `Opening` | CONNECT to a session that another one opens | that session is open, or gone |
+//! | `SentWill` | `Opening` | CONNECT to a session whose will is being sent | that is over, or `WILL_WAIT_MS` are |
 //! | `SessionRecord` | `Opening` | CONNECT to a durable session | the session's record is durable |
 //! | `Condition` | `Connected` | SUBSCRIBE whose right has a condition | `Broker::confirm` |
 //! | `FeedPlace` | `Connected` | SUBSCRIBE to what a source keeps | `Broker::placed` |
@@ -14,12 +15,13 @@
 //!
 //! ```text
 //! Nothing -waits-> EarlierConnection -answered-> Nothing
+//! Nothing -waits-> SentWill -answered-> Nothing
 //! Nothing -waits-> SessionRecord -answered-> Nothing
 //! Nothing -waits-> Condition -answered-> Nothing
 //! Nothing -waits-> FeedPlace -answered-> Nothing
 //! Nothing -waits-> FilterRecords -answered-> Nothing
 //! Nothing -waits-> RetainedMessage -answered-> Nothing
-//! EarlierConnection, SessionRecord, Condition, FeedPlace, FilterRecords, RetainedMessage -closed-> Nothing
+//! EarlierConnection, SentWill, SessionRecord, Condition, FeedPlace, FilterRecords, RetainedMessage -closed-> Nothing
 //! ```
 //!
 //! Why not one bit: an answer that comes late must not resume a packet that waits for something else.
@@ -34,6 +36,8 @@ pub(crate) enum ParkedFor {
     Nothing,
     /// A session that an earlier connection is still opening.
     EarlierConnection,
+    /// The will of its session, which not all have who must keep it.
+    SentWill,
     /// The record with which its session is opened, or gets a connection again.
     SessionRecord,
     /// The shell's word on a condition of a right.
@@ -73,7 +77,9 @@ impl ParkedFor {
     pub fn state(self) -> Option<ConnectionState> {
         match self {
             ParkedFor::Nothing => None,
-            ParkedFor::EarlierConnection | ParkedFor::SessionRecord => Some(ConnectionState::Opening),
+            ParkedFor::EarlierConnection | ParkedFor::SentWill | ParkedFor::SessionRecord => {
+                Some(ConnectionState::Opening)
+            }
             ParkedFor::Condition | ParkedFor::FeedPlace | ParkedFor::FilterRecords | ParkedFor::RetainedMessage => {
                 Some(ConnectionState::Connected)
             }
@@ -85,8 +91,9 @@ impl ParkedFor {
 mod tests {
     use super::*;
 
-    const REASONS: [ParkedFor; 6] = [
+    const REASONS: [ParkedFor; 7] = [
         ParkedFor::EarlierConnection,
+        ParkedFor::SentWill,
         ParkedFor::SessionRecord,
         ParkedFor::Condition,
         ParkedFor::FeedPlace,

@@ -42,6 +42,78 @@ fn a_will_comes_once_whenever_the_process_ends_and_nobody_knows_it_then() {
     }
 }
 
+/// A client comes back while its will is under way, and the process ends at each turn after that: the will is on record
+/// until all have it. `c` has no session, so that it is no matter what was lost with it.
+#[test]
+fn a_will_under_way_is_not_lost_when_its_client_comes_back_and_the_process_ends() {
+    for back in ["keep expiry=1000 will=due/two,gone,qos=2", "keep expiry=1000", "expiry=1000", "keep expiry=0", ""] {
+        for (delay, turns) in
+            ["", ",delay=5"].into_iter().flat_map(|delay| (0..12).step_by(2).map(move |turns| (delay, turns)))
+        {
+            let mut world = World::new(WorldOptions::default());
+            world.run(&format!(
+                "s: CONNECT expiry=1000; s: SUBSCRIBE due/# qos=2; s: drop
+                 r@1: CONNECT expiry=1000; r: SUBSCRIBE due/# qos=2; r: drop
+                 w: CONNECT expiry=1000 will=due/one,gone,qos=2{delay}",
+            ));
+            world.run(if delay.is_empty() { "" } else { "w: drop" });
+            world.pass(if delay.is_empty() { 0 } else { 6_000 });
+            // Without a delay, this takes the session over.
+            world.hand_over(&format!("w: CONNECT {back}"));
+            world.turns(turns);
+            world.run("kill; wait 6000");
+            let heard = world.run(
+                "t: open; t: auto; t: CONNECT keep id=s expiry=1000
+                 u@1: open; u: auto; u: CONNECT keep id=r expiry=1000; wait 100",
+            );
+            for who in ["t", "u"] {
+                assert_eq!(heard_of(&heard, who, "due/one"), 1, "{back}{delay}, {turns} turns: {who} {heard}");
+            }
+        }
+    }
+}
+
+/// The logs of those who must keep a will do nothing.
+#[test]
+fn who_comes_back_while_a_will_is_under_way_waits_for_a_second_at_most() {
+    let mut world = World::new(WorldOptions::default());
+    world.run("s: open; s: auto; s: CONNECT expiry=1000; s: SUBSCRIBE due/# qos=1; w: CONNECT expiry=1000 will=due/one,gone,qos=1");
+    let told = world.run("disk-slow; w: drop; w: CONNECT; wait 900");
+    assert!(!told.contains("w < "), "{told}");
+    let told = world.run("wait 200");
+    assert!(told.contains("w < CONNACK success\n"), "{told}");
+    let told = world.run("disk-fast; wait 100; kill; s: CONNECT keep expiry=1000; wait 100");
+    assert_eq!(heard_of(&told, "s", "due/one"), 1, "{told}");
+}
+
+#[test]
+fn who_waits_for_a_will_loses_against_who_comes_later() {
+    for (later, present) in [("keep expiry=1000", " present"), ("", "")] {
+        let mut world = World::new(WorldOptions::default());
+        world.run("s: CONNECT expiry=1000; s: SUBSCRIBE due/# qos=1; w: CONNECT expiry=1000 will=due/one,gone,qos=1");
+        let told = world.run(&format!(
+            "disk-slow; w: drop; w: CONNECT keep expiry=1000; v: CONNECT id=w keep expiry=1000; u: CONNECT id=w {later}"
+        ));
+        assert!(told.contains("w < closed") && told.contains("v < closed") && !told.contains("u < "), "{told}");
+        let told = world.run("disk-fast; wait 100; u: PING");
+        assert!(told.contains(&format!("u < CONNACK success{present}\n")) && told.contains("u < PINGRESP"), "{told}");
+        assert_eq!(heard_of(&told, "s", "due/one"), 1, "{told}");
+    }
+}
+
+/// Nobody waits for a session that is not there any more, and nobody is told who has gone.
+#[test]
+fn who_waits_for_a_will_goes_on_when_its_session_ends() {
+    let mut world = World::new(WorldOptions { workers: 1, ..WorldOptions::default() });
+    world.run("s: CONNECT expiry=1000; s: SUBSCRIBE due/# qos=1; w: CONNECT expiry=1000 will=due/one,gone,qos=1");
+    let told = world.run("disk-slow; w: drop; w: CONNECT; operate end w; wait 100");
+    assert!(told.contains("w < CONNACK success\n"), "{told}");
+    world.run("disk-fast; wait 100; w: CONNECT expiry=1000 will=due/two,gone,qos=1");
+    world.run("disk-slow; w: drop; w: CONNECT; w: drop; wait 2000; disk-fast; wait 100");
+    let told = world.run("s: CONNECT keep expiry=1000; wait 100");
+    assert_eq!((heard_of(&told, "s", "due/one"), heard_of(&told, "s", "due/two")), (1, 1), "{told}");
+}
+
 /// The same for a message that was delayed: its name was left behind for ever.
 #[test]
 fn nobody_knows_a_delayed_message_that_was_sent_whenever_the_process_ends() {

@@ -91,6 +91,11 @@ impl<S: Store> Node<S> {
         Some((worker, key))
     }
 
+    /// Whether the server has ended a connection, whose client may be told why before it is closed.
+    pub fn is_closing(&self, (worker, key): Link) -> bool {
+        self.brokers[usize::from(worker)].is_closing(key)
+    }
+
     /// Delivers all that peers have sent to `worker`, as a worker does between reading and looking at what it read.
     pub fn take_messages(&mut self, worker: u16, now: TimeMs) {
         while let Some((from, message)) = self.rings.take(worker) {

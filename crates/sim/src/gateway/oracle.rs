@@ -189,7 +189,7 @@ impl Oracle {
 
     /// The process has ended. What it was told and is not durable may be lost, also where it was stopped.
     pub fn process_ended(&mut self) {
-        self.wills.process_ended();
+        self.wills.process_ended(self.now());
     }
 
     /// A process serves.

@@ -20,6 +20,11 @@ impl Peer {
         Peer { client, socket: Socket::default(), link: None, leaving: false }
     }
 
+    /// Whether it has said DISCONNECT 0x00, and the server has read that.
+    pub fn is_heard_out(&self) -> bool {
+        self.client.has_taken_leave() && self.socket.up.is_empty()
+    }
+
     /// Its connection is gone, and it knows.
     pub fn disconnect(&mut self, parting: Parting, oracle: &mut Oracle) {
         self.leaving = false;

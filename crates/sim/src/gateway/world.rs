@@ -185,6 +185,7 @@ impl<S: Store> Workload<S> for Gateway {
             ("a delayed message", oracle.delayed),
             ("a will that is owed", oracle.wills().owed),
             ("a will that is owed after its delay", oracle.wills().delayed),
+            ("a will that a CONNECT has waited for", oracle.wills().waited_for),
             ("a will that was taken back by DISCONNECT", oracle.wills().said),
             ("a will that was taken back in time", oracle.wills().resumed),
         ];
@@ -416,13 +417,16 @@ impl<S: Store> GatewayWorld<S> {
         peer.disconnect(parting, &mut self.load.oracle);
     }
 
-    /// Tells the oracle whose connections the server has closed, though they have not noticed.
+    /// Tells the oracle whose connections the server has ended by itself, though they have not noticed. Where it has read
+    /// a good-bye to the last byte, that has ended the connection.
     fn see_closed(&mut self) {
         let Gateway { peers, oracle, .. } = &mut self.load;
-        let has_failed = self.node.as_ref().is_some_and(|node| node.failure().is_some());
-        let is_closed = |peer: &Peer| peer.client.life() == Life::Online && (peer.link.is_none() || has_failed);
-        let closed = peers.iter().enumerate().filter(|(_, peer)| is_closed(peer));
-        closed.for_each(|(index, _)| oracle.may_be_over(index));
+        let node = self.node.as_ref();
+        let has_failed = node.is_some_and(|node| node.failure().is_some());
+        let is_ended = |link| node.is_none_or(|node| node.is_closing(link));
+        let is_over = |peer: &Peer| has_failed || !peer.is_heard_out() && peer.link.is_none_or(is_ended);
+        let online = peers.iter().enumerate().filter(|(_, peer)| peer.client.life() == Life::Online);
+        online.filter(|(_, peer)| is_over(peer)).for_each(|(index, _)| oracle.may_be_over(index));
     }
 
     /// Tells the oracle how far the process is.

@@ -74,14 +74,21 @@ impl SimClient {
         if self.goodbye != Goodbye::Unsaid {
             return;
         }
-        oracle.may_be_over(self.index);
         let with_will = self.version == Version::V5 && self.chance.happens(200);
         let (goodbye, reason) = match with_will {
             true => (Goodbye::WithWill, ReasonCode::DISCONNECT_WITH_WILL),
             false => (Goodbye::Normal, ReasonCode::NORMAL_DISCONNECTION),
         };
+        if with_will {
+            oracle.may_be_over(self.index);
+        }
         self.goodbye = goodbye;
         encode_disconnect(&mut self.output, self.version, reason, None, None, None);
+    }
+
+    /// Whether its last word was DISCONNECT 0x00, all of which its socket has taken.
+    pub fn has_taken_leave(&self) -> bool {
+        self.goodbye == Goodbye::Normal && self.output.is_empty()
     }
 
     /// Sends what no client should.

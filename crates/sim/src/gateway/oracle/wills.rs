@@ -10,19 +10,27 @@
 //! Why some are open: a client does not learn whether its DISCONNECT or its CONNECT arrived, nor, where its clock and
 //! the server's may differ, whether a delay was over when it came back. Such a will may come or not.
 //!
-//! Why two words for what a crash may undo: a DISCONNECT has no answer, and a session keeps its will on record only
-//! until it ends or its client comes back, though the will may still be under way then. What is not durable when the
-//! process ends is open from then on.
+//! Why it matters who keeps one: a DISCONNECT has no answer, and a session that ends with its connection has no record.
+//! What is not durable when the process ends is open from then on. A CONNECT waits until all have the will that its
+//! session has on record, but not for ever: what is answered soon has lost nobody's will.
 
 use std::collections::BTreeMap;
+
+use tidegate_broker::limits::WILL_WAIT_MS;
 
 use super::{ClientIndex, MessageName};
 use crate::violation::{Violation, must};
 
 /// A process's time goes on by so much in twenty at least.
 const SLOWEST_IN_TWENTY: u64 = 19;
+/// And by so much at most.
+const FASTEST_IN_TWENTY: u64 = 21;
 /// Beyond that, a process may take so long to do what is due, in milliseconds.
 const SLACK_MS: u64 = 100;
+
+/// A CONNECT that is answered within so many milliseconds has not been told to wait no longer: a process's time goes on
+/// by so much in twenty at most.
+const SURELY_WAITS_MS: u64 = WILL_WAIT_MS * 20 / FASTEST_IN_TWENTY - SLACK_MS;
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,13 +74,14 @@ pub(super) enum Fate {
         /// Since when the process of now surely knows, in milliseconds since the host was started.
         known_ms: Option<u64>,
     },
-    /// A CONNECT that ends its session, and so its delay, was not answered yet.
-    Ending,
-    /// It must come.
-    Owed {
-        /// Even if the process ends before.
-        outlives_process: bool,
+    /// A CONNECT that ends its session, and so its delay, was not answered yet. The server may send it, and end the
+    /// session when all have it, or at this time.
+    Ending {
+        /// In milliseconds since the host was started.
+        until_ms: u64,
     },
+    /// It must come.
+    Owed(Kept),
     /// It must not come.
     TakenBack {
         /// Even if the process ends.
@@ -80,6 +89,51 @@ pub(super) enum Fate {
     },
     /// It may come.
     Open,
+}
+
+/// Who keeps a will that must come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// The process.
+    InProcess,
+    /// The record of its session, or all who are owed it.
+    OnRecord,
+    /// The same until then; later a CONNECT that was sent may have replaced the record, and only the process keep it.
+    OnRecordUntil {
+        /// In milliseconds since the host was started.
+        ms: u64,
+    },
+    /// All who are owed it.
+    ByAll,
+}
+
+impl Kept {
+    /// A CONNECT of its client is about to be sent.
+    fn connecting(self, now: Now) -> Kept {
+        match self {
+            Kept::OnRecord => Kept::OnRecordUntil { ms: now.since_boot_ms + SURELY_WAITS_MS },
+            // The one before may have arrived.
+            kept => kept,
+        }
+    }
+
+    /// That was answered.
+    fn connected(self, now: Now) -> Kept {
+        match self {
+            Kept::OnRecordUntil { ms } if now.since_boot_ms < ms => Kept::ByAll,
+            Kept::OnRecordUntil { .. } => Kept::InProcess,
+            kept => kept,
+        }
+    }
+
+    /// What is left of it when the process ends.
+    fn after_process(self, now: Now) -> Option<Kept> {
+        match self {
+            Kept::InProcess => None,
+            Kept::OnRecordUntil { ms } => (now.since_boot_ms < ms).then_some(Kept::OnRecord),
+            kept => Some(kept),
+        }
+    }
 }
 
 /// A will and what is known of it.
@@ -109,6 +163,8 @@ pub struct WillCounts {
     pub owed: u64,
     /// Owed, of these, after a delay.
     pub delayed: u64,
+    /// Owed, of these, whose client came back, and was let in when all had it.
+    pub waited_for: u64,
     /// Due at once when a connection ended, owed or not.
     pub at_once: u64,
     /// Taken back by DISCONNECT.
@@ -137,7 +193,7 @@ impl Wills {
 
     /// Whether it must come.
     pub fn is_owed(&self, name: MessageName) -> bool {
-        self.wills.get(&name).is_some_and(|will| matches!(will.fate, Fate::Owed { .. }))
+        self.wills.get(&name).is_some_and(|will| matches!(will.fate, Fate::Owed(_)))
     }
 
     /// Whether a will of this client waits for its delay.
@@ -152,20 +208,19 @@ impl Wills {
         for (_, will) in self.wills.range_mut((client, 0)..=(client, u64::MAX)) {
             let known_ms = match &mut will.fate {
                 Fate::Pending { known_ms, .. } => *known_ms,
-                // The session has another will from now on.
-                Fate::Owed { outlives_process } => {
-                    *outlives_process = false;
+                Fate::Owed(kept) => {
+                    *kept = kept.connecting(now);
                     continue;
                 }
                 _ => continue,
             };
             let longest_ms = will.delay_s * 1_000 * 20 / SLOWEST_IN_TWENTY + SLACK_MS;
             if known_ms.is_some_and(|known_ms| now.since_boot_ms >= known_ms + longest_ms) {
-                will.fate = Fate::Owed { outlives_process: false };
+                will.fate = Fate::Owed(Kept::OnRecord.connecting(now));
                 self.counts.owed += 1;
                 self.counts.delayed += 1;
             } else if is_clean {
-                will.fate = Fate::Ending;
+                will.fate = Fate::Ending { until_ms: now.since_boot_ms + SURELY_WAITS_MS };
             }
         }
     }
@@ -185,11 +240,16 @@ impl Wills {
                     }
                 }
                 // The end of a session is the end of the delay.
-                Fate::Ending => {
+                Fate::Ending { until_ms: ms } => {
                     self.counts.owed += 1;
-                    Fate::Owed { outlives_process: false }
+                    Fate::Owed(Kept::OnRecordUntil { ms }.connected(now))
                 }
                 Fate::Pending { .. } => Fate::Open,
+                Fate::Owed(kept) => {
+                    let after = kept.connected(now);
+                    self.counts.waited_for += u64::from(after != kept && after == Kept::ByAll);
+                    Fate::Owed(after)
+                }
                 fate => fate,
             };
         }
@@ -207,13 +267,13 @@ impl Wills {
             let fate = match will.fate {
                 Fate::Standing { since_aged_ms } => will.parted(parting, since_aged_ms, now),
                 // The CONNECT may have arrived or not, and have done what it does or not.
-                Fate::Unanswered | Fate::Pending { .. } | Fate::Ending => Fate::Open,
+                Fate::Unanswered | Fate::Pending { .. } | Fate::Ending { .. } => Fate::Open,
                 fate => fate,
             };
             if matches!(will.fate, Fate::Standing { .. }) {
-                self.counts.owed += u64::from(matches!(fate, Fate::Owed { .. }));
+                self.counts.owed += u64::from(matches!(fate, Fate::Owed(_)));
                 self.counts.said += u64::from(matches!(fate, Fate::TakenBack { .. }));
-                let is_due = matches!(fate, Fate::Owed { .. } | Fate::Pending { .. });
+                let is_due = matches!(fate, Fate::Owed(_) | Fate::Pending { .. });
                 due = is_due.then_some(*name).or(due);
                 self.counts.at_once += u64::from(is_due && will.delay_s == 0);
             }
@@ -232,12 +292,11 @@ impl Wills {
     }
 
     /// The process has ended, and with it what was not durable.
-    pub fn process_ended(&mut self) {
+    pub fn process_ended(&mut self, now: Now) {
         for will in self.wills.values_mut() {
             match &mut will.fate {
-                Fate::Owed { outlives_process: false } | Fate::TakenBack { is_durable: false } => {
-                    will.fate = Fate::Open;
-                }
+                Fate::Owed(kept) => will.fate = kept.after_process(now).map_or(Fate::Open, Fate::Owed),
+                Fate::TakenBack { is_durable: false } => will.fate = Fate::Open,
                 // Its successor counts from its own start.
                 Fate::Pending { known_ms, .. } => *known_ms = None,
                 _ => {}
@@ -276,11 +335,9 @@ impl Will {
             Parting::Said => Fate::TakenBack { is_durable: false },
             Parting::Unknown => Fate::Open,
             // Its session ends with the connection, and nobody keeps it.
-            Parting::Cut { is_heard: true } | Parting::SentAway if !self.is_durable => {
-                Fate::Owed { outlives_process: false }
-            }
+            Parting::Cut { is_heard: true } | Parting::SentAway if !self.is_durable => Fate::Owed(Kept::InProcess),
             Parting::Cut { is_heard: false } | Parting::ProcessEnded if !self.is_durable => Fate::Open,
-            _ if self.delay_s == 0 => Fate::Owed { outlives_process: true },
+            _ if self.delay_s == 0 => Fate::Owed(Kept::OnRecord),
             Parting::Cut { is_heard: true } | Parting::SentAway => pending(Some(now.since_boot_ms)),
             Parting::Cut { is_heard: false } | Parting::ProcessEnded => pending(None),
         }
