@@ -2,7 +2,7 @@
 //! fuzzer, the tests, and the load that holds millions of clients in memory. So what tests run is what the port runs.
 //!
 //! ```text
-//!   hear:  a socket was read ─▶ take_messages ─▶ Broker::serve
+//!   hear:  a socket was read ─▶ take_messages ─▶ Broker::serve, or Broker::closed
 //!   turn:  take_answers ─▶ Broker::step ─▶ write_logs ─▶ actions: act, until there are none ─▶ ask
 //!          ─▶ for each worker whose ring has room: send
 //!          ─▶ if all had room: write to who can take something, then close
@@ -11,7 +11,8 @@
 //! A worker takes its messages at the beginning of its loop as well, before it reads from sockets.
 //!
 //! Promise: when a client has received an answer, every worker knows what was answered. Nothing is written while a
-//! message waits for a full ring, and messages are taken between reading from a socket and decoding what was read.
+//! message waits for a full ring, and messages are taken between reading from a socket and decoding what was read. So
+//! they are before the broker is told that a client is gone: its will goes to whoever had subscribed by then.
 //!
 //! Invariant: nothing here knows what a socket, a ring or a service is: a [`Shell`] does.
 
@@ -134,7 +135,8 @@ pub struct Turned {
     pub written_bytes: Option<usize>,
 }
 
-/// Bytes were read from a socket: for about so much work of them is done as it `may`. Returns how much it was.
+/// Bytes were read from a socket, or its end: for about so much work of them is done as it `may`. Returns how much it
+/// was.
 pub fn hear<L: LogStore, S: Shell<L>>(
     shell: &mut S,
     key: ConnectionKey,

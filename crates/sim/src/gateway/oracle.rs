@@ -164,7 +164,9 @@ impl Oracle {
 
     /// The server may have ended the connection of a client that has not noticed.
     pub fn may_be_over(&mut self, client: ClientIndex) {
-        self.wills.may_be_over(client);
+        let Some(name) = self.wills.may_be_over(client) else { return };
+        let owed = self.subscribers(&self.sent[&name].topic, self.sent[&name].qos);
+        self.sent.get_mut(&name).expect("it was just found").owed = owed;
     }
 
     /// A client's connection has ended.
@@ -172,8 +174,15 @@ impl Oracle {
         let Some(name) = self.wills.gone(client, parting, self.now()) else { return };
         let sent = &self.sent[&name];
         note!(self.trace, "  the will {name:?} is due, now or after its delay: {parting:?}");
-        // Who has left a subscription since CONNECT is not told; who has got one is.
-        let owed = self.subscribers(&sent.topic, sent.qos);
+        // Who has left a subscription since CONNECT is not told; who has got one is, unless the will went before.
+        let mut owed = self.subscribers(&sent.topic, sent.qos);
+        if self.wills.may_be_sent_before(name) {
+            owed.retain(|client, qos| {
+                let before = sent.owed.get(client);
+                *qos = before.map_or(0, |before| (*before).min(*qos));
+                before.is_some()
+            });
+        }
         self.sent.get_mut(&name).expect("it was just found").owed = owed;
     }
 
@@ -280,7 +289,8 @@ impl Oracle {
             return Ok(());
         }
         // What was not owed may have been lost the first time, and comes the second time behind younger ones.
-        if sent.resent && (qos == 0 || !sent.owed.contains_key(&client)) {
+        // So does one whose time was over when its publisher sent it again.
+        if sent.resent && (qos == 0 || !sent.owed.contains_key(&client) || self.is_over(&self.sent[&name])) {
             return Ok(());
         }
         let (publisher, number) = name;
@@ -292,16 +302,18 @@ impl Oracle {
         Ok(())
     }
 
+    /// Whether the time of a message, since it was sent first, is over.
+    fn is_over(&self, sent: &Sent) -> bool {
+        let lasts_s = |expiry_s| sent.times.delay_s.unwrap_or(0) + u64::from(expiry_s);
+        sent.times.expiry_s.is_some_and(|expiry_s| self.aged_ms >= sent.aged_ms + lasts_s(expiry_s) * 1_000)
+    }
+
     /// What is acknowledged, or a will that must come, and owed and not heard: by client, the names.
     pub fn debts(&self) -> BTreeMap<ClientIndex, BTreeSet<MessageName>> {
         let mut debts: BTreeMap<ClientIndex, BTreeSet<MessageName>> = BTreeMap::new();
         let nothing = HashMap::new();
-        let is_over = |sent: &Sent| {
-            let lasts_s = |expiry_s| sent.times.delay_s.unwrap_or(0) + u64::from(expiry_s);
-            sent.times.expiry_s.is_some_and(|expiry_s| self.aged_ms >= sent.aged_ms + lasts_s(expiry_s) * 1_000)
-        };
         let is_promised = |name, sent: &Sent| sent.acknowledged || self.wills.is_owed(name);
-        let owed = |name, sent: &Sent| is_promised(name, sent) && sent.qos > 0 && !is_over(sent);
+        let owed = |name, sent: &Sent| is_promised(name, sent) && sent.qos > 0 && !self.is_over(sent);
         for (name, sent) in self.sent.iter().filter(|(name, sent)| owed(**name, sent)) {
             for (client, qos) in &sent.owed {
                 let heard = self.heard.get(client).unwrap_or(&nothing);

@@ -406,6 +406,8 @@ impl<S: Store> GatewayWorld<S> {
         let link = peer.link.take();
         let parting = match (link, self.node.as_mut()) {
             (Some((worker, key)), Some(node)) if heard || self.site.is_calm() => {
+                // As a worker does between reading the end and telling its broker.
+                node.take_messages(worker, now);
                 node.broker(worker).closed(key, now);
                 Parting::Cut { is_heard: true }
             }

@@ -172,6 +172,9 @@ impl<L: LogStore> MqttPort<L> {
         let heard = match socket.stream.read(&mut self.scratch, bytes_max) {
             Ok(heard) => heard,
             Err(error) => {
+                // This worker then knows all that the client may have learned from another one.
+                drive::hear(&mut PortShell { port: self, context }, key, &[], 0, now);
+                let Some(socket) = self.sockets.get(key) else { return WORK_OF_VISIT };
                 if socket.stream.is_unsaid() && error.kind() == io::ErrorKind::InvalidData {
                     self.metrics.turned_away.increment("proxy");
                 }

@@ -25,7 +25,10 @@ impl<L: LogStore> MqttPort<L> {
         }
         self.metrics.writes.increment();
         let Ok(written) = socket.stream.write(self.broker.unsent(key), &mut self.scratch) else {
-            self.lose(key, now);
+            // Its end is met by the next visit: this worker then knows all that the client may have learned from
+            // another one.
+            [Flag::BLOCKED, Flag::READABLE, Flag::ENDED].into_iter().for_each(|flag| socket.set(flag, true));
+            self.line_up(key);
             return 0;
         };
         if written.blocked {

@@ -255,9 +255,21 @@ impl Wills {
         }
     }
 
-    /// The server may have ended the connection of this client, who has not noticed.
-    pub fn may_be_over(&mut self, client: ClientIndex) {
-        self.wills.range_mut((client, 0)..=(client, u64::MAX)).for_each(|(_, will)| will.may_be_over = true);
+    /// The server may have ended the connection of this client, who has not noticed. Gives the will that may be on its
+    /// way from now on.
+    pub fn may_be_over(&mut self, client: ClientIndex) -> Option<MessageName> {
+        let mut begins = None;
+        for (name, will) in self.wills.range_mut((client, 0)..=(client, u64::MAX)) {
+            let was_so = std::mem::replace(&mut will.may_be_over, true);
+            let is_standing = matches!(will.fate, Fate::Standing { .. });
+            begins = (is_standing && !was_so).then_some(*name).or(begins);
+        }
+        begins
+    }
+
+    /// Whether a will may have been sent before its client noticed that the connection was over.
+    pub fn may_be_sent_before(&self, name: MessageName) -> bool {
+        self.wills.get(&name).is_some_and(|will| will.may_be_over)
     }
 
     /// The connection of this client has ended. Gives the will that is to be sent, now or later, if there is one.
