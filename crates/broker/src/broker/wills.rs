@@ -64,6 +64,8 @@ struct SentWill {
     is_recorded: bool,
     /// Words about it are to come; else it waits for room.
     is_under_way: bool,
+    /// A shard has failed: nobody knows who has it.
+    is_unknown: bool,
     /// What is paid for it while only this keeps it and it waits.
     waits: Option<Paid>,
     /// Whose shards may know its origin.
@@ -91,9 +93,10 @@ impl Wills {
         self.sent.contains_key(&name)
     }
 
-    /// Whether it is on its way to all who must keep it, and on record with its session.
+    /// Whether it is on record with its session, and on its way to all who must keep it, or who of them has it is not
+    /// known.
     pub fn is_recorded_under_way(&self, name: Origin) -> bool {
-        self.sent.get(&name).is_some_and(|sent| sent.is_under_way && sent.kept_by.is_some())
+        self.sent.get(&name).is_some_and(|sent| (sent.is_under_way || sent.is_unknown) && sent.kept_by.is_some())
     }
 
     /// A CONNECT waits for this will, until then at most.
@@ -156,6 +159,7 @@ impl<L: LogStore> Broker<L> {
             kept_by: state.will_record().map(|record| KeptBy { shard, slot, record }),
             is_recorded: true,
             is_under_way: true,
+            is_unknown: false,
             waits: None,
             workers: WorkerSet::NONE,
             comer: None,
@@ -236,6 +240,7 @@ impl<L: LogStore> Broker<L> {
             kept_by: None,
             is_recorded,
             is_under_way: true,
+            is_unknown: false,
             waits: None,
             workers: WorkerSet::NONE,
             comer: None,
@@ -312,6 +317,7 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn will_stays_due(&mut self, name: Origin, is_unknown: bool, now: TimeMs) {
         let sent = self.timing.wills.sent.get_mut(&name).expect("its words were counted once");
         sent.is_under_way = false;
+        sent.is_unknown |= is_unknown;
         if self.pay_for_wait(name) {
             self.timing.wills.waiting.push_back(name);
             self.timing.wills.again_at = TimeMs(now.0 + DUE_AGAIN_MS);
