@@ -33,6 +33,10 @@ pub enum Bug {
     LiveHoldLost,
     /// The live state takes a new account for one of another asset.
     LiveAssetMixed,
+    /// A fold does not note that the time was set back.
+    MendForgotten,
+    /// The live state loses where the time was set back.
+    LiveMendLost,
     /// The live state notes one credit of another shard more than was taken in.
     LiveWatermarkOff,
     /// The time of records follows a jump of the wall clock at once.

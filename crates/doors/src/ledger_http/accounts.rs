@@ -226,7 +226,7 @@ pub async fn open<B: Backend>(
 /// Read an account's figures
 ///
 /// With `?at=TIME`, what its balance was then, and what its open holds reserved; `time_to_come` if that is still to
-/// come. The server goes back through the account's history, 50,000 rows in one request at most, and no further than
+/// come, `time_uncertain` if the clock was wrong and nobody can tell. The server goes back through the account's history, 50,000 rows in one request at most, and no further than
 /// the caller's bound of requests, of which 16 rows are one; further back it answers `history_too_long` with a `next`,
 /// which is sent as `before`.
 #[utoipa::path(
@@ -263,7 +263,8 @@ pub async fn read<B: Backend>(
             None => Ok(json(StatusCode::OK, &AccountBody::from(&account))),
             Some(at_ms) => {
                 let before = before.map(Into::into);
-                let (last, held) = history_time::last_row(&ledger, &caller, &id, before, at_ms).await?;
+                let then = history_time::balance_at(&ledger, &caller, &id, before, at_ms).await?;
+                let history_time::Then { last, written_by, held } = then;
                 let balance = last.as_ref().map_or(0, |row| row.balance_after);
                 let body = BalanceAtBody {
                     id: &account.id,
@@ -276,7 +277,7 @@ pub async fn read<B: Backend>(
                     last_id: last.as_ref().map(|row| &*row.id),
                     last_time_ms: last.as_ref().map(|row| row.time_ms),
                     before_first_row: last.is_none(),
-                    to_come: history_time::is_to_come(at_ms, last.as_ref())?,
+                    to_come: history_time::is_to_come(at_ms, written_by)?,
                 };
                 Ok(json(StatusCode::OK, &body))
             }
