@@ -117,7 +117,8 @@ pub struct ListQuery {
 #[into_params(parameter_in = Query)]
 pub struct AtQuery {
     /// Balance and holds at the end of this time: RFC 3339 (`2026-11-21T09:14:49Z`) or milliseconds since the epoch. A
-    /// time that is more than a minute ahead of the server's clock is answered `time_to_come`.
+    /// time that is more than a minute ahead of the server's clock is answered `time_to_come`; one around which the
+    /// clock was wrong, so that there are two balances, `time_uncertain`, with the times that are known.
     at: Option<String>,
     /// With `at`: go on looking behind this cursor, the `next` of a `history_too_long`.
     before: Option<String>,
@@ -148,7 +149,8 @@ pub struct BalanceAtBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     last_id: Option<&'a str>,
-    /// Time of that row, milliseconds since the epoch.
+    /// Time of that row, milliseconds since the epoch, as it was written: later than `at` if the clock was wrong then,
+    /// and was mended since.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     last_time_ms: Option<u64>,
@@ -186,7 +188,8 @@ pub struct HistoryQuery {
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
     /// Only rows of this time or later: RFC 3339 (`2026-11-21T09:14:49Z`) or milliseconds since the epoch. A page may
-    /// be short, even empty, and still have a `next`: one request goes back through 50,000 rows at most.
+    /// be short, even empty, and still have a `next`: one request goes back through 50,000 rows at most. A row that a
+    /// wrong clock dated is of the time to which that was mended.
     from_time: Option<String>,
     /// Only rows of this time or earlier.
     to_time: Option<String>,

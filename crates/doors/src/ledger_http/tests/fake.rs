@@ -43,6 +43,7 @@ struct State {
     is_silent: bool,
     damaged: Option<&'static DamagedPlace>,
     mend: Option<(Mend, Option<TimeMs>)>,
+    mended_by: Option<u64>,
     health: Option<Health>,
     drain: DrainStatus,
     asked: usize,
@@ -91,6 +92,11 @@ impl FakeBackend {
     /// From now on nobody can tell the balance of a time: because of this mend, until then.
     pub fn set_mend(&self, mend: Mend, until: Option<TimeMs>) {
         self.state.lock().unwrap().mend = Some((mend, until));
+    }
+
+    /// From now on all rows of later times were written by `time_ms`, as a mend says.
+    pub fn mended_by(&self, time_ms: u64) {
+        self.state.lock().unwrap().mended_by = Some(time_ms);
     }
 
     /// From now on no request is answered.

@@ -123,14 +123,16 @@ impl State {
                 Reply::BalanceAt { found: BalanceAt::Untold { mend, until }, rows_read: 2 }
             }
             Request::ReadBalanceAt { id, at, before } => {
-                let (limit, times) = (1, TimeSpan::new(None, Some(at.0)).expect("a span"));
+                let mended_by = self.mended_by.unwrap_or(u64::MAX);
+                let until = if at.0 >= mended_by { u64::MAX } else { at.0 };
+                let (limit, times) = (1, TimeSpan::new(None, Some(until)).expect("a span"));
                 match self.decide(Request::ReadHistory { id, before, limit, times }) {
                     Reply::History { mut rows, next, held, rows_read } => {
                         let last = rows.pop().map(Box::new);
                         let found = match (last, next) {
                             (None, Some(next)) => BalanceAt::Further { next },
                             (last, _) => {
-                                let written_by = TimeMs(last.as_ref().map_or(0, |row| row.time_ms));
+                                let written_by = TimeMs(last.as_ref().map_or(0, |row| row.time_ms.min(mended_by)));
                                 BalanceAt::Known { last, written_by, held }
                             }
                         };
