@@ -13,8 +13,6 @@
 //! What it believes: the newest mend, and every time that is not later than all mends behind it. A row of a wrong clock
 //! that says such a time looks like any other, in the journal, too.
 
-use tidegate_planted::{Bug, is_planted};
-
 use super::event::Event;
 use super::limits::MENDS_MAX;
 use super::state::Ledger;
@@ -91,9 +89,9 @@ impl Mends {
     /// The same list, as it was written down. `None` if it is not in order, or not of records up to `last`.
     pub(super) fn restore(forgotten: u64, kept: Vec<Mend>, last: RecordPosition) -> Option<Mends> {
         let is_one = |mend: &Mend| mend.position <= last && RecordPosition::NONE < mend.position && mend.to < mend.was;
-        let follows = |[one, next]: &[Mend; 2]| one.position < next.position && one.sequence < next.sequence;
+        let follows = |pair: &[Mend]| pair[0].position < pair[1].position && pair[0].sequence < pair[1].sequence;
         let is_whole = kept.len() <= MENDS_MAX && (forgotten == 0 || kept.len() == MENDS_MAX);
-        let is_sound = is_whole && kept.iter().all(is_one) && kept.array_windows().all(follows);
+        let is_sound = is_whole && kept.iter().all(is_one) && kept.windows(2).all(follows);
         is_sound.then_some(Mends { forgotten, kept })
     }
 
@@ -150,9 +148,7 @@ impl Ledger {
 
     /// Notes a record that set the time.
     pub(super) fn note_mend(&mut self, was: TimeMs, to: TimeMs, at: Place) {
-        if !is_planted(Bug::MendForgotten) {
-            self.mends.push(Mend { position: at.position, sequence: at.sequence, was, to });
-        }
+        self.mends.push(Mend { position: at.position, sequence: at.sequence, was, to });
     }
 }
 

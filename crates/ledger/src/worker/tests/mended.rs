@@ -1,6 +1,7 @@
 //! Balances at times around a clock that was wrong until an operator mended it.
 
 use tidegate_machines::ledger::{HistoryRow, Ledger};
+use tidegate_planted::{Bug, plant};
 
 use super::audits::{Auditor, read_all, varint, with_mends, with_snapshot};
 use super::*;
@@ -318,6 +319,21 @@ fn the_auditor_compares_where_the_time_was_mended() {
     let (live, journal) = found.texts.as_ref().expect("both in words");
     assert_eq!((found.figure, &**live), ("mends", "0 forgotten, "));
     assert!(journal.contains(&format!("{YEARS} to {}", 2 * HOUR)), "{journal}");
+}
+
+#[test]
+fn a_live_state_that_loses_a_mend_is_found_by_the_auditor() {
+    let mut show = Show::new(1);
+    show.sell(&[HOUR, YEARS]);
+    show.mend(2 * HOUR);
+    let mut auditor: Auditor = show.node.auditor(0);
+    plant(Some(Bug::LiveMendLost));
+    show.sell(&[2 * HOUR + 5]);
+    plant(None);
+    assert_eq!(show.at("wallet", 2 * HOUR), Ok(1), "what it does to answers");
+    let report = show.node.audit(&mut auditor, |_| {});
+    assert_eq!(report.state(), AuditState::Differs);
+    assert_eq!(report.differences.iter().map(|of| of.figure).collect::<Vec<_>>(), ["mends"]);
 }
 
 /// A snapshot that says nothing of a mend, as one of an earlier version would if it were read.
