@@ -114,7 +114,9 @@ impl Backend for Agreeable {
                 let found = BalanceAt::Known { last: None, written_by: TimeMs(0), held: Some(0) };
                 Reply::BalanceAt { found, rows_read: 0 }
             }
-            Request::StreamHistory { .. } => Reply::HistoryPart { rows: Vec::new(), written_by: Vec::new(), is_last: true },
+            Request::StreamHistory { .. } => {
+                Reply::HistoryPart { rows: Vec::new(), written_by: Vec::new(), is_last: true }
+            }
             Request::PlaceLinkedHolds(holds) => Reply::Outcomes(vec![Outcome::Applied; holds.len()]),
             Request::ReadTransfer { .. } => Reply::Refused(Refusal::TransferNotFound),
             Request::ReadHold { .. } => Reply::Refused(Refusal::HoldNotFound),

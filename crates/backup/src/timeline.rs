@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Promise: a place by time is looked for in the newest section that has begun by then, so that it is behind all
-//! that a mend says was before it, and behind the newest record of that time or earlier, as `?at=` of the ledger has it.
+//! that a mend says was before it, and behind the newest record of that time or earlier: as `?at=` of the ledger.
 //!
 //! Why not the first record that is later: a record of a wrong clock says a later time than all that follow for years.
 

@@ -1,7 +1,7 @@
 //! Bugs, and the switch that plants one.
 
-/// A bug. Each is one line in the code that it breaks, and is found by a test in `sim/tests/planted_bugs.rs`; what needs
-/// an operator's hand on a stopped ledger, by one in `ledger/src/worker/tests/mended.rs`.
+/// A bug. Each is one line in the code that it breaks, and is found by a test in `sim/tests/planted_bugs.rs`. What
+/// needs the hand of an operator on a stopped ledger is found by one in `ledger/src/worker/tests/mended.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// A torn group is accepted as whole when a log is opened.

@@ -163,7 +163,7 @@ fn of_several_mends_the_newest_one_that_was_by_then_counts() {
     assert!(refused.contains("--at 0:1,1:0 is before them, --at 0:3,1:0 is behind them"), "{refused}");
 }
 
-/// As `?at=` reads a history: the newest record that is no mend, and was written by `time` as it says or as a mend does.
+/// As `?at=` reads a history: the newest record that is no mend, and was of `time` or earlier as it or a mend says.
 fn rows_end(notes: &[Note], time: u64) -> usize {
     let is_mended_by = |nth: usize| notes[nth..].iter().any(|note| note.mended_from.is_some() && note.time.0 <= time);
     let is_by = |nth: &usize| notes[*nth].time.0 <= time || is_mended_by(*nth);

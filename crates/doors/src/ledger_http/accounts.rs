@@ -229,9 +229,9 @@ pub async fn open<B: Backend>(
 /// Read an account's figures
 ///
 /// With `?at=TIME`, what its balance was then, and what its open holds reserved; `time_to_come` if that is still to
-/// come, `time_uncertain` if the clock was wrong and nobody can tell. The server goes back through the account's history, 50,000 rows in one request at most, and no further than
-/// the caller's bound of requests, of which 16 rows are one; further back it answers `history_too_long` with a `next`,
-/// which is sent as `before`.
+/// come, `time_uncertain` if the clock was wrong and nobody can tell. The server goes back through the account's
+/// history, 50,000 rows in one request at most, and no further than the caller's bound of requests, of which 16 rows
+/// are one; further back it answers `history_too_long` with a `next`, which is sent as `before`.
 #[utoipa::path(
     get,
     path = "/v1/accounts/{id}",

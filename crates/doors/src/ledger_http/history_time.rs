@@ -158,9 +158,9 @@ fn uncertain(account: &str, at_ms: u64, mend: Mend, until: Option<TimeMs>) -> Pr
     let (asked, was, to) = (exact(at_ms), exact(mend.was.0), exact(mend.to.0));
     let earlier = until.map_or_else(String::new, |until| format!("up to {}, or ", exact(until.0)));
     let detail = format!(
-        "nobody can tell the balance of {account:?} at {asked}: a row that may be of before or behind it was written by \
-         a wrong clock, until the time was mended from {was} to {to} (sequence {}). Ask for a time {earlier}from {to} \
-         on; without `at`, for the balance of now",
+        "nobody can tell the balance of {account:?} at {asked}: a row that may be of before or behind it was written \
+         by a wrong clock, until the time was mended from {was} to {to} (sequence {}). Ask for a time {earlier}from \
+         {to} on; without `at`, for the balance of now",
         mend.sequence.0
     );
     Problem::new(TIME_UNCERTAIN, detail).with("field", "at")
