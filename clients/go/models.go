@@ -111,7 +111,8 @@ type BalanceAt struct {
 	Held *int64 `json:"held,omitempty"`
 	// Id of the transfer or hold whose row is the last one of that time; absent before its first row.
 	LastID string `json:"last_id,omitempty"`
-	// Time of that row, milliseconds since the epoch.
+	// Time of that row, milliseconds since the epoch, as it was written: later than `at` if the clock was wrong then,
+	// and was mended since.
 	LastTimeMS *int64 `json:"last_time_ms,omitempty"`
 	// True if that time is still to come by the server's clock, by a minute at most: the balance is that of now, and
 	// may be another one then. Else absent.

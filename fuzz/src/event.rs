@@ -15,7 +15,7 @@ pub struct Sample {
     pub events: Vec<Vec<u8>>,
 }
 
-/// A shop, a wallet and a candidate; credits bought, a vote, and a refusal.
+/// A shop, a wallet and a candidate; credits bought, a vote, and a refusal; at last the time is mended.
 pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     let transfer = |id, debit, credit, amount| Command::Transfer {
         transfer: Transfer { id, debit, credit, amount, memo: "a memo", label: Default::default() },
@@ -40,16 +40,26 @@ pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
             }
             other => panic!("{command:?} journals nothing: {other:?}"),
         };
-        let at = next_place(&sample.ledger);
-        sample.ledger.apply(&Event::decode(&bytes).expect("what was encoded decodes"), at);
-        sample.events.push(bytes);
+        sample.append(bytes);
     }
+    let mut bytes = Vec::new();
+    sample.ledger.mend_time(TimeMs(NOW.0 - 5_000), "the clock was ahead").encode(&mut bytes);
+    sample.append(bytes);
     sample
 });
 
-/// A ledger compares positions only.
+impl Sample {
+    fn append(&mut self, bytes: Vec<u8>) {
+        let at = next_place(&self.ledger);
+        self.ledger.apply(&Event::decode(&bytes).expect("what was encoded decodes"), at);
+        self.events.push(bytes);
+    }
+}
+
+/// Records have a hundred bytes each.
 fn next_place(ledger: &Ledger) -> Place {
-    Place { position: RecordPosition(ledger.position().0 + 100), sequence: RecordSequence(1) }
+    let position = ledger.position().0 + 100;
+    Place { position: RecordPosition(position), sequence: RecordSequence(position / 100) }
 }
 
 /// Decodes, encodes again, and folds into the ledger of [`SAMPLE`].

@@ -17,7 +17,8 @@ use tidegate_doors::ledger_http::{
 use tidegate_doors::refusal_metrics::RefusalMetrics;
 use tidegate_doors::request_metrics::RequestMetrics;
 use tidegate_ledger::changes::{After, ChangeFilter};
-use tidegate_ledger::message::{Reply, Request, Unavailable};
+use tidegate_ledger::message::{BalanceAt, Reply, Request, Unavailable};
+use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::{AccountKind, AccountView, IdSpace, Outcome, Refusal};
 use tidegate_telemetry::Registry;
 
@@ -109,7 +110,13 @@ impl Backend for Agreeable {
             Request::ReadAccount { id } => Reply::Account(account(id)),
             Request::ListAccounts { .. } => Reply::Accounts(Vec::new()),
             Request::ReadHistory { .. } => Reply::History { rows: Vec::new(), next: None, held: None, rows_read: 0 },
-            Request::StreamHistory { .. } => Reply::HistoryPart { rows: Vec::new(), is_last: true },
+            Request::ReadBalanceAt { .. } => {
+                let found = BalanceAt::Known { last: None, written_by: TimeMs(0), held: Some(0) };
+                Reply::BalanceAt { found, rows_read: 0 }
+            }
+            Request::StreamHistory { .. } => {
+                Reply::HistoryPart { rows: Vec::new(), written_by: Vec::new(), is_last: true }
+            }
             Request::PlaceLinkedHolds(holds) => Reply::Outcomes(vec![Outcome::Applied; holds.len()]),
             Request::ReadTransfer { .. } => Reply::Refused(Refusal::TransferNotFound),
             Request::ReadHold { .. } => Reply::Refused(Refusal::HoldNotFound),
@@ -127,7 +134,7 @@ impl Backend for Agreeable {
 
     fn open(&self, request: Request, _window: usize) -> Result<Self::Replies, Unavailable> {
         let Request::StreamHistory { .. } = request else { panic!("{request:?} has one reply") };
-        Ok(OneReply(Some(Reply::HistoryPart { rows: Vec::new(), is_last: true })))
+        Ok(OneReply(Some(Reply::HistoryPart { rows: Vec::new(), written_by: Vec::new(), is_last: true })))
     }
 
     type Changes = NoChanges;

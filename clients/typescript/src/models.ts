@@ -124,7 +124,8 @@ export interface BalanceAt {
   held?: bigint;
   /** Id of the transfer or hold whose row is the last one of that time; absent before its first row. */
   last_id?: string;
-  /** Time of that row, milliseconds since the epoch. */
+  /** Time of that row, milliseconds since the epoch, as it was written: later than `at` if the clock was wrong
+   * then, and was mended since. */
   last_time_ms?: number;
   /** True if that time is still to come by the server's clock, by a minute at most: the balance is that of now, and
    * may be another one then. Else absent. */

@@ -14,8 +14,7 @@ use crate::timeline::{Follows, Timeline};
 /// Refuses a time for which the `places` of the logs of a family are not the only ones that it may mean.
 pub(crate) fn check_is_one(timelines: &[Timeline<'_>], places: &[Cursor], moment: Moment) -> Result<(), BackupError> {
     check_is_timed(timelines, places, moment)?;
-    check_is_once(timelines, places, moment)?;
-    check_is_of_rows(timelines, places, moment)
+    check_is_once(timelines, places, moment)
 }
 
 /// Refuses a time of which records may be that were decided by a wrong clock.
@@ -74,31 +73,6 @@ fn check_is_once(timelines: &[Timeline<'_>], places: &[Cursor], moment: Moment) 
         "{moment}: the history has this time more than once, because it was mended to an earlier one. Give a \
          sequence: {}; --at {} is the place behind that, by the time as it was mended",
         choices.join("; "),
-        as_asked(places.iter().copied())
-    )))
-}
-
-/// Refuses a time that a mend alone says had come, when the records before the mend say later times: histories have no
-/// row of a mend, so for them these records are still to come.
-fn check_is_of_rows(timelines: &[Timeline<'_>], places: &[Cursor], moment: Moment) -> Result<(), BackupError> {
-    let (mut before, mut mends) = (Vec::new(), Vec::new());
-    for (timeline, place) in timelines.iter().zip(places) {
-        let rows = timeline.before_mends(*place, TimeMs(moment.0))?;
-        before.push(rows.unwrap_or(*place));
-        if let Some(mend) = rows.and(timeline.mend_before(*place)) {
-            let (name, mended) = (&timeline.log.name, Moment(mend.time.0));
-            mends.push(format!("{name}: sequence {}, mended to {mended}", mend.sequence));
-        }
-    }
-    if mends.is_empty() {
-        return Ok(());
-    }
-    Err(BackupError::Refused(format!(
-        "{moment}: nobody can tell what had been decided by then, because the time was mended to an earlier one: \
-         records before the mend say later times, and none behind it says this time or an earlier one ({}). Give a \
-         sequence: {}, which is what the history says with ?at=; --at {} is behind them and the mend",
-        mends.join("; "),
-        said_before(&before),
         as_asked(places.iter().copied())
     )))
 }

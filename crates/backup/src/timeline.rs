@@ -5,8 +5,8 @@
 //!   12:00 … 12:10 │ a wrong clock: 15:00 … │ mended to 12:30, … 12:50  │ mended …
 //! ```
 //!
-//! Promise: a place by time is looked for in the newest section that has begun by then, so that it is behind the newest
-//! record of that time or earlier, as `?at=` of the ledger has it.
+//! Promise: a place by time is looked for in the newest section that has begun by then, so that it is behind all
+//! that a mend says was before it, and behind the newest record of that time or earlier: as `?at=` of the ledger.
 //!
 //! Why not the first record that is later: a record of a wrong clock says a later time than all that follow for years.
 
@@ -207,41 +207,6 @@ impl<'a> Timeline<'a> {
             }
         }
         Ok(also)
-    }
-
-    /// Where `place`, the one for `time`, is behind records that say later times and a mend alone: the place before
-    /// these, behind the newest record of `time` or earlier that is no mend. A history has no row of a mend, so that is
-    /// what `?at=` says. `None` where both have the same records.
-    pub fn before_mends(&self, place: Cursor, time: TimeMs) -> Result<Option<Cursor>, BackupError> {
-        let mut by_then = self.sections[0].begin;
-        for number in (0..=self.section_at(time)).rev() {
-            let last = self.last_by(number, time)?;
-            if self.is_dated(self.sections[number].begin, last)? {
-                by_then = last;
-                break;
-            }
-        }
-        Ok(self.is_dated(by_then, place)?.then_some(by_then))
-    }
-
-    /// Whether a record of `from..to` that is no mend says when it was decided.
-    fn is_dated(&self, from: Cursor, to: Cursor) -> Result<bool, BackupError> {
-        if from.position >= to.position {
-            return Ok(false);
-        }
-        let mut groups = self.log.files.groups(from, to)?;
-        while let Some(group) = groups.next_group()? {
-            let mut stamps = group.records().map(|(_, _, record)| (self.known.stamp)(record));
-            if stamps.any(|stamp| stamp.decided_at.is_some() && stamp.mended_from.is_none()) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// The newest mend before `place`.
-    pub fn mend_before(&self, place: Cursor) -> Option<Mend> {
-        self.sections[self.section_of(place)].mend
     }
 
     /// By how much a log whose time nobody sets, of the same hosts, may be ahead when it is `time` here, at `place`, in

@@ -278,13 +278,14 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
                 }
                 Ok(Some(Stage::Peers))
             }
-            Answer::Peers { sequence, peers, assets, settings, waits: _ } => {
+            Answer::Peers { sequence, peers, assets, settings, mends, waits: _ } => {
                 self.advance(Sequence(sequence), durable)?;
                 let (journal, agreed_at) = (self.fold.state(), self.agreed.peers);
                 let found = &mut self.round.differences;
                 compare::peers(&peers, &journal.peer_figures(), agreed_at, found);
                 compare::assets(&assets, &journal.assets(), agreed_at, found);
                 compare::settings(settings, compare::settings_form(journal), agreed_at, found);
+                compare::mends(&mends, journal.mends(), agreed_at, found);
                 if self.round.differences.count() == before {
                     self.agreed.peers = sequence;
                 }

@@ -36,6 +36,7 @@ impl Request {
             | Request::ReadAccount { .. }
             | Request::ListAccounts { .. }
             | Request::ReadHistory { .. }
+            | Request::ReadBalanceAt { .. }
             | Request::StreamHistory { .. }
             | Request::ListHolds { .. }
             | Request::ChangeAccount { .. }

@@ -1,9 +1,11 @@
 //! Requests from the listeners to the shards, and the replies. Both sides of every ring use these types only.
 
 mod audit;
+mod balance_at;
 mod batch;
 mod time_span;
 
+use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::{
     AccountChange, AccountKind, AccountStatus, AccountView, AssetView, HistoryRow, Hold, HoldView, Label,
     MetadataPatch, Outcome, Refusal, TransferView,
@@ -11,6 +13,7 @@ use tidegate_machines::ledger::{
 pub use tidegate_shard::Unavailable;
 
 pub use audit::{AuditDifference, AuditReport, AuditState, Conservation, FirstFoldReport, ScrubReport};
+pub use balance_at::BalanceAt;
 pub use batch::{ItemLabel, OpenBatch, OpenItem, Span, TransferBatch, TransferItem};
 pub use time_span::TimeSpan;
 
@@ -143,6 +146,15 @@ pub enum Request {
         /// and without `before` at few: a page may be short, even empty, and still have a `next`.
         times: TimeSpan,
     },
+    /// Read what an account had at a time. Answer: [`Reply::BalanceAt`].
+    ReadBalanceAt {
+        /// Account id.
+        id: Box<str>,
+        /// The time.
+        at: TimeMs,
+        /// Go on where an earlier answer ended: its `next`.
+        before: Option<Box<str>>,
+    },
     /// Read an account's history from one row to the first, newest first. Answer: a stream of [`Reply::HistoryPart`].
     StreamHistory {
         /// Account id.
@@ -223,10 +235,19 @@ pub enum Reply {
         /// has cost.
         rows_read: usize,
     },
+    /// What an account had at a time.
+    BalanceAt {
+        /// What was found.
+        found: BalanceAt,
+        /// Rows that the shards read for it: what it has cost.
+        rows_read: usize,
+    },
     /// The next rows of a history that is streamed, newest first.
     HistoryPart {
         /// Rows, at most [`PAGE_ROWS_MAX`](crate::limits::PAGE_ROWS_MAX).
         rows: Vec<HistoryRow>,
+        /// When each of them was written at the latest: what it says, unless its clock was wrong.
+        written_by: Vec<TimeMs>,
         /// Whether no further part comes.
         is_last: bool,
     },

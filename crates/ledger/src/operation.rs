@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tidegate_journal::Durability;
 use tidegate_machines::ledger::{
     AccountKind, AccountRules, AccountSettings, AccountSlot, AccountView, AssetView, ContentDigest, HistoryRow,
-    HoldFigures, HoldView, Outcome, PeerFigures, Refusal, TransferView,
+    HoldFigures, HoldView, Mends, Outcome, PeerFigures, Refusal, RowTime, TransferView,
 };
 use tidegate_machines::{DamagedPlace, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
@@ -261,6 +261,8 @@ pub struct ChainedRow {
     pub at: RecordPosition,
     /// By how much it changed what open holds reserve on the account, minor units.
     pub held_change: i64,
+    /// When it was written, as far as that is known.
+    pub when: RowTime,
 }
 
 /// What a shard knows of an id.
@@ -385,6 +387,8 @@ pub enum Answer {
         assets: Vec<AssetView>,
         /// A digest of what was set on accounts, also on those of other shards.
         settings: [u8; 32],
+        /// Where the time of the shard was set back.
+        mends: Box<Mends>,
         /// Whether it is known why credits wait here: the disk is full, or a debit that another shard asks for is
         /// damaged.
         waits: bool,

@@ -44,7 +44,7 @@ use crate::operation::{Answer, Message, Operation, Outgoing};
 use assets::sum_assets;
 use changing::Changing;
 pub use history::CursorKey;
-use history::{HistoryMerge, HistoryStream};
+use history::{BalanceSearch, HistoryMerge, HistoryStream};
 use lookup::Lookup;
 use transfers::Deciding;
 
@@ -90,6 +90,8 @@ enum Stage {
     List { accounts: Vec<AccountView>, limit: usize },
     /// Histories of all parts.
     History(HistoryMerge),
+    /// The same, for the balance of a time.
+    Balance(BalanceSearch),
     /// The same, page after page.
     Stream(HistoryStream),
     /// Nothing is awaited but stragglers, and nobody waits for a reply.
@@ -185,6 +187,16 @@ impl Router {
                         let merge = merge.of(times);
                         let calls = merge.calls();
                         (Stage::History(merge), Next::Calls(calls))
+                    }
+                    Err(refusal) => (Stage::One, Next::Reply(Reply::Refused(refusal))),
+                }
+            }
+            Request::ReadBalanceAt { id, at, before } => {
+                match HistoryMerge::open(id, before.as_deref(), 1, self.shard_count, self.cursors) {
+                    Ok(merge) => {
+                        let search = merge.until(at);
+                        let calls = search.calls();
+                        (Stage::Balance(search), Next::Calls(calls))
                     }
                     Err(refusal) => (Stage::One, Next::Reply(Reply::Refused(refusal))),
                 }
@@ -384,6 +396,7 @@ impl Stage {
             (Stage::Known(_), _) => {}
             (Stage::Deciding(deciding), answer) => deciding.collect(shard, answer),
             (Stage::History(merge), answer) => merge.collect(shard, answer),
+            (Stage::Balance(search), answer) => search.collect(shard, answer),
             (Stage::Stream(stream), answer) => stream.collect(shard, answer),
             (Stage::Changing(changing), answer) => changing.collect(answer),
             // Every question can be refused, for instance because what it needs is damaged. Answers of other shards to
@@ -424,6 +437,7 @@ impl Stage {
         match self {
             Stage::Deciding(deciding) => deciding.complete(shard_count),
             Stage::History(merge) => Next::Reply(merge.page()),
+            Stage::Balance(search) => Next::Reply(search.reply()),
             Stage::Stream(stream) => Next::Reply(stream.part()),
             Stage::Parts { sum, asked: false } if shard_count > 1 => {
                 let others = (0..shard_count).map(ShardIndex).filter(|shard| *shard != last);

@@ -40,6 +40,7 @@ impl Request {
             | Request::ReadAccount { .. }
             | Request::ListAccounts { .. }
             | Request::ReadHistory { .. }
+            | Request::ReadBalanceAt { .. }
             | Request::StreamHistory { .. }
             | Request::ReadTransfer { .. }
             | Request::ReadHold { .. }
@@ -64,7 +65,7 @@ impl Reply {
     /// Rows of histories, lists of accounts and lists of holds that were read for it: what a page has cost.
     pub fn rows_read(&self) -> usize {
         match self {
-            Reply::History { rows_read, .. } => *rows_read,
+            Reply::History { rows_read, .. } | Reply::BalanceAt { rows_read, .. } => *rows_read,
             Reply::HistoryPart { rows, .. } => rows.len(),
             Reply::Accounts(accounts) => accounts.len(),
             Reply::Holds { holds, .. } => holds.len(),

@@ -1,6 +1,7 @@
 //! Bugs, and the switch that plants one.
 
-/// A bug. Each is one line in the code that it breaks, and is found by a test in `sim/tests/planted_bugs.rs`.
+/// A bug. Each is one line in the code that it breaks, and is found by a test in `sim/tests/planted_bugs.rs`. What
+/// needs the hand of an operator on a stopped ledger is found by one in `ledger/src/worker/tests/mended.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// A torn group is accepted as whole when a log is opened.
@@ -33,6 +34,8 @@ pub enum Bug {
     LiveHoldLost,
     /// The live state takes a new account for one of another asset.
     LiveAssetMixed,
+    /// The live state loses where the time was set back.
+    LiveMendLost,
     /// The live state notes one credit of another shard more than was taken in.
     LiveWatermarkOff,
     /// The time of records follows a jump of the wall clock at once.

@@ -153,7 +153,8 @@ class BalanceAt:
     # Id of the transfer or hold whose row is the last one of that time; absent before its first row.
     last_id: Optional[str] = None
 
-    # Time of that row, milliseconds since the epoch.
+    # Time of that row, milliseconds since the epoch, as it was written: later than `at` if the clock was wrong
+    # then, and was mended since.
     last_time_ms: Optional[int] = None
 
     # True if that time is still to come by the server's clock, by a minute at most: the balance is that of now, and

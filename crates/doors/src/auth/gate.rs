@@ -5,7 +5,7 @@
 //! the door answers with [`not_found`] and does not send the request to the ledger: whether others have an account of
 //! this id is nothing that a viewer may learn. Else it checks again.
 
-use tidegate_ledger::message::{Reply, Request};
+use tidegate_ledger::message::{BalanceAt, Reply, Request};
 use tidegate_machines::ledger::{HistoryRow, Refusal};
 
 use super::identity::{Access, Identity, Rights};
@@ -46,6 +46,7 @@ pub fn check(identity: &Identity, request: &Request, kinds: &mut AccountKinds) -
         Request::VoidHolds(_) => only_if(rights.may_settle_holds(), || "void holds".to_owned()),
         Request::ReadAccount { id }
         | Request::ReadHistory { id, .. }
+        | Request::ReadBalanceAt { id, .. }
         | Request::StreamHistory { id, .. }
         | Request::ListHolds { account: id, .. } => {
             let kind = kinds.get(id);
@@ -86,9 +87,13 @@ pub fn shown(identity: &Identity, reply: Reply) -> Reply {
             hide_others(identity, &mut rows);
             Reply::History { rows, next, held, rows_read }
         }
-        Reply::HistoryPart { mut rows, is_last } => {
+        Reply::BalanceAt { found: BalanceAt::Known { last: Some(mut last), written_by, held }, rows_read } => {
+            hide_others(identity, std::slice::from_mut(&mut *last));
+            Reply::BalanceAt { found: BalanceAt::Known { last: Some(last), written_by, held }, rows_read }
+        }
+        Reply::HistoryPart { mut rows, written_by, is_last } => {
             hide_others(identity, &mut rows);
-            Reply::HistoryPart { rows, is_last }
+            Reply::HistoryPart { rows, written_by, is_last }
         }
         Reply::Assets(mut assets) if !rights.may_read_everything() => {
             assets.iter_mut().for_each(|asset| (asset.issued, asset.held) = (0, 0));

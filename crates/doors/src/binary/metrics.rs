@@ -42,6 +42,7 @@ pub fn kind_of(request: &Request) -> &'static str {
         Request::ReadAccount { .. } => "read_account",
         Request::ListAccounts { .. } => "list_accounts",
         Request::ReadHistory { .. } => "read_history",
+        Request::ReadBalanceAt { .. } => unreachable!("the schema has no balance of a time"),
         Request::StreamHistory { .. } => unreachable!("the schema has no streams"),
         Request::Announce(_) => unreachable!("no client may ask it"),
         Request::ReadAudit => "read_audit",

@@ -155,6 +155,7 @@ pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, reader: Op
             next: next.map(String::from).unwrap_or_default(),
         }),
         Reply::Announced => unreachable!("no client may ask it"),
+        Reply::BalanceAt { .. } => unreachable!("the schema has no balance of a time"),
         Reply::HistoryPart { .. } => unreachable!("the schema has no streams"),
         Reply::Audit(reports) => {
             let conservation = reports.first().map_or(&[][..], |report| &report.conservation);

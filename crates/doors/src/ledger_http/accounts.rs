@@ -117,7 +117,8 @@ pub struct ListQuery {
 #[into_params(parameter_in = Query)]
 pub struct AtQuery {
     /// Balance and holds at the end of this time: RFC 3339 (`2026-11-21T09:14:49Z`) or milliseconds since the epoch. A
-    /// time that is more than a minute ahead of the server's clock is answered `time_to_come`.
+    /// time that is more than a minute ahead of the server's clock is answered `time_to_come`; one around which the
+    /// clock was wrong, so that there are two balances, `time_uncertain`, with the times that are known.
     at: Option<String>,
     /// With `at`: go on looking behind this cursor, the `next` of a `history_too_long`.
     before: Option<String>,
@@ -148,7 +149,8 @@ pub struct BalanceAtBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     last_id: Option<&'a str>,
-    /// Time of that row, milliseconds since the epoch.
+    /// Time of that row, milliseconds since the epoch, as it was written: later than `at` if the clock was wrong then,
+    /// and was mended since.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     last_time_ms: Option<u64>,
@@ -186,7 +188,8 @@ pub struct HistoryQuery {
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
     /// Only rows of this time or later: RFC 3339 (`2026-11-21T09:14:49Z`) or milliseconds since the epoch. A page may
-    /// be short, even empty, and still have a `next`: one request goes back through 50,000 rows at most.
+    /// be short, even empty, and still have a `next`: one request goes back through 50,000 rows at most. A row that a
+    /// wrong clock dated is of the time to which that was mended.
     from_time: Option<String>,
     /// Only rows of this time or earlier.
     to_time: Option<String>,
@@ -226,9 +229,9 @@ pub async fn open<B: Backend>(
 /// Read an account's figures
 ///
 /// With `?at=TIME`, what its balance was then, and what its open holds reserved; `time_to_come` if that is still to
-/// come. The server goes back through the account's history, 50,000 rows in one request at most, and no further than
-/// the caller's bound of requests, of which 16 rows are one; further back it answers `history_too_long` with a `next`,
-/// which is sent as `before`.
+/// come, `time_uncertain` if the clock was wrong and nobody can tell. The server goes back through the account's
+/// history, 50,000 rows in one request at most, and no further than the caller's bound of requests, of which 16 rows
+/// are one; further back it answers `history_too_long` with a `next`, which is sent as `before`.
 #[utoipa::path(
     get,
     path = "/v1/accounts/{id}",
@@ -263,7 +266,8 @@ pub async fn read<B: Backend>(
             None => Ok(json(StatusCode::OK, &AccountBody::from(&account))),
             Some(at_ms) => {
                 let before = before.map(Into::into);
-                let (last, held) = history_time::last_row(&ledger, &caller, &id, before, at_ms).await?;
+                let then = history_time::balance_at(&ledger, &caller, &id, before, at_ms).await?;
+                let history_time::Then { last, written_by, held } = then;
                 let balance = last.as_ref().map_or(0, |row| row.balance_after);
                 let body = BalanceAtBody {
                     id: &account.id,
@@ -276,7 +280,7 @@ pub async fn read<B: Backend>(
                     last_id: last.as_ref().map(|row| &*row.id),
                     last_time_ms: last.as_ref().map(|row| row.time_ms),
                     before_first_row: last.is_none(),
-                    to_come: history_time::is_to_come(at_ms, last.as_ref())?,
+                    to_come: history_time::is_to_come(at_ms, written_by)?,
                 };
                 Ok(json(StatusCode::OK, &body))
             }

@@ -106,10 +106,12 @@ impl<B: Backend> Parts for HistoryLines<B> {
             self.door.take_turns_of_rows(&self.caller, reply.rows_read()).await;
         }
         match reply {
-            Some(Reply::HistoryPart { mut rows, is_last }) => {
+            Some(Reply::HistoryPart { mut rows, written_by, is_last }) => {
                 gate::hide_others(&self.caller, &mut rows);
-                let is_over = rows.last().is_some_and(|row| self.times.ends_before(row.time_ms));
-                rows.retain(|row| self.times.contains(row.time_ms));
+                assert_eq!(rows.len(), written_by.len(), "each row was written at some time");
+                let is_over = written_by.last().is_some_and(|by| self.times.ends_before(by.0));
+                let mut written_by = written_by.iter();
+                rows.retain(|_| written_by.next().is_some_and(|by| self.times.contains(by.0)));
                 if let Some(left) = &mut self.rows_left {
                     rows.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
                     *left -= rows.len() as u64;

@@ -1,4 +1,4 @@
-//! Histories by time: the rows of a span, and the last row up to a time.
+//! Histories by time: the rows of a span, and the balance of a time.
 //!
 //! ```text
 //!   newest ─▶ rows after the span: passed ─▶ rows of the span: given ─▶ a row before it: the end
@@ -11,8 +11,9 @@
 //! far back costs a thousand rows a page; `docs/decisions/0014-changes.md` has the figures and the way to an index.
 
 use axum::http::StatusCode;
-use tidegate_ledger::message::{Reply, Request, TimeSpan};
-use tidegate_machines::ledger::HistoryRow;
+use tidegate_ledger::message::{BalanceAt, Reply, Request, TimeSpan};
+use tidegate_machines::TimeMs;
+use tidegate_machines::ledger::{HistoryRow, Mend};
 
 use super::backend::Backend;
 use super::limits::{CLOCKS_DIFFER_MS_MAX, HISTORY_PAGES_BACK_MAX, SMALL_PAGE_ROWS_MAX};
@@ -25,6 +26,9 @@ use crate::ledger_json::DAMAGED;
 
 /// A time is further back than one request goes.
 pub const HISTORY_TOO_LONG: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "history_too_long");
+
+/// Nobody can tell what an account had at a time, because the clock was wrong.
+pub const TIME_UNCERTAIN: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "time_uncertain");
 
 /// A time is still to come.
 pub const TIME_TO_COME: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "time_to_come");
@@ -49,11 +53,11 @@ pub fn parse(field: &'static str, text: &str) -> Result<u64, Problem> {
     })
 }
 
-/// Whether a time is still to come, by this host's clock or the newest row up to it. One that the clock of another host
-/// may already show is answered, with that sign; one that is further away is refused.
-pub fn is_to_come(at_ms: u64, newest: Option<&HistoryRow>) -> Result<bool, Problem> {
+/// Whether a time is still to come, by this host's clock or by when the newest row up to it was written. One that the
+/// clock of another host may already show is answered, with that sign; one that is further away is refused.
+pub fn is_to_come(at_ms: u64, written_by: TimeMs) -> Result<bool, Problem> {
     let now_ms = now_ms();
-    if at_ms <= newest.map_or(0, |row| row.time_ms).max(now_ms) {
+    if at_ms <= written_by.0.max(now_ms) {
         return Ok(false);
     }
     if at_ms - now_ms <= CLOCKS_DIFFER_MS_MAX {
@@ -73,9 +77,6 @@ pub struct Page {
     pub rows: Vec<HistoryRow>,
     /// Where to go on; `None` when there are no more.
     pub next: Option<Box<str>>,
-    /// What was held after the first row; with no row, where the next page begins. Unknown behind a cursor of an
-    /// earlier version.
-    pub held: Option<u64>,
     /// Rows that were read for it.
     rows_read: usize,
 }
@@ -89,15 +90,12 @@ pub async fn page<B: Backend>(
     limit: u32,
     times: TimeSpan,
 ) -> Result<Page, Problem> {
-    let mut page = Page { rows: Vec::new(), next: before, held: None, rows_read: 0 };
+    let mut page = Page { rows: Vec::new(), next: before, rows_read: 0 };
     for _ in 0..HISTORY_PAGES_BACK_MAX {
         let left = limit - page.rows.len() as u32;
         let found = read(ledger, caller, account, page.next.take(), left, times).await?;
         ledger.door.take_turns_of_rows(caller, found.rows_read.saturating_sub(found.rows.len())).await;
         page.rows_read += found.rows_read;
-        if page.rows.is_empty() {
-            page.held = found.held;
-        }
         page.rows.extend(found.rows);
         page.next = found.next;
         if page.next.is_none() || page.rows.len() == limit as usize || caller.owes() {
@@ -107,26 +105,71 @@ pub async fn page<B: Backend>(
     Ok(page)
 }
 
-/// The newest row of `at_ms` or earlier, looked for from `before` on, if the account has one, and what was held then.
-pub async fn last_row<B: Backend>(
+/// What an account had at a time.
+pub struct Then {
+    /// The last row that was written by then, if there is one, with the balance after it.
+    pub last: Option<Box<HistoryRow>>,
+    /// When that row was written at the latest.
+    pub written_by: TimeMs,
+    /// What was held then; unknown behind a cursor of an earlier version.
+    pub held: Option<u64>,
+}
+
+/// What `account` had at `at_ms`, looked for from `before` on.
+pub async fn balance_at<B: Backend>(
     ledger: &Ledger<B>,
     caller: &Identity,
     account: &str,
-    before: Option<Box<str>>,
+    mut before: Option<Box<str>>,
     at_ms: u64,
-) -> Result<(Option<HistoryRow>, Option<u64>), Problem> {
-    let times = TimeSpan::new(None, Some(at_ms)).expect("it has no beginning");
-    let found = page(ledger, caller, account, before, 1, times).await;
-    let Page { mut rows, next, held, rows_read } = found.map_err(|problem| untold(problem, account, at_ms))?;
-    match (rows.pop(), next) {
-        (None, Some(next)) => {
-            let detail = format!(
-                "{rows_read} rows were looked at, and all are later; ask again with before = the `next` of this answer"
-            );
-            Err(Problem::new(HISTORY_TOO_LONG, detail).with("next", &*next))
+) -> Result<Then, Problem> {
+    let mut looked_at = 0;
+    for _ in 0..HISTORY_PAGES_BACK_MAX {
+        let _place = if before.is_some() { Some(ledger.door.place_to_walk(caller).await?) } else { None };
+        let request = Request::ReadBalanceAt { id: account.into(), at: TimeMs(at_ms), before };
+        let (found, rows_read) = match ledger.ask_for(caller, request).await? {
+            Reply::BalanceAt { found, rows_read } => (found, rows_read),
+            Reply::Refused(refusal) => return Err(untold(Problem::from(refusal).with("id", account), account, at_ms)),
+            _ => return Err(Problem::unexpected_reply()),
+        };
+        ledger.door.take_turns_of_rows(caller, rows_read).await;
+        looked_at += rows_read;
+        let next = match found {
+            BalanceAt::Known { last, written_by, held } => return Ok(Then { last, written_by, held }),
+            BalanceAt::Untold { mend, until } => return Err(uncertain(account, at_ms, mend, until)),
+            BalanceAt::Further { next } => next,
+        };
+        if caller.owes() {
+            return Err(too_long(looked_at, &next));
         }
-        (last, _) => Ok((last, held)),
+        before = Some(next);
     }
+    Err(too_long(looked_at, &before.expect("each page but the last one says where to go on")))
+}
+
+fn too_long(rows: usize, next: &str) -> Problem {
+    let detail =
+        format!("{rows} rows were looked at, and all are later; ask again with before = the `next` of this answer");
+    Problem::new(HISTORY_TOO_LONG, detail).with("next", next)
+}
+
+/// Nobody can tell, because of `mend`; up to the time `until`, and from that of the mend on, one can.
+fn uncertain(account: &str, at_ms: u64, mend: Mend, until: Option<TimeMs>) -> Problem {
+    let (asked, was, to) = (exact(at_ms), exact(mend.was.0), exact(mend.to.0));
+    let earlier = until.map_or_else(String::new, |until| format!("up to {}, or ", exact(until.0)));
+    let detail = format!(
+        "nobody can tell the balance of {account:?} at {asked}: a row that may be of before or behind it was written \
+         by a wrong clock, until the time was mended from {was} to {to} (sequence {}). Ask for a time {earlier}from \
+         {to} on; without `at`, for the balance of now",
+        mend.sequence.0
+    );
+    Problem::new(TIME_UNCERTAIN, detail).with("field", "at")
+}
+
+/// A time with its milliseconds: rows of one second are told apart by them.
+fn exact(ms: u64) -> String {
+    let seconds = rfc3339(ms / 1_000);
+    format!("{}.{:03}Z", seconds.trim_end_matches('Z'), ms % 1_000)
 }
 
 /// Says of which question a part of the history cannot be read.
@@ -150,7 +193,7 @@ async fn read<B: Backend>(
     let is_large = limit > SMALL_PAGE_ROWS_MAX || (before.is_some() && !times.is_all());
     let _place = if is_large { Some(ledger.door.place_to_walk(caller).await?) } else { None };
     match ledger.ask_for(caller, Request::ReadHistory { id: account.into(), before, limit, times }).await? {
-        Reply::History { rows, next, held, rows_read } => Ok(Page { rows, next, held, rows_read }),
+        Reply::History { rows, next, held: _, rows_read } => Ok(Page { rows, next, rows_read }),
         Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", account)),
         _ => Err(Problem::unexpected_reply()),
     }

@@ -56,6 +56,7 @@ impl<B: Backend> HttpRoom for LedgerRoom<B> {
             changes::JOURNAL_UNREADABLE,
             history_time::HISTORY_TOO_LONG,
             history_time::TIME_TO_COME,
+            history_time::TIME_UNCERTAIN,
         ];
         refusal_codes().into_iter().chain(own).collect()
     }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_machines::ledger::{
-    AccountKind, AccountSettings, AccountView, AssetView, HoldFigures, Ledger, PeerFigures,
+    AccountKind, AccountSettings, AccountView, AssetView, HoldFigures, Ledger, Mend, Mends, PeerFigures,
 };
 use tidegate_machines::{RecordPosition, TimeMs};
 
@@ -166,6 +166,19 @@ pub(super) fn settings(live: [u8; 32], journal: [u8; 32], agreed_at: u64, found:
     }
 }
 
+/// Compares where the time of a shard was set back.
+pub(super) fn mends(live: &Mends, journal: &Mends, agreed_at: u64, found: &mut Differences) {
+    let subject = Subject { account: "(times that were mended)", hold: None, agreed_at };
+    let words = |mends: &Mends| {
+        let one = |mend: &Mend| format!("{} at {}: {} to {}", mend.sequence.0, mend.position.0, mend.was.0, mend.to.0);
+        let kept: Vec<String> = mends.kept().iter().map(one).collect();
+        format!("{} forgotten, {}", mends.forgotten(), kept.join(", "))
+    };
+    if live != journal {
+        found.text(&subject, "mends", &words(live), &words(journal));
+    }
+}
+
 /// Compares what shards sent each other.
 pub(super) fn peers(live: &[PeerFigures], journal: &[PeerFigures], agreed_at: u64, found: &mut Differences) {
     if live.len() != journal.len() {
@@ -202,6 +215,7 @@ pub(super) fn states(live: Option<&Ledger>, journal: &Ledger, found: &mut Differ
     peers(&live.peer_figures(), &journal.peer_figures(), 0, found);
     assets(&live.assets(), &journal.assets(), 0, found);
     settings(settings_form(live), settings_form(journal), 0, found);
+    mends(live.mends(), journal.mends(), 0, found);
     if found.count() == before {
         found.push(whole.difference("bytes", 0, 0));
     }

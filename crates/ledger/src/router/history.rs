@@ -7,19 +7,26 @@
 //! What open holds reserve is counted back from the newest row: each row changed it by so much. A cursor carries it on,
 //! so that the figures of any moment are known where a page reaches it.
 //!
+//! A row of a clock that was wrong counts as written when that was mended: so rows of each part stay in order, and a
+//! span ends where it ends.
+//!
 //! A stream is such pages, one after the other. Between two of them it has no rows, only the positions where the next
 //! one begins.
 //!
 //! A cursor names records by their positions, and a shard reads what a position names. So a cursor is signed: otherwise
 //! a client could point a shard into the middle of a record, where a memo could be read as a record.
 
+mod balance;
+
 use siphasher::sip::SipHasher24;
 use tidegate_machines::ledger::{HistoryRow, Refusal};
-use tidegate_machines::{DamagedPlace, RecordPosition, ShardIndex};
+use tidegate_machines::{DamagedPlace, RecordPosition, ShardIndex, TimeMs};
 
 use crate::limits::{FIRST_ROWS_LOOKED_AT, HISTORY_PART_ROWS_MAX, PAGE_ROWS_MAX};
 use crate::message::{Reply, TimeSpan};
 use crate::operation::{Answer, ChainedRow, Operation};
+
+pub(super) use balance::BalanceSearch;
 
 /// Signs the cursors of histories. The same for all routers of a data directory, and secret.
 #[derive(Clone, Copy, Debug)]
@@ -159,7 +166,7 @@ impl HistoryMerge {
             // A page is whole or refused: a short one would say that the history ends there. A smaller page may still
             // be had.
             Ok((_, Some(damaged))) => Reply::Refused(Refusal::Damaged(damaged)),
-            Ok((Page { rows, held, is_end }, None)) => {
+            Ok((Page { rows, held, is_end, .. }, None)) => {
                 let next = if is_end { None } else { self.cursor() };
                 let rows_read = std::mem::take(&mut self.rows_read);
                 Reply::History { rows, next, held: held.and_then(in_64_bits), rows_read }
@@ -171,13 +178,11 @@ impl HistoryMerge {
     /// The rows of the page whose parts are there, and the damage that ends them early. What the parts have beyond it
     /// is forgotten.
     fn rows(&mut self) -> Result<(Page, Option<&'static DamagedPlace>), Refusal> {
-        if let Some(refusal) = self.refused {
+        if let Some(refusal) = self.refused() {
             return Err(refusal);
         }
-        if !self.found {
-            return Err(Refusal::AccountNotFound);
-        }
-        let (mut rows, mut held_first) = (Vec::with_capacity(self.limit), None);
+        let (mut rows, mut written_by) = (Vec::with_capacity(self.limit), Vec::new());
+        let mut held_first = None;
         let (mut damaged, mut is_end) = (None, false);
         let mut left = self.rows_looked_at();
         while rows.len() < self.limit && left > 0 && !is_end {
@@ -189,13 +194,14 @@ impl HistoryMerge {
             let Some(newest) = self.newest_part() else { break };
             let balance_after =
                 self.parts.iter_mut().filter_map(|part| part.rows.peek()).map(|r| r.row.balance_after).sum();
-            let ChainedRow { mut row, held_change, .. } = self.parts[newest].rows.next().expect("peeked");
+            let ChainedRow { mut row, held_change, when, .. } = self.parts[newest].rows.next().expect("peeked");
             left -= 1;
-            is_end = self.times.ends_before(row.time_ms);
-            if self.times.contains(row.time_ms) {
+            is_end = self.times.ends_before(when.latest().0);
+            if self.times.contains(when.latest().0) {
                 held_first = held_first.or(self.held);
                 row.balance_after = balance_after;
                 rows.push(row);
+                written_by.push(when.latest());
             }
             self.held = self.held.map(|held| held - i128::from(held_change));
         }
@@ -204,7 +210,12 @@ impl HistoryMerge {
         let places = self.parts.iter_mut().map(|part| part.rows.peek().map_or(part.next, |row| row.at));
         self.from = Some(places.collect());
         self.parts.iter_mut().for_each(|part| *part = Part::none());
-        Ok((Page { rows, held, is_end }, damaged))
+        Ok((Page { rows, written_by, held, is_end }, damaged))
+    }
+
+    /// Why no part of the history is given.
+    fn refused(&self) -> Option<Refusal> {
+        self.refused.or((!self.found).then_some(Refusal::AccountNotFound))
     }
 
     /// Whether every part has ended.
@@ -214,7 +225,7 @@ impl HistoryMerge {
 
     fn newest_part(&mut self) -> Option<usize> {
         let times =
-            self.parts.iter_mut().enumerate().filter_map(|(i, part)| part.rows.peek().map(|r| (r.row.time_ms, i)));
+            self.parts.iter_mut().enumerate().filter_map(|(i, part)| part.rows.peek().map(|r| (r.when.latest(), i)));
         times.max().map(|(_, index)| index)
     }
 
@@ -229,6 +240,8 @@ impl HistoryMerge {
 /// The rows of a page.
 struct Page {
     rows: Vec<HistoryRow>,
+    /// When each of them was written at the latest.
+    written_by: Vec<TimeMs>,
     /// What open holds reserved after the first of them, or where the next page begins.
     held: Option<i128>,
     /// Whether nothing that is asked for is behind them.
@@ -290,10 +303,10 @@ impl HistoryStream {
 
     /// The page whose parts are there.
     pub(super) fn part(&mut self) -> Reply {
-        let (rows, damaged) = match self.merge.rows() {
+        let (rows, written_by, damaged) = match self.merge.rows() {
             // All rows before it were given; nobody takes them for the whole.
             Ok((page, Some(damaged))) if page.rows.is_empty() => return Reply::Refused(Refusal::Damaged(damaged)),
-            Ok((page, damaged)) => (page.rows, damaged),
+            Ok((page, damaged)) => (page.rows, page.written_by, damaged),
             Err(refusal) => return Reply::Refused(refusal),
         };
         if let Some(left) = &mut self.rows_left {
@@ -302,7 +315,7 @@ impl HistoryStream {
         let is_last = self.merge.is_over() || self.rows_left == Some(0);
         assert!(is_last || !rows.is_empty(), "a stream comes to its end");
         assert!(damaged.is_none() || !self.merge.is_over(), "what is damaged is asked for again");
-        Reply::HistoryPart { rows, is_last }
+        Reply::HistoryPart { rows, written_by, is_last }
     }
 }
 

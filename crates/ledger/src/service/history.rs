@@ -162,7 +162,8 @@ fn row_of(
     let event = Event::decode(record).ok()?;
     let (row, before) = ledger.history_row(id, &event)?;
     // A history goes back in time.
-    (before < at).then_some((ChainedRow { row, at, held_change: held_change(&event, slot) }, before))
+    let (held_change, when) = (held_change(&event, slot), ledger.row_time(&event, at));
+    (before < at).then_some((ChainedRow { row, at, held_change, when }, before))
 }
 
 /// By how much an event changed what open holds reserve on the account in `slot`.

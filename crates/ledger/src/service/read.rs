@@ -65,6 +65,7 @@ impl<D: Disk> LedgerService<D> {
                 peers: ledger.peer_figures(),
                 assets: ledger.assets(),
                 settings: settings_form(ledger),
+                mends: Box::new(ledger.mends().clone()),
                 waits: self.exchange.stuck() > 0 || turn.room(EVENT_BYTES_MAX) == Room::DiskFull,
             },
             Operation::ReadDurableEnd => Answer::DurableEnd { durable: turn.durable() },

@@ -12,6 +12,7 @@ mod history_times;
 mod ids;
 mod large_audits;
 mod losses;
+mod mended;
 mod reading;
 mod restored;
 mod settings;

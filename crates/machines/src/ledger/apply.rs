@@ -21,13 +21,13 @@ use super::request::AccountKind;
 use super::settings::{AccountChange, AccountRules, AccountSettings, AccountStatus, MetadataPatch};
 use super::state::Ledger;
 use super::validity::{check_expiry, is_known_account_id, is_known_asset};
-use crate::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
+use crate::{Amount, OutboundNumber, Place, RecordPosition, ShardIndex, TimeMs};
 
 impl Ledger {
     /// Folds in an event, or says what does not agree and leaves the state as it is.
     #[inline]
-    pub(super) fn fold(&mut self, event: &Event<'_>, position: RecordPosition) -> Checked<()> {
-        let time = event.time();
+    pub(super) fn fold(&mut self, event: &Event<'_>, at: Place) -> Checked<()> {
+        let (time, position) = (event.time(), at.position);
         if position <= self.position {
             return Err(wrong(None, "position above", self.position.0, position.0));
         }
@@ -60,7 +60,7 @@ impl Ledger {
                 self.fold_changed(slot, revision, rules, metadata)?
             }
             Event::AssetDeclared { asset, decimals, .. } => self.fold_declared(asset, decimals)?,
-            Event::TimeMended { was, .. } => self.fold_mended(was, time)?,
+            Event::TimeMended { was, .. } => self.fold_mended(was, time, at)?,
             Event::LossBooked { peer, side, number, account, amount, .. } => {
                 self.fold_loss(peer, side, number, account, amount, position)?
             }
@@ -316,13 +316,14 @@ impl Ledger {
     }
 
     /// What was left to each open hold is left to it from the new time on.
-    fn fold_mended(&mut self, was: TimeMs, time: TimeMs) -> Checked<()> {
+    fn fold_mended(&mut self, was: TimeMs, time: TimeMs, at: Place) -> Checked<()> {
         if was != self.time {
             return Err(wrong(None, "time before", self.time.0, was.0));
         }
         let moved = |at: TimeMs| at.0.saturating_add(time.0).saturating_sub(was.0);
         // No hold was placed before the epoch.
         self.holds.move_expiry(|hold| TimeMs(moved(hold.expires_at).max(hold.expires_in_ms)));
+        self.note_mend(was, time, at);
         Ok(())
     }
 

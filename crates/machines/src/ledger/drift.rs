@@ -7,6 +7,7 @@ use tidegate_planted::{Bug, is_planted};
 
 use super::asset::AssetIndex;
 use super::event::{CreditStep, Event};
+use super::mends::Mends;
 use super::state::Ledger;
 use crate::OutboundNumber;
 
@@ -19,6 +20,7 @@ impl Ledger {
                 let account = self.accounts.get_mut(step.slot).expect("it was just credited");
                 account.credited += 1;
             }
+            Event::Transferred { .. } if is_planted(Bug::LiveMendLost) => self.mends = Mends::default(),
             Event::HoldPlaced { hold, .. } if is_planted(Bug::LiveHoldLost) => self.holds.remove(hold.id),
             Event::AccountOpened { slot, .. } if is_planted(Bug::LiveAssetMixed) => {
                 let account = self.accounts.get_mut(slot).expect("it was just opened");

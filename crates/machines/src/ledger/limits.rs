@@ -39,6 +39,9 @@ pub const ACCOUNTS_MAX: u32 = u32::MAX;
 /// so: the shard then takes no more requests, so that a receiver that stands still costs bounded memory (24 bytes
 /// each).
 pub const OUTBOUND_PENDING_MAX: usize = 1 << 20;
+/// Mends of the time that a shard keeps: 32 bytes each. Of more, the oldest are forgotten, and the balances of before
+/// them with them. Each one means that a clock was found wrong.
+pub const MENDS_MAX: usize = 256;
 /// Longest encoded event, in bytes.
 pub const EVENT_BYTES_MAX: usize = 1280;
 

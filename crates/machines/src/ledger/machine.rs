@@ -9,7 +9,8 @@ use super::snapshot::SnapshotError;
 use super::state::Ledger;
 use crate::{Decision, Machine, Place, ShardIndex, Tie, TimeMs};
 
-/// Of a [`Place`], the ledger keeps the position: histories are chains of positions.
+/// Of a [`Place`], the ledger keeps the position: histories are chains of positions. Of a mend it keeps the sequence,
+/// too, which is what operators are told.
 impl Machine for Ledger {
     type Command<'a> = Command<'a>;
     /// The newest journaled event about the command's transfer or hold id on this shard, found by the shard. It must be
@@ -60,7 +61,7 @@ impl Machine for Ledger {
 
     #[inline]
     fn apply(&mut self, event: &Self::Event<'_>, at: Place) {
-        if let Err(wrong) = self.fold(event, at.position) {
+        if let Err(wrong) = self.fold(event, at) {
             panic!("{}", self.mismatch(wrong, event, at.position));
         }
         self.drift(event);
@@ -69,7 +70,7 @@ impl Machine for Ledger {
     /// Slots, previous records, balances, numbers and rules are compared with the state.
     #[inline]
     fn apply_checked(&mut self, event: &Self::Event<'_>, at: Place) -> Result<(), Mismatch> {
-        self.fold(event, at.position).map_err(|wrong| self.mismatch(wrong, event, at.position))
+        self.fold(event, at).map_err(|wrong| self.mismatch(wrong, event, at.position))
     }
 
     #[inline]

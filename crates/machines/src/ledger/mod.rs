@@ -44,6 +44,7 @@ mod limits;
 mod linked;
 mod loss;
 mod machine;
+mod mends;
 mod mismatch;
 mod outcome;
 mod peer;
@@ -79,6 +80,7 @@ pub use limits::{
     USER_DATA_BYTES_MAX, WHOLE_ID_BYTES_MAX,
 };
 pub use loss::{ACCEPTED_LOSS_PREFIX, Exchanged, ExchangedSums, LossSide, PeerLoss, losses};
+pub use mends::{Mend, Mends, RowTime};
 pub use mismatch::Mismatch;
 pub use outcome::{Outcome, Refusal, Ruling};
 pub use peer::OutboundCredit;

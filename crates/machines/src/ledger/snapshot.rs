@@ -12,18 +12,19 @@ use super::asset::{Asset, AssetIndex};
 use super::codec::get_account_kind;
 use super::hold::{HoldId, OpenHold};
 use super::limits::{ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, ASSET_DECIMALS_MAX, TIME_MS_MAX, WHOLE_ID_BYTES_MAX};
+use super::mends::{Mend, Mends};
 use super::peer::Peer;
 use super::request::AccountKind;
 use super::settings::{get_settings, put_settings};
 use super::state::Ledger;
 use super::validity::{check_expiry, is_known_account_id, is_known_asset, is_known_id};
-use super::{hash::shard_of, limits::ACCOUNTS_MAX};
+use super::{hash::shard_of, limits::ACCOUNTS_MAX, limits::MENDS_MAX};
 use crate::chunks::Chunks;
 use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_varint_128, put_zigzag, require};
-use crate::{Amount, OutboundNumber, RecordPosition, TimeMs};
+use crate::{Amount, OutboundNumber, RecordPosition, RecordSequence, TimeMs};
 
 /// Version of the layout; the first thing in the bytes.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 /// No sum comes near: 2^63 transfers of the largest amount.
 const GROSS_MAX: u128 = 1 << 126;
 
@@ -76,6 +77,7 @@ impl Ledger {
         for peer in self.other_peers() {
             put_peer(&mut out, peer);
         }
+        out.put(|out| put_mends(out, &self.mends));
         out.flush();
     }
 
@@ -198,6 +200,7 @@ fn get_ledger(reader: &mut Reader<'_>) -> Parsed<Ledger> {
             ledger.peers[shard] = get_peer(reader, &ledger, shard)?;
         }
     }
+    ledger.mends = get_mends(reader, ledger.position)?;
     Ok(ledger)
 }
 
@@ -371,4 +374,29 @@ fn get_peer(reader: &mut Reader<'_>, ledger: &Ledger, shard: usize) -> Parsed<Pe
     require(peer.last() != OutboundNumber(0) || peer.sent.is_empty(), "money was sent without a credit")?;
     require(watermark != OutboundNumber(0) || peer.received.is_empty(), "money was taken in without a credit")?;
     Ok(peer)
+}
+
+fn put_mends(out: &mut Vec<u8>, mends: &Mends) {
+    put_varint(out, mends.forgotten());
+    put_varint(out, mends.kept().len() as u64);
+    for Mend { position, sequence, was, to } in mends.kept() {
+        for value in [position.0, sequence.0, was.0, to.0] {
+            put_varint(out, value);
+        }
+    }
+}
+
+fn get_mends(reader: &mut Reader<'_>, last: RecordPosition) -> Parsed<Mends> {
+    let forgotten = reader.varint("forgotten mends")?;
+    let count = reader.varint("count of mends")?;
+    require(count <= MENDS_MAX as u64, "count of mends")?;
+    let mut kept = Vec::new();
+    for _ in 0..count {
+        let position = reader.position("record of a mend")?;
+        let sequence = RecordSequence(reader.varint("sequence of a mend")?);
+        let (was, to) = (TimeMs(reader.varint("time of a mend")?), TimeMs(reader.varint("time of a mend")?));
+        require(was.0 <= TIME_MS_MAX, "time of a mend")?;
+        kept.push(Mend { position, sequence, was, to });
+    }
+    Mends::restore(forgotten, kept, last).ok_or(Malformed { what: "order of mends" })
 }

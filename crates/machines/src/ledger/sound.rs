@@ -35,6 +35,7 @@ impl Ledger {
         self.assert_assets_sound();
         self.assert_holds_sound();
         self.assert_settings_sound();
+        self.mends.assert_sound(self.position);
         for (shard, peer) in (0..).map(ShardIndex).zip(&self.peers) {
             if shard == self.shard {
                 assert!(peer.is_untouched(), "shard {shard} sent itself something");

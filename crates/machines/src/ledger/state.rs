@@ -12,6 +12,7 @@ use super::command::InboundCredit;
 use super::event::{CreditStep, Event};
 use super::hold::OpenHolds;
 use super::limits::OUTBOUND_PENDING_MAX;
+use super::mends::Mends;
 use super::peer::{OutboundCredit, Peer};
 use super::request::{AccountKind, AccountView, Transfer};
 use super::settings::SettingsTable;
@@ -32,6 +33,8 @@ pub struct Ledger {
     pub(super) settings: SettingsTable,
     /// By shard; the own entry stays empty.
     pub(super) peers: Vec<Peer>,
+    /// Where the time was set back.
+    pub(super) mends: Mends,
 }
 
 /// The sums of one asset on one shard. `balances + sent - received = 0`, always.
@@ -70,6 +73,7 @@ impl Ledger {
             holds: OpenHolds::default(),
             settings: SettingsTable::default(),
             peers: vec![Peer::default(); shard_count as usize],
+            mends: Mends::default(),
         }
     }
 

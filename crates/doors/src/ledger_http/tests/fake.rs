@@ -8,12 +8,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use tidegate_ledger::changes::{After, Change, ChangeFilter, ChangeKind, ChangedAccount, ChangesError};
-use tidegate_ledger::message::{AuditReport, ChangeRequest, HoldRequest, Reply, Request, TimeSpan, Unavailable};
-use tidegate_machines::ledger::{
-    self as ledger, AccountKind, AccountView, AssetView, HistoryRow, HoldView, IdSpace, Outcome, Refusal, RowKind,
-    Transfer, TransferState, TransferView, check_hold, check_transfer, is_account_id,
+use tidegate_ledger::message::{
+    AuditReport, BalanceAt, ChangeRequest, HoldRequest, Reply, Request, TimeSpan, Unavailable,
 };
-use tidegate_machines::{DamagedPlace, RecordPosition};
+use tidegate_machines::ledger::{
+    self as ledger, AccountKind, AccountView, AssetView, HistoryRow, HoldView, IdSpace, Mend, Outcome, Refusal,
+    RowKind, Transfer, TransferState, TransferView, check_hold, check_transfer, is_account_id,
+};
+use tidegate_machines::{DamagedPlace, RecordPosition, TimeMs};
 use tidegate_telemetry::{Registry, render_prometheus};
 use tokio::sync::oneshot;
 
@@ -40,6 +42,8 @@ struct State {
     silent: Vec<oneshot::Sender<Reply>>,
     is_silent: bool,
     damaged: Option<&'static DamagedPlace>,
+    mend: Option<(Mend, Option<TimeMs>)>,
+    mended_by: Option<u64>,
     health: Option<Health>,
     drain: DrainStatus,
     asked: usize,
@@ -83,6 +87,16 @@ impl FakeBackend {
     /// From now on no history can be read, because of this place.
     pub fn set_damaged(&self, place: DamagedPlace) {
         self.state.lock().unwrap().damaged = Some(Box::leak(Box::new(place)));
+    }
+
+    /// From now on nobody can tell the balance of a time: because of this mend, until then.
+    pub fn set_mend(&self, mend: Mend, until: Option<TimeMs>) {
+        self.state.lock().unwrap().mend = Some((mend, until));
+    }
+
+    /// From now on all rows of later times were written by `time_ms`, as a mend says.
+    pub fn mended_by(&self, time_ms: u64) {
+        self.state.lock().unwrap().mended_by = Some(time_ms);
     }
 
     /// From now on no request is answered.

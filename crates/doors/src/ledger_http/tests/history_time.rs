@@ -1,7 +1,8 @@
 //! Histories by time, and balances at a time.
 
 use serde_json::Value;
-use tidegate_machines::DamagedPlace;
+use tidegate_machines::ledger::Mend;
+use tidegate_machines::{DamagedPlace, RecordPosition, RecordSequence, TimeMs};
 
 use super::history_lines::begin;
 use super::server::{SERVICE, TestServer};
@@ -149,4 +150,42 @@ fn what_is_far_back_takes_several_requests_and_each_says_where_to_go_on() {
     assert_eq!((&found["balance"], &found["last_time_ms"]), (&14.into(), &5_000_000.into()));
     let empty = server.ask(SERVICE, "GET", &format!("{PATH}/transfers?to_time=5000000"), "").json();
     assert_eq!((times(&empty), empty["next"].as_str()), (vec![], Some(&*next)));
+}
+
+#[test]
+fn where_nobody_can_tell_the_balance_of_a_time_the_answer_says_why_and_what_is_known() {
+    let server = dated(3);
+    let (was, to) = (TimeMs(2_111_875_200_000), TimeMs(1_795_323_012_123));
+    let mend = Mend { position: RecordPosition(4_096), sequence: RecordSequence(48_113), was, to };
+    server.backend.set_mend(mend, Some(TimeMs(1_795_320_000_005)));
+    let ask = || server.ask(SERVICE, "GET", &format!("{PATH}?at=2026-11-22T04:45:00Z"), "");
+    assert_eq!(ask().summary(), "422 time_uncertain");
+    let problem = ask().json();
+    let detail = problem["detail"].as_str().unwrap();
+    for part in [
+        "the balance of \"wallet:dave\" at 2026-11-22T04:45:00.000Z",
+        "mended from 2036-12-03T00:00:00.000Z to 2026-11-22T04:50:12.123Z (sequence 48113)",
+        "Ask for a time up to 2026-11-22T04:00:00.005Z, or from 2026-11-22T04:50:12.123Z on; without `at`",
+    ] {
+        assert!(detail.contains(part), "{part}: {detail}");
+    }
+    assert_eq!(problem["field"], "at");
+    server.backend.set_mend(mend, None);
+    let problem = ask().json();
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("Ask for a time from 2026-11-22T04:50:12.123Z on"), "{detail}");
+    assert_eq!(server.ask(SERVICE, "GET", PATH, "").status, 200);
+}
+
+#[test]
+fn a_row_that_a_wrong_clock_dated_lets_no_time_to_come_be_answered() {
+    let server = dated(3);
+    let now = crate::http::time::now_ms();
+    let year = 365 * 86_400_000;
+    server.backend.redate("wallet:dave", now + 10 * year);
+    server.backend.mended_by(now - year);
+    let at = |at_ms: u64| server.ask(SERVICE, "GET", &format!("{PATH}?at={at_ms}"), "");
+    let then = at(now).json();
+    assert_eq!((&then["balance"], then["last_time_ms"].as_u64()), (&12.into(), Some(now + 10 * year)));
+    assert_eq!(at(now + year).summary(), "422 time_to_come", "though that row says a later time");
 }

@@ -207,9 +207,9 @@ fn a_round_without_one_shard_adds_up_nothing_and_keeps_nobody_from_a_snapshot() 
 
 /// A shard that says that it has sent one credit more.
 fn sent_more(answer: Answer) -> Answer {
-    let Answer::Peers { sequence, mut peers, assets, settings, waits } = answer else { return answer };
+    let Answer::Peers { sequence, mut peers, assets, settings, mends, waits } = answer else { return answer };
     peers.iter_mut().for_each(more);
-    Answer::Peers { sequence, peers, assets, settings, waits }
+    Answer::Peers { sequence, peers, assets, settings, mends, waits }
 }
 
 fn more(peer: &mut PeerFigures) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_journal::{LogReader, LogStore, Position};
 use tidegate_machines::OutboundNumber;
-use tidegate_machines::ledger::{AssetView, HoldFigures, Ledger, PeerFigures};
+use tidegate_machines::ledger::{AssetView, HoldFigures, Ledger, Mends, PeerFigures};
 use tidegate_runtime::scrub::LogScrub;
 use tidegate_shard::CompactionRule;
 
@@ -229,6 +229,12 @@ fn with_rest(answer: &mut Answer, act: impl FnOnce(&mut Vec<AssetView>, &mut [u8
     }
 }
 
+pub fn with_mends(answer: &mut Answer, act: impl FnOnce(&mut Mends)) {
+    if let Answer::Peers { mends, .. } = answer {
+        act(mends);
+    }
+}
+
 fn with_peer(answer: &mut Answer, act: impl FnOnce(&mut PeerFigures)) {
     if let Answer::Peers { peers, .. } = answer {
         act(&mut peers[0]);
@@ -243,21 +249,25 @@ fn restarted_from(forge: impl Fn(Ledger) -> Ledger) -> TestWorker {
         node.ask(transfers(&items));
     }
     node.worker.into_logs().into_iter().for_each(|log| _ = log.close().expect("the disk works"));
-    let disk = node.disk;
+    let mut node = TestWorker::over(with_snapshot(node.disk, forge), 1);
+    assert!(node.replayed.snapshot_sequence > 12_000, "{:?}", node.replayed);
+    node.ask(sale("after the start"));
+    node
+}
+
+/// The same disk, with a snapshot of the end of its log that `forge` made.
+pub fn with_snapshot(disk: FakeDisk, forge: impl Fn(Ledger) -> Ledger) -> FakeDisk {
     let open: OpenShard<LedgerFamily, _, _> =
         OpenShard::open(&logs(&disk), snapshots(&disk, 0), SMALL).expect("the log is whole");
     let end = open.recovered().end;
     let back = open.replay(1, &mut NothingDerived, |_| {}).expect("the log is whole");
     let stand = tidegate_shard::Stand { cursor: end, ..tidegate_shard::Stand::default() };
     snapshots(&disk, 0).write(&stand, &forge(back.state), |_| Ok(true)).expect("there is room");
-    let mut node = TestWorker::over(disk, 1);
-    assert!(node.replayed.snapshot_sequence > 12_000, "{:?}", node.replayed);
-    node.ask(sale("after the start"));
-    node
+    disk
 }
 
 /// Reads all of the log again, in small steps.
-fn read_all(auditor: &mut Auditor, scrub: &mut LogScrub<Reader>) {
+pub fn read_all(auditor: &mut Auditor, scrub: &mut LogScrub<Reader>) {
     let is_over = (0..10_000).any(|_| auditor.read_again(scrub, 20_000, 9));
     assert!(is_over, "a pass comes to its end");
 }
@@ -316,7 +326,7 @@ fn forged(true_one: Ledger) -> Ledger {
     Ledger::decode_snapshot(&body).expect("it breaks no rule")
 }
 
-fn varint(mut value: u128) -> Vec<u8> {
+pub fn varint(mut value: u128) -> Vec<u8> {
     let mut bytes = Vec::new();
     while value > 0x7f {
         bytes.push((value & 0x7f) as u8 | 0x80);

@@ -130,7 +130,9 @@ fn a_history_is_given_up_to_the_damage() {
         node.worker.router.more(7, &mut node.worker.made);
         (0..64).for_each(|_| node.turn(&mut finished));
     }
-    let [(7, Reply::HistoryPart { rows, is_last: false }), (7, end)] = &finished[..] else { panic!("{finished:?}") };
+    let [(7, Reply::HistoryPart { rows, is_last: false, .. }), (7, end)] = &finished[..] else {
+        panic!("{finished:?}")
+    };
     assert_eq!((ids(rows), end), (vec!["c", "b"], &Reply::Refused(Refusal::Damaged(place))));
     assert!(node.worker.failure().is_none() && node.worker.is_idle());
 }

@@ -68,7 +68,7 @@ impl TestWorker {
             (0..count).for_each(|_| node.worker.router.more(TOKEN, &mut node.worker.made));
         });
         let part = |reply| match reply {
-            (TOKEN, Reply::HistoryPart { rows, is_last }) => (rows, is_last),
+            (TOKEN, Reply::HistoryPart { rows, is_last, .. }) => (rows, is_last),
             other => panic!("{other:?}"),
         };
         replies.into_iter().map(part).collect()

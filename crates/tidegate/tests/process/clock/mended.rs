@@ -5,9 +5,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use tidegate_backup::Moment;
-use tidegate_client::Outcome;
+use tidegate_client::{AccountKind, Outcome, Transfer};
 
-use super::{DAYS_2_S, WallClock, YEARS_10_S, durable_client_named, mend_with};
+use super::{DAYS_2_S, HOUR_MS, WallClock, YEARS_10_S, durable_client_named, mend_with};
 use crate::http::Http;
 use crate::support::server::command;
 use crate::votes::{connect, ids, open_show, votes};
@@ -91,6 +91,83 @@ fn a_restore_at_a_time_behind_a_mend_is_what_the_server_says_of_then() {
     let refused = restore(&settings, &nowhere, &wrong_from);
     let words = format!("--at {} is before them, --at {} is behind them", OPENED + 5, OPENED + 10);
     assert!(!refused.status.success() && refused.log.contains(&words) && !nowhere.data.exists(), "{refused}");
+}
+
+/// One credit for a candidate that the show does not have.
+fn give(server: &Server, id: &str, credit: &str) -> u64 {
+    let gift = Transfer { id, debit: "wallet:carol", credit, amount: 1, memo: "", code: 0, user_data: "" };
+    assert!(connect(server).transfer(&gift).expect("the server serves").is_done());
+    let newest = get(server, &format!("/v1/accounts/{credit}/transfers?limit=1"));
+    newest["transfers"][0]["time_ms"].as_u64().expect("there is one")
+}
+
+/// A candidate who was given something last while the clock was ahead, another who was given something since.
+#[test]
+fn a_balance_of_a_time_is_that_of_a_restore_at_that_time_or_is_not_given() {
+    const BOTH: [&str; 2] = ["candidate:1", "candidate:2"];
+    let folder = folder();
+    let mut settings = Settings::new(folder.path());
+    let clock = WallClock::of(&mut settings);
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    connect(&server).open_account("candidate:2", "credit", AccountKind::Collector).expect("it opens");
+    let first = give(&server, "first", "candidate:2");
+    sleep(Duration::from_millis(20));
+    let right = give(&server, "right", "candidate:1");
+    assert!(server.terminate().status.success());
+    clock.set_ahead(YEARS_10_S);
+    let server = Server::start(&settings);
+    assert!(give(&server, "ahead", "candidate:2") > right + HOUR_MS);
+    give(&server, "ahead-again", "candidate:2");
+    assert!(server.terminate().status.success());
+    clock.set_ahead(0);
+    let mended = mend_with(&settings.data, &[], &[]);
+    assert!(mended.status.success(), "{mended}");
+    let server = Server::start(&settings);
+    sleep(Duration::from_millis(20));
+    let then = give(&server, "then", "candidate:1");
+    sleep(Duration::from_millis(20));
+    let last = give(&server, "last", "candidate:1");
+    let refused = get(&server, &format!("/v1/accounts/candidate:2?at={}", right + 1));
+    let known_from = refused["detail"].as_str().and_then(|detail| detail.split_once("or from ")?.1.split_once(" on"));
+    let known_from = known_from.unwrap_or_else(|| panic!("{refused}")).0;
+    assert_eq!(refused["code"], "time_uncertain");
+    backed_up(&settings);
+
+    let moment = |ms: u64| Moment(ms).to_string();
+    // Of the second candidate alone nobody can tell behind its first gift. A restore sees the record of another account
+    // that was written later by a clock that was still right.
+    let known = [
+        (moment(first), Some([0, 1]), [Some(0), Some(1)]),
+        (moment(right - 1), Some([0, 1]), [Some(0), None]),
+        (moment(right), Some([1, 1]), [Some(1), None]),
+        (moment(right + 1), None, [Some(1), None]),
+        (known_from.to_owned(), Some([1, 3]), [Some(1), Some(3)]),
+        (moment(then - 1), Some([1, 3]), [Some(1), Some(3)]),
+        (moment(then), Some([2, 3]), [Some(2), Some(3)]),
+        (moment(last), Some([3, 3]), [Some(3), Some(3)]),
+    ];
+    for (number, (at, restored, said)) in known.iter().enumerate() {
+        let of_then = BOTH.map(|id| get(&server, &format!("/v1/accounts/{id}?at={at}")));
+        for (body, said) in of_then.iter().zip(said) {
+            let is_told = said.map_or(body["code"] == "time_uncertain", |said| body["balance"] == said);
+            assert!(is_told, "{at}: {said:?}, {body}");
+        }
+        let copy = Settings { data: folder.path().join(format!("copy-{number}")), ..settings.clone() };
+        let ended = restore(&settings, &copy, at);
+        assert_eq!(ended.status.success(), restored.is_some(), "{at}: {ended}");
+        let Some(balances) = restored else {
+            assert!(ended.log.contains("nobody can tell"), "{at}: {ended}");
+            continue;
+        };
+        let server = Server::start(&copy);
+        let now = BOTH.map(|id| get(&server, &format!("/v1/accounts/{id}"))["balance"].clone());
+        assert_eq!(now, *balances, "restored at {at}");
+        assert!(server.terminate().status.success());
+    }
+    let now = get(&server, "/v1/accounts/candidate:2?at=1");
+    assert_eq!((&now["balance"], &now["before_first_row"]), (&0.into(), &true.into()));
+    assert!(server.terminate().status.success());
 }
 
 /// The times of topics stay ahead when those of the ledger were mended.

@@ -30,7 +30,8 @@ impl FakeReplies {
         self.rows_left -= rows.len() as u64;
         let is_last = next.is_none() || self.rows_left == 0;
         self.before = next;
-        Some(Reply::HistoryPart { rows, is_last })
+        let written_by = rows.iter().map(|row| TimeMs(row.time_ms)).collect();
+        Some(Reply::HistoryPart { rows, written_by, is_last })
     }
 }
 

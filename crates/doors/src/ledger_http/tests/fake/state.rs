@@ -97,7 +97,7 @@ impl State {
                 let page = views.filter(|view| view.id.starts_with(&*prefix) && *view.id > *after);
                 Reply::Accounts(page.take(limit as usize).cloned().collect())
             }
-            Request::ReadHistory { .. } if self.damaged.is_some() => {
+            Request::ReadHistory { .. } | Request::ReadBalanceAt { .. } if self.damaged.is_some() => {
                 Reply::Refused(Refusal::Damaged(self.damaged.expect("it is there")))
             }
             Request::ReadHistory { id, before, limit, times } => match self.accounts.get(&id) {
@@ -118,6 +118,29 @@ impl State {
                     _ => Reply::Refused(Refusal::CursorInvalid),
                 },
             },
+            Request::ReadBalanceAt { .. } if self.mend.is_some() => {
+                let (mend, until) = self.mend.expect("it is there");
+                Reply::BalanceAt { found: BalanceAt::Untold { mend, until }, rows_read: 2 }
+            }
+            Request::ReadBalanceAt { id, at, before } => {
+                let mended_by = self.mended_by.unwrap_or(u64::MAX);
+                let until = if at.0 >= mended_by { u64::MAX } else { at.0 };
+                let (limit, times) = (1, TimeSpan::new(None, Some(until)).expect("a span"));
+                match self.decide(Request::ReadHistory { id, before, limit, times }) {
+                    Reply::History { mut rows, next, held, rows_read } => {
+                        let last = rows.pop().map(Box::new);
+                        let found = match (last, next) {
+                            (None, Some(next)) => BalanceAt::Further { next },
+                            (last, _) => {
+                                let written_by = TimeMs(last.as_ref().map_or(0, |row| row.time_ms.min(mended_by)));
+                                BalanceAt::Known { last, written_by, held }
+                            }
+                        };
+                        Reply::BalanceAt { found, rows_read }
+                    }
+                    refused => refused,
+                }
+            }
             Request::StreamHistory { .. } => panic!("a stream has several replies"),
             Request::ReadAudit => Reply::Audit(vec![AuditReport {
                 finished_at_ms: 1,
