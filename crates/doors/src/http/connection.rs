@@ -26,6 +26,7 @@ use tower::Service;
 
 use super::answer_clock::AnswerClock;
 use super::body::HotBody;
+use super::ciphertext::Ciphertext;
 use super::door::Door;
 use super::host::is_host;
 use super::lane::{self, ForHyper};
@@ -33,10 +34,12 @@ use super::parting::EdgePlace;
 use super::patient::Patient;
 use super::rewound::HeadTimer;
 use super::rooms::{Answer, NO_OPERATION, Operation, Routing};
+use super::turns::RequestTurns;
 use super::{proxied, turns, upgrade};
 use crate::json::{Problem, ProblemCode, codes};
 use crate::security::{self, SecurityEvent};
 use crate::stream::DoorTls;
+use crate::turns::CallerName;
 
 /// Tells when the process stops.
 #[derive(Clone)]
@@ -87,9 +90,10 @@ pub(super) async fn serve(
     let sender = Arc::new(sender);
     let last_word = tls.is_none().then(|| parting.clone());
     let stream = Patient::new(stream, limits.reader_timeout, last_word, clock);
+    let turns = sender.door.turns.clone();
     let served = async {
         let Some(tls) = tls else { return serve_http(stream, sender, stopping).await };
-        match tokio::time::timeout(limits.handshake_timeout, shake_hands(stream, &tls, address)).await {
+        match tokio::time::timeout(limits.handshake_timeout, shake_hands(stream, &tls, address, turns)).await {
             Ok(Ok(Some(stream))) => serve_http(stream, sender, stopping).await,
             Ok(Ok(None)) => {}
             Ok(Err(_)) | Err(_) => metrics.handshakes_failed.increment(),
@@ -105,12 +109,21 @@ pub(super) async fn serve(
 }
 
 /// The stream under TLS; `None` if the client's address may not begin a handshake now.
-async fn shake_hands(stream: Patient, tls: &DoorTls, address: IpAddr) -> io::Result<Option<TlsStream<Patient>>> {
+async fn shake_hands(
+    stream: Patient,
+    tls: &DoorTls,
+    address: IpAddr,
+    turns: Arc<RequestTurns>,
+) -> io::Result<Option<TlsStream<Ciphertext<Patient>>>> {
     stream.begins().await?;
     if !tls.gate.may_begin(address) {
         return Ok(None);
     }
-    TlsAcceptor::from(tls.config.clone()).accept(stream).await.map(Some)
+    let caller = turns.mark(&CallerName::of_address(address));
+    let stream = Ciphertext::new(stream, turns, caller);
+    let mut stream = TlsAcceptor::from(tls.config.clone()).accept(stream).await?;
+    stream.get_mut().0.shaken();
+    Ok(Some(stream))
 }
 
 async fn serve_http<S>(stream: S, connection: Arc<Connection>, stopping: Stopping)

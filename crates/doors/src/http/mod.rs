@@ -22,6 +22,7 @@ mod act;
 mod answer_clock;
 mod authorize;
 mod body;
+mod ciphertext;
 mod connection;
 mod cors;
 mod demo;

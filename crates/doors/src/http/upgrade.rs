@@ -18,6 +18,7 @@ use hyper_util::rt::TokioIo;
 use rustls::ServerConnection;
 use tokio_rustls::server::TlsStream;
 
+use super::ciphertext::Ciphertext;
 use super::operations::Health;
 use super::patient::Patient;
 use super::rewound::Rewound;
@@ -82,10 +83,10 @@ fn take_out(upgraded: HyperUpgraded) -> Option<Upgraded> {
             (stream.into_inner(), None, parts.read_buf, unread)
         }
         Err(upgraded) => {
-            let parts = upgraded.downcast::<TokioIo<Rewound<TlsStream<Patient>>>>().ok()?;
+            let parts = upgraded.downcast::<TokioIo<Rewound<TlsStream<Ciphertext<Patient>>>>>().ok()?;
             let (unread, stream) = parts.io.into_inner().into_parts();
             let (tcp, tls) = stream.into_inner();
-            (tcp.into_inner(), Some(tls), parts.read_buf, unread)
+            (tcp.into_inner()?.into_inner(), Some(tls), parts.read_buf, unread)
         }
     };
     Some(Upgraded { tcp: tcp.into_std().ok()?, tls, read: [&*read, &*unread].concat() })
