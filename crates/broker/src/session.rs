@@ -134,6 +134,8 @@ impl SessionFlags {
     pub const SHARE_BUSY: SessionFlags = SessionFlags(512);
     /// A connected member of a share group that has taken nothing for long.
     pub const SHARE_STALLED: SessionFlags = SessionFlags(1024);
+    /// Something waits for it that had no room only because of others: it is tried again.
+    pub const STARVED: SessionFlags = SessionFlags(2048);
 
     pub fn has(self, flag: SessionFlags) -> bool {
         self.0 & flag.0 != 0
