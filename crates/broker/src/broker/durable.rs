@@ -278,6 +278,7 @@ impl<L: LogStore> Broker<L> {
 
     /// Sends a session what waits for it, as far as window and outbox go.
     pub(super) fn pump(&mut self, place: SessionIndex, now: TimeMs) {
+        self.clients.sessions[place].flags.clear(SessionFlags::HELD_BACK);
         self.pump_inbox(place, now);
         self.pump_feeds(place, now);
         self.look_at_member(place, now);
@@ -302,7 +303,7 @@ impl<L: LogStore> Broker<L> {
             let Some(entry) = inbox.entry_from(next).filter(|entry| entry.sequence() <= durable) else { break };
             let bytes = MessageRef::of(entry.message()).packet_bytes();
             if !self.clients.outbox_has_room(index, bytes) {
-                self.clients.retry(place, index);
+                self.clients.hold_back(place, index);
                 break;
             }
             let number = entry.number();

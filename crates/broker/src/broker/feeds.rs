@@ -408,7 +408,7 @@ impl<L: LogStore> Broker<L> {
             let meta = MessageMeta { qos, retain: false, expires_at: None };
             let message_ref = MessageRef::new(&feed.topic, &message.properties, &message.payload, meta);
             if !self.clients.outbox_has_room(index, message_ref.packet_bytes()) {
-                return self.clients.retry(place, index);
+                return self.clients.hold_back(place, index);
             }
             let ids = [feed.subscription_id];
             let subscription_ids = if feed.subscription_id == 0 { &[][..] } else { &ids[..] };

@@ -41,7 +41,8 @@ impl Clients {
         };
         assert!(copy.qos <= 2, "0, 1 or 2");
         let now = message_ref.at_once(now);
-        let has_room = self.outbox_has_room(index, message_ref.packet_bytes());
+        let is_behind = self.sessions[session].flags.has(SessionFlags::HELD_BACK);
+        let has_room = !is_behind && self.outbox_has_room(index, message_ref.packet_bytes());
         if copy.qos == 0 {
             if has_room {
                 self.publish(index, message_ref, copy, false, 0, now);
@@ -55,7 +56,7 @@ impl Clients {
         if !has_room || !flow.backlog.is_empty() || !flow.window.is_open(window_max) {
             let delivery = self.wait(session, index, message_ref, copy);
             if !has_room {
-                self.retry(session, index);
+                self.hold_back(session, index);
             }
             return delivery;
         }
@@ -152,7 +153,7 @@ impl Clients {
             };
             let before = flow.backlog.bytes();
             if !self.outbox_has_room(index, bytes) {
-                return self.retry(session, index);
+                return self.hold_back(session, index);
             }
             let queued = self.sessions[session].flow().backlog.pop().expect("it was at the front");
             self.settle_backlog(session, before);

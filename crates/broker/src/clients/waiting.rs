@@ -106,7 +106,8 @@ impl Clients {
 
     /// Something waits for a session whose outbox has no room for it. If nothing is in there, no socket will say that
     /// there is room: it is tried again.
-    pub fn retry(&mut self, session: SessionIndex, index: ConnectionIndex) {
+    pub fn hold_back(&mut self, session: SessionIndex, index: ConnectionIndex) {
+        self.sessions[session].flags.set(SessionFlags::HELD_BACK);
         if self.outbox_len(index) > 0 || self.sessions[session].flags.has(SessionFlags::STARVED) {
             return;
         }

@@ -178,3 +178,40 @@ fn what_is_durable_and_found_no_room_because_of_others_is_sent_when_they_leave_s
     let heard = world.run("s: drop; wait 1000");
     assert!(heard.contains("d < PUBLISH"), "{heard}");
 }
+
+/// One client that takes nothing holds what all may, but for little.
+fn crowded() -> World {
+    let mut world = World::new(waiting(200_000));
+    world.run("p: CONNECT user=p; d: CONNECT user=d expiry=1000; d: SUBSCRIBE d qos=1");
+    world.run("s: CONNECT user=s; s: SUBSCRIBE t; s: stall");
+    for _ in 0..100 {
+        world.run(&format!("p: PUBLISH t {}", "x".repeat(2_000)));
+    }
+    world
+}
+
+#[test]
+fn what_is_small_and_of_qos_0_does_not_overtake_what_found_no_room() {
+    let mut world = crowded();
+    world.run(&format!("p: PUBLISH d {} qos=1; wait 100", "x".repeat(80_000)));
+    let heard = world.run("p: PUBLISH d small; wait 100");
+    assert!(!heard.contains("d < PUBLISH"), "{heard}");
+    let heard = world.run("s: drop; wait 1000; p: PUBLISH d small");
+    assert_eq!(heard.matches("d < PUBLISH").count(), 2, "the large one, and what came behind it: {heard}");
+}
+
+#[test]
+fn what_is_sent_again_and_finds_no_room_is_not_forgotten_while_it_waits() {
+    let mut world = World::new(waiting(200_000));
+    world.run("d: CONNECT user=d expiry=1000; d: SUBSCRIBE d qos=1; d: drop; p: CONNECT user=p");
+    world.run(&format!("p: PUBLISH d {} qos=1", "x".repeat(80_000)));
+    // What was sent before a start is not known: all of it is sent again.
+    world.run("kill; wait 1000; p: CONNECT user=p; s: CONNECT user=s; s: SUBSCRIBE t; s: stall");
+    for _ in 0..100 {
+        world.run(&format!("p: PUBLISH t {}", "x".repeat(2_000)));
+    }
+    let heard = world.run("d: CONNECT user=d expiry=1000 keep; wait 60000");
+    assert!(!heard.contains("d < PUBLISH"), "there is no room for it");
+    let heard = world.run("s: drop; wait 1000");
+    assert!(heard.contains("d < PUBLISH"), "{heard}");
+}
