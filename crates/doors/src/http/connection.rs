@@ -27,6 +27,7 @@ use tower::Service;
 use super::answer_clock::AnswerClock;
 use super::body::HotBody;
 use super::ciphertext::Ciphertext;
+use super::coming::{self, Coming};
 use super::door::Door;
 use super::host::is_host;
 use super::lane::{self, ForHyper};
@@ -207,7 +208,16 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
 
     fn call(&self, request: hyper::Request<Incoming>) -> Self::Future {
         let (connection, since) = (self.0.of_sender(request.headers()), Instant::now());
-        Box::pin(async move { Ok(connection.answer_in_turn(request, since).await) })
+        let (request, rest) = coming::split(request);
+        let rest = rest.map(|rest| (rest, Sender::of(request.headers(), connection.address)));
+        Box::pin(async move {
+            let mut answer = connection.answer_in_turn(request, since).await;
+            if let Some((rest, sender)) = rest {
+                let is_known = connection.door.known(&sender.headers()).is_some();
+                rest.settle(&mut answer, is_known, &connection.door.limits).await;
+            }
+            Ok(answer)
+        })
     }
 }
 
@@ -226,7 +236,7 @@ pub(super) trait Asked: Sized {
     fn begin(self, connection: &Connection) -> (Answer<Self::Body>, Option<Operation>);
 }
 
-impl Asked for hyper::Request<Incoming> {
+impl Asked for hyper::Request<Coming> {
     type Body = Body;
 
     fn headers(&self) -> &HeaderMap {
@@ -326,7 +336,7 @@ impl Connection {
         }
     }
 
-    fn answer_by_route(&self, request: hyper::Request<Incoming>) -> Answer {
+    fn answer_by_route(&self, request: hyper::Request<Coming>) -> Answer {
         if !names_host(&request) {
             let detail = "a request of HTTP/1.1 has the header `Host`, once: a host, and perhaps a port";
             return self.refuse(request.headers(), Problem::new(codes::HOST_INVALID, detail));
@@ -403,7 +413,7 @@ fn is_late<B>(answer: &Response<B>) -> bool {
         || answer.extensions().get::<Late>().is_some()
 }
 
-async fn route(mut router: Router, request: hyper::Request<Incoming>) -> Response<Body> {
+async fn route(mut router: Router, request: hyper::Request<Coming>) -> Response<Body> {
     // Routers are always ready.
     let ready = Service::<HttpRequest>::poll_ready(&mut router, &mut Context::from_waker(std::task::Waker::noop()));
     debug_assert!(matches!(ready, Poll::Ready(Ok(()))));

@@ -23,6 +23,7 @@ mod answer_clock;
 mod authorize;
 mod body;
 mod ciphertext;
+mod coming;
 mod connection;
 mod cors;
 mod demo;
