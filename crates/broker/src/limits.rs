@@ -187,8 +187,8 @@ pub struct BrokerLimits {
     pub outbox_bytes_max: usize,
     /// Bytes in flowing outboxes of one worker above which publishers are not read.
     pub pressure_bytes_max: u64,
-    /// Bytes that wait in memory for the clients of one worker, of all together: in outboxes, and in the inboxes of clean
-    /// sessions.
+    /// Bytes that wait in memory for the clients of one worker, of all together: in outboxes, and in the inboxes of
+    /// clean sessions.
     pub waiting_bytes_max: u64,
     /// Messages that wait for one clean session.
     pub clean_inbox_messages_max: u32,

@@ -82,8 +82,9 @@ impl Clients {
         self.connections[index].outbox.is_some_and(|outbox| self.outboxes.is_stuck(outbox))
     }
 
-    /// Bytes that may wait in a connection's outbox, if others leave as many. Clients without a user that read nothing share a bound, and one of
-    /// them may have less the more wait for all: whoever opens many connections and reads none gets little for each.
+    /// Bytes that may wait in a connection's outbox, if others leave as many. Clients without a user that read
+    /// nothing share a bound, and one of them may have less the more wait for all: whoever opens many connections and
+    /// reads none gets little for each.
     #[inline]
     pub fn own_outbox_bytes_max(&self, index: ConnectionIndex) -> usize {
         let bytes_max = self.limits.outbox_bytes_max;

@@ -25,10 +25,10 @@ config! {
     pub struct MemoryKeys in "limits" {
         memory_bytes_max: Optional<Bytes> = NoDefault, .., restart,
             "bytes of memory that are divided among kept.all.*_bytes_max, mqtt.waiting_bytes_max, \
-             ids_filter_bytes_max and http_bodies_bytes_max, in place of their defaults, as far as they are not written; what is written \
-             stands, and if it is more than this, a start is refused. Without this key: three quarters of what the \
-             machine or its cgroup has, and a start that finds more written warns. 0 for no division. \
-             `tidegate doctor --config FILE` shows all of it";
+             ids_filter_bytes_max and http_bodies_bytes_max, in place of their defaults, as far as they are not \
+             written; what is written stands, and if it is more than this, a start is refused. Without this key: \
+             three quarters of what the machine or its cgroup has, and a start that finds more written warns. 0 for \
+             no division. `tidegate doctor --config FILE` shows all of it";
     }
 }
 
@@ -120,9 +120,9 @@ pub fn divide(document: &mut Document, workers: usize, host: Host) -> Result<Mem
     let excess = (least > bytes_max).then(|| {
         format!(
             "limits.memory_bytes_max = {bytes_max}{}: the bounds that are written, of kept.all.*_bytes_max, \
-             mqtt.waiting_bytes_max, ids_filter_bytes_max and http_bodies_bytes_max, are {least} bytes together: lower them or leave them out, \
-             or write a memory_bytes_max that holds them; 0 for no division. `tidegate doctor --config FILE` shows \
-             which is the largest",
+             mqtt.waiting_bytes_max, ids_filter_bytes_max and http_bodies_bytes_max, are {least} bytes together: lower \
+             them or leave them out, or write a memory_bytes_max that holds them; 0 for no division. `tidegate doctor \
+             --config FILE` shows which is the largest",
             if written.is_none() { ", three quarters of the memory here" } else { "" }
         )
     });
