@@ -49,7 +49,7 @@ use crate::acknowledgements::Acknowledgements;
 use crate::clients::Clients;
 use crate::connection::ConnectionEvent;
 use crate::index::{ConnectionIndex, SessionIndex};
-use crate::limits::{PEER_ITEMS_MAX, REQUEST_TOPICS_MAX};
+use crate::limits::{PEER_ITEMS_MAX, REQUEST_TOPICS_MAX, STARVED_PER_STEP};
 use crate::peer::Peers;
 use crate::session::Stage;
 use crate::shards::Shards;
@@ -196,6 +196,7 @@ impl<L: LogStore> Broker<L> {
         worked |= self.step_unserved(now);
         worked |= self.step_scans(now);
         worked |= self.step_reload(now);
+        self.step_starved(now);
         worked |= self.step_operator(now);
         self.step_expired(now);
         self.step_feeds(now);
@@ -224,6 +225,7 @@ impl<L: LogStore> Broker<L> {
         self.clients.facts.dropped_inbox += lost.full;
         self.clients.facts.dropped_expired += lost.expired;
         self.clients.facts.dropped_aged += lost.aged;
+        self.clients.facts.waiting_bytes = self.clients.waiting_bytes();
         self.options.facts.publish(self.options.worker, &self.clients.facts, pressure_bytes);
         let is_full = self.shards.are_full();
         let is_behind = self.peers.waiting_max() > PEER_ITEMS_MAX;
@@ -275,6 +277,15 @@ impl<L: LogStore> Broker<L> {
             }
             if count > 0 {
                 self.member_takes_bytes(place, now);
+            }
+        }
+    }
+
+    /// Tries some of the sessions again for which something waits because others held all that may wait.
+    fn step_starved(&mut self, now: TimeMs) {
+        for _ in 0..self.clients.starved().min(STARVED_PER_STEP) {
+            if let Some(place) = self.clients.take_starved() {
+                self.pump(place, now);
             }
         }
     }

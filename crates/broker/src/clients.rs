@@ -9,11 +9,13 @@ mod inputs;
 mod outboxes;
 mod send;
 mod sound;
+mod waiting;
 
 use hashbrown::{HashMap, HashTable};
 
 use self::inputs::Inputs;
 use self::outboxes::Outboxes;
+use self::waiting::Backlogs;
 use crate::connection::{Connection, ConnectionState};
 use crate::holdings::Thing;
 use crate::index::{ConnectionIndex, SessionIndex};
@@ -36,6 +38,7 @@ pub(crate) struct Clients {
     /// Messages and bytes that wait for sessions in their shards, where any do.
     queued: HashMap<SessionIndex, (u64, u64)>,
     pub outboxes: Outboxes,
+    backlogs: Backlogs,
     inputs: Inputs,
     /// The rights of all connections.
     pub rights: RightsTable,
@@ -81,6 +84,7 @@ impl Clients {
             by_client_id: HashTable::new(),
             queued: HashMap::new(),
             outboxes: Outboxes::default(),
+            backlogs: Backlogs::default(),
             inputs: Inputs::default(),
             rights: RightsTable::default(),
             flushable: Vec::new(),
@@ -164,6 +168,7 @@ impl Clients {
         entry.remove();
         let generation = self.sessions[index].generation.wrapping_add(1);
         self.settle_queue(index, (0, 0));
+        self.drop_backlog(index);
         let session = std::mem::replace(&mut self.sessions[index], Session { generation, ..Session::default() });
         self.sessions.give(index);
         if let Some(owner) = session.owner.as_ref().filter(|_| session.paid_bytes > 0) {

@@ -115,6 +115,8 @@ facts! {
     store_messages,
     /// Bytes that wait in durable inboxes and retained messages.
     store_bytes,
+    /// Bytes that wait in memory for clients: in outboxes, and in inboxes of clean sessions.
+    waiting_bytes,
     /// Connections closed for silence.
     keep_alive_timeouts,
     /// Connections closed because what their clients had shown was good no longer.

@@ -57,6 +57,17 @@ pub const ANONYMOUS_OUTBOX_BYTES_MIN: usize = 16 << 10;
 pub const ANONYMOUS_PART: u64 = 2;
 /// One client without a user has this part of what is left of that.
 pub const ANONYMOUS_SHARE: u64 = 4;
+/// One client may hold so many times as much as is left for others of what may wait for all ([`BrokerLimits`]:
+/// `waiting_bytes_max`).
+pub const WAITING_SHARE: u64 = 3;
+/// This part of it is for clients that take what they are sent.
+pub const WAITING_FLOWING_PART: u64 = 4;
+/// Nobody's share is looked at before this part of it is held.
+pub const WAITING_SCARCE_PART: u64 = 8;
+/// Sessions that are tried again in one step because others held all that may wait.
+pub const STARVED_PER_STEP: usize = 64;
+/// A PUBLISH beside its topic, its properties and its payload, about.
+pub const PACKET_HEAD_BYTES: usize = 16;
 /// Bytes of a session that outlives its connection, beside its client id and its will: here, in its shard, in tables.
 pub const SESSION_BYTES: u64 = 512;
 /// Bytes of a message that is retained or delayed, beside its topic, properties and payload.
@@ -179,6 +190,9 @@ pub struct BrokerLimits {
     pub outbox_bytes_max: usize,
     /// Bytes in flowing outboxes of one worker above which publishers are not read.
     pub pressure_bytes_max: u64,
+    /// Bytes that wait in memory for the clients of one worker, of all together: in outboxes, and in the inboxes of
+    /// clean sessions.
+    pub waiting_bytes_max: u64,
     /// Messages that wait for one clean session.
     pub clean_inbox_messages_max: u32,
     /// Bytes that wait for one clean session.
@@ -239,6 +253,7 @@ impl Default for BrokerLimits {
             session_expiry_max_s: 7 * 24 * 3600,
             outbox_bytes_max: 1 << 20,
             pressure_bytes_max: 64 << 20,
+            waiting_bytes_max: 1 << 30,
             clean_inbox_messages_max: 1_000,
             clean_inbox_bytes_max: 1 << 20,
             clean_inbox_policy: InboxPolicy::DropNewest,

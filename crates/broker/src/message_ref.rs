@@ -10,7 +10,7 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Message, MessageMeta};
 
 use crate::holdings::Holder;
-use crate::limits::{AT_ONCE_MS, KEPT_MESSAGE_BYTES};
+use crate::limits::{AT_ONCE_MS, KEPT_MESSAGE_BYTES, PACKET_HEAD_BYTES};
 
 /// One message on its way to its receivers.
 #[derive(Debug)]
@@ -68,6 +68,11 @@ impl<'a> MessageRef<'a> {
     /// The same, which this principal pays for. `has_place`: it has done so.
     pub fn paid_by(self, payer: Option<Holder>, has_place: bool) -> MessageRef<'a> {
         MessageRef { payer, has_place, ..self }
+    }
+
+    /// Bytes of its packet, about.
+    pub fn packet_bytes(&self) -> usize {
+        self.topic.len() + self.properties.len() + self.payload.len() + PACKET_HEAD_BYTES
     }
 
     /// The time at which it is delivered that has just come: a little late is at once. So an interval of 0 means that

@@ -134,6 +134,10 @@ impl SessionFlags {
     pub const SHARE_BUSY: SessionFlags = SessionFlags(512);
     /// A connected member of a share group that has taken nothing for long.
     pub const SHARE_STALLED: SessionFlags = SessionFlags(1024);
+    /// Something waits for it that had no room only because of others: it is tried again.
+    pub const STARVED: SessionFlags = SessionFlags(2048);
+    /// Something waits for it that its outbox had no room for: what is smaller, and of QoS 0, does not overtake it.
+    pub const HELD_BACK: SessionFlags = SessionFlags(4096);
 
     pub fn has(self, flag: SessionFlags) -> bool {
         self.0 & flag.0 != 0

@@ -91,7 +91,8 @@ impl WorstCase {
     /// How many MQTT clients fit, each with all that it may take; `None` if not even few do.
     fn clients_that_fit(&self, memory_bytes: u64) -> Option<u64> {
         let clients = self.0.iter().find(|cost| cost.key == "mqtt.connections_max")?.value;
-        let is_of_clients = |cost: &&Cost| cost.key.starts_with("mqtt.");
+        // What waits has a bound of all, whatever their number.
+        let is_of_clients = |cost: &&Cost| cost.key.starts_with("mqtt.") && cost.key != "mqtt.waiting_bytes_max";
         let of_clients: u64 = self.0.iter().filter(is_of_clients).filter_map(|cost| cost.bytes).sum();
         let room = memory_bytes.checked_sub(self.bytes()?.checked_sub(of_clients)?)?;
         let fit = u128::from(clients) * u128::from(room) / u128::from(of_clients.max(1));
@@ -146,6 +147,7 @@ fn of_mqtt(config: &Config, connections: u64) -> Vec<Cost> {
     let (received, aliases) = (limits.receive_maximum, limits.topic_alias_maximum);
     let (outbox, inbox) = (limits.outbox_bytes_max as u64, limits.clean_inbox_bytes_max as u64);
     let aliases_out = limits.topic_aliases_out_max;
+    let (waiting, workers) = (limits.waiting_bytes_max, config.limits.workers as u64);
     vec![
         cost(
             "mqtt.connections_max",
@@ -154,8 +156,12 @@ fn of_mqtt(config: &Config, connections: u64) -> Vec<Cost> {
             1,
             "idle or half begun; fewer than written where files are few",
         ),
-        per_client("mqtt.outbox_bytes_max", outbox, outbox, "what it does not take"),
-        per_client("mqtt.clean_inbox_bytes_max", inbox, inbox, "what waits behind that"),
+        Cost {
+            key: "mqtt.waiting_bytes_max",
+            value: waiting,
+            of: "what clients do not take, and what waits behind that, of each worker".to_owned(),
+            bytes: Some(waiting.saturating_mul(workers).min((outbox + inbox).saturating_mul(connections))),
+        },
         per_client(
             "mqtt.receive_maximum",
             received.into(),

@@ -146,11 +146,12 @@ impl<L: LogStore> Broker<L> {
         let session = &mut self.clients.sessions[place];
         assert!(session.connection.is_none() && session.stage == Stage::Live, "who has lost its connection was ready");
         assert!(session.will.is_none(), "a durable session's will is in its shard");
+        self.clients.drop_backlog(place);
+        let session = &mut self.clients.sessions[place];
         if let Some(flow) = &mut session.flow {
             session.next_number = session.next_number.max(flow.window.next());
             flow.disconnected();
             flow.window = crate::flow::Window::new(session.next_number);
-            flow.backlog = crate::flow::Backlog::default();
             if flow.is_idle() {
                 session.flow = None;
             }
@@ -209,10 +210,11 @@ impl<L: LogStore> Broker<L> {
         }
         self.shares.forget(place);
         self.passing.is_back(place);
+        let waited = self.clients.sessions[place].flow.as_ref().map_or(0, |flow| flow.backlog.len());
         let session = self.clients.remove_session(place);
         let will_place = self.retained.will_places.remove(&place).filter(|_| sends_will);
         let Some(slot) = session.slot else {
-            self.clients.facts.dropped_ended += session.flow.as_ref().map_or(0, |flow| flow.backlog.len()) as u64;
+            self.clients.facts.dropped_ended += waited as u64;
             if let Some(will) = session.will.filter(|_| sends_will) {
                 self.send_will(&will, &session.client_id, session.owner, None, will_place, now);
             }

@@ -20,6 +20,7 @@ use crate::flow::Window;
 use crate::holdings::PaidDelayed;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PACKET_IDS;
+use crate::message_ref::MessageRef;
 use crate::reason::{DISK_FULL, NOT_NOW};
 use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::shards::Wait;
@@ -277,6 +278,7 @@ impl<L: LogStore> Broker<L> {
 
     /// Sends a session what waits for it, as far as window and outbox go.
     pub(super) fn pump(&mut self, place: SessionIndex, now: TimeMs) {
+        self.clients.sessions[place].flags.clear(SessionFlags::HELD_BACK);
         self.pump_inbox(place, now);
         self.pump_feeds(place, now);
         self.look_at_member(place, now);
@@ -296,9 +298,14 @@ impl<L: LogStore> Broker<L> {
         // What waits may be nothing: then no flow is made for it.
         let session = &self.clients.sessions[place];
         let mut next = session.flow.as_ref().map_or(session.next_number, |flow| flow.window.next());
-        while self.clients.outbox_has_room(index) {
+        loop {
             let inbox = self.shards.state(shard).inbox(slot);
             let Some(entry) = inbox.entry_from(next).filter(|entry| entry.sequence() <= durable) else { break };
+            let bytes = MessageRef::of(entry.message()).packet_bytes();
+            if !self.clients.outbox_has_room(index, bytes) {
+                self.clients.hold_back(place, index);
+                break;
+            }
             let number = entry.number();
             assert!(number >= next, "an inbox is read in order");
             let flow = self.clients.sessions[place].flow();

@@ -392,7 +392,7 @@ impl<L: LogStore> Broker<L> {
 
     fn send_feed(&mut self, place: SessionIndex, index: ConnectionIndex, key: u64, now: TimeMs) {
         let window_max = u32::from(self.clients.connections[index].window_max);
-        while self.clients.outbox_has_room(index) {
+        loop {
             let feed = &self.asked.feeds.feeds[&key];
             let Some((message, packet_id, dup)) = feed.front() else { return };
             if packet_id > 0 {
@@ -407,6 +407,9 @@ impl<L: LogStore> Broker<L> {
             let qos = u8::from(packet_id > 0);
             let meta = MessageMeta { qos, retain: false, expires_at: None };
             let message_ref = MessageRef::new(&feed.topic, &message.properties, &message.payload, meta);
+            if !self.clients.outbox_has_room(index, message_ref.packet_bytes()) {
+                return self.clients.hold_back(place, index);
+            }
             let ids = [feed.subscription_id];
             let subscription_ids = if feed.subscription_id == 0 { &[][..] } else { &ids[..] };
             let copy = Copy { qos, retain: false, subscription_ids };

@@ -249,7 +249,8 @@ impl<L: LogStore> Broker<L> {
         let flow = self.clients.sessions[place].flow.as_ref();
         let in_flight = flow.map_or(0, |flow| flow.window.in_flight()) + u32::from(self.feeds_in_flight(place));
         let is_full = in_flight >= open_max || flow.is_some_and(|flow| !flow.backlog.is_empty());
-        is_full || !self.clients.outbox_has_room(index) || self.clients.is_stuck(index)
+        let has_room = self.clients.outbox_len(index) < self.clients.own_outbox_bytes_max(index);
+        is_full || !has_room || self.clients.is_stuck(index)
     }
 
     /// Panics if what is known of members disagrees with them. Visits everything: for tests and simulation.

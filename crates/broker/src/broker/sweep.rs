@@ -75,10 +75,12 @@ impl<L: LogStore> Broker<L> {
     fn drop_idle_flow(&mut self, place: SessionIndex) {
         let session = &mut self.clients.sessions[place];
         let Some(flow) = &session.flow else { return };
-        if !flow.is_idle() {
+        // What is to be sent again and found no room yet is known by where the window stands.
+        let is_behind = flow.window.next() < session.next_number;
+        if !flow.is_idle() || is_behind {
             session.flags.clear(SessionFlags::FLOW_IDLE);
         } else if session.flags.has(SessionFlags::FLOW_IDLE) {
-            session.next_number = session.next_number.max(flow.window.next());
+            session.next_number = flow.window.next();
             session.flow = None;
             session.flags.clear(SessionFlags::FLOW_IDLE);
         } else {

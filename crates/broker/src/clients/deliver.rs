@@ -10,7 +10,7 @@ use tidegate_machines::topic::EntryView;
 use tidegate_wire::mqtt::{AckKind, PublishOut, QoS, ReasonCode, Version, encode_ack, encode_publish};
 
 use super::{Clients, Copy, Delivery, Sending};
-use crate::connection::{Connection, ConnectionState};
+use crate::connection::{Connection, ConnectionState, Flags};
 use crate::flow::{Flight, QueuedMessage, Window};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::ALIAS_BYTES_OUT_MAX;
@@ -41,7 +41,8 @@ impl Clients {
         };
         assert!(copy.qos <= 2, "0, 1 or 2");
         let now = message_ref.at_once(now);
-        let has_room = self.outbox_has_room(index);
+        let is_behind = self.sessions[session].flags.has(SessionFlags::HELD_BACK);
+        let has_room = !is_behind && self.outbox_has_room(index, message_ref.packet_bytes());
         if copy.qos == 0 {
             if has_room {
                 self.publish(index, message_ref, copy, false, 0, now);
@@ -53,7 +54,11 @@ impl Clients {
         let window_max = self.connections[index].window_max;
         let flow = self.sessions[session].flow();
         if !has_room || !flow.backlog.is_empty() || !flow.window.is_open(window_max) {
-            return self.wait(session, message_ref, copy);
+            let delivery = self.wait(session, index, message_ref, copy);
+            if !has_room {
+                self.hold_back(session, index);
+            }
+            return delivery;
         }
         self.start(session, index, message_ref, copy, now);
         Delivery::Done
@@ -85,27 +90,44 @@ impl Clients {
 
     /// Keeps a copy for a clean session until its client has room for it.
     #[cold]
-    fn wait(&mut self, session: SessionIndex, message_ref: &mut MessageRef<'_>, copy: Copy<'_>) -> Delivery {
+    fn wait(
+        &mut self,
+        session: SessionIndex,
+        index: ConnectionIndex,
+        message_ref: &mut MessageRef<'_>,
+        copy: Copy<'_>,
+    ) -> Delivery {
         let message = message_ref.shared_message();
         let (messages_max, bytes_max) = (self.limits.clean_inbox_messages_max, self.limits.clean_inbox_bytes_max);
-        let waiting = &mut self.sessions[session].flow().backlog;
+        let is_anonymous = self.connections[index].flags.has(Flags::ANONYMOUS);
+        let bytes = QueuedMessage::bytes_of(&message);
         let mut delivery = Delivery::Done;
-        while !waiting.has_room(&message, messages_max, bytes_max) {
+        let held = loop {
+            let waiting = &self.sessions[session].flow().backlog;
+            let held = waiting.bytes();
+            let has_room = waiting.has_room(&message, messages_max, bytes_max);
+            if has_room && self.inbox_has_share(index, held, bytes) {
+                break held;
+            }
             let policy = self.limits.clean_inbox_policy;
             if self.limits.slow_reader == SlowReader::Disconnect || policy == InboxPolicy::Refuse {
                 delivery = Delivery::Refused;
             }
             let makes_room = policy == InboxPolicy::DropOldest;
-            if makes_room && waiting.drop_oldest().is_some() {
+            if makes_room && self.sessions[session].flow().backlog.drop_oldest().is_some() {
                 self.facts.evicted_inbox += 1;
+                self.settle_backlog(session, held);
             } else {
                 self.facts.dropped_inbox += 1;
                 return delivery;
             }
-        }
+        };
         assert!(copy.qos > 0, "QoS 0 does not wait");
         let Copy { qos, retain, subscription_ids } = copy;
+        let waiting = &mut self.sessions[session].flow().backlog;
+        waiting.is_anonymous = is_anonymous;
         waiting.push(QueuedMessage { message, qos, retain, subscription_ids: subscription_ids.into() });
+        self.settle_backlog(session, held);
         delivery
     }
 
@@ -122,14 +144,19 @@ impl Clients {
     pub fn pump_backlog(&mut self, session: SessionIndex, subscriptions: &Subscriptions, now: TimeMs) {
         let Some(index) = self.connected(session) else { return };
         let window_max = self.connections[index].window_max;
-        while self.outbox_has_room(index) {
-            let Some(flow) = &mut self.sessions[session].flow else { return };
-            match flow.backlog.front() {
+        loop {
+            let Some(flow) = &self.sessions[session].flow else { return };
+            let bytes = match flow.backlog.front() {
                 None => return,
                 Some(queued) if queued.qos > 0 && !flow.window.is_open(window_max) => return,
-                Some(_) => {}
+                Some(queued) => MessageRef::of(&queued.message).packet_bytes(),
+            };
+            let before = flow.backlog.bytes();
+            if !self.outbox_has_room(index, bytes) {
+                return self.hold_back(session, index);
             }
-            let queued = flow.backlog.pop().expect("it was at the front");
+            let queued = self.sessions[session].flow().backlog.pop().expect("it was at the front");
+            self.settle_backlog(session, before);
             if !self.is_withheld(session, subscriptions, queued.message.topic()) {
                 self.send_queued(session, index, &queued, now);
             }

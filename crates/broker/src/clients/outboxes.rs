@@ -83,6 +83,12 @@ impl Outboxes {
         self.looked_at.0.saturating_sub(self.get(index).progress_at.0) > FLOWING_MS
     }
 
+    /// Bytes that wait for all clients.
+    #[inline]
+    pub fn unsent_bytes(&self) -> u64 {
+        self.unsent_bytes
+    }
+
     /// Bytes that wait for clients without a user.
     pub fn anonymous_bytes(&self) -> u64 {
         self.anonymous_bytes

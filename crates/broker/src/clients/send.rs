@@ -77,21 +77,16 @@ impl Clients {
         self.connections[index].outbox.map_or(0, |outbox| self.outboxes.get(outbox).len())
     }
 
-    /// Whether the outbox takes another publication.
-    #[inline]
-    pub fn outbox_has_room(&self, index: ConnectionIndex) -> bool {
-        self.outbox_len(index) < self.outbox_bytes_max(index)
-    }
-
     /// Whether bytes wait for a connection whose socket has taken none for a while.
     pub fn is_stuck(&self, index: ConnectionIndex) -> bool {
         self.connections[index].outbox.is_some_and(|outbox| self.outboxes.is_stuck(outbox))
     }
 
-    /// Bytes that may wait in a connection's outbox. Clients without a user that read nothing share a bound, and one of
-    /// them may have less the more wait for all: whoever opens many connections and reads none gets little for each.
+    /// Bytes that may wait in a connection's outbox, if others leave as many. Clients without a user that read
+    /// nothing share a bound, and one of them may have less the more wait for all: whoever opens many connections and
+    /// reads none gets little for each.
     #[inline]
-    pub fn outbox_bytes_max(&self, index: ConnectionIndex) -> usize {
+    pub fn own_outbox_bytes_max(&self, index: ConnectionIndex) -> usize {
         let bytes_max = self.limits.outbox_bytes_max;
         let connection = &self.connections[index];
         if !is_anonymous(connection) || !self.is_stuck(index) {
@@ -143,6 +138,6 @@ impl Clients {
 
 /// Whether a client has no user, so that less may wait for it.
 #[inline]
-fn is_anonymous(connection: &Connection) -> bool {
+pub(super) fn is_anonymous(connection: &Connection) -> bool {
     connection.flags.has(Flags::ANONYMOUS)
 }

@@ -14,6 +14,7 @@ impl Clients {
         let of_anonymous: usize = anonymous.map(|index| self.outbox_len(index)).sum();
         let all = || self.connections.in_use().map(|index| &self.connections[index]);
         self.outboxes.assert_sound(all().filter(|one| one.outbox.is_some()).count(), of_anonymous as u64);
+        self.assert_backlogs_sound();
         self.inputs.assert_sound(all().filter(|one| one.input.is_some()).count());
     }
 

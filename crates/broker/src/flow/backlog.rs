@@ -20,7 +20,12 @@ pub(crate) struct QueuedMessage {
 
 impl QueuedMessage {
     fn bytes(&self) -> usize {
-        self.message.topic().len() + self.message.payload().len() + size_of::<QueuedMessage>()
+        QueuedMessage::bytes_of(&self.message)
+    }
+
+    /// What a message is counted for while it waits.
+    pub fn bytes_of(message: &Message) -> usize {
+        message.topic().len() + message.payload().len() + size_of::<QueuedMessage>()
     }
 }
 
@@ -29,6 +34,8 @@ impl QueuedMessage {
 pub(crate) struct Backlog {
     live: VecDeque<QueuedMessage>,
     live_bytes: usize,
+    /// Its client has no user.
+    pub is_anonymous: bool,
     retained: VecDeque<QueuedMessage>,
 }
 
@@ -49,7 +56,7 @@ impl Backlog {
 
     /// Whether it has room for one more of such a size.
     pub fn has_room(&self, message: &Message, messages_max: u32, bytes_max: usize) -> bool {
-        let bytes = message.topic().len() + message.payload().len() + size_of::<QueuedMessage>();
+        let bytes = QueuedMessage::bytes_of(message);
         self.live.len() < messages_max as usize && self.live_bytes + bytes <= bytes_max
     }
 

@@ -132,3 +132,86 @@ fn a_clean_inbox_counts_who_made_room_and_who_did_not_come_in() {
         assert_eq!(counts, (evicted, dropped), "one is under way, three wait");
     }
 }
+
+/// So many bytes in all for the clients of one worker.
+fn waiting(waiting_bytes_max: u64) -> WorldOptions {
+    let limits = BrokerLimits { waiting_bytes_max, sys_interval_ms: 0, ..BrokerLimits::default() };
+    WorldOptions { workers: 1, limits, ..WorldOptions::default() }
+}
+
+#[test]
+fn however_many_take_nothing_what_waits_for_them_has_a_bound_and_who_takes_gets_everything() {
+    let (bound, payload) = (1 << 20, "x".repeat(2_000));
+    let mut world = World::new(waiting(bound));
+    world.run("p: CONNECT user=p; f: CONNECT user=f; f: SUBSCRIBE t qos=1; g: CONNECT; g: SUBSCRIBE t");
+    for n in 0..60 {
+        let user = if n % 2 == 0 { format!("user=u{n}") } else { String::new() };
+        world.run(&format!("c{n}: CONNECT {user} recv=10; c{n}: SUBSCRIBE t qos=1; c{n}: stall"));
+    }
+    for nth in 0..100 {
+        let heard = world.run(&format!("p: PUBLISH t {payload} qos=1; p: PUBLISH t {payload}; wait 100"));
+        assert_eq!(heard.matches("f < PUBLISH").count(), 2, "publication {nth} for who takes it");
+        assert_eq!(heard.matches("g < PUBLISH").count(), 2, "publication {nth} for who takes it, without a user");
+        let held = count(&world, |facts| facts.waiting_bytes);
+        assert!(held <= bound, "{held} bytes wait");
+    }
+    let held = count(&world, |facts| facts.waiting_bytes);
+    assert!(held > bound / 2, "most of it is used: {held}");
+    let of = |users: usize| (0..60).filter(|n| n % 2 == users).map(|n| world.unsent(&format!("c{n}"))).sum::<usize>();
+    assert!(of(0) > 0 && of(1) as u64 <= bound / 2, "{} for users, {} for others", of(0), of(1));
+    assert!(count(&world, |facts| facts.dropped_outbox) > 0 && count(&world, |facts| facts.dropped_inbox) > 0);
+}
+
+#[test]
+fn what_is_durable_and_found_no_room_because_of_others_is_sent_when_they_leave_some() {
+    let mut world = World::new(waiting(200_000));
+    world.run("p: CONNECT user=p; d: CONNECT user=d expiry=1000; d: SUBSCRIBE d qos=1");
+    world.run("s: CONNECT user=s; s: SUBSCRIBE t; s: stall");
+    for _ in 0..100 {
+        world.run(&format!("p: PUBLISH t {}", "x".repeat(2_000)));
+    }
+    let large = "x".repeat(80_000);
+    let heard = world.run(&format!("p: PUBLISH d {large} qos=1; wait 1000"));
+    assert!(heard.contains("p < PUBACK"), "it is taken: {heard}");
+    assert!(!heard.contains("d < PUBLISH"), "there is no room for it");
+    // Nothing comes from who waits: room is enough.
+    let heard = world.run("s: drop; wait 1000");
+    assert!(heard.contains("d < PUBLISH"), "{heard}");
+}
+
+/// One client that takes nothing holds what all may, but for little.
+fn crowded() -> World {
+    let mut world = World::new(waiting(200_000));
+    world.run("p: CONNECT user=p; d: CONNECT user=d expiry=1000; d: SUBSCRIBE d qos=1");
+    world.run("s: CONNECT user=s; s: SUBSCRIBE t; s: stall");
+    for _ in 0..100 {
+        world.run(&format!("p: PUBLISH t {}", "x".repeat(2_000)));
+    }
+    world
+}
+
+#[test]
+fn what_is_small_and_of_qos_0_does_not_overtake_what_found_no_room() {
+    let mut world = crowded();
+    world.run(&format!("p: PUBLISH d {} qos=1; wait 100", "x".repeat(80_000)));
+    let heard = world.run("p: PUBLISH d small; wait 100");
+    assert!(!heard.contains("d < PUBLISH"), "{heard}");
+    let heard = world.run("s: drop; wait 1000; p: PUBLISH d small");
+    assert_eq!(heard.matches("d < PUBLISH").count(), 2, "the large one, and what came behind it: {heard}");
+}
+
+#[test]
+fn what_is_sent_again_and_finds_no_room_is_not_forgotten_while_it_waits() {
+    let mut world = World::new(waiting(200_000));
+    world.run("d: CONNECT user=d expiry=1000; d: SUBSCRIBE d qos=1; d: drop; p: CONNECT user=p");
+    world.run(&format!("p: PUBLISH d {} qos=1", "x".repeat(80_000)));
+    // What was sent before a start is not known: all of it is sent again.
+    world.run("kill; wait 1000; p: CONNECT user=p; s: CONNECT user=s; s: SUBSCRIBE t; s: stall");
+    for _ in 0..100 {
+        world.run(&format!("p: PUBLISH t {}", "x".repeat(2_000)));
+    }
+    let heard = world.run("d: CONNECT user=d expiry=1000 keep; wait 60000");
+    assert!(!heard.contains("d < PUBLISH"), "there is no room for it");
+    let heard = world.run("s: drop; wait 1000");
+    assert!(heard.contains("d < PUBLISH"), "{heard}");
+}

@@ -3,25 +3,19 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderValue, header};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 
+use super::coming::Coming;
 use super::door::Door;
 use super::limits::HttpLimits;
 use crate::auth::Identity;
 use crate::held_bytes::{Held, NoRoom};
 use crate::json::{Problem, codes};
 use crate::turns::CallerName;
-
-/// What is read and thrown away of a body that is refused for its size, as a multiple of the bound. A client that is
-/// still sending when we close sees a reset instead of the answer; one that sends a little too much shall see 413.
-const DISCARD_FACTOR: usize = 8;
-/// How long we wait for the next part of such a body before we close.
-const DISCARD_PAUSE: Duration = Duration::from_millis(500);
 
 /// Why the rest of a body is not there. Whoever reads it cannot tell an end too early from a chunk that is none.
 const BROKEN: &str = "the body ended too early, or is not in chunks as its head says. Send it whole with \
@@ -42,14 +36,14 @@ pub trait Readable: Body<Data = Bytes> + Send + 'static {
     }
 }
 
-impl Readable for Incoming {}
+impl Readable for Coming {}
 
 impl Readable for axum::body::Body {}
 
 /// The body of a hot request.
 pub enum HotBody {
     /// It is coming.
-    Coming(Incoming),
+    Coming(Coming),
     /// It was read with its head; `None` once it is taken.
     Whole(Option<Bytes>),
 }
@@ -127,7 +121,7 @@ impl Door {
         address: IpAddr,
     ) -> Result<Bytes, Problem> {
         let bytes_max = self.limits.login_body_bytes_max;
-        let body = fitting(body, bytes_max, &self.limits)?;
+        let body = fitting(body, bytes_max)?;
         let _held = self.authenticator.hold(address, bytes_max).ok_or_else(|| {
             let detail = "too many log-ins of this address are being read; send each at once, and then the next";
             Problem::new(codes::BUSY, detail).retry_after_s(1)
@@ -151,25 +145,20 @@ async fn read_json<B: Readable>(
     limits: &HttpLimits,
     hold: Option<&Hold<'_>>,
 ) -> Result<Bytes, Problem> {
-    let mut body = fitting(body, bytes_max, limits)?;
+    let mut body = fitting(body, bytes_max)?;
     check_content_encoding(headers)?;
     check_content_type(headers)?;
     if let Some(whole) = body.take_whole() {
         return Ok(whole);
     }
-    let read = tokio::time::timeout(limits.body_timeout, read(body, bytes_max, limits, hold));
+    let read = tokio::time::timeout(limits.body_timeout, read(body, bytes_max, hold));
     read.await.unwrap_or_else(|_| {
         let detail = format!("the body did not arrive within {} ms", limits.body_timeout.as_millis());
         Err(Problem::new(codes::BODY_TIMEOUT, detail))
     })
 }
 
-async fn read<B: Readable>(
-    body: B,
-    bytes_max: usize,
-    limits: &HttpLimits,
-    hold: Option<&Hold<'_>>,
-) -> Result<Bytes, Problem> {
+async fn read<B: Readable>(body: B, bytes_max: usize, hold: Option<&Hold<'_>>) -> Result<Bytes, Problem> {
     let mut body = Box::pin(body);
     let mut held: Option<Held> = None;
     let mut whole = Bytes::new();
@@ -180,13 +169,12 @@ async fn read<B: Readable>(
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         seen += data.len();
         if seen > bytes_max {
-            return Err(too_large(body, seen as u64, bytes_max, limits));
+            return Err(too_large(seen as u64, bytes_max));
         }
         if let Some(hold) = hold
             && !body.is_end_stream()
             && let Err(no_room) = held.get_or_insert_with(hold).more(data.len())
         {
-            discard(body, bytes_max, limits);
             return Err(no_room.into());
         }
         if seen == data.len() {
@@ -224,34 +212,18 @@ impl From<NoRoom> for Problem {
 }
 
 /// The body, if its head does not say that it is too large: then it is refused before any of it has come.
-fn fitting<B: Readable>(body: B, bytes_max: usize, limits: &HttpLimits) -> Result<B, Problem> {
+fn fitting<B: Readable>(body: B, bytes_max: usize) -> Result<B, Problem> {
     let declared = body.size_hint().lower();
     if declared > bytes_max as u64 {
-        return Err(too_large(Box::pin(body), declared, bytes_max, limits));
+        return Err(too_large(declared, bytes_max));
     }
     Ok(body)
 }
 
-/// The refusal of a body of which `bytes` are known. It leaves at once; what the client is sending is read on for a
-/// while.
-fn too_large<B: Readable>(body: Pin<Box<B>>, bytes: u64, bytes_max: usize, limits: &HttpLimits) -> Problem {
-    discard(body, bytes_max, limits);
+/// The refusal of a body of which `bytes` are known.
+fn too_large(bytes: u64, bytes_max: usize) -> Problem {
     let detail = format!("the body has {bytes} bytes or more; here a body may have at most {bytes_max} bytes");
     Problem::new(codes::BODY_TOO_LARGE, detail)
-}
-
-/// Reads on for a while what the client is sending of a body that is refused.
-fn discard<B: Readable>(mut body: Pin<Box<B>>, bytes_max: usize, limits: &HttpLimits) {
-    let discard = async move {
-        let mut left = bytes_max.saturating_mul(DISCARD_FACTOR);
-        while let Ok(Some(Ok(frame))) = tokio::time::timeout(DISCARD_PAUSE, body.frame()).await {
-            left = match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
-                Some(left) => left,
-                None => break,
-            };
-        }
-    };
-    tokio::spawn(tokio::time::timeout(limits.body_timeout, discard));
 }
 
 /// A body is taken as it is: one that is compressed would be larger than it says.

@@ -26,6 +26,8 @@ use tower::Service;
 
 use super::answer_clock::AnswerClock;
 use super::body::HotBody;
+use super::ciphertext::Ciphertext;
+use super::coming::{self, Coming};
 use super::door::Door;
 use super::host::is_host;
 use super::lane::{self, ForHyper};
@@ -33,10 +35,12 @@ use super::parting::EdgePlace;
 use super::patient::Patient;
 use super::rewound::HeadTimer;
 use super::rooms::{Answer, NO_OPERATION, Operation, Routing};
+use super::turns::RequestTurns;
 use super::{proxied, turns, upgrade};
 use crate::json::{Problem, ProblemCode, codes};
 use crate::security::{self, SecurityEvent};
 use crate::stream::DoorTls;
+use crate::turns::CallerName;
 
 /// Tells when the process stops.
 #[derive(Clone)]
@@ -87,9 +91,10 @@ pub(super) async fn serve(
     let sender = Arc::new(sender);
     let last_word = tls.is_none().then(|| parting.clone());
     let stream = Patient::new(stream, limits.reader_timeout, last_word, clock);
+    let turns = sender.door.turns.clone();
     let served = async {
         let Some(tls) = tls else { return serve_http(stream, sender, stopping).await };
-        match tokio::time::timeout(limits.handshake_timeout, shake_hands(stream, &tls, address)).await {
+        match tokio::time::timeout(limits.handshake_timeout, shake_hands(stream, &tls, address, turns)).await {
             Ok(Ok(Some(stream))) => serve_http(stream, sender, stopping).await,
             Ok(Ok(None)) => {}
             Ok(Err(_)) | Err(_) => metrics.handshakes_failed.increment(),
@@ -105,12 +110,21 @@ pub(super) async fn serve(
 }
 
 /// The stream under TLS; `None` if the client's address may not begin a handshake now.
-async fn shake_hands(stream: Patient, tls: &DoorTls, address: IpAddr) -> io::Result<Option<TlsStream<Patient>>> {
+async fn shake_hands(
+    stream: Patient,
+    tls: &DoorTls,
+    address: IpAddr,
+    turns: Arc<RequestTurns>,
+) -> io::Result<Option<TlsStream<Ciphertext<Patient>>>> {
     stream.begins().await?;
     if !tls.gate.may_begin(address) {
         return Ok(None);
     }
-    TlsAcceptor::from(tls.config.clone()).accept(stream).await.map(Some)
+    let caller = turns.mark(&CallerName::of_address(address));
+    let stream = Ciphertext::new(stream, turns, caller);
+    let mut stream = TlsAcceptor::from(tls.config.clone()).accept(stream).await?;
+    stream.get_mut().0.shaken();
+    Ok(Some(stream))
 }
 
 async fn serve_http<S>(stream: S, connection: Arc<Connection>, stopping: Stopping)
@@ -194,7 +208,16 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
 
     fn call(&self, request: hyper::Request<Incoming>) -> Self::Future {
         let (connection, since) = (self.0.of_sender(request.headers()), Instant::now());
-        Box::pin(async move { Ok(connection.answer_in_turn(request, since).await) })
+        let (request, rest) = coming::split(request);
+        let rest = rest.map(|rest| (rest, Sender::of(request.headers(), connection.address)));
+        Box::pin(async move {
+            let mut answer = connection.answer_in_turn(request, since).await;
+            if let Some((rest, sender)) = rest {
+                let is_known = connection.door.known(&sender.headers()).is_some();
+                rest.settle(&mut answer, is_known, &connection.door.limits).await;
+            }
+            Ok(answer)
+        })
     }
 }
 
@@ -213,7 +236,7 @@ pub(super) trait Asked: Sized {
     fn begin(self, connection: &Connection) -> (Answer<Self::Body>, Option<Operation>);
 }
 
-impl Asked for hyper::Request<Incoming> {
+impl Asked for hyper::Request<Coming> {
     type Body = Body;
 
     fn headers(&self) -> &HeaderMap {
@@ -313,7 +336,7 @@ impl Connection {
         }
     }
 
-    fn answer_by_route(&self, request: hyper::Request<Incoming>) -> Answer {
+    fn answer_by_route(&self, request: hyper::Request<Coming>) -> Answer {
         if !names_host(&request) {
             let detail = "a request of HTTP/1.1 has the header `Host`, once: a host, and perhaps a port";
             return self.refuse(request.headers(), Problem::new(codes::HOST_INVALID, detail));
@@ -390,7 +413,7 @@ fn is_late<B>(answer: &Response<B>) -> bool {
         || answer.extensions().get::<Late>().is_some()
 }
 
-async fn route(mut router: Router, request: hyper::Request<Incoming>) -> Response<Body> {
+async fn route(mut router: Router, request: hyper::Request<Coming>) -> Response<Body> {
     // Routers are always ready.
     let ready = Service::<HttpRequest>::poll_ready(&mut router, &mut Context::from_waker(std::task::Waker::noop()));
     debug_assert!(matches!(ready, Poll::Ready(Ok(()))));

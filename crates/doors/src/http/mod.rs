@@ -22,6 +22,8 @@ mod act;
 mod answer_clock;
 mod authorize;
 mod body;
+mod ciphertext;
+mod coming;
 mod connection;
 mod cors;
 mod demo;

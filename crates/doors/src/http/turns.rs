@@ -10,6 +10,10 @@
 //! they send. One with a large body or answer waits for as many rounds as small requests could have had instead. When
 //! nobody else asks, nothing waits.
 //!
+//! Handshakes of TLS have turns of their own, callers being addresses: [`HANDSHAKES_IN_TURN`] in each turn of the
+//! thread, however many are begun. So who is connected waits at most twice as long, and who comes is never kept out by
+//! those who ask.
+//!
 //! Why not what tokio does: it gives each connection a turn, so whoever has the most connections has the thread.
 
 use std::future::poll_fn;
@@ -25,6 +29,9 @@ use crate::turns::{CallerKey, CallerMark, CallerMarks, CallerName, Turns};
 
 /// Rounds that begin before the thread looks at its sockets again: a small request takes one, about ten microseconds.
 const ROUNDS_IN_TURN: isize = 64;
+/// Handshakes of TLS that go on in a turn: a signature and a key exchange, a quarter of a millisecond or more. Two take
+/// about as long as the requests of a turn.
+const HANDSHAKES_IN_TURN: isize = 2;
 /// Bytes of a request's body that cost as much to decode, and to ask, as a small request.
 const REQUEST_BYTES_PER_ROUND: u64 = 4 << 10;
 /// Bytes of an answer that cost as much to read, make and send as a small answer: a thousand rows, of some 250 bytes
@@ -47,15 +54,29 @@ pub(super) struct RequestTurns {
 
 #[derive(Default)]
 struct State {
-    turns: Turns<CallerMark, usize>,
-    waiting: Slab<Waiting>,
+    requests: Lane,
+    handshakes: Lane,
     /// Whoever begins turns, while it sleeps.
     beginner: Option<Waker>,
     /// Somebody waits for a turn to begin.
     is_asked: bool,
 }
 
-/// A request that waits for its rounds.
+/// What takes turns.
+#[derive(Clone, Copy)]
+enum Kind {
+    Request,
+    Handshake,
+}
+
+/// Those of one kind.
+#[derive(Default)]
+struct Lane {
+    turns: Turns<CallerMark, usize>,
+    waiting: Slab<Waiting>,
+}
+
+/// Something that waits for its rounds.
 struct Waiting {
     caller: CallerKey,
     /// Still to come; it is served when there are none.
@@ -71,7 +92,12 @@ impl RequestTurns {
 
     /// Waits until this caller has had so many rounds.
     pub fn take(&self, caller: CallerMark, rounds: u64) -> impl Future<Output = ()> + Send {
-        Rounds { of: self, caller, rounds: rounds.max(1), place: None }
+        Rounds { of: self, kind: Kind::Request, caller, rounds: rounds.max(1), place: None }
+    }
+
+    /// Waits until a handshake of this caller may go on.
+    pub fn take_handshake(&self, caller: CallerMark) -> impl Future<Output = ()> + Send {
+        Rounds { of: self, kind: Kind::Handshake, caller, rounds: 1, place: None }
     }
 
     /// Begins turns for ever, whenever somebody waits for one. Each is as far from the next as it takes the thread to
@@ -89,9 +115,9 @@ impl RequestTurns {
     fn begin(&self) -> bool {
         let mut state = self.state();
         state.is_asked = false;
-        state.turns.begin(ROUNDS_IN_TURN * WORK_IN_ROUND_MAX);
-        state.give_rounds();
-        !state.turns.is_empty()
+        let requests_wait = state.requests.begin(ROUNDS_IN_TURN);
+        let handshakes_wait = state.handshakes.begin(HANDSHAKES_IN_TURN);
+        requests_wait || handshakes_wait
     }
 
     fn poll_asked(&self, context: &mut Context<'_>) -> Poll<()> {
@@ -109,6 +135,29 @@ impl RequestTurns {
 }
 
 impl State {
+    fn lane(&mut self, kind: Kind) -> &mut Lane {
+        match kind {
+            Kind::Request => &mut self.requests,
+            Kind::Handshake => &mut self.handshakes,
+        }
+    }
+
+    fn ask_for_turn(&mut self) {
+        self.is_asked = true;
+        if let Some(beginner) = self.beginner.take() {
+            beginner.wake();
+        }
+    }
+}
+
+impl Lane {
+    /// A turn of so many rounds begins. Returns whether somebody is left waiting.
+    fn begin(&mut self, rounds: isize) -> bool {
+        self.turns.begin(rounds * WORK_IN_ROUND_MAX);
+        self.give_rounds();
+        !self.turns.is_empty()
+    }
+
     /// Gives rounds in turn, as far as this turn goes.
     fn give_rounds(&mut self) {
         while let Some((caller, place, _)) = self.turns.take_next() {
@@ -138,18 +187,12 @@ impl State {
         }
         self.turns.leave(caller);
     }
-
-    fn ask_for_turn(&mut self) {
-        self.is_asked = true;
-        if let Some(beginner) = self.beginner.take() {
-            beginner.wake();
-        }
-    }
 }
 
 /// Rounds of a caller, when all of them are there.
 struct Rounds<'t> {
     of: &'t RequestTurns,
+    kind: Kind,
     caller: CallerMark,
     rounds: u64,
     place: Option<usize>,
@@ -160,14 +203,15 @@ impl Future for Rounds<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.of.state();
-        let place = self.place.unwrap_or_else(|| state.join(self.caller, self.rounds));
-        if state.waiting[place].rounds == 0 {
-            state.leave(place);
+        let lane = state.lane(self.kind);
+        let place = self.place.unwrap_or_else(|| lane.join(self.caller, self.rounds));
+        if lane.waiting[place].rounds == 0 {
+            lane.leave(place);
             drop(state);
             self.place = None;
             return Poll::Ready(());
         }
-        state.waiting[place].waker = Some(context.waker().clone());
+        lane.waiting[place].waker = Some(context.waker().clone());
         state.ask_for_turn();
         drop(state);
         self.place = Some(place);
@@ -178,7 +222,7 @@ impl Future for Rounds<'_> {
 impl Drop for Rounds<'_> {
     fn drop(&mut self) {
         if let Some(place) = self.place {
-            self.of.state().leave(place);
+            self.of.state().lane(self.kind).leave(place);
         }
     }
 }

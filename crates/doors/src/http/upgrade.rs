@@ -12,12 +12,13 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Response, StatusCode};
-use hyper::body::Incoming;
 use hyper::upgrade::Upgraded as HyperUpgraded;
 use hyper_util::rt::TokioIo;
 use rustls::ServerConnection;
 use tokio_rustls::server::TlsStream;
 
+use super::ciphertext::Ciphertext;
+use super::coming::Coming;
 use super::operations::Health;
 use super::patient::Patient;
 use super::rewound::Rewound;
@@ -57,7 +58,7 @@ pub struct Upgraded {
 /// Asks `handler`, answers, and hands the connection over when the answer is on its way.
 pub(super) fn begin(
     handler: &Arc<dyn Upgrade>,
-    request: hyper::Request<Incoming>,
+    request: hyper::Request<Coming>,
     address: IpAddr,
     health: &Health,
 ) -> Result<Response<Body>, Problem> {
@@ -82,10 +83,10 @@ fn take_out(upgraded: HyperUpgraded) -> Option<Upgraded> {
             (stream.into_inner(), None, parts.read_buf, unread)
         }
         Err(upgraded) => {
-            let parts = upgraded.downcast::<TokioIo<Rewound<TlsStream<Patient>>>>().ok()?;
+            let parts = upgraded.downcast::<TokioIo<Rewound<TlsStream<Ciphertext<Patient>>>>>().ok()?;
             let (unread, stream) = parts.io.into_inner().into_parts();
             let (tcp, tls) = stream.into_inner();
-            (tcp.into_inner(), Some(tls), parts.read_buf, unread)
+            (tcp.into_inner()?.into_inner(), Some(tls), parts.read_buf, unread)
         }
     };
     Some(Upgraded { tcp: tcp.into_std().ok()?, tls, read: [&*read, &*unread].concat() })

@@ -115,6 +115,8 @@ metrics! {
         feeds: Gauge "tidegate_mqtt_change_streams" "Streams of changes that connected clients follow now.";
         wills_waiting: Gauge "tidegate_mqtt_wills_waiting"
             "Wills that were sent and found no room on the disk: they are sent again.";
+        waiting_bytes: Gauge "tidegate_mqtt_waiting_bytes"
+            "Bytes that wait in memory for connected clients (mqtt.waiting_bytes_max).";
         store_messages: Gauge "tidegate_mqtt_store_messages" "Messages that wait in inboxes.";
         store_bytes: Gauge "tidegate_mqtt_store_bytes" "Bytes that wait in inboxes and retained messages.";
     }
@@ -213,6 +215,7 @@ impl BrokerMetrics {
             feeds,
             wills_waiting,
             retained: _,
+            waiting_bytes,
             store_messages,
             store_bytes,
         } = *facts;
@@ -267,6 +270,7 @@ impl BrokerMetrics {
         self.subscriptions.set(subscriptions as i64);
         self.feeds.set(feeds as i64);
         self.wills_waiting.set(wills_waiting as i64);
+        self.waiting_bytes.set(waiting_bytes as i64);
         self.store_messages.set(store_messages as i64);
         self.store_bytes.set(store_bytes as i64);
     }

@@ -53,6 +53,7 @@ impl<S: Store> Node<S> {
         let clock = StateClock::starting(newest.unwrap_or(TimeMs(0)), TimeMs(site.clock.now_ms()));
         let limits = BrokerLimits {
             outbox_bytes_max: plan.outbox_bytes_max,
+            waiting_bytes_max: plan.waiting_bytes_max(),
             session_expiry_max_s: plan.session_expiry_s,
             sys_interval_ms: 0,
             ..BrokerLimits::default()

@@ -58,6 +58,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Bytes that may wait for all clients of a worker: in half of the seeds so few that some wait for what others
+    /// leave. By what was drawn already, so that seeds stay what they were.
+    pub fn waiting_bytes_max(&self) -> u64 {
+        if self.clients.is_multiple_of(2) { 16 << 10 } else { 1 << 30 }
+    }
+
     /// The plan of a seed, and what goes wrong with its machine.
     pub fn draw(chance: &mut Chance) -> (Plan, Faults) {
         // Each fault is absent from about half of the seeds: one that is always there hides what happens without it.

@@ -3,7 +3,8 @@
 //! ```text
 //!   memory of the machine, or of its cgroup ─ three quarters ─▶ memory_bytes_max
 //!     ├─ what the file sets itself ─▶ stands
-//!     ├─ the rest ─ by parts ─▶ kept.all.*_bytes_max, ids_filter_bytes_max, http_bodies_bytes_max
+//!     ├─ the rest ─ by parts ─▶ kept.all.*_bytes_max, mqtt.waiting_bytes_max, ids_filter_bytes_max,
+//!     │                        http_bodies_bytes_max
 //!     └─ kept free ─▶ connections, accounts, journals
 //! ```
 //!
@@ -23,11 +24,11 @@ config! {
     /// `[limits]`, as far as all memory goes.
     pub struct MemoryKeys in "limits" {
         memory_bytes_max: Optional<Bytes> = NoDefault, .., restart,
-            "bytes of memory that are divided among kept.all.*_bytes_max, ids_filter_bytes_max and \
-             http_bodies_bytes_max, in place of their defaults, as far as they are not written; what is written \
-             stands, and if it is more than this, a start is refused. Without this key: three quarters of what the \
-             machine or its cgroup has, and a start that finds more written warns. 0 for no division. \
-             `tidegate doctor --config FILE` shows all of it";
+            "bytes of memory that are divided among kept.all.*_bytes_max, mqtt.waiting_bytes_max, \
+             ids_filter_bytes_max and http_bodies_bytes_max, in place of their defaults, as far as they are not \
+             written; what is written stands, and if it is more than this, a start is refused. Without this key: \
+             three quarters of what the machine or its cgroup has, and a start that finds more written warns. 0 for \
+             no division. `tidegate doctor --config FILE` shows all of it";
     }
 }
 
@@ -64,7 +65,7 @@ pub struct Memory {
 }
 
 /// The bounds that share, with their parts; the rest of [`PARTS`] is for what is bounded otherwise.
-fn shares(workers: u64, edges: u64, filter_bytes_max: u64) -> [Share; 8] {
+fn shares(workers: u64, edges: u64, filter_bytes_max: u64) -> [Share; 9] {
     let share = |path, parts, times| Share { path, parts, times, bytes_max: u64::MAX };
     [
         // As large as there are ids, and not as there is memory: with its default, a billion fit a gigabyte.
@@ -77,6 +78,8 @@ fn shares(workers: u64, edges: u64, filter_bytes_max: u64) -> [Share; 8] {
         share("kept.all.delayed_bytes_max", 1, 1),
         share("kept.all.queued_bytes_max", 7, 1),
         share("kept.all.unread_bytes_max", 1, 1),
+        // Of each worker's clients.
+        share("mqtt.waiting_bytes_max", 4, workers),
     ]
 }
 
@@ -117,9 +120,9 @@ pub fn divide(document: &mut Document, workers: usize, host: Host) -> Result<Mem
     let excess = (least > bytes_max).then(|| {
         format!(
             "limits.memory_bytes_max = {bytes_max}{}: the bounds that are written, of kept.all.*_bytes_max, \
-             ids_filter_bytes_max and http_bodies_bytes_max, are {least} bytes together: lower them or leave them out, \
-             or write a memory_bytes_max that holds them; 0 for no division. `tidegate doctor --config FILE` shows \
-             which is the largest",
+             mqtt.waiting_bytes_max, ids_filter_bytes_max and http_bodies_bytes_max, are {least} bytes together: lower \
+             them or leave them out, or write a memory_bytes_max that holds them; 0 for no division. `tidegate doctor \
+             --config FILE` shows which is the largest",
             if written.is_none() { ", three quarters of the memory here" } else { "" }
         )
     });

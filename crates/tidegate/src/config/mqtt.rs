@@ -51,6 +51,9 @@ words! {
     }
 }
 
+/// So many of the largest packets may wait for all: then one finds room beside any others, whoever it is for.
+const WAITING_PACKETS_MIN: u64 = 4;
+
 config! {
     /// `[mqtt]`
     pub struct MqttKeys in "mqtt" {
@@ -81,7 +84,14 @@ config! {
         outbox_bytes_max: Bytes<usize> = 1 << 20, 1024..=(1 << 30), restart,
             "bytes that wait for one client's socket; beyond, QoS 0 is dropped and QoS 1 and 2 wait in the inbox";
         pressure_bytes_max: Bytes = 64 << 20, (1 << 20)..=(1 << 40), restart,
-            "bytes on their way to clients that take them, per worker; above, publishers are not read";
+            "bytes on their way to clients that take them, per worker; above, publishers are not read. At most half of \
+             mqtt.waiting_bytes_max";
+        waiting_bytes_max: Bytes = 1 << 30, 65_536..=(1 << 40), restart,
+            "bytes that wait in memory for all connected clients together, per worker: for their sockets, and in the \
+             inboxes of sessions that end with their connection. The more wait, the less may for each; a quarter is \
+             left to clients that take what they are sent, half to those with a user. At least four times \
+             mqtt.packet_bytes_max. Without this key: a part of \
+             limits.memory_bytes_max";
         inbox_messages_max: Count<u32> = 10_000, 1..=4_294_967_295, restart,
             "messages that wait for a session that outlives its connection (in the journal)";
         inbox_bytes_max: Bytes = 16 << 20, 1024..=(1 << 40), restart,
@@ -189,6 +199,8 @@ impl Mqtt {
 }
 
 fn limits(keys: &MqttKeys) -> BrokerLimits {
+    // The largest packet finds a share of it, whoever it is for.
+    let waiting_bytes_max = keys.waiting_bytes_max.max(WAITING_PACKETS_MIN * u64::from(keys.packet_bytes_max));
     BrokerLimits {
         connections_max: keys.connections_max,
         handshake_ms: keys.handshake_timeout_ms,
@@ -200,7 +212,8 @@ fn limits(keys: &MqttKeys) -> BrokerLimits {
         keep_alive_max_s: keys.keep_alive_max_s,
         session_expiry_max_s: keys.session_expiry_max_s,
         outbox_bytes_max: keys.outbox_bytes_max,
-        pressure_bytes_max: keys.pressure_bytes_max,
+        pressure_bytes_max: keys.pressure_bytes_max.min(waiting_bytes_max / 2),
+        waiting_bytes_max,
         clean_inbox_messages_max: keys.clean_inbox_messages_max,
         clean_inbox_bytes_max: keys.clean_inbox_bytes_max,
         clean_inbox_policy: keys.clean_inbox_policy,

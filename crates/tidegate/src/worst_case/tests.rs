@@ -30,8 +30,7 @@ impl WorstCase {
 fn rows_are_what_the_code_bounds() {
     let worst_case = of("");
     for (key, bytes) in [
-        ("mqtt.outbox_bytes_max", 10_000 << 20),
-        ("mqtt.clean_inbox_bytes_max", 10_000 << 20),
+        ("mqtt.waiting_bytes_max", 2 * config("").mqtt.limits.waiting_bytes_max),
         ("mqtt.receive_maximum", 10_000 * broker::unanswered_bytes(1_024)),
         ("limits.binary_connections_max", 2_000 * doors::BINARY_CONNECTION_BYTES),
         ("limits.http_connections_max", 1_000 * doors::http_connection_bytes(&config("").limits.http)),
@@ -55,6 +54,8 @@ fn every_key_of_bytes_or_counts_has_a_row_or_is_a_part_of_one() {
         "of_viewer",
         "of_caller",
         "for_services",
+        "outbox_bytes_max",
+        "clean_inbox_bytes_max",
         "per_address",
         "per_s",
         "wrong_max",
@@ -103,12 +104,12 @@ fn doors_that_are_shut_cost_nothing_and_layers_cost_something() {
 
 #[test]
 fn the_advice_names_the_key_that_dominates_and_a_value_that_fits() {
-    let worst_case = of("[mqtt]\noutbox_bytes_max = 1073741824\n");
+    let worst_case = of("[mqtt]\nwaiting_bytes_max = 1099511627776\noutbox_bytes_max = 1073741824\n");
     let advice = worst_case.advice(64 * GIB).expect("it does not fit");
-    assert!(advice.starts_with("mqtt.outbox_bytes_max dominates: 9.8 TiB of "), "{advice}");
+    assert!(advice.starts_with("mqtt.waiting_bytes_max dominates: 2.0 TiB of "), "{advice}");
     let most: u64 = advice.split("Set it to ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
-    let cured = of(&format!("[mqtt]\noutbox_bytes_max = {most}\n"));
-    assert!(cured.0[0].key != "mqtt.outbox_bytes_max" || cured.bytes() <= Some(64 * GIB), "{advice}");
+    let cured = of(&format!("[mqtt]\nwaiting_bytes_max = {most}\n"));
+    assert!(cured.0[0].key != "mqtt.waiting_bytes_max" || cured.bytes() <= Some(64 * GIB), "{advice}");
     assert_eq!(worst_case.advice(u64::MAX), None);
     // The other key that would cure it: fewer clients.
     let (config, many) = (config(""), of(""));

@@ -77,7 +77,7 @@ fn nothing_is_left_of_who_gives_up() {
     assert!(rounds[0].as_mut().poll(&mut context).is_ready());
     // It has a round, and is gone before it can use it.
     drop(rounds);
-    assert!(turns.state().waiting.is_empty() && turns.state().turns.is_empty());
+    assert!(turns.state().requests.waiting.is_empty() && turns.state().requests.turns.is_empty());
     assert!(Box::pin(turns.take(caller(&turns, 2), 5)).as_mut().poll(&mut context).is_ready(), "the turn goes on");
 }
 

@@ -4,6 +4,7 @@ mod changes;
 mod contract;
 mod cors;
 mod drain;
+mod early;
 mod fake;
 mod hidden;
 mod history_lines;

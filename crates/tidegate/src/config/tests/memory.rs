@@ -20,7 +20,8 @@ fn shared(config: &Config) -> u64 {
     let kept = [Thing::Session, Thing::Retained, Thing::Delayed, Thing::Queued, Thing::Unread].map(all);
     let each_worker = all(Thing::Filter) * config.limits.workers as u64;
     let each_edge = config.limits.http.bodies_bytes_max as u64 * u64::from(config.limits.edge_threads);
-    kept.iter().sum::<u64>() + each_worker + each_edge + config.limits.ids_filter_bytes_max as u64
+    let waiting = config.mqtt.limits.waiting_bytes_max * config.limits.workers as u64;
+    waiting + kept.iter().sum::<u64>() + each_worker + each_edge + config.limits.ids_filter_bytes_max as u64
 }
 
 #[test]
