@@ -28,7 +28,7 @@ use crate::http_room::OpenHttpRoom;
 use crate::roster_http::RosterHttp;
 
 /// What threads send each other about these services.
-pub type RosterMessage = Direct<RosterService<Ticket>>;
+pub type RosterParcel = Direct<RosterService<Ticket>>;
 
 /// The shard of these services.
 pub struct RosterRoom {
@@ -44,14 +44,14 @@ impl RosterRoom {
 }
 
 /// The services at the HTTP door.
-pub fn open_roster<P: Carries<RosterMessage>>() -> OpenHttpRoom<P> {
+pub fn open_roster<P: Carries<RosterParcel>>() -> OpenHttpRoom<P> {
     Box::new(|site, pump| {
         let shards = site.placement().shards(ROSTER);
         Box::new(RosterHttp(pump.client(|_| DirectClient::new(shards, |_: &Command, _| ShardIndex(0)))))
     })
 }
 
-impl<P: Carries<RosterMessage>> Room<P> for RosterRoom {
+impl<P: Carries<RosterParcel>> Room<P> for RosterRoom {
     fn families(&self) -> Vec<(Family, Home)> {
         vec![(ROSTER, Home::Member)]
     }

@@ -264,10 +264,10 @@ impl Machine for Roster {
 
 impl Roster {
     fn is_sound(&self) -> bool {
-        let is_kept = |(name, kept): (&Box<str>, &Kept)| {
-            (1..=self.sequence).contains(&kept.changed) && is_within_bounds(name, &kept.service)
-        };
-        self.services.len() <= SERVICES_MAX && self.services.iter().all(is_kept)
+        let mut services = self.services.iter();
+        let changes = 1..=self.sequence;
+        self.services.len() <= SERVICES_MAX
+            && services.all(|(name, kept)| changes.contains(&kept.changed) && is_within_bounds(name, &kept.service))
     }
 }
 

@@ -18,7 +18,7 @@ use tidegate_doors::listener;
 use tidegate_doors::mqtt::{Arrival, MqttListener, MqttRoom, MqttSettings, WebSocketSettings};
 use tidegate_doors::operator::OperatorMessage;
 use tidegate_doors::proxy::{ProxyRule, TrustedProxies};
-use tidegate_doors::roster_room::{RosterMessage, RosterRoom, open_roster};
+use tidegate_doors::roster_room::{RosterParcel, RosterRoom, open_roster};
 use tidegate_doors::security;
 use tidegate_doors::stream::{DoorTls, HandshakeGate};
 use tidegate_doors::tls::{server_config, server_config_with_clients};
@@ -46,7 +46,7 @@ use crate::private;
 
 /// Parcels that can carry the messages of all rooms of the server.
 pub trait Parcels:
-    Carries<Message> + Carries<BrokerMessage> + Carries<Box<Arrival>> + Carries<OperatorMessage> + Carries<RosterMessage>
+    Carries<Message> + Carries<BrokerMessage> + Carries<Box<Arrival>> + Carries<OperatorMessage> + Carries<RosterParcel>
 {
 }
 
@@ -55,7 +55,7 @@ impl<P> Parcels for P where
         + Carries<BrokerMessage>
         + Carries<Box<Arrival>>
         + Carries<OperatorMessage>
-        + Carries<RosterMessage>
+        + Carries<RosterParcel>
 {
 }
 

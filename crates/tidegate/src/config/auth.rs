@@ -25,7 +25,7 @@ config! {
         logins_delay_max_s: Seconds = 60, 1..=86_400, restart,
             "seconds that an address waits at most";
         api_services_max: Count<usize> = 1_000, 0..=10_000, restart,
-            "services that may be made with PUT /v1/services/{name}; each takes some 12 KiB at most";
+            "services that may be made with PUT /v1/services/{name}; each takes 60 KiB at most";
         logins_remembered_s: Seconds = 300, 0..=86_400, restart,
             "seconds in which a password that was right is not hashed again, so that clients come back quickly; 0 for \
              always hashed";
@@ -46,9 +46,9 @@ config! {
         open_paths: Texts = &[], .., restart,
             "paths served without a token, of \"/openapi.json\", \"/metrics\" and \"/demo\" (the voting pages)";
         api_grants: Texts = &[], .., live,
-            "what services may do at most that are made with PUT /v1/services/{name}: whoever has operate:write can give \
-             these grants, or narrower ones, and no others. Without it, none. A grant that is taken away here, services \
-             lose that have it";
+            "what services may do at most that are made with PUT /v1/services/{name}: whoever has operate:write can \
+             give these grants, or narrower ones, and no others. Without it, none. A grant that is taken away here, \
+             services lose that have it";
     }
 }
 

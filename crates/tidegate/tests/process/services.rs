@@ -1,4 +1,4 @@
-//! Services that are made, changed and deleted over HTTP while the server runs, and what stands in the file beside them.
+//! Services that are made, changed and deleted over HTTP while the server runs, beside those of the file.
 
 use std::net::TcpStream;
 use std::path::Path;
