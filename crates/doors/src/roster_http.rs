@@ -29,6 +29,7 @@ use crate::http::{
     Act, Door, HttpRoom, InQuery, PathName, PeerAddress, RoomBodyProblems, RoomProblems, Routes, query_problem,
 };
 use crate::json::{Problem, ProblemCode, codes, decode, json};
+use crate::security::{self, SecurityEvent};
 
 /// Rows of one page.
 const ROWS_MAX: u32 = 1_000;
@@ -320,7 +321,10 @@ impl Changing<'_> {
         action: Action,
         token: Option<&str>,
     ) -> Result<Response<Body>, Problem> {
-        self.line(caller).done(self.answer(grants, action, token).await)
+        let answer = self.line(caller).done(self.answer(grants, action, token).await)?;
+        let detail = format!("{} {}", self.act, self.name);
+        security::tell(SecurityEvent::RightsChanged, "http", self.address, caller.name(), &detail);
+        Ok(answer)
     }
 
     async fn answer(&self, grants: &[Grant], action: Action, token: Option<&str>) -> Result<Response<Body>, Problem> {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::http::{Answer, Http};
 use crate::reload::{Client, reload};
-use crate::{SERVICE, Server, Settings, audit, folder};
+use crate::{SERVICE, Server, Settings, audit, folder, wait_for};
 
 /// What the API may give.
 const GIVEN: &str = r#"api_grants = ["publish:cam/#", "subscribe:#", "operate:read"]"#;
@@ -85,6 +85,11 @@ fn a_service_of_the_api_survives_a_crash_and_ends_when_it_is_deleted() {
     assert_eq!((&*answer, &*device.ping()), ("connack 0x0", "pingresp"));
     assert_eq!(ok(desk.delete("/v1/services/cam-7")), json!({"name": "cam-7", "outcome": "deleted"}));
     assert_eq!(device.receive(), "disconnect 0x87 None");
+    wait_for("the security log says who did it", || {
+        let log = server.log();
+        let is_it = |line: &str| line.contains("delete service cam-7") && line.contains("principal=\"desk\"");
+        log.lines().any(is_it).then_some(())
+    });
     assert_ne!(connect(&server, &rotated).1, "connack 0x0");
     assert_eq!(said(over(&server, &rotated).get("/v1/services")), "401 token_invalid");
     assert_eq!(said(desk.delete("/v1/services/cam-7")), "404 service_not_found");
