@@ -9,8 +9,9 @@ use tidegate_journal::group::GroupHeader;
 use tidegate_journal::segment::{Mark, MarkKind, SegmentHeader};
 use tidegate_journal::stream::message::{MessageHeader, MessageKind};
 use tidegate_journal::{ChainHash, Cursor, LogId, Lost, Notice, NoticeKind, Position, Sequence};
-use tidegate_machines::ShardIndex;
 use tidegate_machines::topic::Topics;
+use tidegate_machines::{Machine, ShardIndex};
+use tidegate_roster::Roster;
 use tidegate_wire::mqtt::*;
 use tidegate_wire::proto::{self, AccountKind, reply_frame, request_frame};
 use tidegate_wire::websocket::{CloseCode, Opcode, encode_client_frame, encode_close, encode_pong, frame_header};
@@ -345,6 +346,7 @@ fn roster() {
     let snapshot = roster::snapshot_of(&roster);
     write("roster_snapshot", "sample", &snapshot);
     write("roster_snapshot", "cut", &snapshot[..snapshot.len() / 2]);
+    write("roster_snapshot", "empty", &roster::snapshot_of(&Roster::new(ShardIndex(0), 1)));
 }
 
 fn http_bodies() {
