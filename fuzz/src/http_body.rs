@@ -206,6 +206,7 @@ fn open_door() -> SocketAddr {
         topics: TopicAccess::default(),
         viewer_quota: QuotaLimits::NONE,
         service_quota: QuotaLimits::NONE,
+        api_grants: Vec::new(),
         strangers: StrangerLimits::NONE,
     };
     let (never_stops, stop) = tokio::sync::watch::channel(false);

@@ -15,6 +15,7 @@ pub mod http_plain;
 pub mod ids;
 pub mod mqtt;
 pub mod proxy;
+pub mod roster;
 pub mod segment;
 pub mod session;
 pub mod snapshot;
@@ -26,7 +27,7 @@ pub mod websocket;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 18] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),
@@ -43,4 +44,6 @@ pub const TARGETS: [Target; 16] = [
     ("proxy", proxy::check),
     ("topic_event", topics::check_event),
     ("topic_snapshot", topics::check_snapshot),
+    ("roster_event", roster::check_event),
+    ("roster_snapshot", roster::check_snapshot),
 ];

@@ -4,13 +4,14 @@
 use std::fs;
 use std::path::Path;
 use tidegate_fuzz::event::SAMPLE;
-use tidegate_fuzz::topics;
+use tidegate_fuzz::{roster, topics};
 use tidegate_journal::group::GroupHeader;
 use tidegate_journal::segment::{Mark, MarkKind, SegmentHeader};
 use tidegate_journal::stream::message::{MessageHeader, MessageKind};
 use tidegate_journal::{ChainHash, Cursor, LogId, Lost, Notice, NoticeKind, Position, Sequence};
-use tidegate_machines::ShardIndex;
 use tidegate_machines::topic::Topics;
+use tidegate_machines::{Machine, ShardIndex};
+use tidegate_roster::Roster;
 use tidegate_wire::mqtt::*;
 use tidegate_wire::proto::{self, AccountKind, reply_frame, request_frame};
 use tidegate_wire::websocket::{CloseCode, Opcode, encode_client_frame, encode_close, encode_pong, frame_header};
@@ -23,6 +24,7 @@ use tidegate_wire::{
 #[ignore = "writes into the tree"]
 fn write_seeds() {
     frames();
+    roster();
     for (index, event) in SAMPLE.events.iter().enumerate() {
         write("event", &format!("{index}"), event);
         write("group", &format!("one_record_{index}"), &group_of(&[event]));
@@ -334,6 +336,17 @@ fn topics() {
     write("topic_snapshot", "cut", &snapshot[..snapshot.len() / 2]);
     let empty = topics::snapshot_of(&Topics::new(ShardIndex(0)));
     write("topic_snapshot", "empty", &empty);
+}
+
+fn roster() {
+    let (roster, records) = roster::sample();
+    for (index, record) in records.iter().enumerate() {
+        write("roster_event", &format!("{index}"), record);
+    }
+    let snapshot = roster::snapshot_of(&roster);
+    write("roster_snapshot", "sample", &snapshot);
+    write("roster_snapshot", "cut", &snapshot[..snapshot.len() / 2]);
+    write("roster_snapshot", "empty", &roster::snapshot_of(&Roster::new(ShardIndex(0), 1)));
 }
 
 fn http_bodies() {

@@ -41,12 +41,14 @@
 //! | `room_client` | the way of a room's HTTP requests to its shards |
 //! | `ledger_http` | the ledger as a room behind the HTTP door |
 //! | `operator_http` | clients, sessions and messages as operators see them behind the HTTP door |
+//! | `roster_http` | services that are managed behind the HTTP door |
 //! | `websocket` | MQTT over WebSocket: from HTTP's socket to an arrival at MQTT |
 //! | `binary` | the binary port |
 //! | `ledger_topics` | the ledger on topics |
 //! | `mqtt` | the MQTT port |
 //! | `edge` | how an edge thread reaches shards and workers |
 //! | `http_room` | the HTTP door as a room of a node |
+//! | `roster_room` | the shard of those services, and how a change comes into force |
 //! | `footprint` | what clients can make each door keep in memory |
 
 mod address_rates;
@@ -75,6 +77,8 @@ mod reading;
 pub mod refusal_metrics;
 pub mod request_metrics;
 mod room_client;
+mod roster_http;
+pub mod roster_room;
 pub mod security;
 pub mod stream;
 pub mod tls;

@@ -44,7 +44,7 @@ pub enum SecurityEvent {
     Denied,
     /// A client took over the session of a connection with the same client id.
     TookOver,
-    /// The configuration gave, or took away, rights.
+    /// The configuration, or an operator through the API, gave or took away rights.
     RightsChanged,
     /// An address begins too many TLS handshakes.
     HandshakeRefused,

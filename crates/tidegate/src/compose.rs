@@ -18,6 +18,7 @@ use tidegate_doors::listener;
 use tidegate_doors::mqtt::{Arrival, MqttListener, MqttRoom, MqttSettings, WebSocketSettings};
 use tidegate_doors::operator::OperatorMessage;
 use tidegate_doors::proxy::{ProxyRule, TrustedProxies};
+use tidegate_doors::roster_room::{RosterParcel, RosterRoom, open_roster};
 use tidegate_doors::security;
 use tidegate_doors::stream::{DoorTls, HandshakeGate};
 use tidegate_doors::tls::{server_config, server_config_with_clients};
@@ -27,6 +28,7 @@ use tidegate_journal::witness::check_folder_of_new;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::room::{Schedule, Seed as LedgerSeed, SeedKind};
 use tidegate_ledger::{LEDGER, LedgerOptions, LedgerRoom};
+use tidegate_roster::ROSTER;
 use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Address, Carries, Node, NodeOptions, Room, Status};
 use tidegate_telemetry::Registry;
@@ -44,12 +46,16 @@ use crate::private;
 
 /// Parcels that can carry the messages of all rooms of the server.
 pub trait Parcels:
-    Carries<Message> + Carries<BrokerMessage> + Carries<Box<Arrival>> + Carries<OperatorMessage>
+    Carries<Message> + Carries<BrokerMessage> + Carries<Box<Arrival>> + Carries<OperatorMessage> + Carries<RosterParcel>
 {
 }
 
 impl<P> Parcels for P where
-    P: Carries<Message> + Carries<BrokerMessage> + Carries<Box<Arrival>> + Carries<OperatorMessage>
+    P: Carries<Message>
+        + Carries<BrokerMessage>
+        + Carries<Box<Arrival>>
+        + Carries<OperatorMessage>
+        + Carries<RosterParcel>
 {
 }
 
@@ -201,11 +207,12 @@ fn connections(
 }
 
 /// The logs of a new directory; one that has its own keeps its number of topic shards.
-fn wanted(config: &Config, mqtt: Option<&MqttSettings>) -> [Wanted; 2] {
+fn wanted(config: &Config, mqtt: Option<&MqttSettings>) -> [Wanted; 3] {
     let topic_shards = mqtt.map_or(config.limits.workers as u16, |mqtt| mqtt.topic_shards);
     [
         Wanted { family: LEDGER, shards: config.data.shards, count: ShardCount::Fixed { setting: "data.shards" } },
         Wanted { family: TOPICS, shards: topic_shards, count: ShardCount::Kept },
+        Wanted { family: ROSTER, shards: 1, count: ShardCount::Kept },
     ]
 }
 
@@ -240,6 +247,7 @@ fn rooms<P: Parcels>(
     let at_http = vec![open_ledger(ledger.changes(), &config.limits.http)];
     let (mut others, mut at_http, mut at_binary) = (Vec::new(), at_http, Vec::new());
     at_http.extend(mqtt.as_ref().map(|_| open_operator(MQTT_PORT)));
+    at_http.push(open_roster());
     for Opened { room, http, frames, .. } in opened {
         others.push(room);
         at_http.extend(http);
@@ -265,6 +273,7 @@ fn rooms<P: Parcels>(
     rooms.extend(reader.map(|reader| -> Box<dyn Room<P>> { Box::new(reader) }));
     rooms.extend(http.map(|http| -> Box<dyn Room<P>> { Box::new(http) }));
     rooms.push(Box::new(ledger));
+    rooms.push(Box::new(RosterRoom::new(config.limits.api_services_max, authenticator.clone())));
     rooms.extend(others);
     Ok(rooms)
 }

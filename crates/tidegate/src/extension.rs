@@ -18,6 +18,7 @@ use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Family, LocalLogs};
 use tidegate_ledger::LedgerFamily;
 use tidegate_machines::TimeMs;
+use tidegate_roster::RosterFamily;
 use tidegate_runtime::Room;
 use tidegate_shard::ShardFamily;
 use tidegate_telemetry::MetricRow;
@@ -86,7 +87,11 @@ impl KnownFamily {
 
     /// All families of this server and its extensions, the ledger first.
     pub(crate) fn all<P>(extensions: &[&dyn Extension<P>]) -> Vec<KnownFamily> {
-        let mut all = vec![KnownFamily::of::<LedgerFamily>(), KnownFamily::of::<TopicsFamily>()];
+        let mut all = vec![
+            KnownFamily::of::<LedgerFamily>(),
+            KnownFamily::of::<TopicsFamily>(),
+            KnownFamily::of::<RosterFamily>(),
+        ];
         all.extend(extensions.iter().flat_map(|extension| extension.families()));
         all
     }

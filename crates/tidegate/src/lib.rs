@@ -384,6 +384,7 @@ pub mod messages {
     pub use tidegate_broker::BrokerMessage;
     pub use tidegate_doors::admission::Arrival;
     pub use tidegate_doors::operator::OperatorMessage;
+    pub use tidegate_doors::roster_room::RosterParcel;
     pub use tidegate_ledger::operation::Message;
     pub use tidegate_runtime::parcels;
 }
@@ -408,6 +409,7 @@ macro_rules! parcels {
                 Topics($crate::messages::BrokerMessage),
                 Connection(Box<$crate::messages::Arrival>),
                 Operator($crate::messages::OperatorMessage),
+                Roster($crate::messages::RosterParcel),
                 $($kind($message)),*
             }
         }

@@ -110,6 +110,7 @@ fn kept(config: &Config) -> Vec<Cost> {
     };
     let shapes = config.mqtt.holdings[Thing::Shape].all.count;
     let filters = config.limits.ids_filter_bytes_max as u64;
+    let services = config.limits.api_services_max as u64;
     vec![
         of_things("kept.all.sessions_bytes_max", Thing::Session, 1, "sessions that outlive their connection"),
         of_things("kept.all.filters_bytes_max", Thing::Filter, workers, "subscriptions, in the tables of each worker"),
@@ -123,6 +124,7 @@ fn kept(config: &Config) -> Vec<Cost> {
             of: "odd shapes of filters".to_owned(),
             bytes: (shapes > 0).then(|| shapes.saturating_mul(SHAPE_BYTES * workers)),
         },
+        cost("limits.api_services_max", services, doors::SERVICE_BYTES, 1, "services made through the API"),
         cost("limits.ids_filter_bytes_max", filters, 1, 1, "filters over transfer ids"),
     ]
 }

@@ -9,10 +9,12 @@ use arc_swap::ArcSwap;
 use sha2::{Digest, Sha256};
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::IdSpace;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tidegate_roster::Roster;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::acl::ClientRights;
 use super::cursor::CursorSeal;
+use super::grant::Grant;
 use super::hook::{Ask, Asking, Granted, HOOK_WAITING_MAX, Hook, HookFigures, HookQuestion, HookSettings, Hooked};
 use super::identity::{Identity, Rights};
 use super::login::{Attempt, Begun, IssuedToken, LoginError, LoginLimits, Logins, Waiter};
@@ -20,6 +22,7 @@ use super::password::PasswordHash;
 use super::principals::{Principals, TopicAccess, User};
 use super::provider::{Jwks, ProviderKeys, ProviderSettings, Refused};
 use super::quota::{Exceeded, QuotaLimits};
+use super::roster::{InForce, tell_of_hidden, together};
 use super::secret::Secret;
 use super::strangers::{HeldBytes, StrangerLimits};
 use super::token::{Claims, Signer};
@@ -49,6 +52,8 @@ pub struct AuthSettings {
     pub viewer_quota: QuotaLimits,
     /// What each service may use up that has no bounds of its own.
     pub service_quota: QuotaLimits,
+    /// What services may do at most that are made through the API.
+    pub api_grants: Vec<Grant>,
     /// What those of one address may use up who have not shown a token.
     pub strangers: StrangerLimits,
 }
@@ -125,6 +130,10 @@ pub struct Authenticator {
     keys_gone: AtomicU64,
     /// Is told of each reload.
     reloaded: Notify,
+    /// What the configuration says, which the roster stands beside. Who replaces either holds it.
+    configured: Mutex<AuthSettings>,
+    /// The roster that is in force, for those who wait for a change.
+    roster: watch::Sender<Option<Arc<Roster>>>,
 }
 
 impl Authenticator {
@@ -141,16 +150,49 @@ impl Authenticator {
             since: Instant::now(),
             keys_gone: AtomicU64::new(0),
             reloaded: Notify::new(),
+            configured: Mutex::new(settings.clone()),
+            roster: watch::Sender::new(None),
             principals: Arc::new(ArcSwap::from_pointee(Principals::new(settings, None))),
         }
     }
 
     /// Replaces users, services, bounds and rules. What a caller has used up of bounds that stay stays so. The key that
     /// signs tokens and the threads that check passwords stay.
+    ///
+    /// Services of the roster stay beside those of `settings`. One whose name stands there is not in force any more.
     pub fn reload(&self, settings: AuthSettings) {
+        let mut configured = self.configured.lock().expect("no thread panics while it replaces them");
+        let roster = self.roster.borrow().clone();
+        tell_of_hidden(&configured, &settings, roster.as_deref());
+        self.replace(together(&settings, roster.as_deref()));
+        *configured = settings;
+        self.reloaded.notify_one();
+    }
+
+    /// These services, too, may come in from now on, as far as the configuration allows what they were given. What a
+    /// caller has used up stays so. Takes as long as a reload: never call it on a thread that serves.
+    pub fn put_in_force(&self, roster: Arc<Roster>) {
+        let configured = self.configured.lock().expect("no thread panics while it replaces them");
+        self.replace(together(&configured, Some(&roster)));
+        self.roster.send_replace(Some(roster));
+    }
+
+    /// The roster that is in force, with what the configuration says of it.
+    pub fn in_force(&self) -> InForce {
+        let configured = self.configured.lock().expect("no thread panics while it replaces them");
+        InForce::new(&configured, self.roster.borrow().clone())
+    }
+
+    /// Waits until the roster with the record of this sequence is in force.
+    pub async fn is_in_force(&self, sequence: u64) {
+        let has_it = |roster: &Option<Arc<Roster>>| roster.as_ref().is_some_and(|roster| roster.sequence() >= sequence);
+        // An error would say that this authenticator is gone.
+        let _ = self.roster.subscribe().wait_for(has_it).await;
+    }
+
+    fn replace(&self, settings: AuthSettings) {
         let before = self.principals.load_full();
         self.principals.store(Arc::new(Principals::new(settings, Some(&before))));
-        self.reloaded.notify_one();
     }
 
     /// Waits for a reload, if there was none since the last wait. For one waiter.

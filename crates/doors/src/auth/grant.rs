@@ -60,6 +60,16 @@ impl Pattern {
 }
 
 impl Pattern {
+    /// Whether all that `other` matches, this one matches.
+    fn covers(&self, other: &Pattern) -> bool {
+        match (self, other) {
+            (Pattern::Any, _) => true,
+            (Pattern::Prefix(prefix), Pattern::Prefix(text) | Pattern::Exactly(text)) => text.starts_with(&**prefix),
+            (Pattern::Exactly(id), Pattern::Exactly(other)) => id == other,
+            (_, Pattern::Any) | (Pattern::Exactly(_), Pattern::Prefix(_)) => false,
+        }
+    }
+
     /// The accounts that a filter below the topic of changes names, which is given without it. A whole level may be a
     /// wildcard of MQTT.
     pub fn of_topic_level(level: &str) -> Option<Pattern> {
@@ -122,6 +132,38 @@ pub enum Grant {
         /// On what.
         names: Pattern,
     },
+}
+
+impl Grant {
+    /// Whether all that `other` allows, this one allows. May say no where it is so, never yes where it is not.
+    pub fn covers(&self, other: &Grant) -> bool {
+        match (self, other) {
+            (Grant::Everything, _) | (Grant::Transfers(Pattern::Any), Grant::SettleHolds) => true,
+            (Grant::Transfers(wide), Grant::Transfers(narrow) | Grant::Debit(narrow) | Grant::Credit(narrow))
+            | (Grant::OpenAccounts(wide), Grant::OpenAccounts(narrow))
+            | (Grant::Debit(wide), Grant::Debit(narrow))
+            | (Grant::Credit(wide), Grant::Credit(narrow))
+            | (Grant::Read(wide), Grant::Read(narrow)) => wide.covers(narrow),
+            (Grant::Publish(wide), Grant::Publish(narrow)) | (Grant::Subscribe(wide), Grant::Subscribe(narrow)) => {
+                filter_covers(&wide.to_string(), &narrow.to_string())
+            }
+            (Grant::Room { room, action, names }, Grant::Room { room: of, action: what, names: narrow }) => {
+                room == of && action == what && names.covers(narrow)
+            }
+            _ => self == other,
+        }
+    }
+}
+
+/// Whether all topics of the filter `narrow` are topics of `wide`, as their texts show it.
+fn filter_covers(wide: &str, narrow: &str) -> bool {
+    match wide.strip_suffix('#') {
+        _ if wide == narrow => true,
+        // [MQTT-4.7.2-1] It matches no topic that begins with `$`.
+        Some("") => !narrow.starts_with('$'),
+        Some(above) => narrow.starts_with(above) || above.strip_suffix('/') == Some(narrow),
+        None => false,
+    }
 }
 
 /// What a caller wants to do in a room. A right to write does not include the right to read.
@@ -204,6 +246,44 @@ mod tests {
 
     fn room(action: Action, names: Pattern) -> Grant {
         Grant::Room { room: "counters".into(), action, names }
+    }
+
+    #[test]
+    fn a_grant_covers_what_it_allows_and_no_more() {
+        let covers = |wide: &str, narrow: &str| {
+            wide.parse::<Grant>().expect("a grant").covers(&narrow.parse::<Grant>().expect("a grant"))
+        };
+        for (wide, narrow) in [
+            ("*", "transfers:*"),
+            ("transfers:wallet:*", "debit:wallet:dave"),
+            ("transfers:*", "holds:settle"),
+            ("read:*", "read:wallet:*"),
+            ("read:wallet:*", "read:wallet:d*"),
+            ("publish:#", "publish:cam/%c/#"),
+            ("publish:cam/#", "publish:cam"),
+            ("publish:cam/#", "publish:cam/+/up"),
+            ("room:counters:write:hits*", "room:counters:write:hits-1"),
+            ("audit", "audit"),
+        ] {
+            assert!(covers(wide, narrow), "{wide} {narrow}");
+        }
+        for (wide, narrow) in [
+            ("transfers:*", "*"),
+            ("debit:*", "transfers:*"),
+            ("transfers:wallet:*", "holds:settle"),
+            ("read:wallet:dave", "read:wallet:*"),
+            ("read:wallet:*", "read:*"),
+            ("read:*", "credit:*"),
+            ("publish:cam/#", "publish:#"),
+            ("publish:cam/#", "publish:camera"),
+            ("publish:cam/+", "publish:cam/1/up"),
+            ("publish:#", "publish:$SYS/x"),
+            ("publish:#", "subscribe:a"),
+            ("room:counters:write:*", "room:counters:read:*"),
+            ("audit", "audit:run"),
+        ] {
+            assert!(!covers(wide, narrow), "{wide} {narrow}");
+        }
     }
 
     #[test]

@@ -37,6 +37,7 @@ fn settings(hash: &PasswordHash) -> AuthSettings {
         topics: TopicAccess::default(),
         viewer_quota: QuotaLimits::NONE,
         service_quota: QuotaLimits::NONE,
+        api_grants: Vec::new(),
         strangers: StrangerLimits::NONE,
     }
 }

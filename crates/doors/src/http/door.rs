@@ -22,7 +22,7 @@ use super::rooms::{Documents, HttpRoom, RoomsError, Routing, RoutingBuilder};
 use super::turns::RequestTurns;
 use super::upgrade::Upgrade;
 use super::walks;
-use crate::auth::{Authenticator, CursorSeal, TokenCache};
+use crate::auth::{Authenticator, CursorSeal, InForce, TokenCache};
 use crate::held_bytes::{HeldBytes, HeldBytesLimits};
 use crate::json::{OverBound, Problem, ProblemCode, codes};
 use crate::refusal_metrics::RefusalMetrics;
@@ -151,6 +151,16 @@ impl Door {
     /// What hides where a list goes on.
     pub fn cursors(&self) -> &CursorSeal {
         self.authenticator.cursors()
+    }
+
+    /// The services that are managed while the server runs, as they are in force.
+    pub fn in_force(&self) -> InForce {
+        self.authenticator.in_force()
+    }
+
+    /// Waits until the record of this sequence of those services is in force.
+    pub async fn is_in_force(&self, sequence: u64) {
+        self.authenticator.is_in_force(sequence).await;
     }
 
     /// Waits for `answer` as long as a request may take, [`HttpLimits::request_timeout`]. Later, the outcome is unknown

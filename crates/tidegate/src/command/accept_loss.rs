@@ -36,6 +36,7 @@ use tidegate_ledger::accepted_loss::{PeerLosses, Writing, settle, strangers, wor
 use tidegate_ledger::{LEDGER, LedgerFamily, claim_of_ids};
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::Ledger;
+use tidegate_roster::RosterFamily;
 use tidegate_runtime::recovery::claim_of;
 use tidegate_shard::loss::{Examined, examine, fold_to_end};
 use tidegate_shard::{Claim, OpenError, ShardFamily};
@@ -74,7 +75,7 @@ pub fn run<P>(
         bail!("--reason: expected 1 to {NOTICE_TEXT_BYTES_MAX} bytes of text: it is written into the logs");
     }
     check_reason(reason, NOTICE_TEXT_BYTES_MAX)?;
-    let mut others = vec![KnownFamily::of::<TopicsFamily>()];
+    let mut others = vec![KnownFamily::of::<TopicsFamily>(), KnownFamily::of::<RosterFamily>()];
     others.extend(extensions.iter().flat_map(|extension| extension.families()));
     let families: Vec<Family> = std::iter::once(LEDGER).chain(others.iter().map(|known| known.family)).collect();
     if let Some(folder) = witness {

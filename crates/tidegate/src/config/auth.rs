@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tidegate_config::{ConfigError, Count, Document, FilePath, Flag, NoDefault, Optional, Seconds, Texts, config};
-use tidegate_doors::auth::LoginLimits;
+use tidegate_doors::auth::{Grant, LoginLimits};
+
+use super::accounts::parse_grants;
 
 config! {
     /// `[limits]`, as far as log-ins go.
@@ -22,6 +24,8 @@ config! {
              never";
         logins_delay_max_s: Seconds = 60, 1..=86_400, restart,
             "seconds that an address waits at most";
+        api_services_max: Count<usize> = 1_000, 0..=10_000, restart,
+            "services that may be made with PUT /v1/services/{name}; each takes 60 KiB at most";
         logins_remembered_s: Seconds = 300, 0..=86_400, restart,
             "seconds in which a password that was right is not hashed again, so that clients come back quickly; 0 for \
              always hashed";
@@ -41,6 +45,10 @@ config! {
              5 is told 0xA0; if false, it stays open. Of those that are opened after a change";
         open_paths: Texts = &[], .., restart,
             "paths served without a token, of \"/openapi.json\", \"/metrics\" and \"/demo\" (the voting pages)";
+        api_grants: Texts = &[], .., live,
+            "what services may do at most that are made with PUT /v1/services/{name}: whoever has operate:write can \
+             give these grants, or narrower ones, and no others. Without it, none. A grant that is taken away here, \
+             services lose that have it";
     }
 }
 
@@ -55,6 +63,8 @@ pub struct Auth {
     pub expiry_ends_connections: bool,
     /// Paths served without a token.
     pub open_paths: Vec<Box<str>>,
+    /// What services of the API may do at most.
+    pub api_grants: Vec<Grant>,
 }
 
 /// The bounds of log-ins.
@@ -68,6 +78,11 @@ pub fn logins(document: &Document) -> Result<LoginLimits, ConfigError> {
         delay_max: Duration::from_secs(keys.logins_delay_max_s),
         remembered: Duration::from_secs(keys.logins_remembered_s),
     })
+}
+
+/// Services that may be made through the API.
+pub fn api_services_max(document: &Document) -> Result<usize, ConfigError> {
+    Ok(document.section::<LoginKeys>()?.api_services_max)
 }
 
 /// `data` is the data directory, where the key lies if the file names no other place.
@@ -85,5 +100,6 @@ pub fn settle(document: &Document, data: &Path) -> Result<Auth, ConfigError> {
         token_ttl: Duration::from_secs(keys.token_ttl_s),
         expiry_ends_connections: keys.expiry_ends_connections,
         open_paths: keys.open_paths,
+        api_grants: parse_grants(document, "auth.api_grants", &keys.api_grants)?,
     })
 }

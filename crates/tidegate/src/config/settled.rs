@@ -104,6 +104,8 @@ pub struct Limits {
     pub handshakes: HandshakeLimits,
     /// How many log-ins are worked on.
     pub logins: LoginLimits,
+    /// Services that may be made through the API.
+    pub api_services_max: usize,
 }
 
 /// An address of a door on the command line: `None` for `off`.
@@ -224,6 +226,7 @@ impl Config {
             topics: self.topics.clone(),
             viewer_quota: self.quotas.viewer,
             service_quota: self.quotas.service,
+            api_grants: self.auth.api_grants.clone(),
             strangers: self.quotas.strangers,
         }
     }
@@ -247,5 +250,6 @@ fn limits(document: &Document, workers: usize) -> Result<Limits, ConfigError> {
         http,
         handshakes: handshakes::settle(document)?,
         logins: auth::logins(document)?,
+        api_services_max: auth::api_services_max(document)?,
     })
 }

@@ -39,6 +39,7 @@ mod reload;
 mod revoked;
 mod rights;
 mod seeing;
+mod services;
 mod shipped;
 mod slips;
 mod stop;

@@ -28,7 +28,7 @@ pub(crate) struct Client<S = TcpStream> {
 
 impl Client {
     /// Connects; the first word is the CONNACK's.
-    fn connect(server: &Server, user: Option<&str>, password: Option<&str>) -> (Client, String) {
+    pub(crate) fn connect(server: &Server, user: Option<&str>, password: Option<&str>) -> (Client, String) {
         let tcp = TcpStream::connect(server.mqtt()).expect("the door is open");
         tcp.set_read_timeout(Some(PATIENCE)).expect("a time-out");
         Client::over(tcp, user, password)

@@ -55,6 +55,11 @@ impl<S: Read + Write> Http<S> {
         self.request("POST", path, &body.to_string())
     }
 
+    /// `PUT path` with a JSON body
+    pub fn put(&mut self, path: &str, body: &Value) -> io::Result<Answer> {
+        self.request("PUT", path, &body.to_string())
+    }
+
     /// `PATCH path` with a JSON body
     pub fn patch(&mut self, path: &str, body: &Value) -> io::Result<Answer> {
         self.request("PATCH", path, &body.to_string())

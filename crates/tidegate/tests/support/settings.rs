@@ -30,6 +30,8 @@ pub struct Settings {
     pub data_keys: String,
     /// More lines for `[limits]`.
     pub limits: String,
+    /// More lines for `[auth]`.
+    pub auth: String,
     /// More sections.
     pub sections: String,
     /// The limit of open files, if not the host's.
@@ -53,6 +55,7 @@ impl Settings {
             mqtts: "off".to_owned(),
             data_keys: String::new(),
             limits: String::new(),
+            auth: String::new(),
             sections: String::new(),
             open_files_max: None,
             environment: Vec::new(),
@@ -63,7 +66,7 @@ impl Settings {
     pub fn write(&self) -> PathBuf {
         let mqtt = if self.mqtt { "127.0.0.1:0" } else { "off" };
         let Settings { http, mqtts, shards, workers, snapshot_interval_s, audit_interval_s, .. } = self;
-        let Settings { data_keys, limits, sections, .. } = self;
+        let Settings { data_keys, limits, auth, sections, .. } = self;
         let text = format!(
             "[listen]\nhttp = \"{http}\"\nbinary = \"127.0.0.1:0\"\nmqtt = \"{mqtt}\"\n\
              mqtts = \"{mqtts}\"\n\n\
@@ -71,7 +74,7 @@ impl Settings {
              snapshot_interval_s = {snapshot_interval_s}\naudit_interval_s = {audit_interval_s}\n{data_keys}\n\
              [limits]\nworkers = {workers}\n{limits}\n\n\
              [listener.mqtt]\nanonymous = true\n\n\
-             [auth]\nopen_paths = [\"/metrics\"]\n\n\
+             [auth]\nopen_paths = [\"/metrics\"]\n{auth}\n\n\
              [[service]]\nname = \"test\"\ntoken = \"{SERVICE}\"\ngrants = [\"*\"]\n\n{sections}"
         );
         let path = self.root.join("config.toml");

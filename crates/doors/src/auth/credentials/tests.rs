@@ -47,6 +47,7 @@ fn settings(users: &[&str], certificate_users: CertificateUsers) -> AuthSettings
         topics: TopicAccess { certificate_users, ..TopicAccess::default() },
         viewer_quota: QuotaLimits::NONE,
         service_quota: QuotaLimits::NONE,
+        api_grants: Vec::new(),
         strangers: StrangerLimits::NONE,
     }
 }

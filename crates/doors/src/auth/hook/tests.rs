@@ -49,6 +49,7 @@ fn settings(hook: HookSettings) -> AuthSettings {
         topics: TopicAccess::default(),
         viewer_quota: QuotaLimits::NONE,
         service_quota: QuotaLimits::NONE,
+        api_grants: Vec::new(),
         strangers: StrangerLimits::NONE,
     }
 }

@@ -153,6 +153,7 @@ fn settings(provider: ProviderSettings, requests: Rate) -> AuthSettings {
         topics: TopicAccess::default(),
         viewer_quota: QuotaLimits { in_flight_max: 3, ..QuotaLimits::NONE },
         service_quota: QuotaLimits::NONE,
+        api_grants: Vec::new(),
         strangers: StrangerLimits { requests, ..StrangerLimits::NONE },
     }
 }

@@ -162,6 +162,7 @@ fn settings(users: &[&str], viewer_quota: QuotaLimits) -> AuthSettings {
         topics: TopicAccess::default(),
         viewer_quota,
         service_quota: QuotaLimits::NONE,
+        api_grants: Vec::new(),
         strangers: StrangerLimits::NONE,
     }
 }

@@ -66,6 +66,7 @@ pub fn settings() -> AuthSettings {
         topics: TopicAccess::default(),
         viewer_quota: QuotaLimits::NONE,
         service_quota: QuotaLimits::NONE,
+        api_grants: Vec::new(),
         strangers: StrangerLimits::NONE,
     }
 }

@@ -1,0 +1,61 @@
+//! The roster as a family of one shard: which files it is, and how its commands are served.
+
+use tidegate_journal::{Family, Retention};
+use tidegate_machines::TimeMs;
+use tidegate_shard::{Commands, CompactionRule, ShardFamily, Single};
+
+use crate::limits::{COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, SEGMENT_BYTES};
+use crate::machine::{Action, Command, Event, Roster};
+
+/// The log of the roster: what a snapshot holds is forgotten.
+pub const ROSTER: Family = Family { number: 3, name: "roster", retention: Retention::SinceSnapshot };
+
+/// What its log folds into, and how its snapshots are kept.
+pub struct RosterFamily;
+
+impl ShardFamily for RosterFamily {
+    type Machine = Roster;
+    const FAMILY: Family = ROSTER;
+    /// The newest, and the one before it, in case the newest is damaged.
+    const SNAPSHOTS_KEPT: usize = 2;
+    /// A snapshot is written once for four times its bytes of log.
+    const COMPACTION: CompactionRule = CompactionRule { floor_bytes: 2 * SEGMENT_BYTES, ratio: 4 };
+}
+
+/// How calls are served: each is one command. `T` is what their owner knows one by.
+pub type RosterService<T> = Single<RosterCommands<T>>;
+
+/// The commands of the roster; what a decision sees is how many services there may be.
+pub struct RosterCommands<T>(std::marker::PhantomData<T>);
+
+impl<T> Commands for RosterCommands<T> {
+    type Command = Command;
+    type Event = Event;
+    type Machine = Roster;
+    type Family = RosterFamily;
+    type Context = usize;
+    type Ticket = T;
+
+    const COMMANDS_WAITING_MAX: usize = COMMANDS_WAITING_MAX;
+    const COMMAND_BYTES_WAITING_MAX: usize = COMMAND_BYTES_WAITING_MAX;
+
+    fn weight(command: &Command) -> usize {
+        let grants = match &command.action {
+            Action::Put { grants, .. } => grants.iter().map(|grant| size_of::<Box<str>>() + grant.len()).sum(),
+            Action::Rotate { .. } | Action::Delete => 0,
+        };
+        size_of::<Command>() + command.name.len() + grants
+    }
+
+    fn brings(command: &Command) -> bool {
+        !matches!(command.action, Action::Delete)
+    }
+
+    fn due(_: &Roster, _: TimeMs) -> Option<Command> {
+        None
+    }
+
+    fn with(services_max: &usize) -> usize {
+        *services_max
+    }
+}
