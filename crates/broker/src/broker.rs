@@ -4,6 +4,7 @@ mod acknowledge;
 mod answer_size;
 mod answers;
 mod asked;
+mod attach;
 mod connect;
 mod connect_time;
 mod delayed;

@@ -41,7 +41,7 @@ use crate::config::{Config, Door, Seed, Tls, TopicsKeys};
 use crate::extension::{Extension, KnownFamily, Opened};
 use crate::identity_keys::IdentityKeys;
 use crate::metrics;
-use crate::open_files::{DoorConnections, Needs, OpenFiles};
+use crate::open_files::{DoorConnections, Needs, OpenFiles, ROSTER_LOGS};
 use crate::private;
 
 /// Parcels that can carry the messages of all rooms of the server.
@@ -212,7 +212,7 @@ fn wanted(config: &Config, mqtt: Option<&MqttSettings>) -> [Wanted; 3] {
     [
         Wanted { family: LEDGER, shards: config.data.shards, count: ShardCount::Fixed { setting: "data.shards" } },
         Wanted { family: TOPICS, shards: topic_shards, count: ShardCount::Kept },
-        Wanted { family: ROSTER, shards: 1, count: ShardCount::Kept },
+        Wanted { family: ROSTER, shards: ROSTER_LOGS, count: ShardCount::Kept },
     ]
 }
 

@@ -38,6 +38,9 @@ const SMALL_DOOR_MIN: usize = 512;
 /// What each door needs to be of any use.
 const CONNECTIONS_MIN: usize = 16;
 
+/// Logs of the roster: one, whatever the configuration says.
+pub const ROSTER_LOGS: u16 = 1;
+
 /// What needs descriptors besides connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {

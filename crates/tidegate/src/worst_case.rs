@@ -15,12 +15,13 @@ use tidegate_doors::footprint as doors;
 use tidegate_journal::limits::{GROUP_BYTES_MAX, GROUPS_IN_FLIGHT_MAX, RECENT_BYTES_MAX};
 
 use crate::config::Config;
-use crate::open_files::{DoorConnections, Needs};
+use crate::open_files::{DoorConnections, Needs, ROSTER_LOGS};
 
 /// The buffers of a journal: the group that fills, and those under way.
 const LOG_BYTES: u64 = ((GROUPS_IN_FLIGHT_MAX + 1) * GROUP_BYTES_MAX) as u64;
 /// Of a ledger's, in addition: groups for look-ups. Of a shard of topics: commands that wait.
 const LEDGER_LOG_BYTES: u64 = LOG_BYTES + RECENT_BYTES_MAX as u64;
+const ROSTER_LOG_BYTES: u64 = LOG_BYTES + tidegate_roster::limits::COMMAND_BYTES_WAITING_MAX as u64;
 const TOPIC_LOG_BYTES: u64 = LOG_BYTES + COMMAND_BYTES_WAITING_MAX as u64;
 /// A shape of filters that is not common: a node for each of its levels, in each worker's tables.
 const SHAPE_BYTES: u64 = 1 << 10;
@@ -124,7 +125,12 @@ fn kept(config: &Config) -> Vec<Cost> {
             of: "odd shapes of filters".to_owned(),
             bytes: (shapes > 0).then(|| shapes.saturating_mul(SHAPE_BYTES * workers)),
         },
-        cost("limits.api_services_max", services, doors::SERVICE_BYTES, 1, "services made through the API"),
+        Cost {
+            key: "limits.api_services_max",
+            value: services,
+            of: "services made through the API, and their journal".to_owned(),
+            bytes: Some(services.saturating_mul(doors::SERVICE_BYTES) + ROSTER_LOG_BYTES),
+        },
         cost("limits.ids_filter_bytes_max", filters, 1, 1, "filters over transfer ids"),
     ]
 }
@@ -243,7 +249,8 @@ fn of_binary(config: &Config, connections: u64) -> Vec<Cost> {
 /// What threads and journals have, whoever asks.
 fn of_threads(config: &Config, needs: Needs) -> Vec<Cost> {
     let workers = config.limits.workers as u64;
-    let (ledgers, topics) = (needs.indexes as u64, (needs.logs - needs.indexes) as u64);
+    let ledgers = needs.indexes as u64;
+    let topics = (needs.logs as u64).saturating_sub(ledgers + u64::from(ROSTER_LOGS));
     let ahead = if config.listen.binary.is_some() { doors::BINARY_AHEAD_BYTES + doors::BINARY_KINDS_BYTES } else { 0 };
     vec![
         cost("limits.workers", workers, doors::REQUESTS_BYTES + ahead, 1, "requests under way, frames read ahead"),

@@ -12,8 +12,8 @@
 //! will. If the process ended then, those who did not have the will would never get it.
 //!
 //! Why not for as long as it takes: the log of a receiver may stand still, or another worker, and a client that has no
-//! answer gives up. On a full disk a will may take hours; it waits in memory then. Where a shard has failed, its record is
-//! all that is sure of it, until the process is started again.
+//! answer gives up. On a full disk a will may take hours; it waits in memory then. Where a shard has failed, its record
+//! is all that is sure of it, until the process is started again.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;

@@ -77,7 +77,8 @@ fn a_will_under_way_is_not_lost_when_its_client_comes_back_and_the_process_ends(
 #[test]
 fn who_comes_back_while_a_will_is_under_way_waits_for_a_second_at_most() {
     let mut world = World::new(WorldOptions::default());
-    world.run("s: open; s: auto; s: CONNECT expiry=1000; s: SUBSCRIBE due/# qos=1; w: CONNECT expiry=1000 will=due/one,gone,qos=1");
+    world.run("s: open; s: auto; s: CONNECT expiry=1000; s: SUBSCRIBE due/# qos=1");
+    world.run("w: CONNECT expiry=1000 will=due/one,gone,qos=1");
     let told = world.run("disk-slow; w: drop; w: CONNECT; wait 900");
     assert!(!told.contains("w < "), "{told}");
     let told = world.run("wait 200");

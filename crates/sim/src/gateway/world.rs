@@ -419,8 +419,8 @@ impl<S: Store> GatewayWorld<S> {
         peer.disconnect(parting, &mut self.load.oracle);
     }
 
-    /// Tells the oracle whose connections the server has ended by itself, though they have not noticed. Where it has read
-    /// a good-bye to the last byte, that has ended the connection.
+    /// Tells the oracle whose connections the server has ended by itself, though they have not noticed. Where it has
+    /// read a good-bye to the last byte, that has ended the connection.
     fn see_closed(&mut self) {
         let Gateway { peers, oracle, .. } = &mut self.load;
         let node = self.node.as_ref();

@@ -52,7 +52,7 @@ fn the_doctor_adds_up_what_a_configuration_allows_and_names_what_dominates() {
     let said = look(&settings("outbox_bytes_max = 1048576\n"));
     for words in [
         "ok  division of open files",
-        "kept for 2 logs, 1 indexes of ids, 160 readers of changes, snapshots, 2 threads and the operator",
+        "kept for 3 logs, 1 indexes of ids, 160 readers of changes, snapshots, 2 threads and the operator",
         "connections: http 32, binary 32",
         "ok  division of memory     limits.memory_bytes_max is 256.0 MiB of",
         "ok  memory at worst",
@@ -62,8 +62,10 @@ fn the_doctor_adds_up_what_a_configuration_allows_and_names_what_dominates() {
     }
     let rows: Vec<&str> = said.lines().skip_while(|line| !line.starts_with("key ")).skip(1).collect();
     assert!(rows.len() > 20 && rows.last().is_some_and(|last| last.starts_with("in all")), "{said}");
-    let said = look(&Settings { mqtt: true, ..settings("clean_inbox_bytes_max = 1099511627776\n") });
+    let mut many = settings("");
+    many.limits += "\ntokens_cached_max = 100000000";
+    let said = look(&many);
     assert!(said.contains("!!  memory at worst"), "{said}");
-    assert!(said.contains("mqtt.clean_inbox_bytes_max dominates: ") && said.contains("Set it to "), "{said}");
+    assert!(said.contains("limits.tokens_cached_max dominates: ") && said.contains("Set it to "), "{said}");
     assert!(!settings("").data.exists(), "a look makes nothing");
 }

@@ -8,7 +8,7 @@ use tidegate_ledger::LEDGER;
 
 use super::Finding;
 use crate::config::Config;
-use crate::open_files::{self, DoorConnections, Needs, OpenFiles};
+use crate::open_files::{self, DoorConnections, Needs, OpenFiles, ROSTER_LOGS};
 use crate::output::say;
 use crate::worst_case::{WorstCase, in_words};
 
@@ -36,7 +36,7 @@ fn needs(config: &Config) -> Needs {
         true => (of(LEDGER.name), of(TOPICS.name)),
         false => (config.data.shards.into(), config.mqtt.topic_shards.into()),
     };
-    Needs::of(config, names.len().max(ledgers + topics), ledgers)
+    Needs::of(config, names.len().max(ledgers + topics + usize::from(ROSTER_LOGS)), ledgers)
 }
 
 fn files(divided: Result<OpenFiles, String>, needs: Needs, asked: DoorConnections) -> Finding {
