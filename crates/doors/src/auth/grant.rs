@@ -159,7 +159,7 @@ impl Grant {
 fn filter_covers(wide: &str, narrow: &str) -> bool {
     match wide.strip_suffix('#') {
         _ if wide == narrow => true,
-        // [MQTT-4.7.2-1] It matches no topic that begins with `$`.
+        // [MQTT-4.7.2-1]: it matches no topic that begins with `$`.
         Some("") => !narrow.starts_with('$'),
         Some(above) => narrow.starts_with(above) || above.strip_suffix('/') == Some(narrow),
         None => false,
