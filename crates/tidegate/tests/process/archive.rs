@@ -184,7 +184,9 @@ fn a_damaged_list_of_nothing_is_told_and_stops_no_start() {
             told.contains("the next start is refused; with a damaged ARCHIVE only if segments were moved"),
             "{told}"
         );
-        assert!(server.log().contains("If none was moved, it is enough to remove it"), "{}", server.log());
+        wait_for("the log says so", || {
+            server.log().contains("If none was moved, it is enough to remove it").then_some(())
+        });
         assert!(server.terminate().status.success());
     }
     fs::remove_file(settings.data.join("ARCHIVE")).expect("it is there");
