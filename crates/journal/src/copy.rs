@@ -146,7 +146,8 @@ impl<D: Disk> LogFiles<D> {
     }
 
     /// Reads all whole groups from `from` on, an earlier end or the beginning of a segment, and judges what is behind
-    /// them as recovery does: a group that is bad although it was durable is damage, and not the end.
+    /// them as recovery does: a group that is bad although it was durable is damage, and not the end. So is a last
+    /// segment with a bad header and without groups: its header was durable before it had a name, so no crash left it.
     pub fn tail(&self, from: Cursor) -> Result<Tail, JournalError> {
         self.walk(from, true)
     }
@@ -244,6 +245,10 @@ impl<D: Disk> LogFiles<D> {
             let fault = self.walk_segment(file, first, tail)?;
             if aftermath.shows_damage_at(tail.end.position) {
                 return Err(damage(&self.folder, &**file, first, None, &tail.end, fault));
+            }
+            // Without a group, nothing tells it from a file whose bytes are all lost.
+            if tail.end.position == first {
+                self.folder.open_segment(first)?;
             }
         }
         let end = tail.end;

@@ -184,7 +184,10 @@ impl<D: Disk> Folder<D> {
             what,
             lost: match got {
                 0 => "all records of this segment: the file is empty".into(),
-                _ => "perhaps nothing: only the segment's header is bad, its groups follow it".into(),
+                1..SEGMENT_HEADER_BYTES => {
+                    format!("all records of this segment: the file ends after {got} bytes, within its header")
+                }
+                _ => "nothing, if its groups follow it: only the segment's header is bad".into(),
             },
         };
         let header = match SegmentHeader::decode(&page[..got]) {

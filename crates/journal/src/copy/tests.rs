@@ -288,3 +288,48 @@ fn of_a_segment_that_was_moved_away_all_is_known_that_was_written_down() {
     let (away, here) = (Position(segments[1].0 - 1), segments[1]);
     assert_eq!((reader.is_here(away).unwrap(), reader.is_here(here).unwrap()), (false, true));
 }
+
+/// A segment gets its name when its header is durable, so no crash leaves a bad one without groups.
+#[test]
+fn a_last_segment_without_a_header_and_without_groups_is_damage_and_not_the_end() {
+    type Damage = fn(&FakeDisk, &Path);
+    let damages: [(&str, Damage); 4] = [
+        ("the file is empty", |disk, path| disk.open(path).unwrap().set_len(0).unwrap()),
+        ("within its header", |disk, path| disk.open(path).unwrap().set_len(20).unwrap()),
+        ("within its header", |disk, path| disk.open(path).unwrap().set_len(200).unwrap()),
+        ("does not begin like a segment", |disk, path| {
+            let bytes = disk.open(path).unwrap().len().unwrap();
+            disk.overwrite(path, 0, &vec![0; bytes as usize]).unwrap();
+        }),
+    ];
+    // Of one segment, and of several.
+    for groups in [5, 120] {
+        for (words, damage) in damages {
+            let disk = FakeDisk::new(3);
+            let mut store = open(&disk);
+            append(&mut store, groups);
+            store.close().unwrap();
+            let (first, path) = last(&disk);
+            damage(&disk, &path);
+            let files = files(&disk);
+            let refused = files.tail(files.begins(first).unwrap()).unwrap_err();
+            let JournalError::Damaged { segment, .. } = &refused else { panic!("{refused}") };
+            assert!(segment.ends_with(&segment_name(first)) && refused.to_string().contains(words), "{refused}");
+            // A start says the same.
+            let start = logs(&disk).open(LOG, Cursor::START, SMALL).map(|opened| opened.report.end).unwrap_err();
+            assert_eq!(start.to_string(), refused.to_string());
+        }
+    }
+}
+
+#[test]
+fn a_last_segment_whose_header_has_rotted_ends_behind_its_groups() {
+    let disk = FakeDisk::new(3);
+    let mut store = open(&disk);
+    append(&mut store, 120);
+    store.close().unwrap();
+    let (files, (first, path)) = (files(&disk), last(&disk));
+    let (begins, tail) = (files.begins(first).unwrap(), files.tail(Cursor::START).unwrap());
+    assert!(disk.flip_bit(&path, 9, 1));
+    assert_eq!(files.tail(begins).unwrap(), tail);
+}
