@@ -322,3 +322,33 @@ fn a_log_whose_newest_segment_has_lost_all_its_groups_is_not_taken_for_a_shorter
         assert!(logs(&copy).files(id).tail(Cursor::START).is_ok_and(|tail| tail.end.sequence.0 == u64::from(count)));
     }
 }
+
+#[test]
+fn an_empty_log_whose_header_has_rotted_is_copied_when_a_start_has_written_it_again() {
+    let root = tempfile::tempdir().expect("a folder");
+    let (data, backups) = (root.path().join("data"), root.path().join("backups"));
+    let directory = Directory::open_or_create(&data, &wanted(), 1).expect("it is made");
+    let ids: Vec<LogId> = directory.logs(Whole::FAMILY).chain(directory.logs(Forgets::FAMILY)).collect();
+    for id in &ids {
+        open(&data, *id, Cursor::START).close().expect("it ends in order");
+        let path = logs(&data).files(*id).path(Position(0));
+        let mut bytes = fs::read(&path).expect("it is there");
+        bytes[9] ^= 16;
+        fs::write(&path, bytes).expect("it can be written");
+    }
+    drop(directory);
+    let refused = take(&data, &backups, Reread::Open, &KNOWN, Moment(5_000), &mut |_, _| {});
+    let refused = refused.expect_err("it could not be restored").to_string();
+    assert!(refused.contains("a start writes it again") && !backups.exists(), "{refused}");
+    for id in &ids {
+        open(&data, *id, Cursor::START).close().expect("it ends in order");
+    }
+    taken(&data, &backups, Reread::Open, 6_000);
+    assert!(problems(&backups).is_empty(), "{:?}", problems(&backups));
+    let copy = root.path().join("copy");
+    restored(&backups, &copy, &At::End);
+    drop(Directory::open_or_create(&copy, &wanted(), 1).expect("it is a data directory"));
+    for id in &ids {
+        assert_eq!(open(&copy, *id, Cursor::START).close().expect("it ends in order").0, 0);
+    }
+}

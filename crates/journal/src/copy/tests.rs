@@ -333,3 +333,31 @@ fn a_last_segment_whose_header_has_rotted_ends_behind_its_groups() {
     assert!(disk.flip_bit(&path, 9, 1));
     assert_eq!(files.tail(begins).unwrap(), tail);
 }
+
+#[test]
+fn an_empty_log_whose_header_has_rotted_is_opened_if_its_mark_says_that_it_is_empty() {
+    for at in [0, 9, 40] {
+        let disk = FakeDisk::new(3);
+        open(&disk).close().unwrap();
+        let (first, path) = last(&disk);
+        assert!(disk.flip_bit(&path, at, 1));
+        // A copy would not have the mark, and must not be given one.
+        let refused = files(&disk).tail(files(&disk).begins(first).unwrap()).unwrap_err().to_string();
+        assert!(refused.contains("nothing: what it said is known") && refused.contains("a start writes it again"));
+        assert!(files(&disk).cut(Cursor::START).is_err());
+        let Opened { mut log, report } = logs(&disk).open(LOG, Cursor::START, SMALL).unwrap();
+        assert_eq!((report.end, report.damaged.len()), (Cursor::START, 1));
+        append(&mut log, 3);
+        log.close().unwrap();
+        let again = logs(&disk).open(LOG, Cursor::START, SMALL).unwrap().report;
+        assert!(again.damaged.is_empty() && again.end.sequence.0 == 3, "the header was written again");
+        // The mark of another log says nothing of this one.
+        let disk = FakeDisk::new(3);
+        open(&disk).close().unwrap();
+        assert!(disk.flip_bit(&path, at, 1));
+        let other = Mark { log: LogId { shard: 9, ..LOG }, kind: MarkKind::Tail, end: Cursor::START };
+        disk.overwrite(&path, SEGMENT_HEADER_BYTES as u64, &other.encode()).unwrap();
+        assert!(files(&disk).tail(Cursor::START).is_err());
+        assert!(logs(&disk).open(LOG, Cursor::START, SMALL).is_err());
+    }
+}
