@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::aftermath::Aftermath;
 use crate::archive::Archived;
-use crate::damage::{before_the_first, damage, missing_segment};
+use crate::damage::{before_the_first, damage, header_rotten, missing_segment};
 use crate::disk::{Disk, DiskFile};
 use crate::folder::{Folder, read_up_to};
 use crate::group::GroupFault;
@@ -146,7 +146,10 @@ impl<D: Disk> LogFiles<D> {
     }
 
     /// Reads all whole groups from `from` on, an earlier end or the beginning of a segment, and judges what is behind
-    /// them as recovery does: a group that is bad although it was durable is damage, and not the end.
+    /// them as recovery does: a group that is bad although it was durable is damage, and not the end. So is a last
+    /// segment with a bad header and without groups: its header was durable before it had a name, so no crash left it.
+    /// If a mark says that it has none, the words do as well, and a start writes the header again; a copy would have
+    /// the header without the mark.
     pub fn tail(&self, from: Cursor) -> Result<Tail, JournalError> {
         self.walk(from, true)
     }
@@ -169,7 +172,8 @@ impl<D: Disk> LogFiles<D> {
     }
 
     /// Ends a copy of a log at `end`, a place between two groups of its last segment: removes what is behind it, and
-    /// marks the end, durably.
+    /// marks the end, durably. Where no group is before it, the header must be good: it is all that the copy has, and
+    /// behind a bad one the new mark would say that nothing was lost.
     pub fn cut(&self, end: Cursor) -> Result<(), JournalError> {
         let (first, next) = self.segment_of(end.position)?;
         assert!(next.is_none(), "a copy is cut in its last segment");
@@ -177,6 +181,9 @@ impl<D: Disk> LogFiles<D> {
         let failed = |cause| JournalError::io("cut", &path, cause);
         let file = self.folder.open_file(first)?;
         let offset = offset_of(first, end.position);
+        if end.position == first {
+            self.folder.open_segment(first)?;
+        }
         assert!(file.len().map_err(failed)? >= offset, "a copy is cut in what it has");
         file.set_len(offset).map_err(failed)?;
         file.write_all_at(&Mark { log: self.folder.log, kind: MarkKind::Tail, end }.encode(), offset)
@@ -245,6 +252,9 @@ impl<D: Disk> LogFiles<D> {
             if aftermath.shows_damage_at(tail.end.position) {
                 return Err(damage(&self.folder, &**file, first, None, &tail.end, fault));
             }
+            if tail.end.position == first {
+                self.check_header(&**file, &tail.end)?;
+            }
         }
         let end = tail.end;
         let mark = mark_at(&**file, offset_of(first, end.position)).map_err(failed)?;
@@ -259,6 +269,13 @@ impl<D: Disk> LogFiles<D> {
         // The writer names the next segment before it seals this one.
         let went_on = self.segment_of(end.position)?.0 != first;
         Ok(if went_on { Behind::Segment } else { Behind::End })
+    }
+
+    /// Refuses the last segment, which begins at `begins` and has no groups, if its header is bad.
+    fn check_header(&self, file: &dyn DiskFile, begins: &Cursor) -> Result<(), JournalError> {
+        let Err(rot) = self.folder.open_segment(begins.position) else { return Ok(()) };
+        let is_empty = self.folder.is_marked_empty(file, begins)?;
+        Err(if is_empty { header_rotten(&self.folder, begins.position) } else { rot })
     }
 
     /// The segment that holds `at`, and the one behind it; one that begins at `at` holds it.

@@ -76,6 +76,16 @@ pub(crate) fn missing_in_archive<D: Disk>(folder: &Folder<D>, cursor: &Cursor, n
     error
 }
 
+/// The words for a bad header of the last segment, where all that it said is known otherwise.
+pub(crate) fn header_rotten<D: Disk>(folder: &Folder<D>, first: Position) -> JournalError {
+    JournalError::Damaged {
+        segment: folder.segment_text(first),
+        offset: 0,
+        what: "the header of the newest segment is damaged".into(),
+        lost: "nothing: what it said is known, and what follows it is whole; a start writes it again".into(),
+    }
+}
+
 pub(crate) fn bad_cursor(cursor: &Cursor, what: String) -> JournalError {
     JournalError::BadCursor { position: cursor.position, sequence: cursor.sequence, what }
 }

@@ -10,7 +10,10 @@ use crate::archive::{self, Archive, Archived};
 use crate::disk::{Disk, DiskFile};
 use crate::family::Families;
 use crate::limits::SHARDS_MAX;
-use crate::segment::{SEGMENT_HEADER_BYTES, SegmentFault, SegmentHeader, parse_segment_name, segment_name};
+use crate::segment::{
+    MARK_BYTES, Mark, MarkKind, SEGMENT_HEADER_BYTES, SegmentFault, SegmentHeader, offset_of, parse_segment_name,
+    segment_name,
+};
 use crate::{Cursor, Family, JournalError, LogId, Position, Retention};
 
 /// The folder of one log on some disk.
@@ -184,7 +187,10 @@ impl<D: Disk> Folder<D> {
             what,
             lost: match got {
                 0 => "all records of this segment: the file is empty".into(),
-                _ => "perhaps nothing: only the segment's header is bad, its groups follow it".into(),
+                1..SEGMENT_HEADER_BYTES => {
+                    format!("all records of this segment: the file ends after {got} bytes, within its header")
+                }
+                _ => "nothing, if its groups follow it: only the segment's header is bad".into(),
             },
         };
         let header = match SegmentHeader::decode(&page[..got]) {
@@ -215,7 +221,17 @@ impl<D: Disk> Folder<D> {
         Ok((file, Ok(header.first)))
     }
 
-    /// The same with the kind of disk forgotten, for scans, which need no type parameter then.
+    /// Whether a mark proves that the last segment, which begins at `begins`, has no groups: it stands where the first
+    /// one would, and each group takes the place of the mark before it.
+    pub fn is_marked_empty(&self, file: &dyn DiskFile, begins: &Cursor) -> Result<bool, JournalError> {
+        let first = begins.position;
+        let mut bytes = [0; MARK_BYTES];
+        let got = read_up_to(file, &mut bytes, offset_of(first, first))
+            .map_err(|cause| JournalError::io("read", &self.segment_place(first), cause))?;
+        Ok(Mark::decode(&bytes[..got]) == Ok(Mark { log: self.log, kind: MarkKind::Tail, end: *begins }))
+    }
+
+    /// [`Folder::open_segment`] with the kind of disk forgotten, for scans, which need no type parameter then.
     pub fn open_shared(&self, first: Position) -> Result<(Arc<dyn DiskFile>, Cursor), JournalError> {
         let (file, begins) = self.open_segment(first)?;
         Ok((Arc::new(file), begins))

@@ -11,6 +11,7 @@
 //! needs a record of it is refused. A segment that is missing, or of another log or history, is no rot and refuses.
 //! The header of the last segment says only what the mark before it says as well. If it has rotted and the first group
 //! behind it continues from there, it is told, and written again: whoever cut the file there would lose all its groups.
+//! The same if a mark stands there that says that it has none.
 //!
 //! A log that may forget may begin later than at its first record: whoever opens it names the cursor of a snapshot, and
 //! everything from there on must be there. Without one, and for a log that is whole for ever always, it is everything.
@@ -24,7 +25,7 @@ use std::sync::Arc;
 
 use crate::aftermath::Aftermath;
 use crate::archive::Archived;
-use crate::damage::{LOST_UNKNOWN, bad_cursor, damage, missing_in_archive, missing_segment};
+use crate::damage::{LOST_UNKNOWN, bad_cursor, damage, header_rotten, missing_in_archive, missing_segment};
 use crate::disk::{Disk, DiskFile};
 use crate::folder::{Folder, read_up_to};
 use crate::group::GroupFault;
@@ -238,20 +239,11 @@ fn walk_last<D: Disk>(
     };
     let Some(first) = known.filter(|known| known.position == last) else { return Err(rot) };
     let walk = Walk::through(folder, Arc::new(file), first)?;
-    // Without a group, nothing tells it from a file whose bytes are all lost.
-    if walk.groups == 0 {
+    // Without a group or a mark, nothing tells it from a file whose bytes are all lost.
+    if walk.groups == 0 && !folder.is_marked_empty(&**walk.scan.file(), &first)? {
         return Err(rot);
     }
     Ok((walk, Some(SegmentHeader { log: folder.log, first })))
-}
-
-fn header_rotten<D: Disk>(folder: &Folder<D>, first: Position) -> JournalError {
-    JournalError::Damaged {
-        segment: folder.segment_text(first),
-        offset: 0,
-        what: "the header of the newest segment is damaged".into(),
-        lost: "nothing: what it said is known, and its groups follow it; a start writes it again".into(),
-    }
 }
 
 /// A snapshot was made of durable records only, so a log that ends before it, or otherwise there, has lost some.

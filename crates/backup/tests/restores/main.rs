@@ -270,3 +270,85 @@ fn damage_of_the_data_is_not_called_another_timeline() {
     let refused = refused.expect_err("it is damaged").to_string();
     assert!(refused.contains(&segment.display().to_string()) && refused.contains("damaged at offset"), "{refused}");
 }
+
+/// All files below a folder, with what is in them.
+fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("it is there").flatten() {
+        match entry.path() {
+            path if path.is_dir() => found.extend(contents(&path)),
+            path => found.push((path.clone(), fs::read(&path).expect("it can be read"))),
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_log_whose_newest_segment_has_lost_all_its_groups_is_not_taken_for_a_shorter_one() {
+    let damages: [fn(&mut Vec<u8>); 4] =
+        [Vec::clear, |bytes| bytes.truncate(20), |bytes| bytes.truncate(4_000), |bytes| bytes.fill(0)];
+    // One segment, and several; and a log that may forget.
+    for (family, count) in [(Whole::FAMILY, 100), (Whole::FAMILY, 2_000), (Forgets::FAMILY, 100)] {
+        let root = tempfile::tempdir().expect("a folder");
+        let (data, backups) = (root.path().join("data"), root.path().join("backups"));
+        let directory = Directory::open_or_create(&data, &wanted(), 1).expect("it is made");
+        let id = directory.logs(family).next().expect("a log");
+        let mut log = open(&data, id, Cursor::START);
+        write_groups(&mut log, &(0..count).map(|number| note(number, 1_000)).collect::<Vec<_>>(), 10);
+        log.close().expect("it ends in order");
+        drop(directory);
+        taken(&data, &backups, Reread::Open, 5_000);
+        let files = logs(&data).files(id);
+        let segments = files.segments().expect("they are listed");
+        assert_eq!(segments.len() > 1, count > 1_000);
+        let newest = files.path(*segments.last().expect("it has one"));
+        let (whole, before) = (fs::read(&newest).expect("it is there"), contents(&backups));
+        for damage in damages {
+            let mut bytes = whole.clone();
+            damage(&mut bytes);
+            fs::write(&newest, bytes).expect("it can be written");
+            let none = root.path().join("none");
+            for to in [&backups, &none] {
+                let refused = take(&data, to, Reread::Open, &KNOWN, Moment(6_000), &mut |_, _| {});
+                let refused = refused.expect_err("records are lost").to_string();
+                assert!(refused.contains(&newest.display().to_string()), "{refused}");
+            }
+            assert!(contents(&backups) == before, "the older backup is as it was");
+            assert!(!none.exists(), "nothing is made");
+        }
+        let copy = root.path().join("copy");
+        restored(&backups, &copy, &At::End);
+        assert!(logs(&copy).files(id).tail(Cursor::START).is_ok_and(|tail| tail.end.sequence.0 == u64::from(count)));
+    }
+}
+
+#[test]
+fn an_empty_log_whose_header_has_rotted_is_copied_when_a_start_has_written_it_again() {
+    let root = tempfile::tempdir().expect("a folder");
+    let (data, backups) = (root.path().join("data"), root.path().join("backups"));
+    let directory = Directory::open_or_create(&data, &wanted(), 1).expect("it is made");
+    let ids: Vec<LogId> = directory.logs(Whole::FAMILY).chain(directory.logs(Forgets::FAMILY)).collect();
+    for id in &ids {
+        open(&data, *id, Cursor::START).close().expect("it ends in order");
+        let path = logs(&data).files(*id).path(Position(0));
+        let mut bytes = fs::read(&path).expect("it is there");
+        bytes[9] ^= 16;
+        fs::write(&path, bytes).expect("it can be written");
+    }
+    drop(directory);
+    let refused = take(&data, &backups, Reread::Open, &KNOWN, Moment(5_000), &mut |_, _| {});
+    let refused = refused.expect_err("it could not be restored").to_string();
+    assert!(refused.contains("a start writes it again") && !backups.exists(), "{refused}");
+    for id in &ids {
+        open(&data, *id, Cursor::START).close().expect("it ends in order");
+    }
+    taken(&data, &backups, Reread::Open, 6_000);
+    assert!(problems(&backups).is_empty(), "{:?}", problems(&backups));
+    let copy = root.path().join("copy");
+    restored(&backups, &copy, &At::End);
+    drop(Directory::open_or_create(&copy, &wanted(), 1).expect("it is a data directory"));
+    for id in &ids {
+        assert_eq!(open(&copy, *id, Cursor::START).close().expect("it ends in order").0, 0);
+    }
+}

@@ -288,3 +288,76 @@ fn of_a_segment_that_was_moved_away_all_is_known_that_was_written_down() {
     let (away, here) = (Position(segments[1].0 - 1), segments[1]);
     assert_eq!((reader.is_here(away).unwrap(), reader.is_here(here).unwrap()), (false, true));
 }
+
+/// A segment gets its name when its header is durable, so no crash leaves a bad one without groups.
+#[test]
+fn a_last_segment_without_a_header_and_without_groups_is_damage_and_not_the_end() {
+    type Damage = fn(&FakeDisk, &Path);
+    let damages: [(&str, Damage); 4] = [
+        ("the file is empty", |disk, path| disk.open(path).unwrap().set_len(0).unwrap()),
+        ("within its header", |disk, path| disk.open(path).unwrap().set_len(20).unwrap()),
+        ("within its header", |disk, path| disk.open(path).unwrap().set_len(200).unwrap()),
+        ("does not begin like a segment", |disk, path| {
+            let bytes = disk.open(path).unwrap().len().unwrap();
+            disk.overwrite(path, 0, &vec![0; bytes as usize]).unwrap();
+        }),
+    ];
+    // Of one segment, and of several.
+    for groups in [5, 120] {
+        for (words, damage) in damages {
+            let disk = FakeDisk::new(3);
+            let mut store = open(&disk);
+            append(&mut store, groups);
+            store.close().unwrap();
+            let (first, path) = last(&disk);
+            damage(&disk, &path);
+            let files = files(&disk);
+            let refused = files.tail(files.begins(first).unwrap()).unwrap_err();
+            let JournalError::Damaged { segment, .. } = &refused else { panic!("{refused}") };
+            assert!(segment.ends_with(&segment_name(first)) && refused.to_string().contains(words), "{refused}");
+            // A start says the same.
+            let start = logs(&disk).open(LOG, Cursor::START, SMALL).map(|opened| opened.report.end).unwrap_err();
+            assert_eq!(start.to_string(), refused.to_string());
+        }
+    }
+}
+
+#[test]
+fn a_last_segment_whose_header_has_rotted_ends_behind_its_groups() {
+    let disk = FakeDisk::new(3);
+    let mut store = open(&disk);
+    append(&mut store, 120);
+    store.close().unwrap();
+    let (files, (first, path)) = (files(&disk), last(&disk));
+    let (begins, tail) = (files.begins(first).unwrap(), files.tail(Cursor::START).unwrap());
+    assert!(disk.flip_bit(&path, 9, 1));
+    assert_eq!(files.tail(begins).unwrap(), tail);
+}
+
+#[test]
+fn an_empty_log_whose_header_has_rotted_is_opened_if_its_mark_says_that_it_is_empty() {
+    for at in [0, 9, 40] {
+        let disk = FakeDisk::new(3);
+        open(&disk).close().unwrap();
+        let (first, path) = last(&disk);
+        assert!(disk.flip_bit(&path, at, 1));
+        // A copy would not have the mark, and must not be given one.
+        let refused = files(&disk).tail(files(&disk).begins(first).unwrap()).unwrap_err().to_string();
+        assert!(refused.contains("nothing: what it said is known") && refused.contains("a start writes it again"));
+        assert!(files(&disk).cut(Cursor::START).is_err());
+        let Opened { mut log, report } = logs(&disk).open(LOG, Cursor::START, SMALL).unwrap();
+        assert_eq!((report.end, report.damaged.len()), (Cursor::START, 1));
+        append(&mut log, 3);
+        log.close().unwrap();
+        let again = logs(&disk).open(LOG, Cursor::START, SMALL).unwrap().report;
+        assert!(again.damaged.is_empty() && again.end.sequence.0 == 3, "the header was written again");
+        // The mark of another log says nothing of this one.
+        let disk = FakeDisk::new(3);
+        open(&disk).close().unwrap();
+        assert!(disk.flip_bit(&path, at, 1));
+        let other = Mark { log: LogId { shard: 9, ..LOG }, kind: MarkKind::Tail, end: Cursor::START };
+        disk.overwrite(&path, SEGMENT_HEADER_BYTES as u64, &other.encode()).unwrap();
+        assert!(files(&disk).tail(Cursor::START).is_err());
+        assert!(logs(&disk).open(LOG, Cursor::START, SMALL).is_err());
+    }
+}

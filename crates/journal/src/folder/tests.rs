@@ -17,8 +17,11 @@ fn a_header_that_has_rotted_says_whether_records_may_be_left() {
     disk.create_new(&path).unwrap();
     let said = || folder.open_rotten(Position(0)).unwrap().1.unwrap_err().to_string();
     assert!(said().contains("all records of this segment: the file is empty"), "{}", said());
+    disk.overwrite(&path, 0, &[7; 20]).unwrap();
+    let cut = "all records of this segment: the file ends after 20 bytes, within its header";
+    assert!(said().contains(cut), "{}", said());
     disk.overwrite(&path, 0, &[7; 2 * SEGMENT_HEADER_BYTES]).unwrap();
-    assert!(said().contains("perhaps nothing: only the segment's header is bad"), "{}", said());
+    assert!(said().contains("nothing, if its groups follow it: only the segment's header is bad"), "{}", said());
     disk.overwrite(&path, 0, &SegmentHeader { log: LOG, first: Cursor::START }.encode()).unwrap();
     assert_eq!(folder.open_rotten(Position(0)).unwrap().1.unwrap(), Cursor::START);
 }
