@@ -27,8 +27,9 @@ config! {
             "bytes of memory that are divided among kept.all.*_bytes_max, mqtt.waiting_bytes_max, \
              ids_filter_bytes_max and http_bodies_bytes_max, in place of their defaults, as far as they are not \
              written; what is written stands, and if it is more than this, a start is refused. 37748736 (36 MiB) at \
-             least where none of them is written: 4 MiB for each. Without this key: three quarters of what the machine or its cgroup has, and a start that finds more written warns. 0 for \
-             no division. `tidegate doctor --config FILE` shows all of it";
+             least where none of them is written: 4 MiB for each. Without this key: three quarters of what the \
+             machine or its cgroup has, and a start that finds more written warns. 0 for no division. `tidegate \
+             doctor --config FILE` shows all of it";
     }
 }
 
