@@ -5,11 +5,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::auth::provider::ProvidedRole;
-use crate::auth::quota::QuotaLimits;
-use crate::auth::{
-    AuthError, AuthSettings, Authenticator, Grant, LoginLimits, Secret, StrangerLimits, TopicAccess, UserSettings,
-    hash_password,
-};
+use crate::auth::tests::nobody;
+use crate::auth::{AuthError, AuthSettings, Authenticator, Grant, LoginLimits, UserSettings, hash_password};
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
@@ -39,18 +36,9 @@ fn settings(hook: HookSettings) -> AuthSettings {
             password_hash: hash_password("dave"),
             rights: Rights::Viewer { wallets: vec!["wallet:dave".into()] },
         }],
-        services: Vec::new(),
-        identity_providers: Vec::new(),
         auth_hook: Some(Arc::new(hook)),
-        secret: Secret::from_bytes(&[1; 32]).unwrap(),
         token_ttl: Duration::from_secs(1_000),
-        expiry_ends_connections: true,
-        login_limits: LoginLimits::default(),
-        topics: TopicAccess::default(),
-        viewer_quota: QuotaLimits::NONE,
-        service_quota: QuotaLimits::NONE,
-        api_grants: Vec::new(),
-        strangers: StrangerLimits::NONE,
+        ..nobody()
     }
 }
 
