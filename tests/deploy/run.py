@@ -31,7 +31,8 @@ PATIENCE_S = 60
 PROMETHEUS = ROOT / "deploy/prometheus"
 # What does not fire for a server that has just begun.
 SILENT = {"TidegateDown", "TidegateNotReady", "TidegateDiskFull", "TidegateDamaged", "TidegateAuditDiffers",
-          "TidegateSnapshotsFail", "TidegateDirectoryFault", "TidegateCertificateExpires", "TidegateNearBound"}
+          "TidegateSnapshotsFail", "TidegateDirectoryFault", "TidegateCertificateExpires", "TidegateNearBound",
+          "TidegateRevocationListEnds", "TidegateRevocationListOver"}
 FILTER = ROOT / "deploy/fail2ban/filter.d/tidegate.conf"
 
 

@@ -7,25 +7,29 @@
 //!
 //! Promise: a handshake that begins after `replace` uses the new files. An open connection keeps the server's
 //! certificate that it was shown; whether its own client's is still good, its door asks ([`ClientAuthorities::take`]).
+//! While an authority's revocation list is over, none of its certificates opens a connection: whom it has revoked since
+//! is not known. Those that are open stay.
 //! Reading and replacing are two steps, so that a reload reads everything first and replaces nothing if anything is
 //! wrong.
 
+mod files;
+
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 use x509_parser::prelude::{FromDer, X509Certificate};
+
+pub use files::{AuthoritiesError, read_authorities, read_certificate};
 
 /// A certificate chain with its key, as read from files.
 #[derive(Debug)]
@@ -35,42 +39,21 @@ pub struct Certificate(CertifiedKey);
 #[derive(Debug)]
 pub struct ServerCertificate(ArcSwap<CertifiedKey>);
 
-/// The authorities for client certificates, as read from a file.
+/// The authorities for client certificates and their revocation lists, as read from files.
 #[derive(Debug)]
-pub struct Authorities(Arc<dyn ClientCertVerifier>);
+pub struct Authorities {
+    /// Who is let in.
+    entering: Arc<dyn ClientCertVerifier>,
+    /// Who may stay. The same, but a list that has ended still says who is revoked.
+    staying: Arc<dyn ClientCertVerifier>,
+    /// When the first of the lists ends, in seconds since 1970.
+    lists_end_at_s: Option<i64>,
+}
 
 /// The current authorities for client certificates. As long as there are none, clients are not asked for a certificate.
 pub struct ClientAuthorities {
     current: ArcSwapOption<Authorities>,
     schemes: Vec<SignatureScheme>,
-}
-
-/// Reads a certificate chain and its private key.
-pub fn read_certificate(cert_file: &Path, key_file: &Path) -> Result<Certificate> {
-    let chain = read_chain(cert_file)?;
-    let key = PrivateKeyDer::from_pem_file(key_file).with_context(|| unreadable(key_file))?;
-    let unfit = || format!("{} does not fit {}", key_file.display(), cert_file.display());
-    let certified = CertifiedKey::from_der(chain, key, &provider()).with_context(unfit)?;
-    Ok(Certificate(certified))
-}
-
-/// Reads the authorities that sign clients' certificates, and the lists of those that they have revoked. `required`
-/// says whether a client must show one.
-///
-/// With lists, each certificate's own authority must have one: what is on no list because there is none is not good.
-pub fn read_authorities(ca_file: &Path, crl_file: Option<&Path>, required: bool) -> Result<Authorities> {
-    let mut roots = RootCertStore::empty();
-    for certificate in read_chain(ca_file)? {
-        roots.add(certificate).with_context(|| format!("{} has no authority", ca_file.display()))?;
-    }
-    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
-    let builder = if required { builder } else { builder.allow_unauthenticated() };
-    // Of the certificate itself: authorities seldom publish a list about each other.
-    let builder = match crl_file {
-        Some(file) => builder.with_crls(read_revoked(file)?).only_check_end_entity_revocation(),
-        None => builder,
-    };
-    Ok(Authorities(builder.build().with_context(|| unreadable(ca_file))?))
 }
 
 /// The TLS configuration of a door. `protocols` are the ALPN names to offer, best first.
@@ -94,30 +77,10 @@ pub fn server_config_with_clients(
     Ok(Arc::new(config))
 }
 
-fn read_revoked(file: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>> {
-    let lists = CertificateRevocationListDer::pem_file_iter(file)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .with_context(|| unreadable(file))?;
-    anyhow::ensure!(!lists.is_empty(), "{} has no revocation list", file.display());
-    Ok(lists)
-}
-
-fn read_chain(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let chain = CertificateDer::pem_file_iter(file)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .with_context(|| unreadable(file))?;
-    anyhow::ensure!(!chain.is_empty(), "{} has no certificate", file.display());
-    Ok(chain)
-}
-
 /// When a certificate expires, in seconds since 1970; `None` if that cannot be read.
 fn ends_at_s(certificate: &CertificateDer<'_>) -> Option<i64> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     Some(certificate.validity().not_after.timestamp())
-}
-
-fn unreadable(file: &Path) -> String {
-    format!("cannot read PEM from {}; see [tls] in the configuration", file.display())
 }
 
 fn provider() -> Arc<CryptoProvider> {
@@ -161,14 +124,20 @@ impl ClientAuthorities {
         self.current.store(authorities.map(Arc::new));
     }
 
+    /// When the first of the revocation lists ends, in seconds since 1970; `None` if there are none.
+    pub fn lists_end_at_s(&self) -> Option<i64> {
+        self.current.load().as_ref().and_then(|authorities| authorities.lists_end_at_s)
+    }
+
     /// Whether a client's certificate, given with its chain, would be taken by the authorities of now: it is not
-    /// revoked, and who signed it is trusted. That it has run out since it was verified is not looked at.
+    /// revoked, and who signed it is trusted. That it, or a list, has run out since it was verified is not looked at.
     pub fn take(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> bool {
         let Some((end, intermediates)) = chain.split_first() else { return true };
         let ends_s = chain.iter().map(ends_at_s).min().flatten().and_then(|ends_s| u64::try_from(ends_s).ok());
         let at_s = ends_s.map_or(now.as_secs(), |ends_s| ends_s.min(now.as_secs()));
         let at = UnixTime::since_unix_epoch(Duration::from_secs(at_s));
-        self.ask(|verifier| verifier.verify_client_cert(end, intermediates, at)).is_ok()
+        let current = self.current.load();
+        current.as_ref().is_some_and(|now| now.staying.verify_client_cert(end, intermediates, at).is_ok())
     }
 
     fn ask<T>(
@@ -177,7 +146,7 @@ impl ClientAuthorities {
     ) -> Result<T, rustls::Error> {
         // Taken away during a handshake that had asked for a certificate.
         let gone = || rustls::Error::General("client certificates are not looked at any more".to_owned());
-        self.current.load().as_ref().map_or_else(|| Err(gone()), |authorities| ask(&*authorities.0))
+        self.current.load().as_ref().map_or_else(|| Err(gone()), |authorities| ask(&*authorities.entering))
     }
 }
 
@@ -187,7 +156,7 @@ impl ClientCertVerifier for ClientAuthorities {
     }
 
     fn client_auth_mandatory(&self) -> bool {
-        self.current.load().as_ref().is_some_and(|authorities| authorities.0.client_auth_mandatory())
+        self.current.load().as_ref().is_some_and(|authorities| authorities.entering.client_auth_mandatory())
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {

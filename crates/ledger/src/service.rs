@@ -11,6 +11,7 @@
 mod batch;
 mod change;
 mod decide;
+mod derived;
 mod exchange;
 mod expiry;
 mod history;
@@ -27,14 +28,13 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tidegate_disk::Disk;
 use tidegate_journal::{
-    Cursor, Durability, DurableMark, JournalError, LogId, LogReader, LogStore, NoRoom, Position, Sequence, Timeline,
+    Cursor, Durability, DurableMark, JournalError, LogId, LogReader, LogStore, NoRoom, Position, Sequence,
 };
 use tidegate_machines::ledger::{AccountOrder, EVENT_BYTES_MAX, Event, Ledger, Outcome, Refusal};
-use tidegate_machines::{DamagedPlace, Machine, Place, ShardIndex, TimeMs};
-use tidegate_planted::{Bug, is_planted};
+use tidegate_machines::{DamagedPlace, ShardIndex};
 use tidegate_runtime::Damages;
 use tidegate_runtime::damage::Owner;
-use tidegate_shard::{Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, Unavailable, Unsolicited};
+use tidegate_shard::{JobId, Jobs, Pause, Room, Served, Service, Turn, Unavailable, Unsolicited};
 
 use crate::announcer::{AnnounceRules, Announcer};
 use crate::family::{LEDGER, LedgerFamily};
@@ -46,6 +46,7 @@ use crate::limits::{
 use crate::message::AuditReport;
 use crate::operation::{Answer, Operation};
 
+use derived::seconds;
 use exchange::Exchange;
 use expiry::Expiry;
 use history::HistoryJob;
@@ -460,46 +461,4 @@ impl<D: Disk> Service for LedgerService<D> {
 #[inline]
 fn may_append<L: LogStore>(turn: &LedgerTurn<'_, L>) -> bool {
     turn.room(EVENT_BYTES_MAX) == Room::Available
-}
-
-/// Whole seconds, as the id index takes them.
-#[inline]
-fn seconds(time: TimeMs) -> u32 {
-    u32::try_from(time.0 / 1000).unwrap_or(u32::MAX)
-}
-
-/// The id index is made from the ledger's records.
-impl<D: Disk> Derived<Ledger> for IdIndex<D> {
-    type Error = IdsError;
-
-    fn covered(&self) -> Position {
-        IdIndex::covered(self)
-    }
-
-    #[inline]
-    fn note(&mut self, event: &<Ledger as Machine>::Event<'_>, at: Place) {
-        let position = Position(at.position.0);
-        if position > IdIndex::covered(self)
-            && !is_planted(Bug::IdsLostOverRestart)
-            && let Some(id) = event.id()
-        {
-            self.insert(self.hash(id.as_bytes()), position, seconds(event.time()));
-        }
-    }
-
-    fn stands_on(&self) -> Cursor {
-        IdIndex::stands_on(self)
-    }
-
-    fn give_up(&mut self) -> Result<(), IdsError> {
-        IdIndex::give_up(self)
-    }
-
-    fn catch_up(&mut self, reached: Cursor) -> Result<(), IdsError> {
-        IdIndex::catch_up(self, reached)
-    }
-
-    fn belong_to(&mut self, timeline: Timeline) -> Result<bool, IdsError> {
-        IdIndex::belong_to(self, timeline)
-    }
 }

@@ -11,7 +11,6 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU16;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -21,21 +20,19 @@ use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::witness::{Witness, check_folder};
 use tidegate_journal::{Family, LogId, Logs, Options, Retention};
-use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_machines::ShardIndex;
 use tidegate_shard::{Commands, DecidedOf, NothingDerived, Shard, ShardFamily, Single, Snapshots};
 use tidegate_telemetry::Registry;
 
 use crate::address::{Address, Carries, EndpointIndex};
-use crate::clock::{ClockKeeper, ClockMetrics, NodeClock};
 use crate::direct::{self, Direct, DirectProtocol};
 use crate::disk_room::WatchedRoom;
 use crate::log_checks::{AnotherRefused, LogChecks};
 use crate::log_keeper::{LogKeeper, Scrubbed};
 use crate::member::Resident;
 use crate::mesh::{Endpoint, Parker, mesh};
-use crate::metrics::{LoopMetrics, ScrubMetrics, ShardMetrics};
-use crate::placement::{Home, Placement};
-use crate::port_clock::PortClock;
+use crate::metrics::{ScrubMetrics, ShardMetrics};
+use crate::placement::Placement;
 use crate::recovery::{NodeLog, NodeLogs, NodeReader, Recovery};
 use crate::scrub::LogScrub;
 use crate::shard_resident::{OnTick, ShardResident};
@@ -44,12 +41,14 @@ use crate::start_clock::{self, Told};
 use crate::status::{Phase, Status};
 use crate::threads::{join, now_ms, pin, spawn};
 use crate::witness::Witnessed;
-use crate::worker::{Worker, WorkerGroup};
+use crate::worker::Worker;
 
 mod log_threads;
+mod placing;
 mod room;
 
 use log_threads::{keep_logs, watch_directory, witness_logs};
+use placing::place;
 
 pub use room::Room;
 
@@ -430,60 +429,6 @@ fn recovered<P: Send + 'static>(site: &mut Site<P>, progress: &mut dyn FnMut(&St
     }
     residents.sort_by_key(|(address, _)| *address);
     Ok(residents)
-}
-
-/// Gives each worker its ports and its residents.
-fn place<P: Send + 'static>(
-    site: &mut Site<P>,
-    rooms: &mut [Box<dyn Room<P>>],
-    residents: Vec<Member<P>>,
-    told: &[Told],
-) -> Result<Vec<Worker<P>>> {
-    let clock = Arc::new(NodeClock::start());
-    let began = clock.now();
-    let metrics = ClockMetrics::register(&site.registry);
-    let mut keeper = Some(ClockKeeper::new(clock.clone(), metrics, site.status.clone()));
-    let group = WorkerGroup {
-        status: site.status.clone(),
-        clock,
-        quiet: Arc::new(AtomicU16::new(0)),
-        count: site.placement.workers(),
-    };
-    let mut residents = residents.into_iter().peekable();
-    let mut workers = Vec::new();
-    for endpoint in std::mem::take(&mut site.endpoints) {
-        let worker = endpoint.index();
-        let mut ports = Vec::new();
-        for room in rooms.iter_mut().filter(|room| room.has_port()) {
-            let me = Address::new(worker.0, ports.len() as u16);
-            let clock = port_clock(site, &**room, told, began, worker);
-            ports.push((room.port(site, me)?, clock));
-        }
-        let mut own = Vec::new();
-        while let Some((address, resident)) = residents.next_if(|(address, _)| address.endpoint == worker) {
-            assert!(usize::from(address.member.0) == ports.len() + own.len(), "a member stands where its parcels go");
-            own.push(resident);
-        }
-        assert!(ports.len() + own.len() == usize::from(site.placement.members(worker.0)), "every member is there");
-        let metrics = LoopMetrics::register(&site.registry, worker.0);
-        let made = Worker::new(ports, own, endpoint, group.clone(), metrics)?;
-        workers.push(match keeper.take() {
-            Some(keeper) => made.with_clock_keeper(keeper),
-            None => made,
-        });
-    }
-    Ok(workers)
-}
-
-/// The clock of a room's port, which began with the node at `began`; that of the first worker tells.
-fn port_clock<P>(site: &Site<P>, room: &dyn Room<P>, told: &[Told], began: TimeMs, worker: EndpointIndex) -> PortClock {
-    let of_room = room.families().into_iter();
-    let inside: Vec<Family> = of_room.filter(|(_, home)| *home != Home::Member).map(|(family, _)| family).collect();
-    let newest = start_clock::newest_of(told, &inside);
-    match inside.first() {
-        Some(family) if worker.0 == 0 => PortClock::of_family(family, newest, began, &site.registry),
-        _ => PortClock::starting(newest, began),
-    }
 }
 
 fn spawn_all<P: Send + 'static>(workers: Vec<Worker<P>>) -> Result<Vec<JoinHandle<Result<()>>>> {

@@ -6,16 +6,18 @@
 //! ```
 //!
 //! Promise: a hook that does not answer, answers slowly or says too much keeps nobody waiting longer than its time-out,
-//! and no memory. A failure is told once, not at each log-in.
+//! and no memory. A failure is told once, not at each log-in. An answer that came whole is none, whatever it says: it
+//! is an answer to one user, and refuses that one.
 //!
 //! Why a thread of its own: it waits for networks.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use reqwest::Client;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use serde::de::IgnoredAny;
 use tidegate_doors::auth::Authenticator;
 use tidegate_doors::auth::hook::{HOOK_ANSWER_BYTES_MAX, HookAnswer, HookFigures, HookQuestion, HookSettings};
 use tidegate_runtime::threads::spawn;
@@ -24,7 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-use crate::outgoing;
+use crate::outgoing::{self, Answer, End};
 
 /// Between two looks at what doors have counted.
 const FOLLOW: Duration = Duration::from_secs(1);
@@ -162,9 +164,18 @@ async fn ask(client: Client, mut question: HookQuestion) -> Outcome {
         secret.set_sensitive(true);
         let request = client.post(&*settings.url).header(&**header, secret);
         let request = request.header(CONTENT_TYPE, "application/json").body(body);
-        let text = outgoing::answer(request, HOOK_ANSWER_BYTES_MAX).await?;
-        HookAnswer::parse(&text).context("expected {\"result\": \"allow\", \"deny\" or \"ignore\", …}")
+        let Answer { text, end } = outgoing::answer(request, HOOK_ANSWER_BYTES_MAX).await?;
+        ensure!(end != End::Closed || is_whole(&text), "its connection ended within the answer");
+        Ok(if end == End::TooLong { HookAnswer::too_long() } else { HookAnswer::read(&text) })
     };
     let answer = asked.await;
     Outcome { question, answer, took: began.elapsed() }
 }
+
+/// Whether a text is not the beginning of something else in JSON.
+fn is_whole(text: &[u8]) -> bool {
+    !serde_json::from_slice::<IgnoredAny>(text).is_err_and(|error| error.is_eof())
+}
+
+#[cfg(test)]
+mod tests;

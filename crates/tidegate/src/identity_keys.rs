@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use tidegate_doors::auth::Authenticator;
 use tidegate_doors::auth::provider::{JWKS_BYTES_MAX, Jwks, JwksError, KeySource, ProviderKeys};
 use tidegate_runtime::threads::spawn;
@@ -25,7 +25,7 @@ use tidegate_telemetry::{Registry, metrics};
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, LocalSet};
 
-use crate::outgoing::{answer, client};
+use crate::outgoing::{Answer, End, answer, client};
 
 metrics! {
     /// Looks at the keys of one identity provider. For the one thread that looks.
@@ -119,7 +119,9 @@ impl Follower {
         let text = match &settings.keys {
             KeySource::Url(url) => {
                 let asked = async || answer(client(settings.timeout)?.get(&**url), JWKS_BYTES_MAX).await;
-                asked().await.with_context(|| format!("jwks_url {url}"))?
+                let Answer { text, end } = asked().await.with_context(|| format!("jwks_url {url}"))?;
+                ensure!(end != End::TooLong, "jwks_url {url}: the answer is longer than {JWKS_BYTES_MAX} bytes");
+                text
             }
             KeySource::File(path) => {
                 let read = || read(path).with_context(|| format!("jwks_file {}", path.display()));

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use reqwest::header::TRANSFER_ENCODING;
 use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder};
 
@@ -15,18 +16,39 @@ pub fn client(timeout: Duration) -> Result<Client> {
     Ok(Client::builder().timeout(timeout).redirect(Policy::none()).build()?)
 }
 
-/// What is answered to `request`, if that is a success and at most `bytes_max` long.
-pub async fn answer(request: RequestBuilder, bytes_max: usize) -> Result<Vec<u8>> {
+/// A successful answer.
+pub struct Answer {
+    /// What it says; of one that is too long, a part.
+    pub text: Vec<u8>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Where it said that it would.
+    Told,
+    /// With its connection, without having said where: perhaps there was more.
+    Closed,
+    /// Not yet: it is longer than is read.
+    TooLong,
+}
+
+/// What is answered to `request`, if that is a success. Of the answer at most `bytes_max` are read, and one part more.
+pub async fn answer(request: RequestBuilder, bytes_max: usize) -> Result<Answer> {
     let mut answer = request.header("accept", "application/json").send().await?;
     if !answer.status().is_success() {
         bail!("it answered {}", answer.status());
     }
+    let is_told = answer.content_length().is_some() || answer.headers().contains_key(TRANSFER_ENCODING);
+    let end = if is_told { End::Told } else { End::Closed };
     let mut text = Vec::new();
     while let Some(part) = answer.chunk().await? {
         text.extend_from_slice(&part);
         if text.len() > bytes_max {
-            bail!("the answer is longer than {bytes_max} bytes");
+            return Ok(Answer { text, end: End::TooLong });
         }
     }
-    Ok(text)
+    Ok(Answer { text, end })
 }

@@ -1,8 +1,8 @@
-//! What the main thread looks at while others serve: this process, its snapshots, its certificate, its state.
+//! What the main thread looks at while others serve: this process, its snapshots, the files of `[tls]`, its state.
 //!
 //! ```text
-//!   /proc, clock_gettime ─▶ process_*          snapshots/… ─▶ newest snapshot: sequence, age
-//!   ServerCertificate ────▶ when it expires    Status ──────▶ draining, ready
+//!   /proc, clock_gettime ─▶ process_*             snapshots/… ─▶ newest snapshot: sequence, age
+//!   Files ─▶ when they expire, a line if one has  Status ──────▶ draining, ready
 //! ```
 //!
 //! Why the main thread: with a million sockets an old kernel takes long to count open files, and nobody waits here. Why
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_doors::tls::ServerCertificate;
 use tidegate_runtime::{Phase, Status};
 use tidegate_telemetry::{Registry, metrics};
+
+use crate::command::reload::Files;
 
 /// How often the data directory is looked at.
 const LOOK_AT_SNAPSHOTS: Duration = Duration::from_secs(2);
@@ -48,6 +50,9 @@ metrics! {
         certificate_nanoseconds: Gauge "tidegate_tls_certificate_expires_seconds"
             "When the server's certificate expires, or the first of its chain does, in seconds since 1970; 0 without \
              one.";
+        lists_nanoseconds: Gauge "tidegate_tls_revocation_list_expires_seconds"
+            "When the first of the revocation lists in tls.client_crl_file is over, in seconds since 1970; 0 without \
+             one. From then on no client with a certificate of its authority can connect.";
     }
 }
 
@@ -67,6 +72,8 @@ pub struct Watch {
     state: StateMetrics,
     snapshots: Vec<(PathBuf, SnapshotFileMetrics)>,
     looked_at_snapshots: Option<Instant>,
+    /// The end of a revocation list that was told as over.
+    told_over_s: Option<i64>,
 }
 
 impl Watch {
@@ -88,23 +95,40 @@ impl Watch {
             state: StateMetrics::register(registry),
             snapshots: names.filter_map(of_log).collect(),
             looked_at_snapshots: None,
+            told_over_s: None,
         }
     }
 
+    /// Files were read again: what is wrong with them is told again.
+    pub fn reloaded(&mut self) {
+        self.told_over_s = None;
+    }
+
     /// Looks again.
-    pub fn look(&mut self, status: &Status, certificate: Option<&ServerCertificate>) {
+    pub fn look(&mut self, status: &Status, files: &Files) {
         self.look_at_process();
         let (draining, overloaded) = (status.drain_per_second().is_some(), status.is_overloaded());
         let is_ready = status.phase() == Phase::Serving && status.full_logs() == 0 && !draining && !overloaded;
         self.state.ready.set(i64::from(is_ready));
         self.state.draining.set(i64::from(draining));
         self.state.overloaded.set(i64::from(overloaded));
-        let expires_s = certificate.and_then(ServerCertificate::expires_at_s).unwrap_or(0);
+        let expires_s = files.certificate.as_deref().and_then(ServerCertificate::expires_at_s).unwrap_or(0);
         self.state.certificate_nanoseconds.set(expires_s.saturating_mul(1_000_000_000));
+        self.look_at_lists(files);
         if self.looked_at_snapshots.is_none_or(|looked| looked.elapsed() >= LOOK_AT_SNAPSHOTS) {
             self.looked_at_snapshots = Some(Instant::now());
             self.snapshots.iter().for_each(|(folder, metrics)| look_at_snapshots(folder, metrics));
         }
+    }
+
+    fn look_at_lists(&mut self, files: &Files) {
+        let ends_s = files.clients.lists_end_at_s();
+        self.state.lists_nanoseconds.set(ends_s.unwrap_or(0).saturating_mul(1_000_000_000));
+        let over = files.list_over();
+        if let Some(over) = over.as_ref().filter(|_| self.told_over_s != ends_s) {
+            tracing::error!("{over}");
+        }
+        self.told_over_s = ends_s.filter(|_| over.is_some());
     }
 
     fn look_at_process(&self) {
@@ -182,6 +206,7 @@ mod tests {
     use std::fs::File;
 
     use tempfile::tempdir;
+    use tidegate_doors::tls::ClientAuthorities;
     use tidegate_telemetry::render_prometheus;
 
     use super::*;
@@ -194,9 +219,10 @@ mod tests {
         let registry =
             Registry::of(&[BuildMetrics::ROWS, ProcessMetrics::ROWS, StateMetrics::ROWS, SnapshotFileMetrics::ROWS]);
         let mut watch = Watch::new(data.path(), 1_000, &registry);
+        let files = Files { certificate: None, clients: ClientAuthorities::new(None) };
         let mut see = |name: &str| {
             watch.looked_at_snapshots = None;
-            watch.look(&Status::new([]), None);
+            watch.look(&Status::new([]), &files);
             let text = render_prometheus(&registry.snapshot());
             let line = text.lines().find(|line| line.starts_with(name) && !line.starts_with('#'));
             let value = line.unwrap_or_else(|| panic!("{name} is not in {text}")).rsplit(' ').next();

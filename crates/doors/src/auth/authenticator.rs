@@ -261,8 +261,17 @@ impl Authenticator {
 
     /// Checks a password, on one of few threads or by the hook, and gives a token. `Busy` when too many wait already,
     /// `Later` when too many wrong passwords came from `address`; a wrong password and an unknown user take the same
-    /// time and give the same answer, where there is no hook. If the caller gives up, nothing is hashed for it.
+    /// time and give the same answer, where there is no hook. If the caller gives up, nothing is hashed for it. If a
+    /// reload changes the hook while it is asked, the new one is asked, too; after another one the answer is `Changed`.
     pub async fn log_in(&self, user: &str, password: &str, address: IpAddr) -> Result<IssuedToken, LoginError> {
+        match self.log_in_by_these(user, password, address).await {
+            Err(LoginError::Changed) => self.log_in_by_these(user, password, address).await,
+            decided => decided,
+        }
+    }
+
+    /// The same, by the settings of now.
+    async fn log_in_by_these(&self, user: &str, password: &str, address: IpAddr) -> Result<IssuedToken, LoginError> {
         let principals = self.principals.load_full();
         let gone = GoneOnDrop::default();
         if let Some(hook) = principals.hook_for(user) {
@@ -309,7 +318,7 @@ impl Authenticator {
             // A reload may have changed what the hook gives, or whom it is asked about.
             let principals = current.load();
             let is_same = principals.hook().is_some_and(|now| now.gives_as(&asked));
-            answer(if is_same { hooked } else { Err(LoginError::Busy) });
+            answer(if is_same { hooked } else { Err(LoginError::Changed) });
         };
         hook.begin(asking, ask, answer)
     }

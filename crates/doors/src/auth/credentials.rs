@@ -156,7 +156,10 @@ impl Authenticator {
                 let verdict = admitted(principals, &known.rights, address);
                 return Some(verdict.map(|admitted| Admitted { ends_at, ..admitted }));
             }
-            Err(AuthError::Expired) => return Some(denied(Reason::NOT_AUTHORIZED)),
+            Err(error @ AuthError::Expired) => {
+                claimed.detail = Some(error.to_string().into());
+                return Some(denied(Reason::NOT_AUTHORIZED));
+            }
             Err(AuthError::Refused(refused)) => {
                 claimed.detail = Some(refused.to_string().into());
                 return Some(denied(Reason::NOT_AUTHORIZED));
@@ -216,7 +219,7 @@ fn hooked_in(principals: &Principals, hooked: &Hooked, address: IpAddr) -> Verdi
 fn refused(error: LoginError) -> Verdict {
     denied(match error {
         LoginError::Wrong => Reason::BAD_USER_NAME_OR_PASSWORD,
-        LoginError::Busy => Reason::SERVER_BUSY,
+        LoginError::Busy | LoginError::Changed => Reason::SERVER_BUSY,
         LoginError::Later { .. } => Reason::CONNECTION_RATE_EXCEEDED,
         LoginError::Unavailable { .. } => Reason::SERVER_UNAVAILABLE,
     })

@@ -99,6 +99,9 @@ pub enum LoginError {
         /// When trying again makes sense, seconds.
         retry_after_s: u32,
     },
+    /// A reload has changed who decides, or what they may give, while they were asked.
+    #[error("what decides on log-ins of this user was changed while it was asked; try again")]
+    Changed,
 }
 
 /// Whole seconds, for whoever is to try again in so many milliseconds.

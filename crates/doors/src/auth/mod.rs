@@ -45,7 +45,7 @@ mod token;
 mod token_cache;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use authenticator::{
     AuthError, AuthSettings, Authenticator, ServiceSettings, Session, UserSettings, now_s, service_token_hash,

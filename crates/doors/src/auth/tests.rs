@@ -14,6 +14,25 @@ use super::*;
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
+/// Settings without users, services and bounds: tests say what they need.
+pub(crate) fn nobody() -> AuthSettings {
+    AuthSettings {
+        users: Vec::new(),
+        services: Vec::new(),
+        identity_providers: Vec::new(),
+        auth_hook: None,
+        secret: Secret::from_bytes(&[1; 32]).unwrap(),
+        token_ttl: Duration::from_secs(100),
+        expiry_ends_connections: true,
+        login_limits: LoginLimits::default(),
+        topics: TopicAccess::default(),
+        viewer_quota: QuotaLimits::NONE,
+        service_quota: QuotaLimits::NONE,
+        api_grants: Vec::new(),
+        strangers: StrangerLimits::NONE,
+    }
+}
+
 fn settings(hash: &PasswordHash) -> AuthSettings {
     AuthSettings {
         users: vec![UserSettings {
@@ -28,17 +47,7 @@ fn settings(hash: &PasswordHash) -> AuthSettings {
             id_space: IdSpace::default(),
             quota: None,
         }],
-        identity_providers: Vec::new(),
-        auth_hook: None,
-        secret: Secret::from_bytes(&[1; 32]).unwrap(),
-        token_ttl: Duration::from_secs(100),
-        expiry_ends_connections: true,
-        login_limits: LoginLimits::default(),
-        topics: TopicAccess::default(),
-        viewer_quota: QuotaLimits::NONE,
-        service_quota: QuotaLimits::NONE,
-        api_grants: Vec::new(),
-        strangers: StrangerLimits::NONE,
+        ..nobody()
     }
 }
 

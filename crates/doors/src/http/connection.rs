@@ -37,7 +37,7 @@ use super::rewound::HeadTimer;
 use super::rooms::{Answer, NO_OPERATION, Operation, Routing};
 use super::turns::RequestTurns;
 use super::{proxied, turns, upgrade};
-use crate::json::{Problem, ProblemCode, codes};
+use crate::json::{Problem, ProblemCode, Unauthorized, codes};
 use crate::security::{self, SecurityEvent};
 use crate::stream::DoorTls;
 use crate::turns::CallerName;
@@ -312,7 +312,9 @@ impl Connection {
             StatusCode::UNAUTHORIZED
                 if code() == codes::TOKEN_INVALID.name() || code() == codes::TOKEN_EXPIRED.name() =>
             {
-                security::tell(SecurityEvent::TokenRefused, "http", self.address, "", code());
+                let why = answer.extensions().get::<Unauthorized>().map_or("", |Unauthorized(why)| why);
+                let detail = format!("{}: {why}", code());
+                security::tell(SecurityEvent::TokenRefused, "http", self.address, "", &detail);
             }
             StatusCode::FORBIDDEN => {
                 let caller = self.door.known(&sender.headers());

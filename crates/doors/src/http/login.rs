@@ -86,6 +86,7 @@ pub async fn log_in(
         Err(LoginError::Later { .. }) => (SecurityEvent::LoginRefused, "too many wrong passwords"),
         Err(LoginError::Busy) => (SecurityEvent::LoginRefused, "busy"),
         Err(LoginError::Unavailable { .. }) => (SecurityEvent::LoginRefused, "the log-in hook does not answer"),
+        Err(LoginError::Changed) => (SecurityEvent::LoginRefused, "the log-in hook was changed while it was asked"),
     };
     security::tell(event, "http", address, &user, detail);
     let issued = issued.map_err(|error| match error {
@@ -104,6 +105,7 @@ pub async fn log_in(
         LoginError::Unavailable { retry_after_s } => {
             Problem::new(codes::LOGIN_UNAVAILABLE, error.to_string()).retry_after_s(retry_after_s)
         }
+        LoginError::Changed => Problem::new(codes::LOGIN_UNAVAILABLE, error.to_string()).retry_after_s(1),
     })?;
     let body = TokenBody { token: issued.token, expires_at: rfc3339(issued.expires_at_s) };
     let mut response = json(StatusCode::OK, &body);

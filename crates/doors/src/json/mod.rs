@@ -17,4 +17,4 @@ mod problem;
 pub use decode::{Object, Text, decode, is_object_with, present, word};
 pub use encode::{encode, json, response, whole_response};
 pub use number::{Signed, UpTo, Whole, Whole32};
-pub use problem::{OverBound, Problem, ProblemBody, ProblemCode};
+pub use problem::{OverBound, Problem, ProblemBody, ProblemCode, Unauthorized};

@@ -54,6 +54,10 @@ pub struct Problem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverBound(pub &'static str);
 
+/// Why a request's sender is not let in, in a sentence, for the security log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unauthorized(pub Cow<'static, str>);
+
 /// A problem as JSON, for the OpenAPI document.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "describes what Problem writes")]
@@ -232,6 +236,9 @@ impl Problem {
         response.extensions_mut().insert(self.code);
         if let Some(over) = self.over {
             response.extensions_mut().insert(over);
+        }
+        if self.code.status == StatusCode::UNAUTHORIZED {
+            response.extensions_mut().insert(Unauthorized(self.detail));
         }
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

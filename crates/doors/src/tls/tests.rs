@@ -6,8 +6,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer, KeyIdMethod, KeyPair,
     RevokedCertParams, SerialNumber,
 };
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, ServerConnection};
+use rustls::pki_types::{PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
 
 use super::*;
 
@@ -59,6 +59,11 @@ impl Folder {
 
     /// A file with one list of this issuer, on which these serial numbers are.
     fn revoked(&self, issuer: &Issuer<'_, KeyPair>, serials: &[u64]) -> PathBuf {
+        self.revoked_until(issuer, serials, 2124)
+    }
+
+    /// The same; the list is over when this year begins.
+    fn revoked_until(&self, issuer: &Issuer<'_, KeyPair>, serials: &[u64], year: i32) -> PathBuf {
         let revoked = |serial: &u64| RevokedCertParams {
             serial_number: SerialNumber::from(*serial),
             revocation_time: rcgen::date_time_ymd(2024, 1, 1),
@@ -67,7 +72,7 @@ impl Folder {
         };
         let list = CertificateRevocationListParams {
             this_update: rcgen::date_time_ymd(2024, 1, 1),
-            next_update: rcgen::date_time_ymd(2124, 1, 1),
+            next_update: rcgen::date_time_ymd(year, 1, 1),
             crl_number: SerialNumber::from(1),
             issuing_distribution_point: None,
             revoked_certs: serials.iter().map(revoked).collect(),
@@ -182,8 +187,66 @@ fn who_is_on_a_revocation_list_is_not_let_in() {
     assert!(!is_taken(&stranger, now), "whoever signed it is trusted no more");
     authorities.replace(None);
     assert!(!is_taken(&good, now), "nobody's certificate is looked at any more");
-    let error = read_authorities(&authority.cert, Some(&authority.cert), true).unwrap_err();
-    assert!(format!("{error:#}").contains("has no revocation list"), "{error:#}");
+}
+
+#[test]
+fn a_list_that_is_over_lets_nobody_in_and_sends_nobody_away() {
+    let folder = Folder::new("over");
+    let server = folder.server("server");
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let authority = folder.client("authority", &params.self_signed(&key).unwrap(), &key);
+    let issuer = Issuer::new(params, key);
+    let (good, revoked) = (folder.signed(&issuer, "of", 7), folder.signed(&issuer, "of", 8));
+    let certificate = ServerCertificate::new(read_certificate(&server.cert, &server.key).unwrap());
+    let list = folder.revoked_until(&issuer, &[8], 2025);
+    let read = || read_authorities(&authority.cert, Some(&list), false).unwrap();
+    let authorities = ClientAuthorities::new(Some(read()));
+    let config = server_config_with_clients(&certificate, &authorities).unwrap();
+    assert_eq!(authorities.lists_end_at_s(), Some(1_735_689_600));
+    let error = shake(&config, &server, Some(&good)).unwrap_err();
+    assert!(format!("{error:?}").contains("ExpiredRevocationList"), "{error:?}");
+    assert!(shake(&config, &server, None).is_ok(), "who shows none needs no list");
+    let now = UnixTime::now();
+    let is_taken = |client: &SignedClient| authorities.take(std::slice::from_ref(&client.certificate), now);
+    assert!(is_taken(&good) && !is_taken(&revoked), "whoever is connected is judged by the last list");
+    folder.revoked(&issuer, &[8]);
+    authorities.replace(Some(read()));
+    assert!(shake(&config, &server, Some(&good)).is_ok());
+    // Two lists: the first that ends is told.
+    let newer = std::fs::read_to_string(&list).unwrap();
+    folder.revoked_until(&issuer, &[8], 2100);
+    std::fs::write(&list, newer + &std::fs::read_to_string(&list).unwrap()).unwrap();
+    authorities.replace(Some(read()));
+    assert_eq!(authorities.lists_end_at_s(), Some(4_102_444_800));
+}
+
+#[test]
+fn what_is_wrong_with_a_list_is_said_of_its_file() {
+    let folder = Folder::new("lists");
+    let (authority, _) = folder.authority("authority");
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let list = folder.revoked(&Issuer::new(params, KeyPair::generate().unwrap()), &[8]);
+    let good = std::fs::read_to_string(&list).unwrap();
+    let said = |text: &str| {
+        std::fs::write(&list, text).unwrap();
+        match read_authorities(&authority.cert, Some(&list), true).unwrap_err() {
+            AuthoritiesError::RevocationLists(error) => format!("{error:#}"),
+            AuthoritiesError::Authorities(error) => panic!("the authority is whole: {error:#}"),
+        }
+    };
+    let name = list.display().to_string();
+    let certificate = std::fs::read_to_string(&authority.cert).unwrap();
+    assert_eq!(said(&certificate), format!("{name} has no revocation list"));
+    let (body, _) = good.split_once("-----END").unwrap();
+    let missing = "the line \"-----END X509 CRL-----\" is missing; is the file cut off?";
+    assert_eq!(said(body), format!("cannot read PEM from {name}: {missing}"));
+    let no_base64 = "what stands between BEGIN and END is no base64";
+    assert_eq!(said(&good.replace("\nMI", "\n!!")), format!("cannot read PEM from {name}: {no_base64}"));
+    let damaged = good.replace("\nMI", "\nAA");
+    assert_eq!(said(&format!("{good}{damaged}")), format!("revocation list 2 of {name} is damaged"));
 }
 
 #[test]
@@ -195,6 +258,9 @@ fn files_that_do_not_fit_are_named() {
     assert!(error.contains("other.key.pem does not fit") && error.contains("one.cert.pem"), "{error}");
     let error = said(read_certificate(&one.key, &one.key).unwrap_err());
     assert!(error.contains("one.key.pem has no certificate"), "{error}");
-    let error = said(read_authorities(&folder.0.join("none.pem"), None, false).unwrap_err());
+    let error = match read_authorities(&folder.0.join("none.pem"), None, false).unwrap_err() {
+        AuthoritiesError::Authorities(error) => said(error),
+        AuthoritiesError::RevocationLists(error) => panic!("there are no lists: {error:#}"),
+    };
     assert!(error.contains("cannot read PEM from") && error.contains("none.pem"), "{error}");
 }

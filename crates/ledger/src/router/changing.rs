@@ -14,7 +14,7 @@
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountStatus, AccountView, Refusal, shard_of};
 
-use super::Next;
+use super::stage::{Next, add_part};
 use crate::message::{ChangeRequest, Reply};
 use crate::operation::{Answer, Operation};
 
@@ -88,7 +88,7 @@ impl Changing {
         let closing = self.change.status == Some(AccountStatus::Closed) && account.status() != AccountStatus::Closed;
         if !closing {
             let mut account = account;
-            self.parts.iter().for_each(|part| super::add_part(&mut account, part));
+            self.parts.iter().for_each(|part| add_part(&mut account, part));
             return Next::Reply(Reply::AccountChanged { changed, account });
         }
         if self.is_unsettled {

@@ -3,7 +3,7 @@
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{Refusal, shard_of};
 
-use super::Next;
+use super::stage::Next;
 use crate::message::Reply;
 use crate::operation::{KnownId, Operation};
 

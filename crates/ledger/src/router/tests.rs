@@ -1,4 +1,4 @@
-use tidegate_machines::ledger::{Label, Transfer, content_digest};
+use tidegate_machines::ledger::{AccountKind, Label, Transfer, content_digest};
 
 use super::*;
 use crate::message::{ChangeRequest, HoldRequest, OpenBatch, TransferBatch};

@@ -8,7 +8,7 @@ use tidegate_machines::ledger::{
     ContentDigest, Outcome, Refusal, TRANSFERS_PER_REQUEST_MAX, check_hold, check_transfer, content_digest, shard_of,
 };
 
-use super::Next;
+use super::stage::Next;
 use crate::message::{HoldRequest, OpenBatch, Reply, TransferBatch};
 use crate::operation::{AccountFact, Answer, Operation, Selection};
 

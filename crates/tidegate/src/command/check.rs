@@ -16,7 +16,7 @@ use crate::output::say;
 
 /// Reads what `config` names; the first thing that is wrong is the error. What is open is said, and is none.
 pub fn run<P>(config: &Config, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
-    Files::read(config)?;
+    let files = Files::read(config)?;
     for extension in extensions {
         extension.open(config.document())?;
     }
@@ -28,7 +28,8 @@ pub fn run<P>(config: &Config, extensions: &[&dyn Extension<P>]) -> Result<ExitC
         };
         Secret::load(secret).map_err(at)?;
     }
-    for warning in openness::warnings(config).into_iter().chain(config.memory.excess.clone()) {
+    let warnings = openness::warnings(config).into_iter().chain(config.memory.excess.clone());
+    for warning in warnings.chain(files.list_over()) {
         say(format_args!("warning: {warning}"));
     }
     say(format_args!("ok"));

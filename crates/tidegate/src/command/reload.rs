@@ -10,9 +10,11 @@ use std::sync::Arc;
 use anyhow::Result;
 use tidegate_config::Schema;
 use tidegate_doors::auth::{Authenticator, Secret};
+use tidegate_doors::http::time::{now_ms, rfc3339};
 use tidegate_doors::security;
 use tidegate_doors::tls::{
-    Authorities, Certificate, ClientAuthorities, ServerCertificate, read_authorities, read_certificate,
+    Authorities, AuthoritiesError, Certificate, ClientAuthorities, ServerCertificate, read_authorities,
+    read_certificate,
 };
 
 use crate::config::{Config, Overrides};
@@ -45,6 +47,18 @@ impl Files {
         let (certificate, authorities) = read(config)?;
         Ok(Files { certificate: certificate.map(ServerCertificate::new), clients: ClientAuthorities::new(authorities) })
     }
+
+    /// What is to be said of a revocation list that is over by the host's clock; `None` if none is.
+    pub fn list_over(&self) -> Option<String> {
+        let ends_s = self.clients.lists_end_at_s().and_then(|ends_s| u64::try_from(ends_s).ok())?;
+        (ends_s <= now_ms() / 1_000).then(|| {
+            format!(
+                "tls.client_crl_file: a revocation list is over since {}: no client with a certificate of its \
+                 authority can connect; those that are connected stay. Put a newer list there and send SIGHUP",
+                rfc3339(ends_s)
+            )
+        })
+    }
 }
 
 impl Reload {
@@ -64,9 +78,9 @@ impl Reload {
         Reload { file, schema, overrides, config, files, authenticator, secret, log }
     }
 
-    /// The certificate that doors show now.
-    pub fn certificate(&self) -> Option<&ServerCertificate> {
-        self.files.certificate.as_deref()
+    /// What the doors hold now.
+    pub fn files(&self) -> &Files {
+        &self.files
     }
 
     /// Reads everything again, and says how that went.
@@ -106,7 +120,10 @@ fn read(config: &Config) -> Result<(Option<Certificate>, Option<Authorities>)> {
     let authorities =
         authorities.map(|clients| read_authorities(&clients.ca_file, clients.crl_file.as_deref(), clients.required));
     let at = |key: &str, error: anyhow::Error| config.document().error_at(key, format!("{key}: {error:#}"));
-    let authorities = authorities.transpose().map_err(|error| at("tls.client_ca_file", error))?;
+    let authorities = authorities.transpose().map_err(|error| match error {
+        AuthoritiesError::Authorities(error) => at("tls.client_ca_file", error),
+        AuthoritiesError::RevocationLists(error) => at("tls.client_crl_file", error),
+    })?;
     let certificate = read_certificate(&tls.cert_file, &tls.key_file).map_err(|error| at("tls.cert_file", error))?;
     Ok((Some(certificate), authorities))
 }

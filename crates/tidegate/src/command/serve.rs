@@ -75,7 +75,7 @@ pub fn run<P: Parcels>(
     let mut watch = Watch::new(&config.data.dir, open_files_max, &registry);
     let mut reload = Reload::new(file, schema, overrides, config, files, authenticator, secret, log);
 
-    watch.look(node.status(), reload.certificate());
+    watch.look(node.status(), reload.files());
     let mut failure_told = false;
     let pace = LOOK.min(manager.pace());
     runtime.block_on(async {
@@ -83,10 +83,13 @@ pub fn run<P: Parcels>(
             tokio::select! {
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
-                _ = hang_up.recv() => reload.run(),
+                _ = hang_up.recv() => {
+                    reload.run();
+                    watch.reloaded();
+                }
                 () = tokio::time::sleep(pace) => {
                     manager.alive();
-                    watch.look(node.status(), reload.certificate());
+                    watch.look(node.status(), reload.files());
                     if node.status().phase() == Phase::Failed && !failure_told {
                         failure_told = true;
                         manager.failed();

@@ -26,7 +26,8 @@ config! {
     pub struct AuthHookKeys in "auth_hook" {
         url: Optional<Text> = NoDefault, .., live,
             "where a log-in with a user name that is no [[user]] is asked about, by a POST: https, or http on this \
-             machine; authorities are those of the system. Without this key there is no hook";
+             machine; authorities are those of the system. Its answer may have 4 KiB: a user of whom it says more, or \
+             what cannot be followed, is refused. Without this key there is no hook";
         plain_http: Flag = false, .., live,
             "whether url may be http to another machine: passwords go there in the clear, and whoever is on the way \
              decides on log-ins";

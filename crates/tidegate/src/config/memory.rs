@@ -26,9 +26,10 @@ config! {
         memory_bytes_max: Optional<Bytes> = NoDefault, .., restart,
             "bytes of memory that are divided among kept.all.*_bytes_max, mqtt.waiting_bytes_max, \
              ids_filter_bytes_max and http_bodies_bytes_max, in place of their defaults, as far as they are not \
-             written; what is written stands, and if it is more than this, a start is refused. Without this key: \
-             three quarters of what the machine or its cgroup has, and a start that finds more written warns. 0 for \
-             no division. `tidegate doctor --config FILE` shows all of it";
+             written; what is written stands, and if it is more than this, a start is refused. 37748736 (36 MiB) at \
+             least where none of them is written: 4 MiB for each. Without this key: three quarters of what the \
+             machine or its cgroup has, and a start that finds more written warns. 0 for no division. `tidegate \
+             doctor --config FILE` shows all of it";
     }
 }
 
@@ -38,6 +39,8 @@ const QUARTERS: u64 = 3;
 const PARTS: u64 = 32;
 /// ... and a bound that is not written gets as much as this at least, on a machine that has too little for all.
 const SHARE_BYTES_MIN: u64 = 4 << 20;
+/// The bounds that share, in words.
+const SHARING: &str = "kept.all.*_bytes_max, mqtt.waiting_bytes_max, ids_filter_bytes_max and http_bodies_bytes_max";
 /// One principal may have one of so many parts of what all may have of a thing, ...
 const PRINCIPAL_PART: u64 = 4;
 /// ... and those of one address so many.
@@ -118,12 +121,16 @@ pub fn divide(document: &mut Document, workers: usize, host: Host) -> Result<Mem
     parts_of_one(document)?;
     let least = fixed.saturating_add(open.len() as u64 * SHARE_BYTES_MIN);
     let excess = (least > bytes_max).then(|| {
+        let of_what = if written.is_none() { ", three quarters of the memory here" } else { "" };
+        let (what, lower) = match fixed {
+            0 => (format!("it is divided among {SHARING}, and {SHARE_BYTES_MIN} bytes for each are"), ""),
+            _ => (format!("the bounds that are written, of {SHARING}, are"), "lower them or leave them out, or "),
+        };
+        let others = if fixed > 0 && !open.is_empty() { ", with the least for the others" } else { "" };
         format!(
-            "limits.memory_bytes_max = {bytes_max}{}: the bounds that are written, of kept.all.*_bytes_max, \
-             mqtt.waiting_bytes_max, ids_filter_bytes_max and http_bodies_bytes_max, are {least} bytes together: lower \
-             them or leave them out, or write a memory_bytes_max that holds them; 0 for no division. `tidegate doctor \
-             --config FILE` shows which is the largest",
-            if written.is_none() { ", three quarters of the memory here" } else { "" }
+            "limits.memory_bytes_max = {bytes_max}{of_what}: {what} {least} bytes together{others}: {lower}write a \
+             memory_bytes_max that holds them; 0 for no division. `tidegate doctor --config FILE` shows which is the \
+             largest"
         )
     });
     match excess {

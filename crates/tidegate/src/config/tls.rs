@@ -20,7 +20,8 @@ config! {
             "PEM file with the authorities whose client certificates are good for listen.mqtts";
         client_crl_file: Optional<FilePath> = NoDefault, .., live,
             "PEM file with the revocation lists of these authorities, read again by a reload: who is on one is not let \
-             in; with this key, an authority without a list here vouches for nobody";
+             in; with this key, an authority without a list here, or whose list is over (nextUpdate), vouches for \
+             nobody who is not connected yet";
         client_certificate: ClientCertificateWord = "optional", .., live,
             "whether a client of listen.mqtts must show a certificate; its common name is the user, see \
              mqtt.certificate_users";

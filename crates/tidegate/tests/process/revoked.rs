@@ -54,6 +54,11 @@ impl Authority {
 
     /// Writes the list on which these serial numbers are.
     fn revoke(&self, serials: &[u64], list: &Path) {
+        self.revoke_until(serials, 2124, list);
+    }
+
+    /// The same; the list is over when this year begins.
+    fn revoke_until(&self, serials: &[u64], year: i32, list: &Path) {
         let revoked = |serial: &u64| RevokedCertParams {
             serial_number: SerialNumber::from(*serial),
             revocation_time: rcgen::date_time_ymd(2024, 1, 1),
@@ -62,7 +67,7 @@ impl Authority {
         };
         let params = CertificateRevocationListParams {
             this_update: rcgen::date_time_ymd(2024, 1, 1),
-            next_update: rcgen::date_time_ymd(2124, 1, 1),
+            next_update: rcgen::date_time_ymd(year, 1, 1),
             crl_number: SerialNumber::from(1),
             issuing_distribution_point: None,
             revoked_certs: serials.iter().map(revoked).collect(),
@@ -75,12 +80,10 @@ impl Authority {
 
 type Device = (Client<StreamOwned<ClientConnection, TcpStream>>, String);
 
-#[test]
-fn an_open_connection_ends_when_its_certificate_is_revoked() {
-    let folder = folder();
-    let (authority, other) = (Authority::new(), Authority::new());
+/// A server that lets in whom `authority` vouches for, with its files in `folder`, and the certificate that it shows.
+fn serve(folder: &Path, authority: &Authority) -> (Server, CertificateDer<'static>) {
     let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-    let path = |name: &str| folder.path().join(name);
+    let path = |name: &str| folder.join(name);
     fs::write(path("cert.pem"), signed.cert.pem()).expect("the folder takes a file");
     fs::write(path("key.pem"), signed.signing_key.serialize_pem()).expect("the folder takes a file");
     fs::write(path("ca.pem"), &authority.pem).expect("the folder takes a file");
@@ -95,10 +98,18 @@ fn an_open_connection_ends_when_its_certificate_is_revoked() {
         file("revoked.pem"),
     );
     let mqtts = "127.0.0.1:0".to_owned();
-    let server = Server::start(&Settings { mqtts, workers: 2, sections, ..Settings::new(folder.path()) });
+    let server = Server::start(&Settings { mqtts, workers: 2, sections, ..Settings::new(folder) });
+    (server, signed.cert.der().clone())
+}
+
+#[test]
+fn an_open_connection_ends_when_its_certificate_is_revoked() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    let (authority, other) = (Authority::new(), Authority::new());
+    let (server, trusted) = serve(folder.path(), &authority);
     // On both workers.
-    let mut devices: Vec<Device> =
-        (1..=8).map(|serial| authority.connect(&server, signed.cert.der(), serial)).collect();
+    let mut devices: Vec<Device> = (1..=8).map(|serial| authority.connect(&server, &trusted, serial)).collect();
     assert!(devices.iter().all(|(_, answer)| answer == "connack 0x0"), "{:?}", devices[0].1);
 
     // A reload without news ends nobody.
@@ -110,8 +121,8 @@ fn an_open_connection_ends_when_its_certificate_is_revoked() {
         let heard = if expected == "pingresp" { device.ping() } else { device.receive() };
         assert_eq!(heard, expected, "device {serial}");
     }
-    assert_ne!(authority.connect(&server, signed.cert.der(), 2).1, "connack 0x0");
-    assert_eq!(authority.connect(&server, signed.cert.der(), 4).1, "connack 0x0");
+    assert_ne!(authority.connect(&server, &trusted, 2).1, "connack 0x0");
+    assert_eq!(authority.connect(&server, &trusted, 4).1, "connack 0x0");
 
     // Another authority takes the place of theirs.
     fs::write(path("ca.pem"), &other.pem).expect("the folder takes a file");
@@ -120,7 +131,7 @@ fn an_open_connection_ends_when_its_certificate_is_revoked() {
     for serial in [1, 4, 6, 8] {
         assert_eq!(devices[serial - 1].0.receive(), "disconnect 0x87 None", "device {serial}");
     }
-    assert_eq!(other.connect(&server, signed.cert.der(), 1).1, "connack 0x0");
+    assert_eq!(other.connect(&server, &trusted, 1).1, "connack 0x0");
     let ended = wait_for("the ends are counted", || {
         let metrics = metrics(&server);
         let count = |line: &str| line.rsplit(' ').next().and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
@@ -129,5 +140,38 @@ fn an_open_connection_ends_when_its_certificate_is_revoked() {
     });
     // The fourth device came twice.
     assert!((8..=9).contains(&ended), "{ended}");
+    assert!(server.terminate().status.success());
+}
+
+#[test]
+fn while_a_list_is_over_nobody_connects_and_nobody_is_sent_away() {
+    let folder = folder();
+    let list = folder.path().join("revoked.pem");
+    let authority = Authority::new();
+    let (server, trusted) = serve(folder.path(), &authority);
+    let mut device = authority.connect(&server, &trusted, 1);
+    assert_eq!(device.1, "connack 0x0");
+    let ends = "tidegate_tls_revocation_list_expires_seconds";
+    assert!(metrics(&server).contains(&format!("\n{ends} 4859740800")), "1 January 2124");
+
+    authority.revoke_until(&[99], 2025, &list);
+    reload(&server, 1, "reloaded users, services, rules and certificates");
+    let told = "tls.client_crl_file: a revocation list is over since 2025-01-01T00:00:00Z";
+    wait_for("the log says so", || server.log().contains(told).then_some(()));
+    wait_for("metrics say so", || metrics(&server).contains(&format!("\n{ends} 1735689600")).then_some(()));
+    assert_eq!(device.0.ping(), "pingresp", "who is connected stays");
+    assert_ne!(authority.connect(&server, &trusted, 2).1, "connack 0x0");
+
+    // A list that is cut off changes nothing, and is named.
+    let whole = fs::read_to_string(&list).expect("the list is there");
+    fs::write(&list, &whole[..whole.len() - 40]).expect("the folder takes a file");
+    reload(&server, 1, "nothing was reloaded");
+    let log = server.log();
+    let named = format!("tls.client_crl_file: cannot read PEM from {}: the line", list.display());
+    assert!(log.contains(&named), "{log}");
+
+    authority.revoke(&[99], &list);
+    reload(&server, 2, "reloaded users, services, rules and certificates");
+    assert_eq!(authority.connect(&server, &trusted, 2).1, "connack 0x0");
     assert!(server.terminate().status.success());
 }

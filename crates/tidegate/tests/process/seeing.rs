@@ -177,9 +177,9 @@ fn the_security_log_has_who_came_and_who_was_refused() {
     let wanted = [
         r#"log-in refused address=127.0.0.1 door="http" detail="wrong user or password" principal="dave""#,
         r#"logged in address=127.0.0.1 door="http" detail="" principal="dave""#,
-        r#"token refused address=127.0.0.1 door="http" detail="token_invalid" principal="""#,
+        r#"token refused address=127.0.0.1 door="http" detail="token_invalid: the token is not valid; POST /v1/login"#,
         r#"denied address=127.0.0.1 door="http" detail="GET /v1/drain" principal="dave""#,
-        r#"token refused address=127.0.0.1 door="binary""#,
+        r#"token refused address=127.0.0.1 door="binary" detail="token_invalid: the token is not valid; POST"#,
         r#"log-in refused address=127.0.0.1 door="mqtt" detail="wrong user or password" principal="dave""#,
         r#"logged in address=127.0.0.1 door="mqtt" detail="" principal="dave""#,
         r#"denied address=127.0.0.1 door="mqtt" detail="publish to secret/a" principal="dave""#,

@@ -9,12 +9,11 @@ use rcgen::{CertificateParams, DnType, KeyPair};
 use tidegate_machines::ledger::IdSpace;
 
 use super::*;
-use crate::auth::StrangerLimits;
 use crate::auth::acl::AnonymousSessions;
-use crate::auth::quota::QuotaLimits;
+use crate::auth::tests::nobody;
 use crate::auth::{
-    AuthSettings, CertificateUsers, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, TopicAccess,
-    UserSettings, hash_password, service_token_hash,
+    AuthSettings, CertificateUsers, Grant, PasswordHash, Rights, ServiceSettings, TopicAccess, UserSettings,
+    hash_password, service_token_hash,
 };
 
 const TOKEN: &str = "dev-service-token";
@@ -38,17 +37,8 @@ fn settings(users: &[&str], certificate_users: CertificateUsers) -> AuthSettings
             id_space: IdSpace::default(),
             quota: None,
         }],
-        identity_providers: Vec::new(),
-        auth_hook: None,
-        secret: Secret::from_bytes(&[1; 32]).unwrap(),
-        token_ttl: Duration::from_secs(100),
-        expiry_ends_connections: true,
-        login_limits: LoginLimits::default(),
         topics: TopicAccess { certificate_users, ..TopicAccess::default() },
-        viewer_quota: QuotaLimits::NONE,
-        service_quota: QuotaLimits::NONE,
-        api_grants: Vec::new(),
-        strangers: StrangerLimits::NONE,
+        ..nobody()
     }
 }
 

@@ -15,10 +15,17 @@ const WALLETS_MAX: usize = 16;
 /// Grants that an answer may list.
 const GRANTS_MAX: usize = 64;
 
+/// Characters at most of what is wrong with an answer: it may quote the answer.
+const FAULT_CHARS_MAX: usize = 200;
+
+/// What a hook answered, whether it can be followed or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookAnswer(Result<Written, Unusable>);
+
 /// An answer as it is written: `{"result":"allow","role":"viewer","wallets":["wallet:dave"],"expires_at":1790000000}`.
 /// What else it says is left alone.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct HookAnswer {
+struct Written {
     result: HookResult,
     #[serde(flatten)]
     granted: Granted,
@@ -63,9 +70,15 @@ pub(super) enum Decided {
     Denied,
 }
 
-/// Why an answer that allows cannot be followed. Whoever runs the hook reads it in the log.
+/// Why an answer cannot be followed. Whoever runs the hook reads it in the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unusable {
+    /// It is not what an answer is.
+    #[error("expected {{\"result\": \"allow\", \"deny\" or \"ignore\", …}}: {0}")]
+    Unreadable(Box<str>),
+    /// It is longer than what is read.
+    #[error("it is longer than {HOOK_ANSWER_BYTES_MAX} bytes")]
+    TooLong,
     /// A grant that is none.
     #[error("{0}")]
     Grant(#[from] crate::auth::GrantError),
@@ -87,18 +100,25 @@ pub(super) enum Unusable {
 }
 
 impl HookAnswer {
-    /// Reads an answer; the error says what is wrong with it.
-    pub fn parse(text: &[u8]) -> Result<HookAnswer, serde_json::Error> {
-        serde_json::from_slice(text)
+    /// The answer that this text is.
+    pub fn read(text: &[u8]) -> HookAnswer {
+        let fault = |error: serde_json::Error| error.to_string().chars().take(FAULT_CHARS_MAX).collect::<String>();
+        HookAnswer(serde_json::from_slice(text).map_err(|error| Unusable::Unreadable(fault(error).into())))
+    }
+
+    /// One of which no more than [`HOOK_ANSWER_BYTES_MAX`] was read.
+    pub fn too_long() -> HookAnswer {
+        HookAnswer(Err(Unusable::TooLong))
     }
 
     /// What it decides at `now_s`.
     pub(super) fn decide(self, now_s: u64) -> Result<Decided, Unusable> {
-        let expires_at_s = self.expires_at.unwrap_or(u64::MAX);
-        match self.result {
+        let written = self.0?;
+        let expires_at_s = written.expires_at.unwrap_or(u64::MAX);
+        match written.result {
             HookResult::Deny | HookResult::Ignore => Ok(Decided::Denied),
             HookResult::Allow if expires_at_s <= now_s => Err(Unusable::Expired),
-            HookResult::Allow => Ok(Decided::Allowed(self.granted, expires_at_s)),
+            HookResult::Allow => Ok(Decided::Allowed(written.granted, expires_at_s)),
         }
     }
 }

@@ -49,7 +49,7 @@ impl HookFigures {
         match error {
             LoginError::Busy => self.busy.add(),
             LoginError::Later { .. } => self.delayed.add(),
-            LoginError::Wrong | LoginError::Unavailable { .. } => {}
+            LoginError::Wrong | LoginError::Unavailable { .. } | LoginError::Changed => {}
         }
     }
 }

@@ -50,6 +50,8 @@ use super::provider::{Bounds, ProvidedUsers, Template, is_name_part, opening_of}
 
 /// Users whose bounds and rights are remembered.
 const USERS_MAX: usize = 1 << 16;
+/// Between two lines of the log about answers that cannot be followed.
+const FAULTS_APART_MS: u64 = 1_000;
 
 /// The hook, and what is known of its users.
 pub(super) struct Hook {
@@ -75,6 +77,14 @@ struct Record {
     share: Share,
     breaker: Mutex<Breaker>,
     decided: Mutex<Remembered>,
+    faults: Mutex<Faults>,
+}
+
+/// When answers that cannot be followed are told: a hook that answers nonsense to all would fill the log.
+#[derive(Default)]
+struct Faults {
+    next_ms: u64,
+    left_out: u64,
 }
 
 /// What the hook said of passwords, each up to a time. Two maps: passwords that are wrong do not push out right ones.
@@ -240,9 +250,16 @@ impl Hook {
             }
             Err(unusable) => {
                 figures.unusable.add();
-                // The user's password is right: the address has done nothing wrong.
+                // The hook has denied nothing: the address has done nothing wrong.
                 self.record.decided().deny(password, denied_ms);
-                tracing::error!(user, reason = %unusable, "the answer of the log-in hook cannot be followed");
+                if let Some(left_out) = self.record.faults().told_after(now_ms) {
+                    tracing::error!(
+                        user,
+                        reason = %unusable,
+                        left_out,
+                        "the answer of the log-in hook cannot be followed: this user is refused"
+                    );
+                }
                 Err(LoginError::Wrong)
             }
         }
@@ -337,6 +354,7 @@ impl Record {
         Record {
             share: Share::new(settings.asked_max + settings.waiting_max, per_address_max),
             breaker: Mutex::new(Breaker::new(settings.retry_max, settings.timeout)),
+            faults: Mutex::default(),
             decided: Mutex::new(Remembered {
                 allowed: Generations::new(remembered()),
                 denied: Generations::new(remembered()),
@@ -350,6 +368,22 @@ impl Record {
 
     fn decided(&self) -> MutexGuard<'_, Remembered> {
         self.decided.lock().expect("no thread panics while it holds what was decided")
+    }
+
+    fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().expect("no thread panics while it holds when faults are told")
+    }
+}
+
+impl Faults {
+    /// Whether one of now is told, and after how many that were not: one in each second is.
+    fn told_after(&mut self, now_ms: u64) -> Option<u64> {
+        if now_ms < self.next_ms {
+            self.left_out += 1;
+            return None;
+        }
+        self.next_ms = now_ms + FAULTS_APART_MS;
+        Some(std::mem::take(&mut self.left_out))
     }
 }
 

@@ -41,7 +41,7 @@ pub struct HookQuestion {
 pub(super) enum Said {
     /// The hook answered.
     Answer(HookAnswer),
-    /// It did not, or said something else.
+    /// It did not.
     Nothing,
     /// It was not asked.
     NotAsked,
@@ -85,7 +85,7 @@ impl HookQuestion {
         self.is_gone.load(Ordering::Relaxed) || (self.is_left_alone)()
     }
 
-    /// Gives what the hook said; `None` if it did not answer, or said something else.
+    /// Gives what the hook said; `None` if it did not answer.
     pub fn give(mut self, answer: Option<HookAnswer>) {
         self.tell(answer.map_or(Said::Nothing, Said::Answer));
     }

@@ -5,11 +5,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::auth::provider::ProvidedRole;
-use crate::auth::quota::QuotaLimits;
-use crate::auth::{
-    AuthError, AuthSettings, Authenticator, Grant, LoginLimits, Secret, StrangerLimits, TopicAccess, UserSettings,
-    hash_password,
-};
+use crate::auth::tests::nobody;
+use crate::auth::{AuthError, AuthSettings, Authenticator, Grant, LoginLimits, UserSettings, hash_password};
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
@@ -39,18 +36,9 @@ fn settings(hook: HookSettings) -> AuthSettings {
             password_hash: hash_password("dave"),
             rights: Rights::Viewer { wallets: vec!["wallet:dave".into()] },
         }],
-        services: Vec::new(),
-        identity_providers: Vec::new(),
         auth_hook: Some(Arc::new(hook)),
-        secret: Secret::from_bytes(&[1; 32]).unwrap(),
         token_ttl: Duration::from_secs(1_000),
-        expiry_ends_connections: true,
-        login_limits: LoginLimits::default(),
-        topics: TopicAccess::default(),
-        viewer_quota: QuotaLimits::NONE,
-        service_quota: QuotaLimits::NONE,
-        api_grants: Vec::new(),
-        strangers: StrangerLimits::NONE,
+        ..nobody()
     }
 }
 
@@ -75,7 +63,7 @@ impl Asked {
         let issued = runtime.block_on(async {
             let answer = async {
                 let question = questions.recv().await.expect("the authenticator is there");
-                question.give(says.map(|text| HookAnswer::parse(text.as_bytes()).unwrap()));
+                question.give(says.map(|text| HookAnswer::read(text.as_bytes())));
                 std::future::pending::<()>().await;
             };
             tokio::select! {
@@ -125,8 +113,34 @@ fn what_cannot_be_followed_lets_nobody_in() {
         assert_eq!(Asked::new(hook()).log_in(name, "right", None).unwrap_err(), LoginError::Wrong, "{name:?}");
     }
     for text in ["", "[]", "{}", r#"{"result":"yes"}"#, r#"{"result":"allow","role":"admin"}"#] {
-        assert!(HookAnswer::parse(text.as_bytes()).is_err(), "{text}");
+        assert!(matches!(HookAnswer::read(text.as_bytes()).decide(0), Err(Unusable::Unreadable(_))), "{text}");
     }
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_refuses_that_user_only() {
+    let many: Vec<String> = (0..400).map(|n| format!("\"wallet:hook:{n}\"")).collect();
+    let long = format!(r#"{{"result":"allow","wallets":[{}]}}"#, many.join(","));
+    for says in
+        [r#"{"result":"allow","role":"admin"}"#, r#"{"result":"allow","expires_at":-1}"#, &long, "<html>", "", "{"]
+    {
+        let mut asked = Asked::new(HookSettings { denied: Duration::ZERO, ..hook() });
+        for _ in 0..20 {
+            assert_eq!(asked.log_in("anna", "right", Some(says)).unwrap_err(), LoginError::Wrong, "{says}");
+        }
+        asked.log_in("ben", "right", Some(ALLOW)).expect("the hook is not left alone, and the address need not wait");
+    }
+    let too_long = HookAnswer::too_long().decide(0).unwrap_err().to_string();
+    assert_eq!(too_long, "it is longer than 4096 bytes");
+    let quoted = HookAnswer::read(format!(r#"{{"result":"{}"}}"#, "x".repeat(4_000)).as_bytes()).decide(0);
+    assert!(quoted.unwrap_err().to_string().len() < 300, "a line of the log stays short");
+}
+
+#[test]
+fn answers_that_cannot_be_followed_are_told_once_a_second() {
+    let mut faults = Faults::default();
+    let told: Vec<_> = [0, 1, 999, 1_000, 1_500, 9_000].into_iter().map(|now_ms| faults.told_after(now_ms)).collect();
+    assert_eq!(told, [Some(0), None, None, Some(2), None, Some(1)]);
 }
 
 #[test]
@@ -189,6 +203,39 @@ fn other_settings_end_what_these_have_given() {
     asked.by.reload(AuthSettings { auth_hook: None, ..settings(hook()) });
     assert_eq!(asked.by.authenticate(&token).unwrap_err(), AuthError::Invalid);
     assert_eq!(runtime.block_on(asked.by.log_in("anna", "right", HERE)).unwrap_err(), LoginError::Wrong);
+}
+
+#[test]
+fn a_log_in_during_a_reload_is_decided_by_what_is_new() {
+    let service = HookSettings { role: ProvidedRole::Service, wallets: Vec::new(), ..hook() };
+    let elsewhere = HookSettings { url: "http://127.0.0.1:10/".into(), ..hook() };
+    // Between a question and its answer come these settings, one after the other.
+    let log_in = |reloads: Vec<Option<HookSettings>>| {
+        let Asked { by, mut questions } = Asked::new(hook());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let issued = runtime.block_on(async {
+            let answers = async {
+                let mut reloads = reloads.into_iter();
+                loop {
+                    let question = questions.recv().await.expect("the authenticator is there");
+                    if let Some(to) = reloads.next() {
+                        by.reload(AuthSettings { auth_hook: to.map(Arc::new), ..settings(hook()) });
+                    }
+                    question.give(Some(HookAnswer::read(ALLOW.as_bytes())));
+                }
+            };
+            tokio::select! {
+                biased;
+                issued = by.log_in("anna", "right", HERE) => issued,
+                () = answers => unreachable!(),
+            }
+        })?;
+        Ok(by.authenticate(&issued.token).expect("the token is good").rights().clone())
+    };
+    assert_eq!(log_in(vec![Some(service.clone())]), Ok(Rights::Service { grants: Vec::new() }), "the new role");
+    assert_eq!(log_in(vec![None]), Err(LoginError::Wrong), "nobody knows the user any more");
+    let changed = log_in(vec![Some(service), Some(elsewhere)]).unwrap_err();
+    assert_eq!(changed.to_string(), "what decides on log-ins of this user was changed while it was asked; try again");
 }
 
 #[test]

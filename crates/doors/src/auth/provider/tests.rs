@@ -15,7 +15,8 @@ use super::*;
 use crate::auth::clients::MqttAuthenticator;
 use crate::auth::quota::QuotaLimits;
 use crate::auth::quota::Rate;
-use crate::auth::{AuthError, AuthSettings, Authenticator, Grant, LoginLimits, Secret, StrangerLimits, TopicAccess};
+use crate::auth::tests::nobody;
+use crate::auth::{AuthError, AuthSettings, Authenticator, Grant, StrangerLimits};
 use crate::authorized::AuthorizedRequests;
 
 /// Made for these tests, and good for nothing else.
@@ -142,19 +143,10 @@ fn provider() -> ProviderSettings {
 
 fn settings(provider: ProviderSettings, requests: Rate) -> AuthSettings {
     AuthSettings {
-        users: Vec::new(),
-        services: Vec::new(),
         identity_providers: vec![Arc::new(provider)],
-        auth_hook: None,
-        secret: Secret::from_bytes(&[1; 32]).unwrap(),
-        token_ttl: std::time::Duration::from_secs(100),
-        expiry_ends_connections: true,
-        login_limits: LoginLimits::default(),
-        topics: TopicAccess::default(),
         viewer_quota: QuotaLimits { in_flight_max: 3, ..QuotaLimits::NONE },
-        service_quota: QuotaLimits::NONE,
-        api_grants: Vec::new(),
         strangers: StrangerLimits { requests, ..StrangerLimits::NONE },
+        ..nobody()
     }
 }
 

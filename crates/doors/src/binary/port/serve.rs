@@ -19,7 +19,7 @@ use super::super::{Refused, translate, weight};
 use super::{BinaryPort, Purpose};
 use crate::auth::Identity;
 use crate::held_bytes::NoRoom;
-use crate::json::codes;
+use crate::json::{Problem, codes};
 use crate::listing::Listing;
 use crate::security::SecurityEvent;
 use crate::turns::limits::{WORK_IN_TURN_MAX, WORK_OF_VISIT};
@@ -220,8 +220,10 @@ impl<P> BinaryPort<P> {
                 self.write_later(key);
             }
             Err(error) => {
-                self.tell(key, SecurityEvent::TokenRefused, "");
-                self.turn_away(key, correlation, Refused::new("unauthenticated", error.to_string()));
+                let refused = Refused::new("unauthenticated", error.to_string());
+                let why = Problem::from(error);
+                self.tell(key, SecurityEvent::TokenRefused, &format!("{}: {}", why.code().name(), why.detail()));
+                self.turn_away(key, correlation, refused);
             }
         }
     }

@@ -13,9 +13,10 @@ use tokio::sync::watch;
 
 use super::fake::FakeBackend;
 use crate::auth::quota::QuotaLimits;
+use crate::auth::tests::nobody;
 use crate::auth::{
-    AuthSettings, Authenticator, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, StrangerLimits,
-    TopicAccess, UserSettings, hash_password, service_token_hash,
+    AuthSettings, Authenticator, Grant, PasswordHash, Rights, Secret, ServiceSettings, StrangerLimits, UserSettings,
+    hash_password, service_token_hash,
 };
 use crate::handshakes::{HandshakeLimits, HandshakeMetrics, Handshakes};
 use crate::http::{Cors, Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpProxies, HttpRoom, RoomsError};
@@ -57,17 +58,9 @@ pub fn settings() -> AuthSettings {
             service("counting", COUNTING, &["room:counters:read:*", "room:counters:write:hits:*"]),
             service("shop", SHOP, &["debit:source:shop", "credit:wallet:*", "accounts:open:wallet:*"]),
         ],
-        identity_providers: Vec::new(),
-        auth_hook: None,
         secret: Secret::from_bytes(&[7; 32]).unwrap(),
         token_ttl: Duration::from_secs(60),
-        expiry_ends_connections: true,
-        login_limits: LoginLimits::default(),
-        topics: TopicAccess::default(),
-        viewer_quota: QuotaLimits::NONE,
-        service_quota: QuotaLimits::NONE,
-        api_grants: Vec::new(),
-        strangers: StrangerLimits::NONE,
+        ..nobody()
     }
 }
 

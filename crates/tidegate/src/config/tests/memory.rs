@@ -78,3 +78,17 @@ fn more_than_the_whole_is_refused_where_both_are_written_and_told_where_the_mach
     assert_eq!(small.mqtt.holdings[Thing::Queued].all.bytes, 8 * GIB);
     assert_eq!(small.mqtt.holdings[Thing::Delayed].all.bytes, 4 << 20, "what is left is little");
 }
+
+#[test]
+fn the_least_that_can_be_divided_is_said() {
+    let least = 37_748_736;
+    assert!(on(24 * GIB, &format!("[limits]\nmemory_bytes_max = {least}")).is_ok());
+    for less in [1, least - 1] {
+        let error = on(24 * GIB, &format!("[limits]\nmemory_bytes_max = {less}")).unwrap_err();
+        assert!(error.contains("4194304 bytes for each are 37748736 bytes together: write a"), "{error}");
+        assert!(!error.contains("written"), "nothing is: {error}");
+    }
+    let rows = crate::config::OWNERS.iter().flat_map(|sections| sections.iter()).flat_map(|section| section.rows);
+    let row = rows.into_iter().find(|row| row.name == "memory_bytes_max").expect("there is a row");
+    assert!(row.meaning.contains(&least.to_string()), "{}", row.meaning);
+}
