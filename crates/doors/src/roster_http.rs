@@ -25,16 +25,11 @@ use utoipa::{IntoParams, OpenApi, ToSchema};
 
 use crate::RoomClient;
 use crate::auth::{self, Grant, Identity, InForce, service_token_hash};
-use crate::http::{
-    Act, Door, HttpRoom, InQuery, PathName, PeerAddress, RoomBodyProblems, RoomProblems, Routes, query_problem,
-};
-use crate::json::{Problem, ProblemCode, codes, decode, json};
+use crate::http::{Act, Door, HttpRoom, InQuery, PathName, PeerAddress, RoomBodyProblems, RoomProblems, Routes};
+use crate::json::{Problem, ProblemCode, decode, json};
+use crate::operator_http::page::{parameters, reader, rows};
 use crate::security::{self, SecurityEvent};
 
-/// Rows of one page.
-const ROWS_MAX: u32 = 1_000;
-/// Rows of a page when the request does not say.
-const ROWS_DEFAULT: u32 = 100;
 /// Random bytes of a token.
 const TOKEN_BYTES: usize = 32;
 
@@ -177,15 +172,12 @@ async fn list_services(
     query: InQuery<ServicesQuery>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    check_reader(&served, &headers)?;
-    let ServicesQuery { after, limit } = query.map_err(|rejection| query_problem(&rejection, ROWS_MAX))?.0;
-    let limit @ 1..=ROWS_MAX = limit.unwrap_or(ROWS_DEFAULT) else {
-        let detail = format!("limit: expected 1 to {ROWS_MAX}");
-        return Err(Problem::new(codes::QUERY_INVALID, detail).with("field", "limit"));
-    };
+    reader(&served.door, &headers)?;
+    let ServicesQuery { after, limit } = parameters(query)?;
+    let limit = rows(limit)?;
     let (in_force, after) = (served.door.in_force(), after.unwrap_or_default());
     let mut rest = in_force.services_after(&after);
-    let page = rest.by_ref().take(limit as usize);
+    let page = rest.by_ref().take(limit);
     let services: Vec<_> = page.map(|(name, service)| ServiceBody::new(name, service, &in_force)).collect();
     let next = rest.next().and(services.last()).map(|last| last.name);
     Ok(json(StatusCode::OK, &ServicesBody { services, next }))
@@ -204,7 +196,7 @@ async fn read_service(
     PathName(name): PathName,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    check_reader(&served, &headers)?;
+    reader(&served.door, &headers)?;
     let in_force = served.door.in_force();
     let service = in_force.service(&name).ok_or_else(|| refused(Refusal::NotFound, &name))?;
     Ok(json(StatusCode::OK, &ServiceBody::new(&name, service, &in_force)))
@@ -371,17 +363,6 @@ impl Changing<'_> {
                 let detail = format!("grants[{place}]: auth.api_grants of the configuration does not allow to give it");
                 Err(Problem::new(GRANT_NOT_ALLOWED, detail))
             }
-        }
-    }
-}
-
-fn check_reader(served: &Served, headers: &HeaderMap) -> Result<(), Problem> {
-    let caller = served.door.caller(headers)?;
-    match caller.rights().may_operate(auth::Action::Read) {
-        true => Ok(()),
-        false => {
-            caller.denied();
-            Err(Problem::forbidden("this token may not see this; a service may with the grant \"operate:read\""))
         }
     }
 }

@@ -59,7 +59,7 @@ pub async fn list_clients(
     query: InQuery<ClientsQuery>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    reader(&served, &headers)?;
+    reader(&served.door, &headers)?;
     let ClientsQuery { prefix, owner, after, limit } = parameters(query)?;
     let wanted = Wanted { prefix, owner, connected: Some(true), after, limit };
     let (rows, next) = wanted.page(&served).await?;
@@ -80,7 +80,7 @@ pub async fn read_client(
     PathName(client_id): PathName,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    reader(&served, &headers)?;
+    reader(&served.door, &headers)?;
     let (row, filters) = read(&served, &client_id).await?.ok_or_else(|| not_found(&client_id))?;
     match row.session.connection {
         Some(_) => Ok(json(StatusCode::OK, &SessionDetailBody::of(&row, &filters))),

@@ -11,7 +11,7 @@
 
 mod clients;
 mod drains;
-mod page;
+pub(crate) mod page;
 mod publish;
 mod removal;
 mod retained;

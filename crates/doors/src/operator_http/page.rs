@@ -5,9 +5,8 @@ use serde::Deserialize;
 use tidegate_broker::Principal;
 use tidegate_broker::limits::OPERATOR_ROWS_MAX;
 
-use super::Served;
 use crate::auth::{Action, Identity};
-use crate::http::{InQuery, query_problem};
+use crate::http::{Door, InQuery, query_problem};
 use crate::json::{Problem, codes};
 
 /// Rows of one page.
@@ -18,8 +17,8 @@ const ROWS_DEFAULT: u32 = 100;
 const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 
 /// Who asks to see something; they may.
-pub fn reader(served: &Served, headers: &HeaderMap) -> Result<Identity, Problem> {
-    let caller = served.door.caller(headers)?;
+pub fn reader(door: &Door, headers: &HeaderMap) -> Result<Identity, Problem> {
+    let caller = door.caller(headers)?;
     match caller.rights().may_operate(Action::Read) {
         true => Ok(caller),
         false => {

@@ -105,7 +105,7 @@ pub async fn list_retained(
     query: InQuery<RetainedQuery>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    reader(&served, &headers)?;
+    reader(&served.door, &headers)?;
     let RetainedQuery { filter, after, limit } = parameters(query)?;
     let list = RetainedList {
         filter: filter_of(filter.as_deref().unwrap_or("#"))?,

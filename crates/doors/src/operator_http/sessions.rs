@@ -136,7 +136,7 @@ pub async fn list_sessions(
     query: InQuery<SessionsQuery>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    reader(&served, &headers)?;
+    reader(&served.door, &headers)?;
     let SessionsQuery { prefix, owner, connected, after, limit } = parameters(query)?;
     let wanted = Wanted { prefix, owner, connected, after, limit };
     let (rows, next) = wanted.page(&served).await?;
@@ -157,7 +157,7 @@ pub async fn read_session(
     PathName(client_id): PathName,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    reader(&served, &headers)?;
+    reader(&served.door, &headers)?;
     let (row, filters) = read(&served, &client_id).await?.ok_or_else(|| not_found(&client_id))?;
     Ok(json(StatusCode::OK, &SessionDetailBody::of(&row, &filters)))
 }

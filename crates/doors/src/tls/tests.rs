@@ -37,14 +37,19 @@ impl Folder {
         SignedClient { cert: path("cert"), key: path("key"), certificate: certificate.der().clone(), private }
     }
 
-    /// An authority, and a client that it has signed.
-    fn authority(&self, name: &str) -> (SignedClient, SignedClient) {
+    /// An authority, and what it signs with.
+    fn issuer(&self, name: &str) -> (SignedClient, Issuer<'static, KeyPair>) {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
         let authority = self.client(name, &params.self_signed(&key).unwrap(), &key);
-        let issuer = Issuer::new(params, key);
+        (authority, Issuer::new(params, key))
+    }
+
+    /// An authority, and a client that it has signed.
+    fn authority(&self, name: &str) -> (SignedClient, SignedClient) {
+        let (authority, issuer) = self.issuer(name);
         (authority, self.signed(&issuer, name, 1))
     }
 
@@ -163,11 +168,7 @@ fn clients_are_good_by_the_authorities_of_now() {
 fn who_is_on_a_revocation_list_is_not_let_in() {
     let folder = Folder::new("revoked");
     let server = folder.server("server");
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let key = KeyPair::generate().unwrap();
-    let authority = folder.client("authority", &params.self_signed(&key).unwrap(), &key);
-    let issuer = Issuer::new(params, key);
+    let (authority, issuer) = folder.issuer("authority");
     let (good, revoked) = (folder.signed(&issuer, "of", 7), folder.signed(&issuer, "of", 8));
     let certificate = ServerCertificate::new(read_certificate(&server.cert, &server.key).unwrap());
     let authorities = ClientAuthorities::new(Some(read_authorities(&authority.cert, None, true).unwrap()));
@@ -193,11 +194,7 @@ fn who_is_on_a_revocation_list_is_not_let_in() {
 fn a_list_that_is_over_lets_nobody_in_and_sends_nobody_away() {
     let folder = Folder::new("over");
     let server = folder.server("server");
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let key = KeyPair::generate().unwrap();
-    let authority = folder.client("authority", &params.self_signed(&key).unwrap(), &key);
-    let issuer = Issuer::new(params, key);
+    let (authority, issuer) = folder.issuer("authority");
     let (good, revoked) = (folder.signed(&issuer, "of", 7), folder.signed(&issuer, "of", 8));
     let certificate = ServerCertificate::new(read_certificate(&server.cert, &server.key).unwrap());
     let list = folder.revoked_until(&issuer, &[8], 2025);
@@ -225,10 +222,8 @@ fn a_list_that_is_over_lets_nobody_in_and_sends_nobody_away() {
 #[test]
 fn what_is_wrong_with_a_list_is_said_of_its_file() {
     let folder = Folder::new("lists");
-    let (authority, _) = folder.authority("authority");
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let list = folder.revoked(&Issuer::new(params, KeyPair::generate().unwrap()), &[8]);
+    let (authority, issuer) = folder.issuer("authority");
+    let list = folder.revoked(&issuer, &[8]);
     let good = std::fs::read_to_string(&list).unwrap();
     let said = |text: &str| {
         std::fs::write(&list, text).unwrap();
