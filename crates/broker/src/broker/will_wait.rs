@@ -3,9 +3,9 @@
 //! ```text
 //!   CONNECT ─▶ the will of its session is under way? ─no─▶ the session ends, or goes on
 //!                 └─ yes ─▶ SentWill ─┬─ all have it ──────────┬─▶ looks again, and waits for no will any more
-//!                                         ├─ somebody has no room ─┤
-//!                                         ├─ its session has ended ┤
-//!                                         └─ WILL_WAIT_MS ─────────┘
+//!                                     ├─ somebody has no room ─┤
+//!                                     ├─ its session has ended ┤
+//!                                     └─ WILL_WAIT_MS ─────────┘
 //! ```
 //!
 //! Why: until all have a will, it is on record with its session only. The CONNECT ends that session or gives it another
