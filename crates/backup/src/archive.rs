@@ -17,6 +17,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use tidegate_journal::archive::{Archive, Archived, CACHE_FOLDER, LOCK_FILE, lock_list};
+use tidegate_journal::directory::LockedFile;
 use tidegate_journal::directory::{Directory, check_owner};
 use tidegate_journal::disk::{Disk, RealDisk, check_in_place};
 use tidegate_journal::{Cursor, Family, LocalLogs, LogFiles, Position, Retention};
@@ -258,7 +259,7 @@ fn hash_of(path: &Path, pace: Pace<'_>) -> Result<(u64, blake3::Hash), String> {
 }
 
 /// One archive at a time.
-fn lock(data: &Path) -> Result<File, BackupError> {
+fn lock(data: &Path) -> Result<LockedFile, BackupError> {
     let locked = lock_list(data).map_err(BackupError::io("open", &data.join(LOCK_FILE)))?;
     locked.ok_or_else(|| BackupError::Refused(format!("{}: another process archives it", data.display())))
 }

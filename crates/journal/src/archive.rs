@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::directory::flock;
+use crate::directory::LockedFile;
 use crate::disk::{Disk, DiskFile, RealDisk};
 use crate::segment::segment_name;
 use crate::{ChainHash, Cursor, JournalError, Position, Sequence};
@@ -100,10 +100,9 @@ impl Stored {
     }
 }
 
-/// Keeps everybody else from changing `ARCHIVE` as long as the file is open; `None` if somebody does now.
-pub fn lock_list(data: &Path) -> io::Result<Option<File>> {
-    let file = RealDisk.open_or_create(&data.join(LOCK_FILE))?;
-    Ok(flock(&file, libc::LOCK_EX)?.then_some(file))
+/// Keeps everybody else from changing `ARCHIVE` until the lock is dropped; `None` if somebody does now.
+pub fn lock_list(data: &Path) -> io::Result<Option<LockedFile>> {
+    LockedFile::take(RealDisk.open_or_create(&data.join(LOCK_FILE))?, libc::LOCK_EX)
 }
 
 /// What `ARCHIVE` says.

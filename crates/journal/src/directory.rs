@@ -40,7 +40,7 @@ use description::{Description, Listed};
 use lock::{Locks, Unlocked, lock, lock_description, lock_shared};
 use remains::{refuse_left_over, refuse_remains};
 
-pub(crate) use lock::flock;
+pub use lock::LockedFile;
 
 pub use guard::{Guard, GuardFault, Look};
 pub use owner::check_owner;

@@ -14,13 +14,12 @@
 //! Why: a process goes on with what it has open and in memory, and the next start refuses the directory. As long as the
 //! process runs it knows what these files were; afterwards nobody does.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::archive_list::ArchiveList;
 use super::description::Description;
-use super::lock::{Locks, Unlocked, flock, lock_description, lock_file};
+use super::lock::{LockedFile, Locks, Unlocked, lock_description, lock_file};
 use super::{DIRECTORY, LOCK};
 use crate::disk::{Disk, DiskFile, Hold, RealDisk, is_at};
 use crate::key::KEY_FILE;
@@ -137,7 +136,7 @@ impl Guard {
     }
 
     /// Locked before it has its name: nobody comes between.
-    fn write_description(&self, path: &Path) -> std::io::Result<File> {
+    fn write_description(&self, path: &Path) -> std::io::Result<LockedFile> {
         let back = self.path.join(DIRECTORY_BACK);
         if RealDisk.exists(&back)? {
             RealDisk.remove(&back)?;
@@ -145,12 +144,10 @@ impl Guard {
         let file = RealDisk.create_new(&back)?;
         file.write_all_at(self.description.text().as_bytes(), 0)?;
         file.sync_all()?;
-        if !flock(&file, libc::LOCK_EX)? {
-            return Err(std::io::ErrorKind::WouldBlock.into());
-        }
+        let locked = LockedFile::take(file, libc::LOCK_EX)?.ok_or(std::io::ErrorKind::WouldBlock)?;
         RealDisk.rename(&back, path)?;
         RealDisk.sync_dir(&self.path)?;
-        Ok(file)
+        Ok(locked)
     }
 
     /// The same for `LOCK`, which may say anything.

@@ -10,6 +10,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
+use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
@@ -38,13 +39,42 @@ impl Unlocked {
     }
 }
 
+/// A file that this process has locked, until it is dropped.
+///
+/// Why the lock is given back in so many words: a lock of `flock` lasts until its last descriptor is closed. Another
+/// thread may just be starting a program, and that child has all descriptors until it runs the program.
+#[derive(Debug)]
+pub struct LockedFile(File);
+
+impl LockedFile {
+    /// Locks `file`; `None` if another process has it.
+    pub(crate) fn take(file: File, kind: libc::c_int) -> io::Result<Option<LockedFile>> {
+        Ok(flock(&file, kind)?.then_some(LockedFile(file)))
+    }
+}
+
+impl Deref for LockedFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // Whatever it says, the descriptor is closed next.
+        let _ = flock(&self.0, libc::LOCK_UN);
+    }
+}
+
 /// Files whose locks keep others out. The kernel releases them when the process ends, however it ends.
 #[derive(Debug)]
 pub(super) struct Locks {
     /// `LOCK`; none if it is not there and nothing may be written.
-    pub lock: Option<File>,
+    pub lock: Option<LockedFile>,
     /// `DIRECTORY`; none as long as the directory is being made.
-    pub description: Option<File>,
+    pub description: Option<LockedFile>,
 }
 
 /// Takes the locks, or says who has them.
@@ -63,31 +93,32 @@ pub(super) fn lock_shared(path: &Path) -> Result<Locks, JournalError> {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Locks { lock: None, description }),
         Err(cause) => return Err(failed(cause)),
     };
-    match flock(&file, libc::LOCK_SH).map_err(failed)? {
-        true => Ok(Locks { lock: Some(file), description }),
-        false => Err(refuse(path, in_use(path))),
+    match LockedFile::take(file, libc::LOCK_SH).map_err(failed)? {
+        Some(file) => Ok(Locks { lock: Some(file), description }),
+        None => Err(refuse(path, in_use(path))),
     }
 }
 
 /// Takes `LOCK`, made if it is not there, and writes into it which process this is.
-pub(super) fn lock_file(path: &Path) -> Result<File, Unlocked> {
+pub(super) fn lock_file(path: &Path) -> Result<LockedFile, Unlocked> {
     let lock_path = path.join(LOCK);
     let failed = |cause| Unlocked::Failed(JournalError::io("lock", &lock_path, cause));
-    let mut file = RealDisk.open_or_create(&lock_path).map_err(|cause| match cause.kind() {
+    let file = RealDisk.open_or_create(&lock_path).map_err(|cause| match cause.kind() {
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Unlocked::ReadOnly(cause),
         _ => failed(cause),
     })?;
-    if !flock(&file, libc::LOCK_EX).map_err(failed)? {
+    let Some(locked) = LockedFile::take(file, libc::LOCK_EX).map_err(failed)? else {
         return Err(Unlocked::Failed(refuse(path, in_use(path))));
-    }
+    };
+    let mut file: &File = &locked;
     file.set_len(0).map_err(failed)?;
     file.rewind().map_err(failed)?;
     writeln!(file, "{}", std::process::id()).map_err(failed)?;
-    Ok(file)
+    Ok(locked)
 }
 
 /// Takes the lock of this kind on `DIRECTORY`, if it is there.
-pub(super) fn lock_description(path: &Path, kind: libc::c_int) -> Result<Option<File>, JournalError> {
+pub(super) fn lock_description(path: &Path, kind: libc::c_int) -> Result<Option<LockedFile>, JournalError> {
     let description = path.join(DIRECTORY);
     let failed = |cause| JournalError::io("lock", &description, cause);
     // To write, if that may be: some network file systems lock only what may be written.
@@ -96,11 +127,14 @@ pub(super) fn lock_description(path: &Path, kind: libc::c_int) -> Result<Option<
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(cause) => return Err(failed(cause)),
     };
-    if flock(&file, kind).map_err(failed)? { Ok(Some(file)) } else { Err(refuse(path, in_use(path))) }
+    match LockedFile::take(file, kind).map_err(failed)? {
+        Some(file) => Ok(Some(file)),
+        None => Err(refuse(path, in_use(path))),
+    }
 }
 
-/// Whether the lock was taken; `false` if another process has it.
-pub(crate) fn flock(file: &File, kind: libc::c_int) -> io::Result<bool> {
+/// Whether it was done; `false` if another process has the lock.
+fn flock(file: &File, kind: libc::c_int) -> io::Result<bool> {
     // SAFETY: the descriptor is open; the call touches no memory of ours.
     if unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) } == 0 {
         return Ok(true);
