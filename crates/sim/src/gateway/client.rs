@@ -14,6 +14,7 @@ use tidegate_wire::mqtt::{
     encode_ack, encode_connect, encode_pingreq, encode_publish, encode_subscribe, encode_unsubscribe, split,
 };
 
+mod rubbish;
 mod will;
 
 use super::oracle::{ClientIndex, Interest, MessageName, Oracle, Times};
@@ -448,7 +449,9 @@ impl SimClient {
     }
 
     fn acknowledge(&mut self, kind: AckKind, id: u16) {
-        encode_ack(&mut self.output, self.version, kind, id, ReasonCode::SUCCESS, None);
+        if self.goodbye != Goodbye::Rubbish {
+            encode_ack(&mut self.output, self.version, kind, id, ReasonCode::SUCCESS, None);
+        }
     }
 
     fn position(&self, id: u16) -> Result<usize, Violation> {

@@ -302,9 +302,9 @@ impl<S: Store> GatewayWorld<S> {
             Life::Offline if self.site.is_calm() || self.site.chance.happens(100) => self.connect(index),
             Life::Online if !self.site.is_calm() => {
                 if self.site.chance.happens(weather.rubbish) {
-                    note!(self.site.trace, "client {index} sends rubbish");
-                    self.site.tally.add("rubbish", 1);
-                    self.load.peers[index].client.send_rubbish(&mut self.load.oracle);
+                    let sent = self.load.peers[index].client.send_rubbish(&mut self.load.oracle);
+                    note!(self.site.trace, "client {index} sends rubbish: {sent:?}");
+                    self.site.tally.add("rubbish", u64::from(sent.is_some()));
                     self.load.peers[index].leaving = true;
                 } else if self.site.chance.happens(5) {
                     note!(self.site.trace, "client {index} leaves");
