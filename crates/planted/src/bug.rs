@@ -98,6 +98,8 @@ pub enum Bug {
     WillReplacedEarly,
     /// A will is sent although its client has said DISCONNECT 0x00.
     WillSentAfterGoodbye,
+    /// A restored log does not say that its timeline ended there.
+    RestoreNotMarked,
     /// A log is served whoever's it is, as the header of a segment says.
     ForeignLogServed,
 }
