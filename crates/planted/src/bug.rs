@@ -100,6 +100,10 @@ pub enum Bug {
     WillSentAfterGoodbye,
     /// A restored log does not say that its timeline ended there.
     RestoreNotMarked,
+    /// A message of a share group goes to a second member, too.
+    SharedWithTwo,
+    /// A message of a share group whose turn is that of a member that is away goes to nobody.
+    SharedWithNobody,
     /// A log is served whoever's it is, as the header of a segment says.
     ForeignLogServed,
 }

@@ -260,6 +260,14 @@ fn a_loss_that_only_another_shard_knows_of_is_found() {
     is_found::<Ledger>(Bug::PeerLossNotSeen, &[Local], &["an older log is not served beside newer ones"]);
 }
 
+/// Only share groups show these.
+#[test]
+fn what_a_share_group_gets_twice_or_not_at_all_is_found() {
+    is_found::<Gateway>(Bug::SharedWithTwo, &STORES, &["a message of a share group is one member's"]);
+    let promises = ["what was acknowledged reaches every durable session"];
+    is_found::<Gateway>(Bug::SharedWithNobody, &STORES, &promises);
+}
+
 /// Only a backup that was restored shows it.
 #[test]
 fn a_restore_that_does_not_end_the_timeline_is_found() {
