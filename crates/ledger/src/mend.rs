@@ -43,7 +43,8 @@ pub struct Mended {
 }
 
 /// Sets the time of one of `shards` shards to `time`, durably, when the clock of the host says `wall`. `reason` goes
-/// into the record; it has at most 256 bytes. `options` are those of a log that is opened. The caller has locked the directory.
+/// into the record; it has at most 256 bytes. `options` are those of a log that is opened. The caller has locked the
+/// directory.
 pub fn mend_time<G: Logs, D: Disk>(
     logs: &G,
     snapshots: Snapshots<LedgerFamily, D>,

@@ -69,8 +69,9 @@
 //! # What is not real
 //!
 //! Threads (a node here takes turns: workers, the journals' companions, the ids' builders), rings (messages are
-//! carried, in order per pair), sockets, the servers of a stream, and the data directory's lock and description. Loom
-//! checks the rings, the kill test the whole binary.
+//! carried, in order per pair), sockets, the servers of a stream, and the data directory's lock; its description is
+//! there for backups, restores and moved directories, which are done on files of the real disk. Loom checks the rings,
+//! the kill test the whole binary.
 
 pub mod chance;
 pub mod gateway;

@@ -274,6 +274,13 @@ fn a_restore_that_does_not_end_the_timeline_is_found() {
     is_found::<Ledger>(Bug::RestoreNotMarked, &[Local], &["what was restored is served"]);
 }
 
+/// Only a file DIRECTORY that is not in its place shows it.
+#[test]
+fn a_foreign_directory_that_is_served_is_found() {
+    let promises = ["another directory's DIRECTORY is refused, and said to be that"];
+    is_found_on::<Ledger>(Bug::ForeignDirectoryServed, Local, FEW_SEEDS, &promises);
+}
+
 /// Only logs that are not in their places show it.
 #[test]
 fn a_log_in_anothers_place_that_is_served_is_found() {

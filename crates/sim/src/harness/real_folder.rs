@@ -34,14 +34,15 @@ impl RealFolder {
 }
 
 impl<S: Store> Site<S> {
-    /// Writes all logs into an empty folder, which becomes a data directory by it.
-    pub fn write_out(&self, folder: &Path) -> io::Result<()> {
+    /// Writes all logs into an empty folder, which becomes a data directory by it. Its description says `id`.
+    pub fn write_out(&self, folder: &Path, id: u64) -> io::Result<()> {
+        fs::create_dir(folder)?;
         for (path, _) in self.files_below("journal") {
             let to = folder.join(path.strip_prefix(data()).expect("it is in the data directory"));
             fs::create_dir_all(to.parent().expect("a file is in a folder"))?;
             fs::write(to, self.disk.contents(&path)?)?;
         }
-        fs::write(folder.join("DIRECTORY"), description(&self.setup))
+        fs::write(folder.join("DIRECTORY"), description(&self.setup, id))
     }
 
     /// Reads the logs of a data directory, without the zeros at their ends.
@@ -61,7 +62,7 @@ impl<S: Store> Site<S> {
 }
 
 /// The file `DIRECTORY`.
-fn description(setup: &Setup) -> String {
+fn description(setup: &Setup, id: u64) -> String {
     let word = |retention| match retention {
         Retention::Whole => "whole",
         Retention::SinceSnapshot => "since-snapshot",
@@ -70,7 +71,6 @@ fn description(setup: &Setup) -> String {
         format!("family {} = {}, {}, {shards} shards\n", family.number, family.name, word(family.retention))
     };
     let families: String = setup.families.iter().map(line).collect();
-    let id = setup.directory;
     let body = format!(
         "tidegate data directory\nformat_version = 3\n{families}created_at_ms = 1700000000000\nid = {id:016x}\n"
     );

@@ -1,7 +1,7 @@
 //! What a client sends that is no MQTT.
 //!
-//! Promise: no server that keeps to the standard takes anything of it for a packet, so nothing that was promised follows
-//! from it. Why it is looked at: a few random bytes in a million are a whole PUBREL, and the server answers it.
+//! Promise: no server that keeps to the standard takes anything of it for a packet, so nothing that was promised
+//! follows from it. Why it is looked at: a few random bytes in a million are a whole PUBREL, and the server answers it.
 
 use tidegate_wire::mqtt::{Split, Version, decode_client, split};
 

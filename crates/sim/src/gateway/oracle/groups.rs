@@ -5,9 +5,9 @@
 //!                       a member's session ends ─▶ nobody knows what it had: all until then is neither owed nor once
 //! ```
 //!
-//! What is not promised: that a message of QoS 2 is somebody's if its process dies before its publisher is told, so that
-//! it is sent again. Another member may be picked then, on a shard that knows the message by another receiver, and takes
-//! it for the same (seed 261 of the stream store).
+//! What is not promised: that a message of QoS 2 is somebody's if its process dies before its publisher is told, so
+//! that it is sent again. Another member may be picked then, on a shard that knows the message by another receiver, and
+//! takes it for the same (seed 261 of the stream store).
 
 use std::collections::{BTreeMap, BTreeSet};
 

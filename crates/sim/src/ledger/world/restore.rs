@@ -15,7 +15,8 @@ use tidegate_ledger::LedgerFamily;
 
 use super::LedgerWorld;
 use super::rollback::{OldCopy, failed};
-use crate::harness::{End, RealFolder, Store};
+use crate::harness::{End, LogFiles, RealFolder, Store};
+use crate::ledger::node::DIRECTORY_ID;
 use crate::note;
 use crate::violation::{Violation, must};
 
@@ -81,8 +82,7 @@ impl<S: Store> LedgerWorld<S> {
         if data.exists() {
             std::fs::remove_dir_all(&data).map_err(failed)?;
         }
-        std::fs::create_dir(&data).map_err(failed)?;
-        self.site.write_out(&data).map_err(failed)?;
+        self.site.write_out(&data, DIRECTORY_ID).map_err(failed)?;
         let reread = if self.site.chance.happens(500) { Reread::All } else { Reread::Open };
         let taken =
             take(&data, &folder.path("backups"), reread, &KNOWN, Moment(now), &mut |_, _| {}).map_err(broken)?;
@@ -92,7 +92,7 @@ impl<S: Store> LedgerWorld<S> {
     }
 
     /// `tidegate restore --at`, by sequences or, where the clock is right, by the time: both are the same place.
-    fn restore_from(&mut self, backups: &Backups, copy: &OldCopy) -> Result<crate::harness::LogFiles, Violation> {
+    fn restore_from(&mut self, backups: &Backups, copy: &OldCopy) -> Result<LogFiles, Violation> {
         let sequences = (0u16..).zip(copy.ends.iter().map(|end| Sequence(*end))).collect();
         let mut at = At::Sequences(sequences);
         if let Some(at_ms) = copy.at_ms.filter(|_| self.site.chance.happens(500)) {
@@ -130,7 +130,7 @@ impl<S: Store> LedgerWorld<S> {
         restored: &Restored,
         copy: &OldCopy,
         name: &'static str,
-    ) -> Result<crate::harness::LogFiles, Violation> {
+    ) -> Result<LogFiles, Violation> {
         let ends: Vec<u64> = restored.logs.iter().map(|log| log.end.0).collect();
         must(ends == copy.ends, "what was there at a place is restored, and nothing else", || {
             format!("{:?}, {name}: {restored:?}", copy.ends)
