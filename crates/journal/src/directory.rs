@@ -29,6 +29,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use tidegate_planted::{Bug, is_planted};
+
 use crate::damage::missing_segment;
 use crate::disk::{Disk, Hold, RealDisk, is_at};
 use crate::folder::Folder;
@@ -336,7 +338,7 @@ fn refuse_foreign(path: &Path, description: &Description, families: &[Family]) -
         for shard in 0..description.shards(family.number) {
             let folder = Folder::new(RealDisk, path, family, family.log(description.id, shard));
             let Some(id) = folder.directory_of_newest() else { continue };
-            if id == description.id {
+            if id == description.id || is_planted(Bug::ForeignDirectoryServed) {
                 return Ok(());
             }
             foreign = Some(id);

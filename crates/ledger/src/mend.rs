@@ -43,16 +43,18 @@ pub struct Mended {
 }
 
 /// Sets the time of one of `shards` shards to `time`, durably, when the clock of the host says `wall`. `reason` goes
-/// into the record; it has at most 256 bytes. The caller has locked the directory.
+/// into the record; it has at most 256 bytes. `options` are those of a log that is opened. The caller has locked the
+/// directory.
 pub fn mend_time<G: Logs, D: Disk>(
     logs: &G,
     snapshots: Snapshots<LedgerFamily, D>,
     shards: u16,
+    options: Options,
     (time, wall): (TimeMs, TimeMs),
     reason: &str,
 ) -> Result<Mended, MendError> {
     assert!(reason.len() <= MEMO_BYTES_MAX, "a reason of {} bytes", reason.len());
-    let open = OpenShard::open(logs, snapshots, Options::default())?;
+    let open = OpenShard::open(logs, snapshots, options)?;
     let back = open.replay(shards, &mut NothingDerived, |_| {}).map_err(|error| match error {
         ReplayError::Fold(error) => error,
         ReplayError::Derived(never) => match never {},

@@ -1,7 +1,6 @@
 //! Bugs, and the switch that plants one.
 
-/// A bug. Each is one line in the code that it breaks, and is found by a test in `sim/tests/planted_bugs.rs`. What
-/// needs the hand of an operator on a stopped ledger is found by one in `ledger/src/worker/tests/mended.rs`.
+/// A bug. Each is one line in the code that it breaks, and is found by a test in `sim/tests/planted_bugs.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// A torn group is accepted as whole when a log is opened.
@@ -98,6 +97,14 @@ pub enum Bug {
     WillReplacedEarly,
     /// A will is sent although its client has said DISCONNECT 0x00.
     WillSentAfterGoodbye,
+    /// A restored log does not say that its timeline ended there.
+    RestoreNotMarked,
+    /// A message of a share group goes to a second member, too.
+    SharedWithTwo,
+    /// A message of a share group whose turn is that of a member that is away goes to nobody.
+    SharedWithNobody,
+    /// The file DIRECTORY of another directory is taken for that of the logs beside it.
+    ForeignDirectoryServed,
     /// A log is served whoever's it is, as the header of a segment says.
     ForeignLogServed,
 }

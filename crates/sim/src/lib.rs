@@ -50,6 +50,9 @@
 //!   its whole history. Every acknowledged transfer is there once, every refused one is not, figures are the sums of
 //!   rows, all balances of an asset sum up to zero, open holds are what is held. What a refusal says was available is
 //!   what the history has at the moment of its decision. Some wallets are spent to the last unit, limited and frozen.
+//! * Time: at some censuses what all accounts have is kept, and asked for at later ones, by its time. Between two the
+//!   clock may be wrong until an operator mends the time: then it is that of then all the same, or it is said from when
+//!   to when nobody can tell.
 //! * All the while: the ids of each journal are summed up and compared with those of its index. Somebody follows the
 //!   changes, dies and goes on at a cursor: each record comes once, in order; a census shows that none is missing.
 //! * Ids: what is read by its id is what was asked, in the state that answers say. Two clients use the same id, each in
@@ -66,8 +69,9 @@
 //! # What is not real
 //!
 //! Threads (a node here takes turns: workers, the journals' companions, the ids' builders), rings (messages are
-//! carried, in order per pair), sockets, the servers of a stream, and the data directory's lock and description. Loom
-//! checks the rings, the kill test the whole binary.
+//! carried, in order per pair), sockets, the servers of a stream, and the data directory's lock; its description is
+//! there for backups, restores and moved directories, which are done on files of the real disk. Loom checks the rings,
+//! the kill test the whole binary.
 
 pub mod chance;
 pub mod gateway;

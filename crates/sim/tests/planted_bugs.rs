@@ -190,6 +190,13 @@ fn a_live_state_that_drifts_is_found_by_the_auditor() {
     }
 }
 
+/// Only a clock that was mended shows it.
+#[test]
+fn a_mend_that_the_live_state_loses_is_found() {
+    let promises = ["a balance at a time is that of then", "the auditor agrees with the live state"];
+    is_found::<Ledger>(Bug::LiveMendLost, &STORES, &promises);
+}
+
 #[test]
 fn a_loss_that_is_not_seen_is_found() {
     let promises = ["a log that has lost its end is never served"];
@@ -251,6 +258,27 @@ fn a_table_of_ids_that_is_let_go_too_early_is_found() {
 #[test]
 fn a_loss_that_only_another_shard_knows_of_is_found() {
     is_found::<Ledger>(Bug::PeerLossNotSeen, &[Local], &["an older log is not served beside newer ones"]);
+}
+
+/// Only share groups show these.
+#[test]
+fn what_a_share_group_gets_twice_or_not_at_all_is_found() {
+    is_found::<Gateway>(Bug::SharedWithTwo, &STORES, &["a message of a share group is one member's"]);
+    let promises = ["what was acknowledged reaches every durable session"];
+    is_found::<Gateway>(Bug::SharedWithNobody, &STORES, &promises);
+}
+
+/// Only a backup that was restored shows it.
+#[test]
+fn a_restore_that_does_not_end_the_timeline_is_found() {
+    is_found::<Ledger>(Bug::RestoreNotMarked, &[Local], &["what was restored is served"]);
+}
+
+/// Only a file DIRECTORY that is not in its place shows it.
+#[test]
+fn a_foreign_directory_that_is_served_is_found() {
+    let promises = ["another directory's DIRECTORY is refused, and said to be that"];
+    is_found_on::<Ledger>(Bug::ForeignDirectoryServed, Local, FEW_SEEDS, &promises);
 }
 
 /// Only logs that are not in their places show it.

@@ -14,6 +14,7 @@ use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Event, Message, Origin, Receiver, Slot};
+use tidegate_planted::{Bug, is_planted};
 use tidegate_wire::mqtt::ReasonCode;
 
 use super::Broker;
@@ -29,7 +30,7 @@ use crate::peer::{Item, Source};
 use crate::retained::Retained;
 use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::shards::Wait;
-use crate::subscriptions::{Entry, EntryOptions, Matches};
+use crate::subscriptions::{Entry, EntryOptions, Matches, Presence};
 
 /// The result of routing a message.
 #[derive(Clone, Copy, Debug, Default)]
@@ -190,6 +191,9 @@ impl<L: LogStore> Broker<L> {
         }
         // A member of a share group gets its copy in addition to those of its other subscriptions (MQTT 5, 4.8.2).
         for entry in picked {
+            if is_planted(Bug::SharedWithNobody) && entry.options.presence() == Presence::Away {
+                continue;
+            }
             self.deliver_to(message_ref, entry, source, now);
             self.look_at_picked(entry, now);
         }

@@ -1,5 +1,7 @@
 //! Finds the receivers of a message: the walk through the tree, and a reused buffer for its result.
 
+use tidegate_planted::{Bug, is_planted};
+
 use super::{Entry, Flags, NodeData, Owner, Subscriptions};
 use crate::topic_tree::{LevelHash, NodeId, TopicTree};
 
@@ -198,6 +200,9 @@ impl Subscriptions {
             for group in &self.groups[&node] {
                 let (picked, weighed) = self.pick(*group, topic, client);
                 found.picked.extend(picked);
+                if is_planted(Bug::SharedWithTwo) {
+                    found.picked.extend(self.members(*group).last());
+                }
                 found.visits += weighed / WEIGHED_PER_VISIT;
             }
         }

@@ -14,13 +14,17 @@ use tidegate_wire::mqtt::{
     encode_ack, encode_connect, encode_pingreq, encode_publish, encode_subscribe, encode_unsubscribe, split,
 };
 
+mod rubbish;
+mod share;
 mod will;
 
-use super::oracle::{ClientIndex, Interest, MessageName, Oracle, Times};
+use super::oracle::{ClientIndex, Interest, MessageName, Oracle, POOL, Times};
+use super::plan::Plan;
 use crate::chance::Chance;
 use crate::violation::{Violation, must};
 use will::Goodbye;
 
+pub use share::ShareHabits;
 pub use will::WillHabits;
 
 /// Publications of one client under way at once.
@@ -98,18 +102,19 @@ pub struct SimClient {
     /// It stays away until then, in milliseconds since the host was started.
     away_until_ms: u64,
     wills: WillHabits,
+    shares: ShareHabits,
     /// Its own chance.
     pub chance: Chance,
 }
 
 impl SimClient {
     /// A client that is not connected.
-    pub fn new(index: ClientIndex, session_expiry_s: u32, wills: WillHabits, chance: &mut Chance) -> SimClient {
+    pub fn new(index: ClientIndex, plan: &Plan, chance: &mut Chance) -> SimClient {
         SimClient {
             index,
             version: if chance.happens(500) { Version::V5 } else { Version::V311 },
             durable: chance.happens(700),
-            session_expiry_s,
+            session_expiry_s: plan.session_expiry_s,
             spoke_at_ms: 0,
             life: Life::Offline,
             input: Vec::new(),
@@ -124,7 +129,8 @@ impl SimClient {
             must_clean: false,
             goodbye: Goodbye::Unsaid,
             away_until_ms: 0,
-            wills,
+            wills: plan.wills,
+            shares: plan.shares,
             chance: chance.branch(),
         }
     }
@@ -223,15 +229,18 @@ impl SimClient {
         if self.pending.len() >= WINDOW {
             return;
         }
-        let retain = self.chance.happens(100);
+        let is_shared = self.publishes_to_pool();
+        let retain = !is_shared && self.chance.happens(100);
         // Messages of one QoS keep their order over a break; what is retained last is known only of them.
         let qos = if retain { 1 + (self.index % 2) as u8 } else { self.chance.below(3) as u8 };
         let room = match self.chance.below(rooms + 1) {
+            _ if is_shared => POOL.to_owned(),
             0 => format!("private/{}", self.chance.below(4)),
             room => format!("room{room}"),
         };
         // Only one client retains on a topic, so that there is one last message.
-        let delay_s = (qos > 0 && !retain && self.chance.happens(100)).then(|| self.chance.within(0..=DELAY_S_MAX));
+        let delay_s =
+            (qos > 0 && !retain && !is_shared && self.chance.happens(100)).then(|| self.chance.within(0..=DELAY_S_MAX));
         let is_short = self.version == Version::V5 && !retain && self.chance.happens(100);
         let expiry_s = is_short.then_some(MESSAGE_EXPIRY_S);
         let leaf = if retain { format!("kept-{}", self.index) } else { format!("{}", self.chance.below(3)) };
@@ -269,15 +278,18 @@ impl SimClient {
     }
 
     fn subscribe(&mut self, rooms: u64) {
+        let joins = self.joins();
         let room = match self.chance.below(rooms + 1) {
+            _ if joins => POOL.to_owned(),
             0 => "private".to_owned(),
             room => format!("room{room}"),
         };
         if self.rooms.contains_key(&room) || self.asked.len() > 2 {
             return;
         }
-        let qos = self.chance.below(3) as u8;
+        let qos = if joins { self.chance.within(1..=2) } else { self.chance.below(3) } as u8;
         let filter = match room.as_str() {
+            POOL => self.group_filter(),
             // What others own is asked for as well: it must be refused.
             "private" => format!("private/{}/#", if self.chance.happens(800) { self.index } else { self.index + 1 }),
             room => format!("{room}/#"),
@@ -299,7 +311,9 @@ impl SimClient {
                 Asked::Unsubscribe => None,
             })
             .collect();
-        let Some(room) = self.rooms.keys().find(|room| *room != "private" && !asked_for.contains(room)).cloned() else {
+        let Some(room) =
+            self.rooms.keys().find(|room| *room != "private" && *room != POOL && !asked_for.contains(room)).cloned()
+        else {
             return;
         };
         oracle.unsubscribing(self.index, &room);
@@ -448,7 +462,9 @@ impl SimClient {
     }
 
     fn acknowledge(&mut self, kind: AckKind, id: u16) {
-        encode_ack(&mut self.output, self.version, kind, id, ReasonCode::SUCCESS, None);
+        if self.goodbye != Goodbye::Rubbish {
+            encode_ack(&mut self.output, self.version, kind, id, ReasonCode::SUCCESS, None);
+        }
     }
 
     fn position(&self, id: u16) -> Result<usize, Violation> {

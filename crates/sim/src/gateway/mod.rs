@@ -21,6 +21,8 @@
 //! * The will of who is gone without DISCONNECT reaches those sessions, too, after its delay; one that was taken back
 //!   reaches nobody; one of QoS 2 reaches nobody twice. A will that is under way when its client comes back may be lost
 //!   with the process.
+//! * Of each share group, a message is one member's, and what was acknowledged is somebody's, whoever goes and comes
+//!   back. With QoS 1 it may be given to another whose turn it was not, where members stall for long.
 //! * An outbox stays within its bound, however slowly its client reads.
 //!
 //! # What is not real

@@ -56,6 +56,8 @@ impl<S: Store> Node<S> {
             waiting_bytes_max: plan.waiting_bytes_max(),
             session_expiry_max_s: plan.session_expiry_s,
             sys_interval_ms: 0,
+            share_strategy: plan.share_strategy,
+            share_stalled_ms: plan.shares.stalled_ms,
             ..BrokerLimits::default()
         };
         let brokers = shards.into_iter().enumerate().map(|(worker, shards)| {

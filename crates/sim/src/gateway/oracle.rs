@@ -8,13 +8,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use super::client::ShareHabits;
 use crate::note;
 use crate::trace::Trace;
 use crate::violation::{Violation, must};
+use groups::Groups;
 use wills::{Now, Wills};
 
+mod groups;
 mod wills;
 
+pub use groups::POOL;
 pub use wills::{Parting, WillCounts};
 
 /// Which of the clients.
@@ -70,6 +74,7 @@ pub struct Oracle {
     /// The newest message heard, by listener, publisher, topic and QoS, as published and as delivered.
     newest: HashMap<(ClientIndex, ClientIndex, String, (u8, u8)), u64>,
     wills: Wills,
+    groups: Groups,
     /// Messages that were acknowledged.
     pub acknowledged: u64,
     /// Messages that were heard, repetitions included.
@@ -82,7 +87,7 @@ pub struct Oracle {
 
 impl Oracle {
     /// An oracle that has seen nothing, and tells `trace` what it sees.
-    pub fn new(trace: Trace) -> Oracle {
+    pub fn new(shares: ShareHabits, trace: Trace) -> Oracle {
         Oracle {
             trace,
             since_boot_ms: 0,
@@ -95,6 +100,7 @@ impl Oracle {
             deliveries: 0,
             repetitions: 0,
             wills: Wills::default(),
+            groups: Groups::new(shares.groups, shares.passes_on()),
             delayed: 0,
         }
     }
@@ -117,6 +123,9 @@ impl Oracle {
         let owed = self.subscribers(topic, qos);
         let aged_ms = self.aged_ms;
         let topic = topic.to_owned();
+        if is_shared(&topic) {
+            self.groups.sent(name, qos);
+        }
         self.sent.insert(name, Sent { topic, qos, acknowledged: false, owed, retained, times, aged_ms, resent: false });
     }
 
@@ -130,7 +139,9 @@ impl Oracle {
     /// Its publisher sends it again. Who subscribed between the two may hear it behind younger messages.
     pub fn resent(&mut self, name: MessageName) {
         note!(self.trace, "  {name:?} is sent again");
-        self.sent.get_mut(&name).expect("only what was sent is sent again").resent = true;
+        let sent = self.sent.get_mut(&name).expect("only what was sent is sent again");
+        sent.resent = true;
+        self.groups.resent(name, sent.qos);
     }
 
     /// PUBACK or PUBREC came for it.
@@ -160,6 +171,7 @@ impl Oracle {
     /// A client got CONNACK. `is_resumed`: with the session of before.
     pub fn connected(&mut self, client: ClientIndex, is_resumed: bool) {
         self.wills.connected(client, is_resumed, self.now());
+        self.groups.connected(client);
     }
 
     /// The server may have ended the connection of a client that has not noticed.
@@ -199,6 +211,7 @@ impl Oracle {
     /// The process has ended. What it was told and is not durable may be lost, also where it was stopped.
     pub fn process_ended(&mut self) {
         self.wills.process_ended(self.now());
+        self.groups.process_ended();
     }
 
     /// A process serves.
@@ -214,7 +227,10 @@ impl Oracle {
     /// SUBACK granted it to a session that outlives its connection.
     pub fn subscribed(&mut self, client: ClientIndex, interest: &Interest) {
         note!(self.trace, "  client {client} is subscribed: {interest:?}");
-        self.interests.entry(client).or_default().insert(interest.room.clone(), interest.qos);
+        match interest.room == POOL {
+            true => self.groups.joined(client),
+            false => _ = self.interests.entry(client).or_default().insert(interest.room.clone(), interest.qos),
+        }
     }
 
     /// UNSUBSCRIBE was sent: from now on nothing of that room is owed, not even what was sent before.
@@ -230,6 +246,7 @@ impl Oracle {
     /// The session ended, or a clean start was sent that ends it.
     pub fn forgotten(&mut self, client: ClientIndex) {
         self.interests.remove(&client);
+        self.groups.left(client);
         self.heard.remove(&client);
         self.newest.retain(|(listener, ..), _| *listener != client);
         for sent in self.sent.values_mut() {
@@ -266,6 +283,9 @@ impl Oracle {
             return Ok(());
         }
         self.wills.heard(name, self.now())?;
+        if is_shared(topic) {
+            self.groups.heard(client, name, qos, sent.resent)?;
+        }
         let waited_ms = self.aged_ms - sent.aged_ms;
         let delay_ms = sent.times.delay_s.unwrap_or(0) * 1_000;
         must(waited_ms + 1 >= delay_ms, "a delayed message does not come before its time", || {
@@ -285,7 +305,7 @@ impl Oracle {
             return Ok(());
         }
         // What is delayed comes when it is due.
-        if sent.times.delay_s.is_some() || self.wills.is_will(name) {
+        if sent.times.delay_s.is_some() || self.wills.is_will(name) || self.groups.may_come_late(name) {
             return Ok(());
         }
         // What was not owed may have been lost the first time, and comes the second time behind younger ones.
@@ -315,6 +335,7 @@ impl Oracle {
         let is_promised = |name, sent: &Sent| sent.acknowledged || self.wills.is_owed(name);
         let owed = |name, sent: &Sent| is_promised(name, sent) && sent.qos > 0 && !self.is_over(sent);
         for (name, sent) in self.sent.iter().filter(|(name, sent)| owed(**name, sent)) {
+            self.groups.owed(*name).for_each(|client| _ = debts.entry(client).or_default().insert(*name));
             for (client, qos) in &sent.owed {
                 let heard = self.heard.get(client).unwrap_or(&nothing);
                 if *qos > 0 && !heard.contains_key(name) {
@@ -323,6 +344,11 @@ impl Oracle {
             }
         }
         debts
+    }
+
+    /// Messages of share groups that one member heard and no other might.
+    pub fn shared(&self) -> u64 {
+        self.groups.shared
     }
 
     /// The retained message of each topic must be one of these: the last acknowledged one, or one sent after it.
@@ -339,6 +365,11 @@ impl Oracle {
         }
         candidates
     }
+}
+
+/// Whether a topic is of the pool that groups share.
+fn is_shared(topic: &str) -> bool {
+    topic.strip_prefix(POOL).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// Who may hear what: topics of `private/N` belong to client N, all others to everyone.

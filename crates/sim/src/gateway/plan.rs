@@ -2,7 +2,9 @@
 
 use tidegate_journal::Options;
 
-use super::client::WillHabits;
+use tidegate_broker::ShareStrategy;
+
+use super::client::{ShareHabits, WillHabits};
 use crate::chance::Chance;
 use crate::harness::Faults;
 
@@ -53,6 +55,10 @@ pub struct Plan {
     pub session_expiry_s: u32,
     /// How often clients leave wills.
     pub wills: WillHabits,
+    /// Whether clients share what they take.
+    pub shares: ShareHabits,
+    /// How groups divide their messages.
+    pub share_strategy: ShareStrategy,
     /// Faults.
     pub weather: Weather,
 }
@@ -109,6 +115,8 @@ impl Plan {
             },
             session_expiry_s: 1_000_000,
             wills: WillHabits { left: 400, delayed: sometimes(chance, 500) },
+            shares: ShareHabits::NONE,
+            share_strategy: ShareStrategy::RoundRobin,
             weather,
         };
         faults.clock_behind = sometimes(chance, 150);
@@ -121,7 +129,31 @@ impl Plan {
         if chance.happens(350) {
             plan.is_about_wills(chance);
         }
+        // Drawn apart, so that all other seeds stay what they were.
+        let mut apart = chance.clone().branch();
+        if apart.happens(250) {
+            plan.is_about_shares(&mut apart);
+            // By a clock that jumps, members are away for long.
+            (faults.clock_jump, faults.clock_behind) = (0, 0);
+        }
         (plan, faults)
+    }
+
+    /// Clients of two or three workers share what comes to a pool, in one group or in two, and go and come back.
+    fn is_about_shares(&mut self, chance: &mut Chance) {
+        self.workers = chance.within(2..=3) as u16;
+        self.clients = chance.within(6..=10) as usize;
+        self.ticks = chance.within(400..=1_200);
+        let stalled_ms = *chance.one_of(&[500, ShareHabits::NONE.stalled_ms]);
+        self.shares = ShareHabits { groups: chance.within(1..=2) as usize, stalled_ms };
+        self.share_strategy = *chance.one_of(&[
+            ShareStrategy::RoundRobin,
+            ShareStrategy::RoundRobin,
+            ShareStrategy::Sticky,
+            ShareStrategy::HashTopic,
+            ShareStrategy::HashClient,
+        ]);
+        self.weather.reset = chance.within(0..=8);
     }
 
     /// Connections break often and leave wills, all in one room, over several logs, and the process is killed while

@@ -54,6 +54,7 @@ impl<S: Store> Workload<S> for Gateway {
             Floor::of("a delivery", 20_000, "order and duplicates are looked at as messages come"),
             Floor::of("a repetition", 500, "what is repeated says so"),
             Floor::of("a delayed message", 500, "what is due reaches the sessions of all workers"),
+            Floor::of("a message of a share group", 1_000, "it is one member's, and none is lost"),
             Floor::of("a will that is owed", 300, "it reaches everybody, one of QoS 2 nobody twice"),
             Floor::of("a will that is owed after its delay", 10, "who stays away longer is told of"),
             Floor::of("a will that was taken back by DISCONNECT", 50, "it reaches nobody"),
@@ -93,9 +94,8 @@ impl<S: Store> Workload<S> for Gateway {
             tick_ms: 5,
             ticks: plan.ticks.min(ticks),
         };
-        let peers =
-            (0..plan.clients).map(|index| Peer::new(SimClient::new(index, plan.session_expiry_s, plan.wills, chance)));
-        let (peers, oracle) = (peers.collect(), Oracle::new(trace.clone()));
+        let peers = (0..plan.clients).map(|index| Peer::new(SimClient::new(index, &plan, chance)));
+        let (peers, oracle) = (peers.collect(), Oracle::new(plan.shares, trace.clone()));
         (Gateway { peers, oracle, plan, serves: false, ends_soon: None }, setup)
     }
 
@@ -183,6 +183,7 @@ impl<S: Store> Workload<S> for Gateway {
             ("a delivery", oracle.deliveries),
             ("a repetition", oracle.repetitions),
             ("a delayed message", oracle.delayed),
+            ("a message of a share group", oracle.shared()),
             ("a will that is owed", oracle.wills().owed),
             ("a will that is owed after its delay", oracle.wills().delayed),
             ("a will that a CONNECT has waited for", oracle.wills().waited_for),
@@ -302,9 +303,9 @@ impl<S: Store> GatewayWorld<S> {
             Life::Offline if self.site.is_calm() || self.site.chance.happens(100) => self.connect(index),
             Life::Online if !self.site.is_calm() => {
                 if self.site.chance.happens(weather.rubbish) {
-                    note!(self.site.trace, "client {index} sends rubbish");
-                    self.site.tally.add("rubbish", 1);
-                    self.load.peers[index].client.send_rubbish(&mut self.load.oracle);
+                    let sent = self.load.peers[index].client.send_rubbish(&mut self.load.oracle);
+                    note!(self.site.trace, "client {index} sends rubbish: {sent:?}");
+                    self.site.tally.add("rubbish", u64::from(sent.is_some()));
                     self.load.peers[index].leaving = true;
                 } else if self.site.chance.happens(5) {
                     note!(self.site.trace, "client {index} leaves");

@@ -71,6 +71,11 @@ impl Clock {
         self.stands = false;
     }
 
+    /// What the wall clock should show, in milliseconds since the Unix epoch.
+    pub fn right_ms(&self) -> u64 {
+        self.right_ms as u64
+    }
+
     /// Whether time passes.
     pub(super) fn passes(&self) -> bool {
         !self.stands
@@ -87,13 +92,19 @@ impl Clock {
     }
 
     /// The wall clock jumps by so many milliseconds.
-    pub(super) fn jump(&mut self, by_ms: i64) {
+    pub fn jump(&mut self, by_ms: i64) {
         self.wall_ms = (self.wall_ms + by_ms).max(0);
     }
 
     /// The wall clock is set right.
     pub(super) fn correct(&mut self) {
         self.wall_ms = self.right_ms;
+    }
+
+    /// The wall clock is set right by an operator who says so in the logs: what they said before counts no more.
+    pub fn mend(&mut self) {
+        self.correct();
+        self.latest_ms = self.wall_ms;
     }
 
     /// Whether the wall clock is behind.

@@ -19,6 +19,12 @@ use super::{Site, data};
 #[derive(Clone, PartialEq, Eq)]
 pub struct LogFiles(BTreeMap<PathBuf, Vec<u8>>);
 
+impl FromIterator<(PathBuf, Vec<u8>)> for LogFiles {
+    fn from_iter<I: IntoIterator<Item = (PathBuf, Vec<u8>)>>(files: I) -> LogFiles {
+        LogFiles(files.into_iter().collect())
+    }
+}
+
 impl<S: Store> Site<S> {
     /// The files of all logs as they are.
     pub fn copy_logs(&self) -> io::Result<LogFiles> {
@@ -41,11 +47,6 @@ impl<S: Store> Site<S> {
     /// Removes all files of the data directory.
     pub fn clear_data(&self) -> io::Result<()> {
         self.put_data_back(&LogFiles(BTreeMap::new()))
-    }
-
-    /// Removes these files.
-    pub fn remove_files(&self, paths: &[PathBuf]) -> io::Result<()> {
-        paths.iter().try_for_each(|path| self.disk.remove(path).and_then(|()| sync_parent(&self.disk, path)))
     }
 
     /// Puts all files back as they were.

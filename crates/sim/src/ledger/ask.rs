@@ -1,6 +1,7 @@
 //! What a client asks, in its own words: owned, comparable, and repeatable to the byte.
 
 use tidegate_ledger::message::{ChangeRequest, HoldRequest, Reply, Request, TimeSpan, TransferBatch};
+use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::{AccountKind, IdSpace, Label, Transfer};
 
 /// A transfer or a hold.
@@ -92,6 +93,15 @@ pub enum Ask {
         /// Account id.
         id: String,
     },
+    /// What an account had at a time.
+    ReadAt {
+        /// Account id.
+        id: String,
+        /// The time.
+        at_ms: u64,
+        /// Where an earlier answer ended.
+        before: Option<String>,
+    },
     /// A page of history.
     History {
         /// Account id.
@@ -132,6 +142,7 @@ impl Ask {
             Ask::Open { .. }
             | Ask::Change { .. }
             | Ask::Read { .. }
+            | Ask::ReadAt { .. }
             | Ask::History { .. }
             | Ask::List { .. }
             | Ask::Audit => Vec::new(),
@@ -165,6 +176,11 @@ impl Ask {
             Ask::ReadHold { id } => Request::ReadHold { id: written(id).into() },
             Ask::Change { id, change } => Request::ChangeAccount { id: id.as_str().into(), change: change.clone() },
             Ask::Read { id } => Request::ReadAccount { id: id.as_str().into() },
+            Ask::ReadAt { id, at_ms, before } => Request::ReadBalanceAt {
+                id: id.as_str().into(),
+                at: TimeMs(*at_ms),
+                before: before.as_deref().map(Into::into),
+            },
             Ask::History { id, before, limit } => Request::ReadHistory {
                 id: id.as_str().into(),
                 before: before.as_deref().map(Into::into),
@@ -192,6 +208,7 @@ impl Ask {
             Ask::ReadTransfer { .. }
                 | Ask::ReadHold { .. }
                 | Ask::Read { .. }
+                | Ask::ReadAt { .. }
                 | Ask::History { .. }
                 | Ask::List { .. }
                 | Ask::Audit

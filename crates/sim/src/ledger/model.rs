@@ -15,6 +15,7 @@ mod changes;
 mod hold;
 mod id;
 mod lookup;
+mod moments;
 mod page;
 mod remembered;
 mod settings;
@@ -31,6 +32,7 @@ pub use census::Census;
 pub use changes::SeenChanges;
 use hold::Close;
 use id::IdStory;
+use moments::Moments;
 use remembered::Times;
 
 /// The asset whose amounts are so large that sources meet the bound on what they may issue.
@@ -76,6 +78,7 @@ pub struct Model {
     /// Linked groups that were asked.
     groups: Vec<Vec<Item>>,
     times: Times,
+    moments: Moments,
     refusals_checked: u64,
 }
 
@@ -126,7 +129,7 @@ impl Model {
             }
             Ask::Change { id, change } => self.account(id).settings.sent(change, stamp),
             Ask::Read { id } => floor = Some(self.account(id).floor()),
-            Ask::ReadTransfer { .. } | Ask::ReadHold { .. } | Ask::History { .. } | Ask::List { .. } | Ask::Audit => {}
+            ask => assert!(!ask.decides(), "{ask:?} is a promise to hear of"),
         }
         Sent { stamp, floor }
     }
@@ -179,7 +182,13 @@ impl Model {
                 must(*view.id == **id, "a read is about what was asked", || format!("asked {id}, got {view:?}"))?;
                 self.check_view(view, sent.floor.as_ref())?;
             }
-            (Ask::Read { id } | Ask::History { id, .. }, Reply::Refused(Refusal::AccountNotFound)) => {
+            (Ask::ReadAt { id, at_ms, .. }, Reply::BalanceAt { found, .. }) => {
+                self.balance_at_answered(id, *at_ms, found)?;
+            }
+            (
+                Ask::Read { id } | Ask::ReadAt { id, .. } | Ask::History { id, .. },
+                Reply::Refused(Refusal::AccountNotFound),
+            ) => {
                 let known = self.accounts.get(id).is_some_and(|account| account.was_open_at(sent.stamp));
                 must(!known, "no acknowledged account is lost", || format!("{id} is not found"))?;
             }

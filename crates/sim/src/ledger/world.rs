@@ -12,6 +12,7 @@ mod floors;
 mod follow;
 mod inspection;
 mod life;
+mod mended;
 mod peer_loss;
 mod probe;
 mod probe_settings;

@@ -20,7 +20,7 @@ use tidegate_backup::parse_moment;
 use tidegate_doors::http::time::rfc3339;
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Family, LocalLogs, LogId};
+use tidegate_journal::{Family, LocalLogs, LogId, Options};
 use tidegate_ledger::limits::{DAY_MS, MEND_BEHIND_MS_MAX};
 use tidegate_ledger::mend::{Mended, mend_time};
 use tidegate_ledger::{LEDGER, LedgerFamily};
@@ -66,7 +66,8 @@ pub fn run<P>(
     }
     for log in directory.logs(LEDGER) {
         let snapshots = Snapshots::<LedgerFamily, _>::new(RealDisk, data, log);
-        let mended = mend_time(&logs, snapshots, directory.shards(LEDGER), (time, wall), reason)
+        let shards = directory.shards(LEDGER);
+        let mended = mend_time(&logs, snapshots, shards, Options::default(), (time, wall), reason)
             .map_err(|error| anyhow!("ledger shard {}: {error}", log.shard))?;
         say(format_args!(
             "ledger shard {}: its time was {}, now it is {}; {}",

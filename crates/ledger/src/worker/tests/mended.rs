@@ -59,7 +59,14 @@ impl Show {
         let disk = self.stop();
         for shard in 0..self.shards {
             let at = (TimeMs(to), TimeMs(to));
-            let mended = mend_time(&logs(&disk), snapshots(&disk, shard), self.shards, at, "the clock was wrong");
+            let mended = mend_time(
+                &logs(&disk),
+                snapshots(&disk, shard),
+                self.shards,
+                Options::default(),
+                at,
+                "the clock was wrong",
+            );
             assert_eq!(mended.expect("the log is whole").time, TimeMs(to));
         }
         self.node = TestWorker::over(disk, self.shards);

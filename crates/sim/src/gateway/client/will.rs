@@ -8,7 +8,7 @@
 
 use tidegate_wire::mqtt::{QoS, ReasonCode, Version, WillOut, encode_disconnect};
 
-use super::{Life, SimClient, payload_of};
+use super::{Life, SimClient, payload_of, rubbish};
 use crate::gateway::oracle::{Oracle, Parting};
 
 /// The most seconds that the server is told to wait with a will.
@@ -91,13 +91,16 @@ impl SimClient {
         self.goodbye == Goodbye::Normal && self.output.is_empty()
     }
 
-    /// Sends what no client should.
-    pub fn send_rubbish(&mut self, oracle: &mut Oracle) {
+    /// Sends what no client should, once, and nothing behind it: that might make a packet of it.
+    pub fn send_rubbish(&mut self, oracle: &mut Oracle) -> Option<Vec<u8>> {
+        if self.goodbye == Goodbye::Rubbish {
+            return None;
+        }
         oracle.may_be_over(self.index);
         self.goodbye = Goodbye::Rubbish;
-        let length = self.chance.within(1..=40);
-        let rubbish: Vec<u8> = (0..length).map(|_| self.chance.number() as u8).collect();
-        self.output.extend(rubbish);
+        let bytes = rubbish::draw(&mut self.chance, self.version);
+        self.output.extend(&bytes);
+        Some(bytes)
     }
 
     /// The connection is gone. If a will waits for its delay now, the client may stay away for longer than that, or

@@ -78,6 +78,7 @@ impl Model {
                 Some(refusal) => self.refusal_seen(id, refusal, change.time_ms, &told),
                 None => Err(Violation::of(AS_ASKED, told())),
             },
+            (ChangeKind::TimeMended, None) => must(self.mends() > 0, AS_ASKED, told),
             _ => Err(Violation::of(AS_ASKED, told())),
         }
     }
@@ -135,7 +136,10 @@ impl Model {
     pub fn compare_changes(&self, seen: &SeenChanges, census: &Census) -> Result<(), Violation> {
         let mut by_id: HashMap<(&str, ChangeKind), &Change> = HashMap::new();
         let mut revisions: HashMap<&str, Vec<u64>> = HashMap::new();
-        for change in seen.0.values() {
+        let is_mend = |change: &&Change| change.kind == ChangeKind::TimeMended;
+        let mends = seen.0.values().filter(is_mend).count();
+        must(mends == self.mends() * usize::from(self.shard_count), ALL, || format!("{mends} shards were mended"))?;
+        for change in seen.0.values().filter(|change| !is_mend(change)) {
             let of = change.id.as_deref().or(change.account.as_deref()).unwrap_or("");
             match &change.settings {
                 Some(settings) => revisions.entry(of).or_default().push(settings.revision),
@@ -146,7 +150,7 @@ impl Model {
             }
         }
         let mut expected: HashSet<(u16, u64)> = HashSet::new();
-        let (mut other, missing) = (0, |what: String| Err(Violation::of(ALL, what)));
+        let (mut other, missing) = (mends, |what: String| Err(Violation::of(ALL, what)));
         for (account, (view, rows)) in census {
             match by_id.get(&(account.as_str(), ChangeKind::AccountOpened)) {
                 Some(_) => other += 1,
@@ -186,6 +190,7 @@ impl Model {
             let of_history = |change: &&Change| {
                 !expected.contains(&(change.shard, change.sequence))
                     && change.account.is_none()
+                    && !is_mend(change)
                     && change.kind != ChangeKind::Refused
             };
             let extra = seen.0.values().find(of_history);

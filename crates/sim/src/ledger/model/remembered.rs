@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use tidegate_machines::ledger::{HistoryRow, Refusal, RowKind, shard_of};
 
 use super::id::{Asked, Verdict};
+use super::moments::Moments;
 use super::page::change;
 use super::{Census, Model, Stamp};
 use crate::violation::{Violation, must};
@@ -79,7 +80,7 @@ impl Model {
                 };
                 let Some(at) = asked.decided_at.filter(|_| asked.was_only_sent_alone()) else { continue };
                 let Some((_, rows)) = census.get(&asked.content.debit) else { continue };
-                let could_be = funds_at(&asked.content.debit, self.shard_count, rows, at);
+                let could_be = funds_at(&asked.content.debit, self.shard_count, rows, &self.moments, at);
                 must(could_be.contains(&i128::from(available)), "a refusal names what was available then", || {
                     format!("{id} at {at}: {available}, but the history has {could_be:?}; {asked:?}")
                 })?;
@@ -93,17 +94,17 @@ impl Model {
 
 /// What was available on `account` at the moments that may be `at`: before or after each row of that millisecond. A
 /// credit that another shard decided has the time of that decision, by the clock of that shard: it says nothing here.
-fn funds_at(account: &str, shards: u16, newest_first: &[HistoryRow], at: u64) -> Vec<i128> {
+fn funds_at(account: &str, shards: u16, newest_first: &[HistoryRow], moments: &Moments, at: u64) -> Vec<i128> {
     let came_from_elsewhere =
         |row: &HistoryRow| *row.credit == *account && shard_of(&row.debit, shards) != shard_of(account, shards);
     let rows: Vec<&HistoryRow> = newest_first.iter().rev().collect();
     let (mut available, mut could_be) = (0, Vec::new());
     let mut held: BTreeMap<&str, i128> = BTreeMap::new();
     for behind in 0..=rows.len() {
-        let all_before =
-            rows[..behind].iter().rfind(|row| !came_from_elsewhere(row)).is_none_or(|row| row.time_ms <= at);
-        let next = rows[behind..].iter().find(|row| !came_from_elsewhere(row));
-        if all_before && next.is_none_or(|row| row.time_ms >= at) {
+        let last = rows[..behind].iter().rfind(|row| !came_from_elsewhere(row)).map(|row| row.time_ms);
+        let next = rows[behind..].iter().find(|row| !came_from_elsewhere(row)).map(|row| row.time_ms);
+        let is_between = last.is_none_or(|last| last <= at) && next.is_none_or(|next| next >= at);
+        if is_between || moments.may_be_mended_between(last, next, at) {
             could_be.push(available);
         }
         let Some(row) = rows.get(behind) else { break };
@@ -158,7 +159,7 @@ mod tests {
             row("h", RowKind::Post, 1, 9),
         ];
         rows.reverse();
-        let at = |ms| funds_at("wallet:a", 1, &rows, ms);
+        let at = |ms| funds_at("wallet:a", 1, &rows, &Moments::default(), ms);
         assert_eq!(at(4), [0]);
         assert_eq!(at(5), [0, 10]);
         assert_eq!(at(6), [10]);

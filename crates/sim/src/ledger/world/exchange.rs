@@ -4,6 +4,8 @@
 //! ```text
 //!   ledger-0 ◀─exchanged─▶ ledger-1      ─▶ the start is refused, says whose the file is, and changes nothing
 //!   another directory ──▶ ledger-0       ─▶ the same
+//!   another directory's file DIRECTORY   ─▶ the same, by the code that opens directories, on the real disk
+//!   all of it, under another path        ─▶ opened: a directory is what its files say, wherever it is
 //!   snapshots, ids of two shards         ─▶ served: what is derived is set aside, and made again
 //! ```
 //!
@@ -11,13 +13,14 @@
 
 use std::path::PathBuf;
 
+use tidegate_journal::directory::{Directory, ShardCount, Wanted};
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{Logs, StepLogs};
 use tidegate_ledger::LEDGER;
 
 use super::LedgerWorld;
 use super::rollback::failed;
-use crate::harness::{End, Store, StoreName, data};
+use crate::harness::{End, RealFolder, Store, StoreName, data};
 use crate::ledger::node::DIRECTORY_ID;
 use crate::note;
 use crate::violation::{Violation, must};
@@ -34,6 +37,7 @@ impl<S: Store> LedgerWorld<S> {
         }
         let shards = self.load.plan.shards;
         let one = self.site.chance.below(u64::from(shards)) as u16;
+        self.open_moved()?;
         if shards == 1 || self.site.chance.happens(300) {
             return self.put_foreign_log(one);
         }
@@ -42,6 +46,25 @@ impl<S: Store> LedgerWorld<S> {
             true => self.exchange_logs(one, other),
             false => self.exchange_derived(one, other),
         }
+    }
+
+    /// The directory under another path, and one whose file DIRECTORY is of another.
+    fn open_moved(&mut self) -> Result<(), Violation> {
+        let folder = RealFolder::new().map_err(failed)?;
+        let count = ShardCount::Fixed { setting: "ledger.shards" };
+        let wanted = [Wanted { family: LEDGER, shards: self.load.plan.shards, count }];
+        let (moved, foreign) = (folder.path("moved"), folder.path("foreign"));
+        self.site.write_out(&moved, DIRECTORY_ID).map_err(failed)?;
+        let opened = Directory::open_or_create(&moved, &wanted, 0).map(|directory| directory.id());
+        let is_same = opened.as_ref().is_ok_and(|id| *id == DIRECTORY_ID);
+        must(is_same, "a directory is the same under another path", || format!("{opened:?}"))?;
+        self.site.write_out(&foreign, DIRECTORY_ID + 1).map_err(failed)?;
+        let opened = Directory::open_or_create(&foreign, &wanted, 0).map(|directory| directory.id());
+        let says = "its file DIRECTORY is another data directory's";
+        let is_told = opened.as_ref().is_err_and(|error| error.to_string().contains(says));
+        must(is_told, "another directory's DIRECTORY is refused, and said to be that", || format!("{opened:?}"))?;
+        self.site.tally.add("a DIRECTORY of another directory that was refused", 1);
+        Ok(())
     }
 
     fn exchange_logs(&mut self, one: u16, other: u16) -> Result<(), Violation> {

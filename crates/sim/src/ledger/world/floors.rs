@@ -49,6 +49,9 @@ const ON_BOTH: &[Floor] = &[
     Floor::of("a change that was read", 30_000, "each record once, in the order of its journal"),
     Floor::of("a reader of changes that goes on at a cursor", 1_500, "nothing is lost, nothing doubled"),
     Floor::of("changes compared with all histories", 210, "nothing is lost"),
+    Floor::of("a clock that was wrong until it was mended", 10, "and all goes on by the right one"),
+    Floor::of("a balance at a time", 350, "it is that of then, whatever clocks did meanwhile"),
+    Floor::of("a balance at a time that nobody can tell", 10, "it is said from when to when"),
 ];
 
 const ON_FILES: &[Floor] = &[
@@ -57,8 +60,11 @@ const ON_FILES: &[Floor] = &[
     Floor::of("a lost tail that was refused", 12, "a log that lost its end is not served"),
     Floor::of("a log put back alone that was refused", 6, "older and newer logs are not served together"),
     Floor::of("a log in another's place that was refused", 10, "no shard has what is another's"),
+    Floor::of("a DIRECTORY of another directory that was refused", 15, "no logs are taken for another directory's"),
     Floor::of("derived files of two shards exchanged", 5, "they are made again, and nobody is told what they say"),
-    Floor::of("a restore at a sequence", 4, "what is of the longer timeline is set aside"),
+    Floor::of("a backup", 5, "it is taken while the process serves"),
+    Floor::of("a restore at a place", 4, "what is of the longer timeline is set aside"),
+    Floor::of("a restore at a time", 1, "it is what had been decided by then"),
     Floor::of("a rollback to an older timeline", 5, "what is of the abandoned timeline is set aside"),
     Floor::of("a loss of one shard that was accepted", 3, "what others know is written again, the rest is booked"),
     Floor::of("a credit that was written again", 20, "who asks again is told that it is done"),

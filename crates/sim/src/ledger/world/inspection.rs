@@ -69,7 +69,9 @@ impl<S: Store> LedgerWorld<S> {
         }
         self.check_changes(&census)?;
         self.probe(&census)?;
+        self.ask_for_moments()?;
         self.site.clock.go_on();
+        self.keep_moment()?;
         self.site.tally.add("a census", 1);
         self.load.weather = weather;
         if !calm {

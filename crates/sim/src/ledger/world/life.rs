@@ -30,6 +30,7 @@ impl<S: Store> LedgerWorld<S> {
                 self.inspect(false)?;
                 self.copy_or_put_back()?;
                 self.exchange_parts()?;
+                self.serve_by_a_wrong_clock()?;
             }
             if self.site.chance.happens(30) {
                 self.ask_again();

@@ -42,6 +42,15 @@ pub(super) struct OldCopy {
     changes: Kept,
     /// By shard: the number of its last record, written or under way.
     pub(super) ends: Vec<u64>,
+    /// The time of then, if the clock of this seed is right: whatever was decided later says a later one.
+    pub(super) at_ms: Option<u64>,
+}
+
+impl OldCopy {
+    /// How often clocks had been mended.
+    pub(super) fn mends(&self) -> usize {
+        self.model.mends()
+    }
 }
 
 pub(super) fn failed(cause: std::io::Error) -> Violation {
@@ -79,6 +88,7 @@ impl<S: Store> LedgerWorld<S> {
             cursors: self.load.workload.cursors.clone(),
             changes: self.load.follower.kept().clone(),
             ends: self.ends(),
+            at_ms: self.has_a_clock_to_go_by().then(|| self.site.clock.right_ms()),
         };
         self.load.copy = Some(copy);
         Ok(())

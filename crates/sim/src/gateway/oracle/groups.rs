@@ -1,0 +1,176 @@
+//! What share groups were promised: each message of the pool is one member's, and what was acknowledged is somebody's.
+//!
+//! ```text
+//!   sent, while the group has members ─▶ owed to the group ─▶ heard by one ─▶ by no other
+//!                       a member's session ends ─▶ nobody knows what it had: all until then is neither owed nor once
+//! ```
+//!
+//! What is not promised: that a message of QoS 2 is somebody's if its process dies before its publisher is told, so
+//! that it is sent again. Another member may be picked then, on a shard that knows the message by another receiver, and
+//! takes it for the same (seed 261 of the stream store).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{ClientIndex, MessageName};
+use crate::violation::{Violation, must};
+
+/// First level of the topics that groups share.
+pub const POOL: &str = "pool";
+
+/// What a group has of one message.
+#[derive(Clone, Debug, Default)]
+struct GroupCopy {
+    /// The group had members when it was sent, and has them since.
+    is_owed: bool,
+    /// Nobody knows who had it.
+    is_free: bool,
+    /// A process has ended since it was sent.
+    has_outlived: bool,
+    hearers: BTreeSet<ClientIndex>,
+    /// All hearers so far had it with QoS 2.
+    is_begun_only: bool,
+}
+
+/// All groups of one run. A client is a member of one of them at most.
+#[derive(Default)]
+pub(super) struct Groups {
+    count: usize,
+    passes_on: bool,
+    members: BTreeSet<ClientIndex>,
+    /// Whose sessions end, as far as they know; the server may not have heard yet.
+    leaving: BTreeSet<ClientIndex>,
+    messages: BTreeMap<MessageName, Vec<GroupCopy>>,
+    /// Messages of a group that were heard by one member and had to be.
+    pub shared: u64,
+}
+
+impl Groups {
+    /// `count` groups; `passes_on` says that what one member does not take may be given to another.
+    pub fn new(count: usize, passes_on: bool) -> Groups {
+        Groups { count, passes_on, ..Groups::default() }
+    }
+
+    fn group_of(&self, client: ClientIndex) -> usize {
+        client % self.count
+    }
+
+    /// SUBACK granted a client its group.
+    pub fn joined(&mut self, client: ClientIndex) {
+        self.members.insert(client);
+    }
+
+    /// A client's session ends.
+    pub fn left(&mut self, client: ClientIndex) {
+        if self.count == 0 {
+            return;
+        }
+        let group = self.group_of(client);
+        self.members.remove(&client);
+        self.leaving.insert(client);
+        self.messages.values_mut().for_each(|copies| copies[group].is_free = true);
+    }
+
+    /// A client got CONNACK: the server knows which sessions it has.
+    pub fn connected(&mut self, client: ClientIndex) {
+        self.leaving.remove(&client);
+    }
+
+    /// A message of the pool is sent.
+    pub fn sent(&mut self, name: MessageName, qos: u8) {
+        let of_group = |set: &BTreeSet<ClientIndex>, group| set.iter().any(|client| client % self.count == group);
+        let copy = |group| GroupCopy {
+            is_owed: qos > 0 && of_group(&self.members, group),
+            is_free: of_group(&self.leaving, group),
+            has_outlived: false,
+            hearers: BTreeSet::new(),
+            is_begun_only: true,
+        };
+        let copies = (0..self.count).map(copy).collect();
+        self.messages.insert(name, copies);
+    }
+
+    /// The process has ended.
+    pub fn process_ended(&mut self) {
+        self.messages.values_mut().flatten().for_each(|copy| copy.has_outlived = true);
+    }
+
+    /// A publisher sends a message again.
+    pub fn resent(&mut self, name: MessageName, qos: u8) {
+        let copies = self.messages.get_mut(&name).into_iter().flatten();
+        copies.filter(|copy| qos == 2 && copy.has_outlived).for_each(|copy| copy.is_owed = false);
+    }
+
+    /// A member was given a message. `is_resent`: its publisher has sent it more than once, so that it may be several.
+    pub fn heard(&mut self, client: ClientIndex, name: MessageName, qos: u8, is_resent: bool) -> Result<(), Violation> {
+        let (group, passes_on) = (self.group_of(client), self.passes_on);
+        let copy = &mut self.messages.get_mut(&name).expect("it was sent to the pool")[group];
+        copy.is_begun_only &= qos == 2;
+        let is_first = copy.hearers.is_empty();
+        copy.hearers.insert(client);
+        // What has QoS 2 stays with its member, whether it was begun or not.
+        let is_one = !copy.is_free && !is_resent && (copy.is_begun_only || !passes_on);
+        self.shared += u64::from(is_one && is_first);
+        must(!is_one || copy.hearers.len() == 1, "a message of a share group is one member's", || {
+            format!("{name:?} was heard by {:?} of group {group}", copy.hearers)
+        })
+    }
+
+    /// Whether a member may hear a message behind younger ones.
+    pub fn may_come_late(&self, name: MessageName) -> bool {
+        self.passes_on && self.messages.contains_key(&name)
+    }
+
+    /// Members that still have to hear this message, one of each group.
+    pub fn owed(&self, name: MessageName) -> impl Iterator<Item = ClientIndex> + '_ {
+        let copies = self.messages.get(&name).into_iter().flatten().enumerate();
+        let missing = copies.filter(|(_, copy)| copy.is_owed && !copy.is_free && copy.hearers.is_empty());
+        missing.filter_map(|(group, _)| self.members.iter().find(|client| self.group_of(**client) == group).copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: MessageName = (9, 1);
+
+    fn of_two_members(passes_on: bool) -> Groups {
+        let mut groups = Groups::new(2, passes_on);
+        [0, 2, 1].into_iter().for_each(|client| groups.joined(client));
+        groups.sent(NAME, 2);
+        groups
+    }
+
+    #[test]
+    fn a_message_is_owed_to_one_member_of_each_group() {
+        let mut groups = of_two_members(false);
+        assert_eq!(groups.owed(NAME).collect::<Vec<_>>(), [0, 1]);
+        groups.heard(2, NAME, 1, false).expect("the first of its group");
+        assert_eq!(groups.owed(NAME).collect::<Vec<_>>(), [1]);
+        groups.heard(2, NAME, 1, false).expect("the same again");
+        assert!(groups.heard(0, NAME, 1, false).is_err(), "another of the same group");
+        groups.heard(1, NAME, 1, false).expect("of the other group");
+    }
+
+    #[test]
+    fn what_may_be_passed_on_is_of_qos_1() {
+        let mut groups = of_two_members(true);
+        groups.heard(0, NAME, 1, false).expect("the first");
+        groups.heard(2, NAME, 1, false).expect("it was passed on");
+        let mut begun = of_two_members(true);
+        begun.heard(0, NAME, 2, false).expect("the first");
+        assert!(begun.heard(2, NAME, 2, false).is_err());
+    }
+
+    #[test]
+    fn of_a_session_that_ends_nobody_knows_what_it_had() {
+        let mut groups = of_two_members(false);
+        groups.left(2);
+        assert_eq!(groups.owed(NAME).collect::<Vec<_>>(), [1]);
+        groups.sent((9, 2), 1);
+        assert_eq!(groups.owed((9, 2)).collect::<Vec<_>>(), [1], "the server may not know that it has left");
+        groups.connected(2);
+        groups.sent((9, 3), 1);
+        assert_eq!(groups.owed((9, 3)).collect::<Vec<_>>(), [0, 1]);
+    }
+}
