@@ -159,6 +159,9 @@ pub const RETAINED_PER_PUMP: usize = 64;
 /// Sessions of a shard for whom one record takes a message; more are served by more records. Part of what a journal
 /// means: an origin names its part by it, so it never changes.
 pub const PART_SLOTS: usize = 16 << 10;
+/// Parts of an origin from this one on are those of share groups: this and the low 31 bits of the hash of the group's
+/// subscription. It never changes either.
+pub const GROUP_PARTS: u32 = 1 << 31;
 /// Bytes of a packet that always fits a record, with all receivers of its part. A larger one is delivered live, and
 /// refused with 0x97 to receivers for whom it would have to be kept.
 pub const KEPT_PACKET_BYTES_MAX: usize = RECORD_BYTES_MAX / 2;
@@ -281,6 +284,8 @@ pub const COMMAND_BYTES_WAITING_MAX: usize = 16 << 20;
 const _: () = assert!((u16::MAX as u64) <= PACKET_IDS);
 // Packet ids of feeds go around, and those under way are few among them.
 const _: () = assert!(FEED_WINDOW as usize * FEEDS_OF_SESSION_MAX < PACKET_IDS as usize / 16);
+// No slot is in a part of a share group.
+const _: () = assert!(u32::MAX / (PART_SLOTS as u32) < GROUP_PARTS);
 // A receiver takes a slot of up to five bytes, a byte of flags and a count of up to five; identifiers of subscriptions
 // come besides.
 const _: () = assert!(KEPT_PACKET_BYTES_MAX + PART_SLOTS * (5 + 1 + 5) + (64 << 10) <= RECORD_BYTES_MAX);

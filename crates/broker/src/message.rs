@@ -1,6 +1,7 @@
 //! Messages from one worker's broker to another's.
 
 use crate::peer::Item;
+use crate::share::Picked;
 use crate::subscriptions::Entry;
 
 /// All items from one broker to another since the last message, in order. Opaque to the code that carries it; must
@@ -10,6 +11,8 @@ pub struct BrokerMessage {
     pub(crate) items: Vec<Item>,
     /// The receivers of the messages among the items, in their order: one allocation for all.
     pub(crate) receivers: Vec<Entry>,
+    /// The same of those that stand for share groups.
+    pub(crate) picked: Vec<Picked>,
 }
 
 impl BrokerMessage {

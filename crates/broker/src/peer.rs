@@ -11,6 +11,7 @@ use crate::broker::PassedMessage;
 use crate::holdings::{Holder, PaidDelayed};
 use crate::index::SessionIndex;
 use crate::session::SessionRef;
+use crate::share::Picked;
 use crate::subscriptions::{Entry, Owner, Presence};
 
 /// A session of some worker.
@@ -50,7 +51,7 @@ pub(crate) enum Item {
     /// A session of mine, a member of this share group, is there so far.
     Presence { filter: Box<str>, owner: Owner, presence: Presence },
     /// A message for sessions of yours: so many of the receivers that come with the batch, among whom a session may
-    /// stand several times, then so many that stand for a share group.
+    /// stand several times, and so many of those that stand for a share group.
     Publish { message: Arc<Message>, receivers: u32, picked: u32, may_repeat: bool, source: Source },
     /// A message that waits for a session of mine, for one of yours.
     PassOn { passed: Box<PassedMessage> },
@@ -61,7 +62,7 @@ pub(crate) enum Item {
     /// A message of a session of yours could not be retained.
     NotRetained { message: Arc<Message>, source: Source },
     /// A message is retained now; bring it to your sessions, too.
-    Retained { message: Arc<Message>, picked: Box<[Entry]>, source: Source },
+    Retained { message: Arc<Message>, picked: Box<[Picked]>, source: Source },
     /// A retained message that was found at the start.
     Recovered { message: Arc<Message> },
     /// A message to be published later, on a topic of a shard of yours.
@@ -114,7 +115,8 @@ impl Peers {
 
     pub fn take(&mut self, worker: u16) -> Option<BrokerMessage> {
         let batch = &mut self.batches[worker as usize];
-        assert!(!batch.items.is_empty() || batch.receivers.is_empty(), "receivers come with a message");
+        let are_none = batch.receivers.is_empty() && batch.picked.is_empty();
+        assert!(!batch.items.is_empty() || are_none, "receivers come with a message");
         (!batch.items.is_empty()).then(|| std::mem::take(batch))
     }
 
@@ -125,7 +127,11 @@ impl Peers {
 
     /// The most that waits for one peer.
     pub fn waiting_max(&self) -> usize {
-        self.batches.iter().map(|batch| batch.items.len() + batch.receivers.len() / 8).max().unwrap_or(0)
+        self.batches
+            .iter()
+            .map(|batch| batch.items.len() + (batch.receivers.len() + batch.picked.len()) / 8)
+            .max()
+            .unwrap_or(0)
     }
 
     pub fn complete(&mut self, worker: u16) {
@@ -141,13 +147,17 @@ impl Peers {
     pub fn assert_sound(&self) {
         assert_eq!(self.batches.len(), self.complete.len(), "one batch a worker");
         let own = &self.batches[self.own as usize];
-        assert!(own.items.is_empty() && own.receivers.is_empty(), "nobody talks to itself");
+        let are_none = own.receivers.is_empty() && own.picked.is_empty();
+        assert!(own.items.is_empty() && are_none, "nobody talks to itself");
         for batch in &self.batches {
-            let counts = batch.items.iter().map(|item| match item {
-                Item::Publish { receivers, picked, .. } => (receivers + picked) as usize,
-                _ => 0,
-            });
-            assert_eq!(counts.sum::<usize>(), batch.receivers.len(), "each receiver belongs to a message");
+            let (mut of_all, mut picked_of_all) = (0, 0);
+            for item in &batch.items {
+                if let Item::Publish { receivers, picked, .. } = item {
+                    (of_all, picked_of_all) = (of_all + *receivers as usize, picked_of_all + *picked as usize);
+                }
+            }
+            let found = (batch.receivers.len(), batch.picked.len());
+            assert_eq!((of_all, picked_of_all), found, "each receiver belongs to a message");
         }
     }
 }

@@ -11,7 +11,35 @@
 //!
 //! How: rendezvous hashing. Each member has a weight for each key, and the heaviest gets it.
 
+use crate::limits::GROUP_PARTS;
 use crate::subscriptions::Entry;
+
+/// Names a share group, the same on all workers and after each start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupName(u32);
+
+impl GroupName {
+    /// Of the group to which `filter` subscribes: `$share/GROUP/FILTER`.
+    pub fn of(filter: &str) -> GroupName {
+        GroupName(hash(filter) as u32 & !GROUP_PARTS)
+    }
+
+    /// The part of an origin in which this group takes a message, whichever of its members gets it. Why not by the
+    /// member's slot: a message of QoS 2 that is sent again after a crash may be given to another member. Its shard may
+    /// know the message by the slot of somebody else, and would take it for one that the group has.
+    pub fn part(self) -> u32 {
+        GROUP_PARTS | self.0
+    }
+}
+
+/// The member that stands for its share group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Picked {
+    /// Whose it is.
+    pub entry: Entry,
+    /// For which group.
+    pub group: GroupName,
+}
 
 /// How a share group divides its messages among its members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,6 +15,7 @@ use crate::index::{ConnectionIndex, SessionIndex};
 use crate::peer::{Item, Source};
 use crate::reason::{About, told};
 use crate::session::{SessionFlags, Stage};
+use crate::share::Picked;
 
 impl<L: LogStore> Broker<L> {
     /// Answers a publication of QoS 1 or 2 now, or when all shards that store it have acknowledged it.
@@ -187,8 +188,10 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Several shards here may acknowledge, but the requester of a message waits for one word.
-    pub(super) fn gather(&mut self, source: &Source) -> Gathered {
-        self.acknowledgements.gather(source, self.shards.may_split())
+    pub(super) fn gather(&mut self, source: &Source, picked: &[Picked]) -> Gathered {
+        // What a share group takes once has a record of its own.
+        let is_of_group = source.origin.is_some() && !picked.is_empty();
+        self.acknowledgements.gather(source, is_of_group || self.shards.may_split())
     }
 
     /// So many records of this worker's shards will acknowledge to the requester of a gathered source.

@@ -49,7 +49,7 @@ impl<L: LogStore> Broker<L> {
 
     /// Another worker's publication is over.
     pub(super) fn forget_origin_for_peer(&mut self, origin: Origin, ack_to: Option<AckTo>, now: TimeMs) {
-        let gathered = self.gather(&Source { ack_to, ..Source::default() });
+        let gathered = self.gather(&Source { ack_to, ..Source::default() }, &[]);
         let wait = || gathered.source.ack_to.map_or(Wait::Nothing, |ack_to| Wait::Ack { ack_to });
         let shards = self.shards.call_all(|| Command::ForgetOrigin(origin), wait);
         self.expect(&gathered, shards, now);

@@ -15,17 +15,16 @@ use crate::subscriptions::{Entry, Owner, Presence};
 impl<L: LogStore> Broker<L> {
     /// Takes a message of another worker's broker. Messages of one broker must come in their order.
     pub fn deliver(&mut self, from: u16, message: BrokerMessage, now: TimeMs) {
-        let BrokerMessage { items, receivers } = message;
+        let BrokerMessage { items, receivers, picked } = message;
         assert!(from != self.options.worker && from < self.options.workers(), "another worker has said it");
-        let mut receivers = &receivers[..];
+        let (mut receivers, mut picked) = (&receivers[..], &picked[..]);
         for item in items {
             match item {
-                Item::Publish { message, receivers: count, picked, may_repeat, source } => {
-                    assert!((count + picked) as usize <= receivers.len(), "receivers come with their message");
-                    let (of_item, others) = receivers.split_at((count + picked) as usize);
-                    let (of_item, picked) = of_item.split_at(count as usize);
-                    receivers = others;
-                    self.publish_from_peer(&message, of_item, picked, may_repeat, &source, now);
+                Item::Publish { message, receivers: count, picked: picked_count, may_repeat, source } => {
+                    let (of_item, others) = receivers.split_at(count as usize);
+                    let (picked_of_item, picked_of_others) = picked.split_at(picked_count as usize);
+                    (receivers, picked) = (others, picked_of_others);
+                    self.publish_from_peer(&message, of_item, picked_of_item, may_repeat, &source, now);
                 }
                 Item::PassOn { passed } => self.take_passed(*passed),
                 Item::Ack { ticket, word } => self.take_ack(ticket, word, now),
@@ -53,7 +52,7 @@ impl<L: LogStore> Broker<L> {
                 Item::ReplicaComplete => self.peers.complete(from),
             }
         }
-        assert!(receivers.is_empty(), "each receiver belongs to a message");
+        assert!(receivers.is_empty() && picked.is_empty(), "each receiver belongs to a message");
         self.run_deferred_disconnects(now);
     }
 

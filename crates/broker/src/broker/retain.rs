@@ -29,7 +29,7 @@ use crate::message_ref::{MessageRef, kept_bytes};
 use crate::peer::{Item, Source};
 use crate::retained::{Retainable, Retained};
 use crate::shards::Wait;
-use crate::subscriptions::Entry;
+use crate::share::Picked;
 
 /// A retained message as the replica keeps it.
 #[derive(Clone, Debug)]
@@ -253,14 +253,14 @@ impl<L: LogStore> Broker<L> {
         let mut found = std::mem::take(&mut self.routing.matches);
         self.subscriptions.matches(message.topic(), source.client, &mut found);
         self.routing.steps += found.visits() as u64;
-        let picked: Box<[Entry]> = found.picked().into();
+        let picked: Box<[Picked]> = found.picked().into();
         self.routing.matches = found;
         self.peers.broadcast(|| Item::Retained { message: Arc::clone(&message), picked: picked.clone(), source });
         self.set_retained(&message, &picked, source, now);
     }
 
     /// Changes this worker's replica and delivers to its sessions, in one step.
-    pub(super) fn set_retained(&mut self, message: &Arc<Message>, picked: &[Entry], source: Source, now: TimeMs) {
+    pub(super) fn set_retained(&mut self, message: &Arc<Message>, picked: &[Picked], source: Source, now: TimeMs) {
         self.retain_ends(&source, message.topic());
         // [MQTT-3.3.1-6]: a retained message without payload is delivered, and deletes the retained message of its
         // topic.
@@ -273,12 +273,12 @@ impl<L: LogStore> Broker<L> {
         let mut found = std::mem::take(&mut self.routing.matches);
         self.subscriptions.matches_of_worker(message.topic(), own, &mut found);
         self.routing.steps += found.visits() as u64;
-        let gathered = self.gather(&source);
+        let gathered = self.gather(&source, picked);
         let mut message_ref = MessageRef::of(message);
         // The server announces on some topics only what somebody subscribes to. The first message there is the answer
         // to that subscription.
         message_ref.was_awaited = source == Source::default() && before.is_none();
-        let picked = picked.iter().filter(|entry| entry.worker == own);
+        let picked = picked.iter().filter(|picked| picked.entry.worker == own);
         let acks = self.deliver_here(
             &mut message_ref,
             found.receivers(own),

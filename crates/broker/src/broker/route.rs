@@ -30,6 +30,7 @@ use crate::peer::{Item, Source};
 use crate::retained::Retained;
 use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::shards::Wait;
+use crate::share::Picked;
 use crate::subscriptions::{Entry, EntryOptions, Matches, Presence};
 
 /// The result of routing a message.
@@ -98,14 +99,16 @@ impl Routing {
 struct DurableReceiver {
     shard: ShardPlace,
     receiver: Receiver,
+    /// Which part of the message's origin takes it.
+    part: u32,
     /// Its client takes nothing: it may not keep others from getting the message.
     is_unheeded: bool,
 }
 
 impl DurableReceiver {
-    /// Which record takes it: the shard's, for this part of its sessions.
+    /// Which record takes it: the shard's, for this part.
     fn record(&self) -> (ShardPlace, u32) {
-        (self.shard, self.receiver.slot.0 / PART_SLOTS as u32)
+        (self.shard, self.part)
     }
 }
 
@@ -126,7 +129,7 @@ impl<L: LogStore> Broker<L> {
                 self.send_over(worker, message_ref, &found, source, &mut routed);
             }
             assert!(routed.awaited.words() < self.options.workers(), "each other worker says one word");
-            let picked = found.picked().iter().filter(|entry| u16::from(entry.worker) == own);
+            let picked = found.picked().iter().filter(|picked| u16::from(picked.entry.worker) == own);
             let acks =
                 self.deliver_here(message_ref, found.receivers(own as u8), picked, found.filters() > 1, source, now);
             routed.awaited.add_records(own, acks);
@@ -145,7 +148,7 @@ impl<L: LogStore> Broker<L> {
         routed: &mut Routed,
     ) {
         let receivers = found.receivers(worker as u8);
-        let picked = found.picked().iter().filter(|entry| u16::from(entry.worker) == worker);
+        let picked = found.picked().iter().filter(|picked| u16::from(picked.entry.worker) == worker);
         let picked_count = picked.clone().count();
         if receivers.is_empty() && picked_count == 0 {
             return;
@@ -153,7 +156,8 @@ impl<L: LogStore> Broker<L> {
         let qos = message_ref.qos;
         let is_kept = |entry: &Entry| entry.options.has(EntryOptions::DURABLE) && entry.options.qos().min(qos) > 0;
         // A worker that has only live receivers does not acknowledge durability.
-        let asks = source.ack_to.is_some() && (receivers.iter().any(is_kept) || picked.clone().any(is_kept));
+        let asks = source.ack_to.is_some()
+            && (receivers.iter().any(is_kept) || picked.clone().any(|picked| is_kept(&picked.entry)));
         if asks {
             routed.awaited.add_worker(worker);
         }
@@ -161,7 +165,7 @@ impl<L: LogStore> Broker<L> {
         let message = message_ref.shared_message();
         let batch = self.peers.batch(worker);
         batch.receivers.extend_from_slice(receivers);
-        batch.receivers.extend(picked.copied());
+        batch.picked.extend(picked.copied());
         let (receivers, picked) = (receivers.len() as u32, picked_count as u32);
         self.routing.steps += u64::from(receivers + picked);
         let may_repeat = found.filters() > 1;
@@ -174,7 +178,7 @@ impl<L: LogStore> Broker<L> {
         &mut self,
         message_ref: &mut MessageRef<'_>,
         receivers: &[Entry],
-        picked: impl Iterator<Item = &'e Entry>,
+        picked: impl Iterator<Item = &'e Picked>,
         may_repeat: bool,
         source: &Source,
         now: TimeMs,
@@ -190,11 +194,15 @@ impl<L: LogStore> Broker<L> {
             }
         }
         // A member of a share group gets its copy in addition to those of its other subscriptions (MQTT 5, 4.8.2).
-        for entry in picked {
+        for Picked { entry, group } in picked {
             if is_planted(Bug::SharedWithNobody) && entry.options.presence() == Presence::Away {
                 continue;
             }
+            let before = self.routing.durable.len();
             self.deliver_to(message_ref, entry, source, now);
+            if source.origin.is_some() {
+                self.routing.durable[before..].iter_mut().for_each(|receiver| receiver.part = group.part());
+            }
             self.look_at_picked(entry, now);
         }
         self.disconnect_refused();
@@ -287,7 +295,8 @@ impl<L: LogStore> Broker<L> {
             let (shard, receiver) = (session.shard, Receiver { slot, qos, retain, subscription_ids: ids.into() });
             assert!(usize::from(shard.0) < self.shards.len(), "a session's shard is one of this worker's");
             let is_unheeded = self.is_unheeded(entry.session, now);
-            self.routing.durable.push(DurableReceiver { shard, receiver, is_unheeded });
+            let part = slot.0 / PART_SLOTS as u32;
+            self.routing.durable.push(DurableReceiver { shard, receiver, part, is_unheeded });
             return;
         }
         if source.is_again {
@@ -346,8 +355,8 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Hands the message to the shards of the durable receivers that were found, in parts that fit a record each. The
-    /// part of a session depends on its slot alone. So a message that is sent again after a crash, with other
-    /// receivers, is checked in the same part for each session.
+    /// part of a session depends on its slot alone, and that of a message's only member of a group on the group. So a
+    /// message that is sent again after a crash, with other receivers, is checked in the same part for each.
     fn journal(&mut self, message_ref: &mut MessageRef<'_>, source: &Source) -> u16 {
         let message = message_ref.shared_message();
         let mut receivers = std::mem::take(&mut self.routing.durable);
@@ -385,13 +394,13 @@ impl<L: LogStore> Broker<L> {
         &mut self,
         message: &Arc<Message>,
         receivers: &[Entry],
-        picked: &[Entry],
+        picked: &[Picked],
         may_repeat: bool,
         source: &Source,
         now: TimeMs,
     ) {
         let mut message_ref = MessageRef::of(message);
-        let gathered = self.gather(source);
+        let gathered = self.gather(source, picked);
         let acks = self.deliver_here(&mut message_ref, receivers, picked.iter(), may_repeat, &gathered.source, now);
         self.expect(&gathered, acks, now);
     }

@@ -73,3 +73,10 @@ fn sticky_groups_are_spread_over_their_members() {
         .collect();
     assert_eq!(chosen.len(), 4);
 }
+
+#[test]
+fn the_part_of_a_group_is_what_journals_have() {
+    assert_eq!(GroupName::of("$share/g/t").part(), 0xbb1b_9903);
+    assert_ne!(GroupName::of("$share/g/t"), GroupName::of("$share/g/u"));
+    assert_ne!(GroupName::of("$share/g/t"), GroupName::of("$queue/t"));
+}

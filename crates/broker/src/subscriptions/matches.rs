@@ -3,6 +3,7 @@
 use tidegate_planted::{Bug, is_planted};
 
 use super::{Entry, Flags, NodeData, Owner, Subscriptions};
+use crate::share::Picked;
 use crate::topic_tree::{LevelHash, NodeId, TopicTree};
 
 /// Members of a share group that are weighed in the time of one visit to a node, about: they stand side by side.
@@ -12,7 +13,7 @@ const WEIGHED_PER_VISIT: usize = 16;
 #[derive(Default)]
 pub struct Matches {
     receivers: Vec<Vec<Entry>>,
-    picked: Vec<Entry>,
+    picked: Vec<Picked>,
     filters: usize,
     visits: usize,
     levels: Vec<(u32, u32, LevelHash)>,
@@ -33,7 +34,7 @@ impl Matches {
 
     /// The members picked, one for each share group whose filter matches. A share group's message comes besides those
     /// of other subscriptions of the session, not instead (MQTT 5, 4.8.2).
-    pub fn picked(&self) -> &[Entry] {
+    pub fn picked(&self) -> &[Picked] {
         &self.picked
     }
 
@@ -108,7 +109,7 @@ impl Subscriptions {
     fn has_entry(&self, node: NodeId, owner: Owner) -> bool {
         let has_groups = self.tree[node].flags.any(Flags::GROUPS);
         let mut groups = has_groups.then(|| self.groups[&node].iter()).into_iter().flatten();
-        self.get(node, owner).is_some() || groups.any(|group| self.get(*group, owner).is_some())
+        self.get(node, owner).is_some() || groups.any(|group| self.get(group.node, owner).is_some())
     }
 
     fn walk(&self, topic: &str, whose: Whose, found: &mut Matches) {
@@ -198,11 +199,10 @@ impl Subscriptions {
             && let Whose::All(client) = whose
         {
             for group in &self.groups[&node] {
-                let (picked, weighed) = self.pick(*group, topic, client);
-                found.picked.extend(picked);
-                if is_planted(Bug::SharedWithTwo) {
-                    found.picked.extend(self.members(*group).last());
-                }
+                let (picked, weighed) = self.pick(group.node, topic, client);
+                let second = self.members(group.node).last().filter(|_| is_planted(Bug::SharedWithTwo));
+                let picked = picked.into_iter().chain(second.copied());
+                found.picked.extend(picked.map(|entry| Picked { entry, group: group.name }));
                 found.visits += weighed / WEIGHED_PER_VISIT;
             }
         }

@@ -26,6 +26,7 @@ mod tests;
 use crate::SessionIndex;
 use crate::ShareStrategy;
 use crate::holdings::Paid;
+use crate::share::GroupName;
 use crate::slab::Slab;
 use crate::topic_tree::{LevelHash, NodeId, TopicTree};
 use entries::Entries;
@@ -85,12 +86,19 @@ impl Flags {
     }
 }
 
+/// A share group.
+#[derive(Clone, Copy)]
+struct Group {
+    node: NodeId,
+    name: GroupName,
+}
+
 /// See the module's description.
 pub struct Subscriptions {
     tree: TopicTree<NodeData>,
     lists: Slab<u32, Entries>,
     /// Share groups of each filter that has some.
-    groups: HashMap<NodeId, Vec<NodeId>, foldhash::fast::FixedState>,
+    groups: HashMap<NodeId, Vec<Group>, foldhash::fast::FixedState>,
     shapes: Shapes,
     /// Levels of the deepest filter there ever was.
     levels_max: usize,
@@ -179,7 +187,7 @@ impl Subscriptions {
     /// Heap bytes of all of it.
     pub fn heap_bytes(&self) -> usize {
         let lists: usize = self.lists.iter().map(Entries::heap_bytes).sum();
-        let groups: usize = self.groups.values().map(|nodes| nodes.capacity() * size_of::<NodeId>()).sum();
+        let groups: usize = self.groups.values().map(|groups| groups.capacity() * size_of::<Group>()).sum();
         let tables = self.lists.heap_bytes() + self.groups.allocation_size() + self.shapes.heap_bytes();
         self.tree.heap_bytes() + lists + groups + tables
     }
@@ -327,7 +335,7 @@ impl Subscriptions {
             if flags.any(Flags::GROUP) {
                 let of_filter = &self.groups[&self.tree.parent(node)];
                 assert_eq!(
-                    of_filter.iter().filter(|group| **group == node).count(),
+                    of_filter.iter().filter(|group| group.node == node).count(),
                     1,
                     "{node:?} in its filter's list"
                 );
@@ -386,9 +394,10 @@ impl Subscriptions {
             return node;
         }
         let node = self.tree.add_child(filter, &name, hash);
-        self.groups.entry(filter).or_default().push(node);
         self.tree[node].flags.0 |= Flags::GROUP;
         self.tree[filter].flags.0 |= Flags::GROUPS;
+        let group = Group { node, name: GroupName::of(&self.filter(node)) };
+        self.groups.entry(filter).or_default().push(group);
         node
     }
 
@@ -459,7 +468,7 @@ impl Subscriptions {
     fn forget_group(&mut self, filter: NodeId, group: NodeId) {
         let groups = self.groups.get_mut(&filter).expect("a filter with a group has a list of them");
         // Looked for: few filters have more than one, and each of a million would cost every message more than this.
-        let place = groups.iter().position(|member| *member == group).expect("a group is in its filter's list");
+        let place = groups.iter().position(|member| member.node == group).expect("a group is in its filter's list");
         groups.swap_remove(place);
         if groups.is_empty() {
             self.groups.remove(&filter);

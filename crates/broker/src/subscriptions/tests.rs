@@ -133,8 +133,8 @@ fn a_group_gives_each_message_to_one_member_in_turn() {
         all.matches("job/1", 0, &mut found);
         assert_eq!(found.receivers(0).len(), 1, "the subscription that is not shared gets each message too");
         assert_eq!(found.picked().len(), 2, "one member of each group");
-        for entry in found.picked() {
-            *turns.entry(entry.session.number()).or_default() += 1;
+        for picked in found.picked() {
+            *turns.entry(picked.entry.session.number()).or_default() += 1;
         }
     }
     assert_eq!(turns, BTreeMap::from([(0, 10), (1, 10), (2, 10), (7, 30)]));
@@ -148,7 +148,7 @@ fn members_who_are_online_are_picked_first_and_all_if_none_is() {
         let mut found = Matches::new();
         let picks = (0..times).map(|_| {
             all.matches("job", 0, &mut found);
-            found.picked()[0].session.number()
+            found.picked()[0].entry.session.number()
         });
         picks.collect::<BTreeSet<u32>>()
     };
@@ -179,7 +179,7 @@ fn members_who_are_ready_are_picked_before_those_who_are_busy() {
         let mut found = Matches::new();
         let picks = (0..30).map(|_| {
             all.matches("job", 0, &mut found);
-            found.picked()[0].session.number()
+            found.picked()[0].entry.session.number()
         });
         picks.collect::<BTreeSet<u32>>()
     };
@@ -211,7 +211,7 @@ fn what_goes_by_a_key_goes_to_the_same_member_on_all_workers() {
         let pick = |all: &Subscriptions, topic: &str, client| {
             let mut found = Matches::new();
             all.matches(topic, client, &mut found);
-            found.picked()[0].owner()
+            found.picked()[0].entry.owner()
         };
         let mut picked = BTreeSet::new();
         for (nth, client) in (0..200).zip((0..7).cycle()) {
@@ -408,7 +408,8 @@ proptest! {
                     let presence = |entry: &Entry| entry.options.presence();
                     for members in groups.values() {
                         // Another group with the same members may have picked otherwise.
-                        let picks: Vec<_> = found.picked().iter().filter(|pick| members.contains(pick)).collect();
+                        let picks = found.picked().iter().map(|picked| &picked.entry);
+                        let picks: Vec<_> = picks.filter(|pick| members.contains(pick)).collect();
                         prop_assert!(!picks.is_empty(), "each group has a pick");
                         prop_assert_eq!(picks.into_iter().map(presence).max(), members.iter().map(presence).max());
                     }

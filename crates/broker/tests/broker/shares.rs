@@ -142,3 +142,28 @@ fn a_retained_publication_and_a_will_go_by_their_client_as_well() {
         assert_eq!((sent(&retained, members), sent(&will, members)), (chosen, chosen), "{plain}{retained}{will}");
     }
 }
+
+/// A message of QoS 2 that is sent again after a crash may be given to another member than the first time, whose shard
+/// knows it already by a receiver of its own: what a group takes once has a name of its own.
+#[test]
+fn a_shard_tells_what_its_sessions_have_from_what_it_took_for_a_group() {
+    let limits = BrokerLimits { sys_interval_ms: 0, ..BrokerLimits::default() };
+    let mut world = World::new(WorldOptions { limits, workers: 2, topic_shards: 2, ..WorldOptions::default() });
+    for (name, filter) in [("a", "t"), ("b", "t"), ("c", "t"), ("d", "t"), ("m", "$share/g/t"), ("n", "$share/h/t")] {
+        world.run(&format!("{name}: CONNECT keep expiry=100; {name}: SUBSCRIBE {filter} qos=2; {name}: drop"));
+    }
+    let mut known = Vec::new();
+    for (client, expiry) in [("p", "keep expiry=100"), ("q", "keep expiry=100")] {
+        for qos in [1, 2] {
+            world.run(&format!("{client}: CONNECT {expiry}; {client}: PUBLISH t x qos={qos} id=9"));
+            let shards = world.brokers().iter().flat_map(|broker| broker.shards());
+            known.push(shards.map(|shard| shard.state_ahead().facts().origins).sum::<u64>());
+        }
+    }
+    // Of each publication of QoS 2: the sessions of both shards, and both groups.
+    assert_eq!(known, [0, 4, 4, 8]);
+    let told = world.run("p: PUBREL 9; q: PUBREL 9");
+    assert_eq!(told.matches("PUBCOMP 9").count(), 2, "{told}");
+    let shards = world.brokers().iter().flat_map(|broker| broker.shards());
+    assert_eq!(shards.map(|shard| shard.state_ahead().facts().origins).sum::<u64>(), 0, "nothing is left of them");
+}

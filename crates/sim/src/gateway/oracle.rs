@@ -141,7 +141,6 @@ impl Oracle {
         note!(self.trace, "  {name:?} is sent again");
         let sent = self.sent.get_mut(&name).expect("only what was sent is sent again");
         sent.resent = true;
-        self.groups.resent(name, sent.qos);
     }
 
     /// PUBACK or PUBREC came for it.
@@ -211,7 +210,6 @@ impl Oracle {
     /// The process has ended. What it was told and is not durable may be lost, also where it was stopped.
     pub fn process_ended(&mut self) {
         self.wills.process_ended(self.now());
-        self.groups.process_ended();
     }
 
     /// A process serves.

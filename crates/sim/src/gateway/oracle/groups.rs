@@ -5,9 +5,7 @@
 //!                       a member's session ends ─▶ nobody knows what it had: all until then is neither owed nor once
 //! ```
 //!
-//! What is not promised: that a message of QoS 2 is somebody's if its process dies before its publisher is told, so
-//! that it is sent again. Another member may be picked then, on a shard that knows the message by another receiver, and
-//! takes it for the same (seed 261 of the stream store).
+//! What is sent again may be several members': another one may be picked then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,8 +22,6 @@ struct GroupCopy {
     is_owed: bool,
     /// Nobody knows who had it.
     is_free: bool,
-    /// A process has ended since it was sent.
-    has_outlived: bool,
     hearers: BTreeSet<ClientIndex>,
     /// All hearers so far had it with QoS 2.
     is_begun_only: bool,
@@ -81,23 +77,11 @@ impl Groups {
         let copy = |group| GroupCopy {
             is_owed: qos > 0 && of_group(&self.members, group),
             is_free: of_group(&self.leaving, group),
-            has_outlived: false,
             hearers: BTreeSet::new(),
             is_begun_only: true,
         };
         let copies = (0..self.count).map(copy).collect();
         self.messages.insert(name, copies);
-    }
-
-    /// The process has ended.
-    pub fn process_ended(&mut self) {
-        self.messages.values_mut().flatten().for_each(|copy| copy.has_outlived = true);
-    }
-
-    /// A publisher sends a message again.
-    pub fn resent(&mut self, name: MessageName, qos: u8) {
-        let copies = self.messages.get_mut(&name).into_iter().flatten();
-        copies.filter(|copy| qos == 2 && copy.has_outlived).for_each(|copy| copy.is_owed = false);
     }
 
     /// A member was given a message. `is_resent`: its publisher has sent it more than once, so that it may be several.
