@@ -175,6 +175,10 @@ enum Command {
         /// The folder of the witnesses, if the configuration has `data.witness`.
         #[arg(long, value_name = "DIR")]
         witness: Option<PathBuf>,
+        /// A log whose end was cut, as this command advises where the newest segment is damaged: such as ledger-0. It is
+        /// listed also where nothing else proves that it has lost records. May be said more than once.
+        #[arg(long, value_name = "LOG")]
+        cut: Vec<String>,
         /// Accept what is listed.
         #[arg(long)]
         yes: bool,
@@ -331,8 +335,9 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         }
         Command::Archive { data, to, keep_segments } => command::archive::run(&data, &to, keep_segments, extensions),
         Command::MendTime { data, to, reason, yes } => command::mend_time::run(&data, to, &reason, yes, extensions),
-        Command::AcceptLoss { data, reason, witness, yes } => {
-            command::accept_loss::run(&data, &reason, witness.as_deref(), yes, extensions)
+        Command::AcceptLoss { data, reason, witness, cut, yes } => {
+            let asked = command::accept_loss::Asked { data: &data, witness: witness.as_deref(), cut: &cut };
+            command::accept_loss::run(&asked, &reason, yes, extensions)
         }
         Command::Doctor { data, config } => command::doctor::run(data, config.as_deref(), extensions),
         Command::Status { connection } => return client::status(&connection),

@@ -13,6 +13,9 @@
 //! A witness that is gone, or cannot be used, is accepted in the same way: what is there is renamed, and the next start
 //! begins it anew.
 //!
+//! A log whose end an operator has cut (`--cut`), because it was damaged, may look like one that ends there: he says so,
+//! and it is listed like what is proven.
+//!
 //! A run that is cut short is run again: each step is taken only where its cause is still found.
 
 use std::collections::BTreeMap;
@@ -62,15 +65,21 @@ pub struct LostLog {
     proofs: Vec<String>,
 }
 
+/// Where to look for what is lost.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// The data directory.
+    pub data: &'a Path,
+    /// The folder of the witnesses.
+    pub witness: Option<&'a Path>,
+    /// Names of the logs whose ends were cut.
+    pub cut: &'a [String],
+}
+
 /// Lists what is lost, and accepts it if `yes`. Exit 0 if nothing is lost (any more), 2 if something is and `yes` was
 /// not said.
-pub fn run<P>(
-    data: &Path,
-    reason: &str,
-    witness: Option<&Path>,
-    yes: bool,
-    extensions: &[&dyn Extension<P>],
-) -> Result<ExitCode> {
+pub fn run<P>(asked: &Asked<'_>, reason: &str, yes: bool, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
+    let Asked { data, witness, cut } = *asked;
     if reason.trim().is_empty() {
         bail!("--reason: expected 1 to {NOTICE_TEXT_BYTES_MAX} bytes of text: it is written into the logs");
     }
@@ -90,13 +99,14 @@ pub fn run<P>(
     if yes {
         key.as_ref().map_err(|error| anyhow!("{error}. Do that first: nothing was changed"))?;
     }
+    check_names(&directory, &families, cut)?;
     let logs = LocalLogs::new(RealDisk, data, &families);
     let dead = dead_witnesses(data, &directory, &families, witness)?;
 
-    let ledger = LedgerLosses::find(data, &directory, &logs, witness)?;
+    let ledger = LedgerLosses::find(asked, &directory, &logs)?;
     let mut lost = ledger.logs;
     for known in others {
-        lost.extend((known.losses)(data, &directory, &logs, witness)?);
+        lost.extend((known.losses)(asked, &directory, &logs)?);
     }
     for lost in &lost {
         let name = families.iter().find(|family| family.number == lost.log.family).map_or("?", |family| family.name);
@@ -170,16 +180,16 @@ pub fn run<P>(
 
 /// What the logs of a family have lost, judged by what is beside each of them.
 pub fn losses_of<F: ShardFamily>(
-    data: &Path,
+    asked: &Asked<'_>,
     directory: &Directory,
     logs: &LocalLogs<RealDisk>,
-    witness: Option<&Path>,
 ) -> Result<Vec<LostLog>> {
     let mut found = Vec::new();
     for log in directory.logs(F::FAMILY) {
-        let examined = examined::<F>(data, logs, log, &witnessed::<F>(witness, log)?)?;
-        found.extend((!examined.proofs.is_empty()).then(|| LostLog::of::<F>(log, &examined)));
+        let examined = examined::<F>(asked.data, logs, log, &witnessed::<F>(asked.witness, log)?)?;
+        found.push(LostLog::of::<F>(log, &examined, asked.cut));
     }
+    found.retain(|lost| !lost.proofs.is_empty());
     Ok(found)
 }
 
@@ -193,10 +203,11 @@ pub fn proven(
     families: &[KnownFamily],
 ) -> Result<Vec<String>> {
     let mut words = Vec::new();
+    let asked = Asked { data, witness, cut: &[] };
     for family in families {
         let lost = match family.family == LEDGER {
-            true => ledger_losses(data, directory, logs, witness)?,
-            false => (family.losses)(data, directory, logs, witness)?,
+            true => ledger_losses(&asked, directory, logs)?,
+            false => (family.losses)(&asked, directory, logs)?,
         };
         for LostLog { log, proofs, .. } in lost {
             words.extend(proofs.iter().map(|proof| format!("{} shard {}: {proof}", family.family.name, log.shard)));
@@ -232,17 +243,13 @@ pub fn proven_between(data: &Path, directory: &Directory, logs: &LocalLogs<RealD
     Ok(proofs.iter().map(|(shard, proof)| format!("ledger shard {shard}: {proof}")).chain(unbooked).collect())
 }
 
-fn ledger_losses(
-    data: &Path,
-    directory: &Directory,
-    logs: &LocalLogs<RealDisk>,
-    witness: Option<&Path>,
-) -> Result<Vec<LostLog>> {
+fn ledger_losses(asked: &Asked<'_>, directory: &Directory, logs: &LocalLogs<RealDisk>) -> Result<Vec<LostLog>> {
     let mut lost = Vec::new();
     for log in directory.logs(LEDGER) {
-        let examined = examined_with_ids(data, logs, log, witness)?;
-        lost.extend((!examined.proofs.is_empty()).then(|| LostLog::of::<LedgerFamily>(log, &examined)));
+        let examined = examined_with_ids(asked.data, logs, log, asked.witness)?;
+        lost.push(LostLog::of::<LedgerFamily>(log, &examined, asked.cut));
     }
+    lost.retain(|lost| !lost.proofs.is_empty());
     Ok(lost)
 }
 
@@ -329,7 +336,8 @@ fn way_to_a_missing_end(segment: &Path, offset: u64) -> Option<String> {
     if before.as_ref().is_some_and(|(other, _)| *other > first) {
         return None;
     }
-    let (name, then) = (segment.display(), "and run this command again. It lists what is proven lost then");
+    let log = segment.parent()?.file_name()?.to_string_lossy();
+    let (name, then) = (segment.display(), format!("and run this command again with --cut {log}"));
     if offset >= SEGMENT_HEADER_BYTES as u64 {
         return Some(format!(
             " Without a backup: keep a copy of {name}, cut it before the damage (truncate -s {offset} {name}), {then}; \
@@ -362,18 +370,45 @@ fn examined_with_ids(data: &Path, logs: &LocalLogs<RealDisk>, log: LogId, witnes
     examined::<LedgerFamily>(data, logs, log, &claims)
 }
 
+/// That the directory has logs of these names.
+fn check_names(directory: &Directory, families: &[Family], names: &[String]) -> Result<()> {
+    let names_of = |family: &Family| directory.logs(*family).map(|log| name_of(family, log)).collect::<Vec<_>>();
+    let known: Vec<String> = families.iter().flat_map(names_of).collect();
+    match names.iter().find(|name| !known.contains(name)) {
+        Some(name) => bail!("--cut {name}: this directory has no such log; it has {}", known.join(", ")),
+        None => Ok(()),
+    }
+}
+
+/// What the folder of a log is called.
+fn name_of(family: &Family, log: LogId) -> String {
+    format!("{}-{}", family.name, log.shard)
+}
+
 impl LostLog {
-    fn of<F: ShardFamily>(log: LogId, examined: &Examined) -> LostLog {
+    /// What is proven of a log, or said of it by being named in `cut`; no proof if it has lost nothing.
+    fn of<F: ShardFamily>(log: LogId, examined: &Examined, cut: &[String]) -> LostLog {
         let loss = examined.loss::<F>(log);
+        let is_said = loss.is_none() && cut.contains(&name_of(&F::FAMILY, log));
+        let said = if is_said { said_lost(examined) } else { None };
         LostLog {
             log,
             since: examined.since,
             end: examined.report.end,
             last: loss.as_ref().and_then(|loss| loss.last()),
             aside: examined.proofs.iter().map(|claim| claim.source.clone()).collect(),
-            proofs: loss.map(|loss| loss.what()).into_iter().collect(),
+            proofs: loss.map(|loss| loss.what()).into_iter().chain(said).collect(),
         }
     }
+}
+
+/// What is lost of a log whose end was cut, in words. `None` if that was accepted already.
+fn said_lost(examined: &Examined) -> Option<String> {
+    let from = Sequence(examined.report.end.sequence.0 + 1);
+    let is_that =
+        |notice: &Notice| notice.kind == NoticeKind::LossAccepted && notice.lost.is_some_and(|lost| lost.from == from);
+    let is_accepted = examined.notices.last().is_some_and(is_that);
+    (!is_accepted).then(|| format!("records from {from} on are lost: its end was cut, as --cut says"))
 }
 
 /// What the ledger has lost: of each log, and between them.
@@ -384,19 +419,15 @@ struct LedgerLosses {
 }
 
 impl LedgerLosses {
-    fn find(
-        data: &Path,
-        directory: &Directory,
-        logs: &LocalLogs<RealDisk>,
-        witness: Option<&Path>,
-    ) -> Result<LedgerLosses> {
+    fn find(asked: &Asked<'_>, directory: &Directory, logs: &LocalLogs<RealDisk>) -> Result<LedgerLosses> {
+        let Asked { data, witness, cut } = *asked;
         let shards = directory.shards(LEDGER);
         let mut by_shard: BTreeMap<u16, LostLog> = BTreeMap::new();
         let mut states = Vec::new();
         for log in directory.logs(LEDGER) {
             let examined = examined_with_ids(data, logs, log, witness)?;
             states.push(fold_to_end(logs, &snapshots::<LedgerFamily>(data, log), shards, &examined)?);
-            by_shard.insert(log.shard, LostLog::of::<LedgerFamily>(log, &examined));
+            by_shard.insert(log.shard, LostLog::of::<LedgerFamily>(log, &examined, cut));
         }
         let between = PeerLosses::find(logs, directory.id(), &states)?;
         for (shard, proof) in &between.proofs {

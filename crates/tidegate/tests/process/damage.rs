@@ -182,7 +182,7 @@ fn a_rotten_header_of_the_last_segment_is_named_and_a_start_writes_it_again() {
 #[test]
 fn a_last_segment_that_is_gone_is_no_dead_end() {
     for is_there in [false, true] {
-        let (_folder, settings) = filled();
+        let (folder, settings) = filled();
         let all = segments(&settings);
         fs::remove_file(&all[1]).expect("it was there");
         if is_there {
@@ -201,9 +201,23 @@ fn a_last_segment_that_is_gone_is_no_dead_end() {
         let _ = fs::remove_file(&all[1]);
         let cut = fs::OpenOptions::new().write(true).open(&all[0]).expect("it is there");
         cut.set_len(mark_of(&all[0])).expect("it is cut");
-        let accepted = accept(&["--yes"]);
+        assert!(refused.log.contains("run this command again with --cut ledger-0"), "{refused}");
+        // Nothing is derived of the records that are gone.
+        let ids = settings.data.join("ids");
+        fs::rename(&ids, folder.path().join("ids")).expect("it was there");
+        let unproven = accept(&[]);
+        assert!(unproven.status.success() && unproven.log.contains("nothing is proven lost"), "{unproven}");
+        let listed = accept(&["--cut", "ledger-0"]);
+        assert!(listed.status.code() == Some(2) && listed.log.contains("on are lost: its end was cut"), "{listed}");
+        let accepted = accept(&["--cut", "ledger-0", "--yes"]);
         assert!(accepted.status.success(), "{accepted}");
+        assert!(accepted.log.contains("loss accepted at"), "{accepted}");
+        let again = accept(&["--cut", "ledger-0", "--yes"]);
+        assert!(again.status.success() && again.log.contains("nothing is proven lost"), "{again}");
+        let audited = audit(&settings.data);
+        assert!(audited.status.success() && audited.log.contains("a bit rotted"), "{audited}");
         let server = Server::start(&settings);
+        assert!(server.log().contains("a bit rotted"), "{}", server.log());
         let balance = connect(&server).account("candidate:1").expect("it is there").balance;
         assert!((1..8 * 8_000 + 50 * 3).contains(&balance), "{balance}");
         assert!(server.terminate().status.success());
