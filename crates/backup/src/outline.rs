@@ -35,6 +35,8 @@ pub(crate) fn outline(
     sources: &LocalLogs<RealDisk>,
 ) -> Result<Vec<(Known, Vec<Copied>)>, BackupError> {
     let (folder, families) = (store.folder(name), families(known));
+    manifest.files.iter().try_for_each(|file| beside(store, name, file).map(drop))?;
+    store.check_key(name, &manifest.files)?;
     let mut by_family: Vec<(Known, Vec<Copied>)> = known.iter().map(|known| (*known, Vec::new())).collect();
     let mut ids = Vec::new();
     for log in &manifest.logs {

@@ -27,7 +27,7 @@ use crate::filling::{DIRECTORY_UNNAMED, FOLDERS, Filling, check_place};
 use crate::known::Known;
 use crate::manifest::{FileCopy, LogCopy, Manifest, SegmentCopy};
 use crate::moment::Moment;
-use crate::outline::{beside, families, outline};
+use crate::outline::{USE_ANOTHER, beside, families, outline};
 use crate::place::{At, Copied, Cut, places};
 use crate::reading::{Reading, Rested, check_ties};
 
@@ -80,7 +80,6 @@ pub fn restore(
     let store = Store { root: from.to_path_buf() };
     let name = choose(&store, backup)?;
     let manifest = store.manifest(&name)?;
-    store.check_key(&name, &manifest.files)?;
     target(data, from)?;
     check_place(data)?;
     let sources = LocalLogs::new(RealDisk, from, &families(known));
@@ -138,7 +137,8 @@ impl Target<'_> {
         for ((known, logs), cuts) in logs.iter().zip(cuts) {
             let mut ties = Vec::new();
             for (log, cut) in logs.iter().zip(cuts) {
-                let copy = manifest.logs.iter().find(|copy| copy.name == log.name).expect("it was made of the manifest");
+                let copy =
+                    manifest.logs.iter().find(|copy| copy.name == log.name).expect("it was made of the manifest");
                 let rested = self.log(copy, known, log.files.log(), cut.end, &mut |piece| {
                     done += piece;
                     progress(done, total);
@@ -175,11 +175,16 @@ impl Target<'_> {
         files.cut(cut)?;
         let begins = files.begins(copy.segments[0].first)?;
         let mut reading = Reading::new(*known, ShardIndex(id.shard));
-        reading.groups(&files, (begins, cut), |_, _| {})?;
-        let mut since = Cursor::START;
-        if let Some((cursor, file)) = &copy.snapshot {
-            self.snapshot(&copy.name, file, *cursor)?;
-            since = *cursor;
+        let since = copy.snapshot.as_ref().map_or(Cursor::START, |(cursor, _)| *cursor);
+        let mut has_snapshots_place = begins == since;
+        reading.groups(&files, (begins, cut), |place, _| has_snapshots_place |= place == since)?;
+        if let Some((_, file)) = &copy.snapshot {
+            if !has_snapshots_place {
+                let what =
+                    format!("no group ends at sequence {}, where its snapshot stands; {USE_ANOTHER}", since.sequence);
+                return Err(BackupError::damaged(&source, what));
+            }
+            self.snapshot(&copy.name, file, since)?;
         }
         let words = format!("from backup {} of {}", self.name, Moment(self.taken_at()?));
         let lost = (cut.sequence < copy.end.sequence)

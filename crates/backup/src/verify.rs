@@ -72,7 +72,8 @@ pub fn verify(from: &Path, known: &[Known], progress: Progress<'_>) -> Result<Ve
         }
     }
     let mut walks = walks(&manifests, known, &sources);
-    let total = copies.values().filter_map(|copy: &Copy| copy.expected.iter().map(|expected| expected.bytes).max()).sum();
+    let total =
+        copies.values().filter_map(|copy: &Copy| copy.expected.iter().map(|expected| expected.bytes).max()).sum();
     let mut lost = BTreeSet::new();
     for (path, mut copy) in copies {
         copy.expected.sort_by_key(|expected| expected.bytes);
@@ -103,7 +104,6 @@ pub fn verify(from: &Path, known: &[Known], progress: Progress<'_>) -> Result<Ve
     // What is wrong with the others was said.
     for (backup, manifest) in manifests.iter().filter(|(backup, _)| !lost.contains(*backup)) {
         let checked = outline(&store, backup, manifest, known, &sources).and_then(|by_family| {
-            store.check_key(backup, &manifest.files)?;
             by_family.iter().try_for_each(|(known, logs)| {
                 let of = |name: &String| walks.get(name).and_then(|walk| walk.rested_at(backup)).unwrap_or_default();
                 let logs: Vec<(Rested, Cursor)> = logs.iter().map(|log| (of(&log.name), log.end)).collect();

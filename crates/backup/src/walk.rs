@@ -118,11 +118,7 @@ impl Walk {
 
     /// Reads its groups, and notes the wanted places that are met; `Err` says up to where it was good. Where no group is
     /// before the end of a backup, the header is all that it has.
-    fn read(
-        &mut self,
-        (first, is_cut_at_first): (Position, bool),
-        end: Cursor,
-    ) -> Result<(), (BackupError, Position)> {
+    fn read(&mut self, (first, is_cut_at_first): (Position, bool), end: Cursor) -> Result<(), (BackupError, Position)> {
         if is_cut_at_first {
             self.files.check_header(first).map_err(|error| (error.into(), first))?;
         }
@@ -157,7 +153,10 @@ fn problem(path: &PathBuf, what: &str, backups: &BTreeSet<String>) -> String {
     let backups: Vec<&str> = backups.iter().map(String::as_str).collect();
     BackupError::damaged(
         path,
-        format!("it is what was copied, but cannot be restored: {what}. Backups that need it: {}; {USE_ANOTHER}", backups.join(", ")),
+        format!(
+            "it is what was copied, but cannot be restored: {what}. Backups that need it: {}; {USE_ANOTHER}",
+            backups.join(", ")
+        ),
     )
     .to_string()
 }

@@ -240,7 +240,7 @@ fn what_verify_accepts_is_restored_and_served_and_nothing_else() {
         (chance.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
     };
     let (mut good, mut bad) = (0, 0);
-    for number in 0..50 {
+    for number in 0..40 {
         let backups = two.root.path().join(format!("chance-{number}"));
         copy_of(&two.backups(), &backups);
         let (path, bytes) = &files[below(files.len())];
@@ -257,10 +257,13 @@ fn what_verify_accepts_is_restored_and_served_and_nothing_else() {
         flip(&tampered, at);
         retell(&backups);
         let found = problems(&backups);
-        let refused: Vec<String> =
-            names(&backups).iter().filter_map(|name| two.refusal(&backups, name)).collect();
+        let refused: Vec<String> = names(&backups).iter().filter_map(|name| two.refusal(&backups, name)).collect();
         assert_eq!(found.is_empty(), refused.is_empty(), "{path:?} at {at}: {found:?}, {refused:?}");
-        if found.is_empty() { good += 1 } else { bad += 1 }
+        if found.is_empty() {
+            good += 1
+        } else {
+            bad += 1
+        }
         fs::remove_dir_all(&backups).expect("it was made");
     }
     assert!(good > 5 && bad > 10, "{good} can be restored, {bad} cannot");

@@ -21,7 +21,10 @@ pub fn check_description(folder: &Path, families: &[Family], logs: &[LogId]) -> 
             let log = LogId { directory: description.id, family: listed.number, shard };
             if !logs.contains(&log) {
                 let name = &listed.name;
-                return Err(refuse(folder, format!("its file {DIRECTORY} lists {name}-{shard} ({log}), which is missing")));
+                return Err(refuse(
+                    folder,
+                    format!("its file {DIRECTORY} lists {name}-{shard} ({log}), which is missing"),
+                ));
             }
         }
     }
