@@ -1,9 +1,9 @@
 //! A directory while a restore fills it.
 //!
 //! ```text
-//!   nothing, or empty ─▶ RESTORE-UNFINISHED, locked ─▶ logs, snapshots, KEY … ─▶ DIRECTORY gets its name ─▶ mark removed
-//!                          ▲          │ failed: all of it is removed, the mark last
-//!                          │          ▼ killed: the mark is there, and nobody has its lock
+//!   nothing, or empty ─▶ the mark, locked ─▶ logs, snapshots, KEY … ─▶ DIRECTORY gets its name ─▶ mark removed
+//!                          ▲        │ failed: all of it is removed, the mark last
+//!                          │        ▼ killed: the mark is there, and nobody has its lock
 //!                          └── another restore removes what is there, and takes its place
 //! ```
 //!
@@ -89,8 +89,8 @@ fn look(data: &Path) -> Result<Place, BackupError> {
 }
 
 impl Filling {
-    /// Marks `data` as a directory that is filled, and keeps other restores out. What an interrupted one left is removed.
-    /// `words` are for people who find the mark.
+    /// Marks `data` as a directory that is filled, and keeps other restores out. What an interrupted one left is
+    /// removed. `words` are for people who find the mark.
     pub fn begin(data: &Path, words: &str) -> Result<Filling, BackupError> {
         let is_made = matches!(look(data)?, Place::Nothing);
         create_folder(data)?;

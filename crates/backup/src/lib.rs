@@ -11,8 +11,8 @@
 //!
 //! Promise: a backup holds everything that was durable when it began; whatever in it rests on a record of another shard
 //! comes with that record; every byte was verified by chain hash when it was copied, and is verified again when it is
-//! put back. A backup that was taken stays what it is: a later one only adds. What [`verify`] accepts, [`restore`] restores:
-//! both ask the same of it.
+//! put back. A backup that was taken stays what it is: a later one only adds. What [`verify`] accepts,
+//! [`restore`] restores: both ask the same of it.
 //!
 //! Invariant: nothing here knows what a record means; it asks the machine of the family ([`Known`]).
 

@@ -2,7 +2,7 @@
 //! directory that a start opens.
 //!
 //! ```text
-//!   MANIFEST ─▶ logs this program knows ─▶ segments without a gap ─▶ snapshots that can be read ─▶ DIRECTORY lists them
+//!   MANIFEST ─▶ known logs ─▶ segments without a gap ─▶ snapshots that can be read ─▶ DIRECTORY lists the logs
 //! ```
 //!
 //! Promise: a restore and `--verify` ask the same; what is refused here is refused before anything is made.

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Promise: the new directory has exactly the records of the backup up to the places, and in each log a notice that
-//! says so. It is a data directory only at the very end, when `DIRECTORY` gets its name. What fails leaves nothing; what
-//! is killed leaves what every start refuses, and another restore takes the place of ([`Filling`]). The backup is only
-//! read.
+//! says so. It is a data directory only at the very end, when `DIRECTORY` gets its name. What fails leaves nothing;
+//! what is killed leaves what every start refuses, and another restore takes the place of ([`Filling`]). The backup is
+//! only read.
 //!
 //! Why a notice: the records behind the places live on elsewhere. Snapshots, ids and copies of that history name its
 //! timeline, and can never be taken for ones of the restored directory.

@@ -5,9 +5,9 @@
 //!   each backup ─▶ its outline ─▶ its logs end where groups do ─▶ nothing rests on what they do not have
 //! ```
 //!
-//! Promise: a backup with which nothing is wrong here is restored by [`crate::restore`], and a server starts on it. Each
-//! byte is hashed once, each group read once, whatever the number of backups; nothing is written. Memory: the manifests,
-//! one group, and one snapshot at a time.
+//! Promise: a backup with which nothing is wrong here is restored by [`crate::restore`], and a server starts on it.
+//! Each byte is hashed once, each group read once, whatever the number of backups; nothing is written. Memory: the
+//! manifests, one group, and one snapshot at a time.
 //!
 //! Why more than hashes: these only say that a copy is still what was copied, which may have been no log any more.
 

@@ -116,8 +116,8 @@ impl Walk {
         problems
     }
 
-    /// Reads its groups, and notes the wanted places that are met; `Err` says up to where it was good. Where no group is
-    /// before the end of a backup, the header is all that it has.
+    /// Reads its groups, and notes the wanted places that are met; `Err` says up to where it was good. Where no group
+    /// is before the end of a backup, the header is all that it has.
     fn read(&mut self, (first, is_cut_at_first): (Position, bool), end: Cursor) -> Result<(), (BackupError, Position)> {
         if is_cut_at_first {
             self.files.check_header(first).map_err(|error| (error.into(), first))?;
