@@ -24,8 +24,9 @@ use crate::files::{Store, copy_bytes};
 use crate::known::Known;
 use crate::manifest::Manifest;
 use crate::outline::{families, log_of, outline};
+use crate::place::Copied;
 use crate::reading::{Rested, check_ties};
-use crate::walk::Walk;
+use crate::walk::{Problem, Walk};
 
 /// What was read.
 #[derive(Clone, Debug, Default)]
@@ -72,47 +73,61 @@ pub fn verify(from: &Path, known: &[Known], progress: Progress<'_>) -> Result<Ve
         }
     }
     let mut walks = walks(&manifests, known, &sources);
-    let total =
-        copies.values().filter_map(|copy: &Copy| copy.expected.iter().map(|expected| expected.bytes).max()).sum();
+    let total = copies.values().map(Copy::bytes).sum();
     let mut lost = BTreeSet::new();
     for (path, mut copy) in copies {
         copy.expected.sort_by_key(|expected| expected.bytes);
-        let hashed = check(&path, &copy.expected, &mut |piece| {
+        let walk = copy.segment.as_ref().and_then(|(log, first)| Some((walks.get_mut(log)?, *first)));
+        let problems = copy.read(&path, walk, &mut |piece| {
             verified.bytes += piece;
             progress(verified.bytes, total);
         });
-        let walk = copy.segment.as_ref().and_then(|(log, first)| Some((walks.get_mut(log)?, *first)));
-        match (hashed, walk) {
-            (Err((error, from)), walk) => {
-                verified.problems.push(error.to_string());
-                lost.extend(copy.expected[from..].iter().map(|expected| expected.backup.clone()));
-                if let Some((walk, _)) = walk {
-                    walk.pass_over(copy.expected.iter().filter_map(|expected| expected.end).next_back());
-                }
-            }
-            (Ok(()), Some((walk, first))) => {
-                let ends: Vec<(Cursor, &str)> =
-                    copy.expected.iter().filter_map(|expected| Some((expected.end?, &*expected.backup))).collect();
-                for (problem, backups) in walk.segment(first, &ends) {
-                    verified.problems.push(problem);
-                    lost.extend(backups);
-                }
-            }
-            (Ok(()), None) => {}
+        for (problem, backups) in problems {
+            verified.problems.push(problem);
+            lost.extend(backups);
         }
     }
     // What is wrong with the others was said.
     for (backup, manifest) in manifests.iter().filter(|(backup, _)| !lost.contains(*backup)) {
-        let checked = outline(&store, backup, manifest, known, &sources).and_then(|by_family| {
-            by_family.iter().try_for_each(|(known, logs)| {
-                let of = |name: &String| walks.get(name).and_then(|walk| walk.rested_at(backup)).unwrap_or_default();
-                let logs: Vec<(Rested, Cursor)> = logs.iter().map(|log| (of(&log.name), log.end)).collect();
-                check_ties(known, &logs).map_err(|error| BackupError::damaged(&store.folder(backup), error.to_string()))
-            })
+        let checked = outline(&store, backup, manifest, known, &sources).and_then(|logs| {
+            let ties = logs.iter().try_for_each(|(known, logs)| check_ties(known, &rested(&walks, backup, logs)));
+            ties.map_err(|error| BackupError::damaged(&store.folder(backup), error.to_string()))
         });
         verified.problems.extend(checked.err().map(|error| error.to_string()));
     }
     Ok(verified)
+}
+
+/// What the logs of a family rest on, each with its end in a backup.
+fn rested(walks: &BTreeMap<String, Walk>, backup: &str, logs: &[Copied]) -> Vec<(Rested, Cursor)> {
+    let of = |log: &Copied| walks.get(&log.name).and_then(|walk| walk.rested_at(backup)).unwrap_or_default();
+    logs.iter().map(|log| (of(log), log.end)).collect()
+}
+
+impl Copy {
+    /// As long as the longest backup needs it.
+    fn bytes(&self) -> u64 {
+        self.expected.iter().map(|expected| expected.bytes).max().unwrap_or_default()
+    }
+
+    /// Reads the file, and the groups of a segment as far as it is what was copied; what is wrong.
+    fn read(&self, path: &Path, walk: Option<(&mut Walk, Position)>, read: &mut dyn FnMut(u64)) -> Vec<Problem> {
+        let (mut problems, mut good) = (Vec::new(), self.expected.len());
+        if let Err((error, from)) = check(path, &self.expected, read) {
+            let backups = self.expected[from..].iter().map(|expected| expected.backup.clone()).collect();
+            problems.push((error.to_string(), backups));
+            good = from;
+        }
+        if let Some((walk, first)) = walk {
+            let ends = self.expected.iter().filter_map(|expected| Some((expected.end?, &*expected.backup)));
+            let ends: Vec<(Cursor, &str)> = ends.collect();
+            problems.extend(walk.segment(first, &ends[..good]));
+            if let Some((end, _)) = ends.last().filter(|_| good < ends.len()) {
+                walk.pass_over(*end);
+            }
+        }
+        problems
+    }
 }
 
 fn expect(store: &Store, backup: &str, manifest: &Manifest, copies: &mut BTreeMap<PathBuf, Copy>) {

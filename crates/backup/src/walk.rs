@@ -72,12 +72,10 @@ impl Walk {
         self.rested.get(backup).cloned()
     }
 
-    /// A segment is not what was copied, which is said elsewhere: nothing is looked for in it.
-    pub fn pass_over(&mut self, end: Option<Cursor>) {
+    /// The rest of a segment, up to `end`, is not what was copied, which is said elsewhere: nothing is looked for there.
+    pub fn pass_over(&mut self, end: Cursor) {
         self.at = None;
-        if let Some(end) = end {
-            self.wanted = self.wanted.split_off(&Position(end.position.0 + 1));
-        }
+        self.wanted = self.wanted.split_off(&Position(end.position.0 + 1));
     }
 
     /// Reads the segment that begins at `first`; `ends` are behind the last groups that backups have of it, ascending.

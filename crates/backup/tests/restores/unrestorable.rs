@@ -227,6 +227,30 @@ fn a_record_of_nobody_and_one_that_rests_on_what_is_missing_are_named() {
     }
 }
 
+#[test]
+fn an_older_backup_that_cannot_be_restored_is_named_beside_a_newer_one_that_has_rotted() {
+    let root = tempfile::tempdir().expect("a folder");
+    let (data, backups) = (root.path().join("data"), root.path().join("backups"));
+    let directory = Directory::open_or_create(&data, &wanted(), 1).expect("it is made");
+    let id = directory.logs(Whole::FAMILY).next().expect("a log");
+    let mut log = open(&data, id, Cursor::START);
+    for now in [5_000, 6_000] {
+        write_groups(&mut log, &(0..50).map(|nth| note(nth, 1_000)).collect::<Vec<_>>(), 10);
+        taken(&data, &backups, Reread::Open, now);
+    }
+    log.close().expect("it ends in order");
+    drop(directory);
+    let segment = copied_segments(&backups, "whole-0").remove(0);
+    flip(&segment, 5_000);
+    retell(&backups);
+    let end = fs::metadata(&segment).expect("it is there").len() as usize - 1;
+    flip(&segment, end);
+    let found = problems(&backups);
+    let named = |words: &str| found.iter().any(|found| found.contains(words) && found.contains("19700101T000005.000Z"));
+    assert!(named("it is what was copied, but cannot be restored"), "{found:?}");
+    assert!(found.iter().any(|found| found.ends_with("backups that need them: 19700101T000006.000Z")), "{found:?}");
+}
+
 /// Any bit of any file of a backup, as if it had been copied so.
 #[test]
 fn what_verify_accepts_is_restored_and_served_and_nothing_else() {
