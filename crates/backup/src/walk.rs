@@ -72,7 +72,7 @@ impl Walk {
         self.rested.get(backup).cloned()
     }
 
-    /// The rest of a segment, up to `end`, is not what was copied, which is said elsewhere: nothing is looked for there.
+    /// The rest of a segment, up to `end`, is not what was copied, which is said elsewhere: it is passed over.
     pub fn pass_over(&mut self, end: Cursor) {
         self.at = None;
         self.wanted = self.wanted.split_off(&Position(end.position.0 + 1));
