@@ -13,6 +13,9 @@ pub(crate) struct Stamp {
     pub mended_from: Option<TimeMs>,
 }
 
+/// Tells how a record of a shard is tied to others.
+type Ties = fn(&[u8], ShardIndex, &mut dyn FnMut(Tie)) -> Result<(), String>;
+
 /// A family, and what its machine says about single records.
 #[derive(Clone, Copy)]
 pub struct Known {
@@ -23,7 +26,7 @@ pub struct Known {
     /// The same, and whether it sets the time of its log.
     pub(crate) stamp: fn(&[u8]) -> Stamp,
     /// How a record of a shard is tied to other shards; `Err`, in words, for one that is none of the machine's.
-    pub(crate) ties: fn(&[u8], ShardIndex, &mut dyn FnMut(Tie)) -> Result<(), String>,
+    pub(crate) ties: Ties,
     /// Whether the body of a snapshot is a state of the machine; `Err` says in words why it is none.
     pub(crate) snapshot: fn(&[u8]) -> Result<(), String>,
 }

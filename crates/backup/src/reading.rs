@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Cursor, LogFiles, NoticeKind, Position};
+use tidegate_journal::{Cursor, LogFiles, LogId, NoticeKind, Position};
 use tidegate_machines::{Fact, ShardIndex, Tie};
 
 use crate::closure::Missing;
@@ -41,9 +41,9 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// Of the log of this shard.
-    pub fn new(known: Known, shard: ShardIndex) -> Reading {
-        Reading { known, shard, rested: Rested::default() }
+    /// Of this log.
+    pub fn new(known: Known, log: LogId) -> Reading {
+        Reading { known, shard: ShardIndex(log.shard), rested: Rested::default() }
     }
 
     /// What the records that were read say.

@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Cursor, LocalLogs, LogId, Logs, Lost, Notice, NoticeKind, Options, Sequence};
-use tidegate_machines::ShardIndex;
 
 use crate::Progress;
 use crate::destination::target;
@@ -174,7 +173,7 @@ impl Target<'_> {
         }
         files.cut(cut)?;
         let begins = files.begins(copy.segments[0].first)?;
-        let mut reading = Reading::new(*known, ShardIndex(id.shard));
+        let mut reading = Reading::new(*known, id);
         let since = copy.snapshot.as_ref().map_or(Cursor::START, |(cursor, _)| *cursor);
         let mut has_snapshots_place = begins == since;
         reading.groups(&files, (begins, cut), |place, _| has_snapshots_place |= place == since)?;

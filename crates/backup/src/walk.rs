@@ -8,11 +8,10 @@
 //! Promise: a log that ends at such a place is opened by a start: it is whole groups of one chain up to there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::Path;
 
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Cursor, LogFiles, LogId, Position};
-use tidegate_machines::ShardIndex;
 
 use crate::error::BackupError;
 use crate::known::Known;
@@ -47,7 +46,7 @@ pub(crate) struct Walk {
 impl Walk {
     /// Of the log that these are the files of.
     pub fn new(known: Known, files: LogFiles<RealDisk>) -> Walk {
-        let reading = Reading::new(known, ShardIndex(files.log().shard));
+        let reading = Reading::new(known, files.log());
         let (wanted, rested, foreign) = Default::default();
         Walk { files, reading, at: None, wanted, rested, foreign }
     }
@@ -147,7 +146,7 @@ impl Walk {
     }
 }
 
-fn problem(path: &PathBuf, what: &str, backups: &BTreeSet<String>) -> String {
+fn problem(path: &Path, what: &str, backups: &BTreeSet<String>) -> String {
     let backups: Vec<&str> = backups.iter().map(String::as_str).collect();
     BackupError::damaged(
         path,
