@@ -30,6 +30,20 @@ pub enum BackupError {
         /// What is wrong with it, and what to do.
         what: String,
     },
+    /// A restore failed, and what it had made until then could not be removed.
+    #[error(
+        "{error}. What was restored until then could not be removed ({cause}). No server starts on {}: it is marked as \
+         unfinished, and a restore into it takes its place",
+        data.display()
+    )]
+    Left {
+        /// Why it failed.
+        error: Box<BackupError>,
+        /// The directory that is left.
+        data: PathBuf,
+        /// Why it is.
+        cause: io::Error,
+    },
     /// It cannot be done as it was asked.
     #[error("{0}")]
     Refused(String),

@@ -13,6 +13,9 @@ pub(crate) struct Stamp {
     pub mended_from: Option<TimeMs>,
 }
 
+/// Tells how a record of a shard is tied to others.
+type Ties = fn(&[u8], ShardIndex, &mut dyn FnMut(Tie)) -> Result<(), String>;
+
 /// A family, and what its machine says about single records.
 #[derive(Clone, Copy)]
 pub struct Known {
@@ -22,14 +25,22 @@ pub struct Known {
     pub(crate) decided_at: fn(&[u8]) -> Option<TimeMs>,
     /// The same, and whether it sets the time of its log.
     pub(crate) stamp: fn(&[u8]) -> Stamp,
-    /// How a record of a shard is tied to other shards.
-    pub(crate) ties: fn(&[u8], ShardIndex, &mut dyn FnMut(Tie)),
+    /// How a record of a shard is tied to other shards; `Err`, in words, for one that is none of the machine's.
+    pub(crate) ties: Ties,
+    /// Whether the body of a snapshot is a state of the machine; `Err` says in words why it is none.
+    pub(crate) snapshot: fn(&[u8]) -> Result<(), String>,
 }
 
 impl Known {
     /// The family whose logs fold into the machine of `F`.
     pub const fn of<F: ShardFamily>() -> Known {
-        Known { family: F::FAMILY, decided_at: decided_at::<F>, stamp: stamp::<F>, ties: ties::<F> }
+        Known {
+            family: F::FAMILY,
+            decided_at: decided_at::<F>,
+            stamp: stamp::<F>,
+            ties: ties::<F>,
+            snapshot: snapshot::<F>,
+        }
     }
 }
 
@@ -44,9 +55,12 @@ fn stamp<F: ShardFamily>(record: &[u8]) -> Stamp {
     })
 }
 
-/// A record that is none of the machine's has no ties; whoever folds the log names it.
-fn ties<F: ShardFamily>(record: &[u8], shard: ShardIndex, each: &mut dyn FnMut(Tie)) {
-    if let Ok(event) = F::Machine::decode(record) {
-        F::Machine::ties(&event, shard, each);
-    }
+fn ties<F: ShardFamily>(record: &[u8], shard: ShardIndex, each: &mut dyn FnMut(Tie)) -> Result<(), String> {
+    let event = F::Machine::decode(record).map_err(|error| error.to_string())?;
+    F::Machine::ties(&event, shard, each);
+    Ok(())
+}
+
+fn snapshot<F: ShardFamily>(body: &[u8]) -> Result<(), String> {
+    F::Machine::read_snapshot(body).map(drop).map_err(|error| error.to_string())
 }

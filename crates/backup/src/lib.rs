@@ -11,7 +11,8 @@
 //!
 //! Promise: a backup holds everything that was durable when it began; whatever in it rests on a record of another shard
 //! comes with that record; every byte was verified by chain hash when it was copied, and is verified again when it is
-//! put back. A backup that was taken stays what it is: a later one only adds.
+//! put back. A backup that was taken stays what it is: a later one only adds. What [`verify`] accepts,
+//! [`restore`] restores: both ask the same of it.
 //!
 //! Invariant: nothing here knows what a record means; it asks the machine of the family ([`Known`]).
 
@@ -23,14 +24,18 @@ mod cut;
 mod destination;
 mod error;
 mod files;
+mod filling;
 mod known;
 mod manifest;
 mod moment;
+mod outline;
 mod place;
+mod reading;
 mod restore;
 mod take;
 mod timeline;
 mod verify;
+mod walk;
 
 pub use archive::{ArchiveTarget, DirectoryTarget, Moved, Pace, archive, waiting};
 pub use copying::Reread;

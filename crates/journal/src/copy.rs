@@ -99,6 +99,11 @@ impl<D: Disk> LogFiles<D> {
         ends.filter(|ends| ends.position == first).ok_or(rotten)
     }
 
+    /// Refuses a segment whose header is bad.
+    pub fn check_header(&self, first: Position) -> Result<(), JournalError> {
+        self.folder.open_segment(first).map(drop)
+    }
+
     /// Why there is nothing at a place before the first segment: it was forgotten, or is lost.
     pub fn before_the_first(&self, at: Position) -> Result<JournalError, JournalError> {
         let begins = self.segments()?.first().copied();
@@ -253,7 +258,7 @@ impl<D: Disk> LogFiles<D> {
                 return Err(damage(&self.folder, &**file, first, None, &tail.end, fault));
             }
             if tail.end.position == first {
-                self.check_header(&**file, &tail.end)?;
+                self.check_last_header(&**file, &tail.end)?;
             }
         }
         let end = tail.end;
@@ -272,7 +277,7 @@ impl<D: Disk> LogFiles<D> {
     }
 
     /// Refuses the last segment, which begins at `begins` and has no groups, if its header is bad.
-    fn check_header(&self, file: &dyn DiskFile, begins: &Cursor) -> Result<(), JournalError> {
+    fn check_last_header(&self, file: &dyn DiskFile, begins: &Cursor) -> Result<(), JournalError> {
         let Err(rot) = self.folder.open_segment(begins.position) else { return Ok(()) };
         let is_empty = self.folder.is_marked_empty(file, begins)?;
         Err(if is_empty { header_rotten(&self.folder, begins.position) } else { rot })

@@ -18,6 +18,7 @@
 //! call it all, and one that believes a log may forget must not open one that was promised to be whole.
 
 mod archive_list;
+mod copied;
 mod creation;
 mod description;
 mod guard;
@@ -42,6 +43,7 @@ use description::{Description, Listed};
 use lock::{Locks, Unlocked, lock, lock_description, lock_shared};
 use remains::{refuse_left_over, refuse_remains};
 
+pub use copied::check_description;
 pub use lock::LockedFile;
 
 pub use guard::{Guard, GuardFault, Look};
@@ -437,7 +439,9 @@ fn refuse_unfinished<D: Disk>(disk: &D, path: &Path) -> Result<(), JournalError>
     }
     let what = format!(
         "a restore was writing it and did not come to its end (it has the file {UNFINISHED_RESTORE}). Unless that \
-         restore still runs, remove this directory, and restore again: the backup is as it was"
+         restore still runs, restore into it again (tidegate restore --from BACKUP --data {}): that takes the place of \
+         what is there. The backup is as it was",
+        path.display()
     );
     Err(refuse(path, what))
 }

@@ -110,7 +110,7 @@ enum Command {
         /// without it only their length is compared.
         #[arg(long)]
         reread: bool,
-        /// Take none: read all backups in DIR again, and exit 0 only if each is what was taken.
+        /// Take none: read all backups in DIR again, and exit 0 only if each is what was taken, and can be restored.
         #[arg(long, value_name = "DIR", conflicts_with_all = ["data", "to", "reread"])]
         verify: Option<PathBuf>,
     },
@@ -119,7 +119,8 @@ enum Command {
         /// Directory of backups.
         #[arg(long, value_name = "DIR")]
         from: PathBuf,
-        /// Data directory to make; it must be empty or not exist. The folder around it exists.
+        /// Data directory to make; it must be empty or not exist, or be what an interrupted restore left. The folder
+        /// around it exists.
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
         /// Up to where: a sequence of the ledger (48113, or 0:48113,1:900 for several shards), or a time in UTC
@@ -175,8 +176,8 @@ enum Command {
         /// The folder of the witnesses, if the configuration has `data.witness`.
         #[arg(long, value_name = "DIR")]
         witness: Option<PathBuf>,
-        /// A log whose end was cut, as this command advises where the newest segment is damaged: such as ledger-0. It is
-        /// listed also where nothing else proves that it has lost records. May be said more than once.
+        /// A log whose end was cut, as this command advises where the newest segment is damaged: such as ledger-0. It
+        /// is listed also where nothing else proves that it has lost records. May be said more than once.
         #[arg(long, value_name = "LOG")]
         cut: Vec<String>,
         /// Accept what is listed.
@@ -324,7 +325,7 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
             command::serve::run(config.as_deref(), &overrides, extensions, work)
         }
         Command::Audit { data, witness } => command::audit::run(&data, witness.as_deref(), extensions),
-        Command::Backup { verify: Some(from), .. } => command::backup::run_verify(&from),
+        Command::Backup { verify: Some(from), .. } => command::backup::run_verify(&from, extensions),
         Command::Backup { data, to, reread, verify: None } => {
             let given = "clap asks for it where --verify is not given";
             let reread = if reread { Reread::All } else { Reread::Open };

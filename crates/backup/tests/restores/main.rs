@@ -4,8 +4,10 @@
 #![allow(missing_docs)]
 
 mod chance;
+mod interrupted;
 mod mends;
 mod notes;
+mod unrestorable;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -171,7 +173,7 @@ fn a_damaged_key_is_not_taken_for_a_backup_of_it_and_not_restored() {
 
 /// What is wrong with backups, in words.
 fn problems(backups: &Path) -> Vec<String> {
-    verify(backups, &mut |_, _| {}).expect("it is a directory of backups").problems
+    verify(backups, &KNOWN, &mut |_, _| {}).expect("it is a directory of backups").problems
 }
 
 fn rot(path: &Path) {

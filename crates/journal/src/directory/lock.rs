@@ -51,6 +51,11 @@ impl LockedFile {
     pub(crate) fn take(file: File, kind: libc::c_int) -> io::Result<Option<LockedFile>> {
         Ok(flock(&file, kind)?.then_some(LockedFile(file)))
     }
+
+    /// Locks `file` for this process alone; `None` if another one has it.
+    pub fn alone(file: File) -> io::Result<Option<LockedFile>> {
+        LockedFile::take(file, libc::LOCK_EX)
+    }
 }
 
 impl Deref for LockedFile {

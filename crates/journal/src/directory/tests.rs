@@ -446,7 +446,8 @@ fn a_directory_that_a_restore_left_unfinished_is_said_to_be_one() {
     fs::write(data.path().join(UNFINISHED_RESTORE), "").unwrap();
     let said = refusal(Directory::open(data.path(), &[LEDGER]));
     assert!(said.contains("a restore was writing it and did not come to its end"), "{said}");
-    assert!(said.contains("remove this directory, and restore again"), "{said}");
+    let again = format!("restore into it again (tidegate restore --from BACKUP --data {})", data.path().display());
+    assert!(said.contains(&again), "{said}");
 }
 
 #[test]

@@ -13,8 +13,8 @@
 //! A witness that is gone, or cannot be used, is accepted in the same way: what is there is renamed, and the next start
 //! begins it anew.
 //!
-//! A log whose end an operator has cut (`--cut`), because it was damaged, may look like one that ends there: he says so,
-//! and it is listed like what is proven.
+//! A log whose end an operator has cut, because it was damaged, may look like one that ends there. With `--cut` it is
+//! listed like what is proven.
 //!
 //! A run that is cut short is run again: each step is taken only where its cause is still found.
 

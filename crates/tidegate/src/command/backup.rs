@@ -61,21 +61,22 @@ fn refuse_proven_loss<P>(data: &Path, extensions: &[&dyn Extension<P>]) -> Resul
 /// Why a directory that has lost something is not copied.
 const NOT_WHOLE: &str = "it would not have what proves this loss, or no server would start on what is restored";
 
-/// Reads all backups in `from` again; exit 0 only if each is what was taken.
-pub fn run_verify(from: &Path) -> Result<ExitCode> {
-    let verified = with_bytes_bar("verifying", |progress| verify(from, progress))?;
+/// Reads all backups in `from` again; exit 0 only if each is what was taken, and can be restored.
+pub fn run_verify<P>(from: &Path, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
+    let known: Vec<_> = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
+    let verified = with_bytes_bar("verifying", |progress| verify(from, &known, progress))?;
     for problem in &verified.problems {
         complain(format_args!("WRONG: {problem}"));
     }
     if !verified.problems.is_empty() {
         let (problems, to) = (verified.problems.len(), from.display());
         complain(format_args!(
-            "{problems} problem(s) found. What the data directory still has of the segments is copied anew by: \
-             tidegate backup --data DIR --to {to} --reread"
+            "{problems} problem(s) found. Of segments that are not what was copied, what the data directory still has \
+             is copied anew by: tidegate backup --data DIR --to {to} --reread"
         ));
         return Ok(ExitCode::from(2));
     }
     let (backups, bytes) = (verified.backups.len(), indicatif::HumanBytes(verified.bytes));
-    say(format_args!("{backups} backup(s), {bytes}: all are what was copied"));
+    say(format_args!("{backups} backup(s), {bytes}: all are what was copied, and can be restored"));
     Ok(ExitCode::SUCCESS)
 }

@@ -21,6 +21,9 @@ pub fn run<P>(
     let known: Vec<_> = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
     let now = Moment(now_ms().0);
     let restored = with_bytes_bar("restoring", |progress| restore(from, data, backup, at, &known, now, progress))?;
+    if restored.has_replaced {
+        say(format_args!("{}: what an interrupted restore had left there was removed", data.display()));
+    }
     for log in &restored.logs {
         let (name, end, backup_end) = (&log.name, log.end, log.backup_end);
         let left = backup_end.0.saturating_sub(end.0);

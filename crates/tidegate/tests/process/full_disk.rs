@@ -18,16 +18,17 @@ use crate::votes::{connect, ids, open_show, votes};
 use crate::{Server, Settings, audit, folder, wait_for};
 
 /// Three segments do not fit beside the ballast. Without it there is room for all that the logs claim ahead.
-const DISK_BYTES: u64 = 192 << 20;
+pub const DISK_BYTES: u64 = 192 << 20;
 const BALLAST_BYTES: u64 = 152 << 20;
 /// Votes of one request: some 3 MiB of journal.
 const VOTES: usize = 8_000;
 
 /// A small disk in memory, mounted while it lives.
-struct SmallDisk(PathBuf);
+pub struct SmallDisk(pub PathBuf);
 
 impl SmallDisk {
-    fn mount(at: PathBuf) -> io::Result<SmallDisk> {
+    /// Mounts it at a folder, which is made.
+    pub fn mount(at: PathBuf) -> io::Result<SmallDisk> {
         fs::create_dir_all(&at)?;
         let path = CString::new(at.as_os_str().as_bytes()).expect("paths have no zero byte");
         let options = CString::new(format!("size={DISK_BYTES}")).expect("no zero byte");
@@ -239,7 +240,7 @@ impl Publisher {
     }
 }
 
-fn allocate(path: &Path, bytes: u64) -> io::Result<()> {
+pub fn allocate(path: &Path, bytes: u64) -> io::Result<()> {
     use std::os::fd::AsRawFd;
     let file = File::create(path)?;
     // SAFETY: the descriptor is open; the call touches no memory of ours.

@@ -36,6 +36,7 @@ mod operator;
 mod output;
 mod proxied;
 mod reload;
+mod restores;
 mod revoked;
 mod rights;
 mod seeing;

@@ -14,7 +14,8 @@ use super::wait_for;
 
 /// The user and the group that own nothing.
 const NOBODY: u32 = 65_534;
-const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
+/// The program.
+pub const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
 
 /// A process that was started; it may not serve yet, or may have ended already.
 pub struct Process {
