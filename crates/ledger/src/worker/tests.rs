@@ -4,6 +4,7 @@
 mod alone;
 mod announced;
 mod audits;
+mod callers;
 mod collectors;
 mod damage;
 mod deciding;
