@@ -1,8 +1,10 @@
 //! Callers take turns before a shard.
 
+use tidegate_machines::ledger::TRANSFERS_PER_REQUEST_MAX;
+
 use super::*;
 use crate::limits::DECISIONS_PER_STEP;
-use crate::message::{Caller, CallerRequest};
+use crate::message::CallerRequest;
 
 const FLOODER: Caller = Caller(1);
 const OTHER: Caller = Caller(2);
@@ -43,8 +45,8 @@ fn a_small_request_waits_for_a_step_of_another_callers_flood_and_not_for_its_bat
     let mut finished = Finished::new();
     let mut node = behind_a_flood(8, OTHER, &mut finished);
     let appended = appended_until_answered(&mut node, &mut finished);
-    // In the step that decides it, and in the one that fills while its group is synced.
-    assert!(appended <= 2 * DECISIONS_PER_STEP, "{appended} records before its answer");
+    // The step that decides it, and three in which the journal of this test writes and syncs its group.
+    assert!(appended <= 4 * DECISIONS_PER_STEP, "{appended} records before its answer");
 }
 
 #[test]
