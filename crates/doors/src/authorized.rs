@@ -147,7 +147,12 @@ impl<P> AuthorizedRequests<P> {
 
     /// A reply of the shards. `Some` when it, or what it set free, answers a purpose; `start` takes a request that it
     /// sets free.
-    pub fn reply(&mut self, token: u64, reply: Reply, start: &mut impl FnMut(u64, CallerRequest)) -> Option<(P, Answered)> {
+    pub fn reply(
+        &mut self,
+        token: u64,
+        reply: Reply,
+        start: &mut impl FnMut(u64, CallerRequest),
+    ) -> Option<(P, Answered)> {
         match self.asked.remove(token as usize) {
             Purpose::Client { purpose, from: None, .. } => Some((purpose, Answered::Reply(reply))),
             Purpose::Client { purpose, from: Some(identity), .. } => {

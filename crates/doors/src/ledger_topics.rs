@@ -169,7 +169,12 @@ impl LedgerTopics {
     }
 
     /// A reply of the shards.
-    pub fn reply(&mut self, token: u64, reply: Reply, start: &mut impl FnMut(u64, CallerRequest)) -> Option<LedgerAnswer> {
+    pub fn reply(
+        &mut self,
+        token: u64,
+        reply: Reply,
+        start: &mut impl FnMut(u64, CallerRequest),
+    ) -> Option<LedgerAnswer> {
         match self.authorized.reply(token, reply, start)? {
             (Question::Announce(_), Answered::Reply(Reply::Announced)) => None,
             // Busy, or it recovers: it is told what is so now. To want twice is to hear the figures twice.

@@ -96,8 +96,8 @@ pub trait Service: Sized {
         Ok(false)
     }
 
-    /// Serves `call` as far as can be now; calls of one caller come in the order in which they were asked, and each call
-    /// is served only after the one before it is done, refused or put aside.
+    /// Serves `call` as far as can be now; calls of one caller come in the order in which they were asked, and each is
+    /// served only after the one before it is done, refused or put aside.
     fn serve<L: LogStore>(
         &mut self,
         turn: &mut TurnOf<'_, Self, L>,

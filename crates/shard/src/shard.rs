@@ -202,7 +202,10 @@ impl<S: Service, L: LogStore> Shard<S, L> {
                 Ok(Served::Done(answer)) => self.answer_blocked(work, Ok(answer)),
                 Ok(Served::TurnedAway(reason)) => self.answer_blocked(work, Err(reason)),
                 Ok(Served::Paused(pause)) => {
-                    assert!(matches!(pause, Pause::Disk | Pause::Room | Pause::Step), "who waits for the disk reads nothing");
+                    assert!(
+                        matches!(pause, Pause::Disk | Pause::Room | Pause::Step),
+                        "who waits for the disk reads nothing"
+                    );
                     self.blocked.push_front(work);
                     return Ok((worked, pause == Pause::Disk));
                 }

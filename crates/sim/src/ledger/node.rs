@@ -346,7 +346,8 @@ impl<S: Store> Audits<S> {
 
     fn call(&self, operation: Operation, workers: u16) -> Outgoing {
         let shard = self.auditor.shard();
-        let call = Message::Call { from: self.endpoint, ticket: self.questions, caller: Caller::HOUSE, shard, operation };
+        let call =
+            Message::Call { from: self.endpoint, ticket: self.questions, caller: Caller::HOUSE, shard, operation };
         vec![(endpoint(shard.0 % workers), call)]
     }
 }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use tidegate_ledger::changes::{After, Change, ChangeFilter, ChangeKind, ChangedAccount, ChangesError};
-use tidegate_ledger::message::{ CallerRequest,
-    AuditReport, BalanceAt, ChangeRequest, HoldRequest, Reply, Request, TimeSpan, Unavailable,
+use tidegate_ledger::message::{
+    AuditReport, BalanceAt, CallerRequest, ChangeRequest, HoldRequest, Reply, Request, TimeSpan, Unavailable,
 };
 use tidegate_machines::ledger::{
     self as ledger, AccountKind, AccountView, AssetView, HistoryRow, HoldView, IdSpace, Mend, Outcome, Refusal,
