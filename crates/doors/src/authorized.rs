@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use slab::Slab;
-use tidegate_ledger::message::{Reply, Request, Unavailable};
+use tidegate_ledger::message::{CallerRequest, Reply, Request, Unavailable};
 use tidegate_machines::ledger::IdSpace;
 
 use crate::auth::gate::{NotFound, Verdict, check, not_found, shown};
@@ -76,7 +76,7 @@ impl<P> AuthorizedRequests<P> {
         identity: &Identity,
         request: Request,
         purpose: P,
-        start: &mut impl FnMut(u64, Request),
+        start: &mut impl FnMut(u64, CallerRequest),
     ) -> Option<(P, Answered)> {
         self.ask_in(identity, identity.id_space().clone(), request, purpose, start)
     }
@@ -88,7 +88,7 @@ impl<P> AuthorizedRequests<P> {
         id_space: IdSpace,
         request: Request,
         purpose: P,
-        start: &mut impl FnMut(u64, Request),
+        start: &mut impl FnMut(u64, CallerRequest),
     ) -> Option<(P, Answered)> {
         match identity.admit(&request) {
             Ok(place) => {
@@ -102,18 +102,18 @@ impl<P> AuthorizedRequests<P> {
     }
 
     /// Opens wallets that are to be. What is asked behind it of the same shard finds them: a ring keeps its order.
-    fn open_wallets(&mut self, identity: &Identity, start: &mut impl FnMut(u64, Request)) {
+    fn open_wallets(&mut self, identity: &Identity, start: &mut impl FnMut(u64, CallerRequest)) {
         let Some(opening) = identity.to_open() else { return };
         for (place, request) in opening.requests() {
-            self.insert(Purpose::Opening { opening: opening.clone(), place }, request, start);
+            self.insert(Purpose::Opening { opening: opening.clone(), place }, identity.asks(request), start);
         }
     }
 
-    fn check(&mut self, mut asked: Parked<P>, start: &mut impl FnMut(u64, Request)) -> Option<(P, Answered)> {
+    fn check(&mut self, mut asked: Parked<P>, start: &mut impl FnMut(u64, CallerRequest)) -> Option<(P, Answered)> {
         match check(&asked.identity, &asked.request, &mut self.kinds) {
             Verdict::Allowed => {
                 let Parked { purpose, identity, id_space, request, place, .. } = asked;
-                let request = identity.send_in(request, &id_space);
+                let request = identity.asks(identity.send_in(request, &id_space));
                 self.insert(Purpose::Client { purpose, from: Some(identity), _place: place }, request, start);
                 None
             }
@@ -123,10 +123,11 @@ impl<P> AuthorizedRequests<P> {
             }
             Verdict::NeedsKinds(accounts) if self.parked.len() < self.parked_max => {
                 asked.awaited = accounts.len();
+                let identity = asked.identity.clone();
                 let parked = self.parked.insert(asked);
                 for account in accounts {
                     let read = Request::ReadAccount { id: account.clone() };
-                    self.insert(Purpose::Kind { parked, account }, read, start);
+                    self.insert(Purpose::Kind { parked, account }, identity.asks(read), start);
                 }
                 None
             }
@@ -135,18 +136,23 @@ impl<P> AuthorizedRequests<P> {
     }
 
     /// Sends a request of the server itself, for which no client's rights are checked.
-    pub fn ask_unchecked(&mut self, request: Request, purpose: P, start: &mut impl FnMut(u64, Request)) {
-        self.insert(Purpose::Client { purpose, from: None, _place: InFlight::default() }, request, start);
+    pub fn ask_unchecked(&mut self, request: Request, purpose: P, start: &mut impl FnMut(u64, CallerRequest)) {
+        self.insert(Purpose::Client { purpose, from: None, _place: InFlight::default() }, request.into(), start);
     }
 
-    fn insert(&mut self, purpose: Purpose<P>, request: Request, start: &mut impl FnMut(u64, Request)) {
+    fn insert(&mut self, purpose: Purpose<P>, request: CallerRequest, start: &mut impl FnMut(u64, CallerRequest)) {
         let token = self.asked.insert(purpose);
         start(token as u64, request);
     }
 
     /// A reply of the shards. `Some` when it, or what it set free, answers a purpose; `start` takes a request that it
     /// sets free.
-    pub fn reply(&mut self, token: u64, reply: Reply, start: &mut impl FnMut(u64, Request)) -> Option<(P, Answered)> {
+    pub fn reply(
+        &mut self,
+        token: u64,
+        reply: Reply,
+        start: &mut impl FnMut(u64, CallerRequest),
+    ) -> Option<(P, Answered)> {
         match self.asked.remove(token as usize) {
             Purpose::Client { purpose, from: None, .. } => Some((purpose, Answered::Reply(reply))),
             Purpose::Client { purpose, from: Some(identity), .. } => {

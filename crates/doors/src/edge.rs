@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tidegate_journal::directory::GuardFault;
 use tidegate_ledger::changes::{After, ChangeFilter};
-use tidegate_ledger::message::{Reply, Request, Unavailable};
+use tidegate_ledger::message::{CallerRequest, Reply, Unavailable};
 use tidegate_ledger::router::Router;
 use tidegate_runtime::pump::{EdgeHandle, ReplyStream};
 use tidegate_runtime::threads::now_ms;
@@ -47,14 +47,14 @@ impl NodeOperations {
 }
 
 impl Backend for EdgeBackend {
-    fn call(&self, request: Request) -> impl Future<Output = Reply> + Send + 'static {
+    fn call(&self, request: CallerRequest) -> impl Future<Output = Reply> + Send + 'static {
         let answer = self.ledger.ask(request);
         async move { answer.await.unwrap_or_else(|unasked| Reply::Unavailable(unasked.into())) }
     }
 
     type Replies = ReplyStream<Router>;
 
-    fn open(&self, request: Request, window: usize) -> Result<ReplyStream<Router>, Unavailable> {
+    fn open(&self, request: CallerRequest, window: usize) -> Result<ReplyStream<Router>, Unavailable> {
         self.ledger.open(request, window).map_err(Unavailable::from)
     }
 

@@ -17,7 +17,7 @@ use hashbrown::HashMap;
 use tidegate_broker::subscriptions::WatchedFilter;
 use tidegate_broker::{ConnectionKey, RequestTicket, RequestTopic};
 use tidegate_ledger::announcer::Want;
-use tidegate_ledger::message::{Reply, Request};
+use tidegate_ledger::message::{CallerRequest, Reply, Request};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, AccountView};
 
@@ -143,7 +143,7 @@ impl LedgerTopics {
         ticket: RequestTicket,
         identity: Option<&Identity>,
         payload: &[u8],
-        start: &mut impl FnMut(u64, Request),
+        start: &mut impl FnMut(u64, CallerRequest),
     ) -> Option<LedgerAnswer> {
         let refused = |problem: Problem| Some(LedgerAnswer::refused(ticket, &problem));
         let Some(identity) = identity else {
@@ -163,13 +163,18 @@ impl LedgerTopics {
     }
 
     /// Finds out whether `account` is a collector.
-    pub fn collector(&mut self, key: ConnectionKey, account: Box<str>, start: &mut impl FnMut(u64, Request)) {
+    pub fn collector(&mut self, key: ConnectionKey, account: Box<str>, start: &mut impl FnMut(u64, CallerRequest)) {
         let request = Request::ReadAccount { id: account.clone() };
         self.authorized.ask_unchecked(request, Question::Collector { key, account }, start);
     }
 
     /// A reply of the shards.
-    pub fn reply(&mut self, token: u64, reply: Reply, start: &mut impl FnMut(u64, Request)) -> Option<LedgerAnswer> {
+    pub fn reply(
+        &mut self,
+        token: u64,
+        reply: Reply,
+        start: &mut impl FnMut(u64, CallerRequest),
+    ) -> Option<LedgerAnswer> {
         match self.authorized.reply(token, reply, start)? {
             (Question::Announce(_), Answered::Reply(Reply::Announced)) => None,
             // Busy, or it recovers: it is told what is so now. To want twice is to hear the figures twice.
@@ -188,7 +193,7 @@ impl LedgerTopics {
     }
 
     /// Tells the shards what else is wanted; some of it in each turn.
-    pub fn tell_wants(&mut self, start: &mut impl FnMut(u64, Request)) {
+    pub fn tell_wants(&mut self, start: &mut impl FnMut(u64, CallerRequest)) {
         for _ in 0..WANTS_PER_TURN.min(self.wants.len()) {
             let want = self.wants.pop_front().expect("counted above");
             self.authorized.ask_unchecked(Request::Announce(want.clone()), Question::Announce(want), start);

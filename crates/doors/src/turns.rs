@@ -8,7 +8,7 @@
 //!
 //! Promise: whoever has something to be served waits for one round of each other caller, however many connections those
 //! have and however much they send. A turn of the worker is short whatever is asked in it. What a caller has under way
-//! leaves room for others.
+//! leaves room for others; before the shards, callers take turns again (`tidegate_shard::Caller`).
 //!
 //! Why work is counted and not timed: a page of a thousand accounts costs as much as hundreds of small requests, a
 //! SUBSCRIBE with a thousand filters as much as hundreds of others, and which costs how much is known beforehand.

@@ -10,7 +10,7 @@ use tidegate_machines::ledger::{
     AccountChange, AccountKind, AccountStatus, AccountView, AssetView, HistoryRow, Hold, HoldView, Label,
     MetadataPatch, Outcome, Refusal, TransferView,
 };
-pub use tidegate_shard::Unavailable;
+pub use tidegate_shard::{Caller, Unavailable};
 
 pub use audit::{AuditDifference, AuditReport, AuditState, Conservation, FirstFoldReport, ScrubReport};
 pub use balance_at::BalanceAt;
@@ -87,6 +87,22 @@ impl ChangeRequest {
             balance_max: self.balance_max,
             metadata: MetadataPatch::from_bytes(&self.metadata).expect("a door makes it as a patch"),
         }
+    }
+}
+
+/// A request, and on whose behalf it is asked: callers take turns before the shards.
+#[derive(Clone, Debug)]
+pub struct CallerRequest {
+    /// On whose behalf.
+    pub caller: Caller,
+    /// What is asked.
+    pub request: Request,
+}
+
+impl From<Request> for CallerRequest {
+    /// A request of the server itself.
+    fn from(request: Request) -> CallerRequest {
+        CallerRequest { caller: Caller::HOUSE, request }
     }
 }
 

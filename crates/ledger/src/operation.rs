@@ -22,7 +22,7 @@ use tidegate_machines::ledger::{
 use tidegate_machines::{DamagedPlace, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 use tidegate_runtime::Address;
-use tidegate_shard::Durable;
+use tidegate_shard::{Caller, Durable};
 
 use crate::announcer::Want;
 use crate::message::{AuditReport, ChangeRequest, HoldRequest, OpenBatch, TransferBatch, Unavailable};
@@ -242,6 +242,21 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// How many things it asks.
+    pub fn items(&self) -> usize {
+        match self {
+            Operation::Transfers { batch, selection, .. } => selection.len(batch.len()),
+            Operation::OpenAccounts { batch, selection } => selection.len(batch.len()),
+            Operation::PlaceHolds { holds, selection, .. } | Operation::LinkedHolds { holds, selection, .. } => {
+                selection.len(holds.len())
+            }
+            Operation::PostHolds { posts, selection } => selection.len(posts.len()),
+            Operation::VoidHolds { ids, selection } => selection.len(ids.len()),
+            Operation::ClaimIds(claims) => claims.len(),
+            _ => 1,
+        }
+    }
+
     /// Bytes of the texts that came with it, about.
     pub fn text_bytes(&self) -> usize {
         match self {
@@ -452,6 +467,8 @@ pub enum Message {
         from: Address,
         /// The asker's own number for it.
         ticket: u64,
+        /// On whose behalf.
+        caller: Caller,
         /// Which shard.
         shard: ShardIndex,
         /// What.

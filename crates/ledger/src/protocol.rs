@@ -29,7 +29,9 @@ impl<D: Disk> Protocol<LedgerService<D>> for LedgerProtocol {
     #[inline]
     fn receive(&self, _from: Address, message: Message) -> Received<LedgerService<D>> {
         match message {
-            Message::Call { from, ticket, operation, .. } => Received::Call(Ticket::Call { from, ticket }, operation),
+            Message::Call { from, ticket, caller, operation, .. } => {
+                Received::Call(Ticket::Call { from, ticket, caller }, operation)
+            }
             Message::Pull { by, after, .. } => Received::Note(Note::Pull { by, after }),
             Message::Credits { from, credits, .. } => {
                 Received::Note(Note::Credits { from, credits: credits.into_inner() })
@@ -41,7 +43,7 @@ impl<D: Disk> Protocol<LedgerService<D>> for LedgerProtocol {
     #[inline]
     fn answer(&self, shard: ShardIndex, (ticket, released): Released<LedgerService<D>>) -> Option<(Address, Message)> {
         Some(match (ticket, released) {
-            (Ticket::Call { from, ticket }, answer) => {
+            (Ticket::Call { from, ticket, .. }, answer) => {
                 let answer = answer.map(|output| output.map(Output::into_answer));
                 (from, Message::Answer { ticket, shard, answer })
             }

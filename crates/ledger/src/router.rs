@@ -40,7 +40,7 @@ use tidegate_runtime::{Address, Client, ShardAddresses};
 use tidegate_shard::Durable;
 
 use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, ENDPOINT_STREAMS_MAX};
-use crate::message::{Reply, Request, Unavailable};
+use crate::message::{Caller, CallerRequest, Reply, Request, Unavailable};
 use crate::operation::{Answer, Message, Operation, Outgoing};
 use changing::Changing;
 pub use history::CursorKey;
@@ -68,6 +68,7 @@ pub struct Router {
 /// A request in progress.
 struct Pending {
     token: u64,
+    caller: Caller,
     bytes: usize,
     /// Answers still to come before the next stage.
     awaited: usize,
@@ -101,7 +102,14 @@ impl Router {
 
     /// Starts a request; its reply comes with `token` from here or from a later [`Router::answer`]. A stream waits for
     /// [`Router::more`].
-    pub fn start(&mut self, token: u64, request: Request, out: &mut Outgoing, finished: &mut Finished) {
+    pub fn start(
+        &mut self,
+        token: u64,
+        request: impl Into<CallerRequest>,
+        out: &mut Outgoing,
+        finished: &mut Finished,
+    ) {
+        let CallerRequest { caller, request } = request.into();
         let is_stream = matches!(request, Request::StreamHistory { .. });
         if !self.has_room() || is_stream && self.streams.len() >= ENDPOINT_STREAMS_MAX {
             return finished.push((token, Reply::Unavailable(Unavailable::Busy)));
@@ -114,7 +122,7 @@ impl Router {
                 self.bytes += bytes;
                 assert!(calls.is_empty() == is_stream, "only a stream waits before it asks");
                 let allowed = is_stream.then_some(0);
-                let key = self.requests.insert(Pending { token, bytes, awaited: 0, allowed, stage });
+                let key = self.requests.insert(Pending { token, caller, bytes, awaited: 0, allowed, stage });
                 assert!(self.requests.len() <= ENDPOINT_REQUESTS_MAX, "requests under way are bounded");
                 if is_stream {
                     let before = self.streams.insert(token, key);
@@ -222,10 +230,12 @@ impl Router {
 
     fn send(&mut self, key: usize, calls: Vec<(ShardIndex, Operation)>, out: &mut Outgoing) {
         assert!(!calls.is_empty() && calls.len() <= usize::from(self.shard_count), "a call to a shard at most");
-        self.requests[key].awaited = calls.len();
+        let pending = &mut self.requests[key];
+        pending.awaited = calls.len();
+        let caller = pending.caller;
         for (shard, operation) in calls {
             assert!(shard.0 < self.shard_count, "a call is to a shard that there is");
-            let call = Message::Call { from: self.me, ticket: key as u64, shard, operation };
+            let call = Message::Call { from: self.me, ticket: key as u64, caller, shard, operation };
             out.push((self.shards.of(shard), call));
         }
     }
@@ -317,7 +327,7 @@ impl Router {
 }
 
 impl Client for Router {
-    type Request = Request;
+    type Request = CallerRequest;
     type Reply = Reply;
     type Message = Message;
 
@@ -329,7 +339,7 @@ impl Client for Router {
         Router::pending(self)
     }
 
-    fn start(&mut self, token: u64, request: Request, out: &mut Outgoing, finished: &mut Finished) {
+    fn start(&mut self, token: u64, request: CallerRequest, out: &mut Outgoing, finished: &mut Finished) {
         Router::start(self, token, request, out, finished);
     }
 

@@ -34,7 +34,7 @@ use tidegate_machines::ledger::{AccountOrder, EVENT_BYTES_MAX, Event, Ledger, Ou
 use tidegate_machines::{DamagedPlace, ShardIndex};
 use tidegate_runtime::Damages;
 use tidegate_runtime::damage::Owner;
-use tidegate_shard::{JobId, Jobs, Pause, Room, Served, Service, Turn, Unavailable, Unsolicited};
+use tidegate_shard::{Caller, JobId, Jobs, Pause, Room, Served, Service, Turn, Unavailable, Unsolicited};
 
 use crate::announcer::{AnnounceRules, Announcer};
 use crate::family::{LEDGER, LedgerFamily};
@@ -309,6 +309,17 @@ impl<D: Disk> Service for LedgerService<D> {
     #[inline]
     fn weight(call: &Operation) -> usize {
         size_of::<Operation>() + call.text_bytes()
+    }
+
+    fn caller(ticket: &Ticket) -> Caller {
+        match ticket {
+            Ticket::Call { caller, .. } => *caller,
+            Ticket::Credits { .. } | Ticket::Pull { .. } | Ticket::Figures => Caller::HOUSE,
+        }
+    }
+
+    fn work(call: &Operation) -> usize {
+        call.items()
     }
 
     fn admit(&self, call: &Operation, is_stuck: bool) -> Result<progress::Progress, Unavailable> {

@@ -18,7 +18,7 @@ use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_runtime::{Address, Protocol, Received, ShardAddresses};
 use tidegate_shard::{JobId, Shard};
 
-use crate::message::{Request, Unavailable};
+use crate::message::{CallerRequest, Unavailable};
 use crate::operation::{Message, Outgoing};
 use crate::protocol::LedgerProtocol;
 use crate::router::{CursorKey, Finished, Router};
@@ -63,7 +63,13 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
     }
 
     /// Starts a request of a connection. Its reply appears in `finished`, here or in a later call, with `token`.
-    pub fn start(&mut self, token: u64, request: Request, out: &mut Outgoing, finished: &mut Finished) {
+    pub fn start(
+        &mut self,
+        token: u64,
+        request: impl Into<CallerRequest>,
+        out: &mut Outgoing,
+        finished: &mut Finished,
+    ) {
         self.router.start(token, request, &mut self.made, finished);
         self.pass_on(out, finished);
     }
@@ -131,7 +137,7 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
                 // A call that was refused on arrival is answered at once.
                 self.release(place);
             }
-            (Received::Call(Ticket::Call { from, ticket }, _), None) => {
+            (Received::Call(Ticket::Call { from, ticket, .. }, _), None) => {
                 let answer = Err(Unavailable::ShardFailed);
                 self.made.push((from, Message::Answer { ticket, shard, answer }));
             }

@@ -33,7 +33,7 @@ impl<P: Carries<C::Message>, C: Client> Background<P, C> {
     }
 
     /// Asks, and waits. `None` once `stopped` says so.
-    pub fn ask(&mut self, request: C::Request, stopped: &dyn Fn() -> bool) -> Option<C::Reply> {
+    pub fn ask(&mut self, request: impl Into<C::Request>, stopped: &dyn Fn() -> bool) -> Option<C::Reply> {
         self.token += 1;
         self.asker.start(self.token, request);
         loop {

@@ -87,8 +87,8 @@ impl<C: Client> Asker<C> {
     }
 
     /// Starts a request.
-    pub fn start(&mut self, token: u64, request: C::Request) {
-        self.client.start(token, request, &mut self.out, &mut self.replies);
+    pub fn start(&mut self, token: u64, request: impl Into<C::Request>) {
+        self.client.start(token, request.into(), &mut self.out, &mut self.replies);
     }
 
     /// Takes a message for the client.

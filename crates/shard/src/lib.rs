@@ -12,7 +12,8 @@
 //! (or [`Commands`] for [`Single`], if a call is one command). The shard provides order, durability, backpressure,
 //! replay, snapshots, compaction and audit.
 //!
-//! Promise: what leaves a shard is durable, and calls that write are decided in the order in which they came.
+//! Promise: what leaves a shard is durable. Calls of one caller that write are decided in the order in which they came,
+//! and callers take turns.
 //!
 //! Invariant: a shard knows machines and logs by their traits only, and knows no sockets, threads or clocks.
 
@@ -21,6 +22,7 @@ mod commit;
 mod compact;
 mod fold;
 pub mod form;
+mod inbox;
 mod jobs;
 pub mod limits;
 pub mod loss;
@@ -40,6 +42,7 @@ pub use audit::{Findings, audit};
 pub use commit::Durable;
 pub use compact::{CompactError, Compaction, CompactionRule, Pressure, compact, forget_covered};
 pub use fold::{Fold, FoldError, check_place, stands_at};
+pub use inbox::Caller;
 pub use jobs::{JobId, Jobs};
 pub use loss::{Claim, LossProven};
 pub use owners::Owners;

@@ -15,3 +15,7 @@ pub const FIRST_JOBS_BEFORE_LATER: usize = 32;
 /// Bytes by which a snapshot is larger, at most and about, for each byte of log that it covers in addition: a record of
 /// a message for many receivers takes eleven bytes for each of them, and a snapshot tells of each copy.
 pub const SNAPSHOT_BYTES_PER_LOG_BYTE: u64 = 3;
+/// Work that a shard does for one caller before the next one gets its round. One is the decision on one item.
+pub const WORK_IN_ROUND: isize = 64;
+/// Empty queues that are kept for callers that come.
+pub const SPARE_LANES_MAX: usize = 64;

@@ -18,6 +18,7 @@ use tidegate_journal::{Durability, Family, JournalError, LogReader, LogStore};
 use tidegate_machines::Machine;
 
 use crate::compact::CompactionRule;
+use crate::inbox::Caller;
 use crate::jobs::{JobId, Jobs};
 use crate::turn::Turn;
 use crate::unavailable::Unavailable;
@@ -65,6 +66,16 @@ pub trait Service: Sized {
     /// Memory that a call takes while it waits, about, in bytes.
     fn weight(call: &Self::Call) -> usize;
 
+    /// Whose call has this ticket: callers take turns. A service that does not distinguish them has one.
+    fn caller(_ticket: &Self::Ticket) -> Caller {
+        Caller::HOUSE
+    }
+
+    /// What a call is worth: how many decisions, for instance.
+    fn work(_call: &Self::Call) -> usize {
+        1
+    }
+
     /// Whether a call is taken at all, and with which progress it begins. A refusal here is answered before everything
     /// that waits, so it is for services whose answers need no order. `is_stuck`: what was appended waits for room on a
     /// full disk, and so would the answer.
@@ -85,8 +96,8 @@ pub trait Service: Sized {
         Ok(false)
     }
 
-    /// Serves `call` as far as can be now; calls come in the order in which they were asked, and each call is served
-    /// only after the one before it is done, refused or put aside.
+    /// Serves `call` as far as can be now; calls of one caller come in the order in which they were asked, and each is
+    /// served only after the one before it is done, refused or put aside.
     fn serve<L: LogStore>(
         &mut self,
         turn: &mut TurnOf<'_, Self, L>,
@@ -149,6 +160,8 @@ pub enum Served<A> {
 pub enum Pause {
     /// Room: the next step tries again. Nothing overtakes it.
     Room,
+    /// The next step, because this one has done enough. Other callers may have their turns before it.
+    Step,
     /// Room on a full disk, which may take long. It keeps its place before others that wait for the same; calls behind
     /// it are served, and the service sees to it that none of them is decided that must not overtake it.
     Disk,

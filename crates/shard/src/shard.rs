@@ -1,7 +1,7 @@
 //! A shard: takes calls, lets its service decide them, appends the events, and answers when they are durable.
 //!
 //! ```text
-//!   call ─▶ inbox ─▶ Service::serve ─▶ Turn::append ─▶ answer waits in the CommitQueue
+//!   call ─▶ Inbox ─▶ Service::serve ─▶ Turn::append ─▶ answer waits in the CommitQueue
 //!             │ ▲ resumed                │ submit, when the log is ready     │
 //!             ▼ │                        ▼                                   ▼
 //!         waits for a job        one group syncs, the next one fills     durable: `released`, in order
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Promise: nothing is released that a crash could undo. The state is ahead of the disk by at most the groups in
-//! flight, and every answer computed from it waits for them. Calls that write are decided in the order in which they
-//! came.
+//! flight, and every answer computed from it waits for them. Calls of one caller that write are decided in the order in
+//! which they came, and callers take turns (see [`crate::inbox`]).
 //!
 //! Invariant: no thread, clock or socket here; a worker steps it with the time of its loop, a simulator with simulated
 //! time. Nothing here knows what a call means.
@@ -23,6 +23,7 @@ use tidegate_machines::{Machine, ShardIndex, TimeMs};
 use tidegate_planted::{BalanceChange, Bug, is_planted};
 
 use crate::commit::{CommitQueue, Durable};
+use crate::inbox::Inbox;
 use crate::jobs::{JobId, Jobs};
 use crate::limits::{BLOCKED_CALLS_MAX, LOOK_AHEAD_CALLS};
 use crate::service::{MachineOf, Pause, Served, Service, Unsolicited};
@@ -73,12 +74,12 @@ pub struct Shard<S: Service, L: LogStore> {
     core: Core<MachineOf<S>, L>,
     clock: StateClock,
     service: S,
-    inbox: VecDeque<Work<S>>,
+    inbox: Inbox<Work<S>>,
     inbox_bytes: usize,
-    /// The job for which the front of the inbox waits.
+    /// Calls that had their turn: the one that is being served, and those that were prepared behind it.
+    begun: VecDeque<Work<S>>,
+    /// The job for which the first of them waits.
     front_waits_for: Option<JobId>,
-    /// Calls at the front of the inbox that were prepared or are being served.
-    prepared: usize,
     /// Calls that let others pass, and the jobs for which they wait.
     aside: Vec<(JobId, Work<S>)>,
     /// Of those, whose findings are there.
@@ -108,10 +109,10 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             core,
             clock,
             service,
-            inbox: VecDeque::new(),
+            inbox: Inbox::default(),
             inbox_bytes: 0,
+            begun: VecDeque::new(),
             front_waits_for: None,
-            prepared: 0,
             aside: Vec::new(),
             resumed: VecDeque::new(),
             blocked: VecDeque::new(),
@@ -137,9 +138,9 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             Ok(progress) => progress,
             Err(reason) => return self.turned_away.push_back((ticket, reason)),
         };
-        let weight = S::weight(&call);
+        let (caller, work, weight) = (S::caller(&ticket), S::work(&call), S::weight(&call));
         self.inbox_bytes += weight;
-        self.inbox.push_back(Work { ticket, call, progress, weight });
+        self.inbox.push(caller, work, Work { ticket, call, progress, weight });
     }
 
     /// Takes a message that is not answered.
@@ -201,7 +202,10 @@ impl<S: Service, L: LogStore> Shard<S, L> {
                 Ok(Served::Done(answer)) => self.answer_blocked(work, Ok(answer)),
                 Ok(Served::TurnedAway(reason)) => self.answer_blocked(work, Err(reason)),
                 Ok(Served::Paused(pause)) => {
-                    assert!(matches!(pause, Pause::Disk | Pause::Room), "who waits for the disk reads nothing");
+                    assert!(
+                        matches!(pause, Pause::Disk | Pause::Room | Pause::Step),
+                        "who waits for the disk reads nothing"
+                    );
                     self.blocked.push_front(work);
                     return Ok((worked, pause == Pause::Disk));
                 }
@@ -221,15 +225,14 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         self.answer(work, answer);
     }
 
-    /// Serves in order until the inbox is empty or its front must wait.
+    /// Serves callers in turn until no call waits or the one being served must.
     fn serve_inbox(&mut self, now: TimeMs) -> Result<bool, S::Stop> {
         if self.front_waits_for.is_some() {
-            assert!(!self.inbox.is_empty(), "whoever waits in front is there");
+            assert!(!self.begun.is_empty(), "whoever waits in front is there");
             return Ok(self.look_ahead(now));
         }
         let mut worked = false;
-        while let Some(mut work) = self.inbox.pop_front() {
-            self.prepared = self.prepared.saturating_sub(1);
+        while let Some(mut work) = self.begun.pop_front().or_else(|| self.inbox.take_next()) {
             match self.serve(&mut work, now) {
                 Ok(Served::Done(answer)) => self.answer(work, Ok(answer)),
                 Ok(Served::TurnedAway(reason)) => self.answer(work, Err(reason)),
@@ -240,9 +243,13 @@ impl<S: Service, L: LogStore> Shard<S, L> {
                     self.blocked.push_back(work);
                     continue;
                 }
+                // What was prepared has had its turn already, and keeps its place.
+                Ok(Served::Paused(Pause::Step)) if self.begun.is_empty() => {
+                    self.inbox.put_back(S::caller(&work.ticket), work);
+                    return Ok(worked);
+                }
                 Ok(Served::Paused(pause)) => {
-                    self.inbox.push_front(work);
-                    self.prepared = self.prepared.max(1);
+                    self.begun.push_front(work);
                     if let Pause::Fetch(job) = pause {
                         self.front_waits_for = Some(job);
                         self.look_ahead(now);
@@ -251,13 +258,12 @@ impl<S: Service, L: LogStore> Shard<S, L> {
                 }
                 // Its caller gets "shard failed", like all others.
                 Err(stop) => {
-                    self.inbox.push_front(work);
+                    self.begun.push_front(work);
                     return Err(stop);
                 }
             }
             worked = true;
         }
-        assert_eq!(self.prepared, 0, "no more calls were prepared than there are");
         assert!(self.calls_waiting() > 0 || self.inbox_bytes == 0, "no calls have no bytes");
         Ok(worked)
     }
@@ -268,14 +274,12 @@ impl<S: Service, L: LogStore> Shard<S, L> {
 
     /// While the front waits for its reads, those behind it begin theirs, one call a step. Returns whether one did.
     fn look_ahead(&mut self, now: TimeMs) -> bool {
-        let next = self.prepared;
-        if next >= LOOK_AHEAD_CALLS {
+        if self.begun.len() >= LOOK_AHEAD_CALLS {
             return false;
         }
-        let Some(work) = self.inbox.get_mut(next) else { return false };
+        let Some(mut work) = self.inbox.take_next() else { return false };
         self.service.prepare(&self.core.turn(now), &work.call, &mut work.progress, &mut self.jobs);
-        self.prepared += 1;
-        assert!(self.prepared <= self.inbox.len(), "no more calls are prepared than there are");
+        self.begun.push_back(work);
         true
     }
 
@@ -322,7 +326,8 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         self.inbox_bytes = 0;
         self.front_waits_for = None;
         let aside = self.aside.drain(..).map(|(_, work)| work);
-        let undecided = self.resumed.drain(..).chain(aside).chain(self.blocked.drain(..)).chain(self.inbox.drain(..));
+        let waiting = self.begun.drain(..).chain(std::iter::from_fn(|| self.inbox.take_next()));
+        let undecided = self.resumed.drain(..).chain(aside).chain(self.blocked.drain(..)).chain(waiting);
         let undurable = self.commits.abandon_undurable().map(|(ticket, _)| ticket);
         self.abandoned.extend(undurable.chain(undecided.map(|work| work.ticket)));
         assert!(self.calls_waiting() == 0, "whoever waits is told");
@@ -357,7 +362,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         }
         self.service.fetched(job, found);
         if self.front_waits_for == Some(job) {
-            assert!(!self.inbox.is_empty(), "whoever waits in front is there");
+            assert!(!self.begun.is_empty(), "whoever waits in front is there");
             self.front_waits_for = None;
         } else if let Some(at) = self.aside.iter().position(|(awaited, _)| *awaited == job) {
             let (_, work) = self.aside.remove(at);
@@ -374,7 +379,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
     }
 
     fn calls_waiting(&self) -> usize {
-        self.inbox.len() + self.aside.len() + self.resumed.len()
+        self.begun.len() + self.inbox.len() + self.aside.len() + self.resumed.len()
     }
 
     /// Whether a step would find something new: the log became durable further, or a read came back. An owner asks this

@@ -1,10 +1,13 @@
 //! A caller whose token was good, and the rights that the configuration gives them.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tidegate_ledger::message::{Reply, Request};
+use foldhash::SharedSeed;
+use foldhash::quality::SeedableRandomState;
+use tidegate_ledger::message::{Caller, CallerRequest, Reply, Request};
 use tidegate_machines::ledger::{AccountKind, AccountView, IdSpace};
 
 use super::grant::{Action, Grant, Pattern};
@@ -19,6 +22,7 @@ pub struct Identity {
 #[derive(Clone, Debug)]
 struct Inner {
     name: Box<str>,
+    caller: Caller,
     rights: Rights,
     id_space: IdSpace,
     quota: Option<Arc<Quota>>,
@@ -74,7 +78,8 @@ impl Identity {
             Rights::Service { .. } => Some(IdSpace::default()),
         };
         let id_space = id_space.unwrap_or_else(|| panic!("the viewer's name {name:?} is no name of an id space"));
-        let inner = Inner { name, rights, id_space, quota: None, open_holds_max: u32::MAX, opening: None };
+        let caller = caller_of(&name, &rights);
+        let inner = Inner { name, caller, rights, id_space, quota: None, open_holds_max: u32::MAX, opening: None };
         Identity { inner: Arc::new(inner) }
     }
 
@@ -179,6 +184,11 @@ impl Identity {
         request
     }
 
+    /// A request of theirs, or one that is needed for one of theirs.
+    pub fn asks(&self, request: Request) -> CallerRequest {
+        CallerRequest { caller: self.inner.caller, request }
+    }
+
     /// The user's or service's name.
     pub fn name(&self) -> &str {
         &self.inner.name
@@ -194,6 +204,13 @@ impl Identity {
     pub fn may(&self, room: &str, action: Action, name: &str) -> bool {
         self.rights().may_in_room(room, action, name)
     }
+}
+
+/// Who takes turns before the shards: the same number in all threads, and another one in each process. A number is
+/// shared by chance only, because nobody outside can find out which one a name gets.
+fn caller_of(name: &str, rights: &Rights) -> Caller {
+    let hasher = SeedableRandomState::with_seed(0, SharedSeed::global_random());
+    Caller(hasher.hash_one((matches!(rights, Rights::Service { .. }), name)) as u32)
 }
 
 /// An answer that may depend on the kind of the account.

@@ -243,3 +243,13 @@ fn a_reload_ends_the_tokens_of_who_is_gone_also_those_in_a_cache() {
     assert_eq!(cache.authenticate(&authenticator, &token, None, now_s()).unwrap_err(), AuthError::Invalid);
     assert_eq!(block_on(authenticator.log_in("dave", "dave", HERE)).unwrap_err(), LoginError::Wrong);
 }
+
+#[test]
+fn connections_of_one_name_are_one_caller_and_a_viewer_is_no_service() {
+    let viewer = || Rights::Viewer { wallets: vec!["wallet:dave".into()] };
+    let caller = |name: &str, rights| Identity::new(name, rights).asks(Request::ReadAudit).caller;
+    let service = || Rights::Service { grants: Vec::new() };
+    assert_eq!(caller("dave", viewer()), caller("dave", viewer()));
+    assert_ne!(caller("dave", viewer()), caller("dave", service()));
+    assert_ne!(caller("dave", service()), caller("erin", service()));
+}

@@ -1,7 +1,7 @@
 //! What the ledger's HTTP room needs from the server.
 
 use tidegate_ledger::changes::{After, Change, ChangeFilter, ChangesError};
-use tidegate_ledger::message::{Reply, Request, Unavailable};
+use tidegate_ledger::message::{CallerRequest, Reply, Unavailable};
 
 use crate::turns::CallerName;
 
@@ -10,13 +10,13 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Asks the shards. The future resolves when the answer is durable; when no shard can take the request (full
     /// queues, recovering, failed, stopping) it resolves at once to `Reply::Unavailable`. Dropping it gives up the
     /// answer, not what was asked.
-    fn call(&self, request: Request) -> impl Future<Output = Reply> + Send + 'static;
+    fn call(&self, request: CallerRequest) -> impl Future<Output = Reply> + Send + 'static;
 
     /// The replies to a request that has several.
     type Replies: Replies;
 
     /// Asks for a stream of replies, of which at most `window` wait to be read.
-    fn open(&self, request: Request, window: usize) -> Result<Self::Replies, Unavailable>;
+    fn open(&self, request: CallerRequest, window: usize) -> Result<Self::Replies, Unavailable>;
 
     /// Changes in the order of the journal.
     type Changes: Changes;

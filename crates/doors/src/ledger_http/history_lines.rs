@@ -70,7 +70,7 @@ pub async fn answer<B: Backend>(
         return Err(Problem::from(missing).with("id", &*account));
     }
     let place = ledger.place_for_stream(caller, StreamKind::History)?;
-    let replies = ledger.open(request, HISTORY_PARTS_UNREAD_MAX)?;
+    let replies = ledger.open(caller.asks(request), HISTORY_PARTS_UNREAD_MAX)?;
     let caller = caller.clone();
     let door = ledger.door.clone();
     let mut lines = HistoryLines::<B> { door, replies, account, times, rows_left: rows_max, caller, place };

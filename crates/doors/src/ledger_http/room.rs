@@ -8,7 +8,7 @@ use axum::extract::Path;
 use axum::http::Method;
 use axum::routing::{get, post};
 use tidegate_ledger::changes::{After, ChangeFilter};
-use tidegate_ledger::message::{Reply, Request, Unavailable};
+use tidegate_ledger::message::{CallerRequest, Reply, Request, Unavailable};
 use tidegate_machines::ledger::{AccountView, IdSpace};
 use tidegate_telemetry::SharedGauge;
 
@@ -193,7 +193,7 @@ impl<B: Backend> Ledger<B> {
     }
 
     /// Asks the ledger, without a look at rights.
-    async fn ask(&self, request: Request) -> Result<Reply, Problem> {
+    async fn ask(&self, request: CallerRequest) -> Result<Reply, Problem> {
         match self.door.in_time(self.backend.call(request)).await? {
             Reply::Unavailable(unavailable) => Err(unavailable.into()),
             reply => Ok(reply),
@@ -215,7 +215,7 @@ impl<B: Backend> Ledger<B> {
                 return Err(missing.into());
             }
             Some(missing) => Reply::Refused(missing.refusal),
-            None => gate::shown(caller, self.ask(caller.send_in(request, id_space)).await?),
+            None => gate::shown(caller, self.ask(caller.asks(caller.send_in(request, id_space))).await?),
         };
         caller.answered(&reply);
         Ok(reply)
@@ -225,7 +225,7 @@ impl<B: Backend> Ledger<B> {
     async fn open_wallets(&self, caller: &Identity) -> Result<(), Problem> {
         let Some(opening) = caller.to_open() else { return Ok(()) };
         for (place, request) in opening.requests() {
-            opening.answered(place, &self.ask(request).await?);
+            opening.answered(place, &self.ask(caller.asks(request)).await?);
         }
         Ok(())
     }
@@ -265,7 +265,7 @@ impl<B: Backend> Ledger<B> {
     }
 
     /// Opens a stream of replies, without a look at rights.
-    pub fn open(&self, request: Request, window: usize) -> Result<B::Replies, Problem> {
+    pub fn open(&self, request: CallerRequest, window: usize) -> Result<B::Replies, Problem> {
         self.backend.open(request, window).map_err(Problem::from)
     }
 
@@ -284,7 +284,7 @@ impl<B: Backend> Ledger<B> {
                 return Err(Problem::forbidden(detail));
             }
             Verdict::NeedsKinds(accounts) => {
-                if let Some(refusal) = self.learn_kinds(accounts, request).await? {
+                if let Some(refusal) = self.learn_kinds(caller, accounts, request).await? {
                     return Ok(Some(refusal));
                 }
             }
@@ -303,9 +303,14 @@ impl<B: Backend> Ledger<B> {
     }
 
     /// Finds out the kinds of `accounts`. `Some` when one is missing or no collector: what the request is refused with.
-    async fn learn_kinds(&self, accounts: Vec<Box<str>>, request: &Request) -> Result<Option<NotFound>, Problem> {
+    async fn learn_kinds(
+        &self,
+        caller: &Identity,
+        accounts: Vec<Box<str>>,
+        request: &Request,
+    ) -> Result<Option<NotFound>, Problem> {
         for id in accounts {
-            match self.ask(Request::ReadAccount { id: id.clone() }).await? {
+            match self.ask(caller.asks(Request::ReadAccount { id: id.clone() })).await? {
                 Reply::Account(account) if self.learn(&account) => {}
                 Reply::Account(_) | Reply::Refused(_) => return Ok(Some(gate::not_found(request, &id))),
                 _ => return Err(Problem::unexpected_reply()),

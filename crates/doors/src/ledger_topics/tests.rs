@@ -1,6 +1,7 @@
 //! The ledger's topics; the tests themselves answer for the shards.
 
 use serde_json::{Value, json};
+use tidegate_ledger::message::CallerRequest;
 use tidegate_machines::ledger::{Outcome, Refusal};
 
 use super::*;
@@ -37,7 +38,7 @@ impl Exchange {
         let topic = REQUEST_TOPICS.iter().position(|known| *known == topic).expect("it is listed");
         let ticket = RequestTicket(7);
         let Exchange { topics, asked } = self;
-        let mut start = |token, request| asked.push((token, request));
+        let mut start = |token, asks: CallerRequest| asked.push((token, asks.request));
         let answer = topics.request(RequestTopic(topic as u16), ticket, identity, payload.as_bytes(), &mut start);
         answer.map(|answer| body(&answer))
     }
@@ -46,7 +47,7 @@ impl Exchange {
     fn reply(&mut self, reply: Reply) -> Option<LedgerAnswer> {
         let (token, _) = self.asked.remove(0);
         let Exchange { topics, asked } = self;
-        topics.reply(token, reply, &mut |token, request| asked.push((token, request)))
+        topics.reply(token, reply, &mut |token, asks| asked.push((token, asks.request)))
     }
 }
 
@@ -140,7 +141,7 @@ fn whether_an_account_is_a_collector_is_asked_of_the_ledger() {
         let mut exchange = Exchange::new();
         let key = ConnectionKey { index: 1, generation: 2 };
         let asked = &mut exchange.asked;
-        exchange.topics.collector(key, "candidate:3".into(), &mut |token, request| asked.push((token, request)));
+        exchange.topics.collector(key, "candidate:3".into(), &mut |token, asks| asked.push((token, asks.request)));
         let account = "candidate:3".into();
         assert_eq!(exchange.reply(reply), Some(LedgerAnswer::Collector { key, account, is_collector }));
     }
@@ -176,7 +177,7 @@ fn who_asks_more_than_it_may_is_told_so_and_the_ledger_is_not_asked() {
     }
     let asked = exchange.asked.len();
     let Exchange { topics, asked: questions } = &mut exchange;
-    let mut start = |token, request| questions.push((token, request));
+    let mut start = |token, asks: CallerRequest| questions.push((token, asks.request));
     let answer = topics.request(RequestTopic(0), RequestTicket(7), Some(&dave), VOTE.as_bytes(), &mut start);
     let answer = answer.expect("it is answered at once");
     assert!(
@@ -193,7 +194,7 @@ fn the_shards_are_told_what_is_wanted_until_they_know() {
     let watched = |exchange: &mut Exchange, filter: &str, is_wanted| {
         exchange.topics.watched(&WatchedFilter { filter: filter.into(), is_wanted });
         let Exchange { topics, asked } = exchange;
-        topics.tell_wants(&mut |token, request| asked.push((token, request)));
+        topics.tell_wants(&mut |token, asks| asked.push((token, asks.request)));
     };
     let asked = |exchange: &Exchange| match &exchange.asked[..] {
         [(_, Request::Announce(want))] => (want.account.clone(), want.is_wanted),

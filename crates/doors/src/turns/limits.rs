@@ -10,9 +10,9 @@ pub const WORK_OF_VISIT: isize = 4;
 /// Bytes that are read or decoded that are one more work.
 pub const BYTES_PER_WORK: usize = 4 << 10;
 /// Work of reading that one caller may have under way at one worker, over all its connections, before it begins one
-/// more. A shard serves what it is asked in the order in which it came, so the reads of others wait for it: half a
-/// millisecond, or a page of a thousand rows more. A shard answers reads as soon as what they show is durable, so
-/// little is gained by more.
+/// more: half a millisecond, or a page of a thousand rows more. A shard takes a page for one work of its caller's turn,
+/// so others wait for its rows. A shard answers reads as soon as what they show is durable, so little is gained by
+/// more.
 pub const READS_OF_CALLER_MAX: usize = 512;
 /// A caller may have so many times as many requests under way, and bytes of them, as are left for others.
 pub const SHARE_OF_CALLER: usize = 3;

@@ -3,7 +3,7 @@
 use slab::Slab;
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::{Address, Client, Replies, ShardAddresses};
-use tidegate_shard::Durable;
+use tidegate_shard::{Caller, Durable};
 
 use crate::limits::ENDPOINT_REQUESTS_MAX;
 use crate::message::Unavailable;
@@ -48,7 +48,10 @@ impl Client for OperationClient {
             return replies.push((token, Err(Unavailable::Busy)));
         }
         let ticket = self.asked.insert(token) as u64;
-        out.push((self.shards.of(shard), Message::Call { from: self.me, ticket, shard, operation }));
+        out.push((
+            self.shards.of(shard),
+            Message::Call { from: self.me, ticket, caller: Caller::HOUSE, shard, operation },
+        ));
     }
 
     fn deliver(&mut self, _from: Address, message: Message, _out: &mut Outgoing, replies: &mut Replies<Self::Reply>) {

@@ -75,7 +75,7 @@ fn an_endpoint_drives_a_router_like_any_client() {
     }
     let (me, mut router) = (Address::new(0, 0), router());
     let (mut out, mut finished) = (Outgoing::new(), Finished::new());
-    Client::start(&mut router, 7, Request::ReadAccount { id: "wallet".into() }, &mut out, &mut finished);
+    Client::start(&mut router, 7, Request::ReadAccount { id: "wallet".into() }.into(), &mut out, &mut finished);
     assert_eq!((pending(&router), out.len()), ((1, true), 1));
     let Some((_, Message::Call { ticket, shard, .. })) = out.pop() else { panic!("a shard is asked") };
     let failed = Message::Answer { ticket, shard, answer: Err(Unavailable::ShardFailed) };
@@ -84,7 +84,7 @@ fn an_endpoint_drives_a_router_like_any_client() {
 
     // A stream waits for its reader; a reader that is gone ends it when its shards have answered.
     let stream = Request::StreamHistory { id: "wallet".into(), before: None, rows_max: None };
-    Client::start(&mut router, 8, stream, &mut out, &mut finished);
+    Client::start(&mut router, 8, stream.into(), &mut out, &mut finished);
     assert_eq!((pending(&router), out.len()), ((1, true), 0));
     Client::more(&mut router, 8, &mut out, &mut finished);
     assert!(!out.is_empty());
@@ -97,7 +97,7 @@ fn an_endpoint_drives_a_router_like_any_client() {
     assert_eq!((pending(&router), &finished[..]), ((0, true), &[][..]));
     // So it is in a process without room.
     while Client::has_room(&router) {
-        Client::start(&mut router, 9, Request::ListAssets, &mut Outgoing::new(), &mut finished);
+        Client::start(&mut router, 9, Request::ListAssets.into(), &mut Outgoing::new(), &mut finished);
     }
     assert_eq!(pending(&router), (ENDPOINT_REQUESTS_MAX, false));
 }

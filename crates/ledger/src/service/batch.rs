@@ -15,7 +15,7 @@ use tidegate_journal::LogStore;
 use tidegate_machines::ledger::{Command, Guess, Outcome, Refusal, SoughtPair, Transfer};
 use tidegate_shard::Served;
 
-use super::decide::{HashedId, PAUSED, done, is_missing};
+use super::decide::{HashedId, PAUSED, STEP_OVER, done, is_missing};
 use super::progress::Progress;
 use super::records::Halt;
 use super::{LedgerService, LedgerTurn, Output};
@@ -50,7 +50,10 @@ impl<D: Disk> LedgerService<D> {
         let count = selection.len(batch.len());
         progress.outcomes.reserve(count - progress.outcomes.len());
         while progress.outcomes.len() < count {
-            if self.opens_left == 0 || !self.may_decide(turn) {
+            if self.opens_left == 0 {
+                return Ok(STEP_OVER);
+            }
+            if !self.may_decide(turn) {
                 return Ok(PAUSED);
             }
             self.opens_left -= 1;
@@ -152,7 +155,10 @@ impl<D: Disk> LedgerService<D> {
         assert!(progress.outcomes.len() <= count, "no more items are decided than there are");
         progress.outcomes.reserve(count - progress.outcomes.len());
         while progress.outcomes.len() < count {
-            if self.decisions_left == 0 || !self.may_decide(turn) {
+            if self.decisions_left == 0 {
+                return Ok(STEP_OVER);
+            }
+            if !self.may_decide(turn) {
                 return Ok(PAUSED);
             }
             let n = progress.outcomes.len();

@@ -22,6 +22,8 @@ pub(super) struct HashedId<'a> {
 
 /// The group is full; the rest comes in a later step.
 pub(super) const PAUSED: Served<Output> = Served::Paused(Pause::Room);
+/// This step has decided enough; the rest comes in a later one, behind the turns of other callers.
+pub(super) const STEP_OVER: Served<Output> = Served::Paused(Pause::Step);
 
 impl Operation {
     /// Whether it appends records, and so needs room on the disk.

@@ -8,6 +8,7 @@
 use tidegate_machines::ledger::AccountView;
 use tidegate_machines::{OutboundNumber, ShardIndex};
 use tidegate_runtime::Address;
+use tidegate_shard::Caller;
 
 use crate::operation::{Answer, Credit};
 
@@ -20,6 +21,8 @@ pub enum Ticket {
         from: Address,
         /// The asker's own number for it.
         ticket: u64,
+        /// On whose caller.
+        caller: Caller,
     },
     /// Credits for another shard.
     Credits {

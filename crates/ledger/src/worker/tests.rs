@@ -4,6 +4,7 @@
 mod alone;
 mod announced;
 mod audits;
+mod callers;
 mod collectors;
 mod damage;
 mod deciding;
@@ -31,8 +32,8 @@ use crate::announcer::{AnnounceRules, Want};
 use crate::family::LEDGER;
 use crate::family::LedgerFamily;
 use crate::ids::{BuilderKind, IdIndex, IdSeed, IdsOptions};
-use crate::message::{HoldRequest, OpenBatch, Reply, TimeSpan, TransferBatch};
-use tidegate_shard::{NothingDerived, OpenShard, ReplayReport, Service, Snapshots};
+use crate::message::{HoldRequest, OpenBatch, Reply, Request, TimeSpan, TransferBatch};
+use tidegate_shard::{Caller, NothingDerived, OpenShard, ReplayReport, Service, Snapshots};
 
 const DATA: &str = "/data";
 const START: TimeMs = TimeMs(1_000);

@@ -19,7 +19,7 @@ use tidegate_ledger::{Exchanges, LEDGER, LedgerFamily, LedgerService, claim_of_i
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::Address;
 use tidegate_runtime::scrub::LogScrub;
-use tidegate_shard::{Claim, JobId, OpenShard, Service, Shard, Snapshots};
+use tidegate_shard::{Caller, Claim, JobId, OpenShard, Service, Shard, Snapshots};
 
 use crate::harness::{Process, Site, Store, data};
 use crate::ledger::plan::Plan;
@@ -346,7 +346,8 @@ impl<S: Store> Audits<S> {
 
     fn call(&self, operation: Operation, workers: u16) -> Outgoing {
         let shard = self.auditor.shard();
-        let call = Message::Call { from: self.endpoint, ticket: self.questions, shard, operation };
+        let call =
+            Message::Call { from: self.endpoint, ticket: self.questions, caller: Caller::HOUSE, shard, operation };
         vec![(endpoint(shard.0 % workers), call)]
     }
 }

@@ -4,7 +4,7 @@
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{JournalError, LogStore};
 use tidegate_ledger::LedgerShard;
-use tidegate_ledger::message::Request;
+use tidegate_ledger::message::CallerRequest;
 use tidegate_ledger::operation::{Message, Outgoing};
 use tidegate_ledger::router::{CursorKey, Finished};
 use tidegate_ledger::service::{Fetched, Job};
@@ -39,7 +39,7 @@ impl<S: Store> Worker<S> {
     }
 
     /// Starts a request of one of its connections.
-    pub fn start(&mut self, token: u64, request: Request, out: &mut Outgoing, finished: &mut Finished) {
+    pub fn start(&mut self, token: u64, request: CallerRequest, out: &mut Outgoing, finished: &mut Finished) {
         self.0.start(token, request, out, finished);
     }
 

@@ -474,7 +474,9 @@ fn a_wallet_is_opened_before_the_first_request_and_again_only_if_that_could_not_
     let mut answer_to_opening = |reply: Reply| {
         let mut started = Vec::new();
         assert!(requests.ask(&identity, wallet(), (), &mut |token, request| started.push((token, request))).is_none());
-        let is_opening = matches!(&started[0].1, Request::OpenAccount { id, asset, kind: AccountKind::Wallet }
+        let caller = identity.asks(wallet()).caller;
+        assert!(started.iter().all(|(_, asks)| asks.caller == caller), "else one could overtake the other");
+        let is_opening = matches!(&started[0].1.request, Request::OpenAccount { id, asset, kind: AccountKind::Wallet }
             if **id == *"wallet:show:42" && **asset == *"credit");
         let mut replies = started.iter().map(|(token, _)| *token);
         let unexpected = &mut |_, _| panic!("nothing more is asked");

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use tidegate_ledger::changes::{After, Change, ChangeFilter, ChangeKind, ChangedAccount, ChangesError};
 use tidegate_ledger::message::{
-    AuditReport, BalanceAt, ChangeRequest, HoldRequest, Reply, Request, TimeSpan, Unavailable,
+    AuditReport, BalanceAt, CallerRequest, ChangeRequest, HoldRequest, Reply, Request, TimeSpan, Unavailable,
 };
 use tidegate_machines::ledger::{
     self as ledger, AccountKind, AccountView, AssetView, HistoryRow, HoldView, IdSpace, Mend, Outcome, Refusal,
@@ -181,7 +181,7 @@ impl FakeBackend {
 }
 
 impl Backend for FakeBackend {
-    fn call(&self, request: Request) -> impl Future<Output = Reply> + Send + 'static {
+    fn call(&self, CallerRequest { request, .. }: CallerRequest) -> impl Future<Output = Reply> + Send + 'static {
         let mut state = self.state.lock().unwrap();
         state.asked += 1;
         let (answer, reply) = oneshot::channel();
@@ -199,7 +199,7 @@ impl Backend for FakeBackend {
 
     type Replies = FakeReplies;
 
-    fn open(&self, request: Request, _window: usize) -> Result<FakeReplies, Unavailable> {
+    fn open(&self, CallerRequest { request, .. }: CallerRequest, _window: usize) -> Result<FakeReplies, Unavailable> {
         let Request::StreamHistory { id, before, rows_max } = request else { panic!("{request:?} has one reply") };
         let mut state = self.state.lock().unwrap();
         state.streams += 1;

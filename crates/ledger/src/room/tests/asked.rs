@@ -3,7 +3,7 @@
 use slab::Slab;
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::{Address, Client, Replies, ShardAddresses};
-use tidegate_shard::Durable;
+use tidegate_shard::{Caller, Durable};
 
 use crate::message::Unavailable;
 use crate::operation::{Answer, Message, Operation, Outgoing};
@@ -43,7 +43,10 @@ impl Client for RawClient {
         _replies: &mut Replies<Self::Reply>,
     ) {
         let ticket = self.asked.insert(token) as u64;
-        out.push((self.shards.of(shard), Message::Call { from: self.me, ticket, shard, operation }));
+        out.push((
+            self.shards.of(shard),
+            Message::Call { from: self.me, ticket, caller: Caller::HOUSE, shard, operation },
+        ));
     }
 
     fn deliver(&mut self, _from: Address, message: Message, _out: &mut Outgoing, replies: &mut Replies<Self::Reply>) {

@@ -14,8 +14,13 @@ use crate::room::claim_of_index;
 
 /// Has the ids of all that is durable covered, as the auditor does behind a snapshot.
 fn cover_ids(node: &mut TestWorker) {
-    let asked =
-        Message::Call { from: Address::new(7, 0), ticket: 1, shard: ShardIndex(0), operation: Operation::CoverIds };
+    let asked = Message::Call {
+        from: Address::new(7, 0),
+        ticket: 1,
+        caller: Caller::HOUSE,
+        shard: ShardIndex(0),
+        operation: Operation::CoverIds,
+    };
     let (mut out, mut finished) = (Outgoing::new(), Finished::new());
     node.worker.deliver(asked, &mut out, &mut finished);
     for _ in 0..64 {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_ledger::message::{Reply, Unavailable};
+use tidegate_ledger::message::{Caller, CallerRequest, Reply, Unavailable};
 use tidegate_machines::ledger::{HoldState, Outcome, TransferState};
 
 use super::LedgerWorld;
@@ -16,6 +16,8 @@ use crate::violation::{Violation, must};
 
 /// Who asks when everything is read for a census.
 pub(super) const INSPECTOR: usize = usize::MAX;
+/// Callers that take turns before the shards; their requests are mixed over all doors.
+const CALLERS: u32 = 4;
 
 /// What is on its way.
 pub(super) struct Wire {
@@ -121,6 +123,7 @@ impl<S: Store> LedgerWorld<S> {
         let Some(node) = &mut self.node else { return Ok(()) };
         let wish = self.load.wire.sendings[&token].0;
         let request = self.load.wishes.get(wish).ask.request();
+        let request = CallerRequest { caller: Caller(wish as u32 % CALLERS), request };
         let (mut out, mut finished) = (Vec::new(), Vec::new());
         let from = match door {
             Endpoint::Edge(edge) => {
