@@ -17,7 +17,7 @@ use tidegate_doors::ledger_http::{
 use tidegate_doors::refusal_metrics::RefusalMetrics;
 use tidegate_doors::request_metrics::RequestMetrics;
 use tidegate_ledger::changes::{After, ChangeFilter};
-use tidegate_ledger::message::{BalanceAt, Reply, Request, Unavailable};
+use tidegate_ledger::message::{BalanceAt, CallerRequest, Reply, Request, Unavailable};
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::{AccountKind, AccountView, IdSpace, Outcome, Refusal};
 use tidegate_telemetry::Registry;
@@ -89,7 +89,7 @@ fn read_answer(socket: &mut TcpStream) -> u16 {
 struct Agreeable;
 
 impl Backend for Agreeable {
-    fn call(&self, request: Request) -> impl Future<Output = Reply> + Send + 'static {
+    fn call(&self, CallerRequest { request, .. }: CallerRequest) -> impl Future<Output = Reply> + Send + 'static {
         let account = |id: Box<str>| AccountView {
             id,
             asset: "credit".into(),
@@ -132,7 +132,7 @@ impl Backend for Agreeable {
 
     type Replies = OneReply;
 
-    fn open(&self, request: Request, _window: usize) -> Result<Self::Replies, Unavailable> {
+    fn open(&self, CallerRequest { request, .. }: CallerRequest, _window: usize) -> Result<Self::Replies, Unavailable> {
         let Request::StreamHistory { .. } = request else { panic!("{request:?} has one reply") };
         Ok(OneReply(Some(Reply::HistoryPart { rows: Vec::new(), written_by: Vec::new(), is_last: true })))
     }
