@@ -98,7 +98,11 @@ impl<S: Store> Site<S> {
         for (path, bytes) in copy.0.iter().filter(|(path, _)| of_folder(path)) {
             let file = match self.disk.exists(path)? {
                 true => self.disk.open(path)?,
-                false => self.disk.create_new(path)?,
+                false => {
+                    // A shard without a snapshot has no folder for them either.
+                    self.disk.create_dir_all(path.parent().expect("a file is in a folder"))?;
+                    self.disk.create_new(path)?
+                }
             };
             file.set_len(bytes.len() as u64)?;
             file.write_all_at(bytes, 0)?;
