@@ -58,7 +58,7 @@ const ON_FILES: &[Floor] = &[
     Floor::of("changes that could not be read", 12, "damage is said, and what is behind it is read later"),
     Floor::of("a refusal for a full disk", 40, "a full disk is called so"),
     Floor::of("a lost tail that was refused", 12, "a log that lost its end is not served"),
-    Floor::of("a log put back alone that was refused", 6, "older and newer logs are not served together"),
+    Floor::of("a log put back alone that was refused", 5, "older and newer logs are not served together"),
     Floor::of("a log in another's place that was refused", 10, "no shard has what is another's"),
     Floor::of("a DIRECTORY of another directory that was refused", 15, "no logs are taken for another directory's"),
     Floor::of("derived files of two shards exchanged", 5, "they are made again, and nobody is told what they say"),

@@ -95,7 +95,7 @@ impl<S: Store> LedgerWorld<S> {
     fn restore_from(&mut self, backups: &Backups, copy: &OldCopy) -> Result<LogFiles, Violation> {
         let sequences = (0u16..).zip(copy.ends.iter().map(|end| Sequence(*end))).collect();
         let mut at = At::Sequences(sequences);
-        if let Some(at_ms) = copy.at_ms.filter(|_| self.site.chance.happens(500)) {
+        if let Some(at_ms) = copy.at_ms.filter(|_| self.site.chance.happens(800)) {
             let by_time = self.try_restore(backups, &At::Time(Moment(at_ms)), "by-time");
             let is_told = matches!(&by_time, Err(BackupError::Refused(words)) if self.is_untold(copy, words));
             match by_time {
