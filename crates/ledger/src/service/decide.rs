@@ -169,10 +169,34 @@ impl<D: Disk> LedgerService<D> {
             Some(id) if !self.ids.is_new(id.hash) => self.find_prior(turn, id, scratch)?,
             _ => None,
         };
-        let ruling = match &Machine::decide(turn.state(), command, prior.as_ref(), turn.now()) {
+        self.rule(turn, command, prior.as_ref(), id.map(|id| id.hash))
+    }
+
+    /// [`LedgerService::decide_named`] for an id on which nothing was decided, as the caller knows. It is not looked up
+    /// again: an id that was just inserted can make the filter say that another one may be in a run.
+    pub(super) fn decide_new<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        command: &Command<'_>,
+        id: &str,
+    ) -> Result<Outcome, Halt> {
+        self.decisions_left = self.decisions_left.saturating_sub(1);
+        let hash = self.named(id).hash;
+        self.rule(turn, command, None, Some(hash))
+    }
+
+    #[inline]
+    fn rule<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        command: &Command<'_>,
+        prior: Option<&Event<'_>>,
+        hash: Option<IdHash>,
+    ) -> Result<Outcome, Halt> {
+        let ruling = match &Machine::decide(turn.state(), command, prior, turn.now()) {
             Decision::Append { .. } if self.unwritable.is_some() => return Err(Halt::NoRoom),
             Decision::Append { event, outcome } => {
-                self.append(turn, event, id.map(|id| id.hash));
+                self.append(turn, event, hash);
                 *outcome
             }
             Decision::Answer(outcome) => *outcome,

@@ -5,8 +5,11 @@
 //!                                                                                        └─▶ refuse all, with reasons
 //! ```
 //!
-//! Promise: the whole group stands in one commit group, which a crash keeps or loses as one.
+//! Promise: the whole group stands in one commit group, which a crash keeps or loses as one. All ids are looked up before
+//! the first record of the group is appended, and none that is new behind it: a group that had to wait for a page of the
+//! index in its middle would find its own beginning when it goes on.
 
+use hashbrown::HashSet;
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
 use tidegate_machines::DamagedPlace;
@@ -53,14 +56,15 @@ impl<D: Disk> LedgerService<D> {
 
         // A member that was decided before, alone or in another group, keeps its answer, so the group cannot be applied
         // any more.
-        let mut in_vain = failed || has_repeated_id(items.clone());
+        let mut known = HashSet::new();
         for item in items.clone() {
             // Nothing is journaled for the group, so that all of it can be decided once the file is put right.
-            in_vain |= match self.with_prior(turn, item.id(), |prior| prior.is_some()) {
+            match self.with_prior(turn, item.id(), |prior| prior.is_some()) {
                 Err(Halt::Damaged(place)) => return Ok(done(self.refuse_group(count, place))),
-                is_known => is_known?,
+                is_known => is_known?.then(|| known.insert(item.id())),
             };
         }
+        let in_vain = failed || !known.is_empty() || has_repeated_id(items.clone());
         let culprit = match in_vain {
             true => None,
             false => match turn.state().check_linked(items.clone(), open_holds_max, turn.now()) {
@@ -70,13 +74,23 @@ impl<D: Disk> LedgerService<D> {
         };
         let mut outcomes = Vec::with_capacity(count);
         for (n, item) in items.enumerate() {
-            outcomes.push(match culprit {
-                Some((index, refusal)) if index == n => self.refuse_one(turn, &item, refusal)?,
-                Some(_) if is_planted(Bug::LinkedHoldsSplit) && matches!(item, Content::Hold(_)) => {
-                    self.decide_one(turn, &asking(item, is_missing(item.credit(), facts)), Some(item.id()))?
+            let refusal = match culprit {
+                // It keeps its answer, which is at hand: it was found above, or stands in memory since.
+                _ if known.contains(item.id()) => {
+                    outcomes.push(self.decide_one(turn, &asking(item, true), Some(item.id()))?);
+                    continue;
                 }
-                _ => self.refuse_one(turn, &item, Refusal::LinkedFailed)?,
-            });
+                Some(_) if is_planted(Bug::LinkedHoldsSplit) && matches!(item, Content::Hold(_)) => {
+                    let command = asking(item, is_missing(item.credit(), facts));
+                    outcomes.push(self.decide_one(turn, &command, Some(item.id()))?);
+                    continue;
+                }
+                Some((index, refusal)) if index == n => refusal,
+                _ => Refusal::LinkedFailed,
+            };
+            let (outcome, is_written) = self.refuse_new(turn, &item, refusal)?;
+            outcomes.push(outcome);
+            known.extend(is_written.then_some(item.id()));
         }
         assert!(outcomes.len() == count, "an outcome for each item asked");
         Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
@@ -96,37 +110,36 @@ impl<D: Disk> LedgerService<D> {
     ) -> Result<Served<Output>, Halt> {
         let mut outcomes = Vec::new();
         for item in items {
-            outcomes.push(self.decide_one(turn, &asking(item, is_missing(item.credit(), facts)), Some(item.id()))?);
+            outcomes.push(self.decide_new(turn, &asking(item, is_missing(item.credit(), facts)), item.id())?);
         }
         Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
     }
 
-    fn refuse_one<L: LogStore>(
+    /// Refuses an item on whose id nothing was decided; whether that stands in the journal.
+    fn refuse_new<L: LogStore>(
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
         item: &Content<'_>,
         refusal: Refusal,
-    ) -> Result<Outcome, Halt> {
-        if self.with_prior(turn, item.id(), |prior| prior.is_some())? {
-            return self.decide_one(turn, &asking(*item, true), Some(item.id()));
-        }
+    ) -> Result<(Outcome, bool), Halt> {
         if let Err(malformed) = item.check() {
-            return Ok(Outcome::Refused(malformed));
+            return Ok((Outcome::Refused(malformed), false));
         }
-        if let Some(event) = turn.state().decide_refused(item, refusal, turn.now()) {
+        let event = turn.state().decide_refused(item, refusal, turn.now());
+        if let Some(event) = &event {
             if self.unwritable.is_some() {
                 return Err(Halt::NoRoom);
             }
             let hash = self.named(item.id()).hash;
-            self.append(turn, &event, Some(hash));
+            self.append(turn, event, Some(hash));
             self.count(Outcome::Refused(refusal));
         }
-        Ok(Outcome::Refused(refusal))
+        Ok((Outcome::Refused(refusal), event.is_some()))
     }
 }
 
 fn has_repeated_id<'a>(mut items: impl Iterator<Item = Content<'a>>) -> bool {
-    let mut seen = hashbrown::HashSet::new();
+    let mut seen = HashSet::new();
     !items.all(|item| seen.insert(item.id()))
 }
 

@@ -12,6 +12,7 @@ mod exchange;
 mod history_times;
 mod ids;
 mod large_audits;
+mod linked;
 mod losses;
 mod mended;
 mod reading;
