@@ -5,9 +5,9 @@
 //!                                                                                        └─▶ refuse all, with reasons
 //! ```
 //!
-//! Promise: the whole group stands in one commit group, which a crash keeps or loses as one. All ids are looked up before
-//! the first record of the group is appended, and none that is new behind it: a group that had to wait for a page of the
-//! index in its middle would find its own beginning when it goes on.
+//! Promise: the whole group stands in one commit group, which a crash keeps or loses as one. All ids are looked up
+//! before the first record of the group is appended, and none that is new behind it: a group that waits for a page of
+//! the index in its middle would find its own beginning when it goes on.
 
 use hashbrown::HashSet;
 use tidegate_disk::Disk;
