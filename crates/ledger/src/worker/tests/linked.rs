@@ -9,7 +9,7 @@ fn with_a_small_filter() -> TestWorker {
     let ids = IdsOptions { freeze_at: 64, filter_ids_first: 64, filter_bytes_max: 4096, ..ids_options() };
     let (shard, replayed) = open_shard_with(&disk, (0, 1), SMALL, ids);
     let me = Address::new(0, 0);
-    let addresses = ShardAddresses::new([me].into_iter());
+    let addresses = ShardAddresses::new([me]);
     let worker = Worker::new(me, addresses, me, CursorKey([1, 2]), vec![shard]);
     TestWorker { disk, worker, now: START, held: None, replayed, rotten: None }
 }
