@@ -1,6 +1,6 @@
 //! A subscriber whose session survives crashes, and a list of all messages that it has received.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
 
@@ -14,12 +14,14 @@ pub struct Subscriber {
     unreleased: Unreleased,
     /// Message numbers by topic, in the order in which they came.
     pub heard: HashMap<String, Vec<u64>>,
+    /// The same, each once.
+    distinct: HashMap<String, HashSet<u64>>,
 }
 
 impl Subscriber {
     pub fn new(name: &str, filter: &str, qos: u8) -> Subscriber {
         let (name, filter) = (name.to_owned(), filter.to_owned());
-        Subscriber { name, filter, qos, unreleased: Unreleased::new(), heard: HashMap::new() }
+        Subscriber { name, filter, qos, unreleased: Unreleased::new(), heard: HashMap::new(), distinct: HashMap::new() }
     }
 
     /// Subscribes; from the acknowledgement on, the session must miss nothing.
@@ -82,7 +84,19 @@ impl Subscriber {
     fn note(&mut self, topic: String, payload: &[u8]) {
         let number = std::str::from_utf8(payload).ok().and_then(|text| text.parse().ok());
         let number = number.unwrap_or_else(|| panic!("{}: {payload:?} was never published", self.name));
+        self.distinct.entry(topic.clone()).or_default().insert(number);
         self.heard.entry(topic).or_default().push(number);
+    }
+
+    /// How many of these messages of a topic it has not received. Asked for each packet: while it has fewer than that,
+    /// none is looked at.
+    pub fn missing(&self, topic: &str, numbers: &[u64]) -> usize {
+        let heard = self.distinct.get(topic);
+        let count = heard.map_or(0, HashSet::len);
+        match numbers.len().checked_sub(count) {
+            Some(fewer) if fewer > 0 => fewer,
+            _ => numbers.iter().filter(|number| heard.is_none_or(|heard| !heard.contains(number))).count(),
+        }
     }
 
     /// Whether the filter names the messages of this QoS: it is `kill/#` or `kill/+/QOS`.
