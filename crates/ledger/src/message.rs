@@ -102,7 +102,7 @@ pub struct CallerRequest {
 impl From<Request> for CallerRequest {
     /// A request of the server itself.
     fn from(request: Request) -> CallerRequest {
-        CallerRequest { caller: Caller::HOUSE, request }
+        CallerRequest { caller: Caller::SERVER, request }
     }
 }
 

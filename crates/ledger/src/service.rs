@@ -314,7 +314,7 @@ impl<D: Disk> Service for LedgerService<D> {
     fn caller(ticket: &Ticket) -> Caller {
         match ticket {
             Ticket::Call { caller, .. } => *caller,
-            Ticket::Credits { .. } | Ticket::Pull { .. } | Ticket::Figures => Caller::HOUSE,
+            Ticket::Credits { .. } | Ticket::Pull { .. } | Ticket::Figures => Caller::SERVER,
         }
     }
 

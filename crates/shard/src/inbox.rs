@@ -26,8 +26,8 @@ use crate::limits::{SPARE_LANES_MAX, WORK_IN_ROUND};
 pub struct Caller(pub u32);
 
 impl Caller {
-    /// The house itself, and all callers of a shard that does not distinguish them.
-    pub const HOUSE: Caller = Caller(0);
+    /// The server itself, and all callers of a shard that does not distinguish them.
+    pub const SERVER: Caller = Caller(0);
 }
 
 /// The calls of all callers.

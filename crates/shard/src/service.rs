@@ -68,7 +68,7 @@ pub trait Service: Sized {
 
     /// Whose call has this ticket: callers take turns. A service that does not distinguish them has one.
     fn caller(_ticket: &Self::Ticket) -> Caller {
-        Caller::HOUSE
+        Caller::SERVER
     }
 
     /// What a call is worth: how many decisions, for instance.

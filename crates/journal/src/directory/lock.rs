@@ -41,8 +41,8 @@ impl Unlocked {
 
 /// A file that this process has locked, until it is dropped.
 ///
-/// Why the lock is given back in so many words: a lock of `flock` lasts until its last descriptor is closed. Another
-/// thread may just be starting a program, and that child has all descriptors until it runs the program.
+/// Why the lock is given back by a call of its own: a lock of `flock` lasts until its last descriptor is closed.
+/// Another thread may just be starting a program, and that child has all descriptors until it runs the program.
 #[derive(Debug)]
 pub struct LockedFile(File);
 
@@ -68,7 +68,7 @@ impl Deref for LockedFile {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // Whatever it says, the descriptor is closed next.
+        // If it fails: the descriptor is closed next.
         let _ = flock(&self.0, libc::LOCK_UN);
     }
 }

@@ -74,23 +74,15 @@ impl<D: Disk> LedgerService<D> {
         };
         let mut outcomes = Vec::with_capacity(count);
         for (n, item) in items.enumerate() {
-            let refusal = match culprit {
+            outcomes.push(match culprit {
                 // It keeps its answer, which is at hand: it was found above, or stands in memory since.
-                _ if known.contains(item.id()) => {
-                    outcomes.push(self.decide_one(turn, &asking(item, true), Some(item.id()))?);
-                    continue;
-                }
+                _ if known.contains(item.id()) => self.decide_one(turn, &asking(item, true), Some(item.id()))?,
+                Some((index, refusal)) if index == n => self.refuse_new(turn, &item, refusal, &mut known)?,
                 Some(_) if is_planted(Bug::LinkedHoldsSplit) && matches!(item, Content::Hold(_)) => {
-                    let command = asking(item, is_missing(item.credit(), facts));
-                    outcomes.push(self.decide_one(turn, &command, Some(item.id()))?);
-                    continue;
+                    self.decide_one(turn, &asking(item, is_missing(item.credit(), facts)), Some(item.id()))?
                 }
-                Some((index, refusal)) if index == n => refusal,
-                _ => Refusal::LinkedFailed,
-            };
-            let (outcome, is_written) = self.refuse_new(turn, &item, refusal)?;
-            outcomes.push(outcome);
-            known.extend(is_written.then_some(item.id()));
+                _ => self.refuse_new(turn, &item, Refusal::LinkedFailed, &mut known)?,
+            });
         }
         assert!(outcomes.len() == count, "an outcome for each item asked");
         Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
@@ -115,26 +107,27 @@ impl<D: Disk> LedgerService<D> {
         Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
     }
 
-    /// Refuses an item on whose id nothing was decided; whether that stands in the journal.
-    fn refuse_new<L: LogStore>(
+    /// Refuses an item on whose id nothing was decided. It is known from now on if that stands in the journal.
+    fn refuse_new<'a, L: LogStore>(
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
-        item: &Content<'_>,
+        item: &Content<'a>,
         refusal: Refusal,
-    ) -> Result<(Outcome, bool), Halt> {
+        known: &mut HashSet<&'a str>,
+    ) -> Result<Outcome, Halt> {
         if let Err(malformed) = item.check() {
-            return Ok((Outcome::Refused(malformed), false));
+            return Ok(Outcome::Refused(malformed));
         }
-        let event = turn.state().decide_refused(item, refusal, turn.now());
-        if let Some(event) = &event {
+        if let Some(event) = turn.state().decide_refused(item, refusal, turn.now()) {
             if self.unwritable.is_some() {
                 return Err(Halt::NoRoom);
             }
             let hash = self.named(item.id()).hash;
-            self.append(turn, event, Some(hash));
+            self.append(turn, &event, Some(hash));
             self.count(Outcome::Refused(refusal));
+            known.insert(item.id());
         }
-        Ok((Outcome::Refused(refusal), event.is_some()))
+        Ok(Outcome::Refused(refusal))
     }
 }
 

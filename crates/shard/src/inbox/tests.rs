@@ -62,13 +62,19 @@ fn calls_of_a_caller_keep_their_order() {
     assert_eq!(all(&mut inbox), ["a1", "a2", "b1", "b2", "a3"], "a round has work for two of them");
 }
 
+/// Both were given as much, but for one call.
+#[track_caller]
+fn assert_even(batches: usize, small: usize) {
+    assert!(batches.abs_diff(small) <= BATCH + WORK_IN_ROUND as usize, "{batches} and {small}");
+}
+
 #[test]
 fn who_calls_much_at_once_is_given_as_much_as_who_calls_little_at_a_time() {
     let mut inbox = Inbox::default();
     (0..10).for_each(|_| push(&mut inbox, FLOODER, BATCH));
     (0..80_000).for_each(|_| push(&mut inbox, OTHER, 1));
     let [batches, small] = given(&mut inbox, 60_000, |_, _| {});
-    assert!(batches.abs_diff(small) <= BATCH + WORK_IN_ROUND as usize, "{batches} and {small}");
+    assert_even(batches, small);
 }
 
 #[test]
@@ -81,7 +87,7 @@ fn who_comes_with_the_next_batch_when_the_last_is_taken_is_no_new_caller() {
             push(inbox, FLOODER, BATCH);
         }
     });
-    assert!(batches.abs_diff(small) <= BATCH + WORK_IN_ROUND as usize, "{batches} and {small}");
+    assert_even(batches, small);
 }
 
 #[test]
@@ -91,7 +97,7 @@ fn what_a_caller_had_while_it_was_alone_does_not_count_but_for_its_last_call() {
     (0..50).for_each(|_| assert!(inbox.take_next().is_some()));
     (0..80_000).for_each(|_| push(&mut inbox, OTHER, 1));
     let [batches, small] = given(&mut inbox, 60_000, |_, _| {});
-    assert!(batches.abs_diff(small) <= BATCH + WORK_IN_ROUND as usize, "{batches} and {small}");
+    assert_even(batches, small);
 }
 
 #[test]

@@ -347,7 +347,7 @@ impl<S: Store> Audits<S> {
     fn call(&self, operation: Operation, workers: u16) -> Outgoing {
         let shard = self.auditor.shard();
         let call =
-            Message::Call { from: self.endpoint, ticket: self.questions, caller: Caller::HOUSE, shard, operation };
+            Message::Call { from: self.endpoint, ticket: self.questions, caller: Caller::SERVER, shard, operation };
         vec![(endpoint(shard.0 % workers), call)]
     }
 }

@@ -390,7 +390,7 @@ impl LostLog {
     fn of<F: ShardFamily>(log: LogId, examined: &Examined, cut: &[String]) -> LostLog {
         let loss = examined.loss::<F>(log);
         let is_said = loss.is_none() && cut.contains(&name_of(&F::FAMILY, log));
-        let said = if is_said { said_lost(examined) } else { None };
+        let said = is_said.then(|| said_lost(examined)).flatten();
         LostLog {
             log,
             since: examined.since,

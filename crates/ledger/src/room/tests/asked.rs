@@ -45,7 +45,7 @@ impl Client for RawClient {
         let ticket = self.asked.insert(token) as u64;
         out.push((
             self.shards.of(shard),
-            Message::Call { from: self.me, ticket, caller: Caller::HOUSE, shard, operation },
+            Message::Call { from: self.me, ticket, caller: Caller::SERVER, shard, operation },
         ));
     }
 

@@ -48,7 +48,7 @@ impl Alone {
     }
 
     pub fn call(&mut self, operation: Operation) {
-        self.shard.call(Ticket::Call { from: Address::new(7, 0), ticket: 1, caller: Caller::HOUSE }, operation);
+        self.shard.call(Ticket::Call { from: Address::new(7, 0), ticket: 1, caller: Caller::SERVER }, operation);
     }
 
     /// The answer to a call, with all that it reads.

@@ -71,7 +71,7 @@ impl TestWorker {
     /// Asks a shard itself.
     pub fn call(&mut self, shard: usize, operation: Operation) -> Answer {
         let me = self.worker.me;
-        self.worker.shards_mut()[shard].call(Ticket::Call { from: me, ticket: 7, caller: Caller::HOUSE }, operation);
+        self.worker.shards_mut()[shard].call(Ticket::Call { from: me, ticket: 7, caller: Caller::SERVER }, operation);
         for _ in 0..64 {
             let called = &mut self.worker.shards_mut()[shard];
             called.step(self.now);

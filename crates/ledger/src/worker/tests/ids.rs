@@ -17,7 +17,7 @@ fn cover_ids(node: &mut TestWorker) {
     let asked = Message::Call {
         from: Address::new(7, 0),
         ticket: 1,
-        caller: Caller::HOUSE,
+        caller: Caller::SERVER,
         shard: ShardIndex(0),
         operation: Operation::CoverIds,
     };
