@@ -207,6 +207,7 @@ fn open_door() -> SocketAddr {
         viewer_quota: QuotaLimits::NONE,
         service_quota: QuotaLimits::NONE,
         api_grants: Vec::new(),
+        api_wallets: Vec::new(),
         strangers: StrangerLimits::NONE,
     };
     let (never_stops, stop) = tokio::sync::watch::channel(false);

@@ -2,14 +2,21 @@
 //! state that was decoded can be written, read again and used.
 
 use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
-use tidegate_roster::{Action, Command, Roster, TokenHash};
+use tidegate_roster::{Action, Allowed, Command, Roster, TokenHash, UserRights};
 
-/// A service that was changed, one that was deleted; the records of it.
+const ALLOWED: Allowed = Allowed { services_max: 10, users_max: 10 };
+
+/// A service that was changed, one that was deleted, and users likewise; the records of it.
 pub fn sample() -> (Roster, Vec<Vec<u8>>) {
     let (mut roster, mut records) = (Roster::new(ShardIndex(0), 1), Vec::new());
     let put = |grants: &[&str]| Action::Put {
         grants: grants.iter().map(|grant| (*grant).into()).collect(),
         token: TokenHash([7; 32]),
+        only_new: false,
+    };
+    let user = |rights, password_hash: Option<&str>| Action::PutUser {
+        rights,
+        password_hash: password_hash.map(Into::into),
         only_new: false,
     };
     for (name, action) in [
@@ -18,9 +25,13 @@ pub fn sample() -> (Roster, Vec<Vec<u8>>) {
         ("cam-7", put(&["publish:cam/%u/#", "read:*"])),
         ("cam-7", Action::Rotate { token: TokenHash([8; 32]) }),
         ("stage", Action::Delete),
+        ("dave", user(UserRights::Viewer(vec!["wallet:dave".into()]), Some("$argon2id$1"))),
+        ("erin", user(UserRights::Service(vec!["read:*".into()]), Some("$argon2id$2"))),
+        ("dave", user(UserRights::Viewer(Vec::new()), None)),
+        ("erin", Action::DeleteUser),
     ] {
         let command = Command { name: name.into(), action };
-        let Decision::Append { event, .. } = roster.decide(&command, 10, TimeMs(0)) else {
+        let Decision::Append { event, .. } = roster.decide(&command, ALLOWED, TimeMs(0)) else {
             panic!("{command:?} changes nothing");
         };
         let mut record = Vec::new();
@@ -62,15 +73,16 @@ pub fn check_snapshot(bytes: &[u8]) {
     let Ok(mut roster) = Roster::read_snapshot(bytes) else { return };
     roster.assert_sound();
     assert_eq!(snapshot_of(&roster), bytes, "a state has one encoding");
-    let names: Vec<_> = roster.services().keys().cloned().collect();
-    for name in names {
+    let services = roster.services().keys().map(|name| (name.clone(), Action::Delete));
+    let users = roster.users().keys().map(|name| (name.clone(), Action::DeleteUser));
+    for (name, action) in services.chain(users).collect::<Vec<_>>() {
         let Some(sequence) = roster.sequence().checked_add(1) else { return };
-        let command = Command { name, action: Action::Delete };
-        if let Decision::Append { event, .. } = roster.decide(&command, 10, TimeMs(0)) {
+        let command = Command { name, action };
+        if let Decision::Append { event, .. } = roster.decide(&command, ALLOWED, TimeMs(0)) {
             roster.apply(&event, place_of(sequence));
         }
     }
-    assert!(roster.services().is_empty(), "all can be deleted");
+    assert!(roster.services().is_empty() && roster.users().is_empty(), "all can be deleted");
 }
 
 /// Sequences of a snapshot may be of any size.

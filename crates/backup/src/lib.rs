@@ -46,7 +46,7 @@ pub use moment::{Moment, parse_moment};
 pub use place::At;
 pub use restore::{Restored, RestoredLog, restore};
 pub use take::{Taken, take};
-pub use verify::{Verified, verify};
+pub use verify::{Reach, Verified, verify};
 
 /// Told how many bytes of how many are done.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);

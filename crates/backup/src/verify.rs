@@ -16,7 +16,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Cursor, LocalLogs, Position};
+use tidegate_journal::{Cursor, LocalLogs, Position, Sequence};
 
 use crate::Progress;
 use crate::error::BackupError;
@@ -35,8 +35,19 @@ pub struct Verified {
     pub backups: Vec<String>,
     /// Bytes.
     pub bytes: u64,
+    /// Of each backup with which nothing is wrong, oldest first: up to which sequence it has each log.
+    pub reach: Vec<Reach>,
     /// What is wrong, with the path of the file and the backups that are lost with it; empty when all is well.
     pub problems: Vec<String>,
+}
+
+/// How far a backup has each log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// The name of the backup.
+    pub backup: String,
+    /// Each log (`ledger-0`), and the sequence of its last record.
+    pub logs: Vec<(String, Sequence)>,
 }
 
 /// How long a file must be for a backup, and what it must then hash to.
@@ -93,7 +104,13 @@ pub fn verify(from: &Path, known: &[Known], progress: Progress<'_>) -> Result<Ve
             let ties = logs.iter().try_for_each(|(known, logs)| check_ties(known, &rested(&walks, backup, logs)));
             ties.map_err(|error| BackupError::damaged(&store.folder(backup), error.to_string()))
         });
-        verified.problems.extend(checked.err().map(|error| error.to_string()));
+        match checked {
+            Ok(()) => verified.reach.push(Reach {
+                backup: backup.clone(),
+                logs: manifest.logs.iter().map(|log| (log.name.clone(), log.end.sequence)).collect(),
+            }),
+            Err(error) => verified.problems.push(error.to_string()),
+        }
     }
     Ok(verified)
 }

@@ -145,7 +145,7 @@ impl<L: LogStore> Broker<L> {
             intake: Intake::default(),
             subscriptions: Subscriptions::new(random.next()).watching(prefix).sharing_by(options.limits.share_strategy),
             routing: Routing::default(),
-            retained: RetainedMessages::new(random.next()),
+            retained: RetainedMessages::new(random.next(), options.workers()),
             acknowledgements: Acknowledgements::new(options.worker),
             shards: Shards::new(shards),
             peers: Peers::new(options.worker, options.workers()),

@@ -28,7 +28,7 @@ use tidegate_machines::topic::Principal;
 
 use directory::Directory;
 pub use limits::{Bound, HoldingLimits, Thing, ThingLimits};
-pub(crate) use paid::{Paid, PaidDelayed};
+pub(crate) use paid::{DelayedBytes, Paid, PaidDelayed};
 
 /// See the [module](self). For all workers of a node.
 pub struct Holdings {

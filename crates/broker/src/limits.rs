@@ -70,8 +70,6 @@ pub const STARVED_PER_STEP: usize = 64;
 pub const PACKET_HEAD_BYTES: usize = 16;
 /// Bytes of a session that outlives its connection, beside its client id and its will: here, in its shard, in tables.
 pub const SESSION_BYTES: u64 = 512;
-/// Bytes of a message that is retained or delayed, beside its topic, properties and payload.
-pub const KEPT_MESSAGE_BYTES: u64 = 192;
 /// So many bytes of a packet without the rest are a connection's own; more are paid for by who owns its session.
 pub const UNREAD_FREE_BYTES: usize = 4 << 10;
 /// Bytes of a subscription beside its filter: its place in the tree, and in its session.

@@ -10,7 +10,7 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Message, MessageMeta};
 
 use crate::holdings::Holder;
-use crate::limits::{AT_ONCE_MS, KEPT_MESSAGE_BYTES, PACKET_HEAD_BYTES};
+use crate::limits::{AT_ONCE_MS, PACKET_HEAD_BYTES};
 
 /// One message on its way to its receivers.
 #[derive(Debug)]
@@ -101,11 +101,6 @@ impl<'a> MessageRef<'a> {
             Some(at) => Ok(Some((at.0 - now.0).div_ceil(1000).min(u64::from(u32::MAX)) as u32)),
         }
     }
-}
-
-/// What a message takes, about, that is retained or delayed.
-pub(crate) fn kept_bytes(message: &Message) -> u64 {
-    KEPT_MESSAGE_BYTES + message.body_bytes() as u64
 }
 
 /// The message is too old to be delivered.

@@ -1,7 +1,8 @@
 //! Whose a file is, in words: for whoever may not use it.
 //!
 //! Why: "permission denied" alone makes an operator guess which file, whose it is, and as whom the program runs. Mostly
-//! a tool was once run as another user, and its files are that user's.
+//! a tool was once run as another user, and its files are that user's. And where a folder or a link stands instead of a
+//! file, an error number is nothing that an operator can act on.
 
 use std::fs;
 use std::io;
@@ -37,8 +38,12 @@ fn name_of(uid: u32) -> Option<String> {
     users.lines().find_map(of)
 }
 
-/// What the system said about `path`; where it denied something, with whose that is, and who asked.
+/// What the system said about `path`; where it denied something, with whose that is, and who asked; where something
+/// else stands there, with what that is.
 pub fn cause_words(path: &Path, cause: &io::Error) -> String {
+    if let Some(found) = something_else(path, cause) {
+        return format!("{cause}: {found}");
+    }
     if cause.kind() != io::ErrorKind::PermissionDenied {
         return cause.to_string();
     }
@@ -49,6 +54,24 @@ pub fn cause_words(path: &Path, cause: &io::Error) -> String {
     let which = if at == path { "it".to_owned() } else { at.display().to_string() };
     let (owner, mode, asks) = (user(found.uid()), found.mode() & 0o777, user(this_user()));
     format!("{cause}: {which} belongs to {owner} with mode {mode:o}, and this is run by {asks}")
+}
+
+/// What stands at `path` instead of what was wanted, and what to do, if the system's words leave that open.
+fn something_else(path: &Path, cause: &io::Error) -> Option<String> {
+    match cause.kind() {
+        io::ErrorKind::IsADirectory => {
+            Some("a folder stands where a file should be: move it away, and put the file itself here".into())
+        }
+        io::ErrorKind::NotADirectory => {
+            Some("a file stands where a folder should be: move it away, and put the folder itself here".into())
+        }
+        io::ErrorKind::NotFound => {
+            let target = fs::read_link(path).ok()?;
+            let target = target.display();
+            Some(format!("it is a link to {target}, which is not there: mount its disk, or put what is wanted here"))
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

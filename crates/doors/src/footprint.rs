@@ -11,7 +11,7 @@ use std::mem::size_of;
 
 use tidegate_ledger::limits::{CHANGE_ROW_BYTES_PER_STEP, ENDPOINT_REQUEST_BYTES_MAX, HISTORY_PART_ROWS_MAX};
 use tidegate_machines::ledger::AccountKind;
-use tidegate_roster::limits::{GRANTS_BYTES_MAX, GRANTS_MAX, NAME_BYTES_MAX};
+use tidegate_roster::limits::{GRANTS_BYTES_MAX, GRANTS_MAX, NAME_BYTES_MAX, PASSWORD_HASH_BYTES_MAX};
 use tidegate_wire::limits::FRAME_BYTES_MAX_UNAUTHENTICATED;
 
 use crate::auth::CACHED_TOKEN_BYTES;
@@ -55,9 +55,10 @@ pub const CHANGES_READ_BYTES: u64 = CHANGE_READ_BYTES.all_max as u64;
 pub const HISTORY_STREAM_BYTES: u64 = (HISTORY_PARTS_UNREAD_MAX * ROW_BYTES) as u64 * HISTORY_PART_ROWS_MAX as u64;
 /// A token that is remembered.
 pub const TOKEN_BYTES: u64 = CACHED_TOKEN_BYTES;
-/// A service of the roster with all the grants that it may have: in the shard, in force, on its way there, and as
-/// principals before and after a change.
-pub const SERVICE_BYTES: u64 = 5 * (NAME_BYTES_MAX + GRANTS_BYTES_MAX + GRANTS_MAX * GRANT_BYTES) as u64;
+/// A service or user of the roster with all the grants that it may have: in the shard, in force, on its way there, and
+/// as principals before and after a change.
+pub const ROSTERED_BYTES: u64 =
+    5 * (NAME_BYTES_MAX + PASSWORD_HASH_BYTES_MAX + GRANTS_BYTES_MAX + GRANTS_MAX * GRANT_BYTES) as u64;
 
 /// Readers of changes that there may be at once: each has a file of each log open. Those of `edges` threads of HTTP,
 /// and those of MQTT if there is any.

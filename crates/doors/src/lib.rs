@@ -41,7 +41,7 @@
 //! | `room_client` | the way of a room's HTTP requests to its shards |
 //! | `ledger_http` | the ledger as a room behind the HTTP door |
 //! | `operator_http` | clients, sessions and messages as operators see them behind the HTTP door |
-//! | `roster_http` | services that are managed behind the HTTP door |
+//! | `roster_http` | services and users that are managed behind the HTTP door |
 //! | `websocket` | MQTT over WebSocket: from HTTP's socket to an arrival at MQTT |
 //! | `binary` | the binary port |
 //! | `ledger_topics` | the ledger on topics |

@@ -1,5 +1,5 @@
-//! The shard of the services that are managed while the server runs, as a room of a node, and how a change comes into
-//! force.
+//! The shard of the services and users that are managed while the server runs, as a room of a node, and how a change
+//! comes into force.
 //!
 //! ```text
 //!   recovery ─────────────────────────▶ Authenticator::put_in_force          before anything is served
@@ -17,7 +17,7 @@ use anyhow::Result;
 use tidegate_journal::{Family, Options};
 use tidegate_machines::ShardIndex;
 use tidegate_roster::limits::SEGMENT_BYTES;
-use tidegate_roster::{Command, ROSTER, Roster, RosterFamily, RosterService};
+use tidegate_roster::{Allowed, Command, ROSTER, Roster, RosterFamily, RosterService};
 use tidegate_runtime::direct::{Direct, DirectClient, DirectProtocol, Ticket};
 use tidegate_runtime::shard_resident::ShardResident;
 use tidegate_runtime::{Carries, Home, Room, Site};
@@ -27,23 +27,23 @@ use crate::auth::Authenticator;
 use crate::http_room::OpenHttpRoom;
 use crate::roster_http::RosterHttp;
 
-/// What threads send each other about these services.
+/// What threads send each other about them.
 pub type RosterParcel = Direct<RosterService<Ticket>>;
 
-/// The shard of these services.
+/// Their shard.
 pub struct RosterRoom {
-    services_max: usize,
+    allowed: Allowed,
     authenticator: Arc<Authenticator>,
 }
 
 impl RosterRoom {
-    /// A room of at most `services_max` services, who may come in by `authenticator`.
-    pub fn new(services_max: usize, authenticator: Arc<Authenticator>) -> RosterRoom {
-        RosterRoom { services_max, authenticator }
+    /// A room of at most so many, who may come in by `authenticator`.
+    pub fn new(allowed: Allowed, authenticator: Arc<Authenticator>) -> RosterRoom {
+        RosterRoom { allowed, authenticator }
     }
 }
 
-/// The services at the HTTP door.
+/// The services and users at the HTTP door.
 pub fn open_roster<P: Carries<RosterParcel>>() -> OpenHttpRoom<P> {
     Box::new(|site, pump| {
         let shards = site.placement().shards(ROSTER);
@@ -59,13 +59,13 @@ impl<P: Carries<RosterParcel>> Room<P> for RosterRoom {
     fn recover(&mut self, site: &mut Site<P>) -> Result<()> {
         let logs: Vec<_> = site.directory().logs(ROSTER).collect();
         for log in logs {
-            let (services_max, authenticator) = (self.services_max, self.authenticator.clone());
+            let (allowed, authenticator) = (self.allowed, self.authenticator.clone());
             let changes = in_force_from(self.authenticator.clone())?;
             site.recover_member::<RosterFamily>(log, Options::small(SEGMENT_BYTES), move |recovery| {
                 let back = recovery.replay(recovery.open()?, &mut NothingDerived)?;
                 let mut told = back.state.sequence();
                 authenticator.put_in_force(Arc::new(back.state.clone()));
-                let service = RosterService::new(services_max);
+                let service = RosterService::new(allowed);
                 let shard = Shard::new(ShardIndex(log.shard), back.state, service, back.log)?;
                 let resident = ShardResident::new(shard, DirectProtocol, recovery.into_metrics());
                 Ok(Box::new(resident.on_tick(move |shard, _| {

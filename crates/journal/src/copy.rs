@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::aftermath::Aftermath;
 use crate::archive::Archived;
-use crate::damage::{before_the_first, damage, header_rotten, missing_segment};
+use crate::damage::{before_the_first, damage, header_rotten, missing_segment, nothing_follows};
 use crate::disk::{Disk, DiskFile};
 use crate::folder::{Folder, read_up_to};
 use crate::group::GroupFault;
@@ -280,7 +280,10 @@ impl<D: Disk> LogFiles<D> {
     fn check_last_header(&self, file: &dyn DiskFile, begins: &Cursor) -> Result<(), JournalError> {
         let Err(rot) = self.folder.open_segment(begins.position) else { return Ok(()) };
         let is_empty = self.folder.is_marked_empty(file, begins)?;
-        Err(if is_empty { header_rotten(&self.folder, begins.position) } else { rot })
+        Err(match is_empty {
+            true => header_rotten(&self.folder, begins.position),
+            false => nothing_follows(&self.folder, file, begins, rot),
+        })
     }
 
     /// The segment that holds `at`, and the one behind it; one that begins at `at` holds it.

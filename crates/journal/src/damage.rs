@@ -5,7 +5,7 @@ use crate::archive::ARCHIVE_FILE;
 use crate::disk::{Disk, DiskFile};
 use crate::folder::Folder;
 use crate::group::{FORMAT_VERSION, GroupFault};
-use crate::segment::offset_of;
+use crate::segment::{SEGMENT_HEADER_BYTES, offset_of};
 use crate::{Cursor, JournalError, Position};
 
 /// Where nobody can tell what is missing.
@@ -74,6 +74,46 @@ pub(crate) fn missing_in_archive<D: Disk>(folder: &Folder<D>, cursor: &Cursor, n
         );
     }
     error
+}
+
+/// The error for a log that has no segment file at all: its first one is missing, and each that followed.
+pub(crate) fn missing_log<D: Disk>(folder: &Folder<D>) -> JournalError {
+    let mut error = missing_segment(folder, &Cursor::START, None);
+    if let JournalError::Damaged { what, lost, .. } = &mut error {
+        let is_there = folder.disk.exists(&folder.path).unwrap_or(true);
+        let named = if is_there { "its folder has no segment" } else { "so is the folder of its log" };
+        *what += &format!(", and {named}");
+        if folder.may_forget() {
+            *lost += ", but for what a snapshot holds";
+        }
+    }
+    error
+}
+
+/// The error for the newest segment, whose header is bad and behind whose header no group begins: what is known of it
+/// otherwise, where it begins, is of no use then. `rot` is what is wrong with the header.
+pub(crate) fn nothing_follows<D: Disk>(
+    folder: &Folder<D>,
+    file: &dyn DiskFile,
+    begins: &Cursor,
+    mut rot: JournalError,
+) -> JournalError {
+    let first = begins.position;
+    let JournalError::Damaged { what, lost, .. } = &mut rot else { return rot };
+    // Of a file that ends within its header, that was said.
+    if file.len().is_ok_and(|bytes| bytes < SEGMENT_HEADER_BYTES as u64) {
+        return rot;
+    }
+    let aftermath = match Aftermath::examine(file, folder.log, first, first) {
+        Ok(aftermath) => aftermath,
+        Err(cause) => return JournalError::io("read", &folder.segment_place(first), cause),
+    };
+    *what += ", and no group begins behind it";
+    *lost = match aftermath.next_group.is_some() || aftermath.marked.is_some() {
+        true => aftermath.lost(begins, None),
+        false => format!("all records of this segment, from {} on: nothing in it can be read", begins.sequence.0 + 1),
+    };
+    rot
 }
 
 /// The words for a bad header of the last segment, where all that it said is known otherwise.

@@ -32,11 +32,11 @@ use std::sync::{Arc, Mutex};
 
 use tidegate_planted::{Bug, is_planted};
 
-use crate::damage::missing_segment;
+use crate::damage::missing_log;
 use crate::disk::{Disk, Hold, RealDisk, is_at};
 use crate::folder::Folder;
 use crate::limits::{FAMILIES_MAX, SHARDS_MAX};
-use crate::{Cursor, Family, JournalError, Key, LogId, Retention, recovery};
+use crate::{Family, JournalError, Key, LogId, Retention, recovery};
 
 use creation::{create, extend, unlisted};
 use description::{Description, Listed};
@@ -162,6 +162,12 @@ impl Directory {
     /// Opens an existing directory for a tool that reads logs of `families`, and changes nothing in it. What it has of
     /// other families is left alone: see [`Directory::others`]. Works in a directory that may only be read, too.
     pub fn open(path: &Path, families: &[Family]) -> Result<Directory, JournalError> {
+        Directory::open_to_judge(path, families)?.with_all_logs(families)
+    }
+
+    /// The same for a tool that looks at each log and says of each what is wrong: one that is missing keeps none from
+    /// being looked at.
+    pub fn open_to_judge(path: &Path, families: &[Family]) -> Result<Directory, JournalError> {
         find_description(path)?;
         // LOCK is made if it is not there: somebody else's could not be locked by the owner.
         if !owner::is_owner(path) {
@@ -176,6 +182,11 @@ impl Directory {
 
     /// The same for a tool that writes: refuses a directory that may only be read, and one of another user.
     pub fn open_to_write(path: &Path, families: &[Family]) -> Result<Directory, JournalError> {
+        Directory::open_to_mend(path, families)?.with_all_logs(families)
+    }
+
+    /// The same for a tool that also begins a log anew: one may be missing.
+    pub fn open_to_mend(path: &Path, families: &[Family]) -> Result<Directory, JournalError> {
         find_description(path)?;
         check_owner(path)?;
         let lock = lock(path).map_err(|unlocked| unlocked.into_error(path))?;
@@ -185,7 +196,7 @@ impl Directory {
     /// Looks at an existing directory that a server may be using, for a tool that copies logs of `families`.
     pub fn look_at(path: &Path, families: &[Family]) -> Result<Directory, JournalError> {
         find_description(path)?;
-        Directory::read(path, families, None)
+        Directory::read(path, families, None)?.with_all_logs(families)
     }
 
     fn read(path: &Path, families: &[Family], locks: Option<Locks>) -> Result<Directory, JournalError> {
@@ -197,10 +208,15 @@ impl Directory {
                 agree(path, listed, family)?;
             }
         }
-        find_logs(path, &description, families)?;
         refuse_unlisted(path, &description, families)?;
         let locks = locks.map(|locks| Arc::new(Mutex::new(locks)));
         Ok(Directory { path: path.to_path_buf(), description, locks, key: None, is_new: false, hold })
+    }
+
+    /// This directory, if each of its logs of these families is there.
+    fn with_all_logs(self, families: &[Family]) -> Result<Directory, JournalError> {
+        find_logs(&self.path, &self.description, families)?;
+        Ok(self)
     }
 
     /// Whether a process holds the lock of this directory now. One that is only looked at may be in use.
@@ -317,7 +333,11 @@ fn check(wanted: &[Wanted]) {
 /// is listed would call a part the whole.
 fn refuse_unlisted(path: &Path, description: &Description, families: &[Family]) -> Result<(), JournalError> {
     let journal = path.join(JOURNAL);
-    let names = RealDisk.list(&journal).map_err(|cause| JournalError::io("list", &journal, cause))?;
+    let names = match RealDisk.list(&journal) {
+        // Each log is missing, and whoever wants one says so.
+        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(()),
+        names => names.map_err(|cause| JournalError::io("list", &journal, cause))?,
+    };
     for family in families {
         let number = |name: &String| name.strip_prefix(family.name)?.strip_prefix('-')?.parse::<u16>().ok();
         let is_unlisted = |shard: &u16| *shard >= description.shards(family.number) && *shard < SHARDS_MAX;
@@ -365,7 +385,7 @@ fn find_logs(path: &Path, description: &Description, families: &[Family]) -> Res
         for shard in 0..description.shards(family.number) {
             let folder = Folder::new(RealDisk, path, family, family.log(description.id, shard));
             if !exists(&RealDisk, &folder.path)? || folder.list_segments()?.is_empty() {
-                return Err(missing_segment(&folder, &Cursor::START, None));
+                return Err(missing_log(&folder));
             }
         }
     }

@@ -141,6 +141,14 @@ impl<D: Disk> Folder<D> {
         Ok(segments)
     }
 
+    /// The same of a log whose folder may be gone: then there is none.
+    pub fn list_remaining(&self) -> Result<Vec<Position>, JournalError> {
+        match self.disk.exists(&self.path).map_err(|cause| JournalError::io("look for", &self.path, cause))? {
+            true => self.list_local(),
+            false => Ok(Vec::new()),
+        }
+    }
+
     pub fn open_file(&self, first: Position) -> Result<D::File, JournalError> {
         let path = self.segment_path(first);
         let failed = |cause| JournalError::io("open", &path, cause);

@@ -15,6 +15,7 @@
 //! Invariant: nothing here knows what a record means.
 
 mod aftermath;
+mod anew;
 pub mod archive;
 mod builder;
 mod copy;

@@ -11,13 +11,14 @@
 
 mod companion;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use crate::anew::begin_anew;
 use crate::disk::Disk;
 use crate::folder::Folders;
 use crate::in_flight::{InFlight, Submitted};
@@ -46,6 +47,18 @@ impl<D: Disk> LocalLogs<D> {
     /// The files of one log, for a tool that copies them.
     pub fn files(&self, id: LogId) -> LogFiles<D> {
         LogFiles::of(self.folders.of(id))
+    }
+
+    /// Begins a log of a family that may forget anew, behind what a snapshot at `since` holds, with a notice; nobody
+    /// has it open. Its files, damaged as they may be, are renamed: returns where they are, if there were some.
+    pub fn begin_anew(
+        &self,
+        id: LogId,
+        since: Cursor,
+        options: Options,
+        notice: &Notice,
+    ) -> Result<Option<PathBuf>, JournalError> {
+        begin_anew(&self.folders.of(id), since, options, notice)
     }
 }
 

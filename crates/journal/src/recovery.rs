@@ -25,7 +25,9 @@ use std::sync::Arc;
 
 use crate::aftermath::Aftermath;
 use crate::archive::Archived;
-use crate::damage::{LOST_UNKNOWN, bad_cursor, damage, header_rotten, missing_in_archive, missing_segment};
+use crate::damage::{
+    LOST_UNKNOWN, bad_cursor, damage, header_rotten, missing_in_archive, missing_log, missing_segment, nothing_follows,
+};
 use crate::disk::{Disk, DiskFile};
 use crate::folder::{Folder, read_up_to};
 use crate::group::GroupFault;
@@ -131,7 +133,10 @@ pub(crate) fn append_notice<D: Disk>(
 
 impl Inspection {
     fn of<D: Disk>(folder: &Folder<D>, since: Cursor) -> Result<Inspection, JournalError> {
-        let local = folder.list_local()?;
+        let local = folder.list_remaining()?;
+        if local.is_empty() {
+            return Err(missing_log(folder));
+        }
         let archived = folder.archived_before(&local)?;
         check_archived(folder, &archived, &local)?;
         let begins = match archived.first() {
@@ -241,7 +246,7 @@ fn walk_last<D: Disk>(
     let walk = Walk::through(folder, Arc::new(file), first)?;
     // Without a group or a mark, nothing tells it from a file whose bytes are all lost.
     if walk.groups == 0 && !folder.is_marked_empty(&**walk.scan.file(), &first)? {
-        return Err(rot);
+        return Err(nothing_follows(folder, &**walk.scan.file(), &first, rot));
     }
     Ok((walk, Some(SegmentHeader { log: folder.log, first })))
 }
@@ -291,19 +296,24 @@ fn foreign_mark(file: &dyn DiskFile, log: LogId, end_offset: u64, end: &Cursor) 
 
 /// Creates the first, empty segment of a log, durably, unless it has segments already.
 pub(crate) fn create<D: Disk>(folder: &Folder<D>) -> Result<(), JournalError> {
+    create_at(folder, Cursor::START)
+}
+
+/// The same with a first segment that begins at `first`: what is before it is in a snapshot.
+pub(crate) fn create_at<D: Disk>(folder: &Folder<D>, first: Cursor) -> Result<(), JournalError> {
     let disk = &folder.disk;
     disk.create_dir_all(&folder.path).map_err(|cause| JournalError::io("create", &folder.path, cause))?;
     if !folder.list_segments()?.is_empty() {
         return Ok(());
     }
     let spare = folder.path.join(SPARE_NAME);
-    let path = folder.segment_path(Cursor::START.position);
+    let path = folder.segment_path(first.position);
     let failed = |cause| JournalError::io("create", &path, cause);
     if disk.exists(&spare).map_err(failed)? {
         disk.remove(&spare).map_err(failed)?;
     }
     let file = disk.create_new(&spare).map_err(failed)?;
-    file.write_all_at(&SegmentHeader { log: folder.log, first: Cursor::START }.encode(), 0).map_err(failed)?;
+    file.write_all_at(&SegmentHeader { log: folder.log, first }.encode(), 0).map_err(failed)?;
     file.sync_data().map_err(failed)?;
     disk.rename(&spare, &path).map_err(failed)?;
     disk.sync_dir(&folder.path).map_err(failed)

@@ -371,7 +371,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         // As long as it folds, it may read beyond what is settled, to where the snapshot stands.
         let (goal, fold, ids) = (self.start, &mut self.first_fold, &mut self.ids);
         let up_to = self.up_to.filter(|_| fold.is_folding());
-        let mut arrived = false;
+        let (mut arrived, passes) = (false, scrub.facts().passes);
         let is_over = scrub.step(bytes, up_to, &mut |groups| {
             if arrived {
                 return read_ids(groups, ids);
@@ -387,7 +387,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         }
         let facts = scrub.facts();
         (self.scrub.position, self.scrub.of) = (facts.position, facts.of);
-        if is_over {
+        if facts.passes > passes {
             self.scrub.last_full_at_ms = now_ms;
         }
         is_over

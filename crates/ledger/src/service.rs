@@ -140,6 +140,7 @@ pub struct LedgerService<D: Disk> {
     opens_left: usize,
     /// Decisions of batches that may still be made in this step.
     decisions_left: usize,
+    decisions_per_step: usize,
     /// Why what is served now may append no record: it gets what can be said without one.
     unwritable: Option<Unavailable>,
     announcer: Option<Announcer>,
@@ -178,6 +179,7 @@ impl<D: Disk> LedgerService<D> {
             pages_asked: 0,
             opens_left: OPENS_PER_STEP,
             decisions_left: DECISIONS_PER_STEP,
+            decisions_per_step: DECISIONS_PER_STEP,
             unwritable: None,
             announcer: None,
             durable_mark: None,
@@ -188,6 +190,12 @@ impl<D: Disk> LedgerService<D> {
             log: LogId { directory: 0, family: LEDGER.number, shard: index.0 },
             damages: Arc::default(),
         }
+    }
+
+    /// Ends a step after so many decisions on items of batches, in a world whose batches are small.
+    pub fn set_decisions_per_step(&mut self, count: usize) {
+        assert!(count > 0, "each step decides something");
+        self.decisions_per_step = count;
     }
 
     /// Announces accounts that `rules` allow, once somebody wants them.
@@ -341,7 +349,7 @@ impl<D: Disk> Service for LedgerService<D> {
 
     fn before<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>) -> Result<bool, ShardError> {
         self.opens_left = OPENS_PER_STEP;
-        self.decisions_left = DECISIONS_PER_STEP;
+        self.decisions_left = self.decisions_per_step;
         self.apply_received(turn)
     }
 

@@ -23,6 +23,7 @@ pub mod queue;
 pub mod text_words;
 mod tie;
 pub mod topic;
+pub mod weight;
 
 pub use damaged_place::DamagedPlace;
 pub use ledger::shard_of;

@@ -5,7 +5,7 @@ use tidegate_machines::TimeMs;
 use tidegate_shard::{Commands, CompactionRule, ShardFamily, Single};
 
 use crate::limits::{COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, SEGMENT_BYTES};
-use crate::machine::{Action, Command, Event, Roster};
+use crate::machine::{Action, Allowed, Command, Event, Roster};
 
 /// The log of the roster: what a snapshot holds is forgotten.
 pub const ROSTER: Family = Family { number: 3, name: "roster", retention: Retention::SinceSnapshot };
@@ -25,7 +25,7 @@ impl ShardFamily for RosterFamily {
 /// How calls are served: each is one command. `T` is what their owner knows one by.
 pub type RosterService<T> = Single<RosterCommands<T>>;
 
-/// The commands of the roster; what a decision sees is how many services there may be.
+/// The commands of the roster; what a decision sees is how many services and users there may be.
 pub struct RosterCommands<T>(std::marker::PhantomData<T>);
 
 impl<T> Commands for RosterCommands<T> {
@@ -33,29 +33,33 @@ impl<T> Commands for RosterCommands<T> {
     type Event = Event;
     type Machine = Roster;
     type Family = RosterFamily;
-    type Context = usize;
+    type Context = Allowed;
     type Ticket = T;
 
     const COMMANDS_WAITING_MAX: usize = COMMANDS_WAITING_MAX;
     const COMMAND_BYTES_WAITING_MAX: usize = COMMAND_BYTES_WAITING_MAX;
 
     fn weight(command: &Command) -> usize {
-        let grants = match &command.action {
-            Action::Put { grants, .. } => grants.iter().map(|grant| size_of::<Box<str>>() + grant.len()).sum(),
-            Action::Rotate { .. } | Action::Delete => 0,
+        let (texts, hash): (&[Box<str>], usize) = match &command.action {
+            Action::Put { grants, .. } => (grants, 0),
+            Action::PutUser { rights, password_hash, .. } => {
+                (rights.texts(), password_hash.as_ref().map_or(0, |hash| hash.len()))
+            }
+            Action::Rotate { .. } | Action::Delete | Action::DeleteUser => (&[], 0),
         };
-        size_of::<Command>() + command.name.len() + grants
+        let texts: usize = texts.iter().map(|text| size_of::<Box<str>>() + text.len()).sum();
+        size_of::<Command>() + command.name.len() + hash + texts
     }
 
     fn brings(command: &Command) -> bool {
-        !matches!(command.action, Action::Delete)
+        !matches!(command.action, Action::Delete | Action::DeleteUser)
     }
 
     fn due(_: &Roster, _: TimeMs) -> Option<Command> {
         None
     }
 
-    fn with(services_max: &usize) -> usize {
-        *services_max
+    fn with(allowed: &Allowed) -> Allowed {
+        *allowed
     }
 }

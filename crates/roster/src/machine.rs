@@ -1,36 +1,23 @@
-//! Services by name: a pure state machine.
+//! Services and users by name: a pure state machine.
 //!
 //! ```text
-//!   Put    ─▶ decide ─▶ Event { before: 0 or the last change, after: Some(service) }   made, or with other grants
+//!   Put    ─▶ decide ─▶ Event { before: 0 or the last change, after: Some(member) }    made, or changed
 //!   Rotate ─▶ decide ─▶ Event { before: the last change, after: Some(service) }        with another token
 //!   Delete ─▶ decide ─▶ Event { before: the last change, after: None }                 gone
 //! ```
 //!
 //! An event says which change it replaces, so a record can be checked against the state. A put that would change
-//! nothing makes no record.
+//! nothing makes no record. Services and users are two kinds: they share no names.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
 use tidegate_machines::{Decision, Machine, Place, ShardIndex, TimeMs};
 use tidegate_shard::form::{self, Malformed};
 
-use crate::limits::{GRANTS_BYTES_MAX, GRANTS_MAX, NAME_BYTES_MAX, SERVICES_MAX};
-
-/// The SHA-256 of a token; in a record it is 64 hex digits, as the configuration writes it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct TokenHash(pub [u8; 32]);
-
-/// A service as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Service {
-    /// The hash of its token.
-    pub token_sha256: TokenHash,
-    /// What it may do, as the configuration writes it.
-    pub grants: Vec<Box<str>>,
-}
+use crate::limits::{SERVICES_MAX, USERS_MAX};
+use crate::member::{Service, TokenHash, User, UserRights};
+use crate::table::{self, Keeps, Table};
 
 /// A service, and which record changed it last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,10 +29,20 @@ pub struct Kept {
     pub service: Service,
 }
 
-/// What is to be done with the service of a name.
+/// A user, and which record changed it last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptUser {
+    /// The sequence of that record.
+    pub changed: u64,
+    /// The user.
+    pub user: User,
+}
+
+/// What is to be done with the service or user of a name.
 #[derive(Clone, Debug)]
 pub struct Command {
-    /// Its name.
+    /// The name.
     pub name: Box<str>,
     /// What.
     pub action: Action,
@@ -54,7 +51,7 @@ pub struct Command {
 /// What is to be done.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// It has these grants from now on. If there is none, it is made, and has this token.
+    /// The service has these grants from now on. If there is none, it is made, and has this token.
     Put {
         /// What it may do.
         grants: Vec<Box<str>>,
@@ -63,24 +60,56 @@ pub enum Action {
         /// Nothing is done if there is one.
         only_new: bool,
     },
-    /// It has this token from now on, and the one before is no good.
+    /// The service has this token from now on, and the one before is no good.
     Rotate {
         /// Its hash.
         token: TokenHash,
     },
-    /// There is none from now on.
+    /// There is no such service from now on.
     Delete,
+    /// The user has these rights from now on. If there is none, it is made.
+    PutUser {
+        /// What the user may do.
+        rights: UserRights,
+        /// The hash of the password from now on; without one, the password stays, and nobody new is made.
+        password_hash: Option<Box<str>>,
+        /// Nothing is done if there is one.
+        only_new: bool,
+    },
+    /// There is no such user from now on.
+    DeleteUser,
 }
 
 /// What happened: one record of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Event {
+    /// With a service.
+    Service(ServiceChange),
+    /// With a user.
+    User(UserChange),
+}
+
+/// A service was made, changed or deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Event {
+pub struct ServiceChange {
     name: Box<str>,
     /// The sequence of the change that this one replaces; 0 if there was no such service.
     before: u64,
     /// What it is from now on; `None`: it is gone.
     after: Option<Service>,
+}
+
+/// A user was made, changed or deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserChange {
+    user: Box<str>,
+    /// The sequence of the change that this one replaces; 0 if there was no such user.
+    before: u64,
+    /// What the user is from now on; `None`: gone.
+    after: Option<User>,
 }
 
 /// What was done.
@@ -100,28 +129,36 @@ pub enum Outcome {
 }
 
 /// Why a command is not done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// There is none of this name.
-    #[error("no service of this name was made through the API")]
     NotFound,
     /// There is one of this name.
-    #[error("a service of this name was made through the API already")]
     Exists,
-    /// Name or grants are out of bounds.
-    #[error("a service has a name of 1 to 64 bytes, and at most 64 grants of together 4,096 bytes")]
+    /// The name or what belongs to it is out of bounds.
     Invalid,
     /// There are as many as there may be.
-    #[error("there are as many services as limits.api_services_max allows; delete one first")]
     TooMany,
 }
+
+/// How many there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowed {
+    /// Services.
+    pub services_max: usize,
+    /// Users.
+    pub users_max: usize,
+}
+
+/// What a command makes of what there is of its name.
+type Change<'c, M> = dyn Fn(Option<&M>) -> Result<Option<M>, Refusal> + 'c;
 
 /// An event that does not follow from the state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} does not follow from the state before it")]
 pub struct Mismatch(Event);
 
-/// All services of the roster.
+/// All services and users of the roster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Roster {
@@ -129,7 +166,10 @@ pub struct Roster {
     shards: u16,
     /// The newest record folded in.
     sequence: u64,
-    services: BTreeMap<Box<str>, Kept>,
+    services: Table<Kept>,
+    /// Left out where there is none: so it was written before there were users.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    users: Table<KeptUser>,
 }
 
 impl Roster {
@@ -143,47 +183,79 @@ impl Roster {
         &self.services
     }
 
-    fn put(
-        &self,
-        name: &str,
-        (grants, token, only_new): (&[Box<str>], TokenHash, bool),
-        services_max: usize,
-    ) -> Result<(Service, Outcome), Refusal> {
-        let service = |token_sha256| Service { token_sha256, grants: grants.to_vec() };
-        if !is_within_bounds(name, &service(token)) {
-            return Err(Refusal::Invalid);
-        }
-        match self.services.get(name) {
-            Some(_) if only_new => Err(Refusal::Exists),
-            Some(kept) if kept.service.grants == grants => {
-                Ok((kept.service.clone(), Outcome::Unchanged { since: kept.changed }))
-            }
-            Some(kept) => Ok((service(kept.service.token_sha256), Outcome::Changed)),
-            None if self.services.len() >= services_max => Err(Refusal::TooMany),
-            None => Ok((service(token), Outcome::Made)),
-        }
+    /// The users, by name.
+    pub fn users(&self) -> &BTreeMap<Box<str>, KeptUser> {
+        &self.users
     }
 
-    fn follows(&self, Event { name, before, after }: &Event) -> bool {
-        let changed = self.services.get(name).map_or(0, |kept| kept.changed);
-        let has_room = *before > 0 || self.services.len() < SERVICES_MAX;
-        *before == changed
-            && match after {
-                Some(service) => has_room && is_within_bounds(name, service),
-                None => *before > 0,
-            }
+    fn event(&self, Command { name, action }: &Command, allowed: Allowed) -> Result<(Event, Outcome), Refusal> {
+        let service = |after: &Change<'_, Service>| {
+            let (before, after, outcome) = table::decide(&self.services, (name, allowed.services_max), after)?;
+            Ok((Event::Service(ServiceChange { name: name.clone(), before, after }), outcome))
+        };
+        let user = |after: &Change<'_, User>| {
+            let (before, after, outcome) = table::decide(&self.users, (name, allowed.users_max), after)?;
+            Ok((Event::User(UserChange { user: name.clone(), before, after }), outcome))
+        };
+        match action {
+            Action::Put { only_new: true, .. } if self.services.contains_key(name) => Err(Refusal::Exists),
+            Action::PutUser { only_new: true, .. } if self.users.contains_key(name) => Err(Refusal::Exists),
+            Action::Put { grants, token, .. } => service(&|kept| {
+                let token_sha256 = kept.map_or(*token, |kept| kept.token_sha256);
+                Ok(Some(Service { token_sha256, grants: grants.clone() }))
+            }),
+            Action::Rotate { token } => service(&|kept| {
+                let kept = kept.ok_or(Refusal::NotFound)?;
+                Ok(Some(Service { token_sha256: *token, ..kept.clone() }))
+            }),
+            Action::Delete => service(&|_| Ok(None)),
+            Action::PutUser { rights, password_hash, .. } => user(&|kept| {
+                let password_hash = password_hash.as_ref().or(kept.map(|kept| &kept.password_hash));
+                let password_hash = password_hash.ok_or(Refusal::NotFound)?.clone();
+                Ok(Some(User { password_hash, rights: rights.clone() }))
+            }),
+            Action::DeleteUser => user(&|_| Ok(None)),
+        }
     }
 }
 
-fn is_within_bounds(name: &str, service: &Service) -> bool {
-    let bytes: usize = service.grants.iter().map(|grant| grant.len()).sum();
-    (1..=NAME_BYTES_MAX).contains(&name.len()) && service.grants.len() <= GRANTS_MAX && bytes <= GRANTS_BYTES_MAX
+impl Keeps for Kept {
+    type Member = Service;
+    const MAX: usize = SERVICES_MAX;
+
+    fn of(changed: u64, service: Service) -> Kept {
+        Kept { changed, service }
+    }
+
+    fn changed(&self) -> u64 {
+        self.changed
+    }
+
+    fn member(&self) -> &Service {
+        &self.service
+    }
+}
+
+impl Keeps for KeptUser {
+    type Member = User;
+    const MAX: usize = USERS_MAX;
+
+    fn of(changed: u64, user: User) -> KeptUser {
+        KeptUser { changed, user }
+    }
+
+    fn changed(&self) -> u64 {
+        self.changed
+    }
+
+    fn member(&self) -> &User {
+        &self.user
+    }
 }
 
 impl Machine for Roster {
     type Command<'a> = Command;
-    /// How many services there may be.
-    type With<'a> = usize;
+    type With<'a> = Allowed;
     type Event<'a> = Event;
     type Outcome = Result<Outcome, Refusal>;
     type Mismatch = Mismatch;
@@ -192,46 +264,38 @@ impl Machine for Roster {
 
     fn new(shard: ShardIndex, shards: u16) -> Roster {
         assert!(shard.0 < shards, "a shard is one of all");
-        Roster { shard: shard.0, shards, sequence: 0, services: BTreeMap::new() }
+        Roster { shard: shard.0, shards, sequence: 0, services: Table::new(), users: Table::new() }
     }
 
-    fn decide<'a>(&self, command: &Command, services_max: usize, _: TimeMs) -> Decision<Event, Self::Outcome>
+    fn decide<'a>(&self, command: &Command, allowed: Allowed, _: TimeMs) -> Decision<Event, Self::Outcome>
     where
         'a: 'a,
     {
-        let name = &command.name;
-        let kept = self.services.get(name);
-        let decided = match &command.action {
-            Action::Put { grants, token, only_new } => {
-                let services_max = services_max.min(SERVICES_MAX);
-                self.put(name, (grants, *token, *only_new), services_max).map(|(service, what)| (Some(service), what))
-            }
-            Action::Rotate { token } => kept
-                .ok_or(Refusal::NotFound)
-                .map(|kept| (Some(Service { token_sha256: *token, ..kept.service.clone() }), Outcome::Changed)),
-            Action::Delete => kept.ok_or(Refusal::NotFound).map(|_| (None, Outcome::Deleted)),
-        };
-        match decided {
+        match self.event(command, allowed) {
             Err(refusal) => Decision::Answer(Err(refusal)),
             Ok((_, unchanged @ Outcome::Unchanged { .. })) => Decision::Answer(Ok(unchanged)),
-            Ok((after, outcome)) => {
-                let before = kept.map_or(0, |kept| kept.changed);
-                Decision::Append { event: Event { name: name.clone(), before, after }, outcome: Ok(outcome) }
-            }
+            Ok((event, outcome)) => Decision::Append { event, outcome: Ok(outcome) },
         }
     }
 
     fn apply_checked(&mut self, event: &Event, at: Place) -> Result<(), Mismatch> {
-        if at.sequence.0 <= self.sequence || !self.follows(event) {
+        let follows = match event {
+            Event::Service(change) => {
+                table::follows(&self.services, &change.name, change.before, change.after.as_ref())
+            }
+            Event::User(change) => table::follows(&self.users, &change.user, change.before, change.after.as_ref()),
+        };
+        if at.sequence.0 <= self.sequence || !follows {
             return Err(Mismatch(event.clone()));
         }
         self.sequence = at.sequence.0;
-        match &event.after {
-            Some(service) => {
-                let kept = Kept { changed: self.sequence, service: service.clone() };
-                self.services.insert(event.name.clone(), kept);
+        match event {
+            Event::Service(ServiceChange { name, after, .. }) => {
+                table::apply(&mut self.services, name, self.sequence, after.as_ref());
             }
-            None => drop(self.services.remove(&event.name)),
+            Event::User(UserChange { user, after, .. }) => {
+                table::apply(&mut self.users, user, self.sequence, after.as_ref());
+            }
         }
         Ok(())
     }
@@ -258,50 +322,13 @@ impl Machine for Roster {
     }
 
     fn assert_sound(&self) {
-        assert!(self.is_sound(), "services are within bounds, and changed by records that were folded in");
+        assert!(self.is_sound(), "members are within bounds, and changed by records that were folded in");
     }
 }
 
 impl Roster {
     fn is_sound(&self) -> bool {
-        let mut services = self.services.iter();
-        let changes = 1..=self.sequence;
-        self.services.len() <= SERVICES_MAX
-            && services.all(|(name, kept)| changes.contains(&kept.changed) && is_within_bounds(name, &kept.service))
-    }
-}
-
-impl fmt::Display for TokenHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for TokenHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TokenHash(..)")
-    }
-}
-
-impl Serialize for TokenHash {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for TokenHash {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TokenHash, D::Error> {
-        let digits = <Box<str>>::deserialize(deserializer)?;
-        let wrong = || de::Error::custom("expected 64 hex digits");
-        let mut bytes = [0; 32];
-        if digits.len() != 64 || !digits.is_ascii() {
-            return Err(wrong());
-        }
-        for (byte, digits) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {
-            let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
-        }
-        Ok(TokenHash(bytes))
+        table::is_sound(&self.services, self.sequence) && table::is_sound(&self.users, self.sequence)
     }
 }
 

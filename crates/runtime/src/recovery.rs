@@ -17,7 +17,7 @@ use std::time::Instant;
 use anyhow::{Result, anyhow, bail};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::witness::{Reading, Testimony, Witness};
-use tidegate_journal::{LocalLog, LocalLogs, LogId, LogStore, Options};
+use tidegate_journal::{JournalError, LocalLog, LocalLogs, LogId, LogStore, Options};
 use tidegate_shard::{Claim, Derived, OpenError, OpenShard, Replayed, ShardFamily, Snapshots, loss};
 
 use crate::disk_room::WatchedRoom;
@@ -168,6 +168,10 @@ impl<F: ShardFamily> Recovery<F> {
         match error {
             OpenError::Loss(loss) => {
                 anyhow!("{self}: {loss}; or, to go on without them for ever, run `{}`", self.accept_loss())
+            }
+            OpenError::Journal(JournalError::Damaged { .. } | JournalError::Io { .. })
+            | OpenError::NoSnapshot { .. } => {
+                anyhow!("{self}: {error}. What can be done: `{}` says so, and changes nothing", self.accept_loss())
             }
             other => anyhow!("{self}: {other}"),
         }

@@ -36,6 +36,8 @@ pub struct LogScrub<R> {
     reader: R,
     damages: Arc<Damages>,
     at: Cursor,
+    /// Where the log was settled when that was known last.
+    settled: Option<Durability>,
     /// The number of the pass under way; `None` between two.
     pass: Option<u64>,
     /// Up to here, the two ends of segments were looked at.
@@ -50,7 +52,8 @@ impl<R: LogReader> LogScrub<R> {
     /// A reading of the log of `family` that `reader` reads; damage is told to `damages`.
     pub fn new(family: &'static str, log: LogId, reader: R, damages: Arc<Damages>) -> LogScrub<R> {
         let (at, ends_seen) = (Cursor::START, Position(0));
-        LogScrub { family, log, reader, damages, at, pass: None, ends_seen, facts: ScrubFacts::default() }
+        let facts = ScrubFacts::default();
+        LogScrub { family, log, reader, damages, at, settled: None, pass: None, ends_seen, facts }
     }
 
     /// Which log.
@@ -95,7 +98,12 @@ impl<R: LogReader> LogScrub<R> {
         up_to: Option<Durability>,
         read: &mut ReadGroup<'_>,
     ) -> Result<bool, JournalError> {
-        let settled = self.reader.settled_end()?;
+        let Some(settled) = self.settled() else {
+            // Nothing is known of what may be read: this is no pass.
+            self.pass = None;
+            self.restart();
+            return Ok(true);
+        };
         let end = up_to.filter(|up_to| up_to.position() > settled.position()).unwrap_or(settled);
         self.facts.of = end.position().0;
         if self.at.position >= end.position() {
@@ -118,6 +126,15 @@ impl<R: LogReader> LogScrub<R> {
                 return Ok(false);
             }
         }
+    }
+
+    /// Where the log is settled, or else where it was when its newest segment could be read last.
+    fn settled(&mut self) -> Option<Durability> {
+        match self.reader.settled_end() {
+            Ok(settled) => self.settled = Some(settled),
+            Err(error) => self.judge(Position(u64::MAX), error),
+        }
+        self.settled
     }
 
     /// Goes on behind what cannot be read. Whether the pass has ended with that.
@@ -148,18 +165,18 @@ impl<R: LogReader> LogScrub<R> {
     fn note(&self, error: JournalError, up_to: Option<Durability>) {
         let (file, offset, what, lost) = match error {
             JournalError::Damaged { segment, offset, what, lost } => (segment, offset, what, lost),
-            other => {
-                let judged = self.damages.judge(&self.reader, (self.family, self.log), self.at.position, other);
-                if let Unreadable::Failed(error) = judged {
-                    tracing::warn!(family = self.family, shard = self.log.shard, %error, "a log cannot be read again");
-                }
-                return;
-            }
+            other => return self.judge(self.at.position, other),
         };
-        let settled = self.reader.settled_end().ok();
-        let end = up_to.into_iter().chain(settled).max_by_key(Durability::position);
+        let end = up_to.into_iter().chain(self.settled).max_by_key(Durability::position);
         let met = end.map(|end| Met::Group(self.at, end));
         self.damages.note_at(self.family, self.log, (&file, offset), (what, lost), met);
+    }
+
+    /// Keeps what was met around `at`, which is of a file and not of a group in it.
+    fn judge(&self, at: Position, error: JournalError) {
+        if let Unreadable::Failed(error) = self.damages.judge(&self.reader, (self.family, self.log), at, error) {
+            tracing::warn!(family = self.family, shard = self.log.shard, %error, "a log cannot be read again");
+        }
     }
 
     /// The next pass begins with the first record.

@@ -100,6 +100,10 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
         Ok(rotten) => rotten.iter().for_each(|rot| findings.tell(rot)),
         Err(error) => findings.tell(&error),
     }
+    // What the opening alone can judge: an end behind which there is no record.
+    for rot in findings.log.damaged.clone() {
+        findings.tell_place(&rot);
+    }
     for (cursor, _) in claims {
         findings.problems.push(format!("the snapshot at sequence {} is at no place of this log", cursor.sequence));
     }
@@ -172,6 +176,17 @@ impl<M: Machine> Findings<M> {
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
         }
+    }
+
+    /// The same, unless something was said of its place already.
+    fn tell_place(&mut self, problem: &JournalError) {
+        if let JournalError::Damaged { segment, offset, .. } = problem {
+            let place = format!("{segment}: damaged at offset {offset}: ");
+            if self.problems.iter().any(|told| told.starts_with(&place)) {
+                return;
+            }
+        }
+        self.tell(problem);
     }
 
     /// Folds all groups from `begin` to `end`, comparing snapshots on the way, and verifies what is behind damage.

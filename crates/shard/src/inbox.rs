@@ -34,6 +34,8 @@ impl Caller {
 #[derive(Debug)]
 pub(crate) struct Inbox<C> {
     lanes: HashMap<Caller, Lane<C>, FixedState>,
+    /// Work that a caller is given in a round.
+    round: isize,
     /// Those who have a lane, in turn.
     order: VecDeque<Caller>,
     calls: usize,
@@ -58,11 +60,17 @@ struct Waiting<C> {
 
 impl<C> Default for Inbox<C> {
     fn default() -> Inbox<C> {
-        Inbox { lanes: HashMap::default(), order: VecDeque::new(), calls: 0, spare: Vec::new() }
+        Inbox::with_round(WORK_IN_ROUND)
     }
 }
 
 impl<C> Inbox<C> {
+    /// With another round.
+    pub fn with_round(round: isize) -> Inbox<C> {
+        assert!(round > 0, "whoever waits is given something");
+        Inbox { lanes: HashMap::default(), round, order: VecDeque::new(), calls: 0, spare: Vec::new() }
+    }
+
     /// How many calls wait.
     pub fn len(&self) -> usize {
         self.calls
@@ -81,10 +89,10 @@ impl<C> Inbox<C> {
     }
 
     fn lane(&mut self, caller: Caller) -> &mut Lane<C> {
-        let Inbox { lanes, order, spare, .. } = self;
+        let Inbox { lanes, round, order, spare, .. } = self;
         lanes.entry(caller).or_insert_with(|| {
             order.push_back(caller);
-            Lane { calls: spare.pop().unwrap_or_default(), left: WORK_IN_ROUND }
+            Lane { calls: spare.pop().unwrap_or_default(), left: *round }
         })
     }
 
@@ -105,7 +113,7 @@ impl<C> Inbox<C> {
                 lane.left = lane.left.max(1);
             }
             if lane.left <= 0 {
-                lane.left += WORK_IN_ROUND;
+                lane.left += self.round;
                 self.order.rotate_left(1);
                 continue;
             }

@@ -31,7 +31,7 @@ use tidegate_planted::{Bug, is_planted};
 use crate::fold::{Fold, FoldError, check_place};
 use crate::replay::OpenError;
 use crate::service::ShardFamily;
-use crate::snapshot::{Snapshots, Stand};
+use crate::snapshot::{SnapshotError, Snapshots, Stand};
 
 /// Something beside a log that names a place up to which the log was durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -247,6 +247,30 @@ pub fn examine<F: ShardFamily, D: Disk, G: Logs>(
         }
     }
     Ok(Examined { report, since, timelines, notices, proofs, stranger })
+}
+
+/// What a log can begin anew with, whose files are damaged or missing: the newest snapshot that can be verified, and
+/// what says that the log reached further. Without a snapshot, it begins with nothing. Changes nothing. `Err` if one
+/// cannot be read now: it may be the one that has most.
+pub fn remains<F: ShardFamily, D: Disk>(
+    snapshots: &Snapshots<F, D>,
+    others: &[Claim],
+) -> Result<(Stand, Vec<Claim>), SnapshotError> {
+    let mut stand = Stand::default();
+    for snapshot in snapshots.newest_first()? {
+        match snapshot {
+            Ok((newest, _)) => {
+                stand = newest;
+                break;
+            }
+            Err(SnapshotError::Damaged { .. }) => {}
+            Err(unread) => return Err(unread),
+        }
+    }
+    let claims = snapshots.claims_behind(stand.cursor.position).into_iter().chain(others.iter().cloned());
+    let is_behind = |claim: &Claim| claim.position > stand.cursor.position;
+    let claims = claims.filter(is_behind).filter(|claim| !stand.timelines.is_abandoned(claim.timeline)).collect();
+    Ok((stand, claims))
 }
 
 /// Whether the log has the place of a claim, with another chain. What cannot be read there contradicts nobody.

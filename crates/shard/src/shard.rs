@@ -143,6 +143,13 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         self.inbox.push(caller, work, Work { ticket, call, progress, weight });
     }
 
+    /// Gives callers other rounds than [`WORK_IN_ROUND`](crate::limits::WORK_IN_ROUND), in a world whose calls are
+    /// small. To be said before there are calls.
+    pub fn set_round(&mut self, work: isize) {
+        assert!(self.inbox.len() == 0, "there are no calls yet");
+        self.inbox = Inbox::with_round(work);
+    }
+
     /// Takes a message that is not answered.
     pub fn note(&mut self, note: S::Note) {
         if self.failed.is_none() {

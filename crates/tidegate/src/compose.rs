@@ -22,6 +22,7 @@ use tidegate_doors::roster_room::{RosterParcel, RosterRoom, open_roster};
 use tidegate_doors::security;
 use tidegate_doors::stream::{DoorTls, HandshakeGate};
 use tidegate_doors::tls::{server_config, server_config_with_clients};
+use tidegate_journal::JournalError;
 use tidegate_journal::directory::{Directory, ShardCount, Wanted};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::witness::check_folder_of_new;
@@ -106,7 +107,14 @@ pub fn start<P: Parcels>(
     {
         check_folder_of_new(&RealDisk, folder, &config.data.dir).map_err(|error| anyhow!("data.witness: {error}"))?;
     }
-    let directory = Directory::open_or_create(&config.data.dir, &wanted, now_ms().0)?;
+    let directory = Directory::open_or_create(&config.data.dir, &wanted, now_ms().0).map_err(|error| match error {
+        missing @ JournalError::Damaged { .. } => {
+            let data = config.data.dir.display();
+            let ways = format!("tidegate accept-loss --data {data} --reason TEXT");
+            anyhow!("{missing}. What can be done: `{ways}` says so, and changes nothing")
+        }
+        other => other.into(),
+    })?;
     let data = config.data.dir.display();
     if directory.is_new() {
         tracing::warn!(
@@ -273,7 +281,7 @@ fn rooms<P: Parcels>(
     rooms.extend(reader.map(|reader| -> Box<dyn Room<P>> { Box::new(reader) }));
     rooms.extend(http.map(|http| -> Box<dyn Room<P>> { Box::new(http) }));
     rooms.push(Box::new(ledger));
-    rooms.push(Box::new(RosterRoom::new(config.limits.api_services_max, authenticator.clone())));
+    rooms.push(Box::new(RosterRoom::new(config.limits.api_allowed, authenticator.clone())));
     rooms.extend(others);
     Ok(rooms)
 }

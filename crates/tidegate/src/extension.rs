@@ -23,7 +23,7 @@ use tidegate_runtime::Room;
 use tidegate_shard::ShardFamily;
 use tidegate_telemetry::MetricRow;
 
-use crate::command::accept_loss::{Asked, LostLog, losses_of};
+use crate::command::accept_loss::{Asked, Judged, losses_of};
 use crate::command::audit::audit_family;
 use crate::command::mend_time::{OverInLog, over_of};
 
@@ -68,7 +68,7 @@ pub struct KnownFamily {
 type AuditFamily = fn(&Path, &Directory, &LocalLogs<RealDisk>, &mut Vec<String>);
 
 /// What all logs of one family have lost.
-type LossesOfFamily = fn(&Asked<'_>, &Directory, &LocalLogs<RealDisk>) -> Result<Vec<LostLog>>;
+type LossesOfFamily = fn(&Asked<'_>, &Directory, &LocalLogs<RealDisk>) -> Judged;
 
 /// What of all logs of one family is over by a clock.
 type OverOfFamily = fn(&Path, &Directory, &LocalLogs<RealDisk>, TimeMs) -> Vec<OverInLog>;

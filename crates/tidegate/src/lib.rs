@@ -4,7 +4,7 @@
 //! ```text
 //!   serve ─▶ config ─▶ rooms ─▶ Node      audit ─▶ every family of logs
 //!   doctor ─▶ this host                   status, account, transfer, hold, asset, changes, import, clients, sessions,
-//!                                         retained, publish, drain ─▶ a running server
+//!                                         retained, publish, drain, services, users ─▶ a running server
 //!   backup ─▶ a directory of backups      restore ─▶ a new data directory
 //! ```
 
@@ -180,6 +180,10 @@ enum Command {
         /// is listed also where nothing else proves that it has lost records. May be said more than once.
         #[arg(long, value_name = "LOG")]
         cut: Vec<String>,
+        /// A log that cannot be read and that no backup has, such as topics-0: it begins anew behind its newest
+        /// snapshot, and its files are set aside. Not the ledger, which is whole for ever. May be said more than once.
+        #[arg(long, value_name = "LOG")]
+        anew: Vec<String>,
         /// Accept what is listed.
         #[arg(long)]
         yes: bool,
@@ -291,6 +295,22 @@ enum Command {
         #[command(flatten)]
         arguments: client::DrainArguments,
     },
+    /// See, make, change and delete services of a running server, beside those of its configuration.
+    #[command(after_help = client::EXIT_CODES)]
+    Services {
+        #[command(flatten)]
+        connection: client::Connection,
+        #[command(subcommand)]
+        what: client::Services,
+    },
+    /// See, make, change and delete users of a running server, beside those of its configuration.
+    #[command(after_help = client::EXIT_CODES)]
+    Users {
+        #[command(flatten)]
+        connection: client::Connection,
+        #[command(subcommand)]
+        what: client::Users,
+    },
     /// Print the completions of a shell: tidegate completions bash > /usr/share/bash-completion/completions/tidegate
     Completions {
         /// Whose: bash, elvish, fish, powershell or zsh.
@@ -336,8 +356,9 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         }
         Command::Archive { data, to, keep_segments } => command::archive::run(&data, &to, keep_segments, extensions),
         Command::MendTime { data, to, reason, yes } => command::mend_time::run(&data, to, &reason, yes, extensions),
-        Command::AcceptLoss { data, reason, witness, cut, yes } => {
-            let asked = command::accept_loss::Asked { data: &data, witness: witness.as_deref(), cut: &cut };
+        Command::AcceptLoss { data, reason, witness, cut, anew, yes } => {
+            let (witness, cut, anew) = (witness.as_deref(), &*cut, &*anew);
+            let asked = command::accept_loss::Asked { data: &data, witness, cut, anew };
             command::accept_loss::run(&asked, &reason, yes, extensions)
         }
         Command::Doctor { data, config } => command::doctor::run(data, config.as_deref(), extensions),
@@ -353,6 +374,8 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         Command::Retained { connection, what } => return client::retained(&connection, what),
         Command::Publish { connection, arguments } => return client::publish(&connection, arguments),
         Command::Drain { connection, arguments } => return client::drain(&connection, &arguments),
+        Command::Services { connection, what } => return client::services(&connection, what),
+        Command::Users { connection, what } => return client::users(&connection, what),
         Command::Completions { shell } => reference::completions(inherited(Arguments::command()), shell),
         Command::Man { dir } => reference::manual(inherited(Arguments::command()), &dir),
         Command::HashPassword => command::hash_password::run(),

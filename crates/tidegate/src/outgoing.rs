@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use reqwest::header::TRANSFER_ENCODING;
 use reqwest::redirect::Policy;
-use reqwest::{Client, RequestBuilder};
+use reqwest::{Client, RequestBuilder, Response};
 
 /// A client each of whose requests takes at most `timeout`, to the end of the answer.
 pub fn client(timeout: Duration) -> Result<Client> {
@@ -35,9 +35,21 @@ pub enum End {
     TooLong,
 }
 
+/// Sends it; once more if its connection was closed before an answer began. That was kept open from the request before,
+/// and its other end may close it at any time.
+async fn send(request: RequestBuilder) -> reqwest::Result<Response> {
+    let again = request.try_clone();
+    match (request.send().await, again) {
+        (Err(error), Some(again)) if error.is_request() && !error.is_connect() && !error.is_timeout() => {
+            again.send().await
+        }
+        (sent, _) => sent,
+    }
+}
+
 /// What is answered to `request`, if that is a success. Of the answer at most `bytes_max` are read, and one part more.
 pub async fn answer(request: RequestBuilder, bytes_max: usize) -> Result<Answer> {
-    let mut answer = request.header("accept", "application/json").send().await?;
+    let mut answer = send(request.header("accept", "application/json")).await?;
     if !answer.status().is_success() {
         bail!("it answered {}", answer.status());
     }

@@ -111,7 +111,8 @@ fn kept(config: &Config) -> Vec<Cost> {
     };
     let shapes = config.mqtt.holdings[Thing::Shape].all.count;
     let filters = config.limits.ids_filter_bytes_max as u64;
-    let services = config.limits.api_services_max as u64;
+    let of_api = config.limits.api_allowed;
+    let (services, users) = (of_api.services_max as u64, of_api.users_max as u64);
     vec![
         of_things("kept.all.sessions_bytes_max", Thing::Session, 1, "sessions that outlive their connection"),
         of_things("kept.all.filters_bytes_max", Thing::Filter, workers, "subscriptions, in the tables of each worker"),
@@ -129,8 +130,9 @@ fn kept(config: &Config) -> Vec<Cost> {
             key: "limits.api_services_max",
             value: services,
             of: "services made through the API, and their journal".to_owned(),
-            bytes: Some(services.saturating_mul(doors::SERVICE_BYTES) + ROSTER_LOG_BYTES),
+            bytes: Some(services.saturating_mul(doors::ROSTERED_BYTES) + ROSTER_LOG_BYTES),
         },
+        cost("limits.api_users_max", users, doors::ROSTERED_BYTES, 1, "users made through the API"),
         cost("limits.ids_filter_bytes_max", filters, 1, 1, "filters over transfer ids"),
     ]
 }

@@ -20,7 +20,7 @@ use crate::acknowledgements::{Awaited, Completion};
 use crate::holdings::{Exceeded, Holder, PaidDelayed, Thing};
 use crate::index::ShardPlace;
 use crate::limits::{ANONYMOUS_PART, DELAY_SECONDS_MAX, DUE_PER_STEP, VOLATILE_DELAYED_MAX};
-use crate::message_ref::{MessageRef, kept_bytes};
+use crate::message_ref::MessageRef;
 use crate::peer::{Item, Source};
 use crate::shards::Wait;
 
@@ -93,7 +93,7 @@ impl<L: LogStore> Broker<L> {
         let expires_at = meta.expires_at.map(|expiry| TimeMs(expiry.0 + seconds * 1000));
         let message = Arc::new(Message::new(topic, properties, payload, MessageMeta { expires_at, ..meta }));
         let payer = self.payer_of(source);
-        let paid = payer.map(|payer| PaidDelayed::hold(&payer, kept_bytes(&message), is_to_be_kept(&message)));
+        let paid = payer.map(|payer| PaidDelayed::hold(&payer, self.retained.bytes_of_delayed(&message, &payer)));
         let Some(Ok(paid)) = paid else {
             let is_place = matches!(paid, Some(Err(Exceeded(Thing::Retained))));
             self.clients.facts.retained_refused += u64::from(is_place);
@@ -185,7 +185,7 @@ impl<L: LogStore> Broker<L> {
         self.timing.again.end(DueThing::Delayed { shard, id });
         let paid = self.delayed_payer(shard, id).map(|payer| {
             let message = self.shards.state(shard).delayed(id).expect("it is there until it is sent");
-            PaidDelayed::take_back(&payer, kept_bytes(message), is_to_be_kept(message))
+            PaidDelayed::take_back(&payer, self.retained.bytes_of_delayed(message, &payer))
         });
         let thing = DueThing::Delayed { shard, id };
         self.timing.again.note(thing);

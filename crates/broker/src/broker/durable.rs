@@ -166,7 +166,9 @@ impl<L: LogStore> Broker<L> {
             Event::Published { receivers, .. } => {
                 receivers.iter().for_each(|receiver| self.settle_queue(shard, receiver.slot));
             }
-            Event::Acknowledged { slot, .. } | Event::Dropped { slot, .. } => self.settle_queue(shard, *slot),
+            Event::Acknowledged { slot, .. } | Event::Dropped { slot, .. } | Event::Received { slot, .. } => {
+                self.settle_queue(shard, *slot);
+            }
             _ => {}
         }
     }
@@ -175,7 +177,7 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn settle_queue(&mut self, shard: ShardPlace, slot: Slot) {
         let Some(place) = self.session_at(shard, slot) else { return };
         let inbox = self.shards.state(shard).inbox(slot);
-        self.clients.settle_queue(place, (inbox.len() as u64, inbox.bytes()));
+        self.clients.settle_queue(place, (inbox.len() as u64, inbox.memory_bytes()));
     }
 
     /// A new session's record is durable, or was refused.

@@ -11,7 +11,6 @@ use super::owner::session_bytes;
 use super::retain::{RetainedMessage, is_to_be_kept};
 use crate::holdings::{PaidDelayed, Thing};
 use crate::index::ShardPlace;
-use crate::message_ref::kept_bytes;
 use crate::peer::Item;
 use crate::session::{Session, SessionFlags, Stage};
 use crate::shards::Wait;
@@ -35,8 +34,8 @@ impl<L: LogStore> Broker<L> {
             let holdings = &self.options.holdings;
             for kept in self.shards.state(shard).all_delayed() {
                 if let Some(owner) = &kept.owner {
-                    let bytes = kept_bytes(&kept.message);
-                    PaidDelayed::charge(&holdings.holder(owner), bytes, is_to_be_kept(&kept.message)).keep();
+                    let payer = holdings.holder(owner);
+                    PaidDelayed::charge(&payer, self.retained.bytes_of_delayed(&kept.message, &payer)).keep();
                 }
             }
             for Kept { message, owner } in self.shards.state(shard).all_retained() {
@@ -70,8 +69,10 @@ impl<L: LogStore> Broker<L> {
             bytes
         });
         let will = known.will().filter(|will| is_to_be_kept(&will.message));
-        let will_place =
-            owner.as_ref().zip(will).map(|(owner, will)| owner.charge(Thing::Retained, 1, kept_bytes(&will.message)));
+        let will_place = owner
+            .as_ref()
+            .zip(will)
+            .map(|(owner, will)| owner.charge(Thing::Retained, 1, self.retained.bytes_of(&will.message, owner)));
         let mut session = Session {
             stage: Stage::Live,
             shard,

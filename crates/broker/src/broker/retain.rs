@@ -15,17 +15,18 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{Command, Message, MessageMeta, Will};
+use tidegate_machines::topic::{Command, Kept, Message, MessageMeta, Will};
+use tidegate_machines::weight::in_table;
 use tidegate_wire::mqtt::ReasonCode;
 
 use super::retain_order::RetainsInFlight;
 use super::retained_scan::Scans;
 use super::{Broker, Routed};
 use crate::acknowledgements::{Awaited, Word};
-use crate::holdings::{Exceeded, Holder, Paid, Thing};
+use crate::holdings::{DelayedBytes, Exceeded, Holder, Paid, Thing};
 use crate::index::SessionIndex;
 use crate::limits::DUE_PER_STEP;
-use crate::message_ref::{MessageRef, kept_bytes};
+use crate::message_ref::MessageRef;
 use crate::peer::{Item, Source};
 use crate::retained::{Retainable, Retained};
 use crate::shards::Wait;
@@ -60,11 +61,12 @@ pub(super) struct RetainedMessages {
     /// What was paid for the places of wills that are not sent yet.
     pub will_places: HashMap<SessionIndex, Paid>,
     hasher: foldhash::quality::RandomState,
+    workers: u16,
 }
 
 impl RetainedMessages {
     /// None yet. `seed` must not be known to clients.
-    pub fn new(seed: u64) -> RetainedMessages {
+    pub fn new(seed: u64, workers: u16) -> RetainedMessages {
         RetainedMessages {
             messages: Retained::new(seed),
             scans: Scans::default(),
@@ -73,14 +75,30 @@ impl RetainedMessages {
             paid: HashMap::new(),
             will_places: HashMap::new(),
             hasher: foldhash::quality::RandomState::default(),
+            workers,
         }
+    }
+
+    /// What a message takes that is retained for `payer`: in its shard, here, and in the replica of each worker. All
+    /// levels of its topic count, though others may share them: it may be the last that keeps them.
+    pub fn bytes_of(&self, message: &Message, payer: &Holder) -> u64 {
+        let replica = Retained::<RetainedMessage>::bytes_of_new(message.topic(), message.expires_at().is_some());
+        Kept::memory_bytes(message, payer.principal())
+            + in_table(size_of::<(u64, Paid)>())
+            + u64::from(self.workers) * replica as u64
+    }
+
+    /// What a message takes that is delayed for `payer`, and its place if it is to be retained then.
+    pub fn bytes_of_delayed(&self, message: &Message, payer: &Holder) -> DelayedBytes {
+        let in_place = is_to_be_kept(message).then(|| self.bytes_of(message, payer));
+        (Kept::delayed_memory_bytes(message, payer.principal()), in_place)
     }
 
     /// Lets somebody pay for a message that is to be retained, if the bounds allow it. Who replaces its own pays for
     /// what is more; a message without payload costs nothing. Who has paid for the place before is let in.
     fn pay(&self, message: &Message, (payer, has_place): Payer) -> Result<Option<Paid>, Exceeded> {
         let Some(payer) = payer.filter(|_| !message.payload().is_empty()) else { return Ok(None) };
-        let bytes = kept_bytes(message);
+        let bytes = self.bytes_of(message, &payer);
         if has_place {
             return Ok(Some(payer.charge(Thing::Retained, 1, bytes)));
         }
@@ -97,7 +115,7 @@ impl RetainedMessages {
     ) -> Result<Option<Paid>, Exceeded> {
         let Some(will) = will.filter(|will| is_to_be_kept(&will.message)) else { return Ok(None) };
         let before = session.and_then(|session| self.will_places.get(&session));
-        pay_instead(owner, kept_bytes(&will.message), before).map(Some)
+        pay_instead(owner, self.bytes_of(&will.message, owner), before).map(Some)
     }
 
     /// What is paid from now on for the place of a session's will. Returns what was paid before.
@@ -119,7 +137,7 @@ impl RetainedMessages {
 
     /// One that was found on the disk.
     pub fn was_paid(&mut self, message: &Message, payer: &Holder) {
-        let paid = payer.charge(Thing::Retained, 1, kept_bytes(message));
+        let paid = payer.charge(Thing::Retained, 1, self.bytes_of(message, payer));
         self.is_paid(message, Some(paid));
     }
 

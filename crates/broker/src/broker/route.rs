@@ -13,7 +13,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{Command, Event, Message, Origin, Receiver, Slot};
+use tidegate_machines::topic::{Command, Event, Message, Origin, Receiver, Slot, entry_bytes};
 use tidegate_planted::{Bug, is_planted};
 use tidegate_wire::mqtt::ReasonCode;
 
@@ -287,7 +287,7 @@ impl<L: LogStore> Broker<L> {
         {
             // Who is there takes what waits for it; who is away leaves it behind.
             let is_away = session.connection.is_none();
-            let bytes = (message_ref.topic.len() + message_ref.properties.len() + message_ref.payload.len()) as u64;
+            let bytes = entry_bytes(message_ref.topic.len() + message_ref.properties.len() + message_ref.payload.len());
             if is_away && session.owner.as_ref().is_some_and(|owner| !owner.has_room(Thing::Queued, bytes)) {
                 self.clients.facts.queued_refused += 1;
                 return;

@@ -63,7 +63,7 @@ impl<L: LogStore> Broker<L> {
             if let Some(slot) = session.slot {
                 let inbox = self.shards.state(session.shard).inbox(slot);
                 let is_quiet = self.is_idle() && self.shards[session.shard].failure().is_none();
-                let is_settled = self.clients.queued(place) == (inbox.len() as u64, inbox.bytes());
+                let is_settled = self.clients.queued(place) == (inbox.len() as u64, inbox.memory_bytes());
                 assert!(is_settled || session.owner.is_none() || !is_quiet, "what waits for {place} is paid for");
                 assert_eq!(self.session_at(session.shard, slot), Some(place), "the session at {slot:?}");
             }

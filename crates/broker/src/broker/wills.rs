@@ -23,7 +23,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{Command, Message, MessageMeta, Origin, Session as SessionState, Slot, Will};
+use tidegate_machines::topic::{Command, Kept, Message, MessageMeta, Origin, Session as SessionState, Slot, Will};
 use tidegate_planted::{Bug, is_planted};
 use tidegate_wire::mqtt::Connect;
 
@@ -34,7 +34,7 @@ use crate::acknowledgements::{Completion, WorkerSet};
 use crate::holdings::{Holder, Paid, Thing};
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::{DUE_AGAIN_MS, DUE_PER_STEP};
-use crate::message_ref::{MessageRef, kept_bytes};
+use crate::message_ref::MessageRef;
 use crate::peer::{Item, Source};
 use crate::shards::Wait;
 
@@ -335,8 +335,8 @@ impl<L: LogStore> Broker<L> {
         if sent.is_under_way || sent.kept_by.is_some() || sent.waits.is_some() {
             return true;
         }
-        let bytes = kept_bytes(&sent.message);
-        sent.waits = sent.payer.as_ref().and_then(|payer| payer.hold(Thing::Delayed, 1, bytes).ok());
+        let bytes = |payer: &Holder| Kept::delayed_memory_bytes(&sent.message, payer.principal());
+        sent.waits = sent.payer.as_ref().and_then(|payer| payer.hold(Thing::Delayed, 1, bytes(payer)).ok());
         if sent.waits.is_some() {
             return true;
         }

@@ -51,6 +51,9 @@ impl fmt::Debug for Paid {
     }
 }
 
+/// What a message takes while it waits for its time, and if it is to be retained then, what it takes there.
+pub(crate) type DelayedBytes = (u64, Option<u64>);
+
 /// What is paid for a message that waits for its time: that it waits, and if it is to be retained then, its place among
 /// the retained ones. Who was told that it is accepted must not learn later that there is no place.
 #[derive(Debug)]
@@ -61,22 +64,22 @@ pub(crate) struct PaidDelayed {
 }
 
 impl PaidDelayed {
-    /// For a message of so many bytes, if the bounds allow it.
-    pub fn hold(payer: &Holder, bytes: u64, is_to_be_kept: bool) -> Result<PaidDelayed, Exceeded> {
+    /// For a message that takes so many bytes while it waits, and so many in its place, if the bounds allow it.
+    pub fn hold(payer: &Holder, (bytes, in_place): DelayedBytes) -> Result<PaidDelayed, Exceeded> {
         let waits = payer.hold(Thing::Delayed, 1, bytes)?;
-        let place = if is_to_be_kept { Some(payer.hold(Thing::Retained, 1, bytes)?) } else { None };
+        let place = in_place.map(|bytes| payer.hold(Thing::Retained, 1, bytes)).transpose()?;
         Ok(PaidDelayed { waits, place })
     }
 
     /// For one that is there already.
-    pub fn charge(payer: &Holder, bytes: u64, is_to_be_kept: bool) -> PaidDelayed {
-        let place = is_to_be_kept.then(|| payer.charge(Thing::Retained, 1, bytes));
+    pub fn charge(payer: &Holder, (bytes, in_place): DelayedBytes) -> PaidDelayed {
+        let place = in_place.map(|bytes| payer.charge(Thing::Retained, 1, bytes));
         PaidDelayed { waits: payer.charge(Thing::Delayed, 1, bytes), place }
     }
 
     /// What was paid for one that was kept and is to go.
-    pub fn take_back(payer: &Holder, bytes: u64, is_to_be_kept: bool) -> PaidDelayed {
-        let place = is_to_be_kept.then(|| payer.take_back(Thing::Retained, 1, bytes));
+    pub fn take_back(payer: &Holder, (bytes, in_place): DelayedBytes) -> PaidDelayed {
+        let place = in_place.map(|bytes| payer.take_back(Thing::Retained, 1, bytes));
         PaidDelayed { waits: payer.take_back(Thing::Delayed, 1, bytes), place }
     }
 

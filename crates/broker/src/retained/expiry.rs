@@ -15,6 +15,9 @@ pub(super) struct Expiries {
 }
 
 impl Expiries {
+    /// What one takes.
+    pub(super) const EACH_BYTES: usize = size_of::<(u64, u64, NodeId)>();
+
     pub(super) fn add(&mut self, at_ms: u64, node: NodeId, stamp: u64) {
         self.soonest.push(Reverse((at_ms, stamp, node)));
     }
@@ -40,6 +43,6 @@ impl Expiries {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.soonest.capacity() * size_of::<(u64, u64, NodeId)>()
+        self.soonest.capacity() * Expiries::EACH_BYTES
     }
 }

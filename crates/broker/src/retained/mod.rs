@@ -104,6 +104,12 @@ impl<M: Retainable> Retained<M> {
         self.tree.heap_bytes() + self.expiries.heap_bytes()
     }
 
+    /// Bytes that one message takes here, without the message, where no other is near its topic: its nodes, and its
+    /// expiry, of which as many again may be stale, in a heap that doubles.
+    pub fn bytes_of_new(topic: &str, expires: bool) -> usize {
+        TopicTree::<NodeData<M>>::bytes_of_new(topic) + if expires { 4 * Expiries::EACH_BYTES } else { 0 }
+    }
+
     /// Whether a message can be retained under a valid topic: each of its levels costs a node, and 64 KiB can name
     /// 65,536 of them. To be asked before `set`, which takes everything, so that all replicas stay the same.
     pub fn admits(topic: &str) -> bool {

@@ -283,3 +283,21 @@ proptest! {
         prop_assert_eq!(retained.tree.len(), 0);
     }
 }
+
+/// As the replica's own table counts its heap.
+#[test]
+fn what_is_paid_for_a_topic_is_what_its_nodes_take() {
+    let long = "l".repeat(70);
+    for (prefix, levels) in [("", 1), ("", 5), ("", 100), (&*long, 4)] {
+        let mut retained = Retained::<Note>::new(1);
+        let mut paid = 0;
+        for n in 0..20_000 / levels {
+            // No level has a parent that was there.
+            let topic = vec![format!("{prefix}{n}"); levels].join("/");
+            paid += Retained::<Note>::bytes_of_new(&topic, false);
+            retained.set(&topic, note(n as u32));
+        }
+        let ratio = paid as f64 / retained.heap_bytes() as f64;
+        assert!((0.9..1.3).contains(&ratio), "{levels} levels: {ratio:.2} of what they take");
+    }
+}

@@ -47,6 +47,13 @@ impl Level {
     }
 }
 
+impl Level {
+    /// Bytes outside the node, of a text of so many.
+    pub(super) fn cell_bytes(len: usize) -> usize {
+        if len <= INLINE { 0 } else { cell_bytes(class(len)) }
+    }
+}
+
 /// Cells of a size each: multiples of 8 up to 64 bytes, then powers of two up to the longest text that MQTT can name.
 #[derive(Default)]
 pub(super) struct Texts {

@@ -86,7 +86,15 @@ impl Below {
     }
 }
 
+/// A place in the table of edges: buckets of 64 bytes, of which eight in twelve are in use.
+const EDGE_BYTES: usize = 9;
+
 impl<P: Default> TopicTree<P> {
+    /// Bytes of the nodes of a topic of which no level is there yet.
+    pub(crate) fn bytes_of_new(topic: &str) -> usize {
+        topic.split('/').map(|level| size_of::<Node<P>>() + EDGE_BYTES + Level::cell_bytes(level.len())).sum()
+    }
+
     /// The node above all topics. It has no level and is never removed.
     pub(crate) const ROOT: NodeId = NodeId(0);
 

@@ -20,7 +20,7 @@ use super::identity::{Identity, Rights};
 use super::login::{Attempt, Begun, IssuedToken, LoginError, LoginLimits, Logins, Waiter};
 use super::password::PasswordHash;
 use super::principals::{Principals, TopicAccess, User};
-use super::provider::{Jwks, ProviderKeys, ProviderSettings, Refused};
+use super::provider::{Jwks, ProviderKeys, ProviderSettings, Refused, Template};
 use super::quota::{Exceeded, QuotaLimits};
 use super::roster::{InForce, tell_of_hidden, together};
 use super::secret::Secret;
@@ -52,8 +52,11 @@ pub struct AuthSettings {
     pub viewer_quota: QuotaLimits,
     /// What each service may use up that has no bounds of its own.
     pub service_quota: QuotaLimits,
-    /// What services may do at most that are made through the API.
+    /// What services, and users of role service, may do at most that are made through the API.
     pub api_grants: Vec<Grant>,
+    /// The wallets that viewers may have at most that are made through the API, by the claim
+    /// [`USER_CLAIM`](super::hook::USER_CLAIM).
+    pub api_wallets: Vec<Template>,
     /// What those of one address may use up who have not shown a token.
     pub strangers: StrangerLimits,
 }
@@ -159,7 +162,8 @@ impl Authenticator {
     /// Replaces users, services, bounds and rules. What a caller has used up of bounds that stay stays so. The key that
     /// signs tokens and the threads that check passwords stay.
     ///
-    /// Services of the roster stay beside those of `settings`. One whose name stands there is not in force any more.
+    /// Services and users of the roster stay beside those of `settings`. One whose name stands there is not in force
+    /// any more.
     pub fn reload(&self, settings: AuthSettings) {
         let mut configured = self.configured.lock().expect("no thread panics while it replaces them");
         let roster = self.roster.borrow().clone();
@@ -169,8 +173,8 @@ impl Authenticator {
         self.reloaded.notify_one();
     }
 
-    /// These services, too, may come in from now on, as far as the configuration allows what they were given. What a
-    /// caller has used up stays so. Takes as long as a reload: never call it on a thread that serves.
+    /// These services and users, too, may come in from now on, as far as the configuration allows what they were given.
+    /// What a caller has used up stays so. Takes as long as a reload: never call it on a thread that serves.
     pub fn put_in_force(&self, roster: Arc<Roster>) {
         let configured = self.configured.lock().expect("no thread panics while it replaces them");
         self.replace(together(&configured, Some(&roster)));
@@ -295,6 +299,11 @@ impl Authenticator {
             Some(known) if is_right => Ok(self.issue(known, principals.token_ttl, now_s())),
             _ => Err(LoginError::Wrong),
         }
+    }
+
+    /// Hashes a new password, on one of the few threads that check them. `Busy` when too many wait.
+    pub async fn hash_password(&self, password: String) -> Result<PasswordHash, LoginError> {
+        self.logins.hash(password).await
     }
 
     /// Begins to ask the hook about a log-in; `answer` gets what it decides, on another thread, if that is not known at

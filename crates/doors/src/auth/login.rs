@@ -236,6 +236,11 @@ impl Logins {
         share.is_free(lane.number()) && self.strikes.wait_ms(lane.unhashed, UNHASHED_MAX, now_ms).is_none()
     }
 
+    /// Hashes a new password, beside those that are checked. `Busy` when too many wait.
+    pub(super) async fn hash(&self, password: String) -> Result<PasswordHash, LoginError> {
+        self.checker.hash(password).await.map_err(|_| LoginError::Busy)
+    }
+
     fn lane(&self, attempt: &Attempt<'_>, now_ms: u64) -> LaneUsed {
         let pair = self.marks.pair(attempt.user, attempt.address);
         LaneUsed {

@@ -11,6 +11,9 @@ const HASH_MEMORY_KIB_MAX: u32 = 256 * 1_024;
 /// Most passes that one hash of the configuration may ask for.
 const HASH_PASSES_MAX: u32 = 64;
 
+/// What [`PasswordHash::cost`] of a hash is that was made here.
+const USUAL_COST: u64 = Params::DEFAULT_M_COST as u64 * Params::DEFAULT_T_COST as u64;
+
 /// An argon2id hash in PHC form, `$argon2id$v=19$m=19456,t=2,p=1$salt$hash`, checked when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PasswordHash {
@@ -50,6 +53,11 @@ impl PasswordHash {
             return Err(PasswordHashError::TooCostly { memory_kib, passes });
         }
         Ok(PasswordHash { phc: phc.to_owned(), memory_kib, cost: u64::from(memory_kib) * u64::from(passes) })
+    }
+
+    /// Whether verifying it takes no more than one that [`hash_password`] makes.
+    pub fn is_of_usual_cost(&self) -> bool {
+        self.memory_kib <= Params::DEFAULT_M_COST && self.cost <= USUAL_COST
     }
 
     /// Whether `password` is the one. Takes tens of milliseconds and megabytes: never call it on a thread that serves.

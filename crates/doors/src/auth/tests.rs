@@ -29,6 +29,7 @@ pub(crate) fn nobody() -> AuthSettings {
         viewer_quota: QuotaLimits::NONE,
         service_quota: QuotaLimits::NONE,
         api_grants: Vec::new(),
+        api_wallets: Vec::new(),
         strangers: StrangerLimits::NONE,
     }
 }

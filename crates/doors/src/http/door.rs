@@ -22,7 +22,7 @@ use super::rooms::{Documents, HttpRoom, RoomsError, Routing, RoutingBuilder};
 use super::turns::RequestTurns;
 use super::upgrade::Upgrade;
 use super::walks;
-use crate::auth::{Authenticator, CursorSeal, InForce, TokenCache};
+use crate::auth::{Authenticator, CursorSeal, InForce, PasswordHash, TokenCache};
 use crate::held_bytes::{HeldBytes, HeldBytesLimits};
 use crate::json::{OverBound, Problem, ProblemCode, codes};
 use crate::refusal_metrics::RefusalMetrics;
@@ -153,14 +153,20 @@ impl Door {
         self.authenticator.cursors()
     }
 
-    /// The services that are managed while the server runs, as they are in force.
+    /// The services and users that are managed while the server runs, as they are in force.
     pub fn in_force(&self) -> InForce {
         self.authenticator.in_force()
     }
 
-    /// Waits until the record of this sequence of those services is in force.
+    /// Waits until the record of this sequence of those is in force.
     pub async fn is_in_force(&self, sequence: u64) {
         self.authenticator.is_in_force(sequence).await;
+    }
+
+    /// Hashes a new password, on one of the few threads that do.
+    pub async fn hash_password(&self, password: String) -> Result<PasswordHash, Problem> {
+        let hash = self.in_time(self.authenticator.hash_password(password)).await?;
+        hash.map_err(|error| Problem::new(codes::BUSY, error.to_string()).retry_after_s(1))
     }
 
     /// Waits for `answer` as long as a request may take, [`HttpLimits::request_timeout`]. Later, the outcome is unknown

@@ -132,7 +132,8 @@ metrics! {
              retained and delayed messages, messages queued in the journal, uncommon shapes of filters.";
         held_max: GaugeFamily(thing) "tidegate_mqtt_held_max" "How many they may hold (kept.all); 0 for no bound.";
         held_bytes: GaugeFamily(thing) "tidegate_mqtt_held_bytes"
-            "Bytes of what all principals together hold of a thing, unread parts of packets among them.";
+            "Bytes of memory that what all principals together hold of a thing takes, about; unread parts of packets \
+             are among them.";
         held_bytes_max: GaugeFamily(thing) "tidegate_mqtt_held_max_bytes"
             "Bytes of it that they may hold (kept.all); 0 for no bound.";
     }

@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 use crate::limits::{FAMILY_NAME_BYTES_MAX, SHARDS_MAX};
 use crate::segment::segment_name;
-use crate::{LocalLogs, LogStore, Logs, Opened, Options};
+use crate::{Cursor, LocalLogs, LogStore, Logs, Opened, Options};
 
 pub(super) const LEDGER: Family = Family { number: 1, name: "ledger", retention: Retention::Whole };
 const TOPICS: Family = Family { number: 2, name: "topics", retention: Retention::SinceSnapshot };

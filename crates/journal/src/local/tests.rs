@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, channel};
 use super::*;
 use crate::Retention;
 use crate::disk::{FakeDisk, RealDisk};
-use crate::segment::{Mark, MarkKind, offset_of, segment_name};
+use crate::segment::{MARK_BYTES, Mark, MarkKind, offset_of, segment_name};
 
 const FAMILY: Family = Family { number: 1, name: "ledger", retention: Retention::Whole };
 const LOG: LogId = FAMILY.log(7, 0);
@@ -280,4 +280,28 @@ fn who_waits_for_room_is_woken_when_there_is_more_and_not_when_nothing_has_chang
         assert_eq!(woken.try_iter().count(), wakes);
     }
     assert!(progress.room_up_to.load(Ordering::Acquire) > 0);
+}
+
+/// A group and its mark fill a segment to the last byte: the next segment begins behind them, not before.
+#[test]
+fn a_segment_is_filled_to_its_last_byte() {
+    let disk = FakeDisk::new(1);
+    let (mut log, _, woken) = open(disk.clone(), Path::new("data"));
+    let mut commit = |byte: u8, bytes: usize| {
+        let before = log.durable_end().cursor().position.0;
+        commit(&mut log, &woken, &[vec![byte; bytes]]);
+        wait_durable(&mut log, &woken);
+        log.durable_end().cursor().position.0 - before - bytes as u64
+    };
+    let around = commit(1, 1_000);
+    let used = |groups: u64| offset_of(Position(0), Position(groups * (around + 1_000))) + MARK_BYTES as u64;
+    let groups = (1..).find(|groups| SMALL.segment_bytes - used(*groups) < 2_000).expect("a segment ends");
+    (1..groups).for_each(|_| assert_eq!(commit(1, 1_000), around));
+    let last = SMALL.segment_bytes - used(groups) - around;
+    assert_eq!(commit(2, last as usize), around);
+    commit(3, 1_000);
+    let first =
+        disk.contents(&Path::new("data/journal/ledger-0").join(segment_name(Position(0)))).expect("it is there");
+    let count = |byte: u8| first.windows(100).filter(|some| *some == [byte; 100]).count();
+    assert_eq!((count(2), count(3)), (last as usize - 99, 0));
 }

@@ -74,7 +74,13 @@ impl FirstFold {
     /// Verifies the next group, and folds it in if that is still wanted. `ids` is shown its records.
     pub fn read(&mut self, groups: &mut GroupReader, ids: &mut IdsCompared) -> Result<bool, JournalError> {
         let FirstFold::Folding(fold) = self else { return read_ids(groups, ids) };
-        let sequence = fold.sequence().0;
+        let (sequence, passed) = (fold.sequence().0, groups.cursor().sequence.0);
+        if passed > sequence {
+            // A whole segment could not be read, and the reading went on behind it.
+            let why = format!("records {} to {passed} cannot be read", sequence + 1);
+            *self = FirstFold::Interrupted { why, sequence };
+            return read_ids(groups, ids);
+        }
         ids.before(groups.cursor());
         let read = fold.next_group(groups, |event, at| ids.note(event, Position(at.position.0)));
         ids.after(groups);

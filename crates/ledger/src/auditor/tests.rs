@@ -50,3 +50,18 @@ fn a_report_names_what_interrupts_the_fold_from_the_first_record() {
     auditor.first_fold = FirstFold::Agreed { sequence: 0 };
     assert_eq!(auditor.report(7, None).damage, None);
 }
+
+/// Nothing behind records that are missing is folded as if they were there.
+#[test]
+fn records_that_cannot_be_read_interrupt_the_fold_from_the_first_record() {
+    let (disk, log) = (FakeDisk::new(1), LEDGER.log(1, 0));
+    let logs = StepLogs::new(disk, Path::new("/data"), &[LEDGER]);
+    logs.write_one_by_one(log, Options::small(16 << 10), (0..60).map(|n| vec![n; 400])).expect("the disk works");
+    let reader = logs.reader(log).expect("the disk works");
+    let second = reader.next_readable(Position(0)).expect("the disk works").expect("there are several segments");
+    let mut groups = reader.groups(second, &reader.settled_end().expect("it has one")).expect("it is of this log");
+    let mut fold = FirstFold::begin(log, 1);
+    assert!(fold.read(&mut groups, &mut IdsCompared::default()).expect("it is sound"), "the reading goes on");
+    let FirstFold::Interrupted { why, sequence: 0 } = fold else { panic!("it folds") };
+    assert_eq!(why, format!("records 1 to {} cannot be read", second.sequence));
+}

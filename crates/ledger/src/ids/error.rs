@@ -49,11 +49,33 @@ impl IdsError {
         DamagedPlace { file: file.into(), offset, what: what.into(), lost, is_away: false }
     }
 
+    /// Whether an index with such a file is of no use any more: it is not as it was written, or something else stands
+    /// there, or the disk does not give it. A system that is short of something may give it later.
+    pub(super) fn is_of_the_file(&self) -> bool {
+        match self {
+            IdsError::Damaged { .. } => true,
+            IdsError::Io { cause, .. } => matches!(cause.raw_os_error(), Some(libc::EIO | libc::EISDIR | libc::ELOOP)),
+        }
+    }
+
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> IdsError {
         move |cause| IdsError::Io { action, path: path.to_owned(), cause }
     }
 
     pub(super) fn damaged(path: &Path, what: impl Into<String>) -> IdsError {
         IdsError::Damaged { path: path.to_owned(), what: what.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_that_is_short_of_something_is_no_fault_of_a_file() {
+        let of = |code| IdsError::io("open", Path::new("x.run"))(io::Error::from_raw_os_error(code)).is_of_the_file();
+        assert_eq!([libc::EIO, libc::EISDIR, libc::ELOOP].map(of), [true; 3]);
+        assert_eq!([libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EACCES].map(of), [false; 4]);
+        assert!(IdsError::damaged(Path::new("x.run"), "it rotted").is_of_the_file());
     }
 }

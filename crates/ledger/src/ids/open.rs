@@ -73,7 +73,8 @@ impl<D: Disk> IdIndex<D> {
     /// Opens the index in `dir`, or makes one. `journal_end` is the position of the last record of the recovered
     /// journal: an index that was made of more belongs to another journal. Whether one that was made of less is of this
     /// journal, who replays it finds out: see [`IdIndex::stands_on`]. `progress` is told entries read and entries in
-    /// all. Err only for errors of the system; damage leads to an empty index.
+    /// all. Err only for errors of the system; damage leads to an empty index, and so do files that the disk does not
+    /// give, or in whose place something else stands: all of it is in the journal.
     pub fn open(
         disk: D,
         dir: &Path,
@@ -89,7 +90,7 @@ impl<D: Disk> IdIndex<D> {
         };
         let (loaded, discarded) = match usable {
             Ok(loaded) => (loaded, None),
-            Err(error @ IdsError::Damaged { .. }) => {
+            Err(error) if error.is_of_the_file() => {
                 delete_manifests(&disk, dir)?;
                 (Loaded::empty(&options), Some(error.to_string()))
             }
@@ -221,10 +222,22 @@ pub(super) fn delete_manifests<D: Disk>(disk: &D, dir: &Path) -> Result<(), IdsE
     for name in [MANIFEST, MANIFEST_NEXT, CONDEMNED] {
         let path = dir.join(name);
         if disk.exists(&path).map_err(IdsError::io("look for", &path))? {
-            disk.remove(&path).map_err(IdsError::io("remove", &path))?;
+            remove(disk, &path)?;
         }
     }
     disk.sync_dir(dir).map_err(IdsError::io("sync", dir))
+}
+
+/// Removes a file. Something else in its place is nobody's of here, and is renamed.
+fn remove<D: Disk>(disk: &D, path: &Path) -> Result<(), IdsError> {
+    match disk.remove(path) {
+        Err(cause) if cause.raw_os_error() == Some(libc::EISDIR) => {
+            let mut aside = path.as_os_str().to_owned();
+            aside.push(".set-aside");
+            disk.rename(path, Path::new(&aside)).map_err(IdsError::io("rename", path))
+        }
+        removed => removed.map_err(IdsError::io("remove", path)),
+    }
 }
 
 /// Deletes runs that were being written or already replaced when the process ended.
@@ -232,8 +245,7 @@ fn delete_unnamed<D: Disk>(disk: &D, dir: &Path, manifest: &Manifest) -> Result<
     let named: Vec<String> = manifest.runs.iter().map(RunHeader::file_name).collect();
     for name in disk.list(dir).map_err(IdsError::io("list", dir))? {
         if name.ends_with(".run") && !named.contains(&name) {
-            let path = dir.join(&name);
-            disk.remove(&path).map_err(IdsError::io("remove", &path))?;
+            remove(disk, &dir.join(&name))?;
         }
     }
     Ok(())

@@ -87,12 +87,15 @@ impl TailCheck {
         TailCheck { offset: header.tail_offset(), end, digest, is_over: false }
     }
 
-    /// Reads the next piece. How many bytes it had; none when all is read and checked.
-    pub(super) fn read_on<F: DiskFile>(&mut self, file: &F, path: &Path) -> Result<u64, IdsError> {
+    /// Reads the next piece, of at most `bytes_max` before the checksum. How many bytes it had; none when all is read
+    /// and checked.
+    pub(super) fn read_on<F: DiskFile>(&mut self, file: &F, path: &Path, bytes_max: u64) -> Result<u64, IdsError> {
         if self.is_over {
             return Ok(0);
         }
-        let mut bytes = vec![0; (self.end - self.offset).min(PIECE_BYTES as u64) as usize];
+        let piece_bytes = bytes_max.min(PIECE_BYTES as u64);
+        assert!(piece_bytes > 0, "ids: a piece has bytes, else the end of a run is never reached");
+        let mut bytes = vec![0; (self.end - self.offset).min(piece_bytes) as usize];
         read_exact(file, path, &mut bytes, self.offset)?;
         self.digest.update(&bytes);
         self.offset += bytes.len() as u64;

@@ -143,7 +143,7 @@ impl<D: Disk> RunScrub<D> {
                 return Ok(());
             }
             let Some(open) = &mut self.open else { continue };
-            if open.read_on(done, &mut self.entries, &mut self.digest)? {
+            if open.read_on(bytes, done, &mut self.entries, &mut self.digest)? {
                 self.open = None;
             }
         }
@@ -174,9 +174,11 @@ impl<D: Disk> RunScrub<D> {
 }
 
 impl<D: Disk> OpenRun<D> {
-    /// Reads a page, or a piece of what is behind the pages. Whether that was the end.
+    /// Reads a page, or a piece of what is behind the pages, which is no longer than the step is to be. Whether that
+    /// was the end.
     fn read_on(
         &mut self,
+        step_bytes: u64,
         done: &mut RunsRead,
         entries: &mut u64,
         digest: &mut Option<IdDigest>,
@@ -184,7 +186,7 @@ impl<D: Disk> OpenRun<D> {
         let (path, header) = (self.run.path(), self.run.header());
         if self.page == header.pages() {
             let tail = self.tail.get_or_insert_with(|| TailCheck::new(header));
-            let read = tail.read_on(&self.file, path)?;
+            let read = tail.read_on(&self.file, path, step_bytes)?;
             done.bytes += read;
             return Ok(read == 0);
         }

@@ -82,6 +82,9 @@ impl<B> Bodies<B> {
         }
     }
 
+    /// Bytes of memory of a body's place, besides what the body owns.
+    pub const PLACE_BYTES: u64 = size_of::<Record<B>>() as u64;
+
     /// All, in the order of their places.
     pub fn iter(&self) -> impl Iterator<Item = (BodyIndex, &B)> {
         let places = (0..).map(BodyIndex).zip(self.records.iter());

@@ -11,9 +11,12 @@
 use std::collections::VecDeque;
 
 use super::bodies::{Bodies, BodyIndex};
+use crate::weight::allocation;
 
 /// Fewer entries than this are not swept.
 const SWEEP_MIN: usize = 64;
+/// A queue of places that is full grows by one of so many parts: one that doubled would have as many empty places.
+const GROWTH_PART: usize = 4;
 
 /// How an entry stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +44,16 @@ pub struct Entry {
     pub retain: bool,
     /// How it stands.
     pub state: EntryState,
+    /// Whether its owner has a timer for it, which costs memory, too.
+    pub expires: bool,
+}
+
+impl Entry {
+    /// Bytes of the numbers of its subscriptions.
+    fn ids_bytes(&self) -> u64 {
+        let of = |ids: &Vec<u32>| allocation(size_of::<Vec<u32>>()) + allocation(ids.capacity() * size_of::<u32>());
+        self.subscription_ids.as_ref().map_or(0, |ids| of(ids))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -51,12 +64,19 @@ struct Place {
 
 const _: () = assert!(size_of::<Place>() <= 32);
 
+/// What an entry takes, with its part of the places that are empty.
+pub const ENTRY_BYTES: usize = size_of::<Place>() + size_of::<Place>() / GROWTH_PART;
+
 /// What waits.
 #[derive(Clone, Debug, Default)]
 struct Waiting {
     places: VecDeque<Place>,
     len: usize,
     bytes: u64,
+    /// Of subscription ids.
+    ids_bytes: u64,
+    /// Entries with a timer.
+    expiring: usize,
 }
 
 /// An inbox. Sixteen bytes while nothing waits.
@@ -69,6 +89,21 @@ pub struct Inbox {
 const _: () = assert!(size_of::<Inbox>() <= 16);
 
 impl Waiting {
+    fn push(&mut self, place: Place) {
+        if self.places.len() == self.places.capacity() {
+            self.places.reserve_exact((self.places.len() / GROWTH_PART).max(GROWTH_PART));
+        }
+        self.places.push_back(place);
+    }
+
+    /// Gives memory back of which the greater part is not used any more.
+    fn shrink(&mut self) {
+        let (len, room) = (self.places.len(), self.places.capacity());
+        if room > SWEEP_MIN && len < room / 2 {
+            self.places.shrink_to(len + len / GROWTH_PART);
+        }
+    }
+
     /// The first place whose number is not smaller.
     #[inline]
     fn place_from(&self, number: u64) -> usize {
@@ -98,6 +133,7 @@ impl Waiting {
             self.places.retain(|place| place.entry.is_some());
             assert!(self.places.len() == self.len, "a place is neither an entry's nor a hole");
         }
+        self.shrink();
         assert!(self.len <= self.places.len(), "every entry has a place");
     }
 }
@@ -115,7 +151,9 @@ impl Inbox {
         self.next = number.checked_add(1).expect("fewer entries come than 64 bits count");
         let waiting = self.waiting.get_or_insert_default();
         debug_assert!(waiting.places.back().is_none_or(|last| last.number < number), "numbers grow");
-        waiting.places.push_back(Place { number, entry: Some(entry) });
+        waiting.ids_bytes += entry.ids_bytes();
+        waiting.expiring += usize::from(entry.expires);
+        waiting.push(Place { number, entry: Some(entry) });
         waiting.len += 1;
         waiting.bytes += u64::from(bytes);
         number
@@ -135,6 +173,10 @@ impl Inbox {
         waiting.len = waiting.len.checked_sub(1).expect("the entry was counted");
         let bytes = u64::from(bodies.bytes_of(entry.body));
         waiting.bytes = waiting.bytes.checked_sub(bytes).expect("its bytes are in the sum");
+        let ids_bytes = waiting.ids_bytes.checked_sub(entry.ids_bytes());
+        waiting.ids_bytes = ids_bytes.expect("the numbers of its subscriptions were counted");
+        let expiring = waiting.expiring.checked_sub(usize::from(entry.expires));
+        waiting.expiring = expiring.expect("its timer was counted");
         bodies.release(entry.body);
         if waiting.len == 0 {
             assert!(waiting.bytes == 0, "bytes of no entry are left");
@@ -160,12 +202,15 @@ impl Inbox {
     /// Notes that the other side has an entry, as the record `sequence` says; whether it was there and only queued.
     #[inline]
     pub fn mark_received(&mut self, number: u64, sequence: u64) -> bool {
-        let place = self.waiting.as_mut().and_then(|waiting| waiting.get_mut(number));
-        match place.and_then(|place| place.entry.as_mut()) {
+        let Some(waiting) = &mut self.waiting else { return false };
+        let before = waiting.expiring;
+        match waiting.get_mut(number).and_then(|place| place.entry.as_mut()) {
             Some(entry) if entry.state == EntryState::Queued => {
                 assert!(entry.sequence < sequence, "an entry is received by a later record");
                 entry.state = EntryState::Received;
                 entry.sequence = sequence;
+                let had_timer = std::mem::take(&mut entry.expires);
+                waiting.expiring = before.checked_sub(usize::from(had_timer)).expect("its timer was counted");
                 true
             }
             _ => false,
@@ -212,6 +257,19 @@ impl Inbox {
         self.waiting.as_ref().map_or(0, |waiting| waiting.bytes)
     }
 
+    /// Bytes of memory that its entries take, without their bodies and timers.
+    pub fn memory_bytes(&self) -> u64 {
+        self.waiting.as_ref().map_or(0, |waiting| {
+            let places = allocation(waiting.places.capacity() * size_of::<Place>());
+            allocation(size_of::<Waiting>()) + places + waiting.ids_bytes
+        })
+    }
+
+    /// How many entries have a timer.
+    pub fn expiring(&self) -> usize {
+        self.waiting.as_ref().map_or(0, |waiting| waiting.expiring)
+    }
+
     /// Walks all and panics if counts, sums and numbers do not fit the entries.
     pub fn assert_sound<B>(&self, bodies: &Bodies<B>) {
         let Some(waiting) = &self.waiting else { return };
@@ -220,6 +278,9 @@ impl Inbox {
         assert_eq!(waiting.len, entries().count(), "entries that wait");
         let bytes: u64 = entries().map(|entry| u64::from(bodies.bytes_of(entry.body))).sum();
         assert_eq!(waiting.bytes, bytes, "bytes that wait");
+        let ids_bytes: u64 = entries().map(Entry::ids_bytes).sum();
+        assert_eq!(waiting.ids_bytes, ids_bytes, "bytes of subscription ids");
+        assert_eq!(waiting.expiring, entries().filter(|entry| entry.expires).count(), "entries with a timer");
         let numbers = || waiting.places.iter().map(|place| place.number);
         assert!(numbers().is_sorted_by(|one, next| one < next), "entries stand in the order of their numbers");
         assert!(numbers().all(|number| number < self.next), "an entry has a number that was not given yet");

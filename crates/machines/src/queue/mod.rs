@@ -21,7 +21,7 @@ mod bodies;
 mod inbox;
 
 pub use bodies::{Bodies, BodyIndex};
-pub use inbox::{Entry, EntryState, Inbox};
+pub use inbox::{ENTRY_BYTES, Entry, EntryState, Inbox};
 
 #[cfg(test)]
 mod tests;

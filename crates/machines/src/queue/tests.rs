@@ -7,7 +7,15 @@ use proptest::prelude::*;
 use super::*;
 
 fn entry(body: BodyIndex) -> Entry {
-    Entry { sequence: 1, subscription_ids: None, body, qos: 1, retain: false, state: EntryState::Queued }
+    Entry {
+        sequence: 1,
+        subscription_ids: None,
+        body,
+        qos: 1,
+        retain: false,
+        state: EntryState::Queued,
+        expires: false,
+    }
 }
 
 #[test]

@@ -356,6 +356,7 @@ impl Topics {
                 qos: receiver.qos,
                 retain: receiver.retain,
                 state: EntryState::Queued,
+                expires: drop_at != TimeMs(0),
             };
             let number = self.session_mut(slot).inbox.push(entry, bytes);
             self.counts.inbox_messages += 1;

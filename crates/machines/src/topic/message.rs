@@ -1,6 +1,7 @@
 //! A published message, once in memory however many sessions it waits for.
 
 use crate::TimeMs;
+use crate::weight::allocation;
 
 /// What is said of a message beside its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +62,17 @@ impl Message {
     /// Bytes of topic, properties and payload.
     pub fn body_bytes(&self) -> usize {
         self.body.len()
+    }
+
+    /// Bytes of memory of a message that is shared.
+    pub fn memory_bytes(&self) -> u64 {
+        Message::memory_bytes_of(self.body_bytes())
+    }
+
+    /// The same of one whose topic, properties and payload have so many bytes.
+    pub const fn memory_bytes_of(body_bytes: usize) -> u64 {
+        // An `Arc` counts those who hold it, and those who might, beside it.
+        allocation(size_of::<Message>() + 2 * size_of::<usize>()) + allocation(body_bytes)
     }
 
     /// How surely its publisher wanted it delivered, 0 to 2.

@@ -39,7 +39,7 @@ pub use event::Event;
 pub use message::{Message, MessageMeta};
 pub use principal::{PRINCIPAL_BYTES_MAX, Principal, PrincipalKind};
 pub use snapshot::SnapshotError;
-pub use state::{EntryView, InboxView, Kept, NEVER_S, Session, Subscription, TopicFacts, Topics};
+pub use state::{EntryView, InboxView, Kept, NEVER_S, Session, Subscription, TopicFacts, Topics, entry_bytes};
 
 #[cfg(test)]
 mod tests;

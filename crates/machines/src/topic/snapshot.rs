@@ -419,12 +419,13 @@ fn read_inbox(reader: &mut Reader<'_>, slot: Slot, topics: &mut Topics, bodies: 
         let state = if copy.flags == RECEIVED_FLAG { EntryState::Received } else { EntryState::Queued };
         let body = read_body(reader, topics, bodies)?;
         let drop_at = topics.bodies.get(body).drop_at;
-        if drop_at != TimeMs(0) && state == EntryState::Queued {
+        let expires = drop_at != TimeMs(0) && state == EntryState::Queued;
+        if expires {
             topics.timers.insert((drop_at, Timer::Entry(slot, number)));
         }
         inbox.skip_to(number);
         let subscription_ids = (!copy.subscription_ids.is_empty()).then(|| Box::new(copy.subscription_ids.into_vec()));
-        let entry = Entry { sequence, subscription_ids, body, qos: copy.qos, retain: copy.retain, state };
+        let entry = Entry { sequence, subscription_ids, body, qos: copy.qos, retain: copy.retain, state, expires };
         inbox.push(entry, topics.bodies.bytes_of(body));
         topics.counts.inbox_messages += 1;
     }

@@ -10,7 +10,8 @@ use super::command::{KeptPlace, Origin, Slot, Will};
 use super::message::Message;
 use super::principal::Principal;
 use crate::pieces::Pieces;
-use crate::queue::{Bodies, Entry, EntryState, Inbox};
+use crate::queue::{Bodies, ENTRY_BYTES, Entry, EntryState, Inbox};
+use crate::weight::{allocation, in_tree};
 use crate::{ShardIndex, TimeMs};
 
 /// A session's expiry that never comes.
@@ -129,6 +130,31 @@ pub struct Kept {
     pub message: Arc<Message>,
     /// Whose it is; `None` if no record says it.
     pub owner: Option<Principal>,
+}
+
+/// What a body in a shard takes, besides its bytes: its place, the message around it, what its bytes are rounded up by.
+const BODY_BYTES: u64 = Bodies::<Body>::PLACE_BYTES + Message::memory_bytes_of(0) + 8;
+
+/// What one more message of so many bytes takes in an inbox, about, that has some.
+pub const fn entry_bytes(body_bytes: usize) -> u64 {
+    BODY_BYTES + (body_bytes + body_bytes / 8 + ENTRY_BYTES) as u64
+}
+
+impl Kept {
+    /// Bytes of memory that a delayed message of this owner takes in its shard, with its timer. An owner's name counts
+    /// each time: after a start each has its own.
+    pub fn delayed_memory_bytes(message: &Message, owner: &Principal) -> u64 {
+        let name = allocation(owner.as_str().len() + 2 * size_of::<usize>());
+        let timer = in_tree(size_of::<(TimeMs, Timer)>());
+        in_tree(size_of::<(u64, (TimeMs, Kept))>()) + timer + message.memory_bytes() + name
+    }
+
+    /// Bytes of memory that a retained message of this owner takes in its shard. An owner's name counts each time:
+    /// after a start each has its own.
+    pub fn memory_bytes(message: &Message, owner: &Principal) -> u64 {
+        let name = allocation(owner.as_str().len() + 2 * size_of::<usize>());
+        in_tree(size_of::<(Box<str>, Kept)>()) + allocation(message.topic().len()) + message.memory_bytes() + name
+    }
 }
 
 /// What has a time. Ordered by it, then by what comes first at the same time: a will before the end of its session.
@@ -272,6 +298,14 @@ impl<'a> InboxView<'a> {
     /// Bytes of what waits.
     pub fn bytes(&self) -> u64 {
         self.inbox.map_or(0, Inbox::bytes)
+    }
+
+    /// Bytes of memory that all that waits takes: entries, bodies, timers. A body counts in each inbox that it is in,
+    /// because it may be the last.
+    pub fn memory_bytes(&self) -> u64 {
+        let timers = self.inbox.map_or(0, Inbox::expiring) as u64 * in_tree(size_of::<(TimeMs, Timer)>());
+        let bodies = self.len() as u64 * BODY_BYTES + self.bytes() + self.bytes() / 8;
+        self.inbox.map_or(0, Inbox::memory_bytes) + timers + bodies
     }
 
     /// The first entry from `number` on that waits.

@@ -1,8 +1,10 @@
 use tidegate_machines::{RecordPosition, RecordSequence};
 
 use super::*;
+use crate::limits::GRANTS_BYTES_MAX;
 
 const NOW: TimeMs = TimeMs(0);
+const ALLOWED: Allowed = Allowed { services_max: 3, users_max: 2 };
 
 fn token(byte: u8) -> TokenHash {
     TokenHash([byte; 32])
@@ -17,6 +19,23 @@ fn put(name: &str, grants: &[&str], byte: u8) -> Command {
     command(name, Action::Put { grants, token: token(byte), only_new: false })
 }
 
+fn changed(name: &str, before: u64, after: Option<Service>) -> Event {
+    Event::Service(ServiceChange { name: name.into(), before, after })
+}
+
+fn viewer(wallets: &[&str]) -> UserRights {
+    UserRights::Viewer(wallets.iter().map(|wallet| (*wallet).into()).collect())
+}
+
+fn dave(wallets: &[&str]) -> User {
+    User { password_hash: "$argon2id$1".into(), rights: viewer(wallets) }
+}
+
+fn put_user(name: &str, rights: UserRights, password_hash: Option<&str>) -> Command {
+    let password_hash = password_hash.map(Into::into);
+    command(name, Action::PutUser { rights, password_hash, only_new: false })
+}
+
 /// A roster, and the records that made it.
 struct Journaled {
     roster: Roster,
@@ -29,7 +48,7 @@ impl Journaled {
     }
 
     fn run(&mut self, command: Command) -> Result<Outcome, Refusal> {
-        match self.roster.decide(&command, 3, NOW) {
+        match self.roster.decide(&command, ALLOWED, NOW) {
             Decision::Answer(outcome) => outcome,
             Decision::Append { event, outcome } => {
                 let mut record = Vec::new();
@@ -87,11 +106,13 @@ fn bounds_hold() {
 #[test]
 fn a_replay_and_a_snapshot_give_the_same_roster() {
     let mut journaled = Journaled::new();
-    for round in 0..20u8 {
+    for round in 0..40u8 {
         let name = ["a", "b", "c"][usize::from(round % 3)];
-        let action = match round % 5 {
+        let action = match round % 7 {
             3 => command(name, Action::Delete),
             4 => command(name, Action::Rotate { token: token(round) }),
+            5 => put_user(name, viewer(&[&format!("wallet:{round}")]), Some("hash")),
+            6 => command("b", Action::DeleteUser),
             _ => put(name, &[&format!("read:{round}")], round),
         };
         let _ = journaled.run(action);
@@ -118,17 +139,61 @@ fn a_record_has_the_hash_in_hex() {
 }
 
 #[test]
+fn users_and_services_share_no_names() {
+    let mut journaled = Journaled::new();
+    assert_eq!(journaled.run(put("dave", &[], 1)), Ok(Outcome::Made));
+    assert_eq!(journaled.run(put_user("dave", viewer(&["wallet:dave"]), None)), Err(Refusal::NotFound), "no password");
+    assert_eq!(journaled.run(put_user("dave", viewer(&["wallet:dave"]), Some("1"))), Ok(Outcome::Made));
+    let unchanged = Ok(Outcome::Unchanged { since: 2 });
+    assert_eq!(journaled.run(put_user("dave", viewer(&["wallet:dave"]), None)), unchanged);
+    assert_eq!(journaled.run(put_user("dave", UserRights::Service(Vec::new()), None)), Ok(Outcome::Changed));
+    assert_eq!(&*journaled.roster.users()["dave"].user.password_hash, "1", "the password stays");
+    assert_eq!(journaled.run(put_user("dave", viewer(&[]), Some("2"))), Ok(Outcome::Changed));
+    assert_eq!(&*journaled.roster.users()["dave"].user.password_hash, "2");
+    let only_new = Action::PutUser { rights: viewer(&[]), password_hash: Some("3".into()), only_new: true };
+    assert_eq!(journaled.run(command("dave", only_new)), Err(Refusal::Exists));
+    assert_eq!(journaled.run(put_user("erin", viewer(&[]), Some("1"))), Ok(Outcome::Made));
+    assert_eq!(journaled.run(put_user("frank", viewer(&[]), Some("1"))), Err(Refusal::TooMany));
+    for (rights, hash) in [(viewer(&["w"; 65]), "1"), (viewer(&[]), ""), (viewer(&[]), &*"h".repeat(257))] {
+        assert_eq!(journaled.run(put_user("dave", rights, Some(hash))), Err(Refusal::Invalid));
+    }
+    assert_eq!(journaled.run(command("dave", Action::DeleteUser)), Ok(Outcome::Deleted));
+    assert_eq!(journaled.run(command("dave", Action::DeleteUser)), Err(Refusal::NotFound));
+    assert_eq!((journaled.roster.services().len(), journaled.roster.users().len()), (1, 1));
+}
+
+#[test]
+fn a_record_of_a_user_has_a_form_of_its_own() {
+    let mut journaled = Journaled::new();
+    let _ = journaled.run(put_user("dave", viewer(&["wallet:dave"]), Some("$argon2id$1")));
+    let expected = concat!(
+        r#"{"user":"dave","before":0,"after":"#,
+        r#"{"password_hash":"$argon2id$1","rights":{"viewer":["wallet:dave"]}}}"#
+    );
+    assert_eq!(String::from_utf8_lossy(&journaled.records[0]), expected);
+    let written = |journaled: &Journaled| String::from_utf8_lossy(&snapshot(&journaled.roster)).into_owned();
+    let form = written(&journaled);
+    assert!(form.contains(r#""services":{},"users":{"dave":{"changed":1,"user":{"#), "{form}");
+    let _ = journaled.run(command("dave", Action::DeleteUser));
+    assert!(!written(&journaled).contains("users"), "as it was written before there were users");
+    assert!(!format!("{:?}", dave(&[])).contains("argon2"), "a hash belongs in no log");
+}
+
+#[test]
 fn what_does_not_follow_is_refused_and_changes_nothing() {
     let mut journaled = Journaled::new();
     let _ = journaled.run(put("cam", &[], 1));
     let before = journaled.roster.clone();
     let service = || Some(Service { token_sha256: token(2), grants: Vec::new() });
     for (event, sequence) in [
-        (Event { name: "cam".into(), before: 0, after: service() }, 2),
-        (Event { name: "cam".into(), before: 1, after: service() }, 1),
-        (Event { name: "new".into(), before: 1, after: service() }, 2),
-        (Event { name: "new".into(), before: 0, after: None }, 2),
-        (Event { name: "".into(), before: 0, after: service() }, 2),
+        (changed("cam", 0, service()), 2),
+        (changed("cam", 1, service()), 1),
+        (changed("new", 1, service()), 2),
+        (changed("new", 0, None), 2),
+        (changed("", 0, service()), 2),
+        (Event::User(UserChange { user: "cam".into(), before: 1, after: None }), 2),
+        (Event::User(UserChange { user: "cam".into(), before: 1, after: Some(dave(&[])) }), 2),
+        (Event::User(UserChange { user: "dave".into(), before: 0, after: Some(dave(&["x"; 65])) }), 2),
     ] {
         assert_eq!(journaled.roster.apply_checked(&event, place(sequence)), Err(Mismatch(event)));
         assert_eq!(journaled.roster, before);

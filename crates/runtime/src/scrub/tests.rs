@@ -230,3 +230,33 @@ fn a_record_is_read_from_the_file_that_took_the_name_of_a_damaged_one() {
     disk.rename(&copy, &paths[0]).unwrap();
     reader.read(at, &mut Vec::new()).expect("what was open is another file");
 }
+
+/// How many segments are sealed says the newest one. While it cannot be read, those that were sealed before still are.
+#[test]
+fn a_newest_segment_that_cannot_be_read_keeps_none_before_it_from_being_read() {
+    let (disk, paths) = long_log();
+    let (mut scrub, damages) = scrub_of(&disk);
+    let (newest, last) = paths.split_last().map(|(newest, sealed)| (newest, &sealed[sealed.len() - 1])).unwrap();
+    let name = |path: &PathBuf| path.strip_prefix("data").unwrap().display().to_string();
+    assert_eq!(pass(&mut scrub, 1), vec![]);
+    let (whole, mut read) = (scrub.facts().bytes, scrub.facts().bytes);
+    disk.spoil_sector(newest, 0);
+    disk.flip_bit(last, 5_000, 1);
+    for bytes in [1, 3_000, u64::MAX] {
+        let found: Vec<_> = pass(&mut scrub, bytes).into_iter().map(|(file, _)| file).collect();
+        assert_eq!(found, [name(last), name(newest)]);
+        assert!(scrub.facts().bytes - read > whole / 2, "all before it were read");
+        read = scrub.facts().bytes;
+    }
+    disk.mend_sectors();
+    assert!(scrub.look_again() && damages.count() == 1, "the newest one is sound again");
+
+    // Nothing was known before: that is no pass, and forgets nothing.
+    let (mut scrub, damages) = scrub_of(&disk);
+    disk.flip_bit(last, 5_000, 1);
+    damages.note_at("ledger", LOG, (paths[0].to_str().unwrap(), 9), ("rot".into(), "records".into()), None);
+    disk.spoil_sector(newest, 0);
+    assert_eq!((pass(&mut scrub, u64::MAX).len(), scrub.facts().passes), (2, 0));
+    disk.mend_sectors();
+    assert_eq!((pass(&mut scrub, u64::MAX), scrub.facts().passes), (vec![], 1));
+}

@@ -111,3 +111,10 @@ fn callers_without_calls_are_forgotten() {
     assert!(inbox.lanes.is_empty() && inbox.order.is_empty());
     assert_eq!(inbox.spare.len(), SPARE_LANES_MAX);
 }
+
+/// With a round of nothing whoever is in debt stays so, and the search for the next call has no end.
+#[test]
+#[should_panic(expected = "whoever waits is given something")]
+fn a_round_of_nothing_is_a_bug() {
+    Inbox::<()>::with_round(0);
+}

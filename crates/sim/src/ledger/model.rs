@@ -244,6 +244,12 @@ impl Model {
         Some((account.settings.next_revision()?, account.settings.last_status()))
     }
 
+    /// Whether all shards know that an account is open: nothing was set, or a change to that was answered.
+    pub fn is_surely_open(&self, id: &str) -> bool {
+        let settings = self.accounts.get(id).map(|account| &account.settings);
+        settings.and_then(|settings| settings.in_force(self.stamp, self.stamp)) == Some(AccountStatus::Open)
+    }
+
     /// What was sent at `sent` and is known now to be done kept to what was set on both accounts.
     fn check_status(&self, debit: &str, credit: &str, sent: Stamp, told: impl Fn() -> String) -> Result<(), Violation> {
         let status = |id: &str| {

@@ -263,7 +263,9 @@ fn recover<S: Store>(
     let (reader, mark) = (log.reader().map_err(|error| error.to_string())?, mark(&durable));
     let mut service = LedgerService::new(&back.state, ids, log.last_sequence());
     service.show_durable(mark.clone());
-    let shard = Shard::new(ShardIndex(shard), back.state, service, log).map_err(|error| error.to_string())?;
+    service.set_decisions_per_step(plan.decisions_per_step);
+    let mut shard = Shard::new(ShardIndex(shard), back.state, service, log).map_err(|error| error.to_string())?;
+    shard.set_round(plan.round);
     Ok((shard, durable, runs, ChangeLog { reader: Mutex::new(reader), mark, seen: Arc::default() }))
 }
 

@@ -75,6 +75,10 @@ pub struct Plan {
     pub patience: u64,
     /// When a snapshot is worth it, for these small logs.
     pub compaction: CompactionRule,
+    /// Decisions after which a shard ends a step: batches here are small.
+    pub decisions_per_step: usize,
+    /// Work that a caller is given in a round.
+    pub round: isize,
     /// Of ten thousand ticks, in how many a quiet auditor begins to compare.
     pub audits: u64,
     /// Sizes of the journals.
@@ -153,6 +157,8 @@ impl Plan {
             patience: chance.within(30..=120),
             compaction: CompactionRule { floor_bytes: chance.within(2_000..=40_000), ratio: 0 },
             audits: chance.within(20..=300),
+            decisions_per_step: *chance.one_of(&[4, 16, 4_096]),
+            round: *chance.one_of(&[1, 4, 64]),
             journal,
             ids,
             weather,

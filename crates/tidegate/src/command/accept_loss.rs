@@ -14,9 +14,12 @@
 //! begins it anew.
 //!
 //! A log whose end an operator has cut, because it was damaged, may look like one that ends there. With `--cut` it is
-//! listed like what is proven.
+//! listed like what is proven. One that cannot be read at all begins anew behind its newest snapshot with `--anew`, if
+//! its family may forget.
 //!
 //! A run that is cut short is run again: each step is taken only where its cause is still found.
+
+mod lost_log;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,39 +33,47 @@ use tidegate_broker::TopicsFamily;
 use tidegate_journal::directory::{Directory, check_key};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::notice::NOTICE_TEXT_BYTES_MAX;
-use tidegate_journal::segment::{SEGMENT_HEADER_BYTES, parse_segment_name};
 use tidegate_journal::witness::{Reading, WITNESSED, Witness, check_folder};
-use tidegate_journal::{
-    Cursor, Family, JournalError, LocalLogs, LogId, Logs, Lost, Notice, NoticeKind, Options, Sequence,
-};
+use tidegate_journal::{Family, JournalError, LocalLogs, LogId, Options, Retention};
 use tidegate_ledger::accepted_loss::{PeerLosses, Writing, settle, strangers, words};
 use tidegate_ledger::{LEDGER, LedgerFamily, claim_of_ids};
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::Ledger;
 use tidegate_roster::RosterFamily;
 use tidegate_runtime::recovery::claim_of;
-use tidegate_shard::loss::{Examined, examine, fold_to_end};
+use tidegate_shard::loss::{Examined, examine, fold_to_end, remains};
 use tidegate_shard::{Claim, OpenError, ShardFamily};
+
+pub use lost_log::LostLog;
+use lost_log::accept;
 
 use super::audit::snapshots;
 use super::reason::check_reason;
+use super::way_out::{name_of, way_out, way_to_a_missing_end};
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say};
 
 /// So many transfers between shards are listed one by one.
 const LISTED_MAX: usize = 1_000;
 
-/// A log that has lost records.
-pub struct LostLog {
-    log: LogId,
-    /// The cursor that it can be opened with.
-    since: Cursor,
-    end: Cursor,
-    last: Option<Sequence>,
-    /// What is of the timeline that is given up.
-    aside: Vec<PathBuf>,
-    /// In words.
-    proofs: Vec<String>,
+/// What was found of some logs.
+#[derive(Default)]
+pub struct Judged {
+    /// Those that have lost records.
+    pub lost: Vec<LostLog>,
+    /// Why others cannot be opened, and what can be done.
+    pub unread: Vec<anyhow::Error>,
+}
+
+impl Judged {
+    /// Keeps what was found of a log, if something is lost or wrong.
+    fn take(&mut self, found: Result<LostLog>) {
+        match found {
+            Ok(log) if log.proofs.is_empty() => {}
+            Ok(log) => self.lost.push(log),
+            Err(error) => self.unread.push(error),
+        }
+    }
 }
 
 /// Where to look for what is lost.
@@ -74,12 +85,14 @@ pub struct Asked<'a> {
     pub witness: Option<&'a Path>,
     /// Names of the logs whose ends were cut.
     pub cut: &'a [String],
+    /// Names of those that are to begin anew, because they cannot be read.
+    pub anew: &'a [String],
 }
 
 /// Lists what is lost, and accepts it if `yes`. Exit 0 if nothing is lost (any more), 2 if something is and `yes` was
 /// not said.
 pub fn run<P>(asked: &Asked<'_>, reason: &str, yes: bool, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
-    let Asked { data, witness, cut } = *asked;
+    let Asked { data, witness, cut, anew } = *asked;
     if reason.trim().is_empty() {
         bail!("--reason: expected 1 to {NOTICE_TEXT_BYTES_MAX} bytes of text: it is written into the logs");
     }
@@ -91,22 +104,37 @@ pub fn run<P>(asked: &Asked<'_>, reason: &str, yes: bool, extensions: &[&dyn Ext
         check_folder(&RealDisk, folder)?;
     }
     let directory = match yes {
-        true => Directory::open_to_write(data, &families)?,
-        false => Directory::open(data, &families)?,
+        true => Directory::open_to_mend(data, &families)?,
+        false => Directory::open_to_judge(data, &families)?,
     };
     // A start would refuse the directory nevertheless, and what its snapshots prove cannot be verified.
     let key = check_key(data);
     if yes {
         key.as_ref().map_err(|error| anyhow!("{error}. Do that first: nothing was changed"))?;
     }
-    check_names(&directory, &families, cut)?;
+    check_names(&directory, &families, ("cut", cut))?;
+    check_names(&directory, &families, ("anew", anew))?;
+    check_may_forget(&families, anew)?;
     let logs = LocalLogs::new(RealDisk, data, &families);
     let dead = dead_witnesses(data, &directory, &families, witness)?;
 
-    let ledger = LedgerLosses::find(asked, &directory, &logs)?;
-    let mut lost = ledger.logs;
+    let mut judged = Judged::default();
+    let ledger = LedgerLosses::find(asked, &directory, &logs, &mut judged);
     for known in others {
-        lost.extend((known.losses)(asked, &directory, &logs)?);
+        let Judged { lost, unread } = (known.losses)(asked, &directory, &logs);
+        judged.lost.extend(lost);
+        judged.unread.extend(unread);
+    }
+    // All of them at once: whoever puts files right wants to know each.
+    let unread = judged.unread.iter().map(|error| format!("{error:#}")).reduce(|all, next| format!("{all}\n{next}"));
+    if let Some(unread) = unread {
+        bail!("{unread}");
+    }
+    let (lost, ledger) = (judged.lost, ledger?);
+    for name in
+        anew.iter().filter(|name| !lost.iter().any(|lost| lost.is_begun_anew && lost.is_called(name, &families)))
+    {
+        say(format_args!("{name} can be read, and does not begin anew"));
     }
     for lost in &lost {
         let name = families.iter().find(|family| family.number == lost.log.family).map_or("?", |family| family.name);
@@ -179,18 +207,33 @@ pub fn run<P>(asked: &Asked<'_>, reason: &str, yes: bool, extensions: &[&dyn Ext
 }
 
 /// What the logs of a family have lost, judged by what is beside each of them.
-pub fn losses_of<F: ShardFamily>(
-    asked: &Asked<'_>,
-    directory: &Directory,
-    logs: &LocalLogs<RealDisk>,
-) -> Result<Vec<LostLog>> {
-    let mut found = Vec::new();
+pub fn losses_of<F: ShardFamily>(asked: &Asked<'_>, directory: &Directory, logs: &LocalLogs<RealDisk>) -> Judged {
+    let mut judged = Judged::default();
     for log in directory.logs(F::FAMILY) {
-        let examined = examined::<F>(asked.data, logs, log, &witnessed::<F>(asked.witness, log)?)?;
-        found.push(LostLog::of::<F>(log, &examined, asked.cut));
+        judged.take(loss_of::<F>(asked, logs, log));
     }
-    found.retain(|lost| !lost.proofs.is_empty());
-    Ok(found)
+    judged
+}
+
+/// What a log has lost. One that cannot be opened has lost all that its newest snapshot does not have, if it is to
+/// begin anew.
+fn loss_of<F: ShardFamily>(asked: &Asked<'_>, logs: &LocalLogs<RealDisk>, log: LogId) -> Result<LostLog> {
+    let claims = witnessed::<F>(asked.witness, log)?;
+    let snapshots = snapshots::<F>(asked.data, log);
+    let error = match examine(logs, &snapshots, &claims) {
+        Ok(examined) => return Ok(LostLog::of::<F>(log, &examined, asked.cut)),
+        Err(error) => error,
+    };
+    let name = name_of(&F::FAMILY, log);
+    match wrong_with(&error) {
+        Some(JournalError::Damaged { segment, offset, what, lost }) if asked.anew.contains(&name) => {
+            if let Some(cut) = way_to_a_missing_end(Path::new(segment), *offset) {
+                bail!("--anew {name}: more of this log can be kept.{cut}");
+            }
+            Ok(LostLog::anew(log, remains(&snapshots, &claims)?, format!("{segment}: {what}; lost: {lost}")))
+        }
+        _ => Err(refusal::<F>(asked.data, log, &error)),
+    }
 }
 
 /// What is proven lost by what is beside the logs: snapshots, the index of ids, witnesses in this folder. In words.
@@ -201,19 +244,30 @@ pub fn proven(
     logs: &LocalLogs<RealDisk>,
     witness: Option<&Path>,
     families: &[KnownFamily],
-) -> Result<Vec<String>> {
-    let mut words = Vec::new();
-    let asked = Asked { data, witness, cut: &[] };
+) -> Proven {
+    let mut proven = Proven::default();
+    let asked = Asked { data, witness, cut: &[], anew: &[] };
     for family in families {
-        let lost = match family.family == LEDGER {
-            true => ledger_losses(&asked, directory, logs)?,
-            false => (family.losses)(&asked, directory, logs)?,
+        let Judged { lost, unread } = match family.family == LEDGER {
+            true => ledger_losses(&asked, directory, logs),
+            false => (family.losses)(&asked, directory, logs),
         };
         for LostLog { log, proofs, .. } in lost {
-            words.extend(proofs.iter().map(|proof| format!("{} shard {}: {proof}", family.family.name, log.shard)));
+            let words = proofs.iter().map(|proof| format!("{} shard {}: {proof}", family.family.name, log.shard));
+            proven.lost.extend(words);
         }
+        proven.unread.extend(unread);
     }
-    Ok(words)
+    proven
+}
+
+/// What was found of all logs.
+#[derive(Debug, Default)]
+pub struct Proven {
+    /// What is proven lost, in words.
+    pub lost: Vec<String>,
+    /// Why a log cannot be opened, and what can be done.
+    pub unread: Vec<anyhow::Error>,
 }
 
 /// What shards of the ledger prove lost of each other: credits that one has taken in and the other never sent, or
@@ -243,14 +297,13 @@ pub fn proven_between(data: &Path, directory: &Directory, logs: &LocalLogs<RealD
     Ok(proofs.iter().map(|(shard, proof)| format!("ledger shard {shard}: {proof}")).chain(unbooked).collect())
 }
 
-fn ledger_losses(asked: &Asked<'_>, directory: &Directory, logs: &LocalLogs<RealDisk>) -> Result<Vec<LostLog>> {
-    let mut lost = Vec::new();
+fn ledger_losses(asked: &Asked<'_>, directory: &Directory, logs: &LocalLogs<RealDisk>) -> Judged {
+    let mut judged = Judged::default();
     for log in directory.logs(LEDGER) {
-        let examined = examined_with_ids(asked.data, logs, log, asked.witness)?;
-        lost.push(LostLog::of::<LedgerFamily>(log, &examined, asked.cut));
+        let examined = examined_with_ids(asked.data, logs, log, asked.witness);
+        judged.take(examined.map(|examined| LostLog::of::<LedgerFamily>(log, &examined, asked.cut)));
     }
-    lost.retain(|lost| !lost.proofs.is_empty());
-    Ok(lost)
+    judged
 }
 
 /// A witness that proves nothing any more.
@@ -302,150 +355,93 @@ fn witnessed<F: ShardFamily>(folder: Option<&Path>, log: LogId) -> Result<Vec<Cl
     })
 }
 
-fn examined<F: ShardFamily>(data: &Path, logs: &LocalLogs<RealDisk>, log: LogId, claims: &[Claim]) -> Result<Examined> {
-    let examined = examine(logs, &snapshots::<F>(data, log), claims);
-    examined.map_err(|error| {
-        let way_out = match &error {
-            OpenError::Journal(damaged) | OpenError::NoSnapshot { error: damaged, .. } => way_out(data, damaged),
-            OpenError::Loss(_) => String::new(),
-        };
-        anyhow!("{} shard {}: {error}{way_out}", F::FAMILY.name, log.shard)
-    })
+/// Why a log cannot be opened, and what can be done.
+fn refusal<F: ShardFamily>(data: &Path, log: LogId, error: &OpenError) -> anyhow::Error {
+    let way_out = wrong_with(error).map_or_else(String::new, |wrong| way_out(data, &F::FAMILY, log, wrong));
+    anyhow!("{} shard {}: {error}{way_out}", F::FAMILY.name, log.shard)
 }
 
-/// What to do about damage, which nobody can accept: records behind it may still be read, and who was told of them
-/// could be told so.
-fn way_out(data: &Path, damaged: &JournalError) -> String {
-    let JournalError::Damaged { segment, offset, .. } = damaged else { return String::new() };
-    format!(
-        ". Damage cannot be accepted: only a missing end can. Put the file right, or restore the newest backup into a \
-         new directory: tidegate restore --from BACKUPS --data {}.{}",
-        data.with_extension("new").display(),
-        way_to_a_missing_end(Path::new(segment), *offset).unwrap_or_default()
-    )
-}
-
-/// How to make a missing end of what is damaged in the newest segment; `None` in any other, where all that is behind it
-/// would be lost as well.
-fn way_to_a_missing_end(segment: &Path, offset: u64) -> Option<String> {
-    let position = |path: &Path| parse_segment_name(&path.file_name()?.to_string_lossy());
-    let first = position(segment)?;
-    let entries = fs::read_dir(segment.parent()?).ok()?;
-    let others = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path != segment);
-    let before = others.filter_map(|path| Some((position(&path)?, path))).max();
-    if before.as_ref().is_some_and(|(other, _)| *other > first) {
-        return None;
+/// What is wrong with the files of a log.
+fn wrong_with(error: &OpenError) -> Option<&JournalError> {
+    match error {
+        OpenError::Journal(wrong) | OpenError::NoSnapshot { error: wrong, .. } => Some(wrong),
+        OpenError::Loss(_) => None,
     }
-    let log = segment.parent()?.file_name()?.to_string_lossy();
-    let (name, then) = (segment.display(), format!("and run this command again with --cut {log}"));
-    if offset >= SEGMENT_HEADER_BYTES as u64 {
-        return Some(format!(
-            " Without a backup: keep a copy of {name}, cut it before the damage (truncate -s {offset} {name}), {then}; \
-             all records from there on are"
-        ));
-    }
-    let start = match segment.exists() {
-        true => " If only its header is bad, a start writes it again: start the server first.",
-        false => "",
-    };
-    // The mark of the segment before says that there is this one. Without it, the log ends there.
-    let cut = before.map(|(other, path)| {
-        let (end, path) = (first.0 - other.0 + SEGMENT_HEADER_BYTES as u64, path.display());
-        let away = match segment.exists() {
-            true => format!("move {name} to another folder, "),
-            false => String::new(),
-        };
-        format!(
-            " Without a backup: {away}cut the mark that says that there is such a file (truncate -s {end} {path}), \
-             {then}; all records of {name} are"
-        )
-    });
-    Some(format!("{start}{}", cut.unwrap_or_default()))
 }
 
 /// A log of the ledger: the index of its ids proves something, too.
 fn examined_with_ids(data: &Path, logs: &LocalLogs<RealDisk>, log: LogId, witness: Option<&Path>) -> Result<Examined> {
     let mut claims = witnessed::<LedgerFamily>(witness, log)?;
     claims.extend(claim_of_ids(data, log));
-    examined::<LedgerFamily>(data, logs, log, &claims)
+    let examined = examine(logs, &snapshots::<LedgerFamily>(data, log), &claims);
+    examined.map_err(|error| refusal::<LedgerFamily>(data, log, &error))
 }
 
 /// That the directory has logs of these names.
-fn check_names(directory: &Directory, families: &[Family], names: &[String]) -> Result<()> {
+fn check_names(directory: &Directory, families: &[Family], (option, names): (&str, &[String])) -> Result<()> {
     let names_of = |family: &Family| directory.logs(*family).map(|log| name_of(family, log)).collect::<Vec<_>>();
     let known: Vec<String> = families.iter().flat_map(names_of).collect();
     match names.iter().find(|name| !known.contains(name)) {
-        Some(name) => bail!("--cut {name}: this directory has no such log; it has {}", known.join(", ")),
+        Some(name) => bail!("--{option} {name}: this directory has no such log; it has {}", known.join(", ")),
         None => Ok(()),
     }
 }
 
-/// What the folder of a log is called.
-fn name_of(family: &Family, log: LogId) -> String {
-    format!("{}-{}", family.name, log.shard)
-}
-
-impl LostLog {
-    /// What is proven of a log, or said of it by being named in `cut`; no proof if it has lost nothing.
-    fn of<F: ShardFamily>(log: LogId, examined: &Examined, cut: &[String]) -> LostLog {
-        let loss = examined.loss::<F>(log);
-        let is_said = loss.is_none() && cut.contains(&name_of(&F::FAMILY, log));
-        let said = is_said.then(|| said_lost(examined)).flatten();
-        LostLog {
-            log,
-            since: examined.since,
-            end: examined.report.end,
-            last: loss.as_ref().and_then(|loss| loss.last()),
-            aside: examined.proofs.iter().map(|claim| claim.source.clone()).collect(),
-            proofs: loss.map(|loss| loss.what()).into_iter().chain(said).collect(),
+/// That logs of these names may begin behind a snapshot.
+fn check_may_forget(families: &[Family], anew: &[String]) -> Result<()> {
+    for family in families.iter().filter(|family| family.retention == Retention::Whole) {
+        let is_its = |name: &&String| name.rsplit_once('-').is_some_and(|(its, _)| its == family.name);
+        if let Some(name) = anew.iter().find(is_its) {
+            bail!(
+                "--anew {name}: a log of this family is whole for ever: what it says follows from all of its records, \
+                 and no snapshot stands for its beginning. Put its files back, or restore a backup"
+            );
         }
     }
+    Ok(())
 }
 
-/// What is lost of a log whose end was cut, in words. `None` if that was accepted already.
-fn said_lost(examined: &Examined) -> Option<String> {
-    let from = Sequence(examined.report.end.sequence.0 + 1);
-    let is_that =
-        |notice: &Notice| notice.kind == NoticeKind::LossAccepted && notice.lost.is_some_and(|lost| lost.from == from);
-    let is_accepted = examined.notices.last().is_some_and(is_that);
-    (!is_accepted).then(|| format!("records from {from} on are lost: its end was cut, as --cut says"))
-}
-
-/// What the ledger has lost: of each log, and between them.
+/// What the ledger has lost between its logs.
 struct LedgerLosses {
-    logs: Vec<LostLog>,
     states: Vec<Ledger>,
     between: PeerLosses,
 }
 
 impl LedgerLosses {
-    fn find(asked: &Asked<'_>, directory: &Directory, logs: &LocalLogs<RealDisk>) -> Result<LedgerLosses> {
-        let Asked { data, witness, cut } = *asked;
+    /// What each log has lost, and why one cannot be opened, goes into `judged`; `Err` then, too.
+    fn find(
+        asked: &Asked<'_>,
+        directory: &Directory,
+        logs: &LocalLogs<RealDisk>,
+        judged: &mut Judged,
+    ) -> Result<LedgerLosses> {
+        let Asked { data, witness, cut, .. } = *asked;
         let shards = directory.shards(LEDGER);
         let mut by_shard: BTreeMap<u16, LostLog> = BTreeMap::new();
         let mut states = Vec::new();
         for log in directory.logs(LEDGER) {
-            let examined = examined_with_ids(data, logs, log, witness)?;
-            states.push(fold_to_end(logs, &snapshots::<LedgerFamily>(data, log), shards, &examined)?);
-            by_shard.insert(log.shard, LostLog::of::<LedgerFamily>(log, &examined, cut));
+            let folded = examined_with_ids(data, logs, log, witness).and_then(|examined| {
+                let state = fold_to_end(logs, &snapshots::<LedgerFamily>(data, log), shards, &examined)?;
+                Ok((state, LostLog::of::<LedgerFamily>(log, &examined, cut)))
+            });
+            match folded {
+                Ok((state, lost)) => {
+                    states.push(state);
+                    by_shard.insert(log.shard, lost);
+                }
+                Err(error) => judged.unread.push(error),
+            }
+        }
+        if states.len() < shards.into() {
+            bail!("not all logs of the ledger can be folded");
         }
         let between = PeerLosses::find(logs, directory.id(), &states)?;
         for (shard, proof) in &between.proofs {
             by_shard.get_mut(shard).expect("each shard was examined").proofs.push(proof.clone());
         }
-        let logs = by_shard.into_values().filter(|lost| !lost.proofs.is_empty()).collect();
-        Ok(LedgerLosses { logs, states, between })
+        by_shard.into_values().for_each(|lost| judged.take(Ok(lost)));
+        Ok(LedgerLosses { states, between })
     }
-}
-
-/// Writes the notice, and renames what is of the timeline before it.
-fn accept(logs: &LocalLogs<RealDisk>, lost: &LostLog, reason: &str, now: u64) -> Result<()> {
-    let missing = Lost { from: Sequence(lost.end.sequence.0 + 1), to: lost.last };
-    let text = reason.to_owned();
-    let notice = Notice { kind: NoticeKind::LossAccepted, time_ms: now, lost: Some(missing), text };
-    logs.append_notice(lost.log, lost.since, Options::default(), &notice)?;
-    say(format_args!("{}: {notice}", lost.log));
-    lost.aside.iter().try_for_each(|path| put_aside(path))
 }
 
 /// Renames it, so that whoever wants to know what was can look.

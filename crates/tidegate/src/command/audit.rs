@@ -16,7 +16,7 @@ use tidegate_ledger::{LEDGER, LedgerFamily};
 use tidegate_machines::ledger::{ACCEPTED_LOSS_PREFIX, Ledger};
 use tidegate_shard::{Findings, OpenError, ShardFamily, Snapshots, audit};
 
-use super::accept_loss::{has_witnesses, proven};
+use super::accept_loss::{Proven, has_witnesses, proven};
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say};
 
@@ -28,7 +28,7 @@ pub fn run<P>(data: &Path, witness: Option<&Path>, extensions: &[&dyn Extension<
     if let Some(folder) = witness {
         check_folder(&RealDisk, folder)?;
     }
-    let directory = Directory::open(data, &families)?;
+    let directory = Directory::open_to_judge(data, &families)?;
     let logs = LocalLogs::new(RealDisk, data, &families);
     let mut problems = Vec::new();
     problems.extend(check_key(data).err().map(|error| error.to_string()));
@@ -36,17 +36,12 @@ pub fn run<P>(data: &Path, witness: Option<&Path>, extensions: &[&dyn Extension<
     for known in all.iter().filter(|known| known.family != LEDGER) {
         (known.audit)(data, &directory, &logs, &mut problems);
     }
-    match proven(data, &directory, &logs, witness, &all) {
-        Ok(lost) => problems.extend(lost.into_iter().map(|lost| {
-            let data = data.display();
-            format!(
-                "LOST: {lost}. A start refuses; tidegate accept-loss --data {data} --reason TEXT lists what can be done"
-            )
-        })),
-        // What cannot be read was said above.
-        Err(error) if problems.is_empty() => problems.push(format!("{error:#}")),
-        Err(_) => {}
-    }
+    let is_sound = problems.is_empty();
+    let Proven { lost, unread } = proven(data, &directory, &logs, witness, &all);
+    let ways = format!("tidegate accept-loss --data {} --reason TEXT lists what can be done", data.display());
+    problems.extend(lost.iter().map(|lost| format!("LOST: {lost}. A start refuses; {ways}")));
+    // What cannot be read was said above.
+    problems.extend(unread.iter().filter(|_| is_sound).map(|error| format!("{error:#}")));
     for family in directory.others(&families) {
         say(format_args!("logs of family \"{family}\" were not looked at: this program does not know it"));
     }
@@ -64,6 +59,9 @@ pub fn run<P>(data: &Path, witness: Option<&Path>, extensions: &[&dyn Extension<
         return Ok(ExitCode::SUCCESS);
     }
     complain(format_args!("{} problem(s) found", problems.len()));
+    if !unread.is_empty() {
+        complain(format_args!("a start refuses what cannot be opened; {ways}, and changes nothing without --yes"));
+    }
     Ok(ExitCode::from(2))
 }
 

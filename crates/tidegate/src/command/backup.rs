@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail};
-use tidegate_backup::{Moment, Reread, take, verify};
+use anyhow::{Context as _, Result, anyhow, bail};
+use tidegate_backup::{BackupError, Moment, Reach, Reread, take, verify};
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Family, LocalLogs};
+use tidegate_journal::{Family, JournalError, LocalLogs};
 use tidegate_runtime::threads::now_ms;
 
 use super::accept_loss::{proven, proven_between};
@@ -19,7 +19,15 @@ pub fn run<P>(data: &Path, to: &Path, reread: Reread, extensions: &[&dyn Extensi
     let known: Vec<_> = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
     refuse_proven_loss(data, extensions)?;
     let now = Moment(now_ms().0);
-    let taken = with_bytes_bar("copying", |progress| take(data, to, reread, &known, now, progress))?;
+    let taken = with_bytes_bar("copying", |progress| take(data, to, reread, &known, now, progress));
+    let taken = taken.map_err(|error| match error {
+        BackupError::Journal(damaged @ JournalError::Damaged { .. }) => anyhow!(
+            "{damaged}. Earlier backups are as they were. What can be done: `tidegate accept-loss --data {} --reason \
+             TEXT` says so when no server uses the directory, and changes nothing",
+            data.display()
+        ),
+        other => other.into(),
+    })?;
     for remark in &taken.remarks {
         complain(format_args!("{remark}"));
     }
@@ -44,7 +52,7 @@ fn refuse_proven_loss<P>(data: &Path, extensions: &[&dyn Extension<P>]) -> Resul
     }
     let logs = LocalLogs::new(RealDisk, data, &families);
     // What keeps a log from being read is said by who copies it.
-    let mut lost = proven(data, &directory, &logs, None, &all).unwrap_or_default();
+    let mut lost = proven(data, &directory, &logs, None, &all).lost;
     let between = proven_between(data, &directory, &logs);
     lost.extend(between.with_context(|| format!("no backup was taken: {NOT_WHOLE}"))?);
     if lost.is_empty() {
@@ -65,6 +73,10 @@ const NOT_WHOLE: &str = "it would not have what proves this loss, or no server w
 pub fn run_verify<P>(from: &Path, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
     let known: Vec<_> = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
     let verified = with_bytes_bar("verifying", |progress| verify(from, &known, progress))?;
+    for Reach { backup, logs } in &verified.reach {
+        let logs: Vec<String> = logs.iter().map(|(log, end)| format!("{log} up to sequence {end}")).collect();
+        say(format_args!("backup {backup}: {}", logs.join(", ")));
+    }
     for problem in &verified.problems {
         complain(format_args!("WRONG: {problem}"));
     }

@@ -1,5 +1,5 @@
 //! What an operator asks of a running server: `tidegate status`, `account`, `transfer`, `hold`, `asset`, `changes`,
-//! `import`, `clients`, `sessions`, `retained`, `publish` and `drain`.
+//! `import`, `clients`, `sessions`, `retained`, `publish`, `drain`, `services` and `users`.
 //!
 //! ```text
 //!   arguments ─▶ one request (or pages of them) over HTTP ─▶ a table for people, or a JSON object on each line
@@ -22,10 +22,12 @@ mod movement;
 mod pages;
 mod publish;
 mod retained;
+mod services;
 mod sessions;
 mod status;
 mod table;
 mod transfer;
+mod users;
 
 use std::process::ExitCode;
 
@@ -43,8 +45,10 @@ pub use hold::Hold;
 pub use import::ImportArguments;
 pub use publish::PublishArguments;
 pub use retained::Retained;
+pub use services::Services;
 pub use sessions::Sessions;
 pub use transfer::Transfer;
+pub use users::Users;
 
 /// What `--help` of these commands says about their ends.
 pub const EXIT_CODES: &str = "\
@@ -104,6 +108,16 @@ pub fn retained(connection: &Connection, what: Retained) -> ExitCode {
 /// `tidegate publish`
 pub fn publish(connection: &Connection, arguments: PublishArguments) -> ExitCode {
     ended(connection, |door, shown| publish::run(door, shown, arguments))
+}
+
+/// `tidegate services`
+pub fn services(connection: &Connection, what: Services) -> ExitCode {
+    ended(connection, |door, shown| services::run(door, shown, what))
+}
+
+/// `tidegate users`
+pub fn users(connection: &Connection, what: Users) -> ExitCode {
+    ended(connection, |door, shown| users::run(door, shown, what))
 }
 
 /// `tidegate drain`

@@ -10,6 +10,7 @@ use std::os::fd::{FromRawFd, RawFd};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use tidegate_doors::auth::PasswordHash;
 
 use crate::output::say;
 
@@ -19,10 +20,15 @@ const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// Reads one line and prints its hash. From standard input, so that no password stands in a shell's history; at a
 /// terminal, twice, because nobody sees what is typed.
 pub fn run() -> Result<ExitCode> {
+    say(format_args!("{}", asked_for()?.as_str()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a password in this way, and hashes it.
+pub fn asked_for() -> Result<PasswordHash> {
     let password = if io::stdin().is_terminal() { typed()? } else { piped()? };
     ensure!(!password.is_empty(), "no password on standard input; try: printf '%s' PASSWORD | tidegate hash-password");
-    say(format_args!("{}", tidegate_doors::auth::hash_password(&password).as_str()));
-    Ok(ExitCode::SUCCESS)
+    Ok(tidegate_doors::auth::hash_password(&password))
 }
 
 fn piped() -> Result<String> {

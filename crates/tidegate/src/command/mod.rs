@@ -14,3 +14,4 @@ pub mod reason;
 pub(crate) mod reload;
 pub mod restore;
 pub mod serve;
+pub mod way_out;

@@ -4,9 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tidegate_config::{ConfigError, Count, Document, FilePath, Flag, NoDefault, Optional, Seconds, Texts, config};
+use tidegate_doors::auth::provider::Template;
 use tidegate_doors::auth::{Grant, LoginLimits};
+use tidegate_roster::Allowed;
 
 use super::accounts::parse_grants;
+use super::auth_hook::wallet;
 
 config! {
     /// `[limits]`, as far as log-ins go.
@@ -26,6 +29,8 @@ config! {
             "seconds that an address waits at most";
         api_services_max: Count<usize> = 1_000, 0..=10_000, restart,
             "services that may be made with PUT /v1/services/{name}; each takes 60 KiB at most";
+        api_users_max: Count<usize> = 1_000, 0..=10_000, restart,
+            "users that may be made with PUT /v1/users/{name}; each takes 60 KiB at most";
         logins_remembered_s: Seconds = 300, 0..=86_400, restart,
             "seconds in which a password that was right is not hashed again, so that clients come back quickly; 0 for \
              always hashed";
@@ -46,9 +51,14 @@ config! {
         open_paths: Texts = &[], .., restart,
             "paths served without a token, of \"/openapi.json\", \"/metrics\" and \"/demo\" (the voting pages)";
         api_grants: Texts = &[], .., live,
-            "what services may do at most that are made with PUT /v1/services/{name}: whoever has operate:write can \
-             give these grants, or narrower ones, and no others. Without it, none. A grant that is taken away here, \
-             services lose that have it";
+            "what services may do at most that are made with PUT /v1/services/{name}, and users of role service with \
+             PUT /v1/users/{name}: whoever has operate:write can give these grants, or narrower ones, and no others. \
+             Without it, nobody is made so, and who was may not come in. A grant that is taken away here, those lose \
+             that have it";
+        api_wallets: Texts = &[], .., live,
+            "wallets that viewers may have at most that are made with PUT /v1/users/{name}: {user} stands for the \
+             name, alone between two colons. Without it there are no such viewers, and who was made may not come in; \
+             one that is taken away here, or that a [[user]] has, they lose";
     }
 }
 
@@ -63,8 +73,10 @@ pub struct Auth {
     pub expiry_ends_connections: bool,
     /// Paths served without a token.
     pub open_paths: Vec<Box<str>>,
-    /// What services of the API may do at most.
+    /// What services and users of the API may do at most.
     pub api_grants: Vec<Grant>,
+    /// The wallets that viewers of the API may have at most.
+    pub api_wallets: Vec<Template>,
 }
 
 /// The bounds of log-ins.
@@ -80,9 +92,10 @@ pub fn logins(document: &Document) -> Result<LoginLimits, ConfigError> {
     })
 }
 
-/// Services that may be made through the API.
-pub fn api_services_max(document: &Document) -> Result<usize, ConfigError> {
-    Ok(document.section::<LoginKeys>()?.api_services_max)
+/// Services and users that may be made through the API.
+pub fn api_allowed(document: &Document) -> Result<Allowed, ConfigError> {
+    let keys: LoginKeys = document.section()?;
+    Ok(Allowed { services_max: keys.api_services_max, users_max: keys.api_users_max })
 }
 
 /// `data` is the data directory, where the key lies if the file names no other place.
@@ -101,5 +114,29 @@ pub fn settle(document: &Document, data: &Path) -> Result<Auth, ConfigError> {
         expiry_ends_connections: keys.expiry_ends_connections,
         open_paths: keys.open_paths,
         api_grants: parse_grants(document, "auth.api_grants", &keys.api_grants)?,
+        api_wallets: api_wallets(document, &keys.api_wallets)?,
     })
+}
+
+fn api_wallets(document: &Document, texts: &[Box<str>]) -> Result<Vec<Template>, ConfigError> {
+    let wrong = |what: String| document.error_at("auth.api_wallets", format!("auth.api_wallets: {what}"));
+    texts.iter().map(|text| wallet(text).map_err(wrong)).collect()
+}
+
+/// Checks that no user of an identity provider or of the hook may have a wallet that the API may give.
+pub fn check_api_wallets<'a>(
+    document: &Document,
+    wallets: &[Template],
+    others: impl Iterator<Item = &'a Template>,
+) -> Result<(), ConfigError> {
+    for other in others {
+        if let Some(own) = wallets.iter().find(|own| own.overlaps(other)) {
+            let what = format!(
+                "auth.api_wallets: \"{own}\" may be a wallet of a user of an identity provider or of the hook, by \
+                 \"{other}\"; write another word into one of them"
+            );
+            return Err(document.error_at("auth.api_wallets", what));
+        }
+    }
+    Ok(())
 }

@@ -123,7 +123,7 @@ pub fn settle(
 }
 
 /// A template whose only claim is the user's name.
-fn wallet(text: &str) -> Result<Template, String> {
+pub(super) fn wallet(text: &str) -> Result<Template, String> {
     let template: Template = text.parse().map_err(|error| format!("{error}"))?;
     if let Some(claim) = template.claims().find(|claim| *claim != USER_CLAIM) {
         return Err(format!("{text:?}: {{{claim}}} stands for nothing; write {{user}} for the user's name"));

@@ -19,16 +19,17 @@ config! {
             "retained messages of one user, service or certificate, with delayed ones and wills that are to be; more \
              are told 0x97. 0 for no bound";
         retained_bytes_max: Bytes = 256 << 20, 0..=(1 << 50), restart,
-            "bytes of these messages; 0 for no bound";
+            "bytes of memory that these messages take; 0 for no bound";
         delayed_max: Count = 100_000, 0..=(1 << 40), restart,
             "messages under $delayed that wait for their time, and wills that wait for room on the disk, of one user, \
              service or certificate; more are told 0x97. 0 for no bound";
         delayed_bytes_max: Bytes = 64 << 20, 0..=(1 << 50), restart,
-            "bytes of these messages; 0 for no bound";
+            "bytes of memory that these messages take; 0 for no bound";
         queued_max: Count = 1 << 22, 0..=(1 << 40), restart,
             "messages that wait in the journal for the sessions of one user, service or certificate, counted for each \
              session. Beyond, none are kept for sessions without a connection; 0 for no bound";
-        queued_bytes_max: Bytes = 4 << 30, 0..=(1 << 50), restart, "bytes of these messages; 0 for no bound";
+        queued_bytes_max: Bytes = 4 << 30, 0..=(1 << 50), restart,
+            "bytes of memory that these messages take; 0 for no bound";
         unread_bytes_max: Bytes = 256 << 20, 0..=(1 << 50), restart,
             "bytes of packets without the rest, of one user, service or certificate; beyond, connections are closed \
              with 0x97. The first 4 KiB of each do not count. 0 for no bound";
@@ -53,15 +54,16 @@ config! {
         retained_max: Count = 10_000, 0..=(1 << 40), restart,
             "retained messages of the anonymous clients of one address. 0 for no bound";
         retained_bytes_max: Bytes = 16 << 20, 0..=(1 << 50), restart,
-            "bytes of these messages; 0 for no bound";
+            "bytes of memory that these messages take; 0 for no bound";
         delayed_max: Count = 10_000, 0..=(1 << 40), restart,
             "messages under $delayed that wait for their time, of the anonymous clients of one address. 0 for no bound";
         delayed_bytes_max: Bytes = 16 << 20, 0..=(1 << 50), restart,
-            "bytes of these messages; 0 for no bound";
+            "bytes of memory that these messages take; 0 for no bound";
         queued_max: Count = 1 << 20, 0..=(1 << 40), restart,
             "messages that wait in the journal for the sessions of the anonymous clients of one address, counted for \
              each session; 0 for no bound";
-        queued_bytes_max: Bytes = 256 << 20, 0..=(1 << 50), restart, "bytes of these messages; 0 for no bound";
+        queued_bytes_max: Bytes = 256 << 20, 0..=(1 << 50), restart,
+            "bytes of memory that these messages take; 0 for no bound";
         unread_bytes_max: Bytes = 64 << 20, 0..=(1 << 50), restart,
             "bytes of packets without the rest, of the anonymous clients of one address; 0 for no bound";
         shapes_max: Count = 256, 0..=(1 << 40), restart,
@@ -84,17 +86,17 @@ config! {
         retained_max: Count = 1 << 22, 0..=(1 << 40), restart,
             "retained messages of all clients; anonymous ones may have half of them. 0 for no bound";
         retained_bytes_max: Bytes = 4 << 30, 0..=(1 << 50), restart,
-            "bytes of these messages, of which anonymous clients may have half; 0 for no bound";
+            "bytes of memory that these messages take, of which anonymous clients may have half; 0 for no bound";
         delayed_max: Count = 1 << 20, 0..=(1 << 40), restart,
             "messages under $delayed that wait for their time, of all clients; anonymous ones may have half of them. \
              0 for no bound";
         delayed_bytes_max: Bytes = 1 << 30, 0..=(1 << 50), restart,
-            "bytes of these messages, of which anonymous clients may have half; 0 for no bound";
+            "bytes of memory that these messages take, of which anonymous clients may have half; 0 for no bound";
         queued_max: Count = 1 << 25, 0..=(1 << 40), restart,
             "messages that wait in the journal, counted for each session, of which anonymous clients may have half; 0 \
              for no bound";
         queued_bytes_max: Bytes = 16 << 30, 0..=(1 << 50), restart,
-            "bytes of these messages, of which anonymous clients may have half; 0 for no bound";
+            "bytes of memory that these messages take, of which anonymous clients may have half; 0 for no bound";
         unread_bytes_max: Bytes = 1 << 30, 0..=(1 << 50), restart,
             "bytes of packets without the rest, of which anonymous clients may have half; 0 for no bound";
         shapes_max: Count = 16_384, 0..=(1 << 40), restart,

@@ -12,6 +12,7 @@ use tidegate_doors::auth::provider::ProviderSettings;
 use tidegate_doors::auth::{AuthSettings, LoginLimits, Secret, ServiceSettings, TopicAccess, UserSettings};
 use tidegate_doors::handshakes::HandshakeLimits;
 use tidegate_doors::http::{Cors, DemoShow, HttpLimits};
+use tidegate_roster::Allowed;
 
 use super::archive::ArchiveSettings;
 use super::audit::AuditKeys;
@@ -104,8 +105,8 @@ pub struct Limits {
     pub handshakes: HandshakeLimits,
     /// How many log-ins are worked on.
     pub logins: LoginLimits,
-    /// Services that may be made through the API.
-    pub api_services_max: usize,
+    /// Services and users that may be made through the API.
+    pub api_allowed: Allowed,
 }
 
 /// An address of a door on the command line: `None` for `off`.
@@ -180,12 +181,17 @@ impl Config {
         let quotas = quota::settle(&document)?;
         let services = accounts::services(&document, &users, quotas.service)?;
         let identity_providers = identity_providers::settle(&document, &users, &services)?;
+        let auth_hook = auth_hook::settle(&document, &users, &services, &identity_providers)?;
+        let auth = auth::settle(&document, &data.dir)?;
+        let of_providers = identity_providers.iter().flat_map(|provider| &provider.wallets);
+        let of_hook = auth_hook.iter().flat_map(|hook| &hook.wallets);
+        auth::check_api_wallets(&document, &auth.api_wallets, of_providers.chain(of_hook))?;
         Ok(Config {
             audit_interval: interval(document.section::<AuditKeys>()?.audit_interval_s),
             scrub_bytes_per_s: document.section::<AuditKeys>()?.scrub_bytes_per_s,
             archive: archive::settle(&document)?,
             log: log::settle(&document, overrides)?,
-            auth: auth::settle(&document, &data.dir)?,
+            auth,
             demo: demo::settle(&document)?,
             cors: http::cors(&document)?,
             proxies: proxy::settle(&document)?,
@@ -195,7 +201,7 @@ impl Config {
             limits,
             memory,
             listen,
-            auth_hook: auth_hook::settle(&document, &users, &services, &identity_providers)?,
+            auth_hook,
             identity_providers,
             services,
             quotas,
@@ -227,6 +233,7 @@ impl Config {
             viewer_quota: self.quotas.viewer,
             service_quota: self.quotas.service,
             api_grants: self.auth.api_grants.clone(),
+            api_wallets: self.auth.api_wallets.clone(),
             strangers: self.quotas.strangers,
         }
     }
@@ -250,6 +257,6 @@ fn limits(document: &Document, workers: usize) -> Result<Limits, ConfigError> {
         http,
         handshakes: handshakes::settle(document)?,
         logins: auth::logins(document)?,
-        api_services_max: auth::api_services_max(document)?,
+        api_allowed: auth::api_allowed(document)?,
     })
 }

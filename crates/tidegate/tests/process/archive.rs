@@ -379,7 +379,7 @@ fn a_list_of_what_was_archived_that_is_lost_while_serving_fails_nobody_else() {
         assert_eq!(fs::read(&list).expect("it is put back"), good);
         let outcomes = connect(&server).transfers(&votes(&ids("vote-1", 900))).expect("it serves");
         assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{:?}", outcomes[0]);
-        assert!(server.log().contains(&format!("ARCHIVE: it was {lost} while the server runs")), "{}", server.log());
+        server.says(&format!("ARCHIVE: it was {lost} while the server runs"));
     }
     assert!(server.terminate().status.success());
 
@@ -417,7 +417,7 @@ fn a_server_archives_by_itself_at_its_rate_and_says_what_fails() {
     assert_eq!(metric(&server, "tidegate_archive_failing"), 1);
     let (exit, shown, _) = Operator::of(&server).run(&["status"]);
     assert!(exit != 0 && shown.contains("archive       failing\n"), "{shown}");
-    assert!(server.log().contains("there is no such directory. Is its disk mounted?"), "{}", server.log());
+    server.says("there is no such directory. Is its disk mounted?");
     let nowhere =
         Settings { sections: section(1 << 20).replace(text(&store), "ftp://far"), ..Settings::new(folder.path()) };
     let refused = Server::refused(&Settings { data: folder.path().join("other"), ..nowhere });

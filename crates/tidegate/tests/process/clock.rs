@@ -253,7 +253,8 @@ fn a_start_with_a_clock_that_is_behind_ends_no_durable_mqtt_client_when_it_is_se
     clock.set_ahead(-DAYS_2_S);
     let server = Server::start(&settings);
     let said = "what lasts for a time goes on from there";
-    assert!(server.log().contains(said) && server.log().contains("family=\"topics\""), "{}", server.log());
+    server.says(said);
+    server.says("family=\"topics\"");
     assert!(durable_client(&server), "it is known, and leaves by the time of its shard");
     let ahead = || {
         let metrics = Http::connect(server.http).and_then(|mut http| http.get("/metrics")).expect("an answer");
@@ -294,7 +295,7 @@ fn a_ledger_of_the_future_is_named_goes_on_and_is_mended() {
 
     clock.set_ahead(0);
     let server = Server::start(&settings);
-    assert!(server.log().contains("the newest record is ahead of this host's clock"), "{}", server.log());
+    server.says("the newest record is ahead of this host's clock");
     let mut client = connect(&server);
     assert_eq!(client.hold(&hold("short", 50)).expect("an answer"), Outcome::Applied);
     wait_for("a hold is over in its time", || (held(&server) == 0).then_some(()));
@@ -381,7 +382,8 @@ fn a_clock_ahead_at_the_start_is_said_without_holds_and_records_ahead_of_it_are_
 
     clock.set_ahead(YEARS_10_S);
     let server = Server::start(&settings);
-    assert!(server.log().contains(WORDS) && server.log().contains("days=36"), "{}", server.log());
+    server.says(WORDS);
+    server.says("days=36");
     connect(&server).open_account("wallet:late", "credit", tidegate_client::AccountKind::Wallet).expect("it opens");
     assert_eq!(seconds(&server, AHEAD), 0);
     // The clock is put right while it is served.
@@ -389,7 +391,7 @@ fn a_clock_ahead_at_the_start_is_said_without_holds_and_records_ahead_of_it_are_
     wait_for("it is counted", || ((seconds(&server, AHEAD) - YEARS_10_S).abs() < 3_600).then_some(()));
     assert!(server.terminate().status.success());
     let server = Server::start(&settings);
-    assert!(server.log().contains("the newest record is ahead of this host's clock"), "{}", server.log());
+    server.says("the newest record is ahead of this host's clock");
     wait_for("it is counted", || ((seconds(&server, AHEAD) - YEARS_10_S).abs() < 3_600).then_some(()));
     assert!(server.terminate().status.success());
 }

@@ -171,7 +171,7 @@ fn a_rotten_header_of_the_last_segment_is_named_and_a_start_writes_it_again() {
     let listed = tool(&settings.data, &["accept-loss", "--reason", "a bit rotted"]);
     assert!(listed.status.success() && listed.log.contains("nothing is proven lost"), "{listed}");
     let server = Server::start(&settings);
-    assert!(server.log().contains("a start writes it again"), "{}", server.log());
+    server.says("a start writes it again");
     assert_eq!(connect(&server).account("candidate:1").expect("it is there").balance, 8 * 8_000 + 50 * 3);
     assert!(server.terminate().status.success());
     assert!(fs::read(&last).expect("it is read")[..SEGMENT_HEADER_BYTES] == sound[..SEGMENT_HEADER_BYTES]);
@@ -217,12 +217,31 @@ fn a_last_segment_that_is_gone_is_no_dead_end() {
         let audited = audit(&settings.data);
         assert!(audited.status.success() && audited.log.contains("a bit rotted"), "{audited}");
         let server = Server::start(&settings);
-        assert!(server.log().contains("a bit rotted"), "{}", server.log());
+        server.says("a bit rotted");
         let balance = connect(&server).account("candidate:1").expect("it is there").balance;
         assert!((1..8 * 8_000 + 50 * 3).contains(&balance), "{balance}");
         assert!(server.terminate().status.success());
         assert!(audit(&settings.data).status.success());
     }
+}
+
+/// The index of ids is made of the journal: whatever stands in the place of its files stops no start.
+#[test]
+fn a_folder_in_the_place_of_a_file_of_the_ids_stops_no_start() {
+    let (_folder, settings) = filled();
+    let server = Server::start(&settings);
+    assert!(server.terminate().status.success());
+    for file in ["manifest", "0000000001.run"] {
+        let file = settings.data.join("ids").join("ledger-0").join(file);
+        fs::create_dir(&file).expect("there is room");
+        let server = Server::start(&settings);
+        let repeated = connect(&server).transfers(&votes(&ids("small-3", 3))).expect("the server serves");
+        assert!(repeated.iter().all(|outcome| *outcome == tidegate_client::Outcome::Duplicate), "{repeated:?}");
+        let ended = server.terminate();
+        assert!(ended.status.success(), "{ended}");
+        assert!(file.with_file_name(format!("{}.set-aside", name(&file))).is_dir(), "it is somebody's");
+    }
+    assert!(audit(&settings.data).status.success());
 }
 
 #[test]
@@ -284,7 +303,8 @@ fn a_bit_that_rots_in_the_header_of_a_sealed_segment_stops_no_start() {
     flip(&sealed, 30);
     let server = Server::start(&settings);
     let mut client = connect(&server);
-    assert!(server.log().contains("a file is damaged") && server.log().contains(&name(&sealed)), "{}", server.log());
+    server.says("a file is damaged");
+    server.says(&name(&sealed));
     assert_eq!(health(&server)["damage"], 1);
     let balance = client.account("candidate:1").expect("it is served").balance;
     assert_eq!(balance, 8 * 8_000 + 50 * 3);
@@ -312,7 +332,7 @@ fn a_bit_that_rots_in_the_mark_of_a_sealed_segment_is_named_by_audit_and_start()
     assert!(!audited.status.success() && audited.log.contains(WORDS), "{audited}");
     // It is written again by the start that names it.
     let server = Server::start(&settings);
-    assert!(server.log().contains(WORDS), "{}", server.log());
+    server.says(WORDS);
     assert!(server.terminate().status.success());
     let audited = audit(&settings.data);
     assert!(audited.status.success(), "{audited}");
@@ -618,7 +638,7 @@ fn a_snapshot_that_cannot_be_written_is_told_until_one_is() {
     let metrics = Http::connect(server.http).and_then(|mut http| http.get("/metrics")).expect("the door answers");
     let text = metrics.body.as_str().expect("a text").to_owned();
     assert!(text.contains("tidegate_snapshot_failing{family=\"ledger\",shard=\"0\"} 1"), "{text}");
-    assert!(server.log().contains("cannot write a snapshot, or compact the log"), "{}", server.log());
+    server.says("cannot write a snapshot, or compact the log");
     fs::remove_dir_all(&unfinished).expect("nobody uses it");
     wait_for("all is well", || (health(&server) == json!({"status": "ok"})).then_some(()));
 }

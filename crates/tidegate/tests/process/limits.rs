@@ -142,7 +142,7 @@ fn nobody_else_may_look_into_the_data_directory() {
     fs::set_permissions(&settings.data, fs::Permissions::from_mode(0o755)).unwrap();
     let server = Server::start(&settings);
     assert_eq!(mode(&settings.data), 0o700, "an older directory is closed");
-    assert!(server.log().contains("had mode 755"), "{}", server.log());
+    server.says("had mode 755");
 }
 
 #[test]

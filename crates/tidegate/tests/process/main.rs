@@ -30,6 +30,7 @@ mod memory;
 mod metrics;
 mod moved;
 mod mqtt_hostile;
+mod namesakes;
 mod old_ids;
 mod open_files;
 mod operator;
@@ -47,7 +48,9 @@ mod stop;
 mod terminal;
 mod timeline;
 mod tls;
+mod users;
 mod votes;
+mod ways;
 
 pub use support::server::{Ended, Process, Server, audit, tool};
 pub use support::settings::Settings;

@@ -201,7 +201,7 @@ fn a_new_directory_is_told_and_none_is_made_beside_the_witnesses_of_another() {
     let settings = Settings { data_keys: keys(&far), ..Settings::new(folder.path()) };
     let told = format!("a NEW, empty data directory was made: {}", settings.data.display());
     let server = Server::start(&settings);
-    assert!(server.log().contains(&told), "{}", server.log());
+    server.says(&told);
     open_show(&mut connect(&server));
     assert!(server.terminate().status.success());
     let server = Server::start(&settings);

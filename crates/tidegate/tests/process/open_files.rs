@@ -24,7 +24,7 @@ fn silent_strangers_leave_the_ledger_its_files() {
     let mut settings = Settings { open_files_max: Some(OPEN_FILES_MAX), mqtt: true, ..Settings::new(folder.path()) };
     settings.sections = "[mqtt]\nhandshake_timeout_ms = 600000\n".into();
     let server = Server::start(&settings);
-    assert!(server.log().contains("fewer than configured, by the limit of open files"), "{}", server.log());
+    server.says("fewer than configured, by the limit of open files");
     let mut shop = connect(&server);
     open_show(&mut shop);
     let before = files_open(&server);

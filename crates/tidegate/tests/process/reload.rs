@@ -52,7 +52,7 @@ impl<S: Read + Write> Client<S> {
         (client, answer)
     }
 
-    fn subscribe(&mut self, filter: &str) -> String {
+    pub(crate) fn subscribe(&mut self, filter: &str) -> String {
         let mut packet = Vec::new();
         let filters = [SubscriptionOut { filter, ..SubscriptionOut::default() }];
         encode_subscribe(&mut packet, Version::V5, 1, None, &filters);

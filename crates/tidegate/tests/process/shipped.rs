@@ -55,7 +55,8 @@ fn the_template_runs_a_show_when_it_is_filled_in_and_not_before() {
 
     let config = production(folder.path(), &[&one, &two, HASH]);
     let server = Process::serve(&config, &arguments).ready().unwrap_or_else(|ended| panic!("{ended}"));
-    assert!(server.log().contains("HTTP on https://") && server.mqtts().port() != 0, "{}", server.log());
+    server.says("HTTP on https://");
+    assert_ne!(server.mqtts().port(), 0);
     let ended = server.terminate();
     assert!(ended.status.success(), "{ended}");
 }

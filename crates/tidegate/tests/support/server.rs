@@ -193,6 +193,11 @@ impl Server {
         self.process.log.lock().unwrap().join("\n")
     }
 
+    /// Waits until it has said these words: the log is written by a thread of its own.
+    pub fn says(&self, words: &str) {
+        wait_for(words, || self.log().contains(words).then_some(()));
+    }
+
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.process.child.id()

@@ -34,19 +34,23 @@ fn the_end_of_a_large_run_is_written_read_and_checked_piece_by_piece() {
     let words = |index: &RunIndex| index.filters.random.filter().expect("it is large enough").words().to_vec();
     assert!(words(&again) == words(&index));
 
-    let check = || {
+    let check_by = |bytes_max| {
         let (mut check, mut read) = (TailCheck::new(&header), Vec::new());
         loop {
-            match check.read_on(&file, path)? {
+            match check.read_on(&file, path, bytes_max)? {
                 0 => return Ok::<_, IdsError>(read),
                 bytes => read.push(bytes),
             }
             assert!(read.len() < 100, "it ends");
         }
     };
+    let check = || check_by(u64::MAX);
     let pieces = check().expect("it is whole");
     assert!(pieces.len() >= 3 && pieces.iter().all(|bytes| *bytes <= (PIECE_BYTES + CHECKSUM_BYTES) as u64));
     assert_eq!(pieces.iter().sum::<u64>(), header.file_bytes() - header.tail_offset());
+    let smaller = check_by(1 << 17).expect("it is whole");
+    assert!(smaller.iter().all(|bytes| *bytes <= (1 << 17) + CHECKSUM_BYTES as u64), "{smaller:?}");
+    assert_eq!(smaller.iter().sum::<u64>(), pieces.iter().sum::<u64>());
     for offset in [header.tail_offset(), header.tail_offset() + (5 << 18), header.file_bytes() - 1] {
         assert!(disk.flip_bit(path, offset, 3));
         assert!(matches!(check(), Err(IdsError::Damaged { .. })), "byte {offset}");

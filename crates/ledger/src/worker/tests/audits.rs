@@ -360,6 +360,24 @@ fn rot_in_an_old_segment_is_found_named_and_taken_back_when_it_is_put_right() {
 }
 
 #[test]
+fn a_newest_segment_without_a_header_does_not_keep_the_fold_from_the_first_record_from_going_on() {
+    let mut node = restarted_from(|ledger| ledger);
+    let segments = node.disk.files().into_iter().map(|(path, _)| path);
+    let newest = segments.filter(|path| path.to_string_lossy().contains("/segment-")).max().expect("there are some");
+    let mut auditor = node.auditor(0);
+    let mut scrub = auditor.scrub(Default::default()).expect("the disk works");
+    assert!(!auditor.read_again(&mut scrub, 1, 9), "there is more than one group");
+    assert!(node.disk.spoil_sector(&newest, 0));
+    read_all(&mut auditor, &mut scrub);
+    assert_eq!(auditor.rests_on_the_first_record(), Some(true));
+    let report = node.audit(&mut auditor, |_| {});
+    assert_eq!((report.state(), report.differences.len()), (AuditState::Damaged, 0));
+    node.disk.mend_sectors();
+    read_all(&mut auditor, &mut scrub);
+    assert_eq!(node.audit(&mut auditor, |_| {}).state(), AuditState::Agreed);
+}
+
+#[test]
 fn what_the_fold_could_not_read_is_read_again_from_the_file() {
     let mut node = TestWorker::with_a_durable_vote();
     assert_eq!(node.ask(sale("after")), Reply::Outcomes(vec![Outcome::Applied]));

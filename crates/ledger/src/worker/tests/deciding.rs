@@ -23,6 +23,42 @@ fn on_a_full_disk_what_is_read_is_answered_and_what_is_written_is_turned_away() 
     assert_eq!(released.map(|_| ()), Err(Unavailable::DiskFull));
 }
 
+/// What was appended while the log was busy waits for room once the disk is full. A read is about that too, so it waits
+/// with it; what would have to be written as well is turned away at once.
+#[test]
+fn while_a_group_waits_for_room_on_the_disk_a_read_waits_and_is_not_turned_away() {
+    let mut alone = Alone::open();
+    alone.owing(1);
+    alone.disk.set_capacity(alone.disk.used_bytes());
+    let is_turned_away = |alone: &mut Alone, operation| {
+        alone.call(operation);
+        let released = alone.shard.released();
+        matches!(released, Some((_, Err(Unavailable::DiskFull))))
+    };
+    let open = |n: u32| {
+        let id = on(HERE, &format!("{}{n}", "x".repeat(60)));
+        Operation::OpenAccount { id: id.into(), asset: "credit".into(), kind: AccountKind::Wallet }
+    };
+    let mut opens = 0..10_000;
+    // Steps of the shard between those of its log: the group fills while others are in flight.
+    while !is_turned_away(&mut alone, open(opens.next().expect("a group waits for room before"))) {
+        alone.shard.step(alone.now);
+        alone.shard.step(alone.now);
+        alone.shard.log_mut().step().expect("the disk is full and works");
+        while alone.shard.released().is_some() {}
+    }
+    let source = on(HERE, "source");
+    let read = Operation::ReadAccount { id: source.as_str().into() };
+    assert!(!is_turned_away(&mut alone, read));
+    alone.disk.set_capacity(u64::MAX);
+    let mut left = alone.settle().into_iter().map(|(_, output)| output);
+    let account = left.find_map(|output| match output {
+        Output::Answer(Answer::Account(account)) => Some(account),
+        _ => None,
+    });
+    assert_eq!(account.flatten().map(|account| account.balance), Some(-1));
+}
+
 /// Transfers with these ids, of the content that [`Alone::owing`] gives them.
 fn owed(ids: &[&str], linked: bool) -> Operation {
     let (source, there) = (on(HERE, "source"), on(THERE, "wallet"));

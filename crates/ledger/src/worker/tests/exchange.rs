@@ -5,7 +5,7 @@ use tidegate_machines::{OutboundNumber, RecordPosition};
 use super::alone::{Alone, HERE, THERE, fill, on};
 use super::*;
 use crate::limits::{DAMAGE_RETRY_MS, PULL_RETRY_MS};
-use crate::operation::{Credit, Operation};
+use crate::operation::{Answer, Credit, Operation};
 use crate::service::{Note, Output};
 
 const NOTHING: [u64; 0] = [];
@@ -114,6 +114,8 @@ fn a_debit_that_is_damaged_is_read_again_after_a_while_and_no_sooner() {
     alone.run(reads);
     assert_eq!(given(alone.settle()), NOTHING);
     assert_eq!((alone.shard.service().credits_stuck(), alone.jobs().len()), (1, 0));
+    let told = alone.answer(Operation::ReadPeers);
+    assert!(matches!(told, Answer::Peers { waits: true, .. }), "an auditor that compares shards is told: {told:?}");
 
     alone.now.0 += DAMAGE_RETRY_MS - 1;
     alone.settle();

@@ -97,6 +97,27 @@ fn the_id_of_a_seed_is_used_damaged_or_new() {
     assert!(matches!(found[..], [SeedId::Damaged(_), SeedId::New]), "{found:?}");
 }
 
+/// Nothing is fetched to find out: a start that had to read its archive for seeds would take as long as that takes.
+#[test]
+fn the_id_of_a_seed_whose_record_is_not_here_is_archived() {
+    let mut node = TestWorker::with_a_durable_vote();
+    let segments = |disk: &FakeDisk| {
+        let paths = disk.files().into_iter().map(|(path, _)| path);
+        paths.filter(|path| path.to_string_lossy().contains("/segment-")).collect::<Vec<_>>()
+    };
+    for batch in 0.. {
+        if segments(&node.disk).len() > 1 {
+            break;
+        }
+        let items: Vec<_> = (0..500).map(|n| (format!("n-{batch}-{n}"), "source".into(), "wallet".into())).collect();
+        assert_eq!(node.ask(transfers(&items)), Reply::Outcomes(vec![Outcome::Applied; 500]));
+    }
+    let mut node = TestWorker::with(node.disk, 1, COLD);
+    node.disk.remove(&segments(&node.disk)[0]).expect("it is there");
+    let found = node.call(0, Operation::FindSeeds(vec!["vote".into(), "new".into()]));
+    assert!(matches!(&found, Answer::Seeds(seeds) if seeds[..] == [SeedId::Archived, SeedId::New]), "{found:?}");
+}
+
 fn waits(alone: &mut Alone) -> bool {
     match alone.answer(Operation::ReadPeers) {
         Answer::Peers { waits, .. } => waits,

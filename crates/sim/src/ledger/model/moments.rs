@@ -49,8 +49,11 @@ impl Moments {
             next.is_none_or(|next| mend.to <= next)
                 && before.is_none_or(|before| before <= mend.to || mend.wrong_from <= before)
         };
-        let is_mended = self.mends.iter().any(stands_there);
-        is_mended && (before.is_none_or(|before| before <= at) || next.is_none_or(|next| at <= next))
+        let mut mends = self.mends.iter().filter(|mend| stands_there(mend));
+        let Some(first) = mends.next() else { return false };
+        // Between two of them there is a time of its own.
+        let is_between_two = first.to <= at && mends.next().is_some();
+        is_between_two || before.is_none_or(|before| before <= at) || next.is_none_or(|next| at <= next)
     }
 
     /// Whether a hold that was to live so long may be open until this time because a clock was mended.

@@ -34,10 +34,10 @@ impl<S: Store> LedgerWorld<S> {
         for _ in 0..WALLETS.min(funded.len()) {
             let wallet = funded.swap_remove(self.site.chance.below(funded.len() as u64) as usize);
             let mut others = census.values().map(|(view, _)| view);
-            let Some(other) = others.rfind(|view| view.asset == wallet.asset && view.id != wallet.id && is_free(view))
-            else {
-                continue;
-            };
+            // A thaw whose client was not answered may be unknown to some shards, until it is asked again.
+            let all_know = |view: &AccountView| self.load.model.is_surely_open(&view.id);
+            let is_free_other = |view: &&AccountView| view.id != wallet.id && is_free(view) && all_know(view);
+            let Some(other) = others.rfind(|view| view.asset == wallet.asset && is_free_other(view)) else { continue };
             // An earlier probe may have credited it. Credits between shards need time to arrive.
             self.site.clock.go_on();
             self.come_to_rest()?;

@@ -93,6 +93,11 @@ impl Door {
         self.send(self.agent.patch(format!("{}{path}", self.server)), body)
     }
 
+    /// `PUT path` with a JSON body, its answer as JSON.
+    pub fn put(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.send(self.agent.put(format!("{}{path}", self.server)), body)
+    }
+
     /// `DELETE path`, its answer as JSON.
     pub fn delete(&self, path: &str) -> Result<Value, Failure> {
         let request = self.signed(self.agent.delete(format!("{}{path}", self.server)));

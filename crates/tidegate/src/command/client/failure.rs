@@ -197,6 +197,8 @@ impl Refusal {
                 "`tidegate clients list` shows who is connected, `tidegate sessions list` also who is not"
             }
             "session_not_found" => "`tidegate sessions list` shows the sessions that there are",
+            "service_not_found" => "`tidegate services list` shows those that were made so",
+            "user_not_found" => "`tidegate users list` shows those that were made so; a new one needs --password",
             "path_unknown" | "method_not_allowed" => {
                 "is --server (or TIDEGATE_SERVER) its address without the path of the API? Else the server may be \
                  older than this command: `tidegate --version`"

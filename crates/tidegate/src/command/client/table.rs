@@ -82,6 +82,13 @@ impl Columns {
     pub const PUBLISHED: Columns = Columns(&[("topic", 0), ("outcome", 0)]);
     /// An address whose clients are sent away.
     pub const ADDRESS_DRAIN: Columns = Columns(&[("address", 0), ("rate", 0)]);
+    /// A service that was made through the API.
+    pub const SERVICE: Columns = Columns(&[("name", 12), ("grants", 0), ("withheld", 0), ("hidden", 0)]);
+    /// A user that was made through the API.
+    pub const USER: Columns =
+        Columns(&[("name", 12), ("role", 0), ("wallets", 0), ("grants", 0), ("withheld", 0), ("hidden", 0)]);
+    /// A service or user that is gone.
+    pub const DELETED: Columns = Columns(&[("name", 0), ("outcome", 0)]);
     /// A change.
     pub const CHANGE: Columns = Columns(&[
         ("sequence", 10),
@@ -189,6 +196,18 @@ impl Fields {
     /// How far clients are sent away.
     pub const DRAIN: Fields =
         Fields(&[("address", None), ("draining", None), ("rate", None), ("clients", None), ("connections", None)]);
+    /// A service, and its token if it is new.
+    pub const SERVICE: Fields =
+        Fields(&[("name", None), ("grants", Some("none")), ("withheld", None), ("hidden", None), ("token", None)]);
+    /// A user.
+    pub const USER: Fields = Fields(&[
+        ("name", None),
+        ("role", None),
+        ("wallets", None),
+        ("grants", None),
+        ("withheld", None),
+        ("hidden", None),
+    ]);
     /// How a server is.
     pub const STATUS: Fields = Fields(&[
         ("server", None),
@@ -310,6 +329,8 @@ fn cell(name: &str, value: &Value) -> String {
             Some(epoch_ms) => time(epoch_ms),
         },
         Value::String(text) => visible(text),
+        Value::Array(texts) if texts.is_empty() => "none".to_owned(),
+        Value::Array(texts) => texts.iter().map(|text| cell(name, text)).collect::<Vec<_>>().join(" "),
         other => other.to_string(),
     }
 }

@@ -53,7 +53,7 @@ fn live_is_what_a_reload_hands_on() {
         "mqtt" => {
             ["ordinary_topics", "certificate_users", "client_ids", "anonymous_sessions", "partly_denied"].contains(&key)
         }
-        "auth" => matches!(key, "token_ttl_s" | "expiry_ends_connections" | "api_grants"),
+        "auth" => matches!(key, "token_ttl_s" | "expiry_ends_connections" | "api_grants" | "api_wallets"),
         "log" => key == "filter",
         _ => false,
     };

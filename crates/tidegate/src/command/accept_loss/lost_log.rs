@@ -1,0 +1,102 @@
+//! A log that has lost records: what is lost, and how that is accepted.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use tidegate_journal::disk::RealDisk;
+use tidegate_journal::{Cursor, Family, LocalLogs, LogId, Logs, Lost, Notice, NoticeKind, Options, Sequence};
+use tidegate_shard::loss::Examined;
+use tidegate_shard::{Claim, ShardFamily, Stand};
+
+use super::put_aside;
+use crate::command::way_out::name_of;
+use crate::output::say;
+
+/// A log that has lost records.
+pub struct LostLog {
+    /// Which.
+    pub log: LogId,
+    /// The cursor that it can be opened with.
+    pub since: Cursor,
+    /// Its end.
+    pub end: Cursor,
+    /// The last record that is known to have been durable.
+    pub last: Option<Sequence>,
+    /// What is of the timeline that is given up.
+    pub aside: Vec<PathBuf>,
+    /// In words.
+    pub proofs: Vec<String>,
+    /// Whether its files cannot be read, and it begins anew at `since`.
+    pub is_begun_anew: bool,
+}
+
+impl LostLog {
+    /// A log that begins anew with what remains of it, because of what is wrong with its files.
+    pub fn anew(log: LogId, (stand, claims): (Stand, Vec<Claim>), wrong: String) -> LostLog {
+        let since = stand.cursor;
+        let last = claims.iter().filter_map(|claim| claim.sequence).filter(|last| *last > since.sequence).max();
+        let reached = last.map_or_else(String::new, |last| format!("; it reached sequence {last} at least"));
+        let from = since.sequence.0 + 1;
+        let kept = match since.sequence {
+            Sequence(0) => "it has no snapshot that can be used, so that all of it is lost".to_owned(),
+            kept => format!("what its snapshot at sequence {kept} has is kept"),
+        };
+        LostLog {
+            log,
+            since,
+            end: since,
+            last,
+            aside: claims.into_iter().map(|claim| claim.source).collect(),
+            proofs: vec![format!("records from {from} on are lost ({wrong}), as --anew says: {kept}{reached}")],
+            is_begun_anew: true,
+        }
+    }
+
+    /// Whether this is the name of its folder.
+    pub fn is_called(&self, name: &str, families: &[Family]) -> bool {
+        let family = families.iter().find(|family| family.number == self.log.family);
+        family.is_some_and(|family| name_of(family, self.log) == name)
+    }
+
+    /// What is proven of a log, or said of it by being named in `cut`; no proof if it has lost nothing.
+    pub fn of<F: ShardFamily>(log: LogId, examined: &Examined, cut: &[String]) -> LostLog {
+        let loss = examined.loss::<F>(log);
+        let is_said = loss.is_none() && cut.contains(&name_of(&F::FAMILY, log));
+        let said = is_said.then(|| said_lost(examined)).flatten();
+        LostLog {
+            log,
+            since: examined.since,
+            end: examined.report.end,
+            last: loss.as_ref().and_then(|loss| loss.last()),
+            aside: examined.proofs.iter().map(|claim| claim.source.clone()).collect(),
+            proofs: loss.map(|loss| loss.what()).into_iter().chain(said).collect(),
+            is_begun_anew: false,
+        }
+    }
+}
+
+/// What is lost of a log whose end was cut, in words. `None` if that was accepted already.
+fn said_lost(examined: &Examined) -> Option<String> {
+    let from = Sequence(examined.report.end.sequence.0 + 1);
+    let is_that =
+        |notice: &Notice| notice.kind == NoticeKind::LossAccepted && notice.lost.is_some_and(|lost| lost.from == from);
+    let is_accepted = examined.notices.last().is_some_and(is_that);
+    (!is_accepted).then(|| format!("records from {from} on are lost: its end was cut, as --cut says"))
+}
+
+/// Writes the notice, and renames what is of the timeline before it.
+pub fn accept(logs: &LocalLogs<RealDisk>, lost: &LostLog, reason: &str, now: u64) -> Result<()> {
+    let missing = Lost { from: Sequence(lost.end.sequence.0 + 1), to: lost.last };
+    let text = reason.to_owned();
+    let notice = Notice { kind: NoticeKind::LossAccepted, time_ms: now, lost: Some(missing), text };
+    let options = Options::default();
+    if lost.is_begun_anew {
+        let aside = logs.begin_anew(lost.log, lost.since, options, &notice)?;
+        let files = aside.map_or_else(String::new, |aside| format!("; its files are set aside in {}", aside.display()));
+        say(format_args!("{}: begins anew{files}", lost.log));
+    } else {
+        logs.append_notice(lost.log, lost.since, options, &notice)?;
+    }
+    say(format_args!("{}: {notice}", lost.log));
+    lost.aside.iter().try_for_each(|path| put_aside(path))
+}
