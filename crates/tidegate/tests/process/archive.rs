@@ -312,6 +312,7 @@ fn an_archive_that_comes_back_is_sound_within_seconds() {
     let refused = outcomes.iter().filter(|outcome| !outcome.is_done()).count();
     assert!(refused > 0, "what is away is not guessed");
     assert_eq!(health()["status"], "degraded");
+    server.says("a file cannot be opened");
     let lines = server.log().matches("a file cannot be opened").count();
     assert!((1..=4).contains(&lines), "one for each file that was asked for: {}", server.log());
     fs::rename(&hidden, &store).expect("it is put back");
