@@ -223,7 +223,7 @@ fn an_operator_sees_who_is_there_and_a_kicked_client_hears_0x98() {
     assert!(kept["inbox_bytes"].as_u64().is_some_and(|bytes| bytes >= 12) && kept.get("address").is_none(), "{kept}");
     assert_eq!(ids(&ok(http.get("/v1/sessions?connected=false")), "sessions"), ["radio"]);
 
-    // What did not come about is told, too, and last.
+    // The second attempt, which found nobody, is logged too, behind the first.
     server.says("outcome=\"client_not_found\"");
     let log = server.log();
     let told = log.lines().find(|line| line.contains("disconnect client") && line.contains("\"tv-07\""));
