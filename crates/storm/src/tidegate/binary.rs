@@ -5,6 +5,7 @@ use crate::load::{Answer, Dialect, Outcomes};
 use crate::workload::{Names, Parties, Payment, Workload};
 use anyhow::{Result, bail};
 use std::net::TcpStream;
+use std::time::Instant;
 use tidegate_wire::proto::{OutcomeKind, reply_frame};
 use tidegate_wire::{ReplyBodyRef, Split, TransferRef, TransfersEncoder, decode_reply, limits, split};
 
@@ -13,13 +14,25 @@ pub struct Transfers<'a> {
     names: &'a Names,
     work: Workload,
     batch: usize,
+    linked: bool,
+    until: Option<Instant>,
 }
 
 impl<'a> Transfers<'a> {
     /// Takes on `work`.
     pub fn new(names: &'a Names, work: Workload, batch: usize) -> Transfers<'a> {
         assert!((1..=limits::TRANSFERS_MAX).contains(&batch), "a request carries 1 to 8,190 transfers");
-        Transfers { names, work, batch }
+        Transfers { names, work, batch, linked: false, until: None }
+    }
+
+    /// The transfers of a request are applied together or not at all.
+    pub fn linked(self, linked: bool) -> Self {
+        Transfers { linked, ..self }
+    }
+
+    /// Asks nothing more from then on.
+    pub fn until(self, until: Instant) -> Self {
+        Transfers { until: Some(until), ..self }
     }
 
     /// Sum of all amounts sent.
@@ -40,10 +53,10 @@ impl Dialect for Transfers<'_> {
     }
 
     fn ask(&mut self, tag: u32, out: &mut Vec<u8>) -> Result<bool> {
-        if self.work.left() == 0 {
+        if self.work.left() == 0 || self.until.is_some_and(|until| Instant::now() >= until) {
             return Ok(false);
         }
-        let mut frame = TransfersEncoder::begin(out, u64::from(tag), false);
+        let mut frame = TransfersEncoder::begin(out, u64::from(tag), self.linked);
         for _ in 0..self.batch {
             let Some(payment) = self.work.next() else { break };
             frame.push(&transfer(&payment, &self.names.parties(&payment)));
@@ -87,6 +100,8 @@ pub fn outcomes(bytes: &[u8]) -> Result<Option<(u64, Answer)>> {
                 }
             }
         }
+        // Nothing of it was done: a case that knows how much it sent finds that it is missing.
+        ReplyBodyRef::Other(reply_frame::Body::Error(error)) if error.code == "busy" => {}
         ReplyBodyRef::Other(reply_frame::Body::Error(error)) => {
             bail!("the server said {}: {}", error.code, error.detail)
         }

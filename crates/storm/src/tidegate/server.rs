@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// The service token that the bench's configuration grants everything.
 pub const TOKEN: &str = "storm-service-token";
+/// The token of another service, which may ask as much.
+pub const OTHER_TOKEN: &str = "other-service-token";
 
 /// A replay of a large journal may take its time; a server that is not up after this has failed.
 const READY_TIME_MAX: Duration = Duration::from_secs(300);
@@ -194,6 +196,11 @@ impl Configuration {
                  [[service]]\n\
                  name = \"storm\"\n\
                  token = \"{TOKEN}\"\n\
+                 grants = [\"*\"]\n\
+                 \n\
+                 [[service]]\n\
+                 name = \"other\"\n\
+                 token = \"{OTHER_TOKEN}\"\n\
                  grants = [\"*\"]\n"
             ),
             // All bounds as the server ships, but those of one address, which here is that of all clients. A path of a

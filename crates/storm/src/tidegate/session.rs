@@ -1,21 +1,28 @@
 //! A blocking client of the binary port, for what is not measured: opening accounts, reading them back.
 
+use super::binary::transfer;
 use super::server::TOKEN;
-use crate::workload::{Account, Names};
+use crate::workload::{Account, Names, Payment};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use tidegate_wire::proto::{self, AccountKind, OutcomeKind, reply_frame, request_frame};
-use tidegate_wire::{OpenAccountsEncoder, ReplyBodyRef, Split, decode_reply, encode_request, limits, split};
+use tidegate_wire::{
+    OpenAccountsEncoder, ReplyBodyRef, Split, TransfersEncoder, decode_reply, encode_request, limits, split,
+};
 
 /// What all accounts of a bench are counted in.
 const ASSET: &str = "credit";
 
 /// Says who we are; the connection may then ask anything.
 pub fn log_in(socket: &mut TcpStream) -> Result<()> {
+    log_in_as(socket, TOKEN)
+}
+
+fn log_in_as(socket: &mut TcpStream, token: &str) -> Result<()> {
     let mut session = Session { socket: socket.try_clone()?, inbox: Vec::new() };
-    let hello = request_frame::Body::Hello(proto::Hello { token: TOKEN.to_owned() });
+    let hello = request_frame::Body::Hello(proto::Hello { token: token.to_owned() });
     match session.call(hello)? {
         reply_frame::Body::Welcome(_) => Ok(()),
         other => bail!("the server did not welcome us: {other:?}"),
@@ -31,9 +38,14 @@ pub struct Session {
 impl Session {
     /// Connects and logs in.
     pub fn open(address: SocketAddr) -> Result<Session> {
+        Session::open_as(address, TOKEN)
+    }
+
+    /// The same as the service with this token.
+    pub fn open_as(address: SocketAddr, token: &str) -> Result<Session> {
         let mut socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
-        log_in(&mut socket)?;
+        log_in_as(&mut socket, token)?;
         Ok(Session { socket, inbox: Vec::new() })
     }
 
@@ -64,6 +76,28 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Makes one payment, which must be applied.
+    pub fn pay(&mut self, names: &Names, payment: &Payment) -> Result<()> {
+        let mut request = Vec::new();
+        let mut frame = TransfersEncoder::begin(&mut request, 1, false);
+        frame.push(&transfer(payment, &names.parties(payment)));
+        frame.finish();
+        loop {
+            self.socket.write_all(&request)?;
+            match self.receive()? {
+                reply_frame::Body::Outcomes(paid) => {
+                    let refused = paid.outcomes.iter().find(|paid| paid.outcome() != OutcomeKind::Applied);
+                    ensure!(refused.is_none(), "a payment was not applied: {refused:?}");
+                    return Ok(());
+                }
+                reply_frame::Body::Error(error) if error.code == "busy" => {
+                    std::thread::sleep(Duration::from_millis(error.retry_after_ms.max(1).into()));
+                }
+                other => bail!("a payment was not applied: {other:?}"),
+            }
+        }
     }
 
     /// The last reconciliation of each shard.

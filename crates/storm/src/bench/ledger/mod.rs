@@ -1,6 +1,7 @@
 //! `storm bench-ledger`: every case of the ledger bench, Tidegate and the others in turn, for the number of runs; then
 //! the medians.
 
+mod beside;
 mod peers;
 mod tidegate;
 
@@ -67,6 +68,8 @@ pub enum Case {
     Http,
     /// Fifty transfers a second over fifteen snapshots, then a restart.
     Slow,
+    /// Votes of one service beside the full batches of another.
+    Beside,
     /// A Lua wallet in Redis.
     Redis,
     /// A PL/pgSQL wallet in PostgreSQL.
@@ -74,7 +77,7 @@ pub enum Case {
 }
 
 impl Case {
-    const ALL: [Case; 10] = [
+    const ALL: [Case; 11] = [
         Case::Batched,
         Case::Million,
         Case::Hot,
@@ -85,6 +88,7 @@ impl Case {
         Case::Holds,
         Case::Http,
         Case::Slow,
+        Case::Beside,
     ];
 }
 
@@ -117,6 +121,7 @@ pub fn run(settings: &Settings) -> Result<()> {
                     let interval_s = tidegate::SLOW_SNAPSHOT_INTERVAL_S;
                     tidegate::Bench::with_snapshots(settings, &names, &out, interval_s)?.slow(&mut report)
                 }
+                Case::Beside => ours()?.beside(&mut report),
                 Case::Redis => peers::redis(&out, &names, settings.transfers / 20, &mut report),
                 Case::Postgres => peers::postgres(&out, &names, settings.transfers / 20, &mut report),
             }

@@ -2,6 +2,7 @@
 //! applied.
 
 use super::Settings;
+use super::beside::{self, Beside};
 use super::peers::all_applied;
 use crate::load::{self, Pressure, Tally};
 use crate::process;
@@ -174,6 +175,22 @@ impl<'a> Bench<'a> {
         self.verify(before, load.paid(), votes, &tally)?;
         report.add("http_votes_per_s", tally.per_second());
         latencies(report, "http", &tally);
+        Ok(())
+    }
+
+    /// Votes of one service beside the load of another.
+    pub fn beside(self, report: &mut Report) -> Result<()> {
+        for beside in Beside::ALL {
+            let votes = beside::votes(&self.tidegate, self.names, beside)?;
+            let name = beside.name();
+            report.add(&format!("beside_{name}_vote_p50_ms"), votes.latency_ms(0.5));
+            report.add(&format!("beside_{name}_vote_p99_ms"), votes.latency_ms(0.99));
+            if let Some(load_per_s) = votes.load_per_s {
+                report.add(&format!("beside_{name}_load_transfers_per_s"), load_per_s);
+            }
+        }
+        let sums = self.sums()?;
+        ensure!(sums.balance == 0, "balances add up to {}, not to zero", sums.balance);
         Ok(())
     }
 
