@@ -1,4 +1,4 @@
-//! A blocking client of the binary port, for what is not measured: opening accounts, reading them back.
+//! A blocking client of the binary port: opens accounts, reads them back, makes single payments one after the other.
 
 use super::binary::transfer;
 use super::server::TOKEN;
