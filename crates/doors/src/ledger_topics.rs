@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 use tidegate_broker::subscriptions::WatchedFilter;
 use tidegate_broker::{ConnectionKey, RequestTicket, RequestTopic};
-use tidegate_ledger::announcer::Want;
+use tidegate_ledger::announcer::{Announcement, News, Want};
 use tidegate_ledger::message::{CallerRequest, Reply, Request};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, AccountView};
@@ -112,11 +112,48 @@ pub enum LedgerAnswer {
     },
 }
 
+/// What was heard of a collector that may have parts on several shards.
+#[derive(Debug, Default)]
+struct Parts {
+    /// The last figures of each part.
+    parts: Vec<(ShardIndex, AccountView)>,
+    /// A change of one was announced.
+    has_changed: bool,
+}
+
+impl Parts {
+    /// Takes figures of a part. What they are to who heard of the others before: one that was told last is a change of
+    /// the sum that was announced without it.
+    fn take(&mut self, shard: ShardIndex, Announcement { account, news }: Announcement) -> News {
+        let known = self.parts.iter_mut().find(|(of, _)| *of == shard);
+        let completes = known.is_none() && self.has_changed;
+        match known {
+            Some((_, part)) => *part = account,
+            None => self.parts.push((shard, account)),
+        }
+        self.has_changed |= news == News::Changed;
+        if completes { News::Changed } else { news }
+    }
+
+    /// The collector's figures: the sums over its parts.
+    fn whole(&self) -> AccountView {
+        let mut parts = self.parts.iter().map(|(_, part)| part);
+        let mut sum = parts.next().expect("at least the part that was just announced").clone();
+        for part in parts {
+            sum.balance += part.balance;
+            sum.held += part.held;
+            sum.credited += part.credited;
+            sum.debited += part.debited;
+        }
+        sum
+    }
+}
+
 /// The ledger, for the broker of one worker.
 pub struct LedgerTopics {
     authorized: AuthorizedRequests<Question>,
-    /// Of collectors that have parts on several shards: the last figures of each part.
-    parts: HashMap<Box<str>, Vec<(ShardIndex, AccountView)>>,
+    /// Of collectors that have parts on several shards.
+    parts: HashMap<Box<str>, Parts>,
     shards: u16,
     wanted: Wanted,
     /// What the shards are still to be told, in order.
@@ -212,41 +249,26 @@ impl LedgerTopics {
         !self.wants.is_empty() || self.wanted.has_unwanted()
     }
 
-    /// New figures of an account, or of a collector's part on `shard`: the topic and the payload to announce. `None`
-    /// for an id that no topic can name, and for one that nobody wants any more.
-    pub fn announcement(&mut self, shard: ShardIndex, account: AccountView) -> Option<(String, Vec<u8>)> {
+    /// Figures of an account, or of a collector's part on `shard`: the topic and the payload to announce, and what they
+    /// are to who hears changes alone. `None` for an id that no topic can name, and for one that nobody wants any more.
+    pub fn announcement(&mut self, shard: ShardIndex, announcement: Announcement) -> Option<(String, Vec<u8>, News)> {
+        let Announcement { account, news } = &announcement;
         if account.id.contains(['+', '#']) || !self.wanted.announces(&account.id) {
             return None;
         }
         let topic = format!("{ACCOUNTS}{}", account.id);
         if self.shards == 1 || account.kind != AccountKind::Collector {
-            return Some((topic, account_json(&account)));
+            return Some((topic, account_json(account), *news));
         }
         let parts = self.parts.entry_ref(&*account.id).or_default();
-        match parts.iter_mut().find(|(of, _)| *of == shard) {
-            Some((_, part)) => *part = account,
-            None => parts.push((shard, account)),
-        }
-        Some((topic, account_json(&whole(parts))))
+        let news = parts.take(shard, announcement);
+        Some((topic, account_json(&parts.whole()), news))
     }
 
     /// Whether nothing is under way.
     pub fn is_quiet(&self) -> bool {
         self.authorized.is_empty()
     }
-}
-
-/// A collector's figures: the sums over its parts.
-fn whole(parts: &[(ShardIndex, AccountView)]) -> AccountView {
-    let mut parts = parts.iter().map(|(_, part)| part);
-    let mut sum = parts.next().expect("at least the part that was just announced").clone();
-    for part in parts {
-        sum.balance += part.balance;
-        sum.held += part.held;
-        sum.credited += part.credited;
-        sum.debited += part.debited;
-    }
-    sum
 }
 
 impl LedgerAnswer {

@@ -11,7 +11,8 @@
 //! Promise: the latest balances of every account that somebody wants and the rules allow are announced within one
 //! interval of the change; balances in between only as often as the interval allows. The first change after a quiet
 //! interval is announced at once, so a single vote is seen within milliseconds. A hundred thousand votes a second for
-//! one candidate cost one announcement per interval. Whoever begins to want an account hears its figures as they are.
+//! one candidate cost one announcement per interval. Whoever begins to want an account hears its figures as they are,
+//! and each announcement says whether it is only that ([`News`]): MQTT has subscriptions that hear changes alone.
 //!
 //! Why only wanted ones: with `announce = ["wallet:*"]` and ten million wallets, of which some thousand have a listener
 //! at a time, figures for all of them doubled what an account costs. Memory is that of accounts which are wanted by
@@ -52,17 +53,37 @@ pub struct Want {
     pub is_wanted: bool,
 }
 
+/// Why figures are announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum News {
+    /// Somebody has begun to want them; since they were announced last, if they were, nothing is known to have changed.
+    Told,
+    /// The account was touched since then.
+    Changed,
+}
+
+/// Figures to announce.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Announcement {
+    /// The account with its figures.
+    pub account: AccountView,
+    /// Why.
+    pub news: News,
+}
+
 /// The life of an account here. One that is quiet is not kept.
 ///
 /// ```text
 ///   quiet ─touched─▶ Touched ─announced─▶ Cooling ─touched─▶ Stirred ─interval over─▶ Touched
 ///                                            └─interval over─▶ quiet
 /// ```
+///
+/// Who is told of it touches it as well; what changes meanwhile makes it a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
-    Touched,
+    Touched(News),
     Cooling,
-    Stirred,
+    Stirred(News),
 }
 
 /// The announcer of one shard.
@@ -106,7 +127,7 @@ impl Announcer {
                 self.ids.insert(id.clone());
                 if let Some(slot) = ledger.slot(id) {
                     self.slots.insert(slot);
-                    self.touch(slot);
+                    self.touch(slot, News::Told);
                 }
             }
             (Some(_), true) => {}
@@ -133,7 +154,7 @@ impl Announcer {
         for slot in event.touched().into_iter().flatten() {
             assert!(slot.0 < ledger.slots(), "an account that is touched is there");
             if self.is_wanted(slot, ledger) {
-                self.touch(slot);
+                self.touch(slot, News::Changed);
             }
         }
     }
@@ -143,37 +164,38 @@ impl Announcer {
         self.slots.contains(&slot) || self.all && is_allowed()
     }
 
-    fn touch(&mut self, slot: AccountSlot) {
+    fn touch(&mut self, slot: AccountSlot, news: News) {
         match self.lives.get_mut(&slot) {
             None => {
-                self.lives.insert(slot, Life::Touched);
+                self.lives.insert(slot, Life::Touched(news));
                 self.touched.push_back(slot);
             }
-            Some(life @ Life::Cooling) => *life = Life::Stirred,
-            Some(Life::Touched | Life::Stirred) => {}
+            Some(life @ Life::Cooling) => *life = Life::Stirred(news),
+            Some(Life::Touched(known) | Life::Stirred(known)) => *known = news.max(*known),
         }
     }
 
     /// The figures to announce now, at most [`ANNOUNCEMENTS_PER_STEP`]; empty when there is nothing.
-    pub fn take(&mut self, now: TimeMs, ledger: &Ledger) -> Vec<AccountView> {
+    pub fn take(&mut self, now: TimeMs, ledger: &Ledger) -> Vec<Announcement> {
         self.end_intervals(now);
         self.go_through_all(ledger);
         let count = self.touched.len().min(ANNOUNCEMENTS_PER_STEP);
         let until = TimeMs(now.0.saturating_add(self.rules.interval_ms));
-        let mut views = Vec::with_capacity(count);
+        let mut announcements = Vec::with_capacity(count);
         for _ in 0..count {
             let slot = self.touched.pop_front().expect("counted above");
-            assert!(self.lives.get(&slot) == Some(&Life::Touched), "who is listed as touched is");
+            let life = self.lives.get(&slot).copied();
+            let Some(Life::Touched(news)) = life else { panic!("who is listed as touched is {life:?}") };
             if !self.is_wanted(slot, ledger) {
                 self.lives.remove(&slot);
                 continue;
             }
             self.lives.insert(slot, Life::Cooling);
             self.cooling.push_back((until, slot));
-            views.extend(ledger.figures_at(slot));
+            announcements.extend(ledger.figures_at(slot).map(|account| Announcement { account, news }));
         }
-        assert!(views.len() <= ANNOUNCEMENTS_PER_STEP, "a step announces some");
-        views
+        assert!(announcements.len() <= ANNOUNCEMENTS_PER_STEP, "a step announces some");
+        announcements
     }
 
     /// Whether accounts wait for a step to announce them for the first time.
@@ -189,7 +211,7 @@ impl Announcer {
             self.cooling.pop_front();
             match self.lives.remove(&slot) {
                 Some(Life::Cooling) => {}
-                Some(Life::Stirred) => self.touch(slot),
+                Some(Life::Stirred(news)) => self.touch(slot, news),
                 other => panic!("who is listed as cooling is {other:?}"),
             }
         }
@@ -204,7 +226,7 @@ impl Announcer {
         for slot in (self.reached..end).map(AccountSlot) {
             let (.., is_here) = ledger.facts_at(slot).expect("slots have no gap");
             if is_here && self.is_wanted(slot, ledger) {
-                self.touch(slot);
+                self.touch(slot, News::Told);
             }
         }
         self.reached = end;

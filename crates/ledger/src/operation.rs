@@ -24,7 +24,7 @@ use tidegate_machines::{DamagedPlace, OutboundNumber, RecordPosition, ShardIndex
 use tidegate_runtime::Address;
 use tidegate_shard::{Caller, Durable};
 
-use crate::announcer::Want;
+use crate::announcer::{Announcement, Want};
 use crate::message::{AuditReport, ChangeRequest, HoldRequest, OpenBatch, TransferBatch, Unavailable};
 
 pub use credit::Credit;
@@ -488,7 +488,7 @@ pub enum Message {
         /// The shard that has them.
         shard: ShardIndex,
         /// One per account.
-        accounts: Durable<Vec<AccountView>>,
+        accounts: Durable<Vec<Announcement>>,
     },
     /// `by` has durably applied all credits of `shard` up to `after` and asks for those beyond.
     Pull {

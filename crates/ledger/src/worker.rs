@@ -13,11 +13,11 @@
 
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
-use tidegate_machines::ledger::AccountView;
 use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_runtime::{Address, Protocol, Received, ShardAddresses};
 use tidegate_shard::{JobId, Shard};
 
+use crate::announcer::Announcement;
 use crate::message::{CallerRequest, Unavailable};
 use crate::operation::{Message, Outgoing};
 use crate::protocol::LedgerProtocol;
@@ -35,7 +35,7 @@ pub struct Worker<D: Disk, L: LogStore> {
     shards: Vec<LedgerShard<D, L>>,
     router: Router,
     /// New balances of accounts, for the announcer.
-    figures: Vec<(ShardIndex, AccountView)>,
+    figures: Vec<(ShardIndex, Announcement)>,
     /// Messages made in this step, before those to ourselves are taken out.
     made: Outgoing,
 }
@@ -159,7 +159,7 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
 
     /// Takes the figures that shards have announced since the last call, in order: the shard, and the account or its
     /// part there.
-    pub fn take_figures(&mut self) -> Vec<(ShardIndex, AccountView)> {
+    pub fn take_figures(&mut self) -> Vec<(ShardIndex, Announcement)> {
         std::mem::take(&mut self.figures)
     }
 

@@ -102,6 +102,23 @@ def a_tally_waits_for_who_comes_and_moves_for_who_is_there(server, door):
 
 
 @case
+def who_shares_a_tally_hears_how_it_moves_and_not_where_it_stood(server, door):
+    dave, carol = listening(door), listening(door, "carol")
+    for filter in [f"$share/g/{TALLIES}/candidate:7", f"$queue/{TALLIES}/candidate:7"]:
+        carol.subscribe(filter)
+    with Client(door.but(user="dev", password=SERVICE)) as service:
+        # It gets what is retained, which was made because the groups had subscribed.
+        service.subscribe(f"{TALLIES}/candidate:7")
+        stood = json.loads(service.inbox.get(timeout=15).payload)["balance"]
+        expect(ask(dave, vote("candidate:7"))["outcome"], "applied", "a vote")
+        for _ in range(2):
+            heard = carol.inbox.get(timeout=15)
+            expect((json.loads(heard.payload)["balance"], heard.retain), (stood + 1, False), "the first that it hears")
+    dave.leave()
+    carol.leave()
+
+
+@case
 def a_viewer_sees_the_own_wallet_and_collectors_and_nothing_else(server, door):
     with Client(door.but(user="dave", password="dave")) as dave:
         dave.subscribe(f"{TALLIES}/wallet:dave")

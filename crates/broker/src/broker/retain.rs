@@ -273,6 +273,10 @@ impl<L: LogStore> Broker<L> {
         self.routing.steps += found.visits() as u64;
         let picked: Box<[Picked]> = found.picked().into();
         self.routing.matches = found;
+        self.tell_retained(message, picked, source, now);
+    }
+
+    fn tell_retained(&mut self, message: Arc<Message>, picked: Box<[Picked]>, source: Source, now: TimeMs) {
         self.peers.broadcast(|| Item::Retained { message: Arc::clone(&message), picked: picked.clone(), source });
         self.set_retained(&message, &picked, source, now);
     }
@@ -319,6 +323,13 @@ impl<L: LogStore> Broker<L> {
         } else {
             self.route(&mut MessageRef::new(topic, &[], payload, meta), &Source::default(), now);
         }
+    }
+
+    /// The same for a retained message that is not news, but made because somebody has subscribed. Share groups do not
+    /// get it (MQTT 5, 3.3.1.3).
+    pub fn answer_with_retained(&mut self, topic: &str, payload: &[u8], now: TimeMs) {
+        let meta = MessageMeta { qos: 0, retain: true, expires_at: None };
+        self.tell_retained(Arc::new(Message::new(topic, &[], payload, meta)), [].into(), Source::default(), now);
     }
 
     /// Forgets what has expired: in this worker's replica, and in the shards that live here.

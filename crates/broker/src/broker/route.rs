@@ -193,6 +193,8 @@ impl<L: LogStore> Broker<L> {
                 self.deliver_to(message_ref, entry, source, now);
             }
         }
+        // What is new to a share group was published while it was subscribed.
+        message_ref.was_awaited = false;
         // A member of a share group gets its copy in addition to those of its other subscriptions (MQTT 5, 4.8.2).
         for Picked { entry, group } in picked {
             if is_planted(Bug::SharedWithNobody) && entry.options.presence() == Presence::Away {

@@ -110,6 +110,49 @@ fn accounts_may_be_watched_if_they_are_collectors() {
     );
 }
 
+/// MQTT 5, 3.3.1.3: retained messages are sent for a new subscription that is not shared.
+#[test]
+fn who_shares_an_account_hears_its_changes_and_not_what_is_retained() {
+    check(
+        "a: CONNECT; a: SUBSCRIBE $share/g/$ledger/accounts/candidate:1
+         b@1: CONNECT; b: SUBSCRIBE $queue/$ledger/accounts/candidate:1
+         c@1: CONNECT; c: SUBSCRIBE $ledger/accounts/candidate:1
+         answer $ledger/accounts/candidate:1 1; announce $ledger/accounts/candidate:1 2
+         answer $ledger/accounts/candidate:1 2
+         d: CONNECT; d: SUBSCRIBE $share/h/$ledger/accounts/candidate:2 $ledger/accounts/candidate:2
+         announce $ledger/accounts/candidate:2 1",
+        expect![[r#"
+            a: CONNECT
+                a < CONNACK success
+            a: SUBSCRIBE $share/g/$ledger/accounts/candidate:1
+                a < SUBACK 1 0
+            b@1: CONNECT
+                b < CONNACK success
+            b: SUBSCRIBE $queue/$ledger/accounts/candidate:1
+                b < SUBACK 1 0
+            c@1: CONNECT
+                c < CONNACK success
+            c: SUBSCRIBE $ledger/accounts/candidate:1
+                c < SUBACK 1 0
+            answer $ledger/accounts/candidate:1 1
+                c < PUBLISH $ledger/accounts/candidate:1 1 retain
+            announce $ledger/accounts/candidate:1 2
+                a < PUBLISH $ledger/accounts/candidate:1 2
+                b < PUBLISH $ledger/accounts/candidate:1 2
+                c < PUBLISH $ledger/accounts/candidate:1 2
+            answer $ledger/accounts/candidate:1 2
+                c < PUBLISH $ledger/accounts/candidate:1 2
+            d: CONNECT
+                d < CONNACK success
+            d: SUBSCRIBE $share/h/$ledger/accounts/candidate:2 $ledger/accounts/candidate:2
+                d < SUBACK 1 0 0
+            announce $ledger/accounts/candidate:2 1
+                d < PUBLISH $ledger/accounts/candidate:2 1 retain
+                d < PUBLISH $ledger/accounts/candidate:2 1
+        "#]],
+    );
+}
+
 #[test]
 fn a_delayed_message_comes_later() {
     check(

@@ -19,6 +19,10 @@ fn account(id: &str, kind: AccountKind, balance: i64) -> AccountView {
     AccountView { id: id.into(), asset: "credit".into(), kind, balance, held: 0, credited, debited: 0, settings: None }
 }
 
+fn changed(account: AccountView) -> Announcement {
+    Announcement { account, news: News::Changed }
+}
+
 /// The questions that came to the shards, and the answer when there is one.
 struct Exchange {
     topics: LedgerTopics,
@@ -150,20 +154,36 @@ fn whether_an_account_is_a_collector_is_asked_of_the_ledger() {
 #[test]
 fn a_collectors_parts_are_announced_as_one_account() {
     let mut topics = LedgerTopics::new(2);
-    let unheard = account("candidate:3", AccountKind::Collector, 1);
+    let unheard = changed(account("candidate:3", AccountKind::Collector, 1));
     assert_eq!(topics.announcement(ShardIndex(0), unheard), None, "nobody listens");
     topics.watched(&WatchedFilter { filter: "$ledger/accounts/#".into(), is_wanted: true });
     let mut announce = |shard, balance| {
-        let part = account("candidate:3", AccountKind::Collector, balance);
-        let (topic, payload) = topics.announcement(ShardIndex(shard), part).unwrap();
+        let part = changed(account("candidate:3", AccountKind::Collector, balance));
+        let (topic, payload, _) = topics.announcement(ShardIndex(shard), part).unwrap();
         assert_eq!(topic, "$ledger/accounts/candidate:3");
         serde_json::from_slice::<Value>(&payload).unwrap()["balance"].as_i64().unwrap()
     };
     assert_eq!([announce(0, 2), announce(1, 5), announce(0, 3), announce(1, 5)], [2, 7, 8, 8]);
     assert!(
-        topics.announcement(ShardIndex(0), account("a+b", AccountKind::Wallet, 1)).is_none(),
+        topics.announcement(ShardIndex(0), changed(account("a+b", AccountKind::Wallet, 1))).is_none(),
         "no topic has this name"
     );
+}
+
+#[test]
+fn a_part_that_completes_a_sum_is_a_change_of_it() {
+    let mut topics = LedgerTopics::new(3);
+    topics.watched(&WatchedFilter { filter: "$ledger/accounts/#".into(), is_wanted: true });
+    let mut announce = |shard, news| {
+        let account = account("candidate:3", AccountKind::Collector, 1);
+        topics.announcement(ShardIndex(shard), Announcement { account, news }).map(|(_, _, news)| news).unwrap()
+    };
+    use News::{Changed, Told};
+    assert_eq!(announce(0, Told), Told);
+    assert_eq!(announce(0, Changed), Changed);
+    assert_eq!(announce(1, Told), Changed, "whoever hears changes alone was told a sum without it");
+    assert_eq!([announce(1, Told), announce(0, Told)], [Told, Told]);
+    assert_eq!(announce(2, Changed), Changed);
 }
 
 #[test]
@@ -209,7 +229,7 @@ fn the_shards_are_told_what_is_wanted_until_they_know() {
     assert_eq!(exchange.reply(Reply::Announced), None);
     assert!(!exchange.topics.has_changes() && exchange.topics.is_quiet());
 
-    let figures = || account("wallet:dave", AccountKind::Wallet, 3);
+    let figures = || changed(account("wallet:dave", AccountKind::Wallet, 3));
     assert!(exchange.topics.announcement(ShardIndex(0), figures()).is_some());
     watched(&mut exchange, "$ledger/accounts/wallet:dave", false);
     assert_eq!(asked(&exchange), (Some("wallet:dave".into()), false));

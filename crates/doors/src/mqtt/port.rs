@@ -27,9 +27,9 @@ use std::time::{Duration, Instant};
 use tidegate_broker::drive::{self, Driven};
 use tidegate_broker::{Broker, BrokerMessage, ConnectionKey, DrainPlan, Holdings, SharedFacts, TOPICS};
 use tidegate_journal::LogStore;
+use tidegate_ledger::announcer::Announcement;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::router::Router;
-use tidegate_machines::ledger::AccountView;
 use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_runtime::metrics::UNRECORDED;
 use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resident, ShardMetrics};
@@ -111,7 +111,7 @@ pub struct MqttPort<L: LogStore> {
     /// Asks the ledger.
     asker: Asker<Router>,
     /// New figures of accounts, to be announced.
-    figures: Vec<(ShardIndex, AccountView)>,
+    figures: Vec<(ShardIndex, Announcement)>,
     arrivals: VecDeque<Box<Arrival>>,
     /// What operators have asked.
     operators: Operators,

@@ -1,4 +1,4 @@
-use tidegate_machines::ledger::{AccountKind, Command};
+use tidegate_machines::ledger::{AccountKind, Command, Guess, Label, Transfer};
 use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex};
 
 use super::*;
@@ -18,9 +18,20 @@ impl Pair {
     }
 
     fn open(&mut self, id: &str) {
-        let command = Command::OpenAccount { id, asset: "credit", kind: AccountKind::Wallet };
-        let Decision::Append { event, .. } = Machine::decide(&self.ledger, &command, None, TimeMs(1)) else {
-            panic!("{id} was not opened")
+        self.act(&Command::OpenAccount { id, asset: "credit", kind: AccountKind::Wallet });
+    }
+
+    /// Changes what an account has. It takes from a source that is opened before.
+    fn credit(&mut self, id: &str) {
+        let transfer_id = format!("t{}", self.records);
+        let transfer =
+            Transfer { id: &transfer_id, debit: "bank", credit: id, amount: 1, memo: "", label: Label::default() };
+        self.act(&Command::Transfer { transfer, credit_missing: false, guess: Guess::NONE });
+    }
+
+    fn act(&mut self, command: &Command<'_>) {
+        let Decision::Append { event, .. } = Machine::decide(&self.ledger, command, None, TimeMs(1)) else {
+            panic!("{command:?} was not taken")
         };
         self.records += 1;
         let place = Place { position: RecordPosition(self.records), sequence: RecordSequence(self.records) };
@@ -32,8 +43,12 @@ impl Pair {
         self.announcer.want(&Want { account: account.map(Into::into), is_wanted }, &self.ledger);
     }
 
+    fn news(&mut self, now: u64) -> Vec<News> {
+        self.announcer.take(TimeMs(now), &self.ledger).into_iter().map(|announced| announced.news).collect()
+    }
+
     fn heard(&mut self, now: u64) -> Vec<Box<str>> {
-        self.announcer.take(TimeMs(now), &self.ledger).into_iter().map(|account| account.id).collect()
+        self.announcer.take(TimeMs(now), &self.ledger).into_iter().map(|announced| announced.account.id).collect()
     }
 }
 
@@ -65,6 +80,31 @@ fn one_account_is_wanted_before_it_is_there_and_after() {
     }
     assert_eq!(pair.heard(1_000), [] as [Box<str>; 0]);
     assert_eq!(pair.announcer.remembered(), 0);
+}
+
+#[test]
+fn what_is_told_is_told_from_what_has_changed() {
+    let mut pair = Pair::new(&["a", "b"]);
+    pair.act(&Command::OpenAccount { id: "bank", asset: "credit", kind: AccountKind::Source });
+    pair.open("a");
+    pair.want(Some("a"), true);
+    assert_eq!(pair.news(0), [News::Told], "somebody has begun to want it");
+    pair.want(Some("a"), true);
+    assert_eq!(pair.news(100), [News::Told], "it is wanted again within the interval");
+    pair.want(Some("a"), true);
+    pair.credit("a");
+    pair.want(Some("a"), true);
+    assert_eq!(pair.news(200), [News::Changed], "within the interval, between those who begin to want it");
+    pair.want(Some("a"), true);
+    pair.credit("a");
+    pair.want(Some("a"), true);
+    assert_eq!(pair.news(1_000), [News::Changed], "and after it");
+    pair.want(Some("b"), true);
+    pair.open("b");
+    assert_eq!(pair.news(1_000), [News::Changed], "it was not there before");
+    pair.want(None, true);
+    pair.credit("b");
+    assert_eq!(pair.news(2_000), [News::Changed, News::Told], "all are told, and one has changed");
 }
 
 #[test]

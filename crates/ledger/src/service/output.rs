@@ -5,11 +5,11 @@
 //!             ▲ Note ─ another shard: its credits, or how far it has applied ours
 //! ```
 
-use tidegate_machines::ledger::AccountView;
 use tidegate_machines::{OutboundNumber, ShardIndex};
 use tidegate_runtime::Address;
 use tidegate_shard::Caller;
 
+use crate::announcer::Announcement;
 use crate::operation::{Answer, Credit};
 
 /// What leaves a shard of the ledger, and for whom.
@@ -48,7 +48,7 @@ pub enum Output {
     /// The watermark: all credits up to this number are applied here.
     Watermark(OutboundNumber),
     /// The figures.
-    Figures(Vec<AccountView>),
+    Figures(Vec<Announcement>),
 }
 
 impl Output {
@@ -73,7 +73,7 @@ impl Output {
         }
     }
 
-    pub(crate) fn into_figures(self) -> Vec<AccountView> {
+    pub(crate) fn into_figures(self) -> Vec<Announcement> {
         match self {
             Output::Figures(figures) => figures,
             other => unreachable!("{other:?} leaves as figures"),

@@ -398,6 +398,10 @@ impl World {
                 let topic = words.first();
                 self.brokers[0].announce(topic, words.first().as_bytes(), true, self.now);
             }
+            "answer" => {
+                let topic = words.first();
+                self.brokers[0].answer_with_retained(topic, words.first().as_bytes(), self.now);
+            }
             other => panic!("nobody knows how to {other}"),
         }
     }

@@ -2,8 +2,8 @@
 
 use tidegate_broker::ReasonCode;
 use tidegate_journal::LogStore;
+use tidegate_ledger::announcer::{Announcement, News};
 use tidegate_ledger::message::Reply;
-use tidegate_machines::ledger::AccountView;
 use tidegate_machines::{ShardIndex, TimeMs};
 
 use super::MqttPort;
@@ -19,9 +19,9 @@ impl<L: LogStore> MqttPort<L> {
                 self.reply(token, reply, now);
             }
         }
-        for (shard, account) in std::mem::take(&mut self.figures) {
+        for (shard, announcement) in std::mem::take(&mut self.figures) {
             worked = true;
-            self.announce(shard, account, now);
+            self.announce(shard, announcement, now);
         }
         self.follow_subscriptions(now) || worked
     }
@@ -67,10 +67,12 @@ impl<L: LogStore> MqttPort<L> {
         }
     }
 
-    /// New figures of an account, to be announced on its topic.
-    fn announce(&mut self, shard: ShardIndex, account: AccountView, now: TimeMs) {
-        if let Some((topic, payload)) = self.ledger.announcement(shard, account) {
-            self.broker.announce(&topic, &payload, true, now);
+    /// Figures of an account, to be announced on its topic.
+    fn announce(&mut self, shard: ShardIndex, announcement: Announcement, now: TimeMs) {
+        match self.ledger.announcement(shard, announcement) {
+            Some((topic, payload, News::Changed)) => self.broker.announce(&topic, &payload, true, now),
+            Some((topic, payload, News::Told)) => self.broker.answer_with_retained(&topic, &payload, now),
+            None => {}
         }
     }
 }

@@ -7,7 +7,7 @@ fn heard(node: &mut TestWorker) -> Vec<String> {
     // More than a write, a sync and their report take.
     (0..16).for_each(|_| node.turn(&mut Finished::new()));
     let figures = node.worker.take_figures();
-    figures.into_iter().map(|(_, account)| format!("{} {}", account.id, account.balance)).collect()
+    figures.into_iter().map(|(_, Announcement { account, .. })| format!("{} {}", account.id, account.balance)).collect()
 }
 
 fn announcing(accounts: &[&str]) -> TestWorker {
