@@ -70,6 +70,15 @@ pub enum Met {
 }
 
 impl Met {
+    /// Whether a pass over the log that ended at `end` has read it. It opens all files, whatever it reads of the last.
+    fn was_passed(&self, end: Position) -> bool {
+        match *self {
+            Met::Record(at) | Met::Group(Cursor { position: at, .. }, _) => at < end,
+            Met::Tail(..) => false,
+            Met::File(_) | Met::Ends(_) => true,
+        }
+    }
+
     /// Whether what stands at `place`, in a segment's file, is sound by now.
     fn is_sound<R: LogReader>(&self, reader: &R, place: &DamagedPlace) -> bool {
         let DamagedPlace { file, offset, .. } = place;
@@ -235,13 +244,13 @@ impl Damages {
         self.pass.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Forgets the damage of files of `owner` in which none was met since `pass` began: all of them were read again,
-    /// but those that are still being written.
-    pub fn mend(&self, owner: Owner, pass: u64) {
+    /// Forgets the damage of files of `owner` in which none was met since `pass` began, which has read all before
+    /// `end`. What stands behind that, in a file that is still being written, was not read.
+    pub fn mend(&self, owner: Owner, pass: u64, end: Position) {
         let mut places = self.places();
         let met = |found: &&Found| found.owner == owner && found.seen.is_some_and(|seen| seen >= pass);
         let still: HashSet<&'static str> = places.values().filter(met).map(|found| &*found.place.file).collect();
-        let was_read = |found: &Found| found.owner == owner && !matches!(found.met, Some(Met::Tail(..)));
+        let was_read = |found: &Found| found.owner == owner && found.met.is_none_or(|met| met.was_passed(end));
         for found in places.values_mut().filter(|found| was_read(found) && found.seen.is_some()) {
             if !still.contains(&*found.place.file) {
                 self.forget(found);

@@ -182,7 +182,7 @@ impl<R: LogReader> LogScrub<R> {
     /// The next pass begins with the first record.
     fn end_pass(&mut self) -> bool {
         if let Some(pass) = self.pass.take() {
-            self.damages.mend(Owner::Log(self.log), pass);
+            self.damages.mend(Owner::Log(self.log), pass, Position(self.facts.of));
         }
         self.facts.passes += 1;
         self.restart();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Cursor, Durability, DurableMark, Key, LogId};
+use tidegate_journal::{Cursor, Durability, DurableMark, Key, LogId, Position};
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::background::Background;
 use tidegate_runtime::damage::Owner;
@@ -142,7 +142,7 @@ impl Audited {
                     runs.condemn(&what);
                 }
                 if let Some(entries) = read.ended {
-                    damages.mend(owner, pass);
+                    damages.mend(owner, pass, Position(u64::MAX));
                     scrubbed.tell(&format!("and {entries} ids of its index"));
                     *reading = Reading::Log;
                 }

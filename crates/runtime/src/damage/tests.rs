@@ -21,13 +21,13 @@ fn a_place_is_kept_once_and_taken_back_when_its_file_was_read_again_without_dama
     // A pass finds another place of `a`, and nothing in `b`.
     let pass = damages.begin_pass();
     damages.note(own, 0, place("a", 7));
-    damages.mend(own, pass);
+    damages.mend(own, pass, Position(u64::MAX));
     let left: Vec<_> = damages.of(own).iter().map(|place| (&*place.file, place.offset)).collect();
     assert_eq!((left, damages.of(other).len(), damages.count()), (vec![("a", 1), ("a", 7)], 1, 3));
     assert_eq!(damages.find("b", 1), None);
 
     let pass = damages.begin_pass();
-    damages.mend(own, pass);
+    damages.mend(own, pass, Position(u64::MAX));
     assert_eq!((damages.of(own).len(), damages.count()), (0, 1));
     assert!(std::ptr::eq(one, damages.note(own, 0, place("a", 1))), "found again, it is the same");
 }

@@ -199,6 +199,26 @@ fn what_a_pass_has_found_is_forgotten_when_it_is_put_right_and_not_before_the_ne
 }
 
 #[test]
+fn a_pass_forgets_nothing_that_it_has_not_read() {
+    let (disk, paths) = long_log();
+    let (mut scrub, damages) = scrub_of(&disk);
+    let newest = paths.last().unwrap();
+    let first = parse_segment_name(newest.file_name().unwrap().to_str().unwrap()).unwrap();
+    let at = Position(first.0 + GROUP_HEADER_BYTES as u64);
+    let reader = logs(&disk).reader(LOG).unwrap();
+    for is_damaged in [true, false] {
+        assert!(disk.flip_bit(newest, SEGMENT_HEADER_BYTES as u64 + GROUP_HEADER_BYTES as u64 + 20, 1));
+        if let Err(error) = reader.read(at, &mut Vec::new()) {
+            assert!(matches!(damages.judge(&reader, ("ledger", LOG), at, error), Unreadable::Damaged(_)));
+        }
+        for _ in 0..2 {
+            assert_eq!(pass(&mut scrub, u64::MAX).len(), 1, "it stands in a segment that is still being written");
+        }
+        assert_eq!((scrub.look_again(), damages.count()), (!is_damaged, usize::from(is_damaged)));
+    }
+}
+
+#[test]
 fn more_damage_than_is_looked_at_at_a_time_is_looked_at_in_turns() {
     let (disk, paths) = long_log();
     let (mut scrub, damages) = scrub_of(&disk);

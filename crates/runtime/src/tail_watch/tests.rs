@@ -62,7 +62,7 @@ fn durable_bytes_that_were_changed_in_the_last_segment_are_found_in_some_looks()
 
     // A pass over what is settled does not read it, and says nothing of it.
     let pass = damages.begin_pass();
-    damages.mend(Owner::Log(LOG), pass);
+    damages.mend(Owner::Log(LOG), pass, Position(u64::MAX));
     assert_eq!((damages.of(Owner::Log(LOG)).len(), damages.count()), (1, 1));
     let reader = logs(&disk).reader(LOG).unwrap();
     assert_eq!(damages.look_again(Owner::Log(LOG), &reader), 0);
