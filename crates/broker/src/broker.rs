@@ -12,6 +12,7 @@ mod disconnect;
 mod drain;
 mod due;
 mod durable;
+mod ending;
 mod feeds;
 mod intake;
 mod notices;
@@ -61,6 +62,7 @@ use crate::{Action, BrokerFacts, BrokerOptions, ConnectionKey, Rights};
 pub use asked::Answered;
 use asked::Asked;
 pub(crate) use due::DueThing;
+use ending::Endings;
 use intake::{Intake, Progress};
 pub use notices::{Notice, Noticed};
 use operate::Operator;
@@ -115,6 +117,7 @@ pub struct Broker<L: LogStore> {
     shares: Shares,
     /// What they leave to others.
     passing: PassOn,
+    endings: Endings,
     /// What operators have asked.
     operator: Operator,
     /// Draws client ids.
@@ -154,6 +157,7 @@ impl<L: LogStore> Broker<L> {
             asked: Asked::default(),
             shares: Shares::default(),
             passing: PassOn::default(),
+            endings: Endings::default(),
             operator: Operator::default(),
             random,
             options,

@@ -109,6 +109,12 @@ pub const PASS_LOOKS: usize = 64;
 pub const PASS_MESSAGES: usize = 64;
 /// Entries of an inbox that a look visits.
 pub const PASS_VISITS: usize = 4_096;
+/// Messages that a look gives to others of a member that is over.
+pub const PASS_LAST_MESSAGES: usize = 1_024;
+/// Members that are over and waited for, which one step looks at.
+pub const PASS_ENDINGS: usize = 8;
+/// How long a CONNECT, or an operator, waits until others have what a member has that it ends, in milliseconds.
+pub const PASS_WAIT_MS: u64 = 3_000;
 /// A member for whom more than this waits is given nothing that was another's.
 pub const PASS_WAITING_MAX: usize = 64;
 /// How often it is tried to write them, in milliseconds.

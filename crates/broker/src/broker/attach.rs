@@ -5,7 +5,8 @@
 //!           └─ resumed ──────────────▶ reattach ─┴─ durable ─▶ journal ─▶ accept
 //! ```
 //!
-//! A session whose will is under way is not attached to, nor ended, for a while (`will_wait.rs`).
+//! A session whose will is under way is not attached to, nor ended, for a while (`will_wait.rs`); one of a share group
+//! ends when others have what it had (`ending.rs`).
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
@@ -64,6 +65,7 @@ impl<L: LogStore> Broker<L> {
                 return Progress::Gone;
             }
             self.outrun_comer(index, session);
+            self.outrun_awaiting(session);
             if self.clients.sessions[session].connection.is_some() {
                 self.notice(index, Noticed::TookOver, client_id);
             }
@@ -79,7 +81,7 @@ impl<L: LogStore> Broker<L> {
             Some(old) if connect.clean_start || self.clients.sessions[old].expiry_s == 0 => {
                 // The end of a session is the end of its will's delay (MQTT 5, 3.1.3.2.2).
                 self.send_pending_will(old, now);
-                if self.waits_for_will(index, old, now) {
+                if self.waits_for_will(index, old, now) || self.waits_for_ending(index, old, now) {
                     return Progress::Parked;
                 }
                 self.end_session(old, true, now);

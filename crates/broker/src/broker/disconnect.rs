@@ -15,6 +15,7 @@ use super::Broker;
 use super::due::DueThing;
 use crate::connection::{ConnectionEvent, ConnectionState};
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::operator::OperatorAnswer;
 use crate::peer::Item;
 use crate::reason::{About, reason_text};
 use crate::session::{SessionFlags, Stage};
@@ -159,14 +160,16 @@ impl<L: LogStore> Broker<L> {
         let (shard, slot, expiry_s) =
             (session.shard, session.slot.expect("a live durable session has one"), session.expiry_s);
         let has_will = self.shards.state(shard).session(slot).is_some_and(|state| state.will().is_some());
-        if expiry_s == 0 && !(send_will && has_will) {
+        let has_more = send_will && has_will || expiry_s == 0 && self.passes_on_before_end(place);
+        if expiry_s == 0 && !has_more {
             return self.end_session(place, false, now);
         }
         if !send_will {
             self.retained.will_places.remove(&place);
         }
         let wait = if send_will { Wait::Nothing } else { self.take_will_back(shard, slot) };
-        // A session without expiry is over, but for its will: it ends when all who must keep that have it.
+        // A session without expiry is over, but for its will and for what others may have: it ends when all who must
+        // keep those have them.
         self.shards.call(shard, Command::DetachSession { slot, expiry_s, keep_will: send_will }, wait);
         self.presence_begins(place);
         // A will without delay is sent now: another connection may be about to take the session over.
@@ -184,7 +187,12 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.1.2-8]`: the will is published once the connection is closed and the will delay has passed, unless the
     /// will was deleted.
     pub(super) fn end_session(&mut self, place: SessionIndex, sends_will: bool, now: TimeMs) {
-        self.end_session_for(None, place, sends_will, now);
+        let operator = self.forget_ending(place);
+        if !self.end_session_for(operator, place, sends_will, now)
+            && let Some(ticket) = operator
+        {
+            self.operator.answer(ticket, OperatorAnswer::Done);
+        }
     }
 
     /// The same; an operator is told when it is durable. Whether there is a record to wait for.

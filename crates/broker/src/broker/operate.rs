@@ -156,6 +156,13 @@ impl<L: LogStore> Broker<L> {
         }
         // One that does not outlive its connection has ended with that.
         let Some(place) = self.clients.find_session(client_id) else { return Some(OperatorAnswer::Done) };
+        match self.operator_waits_for_ending(ticket, place, now) {
+            Ok(true) => return None,
+            Ok(false) => {}
+            Err(answer) => return Some(answer),
+        }
+        let other = self.forget_ending(place);
+        assert!(other.is_none(), "one operator at a time ends a session");
         (!self.end_session_for(Some(ticket), place, true, now)).then_some(OperatorAnswer::Done)
     }
 

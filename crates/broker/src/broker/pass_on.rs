@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Event, Message, Receiver, Slot};
@@ -25,10 +25,10 @@ use tidegate_wire::mqtt::{check_filter, filter_matches};
 use super::Broker;
 use crate::acknowledgements::{AckTo, Ticket, Word};
 use crate::index::{SessionIndex, ShardPlace};
-use crate::limits::{PASS_LOOK_MS, PASS_LOOKS, PASS_MESSAGES, PASS_VISITS, PASS_WAITING_MAX};
+use crate::limits::{PASS_LAST_MESSAGES, PASS_LOOK_MS, PASS_LOOKS, PASS_MESSAGES, PASS_VISITS, PASS_WAITING_MAX};
 use crate::peer::Item;
 use crate::reason::NOT_NOW;
-use crate::session::{SessionFlags, SessionRef, Stage};
+use crate::session::{SessionRef, Stage};
 use crate::shards::Wait;
 use crate::subscriptions::{Entry, EntryOptions, Presence};
 
@@ -37,9 +37,8 @@ use crate::subscriptions::{Entry, EntryOptions, Presence};
 pub(super) struct PassOn {
     /// Since when; `None` of one that was recovered and not looked at.
     left: BTreeMap<SessionIndex, Option<TimeMs>>,
-    under_way: HashSet<(SessionRef, u64)>,
-    /// Sessions that have expired, and whose messages are on their way.
-    ending: HashSet<SessionRef>,
+    /// Never empty for a session.
+    under_way: HashMap<SessionRef, HashSet<u64>>,
     looked_at: TimeMs,
     /// Where the next look begins.
     next: SessionIndex,
@@ -54,11 +53,29 @@ impl PassOn {
     /// It takes again, or is over.
     pub fn is_back(&mut self, place: SessionIndex) {
         self.left.remove(&place);
-        self.ending.retain(|session| session.index != place);
     }
 
-    fn is_passing(&self, session: SessionRef) -> bool {
-        self.under_way.iter().any(|(of, _)| *of == session)
+    /// Whether some of what a session has is on its way to others.
+    pub fn is_passing(&self, session: SessionRef) -> bool {
+        self.under_way.contains_key(&session)
+    }
+
+    fn is_under_way(&self, session: SessionRef, number: u64) -> bool {
+        self.under_way.get(&session).is_some_and(|numbers| numbers.contains(&number))
+    }
+
+    fn begin(&mut self, session: SessionRef, number: u64) {
+        let is_new = self.under_way.entry(session).or_default().insert(number);
+        assert!(is_new, "a message is on its way once");
+    }
+
+    fn end(&mut self, session: SessionRef, number: u64) {
+        let numbers = self.under_way.get_mut(&session);
+        let was_under_way = numbers.is_some_and(|numbers| numbers.remove(&number));
+        assert!(was_under_way, "what was passed on was under way");
+        if self.under_way[&session].is_empty() {
+            self.under_way.remove(&session);
+        }
     }
 }
 
@@ -101,51 +118,55 @@ impl<L: LogStore> Broker<L> {
         }
         self.passing.next = if is_end { SessionIndex::new(0) } else { SessionIndex::new(last.number() + 1) };
         for place in over {
-            self.pass_on(place, false);
+            self.pass_on(place, None);
         }
     }
 
-    /// A session has expired: whether its messages are on their way, and it ends later.
-    pub(super) fn passes_on_before_end(&mut self, place: SessionIndex) -> bool {
-        let session = self.clients.session_ref(place);
-        if !self.clients.sessions[place].flags.has(SessionFlags::SHARED) {
-            return false;
-        }
-        if self.passing.ending.insert(session) {
-            self.pass_on(place, true);
-        }
-        let is_passing = self.passing.is_passing(session);
-        if !is_passing {
-            self.passing.ending.remove(&session);
-        }
-        is_passing
+    /// Sends some of what a member has to others, of the entries from `from` on: it is over. The first entry that is left
+    /// for the next time; `None` when nothing is.
+    pub(super) fn pass_on_last(&mut self, place: SessionIndex, from: u64) -> Option<u64> {
+        self.pass_on(place, Some(from))
     }
 
-    /// Sends some of what a member has to others.
-    fn pass_on(&mut self, place: SessionIndex, is_last: bool) {
+    /// Sends some of what a member has to others. `from`: it is over, as above.
+    fn pass_on(&mut self, place: SessionIndex, from: Option<u64>) -> Option<u64> {
         let session = &self.clients.sessions[place];
-        let (Some(slot), Stage::Live) = (session.slot, session.stage) else { return };
+        let (Some(slot), Stage::Live) = (session.slot, session.stage) else { return None };
+        let (session, shard, is_last) = (self.clients.session_ref(place), session.shard, from.is_some());
         let (groups, own) = self.groups_of(place, is_last);
         if groups.iter().all(|group| group.takers.is_empty()) {
-            return;
+            return None;
         }
-        let (session, shard) = (self.clients.session_ref(place), self.clients.sessions[place].shard);
         let durable = self.shards[shard].durable().0;
         let takers: usize = groups.iter().map(|group| group.takers.len()).sum();
-        let count = if is_last { PASS_VISITS } else { PASS_MESSAGES.saturating_mul(takers) };
-        let entries = self.shards.state(shard).inbox(slot).entries_from(0).take(PASS_VISITS);
-        let passed: Vec<_> = entries
-            .filter(|entry| entry.qos() == 1 && !entry.is_received() && entry.sequence() <= durable)
-            .filter(|entry| !self.passing.under_way.contains(&(session, entry.number())))
-            .filter_map(|entry| {
-                let group = group_of(entry.message().topic(), &groups, &own)?;
-                let to = *group.takers.get(entry.number() as usize % group.takers.len().max(1))?;
-                Some((entry.number(), Arc::clone(entry.message()), to))
-            })
-            .take(count)
-            .collect();
+        let count = if is_last { PASS_LAST_MESSAGES } else { PASS_MESSAGES.saturating_mul(takers) };
+        let (mut passed, mut next, mut visits, mut is_left) = (Vec::new(), from.unwrap_or(0), 0, false);
+        for entry in self.shards.state(shard).inbox(slot).entries_from(next) {
+            // What is not durable may be lost, and is left for the next time.
+            let is_kept = entry.sequence() <= durable;
+            if passed.len() == count || visits == PASS_VISITS || is_last && !is_kept {
+                is_left = true;
+                break;
+            }
+            (next, visits) = (entry.number() + 1, visits + 1);
+            if entry.qos() != 1 || entry.is_received() || !is_kept || self.passing.is_under_way(session, entry.number())
+            {
+                continue;
+            }
+            if let Some(group) = group_of(entry.message().topic(), &groups, &own)
+                && let Some(to) = group.takers.get(entry.number() as usize % group.takers.len().max(1))
+            {
+                passed.push((entry.number(), Arc::clone(entry.message()), *to));
+            }
+        }
+        is_left |= !passed.is_empty();
+        self.send_passed(session, passed, is_last);
+        is_left.then_some(next)
+    }
+
+    fn send_passed(&mut self, session: SessionRef, passed: Vec<(u64, Arc<Message>, Entry)>, is_last: bool) {
         for (number, message, to) in passed {
-            self.passing.under_way.insert((session, number));
+            self.passing.begin(session, number);
             let ack_to = AckTo { worker: self.options.worker, ticket: Ticket::PassedOn { session, number } };
             let passed = PassedMessage { message, to, ack_to, is_last };
             match u16::from(to.worker) {
@@ -238,8 +259,7 @@ impl<L: LogStore> Broker<L> {
 
     /// Another member has a message of a session of this worker, or has not taken it.
     pub(super) fn passed_on(&mut self, session: SessionRef, number: u64, word: Word) {
-        let was_under_way = self.passing.under_way.remove(&(session, number));
-        assert!(was_under_way, "what was passed on was under way");
+        self.passing.end(session, number);
         let Some(place) = self.clients.session(session).filter(|_| word == Word::Durable) else { return };
         self.clients.facts.shares_passed_on += 1;
         let session = &self.clients.sessions[place];

@@ -100,6 +100,8 @@ impl<L: LogStore> Broker<L> {
             owing.since.0 += now.0.saturating_sub(away_at.0);
         }
         self.passing.is_back(place);
+        let operator = self.forget_ending(place);
+        assert!(operator.is_none(), "a session that an operator ends is not come back to");
         self.presence_begins(place);
     }
 

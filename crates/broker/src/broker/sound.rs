@@ -72,7 +72,7 @@ impl<L: LogStore> Broker<L> {
 
     /// What a packet waits for is under way, and somebody knows who waits for it.
     fn assert_parked_sound(&self) {
-        let (mut for_earlier, mut for_will, mut for_retained) = (0, 0, 0);
+        let (mut for_earlier, mut for_will, mut for_end, mut for_retained) = (0, 0, 0, 0);
         for index in self.clients.connections.in_use() {
             let connection = &self.clients.connections[index];
             let answers = connection.extra.as_ref().and_then(|extra| extra.filter_answers.as_ref());
@@ -86,6 +86,7 @@ impl<L: LogStore> Broker<L> {
             assert!(!for_session || stage == Some(Stage::Opening), "{index} waits for a session, {stage:?}");
             for_earlier += usize::from(connection.parked() == ParkedFor::EarlierConnection);
             for_will += usize::from(connection.parked() == ParkedFor::SentWill);
+            for_end += usize::from(connection.parked() == ParkedFor::PassedMessages);
             for_retained += usize::from(connection.parked() == ParkedFor::RetainedMessage);
         }
         let parked = |reason: ParkedFor| {
@@ -98,6 +99,8 @@ impl<L: LogStore> Broker<L> {
         assert_eq!(earlier.count(), for_earlier, "connections that wait for an earlier one");
         let comers = self.timing.wills.comers().filter(parked(ParkedFor::SentWill));
         assert_eq!(comers.count(), for_will, "connections that wait for a will");
+        let comers = self.endings.comers().filter(parked(ParkedFor::PassedMessages));
+        assert_eq!(comers.count(), for_end, "connections that wait for the end of a session");
         let retained = self.retained.order.waiting().filter(parked(ParkedFor::RetainedMessage));
         assert_eq!(retained.count(), for_retained, "connections that wait for a retained message");
     }

@@ -38,5 +38,6 @@ impl<L: LogStore> Broker<L> {
         self.step_drain(now);
         self.step_shares(now);
         self.step_pass_on(now);
+        self.step_endings(now);
     }
 }

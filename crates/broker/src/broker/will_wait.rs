@@ -56,8 +56,13 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn outrun_comer(&mut self, index: ConnectionIndex, place: SessionIndex) {
         let key = self.clients.key(index);
         let Some(name) = self.will_under_way(place) else { return };
-        let Some(earlier) = self.timing.wills.take_comer(name).filter(|earlier| *earlier != key) else { return };
-        let Some(earlier) = self.clients.index(earlier) else { return };
+        let earlier = self.timing.wills.take_comer(name).filter(|earlier| *earlier != key);
+        self.outrun(earlier);
+    }
+
+    /// A CONNECT that waited has lost against a later one.
+    pub(super) fn outrun(&mut self, earlier: Option<ConnectionKey>) {
+        let Some(earlier) = earlier.and_then(|key| self.clients.index(key)) else { return };
         let connection = &self.clients.connections[earlier];
         // Its time may be over, and it may have the session.
         if connection.state == ConnectionState::Opening && connection.session.is_none() {
@@ -66,19 +71,19 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// The CONNECT that waits for a will, if one does, goes on at once.
-    pub(super) fn resume_comer(&mut self, comer: Option<ConnectionKey>, now: TimeMs) {
+    /// The CONNECT that waits for a will or for an end, if one does, goes on at once.
+    pub(super) fn resume_comer(&mut self, comer: Option<ConnectionKey>, waited_for: ParkedFor, now: TimeMs) {
         let Some(index) = comer.and_then(|key| self.clients.index(key)) else { return };
-        if self.clients.connections[index].unpark(ParkedFor::SentWill) {
+        if self.clients.connections[index].unpark(waited_for) {
             self.resume(index, now);
         }
     }
 
     /// The same in the next step: its session is being changed now.
-    pub(super) fn resume_comer_later(&mut self, comer: Option<ConnectionKey>) {
+    pub(super) fn resume_comer_later(&mut self, comer: Option<ConnectionKey>, waited_for: ParkedFor) {
         let Some((index, key)) = comer.and_then(|key| Some((self.clients.index(key)?, key))) else { return };
         let connection = &mut self.clients.connections[index];
-        if connection.unpark(ParkedFor::SentWill) {
+        if connection.unpark(waited_for) {
             self.intake.stall(connection, key);
         }
     }
@@ -86,7 +91,7 @@ impl<L: LogStore> Broker<L> {
     /// Those who have waited for as long as they may go on.
     pub(super) fn step_will_wait(&mut self, now: TimeMs) {
         while let Some(comer) = self.timing.wills.take_outwaited(now) {
-            self.resume_comer(Some(comer), now);
+            self.resume_comer(Some(comer), ParkedFor::SentWill, now);
         }
     }
 }

@@ -31,6 +31,7 @@ use super::Broker;
 use super::due::DueThing;
 use crate::ConnectionKey;
 use crate::acknowledgements::{Completion, WorkerSet};
+use crate::connection::ParkedFor;
 use crate::holdings::{Holder, Paid, Thing};
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::{DUE_AGAIN_MS, DUE_PER_STEP};
@@ -309,7 +310,7 @@ impl<L: LogStore> Broker<L> {
             None if sent.is_recorded => {}
             None => self.forget_will(name, sent.workers),
         }
-        self.resume_comer(sent.comer, now);
+        self.resume_comer(sent.comer, ParkedFor::SentWill, now);
     }
 
     /// A will could not be kept by all of its receivers: it is sent again. Those who took it know its origin.
@@ -324,7 +325,7 @@ impl<L: LogStore> Broker<L> {
         }
         if !is_unknown {
             let comer = self.timing.wills.take_comer(name);
-            self.resume_comer(comer, now);
+            self.resume_comer(comer, ParkedFor::SentWill, now);
         }
     }
 
@@ -354,7 +355,7 @@ impl<L: LogStore> Broker<L> {
             sent.kept_by = None;
             let comer = sent.comer.take();
             self.pay_for_wait(name);
-            self.resume_comer_later(comer);
+            self.resume_comer_later(comer, ParkedFor::SentWill);
         }
     }
 

@@ -5,6 +5,7 @@
 //! |---|---|---|---|
 //! | `EarlierConnection` | `Opening` | CONNECT to a session that another one opens | that session is open, or gone |
 //! | `SentWill` | `Opening` | CONNECT to a session whose will is being sent | that is over, or `WILL_WAIT_MS` are |
+//! | `PassedMessages` | `Opening` | CONNECT that ends a member of a share group | others have what that had, or `PASS_WAIT_MS` are |
 //! | `SessionRecord` | `Opening` | CONNECT to a durable session | the session's record is durable |
 //! | `Condition` | `Connected` | SUBSCRIBE whose right has a condition | `Broker::confirm` |
 //! | `FeedPlace` | `Connected` | SUBSCRIBE to what a source keeps | `Broker::placed` |
@@ -16,12 +17,13 @@
 //! ```text
 //! Nothing -waits-> EarlierConnection -answered-> Nothing
 //! Nothing -waits-> SentWill -answered-> Nothing
+//! Nothing -waits-> PassedMessages -answered-> Nothing
 //! Nothing -waits-> SessionRecord -answered-> Nothing
 //! Nothing -waits-> Condition -answered-> Nothing
 //! Nothing -waits-> FeedPlace -answered-> Nothing
 //! Nothing -waits-> FilterRecords -answered-> Nothing
 //! Nothing -waits-> RetainedMessage -answered-> Nothing
-//! EarlierConnection, SentWill, SessionRecord, Condition, FeedPlace, FilterRecords, RetainedMessage -closed-> Nothing
+//! EarlierConnection, SentWill, PassedMessages, SessionRecord, Condition, FeedPlace, FilterRecords, RetainedMessage -closed-> Nothing
 //! ```
 //!
 //! Why not one bit: an answer that comes late must not resume a packet that waits for something else.
@@ -38,6 +40,8 @@ pub(crate) enum ParkedFor {
     EarlierConnection,
     /// The will of its session, which not all have who must keep it.
     SentWill,
+    /// The messages of the session that it ends, which others of its share groups are to have.
+    PassedMessages,
     /// The record with which its session is opened, or gets a connection again.
     SessionRecord,
     /// The shell's word on a condition of a right.
@@ -77,9 +81,10 @@ impl ParkedFor {
     pub fn state(self) -> Option<ConnectionState> {
         match self {
             ParkedFor::Nothing => None,
-            ParkedFor::EarlierConnection | ParkedFor::SentWill | ParkedFor::SessionRecord => {
-                Some(ConnectionState::Opening)
-            }
+            ParkedFor::EarlierConnection
+            | ParkedFor::SentWill
+            | ParkedFor::PassedMessages
+            | ParkedFor::SessionRecord => Some(ConnectionState::Opening),
             ParkedFor::Condition | ParkedFor::FeedPlace | ParkedFor::FilterRecords | ParkedFor::RetainedMessage => {
                 Some(ConnectionState::Connected)
             }
@@ -91,9 +96,10 @@ impl ParkedFor {
 mod tests {
     use super::*;
 
-    const REASONS: [ParkedFor; 7] = [
+    const REASONS: [ParkedFor; 8] = [
         ParkedFor::EarlierConnection,
         ParkedFor::SentWill,
+        ParkedFor::PassedMessages,
         ParkedFor::SessionRecord,
         ParkedFor::Condition,
         ParkedFor::FeedPlace,

@@ -128,6 +128,92 @@ fn what_a_session_has_when_it_expires_goes_to_another() {
     }
 }
 
+/// How a member ends its session, or another does: a goodbye, a clean start, and an operator.
+const ENDS: [&str; 4] =
+    ["x: DISCONNECT expiry=0", "x: drop; x: CONNECT", "x: drop; operate end x", "x: DISCONNECT; operate end x"];
+
+fn sessions(world: &World) -> u64 {
+    world.brokers().iter().map(|broker| broker.facts().sessions_durable).sum()
+}
+
+#[test]
+fn what_a_session_has_when_it_is_ended_goes_to_another() {
+    for (home, end) in ["", "@1"].into_iter().flat_map(|home| ENDS.map(|end| (home, end))) {
+        let mut world = members(home, 1);
+        let heard = world.run(&format!("y: auto; {}", publish(1..9, 1)));
+        let (mine, others) = (payloads(&heard, "x"), payloads(&heard, "y"));
+        assert_eq!((mine.len(), others.len()), (4, 4), "{heard}");
+        let heard = world.run(&format!("{end}; wait 200"));
+        assert_eq!(payloads(&heard, "y"), mine, "{end} {home}: {heard}");
+        assert_eq!(heard.contains("x < CONNACK success"), end.contains("x: CONNECT"), "{end} {home}: {heard}");
+        assert_eq!(heard.contains("operator < Done"), end.contains("operate"), "{end} {home}: {heard}");
+        assert_eq!((sessions(&world), passed_on(&world)), (1, 4), "{end} {home}: the session has ended");
+    }
+}
+
+#[test]
+fn a_long_inbox_goes_to_another_in_rounds() {
+    for end in ENDS {
+        let inboxes = InboxLimits { messages_max: 10_000, ..InboxLimits::default() };
+        let mut world = World::new(WorldOptions { inboxes, ..WorldOptions::default() });
+        world.run(&format!(
+            "x: CONNECT expiry=1000; x: SUBSCRIBE $share/g/t qos=1; x: drop; p: CONNECT; {}",
+            publish(1..2_501, 1)
+        ));
+        world.run("y@1: CONNECT expiry=1000; y: auto; y: SUBSCRIBE $share/g/t qos=1; x: CONNECT keep expiry=1000");
+        let heard = world.run(&format!("{end}; wait 1000"));
+        let mut heard = payloads(&heard, "y");
+        heard.sort();
+        heard.dedup();
+        assert_eq!((heard.len(), sessions(&world), passed_on(&world)), (2_500, 1, 2_500), "{end}");
+    }
+}
+
+#[test]
+fn what_is_not_on_the_disk_yet_is_waited_for() {
+    for (home, end) in ["", "@1"].into_iter().flat_map(|home| ENDS.map(|end| (home, end))) {
+        let mut world = members(home, 1);
+        let heard = world.run(&format!("y: auto; disk-slow; {}", publish(1..9, 1)));
+        assert!(!heard.contains("PUBACK"), "nothing is durable: {heard}");
+        let heard = world.run(&format!("{end}; wait 100; disk-fast; wait 500"));
+        let mut all = payloads(&heard, "y");
+        all.sort();
+        all.dedup();
+        assert_eq!((all.len(), sessions(&world)), (8, 1), "{end} {home}: {heard}");
+    }
+}
+
+#[test]
+fn who_waits_for_the_end_of_a_session_waits_for_a_while() {
+    for end in ["x: CONNECT", "operate end x"] {
+        let mut world = members("@1", 1);
+        world.run(&format!("{}; x: drop; y: drop", publish(1..9, 1)));
+        let heard = world.run(&format!("disk-slow; {end}; wait 2000"));
+        let is_answered = |heard: &str| heard.contains("CONNACK") || heard.contains("operator <");
+        assert!(!is_answered(&heard), "what was passed on is not durable: {heard}");
+        if end == "operate end x" {
+            let heard = world.run(end);
+            assert!(heard.contains("operator < Busy"), "one operator at a time: {heard}");
+        }
+        let heard = world.run("wait 2000; disk-fast; wait 100");
+        assert!(is_answered(&heard), "{heard}");
+        assert_eq!(sessions(&world), 1, "{end}: the session has ended");
+    }
+}
+
+#[test]
+fn who_comes_later_has_the_session_that_another_waits_for() {
+    let mut world = members("@1", 1);
+    world.run(&format!("{}; x: drop; y: drop", publish(1..9, 1)));
+    let heard = world.run("disk-slow; x: CONNECT; z: CONNECT id=x keep expiry=1000; disk-fast; wait 100");
+    assert!(heard.contains("x < closed") && heard.contains("z < CONNACK success present"), "{heard}");
+    assert_eq!(sessions(&world), 2, "it goes on");
+    // Whoever waited has gone: nobody has said that the session is over.
+    world.run(&format!("z: drop; {}", publish(9..17, 1)));
+    let heard = world.run("disk-slow; x: CONNECT; x: drop; disk-fast; wait 5000; z: CONNECT id=x keep");
+    assert!(heard.contains("z < CONNACK success present"), "{heard}");
+}
+
 #[test]
 fn what_another_has_no_room_for_stays() {
     for home in ["", "@1"] {
@@ -143,6 +229,25 @@ fn what_another_has_no_room_for_stays() {
         assert_eq!((payloads(&heard, "y").len(), passed_on(&world)), (3, 0), "its inbox is full: {heard}");
         let heard = world.run(&format!("{}; wait 2000", acknowledge("y", 3)));
         assert_eq!((payloads(&heard, "y").len(), passed_on(&world)), (3, 3), "none was lost: {heard}");
+    }
+}
+
+#[test]
+fn nothing_is_lost_when_the_process_is_killed_while_a_session_ends() {
+    for end in ENDS {
+        for power in ["kill", "crash"] {
+            let mut world = members("@1", 1);
+            let heard = world.run(&format!("y: auto; {}", publish(1..41, 1)));
+            let mut all = payloads(&heard, "y");
+            let heard =
+                world.run(&format!("disk-slow; {end}; {power}; disk-fast; y@1: CONNECT keep expiry=1000; y: auto"));
+            all.extend(payloads(&heard, "y"));
+            let heard = world.run("wait 1000; x: CONNECT keep expiry=1000; x: auto; wait 100");
+            all.extend(payloads(&heard, "x").into_iter().chain(payloads(&heard, "y")));
+            all.sort();
+            all.dedup();
+            assert_eq!(all.len(), 40, "{end}, {power}: {heard}");
+        }
     }
 }
 

@@ -1,0 +1,163 @@
+//! A session of a share group that is over ends when others have what it had (`pass_on.rs`).
+//!
+//! ```text
+//!   expiry, DISCONNECT without expiry ─▶ due ──┐
+//!   clean start, an operator ─▶ awaited ───────┴─▶ a round: some are on their way ─ all have answered ─┐
+//!                                                     ▲                                                │
+//!                                                     └──────────────── there is more ◀────────────────┤
+//!                        the session ends, and the CONNECT or the operator goes on ◀─ there is no more ┘
+//! ```
+//!
+//! Promise: whoever waits does so for `PASS_WAIT_MS` at most. What is left then ends with the session, and is counted
+//! like what nobody else has room for.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+
+use super::Broker;
+use crate::connection::ParkedFor;
+use crate::index::{ConnectionIndex, SessionIndex};
+use crate::limits::{PASS_ENDINGS, PASS_WAIT_MS};
+use crate::operator::OperatorAnswer;
+use crate::session::{SessionFlags, SessionRef};
+use crate::{ConnectionKey, OperatorTicket};
+
+/// A session that is ending.
+#[derive(Debug, Default)]
+struct Ending {
+    /// What its inbox had before this entry is on its way, or nobody has room for it.
+    next: u64,
+    /// The CONNECT that ends it.
+    comer: Option<ConnectionKey>,
+    /// The operator who ends it.
+    operator: Option<OperatorTicket>,
+    /// When those who wait go on at the latest. `None`: nobody has waited.
+    until: Option<TimeMs>,
+}
+
+/// Sessions that are ending.
+#[derive(Debug, Default)]
+pub(super) struct Endings {
+    sessions: HashMap<SessionRef, Ending>,
+    /// Those for whose end somebody waits, or did.
+    awaited: VecDeque<SessionRef>,
+}
+
+impl Endings {
+    /// The connections that wait.
+    pub fn comers(&self) -> impl Iterator<Item = ConnectionKey> + '_ {
+        self.sessions.values().filter_map(|ending| ending.comer)
+    }
+
+    fn is_awaited(&self, session: SessionRef) -> bool {
+        self.sessions.get(&session).is_some_and(|ending| ending.comer.is_some() || ending.operator.is_some())
+    }
+
+    /// Somebody waits for the end of a session. `None`: its time is over.
+    fn wait(&mut self, session: SessionRef, now: TimeMs) -> Option<&mut Ending> {
+        let ending = self.sessions.get_mut(&session).expect("what is waited for is ending");
+        let until = *ending.until.get_or_insert_with(|| {
+            self.awaited.push_back(session);
+            TimeMs(now.0 + PASS_WAIT_MS)
+        });
+        (now < until).then_some(ending)
+    }
+}
+
+impl<L: LogStore> Broker<L> {
+    /// A session is over. Whether some of what it has is on its way to others, so that it ends later.
+    pub(super) fn passes_on_before_end(&mut self, place: SessionIndex) -> bool {
+        if !self.clients.sessions[place].flags.has(SessionFlags::SHARED) {
+            return false;
+        }
+        let session = self.clients.session_ref(place);
+        if self.passing.is_passing(session) {
+            return true;
+        }
+        let from = self.endings.sessions.entry(session).or_default().next;
+        let Some(next) = self.pass_on_last(place, from) else { return false };
+        self.endings.sessions.get_mut(&session).expect("it was noted").next = next;
+        true
+    }
+
+    /// Whether a CONNECT that ends this session waits until others have what it had.
+    pub(super) fn waits_for_ending(&mut self, index: ConnectionIndex, place: SessionIndex, now: TimeMs) -> bool {
+        if !self.passes_on_before_end(place) {
+            return false;
+        }
+        let (key, session) = (self.clients.key(index), self.clients.session_ref(place));
+        let Some(ending) = self.endings.wait(session, now) else { return false };
+        assert!(ending.comer.is_none(), "an earlier CONNECT was outrun");
+        ending.comer = Some(key);
+        self.clients.connections[index].park(ParkedFor::PassedMessages);
+        true
+    }
+
+    /// Whether an operator who ends this session waits until others have what it had. `Err`: another one does.
+    pub(super) fn operator_waits_for_ending(
+        &mut self,
+        ticket: OperatorTicket,
+        place: SessionIndex,
+        now: TimeMs,
+    ) -> Result<bool, OperatorAnswer> {
+        if !self.passes_on_before_end(place) {
+            return Ok(false);
+        }
+        let session = self.clients.session_ref(place);
+        if self.endings.sessions[&session].operator.is_some() {
+            return Err(OperatorAnswer::Busy);
+        }
+        let Some(ending) = self.endings.wait(session, now) else { return Ok(false) };
+        ending.operator = Some(ticket);
+        // Whoever comes gets a new one.
+        self.clients.sessions[place].expiry_s = 0;
+        Ok(true)
+    }
+
+    /// A CONNECT has come for this session: an earlier one that waits for the end of that has lost.
+    /// `[MQTT-3.1.4-3]`: a second connection with a client id disconnects the first one.
+    pub(super) fn outrun_awaiting(&mut self, place: SessionIndex) {
+        let session = self.clients.session_ref(place);
+        let earlier = self.endings.sessions.get_mut(&session).and_then(|ending| ending.comer.take());
+        self.outrun(earlier);
+    }
+
+    /// A session is over, or goes on: nobody waits for its end any more. The operator who did.
+    pub(super) fn forget_ending(&mut self, place: SessionIndex) -> Option<OperatorTicket> {
+        let ending = self.endings.sessions.remove(&self.clients.session_ref(place))?;
+        self.resume_comer_later(ending.comer, ParkedFor::PassedMessages);
+        ending.operator
+    }
+
+    /// Looks at some of the sessions for whose end somebody waits.
+    pub(super) fn step_endings(&mut self, now: TimeMs) {
+        for _ in 0..self.endings.awaited.len().min(PASS_ENDINGS) {
+            let session = self.endings.awaited.pop_front().expect("counted above");
+            let Some(ending) = self.endings.sessions.get(&session) else { continue };
+            let is_over = ending.until.is_none_or(|until| until <= now);
+            let place = self.clients.session(session).expect("what is ending is there");
+            if is_over || !self.passes_on_before_end(place) {
+                self.end_awaited(place, session, now);
+            }
+            if self.endings.is_awaited(session) {
+                self.endings.awaited.push_back(session);
+            }
+        }
+    }
+
+    /// Nobody waits any longer: the operator ends the session, or else the CONNECT does when it goes on.
+    fn end_awaited(&mut self, place: SessionIndex, session: SessionRef, now: TimeMs) {
+        let ending = self.endings.sessions.get_mut(&session).expect("it is looked at");
+        let comer = ending.comer.take();
+        if ending.operator.is_some() {
+            self.end_session(place, true, now);
+        } else if comer.is_none() {
+            // Who waited has gone, so the session stays, unless it is due.
+            self.endings.sessions.remove(&session);
+        }
+        self.resume_comer(comer, ParkedFor::PassedMessages, now);
+    }
+}
