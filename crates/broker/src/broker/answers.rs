@@ -118,7 +118,7 @@ impl<L: LogStore> Broker<L> {
                 }
                 return;
             }
-            Ticket::PassedOn { session, number } => return self.passed_on(session, number, word),
+            Ticket::PassedOn { session, number } => return self.passed_on(session, number, word, now),
             Ticket::Answer { session, serial } => (session, serial),
         };
         let Some(place) = self.clients.session(session) else { return };

@@ -160,7 +160,7 @@ impl<L: LogStore> Broker<L> {
         let (shard, slot, expiry_s) =
             (session.shard, session.slot.expect("a live durable session has one"), session.expiry_s);
         let has_will = self.shards.state(shard).session(slot).is_some_and(|state| state.will().is_some());
-        let has_more = send_will && has_will || expiry_s == 0 && self.passes_on_before_end(place);
+        let has_more = send_will && has_will || expiry_s == 0 && self.passes_on_before_end(place, now);
         if expiry_s == 0 && !has_more {
             return self.end_session(place, false, now);
         }

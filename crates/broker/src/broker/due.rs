@@ -121,7 +121,7 @@ impl<L: LogStore> Broker<L> {
                 if state.is_some_and(|state| state.will().is_some()) {
                     return self.send_due_will(shard, place, slot, now);
                 }
-                if self.passes_on_before_end(place) {
+                if self.passes_on_before_end(place, now) {
                     return;
                 }
                 let session = &self.clients.sessions[place];

@@ -297,6 +297,9 @@ impl<L: LogStore> Broker<L> {
         let open_max = window_max.saturating_sub(self.feeds_in_flight(place));
         let durable = self.shards[shard].durable().0;
         let mut given_up: Vec<u64> = Vec::new();
+        // What is on its way to another member of a share group is sent when that does not take it.
+        let session_ref = self.clients.session_ref(place);
+        let may_pass = self.passing.is_passing(session_ref);
         // What waits may be nothing: then no flow is made for it.
         let session = &self.clients.sessions[place];
         let mut next = session.flow.as_ref().map_or(session.next_number, |flow| flow.window.next());
@@ -310,6 +313,9 @@ impl<L: LogStore> Broker<L> {
             }
             let number = entry.number();
             assert!(number >= next, "an inbox is read in order");
+            if may_pass && self.passing.is_under_way(session_ref, number) {
+                break;
+            }
             let flow = self.clients.sessions[place].flow();
             if !flow.window.is_open(open_max) || self.is_id_of_feed(place, Window::packet_id(number)) {
                 break;

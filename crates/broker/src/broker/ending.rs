@@ -69,7 +69,7 @@ impl Endings {
 
 impl<L: LogStore> Broker<L> {
     /// A session is over. Whether some of what it has is on its way to others, so that it ends later.
-    pub(super) fn passes_on_before_end(&mut self, place: SessionIndex) -> bool {
+    pub(super) fn passes_on_before_end(&mut self, place: SessionIndex, now: TimeMs) -> bool {
         if !self.clients.sessions[place].flags.has(SessionFlags::SHARED) {
             return false;
         }
@@ -78,14 +78,14 @@ impl<L: LogStore> Broker<L> {
             return true;
         }
         let from = self.endings.sessions.entry(session).or_default().next;
-        let Some(next) = self.pass_on_last(place, from) else { return false };
+        let Some(next) = self.pass_on_last(place, from, now) else { return false };
         self.endings.sessions.get_mut(&session).expect("it was noted").next = next;
         true
     }
 
     /// Whether a CONNECT that ends this session waits until others have what it had.
     pub(super) fn waits_for_ending(&mut self, index: ConnectionIndex, place: SessionIndex, now: TimeMs) -> bool {
-        if !self.passes_on_before_end(place) {
+        if !self.passes_on_before_end(place, now) {
             return false;
         }
         let (key, session) = (self.clients.key(index), self.clients.session_ref(place));
@@ -103,7 +103,7 @@ impl<L: LogStore> Broker<L> {
         place: SessionIndex,
         now: TimeMs,
     ) -> Result<bool, OperatorAnswer> {
-        if !self.passes_on_before_end(place) {
+        if !self.passes_on_before_end(place, now) {
             return Ok(false);
         }
         let session = self.clients.session_ref(place);
@@ -139,7 +139,7 @@ impl<L: LogStore> Broker<L> {
             let Some(ending) = self.endings.sessions.get(&session) else { continue };
             let is_over = ending.until.is_none_or(|until| until <= now);
             let place = self.clients.session(session).expect("what is ending is there");
-            if is_over || !self.passes_on_before_end(place) {
+            if is_over || !self.passes_on_before_end(place, now) {
                 self.end_awaited(place, session, now);
             }
             if self.endings.is_awaited(session) {

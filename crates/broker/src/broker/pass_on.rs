@@ -28,7 +28,7 @@ use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::{PASS_LAST_MESSAGES, PASS_LOOK_MS, PASS_LOOKS, PASS_MESSAGES, PASS_VISITS, PASS_WAITING_MAX};
 use crate::peer::Item;
 use crate::reason::NOT_NOW;
-use crate::session::{SessionRef, Stage};
+use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::shards::Wait;
 use crate::subscriptions::{Entry, EntryOptions, Presence};
 
@@ -60,7 +60,8 @@ impl PassOn {
         self.under_way.contains_key(&session)
     }
 
-    fn is_under_way(&self, session: SessionRef, number: u64) -> bool {
+    /// Whether this message is.
+    pub fn is_under_way(&self, session: SessionRef, number: u64) -> bool {
         self.under_way.get(&session).is_some_and(|numbers| numbers.contains(&number))
     }
 
@@ -93,8 +94,40 @@ pub(crate) struct PassedMessage {
 
 /// A share group that a session is a member of.
 struct Group {
+    /// The subscription as it was written, and its filter.
+    written: String,
     filter: String,
     takers: Vec<Entry>,
+}
+
+/// What of an inbox is passed on.
+#[derive(Clone, Copy)]
+enum Part<'f> {
+    /// Some, of a member that is away or takes nothing.
+    Left,
+    /// All from this entry on, of a member that is over.
+    Last { from: u64 },
+    /// What came by this subscription from this entry on, of a member that unsubscribes.
+    Unsent { from: u64, written: &'f str },
+}
+
+impl Part<'_> {
+    fn from(self) -> u64 {
+        match self {
+            Part::Left => 0,
+            Part::Last { from } | Part::Unsent { from, .. } => from,
+        }
+    }
+
+    /// Whether what is left is lost.
+    fn is_last(self) -> bool {
+        !matches!(self, Part::Left)
+    }
+
+    /// Whether what came by this group belongs to it.
+    fn has(self, group: &Group) -> bool {
+        !matches!(self, Part::Unsent { written, .. } if written != group.written)
+    }
 }
 
 impl<L: LogStore> Broker<L> {
@@ -118,32 +151,46 @@ impl<L: LogStore> Broker<L> {
         }
         self.passing.next = if is_end { SessionIndex::new(0) } else { SessionIndex::new(last.number() + 1) };
         for place in over {
-            self.pass_on(place, None);
+            self.pass_on(place, Part::Left, now);
         }
     }
 
     /// Sends some of what a member has to others, of the entries from `from` on: it is over. The first entry that is left
     /// for the next time; `None` when nothing is.
-    pub(super) fn pass_on_last(&mut self, place: SessionIndex, from: u64) -> Option<u64> {
-        self.pass_on(place, Some(from))
+    pub(super) fn pass_on_last(&mut self, place: SessionIndex, from: u64, now: TimeMs) -> Option<u64> {
+        self.pass_on(place, Part::Last { from }, now)
     }
 
-    /// Sends some of what a member has to others. `from`: it is over, as above.
-    fn pass_on(&mut self, place: SessionIndex, from: Option<u64>) -> Option<u64> {
+    /// A member is about to leave the group of this subscription: sends what came to it by that, and was not sent to its
+    /// client, to others. What nobody takes is sent to it, or withheld.
+    pub(super) fn pass_on_unsubscribed(&mut self, place: SessionIndex, written: &str, now: TimeMs) {
+        let session = &self.clients.sessions[place];
+        if session.flags.has(SessionFlags::SHARED) {
+            let from = session.flow.as_ref().map_or(session.next_number, |flow| flow.window.next());
+            self.pass_on(place, Part::Unsent { from, written }, now);
+        }
+    }
+
+    /// Sends a part of what a member has to others. The first entry that is left, as above.
+    fn pass_on(&mut self, place: SessionIndex, part: Part<'_>, now: TimeMs) -> Option<u64> {
         let session = &self.clients.sessions[place];
         let (Some(slot), Stage::Live) = (session.slot, session.stage) else { return None };
-        let (session, shard, is_last) = (self.clients.session_ref(place), session.shard, from.is_some());
+        let (session, shard, is_last) = (self.clients.session_ref(place), session.shard, part.is_last());
         let (groups, own) = self.groups_of(place, is_last);
         if groups.iter().all(|group| group.takers.is_empty()) {
             return None;
         }
         let durable = self.shards[shard].durable().0;
         let takers: usize = groups.iter().map(|group| group.takers.len()).sum();
-        let count = if is_last { PASS_LAST_MESSAGES } else { PASS_MESSAGES.saturating_mul(takers) };
-        let (mut passed, mut next, mut visits, mut is_left) = (Vec::new(), from.unwrap_or(0), 0, false);
+        let count = match part {
+            Part::Left => PASS_MESSAGES.saturating_mul(takers),
+            Part::Last { .. } => PASS_LAST_MESSAGES,
+            Part::Unsent { .. } => PASS_VISITS,
+        };
+        let (mut passed, mut next, mut visits, mut is_left) = (Vec::new(), part.from(), 0, false);
         for entry in self.shards.state(shard).inbox(slot).entries_from(next) {
-            // What is not durable may be lost, and is left for the next time.
-            let is_kept = entry.sequence() <= durable;
+            // What is not durable may be lost, and is left for the next time, if there is one.
+            let is_kept = entry.sequence() <= durable || matches!(part, Part::Unsent { .. });
             if passed.len() == count || visits == PASS_VISITS || is_last && !is_kept {
                 is_left = true;
                 break;
@@ -154,23 +201,30 @@ impl<L: LogStore> Broker<L> {
                 continue;
             }
             if let Some(group) = group_of(entry.message().topic(), &groups, &own)
+                && part.has(group)
                 && let Some(to) = group.takers.get(entry.number() as usize % group.takers.len().max(1))
             {
                 passed.push((entry.number(), Arc::clone(entry.message()), *to));
             }
         }
         is_left |= !passed.is_empty();
-        self.send_passed(session, passed, is_last);
+        self.send_passed(session, passed, is_last, now);
         is_left.then_some(next)
     }
 
-    fn send_passed(&mut self, session: SessionRef, passed: Vec<(u64, Arc<Message>, Entry)>, is_last: bool) {
+    fn send_passed(
+        &mut self,
+        session: SessionRef,
+        passed: Vec<(u64, Arc<Message>, Entry)>,
+        is_last: bool,
+        now: TimeMs,
+    ) {
         for (number, message, to) in passed {
             self.passing.begin(session, number);
             let ack_to = AckTo { worker: self.options.worker, ticket: Ticket::PassedOn { session, number } };
             let passed = PassedMessage { message, to, ack_to, is_last };
             match u16::from(to.worker) {
-                own if own == self.options.worker => self.take_passed(passed),
+                own if own == self.options.worker => self.take_passed(passed, now),
                 other => self.peers.send_to(other, Item::PassOn { passed: Box::new(passed) }),
             }
         }
@@ -195,13 +249,13 @@ impl<L: LogStore> Broker<L> {
             let best = takers.iter().map(|member| member.options.presence()).max();
             takers.retain(|member| Some(member.options.presence()) == best);
             let filter = check_filter(&written).expect("it was subscribed to").filter.to_owned();
-            groups.push(Group { filter, takers });
+            groups.push(Group { written, filter, takers });
         }
         (groups, own)
     }
 
     /// Takes a message that another member of a group had.
-    pub(super) fn take_passed(&mut self, passed: PassedMessage) {
+    pub(super) fn take_passed(&mut self, passed: PassedMessage, now: TimeMs) {
         let PassedMessage { message, to, ack_to, is_last } = passed;
         match self.room_for_passed(&message, &to, is_last) {
             Some((shard, slot)) => {
@@ -212,7 +266,7 @@ impl<L: LogStore> Broker<L> {
                 let command = Command::Publish { message, receivers, origin: None, unheeded: [].into() };
                 self.shards.call(shard, command, Wait::PassedOn { ack_to });
             }
-            None => self.tell_passed(ack_to, Word::Unavailable(NOT_NOW)),
+            None => self.tell_passed(ack_to, Word::Unavailable(NOT_NOW), now),
         }
     }
 
@@ -243,28 +297,39 @@ impl<L: LogStore> Broker<L> {
         receivers.iter().for_each(|receiver| self.pump_slot(shard, receiver.slot, now));
         // A full inbox may have dropped it: it is not lost, because its member still has it.
         let is_taken = word == Word::Durable && !receivers.is_empty();
-        self.tell_passed(ack_to, if is_taken { word } else { Word::Unavailable(NOT_NOW) });
+        self.tell_passed(ack_to, if is_taken { word } else { Word::Unavailable(NOT_NOW) }, now);
     }
 
-    fn tell_passed(&mut self, ack_to: AckTo, word: Word) {
+    fn tell_passed(&mut self, ack_to: AckTo, word: Word, now: TimeMs) {
         let Ticket::PassedOn { session, number } = ack_to.ticket else {
             unreachable!("it was passed on by its ticket")
         };
         if ack_to.worker == self.options.worker {
-            self.passed_on(session, number, word);
+            self.passed_on(session, number, word, now);
         } else {
             self.peers.send_to(ack_to.worker, Item::Ack { ticket: ack_to.ticket, word });
         }
     }
 
     /// Another member has a message of a session of this worker, or has not taken it.
-    pub(super) fn passed_on(&mut self, session: SessionRef, number: u64, word: Word) {
+    pub(super) fn passed_on(&mut self, session: SessionRef, number: u64, word: Word, now: TimeMs) {
         self.passing.end(session, number);
-        let Some(place) = self.clients.session(session).filter(|_| word == Word::Durable) else { return };
+        let Some(place) = self.clients.session(session) else { return };
+        if word != Word::Durable {
+            // It is its client's turn again.
+            return self.pump_member(place, now);
+        }
         self.clients.facts.shares_passed_on += 1;
         let session = &self.clients.sessions[place];
         if let Some(slot) = session.slot {
             self.shards.call(session.shard, Command::Acknowledge { slot, number }, Wait::Nothing);
+        }
+        self.pump_member(place, now);
+    }
+
+    fn pump_member(&mut self, place: SessionIndex, now: TimeMs) {
+        if self.clients.connected(place).is_some() {
+            self.pump(place, now);
         }
     }
 }

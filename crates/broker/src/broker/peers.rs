@@ -26,7 +26,7 @@ impl<L: LogStore> Broker<L> {
                     (receivers, picked) = (others, picked_of_others);
                     self.publish_from_peer(&message, of_item, picked_of_item, may_repeat, &source, now);
                 }
-                Item::PassOn { passed } => self.take_passed(*passed),
+                Item::PassOn { passed } => self.take_passed(*passed, now),
                 Item::Ack { ticket, word } => self.take_ack(ticket, word, now),
                 Item::Retain { message, source, payer, has_place } => {
                     self.retain_for_peer(message, source, (payer, has_place), now);

@@ -351,6 +351,7 @@ impl<L: LogStore> Broker<L> {
     ) {
         let Some(place) = self.clients.session(session) else { return };
         if !code.is_error() {
+            self.pass_on_unsubscribed(place, filter, now);
             self.remove(place, filter);
         }
         self.parked_step(place, nth, code, now);

@@ -215,6 +215,41 @@ fn who_comes_later_has_the_session_that_another_waits_for() {
 }
 
 #[test]
+fn what_waits_for_who_unsubscribes_goes_to_another() {
+    for home in ["", "@1"] {
+        for disk in ["", "disk-slow;"] {
+            let mut world = world();
+            world.run(&format!(
+                "x: CONNECT expiry=1000 recv=2; x: SUBSCRIBE $share/g/t qos=1; x: SUBSCRIBE $share/h/s qos=1
+                 p: CONNECT; {}; p: PUBLISH s other qos=1
+                 y{home}: CONNECT expiry=1000; y: auto; y: SUBSCRIBE $share/g/t qos=1",
+                publish(1..9, 1)
+            ));
+            let heard = world.run(&format!("{disk} x: UNSUBSCRIBE $share/g/t; wait 100; disk-fast; wait 100"));
+            assert_eq!(payloads(&heard, "y"), ["3", "4", "5", "6", "7", "8"], "{home}, {disk}: {heard}");
+            assert!(heard.contains("x < UNSUBACK"), "{heard}");
+            // What it was sent is completed, and what is of another group stays.
+            let heard = world.run("x: PUBACK 1; x: PUBACK 2; wait 7000");
+            assert!(heard.contains("x < PUBLISH s other"), "{heard}");
+            assert_eq!((payloads(&heard, "x").len(), payloads(&heard, "y").len()), (0, 0), "{heard}");
+        }
+    }
+}
+
+#[test]
+fn what_nobody_takes_of_who_unsubscribes_is_sent_or_withheld() {
+    let mut world = world();
+    world.run(&format!(
+        "x: CONNECT expiry=1000 recv=2; x: SUBSCRIBE $share/g/t qos=1; p: CONNECT; {}",
+        publish(1..9, 1)
+    ));
+    world.run("x: UNSUBSCRIBE $share/g/t; x: auto; x: PUBACK 1; x: PUBACK 2; wait 100");
+    world.run("x: SUBSCRIBE t qos=1; p: PUBLISH t 9 qos=1; operate list 9");
+    let withheld: u64 = world.brokers().iter().map(|broker| broker.facts().withheld).sum();
+    assert_eq!((withheld, passed_on(&world)), (6, 0), "each of them is counted");
+}
+
+#[test]
 fn what_another_has_no_room_for_stays() {
     for home in ["", "@1"] {
         let limits = BrokerLimits { share_stalled_ms: 5_000, sys_interval_ms: 0, ..BrokerLimits::default() };
