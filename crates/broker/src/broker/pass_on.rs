@@ -155,14 +155,14 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Sends some of what a member has to others, of the entries from `from` on: it is over. The first entry that is left
-    /// for the next time; `None` when nothing is.
+    /// Sends some of what a member has to others, of the entries from `from` on: it is over. The first entry that is
+    /// left for the next time; `None` when nothing is.
     pub(super) fn pass_on_last(&mut self, place: SessionIndex, from: u64, now: TimeMs) -> Option<u64> {
         self.pass_on(place, Part::Last { from }, now)
     }
 
-    /// A member is about to leave the group of this subscription: sends what came to it by that, and was not sent to its
-    /// client, to others. What nobody takes is sent to it, or withheld.
+    /// A member is about to leave the group of this subscription: sends what came to it by that, and was not sent to
+    /// its client, to others. What nobody takes is sent to it, or withheld.
     pub(super) fn pass_on_unsubscribed(&mut self, place: SessionIndex, written: &str, now: TimeMs) {
         let session = &self.clients.sessions[place];
         if session.flags.has(SessionFlags::SHARED) {
