@@ -5,7 +5,7 @@
 //! |---|---|---|---|
 //! | `EarlierConnection` | `Opening` | CONNECT to a session that another one opens | that session is open, or gone |
 //! | `SentWill` | `Opening` | CONNECT to a session whose will is being sent | that is over, or `WILL_WAIT_MS` are |
-//! | `PassedMessages` | `Opening` | CONNECT that ends a member of a group | others have what it had, or `PASS_WAIT_MS` are |
+//! | `PassedMessages` | `Opening` | CONNECT that ends a member of a group | others have its messages, or 3 s are |
 //! | `SessionRecord` | `Opening` | CONNECT to a durable session | the session's record is durable |
 //! | `Condition` | `Connected` | SUBSCRIBE whose right has a condition | `Broker::confirm` |
 //! | `FeedPlace` | `Connected` | SUBSCRIBE to what a source keeps | `Broker::placed` |
