@@ -103,6 +103,8 @@ pub enum Bug {
     SharedWithTwo,
     /// A message of a share group whose turn is that of a member that is away goes to nobody.
     SharedWithNobody,
+    /// The session of a member of a share group ends at once, with what the group has given to it.
+    SharedEndsAtOnce,
     /// The file DIRECTORY of another directory is taken for that of the logs beside it.
     ForeignDirectoryServed,
     /// A log is served whoever's it is, as the header of a segment says.

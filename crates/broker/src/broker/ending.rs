@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
+use tidegate_planted::{Bug, is_planted};
 
 use super::Broker;
 use crate::connection::ParkedFor;
@@ -70,7 +71,8 @@ impl Endings {
 impl<L: LogStore> Broker<L> {
     /// A session is over. Whether some of what it has is on its way to others, so that it ends later.
     pub(super) fn passes_on_before_end(&mut self, place: SessionIndex, now: TimeMs) -> bool {
-        if !self.clients.sessions[place].flags.has(SessionFlags::SHARED) {
+        let is_member = self.clients.sessions[place].flags.has(SessionFlags::SHARED);
+        if !is_member || is_planted(Bug::SharedEndsAtOnce) {
             return false;
         }
         let session = self.clients.session_ref(place);

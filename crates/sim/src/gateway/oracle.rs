@@ -244,7 +244,8 @@ impl Oracle {
     /// The session ended, or a clean start was sent that ends it.
     pub fn forgotten(&mut self, client: ClientIndex) {
         self.interests.remove(&client);
-        self.groups.left(client);
+        let sent = &self.sent;
+        self.groups.left(client, |name| sent.get(name).is_some_and(|sent| sent.acknowledged));
         self.heard.remove(&client);
         self.newest.retain(|(listener, ..), _| *listener != client);
         for sent in self.sent.values_mut() {

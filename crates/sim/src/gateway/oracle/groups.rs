@@ -2,7 +2,10 @@
 //!
 //! ```text
 //!   sent, while the group has members ─▶ owed to the group ─▶ heard by one ─▶ by no other
-//!                       a member's session ends ─▶ nobody knows what it had: all until then is neither owed nor once
+//!                       a member's session ends ─▶ what it had may come twice, and is owed to the others
+//!
+//! Owed to the others is what had QoS 1 and was acknowledged to its publisher before, if one of them was there then. Of
+//! all else nobody knows who had it.
 //! ```
 //!
 //! What is sent again may be several members': another one may be picked then.
@@ -22,6 +25,10 @@ struct GroupCopy {
     is_owed: bool,
     /// Nobody knows who had it.
     is_free: bool,
+    /// It had QoS 1 when it was sent.
+    has_qos_1: bool,
+    /// The session of a member ended that may have had it.
+    may_repeat: bool,
     hearers: BTreeSet<ClientIndex>,
     /// All hearers so far had it with QoS 2.
     is_begun_only: bool,
@@ -55,15 +62,20 @@ impl Groups {
         self.members.insert(client);
     }
 
-    /// A client's session ends.
-    pub fn left(&mut self, client: ClientIndex) {
+    /// A client's session ends. `is_kept` says of which messages their publishers know that they are kept.
+    pub fn left(&mut self, client: ClientIndex, is_kept: impl Fn(&MessageName) -> bool) {
         if self.count == 0 {
             return;
         }
         let group = self.group_of(client);
         self.members.remove(&client);
         self.leaving.insert(client);
-        self.messages.values_mut().for_each(|copies| copies[group].is_free = true);
+        let has_others = self.members.iter().any(|other| other % self.count == group);
+        for (name, copies) in &mut self.messages {
+            let copy = &mut copies[group];
+            copy.may_repeat = true;
+            copy.is_free |= !(has_others && copy.has_qos_1 && is_kept(name));
+        }
     }
 
     /// A client got CONNACK: the server knows which sessions it has.
@@ -77,6 +89,8 @@ impl Groups {
         let copy = |group| GroupCopy {
             is_owed: qos > 0 && of_group(&self.members, group),
             is_free: of_group(&self.leaving, group),
+            has_qos_1: qos == 1,
+            may_repeat: false,
             hearers: BTreeSet::new(),
             is_begun_only: true,
         };
@@ -92,7 +106,7 @@ impl Groups {
         let is_first = copy.hearers.is_empty();
         copy.hearers.insert(client);
         // What has QoS 2 stays with its member, whether it was begun or not.
-        let is_one = !copy.is_free && !is_resent && (copy.is_begun_only || !passes_on);
+        let is_one = !copy.is_free && !copy.may_repeat && !is_resent && (copy.is_begun_only || !passes_on);
         self.shared += u64::from(is_one && is_first);
         must(!is_one || copy.hearers.len() == 1, "a message of a share group is one member's", || {
             format!("{name:?} was heard by {:?} of group {group}", copy.hearers)
@@ -101,7 +115,8 @@ impl Groups {
 
     /// Whether a member may hear a message behind younger ones.
     pub fn may_come_late(&self, name: MessageName) -> bool {
-        self.passes_on && self.messages.contains_key(&name)
+        let copies = self.messages.get(&name);
+        copies.is_some_and(|copies| self.passes_on || copies.iter().any(|copy| copy.may_repeat))
     }
 
     /// Members that still have to hear this message, one of each group.
@@ -149,7 +164,7 @@ mod tests {
     #[test]
     fn of_a_session_that_ends_nobody_knows_what_it_had() {
         let mut groups = of_two_members(false);
-        groups.left(2);
+        groups.left(2, |_| true);
         assert_eq!(groups.owed(NAME).collect::<Vec<_>>(), [1]);
         groups.sent((9, 2), 1);
         assert_eq!(groups.owed((9, 2)).collect::<Vec<_>>(), [1], "the server may not know that it has left");
