@@ -37,6 +37,8 @@ pub mod worker;
 
 pub use family::{LEDGER, LedgerFamily};
 pub use metrics::LedgerMetrics;
-pub use room::{Exchanges, LedgerOptions, LedgerRoom, claim_of_ids, claim_of_index, loss_in_words, strange_sums};
+pub use room::{
+    Exchanges, LedgerOptions, LedgerRoom, claim_of_ids, claim_of_index, loss_in_words, strange_sums, verify_ids,
+};
 pub use service::LedgerService;
 pub use worker::LedgerShard;

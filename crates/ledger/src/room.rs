@@ -246,6 +246,11 @@ fn ids_folder(data: &Path, shard: u16) -> PathBuf {
     data.join("ids").join(format!("{}-{shard}", LEDGER.name))
 }
 
+/// Verifies the id index beside a log, and changes nothing.
+pub fn verify_ids(data: &Path, log: LogId) -> ids::VerifiedIndex {
+    ids::verify(&RealDisk, &ids_folder(data, log.shard), log)
+}
+
 /// How far the id index beside a log says that the log was durable.
 pub fn claim_of_ids(data: &Path, log: LogId) -> Option<Claim> {
     claim_of_index(&RealDisk, ids_folder(data, log.shard), log)

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use tidegate_journal::disk::owner::cause_words;
+
 /// Least length of a secret, in bytes: HS256 is no stronger than its key.
 const SECRET_BYTES_MIN: usize = 32;
 
@@ -13,25 +15,23 @@ const SECRET_BYTES_MIN: usize = 32;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 
-/// Why a secret could not be had.
+/// Why a secret could not be had. Whoever asked for it names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// The file cannot be read or made.
-    #[error("token secret {}: {source}", path.display())]
+    #[error("cannot use it: {}", cause_words(path, cause))]
     File {
         /// Which file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The file holds too little.
     #[error(
-        "token secret {}: {length} bytes are too few, at least {SECRET_BYTES_MIN} are needed; \
-         make one with `head -c 32 /dev/urandom | base64`", path.display()
+        "{length} bytes are too few, at least {SECRET_BYTES_MIN} are needed; make one with `head -c 32 /dev/urandom | \
+         base64`"
     )]
     TooShort {
-        /// Which file.
-        path: PathBuf,
         /// How long it is.
         length: usize,
     },
@@ -45,16 +45,16 @@ impl Secret {
 
     /// Reads the key at `path`; white space around it is not part of it.
     pub fn load(path: &Path) -> Result<Secret, SecretError> {
-        let text = fs::read(path).map_err(|source| SecretError::File { path: path.to_owned(), source })?;
+        let text = fs::read(path).map_err(|cause| SecretError::File { path: path.to_owned(), cause })?;
         let key = text.trim_ascii();
-        Secret::from_bytes(key).ok_or_else(|| SecretError::TooShort { path: path.to_owned(), length: key.len() })
+        Secret::from_bytes(key).ok_or_else(|| SecretError::TooShort { length: key.len() })
     }
 
     /// Reads the key at `path`, or makes one there with mode 0600.
     pub fn load_or_create(path: &Path) -> Result<Secret, SecretError> {
         match create(path) {
-            Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
-                Err(SecretError::File { path: path.to_owned(), source })
+            Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
+                Err(SecretError::File { path: path.to_owned(), cause })
             }
             _ => Secret::load(path),
         }

@@ -45,6 +45,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod time;
+mod verify;
 mod worker;
 
 use std::cell::Cell;
@@ -71,6 +72,7 @@ pub use lookup::{Looked, PageLookup, Unsettled};
 pub use open::{ClaimOfIndex, Opened, claim};
 pub use options::{BuilderKind, IdsOptions};
 pub use scrub::{RunScrub, RunsRead};
+pub use verify::{VerifiedIndex, verify};
 
 /// I/O errors that [`IdIndex::catch_up`] sits out, 100 ms each, before it gives up.
 const RETRIES_MAX: u32 = 20;

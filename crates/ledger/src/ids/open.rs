@@ -21,6 +21,7 @@ use tidegate_journal::{Cursor, LogId, Position, Timeline};
 
 use super::builder::Builder;
 use super::condemn::{CONDEMNED, condemned};
+use super::entry::Entry;
 use super::filter::Filter;
 use super::manifest::{MANIFEST, MANIFEST_NEXT, Manifest};
 use super::run::{Run, RunHeader, verify_header};
@@ -186,7 +187,8 @@ fn load<D: Disk>(
     Ok(Loaded { manifest, stands_on, runs, filter })
 }
 
-fn load_run<D: Disk>(disk: &D, dir: &Path, header: &RunHeader) -> Result<Run<D::File>, IdsError> {
+/// Opens a run as the manifest describes it, and verifies all of it but its pages.
+pub(super) fn load_run<D: Disk>(disk: &D, dir: &Path, header: &RunHeader) -> Result<Run<D::File>, IdsError> {
     let path = dir.join(header.file_name());
     let file = disk.open(&path).map_err(|cause| match cause.kind() {
         std::io::ErrorKind::NotFound => IdsError::damaged(&path, "the manifest names it, but it is not there"),
@@ -199,19 +201,26 @@ fn load_run<D: Disk>(disk: &D, dir: &Path, header: &RunHeader) -> Result<Run<D::
 
 /// Puts the entries of a young run into the filter, and verifies its pages on the way.
 fn restore<F: DiskFile>(run: &Run<F>, filter: &mut Filter, progress: &mut dyn FnMut(u64)) -> Result<(), IdsError> {
-    let mut reader = RunReader::new(*run.header());
     let (mut reported, mut done) = (0, 0);
+    verify_pages(run, &mut |entry| {
+        filter.restore(entry.key().hash());
+        done += 1;
+        if done - reported >= PROGRESS_ENTRIES || done == run.entries() {
+            progress(done);
+            reported = done;
+        }
+    })
+}
+
+/// Reads all pages of a run, and shows each entry to `see`.
+pub(super) fn verify_pages<F: DiskFile>(run: &Run<F>, see: &mut dyn FnMut(Entry)) -> Result<(), IdsError> {
+    let mut reader = RunReader::new(*run.header());
     for page in 0..run.header().pages() {
         for entry in reader.next_page(run.file(), run.path())? {
             if !run.index().has(page, entry.key()) {
                 return Err(IdsError::damaged(run.path(), format!("its fences do not lead to page {page}")));
             }
-            filter.restore(entry.key().hash());
-            done += 1;
-        }
-        if done - reported >= PROGRESS_ENTRIES || done == run.entries() {
-            progress(done);
-            reported = done;
+            see(entry);
         }
     }
     Ok(())

@@ -12,7 +12,8 @@ use tidegate_journal::disk::RealDisk;
 use tidegate_journal::witness::check_folder;
 use tidegate_journal::{Family, LocalLogs, LogId, Sequence};
 use tidegate_ledger::audit::{audit_between, audit_shard};
-use tidegate_ledger::{LEDGER, LedgerFamily};
+use tidegate_ledger::ids::VerifiedIndex;
+use tidegate_ledger::{LEDGER, LedgerFamily, verify_ids};
 use tidegate_machines::ledger::{ACCEPTED_LOSS_PREFIX, Ledger};
 use tidegate_shard::{Findings, OpenError, ShardFamily, Snapshots, audit};
 
@@ -76,9 +77,19 @@ fn audit_ledger(data: &Path, directory: &Directory, logs: &LocalLogs<RealDisk>, 
             report_money(&audited);
             findings.push(audited);
         }
+        audit_ids(data, log, problems);
     }
     let folder = data.join("journal");
     problems.extend(audit_between(&findings).iter().map(|problem| format!("{}: {problem}", folder.display())));
+}
+
+/// The index of ids beside a log of the ledger. It follows from the log, so a damaged one loses nothing.
+fn audit_ids(data: &Path, log: LogId, problems: &mut Vec<String>) {
+    let VerifiedIndex { runs, entries, damaged } = verify_ids(data, log);
+    problems.extend(damaged.iter().map(|error| format!("{} shard {}: {error}", LEDGER.name, log.shard)));
+    if runs > 0 {
+        say(format_args!("{} shard {}: {entries} ids in {runs} files verified", LEDGER.name, log.shard));
+    }
 }
 
 /// All logs of a family whose shards have nothing in common.

@@ -244,6 +244,41 @@ fn a_folder_in_the_place_of_a_file_of_the_ids_stops_no_start() {
     assert!(audit(&settings.data).status.success());
 }
 
+/// The audit reads every page, and changes nothing: a start builds the index again.
+#[test]
+fn a_rotten_file_of_the_ids_is_named_by_the_audit_and_built_again_by_a_start() {
+    let (_folder, settings) = filled();
+    let settings = Settings { snapshot_interval_s: 1, ..settings };
+    let folder = settings.data.join("ids").join("ledger-0");
+    let server = Server::start(&settings);
+    // Before each snapshot the index is to have all records before it in a file.
+    wait_for("a file of ids", || folder.join("manifest").exists().then_some(()));
+    assert!(server.terminate().status.success());
+    let files = || {
+        let names = fs::read_dir(&folder).expect("it is there").map(|entry| entry.expect("it is read").path());
+        let mut files: Vec<_> = names.map(|path| (fs::read(&path).expect("it is read"), path)).collect();
+        files.sort_by(|(_, one), (_, other)| one.cmp(other));
+        files
+    };
+    let sound = files();
+    assert!(audit(&settings.data).status.success());
+    let runs: Vec<_> = sound.iter().filter(|(_, path)| path.extension().is_some_and(|of| of == "run")).collect();
+    assert!(!runs.is_empty(), "{:?}", sound.iter().map(|(_, path)| path).collect::<Vec<_>>());
+    for (bytes, path) in runs {
+        for at in [0, 5_000, bytes.len() as u64 - 10] {
+            flip(path, at);
+            let rotten = files();
+            let ended = audit(&settings.data);
+            let said = format!("{ended}");
+            assert_eq!(ended.status.code(), Some(2), "{at}: {said}");
+            assert!(said.contains(&path.display().to_string()) && said.contains("rebuilds the index"), "{at}: {said}");
+            assert!(files() == rotten, "it has changed nothing");
+            flip(path, at);
+        }
+    }
+    assert!(audit(&settings.data).status.success());
+}
+
 #[test]
 fn a_record_removed_with_its_checksums_repaired_is_caught_by_the_chain() {
     let (_folder, settings) = filled();

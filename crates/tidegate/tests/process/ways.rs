@@ -290,6 +290,18 @@ fn advice_names_the_backup_that_reaches_furthest_and_what_to_compare() {
     says(&verified, &[&format!("topics-0 up to sequence {}", ends("topics-0"))]);
 }
 
+#[test]
+fn a_folder_in_the_place_of_the_key_of_tokens_is_named_once_with_what_to_do() {
+    let kept = Kept::new();
+    let key = kept.settings.data.join("jwt.key");
+    fs::remove_file(&key).expect("it is there");
+    fs::create_dir(&key).expect("it can be made");
+    let ended = Server::refused(&kept.settings);
+    let path = key.display().to_string();
+    says(&ended, &[&path, "a folder stands where a file should be: move it away, and put the file itself here"]);
+    assert_eq!(ended.log.matches("Is a directory").count(), 1, "{ended}");
+}
+
 /// Neither a number of the system's nor a file that only the program knows.
 #[test]
 fn what_stands_instead_of_a_segment_is_said_in_plain_words() {
