@@ -47,7 +47,7 @@ impl Secret {
     pub fn load(path: &Path) -> Result<Secret, SecretError> {
         let text = fs::read(path).map_err(|cause| SecretError::File { path: path.to_owned(), cause })?;
         let key = text.trim_ascii();
-        Secret::from_bytes(key).ok_or_else(|| SecretError::TooShort { length: key.len() })
+        Secret::from_bytes(key).ok_or(SecretError::TooShort { length: key.len() })
     }
 
     /// Reads the key at `path`, or makes one there with mode 0600.
