@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use tidegate_broker::{BrokerMessage, TOPICS};
-use tidegate_doors::auth::{Authenticator, Secret};
+use tidegate_doors::auth::{Authenticator, Secret, SecretError};
 use tidegate_doors::binary::{BinaryRoom, BinarySettings};
 use tidegate_doors::edge::ChangeFeedsRoom;
 use tidegate_doors::handshakes::Handshakes;
@@ -25,6 +25,7 @@ use tidegate_doors::tls::{server_config, server_config_with_clients};
 use tidegate_journal::JournalError;
 use tidegate_journal::directory::{Directory, ShardCount, Wanted};
 use tidegate_journal::disk::RealDisk;
+use tidegate_journal::disk::owner::cause_words;
 use tidegate_journal::witness::check_folder_of_new;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::room::{Schedule, Seed as LedgerSeed, SeedKind};
@@ -138,6 +139,10 @@ pub fn start<P: Parcels>(
     let connections = connections(config, &directory, &wanted, mqtt.as_mut(), open_files_max)?;
     // Not before the directory is locked: it may hold the key.
     let secret = Secret::load_or_create(&config.auth.jwt_secret_file)
+        .map_err(|error| match error {
+            SecretError::File { path, cause } => anyhow!("cannot use it: {}", cause_words(&path, &cause)),
+            short => anyhow!(short),
+        })
         .with_context(|| format!("the key that signs tokens, {}", config.auth.jwt_secret_file.display()))?;
     let authenticator = Arc::new(Authenticator::new(config.auth_settings(secret.clone())));
     let options = NodeOptions {

@@ -6,8 +6,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use tidegate_journal::disk::owner::cause_words;
-
 /// Least length of a secret, in bytes: HS256 is no stronger than its key.
 const SECRET_BYTES_MIN: usize = 32;
 
@@ -19,7 +17,7 @@ pub struct Secret(Vec<u8>);
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// The file cannot be read or made.
-    #[error("cannot use it: {}", cause_words(path, cause))]
+    #[error("{cause}")]
     File {
         /// Which file.
         path: PathBuf,
