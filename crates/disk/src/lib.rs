@@ -3,12 +3,13 @@
 //! And, in [`stream`], a replicated stream of messages in the same manner.
 //!
 //! ```text
-//!   logs, snapshots, id runs ─▶ Disk ─┬─▶ RealDisk: pread, pwrite, fallocate, fdatasync
+//!   logs, snapshots, id runs ─▶ Disk ─┬─▶ RealDisk: pread, pwrite, O_DIRECT, fallocate, fdatasync
 //!                                     └─▶ FakeDisk: memory, seeded faults, crashes at any write
 //! ```
 //!
 //! Invariant: nothing here knows what is in a file.
 
+mod blocks;
 mod fake;
 mod held;
 pub mod owner;
@@ -18,6 +19,7 @@ pub mod stream;
 use std::io;
 use std::path::Path;
 
+pub use blocks::{BLOCK_BYTES, Blocks};
 pub use fake::{FakeDisk, FakeDiskCounts, FakeFile};
 pub use held::{Hold, check_in_place, is_at};
 pub use real::RealDisk;
@@ -98,6 +100,18 @@ pub trait DiskFile: Send + Sync + 'static {
 
     /// Writes all of `bytes`, extending the file when needed.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Asks the file system to take blocks past its cache from now on. Where it does not, they go into the cache.
+    ///
+    /// Nothing may be read by this handle any more: reads past the cache must be of whole blocks, too.
+    fn bypass_cache(&self) {}
+
+    /// Writes all of these blocks: their address, length and `offset` are multiples of [`BLOCK_BYTES`]. Past the cache,
+    /// if [`DiskFile::bypass_cache`] was asked for; they are durable only after [`DiskFile::sync_data`] even so.
+    fn write_blocks_at(&self, blocks: &[u8], offset: u64) -> io::Result<()> {
+        assert!(blocks::are_blocks(blocks, offset), "whole blocks are written");
+        self.write_all_at(blocks, offset)
+    }
 
     /// Makes everything written so far durable, with the file's length.
     fn sync_data(&self) -> io::Result<()>;

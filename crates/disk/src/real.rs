@@ -7,9 +7,12 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
-use rustix::io::retry_on_intr;
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mkdirat, openat, renameat, statat, unlinkat,
+};
+use rustix::io::{Errno, retry_on_intr};
 
+use crate::blocks::are_blocks;
 use crate::held::Place;
 use crate::{Disk, DiskFile, DiskSpace};
 
@@ -187,6 +190,28 @@ impl DiskFile for File {
         pieces
             .zip((offset..).step_by(PIECE_BYTES_MAX))
             .try_for_each(|(piece, at)| FileExt::write_all_at(self, piece, at))
+    }
+
+    /// A file system that cannot (some that are in memory or behind a network) says so here, or at the first write.
+    fn bypass_cache(&self) {
+        if let Ok(flags) = fcntl_getfl(self) {
+            let _ = fcntl_setfl(self, flags | OFlags::DIRECT);
+        }
+    }
+
+    fn write_blocks_at(&self, blocks: &[u8], offset: u64) -> io::Result<()> {
+        assert!(are_blocks(blocks, offset), "whole blocks are written");
+        let flags = fcntl_getfl(self)?;
+        if !flags.contains(OFlags::DIRECT) {
+            return DiskFile::write_all_at(self, blocks, offset);
+        }
+        match FileExt::write_all_at(self, blocks, offset) {
+            Err(cause) if Errno::from_io_error(&cause) == Some(Errno::INVAL) => {
+                fcntl_setfl(self, flags - OFlags::DIRECT)?;
+                DiskFile::write_all_at(self, blocks, offset)
+            }
+            written => written,
+        }
     }
 
     fn sync_data(&self) -> io::Result<()> {

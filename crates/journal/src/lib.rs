@@ -31,6 +31,7 @@ mod folder;
 mod forget;
 pub mod group;
 mod groups;
+mod image;
 mod in_flight;
 pub mod key;
 pub mod limits;

@@ -31,6 +31,7 @@ use crate::damage::{
 use crate::disk::{Disk, DiskFile};
 use crate::folder::{Folder, read_up_to};
 use crate::group::GroupFault;
+use crate::image::BLOCK;
 use crate::seal_check::{Sealed, check_sealed};
 use crate::segment::{MARK_BYTES, Mark, MarkKind, SEGMENT_HEADER_BYTES, SPARE_NAME, SegmentHeader, offset_of};
 use crate::walk::Walk;
@@ -361,7 +362,7 @@ fn repair<D: Disk>(folder: &Folder<D>, found: &Inspection) -> Result<Active<D::F
     // Nothing that counts is ever cut or written over.
     assert!(found.torn.start >= end, "the cut begins behind the last good group");
     assert!(found.bytes_cut == 0 || !found.marked, "behind a mark there is nothing to cut");
-    let wanted = file.len().map_err(failed)?.max(end + MARK_BYTES as u64);
+    let wanted = file.len().map_err(failed)?.max(end + MARK_BYTES as u64).next_multiple_of(BLOCK);
     let allocated = match file.allocate(wanted) {
         Ok(()) => wanted,
         Err(cause) if is_full(&cause) => end,

@@ -16,9 +16,10 @@ use std::path::PathBuf;
 
 use tidegate_planted::{Bug, is_planted};
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Blocks, Disk, DiskFile};
 use crate::folder::Folder;
 use crate::group::{self, GROUP_HEADER_BYTES, Seal};
+use crate::image::{BLOCK, Image};
 use crate::in_flight::Submitted;
 use crate::limits::ZERO_AHEAD_BYTES;
 use crate::segment::{MARK_BYTES, Mark, MarkKind, SEGMENT_HEADER_BYTES, SPARE_NAME, SegmentHeader, offset_of};
@@ -32,9 +33,10 @@ pub(crate) struct Active<F> {
     pub file: F,
     pub path: PathBuf,
     pub first: Position,
-    /// Bytes from the start of the file for which the file system has promised room.
+    /// Bytes from the start of the file for which the file system has promised room: whole blocks, unless there is
+    /// none behind the end of the log.
     pub allocated: u64,
-    /// Bytes from the start of the file that have been written at least once, be it with zeros.
+    /// Bytes from the start of the file that have been written at least once, be it with zeros: whole blocks.
     pub zeroed: u64,
 }
 
@@ -76,8 +78,8 @@ pub(crate) struct Writer<D: Disk> {
     marked: bool,
     /// The highest `synced_up_to` of a durable group: what recovery can prove even without the mark.
     claimed: Position,
-    image: Vec<u8>,
-    zeros: Vec<u8>,
+    image: Image,
+    zeros: Blocks,
     /// Room was asked for last and there was none: the next time little is asked for first.
     met_full: bool,
 }
@@ -101,7 +103,10 @@ impl<D: Disk> Writer<D> {
         assert!(claimed <= end.position, "what is claimed to be durable was written");
         assert!(segment.first <= end.position, "a log ends in its last segment");
         assert!(segment.allocated >= offset_of(segment.first, end.position), "what was read is there");
-        let zeros = vec![0; ZERO_AHEAD_BYTES.min(options.allocation_step_bytes / 4) as usize];
+        let zeros = ZERO_AHEAD_BYTES.min(options.allocation_step_bytes / 4) / BLOCK * BLOCK;
+        let image = Image::behind(&segment.file, offset_of(segment.first, end.position))
+            .map_err(|cause| JournalError::io("read the end of", &segment.path, cause))?;
+        segment.file.bypass_cache();
         Ok(Writer {
             folder,
             options,
@@ -111,8 +116,8 @@ impl<D: Disk> Writer<D> {
             synced: end,
             marked,
             claimed,
-            image: Vec::new(),
-            zeros,
+            image,
+            zeros: Blocks::zeros(zeros as usize),
             met_full: false,
         })
     }
@@ -153,7 +158,7 @@ impl<D: Disk> Writer<D> {
             "what is sealed has as many records as what was submitted"
         );
         group.note_chain(self.end.chain);
-        if self.image.len() >= IMAGE_BYTES { self.flush() } else { Ok(()) }
+        if self.image.bytes() >= IMAGE_BYTES { self.flush() } else { Ok(()) }
     }
 
     /// Writes a notice, durably, and marks the end of the log behind it; returns the place there. Everything before
@@ -181,15 +186,15 @@ impl<D: Disk> Writer<D> {
 
     /// Seals `body`, of so many records, behind the end of the log.
     fn put(&mut self, body: &[u8], record_count: u32) -> Result<(), JournalError> {
-        let bytes = (GROUP_HEADER_BYTES + body.len()) as u64;
-        if self.end_offset() + bytes + MARK_BYTES as u64 > self.segment.allocated {
+        let bytes = GROUP_HEADER_BYTES + body.len();
+        if self.end_offset() + (bytes + MARK_BYTES) as u64 > self.segment.allocated {
             self.flush()?;
             self.roll()?;
         }
-        let behind = self.end_offset() + bytes + MARK_BYTES as u64;
+        let behind = self.end_offset() + (bytes + MARK_BYTES) as u64;
         assert!(behind <= self.segment.allocated, "room for the group and a mark was claimed before it was let in");
         let seal = Seal { log: self.folder.log, before: self.end, synced_up_to: self.synced.position, record_count };
-        self.end = group::seal(seal, body, &mut self.image);
+        self.end = self.image.put(bytes, |image| group::seal(seal, body, image));
         self.marked = false;
         Ok(())
     }
@@ -197,13 +202,13 @@ impl<D: Disk> Writer<D> {
     /// Writes the image. Why copy groups into one: their owner can still read them, and small ones share a write.
     pub fn flush(&mut self) -> Result<(), JournalError> {
         if !self.image.is_empty() {
-            let offset = self.end_offset() - self.image.len() as u64;
-            assert!(offset >= offset_of(self.segment.first, self.synced.position), "nothing durable is written over");
-            let written = self.segment.file.write_all_at(&self.image, offset);
+            let (offset, synced) = (self.image.offset(), offset_of(self.segment.first, self.synced.position));
+            assert!(offset >= synced, "nothing durable is changed");
+            assert_eq!(offset + self.image.bytes() as u64, self.end_offset(), "the image reaches to the end");
+            let written = self.image.write_to(&self.segment.file);
             if !is_planted(Bug::FailedWriteIgnored) {
                 written.map_err(|cause| self.write_failed(cause))?;
             }
-            self.image.clear();
         }
         Ok(())
     }
@@ -255,7 +260,7 @@ impl<D: Disk> Writer<D> {
         if self.room_up_to().0 - self.end.position.0 >= wanted {
             return Ok(Claim::Enough);
         }
-        let segment_bytes = self.options.segment_bytes;
+        let segment_bytes = self.options.segment_bytes.next_multiple_of(BLOCK);
         let most = self.options.allocation_step_bytes;
         let step = if self.met_full { most.min(CLAIM_BYTES_MIN) } else { most };
         let claimed = self.claim_step(segment_bytes, step);
@@ -311,15 +316,15 @@ impl<D: Disk> Writer<D> {
             return Ok(false);
         }
         let stretch = self.zeros.len() as u64;
-        let end = self.end_offset() + MARK_BYTES as u64;
+        let end = (self.end_offset() + MARK_BYTES as u64).next_multiple_of(BLOCK);
         let from = self.segment.zeroed.max(end);
-        let to = (from + stretch).min(self.segment.allocated);
+        let to = (from + stretch).min(self.segment.allocated / BLOCK * BLOCK);
         if from >= end + stretch / 2 || from >= to {
             return Ok(false);
         }
         assert!(from >= end && to <= self.segment.allocated, "zeros go behind what is written, into claimed room");
         let zeros = &self.zeros[..(to - from) as usize];
-        self.segment.file.write_all_at(zeros, from).map_err(|cause| self.write_failed(cause))?;
+        self.segment.file.write_blocks_at(zeros, from).map_err(|cause| self.write_failed(cause))?;
         self.segment.zeroed = to;
         Ok(true)
     }
@@ -339,6 +344,7 @@ impl<D: Disk> Writer<D> {
         let at_spare = |cause: io::Error| JournalError::WriteFailed { path: path.clone(), cause: cause.to_string() };
         spare.file.write_all_at(&header.encode(), 0).map_err(at_spare)?;
         spare.file.sync_data().map_err(at_spare)?;
+        spare.file.bypass_cache();
         self.folder.disk.rename(&spare.path, &path).map_err(at_spare)?;
         self.folder.disk.sync_dir(&self.folder.path).map_err(at_spare)?;
 
@@ -347,15 +353,17 @@ impl<D: Disk> Writer<D> {
         self.segment.file.set_len(sealed_bytes).map_err(|cause| self.write_failed(cause))?;
         self.segment.file.sync_data().map_err(|cause| self.sync_failed(cause))?;
         self.claimed = self.end.position;
+        self.image.move_to(SEGMENT_HEADER_BYTES as u64);
         self.segment =
             Active { file: spare.file, path, first: self.end.position, allocated: spare.allocated, zeroed: 0 };
         assert_eq!(self.end_offset(), SEGMENT_HEADER_BYTES as u64, "the next group is the first of its segment");
         Ok(())
     }
 
-    fn write_mark(&self, kind: MarkKind) -> Result<(), JournalError> {
+    fn write_mark(&mut self, kind: MarkKind) -> Result<(), JournalError> {
         let mark = Mark { log: self.folder.log, kind, end: self.end };
-        self.segment.file.write_all_at(&mark.encode(), self.end_offset()).map_err(|cause| self.write_failed(cause))
+        assert_eq!(self.image.offset(), self.end_offset(), "a mark stands at the end");
+        self.image.write_mark_to(&self.segment.file, &mark.encode()).map_err(|cause| self.write_failed(cause))
     }
 
     /// File offset of `end`.
@@ -372,7 +380,8 @@ impl<D: Disk> Writer<D> {
     }
 }
 
-/// Allocates up to `step` more bytes, less when the disk is nearly full; `None` when it is full, but for the reserve.
+/// Allocates up to `step` more bytes, and to the end of a block; less when the disk is nearly full; `None` when it is
+/// full, but for the reserve.
 fn claim(file: &impl DiskFile, allocated: u64, most: u64, step: u64, options: &Options) -> io::Result<Option<u64>> {
     let mut step = step.min(most - allocated);
     // Whoever else writes to this disk does so meanwhile: the reserve is about as large as it should be.
@@ -383,10 +392,11 @@ fn claim(file: &impl DiskFile, allocated: u64, most: u64, step: u64, options: &O
             true => Err(io::ErrorKind::StorageFull.into()),
             false => file.allocate(to),
         };
-        match allocate(allocated + step) {
+        let to = (allocated + step).next_multiple_of(BLOCK).min(most);
+        match allocate(to) {
             Ok(()) => {
-                assert!(step > 0 && allocated + step <= most, "room is claimed inside the segment");
-                return Ok(Some(allocated + step));
+                assert!(allocated < to && to <= most, "room is claimed inside the segment");
+                return Ok(Some(to));
             }
             Err(cause) if !is_full(&cause) => return Err(cause),
             Err(_) if step <= CLAIM_BYTES_MIN => return Ok(None),
