@@ -259,3 +259,6 @@ impl DiskFile for File {
         File::set_len(self, len)
     }
 }
+
+#[cfg(test)]
+mod tests;
