@@ -17,5 +17,10 @@ pub const FIRST_JOBS_BEFORE_LATER: usize = 32;
 pub const SNAPSHOT_BYTES_PER_LOG_BYTE: u64 = 3;
 /// Work that a shard does for one caller before the next one gets its round. One is the decision on one item.
 pub const WORK_IN_ROUND: isize = 64;
+/// A call that is worth more is large: it is not begun in a step that has served other callers, so that those do not
+/// wait for it until what was decided for them is on its way to the disk. Half a millisecond of work, or so.
+pub const LARGE_CALL_WORK: usize = 1_024;
 /// Empty queues that are kept for callers that come.
 pub const SPARE_LANES_MAX: usize = 64;
+
+const _: () = assert!(WORK_IN_ROUND as usize <= LARGE_CALL_WORK, "a call of a round's work is not large");

@@ -25,7 +25,7 @@ use tidegate_planted::{BalanceChange, Bug, is_planted};
 use crate::commit::{CommitQueue, Durable};
 use crate::inbox::Inbox;
 use crate::jobs::{JobId, Jobs};
-use crate::limits::{BLOCKED_CALLS_MAX, LOOK_AHEAD_CALLS};
+use crate::limits::{BLOCKED_CALLS_MAX, LARGE_CALL_WORK, LOOK_AHEAD_CALLS};
 use crate::service::{MachineOf, Pause, Served, Service, Unsolicited};
 use crate::state_clock::StateClock;
 use crate::turn::Core;
@@ -232,14 +232,21 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         self.answer(work, answer);
     }
 
-    /// Serves callers in turn until no call waits or the one being served must.
+    /// Serves callers in turn until no call waits, or the one being served must, or a large one comes behind those of
+    /// other callers: what these were answered is submitted first, and the large one begins the next step.
     fn serve_inbox(&mut self, now: TimeMs) -> Result<bool, S::Stop> {
         if self.front_waits_for.is_some() {
             assert!(!self.begun.is_empty(), "whoever waits in front is there");
             return Ok(self.look_ahead(now));
         }
         let mut worked = false;
+        let mut first_served = None;
         while let Some(mut work) = self.begun.pop_front().or_else(|| self.inbox.take_next()) {
+            let caller = S::caller(&work.ticket);
+            if *first_served.get_or_insert(caller) != caller && S::work(&work.call) > LARGE_CALL_WORK {
+                self.begun.push_front(work);
+                return Ok(worked);
+            }
             match self.serve(&mut work, now) {
                 Ok(Served::Done(answer)) => self.answer(work, Ok(answer)),
                 Ok(Served::TurnedAway(reason)) => self.answer(work, Err(reason)),
@@ -252,7 +259,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
                 }
                 // What was prepared has had its turn already, and keeps its place.
                 Ok(Served::Paused(Pause::Step)) if self.begun.is_empty() => {
-                    self.inbox.put_back(S::caller(&work.ticket), work);
+                    self.inbox.put_back(caller, work);
                     return Ok(worked);
                 }
                 Ok(Served::Paused(pause)) => {

@@ -24,7 +24,7 @@ use crate::message::{HoldRequest, OpenBatch, TransferBatch};
 use crate::operation::{AccountFact, Selection};
 
 /// So many transfers ahead of its decision, the memory is asked for in which an id and accounts are looked up...
-const SEEK_AHEAD: usize = 16;
+pub(super) const SEEK_AHEAD: usize = 16;
 /// ... and so many ahead, that of the accounts, which were found there.
 const TOUCH_AHEAD: usize = 8;
 

@@ -172,16 +172,15 @@ impl<D: Disk> LedgerService<D> {
         self.rule(turn, command, prior.as_ref(), id.map(|id| id.hash))
     }
 
-    /// [`LedgerService::decide_named`] for an id on which nothing was decided, as the caller knows. It is not looked up
-    /// again: an id that was just inserted can make the filter say that another one may be in a run.
+    /// [`LedgerService::decide_named`] for an id of this hash on which nothing was decided, as the caller knows. It is
+    /// not looked up again: an id that was just inserted can make the filter say that another one may be in a run.
     pub(super) fn decide_new<L: LogStore>(
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
         command: &Command<'_>,
-        id: &str,
+        hash: IdHash,
     ) -> Result<Outcome, Halt> {
         self.decisions_left = self.decisions_left.saturating_sub(1);
-        let hash = self.named(id).hash;
         self.rule(turn, command, None, Some(hash))
     }
 

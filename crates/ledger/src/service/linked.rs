@@ -17,9 +17,11 @@ use tidegate_machines::ledger::{Command, Content, Guess, Outcome, Refusal};
 use tidegate_planted::{Bug, is_planted};
 use tidegate_shard::{Room, Served};
 
-use super::decide::{PAUSED, done, is_missing};
+use super::batch::SEEK_AHEAD;
+use super::decide::{PAUSED, STEP_OVER, done, is_missing};
 use super::records::Halt;
 use super::{LedgerService, LedgerTurn, Output};
+use crate::ids::IdHash;
 use crate::limits::RECORD_OVERHEAD_BYTES;
 use crate::operation::{AccountFact, Answer};
 
@@ -35,6 +37,10 @@ impl<D: Disk> LedgerService<D> {
     ) -> Result<Served<Output>, Halt> {
         if !self.adopt(turn, facts)? {
             return Ok(PAUSED);
+        }
+        // It is decided as one, so it begins while this step may still decide something, and ends it.
+        if self.decisions_left == 0 {
+            return Ok(STEP_OVER);
         }
         let count = items.len();
         match turn.room(text_bytes + count * RECORD_OVERHEAD_BYTES) {
@@ -57,7 +63,14 @@ impl<D: Disk> LedgerService<D> {
         // A member that was decided before, alone or in another group, keeps its answer, so the group cannot be applied
         // any more.
         let mut known = HashSet::new();
-        for item in items.clone() {
+        let hashes: Vec<IdHash> = items.clone().map(|item| self.ids.hash(item.id().as_bytes())).collect();
+        for (n, item) in items.clone().enumerate() {
+            if let Some(ahead) = hashes.get(n + SEEK_AHEAD) {
+                self.ids.prefetch(*ahead);
+            }
+            if self.ids.is_new(hashes[n]) {
+                continue;
+            }
             // Nothing is journaled for the group, so that all of it can be decided once the file is put right.
             match self.with_prior(turn, item.id(), |prior| prior.is_some()) {
                 Err(Halt::Damaged(place)) => return Ok(done(self.refuse_group(count, place))),
@@ -68,7 +81,7 @@ impl<D: Disk> LedgerService<D> {
         let culprit = match in_vain {
             true => None,
             false => match turn.state().check_linked(items.clone(), open_holds_max, turn.now()) {
-                Ok(()) => return self.decide_all(turn, items, facts),
+                Ok(()) => return self.decide_all(turn, items.zip(hashes), facts),
                 Err(culprit) => Some(culprit),
             },
         };
@@ -97,12 +110,12 @@ impl<D: Disk> LedgerService<D> {
     fn decide_all<'a, L: LogStore>(
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
-        items: impl Iterator<Item = Content<'a>>,
+        items: impl ExactSizeIterator<Item = (Content<'a>, IdHash)>,
         facts: &[AccountFact],
     ) -> Result<Served<Output>, Halt> {
-        let mut outcomes = Vec::new();
-        for item in items {
-            outcomes.push(self.decide_new(turn, &asking(item, is_missing(item.credit(), facts)), item.id())?);
+        let mut outcomes = Vec::with_capacity(items.len());
+        for (item, hash) in items {
+            outcomes.push(self.decide_new(turn, &asking(item, is_missing(item.credit(), facts)), hash)?);
         }
         Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
     }
@@ -131,8 +144,8 @@ impl<D: Disk> LedgerService<D> {
     }
 }
 
-fn has_repeated_id<'a>(mut items: impl Iterator<Item = Content<'a>>) -> bool {
-    let mut seen = HashSet::new();
+fn has_repeated_id<'a>(mut items: impl ExactSizeIterator<Item = Content<'a>>) -> bool {
+    let mut seen = HashSet::with_capacity(items.len());
     !items.all(|item| seen.insert(item.id()))
 }
 

@@ -14,12 +14,17 @@ const VOTE: u64 = 1_000;
 /// A worker that has a flood of `batches` full batches of one caller, of which it decides one already, and then one
 /// transfer of `caller`.
 fn behind_a_flood(batches: usize, caller: Caller, finished: &mut Finished) -> TestWorker {
+    behind_a_flood_of(batches, false, caller, finished)
+}
+
+/// The same with linked groups instead, perhaps.
+fn behind_a_flood_of(batches: usize, linked: bool, caller: Caller, finished: &mut Finished) -> TestWorker {
     let options = Options { segment_bytes: 64 << 20, group_bytes_max: 4 << 20, ..SMALL };
     let mut node = TestWorker::with(TestWorker::with_a_durable_vote().disk, 1, options);
     for token in 0..batches {
         let ids = (0..TRANSFERS_PER_REQUEST_MAX).map(|n| (format!("{token}-{n}"), "source".into(), "wallet".into()));
-        let request = transfers(&ids.collect::<Vec<_>>());
-        let request = CallerRequest { caller: FLOODER, request };
+        let Request::Transfers { batch, .. } = transfers(&ids.collect::<Vec<_>>()) else { unreachable!("these are") };
+        let request = CallerRequest { caller: FLOODER, request: Request::Transfers { linked, batch } };
         node.worker.start(token as u64, request, &mut Outgoing::new(), finished);
     }
     node.turn(finished);
@@ -45,8 +50,16 @@ fn a_small_request_waits_for_a_step_of_another_callers_flood_and_not_for_its_bat
     let mut finished = Finished::new();
     let mut node = behind_a_flood(8, OTHER, &mut finished);
     let appended = appended_until_answered(&mut node, &mut finished);
-    // The step that decides it, and three in which the journal of this test writes and syncs its group.
-    assert!(appended <= 4 * DECISIONS_PER_STEP, "{appended} records before its answer");
+    // Itself, in a step of its own, and three steps in which the journal of this test writes and syncs its group.
+    assert!(appended <= 1 + 3 * DECISIONS_PER_STEP, "{appended} records before its answer");
+}
+
+#[test]
+fn a_small_request_waits_for_one_linked_group_of_another_caller_at_a_time() {
+    let mut finished = Finished::new();
+    let mut node = behind_a_flood_of(8, true, OTHER, &mut finished);
+    let appended = appended_until_answered(&mut node, &mut finished);
+    assert!(appended <= 1 + 3 * TRANSFERS_PER_REQUEST_MAX, "{appended} records before its answer");
 }
 
 #[test]
