@@ -58,8 +58,8 @@ struct TestWorker {
     held: Option<Vec<(ShardIndex, JobId, Job<FakeDisk>)>>,
     /// What the last start said of shard 0.
     replayed: ReplayReport,
-    /// What rotted last.
-    rotten: Option<(PathBuf, u64)>,
+    /// Bytes that rotted, and what they are since.
+    rotten: Vec<(PathBuf, u64, u8)>,
 }
 
 impl TestWorker {
@@ -83,7 +83,7 @@ impl TestWorker {
         let addresses = ShardAddresses::new((0..shard_count).map(|_| me));
         let worker = Worker::new(me, addresses, me, CursorKey([1, 2]), shards);
         let replayed = reports.into_iter().next().expect("there is a shard");
-        TestWorker { disk, worker, now: START, held: None, replayed, rotten: None }
+        TestWorker { disk, worker, now: START, held: None, replayed, rotten: Vec::new() }
     }
 
     /// One turn of the worker and of each journal.
@@ -99,6 +99,20 @@ impl TestWorker {
         }
         // A failed journal says so to its shard.
         self.worker.shards_mut().iter_mut().for_each(|shard| drop(shard.log_mut().step()));
+        self.keep_rotten();
+    }
+
+    /// A writer writes the last block of its log again, with the bytes that it had. What rotted stays rotten here.
+    fn keep_rotten(&self) {
+        for (path, at, byte) in &self.rotten {
+            if self.byte(path, *at).is_some_and(|now| now != *byte) {
+                assert!(self.disk.flip_bit(path, *at, 0));
+            }
+        }
+    }
+
+    fn byte(&self, path: &Path, at: u64) -> Option<u8> {
+        self.disk.contents(path).ok()?.get(at as usize).copied()
     }
 
     fn run(&mut self, (shard, id, job): (ShardIndex, JobId, Job<FakeDisk>)) {
@@ -159,12 +173,13 @@ impl TestWorker {
         });
         let (path, at) = found.expect("the record is on the disk");
         assert!(self.disk.flip_bit(&path, at, 0));
-        self.rotten = Some((path, at));
+        let byte = self.byte(&path, at).expect("it was found there");
+        self.rotten.push((path, at, byte));
     }
 
     /// Puts right what rotted last.
     fn heal(&mut self) {
-        let (path, at) = self.rotten.take().expect("something rotted");
+        let (path, at, _) = self.rotten.pop().expect("something rotted");
         assert!(self.disk.flip_bit(&path, at, 0));
     }
 }

@@ -76,6 +76,8 @@ impl TestWorker {
             let called = &mut self.worker.shards_mut()[shard];
             called.step(self.now);
             let _ = called.log_mut().step();
+            self.keep_rotten();
+            let called = &mut self.worker.shards_mut()[shard];
             while let Some((ticket, answer)) = called.released() {
                 if let Ticket::Call { ticket: 7, .. } = ticket {
                     return answer.expect("the shard serves").into_inner().into_answer();

@@ -11,7 +11,7 @@ fn with_a_small_filter() -> TestWorker {
     let me = Address::new(0, 0);
     let addresses = ShardAddresses::new([me]);
     let worker = Worker::new(me, addresses, me, CursorKey([1, 2]), vec![shard]);
-    TestWorker { disk, worker, now: START, held: None, replayed, rotten: None }
+    TestWorker { disk, worker, now: START, held: None, replayed, rotten: Vec::new() }
 }
 
 /// A linked group from one account.
