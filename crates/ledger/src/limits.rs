@@ -40,9 +40,9 @@ pub const EXPIRIES_PER_STEP: usize = 1_024;
 pub const ANNOUNCEMENTS_PER_STEP: usize = 1_024;
 /// Accounts that the auditor compares with one question to the live shard.
 pub const AUDIT_ACCOUNTS_PER_QUESTION: u32 = 1_024;
-/// Decisions on items of batches that one step of a shard makes before it serves others: two milliseconds or so, four
-/// when the index of ids is far larger than the caches.
-pub const DECISIONS_PER_STEP: usize = 4_096;
+/// Decisions on items of batches that one step of a shard makes before it serves others: half a millisecond or so, one
+/// when the index of ids is far larger than the caches. A linked group is decided as one.
+pub const DECISIONS_PER_STEP: usize = 1_024;
 /// Accounts that one step of a shard opens before it serves others: about a millisecond.
 pub const OPENS_PER_STEP: usize = 2_048;
 /// Accounts that one step of a shard sorts for lists before it serves others: two milliseconds if their ids are random.
