@@ -84,7 +84,7 @@ impl Deref for Blocks {
 }
 
 /// Bytes from the start of `memory` to the first address that is a multiple of a block.
-fn lead_of(memory: &Vec<u8>) -> usize {
+fn lead_of(memory: &[u8]) -> usize {
     let address = memory.as_ptr().addr();
     address.next_multiple_of(BLOCK_BYTES) - address
 }
