@@ -126,6 +126,14 @@ pub fn check_folder_of_new<D: Disk>(disk: &D, folder: &Path, data: &Path) -> Res
     Err(JournalError::Directory { path: data.to_path_buf(), what })
 }
 
+/// Whether a log of this data directory had a witness, as the directory notes.
+pub fn had_witnesses<D: Disk>(disk: &D, data: &Path) -> Result<bool, JournalError> {
+    let marks = data.join(WITNESSED);
+    let is_there = disk.exists(&marks).map_err(|cause| JournalError::io("look for", &marks, cause))?;
+    let list = || disk.list(&marks).map_err(|cause| JournalError::io("list", &marks, cause));
+    Ok(is_there && !list()?.is_empty())
+}
+
 /// The witness of one log.
 #[derive(Clone, Debug)]
 pub struct Witness<D: Disk> {

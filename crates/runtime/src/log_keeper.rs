@@ -38,6 +38,8 @@ const NAP: Duration = Duration::from_millis(100);
 /// The next pass over a log begins no sooner than this after the last one began: a small log need not be read all the
 /// time. The first one begins with the start.
 pub const PASS_INTERVAL: Duration = Duration::from_secs(600);
+/// How often a pass that takes long says how far it is.
+const TELL_PROGRESS: Duration = Duration::from_secs(600);
 
 /// The logs of all shards.
 #[derive(Default)]
@@ -69,12 +71,14 @@ pub struct Scrubbed {
     /// What is counted of it.
     pub metrics: ScrubMetrics,
     began: Option<Instant>,
+    /// When the log was last told of this pass, or it began.
+    told: Option<Instant>,
 }
 
 impl Scrubbed {
     /// A reading that is counted with `metrics`.
     pub fn new(scrub: LogScrub<NodeReader>, metrics: ScrubMetrics) -> Scrubbed {
-        Scrubbed { scrub, metrics, began: None }
+        Scrubbed { scrub, metrics, began: None, told: None }
     }
 
     /// Whether a pass is under way, or another is due.
@@ -91,11 +95,17 @@ impl Scrubbed {
     /// The same, by `step`.
     pub fn go_on_with(&mut self, step: impl FnOnce(&mut LogScrub<NodeReader>) -> bool) -> bool {
         if self.scrub.position().0 == 0 {
-            self.began = Some(Instant::now());
+            (self.began, self.told) = (Some(Instant::now()), Some(Instant::now()));
         }
         let is_over = step(&mut self.scrub);
         let facts = self.scrub.facts();
         self.metrics.observe(&facts, self.scrub.damage().len());
+        if !is_over && self.told.is_none_or(|told| told.elapsed() >= TELL_PROGRESS) {
+            self.told = Some(Instant::now());
+            let log = self.scrub.log();
+            let (family, shard, position, of) = (log.family, log.shard, facts.position, facts.of);
+            tracing::info!(family, shard, position, of, "reads a log again: so far");
+        }
         is_over
     }
 

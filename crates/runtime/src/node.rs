@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::witness::{Witness, check_folder};
+use tidegate_journal::witness::{WITNESSED, Witness, check_folder, had_witnesses};
 use tidegate_journal::{Family, LogId, Logs, Options, Retention};
 use tidegate_machines::ShardIndex;
 use tidegate_shard::{Commands, DecidedOf, NothingDerived, Shard, ShardFamily, Single, Snapshots};
@@ -342,8 +342,9 @@ impl<P: Send + 'static> Node<P> {
         mut rooms: Vec<Box<dyn Room<P>>>,
         progress: &mut dyn FnMut(&Status),
     ) -> Result<Node<P>> {
-        if let Some(folder) = &options.witness {
-            check_folder(&RealDisk, folder).map_err(|error| anyhow!("data.witness: {error}"))?;
+        match &options.witness {
+            Some(folder) => check_folder(&RealDisk, folder).map_err(|error| anyhow!("data.witness: {error}"))?,
+            None => warn_of_unasked_witnesses(directory.path())?,
         }
         let mut site = Site::new(options, directory, &rooms);
         rooms.iter_mut().try_for_each(|room| room.open(&mut site))?;
@@ -429,6 +430,19 @@ fn recovered<P: Send + 'static>(site: &mut Site<P>, progress: &mut dyn FnMut(&St
     }
     residents.sort_by_key(|(address, _)| *address);
     Ok(residents)
+}
+
+/// Says so if logs had witnesses and the configuration names none any more: what only they can prove stays unknown.
+fn warn_of_unasked_witnesses(data: &Path) -> Result<()> {
+    if had_witnesses(&RealDisk, data)? {
+        let marks = data.join(WITNESSED).display().to_string();
+        tracing::warn!(
+            marks,
+            "the logs of this directory had witnesses, and data.witness is not configured: nobody asks them whether \
+             records are lost. Configure it again, or remove the folder of marks if they are given up"
+        );
+    }
+    Ok(())
 }
 
 fn spawn_all<P: Send + 'static>(workers: Vec<Worker<P>>) -> Result<Vec<JoinHandle<Result<()>>>> {

@@ -68,7 +68,8 @@ impl<R: LogReader> LogScrub<R> {
 
     /// How far it is.
     pub fn facts(&self) -> ScrubFacts {
-        self.facts
+        // A pass may have read further than to where the log is settled.
+        ScrubFacts { of: self.facts.of.max(self.facts.position), ..self.facts }
     }
 
     /// Whom it tells of damage.

@@ -186,7 +186,7 @@ fn token_hash(
             Err(document.error_at(&at("token"), message))
         }
         (Some(token), None) => Ok(service_token_hash(token)),
-        (None, Some(hex)) => from_hex(hex).ok_or_else(|| {
+        (None, Some(printed)) => from_hex(digest_of(printed)).ok_or_else(|| {
             let message = "service.token_sha256: expected 64 hex digits, as `printf %s TOKEN | sha256sum` prints";
             document.error_at(&at("token_sha256"), message)
         }),
@@ -199,6 +199,15 @@ fn token_hash(
 pub(super) fn parse_grants(document: &Document, path: &str, grants: &[Box<str>]) -> Result<Vec<Grant>, ConfigError> {
     let parse = |grant: &str| grant.parse::<Grant>().map_err(|error| document.error_at(path, error.to_string()));
     grants.iter().map(|grant| parse(grant)).collect()
+}
+
+/// The digits of what `sha256sum` prints: behind them stand a space, a space or an asterisk, and the name of the file.
+fn digest_of(printed: &str) -> &str {
+    let printed = printed.trim_end();
+    match printed.split_once(' ') {
+        Some((digits, name)) if name.starts_with([' ', '*']) || name == "-" => digits,
+        _ => printed,
+    }
 }
 
 fn from_hex(hex: &str) -> Option<[u8; 32]> {

@@ -23,8 +23,8 @@ config! {
              from there before";
         logins_wrong_max: Count<u32> = 10, 0..=1_000, restart,
             "wrong passwords of one address before its next log-ins are answered 429, for 1 s and then twice as long \
-             each time; one is forgiven each minute. Users who have logged in from there before do not wait. 0 for \
-             never";
+             each time; one is forgiven each minute. Users who have logged in from there before do not wait, until \
+             three wrong passwords came for them from there. 0 for never";
         logins_delay_max_s: Seconds = 60, 1..=86_400, restart,
             "seconds that an address waits at most";
         api_services_max: Count<usize> = 1_000, 0..=10_000, restart,

@@ -109,6 +109,20 @@ fn says_what_was_written_and_what_was_expected() {
 }
 
 #[test]
+fn a_hash_of_a_token_is_taken_as_sha256sum_prints_it() {
+    let digits = "ab".repeat(32);
+    let parsed = |written: &str| parse(&format!("[[service]]\nname = \"a\"\ntoken_sha256 = \"{written}\"\ngrants = []"));
+    for behind in ["", "  -", " *-", "  token.txt", "\\n"] {
+        let config = parsed(&format!("{digits}{behind}")).unwrap();
+        assert_eq!(config.services[0].token_sha256, [0xab; 32], "{behind:?}");
+    }
+    for wrong in [format!("{digits}0"), format!("{digits} x"), format!("  {digits}"), digits[1..].into(), "  -".into()] {
+        let error = parsed(&wrong).unwrap_err().to_string();
+        assert!(error.contains("test.toml:3: service.token_sha256: expected 64 hex digits"), "{wrong:?}: {error}");
+    }
+}
+
+#[test]
 fn a_service_may_have_bounds_of_its_own_and_has_the_others_of_all() {
     let service = "[[service]]\nname = \"a\"\ntoken = \"sixteen-letters-or-more\"\n";
     let all = "[quota.service]\nrequests_per_s = 100\nrefusals_per_s = 7\n";

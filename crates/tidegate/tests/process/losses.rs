@@ -404,7 +404,9 @@ fn a_witness_tells_a_log_that_was_exchanged_although_it_is_longer() {
     for name in ["other", "words", "of", "it"] {
         vote(&server, name);
     }
-    assert!(server.terminate().status.success());
+    let ended = server.terminate();
+    assert!(ended.status.success());
+    assert!(ended.log.contains("had witnesses, and data.witness is not configured"), "{ended}");
     let words = ["the log is not the one that was written here", ".witness was made at sequence"];
     let refused = Server::refused(&settings);
     assert!(words.iter().all(|words| refused.log.contains(words)), "{refused}");
