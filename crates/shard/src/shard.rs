@@ -245,7 +245,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             let caller = S::caller(&work.ticket);
             if *first_served.get_or_insert(caller) != caller && S::work(&work.call) > LARGE_CALL_WORK {
                 self.begun.push_front(work);
-                return Ok(worked);
+                return Ok(true);
             }
             match self.serve(&mut work, now) {
                 Ok(Served::Done(answer)) => self.answer(work, Ok(answer)),
