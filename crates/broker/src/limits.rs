@@ -109,6 +109,12 @@ pub const PASS_LOOKS: usize = 64;
 pub const PASS_MESSAGES: usize = 64;
 /// Entries of an inbox that a look visits.
 pub const PASS_VISITS: usize = 4_096;
+/// How often such a look compares a topic with a filter: two milliseconds, or so. Each topic is compared once with each
+/// filter of the member.
+pub const PASS_MATCHES: usize = 1 << 14;
+/// Looks, one after the other, at what was not sent to a member that unsubscribes: more than there are in an inbox of a
+/// hundred thousand messages on few topics.
+pub const PASS_UNSENT_ROUNDS: usize = 32;
 /// Messages that a look gives to others of a member that is over.
 pub const PASS_LAST_MESSAGES: usize = 1_024;
 /// Members that are over and waited for, which one step looks at.

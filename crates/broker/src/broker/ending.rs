@@ -53,6 +53,11 @@ impl Endings {
         self.sessions.values().filter_map(|ending| ending.comer)
     }
 
+    /// Whether a session is ending: it takes nothing that was another's.
+    pub fn is_ending(&self, session: SessionRef) -> bool {
+        self.sessions.contains_key(&session)
+    }
+
     fn is_awaited(&self, session: SessionRef) -> bool {
         self.sessions.get(&session).is_some_and(|ending| ending.comer.is_some() || ending.operator.is_some())
     }

@@ -25,7 +25,10 @@ use tidegate_wire::mqtt::{check_filter, filter_matches};
 use super::Broker;
 use crate::acknowledgements::{AckTo, Ticket, Word};
 use crate::index::{SessionIndex, ShardPlace};
-use crate::limits::{PASS_LAST_MESSAGES, PASS_LOOK_MS, PASS_LOOKS, PASS_MESSAGES, PASS_VISITS, PASS_WAITING_MAX};
+use crate::limits::{
+    PASS_LAST_MESSAGES, PASS_LOOK_MS, PASS_LOOKS, PASS_MATCHES, PASS_MESSAGES, PASS_UNSENT_ROUNDS, PASS_VISITS,
+    PASS_WAITING_MAX,
+};
 use crate::peer::Item;
 use crate::reason::NOT_NOW;
 use crate::session::{SessionFlags, SessionRef, Stage};
@@ -150,8 +153,15 @@ impl<L: LogStore> Broker<L> {
             }
         }
         self.passing.next = if is_end { SessionIndex::new(0) } else { SessionIndex::new(last.number() + 1) };
+        let mut filters = 0;
         for place in over {
             self.pass_on(place, Part::Left, now);
+            filters += self.clients.sessions[place].subscriptions.as_slice().len();
+            if filters >= PASS_MATCHES {
+                // The others have their turn in the next look.
+                self.passing.next = SessionIndex::new(place.number() + 1);
+                return;
+            }
         }
     }
 
@@ -166,8 +176,14 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn pass_on_unsubscribed(&mut self, place: SessionIndex, written: &str, now: TimeMs) {
         let session = &self.clients.sessions[place];
         if session.flags.has(SessionFlags::SHARED) {
-            let from = session.flow.as_ref().map_or(session.next_number, |flow| flow.window.next());
-            self.pass_on(place, Part::Unsent { from, written }, now);
+            let mut from = session.flow.as_ref().map_or(session.next_number, |flow| flow.window.next());
+            let filters = session.subscriptions.as_slice().len();
+            for _ in 0..(4 * PASS_MATCHES / filters.max(1)).clamp(1, PASS_UNSENT_ROUNDS) {
+                match self.pass_on(place, Part::Unsent { from, written }, now) {
+                    Some(next) if next > from => from = next,
+                    _ => break,
+                }
+            }
         }
     }
 
@@ -188,10 +204,17 @@ impl<L: LogStore> Broker<L> {
             Part::Unsent { .. } => PASS_VISITS,
         };
         let (mut passed, mut next, mut visits, mut is_left) = (Vec::new(), part.from(), 0, false);
+        let (mut known, filters) = (HashMap::new(), groups.len() + own.len());
+        let topics_max = (PASS_MATCHES / filters.max(1)).max(1);
         for entry in self.shards.state(shard).inbox(slot).entries_from(next) {
             // What is not durable may be lost, and is left for the next time, if there is one.
             let is_kept = entry.sequence() <= durable || matches!(part, Part::Unsent { .. });
             if passed.len() == count || visits == PASS_VISITS || is_last && !is_kept {
+                is_left = true;
+                break;
+            }
+            let topic = entry.message().topic();
+            if known.len() == topics_max && !known.contains_key(topic) {
                 is_left = true;
                 break;
             }
@@ -200,7 +223,7 @@ impl<L: LogStore> Broker<L> {
             {
                 continue;
             }
-            if let Some(group) = group_of(entry.message().topic(), &groups, &own)
+            if let Some(group) = *known.entry(topic).or_insert_with(|| group_of(topic, &groups, &own))
                 && part.has(group)
                 && let Some(to) = group.takers.get(entry.number() as usize % group.takers.len().max(1))
             {
@@ -275,6 +298,10 @@ impl<L: LogStore> Broker<L> {
         let place = self.clients.session(SessionRef { index: to.session, generation: to.generation })?;
         let session = &self.clients.sessions[place];
         let slot = session.slot.filter(|_| session.stage == Stage::Live)?;
+        // Two that end at the same time would give the same messages to each other for ever.
+        if self.endings.is_ending(self.clients.session_ref(place)) {
+            return None;
+        }
         let is_ready = self.presence_of(place) == Presence::Ready
             && self.shards.state(session.shard).inbox(slot).len() < PASS_WAITING_MAX;
         let takes = (is_last || is_ready) && self.subscriptions.covers(message.topic(), to.owner());

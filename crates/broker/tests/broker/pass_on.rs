@@ -152,6 +152,30 @@ fn what_a_session_has_when_it_is_ended_goes_to_another() {
 }
 
 #[test]
+fn members_that_end_at_the_same_time_give_each_other_nothing_for_ever() {
+    for home in ["", "@1"] {
+        let mut world = members(home, 1);
+        world.run(&publish(1..41, 1));
+        world.run("x: DISCONNECT expiry=0; y: DISCONNECT expiry=0; wait 10000");
+        assert_eq!(sessions(&world), 0, "{home}: both have ended");
+        assert!(passed_on(&world) <= 40, "{home}: {} were given on", passed_on(&world));
+    }
+}
+
+#[test]
+fn a_long_inbox_of_who_unsubscribes_goes_to_another() {
+    let inboxes = InboxLimits { messages_max: 10_000, ..InboxLimits::default() };
+    let mut world = World::new(WorldOptions { inboxes, ..WorldOptions::default() });
+    world.run(&format!(
+        "x: CONNECT expiry=1000 recv=2; x: SUBSCRIBE $share/g/t qos=1; p: CONNECT; {}
+         y@1: CONNECT expiry=1000; y: auto; y: SUBSCRIBE $share/g/t qos=1",
+        publish(1..6_001, 1)
+    ));
+    let heard = world.run("x: UNSUBSCRIBE $share/g/t; wait 2000");
+    assert_eq!((payloads(&heard, "y").len(), passed_on(&world)), (5_998, 5_998), "all that was not sent");
+}
+
+#[test]
 fn a_long_inbox_goes_to_another_in_rounds() {
     for end in ENDS {
         let inboxes = InboxLimits { messages_max: 10_000, ..InboxLimits::default() };

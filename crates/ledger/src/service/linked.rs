@@ -85,6 +85,8 @@ impl<D: Disk> LedgerService<D> {
                 Err(culprit) => Some(culprit),
             },
         };
+        // It costs as much as one that is applied, and ends the step as well.
+        self.decisions_left = self.decisions_left.saturating_sub(count);
         let mut outcomes = Vec::with_capacity(count);
         for (n, item) in items.enumerate() {
             outcomes.push(match culprit {
