@@ -206,7 +206,7 @@ impl DiskFile for File {
             return DiskFile::write_all_at(self, blocks, offset);
         }
         match FileExt::write_all_at(self, blocks, offset) {
-            Err(cause) if Errno::from_io_error(&cause) == Some(Errno::INVAL) => {
+            Err(cause) if matches!(Errno::from_io_error(&cause), Some(Errno::INVAL | Errno::OPNOTSUPP)) => {
                 fcntl_setfl(self, flags - OFlags::DIRECT)?;
                 DiskFile::write_all_at(self, blocks, offset)
             }

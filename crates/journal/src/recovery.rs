@@ -362,10 +362,12 @@ fn repair<D: Disk>(folder: &Folder<D>, found: &Inspection) -> Result<Active<D::F
     // Nothing that counts is ever cut or written over.
     assert!(found.torn.start >= end, "the cut begins behind the last good group");
     assert!(found.bytes_cut == 0 || !found.marked, "behind a mark there is nothing to cut");
-    let wanted = file.len().map_err(failed)?.max(end + MARK_BYTES as u64).next_multiple_of(BLOCK);
+    let len = file.len().map_err(failed)?;
+    let wanted = len.max(end + MARK_BYTES as u64).next_multiple_of(BLOCK);
     let allocated = match file.allocate(wanted) {
         Ok(()) => wanted,
-        Err(cause) if is_full(&cause) => end,
+        // Of what there is, whole blocks.
+        Err(cause) if is_full(&cause) => end.max(len / BLOCK * BLOCK),
         Err(cause) => return Err(failed(cause)),
     };
     if !found.marked {

@@ -231,6 +231,7 @@ impl<L: LogStore> Broker<L> {
             }
         }
         is_left |= !passed.is_empty();
+        drop(known);
         self.send_passed(session, passed, is_last, now);
         is_left.then_some(next)
     }

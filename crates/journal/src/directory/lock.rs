@@ -9,9 +9,10 @@
 //! and both would write into the same segments.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read};
 use std::ops::Deref;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::{DIRECTORY, LOCK, refuse};
@@ -115,11 +116,14 @@ pub(super) fn lock_file(path: &Path) -> Result<LockedFile, Unlocked> {
     let Some(locked) = LockedFile::take(file, libc::LOCK_EX).map_err(failed)? else {
         return Err(Unlocked::Failed(refuse(path, in_use(path))));
     };
-    let mut file: &File = &locked;
-    file.set_len(0).map_err(failed)?;
-    file.rewind().map_err(failed)?;
-    writeln!(file, "{}", std::process::id()).map_err(failed)?;
-    Ok(locked)
+    // Over what an earlier process wrote: on a full disk a file that was cut gets its block back only later.
+    let process = format!("{}\n", std::process::id());
+    let written = locked.write_all_at(process.as_bytes(), 0).and_then(|()| locked.set_len(process.len() as u64));
+    match written {
+        // Which process it is, is for people. The lock is what keeps others out.
+        Err(cause) if cause.kind() != io::ErrorKind::StorageFull => Err(failed(cause)),
+        _ => Ok(locked),
+    }
 }
 
 /// Takes the lock of this kind on `DIRECTORY`, if it is there.
