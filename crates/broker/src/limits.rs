@@ -117,6 +117,8 @@ pub const PASS_MATCHES: usize = 1 << 14;
 pub const PASS_UNSENT_ROUNDS: usize = 32;
 /// Messages that a look gives to others of a member that is over.
 pub const PASS_LAST_MESSAGES: usize = 1_024;
+/// How often what a member has that is over is offered again, to others than before, if those did not take it.
+pub const PASS_PASSES_MAX: u64 = 8;
 /// Members that are over and waited for, which one step looks at.
 pub const PASS_ENDINGS: usize = 8;
 /// How long a CONNECT, or an operator, waits until others have what a member has that it ends, in milliseconds.

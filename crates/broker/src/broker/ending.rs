@@ -21,7 +21,7 @@ use tidegate_planted::{Bug, is_planted};
 use super::Broker;
 use crate::connection::ParkedFor;
 use crate::index::{ConnectionIndex, SessionIndex};
-use crate::limits::{PASS_ENDINGS, PASS_WAIT_MS};
+use crate::limits::{PASS_ENDINGS, PASS_PASSES_MAX, PASS_WAIT_MS};
 use crate::operator::OperatorAnswer;
 use crate::session::{SessionFlags, SessionRef};
 use crate::{ConnectionKey, OperatorTicket};
@@ -31,6 +31,10 @@ use crate::{ConnectionKey, OperatorTicket};
 struct Ending {
     /// What its inbox had before this entry is on its way, or nobody has room for it.
     next: u64,
+    /// The first entry that a member has refused, of those in this pass over the inbox.
+    refused: Option<u64>,
+    /// Passes so far: each offers what is left to other members.
+    passes: u64,
     /// The CONNECT that ends it.
     comer: Option<ConnectionKey>,
     /// The operator who ends it.
@@ -56,6 +60,13 @@ impl Endings {
     /// Whether a session is ending: it takes nothing that was another's.
     pub fn is_ending(&self, session: SessionRef) -> bool {
         self.sessions.contains_key(&session)
+    }
+
+    /// A member has not taken an entry of this session, if it is ending.
+    pub fn note_refused(&mut self, session: SessionRef, number: u64) {
+        if let Some(ending) = self.sessions.get_mut(&session) {
+            ending.refused = Some(ending.refused.map_or(number, |first| first.min(number)));
+        }
     }
 
     fn is_awaited(&self, session: SessionRef) -> bool {
@@ -84,10 +95,28 @@ impl<L: LogStore> Broker<L> {
         if self.passing.is_passing(session) {
             return true;
         }
-        let from = self.endings.sessions.entry(session).or_default().next;
-        let Some(next) = self.pass_on_last(place, from, now) else { return false };
-        self.endings.sessions.get_mut(&session).expect("it was noted").next = next;
-        true
+        let shard = self.clients.sessions[place].shard;
+        loop {
+            let ending = self.endings.sessions.entry(session).or_default();
+            let (from, passes) = (ending.next, ending.passes);
+            let left = self.pass_on_last(place, (from, passes), now);
+            // What others have taken leaves the inbox when its shard is asked next.
+            let is_settled = self.shards[shard].facts().inbox == 0;
+            let ending = self.endings.sessions.get_mut(&session).expect("it was noted");
+            match (left, ending.refused) {
+                (Some(next), _) => {
+                    ending.next = next;
+                    return true;
+                }
+                (None, Some(first)) if passes < PASS_PASSES_MAX => {
+                    if !is_settled {
+                        return true;
+                    }
+                    (ending.next, ending.refused, ending.passes) = (first, None, passes + 1);
+                }
+                (None, _) => return false,
+            }
+        }
     }
 
     /// Whether a CONNECT that ends this session waits until others have what it had.

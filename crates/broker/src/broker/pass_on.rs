@@ -108,8 +108,8 @@ struct Group {
 enum Part<'f> {
     /// Some, of a member that is away or takes nothing.
     Left,
-    /// All from this entry on, of a member that is over.
-    Last { from: u64 },
+    /// All from this entry on, of a member that is over. So often was it offered before.
+    Last { from: u64, passes: u64 },
     /// What came by this subscription from this entry on, of a member that unsubscribes.
     Unsent { from: u64, written: &'f str },
 }
@@ -118,8 +118,14 @@ impl Part<'_> {
     fn from(self) -> u64 {
         match self {
             Part::Left => 0,
-            Part::Last { from } | Part::Unsent { from, .. } => from,
+            Part::Last { from, .. } | Part::Unsent { from, .. } => from,
         }
+    }
+
+    /// Who of the members takes an entry.
+    fn taker(self, number: u64, group: &Group) -> Option<&Entry> {
+        let passes = if let Part::Last { passes, .. } = self { passes } else { 0 };
+        group.takers.get((number + passes) as usize % group.takers.len().max(1))
     }
 
     /// Whether what is left is lost.
@@ -165,10 +171,10 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Sends some of what a member has to others, of the entries from `from` on: it is over. The first entry that is
-    /// left for the next time; `None` when nothing is.
-    pub(super) fn pass_on_last(&mut self, place: SessionIndex, from: u64, now: TimeMs) -> Option<u64> {
-        self.pass_on(place, Part::Last { from }, now)
+    /// Sends some of what a member has to others, of the entries from `from` on: it is over, and all was offered
+    /// `passes` times before. The first entry that is left for the next time; `None` when nothing is.
+    pub(super) fn pass_on_last(&mut self, place: SessionIndex, (from, passes): (u64, u64), now: TimeMs) -> Option<u64> {
+        self.pass_on(place, Part::Last { from, passes }, now)
     }
 
     /// A member is about to leave the group of this subscription: sends what came to it by that, and was not sent to
@@ -225,7 +231,7 @@ impl<L: LogStore> Broker<L> {
             }
             if let Some(group) = *known.entry(topic).or_insert_with(|| group_of(topic, &groups, &own))
                 && part.has(group)
-                && let Some(to) = group.takers.get(entry.number() as usize % group.takers.len().max(1))
+                && let Some(to) = part.taker(entry.number(), group)
             {
                 passed.push((entry.number(), Arc::clone(entry.message()), *to));
             }
@@ -342,6 +348,9 @@ impl<L: LogStore> Broker<L> {
     /// Another member has a message of a session of this worker, or has not taken it.
     pub(super) fn passed_on(&mut self, session: SessionRef, number: u64, word: Word, now: TimeMs) {
         self.passing.end(session, number);
+        if word != Word::Durable {
+            self.endings.note_refused(session, number);
+        }
         let Some(place) = self.clients.session(session) else { return };
         if word != Word::Durable {
             // It is its client's turn again.
