@@ -163,6 +163,23 @@ fn members_that_end_at_the_same_time_give_each_other_nothing_for_ever() {
 }
 
 #[test]
+fn what_members_have_that_end_at_the_same_time_goes_to_one_who_stays() {
+    for home in ["", "@1"] {
+        let mut world = members(home, 1);
+        world.run("z: CONNECT expiry=1000; z: SUBSCRIBE $share/g/t qos=1; z: drop");
+        let heard = world.run(&publish(1..41, 1));
+        assert_eq!(payloads(&heard, "x").len() + payloads(&heard, "y").len(), 40, "{heard}");
+        world.run("x: DISCONNECT expiry=0; y: DISCONNECT expiry=0; wait 10000");
+        let heard = world.run("z: CONNECT keep expiry=1000");
+        let heard = heard + &world.run(&format!("{}; wait 200", acknowledge("z", 40)));
+        let mut all = payloads(&heard, "z");
+        all.sort();
+        all.dedup();
+        assert_eq!((all.len(), sessions(&world)), (40, 1), "{home}: {heard}");
+    }
+}
+
+#[test]
 fn a_long_inbox_of_who_unsubscribes_goes_to_another() {
     let inboxes = InboxLimits { messages_max: 10_000, ..InboxLimits::default() };
     let mut world = World::new(WorldOptions { inboxes, ..WorldOptions::default() });
