@@ -76,12 +76,9 @@ fn division(config: &Config) -> Finding {
 
 fn memory(config: &Config, worst_case: &WorstCase) -> Finding {
     let at_worst = worst_case.bytes().map_or("without a bound".into(), in_words);
-    // What an operator wants it to be, if that is less than there is.
-    let host = config.memory.host_bytes.map(|bytes| (bytes, ""));
-    let wanted = config.memory.bytes_max.map(|bytes| (bytes, " (limits.memory_bytes_max)"));
-    let most = [host, wanted].into_iter().flatten().min();
-    let of = most.map_or(String::new(), |(most, key)| format!(", of {}{key}", in_words(most)));
-    let advice = most.and_then(|(most, _)| worst_case.advice(most));
+    let most = config.memory.host_bytes;
+    let of = most.map_or(String::new(), |most| format!(", of {}", in_words(most)));
+    let advice = most.and_then(|most| worst_case.advice(most));
     Finding { what: "memory at worst", found: format!("{at_worst}{of}; by key below"), advice }
 }
 
