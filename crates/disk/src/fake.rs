@@ -191,6 +191,21 @@ impl FakeDisk {
         inode.is_some_and(|inode| inode.flip_bit(offset, bit))
     }
 
+    /// Whether a byte of a file is so, also if the power fails now: a write over rot that was not synced yet may be lost,
+    /// and the rot comes back.
+    pub fn has_byte(&self, path: &Path, offset: u64, byte: u8) -> bool {
+        let state = self.lock();
+        state.names.get(path).is_some_and(|inode| state.inodes[*inode].has_byte(offset, byte))
+    }
+
+    /// Puts right what rotted: the byte is so for good, whatever becomes of writes that were not synced.
+    pub fn put_byte(&self, path: &Path, offset: u64, byte: u8) {
+        let state = &mut *self.lock();
+        if let Some(inode) = state.names.get(path) {
+            state.inodes[*inode].put_byte(offset, byte);
+        }
+    }
+
     /// Tampering: replaces bytes of a file for good, extending it when needed.
     pub fn overwrite(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let file = Disk::open(self, path)?;

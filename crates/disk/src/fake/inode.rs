@@ -146,6 +146,23 @@ impl Inode {
         true
     }
 
+    /// Whether this byte is so, in the cache and on the platter.
+    pub fn has_byte(&self, offset: u64, byte: u8) -> bool {
+        let (index, within) = (offset / SECTOR_BYTES as u64, (offset % SECTOR_BYTES as u64) as usize);
+        [&self.cache, &self.platter].iter().all(|image| image.sector(index)[within] == byte)
+    }
+
+    /// Makes this byte so for good, whatever becomes of writes that were not synced.
+    pub fn put_byte(&mut self, offset: u64, byte: u8) {
+        let (index, within) = (offset / SECTOR_BYTES as u64, (offset % SECTOR_BYTES as u64) as usize);
+        for image in [&mut self.cache, &mut self.platter] {
+            if offset < image.len {
+                image.sectors.entry(index).or_insert(ZEROS)[within] = byte;
+            }
+        }
+        self.unsynced.iter_mut().filter(|(at, _)| *at == index).for_each(|(_, sector)| sector[within] = byte);
+    }
+
     /// Chooses what becomes of the unsynced writes; the result is in an order in which later ones win.
     fn kept_writes(&mut self, random: &mut SplitMix) -> Vec<(u64, Sector)> {
         let unsynced = std::mem::take(&mut self.unsynced);
