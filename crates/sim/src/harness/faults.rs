@@ -329,6 +329,11 @@ impl<S: Store> Site<S> {
                 self.damage.mended_at = Some(self.tick);
                 note!(self.trace, "{} of {} is restored", rot.name, rot.path);
                 self.store.heal(&rot);
+            } else if self.disk.exists(Path::new(&rot.path)).unwrap_or(false)
+                && !self.disk.has_byte(Path::new(&rot.path), rot.offset, rot.written)
+            {
+                // The writer has written its block again, and that is not durable yet: the rot could come back.
+                self.store.heal(&rot);
             }
         }
     }

@@ -147,9 +147,9 @@ impl Store for LocalStore {
         self.disk.flip_bit(&path, offset, bit).then_some(rot)
     }
 
-    /// Also if the writer has put it right by writing its block again, and that is not durable.
     fn is_rotten(&self, rot: &Rot) -> bool {
-        !self.disk.has_byte(Path::new(&rot.path), rot.offset, rot.written)
+        let bytes = self.disk.contents(Path::new(&rot.path));
+        bytes.is_ok_and(|bytes| bytes.get(rot.offset as usize) != Some(&rot.written))
     }
 
     fn heal(&self, rot: &Rot) {
