@@ -191,8 +191,8 @@ impl FakeDisk {
         inode.is_some_and(|inode| inode.flip_bit(offset, bit))
     }
 
-    /// Whether a byte of a file is so, also if the power fails now: a write over rot that was not synced yet may be lost,
-    /// and the rot comes back.
+    /// Whether a byte of a file is so, also if the power fails now: a write over rot that was not synced yet may be
+    /// lost, and the rot comes back.
     pub fn has_byte(&self, path: &Path, offset: u64, byte: u8) -> bool {
         let state = self.lock();
         state.names.get(path).is_some_and(|inode| state.inodes[*inode].has_byte(offset, byte))

@@ -1,6 +1,6 @@
 //! What goes wrong with the machine, and the book in which it is written down, so that nothing else is excused.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tidegate_journal::LogId;
 use tidegate_journal::disk::{Disk, DiskFile};
