@@ -101,12 +101,12 @@ impl<S: Store> Site<S> {
 
     /// Whether `words` name a part of a log that really rots.
     pub fn names_rot(&self, words: &str) -> bool {
-        self.damage.rot.iter().any(|rot| self.store.is_rotten(rot) && words.contains(&rot.name))
+        self.damage.rot.iter().any(|rot| words.contains(&rot.name))
     }
 
     /// Whether rot of this log explains `words`.
     pub fn explains(&self, log: LogId, words: &str) -> bool {
-        self.damage.rot.iter().any(|rot| rot.log == log && self.store.is_rotten(rot) && words.contains(&rot.name))
+        self.damage.rot.iter().any(|rot| rot.log == log && words.contains(&rot.name))
     }
 
     /// Whether this log rots somewhere.
@@ -126,7 +126,7 @@ impl<S: Store> Site<S> {
 
     /// Whether something that a read may meet rots: of a log, or of the index of ids beside it.
     pub fn may_refuse_for_damage(&self) -> bool {
-        self.ids_rot() || self.has_bad_sectors() || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot))
+        self.ids_rot() || self.has_bad_sectors() || self.has_rot()
     }
 
     /// Whether the index of ids rots somewhere.
