@@ -126,7 +126,7 @@ impl<S: Store> Site<S> {
 
     /// Whether something that a read may meet rots: of a log, or of the index of ids beside it.
     pub fn may_refuse_for_damage(&self) -> bool {
-        self.ids_rot() || self.has_bad_sectors() || self.has_rot()
+        self.ids_rot() || self.has_bad_sectors() || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot))
     }
 
     /// Whether the index of ids rots somewhere.
@@ -144,7 +144,8 @@ impl<S: Store> Site<S> {
     /// The same, or it did so lately that answers may still say so.
     pub fn was_damaged(&self) -> bool {
         let lately = |at: u64| self.tick < at + FULL_IS_REMEMBERED;
-        self.may_refuse_for_damage() || self.damage.mended_at.is_some_and(lately)
+        // A writer may have written over rot since somebody met it.
+        self.has_rot() || self.may_refuse_for_damage() || self.damage.mended_at.is_some_and(lately)
     }
 
     /// Whether the disk is full, or was so lately that answers may still say so.
