@@ -65,10 +65,9 @@ impl<S: Store> LedgerWorld<S> {
             return Ok(());
         }
         match self.load.copy.take() {
-            // One alone often enough: only if others know more by then is it refused.
-            Some(copy) if self.site.chance.happens(800) => match self.site.chance.below(5) {
-                0 | 1 => self.put_back_one(copy),
-                2 | 3 => self.put_back_all(&copy),
+            Some(copy) if self.site.chance.happens(900) => match self.site.chance.below(3) {
+                0 => self.put_back_one(copy),
+                1 => self.put_back_all(&copy),
                 _ => self.restore_at(copy),
             },
             Some(copy) if self.site.chance.happens(500) => {
