@@ -117,8 +117,13 @@ pub const PASS_MATCHES: usize = 1 << 14;
 pub const PASS_UNSENT_ROUNDS: usize = 32;
 /// Messages that a look gives to others of a member that is over.
 pub const PASS_LAST_MESSAGES: usize = 1_024;
-/// How often what a member has that is over is offered again, to others than before, if those did not take it.
-pub const PASS_PASSES_MAX: u64 = 8;
+/// How often what a member has that is over is offered again at once, to others than before, if those did not take it;
+/// after that, once in each [`PASS_LOOK_MS`]...
+pub const PASS_AT_ONCE: u64 = 8;
+/// ... for so long, in milliseconds...
+pub const PASS_ENDING_MS: u64 = 60_000;
+/// ... unless more than so many end: each is among what is due until it has ended, and others are due behind them.
+pub const PASS_ENDINGS_MAX: usize = DUE_LOOKED_AT_MAX / 4;
 /// Members that are over and waited for, which one step looks at.
 pub const PASS_ENDINGS: usize = 8;
 /// How long a CONNECT, or an operator, waits until others have what a member has that it ends, in milliseconds.

@@ -55,7 +55,9 @@ impl<T> Commands for TopicCommands<T> {
     fn weight(command: &Command) -> usize {
         let beside = match command {
             Command::Publish { message, receivers, .. } => message.body_bytes() + size_of_val(&**receivers),
-            Command::Retain { message, .. } | Command::Delay { message, .. } => message.body_bytes(),
+            Command::PassOn { message, .. } | Command::Retain { message, .. } | Command::Delay { message, .. } => {
+                message.body_bytes()
+            }
             Command::KeepPlace { kept, .. } => kept.place.len(),
             Command::OpenSession { will, .. } | Command::AttachSession { will, .. } => {
                 will.as_ref().map_or(0, |will| will.message.body_bytes())
@@ -73,6 +75,7 @@ impl<T> Commands for TopicCommands<T> {
             // Its client is told, and one that has lost the right to a filter is looked at again when it comes back.
             | Command::Unsubscribe { .. }
             | Command::Publish { .. }
+            | Command::PassOn { .. }
             | Command::Retain { .. }
             | Command::Delay { .. } => true,
             Command::DetachSession { .. }

@@ -16,7 +16,7 @@ use crate::limits::{FIRST_JOBS_BEFORE_LATER, LATER_JOBS_OUT_MAX};
 use crate::service::Service;
 
 /// Names a job of one shard. Never used twice in a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(u64);
 
 /// The jobs that a shard has begun and whose findings have not come back.

@@ -1,7 +1,12 @@
 //! Bounds of a shard.
 
-/// Calls behind one that waits for a read that begin their own reads meanwhile.
+/// Calls of a caller behind one that waits for a read that begin their own reads meanwhile...
 pub const LOOK_AHEAD_CALLS: usize = 64;
+/// ... and the work that these are worth: one full batch of the ledger. The next caller's reads wait for so much.
+pub const LOOK_AHEAD_WORK: usize = 8_192;
+/// Work of all calls whose reads have begun and that are not answered. Beyond that nobody else has a turn, because what
+/// was read takes memory; they go on at half of it.
+pub const READING_WORK_MAX: usize = 64 * LOOK_AHEAD_WORK;
 /// Calls that may wait for room on a full disk before the shard takes no more of any kind. They take note of what has
 /// happened, so there are never more of them than of what they end, and what they end takes more memory than they do.
 pub const BLOCKED_CALLS_MAX: usize = 1 << 20;

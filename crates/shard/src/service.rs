@@ -106,7 +106,8 @@ pub trait Service: Sized {
         jobs: &mut Jobs<Self>,
     ) -> Result<Served<Self::Answer>, Self::Stop>;
 
-    /// Begins the reads that `call` will need, while it waits behind one that waits for its own. Decides nothing.
+    /// Begins the reads that `call` will need, while it waits behind one of its caller that waits for its own. Decides
+    /// nothing.
     fn prepare<L: LogStore>(
         &mut self,
         _turn: &TurnOf<'_, Self, L>,
@@ -165,9 +166,9 @@ pub enum Pause {
     /// Room on a full disk, which may take long. It keeps its place before others that wait for the same; calls behind
     /// it are served, and the service sees to it that none of them is decided that must not overtake it.
     Disk,
-    /// The findings of this job. Nothing overtakes it; those behind it are prepared meanwhile.
+    /// The findings of this job. No call of its caller overtakes it; those behind it are prepared meanwhile.
     Fetch(JobId),
-    /// The findings of this job, and it has written nothing: others may overtake it.
+    /// The findings of this job, and it has written nothing: others of its caller may overtake it, too.
     Aside(JobId),
 }
 

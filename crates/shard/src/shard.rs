@@ -15,7 +15,7 @@
 //! Invariant: no thread, clock or socket here; a worker steps it with the time of its loop, a simulator with simulated
 //! time. Nothing here knows what a call means.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tidegate_journal::{JournalError, LogStore, Sequence};
@@ -23,9 +23,9 @@ use tidegate_machines::{Machine, ShardIndex, TimeMs};
 use tidegate_planted::{BalanceChange, Bug, is_planted};
 
 use crate::commit::{CommitQueue, Durable};
-use crate::inbox::Inbox;
+use crate::inbox::{Caller, Inbox};
 use crate::jobs::{JobId, Jobs};
-use crate::limits::{BLOCKED_CALLS_MAX, LARGE_CALL_WORK, LOOK_AHEAD_CALLS};
+use crate::limits::{BLOCKED_CALLS_MAX, LARGE_CALL_WORK, LOOK_AHEAD_CALLS, LOOK_AHEAD_WORK, READING_WORK_MAX};
 use crate::service::{MachineOf, Pause, Served, Service, Unsolicited};
 use crate::state_clock::StateClock;
 use crate::turn::Core;
@@ -66,6 +66,18 @@ struct Work<S: Service> {
     call: S::Call,
     progress: S::Progress,
     weight: usize,
+    /// Its reads have begun; its work is among [`Shard::reading_work`].
+    reads: bool,
+}
+
+impl<S: Service> Work<S> {
+    fn caller(&self) -> Caller {
+        S::caller(&self.ticket)
+    }
+
+    fn work(&self) -> usize {
+        S::work(&self.call)
+    }
 }
 
 /// One shard: its machine, its log, its service, and what waits between them.
@@ -76,10 +88,16 @@ pub struct Shard<S: Service, L: LogStore> {
     service: S,
     inbox: Inbox<Work<S>>,
     inbox_bytes: usize,
-    /// Calls that had their turn: the one that is being served, and those that were prepared behind it.
-    begun: VecDeque<Work<S>>,
-    /// The job for which the first of them waits.
-    front_waits_for: Option<JobId>,
+    /// The call that comes first in the next step: it waits for room, or is a large one.
+    next: Option<Work<S>>,
+    /// Callers that are held, by the jobs for which their first calls wait.
+    held_for: BTreeMap<JobId, Caller>,
+    /// Callers whose calls behind the first one may begin their reads, if they are still held.
+    look_ahead: VecDeque<Caller>,
+    /// Work of calls whose reads have begun.
+    reading_work: usize,
+    /// Callers that are held because that is too much.
+    crowded: Vec<Caller>,
     /// Calls that let others pass, and the jobs for which they wait.
     aside: Vec<(JobId, Work<S>)>,
     /// Of those, whose findings are there.
@@ -111,8 +129,11 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             service,
             inbox: Inbox::default(),
             inbox_bytes: 0,
-            begun: VecDeque::new(),
-            front_waits_for: None,
+            next: None,
+            held_for: BTreeMap::new(),
+            look_ahead: VecDeque::new(),
+            reading_work: 0,
+            crowded: Vec::new(),
             aside: Vec::new(),
             resumed: VecDeque::new(),
             blocked: VecDeque::new(),
@@ -140,7 +161,10 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         };
         let (caller, work, weight) = (S::caller(&ticket), S::work(&call), S::weight(&call));
         self.inbox_bytes += weight;
-        self.inbox.push(caller, work, Work { ticket, call, progress, weight });
+        self.inbox.push(caller, work, Work { ticket, call, progress, weight, reads: false });
+        if !self.held_for.is_empty() && self.inbox.held(caller).next().is_some() {
+            self.look_ahead.push_back(caller);
+        }
     }
 
     /// Gives callers other rounds than [`WORK_IN_ROUND`](crate::limits::WORK_IN_ROUND), in a world whose calls are
@@ -232,47 +256,40 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         self.answer(work, answer);
     }
 
-    /// Serves callers in turn until no call waits, or the one being served must, or a large one comes behind those of
-    /// other callers: what these were answered is submitted first, and the large one begins the next step.
+    /// Serves callers in turn until no call waits that may be served, or one must wait for room, or a large one comes
+    /// behind those of other callers: what these were answered is submitted first, and the large one begins the next
+    /// step.
     fn serve_inbox(&mut self, now: TimeMs) -> Result<bool, S::Stop> {
-        if self.front_waits_for.is_some() {
-            assert!(!self.begun.is_empty(), "whoever waits in front is there");
-            return Ok(self.look_ahead(now));
-        }
-        let mut worked = false;
+        let mut worked = self.look_ahead(now);
         let mut first_served = None;
-        while let Some(mut work) = self.begun.pop_front().or_else(|| self.inbox.take_next()) {
-            let caller = S::caller(&work.ticket);
-            if *first_served.get_or_insert(caller) != caller && S::work(&work.call) > LARGE_CALL_WORK {
-                self.begun.push_front(work);
+        while let Some(mut work) = self.next.take().or_else(|| self.take_from_inbox()) {
+            let caller = work.caller();
+            if *first_served.get_or_insert(caller) != caller && work.work() > LARGE_CALL_WORK {
+                self.next = Some(work);
                 return Ok(true);
             }
             match self.serve(&mut work, now) {
                 Ok(Served::Done(answer)) => self.answer(work, Ok(answer)),
                 Ok(Served::TurnedAway(reason)) => self.answer(work, Err(reason)),
                 Ok(Served::Paused(Pause::Aside(job))) => self.aside.push((job, work)),
+                Ok(Served::Paused(Pause::Fetch(job))) => self.hold(work, job),
                 Ok(Served::Paused(Pause::Disk)) => {
                     assert!(work.weight <= self.inbox_bytes, "what leaves the inbox was counted when it came");
                     self.inbox_bytes -= work.weight;
                     self.blocked.push_back(work);
                     continue;
                 }
-                // What was prepared has had its turn already, and keeps its place.
-                Ok(Served::Paused(Pause::Step)) if self.begun.is_empty() => {
+                Ok(Served::Paused(Pause::Step)) => {
                     self.inbox.put_back(caller, work);
                     return Ok(worked);
                 }
-                Ok(Served::Paused(pause)) => {
-                    self.begun.push_front(work);
-                    if let Pause::Fetch(job) = pause {
-                        self.front_waits_for = Some(job);
-                        self.look_ahead(now);
-                    }
+                Ok(Served::Paused(Pause::Room)) => {
+                    self.next = Some(work);
                     return Ok(worked);
                 }
                 // Its caller gets "shard failed", like all others.
                 Err(stop) => {
-                    self.begun.push_front(work);
+                    self.next = Some(work);
                     return Err(stop);
                 }
             }
@@ -282,19 +299,62 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         Ok(worked)
     }
 
+    /// The next call. While too much is read, only of those whose reads have begun.
+    fn take_from_inbox(&mut self) -> Option<Work<S>> {
+        loop {
+            let work = self.inbox.take_next()?;
+            if work.reads || self.reading_work < READING_WORK_MAX {
+                return Some(work);
+            }
+            let caller = work.caller();
+            self.inbox.hold(caller, work);
+            self.crowded.push(caller);
+        }
+    }
+
     fn serve(&mut self, work: &mut Work<S>, now: TimeMs) -> Result<Served<S::Answer>, S::Stop> {
         self.service.serve(&mut self.core.turn(now), &work.call, &mut work.progress, &mut self.jobs)
     }
 
-    /// While the front waits for its reads, those behind it begin theirs, one call a step. Returns whether one did.
-    fn look_ahead(&mut self, now: TimeMs) -> bool {
-        if self.begun.len() >= LOOK_AHEAD_CALLS {
-            return false;
+    /// Lets a call wait for a job, and its caller's others behind it.
+    fn hold(&mut self, mut work: Work<S>, job: JobId) {
+        let caller = work.caller();
+        if !std::mem::replace(&mut work.reads, true) {
+            self.reading_work += work.work();
         }
-        let Some(mut work) = self.inbox.take_next() else { return false };
-        self.service.prepare(&self.core.turn(now), &work.call, &mut work.progress, &mut self.jobs);
-        self.begun.push_back(work);
-        true
+        self.inbox.hold(caller, work);
+        self.look_ahead.push_back(caller);
+        let before = self.held_for.insert(job, caller);
+        assert!(before.is_none(), "one call waits for a job");
+    }
+
+    /// While a caller's first call waits for its reads, those behind it begin theirs, one call a step. Returns whether
+    /// one did.
+    fn look_ahead(&mut self, now: TimeMs) -> bool {
+        while self.reading_work < READING_WORK_MAX
+            && let Some(caller) = self.look_ahead.pop_front()
+        {
+            let mut held = self.inbox.held(caller);
+            // Who is held because too much is read has begun no read.
+            if held.next().is_none_or(|first| !first.reads) {
+                continue;
+            }
+            let (mut calls_ahead, mut work_ahead) = (0, 0);
+            let next = held.find(|work| {
+                (calls_ahead, work_ahead) = (calls_ahead + 1, work_ahead + work.work());
+                !work.reads
+            });
+            let Some(work) = next else { continue };
+            if calls_ahead > LOOK_AHEAD_CALLS || calls_ahead > 1 && work_ahead > LOOK_AHEAD_WORK {
+                continue;
+            }
+            self.service.prepare(&self.core.turn(now), &work.call, &mut work.progress, &mut self.jobs);
+            work.reads = true;
+            self.reading_work += work.work();
+            self.look_ahead.push_back(caller);
+            return true;
+        }
+        false
     }
 
     /// Goes on with those put aside whose findings are there. Their answers wait, like others, for all that was
@@ -321,6 +381,12 @@ impl<S: Service, L: LogStore> Shard<S, L> {
     fn answer(&mut self, work: Work<S>, answer: Result<S::Answer, Unavailable>) {
         assert!(work.weight <= self.inbox_bytes, "what leaves the inbox was counted when it came");
         self.inbox_bytes -= work.weight;
+        if work.reads {
+            self.reading_work -= work.work();
+            if self.reading_work <= READING_WORK_MAX / 2 {
+                self.crowded.drain(..).for_each(|caller| self.inbox.release(caller));
+            }
+        }
         self.unavailable += u64::from(answer.is_err());
         self.commits.wait_for(self.core.appended(), (work.ticket, answer));
     }
@@ -337,10 +403,12 @@ impl<S: Service, L: LogStore> Shard<S, L> {
     fn fail(&mut self, stop: S::Stop) {
         assert!(self.failed.is_none(), "a shard fails once");
         self.failed = Some(Arc::new(stop));
-        self.inbox_bytes = 0;
-        self.front_waits_for = None;
+        (self.inbox_bytes, self.reading_work) = (0, 0);
+        self.look_ahead.clear();
+        let held = std::mem::take(&mut self.held_for).into_values().chain(self.crowded.drain(..));
+        held.for_each(|caller| self.inbox.release(caller));
         let aside = self.aside.drain(..).map(|(_, work)| work);
-        let waiting = self.begun.drain(..).chain(std::iter::from_fn(|| self.inbox.take_next()));
+        let waiting = self.next.take().into_iter().chain(std::iter::from_fn(|| self.inbox.take_next()));
         let undecided = self.resumed.drain(..).chain(aside).chain(self.blocked.drain(..)).chain(waiting);
         let undurable = self.commits.abandon_undurable().map(|(ticket, _)| ticket);
         self.abandoned.extend(undurable.chain(undecided.map(|work| work.ticket)));
@@ -375,9 +443,8 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             return;
         }
         self.service.fetched(job, found);
-        if self.front_waits_for == Some(job) {
-            assert!(!self.begun.is_empty(), "whoever waits in front is there");
-            self.front_waits_for = None;
+        if let Some(caller) = self.held_for.remove(&job) {
+            self.inbox.release(caller);
         } else if let Some(at) = self.aside.iter().position(|(awaited, _)| *awaited == job) {
             let (_, work) = self.aside.remove(at);
             self.resumed.push_back(work);
@@ -393,7 +460,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
     }
 
     fn calls_waiting(&self) -> usize {
-        self.begun.len() + self.inbox.len() + self.aside.len() + self.resumed.len()
+        usize::from(self.next.is_some()) + self.inbox.len() + self.aside.len() + self.resumed.len()
     }
 
     /// Whether a step would find something new: the log became durable further, or a read came back. An owner asks this

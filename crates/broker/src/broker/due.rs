@@ -84,6 +84,7 @@ impl<L: LogStore> Broker<L> {
     /// Does what is due in the shards. Nothing is due before the subscriptions of all workers are known here: what fell
     /// due while the server was down would reach only the sessions of those who are.
     pub(super) fn step_due(&mut self, now: TimeMs) {
+        self.endings.begin_step();
         if !self.is_serving() && !is_planted(Bug::DueBeforeServing) {
             return;
         }
@@ -95,7 +96,7 @@ impl<L: LogStore> Broker<L> {
             // What is not durable may be lost and come again, and be another message then.
             let durable = self.shards[shard].durable().0;
             let is_durable = |due: &Due| !matches!(due, Due::Delayed { id } if *id > durable);
-            let is_open = |due: &Due| !self.due_thing(shard, *due).is_some_and(|thing| self.is_over(thing));
+            let is_open = |due: &Due| !self.rests(shard, *due, now);
             let due = self.shards.state(shard).due(now).take(DUE_LOOKED_AT_MAX).filter(is_open);
             let due: Vec<Due> = due.filter(is_durable).take(DUE_PER_STEP).collect();
             for due in due {
@@ -121,13 +122,12 @@ impl<L: LogStore> Broker<L> {
                 if state.is_some_and(|state| state.will().is_some()) {
                     return self.send_due_will(shard, place, slot, now);
                 }
-                if self.passes_on_before_end(place, now) {
-                    return;
+                // One without expiry was kept for its will, or for others. Whoever comes gets a new one.
+                let expiry_s = std::mem::take(&mut self.clients.sessions[place].expiry_s);
+                self.clients.facts.sessions_expired += u64::from(expiry_s > 0);
+                if !self.passes_on_before_end(place, now) {
+                    self.end_session(place, true, now);
                 }
-                let session = &self.clients.sessions[place];
-                // One without expiry was kept for its will only.
-                self.clients.facts.sessions_expired += u64::from(session.expiry_s > 0);
-                self.end_session(place, true, now);
             }
             Due::Delayed { id } => {
                 let message = self.shards.state(shard).delayed(id).cloned();
@@ -145,6 +145,16 @@ impl<L: LogStore> Broker<L> {
                 );
             }
         }
+    }
+
+    /// Whether nothing is to be done for what is due now.
+    fn rests(&self, shard: ShardPlace, due: Due, now: TimeMs) -> bool {
+        let ending = match due {
+            Due::SessionExpiry { slot } => self.session_at(shard, slot),
+            _ => None,
+        };
+        ending.is_some_and(|place| self.endings.rests(self.clients.session_ref(place), now))
+            || self.due_thing(shard, due).is_some_and(|thing| self.is_over(thing))
     }
 
     /// What a due thing of a shard is known by; `None` for sessions that end, which nobody finds twice.

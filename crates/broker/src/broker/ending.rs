@@ -8,8 +8,10 @@
 //!                        the session ends, and the CONNECT or the operator goes on ◀─ there is no more ┘
 //! ```
 //!
+//! What others have no room for is offered again until they have, for `PASS_ENDING_MS` at most.
+//!
 //! Promise: whoever waits does so for `PASS_WAIT_MS` at most. What is left then ends with the session, and is counted
-//! like what nobody else has room for.
+//! like what nobody else has had room for.
 
 use std::collections::VecDeque;
 
@@ -21,13 +23,15 @@ use tidegate_planted::{Bug, is_planted};
 use super::Broker;
 use crate::connection::ParkedFor;
 use crate::index::{ConnectionIndex, SessionIndex};
-use crate::limits::{PASS_ENDINGS, PASS_PASSES_MAX, PASS_WAIT_MS};
+use crate::limits::{
+    PASS_AT_ONCE, PASS_ENDING_MS, PASS_ENDINGS, PASS_ENDINGS_MAX, PASS_LOOK_MS, PASS_MATCHES, PASS_WAIT_MS,
+};
 use crate::operator::OperatorAnswer;
 use crate::session::{SessionFlags, SessionRef};
 use crate::{ConnectionKey, OperatorTicket};
 
 /// A session that is ending.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Ending {
     /// What its inbox had before this entry is on its way, or nobody has room for it.
     next: u64,
@@ -35,6 +39,10 @@ struct Ending {
     refused: Option<u64>,
     /// Passes so far: each offers what is left to other members.
     passes: u64,
+    /// When the next look at it is worth it.
+    again: TimeMs,
+    /// When it ends in any case.
+    over: TimeMs,
     /// The CONNECT that ends it.
     comer: Option<ConnectionKey>,
     /// The operator who ends it.
@@ -49,9 +57,28 @@ pub(super) struct Endings {
     sessions: HashMap<SessionRef, Ending>,
     /// Those for whose end somebody waits, or did.
     awaited: VecDeque<SessionRef>,
+    /// Filters that were looked at in this step.
+    filters: usize,
+}
+
+impl Ending {
+    fn new(now: TimeMs) -> Ending {
+        let over = TimeMs(now.0 + PASS_ENDING_MS);
+        Ending { next: 0, refused: None, passes: 0, again: now, over, comer: None, operator: None, until: None }
+    }
 }
 
 impl Endings {
+    /// Another step, in which so much may be looked at as in each.
+    pub fn begin_step(&mut self) {
+        self.filters = 0;
+    }
+
+    /// Whether nothing is to be done for an ending session now.
+    pub fn rests(&self, session: SessionRef, now: TimeMs) -> bool {
+        self.sessions.get(&session).is_some_and(|ending| now < ending.again)
+    }
+
     /// The connections that wait.
     pub fn comers(&self) -> impl Iterator<Item = ConnectionKey> + '_ {
         self.sessions.values().filter_map(|ending| ending.comer)
@@ -92,27 +119,37 @@ impl<L: LogStore> Broker<L> {
             return false;
         }
         let session = self.clients.session_ref(place);
-        if self.passing.is_passing(session) {
+        let ending = self.endings.sessions.entry(session).or_insert_with(|| Ending::new(now));
+        let rests = now < ending.again || self.endings.filters >= PASS_MATCHES;
+        if rests || self.passing.is_passing(session) {
             return true;
         }
         let shard = self.clients.sessions[place].shard;
+        let filters = self.clients.sessions[place].subscriptions.as_slice().len();
+        let may_wait = self.endings.sessions.len() <= PASS_ENDINGS_MAX;
         loop {
-            let ending = self.endings.sessions.entry(session).or_default();
-            let (from, passes) = (ending.next, ending.passes);
-            let left = self.pass_on_last(place, (from, passes), now);
-            // What others have taken leaves the inbox when its shard is asked next.
-            let is_settled = self.shards[shard].facts().inbox == 0;
+            let ending = &self.endings.sessions[&session];
+            let is_over = !may_wait || ending.over <= now;
+            let has_refused = ending.refused.is_some() && ending.passes >= PASS_AT_ONCE;
+            let left = match has_refused && !is_over {
+                true => None,
+                false => self.pass_on_last(place, (ending.next, ending.passes), now),
+            };
+            self.endings.filters += filters;
             let ending = self.endings.sessions.get_mut(&session).expect("it was noted");
             match (left, ending.refused) {
                 (Some(next), _) => {
                     ending.next = next;
                     return true;
                 }
-                (None, Some(first)) if passes < PASS_PASSES_MAX => {
-                    if !is_settled {
+                // What others have taken leaves the inbox when its shard is asked next.
+                (None, _) if self.shards[shard].facts().inbox > 0 && !is_over => return true,
+                (None, Some(first)) if ending.passes < PASS_AT_ONCE || !is_over => {
+                    (ending.next, ending.refused, ending.passes) = (first, None, ending.passes + 1);
+                    if has_refused {
+                        ending.again = TimeMs(now.0 + PASS_LOOK_MS);
                         return true;
                     }
-                    (ending.next, ending.refused, ending.passes) = (first, None, passes + 1);
                 }
                 (None, _) => return false,
             }

@@ -26,8 +26,8 @@ use super::Broker;
 use crate::acknowledgements::{AckTo, Ticket, Word};
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::{
-    PASS_LAST_MESSAGES, PASS_LOOK_MS, PASS_LOOKS, PASS_MATCHES, PASS_MESSAGES, PASS_UNSENT_ROUNDS, PASS_VISITS,
-    PASS_WAITING_MAX,
+    PASS_AT_ONCE, PASS_LAST_MESSAGES, PASS_LOOK_MS, PASS_LOOKS, PASS_MATCHES, PASS_MESSAGES, PASS_UNSENT_ROUNDS,
+    PASS_VISITS, PASS_WAITING_MAX,
 };
 use crate::peer::Item;
 use crate::reason::NOT_NOW;
@@ -35,11 +35,19 @@ use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::shards::Wait;
 use crate::subscriptions::{Entry, EntryOptions, Presence};
 
+/// A member that does not take what waits for it.
+#[derive(Debug, Default)]
+struct Left {
+    /// Since when; `None` of one that was recovered and not looked at.
+    since: Option<TimeMs>,
+    /// The entry of its inbox with which the next look begins.
+    next: u64,
+}
+
 /// Members that do not take what waits for them, and what of it is on its way to others.
 #[derive(Debug, Default)]
 pub(super) struct PassOn {
-    /// Since when; `None` of one that was recovered and not looked at.
-    left: BTreeMap<SessionIndex, Option<TimeMs>>,
+    left: BTreeMap<SessionIndex, Left>,
     /// Never empty for a session.
     under_way: HashMap<SessionRef, HashSet<u64>>,
     looked_at: TimeMs,
@@ -50,7 +58,7 @@ pub(super) struct PassOn {
 impl PassOn {
     /// A member is gone since then, or stalled.
     pub fn is_left(&mut self, place: SessionIndex, since: Option<TimeMs>) {
-        self.left.insert(place, since);
+        self.left.insert(place, Left { since, next: 0 });
     }
 
     /// It takes again, or is over.
@@ -106,8 +114,8 @@ struct Group {
 /// What of an inbox is passed on.
 #[derive(Clone, Copy)]
 enum Part<'f> {
-    /// Some, of a member that is away or takes nothing.
-    Left,
+    /// Some from this entry on, of a member that is away or takes nothing.
+    Left { from: u64 },
     /// All from this entry on, of a member that is over. So often was it offered before.
     Last { from: u64, passes: u64 },
     /// What came by this subscription from this entry on, of a member that unsubscribes.
@@ -117,8 +125,7 @@ enum Part<'f> {
 impl Part<'_> {
     fn from(self) -> u64 {
         match self {
-            Part::Left => 0,
-            Part::Last { from, .. } | Part::Unsent { from, .. } => from,
+            Part::Left { from } | Part::Last { from, .. } | Part::Unsent { from, .. } => from,
         }
     }
 
@@ -130,7 +137,7 @@ impl Part<'_> {
 
     /// Whether what is left is lost.
     fn is_last(self) -> bool {
-        !matches!(self, Part::Left)
+        !matches!(self, Part::Left { .. })
     }
 
     /// Whether what came by this group belongs to it.
@@ -152,16 +159,18 @@ impl<L: LogStore> Broker<L> {
         let is_end = left.len() < PASS_LOOKS;
         let mut over = Vec::new();
         let mut last = SessionIndex::new(0);
-        for (place, since) in left {
+        for (place, left) in left {
             last = *place;
-            if now.0.saturating_sub(since.get_or_insert(now).0) >= stalled_ms {
-                over.push(*place);
+            if now.0.saturating_sub(left.since.get_or_insert(now).0) >= stalled_ms {
+                over.push((*place, left.next));
             }
         }
         self.passing.next = if is_end { SessionIndex::new(0) } else { SessionIndex::new(last.number() + 1) };
         let mut filters = 0;
-        for place in over {
-            self.pass_on(place, Part::Left, now);
+        for (place, from) in over {
+            // Nobody may take what it has first, and others what comes behind.
+            let next = self.pass_on(place, Part::Left { from }, now).unwrap_or(0);
+            self.passing.left.entry(place).and_modify(|left| left.next = next);
             filters += self.clients.sessions[place].subscriptions.as_slice().len();
             if filters >= PASS_MATCHES {
                 // The others have their turn in the next look.
@@ -205,7 +214,9 @@ impl<L: LogStore> Broker<L> {
         let durable = self.shards[shard].durable().0;
         let takers: usize = groups.iter().map(|group| group.takers.len()).sum();
         let count = match part {
-            Part::Left => PASS_MESSAGES.saturating_mul(takers),
+            Part::Left { .. } => PASS_MESSAGES.saturating_mul(takers),
+            // Others have no room: a few are offered to find out whether they have again.
+            Part::Last { passes, .. } if passes > PASS_AT_ONCE => PASS_MESSAGES,
             Part::Last { .. } => PASS_LAST_MESSAGES,
             Part::Unsent { .. } => PASS_VISITS,
         };
@@ -292,9 +303,8 @@ impl<L: LogStore> Broker<L> {
                 let retain = message.retain() && to.options.has(EntryOptions::RETAIN_AS_PUBLISHED);
                 let ids = [to.subscription_id];
                 let subscription_ids = if to.subscription_id == 0 { [].into() } else { ids.into() };
-                let receivers = [Receiver { slot, qos: 1, retain, subscription_ids }].into();
-                let command = Command::Publish { message, receivers, origin: None, unheeded: [].into() };
-                self.shards.call(shard, command, Wait::PassedOn { ack_to });
+                let receiver = Receiver { slot, qos: 1, retain, subscription_ids };
+                self.shards.call(shard, Command::PassOn { message, receiver }, Wait::PassedOn { ack_to });
             }
             None => self.tell_passed(ack_to, Word::Unavailable(NOT_NOW), now),
         }
@@ -329,9 +339,8 @@ impl<L: LogStore> Broker<L> {
             _ => &[],
         };
         receivers.iter().for_each(|receiver| self.pump_slot(shard, receiver.slot, now));
-        // A full inbox may have dropped it: it is not lost, because its member still has it.
-        let is_taken = word == Word::Durable && !receivers.is_empty();
-        self.tell_passed(ack_to, if is_taken { word } else { Word::Unavailable(NOT_NOW) }, now);
+        // A full inbox has refused it: it is not lost, because its member still has it.
+        self.tell_passed(ack_to, if word == Word::Durable { word } else { Word::Unavailable(NOT_NOW) }, now);
     }
 
     fn tell_passed(&mut self, ack_to: AckTo, word: Word, now: TimeMs) {

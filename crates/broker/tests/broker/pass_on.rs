@@ -347,3 +347,73 @@ fn nothing_is_lost_when_the_process_is_killed_on_the_way() {
         assert!(passed > 0, "some were passed on after the {power}");
     }
 }
+
+/// A full inbox of a member makes no room for what was another's, and what it has no room for waits.
+#[test]
+fn what_a_member_has_no_room_for_when_a_session_ends_is_offered_until_it_has() {
+    for (home, end) in
+        ["", "@1"].into_iter().flat_map(|home| ["x: DISCONNECT expiry=0", "x: drop"].map(|end| (home, end)))
+    {
+        let inboxes = InboxLimits { messages_max: 20, policy: InboxPolicy::DropOldest, ..InboxLimits::default() };
+        let mut world = World::new(WorldOptions { inboxes, ..WorldOptions::default() });
+        world.run(&format!(
+            "x: CONNECT expiry=1; x: SUBSCRIBE $share/g/t qos=1
+             y{home}: CONNECT expiry=1000; y: SUBSCRIBE $share/g/t qos=1; p: CONNECT"
+        ));
+        let heard = world.run(&publish(1..33, 1));
+        let mut all = payloads(&heard, "y");
+        assert_eq!(all.len(), 16, "{heard}");
+        all.extend(payloads(&world.run(&format!("{end}; wait 5000")), "y"));
+        let evicted: u64 = world.brokers().iter().map(|broker| broker.facts().evicted_inbox).sum();
+        assert_eq!((passed_on(&world), evicted, sessions(&world)), (4, 0, 2), "{home}, {end}: it is full");
+        let heard = world.run(&format!("{}; wait 5000", acknowledge("y", 20)));
+        all.extend(payloads(&heard, "y"));
+        all.sort();
+        all.dedup();
+        assert_eq!((all.len(), passed_on(&world), sessions(&world)), (32, 16, 1), "{home}, {end}: {heard}");
+    }
+}
+
+/// Sessions do not outlive their end for ever because others take nothing.
+#[test]
+fn what_nobody_has_room_for_ends_with_its_session_after_a_while() {
+    let inboxes = InboxLimits { messages_max: 20, ..InboxLimits::default() };
+    let mut world = World::new(WorldOptions { inboxes, ..WorldOptions::default() });
+    world.run(&format!(
+        "x: CONNECT expiry=1000; x: SUBSCRIBE $share/g/t qos=1; y: CONNECT expiry=1000; y: SUBSCRIBE $share/g/t qos=1
+         p: CONNECT; {}; y: drop; x: DISCONNECT expiry=0; wait 50000",
+        publish(1..33, 1)
+    ));
+    let ended = |world: &World| -> u64 { world.brokers().iter().map(|broker| broker.facts().dropped_ended).sum() };
+    assert_eq!((sessions(&world), ended(&world)), (2, 0));
+    world.run("wait 12000");
+    assert_eq!((sessions(&world), ended(&world), passed_on(&world)), (1, 12, 4), "those that were left are counted");
+    // A client that comes back before that has none of it.
+    let heard = world.run("x: CONNECT keep expiry=1000");
+    assert!(heard.contains("x < CONNACK success") && !heard.contains("present"), "{heard}");
+}
+
+#[test]
+fn who_begins_anew_while_what_it_left_is_on_its_way_waits_for_that() {
+    for end in ["x: CONNECT", "operate end x"] {
+        let mut world = members("@1", 1);
+        world.run(&format!("y: auto; {}; x: drop; disk-slow; wait 7000", publish(1..9, 1)));
+        let heard = world.run(&format!("{end}; disk-fast; wait 1000"));
+        assert!(heard.contains("x < CONNACK success") || heard.contains("operator < Done"), "{end}: {heard}");
+        assert_eq!(passed_on(&world), 4, "{end}: {heard}");
+    }
+}
+
+/// The first topic that waits is one that nobody may take; the member has so many filters that a look compares one.
+#[test]
+fn what_nobody_may_take_keeps_nothing_behind_it_from_others() {
+    let mut world = members("@1", 1);
+    let filters =
+        |names: std::ops::Range<u32>| names.map(|name| format!("x: SUBSCRIBE f/{name} qos=1;")).collect::<String>();
+    world.run(&filters(0..9_000));
+    let own = "p: PUBLISH f/1 own qos=1; p: PUBLISH f/2 own qos=1";
+    world.run(&format!("x: drop; y: drop; {own}; {}", publish(1..9, 1)));
+    world.run(&format!("y@1: CONNECT keep expiry=1000; {}", acknowledge("y", 4)));
+    let heard = world.run("wait 9000");
+    assert_eq!((passed_on(&world), payloads(&heard, "y").len()), (4, 4), "{heard}");
+}

@@ -179,6 +179,13 @@ pub enum Command {
         /// Receivers whose clients take nothing, although they are there: their full inboxes refuse nothing.
         unheeded: Box<[Slot]>,
     },
+    /// Put a message that another session has into an inbox, if that has room for it: nothing makes room.
+    PassOn {
+        /// The message.
+        message: Arc<Message>,
+        /// Whom it is for.
+        receiver: Receiver,
+    },
     /// A receiver has the message, or it can never be sent.
     Acknowledge {
         /// The session.

@@ -67,6 +67,15 @@ impl Topics {
             Command::Publish { message, receivers, origin, unheeded } => {
                 self.decide_publish(message, (receivers, unheeded), *origin, limits, now)
             }
+            Command::PassOn { message, receiver } => {
+                let inbox = &self.must_be(receiver.slot)?.inbox;
+                match self.room(inbox, message.body_bytes() as u64, limits) {
+                    Room::After(0) => {
+                        self.decide_publish(message, (std::slice::from_ref(receiver), &[]), None, limits, now)
+                    }
+                    Room::After(_) | Room::None => Err(Refusal::InboxFull),
+                }
+            }
             Command::Acknowledge { slot, number } => {
                 self.must_wait(*slot, *number)?;
                 Ok(Event::Acknowledged { slot: *slot, number: *number })

@@ -118,3 +118,35 @@ fn callers_without_calls_are_forgotten() {
 fn a_round_of_nothing_is_a_bug() {
     Inbox::<()>::with_round(0);
 }
+
+#[test]
+fn whoever_is_held_has_no_turn_and_keeps_its_order() {
+    let mut inbox = Inbox::default();
+    inbox.push(FLOODER, 1, "first");
+    let first = inbox.take_next().expect("it waits");
+    inbox.push(FLOODER, 1, "second");
+    inbox.hold(FLOODER, first);
+    inbox.push(OTHER, 1, "vote");
+    inbox.push(FLOODER, 1, "third");
+    assert_eq!(inbox.held(FLOODER).map(|call| &**call).collect::<Vec<_>>(), ["first", "second", "third"]);
+    assert_eq!(inbox.held(OTHER).count(), 0);
+    assert_eq!((all(&mut inbox), inbox.len()), (vec!["vote"], 3));
+    inbox.release(FLOODER);
+    inbox.push(OTHER, 1, "another");
+    assert_eq!(all(&mut inbox), ["first", "second", "third", "another"]);
+    assert_eq!(inbox.len(), 0);
+}
+
+/// Its first batch was counted when it was taken, so it goes on when others have had as much.
+#[test]
+fn whoever_is_held_still_owes_what_it_was_given() {
+    let mut inbox = Inbox::default();
+    inbox.push(FLOODER, BATCH, (FLOODER, 0));
+    inbox.push(OTHER, 1, (OTHER, 1));
+    let batch = inbox.take_next().expect("it waits");
+    inbox.hold(FLOODER, batch);
+    (1..BATCH + 10).for_each(|_| push(&mut inbox, OTHER, 1));
+    inbox.release(FLOODER);
+    let before = std::iter::from_fn(|| inbox.take_next()).position(|(caller, _)| caller == FLOODER);
+    assert!(before.is_some_and(|before| before + 2 * WORK_IN_ROUND as usize >= BATCH), "{before:?}");
+}

@@ -1,5 +1,6 @@
 //! A shard of a machine that only lists its commands, with a service that reads, pauses and stops when told to.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::path::Path;
 
@@ -23,6 +24,8 @@ enum Call {
     Write(u8),
     /// Write it once a read has come back, to which nothing may be added meanwhile.
     ReadThenWrite(u8),
+    /// The same, and worth half of what may be read.
+    ReadMuch(u8),
     /// Answer a read; others may pass.
     Look(u8),
     /// Be turned away: on arrival, or when it is served.
@@ -77,6 +80,14 @@ impl Service for Reader {
     fn weight(call: &Call) -> usize {
         if let Call::Heavy = call { Self::CALL_BYTES_WAITING_MAX } else { 10 }
     }
+    /// `a: vote` is a call of `a`.
+    fn caller(ticket: &&'static str) -> Caller {
+        let name = ticket.split_once(':').and_then(|(name, _)| name.bytes().next());
+        name.map_or(Caller::SERVER, |name| Caller(name.into()))
+    }
+    fn work(call: &Call) -> usize {
+        if let Call::ReadMuch(_) = call { READING_WORK_MAX / 2 } else { 1 }
+    }
     fn admit(&self, call: &Call, is_stuck: bool) -> Result<Progress, Unavailable> {
         self.stuck.set(is_stuck);
         match call {
@@ -104,7 +115,7 @@ impl Service for Reader {
                 return Ok(Served::Done(turn.state().0.clone()));
             }
             Call::Stop => return Err(Stopped::OnCommand),
-            Call::ReadThenWrite(number) => (*number, Pause::Fetch),
+            Call::ReadThenWrite(number) | Call::ReadMuch(number) => (*number, Pause::Fetch),
             Call::Look(number) => (*number, Pause::Aside),
             Call::TurnedAway { .. } => return Ok(Served::TurnedAway(Unavailable::Busy)),
             Call::Heavy => (0, Pause::Aside),
@@ -117,7 +128,7 @@ impl Service for Reader {
             let job = *progress.reading.get_or_insert_with(|| jobs.start(number));
             return Ok(Served::Paused(pause(job)));
         }
-        if let Call::ReadThenWrite(number) = call {
+        if let Call::ReadThenWrite(number) | Call::ReadMuch(number) = call {
             turn.append(number).expect("there is room");
         }
         Ok(Served::Done(turn.state().0.clone()))
@@ -129,7 +140,7 @@ impl Service for Reader {
         progress: &mut Progress,
         jobs: &mut Jobs<Self>,
     ) {
-        if let Call::ReadThenWrite(number) = call {
+        if let Call::ReadThenWrite(number) | Call::ReadMuch(number) = call {
             self.prepared.push(*number);
             progress.reading = Some(jobs.start(*number));
         }
@@ -202,6 +213,76 @@ fn what_waits_for_a_read_is_never_overtaken_by_a_write_and_those_behind_are_prep
 }
 
 #[test]
+fn whoever_waits_for_a_read_keeps_its_own_order_and_nobody_else() {
+    let mut shard = open();
+    shard.call("a: waits", Call::ReadThenWrite(1));
+    shard.call("a: behind", Call::Write(2));
+    shard.call("b: other", Call::Write(3));
+    settle(&mut shard);
+    assert_eq!(answers(&mut shard), [("b: other", Some(vec![3]))]);
+    shard.call("b: another", Call::Write(4));
+    shard.call("a: last", Call::Write(5));
+    settle(&mut shard);
+    assert_eq!(answers(&mut shard), [("b: another", Some(vec![3, 4]))]);
+    assert_eq!((shard.facts().inbox, shard.is_idle()), (3, false));
+    let [(waits, 1)] = jobs(&mut shard)[..] else { panic!("one read is under way") };
+    shard.fetched(waits, 1);
+    settle(&mut shard);
+    let all = [
+        ("a: waits", Some(vec![3, 4, 1])),
+        ("a: behind", Some(vec![3, 4, 1, 2])),
+        ("a: last", Some(vec![3, 4, 1, 2, 5])),
+    ];
+    assert_eq!(answers(&mut shard), all);
+    assert!(shard.is_idle() && shard.has_room());
+}
+
+/// Or else a caller with many batches of old ids would take the disk, and memory, for all of them.
+#[test]
+fn large_reads_of_a_caller_are_begun_one_ahead() {
+    let mut shard = open();
+    for (ticket, number) in [("a: 1", 1), ("a: 2", 2), ("a: 3", 3)] {
+        shard.call(ticket, Call::ReadMuch(number));
+    }
+    settle(&mut shard);
+    let [(first, 1), (second, 2)] = jobs(&mut shard)[..] else { panic!("two reads are under way") };
+    shard.fetched(first, 1);
+    settle(&mut shard);
+    assert_eq!(answers(&mut shard), [("a: 1", Some(vec![1]))]);
+    let [(third, 3)] = jobs(&mut shard)[..] else { panic!("the next one is read ahead") };
+    shard.fetched(third, 3);
+    shard.fetched(second, 2);
+    settle(&mut shard);
+    assert_eq!(answers(&mut shard), [("a: 2", Some(vec![1, 2])), ("a: 3", Some(vec![1, 2, 3]))]);
+    assert!(shard.is_idle());
+}
+
+#[test]
+fn nobody_has_a_turn_while_as_much_is_read_as_may_be() {
+    let mut shard = open();
+    for (ticket, number) in [("a: 1", 1), ("b: 2", 2)] {
+        shard.call(ticket, Call::ReadMuch(number));
+    }
+    settle(&mut shard);
+    for (ticket, number) in [("c: 3", 3), ("c: 4", 4), ("a: 5", 5), ("d: 6", 6)] {
+        shard.call(ticket, Call::ReadThenWrite(number));
+    }
+    settle(&mut shard);
+    let [(one, 1), (two, 2)] = jobs(&mut shard)[..] else { panic!("two reads are under way") };
+    assert_eq!((answers(&mut shard), shard.facts().inbox), (vec![], 6));
+    shard.fetched(two, 2);
+    settle(&mut shard);
+    assert_eq!(answers(&mut shard), [("b: 2", Some(vec![2]))]);
+    let begun: Vec<_> = jobs(&mut shard).into_iter().collect();
+    assert_eq!(begun.iter().map(|(_, number)| *number).collect::<HashSet<_>>(), HashSet::from([3, 4, 5, 6]));
+    shard.fetched(one, 1);
+    begun.into_iter().for_each(|(job, number)| shard.fetched(job, number));
+    settle(&mut shard);
+    assert_eq!(answers(&mut shard).len(), 5);
+    assert!(shard.is_idle() && shard.has_room());
+}
+
+#[test]
 fn a_read_lets_writes_pass_and_its_answer_waits_for_what_it_saw() {
     let mut shard = open();
     shard.call("look", Call::Look(1));
@@ -224,17 +305,19 @@ fn a_shard_that_stops_tells_all_that_wait_wherever_they_wait() {
     let mut shard = open();
     shard.call("aside", Call::Look(1));
     shard.call("undurable", Call::Write(2));
+    shard.call("a: held", Call::ReadThenWrite(5));
     shard.step(NOW);
     shard.call("stops", Call::Stop);
     shard.call("behind", Call::Write(3));
     assert!(shard.step(NOW));
     assert!(matches!(shard.failure().map(|stop| &**stop), Some(Stopped::OnCommand)));
     shard.call("late", Call::Write(4));
-    let told: Vec<_> = ["undurable", "aside", "stops", "behind", "late"].map(|ticket| (ticket, None)).into();
+    let told: Vec<_> = ["undurable", "aside", "stops", "behind", "a: held", "late"].map(|ticket| (ticket, None)).into();
     assert_eq!(answers(&mut shard), told);
-    // A read that comes back finds no waiting call.
-    let [(aside, 1)] = jobs(&mut shard)[..] else { panic!("one read is under way") };
+    // Reads that come back find no waiting call.
+    let [(aside, 1), (held, 5)] = jobs(&mut shard)[..] else { panic!("two reads are under way") };
     shard.fetched(aside, 1);
+    shard.fetched(held, 5);
     assert!(shard.is_idle() && !shard.step(NOW) && !shard.has_news());
 }
 
