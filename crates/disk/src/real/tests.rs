@@ -38,6 +38,23 @@ fn blocks_that_bypass_the_cache_are_seen_by_readers_at_once() -> io::Result<()> 
     write_and_read(tempfile::tempdir_in(on_disk)?.path())
 }
 
+/// As a directory is that was copied by a tool which leaves zeros out: a full disk would be met where room was claimed.
+#[test]
+fn a_file_that_was_copied_without_its_zeros_claims_them_again() -> io::Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = RealDisk.create_new(&dir.path().join("sparse"))?;
+    DiskFile::write_all_at(&file, b"begins", 0)?;
+    file.set_len(1 << 20)?;
+    let claimed = |file: &File| Ok::<_, io::Error>(file.metadata()?.blocks() * STAT_BLOCK_BYTES);
+    assert!(claimed(&file)? < 1 << 20, "it has holes");
+    file.allocate(1 << 20)?;
+    assert!(claimed(&file)? >= 1 << 20);
+    let mut begins = [0; 6];
+    DiskFile::read_exact_at(&file, &mut begins, 0)?;
+    assert_eq!((&begins, DiskFile::len(&file)?), (b"begins", 1 << 20));
+    Ok(())
+}
+
 /// In memory, where some kernels know no cache to bypass.
 #[test]
 fn a_file_system_that_cannot_bypass_its_cache_takes_blocks_into_it() -> io::Result<()> {

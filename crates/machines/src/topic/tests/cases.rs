@@ -13,7 +13,7 @@ use expect_test::{Expect, expect};
 use super::shard::{Shard, message};
 use crate::TimeMs;
 use crate::machine::tests::{restore, snapshot};
-use crate::topic::{Command, Due, Event, InboxPolicy, Origin, Receiver, Refusal, Slot, Topics, Will};
+use crate::topic::{Command, Due, Event, InboxLimits, InboxPolicy, Origin, Receiver, Refusal, Slot, Topics, Will};
 
 const START: u64 = 1_000_000;
 
@@ -514,6 +514,23 @@ fn a_message_is_shared_not_copied() {
     let inbox = shard.topics.inbox(Slot(0));
     let entry = inbox.entry_from(0).expect("it waits");
     assert!(Arc::ptr_eq(entry.message(), &message) && entry.retain() && entry.subscription_ids().is_empty());
+}
+
+#[test]
+fn what_another_session_has_comes_where_there_is_room_and_nothing_makes_any() {
+    for policy in [InboxPolicy::DropOldest, InboxPolicy::DropNewest, InboxPolicy::Refuse] {
+        let mut shard = Shard::new();
+        shard.limits = InboxLimits { messages_max: 2, policy, ..InboxLimits::default() };
+        ["open a 60", "pub first a:1"].iter().for_each(|step| drop(run(&mut shard, step)));
+        let pass = |shard: &mut Shard, slot| {
+            let receiver = Receiver { slot, qos: 1, retain: false, subscription_ids: [7].into() };
+            shard.ask(&Command::PassOn { message: message("t", "passed", 1, None), receiver }).map(|event| said(&event))
+        };
+        assert_eq!(pass(&mut shard, Slot(0)), Ok("1 got it, 0 made room, 0 did not".into()));
+        assert_eq!(pass(&mut shard, Slot(0)), Err(Refusal::InboxFull));
+        assert_eq!(pass(&mut shard, Slot(9)), Err(Refusal::NoSession(Slot(9))));
+        assert_eq!(show(&shard.topics, "a"), "slot 0 of 1, 0:first/1@1, 1:passed/1@1, next 2", "{policy:?}");
+    }
 }
 
 #[test]
