@@ -529,7 +529,7 @@ fn what_another_session_has_comes_where_there_is_room_and_nothing_makes_any() {
         assert_eq!(pass(&mut shard, Slot(0)), Ok("1 got it, 0 made room, 0 did not".into()));
         assert_eq!(pass(&mut shard, Slot(0)), Err(Refusal::InboxFull));
         assert_eq!(pass(&mut shard, Slot(9)), Err(Refusal::NoSession(Slot(9))));
-        assert_eq!(show(&shard.topics, "a"), "slot 0 of 1, 0:first/1@1, 1:passed/1@1, next 2", "{policy:?}");
+        assert_eq!(show(&shard.topics, "a"), "slot 0 of 1, 0:first/1@2, 1:passed/1@3, next 2", "{policy:?}");
     }
 }
 

@@ -6,7 +6,7 @@ use crate::tidegate::binary::Transfers;
 use crate::tidegate::server::{OTHER_TOKEN, Tidegate};
 use crate::tidegate::session::Session;
 use crate::workload::{Names, Pattern, Workload};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use histogram::Histogram;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,10 +21,14 @@ pub enum Beside {
     Batches,
     /// Full batches, each of which is applied as a whole or not at all.
     Linked,
+    /// The batches of before again: their records are read from the disk.
+    Repeats,
 }
 
 /// Batches under way at the same time, each on a connection of its own.
 const LOAD: Pressure = Pressure { connections: 8, in_flight: 1 };
+/// Those of repeats: more than the server reads ahead.
+const REPEATS_LOAD: Pressure = Pressure { connections: 16, in_flight: 4 };
 /// A vote is due each so often: longer than one takes, or votes would wait for each other and not for the load.
 const VOTE_GAP: Duration = Duration::from_millis(50);
 /// For how long.
@@ -40,7 +44,7 @@ const LOAD_SERIES: u32 = 200;
 
 impl Beside {
     /// In the order in which they are measured.
-    pub const ALL: [Beside; 3] = [Beside::Nothing, Beside::Batches, Beside::Linked];
+    pub const ALL: [Beside; 4] = [Beside::Nothing, Beside::Batches, Beside::Linked, Beside::Repeats];
 
     /// As figures name it.
     pub fn name(self) -> &'static str {
@@ -48,7 +52,13 @@ impl Beside {
             Beside::Nothing => "idle",
             Beside::Batches => "batches",
             Beside::Linked => "linked",
+            Beside::Repeats => "repeats",
         }
+    }
+
+    /// Which ids it sends.
+    fn series(self) -> u32 {
+        LOAD_SERIES + if self == Beside::Repeats { Beside::Batches } else { self } as u32
     }
 }
 
@@ -82,10 +92,15 @@ pub fn votes(tidegate: &Tidegate, names: &Names, beside: Beside) -> Result<Votes
 }
 
 fn run_load(tidegate: &Tidegate, names: &Names, beside: Beside, until: Instant) -> Result<Tally> {
-    let work = Workload::new(Pattern::Uniform, names.wallets(), ENDLESS, LOAD_SERIES + beside as u32);
+    let work = Workload::new(Pattern::Uniform, names.wallets(), ENDLESS, beside.series());
     let mut transfers = Transfers::new(names, work, TRANSFERS_MAX).linked(beside == Beside::Linked).until(until);
-    let tally = load::run(tidegate.binary(), LOAD, &mut transfers)?;
-    all_applied(tally.outcomes(), tally.outcomes().total())?;
+    let pressure = if beside == Beside::Repeats { REPEATS_LOAD } else { LOAD };
+    let tally = load::run(tidegate.binary(), pressure, &mut transfers)?;
+    let outcomes = tally.outcomes();
+    match beside {
+        Beside::Repeats => ensure!(outcomes.duplicate == outcomes.total(), "all were sent before, but {outcomes}"),
+        _ => all_applied(outcomes, outcomes.total())?,
+    }
     Ok(tally)
 }
 

@@ -68,7 +68,7 @@ pub enum Case {
     Http,
     /// Fifty transfers a second over fifteen snapshots, then a restart.
     Slow,
-    /// Votes of one service beside the full batches of another.
+    /// Votes of one service beside full batches of another, beside linked ones, and beside the same ones again.
     Beside,
     /// A Lua wallet in Redis.
     Redis,
