@@ -51,7 +51,17 @@ impl Check<'_> {
         if !written.contains(PLACEHOLDER) {
             return Ok(());
         }
-        let message = format!("{path} = {written}: put your own in place of {PLACEHOLDER}: {}", row.meaning);
+        // So that one look at the file is enough.
+        let others = self.document.lines_with(PLACEHOLDER, entry.node.span.end);
+        let also = match &others[..] {
+            [] => String::new(),
+            [line] => format!(" (also in line {line})"),
+            [lines @ .., last] => {
+                let lines: Vec<_> = lines.iter().map(usize::to_string).collect();
+                format!(" (also in lines {} and {last})", lines.join(", "))
+            }
+        };
+        let message = format!("{path} = {written}: put your own in place of {PLACEHOLDER}{also}: {}", row.meaning);
         Err(self.document.error_in(&entry.node.span, message))
     }
 

@@ -78,6 +78,14 @@ impl Document {
         Ok(document)
     }
 
+    /// Numbers of the lines behind byte `from` that have `words` before any comment.
+    pub(crate) fn lines_with(&self, words: &str, from: usize) -> Vec<usize> {
+        let behind = line(&self.text, from) + 1;
+        let numbered = self.text.lines().zip(1..).filter(|(_, number)| *number >= behind);
+        let has_words = |text: &str| text.split('#').next().is_some_and(|value| value.contains(words));
+        numbered.filter(|(text, _)| has_words(text)).map(|(_, number)| number).collect()
+    }
+
     /// The values of a section, with defaults for what is not written.
     pub fn section<T: Keys>(&self) -> Result<T, ConfigError> {
         self.section_at(T::SECTIONS[0].path)

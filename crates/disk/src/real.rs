@@ -223,8 +223,8 @@ impl DiskFile for File {
 
     fn allocate(&self, len: u64) -> io::Result<()> {
         let len = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // Some file systems go through all pages of the range, also those that are there. A file that was copied without
-        // its zeros has less than its length.
+        // Some file systems go through all pages of the range, also those that are there. A file that was copied
+        // without its zeros has less than its length.
         let found = self.metadata()?;
         let is_whole = found.blocks().saturating_mul(STAT_BLOCK_BYTES) >= found.len();
         let from = if is_whole { found.len() } else { 0 };

@@ -29,7 +29,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-pub use files::{AuthoritiesError, read_authorities, read_certificate};
+pub use files::{AuthoritiesError, CertificateError, read_authorities, read_certificate};
 
 /// A certificate chain with its key, as read from files.
 #[derive(Debug)]

@@ -40,7 +40,7 @@ pub use audit_loop::Schedule;
 use audit_loop::{AuditLoop, AuditedLog};
 pub use exchanges::{Exchanges, in_words as loss_in_words, strange_sums};
 pub use operation_client::OperationClient;
-pub use seeds::{Seed, SeedKind};
+pub use seeds::{Seed, SeedKind, check_alone as check_seeds};
 
 /// Threads that read for one shard: a cold read of one history does not keep the next one waiting.
 pub const FETCH_THREADS: usize = 2;
@@ -188,7 +188,10 @@ impl Recovering {
         }
         let mut ids = opened.index;
         let back = recovery.replay(open, &mut ids)?;
-        if is_of_another_history(opened.covered, ids.has_inherited()) {
+        if let Some(reason) = ids.rebuilt_for() {
+            let (family, shard) = (recovery.family(), recovery.shard());
+            tracing::warn!(family, shard, reason, "the id index is rebuilt from the journal");
+        } else if is_of_another_history(opened.covered, ids.has_inherited()) {
             let (family, shard, timeline) = (recovery.family(), recovery.shard(), back.report.timelines.current());
             tracing::warn!(family, shard, %timeline, "the id index was of another history, and is rebuilt");
         }

@@ -122,7 +122,8 @@ impl RoomWatch {
 
     fn look_at_space(&mut self) {
         let Some(space) = self.space() else { return };
-        let full_in_s = self.filling.full_in_s(self.began.elapsed(), space.free_bytes);
+        let at_this_rate = self.filling.full_in_s(self.began.elapsed(), space.free_bytes);
+        let full_in_s = if self.full_since.is_some() { 0 } else { at_this_rate };
         self.disk.free_bytes.set(space.free_bytes as i64);
         self.disk.size_bytes.set(space.bytes as i64);
         self.disk.full_in_nanoseconds.set((full_in_s as i64).saturating_mul(1_000_000_000));
@@ -150,10 +151,13 @@ impl FillRate {
         }
         let (since, free_then) = *self.looks.front().expect("one was added");
         let (took, filled) = (now.saturating_sub(since), free_then.saturating_sub(free_bytes));
+        let left = free_bytes.saturating_sub(self.reserve_bytes);
+        if left == 0 {
+            return 0;
+        }
         if filled == 0 || took.is_zero() {
             return NEVER_S;
         }
-        let left = free_bytes.saturating_sub(self.reserve_bytes);
         ((left as f64 * took.as_secs_f64() / filled as f64) as u64).min(NEVER_S)
     }
 }
@@ -177,6 +181,9 @@ mod tests {
         assert_eq!(at(30, 99_000), NEVER_S.min(98_000 * 30 / 1_000), "what was freed counts");
         assert_eq!(at(40, 200_000), NEVER_S, "it empties");
         assert_eq!(at(50, 500), 0, "what is left is the reserve");
+        let mut full = FillRate { reserve_bytes: 1_000, looks: VecDeque::new() };
+        let last = (0..9).map(|n| full.full_in_s(Duration::from_secs(n), 1_000)).last();
+        assert_eq!(last, Some(0), "it fills no further, because it is full");
         let mut long = FillRate { reserve_bytes: 0, looks: VecDeque::new() };
         let last = (0..1_000).map(|n| long.full_in_s(Duration::from_secs(10 * n), 1_000_000 - n.min(900) * 100)).last();
         assert_eq!((last, long.looks.len()), (Some(NEVER_S), LOOKS), "only the last ten minutes count");

@@ -339,8 +339,9 @@ fn begin<F: ShardFamily, D: Disk, R: LogReader>(
                 if is_planted(Bug::AbandonedSnapshotUsed) {
                     continue;
                 }
+                let (at, end) = (cursor.position, up_to.position());
                 let sequence = cursor.sequence;
-                let why = format!("snapshot at sequence {sequence} is ahead of the log's end {}", up_to.sequence());
+                let why = format!("snapshot at sequence {sequence} is ahead of the log's end: at byte {at}, not {end}");
                 passed_over.elsewhere.push((cursor, why));
             }
             Ok((stand, state)) => match stands_at(reader, stand.cursor, up_to) {

@@ -367,7 +367,8 @@ fn mqtt(config: &Config, files: &Files, handshakes: &Arc<Handshakes>) -> Result<
     }))
 }
 
-fn seeds(seed: &Seed) -> Vec<LedgerSeed> {
+/// What the ledger begins with.
+pub fn seeds(seed: &Seed) -> Vec<LedgerSeed> {
     let assets = seed.assets.iter().zip(&seed.asset_places).map(|(asset, at)| LedgerSeed {
         at: at.clone(),
         what: SeedKind::Asset { name: asset.name.clone(), decimals: asset.decimals },

@@ -23,6 +23,7 @@ pub fn completions(mut command: Command, shell: Shell) -> Result<ExitCode> {
 pub fn manual(command: Command, folder: &Path) -> Result<ExitCode> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     pages(&command, folder)?;
     Ok(ExitCode::SUCCESS)
 }

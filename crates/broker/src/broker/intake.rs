@@ -53,6 +53,8 @@ pub(super) struct Intake {
     throttled: Vec<(TimeMs, ConnectionKey)>,
     /// Connections to be disconnected when the current call no longer uses them.
     deferred_disconnects: Vec<(ConnectionKey, ReasonCode)>,
+    /// Those of clients that do not take what is sent to them; of one perhaps several times.
+    deferred_slow: Vec<ConnectionKey>,
     /// Connections that wait for a session which an earlier one is still opening.
     waiting_connects: HashMap<SessionIndex, ConnectionKey>,
     /// Whether publishers are not read, because what was sent is not taken fast enough.
@@ -90,6 +92,11 @@ impl Intake {
         self.deferred_disconnects.push((key, reason));
     }
 
+    /// The same for a client that has lost a message because it does not take what is sent to it.
+    pub fn defer_disconnect_of_slow(&mut self, key: ConnectionKey) {
+        self.deferred_slow.push(key);
+    }
+
     /// A connection waits for a session that another one opens. Gives the one that has waited for it until now.
     pub fn wait_for_session(&mut self, session: SessionIndex, key: ConnectionKey) -> Option<ConnectionKey> {
         self.waiting_connects.insert(session, key)
@@ -114,7 +121,8 @@ impl Intake {
 
     /// Panics if somebody is still to be disconnected.
     pub fn assert_sound(&self) {
-        assert!(self.deferred_disconnects.is_empty(), "whoever is late is disconnected before the shell goes on");
+        let deferred = self.deferred_disconnects.len() + self.deferred_slow.len();
+        assert!(deferred == 0, "whoever is late is disconnected before the shell goes on");
     }
 }
 
@@ -441,6 +449,13 @@ impl<L: LogStore> Broker<L> {
 
     /// Disconnects the clients whose disconnection was deferred.
     pub(super) fn run_deferred_disconnects(&mut self, now: TimeMs) {
+        while let Some(key) = self.intake.deferred_slow.pop() {
+            let Some(index) = self.clients.index(key) else { continue };
+            if self.clients.connections[index].state == ConnectionState::Connected {
+                self.clients.facts.slow_closed += 1;
+                self.disconnect(index, ReasonCode::QUOTA_EXCEEDED, now);
+            }
+        }
         while let Some((key, reason)) = self.intake.deferred_disconnects.pop() {
             if let Some(index) = self.clients.index(key) {
                 self.disconnect(index, reason, now);

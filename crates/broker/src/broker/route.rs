@@ -322,8 +322,7 @@ impl<L: LogStore> Broker<L> {
     /// Disconnects a client that does not take what is sent to it, and has lost a message by that.
     fn disconnect_slow(&mut self, place: SessionIndex) {
         if let Some(index) = self.clients.connected(place) {
-            self.clients.facts.slow_closed += 1;
-            self.intake.defer_disconnect(self.clients.key(index), ReasonCode::QUOTA_EXCEEDED);
+            self.intake.defer_disconnect_of_slow(self.clients.key(index));
         }
     }
 

@@ -44,8 +44,8 @@ pub trait Parts: Send + 'static {
         None
     }
 
-    /// What an answer that is cut says last, before its connection breaks.
-    fn last_word(&self) -> Vec<u8> {
+    /// What an answer says last, before its connection breaks: because of a problem, or because it is cut.
+    fn last_word(&self, _problem: Option<&Problem>) -> Vec<u8> {
         Vec::new()
     }
 }
@@ -120,39 +120,54 @@ impl Door {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
-            carried = self.carry_all(&mut parts, &body) => return carried,
-            () = is_cut => {}
-        }
-        let bytes = parts.last_word();
+        let problem = tokio::select! {
+            carried = self.carry_all(&mut parts, &body) => match carried? {
+                Carried::All => return Ok(()),
+                Carried::UpTo(problem) => Some(problem),
+            },
+            () = is_cut => None,
+        };
+        let bytes = parts.last_word(problem.as_ref());
         drop(parts);
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let room = tokio::time::timeout(self.limits.reader_timeout, body.reserve());
-        let Ok(room) = room.await.map_err(|_| Problem::body_unread())? else { return Ok(()) };
-        room.send(self.waiting(Part { bytes, is_last: false }));
-        // hyper does not send what it has taken of a body that breaks off at once.
-        let _taken = tokio::time::timeout(self.limits.reader_timeout, body.reserve()).await;
-        tokio::time::sleep(LAST_WORD_SENT_WITHIN).await;
-        Ok(())
-    }
-
-    async fn carry_all(&self, parts: &mut impl Parts, body: &mpsc::Sender<Waiting>) -> Result<(), Problem> {
-        loop {
+        if !bytes.is_empty() {
             let room = tokio::time::timeout(self.limits.reader_timeout, body.reserve());
             let Ok(room) = room.await.map_err(|_| Problem::body_unread())? else { return Ok(()) };
+            room.send(self.waiting(Part { bytes, is_last: false }));
+            // hyper does not send what it has taken of a body that breaks off at once.
+            let _taken = tokio::time::timeout(self.limits.reader_timeout, body.reserve()).await;
+            tokio::time::sleep(LAST_WORD_SENT_WITHIN).await;
+        }
+        problem.map_or(Ok(()), Err)
+    }
+
+    /// An error if the client does not read.
+    async fn carry_all(&self, parts: &mut impl Parts, body: &mpsc::Sender<Waiting>) -> Result<Carried, Problem> {
+        loop {
+            let room = tokio::time::timeout(self.limits.reader_timeout, body.reserve());
+            let Ok(room) = room.await.map_err(|_| Problem::body_unread())? else { return Ok(Carried::All) };
             let part = tokio::select! {
-                part = self.in_time(parts.next()) => part??,
-                () = body.closed() => return Ok(()),
+                part = self.in_time(parts.next()) => part.flatten(),
+                () = body.closed() => return Ok(Carried::All),
+            };
+            let part = match part {
+                Ok(part) => part,
+                Err(problem) => return Ok(Carried::UpTo(problem)),
             };
             let is_last = part.is_last;
             room.send(self.waiting(part));
             if is_last {
-                return Ok(());
+                return Ok(Carried::All);
             }
         }
     }
+}
+
+/// How far an answer was carried.
+enum Carried {
+    /// To its end, or until its body was gone.
+    All,
+    /// Until this happened.
+    UpTo(Problem),
 }
 
 /// A part that waits for its connection to take it.

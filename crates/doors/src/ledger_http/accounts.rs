@@ -267,6 +267,7 @@ pub async fn read<B: Backend>(
             Some(at_ms) => {
                 let before = before.map(Into::into);
                 let then = history_time::balance_at(&ledger, &caller, &id, before, at_ms).await?;
+                history_time::check_not_ahead(&ledger, &caller, &id, at_ms, &then).await?;
                 let history_time::Then { last, written_by, held } = then;
                 let balance = last.as_ref().map_or(0, |row| row.balance_after);
                 let body = BalanceAtBody {

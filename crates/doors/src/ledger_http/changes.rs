@@ -71,9 +71,9 @@ pub struct ChangesQuery {
 /// whose `id` is the cursor (`Last-Event-ID` goes before `after`): for as long as the client reads. A stream without
 /// news says `heartbeat` every five seconds, with a cursor. When all places of streams are taken, the newest of whoever
 /// has the most is cut off for a caller with fewer: it says `heartbeat` with a cursor and `ended`, and the connection
-/// breaks; connect again with that cursor. Only durable changes are sent. A service gets changes of
-/// accounts that its grants let it read, and refusals if it may read all accounts and asks for all; a viewer gets those
-/// of its own wallets.
+/// breaks; connect again with that cursor. So does one that cannot go on, for instance because of damage. Only durable
+/// changes are sent. A service gets changes of accounts that its grants let it read, and refusals if it may read all
+/// accounts and asks for all; a viewer gets those of its own wallets.
 #[utoipa::path(
     get,
     path = "/v1/changes",

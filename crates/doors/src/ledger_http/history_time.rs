@@ -172,6 +172,42 @@ fn exact(ms: u64) -> String {
     format!("{}.{:03}Z", seconds.trim_end_matches('Z'), ms % 1_000)
 }
 
+/// An error if what `then` says may be wrong, because rows that came later are of a time that is still to come: the
+/// clock was ahead when they were written, and nobody has mended the time yet. When they were really written is not
+/// known, but that it was behind the newest row that is not of them.
+pub async fn check_not_ahead<B: Backend>(
+    ledger: &Ledger<B>,
+    caller: &Identity,
+    account: &str,
+    at_ms: u64,
+    then: &Then,
+) -> Result<(), Problem> {
+    // They came behind that one.
+    if then.last.as_ref().is_some_and(|last| last.time_ms == at_ms) {
+        return Ok(());
+    }
+    let newest = read(ledger, caller, account, None, 1, TimeSpan::ALL).await?.rows.pop();
+    let now = now_ms();
+    let Some(newest) = newest.filter(|newest| newest.time_ms > now.max(at_ms) + CLOCKS_DIFFER_MS_MAX) else {
+        return Ok(());
+    };
+    let before_those = balance_at(ledger, caller, account, None, now).await?.last;
+    let place =
+        |row: &Option<Box<HistoryRow>>| row.as_ref().map(|row| (row.time_ms, row.id.clone(), row.balance_after));
+    if place(&before_those) != place(&then.last) {
+        return Ok(());
+    }
+    let until = before_those.map_or_else(String::new, |row| format!("up to {}, or ", exact(row.time_ms)));
+    let detail = format!(
+        "nobody can tell the balance of {account:?} at {}: the clock was ahead when its newest row was written, which \
+         is of {}, a time that is still to come. Ask for a time {until}without `at`, for the balance of now; \
+         `tidegate mend-time` sets the time of the ledger right",
+        exact(at_ms),
+        exact(newest.time_ms)
+    );
+    Err(Problem::new(TIME_UNCERTAIN, detail).with("field", "at"))
+}
+
 /// Says of which question a part of the history cannot be read.
 fn untold(problem: Problem, account: &str, at_ms: u64) -> Problem {
     if problem.code().name() != DAMAGED {

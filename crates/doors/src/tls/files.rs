@@ -22,13 +22,23 @@ pub enum AuthoritiesError {
     RevocationLists(anyhow::Error),
 }
 
+/// Which file of the server's own is at fault, and what is wrong with it.
+#[derive(Debug)]
+pub enum CertificateError {
+    /// That of the certificate chain.
+    Chain(anyhow::Error),
+    /// That of its key.
+    Key(anyhow::Error),
+}
+
 /// Reads a certificate chain and its private key.
-pub fn read_certificate(cert_file: &Path, key_file: &Path) -> Result<Certificate> {
-    let chain = read_chain(cert_file)?;
-    let key = PrivateKeyDer::from_pem_file(key_file).map_err(|error| unreadable(key_file, error))?;
+pub fn read_certificate(cert_file: &Path, key_file: &Path) -> Result<Certificate, CertificateError> {
+    let chain = read_chain(cert_file).map_err(CertificateError::Chain)?;
+    let key = PrivateKeyDer::from_pem_file(key_file);
+    let key = key.map_err(|error| CertificateError::Key(unreadable(key_file, error)))?;
     let unfit = || format!("{} does not fit {}", key_file.display(), cert_file.display());
-    let certified = CertifiedKey::from_der(chain, key, &provider()).with_context(unfit)?;
-    Ok(Certificate(certified))
+    let certified = CertifiedKey::from_der(chain, key, &provider()).with_context(unfit);
+    Ok(Certificate(certified.map_err(CertificateError::Key)?))
 }
 
 /// Reads the authorities that sign clients' certificates, and the lists of those that they have revoked. `required`

@@ -1,6 +1,6 @@
 //! Handshakes in memory, with certificates that are replaced in between.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer, KeyIdMethod, KeyPair,
@@ -249,10 +249,18 @@ fn files_that_do_not_fit_are_named() {
     let folder = Folder::new("files");
     let (one, other) = (folder.server("one"), folder.server("other"));
     let said = |error: anyhow::Error| format!("{error:#}");
-    let error = said(read_certificate(&one.cert, &other.key).unwrap_err());
+    let wrong = |cert: &Path, key: &Path| match read_certificate(cert, key).map(drop).unwrap_err() {
+        CertificateError::Chain(error) => ("chain", said(error)),
+        CertificateError::Key(error) => ("key", said(error)),
+    };
+    let (which, error) = wrong(&one.cert, &other.key);
     assert!(error.contains("other.key.pem does not fit") && error.contains("one.cert.pem"), "{error}");
-    let error = said(read_certificate(&one.key, &one.key).unwrap_err());
+    assert_eq!(which, "key");
+    let (which, error) = wrong(&one.key, &one.key);
     assert!(error.contains("one.key.pem has no certificate"), "{error}");
+    assert_eq!(which, "chain");
+    let (which, error) = wrong(&one.cert, &folder.0.join("none.pem"));
+    assert!(which == "key" && error.contains("none.pem"), "{error}");
     let error = match read_authorities(&folder.0.join("none.pem"), None, false).unwrap_err() {
         AuthoritiesError::Authorities(error) => said(error),
         AuthoritiesError::RevocationLists(error) => panic!("there are no lists: {error:#}"),

@@ -5,7 +5,8 @@
 //!   open ─▶ stands_on: has the journal a group that ends there with this chain? ─▶ no: give_up; all is replayed
 //!       └─▶ replay inserts what is behind `covered` ─▶ belong_to ─┬▶ the timeline that the manifest has: go on
 //!                                                                 ├▶ nothing was found at the start: take it over
-//!                                                                 └▶ another: deleted; all is replayed again
+//!                                                                 └▶ another, or a merge met damage: deleted; all is
+//!                                                                    replayed again
 //! ```
 //!
 //! Why only behind the replay: notices stand in the journal, and a start that looked for them before would read it
@@ -38,9 +39,24 @@ impl<D: Disk> IdIndex<D> {
         Ok(())
     }
 
+    /// Whether it takes no more records, because it is to be made anew.
+    pub fn is_to_rebuild(&self) -> bool {
+        self.to_rebuild.is_some()
+    }
+
+    /// The damage for which it was made anew while the journal was replayed.
+    pub fn rebuilt_for(&self) -> Option<&str> {
+        self.rebuilt_for.as_deref()
+    }
+
     /// Hears the timeline of the journal, whose records it all has. False if what was found when it was opened is of
-    /// another one: the index is empty now, and is to have all records inserted again.
+    /// another one, or damaged: the index is empty now, and is to have all records inserted again.
     pub fn belong_to(&mut self, timeline: Timeline) -> Result<bool, IdsError> {
+        if let Some(damage) = self.to_rebuild.take() {
+            self.give_up()?;
+            self.rebuilt_for = Some(damage);
+            return Ok(false);
+        }
         if timeline == self.timeline {
             return Ok(true);
         }

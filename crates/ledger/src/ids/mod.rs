@@ -106,6 +106,10 @@ pub struct IdIndex<D: Disk> {
     timeline: Timeline,
     /// Whether something was found when it was opened.
     has_inherited: bool,
+    /// Damage that was met while the journal was replayed into it: all of it is to be made anew.
+    to_rebuild: Option<String>,
+    /// The damage for which that was done.
+    rebuilt_for: Option<String>,
     published: Arc<Published<D>>,
     worker: Worker<D>,
     /// Records that it knows.
@@ -403,7 +407,23 @@ impl<D: Disk> IdIndex<D> {
 
     /// Waits until the builder is no longer behind. For replay at start-up, when there is no one to keep waiting;
     /// `durable` as in [`IdIndex::maintain`].
+    ///
+    /// Files that are damaged, or that the disk does not give, are met here by a merge: the index is made anew when all
+    /// records have been seen ([`IdIndex::belong_to`]).
     pub fn catch_up(&mut self, durable: Cursor) -> Result<(), IdsError> {
+        if self.to_rebuild.is_some() {
+            return Ok(());
+        }
+        match self.catch_up_merging(durable) {
+            Err(error) if error.is_of_the_file() => {
+                self.to_rebuild = Some(error.to_string());
+                Ok(())
+            }
+            caught_up => caught_up,
+        }
+    }
+
+    fn catch_up_merging(&mut self, durable: Cursor) -> Result<(), IdsError> {
         self.maintain(durable)?;
         let mut errors = 0;
         while self.is_behind() && self.released > 0 {

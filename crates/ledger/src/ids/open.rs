@@ -123,6 +123,8 @@ impl<D: Disk> IdIndex<D> {
             stamps: VecDeque::new(),
             timeline,
             has_inherited: covered > Position(0),
+            to_rebuild: None,
+            rebuilt_for: None,
             published,
             worker,
             entries,

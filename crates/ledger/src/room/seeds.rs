@@ -1,8 +1,9 @@
 //! The seeds of the configuration: what the ledger is asked before anyone else may ask.
 //!
 //! ```text
-//!   seeds ─▶ which ids are used? which accounts are there? ─▶ check all ─▶ ask all, in order
-//!                                                              └── one is wrong: the start stops, nothing was asked
+//!   seeds ─▶ which ids are used, for what? which accounts are there? ─▶ check all ─▶ ask all, in order
+//!                                                                        └── one is wrong: the start stops, nothing
+//!                                                                            was asked
 //! ```
 //!
 //! Promise: a seed that would be refused stops the start with its file and line, and uses up no id. A transfer of which
@@ -14,8 +15,8 @@ use std::collections::{HashMap, HashSet};
 use anyhow::{Result, anyhow, bail};
 use tidegate_machines::DamagedPlace;
 use tidegate_machines::ledger::{
-    ASSET_DECIMALS_MAX, AccountKind, AccountView, Label, MEMO_BYTES_MAX, Outcome, Refusal, Transfer, is_account_id,
-    is_asset, is_transfer_id, shard_of,
+    ASSET_DECIMALS_MAX, AccountKind, AccountRules, AccountView, Label, MEMO_BYTES_MAX, Outcome, Refusal, Transfer,
+    TransferState, TransferView, is_account_id, is_asset, is_transfer_id, shard_of,
 };
 use tidegate_runtime::Carries;
 use tidegate_runtime::background::Background;
@@ -78,6 +79,8 @@ pub(super) struct Before {
     accounts: HashMap<Box<str>, Known>,
     /// Decimals of the assets that are declared, or will be by the seeds that were checked.
     decimals: HashMap<Box<str>, u8>,
+    /// Accounts may be there of which nothing is known.
+    is_partial: bool,
 }
 
 /// An account, as it will be after the seeds that were checked.
@@ -85,14 +88,34 @@ struct Known {
     asset: Box<str>,
     kind: AccountKind,
     available: i128,
+    balance: i128,
+    rules: AccountRules,
     is_seeded: bool,
+}
+
+impl Known {
+    fn new(asset: &str, kind: AccountKind) -> Known {
+        let rules = AccountRules::default();
+        Known { asset: asset.into(), kind, available: 0, balance: 0, rules, is_seeded: false }
+    }
 }
 
 impl From<AccountView> for Known {
     fn from(account: AccountView) -> Known {
-        let available = account.available();
-        Known { asset: account.asset, kind: account.kind, available, is_seeded: false }
+        let rules = account.settings.as_ref().map_or_else(AccountRules::default, |settings| settings.rules);
+        Known {
+            available: account.available(),
+            balance: account.balance.into(),
+            rules,
+            ..Known::new(&account.asset, account.kind)
+        }
     }
+}
+
+/// What is wrong with `seeds` as far as they themselves say, before there is a ledger, or without looking at it: an
+/// account that is not among them may be there unless `is_new`.
+pub fn check_alone(seeds: &[Seed], shard_count: u16, is_new: bool) -> Result<()> {
+    Before { is_partial: !is_new, ..Before::default() }.check(seeds, shard_count)
 }
 
 /// Which ids of `seeds` are used.
@@ -165,6 +188,7 @@ pub(super) fn sow<P: Carries<Message>>(
         }
     }
     before.check(&seeds, shard_count)?;
+    before.check_used(&seeds, background)?;
     for Seed { at, what } in seeds {
         if matches!(&what, SeedKind::Transfer { id, .. } if before.left.contains(id)) {
             continue;
@@ -226,7 +250,53 @@ impl SeedKind {
     }
 }
 
+/// What an id stands for that a seed has too; an error in words if it is something else.
+fn check_known(known: &TransferView, (debit, credit): (&str, &str), amount: u64, memo: &str) -> Result<(), String> {
+    let id = &known.id;
+    match known.state {
+        TransferState::Refused(refusal) => {
+            let why = "its id was refused at an earlier start, and stays so: give it another id";
+            Err(format!("the seed of {id:?} is refused: {}; {why}", refusal.code()))
+        }
+        TransferState::Applied => {
+            let is_same = (&*known.debit, &*known.credit, known.amount, &*known.memo) == (debit, credit, amount, memo)
+                && known.code == 0
+                && known.user_data.is_empty();
+            let TransferView { debit, credit, amount, .. } = known;
+            let why = format!("its id stands for {amount} from {debit:?} to {credit:?}");
+            let advice = "an id stands for one content for ever: give a seed with other content another id";
+            is_same.then_some(()).ok_or(format!("the seed of {id:?} is refused: id_reused; {why}, and {advice}"))
+        }
+    }
+}
+
 impl Before {
+    /// Whether the ids that are used stand for what the seeds say.
+    fn check_used<P: Carries<Message>>(
+        &mut self,
+        seeds: &[Seed],
+        background: &mut Background<P, Router>,
+    ) -> Result<()> {
+        for Seed { at, what } in seeds {
+            let SeedKind::Transfer { id, debit, credit, amount, memo } = what else { continue };
+            if !self.used.contains(id) {
+                continue;
+            }
+            match background.ask(Request::ReadTransfer { id: id.clone() }, &|| false) {
+                Some(Reply::Transfer { transfer, .. }) => check_known(&transfer, (debit, credit), *amount, memo)
+                    .map_err(|wrong| anyhow!("{at}: {wrong}; nothing was seeded"))?,
+                Some(Reply::Refused(Refusal::Damaged(place))) => {
+                    leave(at, id, place);
+                    self.left.insert(id.clone());
+                }
+                // Of a hold, or claimed and never decided: the answer to the seed will say.
+                Some(Reply::Refused(_)) => {}
+                other => bail!("{at}: the shards did not say what {id:?} stands for: {other:?}"),
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the ledger will take all seeds, in order.
     fn check(&mut self, seeds: &[Seed], shard_count: u16) -> Result<()> {
         let (mut ids, mut assets) = (HashSet::new(), HashSet::new());
@@ -276,7 +346,7 @@ impl Before {
             }
             None if !is_asset(asset) => Err(format!("{asset:?} is no asset: 1 to 32 bytes of visible characters")),
             None => {
-                self.accounts.insert(id.into(), Known { asset: asset.into(), kind, available: 0, is_seeded: true });
+                self.accounts.insert(id.into(), Known { is_seeded: true, ..Known::new(asset, kind) });
                 Ok(())
             }
         }
@@ -303,8 +373,12 @@ impl Before {
             return Err(format!("debit and credit are both {debit:?}"));
         }
         let missing = [debit, credit].into_iter().find(|id| !self.accounts.contains_key(*id));
-        if let Some(missing) = missing {
-            return Err(format!("there is no account {missing:?}; write a [[seed.account]] for it"));
+        match missing {
+            Some(missing) if !self.is_partial => {
+                return Err(format!("there is no account {missing:?}; write a [[seed.account]] for it"));
+            }
+            Some(_) => return Ok(()),
+            None => {}
         }
         if self.used.contains(id) || self.left.contains(id) {
             return Ok(());
@@ -318,18 +392,43 @@ impl Before {
             AccountKind::Source => -(i128::from(i64::MAX) / i128::from(shard_count)),
             AccountKind::Collector => return Err(format!("{debit:?} is a collector, which is only credited")),
         };
+        // What they have is not known, nor whether this was done before.
+        if self.is_partial {
+            return Ok(());
+        }
         let amount = i128::from(amount);
         if from.available - amount < least {
             return Err(format!("{debit:?} has {} left, not {amount}", from.available - least));
         }
-        self.accounts.get_mut(debit).expect("it is there").available -= amount;
-        self.accounts.get_mut(credit).expect("it is there").available += amount;
+        let forbidden = from.rules.status.forbids_debit().or_else(|| to.rules.status.forbids_credit());
+        if let Some(refusal) = forbidden {
+            return Err(format!("the seed of {id:?} would be refused: {}", refusal.code()));
+        }
+        if from.rules.balance_min.is_some_and(|min| from.available - amount < min.into()) {
+            return Err(format!("{debit:?} would have less than its balance_min: {}", from.available - amount));
+        }
+        if let Some(max) = to.rules.balance_max {
+            if shard_of(debit, shard_count) != shard_of(credit, shard_count) {
+                return Err(format!("{credit:?} has a balance_max, and is not on the shard of {debit:?}"));
+            }
+            if to.balance + amount > max.into() {
+                return Err(format!("{credit:?} would have {}, and its balance_max is {max}", to.balance + amount));
+            }
+        }
+        for (id, change) in [(debit, -amount), (credit, amount)] {
+            let known = self.accounts.get_mut(id).expect("it is there");
+            known.available += change;
+            known.balance += change;
+        }
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tidegate_machines::RecordPosition;
+    use tidegate_machines::ledger::AccountStatus;
+
     use super::*;
 
     fn account(id: &str, kind: AccountKind) -> Seed {
@@ -431,10 +530,71 @@ mod tests {
     }
 
     #[test]
+    fn what_was_set_on_accounts_holds_for_seeds() {
+        let refused = |id: &str, change: fn(&mut Known), seeds: &[Seed]| {
+            let mut known =
+                Known::new("credit", if id == "source" { AccountKind::Source } else { AccountKind::Wallet });
+            change(&mut known);
+            let before = Before { accounts: HashMap::from([(id.into(), known)]), ..Before::default() };
+            checked_after(before, seeds).err().unwrap_or_default()
+        };
+        let gift = [transfer("a", "source", "wallet", 10)];
+        let frozen: fn(&mut Known) = |known| known.rules.status = AccountStatus::Frozen;
+        assert!(
+            refused("source", frozen, &gift).contains("would be refused: debit_account_frozen; nothing was seeded")
+        );
+        assert!(refused("wallet", frozen, &gift).contains("would be refused: credit_account_frozen"));
+        let max: fn(&mut Known) = |known| known.rules.balance_max = Some(10);
+        assert_eq!(refused("wallet", max, &gift), "");
+        let more = [gift[0].clone(), transfer("b", "source", "wallet", 1)];
+        assert!(refused("wallet", max, &more).contains("\"wallet\" would have 11, and its balance_max is 10"));
+        let min: fn(&mut Known) = |known| known.rules.balance_min = Some(-9);
+        assert!(refused("source", min, &gift).contains("less than its balance_min: -10"));
+    }
+
+    #[test]
+    fn a_used_id_stands_for_its_seed_or_stops_the_start() {
+        let known = TransferView {
+            id: "gift".into(),
+            state: TransferState::Applied,
+            debit: "source".into(),
+            credit: "wallet".into(),
+            amount: 10,
+            memo: "".into(),
+            code: 0,
+            user_data: "".into(),
+            time_ms: 1,
+            at: RecordPosition(0),
+        };
+        let check = |known: &TransferView, amount| check_known(known, ("source", "wallet"), amount, "");
+        assert_eq!(check(&known, 10), Ok(()));
+        let other = check(&known, 11).expect_err("it has another amount");
+        assert!(other.contains("id_reused; its id stands for 10 from \"source\""), "{other}");
+        assert!(check(&TransferView { code: 1, ..known.clone() }, 10).is_err());
+        let state = TransferState::Refused(Refusal::BalanceAboveMax);
+        let before = check(&TransferView { state, ..known }, 10).expect_err("it was refused");
+        assert!(before.contains("its id was refused at an earlier start"), "{before}");
+    }
+
+    #[test]
+    fn what_seeds_say_alone_is_checked_without_a_ledger() {
+        let seeds = |more: &[Seed]| [&[account("source", AccountKind::Source)], more].concat();
+        let checked = |more: &[Seed], is_new| check_alone(&seeds(more), 1, is_new).map_err(|error| error.to_string());
+        let gift = transfer("a", "source", "wallet", 1);
+        assert_eq!(checked(&[gift.clone()], false), Ok(()), "the wallet may be there");
+        assert!(checked(&[gift.clone()], true).is_err_and(|error| error.contains("there is no account \"wallet\"")));
+        for wrong in [vec![gift.clone(), gift], vec![transfer("a", "source", "wallet", 0)]] {
+            assert!(checked(&wrong, false).is_err() && checked(&wrong, true).is_err());
+        }
+        let spent = [account("wallet", AccountKind::Wallet), transfer("b", "wallet", "source", 1)];
+        assert!(checked(&spent, true).is_err() && checked(&spent, false).is_ok(), "it may have something");
+    }
+
+    #[test]
     fn an_account_that_is_there_as_another_one_stops_the_start() {
-        let known = |asset: &str, kind| {
-            let known = Known { asset: asset.into(), kind, available: 0, is_seeded: false };
-            Before { accounts: HashMap::from([("wallet".into(), known)]), ..Before::default() }
+        let known = |asset: &str, kind| Before {
+            accounts: HashMap::from([("wallet".into(), Known::new(asset, kind))]),
+            ..Before::default()
         };
         assert_eq!(checked_after(known("credit", AccountKind::Wallet), &[]), Ok(()));
         for other in [known("point", AccountKind::Wallet), known("credit", AccountKind::Source)] {
@@ -451,8 +611,7 @@ mod tests {
     #[test]
     fn what_was_seeded_before_is_not_weighed_again() {
         let spent = || {
-            let known = |kind, available| Known { asset: "credit".into(), kind, available, is_seeded: false };
-            let wallet = ("wallet".into(), known(AccountKind::Wallet, 0));
+            let wallet = ("wallet".into(), Known::new("credit", AccountKind::Wallet));
             Before { used: HashSet::from(["gift".into()]), accounts: HashMap::from([wallet]), ..Before::default() }
         };
         assert_eq!(checked_after(spent(), &[transfer("gift", "wallet", "collector", 10)]), Ok(()));

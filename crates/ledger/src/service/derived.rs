@@ -26,6 +26,7 @@ impl<D: Disk> Derived<Ledger> for IdIndex<D> {
     fn note(&mut self, event: &Event<'_>, at: Place) {
         let position = Position(at.position.0);
         if position > IdIndex::covered(self)
+            && !self.is_to_rebuild()
             && !is_planted(Bug::IdsLostOverRestart)
             && let Some(id) = event.id()
         {

@@ -9,6 +9,7 @@ use anyhow::Result;
 use tidegate_doors::auth::{Secret, SecretError};
 
 use super::reload::Files;
+use crate::compose;
 use crate::config::Config;
 use crate::extension::Extension;
 use crate::openness;
@@ -20,6 +21,9 @@ pub fn run<P>(config: &Config, extensions: &[&dyn Extension<P>]) -> Result<ExitC
     for extension in extensions {
         extension.open(config.document())?;
     }
+    // Without a look at what there is: of a directory in use, only what the seeds say themselves is known.
+    let is_new = !config.data.dir.join("journal").exists();
+    tidegate_ledger::room::check_seeds(&compose::seeds(&config.seed), config.data.shards, is_new)?;
     let secret = &config.auth.jwt_secret_file;
     // A start makes one that is not there.
     if secret.exists() {

@@ -13,8 +13,8 @@ use tidegate_doors::auth::{Authenticator, Secret};
 use tidegate_doors::http::time::{now_ms, rfc3339};
 use tidegate_doors::security;
 use tidegate_doors::tls::{
-    Authorities, AuthoritiesError, Certificate, ClientAuthorities, ServerCertificate, read_authorities,
-    read_certificate,
+    Authorities, AuthoritiesError, Certificate, CertificateError, ClientAuthorities, ServerCertificate,
+    read_authorities, read_certificate,
 };
 
 use crate::config::{Config, Overrides};
@@ -124,6 +124,9 @@ fn read(config: &Config) -> Result<(Option<Certificate>, Option<Authorities>)> {
         AuthoritiesError::Authorities(error) => at("tls.client_ca_file", error),
         AuthoritiesError::RevocationLists(error) => at("tls.client_crl_file", error),
     })?;
-    let certificate = read_certificate(&tls.cert_file, &tls.key_file).map_err(|error| at("tls.cert_file", error))?;
+    let certificate = read_certificate(&tls.cert_file, &tls.key_file).map_err(|error| match error {
+        CertificateError::Chain(error) => at("tls.cert_file", error),
+        CertificateError::Key(error) => at("tls.key_file", error),
+    })?;
     Ok((Some(certificate), authorities))
 }

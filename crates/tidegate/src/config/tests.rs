@@ -436,8 +436,10 @@ fn a_template_whose_placeholders_are_left_is_not_taken() {
     let (_, text) = shipped("production.toml");
     let error = settle(&text).unwrap_err();
     let line = 1 + text.lines().position(|line| line.starts_with("token_sha256 = \"CHANGE ME\"")).unwrap();
-    let expected =
-        format!("test.toml:{line}: service.token_sha256 = \"CHANGE ME\": put your own in place of CHANGE ME: ");
+    let begins = format!("test.toml:{line}: service.token_sha256 = \"CHANGE ME\": put your own in place of CHANGE ME ");
+    let left = text.lines().zip(1..).skip(line).filter(|(text, _)| text.contains("= \"CHANGE ME\""));
+    let left: Vec<_> = left.map(|(_, number)| number.to_string()).collect();
+    let expected = format!("{begins}(also in lines {}): ", left.join(" and "));
     assert!(error.starts_with(&expected), "{error}");
     assert!(error.ends_with("printf %s TOKEN | sha256sum"), "{error}");
 }

@@ -79,8 +79,14 @@ fn a_check_says_what_is_wrong_and_where_and_changes_nothing() {
     let key = folder.path().join("key.pem");
     fs::write(&key, "no key").expect("there is room");
     let (code, said) = check(&config);
-    let named = format!("{}:{}: tls.cert_file: cannot read PEM", config.display(), line_of(&config, "cert_file"));
+    let named = format!("{}:{}: tls.key_file: cannot read PEM", config.display(), line_of(&config, "key_file"));
     assert!(code == Some(1) && said.contains(&named) && said.contains(&key.display().to_string()), "{said}");
+
+    let seed = "[[seed.account]]\nid = \"a\"\nasset = \"credit\"\nkind = \"wallet\"\n";
+    fs::write(&config, format!("{seed}{seed}")).expect("there is room");
+    let (code, said) = check(&config);
+    let named = format!("{}:5: the account \"a\" stands twice", config.display());
+    assert!(code == Some(1) && said.contains(&named), "{said}");
 
     fs::write(&config, "[listen]\nhtpp = \"off\"\n").expect("there is room");
     let (code, said) = check(&config);

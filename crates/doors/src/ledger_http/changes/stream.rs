@@ -28,7 +28,7 @@ struct MarkBody<'a> {
     cursor: &'a str,
     /// Why it is the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    ended: Option<&'static str>,
+    ended: Option<&'a str>,
 }
 
 /// The last word of a stream that is cut: a heartbeat, because clients know that kind and go on behind its cursor.
@@ -71,13 +71,15 @@ impl Format {
     }
 
     /// A heartbeat or an end. In events it is a comment, with the cursor as the id of the last event.
-    fn mark(self, kind: &'static str, cursor: &str, ended: Option<&'static str>, into: &mut Vec<u8>) {
+    fn mark(self, kind: &'static str, cursor: &str, ended: Option<&str>, into: &mut Vec<u8>) {
         let said = ended.unwrap_or(kind);
         match self {
             Format::Lines => {
                 serde_json::to_writer(&mut *into, &MarkBody { kind, cursor, ended }).expect("a mark is plain JSON");
                 into.push(b'\n');
             }
+            // A comment is one line.
+            Format::Events if said.contains(['\r', '\n']) => self.mark(kind, cursor, None, into),
             Format::Events if cursor.is_empty() => into.extend_from_slice(format!(": {said}\n\n").as_bytes()),
             Format::Events => into.extend_from_slice(format!(": {said}\nid: {cursor}\n\n").as_bytes()),
         }
@@ -178,9 +180,10 @@ impl<B: Backend> Parts for ChangeStream<B> {
         Some(self.place.cut())
     }
 
-    fn last_word(&self) -> Vec<u8> {
+    fn last_word(&self, problem: Option<&Problem>) -> Vec<u8> {
         let mut bytes = Vec::new();
-        self.format.mark("heartbeat", &self.cursor, Some(CUT), &mut bytes);
+        let ended = problem.map_or(CUT, |problem| problem.detail());
+        self.format.mark("heartbeat", &self.cursor, Some(ended), &mut bytes);
         bytes
     }
 }

@@ -112,9 +112,14 @@ fn one_caller_follows_few_streams_and_a_failure_breaks_them() {
     open.truncate(1);
     server.backend.unavailable(Some(Unavailable::ShardFailed));
     let mut last = open.pop().unwrap();
+    let mut said = Vec::new();
     while let Some(chunk) = last.chunk() {
         assert!(!chunk.is_empty(), "never a clean end");
+        said = chunk;
     }
+    let said: Value = serde_json::from_slice(&said).unwrap();
+    assert_eq!((&said["kind"], &said["cursor"]), (&json!("heartbeat"), &json!("1")), "{said}");
+    assert!(said["ended"].as_str().is_some_and(|why| why.contains("journal failed")), "why it ended: {said}");
     until("all streams end", || server.backend.streams() == 0);
 }
 

@@ -152,6 +152,42 @@ fn damage_in_a_page_that_a_start_does_not_read_condemns_the_index_when_it_is_met
     assert_eq!(world.discarded, None, "once");
 }
 
+/// As a start replays: what its merges read and is damaged is no reason to refuse it, for the journal has all of it.
+#[test]
+fn damage_that_a_replay_meets_has_the_index_made_anew_by_the_same_start() {
+    let mut world = built_of(10);
+    let path = world.run_files()[0].clone();
+    assert!(world.disk.flip_bit(&path, 2 * run::PAGE_BYTES as u64 + 99, 3));
+    world.insert_new(300 * 60);
+    world.sync_journal();
+    world.disk.kill();
+    let journal = std::mem::take(&mut world.journal);
+    let Opened { index, covered, discarded } = open(&world.disk, world.options, world.durable);
+    assert_eq!(discarded, None, "a large run is not read");
+    world.index = index;
+    for record in journal.iter().filter(|record| record.position > covered) {
+        if !world.index.is_to_rebuild() {
+            world.index.insert(record.hash, record.position, record.now);
+        }
+        world.index.catch_up(place(record.position)).expect("the disk works");
+    }
+    assert!(world.index.is_to_rebuild() && world.index.rebuilt_for().is_none());
+    assert!(!world.index.belong_to(Timeline::FIRST).expect("the disk works"), "it needs every record again");
+    assert!(world.index.rebuilt_for().is_some_and(|damage| damage.contains("page 1 has a wrong checksum")));
+    assert_eq!(world.index.covered(), Position(0));
+    for record in &journal {
+        world.index.insert(record.hash, record.position, record.now);
+        world.index.catch_up(place(record.position)).expect("the disk works");
+    }
+    assert!(world.index.belong_to(Timeline::FIRST).expect("the disk works"));
+    world.journal = journal;
+    world.check();
+    world.disk.kill();
+    world.recover();
+    assert_eq!(world.discarded, None, "it is whole");
+    world.check();
+}
+
 #[test]
 fn a_flipped_bit_in_what_a_start_reads_of_a_large_run_is_found() {
     let clean = built_of(10);

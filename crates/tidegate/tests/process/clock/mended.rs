@@ -170,6 +170,39 @@ fn a_balance_of_a_time_is_that_of_a_restore_at_that_time_or_is_not_given() {
     assert!(server.terminate().status.success());
 }
 
+/// Between the clock's step back and the mend, rows are of a time to come, and nobody has said so.
+#[test]
+fn a_balance_of_a_time_is_not_given_while_rows_behind_it_are_of_a_time_to_come() {
+    let folder = folder();
+    let mut settings = Settings::new(folder.path());
+    let clock = WallClock::of(&mut settings);
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    connect(&server).open_account("candidate:2", "credit", AccountKind::Collector).expect("it opens");
+    let first = give(&server, "first", "candidate:2");
+    sleep(Duration::from_millis(20));
+    let right = give(&server, "right", "candidate:1");
+    assert!(server.terminate().status.success());
+    clock.set_ahead(YEARS_10_S);
+    let server = Server::start(&settings);
+    assert!(give(&server, "ahead", "candidate:2") > right + HOUR_MS);
+    assert!(server.terminate().status.success());
+    clock.set_ahead(0);
+    let server = Server::start(&settings);
+    let at = |id: &str, at: u64| get(&server, &format!("/v1/accounts/{id}?at={at}"));
+    assert_eq!(get(&server, "/v1/accounts/candidate:2")["balance"], 2);
+    for time in [right, right + 1] {
+        let refused = at("candidate:2", time);
+        assert_eq!(refused["code"], "time_uncertain", "{refused}");
+        assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("mend-time")), "{refused}");
+    }
+    assert_eq!(
+        (&at("candidate:2", first)["balance"], &at("candidate:1", right + 1)["balance"]),
+        (&1.into(), &1.into())
+    );
+    assert!(server.terminate().status.success());
+}
+
 /// The times of topics stay ahead when those of the ledger were mended.
 #[test]
 fn a_restore_at_a_place_behind_a_mend_keeps_the_sessions_of_then() {
