@@ -109,9 +109,11 @@ pub const PASS_LOOKS: usize = 64;
 pub const PASS_MESSAGES: usize = 64;
 /// Entries of an inbox that a look visits.
 pub const PASS_VISITS: usize = 4_096;
-/// How often such a look compares a topic with a filter: two milliseconds, or so. Each topic is compared once with each
-/// filter of the member.
+/// Nodes of the tree of subscriptions that such a look visits, to find by which of a member's subscriptions messages
+/// came, and filters of members: two milliseconds, or so.
 pub const PASS_MATCHES: usize = 1 << 14;
+/// Entries and nodes that are visited in a step for members that unsubscribe. The next ones wait for the next step.
+pub const PASS_UNSENT_LOOKS: usize = 1 << 16;
 /// Looks, one after the other, at what was not sent to a member that unsubscribes: more than there are in an inbox of a
 /// hundred thousand messages on few topics.
 pub const PASS_UNSENT_ROUNDS: usize = 32;

@@ -92,6 +92,8 @@ pub enum OperatorAnswer {
     Retained(Vec<Arc<Message>>, Option<Box<str>>),
     /// It is done, and durable where that matters.
     Done,
+    /// It is ordered, and will be done when others have what must not be lost with it.
+    Begun,
     /// Nobody, or nothing, has that name.
     NotFound,
     /// The message is with all who must keep it.

@@ -77,6 +77,8 @@ pub enum PortAnswer {
     Retained(Vec<Arc<Message>>, Option<Box<str>>),
     /// It is done.
     Done,
+    /// It will be done.
+    Begun,
     /// Nobody, or nothing, has that name.
     NotFound,
     /// The message is with all who must keep it.
@@ -279,6 +281,7 @@ pub fn port_answer(
         OperatorAnswer::Session(row, filters) => PortAnswer::Session(Box::new(peer(*row)), filters),
         OperatorAnswer::Retained(messages, next) => PortAnswer::Retained(messages, next),
         OperatorAnswer::Done => PortAnswer::Done,
+        OperatorAnswer::Begun => PortAnswer::Begun,
         OperatorAnswer::NotFound => PortAnswer::NotFound,
         OperatorAnswer::Published { matched } => PortAnswer::Published { matched },
         OperatorAnswer::Refused(reason) => PortAnswer::Refused(reason),

@@ -21,9 +21,9 @@ pub const FIRST_ROWS_LOOKED_AT: usize = 128;
 pub const HISTORY_ROWS_AT_ONCE: usize = 128;
 /// Records that one job reads from the disk for a history: what its shard must hold until it has made rows of them.
 pub const HISTORY_RECORDS_PER_JOB: usize = 256;
-/// Records that one job reads for the ids of a call: what a call holds while it waits, and nine hundred bytes each at
-/// most.
-pub const RECORDS_PER_JOB_MAX: usize = 8_192;
+/// Records that one job reads for the ids of a call, from many places of the disk at once; a call of more has several
+/// jobs, one after the other. What others have read waits for few of them: 50 milliseconds, or so, of a cold disk.
+pub const RECORDS_PER_JOB_MAX: usize = 512;
 /// How much later than its neighbours a row may stand in a history: a credit of another shard carries the time at which
 /// that one decided it.
 pub const HISTORY_TIME_SLACK_MS: u64 = 60_000;

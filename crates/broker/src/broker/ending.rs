@@ -45,8 +45,12 @@ struct Ending {
     over: TimeMs,
     /// The CONNECT that ends it.
     comer: Option<ConnectionKey>,
-    /// The operator who ends it.
+    /// The operator who ends it, and waits for that.
     operator: Option<OperatorTicket>,
+    /// An operator has ended it, whether or not he still waits.
+    is_ordered: bool,
+    /// It is among those that are looked at in each step.
+    is_listed: bool,
     /// When those who wait go on at the latest. `None`: nobody has waited.
     until: Option<TimeMs>,
 }
@@ -64,7 +68,18 @@ pub(super) struct Endings {
 impl Ending {
     fn new(now: TimeMs) -> Ending {
         let over = TimeMs(now.0 + PASS_ENDING_MS);
-        Ending { next: 0, refused: None, passes: 0, again: now, over, comer: None, operator: None, until: None }
+        Ending {
+            next: 0,
+            refused: None,
+            passes: 0,
+            again: now,
+            over,
+            comer: None,
+            operator: None,
+            is_ordered: false,
+            is_listed: false,
+            until: None,
+        }
     }
 }
 
@@ -97,16 +112,16 @@ impl Endings {
     }
 
     fn is_awaited(&self, session: SessionRef) -> bool {
-        self.sessions.get(&session).is_some_and(|ending| ending.comer.is_some() || ending.operator.is_some())
+        self.sessions.get(&session).is_some_and(|ending| ending.comer.is_some() || ending.is_ordered)
     }
 
     /// Somebody waits for the end of a session. `None`: its time is over.
     fn wait(&mut self, session: SessionRef, now: TimeMs) -> Option<&mut Ending> {
         let ending = self.sessions.get_mut(&session).expect("what is waited for is ending");
-        let until = *ending.until.get_or_insert_with(|| {
+        let until = *ending.until.get_or_insert(TimeMs(now.0 + PASS_WAIT_MS));
+        if !std::mem::replace(&mut ending.is_listed, true) {
             self.awaited.push_back(session);
-            TimeMs(now.0 + PASS_WAIT_MS)
-        });
+        }
         (now < until).then_some(ending)
     }
 }
@@ -180,11 +195,14 @@ impl<L: LogStore> Broker<L> {
             return Ok(false);
         }
         let session = self.clients.session_ref(place);
-        if self.endings.sessions[&session].operator.is_some() {
+        let ending = self.endings.sessions.get_mut(&session).expect("it is ending");
+        if ending.operator.is_some() {
             return Err(OperatorAnswer::Busy);
         }
-        let Some(ending) = self.endings.wait(session, now) else { return Ok(false) };
-        ending.operator = Some(ticket);
+        // Each waits as long as any, and the session for longer.
+        (ending.operator, ending.is_ordered, ending.until) = (Some(ticket), true, None);
+        let waits = self.endings.wait(session, now);
+        assert!(waits.is_some(), "the wait has begun now");
         // Whoever comes gets a new one.
         self.clients.sessions[place].expiry_s = 0;
         Ok(true)
@@ -210,23 +228,31 @@ impl<L: LogStore> Broker<L> {
         for _ in 0..self.endings.awaited.len().min(PASS_ENDINGS) {
             let session = self.endings.awaited.pop_front().expect("counted above");
             let Some(ending) = self.endings.sessions.get(&session) else { continue };
-            let is_over = ending.until.is_none_or(|until| until <= now);
+            let is_late = ending.until.is_none_or(|until| until <= now);
             let place = self.clients.session(session).expect("what is ending is there");
-            if is_over || !self.passes_on_before_end(place, now) {
-                self.end_awaited(place, session, now);
+            let has_more = self.passes_on_before_end(place, now);
+            if is_late || !has_more {
+                self.end_awaited(place, session, has_more, now);
             }
             if self.endings.is_awaited(session) {
                 self.endings.awaited.push_back(session);
+            } else if let Some(ending) = self.endings.sessions.get_mut(&session) {
+                ending.is_listed = false;
             }
         }
     }
 
-    /// Nobody waits any longer: the operator ends the session, or else the CONNECT does when it goes on.
-    fn end_awaited(&mut self, place: SessionIndex, session: SessionRef, now: TimeMs) {
+    /// Nobody waits any longer: the CONNECT goes on, and ends the session; what an operator has ended ends when others
+    /// have what it has.
+    fn end_awaited(&mut self, place: SessionIndex, session: SessionRef, has_more: bool, now: TimeMs) {
         let ending = self.endings.sessions.get_mut(&session).expect("it is looked at");
         let comer = ending.comer.take();
-        if ending.operator.is_some() {
-            self.end_session(place, true, now);
+        if ending.is_ordered {
+            let operator = ending.operator.take_if(|_| has_more);
+            if !has_more {
+                self.end_session(place, true, now);
+            }
+            operator.into_iter().for_each(|ticket| self.operator.answer(ticket, OperatorAnswer::Begun));
         } else if comer.is_none() {
             // Who waited has gone, so the session stays, unless it is due.
             self.endings.sessions.remove(&session);

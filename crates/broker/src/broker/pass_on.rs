@@ -13,27 +13,28 @@
 //! Only between sessions that outlive their connections: what is on the disk stays there. An inbox does not say by
 //! which subscription a message came; so one that may have come by several of a session is left where it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Event, Message, Receiver, Slot};
-use tidegate_wire::mqtt::{check_filter, filter_matches};
+use tidegate_wire::mqtt::{ReasonCode, check_filter, filter_matches};
 
 use super::Broker;
 use crate::acknowledgements::{AckTo, Ticket, Word};
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::{
-    PASS_AT_ONCE, PASS_LAST_MESSAGES, PASS_LOOK_MS, PASS_LOOKS, PASS_MATCHES, PASS_MESSAGES, PASS_UNSENT_ROUNDS,
-    PASS_VISITS, PASS_WAITING_MAX,
+    PASS_AT_ONCE, PASS_LAST_MESSAGES, PASS_LOOK_MS, PASS_LOOKS, PASS_MATCHES, PASS_MESSAGES, PASS_UNSENT_LOOKS,
+    PASS_UNSENT_ROUNDS, PASS_VISITS, PASS_WAITING_MAX,
 };
 use crate::peer::Item;
 use crate::reason::NOT_NOW;
 use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::shards::Wait;
-use crate::subscriptions::{Entry, EntryOptions, Presence};
+use crate::subscriptions::{Entry, EntryOptions, Owner, Presence};
+use crate::topic_tree::NodeId;
 
 /// A member that does not take what waits for it.
 #[derive(Debug, Default)]
@@ -53,6 +54,20 @@ pub(super) struct PassOn {
     looked_at: TimeMs,
     /// Where the next look begins.
     next: SessionIndex,
+    /// Durable subscriptions that are gone from the disk, and whose clients wait for UNSUBACK.
+    unsubscribed: VecDeque<Unsubscribed>,
+    /// Entries and filters that were looked at for these in this step.
+    unsent_looks: usize,
+}
+
+/// A subscription that is gone from the disk.
+#[derive(Debug)]
+struct Unsubscribed {
+    session: SessionRef,
+    filter: Box<str>,
+    /// Which one of its packet it is.
+    nth: u32,
+    code: ReasonCode,
 }
 
 impl PassOn {
@@ -103,14 +118,6 @@ pub(crate) struct PassedMessage {
     pub is_last: bool,
 }
 
-/// A share group that a session is a member of.
-struct Group {
-    /// The subscription as it was written, and its filter.
-    written: String,
-    filter: String,
-    takers: Vec<Entry>,
-}
-
 /// What of an inbox is passed on.
 #[derive(Clone, Copy)]
 enum Part<'f> {
@@ -118,8 +125,8 @@ enum Part<'f> {
     Left { from: u64 },
     /// All from this entry on, of a member that is over. So often was it offered before.
     Last { from: u64, passes: u64 },
-    /// What came by this subscription from this entry on, of a member that unsubscribes.
-    Unsent { from: u64, written: &'f str },
+    /// What came by this share group from this entry on, of a member that unsubscribes.
+    Unsent { from: u64, group: NodeId, filter: &'f str },
 }
 
 impl Part<'_> {
@@ -129,10 +136,10 @@ impl Part<'_> {
         }
     }
 
-    /// Who of the members takes an entry.
-    fn taker(self, number: u64, group: &Group) -> Option<&Entry> {
+    /// Who of the members of a group takes an entry.
+    fn taker(self, number: u64, takers: &[Entry]) -> Option<&Entry> {
         let passes = if let Part::Last { passes, .. } = self { passes } else { 0 };
-        group.takers.get((number + passes) as usize % group.takers.len().max(1))
+        takers.get((number + passes) as usize % takers.len().max(1))
     }
 
     /// Whether what is left is lost.
@@ -141,14 +148,21 @@ impl Part<'_> {
     }
 
     /// Whether what came by this group belongs to it.
-    fn has(self, group: &Group) -> bool {
-        !matches!(self, Part::Unsent { written, .. } if written != group.written)
+    fn has(self, node: NodeId) -> bool {
+        !matches!(self, Part::Unsent { group, .. } if group != node)
+    }
+
+    /// Whether a message on this topic may belong to it.
+    fn may_have(self, topic: &str) -> bool {
+        !matches!(self, Part::Unsent { filter, .. } if !filter_matches(filter, topic))
     }
 }
 
 impl<L: LogStore> Broker<L> {
     /// Looks at some members that have left something behind.
     pub(super) fn step_pass_on(&mut self, now: TimeMs) {
+        self.passing.unsent_looks = 0;
+        self.step_unsubscribed(now);
         let stalled_ms = self.options.limits.share_stalled_ms;
         let is_time = now.0.saturating_sub(self.passing.looked_at.0) >= PASS_LOOK_MS;
         if stalled_ms == 0 || !is_time || !self.is_serving() {
@@ -188,17 +202,44 @@ impl<L: LogStore> Broker<L> {
 
     /// A member is about to leave the group of this subscription: sends what came to it by that, and was not sent to
     /// its client, to others. What nobody takes is sent to it, or withheld.
-    pub(super) fn pass_on_unsubscribed(&mut self, place: SessionIndex, written: &str, now: TimeMs) {
+    fn pass_on_unsubscribed(&mut self, place: SessionIndex, written: &str, now: TimeMs) {
         let session = &self.clients.sessions[place];
-        if session.flags.has(SessionFlags::SHARED) {
-            let mut from = session.flow.as_ref().map_or(session.next_number, |flow| flow.window.next());
-            let filters = session.subscriptions.as_slice().len();
-            for _ in 0..(4 * PASS_MATCHES / filters.max(1)).clamp(1, PASS_UNSENT_ROUNDS) {
-                match self.pass_on(place, Part::Unsent { from, written }, now) {
-                    Some(next) if next > from => from = next,
-                    _ => break,
-                }
+        let Ok(checked) = check_filter(written) else { return };
+        let group = checked.share_group.and_then(|name| self.subscriptions.find(Some(name), checked.filter));
+        let (Some(group), true) = (group, session.flags.has(SessionFlags::SHARED)) else { return };
+        let mut from = session.flow.as_ref().map_or(session.next_number, |flow| flow.window.next());
+        for _ in 0..PASS_UNSENT_ROUNDS {
+            match self.pass_on(place, Part::Unsent { from, group, filter: checked.filter }, now) {
+                Some(next) if next > from => from = next,
+                _ => break,
             }
+        }
+    }
+
+    /// A durable subscription is gone from the disk: what came by it goes to others, now or when there is time.
+    pub(super) fn unsubscription_durable(
+        &mut self,
+        session: SessionRef,
+        filter: &str,
+        nth: u32,
+        code: ReasonCode,
+        now: TimeMs,
+    ) {
+        self.passing.unsubscribed.push_back(Unsubscribed { session, filter: filter.into(), nth, code });
+        self.step_unsubscribed(now);
+    }
+
+    /// Does what is to be done for subscriptions that are gone, in their order, as far as there is time in this step.
+    fn step_unsubscribed(&mut self, now: TimeMs) {
+        while self.passing.unsent_looks < PASS_UNSENT_LOOKS
+            && let Some(Unsubscribed { session, filter, nth, code }) = self.passing.unsubscribed.pop_front()
+        {
+            let Some(place) = self.clients.session(session) else { continue };
+            if !code.is_error() {
+                self.pass_on_unsubscribed(place, &filter, now);
+                self.remove(place, &filter);
+            }
+            self.parked_step(place, nth, code, now);
         }
     }
 
@@ -207,50 +248,68 @@ impl<L: LogStore> Broker<L> {
         let session = &self.clients.sessions[place];
         let (Some(slot), Stage::Live) = (session.slot, session.stage) else { return None };
         let (session, shard, is_last) = (self.clients.session_ref(place), session.shard, part.is_last());
-        let (groups, own) = self.groups_of(place, is_last);
-        if groups.iter().all(|group| group.takers.is_empty()) {
-            return None;
-        }
-        let durable = self.shards[shard].durable().0;
-        let takers: usize = groups.iter().map(|group| group.takers.len()).sum();
+        let owner = self.owner(place);
+        let takers_of = |group| self.takers(group, owner, is_last);
+        let mut of_groups: HashMap<NodeId, Vec<Entry>> = HashMap::new();
         let count = match part {
-            Part::Left { .. } => PASS_MESSAGES.saturating_mul(takers),
+            Part::Left { .. } => PASS_MESSAGES.saturating_mul(self.takers_of_some(place, is_last)?),
             // Others have no room: a few are offered to find out whether they have again.
             Part::Last { passes, .. } if passes > PASS_AT_ONCE => PASS_MESSAGES,
-            Part::Last { .. } => PASS_LAST_MESSAGES,
-            Part::Unsent { .. } => PASS_VISITS,
+            Part::Last { .. } => self.takers_of_some(place, is_last).map(|_| PASS_LAST_MESSAGES)?,
+            Part::Unsent { group, .. } => {
+                let takers = of_groups.entry(group).or_insert_with(|| takers_of(group));
+                if takers.is_empty() {
+                    return None;
+                }
+                PASS_VISITS
+            }
         };
-        let (mut passed, mut next, mut visits, mut is_left) = (Vec::new(), part.from(), 0, false);
-        let (mut known, filters) = (HashMap::new(), groups.len() + own.len());
-        let topics_max = (PASS_MATCHES / filters.max(1)).max(1);
+        let durable = self.shards[shard].durable().0;
+        let (mut passed, mut next, mut visits, mut looks, mut is_left) = (Vec::new(), part.from(), 0, 0, false);
+        let mut known: HashMap<&str, Option<NodeId>> = HashMap::new();
         for entry in self.shards.state(shard).inbox(slot).entries_from(next) {
             // What is not durable may be lost, and is left for the next time, if there is one.
             let is_kept = entry.sequence() <= durable || matches!(part, Part::Unsent { .. });
-            if passed.len() == count || visits == PASS_VISITS || is_last && !is_kept {
-                is_left = true;
-                break;
-            }
             let topic = entry.message().topic();
-            if known.len() == topics_max && !known.contains_key(topic) {
+            let is_too_much = looks >= PASS_MATCHES && !known.contains_key(topic);
+            if passed.len() == count || visits == PASS_VISITS || is_too_much || is_last && !is_kept {
                 is_left = true;
                 break;
             }
             (next, visits) = (entry.number() + 1, visits + 1);
-            if entry.qos() != 1 || entry.is_received() || !is_kept || self.passing.is_under_way(session, entry.number())
+            if entry.qos() != 1
+                || entry.is_received()
+                || !is_kept
+                || !part.may_have(topic)
+                || self.passing.is_under_way(session, entry.number())
             {
                 continue;
             }
-            if let Some(group) = *known.entry(topic).or_insert_with(|| group_of(topic, &groups, &own))
-                && part.has(group)
-                && let Some(to) = part.taker(entry.number(), group)
-            {
+            let group = *known.entry(topic).or_insert_with(|| self.group_of(topic, owner, &mut looks));
+            let Some(group) = group.filter(|group| part.has(*group)) else { continue };
+            let takers = of_groups.entry(group).or_insert_with(|| takers_of(group));
+            if let Some(to) = part.taker(entry.number(), takers) {
                 passed.push((entry.number(), Arc::clone(entry.message()), *to));
             }
         }
         is_left |= !passed.is_empty();
         drop(known);
+        if let Part::Unsent { .. } = part {
+            self.passing.unsent_looks += 1 + visits + looks;
+        }
         self.send_passed(session, passed, is_last, now);
         is_left.then_some(next)
+    }
+
+    /// The group of a session by which a message on this topic came; `None` if it may have come by another
+    /// subscription of that.
+    fn group_of(&self, topic: &str, owner: Owner, looks: &mut usize) -> Option<NodeId> {
+        let (mut group, mut is_certain) = (None, true);
+        *looks += self.subscriptions.matching(topic, owner, |node, is_shared| {
+            is_certain &= is_shared && group.is_none();
+            group = Some(node);
+        });
+        group.filter(|_| is_certain)
     }
 
     fn send_passed(
@@ -271,28 +330,24 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// The share groups of a session with who may take what it has, and its filters that are not shared.
-    fn groups_of(&self, place: SessionIndex, is_last: bool) -> (Vec<Group>, Vec<String>) {
-        let (mut groups, mut own) = (Vec::new(), Vec::new());
+    /// Who may take what a member of a share group has.
+    fn takers(&self, group: NodeId, owner: Owner, is_last: bool) -> Vec<Entry> {
+        let members = self.subscriptions.members(group).filter(|member| member.owner() != owner);
+        let keeps = |member: &&Entry| member.options.has(EntryOptions::DURABLE) && member.options.qos() > 0;
+        let kept_by = members.filter(keeps).filter(|member| is_last || member.options.presence() == Presence::Ready);
+        let mut takers: Vec<Entry> = kept_by.take(PASS_LOOKS).copied().collect();
+        // Who is away is asked only where nobody is there.
+        let best = takers.iter().map(|member| member.options.presence()).max();
+        takers.retain(|member| Some(member.options.presence()) == best);
+        takers
+    }
+
+    /// How many may take what a session has of the first of its groups that somebody takes of; `None` if there is none.
+    fn takers_of_some(&self, place: SessionIndex, is_last: bool) -> Option<usize> {
         let owner = self.owner(place);
-        for node in self.clients.sessions[place].subscriptions.as_slice() {
-            let written = self.subscriptions.filter(*node);
-            if !self.subscriptions.is_shared(*node) {
-                own.push(written);
-                continue;
-            }
-            let members = self.subscriptions.members(*node).filter(|member| member.owner() != owner);
-            let keeps = |member: &&Entry| member.options.has(EntryOptions::DURABLE) && member.options.qos() > 0;
-            let kept_by =
-                members.filter(keeps).filter(|member| is_last || member.options.presence() == Presence::Ready);
-            let mut takers: Vec<Entry> = kept_by.take(PASS_LOOKS).copied().collect();
-            // Who is away is asked only where nobody is there.
-            let best = takers.iter().map(|member| member.options.presence()).max();
-            takers.retain(|member| Some(member.options.presence()) == best);
-            let filter = check_filter(&written).expect("it was subscribed to").filter.to_owned();
-            groups.push(Group { written, filter, takers });
-        }
-        (groups, own)
+        let nodes = self.clients.sessions[place].subscriptions.as_slice().iter();
+        let groups = nodes.filter(|node| self.subscriptions.is_shared(**node));
+        groups.map(|group| self.takers(*group, owner, is_last).len()).find(|takers| *takers > 0)
     }
 
     /// Takes a message that another member of a group had.
@@ -378,13 +433,4 @@ impl<L: LogStore> Broker<L> {
             self.pump(place, now);
         }
     }
-}
-
-/// The group by which a message on this topic came; `None` if it may have come by another subscription.
-fn group_of<'g>(topic: &str, groups: &'g [Group], own: &[String]) -> Option<&'g Group> {
-    if own.iter().any(|filter| filter_matches(filter, topic)) {
-        return None;
-    }
-    let mut matching = groups.iter().filter(|group| filter_matches(&group.filter, topic));
-    matching.next().filter(|_| matching.next().is_none())
 }

@@ -340,23 +340,6 @@ impl<L: LogStore> Broker<L> {
         self.parked_step(place, nth, code, now);
     }
 
-    /// A durable subscription is gone from the disk.
-    pub(super) fn unsubscription_durable(
-        &mut self,
-        session: SessionRef,
-        filter: &str,
-        nth: u32,
-        code: ReasonCode,
-        now: TimeMs,
-    ) {
-        let Some(place) = self.clients.session(session) else { return };
-        if !code.is_error() {
-            self.pass_on_unsubscribed(place, filter, now);
-            self.remove(place, filter);
-        }
-        self.parked_step(place, nth, code, now);
-    }
-
     /// The first place of a feed is on the disk.
     pub(super) fn first_place_durable(&mut self, session: SessionRef, nth: u32, code: ReasonCode, now: TimeMs) {
         if let Some(place) = self.clients.session(session) {
@@ -365,7 +348,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// One record of a SUBSCRIBE or UNSUBSCRIBE that waits is there.
-    fn parked_step(&mut self, place: SessionIndex, nth: u32, code: ReasonCode, now: TimeMs) {
+    pub(super) fn parked_step(&mut self, place: SessionIndex, nth: u32, code: ReasonCode, now: TimeMs) {
         let Some(index) = self.clients.sessions[place].connection else { return };
         let connection = &mut self.clients.connections[index];
         let Some(answers) = connection.extra.as_mut().and_then(|extra| extra.filter_answers.as_mut()) else { return };

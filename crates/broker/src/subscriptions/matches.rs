@@ -105,6 +105,26 @@ impl Subscriptions {
         is_covered
     }
 
+    /// Tells `each` of a session's subscriptions whose filters match a topic: the node of each, and whether it is a
+    /// share group. Returns how many nodes were visited for that.
+    pub fn matching(&self, topic: &str, owner: Owner, mut each: impl FnMut(NodeId, bool)) -> usize {
+        let (mut groups, levels) = (0, self.split(topic, Vec::new()));
+        let visits = self.visit(topic, &levels, &mut Vec::new(), |node| {
+            if self.get(node, owner).is_some() {
+                each(node, false);
+            }
+            if self.tree[node].flags.any(Flags::GROUPS) {
+                for group in &self.groups[&node] {
+                    groups += 1;
+                    if self.get(group.node, owner).is_some() {
+                        each(group.node, true);
+                    }
+                }
+            }
+        });
+        visits + groups
+    }
+
     /// Whether a session has an entry at a node or at one of its share groups.
     fn has_entry(&self, node: NodeId, owner: Owner) -> bool {
         let has_groups = self.tree[node].flags.any(Flags::GROUPS);

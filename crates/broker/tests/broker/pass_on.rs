@@ -417,3 +417,50 @@ fn what_nobody_may_take_keeps_nothing_behind_it_from_others() {
     let heard = world.run("wait 9000");
     assert_eq!((passed_on(&world), payloads(&heard, "y").len()), (4, 4), "{heard}");
 }
+
+/// Each of many filters of one packet is looked at for what came by it alone, and others are served between.
+#[test]
+fn many_groups_that_are_left_at_once_give_all_that_was_not_sent_to_others() {
+    const GROUPS: u32 = 400;
+    let mut world = world();
+    let groups = |who: &str| {
+        let names = (0..GROUPS).map(|name| format!("{who}: SUBSCRIBE $share/g{name}/t/{name} qos=1;"));
+        names.collect::<String>()
+    };
+    world.run(&format!("x: CONNECT expiry=1000 recv=1; y@1: CONNECT expiry=1000; {} {}", groups("x"), groups("y")));
+    let publish: String =
+        (0..GROUPS).map(|name| format!("p: PUBLISH t/{name} a qos=1; p: PUBLISH t/{name} b qos=1;")).collect();
+    world.run(&format!("x: drop; y: drop; p: CONNECT; {publish}"));
+    let sent = |heard: &str, who: &str| heard.matches(&format!("{who} < PUBLISH t/")).count();
+    let heard = world.run("x: CONNECT keep expiry=1000 recv=1; y@1: CONNECT keep expiry=1000");
+    let (of_x, mut of_y) = (sent(&heard, "x"), sent(&heard, "y"));
+    of_y += sent(&world.run(&acknowledge("y", GROUPS)), "y");
+    assert_eq!((of_x, of_y), (1, GROUPS as usize), "one message of each group");
+    let filters: Vec<String> = (0..GROUPS).map(|name| format!("$share/g{name}/t/{name}")).collect();
+    let heard = world.run(&format!("x: UNSUBSCRIBE {}; wait 500", filters.join(" ")));
+    assert_eq!(sent(&heard, "y"), GROUPS as usize - 1, "all but the one that was sent: {heard}");
+    assert!(heard.contains("x < UNSUBACK"), "{heard}");
+}
+
+/// An operator is told that it will end, and nothing of it is lost for that.
+#[test]
+fn a_session_that_an_operator_ends_ends_when_others_have_room() {
+    let inboxes = InboxLimits { messages_max: 20, ..InboxLimits::default() };
+    let mut world = World::new(WorldOptions { inboxes, ..WorldOptions::default() });
+    world.run(&format!(
+        "x: CONNECT expiry=1000; x: SUBSCRIBE $share/g/t qos=1; y@1: CONNECT expiry=1000; y: SUBSCRIBE $share/g/t qos=1
+         p: CONNECT; {}; x: drop",
+        publish(1..33, 1)
+    ));
+    let heard = world.run("operate end x; wait 4000");
+    assert!(heard.contains("operator < Begun"), "{heard}");
+    let again = world.run("operate end x; wait 1000");
+    assert!(!again.contains("operator <"), "it waits, too: {again}");
+    let mut all = payloads(&heard, "y");
+    let heard = world.run(&format!("{}; wait 5000", acknowledge("y", 20)));
+    assert!(heard.contains("operator < Done"), "{heard}");
+    all.extend(payloads(&heard, "y"));
+    assert_eq!((passed_on(&world), sessions(&world)), (16, 1), "{heard}");
+    let ended: u64 = world.brokers().iter().map(|broker| broker.facts().dropped_ended).sum();
+    assert_eq!(ended, 0, "nothing was lost");
+}

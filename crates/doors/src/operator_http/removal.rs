@@ -36,6 +36,9 @@ pub struct Removal {
     pub not_found: fn(&str) -> Problem,
 }
 
+/// What is answered when it will be done later.
+const BEGUN: &str = "ending";
+
 impl Removal {
     /// Asks the ports for it, if the sender of these headers may.
     pub async fn make(
@@ -53,6 +56,7 @@ impl Removal {
         }
         act.done(match served.ask(PortCall::Broker(call)).await {
             Ok(PortAnswer::Done) => Ok(json(StatusCode::OK, &DoneBody { client_id, outcome: self.outcome })),
+            Ok(PortAnswer::Begun) => Ok(json(StatusCode::ACCEPTED, &DoneBody { client_id, outcome: BEGUN })),
             Ok(PortAnswer::NotFound) => Err((self.not_found)(client_id)),
             Ok(_) => Err(Problem::unexpected_reply()),
             Err(problem) => Err(problem),

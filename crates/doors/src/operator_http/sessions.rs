@@ -165,13 +165,19 @@ pub async fn read_session(
 /// End an MQTT session
 ///
 /// Its client, if connected, is disconnected with 0x98 (administrative action). Its subscriptions and all that waits
-/// for it are gone, and its will is published. The answer comes when that is durable.
+/// for it are gone, and its will is published. The answer comes when that is durable. What it has as a member of share
+/// groups goes to other members first; if they have no room for it, the answer is 202 after 3 seconds, and the session
+/// ends when they have, after 60 seconds at most.
 #[utoipa::path(
     delete,
     path = "/v1/sessions/{client_id}",
     tag = "operations",
     params(("client_id" = inline(String), Path, description = "Client id", example = "tv-4711", min_length = 1)),
-    responses((status = 200, description = "It has ended", body = DoneBody), RoomProblems)
+    responses(
+        (status = 200, description = "It has ended", body = DoneBody),
+        (status = 202, description = "It will end: others of its share groups have no room yet", body = DoneBody),
+        RoomProblems
+    )
 )]
 pub async fn end_session(
     State(served): State<Served>,

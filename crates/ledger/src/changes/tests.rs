@@ -20,11 +20,14 @@ use crate::router::CursorKey;
 const KEY: CursorKey = CursorKey([1, 2]);
 const WALLETS: u32 = CHANGE_NAMES_MAX as u32 + 500;
 
+/// What is read of changes.
+type LogsOfChanges = ChangeLogs<<LocalLog<FakeDisk> as LogStore>::Reader>;
+
 /// A journal: a source in slot 0, wallets behind it, and transfers to them.
 struct Journal {
     disk: FakeDisk,
     log: LocalLog<FakeDisk>,
-    logs: ChangeLogs<<LocalLog<FakeDisk> as LogStore>::Reader>,
+    logs: LogsOfChanges,
     mark: Arc<DurableMark>,
     time: u64,
 }
@@ -191,12 +194,14 @@ fn what_is_before_damage_is_given_before_the_damage_is_told() {
     let mut journal = Journal::new();
     journal.open_accounts(50);
     journal.transfer(1, 40, 0);
-    let segment = journal.disk.files().into_iter().find(|(path, _)| path.to_string_lossy().contains("segment-"));
+    let Journal { disk, log, logs, .. } = journal;
+    log.close().unwrap();
+    let segment = disk.files().into_iter().find(|(path, _)| path.to_string_lossy().contains("segment-"));
     let path = segment.expect("a log has a segment").0;
-    let bytes = journal.disk.contents(&path).unwrap();
+    let bytes = disk.contents(&path).unwrap();
     let damaged = bytes.windows(5).position(|window| window == b"t0-30").expect("a transfer has it");
-    assert!(journal.disk.flip_bit(&path, damaged as u64, 1));
-    let mut reader = journal.read(After::Start, all()).unwrap();
+    assert!(disk.flip_bit(&path, damaged as u64, 1));
+    let mut reader = logs.read(After::Start, all()).unwrap().expect("it is open");
     let mut rows = Vec::new();
     for _ in 0..3 {
         let error = loop {
@@ -308,7 +313,12 @@ fn a_cursor_of_another_journal_is_told_from_damage_and_from_nonsense() {
 
 /// What is answered to who goes on behind a cursor: nothing is wrong, or the problem.
 fn said(journal: &Journal, cursor: &str) -> Result<(), ChangesError> {
-    journal.read(After::Cursor(cursor.into()), all()).and_then(|mut reader| reader.step()).map(|_| ())
+    said_of(&journal.logs, cursor)
+}
+
+fn said_of(logs: &LogsOfChanges, cursor: &str) -> Result<(), ChangesError> {
+    let reader = logs.read(After::Cursor(cursor.into()), all()).map(|reader| reader.expect("it is open"));
+    reader.and_then(|mut reader| reader.step()).map(|_| ())
 }
 
 #[test]
@@ -318,14 +328,18 @@ fn a_right_cursor_before_damage_is_not_called_another_history() {
     journal.transfer(3, 9, 0);
     let (rows, _) = rest(&mut journal.read(After::Start, all()).unwrap());
     // Behind row 10 a group of three begins, behind row 13 the next one.
-    let in_a_group = |at: usize| said(&journal, &rows[at].cursor);
-    let segment = journal.disk.files().into_iter().find(|(path, _)| path.to_string_lossy().contains("segment-"));
+    // A writer that is idle marks the end, and writes the block around it as it was: nothing that rots meanwhile stays
+    // rotten.
+    let Journal { disk, log, logs, .. } = journal;
+    log.close().unwrap();
+    let in_a_group = |at: usize| said_of(&logs, &rows[at].cursor);
+    let segment = disk.files().into_iter().find(|(path, _)| path.to_string_lossy().contains("segment-"));
     let path = segment.expect("a log has a segment").0;
-    let bytes = journal.disk.contents(&path).unwrap();
+    let bytes = disk.contents(&path).unwrap();
     let damaged = bytes.windows(4).position(|window| window == b"t0-4").expect("the second group of transfers has it");
     assert!((9..19).all(|at| in_a_group(at).is_ok()));
 
-    assert!(journal.disk.flip_bit(&path, damaged as u64, 1));
+    assert!(disk.flip_bit(&path, damaged as u64, 1));
     assert!(in_a_group(9).is_ok(), "what is before the damage is read");
     for at in [12, 13, 14] {
         let refused = in_a_group(at);
@@ -336,7 +350,7 @@ fn a_right_cursor_before_damage_is_not_called_another_history() {
 
     // Damage of the group behind a cursor, and before it: nobody can tell, so nobody is told to begin again.
     let next = bytes.windows(4).position(|window| window == b"t0-7").expect("the third group has it");
-    assert!(journal.disk.flip_bit(&path, next as u64, 1));
+    assert!(disk.flip_bit(&path, next as u64, 1));
     assert!(matches!(in_a_group(15), Err(ChangesError::Unreadable { .. })));
 }
 
