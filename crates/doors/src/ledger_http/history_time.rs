@@ -188,7 +188,8 @@ pub async fn check_not_ahead<B: Backend>(
     }
     let newest = read(ledger, caller, account, None, 1, TimeSpan::ALL).await?.rows.pop();
     let now = now_ms();
-    let Some(newest) = newest.filter(|newest| newest.time_ms > now.max(at_ms) + CLOCKS_DIFFER_MS_MAX) else {
+    let Some(newest) = newest.filter(|newest| newest.time_ms > now.max(at_ms).saturating_add(CLOCKS_DIFFER_MS_MAX))
+    else {
         return Ok(());
     };
     let place = |row: &HistoryRow| (row.time_ms, row.id.clone(), row.balance_after);

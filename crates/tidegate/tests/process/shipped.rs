@@ -85,7 +85,7 @@ fn a_check_says_what_is_wrong_and_where_and_changes_nothing() {
     let seed = "[[seed.account]]\nid = \"a\"\nasset = \"credit\"\nkind = \"wallet\"\n";
     fs::write(&config, format!("{seed}{seed}")).expect("there is room");
     let (code, said) = check(&config);
-    let named = format!("{}:5: the account \"a\" stands twice", config.display());
+    let named = format!("{}:6: the account \"a\" stands twice", config.display());
     assert!(code == Some(1) && said.contains(&named), "{said}");
 
     fs::write(&config, "[listen]\nhtpp = \"off\"\n").expect("there is room");
@@ -168,18 +168,21 @@ fn commands(above: &[&str], found: &mut BTreeSet<String>) {
 #[test]
 fn each_command_has_a_page_of_the_manual_and_its_completions() {
     let folder = folder();
-    let ended = command(&["man", folder.path().to_str().expect("text")]);
+    let pages_in = folder.path().join("new/pages");
+    let ended = command(&["man", pages_in.to_str().expect("text")]);
     assert!(ended.status.success(), "{ended}");
-    let entries = fs::read_dir(folder.path()).expect("it is there").map(|entry| entry.expect("an entry").file_name());
+    let entries = fs::read_dir(&pages_in).expect("it is there").map(|entry| entry.expect("an entry").file_name());
     let pages: BTreeSet<String> = entries.map(|name| name.into_string().expect("text").replace(".1", "")).collect();
     let mut expected = BTreeSet::new();
     commands(&[], &mut expected);
     assert!(expected.contains("tidegate-serve") && expected.contains("tidegate-account-list"), "{expected:?}");
     assert_eq!(pages, expected);
-    let page = fs::read_to_string(folder.path().join("tidegate-account-list.1")).expect("a page");
+    let page = fs::read_to_string(pages_in.join("tidegate-account-list.1")).expect("a page");
     assert!(page.contains("\\fBtidegate account list\\fR") && page.contains(".SH OPTIONS"), "{page}");
-    let ended = command(&["man", "/no/such/folder"]);
-    assert!(ended.status.code() == Some(1) && ended.log.contains("cannot write /no/such/folder"), "{ended}");
+    let page = pages_in.join("tidegate-account-list.1");
+    let ended = command(&["man", page.to_str().expect("text")]);
+    let named = format!("cannot make {}", page.display());
+    assert!(ended.status.code() == Some(1) && ended.log.contains(&named), "{ended}");
 
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let ended = command(&["completions", shell]);
