@@ -146,7 +146,7 @@ impl Door {
             let room = tokio::time::timeout(self.limits.reader_timeout, body.reserve());
             let Ok(room) = room.await.map_err(|_| Problem::body_unread())? else { return Ok(Carried::All) };
             let part = tokio::select! {
-                part = self.in_time(parts.next()) => part.flatten(),
+                part = self.in_time(parts.next()) => part.and_then(|part| part),
                 () = body.closed() => return Ok(Carried::All),
             };
             let part = match part {
