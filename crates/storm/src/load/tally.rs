@@ -88,6 +88,11 @@ impl Tally {
         self.outcomes.applied as f64 / self.elapsed.as_secs_f64()
     }
 
+    /// Transfers answered per second, whatever became of them.
+    pub fn answered_per_second(&self) -> f64 {
+        self.outcomes.total() as f64 / self.elapsed.as_secs_f64()
+    }
+
     /// Transfers per second over the first million; of all when there were fewer.
     pub fn first_million_per_second(&self) -> f64 {
         match self.first_stretch_ns {

@@ -87,7 +87,7 @@ pub fn votes(tidegate: &Tidegate, names: &Names, beside: Beside) -> Result<Votes
         thread::sleep(WARM_UP);
         let latency_ns = vote(tidegate, names, beside, until)?;
         let load = load.map(|load| load.join().expect("the load does not panic")).transpose()?;
-        Ok(Votes { latency_ns, load_per_s: load.map(|tally| tally.per_second()) })
+        Ok(Votes { latency_ns, load_per_s: load.map(|tally| tally.answered_per_second()) })
     })
 }
 
