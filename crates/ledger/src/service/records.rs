@@ -9,9 +9,10 @@
 //!
 //! A record that the disk has lost refuses the calls that need it, as `damaged`, and no others.
 //!
-//! Promise: nothing is decided without the record of its id. A call that waits keeps its place: later calls have their
-//! own records read meanwhile and are decided after it, so two calls with one id are decided in the order in which they
-//! came. The index is asked again each time, because ids may have been inserted while the disk was read.
+//! Promise: nothing is decided without the record of its id. A call that waits keeps its place among those of its
+//! caller: later ones have their own records read meanwhile and are decided after it, so two calls of one caller with
+//! one id are decided in the order in which they came. Other callers go on. The index is asked again each time, because
+//! they may have inserted ids while the disk was read.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock};
