@@ -92,6 +92,10 @@ impl Operations for NodeOperations {
         self.status.differing_shards()
     }
 
+    fn wrong_shards(&self) -> u32 {
+        self.status.wrong_shards()
+    }
+
     fn unread_shards(&self) -> u32 {
         self.status.unread_shards()
     }

@@ -12,6 +12,7 @@ use tidegate_machines::ledger::{
 };
 pub use tidegate_shard::{Caller, Unavailable};
 
+pub(crate) use audit::ARRIVED;
 pub use audit::{AuditDifference, AuditReport, AuditState, Conservation, FirstFoldReport, ScrubReport};
 pub use balance_at::BalanceAt;
 pub use batch::{ItemLabel, OpenBatch, OpenItem, Span, TransferBatch, TransferItem};

@@ -370,9 +370,11 @@ impl<D: Disk> Service for LedgerService<D> {
             if turn.state().is_outbound_full() {
                 return Ok(Served::Paused(Pause::Room));
             }
-            // A full group waits for the log. How long a disk stays full is unknown, so the client gets an error,
-            // unless nothing needs to be written for the answer: a retry of what was done.
+            // A full group waits for the log. How long a disk stays full is unknown, and what is decided on a wrong
+            // state is wrong for ever, so the client gets an error, unless nothing needs to be written for the answer:
+            // a retry of what was done.
             self.unwritable = match turn.room(EVENT_BYTES_MAX) {
+                Room::Available if self.last_audit.is_state_wrong() => Some(Unavailable::StateDiffers),
                 Room::Available => progress.is_of_what_is_known().then_some(Unavailable::Busy),
                 Room::NextGroup => return Ok(Served::Paused(Pause::Room)),
                 Room::DiskFull => Some(Unavailable::DiskFull),

@@ -65,6 +65,8 @@ pub struct Status {
     lost_witnesses: AtomicU32,
     /// Shards of which an audit last found that something differs.
     differing_shards: AtomicU32,
+    /// Shards whose state is not what their log says.
+    wrong_shards: AtomicU32,
     /// Shards whose last audit met something that cannot be read.
     unread_shards: AtomicU32,
     /// Whether what should be in the archive cannot be moved there now.
@@ -107,6 +109,7 @@ impl Status {
             full_since_ms: AtomicU64::new(0),
             lost_witnesses: AtomicU32::new(0),
             differing_shards: AtomicU32::new(0),
+            wrong_shards: AtomicU32::new(0),
             unread_shards: AtomicU32::new(0),
             archive_fails: AtomicBool::new(false),
             clock_is_off: AtomicBool::new(false),
@@ -150,6 +153,16 @@ impl Status {
     /// Says of how many shards an audit last found that something differs.
     pub fn set_differing_shards(&self, shards: u32) {
         self.differing_shards.store(shards, Ordering::Release);
+    }
+
+    /// Shards whose state is not what their log says, as an audit last found: they decide nothing new.
+    pub fn wrong_shards(&self) -> u32 {
+        self.wrong_shards.load(Ordering::Acquire)
+    }
+
+    /// Says of how many shards an audit last found that the state is wrong.
+    pub fn set_wrong_shards(&self, shards: u32) {
+        self.wrong_shards.store(shards, Ordering::Release);
     }
 
     /// Shards whose last audit met something that cannot be read: it says nothing of what stands there.

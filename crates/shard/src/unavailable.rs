@@ -9,6 +9,9 @@ pub enum Unavailable {
     DiskFull,
     /// The journal of the shard failed (a sync error, or damage); the process must be restarted.
     ShardFailed,
+    /// An audit found that what the shard holds in memory is not what its journal says: nothing new is decided on it. A
+    /// restart makes it anew from the journal.
+    StateDiffers,
     /// Still replaying the journal.
     Recovering,
     /// The process is stopping.

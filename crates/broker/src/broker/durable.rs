@@ -71,7 +71,7 @@ impl<L: LogStore> Broker<L> {
             Err(Unavailable::ShardFailed) => (Word::Unknown, None),
             // A refusal that passes: there may be room again.
             Err(Unavailable::DiskFull) => (Word::Unavailable(DISK_FULL), None),
-            Err(Unavailable::Busy | Unavailable::Recovering | Unavailable::Stopping) => {
+            Err(Unavailable::Busy | Unavailable::StateDiffers | Unavailable::Recovering | Unavailable::Stopping) => {
                 (Word::Unavailable(NOT_NOW), None)
             }
         };

@@ -233,6 +233,12 @@ pub fn unavailable(reason: Unavailable) -> (&'static str, &'static str, u32) {
         Unavailable::ShardFailed => {
             (codes::SHARD_FAILED.name(), "the server's journal failed and it must be restarted", 10_000)
         }
+        Unavailable::StateDiffers => (
+            codes::STATE_DIFFERS.name(),
+            "an audit found balances that are not what the journal says; send this again with the same ids when an \
+             operator has restarted the server",
+            10_000,
+        ),
         Unavailable::Recovering => (codes::RECOVERING.name(), "the server is replaying its journal", 1_000),
         Unavailable::Stopping => (codes::STOPPING.name(), "the server is stopping; connect again", 1_000),
     }

@@ -47,6 +47,11 @@ pub trait Operations: Send + Sync {
         0
     }
 
+    /// Shards whose state is not what their journal says: they decide nothing new.
+    fn wrong_shards(&self) -> u32 {
+        0
+    }
+
     /// Shards whose last audit met something that cannot be read.
     fn unread_shards(&self) -> u32 {
         0
@@ -199,8 +204,8 @@ pub struct HealthBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "2026-11-21T09:14:49Z")]
     disk_full_since: Option<String>,
-    /// `differs`, if the last audit found that figures are not what the journal says, or that money was created or
-    /// lost; `damaged`, if it met something that cannot be read, also for a moment; absent otherwise. It is the `state`
+    /// `differs`, if the last audit found that figures are not what the journal says (what must be decided on them is
+    /// refused then, `state_differs`, until a restart), or that money was created or lost; `damaged`, if it met something that cannot be read, also for a moment; absent otherwise. It is the `state`
     /// of `/v1/audit`, which says which, as the server's log does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "differs")]
@@ -325,6 +330,7 @@ fn unready(operations: &dyn Operations) -> Vec<&'static str> {
     };
     let others = [
         (operations.full_journals() > 0, "disk_full"),
+        (operations.wrong_shards() > 0, "state_differs"),
         (operations.drain_status().per_second.is_some(), "draining"),
         (operations.is_overloaded(), "overloaded"),
     ];
@@ -333,8 +339,9 @@ fn unready(operations: &dyn Operations) -> Vec<&'static str> {
 
 /// Whether the server takes writes and new clients
 ///
-/// For a load balancer: other than `/healthz`, it says no while a disk is full, clients are sent away, or a worker is
-/// overloaded. The server is alive then, and must not be restarted for it.
+/// For a load balancer: other than `/healthz`, it says no while a disk is full, an audit found balances that are not what the
+/// journal says, clients are sent away, or a worker is overloaded. The server is alive then. It is restarted for
+/// `state_differs` only, by an operator.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -345,7 +352,7 @@ fn unready(operations: &dyn Operations) -> Vec<&'static str> {
         (
             status = 503,
             description = "It takes none (`not_ready`); `reasons` are some of `recovering`, `journal_failed`, \
-                           `stopping`, `disk_full`, `draining`, `overloaded`",
+                           `stopping`, `disk_full`, `state_differs`, `draining`, `overloaded`",
             body = ProblemBody,
             content_type = "application/problem+json"
         ),

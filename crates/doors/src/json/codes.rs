@@ -68,6 +68,8 @@ codes! {
     LOGIN_UNAVAILABLE = SERVICE_UNAVAILABLE "login_unavailable";
     /// The disk is full.
     DISK_FULL = SERVICE_UNAVAILABLE "disk_full";
+    /// What a shard holds in memory is not what its journal says.
+    STATE_DIFFERS = SERVICE_UNAVAILABLE "state_differs";
     /// The server replays its journals.
     RECOVERING = SERVICE_UNAVAILABLE "recovering";
     /// A journal failed.

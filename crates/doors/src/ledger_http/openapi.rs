@@ -96,7 +96,8 @@ pub enum LedgerProblems {
     /// A bug of ours; the outcome is unknown
     #[response(status = 500, content_type = "application/problem+json")]
     Bug(ProblemBody),
-    /// Not now: `busy`, `disk_full`, `shard_failed`, `recovering`, `stopping`, `timed_out`. Try again with the same ids
+    /// Not now: `busy`, `disk_full`, `state_differs` (an audit found balances that are not what the journal says),
+    /// `shard_failed`, `recovering`, `stopping`, `timed_out`. Try again with the same ids
     #[response(status = 503, content_type = "application/problem+json")]
     Unavailable(ProblemBody),
 }

@@ -26,6 +26,12 @@ impl From<Unavailable> for Problem {
             Unavailable::ShardFailed => {
                 (codes::SHARD_FAILED, "the journal failed; an operator must look at the server's log", 30)
             }
+            Unavailable::StateDiffers => (
+                codes::STATE_DIFFERS,
+                "an audit found balances that are not what the journal says, so nothing new is decided until an \
+                 operator has restarted the server; /v1/audit says which. Try again then with the same ids",
+                30,
+            ),
             Unavailable::Recovering => (codes::RECOVERING, "the journal is being replayed; /healthz shows how far", 1),
             Unavailable::Stopping => {
                 (codes::STOPPING, "the server is stopping; ask again, what has an id with the same id", 1)

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use tidegate_machines::ledger::{Ledger, PeerFigures};
 use tidegate_machines::{OutboundNumber, ShardIndex};
 
-use crate::message::AuditDifference;
+use crate::message::{ARRIVED, AuditDifference};
 
 /// A credit that is not taken in for so long, by a shard that takes in none and has a reason for none, is stuck.
 /// Shards ask each other twice a second.
@@ -49,7 +49,7 @@ pub fn differing_sums(from: &Ledger, to: &Ledger) -> Vec<Found> {
 fn of_shard(from: ShardIndex) -> AuditDifference {
     AuditDifference {
         account: format!("(shard {from})").into(),
-        figure: "arrived",
+        figure: ARRIVED,
         live: 0,
         journal: 0,
         agreed_at_sequence: 0,

@@ -64,6 +64,13 @@ pub struct Conservation {
 }
 
 impl AuditReport {
+    /// Whether what the shard holds in memory is not what its own log says, so that nothing may be decided on it. Money
+    /// that did not arrive from another shard, or that is missing over all of them, is none of that: each shard is what
+    /// its own log says.
+    pub fn is_state_wrong(&self) -> bool {
+        self.differences_more > 0 || self.differences.iter().any(|difference| difference.figure != ARRIVED)
+    }
+
     /// What it came to.
     pub fn state(&self) -> AuditState {
         let conserved = self.conservation.iter().all(|of| of.sum == 0 && of.in_transit >= 0);
@@ -78,6 +85,9 @@ impl AuditReport {
         }
     }
 }
+
+/// The figure of what another shard has sent and this one should have taken in.
+pub(crate) const ARRIVED: &str = "arrived";
 
 /// What the auditor last found on one shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -274,6 +274,7 @@ impl<P: Carries<Message>> AuditLoop<P> {
         // What `/v1/audit` shows and what `/healthz` says is one judgement.
         let judged = |state| self.shards.iter().filter(|shard| shard.report.state() == state).count() as u32;
         self.status.set_differing_shards(judged(AuditState::Differs));
+        self.status.set_wrong_shards(self.shards.iter().filter(|shard| shard.report.is_state_wrong()).count() as u32);
         self.status.set_unread_shards(judged(AuditState::Damaged));
     }
 
@@ -405,6 +406,13 @@ fn tell(report: &AuditReport) {
             journal = difference.journal_text(),
             agreed_at_sequence = difference.agreed_at_sequence,
             "a live figure is not what the journal says"
+        );
+    }
+    if report.is_state_wrong() {
+        tracing::error!(
+            shard = report.shard,
+            "nothing new is decided on this shard until it is what its journal says: keep a copy of the data \
+             directory, and restart"
         );
     }
     for of in report.conservation.iter().filter(|of| of.sum != 0 || of.in_transit < 0) {

@@ -67,6 +67,10 @@ impl<D: Disk> LedgerService<D> {
         if self.expiry.passed_at.is_some_and(|at| turn.now().0.abs_diff(at.0) >= DAMAGE_RETRY_MS) {
             (self.expiry.passed, self.expiry.passed_at, self.expiry.stuck) = (None, None, 0);
         }
+        // What would be journaled for a wrong hold is wrong for ever.
+        if self.last_audit.is_state_wrong() {
+            return Ok(());
+        }
         for _ in 0..EXPIRIES_PER_STEP {
             let Some((id, key)) = turn.state().expired_holds_after(turn.now(), self.expiry.passed).next() else {
                 return Ok(());

@@ -20,6 +20,7 @@ mod restored;
 mod settings;
 mod streams;
 mod told;
+mod wrong_state;
 
 use std::path::{Path, PathBuf};
 

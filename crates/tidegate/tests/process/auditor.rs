@@ -54,11 +54,27 @@ fn a_balance_changed_in_memory_is_found_and_named() {
         server.log().contains("a live figure is not what the journal says").then_some(())
     });
 
+    // Nothing new is decided on a balance that is wrong; what was decided before is answered.
+    let mut transfer = |id: &str, debit: &str, credit: &str, amount: u64| {
+        let body = json!({ "id": id, "debit": debit, "credit": credit, "amount": amount });
+        let answer = http.post("/v1/transfers", &body).expect("the door answers");
+        (answer.status, answer.body)
+    };
+    let (status, body) = transfer("vote-of-too-much", "wallet:dave", "candidate:1", CREDITS + 5);
+    assert_eq!((status, &body["code"]), (503, &json!("state_differs")), "{body}");
+    let (status, body) = transfer("wallet:dave", "source:shop", "wallet:dave", CREDITS);
+    assert_eq!((status, &body["outcome"]), (200, &json!("duplicate")), "{body}");
+    let ready = http.get("/readyz").expect("the door answers");
+    assert_eq!((ready.status, &ready.body["reasons"]), (503, &json!(["state_differs"])), "{ready:?}");
+
     // The journal is the truth: it agrees with itself, and a new start has the right balance.
     assert!(server.terminate().status.success());
     assert!(audit(&settings.data).status.success());
     let server = Server::start(&settings);
     assert_eq!(connect(&server).account("wallet:dave").expect("it is there").balance, CREDITS as i64);
+    let mut http = Http::connect(server.http).expect("the door is open");
+    let body = json!({ "id": "vote", "debit": "wallet:dave", "credit": "candidate:1", "amount": 1 });
+    assert_eq!(http.post("/v1/transfers", &body).expect("the door answers").status, 201, "it decides again");
 }
 
 #[test]

@@ -211,7 +211,7 @@ impl Refusal {
                 "move what is left to another account, and post or void what `tidegate account holds` shows"
             }
             "busy" | "too_many_requests" | "timed_out" => "ask again a little later; the same id is not done twice",
-            "recovering" | "stopping" | "shard_failed" | "disk_full" | "damaged" => {
+            "recovering" | "stopping" | "shard_failed" | "disk_full" | "state_differs" | "damaged" => {
                 "`tidegate status` shows how the server is"
             }
             _ => return None,
