@@ -236,15 +236,20 @@ pub(crate) struct Comer {
     pub has_waited: bool,
 }
 
-/// A SUBSCRIBE or UNSUBSCRIBE of a durable session that waits for its records.
-#[derive(Debug)]
+/// A SUBSCRIBE or UNSUBSCRIBE that is under way: some of its filters are still to be looked at, or it waits for an
+/// answer about one, or for the records of a durable session.
+#[derive(Debug, Default)]
 pub(crate) struct FilterAnswers {
-    /// One code for each filter.
+    /// One code for each filter that was looked at.
     pub codes: Vec<u8>,
     /// Whether each filter was subscribed to before.
     pub known: Vec<bool>,
+    /// Feeds among them that are new.
+    pub new_feeds: usize,
     /// Records that are not durable yet.
     pub remaining: usize,
+    /// Whether all filters were looked at.
+    pub is_complete: bool,
 }
 
 /// A token bucket of one second's depth.

@@ -97,6 +97,8 @@ pub(crate) struct Feed {
     read: Box<[u8]>,
     /// Whether a part is being read, or none will come any more.
     is_asked: bool,
+    /// Whether none will come any more.
+    pub is_over: bool,
     /// Of `Packet id = …`: where the numbers of this filter begin.
     first_id: u64,
 }
@@ -121,6 +123,7 @@ impl Feed {
             read: from.place.clone(),
             acknowledged: from,
             is_asked: false,
+            is_over: false,
             first_id: spread(filter),
         }
     }

@@ -36,8 +36,11 @@ pub const UNSERVED_PER_STEP: usize = 256;
 pub const RELOAD_WORK_PER_STEP: usize = 256;
 /// Bytes of a packet that are one more work.
 pub const BYTES_PER_WORK: usize = 4 << 10;
-/// Bytes of a SUBSCRIBE or UNSUBSCRIBE that are one more work: a filter, and the look at whoever may have it.
+/// Bytes of a filter that are one more work: eight levels, each a node that is looked for and made.
 pub const FILTER_BYTES_PER_WORK: usize = 16;
+/// Work of filters after which the rest of a SUBSCRIBE or UNSUBSCRIBE waits for the next turn of its connection: about
+/// a millisecond. One packet of the largest size took 60 ms, in which its worker did nothing else.
+pub const FILTER_WORK_AT_ONCE: u64 = 512;
 /// Copies of a publication that are one more work.
 pub const RECEIVERS_PER_WORK: isize = 16;
 /// Nodes that a match visits, and copies for shards and for other workers, that are one more work. A node is two cache
@@ -45,7 +48,7 @@ pub const RECEIVERS_PER_WORK: isize = 16;
 pub const ROUTING_STEPS_PER_WORK: isize = 16;
 /// Work of one filter of a SUBSCRIBE or UNSUBSCRIBE, whatever its length: its rights, its place in the tree, a record,
 /// and an item for each other worker, where it is put into the tree as well.
-pub const WORK_OF_FILTER: isize = 4;
+pub const WORK_OF_FILTER: u64 = 4;
 /// Work of a request that a service answers, beyond that of its packet: it is read, asked, answered and sent.
 pub const WORK_OF_REQUEST: isize = 8;
 /// Conditions of rights that one SUBSCRIBE may have asked about. After each answer its filters are looked at again.

@@ -4,7 +4,9 @@
 
 use tidegate_journal::{Family, LogStore, Options, Retention};
 use tidegate_machines::topic::{Command, Event, InboxLimits, Topics};
-use tidegate_shard::{Commands, CompactionRule, DecidedOf, Durable, Shard, ShardFamily, Single, Unavailable};
+use tidegate_shard::{
+    Commands, CompactionRule, DecidedOf, Durable, RecordClass, Shard, ShardFamily, Single, Unavailable,
+};
 
 use crate::Waiting;
 use crate::limits::{COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, SEGMENT_BYTES};
@@ -67,17 +69,18 @@ impl<T> Commands for TopicCommands<T> {
         size_of::<Command>() + beside
     }
 
-    fn brings(command: &Command) -> bool {
+    fn class(command: &Command) -> RecordClass {
         match command {
             Command::OpenSession { .. }
-            | Command::AttachSession { .. }
             | Command::Subscribe { .. }
             // Its client is told, and one that has lost the right to a filter is looked at again when it comes back.
             | Command::Unsubscribe { .. }
             | Command::Publish { .. }
             | Command::PassOn { .. }
             | Command::Retain { .. }
-            | Command::Delay { .. } => true,
+            | Command::Delay { .. } => RecordClass::New,
+            // Its client comes for what is kept for it, which fills the disk, too.
+            Command::AttachSession { .. } => RecordClass::Return,
             Command::DetachSession { .. }
             | Command::EndSession { .. }
             | Command::ClearWill { .. }
@@ -87,7 +90,7 @@ impl<T> Commands for TopicCommands<T> {
             | Command::Drop { .. }
             | Command::ForgetOrigin(_)
             | Command::ForgetOrigins { .. }
-            | Command::DelayedSent { .. } => false,
+            | Command::DelayedSent { .. } => RecordClass::Note,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::builder::{GroupLimits, record_in};
 use crate::group::GROUP_HEADER_BYTES;
 use crate::limits::GROUPS_IN_FLIGHT_MAX;
 use crate::stream::{number_of, place_of};
-use crate::{ChainHash, Cursor, Durability, GroupBuilder, NotReady, Options, Position, Sequence};
+use crate::{ChainHash, Cursor, Durability, GroupBuilder, NotReady, Options, Position, RecordClass, Sequence};
 
 /// A group on its way to disk.
 #[derive(Debug)]
@@ -93,6 +93,7 @@ pub(crate) struct InFlight {
     recent_bytes_max: usize,
     recycled: Vec<Vec<u8>>,
     group_bytes_max: usize,
+    note_bytes: u64,
     record_bytes_max: usize,
     next: Position,
     last_sequence: Sequence,
@@ -116,6 +117,7 @@ impl InFlight {
             recent_bytes_max: options.recent_bytes_max,
             recycled: Vec::with_capacity(GROUPS_IN_FLIGHT_MAX + 1),
             group_bytes_max: options.group_bytes_max,
+            note_bytes: options.note_bytes,
             record_bytes_max: options.record_bytes_max,
             next,
             last_sequence: end.sequence,
@@ -193,10 +195,16 @@ impl InFlight {
         self.groups.front().is_some_and(|group| group.last_sequence() <= sequence)
     }
 
-    /// Whether one more group of the largest size may be submitted, given how far there is room on disk.
-    pub fn ready(&self, room_up_to: Position, disk_full: bool) -> Result<(), NotReady> {
+    /// Whether one more group of the largest size may be begun with records of this class, given how far there is room
+    /// on disk.
+    pub fn ready_for(&self, class: RecordClass, room_up_to: Position, disk_full: bool) -> Result<(), NotReady> {
+        let kept_bytes = match class {
+            RecordClass::New => self.note_bytes,
+            RecordClass::Return => self.note_bytes / 2,
+            RecordClass::Note => 0,
+        };
         assert!(self.groups.len() <= GROUPS_IN_FLIGHT_MAX, "no more are let in");
-        let has_room = self.next.0 + self.group_bytes_max as u64 <= room_up_to.0;
+        let has_room = self.next.0 + self.group_bytes_max as u64 + kept_bytes <= room_up_to.0;
         match has_room {
             true if self.groups.len() < GROUPS_IN_FLIGHT_MAX => Ok(()),
             // Said although others are in flight, so that no group is begun that would have to wait for room.

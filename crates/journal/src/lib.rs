@@ -71,7 +71,7 @@ pub use options::Options;
 pub use recovery::RecoveryReport;
 pub use scrub::Scrubbed;
 pub use step::{Step, StepHandle, StepLog, StepLogs};
-pub use store::{LogReader, LogStore, Logs, Opened, Wake};
+pub use store::{LogReader, LogStore, Logs, Opened, RecordClass, Wake};
 pub use stream::{StreamLog, StreamLogs, StreamOptions, StreamReader};
 pub use tidegate_disk as disk;
 

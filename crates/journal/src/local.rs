@@ -27,7 +27,7 @@ use crate::reader::Reader;
 use crate::store::Wake;
 use crate::{
     BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogFiles, LogId, LogReader, LogStore, Logs,
-    NotReady, Notice, Opened, Options, Position, RecoveryReport, Sequence, recovery,
+    NotReady, Notice, Opened, Options, Position, RecordClass, RecoveryReport, Sequence, recovery,
 };
 
 use companion::Companion;
@@ -256,10 +256,10 @@ impl<D: Disk> LogStore for LocalLog<D> {
         self.in_flight.begin()
     }
 
-    fn ready(&self) -> Result<(), NotReady> {
+    fn ready_for(&self, class: RecordClass) -> Result<(), NotReady> {
         self.progress.check()?;
         let room_up_to = Position(self.progress.room_up_to.load(Ordering::Acquire));
-        self.in_flight.ready(room_up_to, self.progress.disk_full.load(Ordering::Acquire))
+        self.in_flight.ready_for(class, room_up_to, self.progress.disk_full.load(Ordering::Acquire))
     }
 
     fn submit(&mut self, group: GroupBuilder) -> Result<(), JournalError> {

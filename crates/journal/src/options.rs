@@ -2,6 +2,10 @@
 
 use crate::group::{GROUP_HEADER_BYTES, RECORD_HEADER_BYTES};
 use crate::limits;
+use crate::segment::{MARK_BYTES, SEGMENT_HEADER_BYTES};
+
+/// What a segment has beside its groups.
+const SEGMENT_OVERHEAD_BYTES: u64 = (SEGMENT_HEADER_BYTES + MARK_BYTES) as u64;
 
 /// Sizes of one log. They may differ from start to start: what is on disk is read whatever it was written with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +28,9 @@ pub struct Options {
     /// Bytes of the disk that are left free, so that what makes room has some: a snapshot is written before what it
     /// covers is forgotten. At most a part of the disk, see [`Options::reserve_of`]; 0 for none.
     pub reserve_bytes: u64,
+    /// Bytes of what was claimed ahead that nothing new may use: what makes room must still find some (see
+    /// [`crate::RecordClass`]). A group beside them fits a segment.
+    pub note_bytes: u64,
 }
 
 /// The sizes of [`limits`], for a log whose recent records are looked up.
@@ -37,6 +44,7 @@ impl Default for Options {
             recent_bytes_max: limits::RECENT_BYTES_MAX,
             zero_ahead: true,
             reserve_bytes: 0,
+            note_bytes: 0,
         }
     }
 }
@@ -49,7 +57,7 @@ impl Options {
     }
 
     /// A log with segments of this size, claimed a quarter at a time, in which nothing is looked up. Groups and records
-    /// are as large as fits it. Where there are many logs, or what is forgotten should go in small pieces; simulators
+    /// are as large as fits it, and nothing new uses the room for the last two groups. Where there are many logs, or what is forgotten should go in small pieces; simulators
     /// roll often with it.
     pub const fn small(segment_bytes: u64) -> Options {
         let group_bytes_max = match segment_bytes / 4 {
@@ -61,6 +69,8 @@ impl Options {
             alone if alone < limits::RECORD_BYTES_MAX => alone,
             _ => limits::RECORD_BYTES_MAX,
         };
+        let kept = 2 * group_bytes_max as u64;
+        let beside = segment_bytes - SEGMENT_OVERHEAD_BYTES - group_bytes_max as u64;
         Options {
             segment_bytes,
             allocation_step_bytes: segment_bytes / 4,
@@ -69,6 +79,7 @@ impl Options {
             recent_bytes_max: 0,
             zero_ahead: true,
             reserve_bytes: 0,
+            note_bytes: if kept < beside { kept } else { beside },
         }
     }
 
@@ -81,6 +92,8 @@ impl Options {
         assert!(largest_alone <= self.group_bytes_max, "a group holds the largest record");
         assert!(self.group_bytes_max as u64 <= self.segment_bytes / 4, "a segment holds several of the largest groups");
         assert!(self.allocation_step_bytes > 0, "room is claimed in steps");
+        let new_bytes = self.note_bytes + self.group_bytes_max as u64;
+        assert!(new_bytes <= self.segment_bytes - SEGMENT_OVERHEAD_BYTES, "a new segment has room for what is new");
     }
 }
 

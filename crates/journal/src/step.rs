@@ -20,7 +20,7 @@ use crate::store::Wake;
 use crate::writer::{Claim, Writer};
 use crate::{
     BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogId, LogReader, LogStore, Logs, NotReady,
-    Notice, Opened, Options, Position, RecoveryReport, Sequence, recovery,
+    Notice, Opened, Options, Position, RecordClass, RecoveryReport, Sequence, recovery,
 };
 
 /// The logs of a data directory, each stepped by a [`StepHandle`].
@@ -241,10 +241,10 @@ impl<D: Disk> LogStore for StepLog<D> {
         self.in_flight.begin()
     }
 
-    fn ready(&self) -> Result<(), NotReady> {
+    fn ready_for(&self, class: RecordClass) -> Result<(), NotReady> {
         let bench = self.handle.bench();
         bench.check()?;
-        self.in_flight.ready(bench.writer.room_up_to(), bench.disk_full)
+        self.in_flight.ready_for(class, bench.writer.room_up_to(), bench.disk_full)
     }
 
     fn submit(&mut self, group: GroupBuilder) -> Result<(), JournalError> {

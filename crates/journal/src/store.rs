@@ -19,6 +19,17 @@ use crate::{
 /// Called from another thread whenever there is something new to poll. Must be quick and must not block.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
+/// What a record is for, which says how much of the room it may use. Each may use what those before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RecordClass {
+    /// It is new and can be brought again later: not the room that is kept for the others ([`Options::note_bytes`]).
+    New,
+    /// Somebody comes back, perhaps to take what fills the disk: half of that room.
+    Return,
+    /// It notes what has ended or happened, and so makes room: all of it.
+    Note,
+}
+
 /// One shard's log. Used by one thread, which must never be blocked by it.
 pub trait LogStore: Sized {
     /// What reads it on other threads.
@@ -27,12 +38,18 @@ pub trait LogStore: Sized {
     /// An empty group that stands where the next submitted group will stand. One is filled at a time.
     fn begin_group(&mut self) -> GroupBuilder;
 
-    /// Whether a group of the largest size may be submitted now.
-    fn ready(&self) -> Result<(), NotReady>;
+    /// Whether a group of the largest size may be begun now with records of this class, and be submitted.
+    fn ready_for(&self, class: RecordClass) -> Result<(), NotReady>;
+
+    /// The same for what is new.
+    fn ready(&self) -> Result<(), NotReady> {
+        self.ready_for(RecordClass::New)
+    }
 
     /// Hands a group over to be made durable. Never blocks. An empty group is a no-op.
     ///
-    /// The caller has asked [`LogStore::ready`] since the last submit; a group that was not begun at the end of the log
+    /// The caller has asked [`LogStore::ready_for`] since the last submit, of a group that the log was ready for when it
+    /// was begun with [`RecordClass::Note`]; a group that was not begun at the end of the log
     /// is a bug and panics. `Err` is the failure of the whole log: nothing of this group will ever be acknowledged.
     fn submit(&mut self, group: GroupBuilder) -> Result<(), JournalError>;
 

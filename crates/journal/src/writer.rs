@@ -257,6 +257,7 @@ impl<D: Disk> Writer<D> {
     /// Claims one more step of room from the file system when there is less than wanted ahead.
     pub fn claim_room(&mut self) -> Result<Claim, JournalError> {
         let wanted = self.options.allocation_step_bytes.max(4 * self.options.group_bytes_max as u64);
+        let wanted = wanted + self.options.note_bytes;
         if self.room_up_to().0 - self.end.position.0 >= wanted {
             return Ok(Claim::Enough);
         }

@@ -2,7 +2,7 @@
 
 use tidegate_journal::{Family, Retention};
 use tidegate_machines::TimeMs;
-use tidegate_shard::{Commands, CompactionRule, ShardFamily, Single};
+use tidegate_shard::{Commands, CompactionRule, RecordClass, ShardFamily, Single};
 
 use crate::limits::{COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, SEGMENT_BYTES};
 use crate::machine::{Action, Allowed, Command, Event, Roster};
@@ -51,8 +51,11 @@ impl<T> Commands for RosterCommands<T> {
         size_of::<Command>() + command.name.len() + hash + texts
     }
 
-    fn brings(command: &Command) -> bool {
-        !matches!(command.action, Action::Delete | Action::DeleteUser)
+    fn class(command: &Command) -> RecordClass {
+        match command.action {
+            Action::Delete | Action::DeleteUser => RecordClass::Note,
+            _ => RecordClass::New,
+        }
     }
 
     fn due(_: &Roster, _: TimeMs) -> Option<Command> {

@@ -52,5 +52,6 @@ pub use shard::{Released, Shard, ShardFacts};
 pub use single::{Commands, Decided, DecidedOf, Single};
 pub use snapshot::{SnapshotError, Snapshots, Stand, Written};
 pub use state_clock::StateClock;
+pub use tidegate_journal::RecordClass;
 pub use turn::{Room, Turn};
 pub use unavailable::Unavailable;

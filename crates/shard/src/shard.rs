@@ -154,8 +154,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             self.abandoned.push_back(ticket);
             return;
         }
-        let is_stuck = self.core.is_disk_full() && !self.core.is_group_empty();
-        let progress = match self.service.admit(&call, is_stuck) {
+        let progress = match self.service.admit(&call, self.core.is_stuck()) {
             Ok(progress) => progress,
             Err(reason) => return self.turned_away.push_back((ticket, reason)),
         };

@@ -5,18 +5,22 @@
 //!                      └─▶ Decided::Answered                     without an append it is also served on a full disk
 //!
 //!   on a full disk:  brings something new ─▶ turned away
-//!                    takes note ─▶ waits for the disk; until it is done, what is new is turned away undecided
+//!                    comes back ─▶ into half of the room that is kept for notes, or is turned away
+//!                    takes note ─▶ into the room that is kept for notes; where there is none left, it waits for the
+//!                                  disk, and until it is done, what is new is turned away undecided
 //! ```
 //!
 //! Promise: on a full disk nobody waits but those who take note of what has happened. What needs no record is answered,
 //! what is new is turned away, also behind one that waits.
+//!
+//! Why room for notes: they end what fills the disk. A backlog whose acknowledgements find no room stays for ever.
 //!
 //! Why undecided: a command that waits may change what one behind it finds. A publication whose origin is to be
 //! forgotten would be taken for one that was taken before.
 
 use std::convert::Infallible;
 
-use tidegate_journal::{JournalError, LogReader, LogStore, NoRoom};
+use tidegate_journal::{JournalError, LogReader, LogStore, NoRoom, RecordClass};
 use tidegate_machines::{Decision, Machine, RecordSequence, TimeMs};
 
 use crate::jobs::{JobId, Jobs};
@@ -49,10 +53,9 @@ pub trait Commands: Sized {
     /// Memory that a command takes while it waits, about, in bytes.
     fn weight(command: &Self::Command) -> usize;
 
-    /// Whether a command brings something new, which its sender can bring again later: on a full disk it is turned
-    /// away. The others take note of what has happened or ends; they wait for room, and there are never more of them
-    /// than of what they end.
-    fn brings(command: &Self::Command) -> bool;
+    /// How much of the room the record of a command may use. All but notes are turned away where there is none, as their
+    /// senders can bring them again. A note waits for room, and there are never more of them than of what they end.
+    fn class(command: &Self::Command) -> RecordClass;
 
     /// The command that takes note of something whose time has come, if there is any; see [`Machine::next_due`]. Asked
     /// in each step behind the commands of others, again and again until there is none, so the event of the command
@@ -119,11 +122,12 @@ impl<C: Commands> Single<C> {
         turn: &mut TurnOf<'_, Self, L>,
         command: &C::Command,
     ) -> Served<DecidedOf<C>> {
-        if self.waits_for_group && !(turn.is_group_empty() && turn.room(1) == Room::Available) {
-            if !turn.is_disk_full() {
+        let class = C::class(command);
+        if self.waits_for_group && !(turn.is_group_empty() && turn.room_for(class, 1) == Room::Available) {
+            if !turn.is_disk_full(class) {
                 return Served::Paused(Pause::Room);
             }
-            if !C::brings(command) {
+            if class == RecordClass::Note {
                 return Served::Paused(Pause::Disk);
             }
             self.waits_for_group = false;
@@ -137,16 +141,15 @@ impl<C: Commands> Single<C> {
                 return Served::Done(Decided::Answered(outcome));
             }
         };
-        if turn.is_group_empty() && turn.room(1) == Room::DiskFull {
+        if turn.room_for(class, 1) == Room::DiskFull {
             // How long a disk stays full is unknown. Commands that record completed work wait: their number is bounded
             // by the work in progress, and they free space. New work is refused.
-            return if C::brings(command) {
-                Served::TurnedAway(Unavailable::DiskFull)
-            } else {
-                Served::Paused(Pause::Disk)
+            return match class {
+                RecordClass::Note => Served::Paused(Pause::Disk),
+                RecordClass::New | RecordClass::Return => Served::TurnedAway(Unavailable::DiskFull),
             };
         }
-        match turn.append(&event) {
+        match turn.append_of(class, &event) {
             Ok(at) => Served::Done(Decided::Done { sequence: at.sequence, event, outcome }),
             Err(NoRoom::Here) => {
                 self.waits_for_group = true;
@@ -166,7 +169,7 @@ impl<C: Commands> Single<C> {
         turn: &mut TurnOf<'_, Self, L>,
         command: &C::Command,
     ) -> Served<DecidedOf<C>> {
-        if C::brings(command) {
+        if C::class(command) != RecordClass::Note {
             return Served::TurnedAway(Unavailable::DiskFull);
         }
         match turn.state().decide(command, C::with(&self.context), turn.now()) {
@@ -210,7 +213,11 @@ impl<C: Commands> Service for Single<C> {
 
     /// A refusal passes what is decided and cannot be written for want of room.
     fn admit(&self, command: &C::Command, is_stuck: bool) -> Result<Progress, Unavailable> {
-        if is_stuck && C::brings(command) { Err(Unavailable::DiskFull) } else { Ok(Progress::default()) }
+        if is_stuck && C::class(command) != RecordClass::Note {
+            Err(Unavailable::DiskFull)
+        } else {
+            Ok(Progress::default())
+        }
     }
 
     fn serve<L: LogStore>(
@@ -249,8 +256,8 @@ impl<C: Commands> Service for Single<C> {
                 unreachable!("the event of a command that is due ends what was due")
             };
             // What finds no room is still due in the next step.
-            let disk_full = turn.is_group_empty() && turn.room(1) == Room::DiskFull;
-            if disk_full || turn.append(&event).is_err() {
+            let disk_full = turn.room_for(RecordClass::Note, 1) == Room::DiskFull;
+            if disk_full || turn.append_of(RecordClass::Note, &event).is_err() {
                 return Ok(taken > 0);
             }
         }

@@ -12,7 +12,9 @@
 //! Why a service gets a [`Turn`] and not the shard: it can read the state, ask for room and append. When groups are
 //! submitted and answers released is decided in one place, in [`crate::shard`].
 
-use tidegate_journal::{Durability, GroupBuilder, JournalError, LogStore, NoRoom, NotReady, Position, Sequence};
+use tidegate_journal::{
+    Durability, GroupBuilder, JournalError, LogStore, NoRoom, NotReady, Position, RecordClass, Sequence,
+};
 use tidegate_machines::{Machine, Place, RecordPosition, RecordSequence, TimeMs};
 
 /// A machine, its log, and the group between them.
@@ -20,6 +22,8 @@ pub(crate) struct Core<M: Machine, L: LogStore> {
     pub(crate) state: M,
     pub(crate) log: L,
     group: GroupBuilder,
+    /// For what there was room when the filling group was begun.
+    begun_for: RecordClass,
     appended: Sequence,
     durable: Durability,
     records: u64,
@@ -34,7 +38,7 @@ impl<M: Machine, L: LogStore> Core<M, L> {
         assert_eq!(durable.sequence(), appended, "a log that was just opened has nothing in flight");
         let group = log.begin_group();
         assert_eq!(group.first_sequence().0, appended.0 + 1, "the next record follows the last one");
-        Ok(Core { state, log, group, appended, durable, records: 0, groups: 0 })
+        Ok(Core { state, log, group, begun_for: RecordClass::New, appended, durable, records: 0, groups: 0 })
     }
 
     /// Submits the filling group when the log takes one; the next one starts to fill. Returns whether it did.
@@ -42,7 +46,8 @@ impl<M: Machine, L: LogStore> Core<M, L> {
         if self.group.is_empty() {
             return Ok(false);
         }
-        match self.log.ready() {
+        // The log was ready for it when it was begun: it waits for others at most.
+        match self.log.ready_for(RecordClass::Note) {
             Ok(()) => {}
             Err(NotReady::Failed(error)) => return Err(error),
             Err(NotReady::Busy | NotReady::DiskFull) => return Ok(false),
@@ -52,6 +57,7 @@ impl<M: Machine, L: LogStore> Core<M, L> {
         let full = std::mem::take(&mut self.group);
         self.log.submit(full)?;
         self.group = self.log.begin_group();
+        self.begun_for = RecordClass::New;
         assert_eq!(self.group.first_sequence().0, self.appended.0 + 1, "records are numbered without a gap");
         self.groups += 1;
         Ok(true)
@@ -67,9 +73,9 @@ impl<M: Machine, L: LogStore> Core<M, L> {
         Ok(durable.sequence() > before)
     }
 
-    /// Whether a full disk keeps the log from taking another group.
-    pub fn is_disk_full(&self) -> bool {
-        matches!(self.log.ready(), Err(NotReady::DiskFull))
+    /// Whether a full disk keeps the log from taking what was appended.
+    pub fn is_stuck(&self) -> bool {
+        !self.group.is_empty() && matches!(self.log.ready_for(RecordClass::Note), Err(NotReady::DiskFull))
     }
 
     pub fn turn(&mut self, now: TimeMs) -> Turn<'_, M, L> {
@@ -142,11 +148,21 @@ impl<M: Machine, L: LogStore> Turn<'_, M, L> {
     /// disk for all of a group.
     #[inline]
     pub fn room(&self, payload_bytes: usize) -> Room {
+        self.room_for(RecordClass::New, payload_bytes)
+    }
+
+    /// The same for records of this class.
+    #[inline]
+    pub fn room_for(&self, class: RecordClass, payload_bytes: usize) -> Room {
         let fits = self.core.group.has_room(payload_bytes);
         if !self.core.group.is_empty() {
-            return if fits { Room::Available } else { Room::NextGroup };
+            return match class < self.core.begun_for {
+                true => Room::DiskFull,
+                false if fits => Room::Available,
+                false => Room::NextGroup,
+            };
         }
-        match (fits, self.core.log.ready()) {
+        match (fits, self.core.log.ready_for(class)) {
             (_, Err(NotReady::DiskFull | NotReady::Failed(_))) => Room::DiskFull,
             (true, _) => Room::Available,
             (false, _) => Room::TooLarge,
@@ -159,9 +175,9 @@ impl<M: Machine, L: LogStore> Turn<'_, M, L> {
         self.core.group.is_empty()
     }
 
-    /// Whether a full disk keeps the log from taking another group.
-    pub fn is_disk_full(&self) -> bool {
-        self.core.is_disk_full()
+    /// Whether a full disk keeps the log from taking another group of records of this class.
+    pub fn is_disk_full(&self, class: RecordClass) -> bool {
+        matches!(self.core.log.ready_for(class), Err(NotReady::DiskFull))
     }
 
     /// The record at `at` if it is in memory: in the filling group, in flight, or durable since not long ago.
@@ -175,6 +191,18 @@ impl<M: Machine, L: LogStore> Turn<'_, M, L> {
     #[inline]
     pub fn append(&mut self, event: &M::Event<'_>) -> Result<Place, NoRoom> {
         self.core.append(event)
+    }
+
+    /// The same for a record of this class, for which the caller has asked [`Turn::room_for`].
+    pub fn append_of(&mut self, class: RecordClass, event: &M::Event<'_>) -> Result<Place, NoRoom> {
+        let begins = self.core.group.is_empty();
+        let place = self.core.append(event)?;
+        if begins {
+            // A log that is busy has room soon.
+            let widest = [RecordClass::New, RecordClass::Return].into_iter().find(|class| !self.is_disk_full(*class));
+            self.core.begun_for = widest.unwrap_or(class).min(class);
+        }
+        Ok(place)
     }
 
     /// Sequence of the last record appended.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tidegate_journal::{Family, Options, Retention};
 use tidegate_machines::{Decision, Machine, Place, ShardIndex, TimeMs};
 use tidegate_planted::{Bug, plant};
-use tidegate_shard::{Commands, CompactionRule, Decided, ShardFamily, Single};
+use tidegate_shard::{Commands, CompactionRule, Decided, RecordClass, ShardFamily, Single};
 use tidegate_sim::chance::Chance;
 use tidegate_sim::harness::{
     End, Faults, Floor, STORES, Setup, Shards, Site, Store, StoreName, TICKS, Workload, World, check_seeds, run_on,
@@ -114,8 +114,8 @@ impl Commands for MarksCommands {
     fn weight(_: &Raise) -> usize {
         size_of::<Raise>()
     }
-    fn brings(_: &Raise) -> bool {
-        true
+    fn class(_: &Raise) -> RecordClass {
+        RecordClass::New
     }
     fn with((): &()) -> <Marks as Machine>::With<'_> {}
 }

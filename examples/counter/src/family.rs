@@ -3,7 +3,7 @@
 use tidegate_journal::{Family, Retention};
 use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_runtime::direct::Ticket;
-use tidegate_shard::{Commands, CompactionRule, ShardFamily, Single};
+use tidegate_shard::{Commands, CompactionRule, RecordClass, ShardFamily, Single};
 
 use crate::limits::{COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, CounterKeys, SEGMENT_BYTES};
 use crate::machine::{Action, Command, Counters, Event};
@@ -44,8 +44,11 @@ impl<T> Commands for CounterCommands<T> {
         size_of::<Command>() + command.name.len()
     }
 
-    fn brings(command: &Command) -> bool {
-        matches!(command.action, Action::Add { .. })
+    fn class(command: &Command) -> RecordClass {
+        match command.action {
+            Action::Add { .. } => RecordClass::New,
+            _ => RecordClass::Note,
+        }
     }
 
     fn due(counters: &Counters, now: TimeMs) -> Option<Command> {

@@ -48,31 +48,28 @@ impl<L: LogStore> Broker<L> {
         !begin.is_empty() && check_filter(filter).is_ok_and(|parts| parts.filter.starts_with(begin))
     }
 
-    /// Asks where a feed of this SUBSCRIBE begins. True when an answer is awaited.
-    pub(super) fn asks_places(
+    /// Asks where a feed of this SUBSCRIBE begins, if this filter is one. True when an answer is awaited.
+    pub(super) fn asks_place(
         &mut self,
         index: ConnectionIndex,
         place: SessionIndex,
         subscribe: &Subscribe<'_>,
+        subscription: &Subscription<'_>,
     ) -> bool {
-        if self.options.feeds.is_empty() {
+        let filter = subscription.filter;
+        if !self.is_feed(filter) {
+            return false;
+        }
+        // A session has few feeds; the filters beyond them are refused without a question.
+        let known = self.clients.connections[index].extra.as_ref().map_or(0, |extra| extra.places.len());
+        if known >= FEEDS_OF_SESSION_MAX || self.place_found(index, filter).is_some() {
+            return false;
+        }
+        let parts = check_filter(filter).ok().filter(|parts| parts.share_group.is_none());
+        if parts.is_none_or(|parts| self.access(index, place, parts.filter) != Access::Allowed) {
             return false;
         }
         let after = subscribe.user().find(|(name, _)| *name == AFTER).map(|(_, value)| value.as_bytes());
-        // A session has few feeds; the filters beyond them are refused without a question.
-        let known = self.clients.connections[index].extra.as_ref().map_or(0, |extra| extra.places.len());
-        if known >= FEEDS_OF_SESSION_MAX {
-            return false;
-        }
-        let is_found = |filter: &str| self.place_found(index, filter).is_some();
-        let asked = subscribe.subscriptions().find(|subscription| {
-            let parts = check_filter(subscription.filter).ok();
-            let may = parts.filter(|parts| parts.share_group.is_none());
-            self.is_feed(subscription.filter)
-                && !is_found(subscription.filter)
-                && may.is_some_and(|parts| self.access(index, place, parts.filter) == Access::Allowed)
-        });
-        let Some(Subscription { filter, .. }) = asked else { return false };
         // One that goes on is asked about as well: whether there is room for it, and whether its place is still good.
         let own = self.kept_place(place, filter).filter(|_| after.is_none()).map(|kept| kept.place);
         let asks_own_place = own.is_some();
@@ -96,7 +93,13 @@ impl<L: LogStore> Broker<L> {
         assert!(found.as_ref().err().is_none_or(|code| code.is_error()), "a refusal is one");
         let extra = connection.extra();
         let is_own = std::mem::take(&mut extra.asks_own_place);
+        let is_refused = found.is_err();
         extra.places.push((filter.into(), found.map(|place| (!is_own).then_some(place))));
+        let feed = self.feed_of(self.clients.session_of(index), filter).filter(|_| is_refused);
+        if let Some(feed) = feed.and_then(|key| self.asked.feeds.feeds.get_mut(&key)) {
+            // Whoever subscribes once more begins it anew.
+            feed.is_over = true;
+        }
         self.resume(index, now);
     }
 
@@ -213,7 +216,24 @@ impl<L: LogStore> Broker<L> {
     /// A SUBSCRIBE was granted: its feed begins, or goes on as it now says.
     pub(super) fn feed_subscribed(&mut self, index: ConnectionIndex, place: SessionIndex, filter: &str) {
         let found = self.place_found(index, filter).and_then(|found| found.clone().ok()).flatten();
-        self.open_feed(place, filter, found);
+        if found.is_some() || !self.goes_on(place, filter) {
+            self.open_feed(place, filter, found);
+        }
+    }
+
+    /// Whether the feed of a filter is open and goes on as it is when its client subscribes again, which many clients
+    /// do whenever they connect. Begun anew it would send again what is under way, and the PUBACKs for that, which the
+    /// client has perhaps sent already, would be for nothing: a client that stays for a moment would never get on.
+    fn goes_on(&mut self, place: SessionIndex, filter: &str) -> bool {
+        let Some(entry) = self.entry_of(place, filter) else { return false };
+        let is_kept = entry.options.qos() > 0 && self.clients.sessions[place].slot.is_some();
+        let Some(key) = self.feed_of(place, filter).filter(|_| is_kept) else { return false };
+        let feed = self.asked.feeds.feeds.get_mut(&key).expect("a feed of a session is there");
+        let goes_on = feed.kind == FeedKind::Kept && !feed.is_over;
+        if goes_on {
+            feed.subscription_id = entry.subscription_id;
+        }
+        goes_on
     }
 
     /// The client of a session is there, or has other rights: all its feeds begin from their places.
@@ -298,6 +318,7 @@ impl<L: LogStore> Broker<L> {
             FeedNews::Later => self.asked.feeds.later.push((TimeMs(now.0 + FEED_LATER_MS), key.0)),
             // It stays asked, so nothing more is read; what was sent is still acknowledged.
             FeedNews::Over { payload } => {
+                feed.is_over = true;
                 let meta = MessageMeta { qos: 0, retain: false, expires_at: None };
                 let message_ref = MessageRef::new(topic, &[], &payload, meta);
                 let copy = Copy { qos: 0, retain: false, subscription_ids: &[] };

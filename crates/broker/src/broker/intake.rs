@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   bytes ─▶ input ─▶ packet ─┬─ Taken ─▶ the next one
+//!                             ├─ Unfinished ─▶ goes on, in this turn or in the next
 //!                             ├─ Parked ─▶ stays in front until its answer comes (connection/parked.rs)
 //!                             └─ Gone
 //!   not looked at:  unserved ─ its turn ─▶           done its share of the work
@@ -10,7 +11,7 @@
 //! ```
 //!
 //! Promise: a whole packet in an input waits for something that resumes it. Work is counted where it is done, so that
-//! no client has more than its turn.
+//! no client has more than its turn; a packet of many filters is looked at in several.
 
 use std::collections::VecDeque;
 
@@ -18,7 +19,7 @@ use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_wire::mqtt::{
-    Packet, Publish, ReasonCode, Split, Version, announced_bytes, decode_client, encode_pingresp, lists_filters, split,
+    Packet, Publish, ReasonCode, Split, Version, announced_bytes, decode_client, encode_pingresp, split,
 };
 
 use super::Broker;
@@ -27,8 +28,8 @@ use crate::ConnectionKey;
 use crate::connection::{Bucket, Connection, ConnectionState, Flags};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::{
-    BYTES_PER_WORK, CONNECT_BYTES_MAX, FILTER_BYTES_PER_WORK, RECEIVERS_PER_WORK, ROUTING_STEPS_PER_WORK,
-    UNSERVED_PER_STEP, WORK_AT_ONCE, WORK_OF_FILTER, WORK_OF_REQUEST,
+    BYTES_PER_WORK, CONNECT_BYTES_MAX, RECEIVERS_PER_WORK, ROUTING_STEPS_PER_WORK, UNSERVED_PER_STEP, WORK_AT_ONCE,
+    WORK_OF_REQUEST,
 };
 
 /// The result of processing a packet.
@@ -38,6 +39,8 @@ pub(super) enum Progress {
     Taken,
     /// It waits at the front of its connection's input.
     Parked,
+    /// It stays there for its next turn, in which it goes on.
+    Unfinished,
     /// The connection is over.
     Gone,
 }
@@ -59,8 +62,8 @@ pub(super) struct Intake {
     waiting_connects: HashMap<SessionIndex, ConnectionKey>,
     /// Whether publishers are not read, because what was sent is not taken fast enough.
     pub is_pressed: bool,
-    /// Filters of SUBSCRIBE and UNSUBSCRIBE that were looked at so far.
-    pub filters: u64,
+    /// What the filters of SUBSCRIBE and UNSUBSCRIBE that were looked at so far were worth.
+    pub filter_work: u64,
     /// Buffers of the packet that is looked at.
     pub topic: String,
     pub properties: Vec<u8>,
@@ -246,6 +249,7 @@ impl<L: LogStore> Broker<L> {
             left -= work_of(&rest[..length]) + self.done().work_since(&before);
             match progress {
                 Progress::Taken => taken += length,
+                Progress::Unfinished => {}
                 Progress::Parked | Progress::Gone => break,
             }
         }
@@ -259,7 +263,7 @@ impl<L: LogStore> Broker<L> {
             copies: self.clients.facts.publish_sent,
             requests: self.asked.requests.made(),
             routing_steps: self.routing.steps,
-            filters: self.intake.filters,
+            filter_work: self.intake.filter_work,
         }
     }
 
@@ -469,7 +473,7 @@ struct Done {
     copies: u64,
     requests: u64,
     routing_steps: u64,
-    filters: u64,
+    filter_work: u64,
 }
 
 impl Done {
@@ -478,15 +482,14 @@ impl Done {
         let copies = (self.copies - before.copies) as isize / RECEIVERS_PER_WORK;
         let steps = (self.routing_steps - before.routing_steps) as isize / ROUTING_STEPS_PER_WORK;
         let requests = (self.requests - before.requests) as isize * WORK_OF_REQUEST;
-        let filters = (self.filters - before.filters) as isize * WORK_OF_FILTER;
+        let filters = (self.filter_work - before.filter_work) as isize;
         copies + steps + requests + filters
     }
 }
 
 /// What it is worth to look at a packet, without what it becomes.
 fn work_of(packet: &[u8]) -> isize {
-    let bytes_per_work = if lists_filters(packet) { FILTER_BYTES_PER_WORK } else { BYTES_PER_WORK };
-    1 + (packet.len() / bytes_per_work) as isize
+    1 + (packet.len() / BYTES_PER_WORK) as isize
 }
 
 /// The bucket of a connection as it is now.

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A SUBSCRIBE that must wait (for the journal, or for a condition of a right) stays at the front of the connection's
-//! input, and nothing behind it is read. So messages that the client publishes after it are matched with it.
+//! input, and nothing behind it is read. So messages that the client publishes after it are matched with it. It stays
+//! there, too, while there is more to do than one turn allows: others come between the filters of one packet.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
@@ -20,7 +21,7 @@ use super::{Broker, Progress};
 use crate::connection::{FilterAnswers, ParkedFor};
 use crate::holdings::{Paid, Thing};
 use crate::index::{ConnectionIndex, SessionIndex};
-use crate::limits::CONDITIONS_OF_SUBSCRIBE_MAX;
+use crate::limits::{CONDITIONS_OF_SUBSCRIBE_MAX, FILTER_BYTES_PER_WORK, FILTER_WORK_AT_ONCE, WORK_OF_FILTER};
 use crate::peer::Item;
 use crate::reason::{About, told};
 use crate::session::{Session, SessionFlags, SessionRef, Stage, filter_bytes};
@@ -32,29 +33,31 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.8.4-1]`: SUBSCRIBE is answered with SUBACK.
     pub(super) fn subscribe(&mut self, index: ConnectionIndex, subscribe: &Subscribe<'_>, now: TimeMs) -> Progress {
         let place = self.clients.session_of(index);
-        let answers = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.filter_answers.take());
-        if let Some(answers) = answers {
-            return self.subscribed(index, place, subscribe, &answers, now);
-        }
-        if self.has_no_room_for_codes(index, subscribe.subscriptions().count(), now) {
-            return Progress::Gone;
-        }
-        if self.asks_conditions(index, place, subscribe) {
-            return Progress::Parked;
-        }
-        if self.asks_places(index, place, subscribe) {
-            return Progress::Parked;
-        }
-        let mut answers = FilterAnswers { codes: Vec::new(), known: Vec::new(), remaining: 0 };
-        let mut new_feeds = 0;
+        let mut answers = match self.take_answers(index) {
+            Some(answers) if answers.is_complete => return self.subscribed(index, place, subscribe, &answers, now),
+            Some(answers) => answers,
+            None if self.has_no_room_for_codes(index, subscribe.subscriptions().count(), now) => {
+                return Progress::Gone;
+            }
+            None => FilterAnswers::default(),
+        };
+        let turn = self.filter_turn();
         let walks = self.retained.scans.count(self.clients.session_ref(place));
-        for subscription in subscribe.subscriptions() {
-            self.intake.filters += 1;
+        for subscription in subscribe.subscriptions().skip(answers.codes.len()) {
+            if self.is_turn_over(turn) {
+                return self.keep_answers(index, answers, Progress::Unfinished);
+            }
+            if self.asks_condition(index, place, &subscription)
+                || self.asks_place(index, place, subscribe, &subscription)
+            {
+                return self.keep_answers(index, answers, Progress::Parked);
+            }
+            self.count_filter(subscription.filter);
             // One filter again and again is one subscription, but each time what is retained is sent.
             let is_greedy = walks + answers.codes.len() >= self.options.limits.subscriptions_max;
             let code = match is_greedy {
                 true => ReasonCode::QUOTA_EXCEEDED,
-                false => self.judge_filter(index, place, &subscription, new_feeds),
+                false => self.judge_filter(index, place, &subscription, answers.new_feeds),
             };
             if code == ReasonCode::NOT_AUTHORIZED {
                 self.notice(index, Noticed::SubscribeDenied, subscription.filter);
@@ -67,11 +70,12 @@ impl<L: LogStore> Broker<L> {
             answers.codes.push(code.0);
             answers.known.push(known);
             if !code.is_error() {
-                new_feeds += usize::from(!known && self.is_feed(subscription.filter));
+                answers.new_feeds += usize::from(!known && self.is_feed(subscription.filter));
                 let subscription_id = subscribe.subscription_id.unwrap_or(0);
                 answers.remaining += self.grant(place, &subscription, (code, reserved), subscription_id, &answers, now);
             }
         }
+        answers.is_complete = true;
         if let Some(extra) = &mut self.clients.connections[index].extra {
             extra.confirmed.clear();
         }
@@ -79,6 +83,31 @@ impl<L: LogStore> Broker<L> {
             return self.subscribed(index, place, subscribe, &answers, now);
         }
         self.park(index, answers)
+    }
+
+    /// What of the SUBSCRIBE or UNSUBSCRIBE in front of a connection's input was done before.
+    fn take_answers(&mut self, index: ConnectionIndex) -> Option<FilterAnswers> {
+        self.clients.connections[index].extra.as_mut()?.filter_answers.take()
+    }
+
+    /// Lets that packet stay in front, to go on with this.
+    fn keep_answers(&mut self, index: ConnectionIndex, answers: FilterAnswers, why: Progress) -> Progress {
+        self.clients.connections[index].extra().filter_answers = Some(answers);
+        why
+    }
+
+    /// A turn of a packet of filters begins.
+    fn filter_turn(&self) -> u64 {
+        self.intake.filter_work
+    }
+
+    /// Whether the turn that began there has had its work.
+    fn is_turn_over(&self, turn: u64) -> bool {
+        self.intake.filter_work - turn >= FILTER_WORK_AT_ONCE
+    }
+
+    fn count_filter(&mut self, filter: &str) {
+        self.intake.filter_work += WORK_OF_FILTER + (filter.len() / FILTER_BYTES_PER_WORK) as u64;
     }
 
     /// Subscribes a session to a filter that it is granted with `code`. Returns how many records that waits for.
@@ -232,22 +261,16 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Asks whether a condition holds on which a right depends. True when an answer is awaited.
-    fn asks_conditions(&mut self, index: ConnectionIndex, place: SessionIndex, subscribe: &Subscribe<'_>) -> bool {
-        let key = self.clients.key(index);
+    /// Asks whether a condition holds on which the right to a filter depends. True when an answer is awaited.
+    fn asks_condition(&mut self, index: ConnectionIndex, place: SessionIndex, subscription: &Subscription<'_>) -> bool {
         let known = self.clients.connections[index].extra.as_ref().map_or(0, |extra| extra.confirmed.len());
         if known >= CONDITIONS_OF_SUBSCRIBE_MAX {
             return false;
         }
-        let asked = subscribe.subscriptions().find_map(|subscription| {
-            let filter = check_filter(subscription.filter).ok()?;
-            match self.access(index, place, filter.filter) {
-                Access::IfConfirmed(condition) => Some(condition),
-                _ => None,
-            }
-        });
-        let Some(condition) = asked else { return false };
+        let Ok(filter) = check_filter(subscription.filter) else { return false };
+        let Access::IfConfirmed(condition) = self.access(index, place, filter.filter) else { return false };
         // One at a time: a SUBSCRIBE with two of them is rare.
+        let key = self.clients.key(index);
         self.asked.actions.push(Action::Confirm { key, condition });
         self.clients.connections[index].park(ParkedFor::Condition);
         true
@@ -358,7 +381,7 @@ impl<L: LogStore> Broker<L> {
             *said = code.0;
         }
         answers.remaining = answers.remaining.saturating_sub(1);
-        if answers.remaining == 0 {
+        if answers.remaining == 0 && answers.is_complete {
             assert!(connection.unpark(ParkedFor::FilterRecords), "the filters wait for their records");
             self.resume(index, now);
         }
@@ -373,22 +396,21 @@ impl<L: LogStore> Broker<L> {
         now: TimeMs,
     ) -> Progress {
         let place = self.clients.session_of(index);
-        let answers = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.filter_answers.take());
-        let answers = match answers {
+        let mut answers = match self.take_answers(index) {
             Some(answers) => answers,
-            None => {
-                if self.has_no_room_for_codes(index, unsubscribe.filters().count(), now) {
-                    return Progress::Gone;
-                }
-                let mut answers = FilterAnswers { codes: Vec::new(), known: Vec::new(), remaining: 0 };
-                for filter in unsubscribe.filters() {
-                    self.intake.filters += 1;
-                    let code = self.unsubscribe_from(place, filter, &mut answers);
-                    answers.codes.push(code.0);
-                }
-                answers
-            }
+            None if self.has_no_room_for_codes(index, unsubscribe.filters().count(), now) => return Progress::Gone,
+            None => FilterAnswers::default(),
         };
+        let turn = self.filter_turn();
+        for filter in unsubscribe.filters().skip(answers.codes.len()) {
+            if self.is_turn_over(turn) {
+                return self.keep_answers(index, answers, Progress::Unfinished);
+            }
+            self.count_filter(filter);
+            let code = self.unsubscribe_from(place, filter, &mut answers);
+            answers.codes.push(code.0);
+        }
+        answers.is_complete = true;
         if answers.remaining > 0 {
             return self.park(index, answers);
         }

@@ -83,6 +83,23 @@ fn a_session_that_ends_with_its_connection_is_read_to_live() {
     );
 }
 
+/// Most clients subscribe whenever they connect, and acknowledge what came before SUBACK.
+#[test]
+fn who_subscribes_again_at_each_connection_gets_on() {
+    let mut world = World::new(WorldOptions::default());
+    world.run("a: CONNECT keep expiry=100; a: SUBSCRIBE feed/a qos=1; a: drop; log a1 a2 a3");
+    for nth in 1..=3 {
+        let heard = world.run("a: CONNECT keep expiry=100");
+        let first = heard.lines().find(|line| line.contains("PUBLISH")).expect("what is kept comes").to_owned();
+        assert!(first.contains(&format!(" a{nth} ")), "{heard}");
+        let id = first.split("id=").nth(1).and_then(|rest| rest.split(' ').next()).expect("QoS 1 has an id");
+        let heard = world.run(&format!("a: SUBSCRIBE feed/a qos=1; a: PUBACK {id}; a: drop"));
+        assert!(heard.contains("SUBACK") && !heard.contains("PUBLISH"), "nothing comes twice: {heard}");
+    }
+    let heard = world.run("a: CONNECT keep expiry=100; log a4");
+    assert!(heard.contains(" a4 ") && !heard.contains(" a3 "), "{heard}");
+}
+
 #[test]
 fn a_place_may_be_named_and_subscribing_again_keeps_the_one_there_is() {
     check(
@@ -101,7 +118,6 @@ fn a_place_may_be_named_and_subscribing_again_keeps_the_one_there_is() {
             a: PUBACK 59180
             a: SUBSCRIBE feed/a qos=1
                 a < SUBACK 2 1
-                a < PUBLISH feed/a a3 qos=1 id=59179 dup
             a: SUBSCRIBE feed/a qos=1 after=0
                 a < SUBACK 3 1
                 a < PUBLISH feed/a a1 qos=1 id=59178

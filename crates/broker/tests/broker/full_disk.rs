@@ -274,8 +274,12 @@ fn the_will_of_a_session_that_ends_meanwhile_comes_when_there_is_room() {
 #[test]
 fn a_session_whose_client_was_refused_is_as_it_was_before() {
     for gone in ["", "; w: drop"] {
-        let before = "w: CONNECT expiry=1000 will=due/one,gone,qos=1,delay=8; w: SUBSCRIBE mine qos=1; w: drop";
+        let before = "x: CONNECT expiry=1000; x: drop
+             w: CONNECT expiry=1000 will=due/one,gone,qos=1,delay=8; w: SUBSCRIBE mine qos=1; w: drop";
         let mut world = full(one_shard(), before);
+        // Those who come back have some of the room that is kept for notes.
+        let is_full = (0..5_000).any(|_| world.run("x: CONNECT keep expiry=1000; x: drop").contains("0x97"));
+        assert!(is_full, "they do not have all of it");
         world.hand_over("w: CONNECT keep expiry=0");
         if !gone.is_empty() {
             world.hand_over("w: drop");
@@ -286,4 +290,17 @@ fn a_session_whose_client_was_refused_is_as_it_was_before() {
         assert_eq!(heard_of(&later, "c", "due/one"), 1, "its will comes: {later}");
         assert!(later.contains("v < CONNACK success present"), "{later}");
     }
+}
+
+/// What fills the disk goes when its client takes it: whoever comes back is let in, and what is acknowledged is noted.
+#[test]
+fn a_client_that_comes_back_to_a_full_disk_takes_what_is_kept_for_it() {
+    let mut world = full(one_shard(), "");
+    let took = world.run("t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 2000");
+    assert!(took.contains("t < CONNACK success present") && heard_of(&took, "t", "fill") > 10, "{took}");
+    let refused = world.run("f: PUBLISH fill x qos=1");
+    assert!(refused.contains("f < PUBACK") && refused.contains("0x97"), "the disk is still full: {refused}");
+    let again = world.run("kill; t: open; t: auto; t: CONNECT keep id=s expiry=1000 recv=1000; wait 2000");
+    assert!(again.contains("t < CONNACK success present"), "{again}");
+    assert_eq!(heard_of(&again, "t", "fill"), 0, "it was noted that it has them");
 }

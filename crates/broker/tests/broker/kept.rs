@@ -64,7 +64,7 @@ fn what_a_full_disk_cannot_keep_is_refused_with_that_reason_until_there_is_room(
     for (qos, ack) in [(1, "PUBACK"), (2, "PUBREC")] {
         let publish = format!("p: PUBLISH t {} qos={qos} id=7 retain", "x".repeat(100_000));
         // What the log has allocated already is used first.
-        let refused = (0..200).map(|_| world.run(&publish)).find(|heard| heard.contains("0x"));
+        let refused = (0..400).map(|_| world.run(&publish)).find(|heard| heard.contains("0x"));
         let refused = refused.expect("it is full");
         assert!(refused.ends_with(&format!("p < {ack} 7 {full}")), "{}", &refused[refused.len() - 200..]);
     }

@@ -18,7 +18,7 @@ use crate::limits::{EPOCH_ATTEMPTS_MAX, FACTS_WAITING_MAX, MESSAGE_BYTES_MAX, ME
 use crate::store::Wake;
 use crate::{
     BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogId, LogStore, Logs, NotReady, Notice,
-    Opened, Options, Position, RecoveryReport, Sequence,
+    Opened, Options, Position, RecordClass, RecoveryReport, Sequence,
 };
 
 /// How logs in streams are written.
@@ -279,9 +279,9 @@ impl<T: Stream> LogStore for StreamLog<T> {
     }
 
     /// There is room always; a bounded number of groups waits to be stored.
-    fn ready(&self) -> Result<(), NotReady> {
+    fn ready_for(&self, class: RecordClass) -> Result<(), NotReady> {
         self.check()?;
-        self.in_flight.ready(Position(u64::MAX), false)
+        self.in_flight.ready_for(class, Position(u64::MAX), false)
     }
 
     fn submit(&mut self, group: GroupBuilder) -> Result<(), JournalError> {

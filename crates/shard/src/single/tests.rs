@@ -129,8 +129,11 @@ impl Commands for OfAlarms {
     fn weight(command: &Command) -> usize {
         if let Command::Large(bytes) = command { *bytes } else { 9 }
     }
-    fn brings(command: &Command) -> bool {
-        !matches!(command, Command::Happened(_) | Command::Look)
+    fn class(command: &Command) -> RecordClass {
+        match command {
+            Command::Happened(_) | Command::Look => RecordClass::Note,
+            _ => RecordClass::New,
+        }
     }
     fn due(machine: &Alarms, now: TimeMs) -> Option<Command> {
         machine.next_due().filter(|at| *at <= now).map(|_| Command::Ring)
@@ -219,7 +222,7 @@ fn what_is_due_is_done_so_many_in_a_step_and_a_step_says_whether_there_was_any()
 }
 
 #[test]
-fn on_a_full_disk_what_is_new_is_turned_away_and_what_happened_waits_for_room() {
+fn on_a_full_disk_what_is_new_is_turned_away_and_what_happened_takes_the_last_room_and_then_waits() {
     let (disk, mut shard) = open();
     shard.call("set", Command::Set(500));
     settle(&mut shard, NOW);
@@ -232,6 +235,14 @@ fn on_a_full_disk_what_is_new_is_turned_away_and_what_happened_waits_for_room() 
         answers(&mut shard).iter().any(|(_, answer)| answer.is_none())
     });
     assert!(is_full, "what is new is turned away");
+    // Room was kept for what happened, one group each, and it is used up.
+    let mut happened = 0;
+    while shard.facts().blocked == 0 {
+        shard.call("happened", Command::Happened(76));
+        settle(&mut shard, NOW);
+        happened += answers(&mut shard).len();
+    }
+    assert!(happened > 10, "{happened}");
     let (appended, later) = (shard.appended(), TimeMs(NOW.0 + 500));
     for _ in 0..2 {
         shard.call("happened", Command::Happened(77));
@@ -247,12 +258,13 @@ fn on_a_full_disk_what_is_new_is_turned_away_and_what_happened_waits_for_room() 
     assert_eq!(told(&mut shard), passed, "who needs no disk passes what waits, and what is new is turned away");
     assert_eq!((shard.appended(), shard.state_ahead().due.len()), (appended, 1), "no alarm rings");
     assert!(!shard.step(later), "it waits without work");
-    assert_eq!((shard.facts().inbox, shard.facts().blocked), (0, 3));
+    assert_eq!((shard.facts().inbox, shard.facts().blocked), (0, 4));
     assert!(shard.has_room() && !shard.is_idle(), "what waits for the disk keeps nobody from asking");
 
     disk.set_capacity(u64::MAX);
     settle(&mut shard, later);
-    assert_eq!(told(&mut shard), [("happened", true), ("happened", true), ("happened last", true)], "in order");
+    let noted = [("happened", true), ("happened", true), ("happened", true), ("happened last", true)];
+    assert_eq!(told(&mut shard), noted, "in order");
     let noted = &shard.state_ahead().noted;
     assert_eq!((&noted[noted.len() - 3..], shard.state_ahead().due.len()), (&[77, 77, 78][..], 0));
     assert!(shard.is_idle());

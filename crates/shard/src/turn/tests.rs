@@ -40,28 +40,65 @@ fn a_group_is_counted_once_and_its_durability_is_news_once() {
     }
 }
 
+/// Groups of one record of this class, until there is no more room for one; how many.
+fn fill(core: &mut Core<Notes, StepLog<FakeDisk>>, class: RecordClass) -> usize {
+    for groups in 0..1_000 {
+        if core.turn(NOW).room_for(class, 1) != Room::Available {
+            return groups;
+        }
+        core.turn(NOW).append_of(class, &1).unwrap();
+        assert!(core.submit().unwrap() && !core.is_stuck(), "what was begun is taken");
+        settle(core);
+        core.poll().unwrap();
+    }
+    panic!("the disk does not become full");
+}
+
 #[test]
-fn on_a_full_disk_a_group_that_is_empty_has_no_room() {
+fn on_a_full_disk_what_is_new_goes_without_and_what_makes_room_has_the_last_of_it() {
+    use RecordClass::{New, Note, Return};
     let disk = FakeDisk::new(1);
     let mut core = open(&disk);
-    assert!(!core.is_disk_full());
+    assert!(!core.turn(NOW).is_disk_full(New));
     assert_eq!(core.turn(NOW).room(1), Room::Available);
     assert_eq!(core.turn(NOW).room(1 << 20), Room::TooLarge, "no group is so large");
     disk.set_capacity(disk.used_bytes());
     // Groups are written until the room that was claimed before is used up.
-    for _ in 0..1_000 {
-        if core.turn(NOW).room(1) != Room::Available {
-            break;
-        }
-        core.turn(NOW).append(&1).unwrap();
-        let _ = core.submit().unwrap();
-        settle(&mut core);
-        core.poll().unwrap();
+    for class in [New, Return, Note] {
+        assert!(fill(&mut core, class) > 1, "{class:?} has room of its own");
+        assert!(core.is_group_empty() && core.turn(NOW).is_disk_full(class));
+        assert_eq!([1, 1 << 20].map(|bytes| core.turn(NOW).room_for(class, bytes)), [Room::DiskFull; 2]);
     }
-    assert!(core.is_group_empty() && core.is_disk_full());
-    assert_eq!([1, 1 << 20].map(|bytes| core.turn(NOW).room(bytes)), [Room::DiskFull; 2]);
     disk.set_capacity(u64::MAX);
     settle(&mut core);
-    assert!(!core.is_disk_full());
+    assert!(!core.turn(NOW).is_disk_full(New));
     assert_eq!(core.turn(NOW).room(1), Room::Available);
+}
+
+#[test]
+fn a_group_that_was_begun_with_the_last_of_the_room_takes_nothing_new() {
+    use RecordClass::{New, Note, Return};
+    let disk = FakeDisk::new(1);
+    let mut core = open(&disk);
+    disk.set_capacity(disk.used_bytes());
+    core.turn(NOW).append_of(Note, &1).unwrap();
+    assert_eq!(core.turn(NOW).room(1), Room::Available, "there was room for anything");
+    assert!(core.submit().unwrap());
+    settle(&mut core);
+    core.poll().unwrap();
+    fill(&mut core, New);
+    core.turn(NOW).append_of(Note, &1).unwrap();
+    assert_eq!(
+        [New, Return, Note].map(|of| core.turn(NOW).room_for(of, 1)),
+        [Room::DiskFull, Room::Available, Room::Available]
+    );
+    assert!(core.submit().unwrap());
+    settle(&mut core);
+    core.poll().unwrap();
+    fill(&mut core, Return);
+    core.turn(NOW).append_of(Note, &1).unwrap();
+    assert_eq!(
+        [New, Return, Note].map(|of| core.turn(NOW).room_for(of, 1)),
+        [Room::DiskFull, Room::DiskFull, Room::Available]
+    );
 }

@@ -82,12 +82,6 @@ pub fn announced_bytes(buffer: &[u8]) -> Option<usize> {
     Some(1 + width + length as usize)
 }
 
-/// Whether this packet is a list of filters: SUBSCRIBE or UNSUBSCRIBE.
-#[inline]
-pub fn lists_filters(packet: &[u8]) -> bool {
-    matches!(packet.first().map(|first| first >> 4), Some(kind::SUBSCRIBE | kind::UNSUBSCRIBE))
-}
-
 /// The flags in the lower half of the first byte: fixed for all packets but PUBLISH.
 /// `[MQTT-2.1.3-1]`: reserved flags have the value that the standard lists.
 #[inline]

@@ -50,7 +50,7 @@ pub use encode::{
     encode_subscribe, encode_unsuback, encode_unsubscribe, push_user_property,
 };
 pub use error::{ConnectError, Malformed};
-pub use fixed_header::{PACKET_BYTES_MAX, REMAINING_LENGTH_MAX, Split, announced_bytes, lists_filters, split};
+pub use fixed_header::{PACKET_BYTES_MAX, REMAINING_LENGTH_MAX, Split, announced_bytes, split};
 pub use packet::{Packet, decode_client, decode_server};
 pub use property::UserProperties;
 pub use publish::{Publish, PublishProperties, SubscriptionIds};
