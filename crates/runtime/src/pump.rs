@@ -27,8 +27,6 @@ pub enum Unasked {
     Busy,
     /// The logs are being replayed.
     Recovering,
-    /// A log failed.
-    Failed,
     /// The process stops.
     Stopping,
 }
@@ -38,7 +36,6 @@ impl From<Unasked> for Unavailable {
         match unasked {
             Unasked::Busy => Unavailable::Busy,
             Unasked::Recovering => Unavailable::Recovering,
-            Unasked::Failed => Unavailable::ShardFailed,
             Unasked::Stopping => Unavailable::Stopping,
         }
     }
@@ -103,8 +100,9 @@ impl<C: Client> EdgeHandle<C> {
     fn send(&self, asked: Asked<C>) -> Result<(), Unasked> {
         match self.status.phase() {
             Phase::Recovering => return Err(Unasked::Recovering),
-            Phase::Failed => return Err(Unasked::Failed),
-            Phase::Serving | Phase::Stopping => {}
+            // The shard whose log failed says so itself. Others serve: an error of the disk that has the topics is no
+            // reason to stop the ledger.
+            Phase::Serving | Phase::Stopping | Phase::Failed => {}
         }
         let sent = self.asked.try_send(asked).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Unasked::Busy,
