@@ -65,7 +65,8 @@ impl LedgerMetrics {
         let audit = service.last_audit();
         self.audit_sequence.set(audit.sequence as i64);
         self.audit_accounts_compared.set(audit.accounts_compared as i64);
-        self.audit_differences.set(audit.differences.len() as i64 + i64::from(audit.damage.is_some()));
+        // Damage is no difference: nobody knows by it that a balance is wrong, and it has metrics of its own.
+        self.audit_differences.set(audit.differences.len() as i64);
         self.audit_holds_compared.set(audit.holds_compared as i64);
         self.audit_first_sequence.set(audit.first_fold.agreed_at_sequence as i64);
         let not_conserved = audit.conservation.iter().filter(|of| of.sum != 0 || of.in_transit < 0).count();

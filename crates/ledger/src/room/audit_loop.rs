@@ -83,6 +83,8 @@ struct Audited {
     watch: SnapshotWatch,
     /// The last report.
     report: AuditReport,
+    /// The damage that the log has been told of.
+    told_damage: Option<String>,
     told: Instant,
 }
 
@@ -106,7 +108,8 @@ impl Audited {
         let mut auditor = ShardAuditor::open(snapshots, reader, &recovered, shards);
         auditor.report_damage_of(scrubbed.scrub.damages().clone());
         let report = AuditReport { shard: log.shard, ..AuditReport::default() };
-        Audited { auditor, scrubbed, runs, reading: Reading::Log, watch, report, told: Instant::now() }
+        let (reading, told) = (Reading::Log, Instant::now());
+        Audited { auditor, scrubbed, runs, reading, watch, report, told_damage: None, told }
     }
 
     /// Reads on. Returns bytes read, and whether a pass over all has ended.
@@ -286,7 +289,8 @@ impl<P: Carries<Message>> AuditLoop<P> {
         }
         let not_arrived = if compared { self.conserve(stopped) } else { Vec::new() };
         for index in 0..self.shards.len() {
-            let Audited { auditor, report, .. } = &mut self.shards[index];
+            let Audited { auditor, report, told_damage, .. } = &mut self.shards[index];
+            tell_damage(report, told_damage);
             tell(report);
             let shard = auditor.shard();
             // Damage of old records is no reason to go without a snapshot: the next start reads so much less. Nor is
@@ -392,10 +396,19 @@ fn tell_not_arrived(shard: ShardIndex, difference: &AuditDifference) {
     );
 }
 
-fn tell(report: &AuditReport) {
+/// Says which damage an audit met, if it is not the one that was said last: it may stand for days, and an audit is made
+/// each minute.
+fn tell_damage(report: &AuditReport, told: &mut Option<String>) {
+    if report.damage == *told {
+        return;
+    }
+    told.clone_from(&report.damage);
     if let Some(damage) = &report.damage {
         tracing::error!(shard = report.shard, damage, "the audit met damage in the journal");
     }
+}
+
+fn tell(report: &AuditReport) {
     for difference in &report.differences {
         tracing::error!(
             shard = report.shard,

@@ -279,6 +279,18 @@ fn folds_of_two_histories_whose_numbers_fit_are_told_apart_by_their_sums() {
     other.stop();
 }
 
+fn difference() -> AuditDifference {
+    AuditDifference {
+        account: "wallet".into(),
+        figure: "balance",
+        live: 1,
+        journal: 2,
+        agreed_at_sequence: 0,
+        hold: None,
+        texts: None,
+    }
+}
+
 #[test]
 fn health_counts_shards_by_what_their_reports_come_to() {
     let folder = folder();
@@ -287,15 +299,7 @@ fn health_counts_shards_by_what_their_reports_come_to() {
     show.audits.shards[1].report.damage = Some("it cannot be read".into());
     show.audits.tell_status();
     assert_eq!((show.health(), show.audits.met_damage()), ((0, 1), true));
-    show.audits.shards[0].report.differences = vec![AuditDifference {
-        account: "wallet".into(),
-        figure: "balance",
-        live: 1,
-        journal: 2,
-        agreed_at_sequence: 0,
-        hold: None,
-        texts: None,
-    }];
+    show.audits.shards[0].report.differences = vec![difference()];
     show.audits.tell_status();
     assert_eq!(show.health(), (1, 1));
     show.stop();
@@ -432,14 +436,49 @@ fn what_an_audit_tells_is_what_its_report_says() {
         let says = format!("asset=\"credit\" sum=\"{sum}\" in_transit=\"{in_transit}\"");
         assert!(lines.len() == 1 && lines[0].contains(&says), "{lines:?}");
     }
-    let damaged = AuditReport { damage: Some("it rotted".into()), ..agreed.clone() };
-    let lines = errors(&damaged);
-    assert!(lines.len() == 1 && lines[0].contains("shard=3 damage=\"it rotted\""), "{lines:?}");
-
-    let first = |rests| told(|| tell_first_fold(&damaged, rests));
+    let differing = AuditReport { differences: vec![difference()], ..agreed };
+    let first = |rests| told(|| tell_first_fold(&differing, rests));
     assert_eq!(first(None), [] as [&str; 0]);
     assert!(first(Some(true))[0].starts_with("INFO"));
     let false_one = first(Some(false));
     assert!(false_one[0].contains("is not what the journal says: stop, remove it, start again"), "{false_one:?}");
-    assert!(false_one[1].contains("it rotted"), "{false_one:?}");
+    assert!(false_one[1].contains("a live figure is not what the journal says"), "{false_one:?}");
+}
+
+/// The path of the only segment of a shard's log.
+fn segment(data: &Path, shard: u16) -> PathBuf {
+    let entries = std::fs::read_dir(data.join("journal").join(format!("{}-{shard}", LEDGER.name)));
+    let mut paths = entries.expect("it has a log").map(|entry| entry.expect("it is read").path());
+    let is_segment = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains("segment-"));
+    paths.find(is_segment).expect("it has a segment")
+}
+
+#[test]
+fn damage_that_stands_is_told_once_and_again_when_it_is_another() {
+    let folder = folder();
+    let mut show = Audits::show(folder.path());
+    let segment = segment(folder.path(), 0);
+    let mut bytes = std::fs::read(&segment).expect("it is read");
+    let at = bytes.windows(6).position(|window| window == b"sale-0").expect("the sale is durable");
+    bytes[at] = b'S';
+    std::fs::write(&segment, &bytes).expect("it is written");
+    let damage = |show: &mut Audits| {
+        let lines = told(|| drop(show.round(false))).into_iter();
+        let lines: Vec<_> = lines.filter(|line| line.contains("the audit met damage in the journal")).collect();
+        assert_eq!(show.health(), (0, 1), "{lines:?}");
+        lines
+    };
+    let first = damage(&mut show);
+    assert!(first.len() == 1 && first[0].starts_with("ERROR") && first[0].contains("shard=0"), "{first:?}");
+    assert_eq!(damage(&mut show), [] as [&str; 0]);
+    assert_eq!(damage(&mut show), [] as [&str; 0]);
+    show.audits.shards[0].told_damage = Some("something else".into());
+    assert_eq!(damage(&mut show), first);
+
+    let mut told_damage = Some("it rotted".to_owned());
+    let sound = AuditReport::default();
+    assert_eq!(told(|| tell_damage(&sound, &mut told_damage)), [] as [&str; 0]);
+    let damaged = AuditReport { damage: Some("it rotted".into()), ..sound };
+    assert_eq!(told(|| tell_damage(&damaged, &mut told_damage)).len(), 1, "it was sound meanwhile");
+    show.stop();
 }
