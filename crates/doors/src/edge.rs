@@ -112,6 +112,10 @@ impl Operations for NodeOperations {
         self.status.failing_snapshots()
     }
 
+    fn failing_ids(&self) -> u32 {
+        self.status.failing_ids()
+    }
+
     fn misplaced_snapshots(&self) -> u32 {
         self.status.misplaced_snapshots()
     }

@@ -22,6 +22,8 @@ metrics! {
         ids_false_positives: Counter
             "tidegate_ids_false_positives_total" "Look-ups that no filter settled and that found nothing.";
         ids_retries: Counter "tidegate_ids_retries_total" "I/O errors after which the builder of runs tried again.";
+        ids_failing: Gauge
+            "tidegate_ids_failing" "1 while runs of ids cannot be written: memory grows, and a restart takes longer.";
         ids_disk_reads: Counter "tidegate_ids_disk_reads_total" "Look-ups of ids that had to read the disk.";
         audit_sequence: Gauge "tidegate_audit_sequence" "Sequence of the last reconciliation.";
         audit_accounts_compared: Gauge
@@ -62,6 +64,7 @@ impl LedgerMetrics {
         self.ids_disk_reads.follow(ids.pages_read);
         self.ids_false_positives.follow(ids.false_positives);
         self.ids_retries.follow(ids.retries);
+        self.ids_failing.set(i64::from(ids.is_failing));
         let audit = service.last_audit();
         self.audit_sequence.set(audit.sequence as i64);
         self.audit_accounts_compared.set(audit.accounts_compared as i64);

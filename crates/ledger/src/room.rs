@@ -22,7 +22,7 @@ use tidegate_planted::{BalanceChange, Tampering};
 use tidegate_runtime::background::Background;
 use tidegate_runtime::recovery::{NodeLog, NodeReader, Recovery};
 use tidegate_runtime::threads::{lower_priority, now_ms};
-use tidegate_runtime::{Address, Carries, Damages, Home, Resident, Room, ShardAddresses, ShardResident, Site};
+use tidegate_runtime::{Address, Carries, Home, Resident, Room, ShardAddresses, ShardResident, Site, Status};
 use tidegate_shard::{Claim, Shard};
 
 use crate::announcer::AnnounceRules;
@@ -138,7 +138,7 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
                 metrics: LedgerMetrics::register(site.registry(), log.shard),
                 audited: self.audited.clone(),
                 changes: self.changes.clone(),
-                damages: site.status().damages().clone(),
+                status: site.status().clone(),
             };
             site.recover_member::<LedgerFamily>(log, journal, |recovery| recovering.finish(recovery))?;
         }
@@ -173,7 +173,7 @@ struct Recovering {
     metrics: LedgerMetrics,
     audited: Arc<Mutex<Vec<AuditedLog>>>,
     changes: Arc<ChangeLogs<NodeReader>>,
-    damages: Arc<Damages>,
+    status: Arc<Status>,
 }
 
 impl Recovering {
@@ -210,15 +210,20 @@ impl Recovering {
             service.announce(rules);
             announcer
         });
-        service.tell_damage_to(self.damages, recovery.log());
+        service.tell_damage_to(self.status.damages().clone(), recovery.log());
         let shard = Shard::new(ShardIndex(recovery.shard()), back.state, service, back.log)?;
         let protocol = LedgerProtocol::new(self.addresses, announcer);
         let parker = recovery.parker().clone();
-        let (metrics, tampering) = (self.metrics, Tampering::from_env());
+        let (metrics, status, tampering) = (self.metrics, self.status, Tampering::from_env());
+        let mut was_failing = false;
         let resident = ShardResident::new(shard, protocol, recovery.into_metrics())
             .with_fetchers(FETCH_THREADS, &reader, parker)?
             .on_tick(move |shard, of_shard| {
                 metrics.observe(shard, &of_shard.refusals);
+                let is_failing = shard.service().ids().facts().is_failing;
+                if std::mem::replace(&mut was_failing, is_failing) != is_failing {
+                    status.count_failing_ids(is_failing);
+                }
                 tampering.look(|order| tamper(shard, order));
             });
         Ok(Box::new(resident))
@@ -280,7 +285,7 @@ fn random_seed() -> Result<IdSeed> {
 }
 
 #[cfg(test)]
-mod told;
+pub(crate) mod told;
 
 #[cfg(test)]
 mod tests;

@@ -75,6 +75,8 @@ pub struct Status {
     clock_is_off: AtomicBool,
     /// Logs whose last snapshot could not be written, or that could not be compacted.
     failing_snapshots: AtomicU32,
+    /// Shards whose index of ids cannot be written.
+    failing_ids: AtomicU32,
     /// Snapshots of this directory that were found not to fit its logs.
     misplaced_snapshots: AtomicU32,
     /// One more than the place in [`GuardFault::ALL`] of what is wrong with the data directory now; zero for nothing.
@@ -114,6 +116,7 @@ impl Status {
             archive_fails: AtomicBool::new(false),
             clock_is_off: AtomicBool::new(false),
             failing_snapshots: AtomicU32::new(0),
+            failing_ids: AtomicU32::new(0),
             misplaced_snapshots: AtomicU32::new(0),
             directory_fault: AtomicU8::new(0),
         }
@@ -215,6 +218,20 @@ impl Status {
         let before = match fails {
             true => self.failing_snapshots.fetch_add(1, Ordering::AcqRel),
             false => self.failing_snapshots.fetch_sub(1, Ordering::AcqRel),
+        };
+        assert!(fails || before > 0, "who fails no more has failed");
+    }
+
+    /// Shards whose index of ids cannot be written now: memory grows, and a restart takes longer.
+    pub fn failing_ids(&self) -> u32 {
+        self.failing_ids.load(Ordering::Acquire)
+    }
+
+    /// Says that the index of ids of a shard begins to fail, or, if not, that it does so no more.
+    pub fn count_failing_ids(&self, fails: bool) {
+        let before = match fails {
+            true => self.failing_ids.fetch_add(1, Ordering::AcqRel),
+            false => self.failing_ids.fetch_sub(1, Ordering::AcqRel),
         };
         assert!(fails || before > 0, "who fails no more has failed");
     }

@@ -72,6 +72,11 @@ pub trait Operations: Send + Sync {
         0
     }
 
+    /// Shards whose index of ids cannot be written.
+    fn failing_ids(&self) -> u32 {
+        0
+    }
+
     /// Snapshots that were found not to fit their journal.
     fn misplaced_snapshots(&self) -> u32 {
         0
@@ -238,6 +243,11 @@ pub struct HealthBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "failing")]
     snapshots: Option<&'static str>,
+    /// `failing`, if the index of ids of a shard cannot be written: nothing is lost and all is served, but memory grows
+    /// with each new id, and a restart takes longer; the server's log says why. Absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, example = "failing")]
+    ids: Option<&'static str>,
 }
 
 impl HealthBody {
@@ -259,8 +269,9 @@ impl HealthBody {
             (0, 1..) => Some("failing"),
             (0, 0) => None,
         };
+        let ids = (operations.failing_ids() > 0).then_some("failing");
         let counts = [damage.is_some(), disk_full.is_some(), witness_lost.is_some()];
-        let words = [audit, archive, clock, directory, snapshots];
+        let words = [audit, archive, clock, directory, snapshots, ids];
         let is_degraded = counts.contains(&true) || words.iter().any(Option::is_some);
         let status = if is_degraded { "degraded" } else { "ok" };
         HealthBody {
@@ -274,6 +285,7 @@ impl HealthBody {
             clock,
             directory,
             snapshots,
+            ids,
         }
     }
 }

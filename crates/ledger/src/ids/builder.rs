@@ -124,6 +124,11 @@ impl<D: Disk> Builder<D> {
         }
     }
 
+    /// Whose log's index it is.
+    pub(super) fn shard(&self) -> u16 {
+        self.log.shard
+    }
+
     /// The runs, for who verifies them.
     pub(super) fn published(&self) -> Arc<Published<D>> {
         Arc::clone(&self.published)

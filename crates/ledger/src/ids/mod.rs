@@ -47,6 +47,7 @@ mod tests;
 mod time;
 mod verify;
 mod worker;
+mod writing;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -147,6 +148,8 @@ pub struct IdsFacts {
     pub pages_read: u64,
     /// Times that the builder met an I/O error and tried again.
     pub retries: u64,
+    /// Whether it cannot write now.
+    pub is_failing: bool,
 }
 
 impl<D: Disk> IdIndex<D> {
@@ -454,6 +457,7 @@ impl<D: Disk> IdIndex<D> {
             false_positives: self.counted.false_positives.get(),
             pages_read: self.counted.pages_read.get(),
             retries: self.worker.retries(),
+            is_failing: self.worker.is_failing(),
         }
     }
 

@@ -5,7 +5,7 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use tidegate_memory::Pages;
 use super::builder::{Builder, Step, View};
 use super::filter::Forgotten;
 use super::table::Table;
+use super::writing::Writing;
 use super::{BuilderKind, IdsError};
 
 /// Pause after an I/O error before the builder tries again.
@@ -44,8 +45,8 @@ enum Report<D: Disk> {
 /// The builder, wherever it runs.
 pub(super) struct Worker<D: Disk> {
     place: Place<D>,
-    /// I/O errors that the builder met.
-    retries: Arc<AtomicU64>,
+    /// How the builder's writing goes.
+    writing: Arc<Writing>,
 }
 
 enum Place<D: Disk> {
@@ -55,12 +56,12 @@ enum Place<D: Disk> {
 
 impl<D: Disk> Worker<D> {
     pub(super) fn start(builder: Builder<D>, kind: BuilderKind) -> std::io::Result<Worker<D>> {
-        let retries = Arc::new(AtomicU64::new(0));
+        let writing = Arc::new(Writing::of(builder.shard()));
         let place = match kind {
             BuilderKind::Stepped => Place::Here(Box::new(builder)),
-            BuilderKind::Thread => Place::Thread(BuilderThread::spawn(builder, Arc::clone(&retries))?),
+            BuilderKind::Thread => Place::Thread(BuilderThread::spawn(builder, Arc::clone(&writing))?),
         };
-        Ok(Worker { place, retries })
+        Ok(Worker { place, writing })
     }
 
     /// Hands over a full table; the journal is durable up to `durable`, which is behind it.
@@ -113,7 +114,7 @@ impl<D: Disk> Worker<D> {
     /// A new view, if the builder has one by now. Never waits. I/O errors are no errors here: the builder tries again.
     pub(super) fn poll(&mut self) -> Result<Option<View<D>>, IdsError> {
         let report = match &mut self.place {
-            Place::Here(builder) => step_and_report(builder, &self.retries),
+            Place::Here(builder) => step_and_report(builder, &self.writing),
             Place::Thread(thread) => thread.report(),
         };
         match report {
@@ -126,7 +127,7 @@ impl<D: Disk> Worker<D> {
     /// Waits for what the builder says next; an I/O error is an error here.
     pub(super) fn wait(&mut self) -> Result<Option<View<D>>, IdsError> {
         let report = match &mut self.place {
-            Place::Here(builder) => step_and_report(builder, &self.retries),
+            Place::Here(builder) => step_and_report(builder, &self.writing),
             Place::Thread(thread) => Some(thread.next_report()),
         };
         match report {
@@ -138,24 +139,38 @@ impl<D: Disk> Worker<D> {
 
     /// How often the builder met an I/O error and tried again.
     pub(super) fn retries(&self) -> u64 {
-        self.retries.load(Ordering::Relaxed)
+        self.writing.retries()
+    }
+
+    /// Whether the builder cannot write now.
+    pub(super) fn is_failing(&self) -> bool {
+        self.writing.is_failing()
     }
 }
 
-fn step_and_report<D: Disk>(builder: &mut Builder<D>, retries: &AtomicU64) -> Option<Report<D>> {
-    match builder.step() {
+fn step_and_report<D: Disk>(builder: &mut Builder<D>, writing: &Writing) -> Option<Report<D>> {
+    match step(builder, writing) {
         Ok(Step::Published(view)) => Some(Report::View(view)),
         Ok(Step::Worked | Step::Idle) => None,
-        Err(error) => Some(judge(error, retries)),
+        Err(error) => Some(judge(error)),
     }
 }
 
-fn judge<D: Disk>(error: IdsError, retries: &AtomicU64) -> Report<D> {
+/// A step of the builder, and how its writing goes by it. What worked and is in no manifest yet says nothing: a merge
+/// reads for long before it fails to write.
+fn step<D: Disk>(builder: &mut Builder<D>, writing: &Writing) -> Result<Step<D>, IdsError> {
+    let step = builder.step();
+    match &step {
+        Ok(Step::Published(_) | Step::Idle) => writing.works(),
+        Err(error @ IdsError::Io { .. }) => writing.failed(error),
+        Ok(Step::Worked) | Err(IdsError::Damaged { .. }) => {}
+    }
+    step
+}
+
+fn judge<D: Disk>(error: IdsError) -> Report<D> {
     match error {
-        IdsError::Io { .. } => {
-            retries.fetch_add(1, Ordering::Relaxed);
-            Report::Retrying(error)
-        }
+        IdsError::Io { .. } => Report::Retrying(error),
         IdsError::Damaged { .. } => Report::Damaged(error),
     }
 }
@@ -175,7 +190,7 @@ fn yield_to_the_journal() {
 }
 
 impl<D: Disk> BuilderThread<D> {
-    fn spawn(mut builder: Builder<D>, retries: Arc<AtomicU64>) -> std::io::Result<BuilderThread<D>> {
+    fn spawn(mut builder: Builder<D>, writing: Arc<Writing>) -> std::io::Result<BuilderThread<D>> {
         let (jobs, arriving) = channel();
         let (saying, reports) = channel();
         let stop = Arc::new(AtomicBool::new(false));
@@ -183,7 +198,7 @@ impl<D: Disk> BuilderThread<D> {
         let thread = std::thread::Builder::new().name("ids-builder".into());
         let handle = thread.spawn(move || {
             yield_to_the_journal();
-            run(&mut builder, &arriving, &saying, &stopped, &retries);
+            run(&mut builder, &arriving, &saying, &stopped, &writing);
         })?;
         Ok(BuilderThread { jobs: Some(jobs), reports, stop, handle: Some(handle) })
     }
@@ -229,13 +244,13 @@ fn run<D: Disk>(
     jobs: &Receiver<Job>,
     reports: &Sender<Report<D>>,
     stop: &AtomicBool,
-    retries: &AtomicU64,
+    writing: &Writing,
 ) {
     while !stop.load(Ordering::Relaxed) {
         while let Ok(job) = jobs.try_recv() {
             begin(builder, job);
         }
-        let report = match builder.step() {
+        let report = match step(builder, writing) {
             Ok(Step::Worked) => continue,
             Ok(Step::Idle) => match jobs.recv() {
                 Ok(job) => {
@@ -245,7 +260,7 @@ fn run<D: Disk>(
                 Err(_) => return,
             },
             Ok(Step::Published(view)) => Report::View(view),
-            Err(error) => judge(error, retries),
+            Err(error) => judge(error),
         };
         let pause = matches!(report, Report::Retrying(_));
         if reports.send(report).is_err() {

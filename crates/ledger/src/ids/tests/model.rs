@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::room::told::told;
 
 #[derive(Clone, Debug)]
 enum Act {
@@ -242,16 +243,20 @@ fn catching_up_tries_again_and_waits_for_nothing_that_cannot_come() {
 #[test]
 fn a_full_disk_delays_runs_and_loses_nothing() {
     let mut world = World::new(1, small());
+    assert_eq!(told(|| world.maintain(5).expect("there is nothing to do")), [] as [&str; 0]);
     world.disk.set_capacity(0);
     world.insert_new(40);
     world.sync_journal();
-    world.maintain(20).expect("a full disk is no failure of the index");
+    let lines = told(|| world.maintain(20).expect("a full disk is no failure of the index"));
     assert!(world.index.is_behind());
-    assert!(world.index.facts().retries >= 20);
+    assert!(world.index.facts().retries >= 20 && world.index.facts().is_failing);
+    let says = ["WARN", "shard=0", "cannot claim room for /data/ids/", "Nothing is lost", "memory grows"];
+    assert!(lines.len() == 1 && says.iter().all(|word| lines[0].contains(word)), "{lines:?}");
     world.check();
     world.disk.set_capacity(u64::MAX);
-    world.maintain(60).expect("the disk works");
-    assert!(!world.index.is_behind());
+    let lines = told(|| world.maintain(60).expect("the disk works"));
+    assert!(lines.len() == 1 && lines[0].starts_with("INFO") && lines[0].contains("can be written again"), "{lines:?}");
+    assert!(!world.index.is_behind() && !world.index.facts().is_failing);
     assert_eq!(world.index.covered(), Position(36));
     world.check();
 }

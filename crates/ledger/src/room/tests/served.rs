@@ -58,6 +58,29 @@ fn a_node_serves_audits_writes_snapshots_and_begins_behind_them() {
 }
 
 #[test]
+fn health_and_a_metric_say_that_an_index_of_ids_cannot_be_written() {
+    let folder = folder();
+    let mut node = TestNode::start(folder.path(), 2, audited(Duration::ZERO)).expect("it starts");
+    let failing = |node: &TestNode| {
+        let shards = [0, 1].map(|shard| node.metric("tidegate_ids_failing", shard));
+        (node.status().failing_ids(), shards)
+    };
+    assert_eq!(failing(&node), (0, [0, 0]));
+    let ids = ids_folder(folder.path(), 0);
+    let away = folder.path().join("away");
+    std::fs::rename(&ids, &away).expect("it is there");
+    // The record of an account is what a snapshot covers.
+    node.open(&id_of(0, "source"), AccountKind::Source);
+    node.open(&id_of(0, "wallet"), AccountKind::Wallet);
+    node.transfer(&id_of(0, "sale"), &id_of(0, "source"), &id_of(0, "wallet"), 1);
+    wait_for(|| (failing(&node) == (1, [1, 0])).then_some(()));
+    assert!(node.metric("tidegate_ids_retries_total", 0) > 0);
+    std::fs::rename(&away, &ids).expect("nothing stands there");
+    wait_for(|| (failing(&node) == (0, [0, 0])).then_some(()));
+    node.stop();
+}
+
+#[test]
 fn readers_of_changes_have_the_journals_as_soon_as_the_node_serves() {
     let folder = folder();
     let mut node = TestNode::start(folder.path(), 1, options()).expect("it starts");

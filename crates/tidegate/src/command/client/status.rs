@@ -53,7 +53,8 @@ fn status(server: &str, health: &Value, audit: Result<&Value, &str>) -> Value {
         "damage": counted(health, "damage"), "disk_full": counted(health, "disk_full"),
         "disk_full_since": health["disk_full_since"],
         "witness_lost": counted(health, "witness_lost"), "archive": health["archive"],
-        "clock": health["clock"], "directory": health["directory"], "snapshots": health["snapshots"], "audit": audit,
+        "clock": health["clock"], "directory": health["directory"], "snapshots": health["snapshots"],
+        "ids": health["ids"], "audit": audit,
     })
 }
 

@@ -221,6 +221,7 @@ impl Fields {
         ("clock", None),
         ("directory", None),
         ("snapshots", None),
+        ("ids", None),
         ("audit", None),
     ]);
 }
