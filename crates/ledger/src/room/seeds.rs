@@ -22,7 +22,7 @@ use tidegate_runtime::Carries;
 use tidegate_runtime::background::Background;
 
 use super::OperationClient;
-use crate::message::{Reply, Request, TransferBatch};
+use crate::message::{Reply, Request, TransferBatch, Unavailable};
 use crate::operation::{Answer, Message, Operation, SeedId};
 use crate::router::Router;
 
@@ -203,10 +203,25 @@ pub(super) fn sow<P: Carries<Message>>(
                 _ => return Err(refused(&at, &name, outcomes[0])),
             },
             Some(Reply::Refused(refusal)) => return Err(refused(&at, &name, Outcome::Refused(refusal))),
+            Some(Reply::Unavailable(reason)) => return Err(unavailable(&at, &name, reason)),
             other => bail!("{at}: the shards did not answer the seed of {name:?}: {other:?}"),
         }
     }
     Ok(())
+}
+
+/// A seed that was not decided, and is asked again at the next start.
+fn unavailable(at: &str, name: &str, reason: Unavailable) -> anyhow::Error {
+    let why = match reason {
+        Unavailable::DiskFull => {
+            "the disk of the data directory has no room for it. Make room there, beyond data.disk_reserve_bytes, which \
+             journals leave free"
+        }
+        Unavailable::ShardFailed => "its journal failed; the log says why. Mend that",
+        Unavailable::StateDiffers => "an audit found that its shard is not what its journal says",
+        Unavailable::Busy | Unavailable::Recovering | Unavailable::Stopping => "its shard was not ready for it",
+    };
+    anyhow!("{at}: the seed of {name:?} could not be written: {why}, and start again; what was seeded before it stays")
 }
 
 /// Says that a transfer is left undone.

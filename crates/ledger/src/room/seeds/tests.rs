@@ -188,3 +188,10 @@ fn what_was_seeded_before_is_not_weighed_again() {
     let other = [transfer("gift", "source", "wallet", 10), account("x", AccountKind::Wallet)];
     assert_eq!(checked_after(spent(), &other), Ok(()));
 }
+
+#[test]
+fn a_seed_for_which_the_disk_has_no_room_is_refused_with_what_to_do() {
+    let said = unavailable("dev.toml:3", "credit", Unavailable::DiskFull).to_string();
+    let says = ["dev.toml:3: ", "\"credit\"", "the disk of the data directory has no room", "Make room", "start again"];
+    assert!(says.iter().all(|word| said.contains(word)) && !said.contains("DiskFull"), "{said}");
+}

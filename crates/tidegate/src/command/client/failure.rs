@@ -186,7 +186,11 @@ impl Refusal {
                  sha256sum"
             }
             "token_expired" => "log in again, or use the token of a service",
-            "forbidden" => "the grants of this token stand in [[service]] of the server's configuration",
+            "forbidden" => {
+                "what this token may do stands in the server's configuration: in [[service]] for the token of a \
+                 service, in [[user]] for that of a login; or, of those made through the API, in `tidegate services \
+                 get NAME` and `tidegate users get NAME`"
+            }
             "account_not_found" | "debit_account_not_found" | "credit_account_not_found" => {
                 "`tidegate account list` shows the accounts that this token may see"
             }
