@@ -103,14 +103,17 @@ impl Check<'_> {
         span: &Range<usize>,
         known: impl Iterator<Item = &'n str>,
     ) -> ConfigError {
-        let nearest = known
-            .map(|known| (strsim::jaro_winkler(known, key), known))
-            .filter(|(likeness, _)| *likeness >= SIMILARITY_MIN)
-            .max_by(|(one, _), (other, _)| one.total_cmp(other));
-        let message = match nearest {
-            Some((_, nearest)) => format!("unknown key {path:?}; did you mean {nearest:?}?"),
+        let message = match nearest(key, known) {
+            Some(nearest) => format!("unknown key {path:?}; did you mean {nearest:?}?"),
             None => format!("unknown key {path:?}; {} documents every key", self.schema.documented_in()),
         };
         self.document.error_in(span, message)
     }
+}
+
+/// The word of `known` that whoever wrote `word` may have meant; `None` if it is like none of them.
+pub fn nearest<'n>(word: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let alike = known.map(|known| (strsim::jaro_winkler(known, word), known));
+    let alike = alike.filter(|(likeness, _)| *likeness >= SIMILARITY_MIN);
+    alike.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, nearest)| nearest)
 }

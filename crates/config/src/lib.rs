@@ -32,6 +32,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
+pub use check::nearest;
 pub use document::{Changed, Document, Keys, Table};
 pub use error::ConfigError;
 pub use kind::{Address, Bytes, Count, FilePath, Flag, Kind, Milliseconds, NoDefault, Optional, PerSecond, Required};

@@ -15,6 +15,7 @@
 
 mod forwarded;
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -41,6 +42,20 @@ impl AddressRange {
         };
         let other_bits: u128 = first ^ address;
         other_bits.checked_shr(width - u32::from(self.prefix_bits)).is_none_or(|differing| differing == 0)
+    }
+}
+
+impl AddressRange {
+    /// Whether so many addresses are in it that they cannot all be of load balancers: more than the widest ranges that
+    /// are private, 10.0.0.0/8 (RFC 1918) and fc00::/7 (RFC 4193).
+    pub fn is_wide(&self) -> bool {
+        self.prefix_bits < if self.first.is_ipv4() { 8 } else { 7 }
+    }
+}
+
+impl fmt::Display for AddressRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.first, self.prefix_bits)
     }
 }
 
@@ -75,6 +90,11 @@ impl TrustedProxies {
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|range| range.contains(address))
+    }
+
+    /// Their ranges.
+    pub fn ranges(&self) -> &[AddressRange] {
+        &self.0
     }
 
     /// Whether there are none.

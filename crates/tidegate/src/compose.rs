@@ -219,11 +219,16 @@ fn connections(
     Ok(connections)
 }
 
+/// The logs of the ledger: a directory with another number of them is refused.
+pub fn wanted_of_ledger(config: &Config) -> Wanted {
+    Wanted { family: LEDGER, shards: config.data.shards, count: ShardCount::Fixed { setting: "data.shards" } }
+}
+
 /// The logs of a new directory; one that has its own keeps its number of topic shards.
 fn wanted(config: &Config, mqtt: Option<&MqttSettings>) -> [Wanted; 3] {
     let topic_shards = mqtt.map_or(config.limits.workers as u16, |mqtt| mqtt.topic_shards);
     [
-        Wanted { family: LEDGER, shards: config.data.shards, count: ShardCount::Fixed { setting: "data.shards" } },
+        wanted_of_ledger(config),
         Wanted { family: TOPICS, shards: topic_shards, count: ShardCount::Kept },
         Wanted { family: ROSTER, shards: ROSTER_LOGS, count: ShardCount::Kept },
     ]

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use tidegate_doors::auth::Authenticator;
-use tidegate_doors::auth::provider::{JWKS_BYTES_MAX, Jwks, JwksError, KeySource, ProviderKeys};
+use tidegate_doors::auth::provider::{JWKS_BYTES_MAX, Jwks, JwksError, KeySource, ProviderKeys, ProviderSettings};
 use tidegate_runtime::threads::spawn;
 use tidegate_telemetry::{Registry, metrics};
 use tokio::sync::oneshot;
@@ -174,6 +174,20 @@ impl Follower {
 }
 
 /// A file, as far as one more byte than may be.
+/// What is to be said of a file of keys that gives none now. A server starts without them.
+pub fn unread_files(providers: &[Arc<ProviderSettings>]) -> Vec<String> {
+    let unread = providers.iter().filter_map(|provider| {
+        let KeySource::File(path) = &provider.keys else { return None };
+        let keys = read(path).and_then(|text| Ok(Jwks::parse(&text, &provider.algorithms)?));
+        let (error, name, path) = (keys.err()?, &provider.name, path.display());
+        Some(format!(
+            "identity_provider.jwks_file {path}: {error:#}. A server starts without the keys of {name:?}, and refuses its \
+             tokens until they are there"
+        ))
+    });
+    unread.collect()
+}
+
 fn read(path: &std::path::Path) -> Result<Vec<u8>> {
     use std::io::Read;
     let mut text = Vec::new();

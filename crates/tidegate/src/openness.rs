@@ -1,8 +1,10 @@
-//! What a configuration leaves open to a network: each start says it, and so does `tidegate serve --check`.
+//! What a configuration leaves open to a network, or gives to more callers than its author may know: each start says
+//! it, and so does `tidegate serve --check`.
 //!
 //! Why: all of this is allowed, because a proxy or a firewall may stand before the server; nobody should do it without
 //! knowing. What is never allowed (clients without credentials from other machines) is an error of the configuration.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 
@@ -20,6 +22,9 @@ pub fn warnings(config: &Config) -> Vec<String> {
     warnings.extend(without_tls(config));
     warnings.extend(open_paths(config));
     warnings.extend(topics_of_anyone(config));
+    warnings.extend(trusted_by_mistake(config));
+    warnings.extend(unknown_places(config));
+    warnings.extend(namesakes(config));
     warnings.extend(readable_key(config));
     warnings.extend(hook_in_the_clear(config));
     warnings
@@ -83,6 +88,45 @@ fn topics_of_anyone(config: &Config) -> Option<String> {
          [[acl]] rule fits; set it to \"nobody\" and permit what is needed"
             .to_owned()
     })
+}
+
+fn trusted_by_mistake(config: &Config) -> Vec<String> {
+    let wide = config.proxies.trusted.ranges().iter().filter(|range| range.is_wide());
+    wide.map(|range| {
+        format!(
+            "proxy.trusted has {range}: whoever connects from there may claim any client address, so bounds and bans by \
+             address hold for none of them; name the load balancers alone"
+        )
+    })
+    .collect()
+}
+
+/// A `%` may be meant as it is, so this is no error.
+fn unknown_places(config: &Config) -> Vec<String> {
+    let topics = config.topics.acl.rules.iter().flat_map(|rule| &rule.topics);
+    let unknown = topics.filter_map(|topic| Some((topic, topic.unknown_place()?)));
+    unknown
+        .map(|(topic, place)| {
+            format!(
+                "acl.topics has \"{topic}\", in which {place} stands for nothing but itself; %c is the client id, and %u \
+                 the user name"
+            )
+        })
+        .collect()
+}
+
+/// Rules know a name, and not whether it is that of a user or of a service.
+fn namesakes(config: &Config) -> Vec<String> {
+    let is_user = |name: &str| config.users.iter().any(|user| *user.name == *name);
+    let names: BTreeSet<_> =
+        config.services.iter().map(|service| &*service.name).filter(|name| is_user(name)).collect();
+    let told = names.into_iter().map(|name| {
+        format!(
+            "a [[user]] and a [[service]] are called {name:?}: an [[acl]] rule of this user, and %u, hold for both; \
+             give one another name"
+        )
+    });
+    told.collect()
 }
 
 fn readable_key(config: &Config) -> Option<String> {

@@ -57,6 +57,17 @@ pub fn check_target(to: &str) -> Result<()> {
     bucket(to).map(drop)
 }
 
+/// What is to be said of an archive that is a directory and is not there now; `None` if nothing is.
+pub fn absent_target(to: &str) -> Option<String> {
+    let is_absent = bucket(to).is_ok_and(|bucket| bucket.is_none()) && !Path::new(to).is_dir();
+    is_absent.then(|| {
+        format!(
+            "archive.to: there is no directory {to}. A server starts without it, and moves nothing before it is there: \
+             mount its disk, or make it; it is not made by itself"
+        )
+    })
+}
+
 /// The archive that a text names: a URL, or a directory that is there.
 pub fn target_that_exists(to: &str) -> Result<Box<dyn ArchiveTarget>> {
     if let Some(bucket) = bucket(to)? {

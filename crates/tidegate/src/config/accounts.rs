@@ -1,9 +1,9 @@
 //! `[[user]]` and `[[service]]`: people and programs, with what they may do.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use tidegate_config::{
-    ConfigError, Count, Document, NoDefault, Optional, PerSecond, Required, Text, Texts, config, words,
+    ConfigError, Count, Document, NoDefault, Optional, PerSecond, Required, Text, Texts, config, nearest, words,
 };
 use tidegate_doors::auth::quota::QuotaLimits;
 use tidegate_doors::auth::{Grant, PasswordHash, Rights, ServiceSettings, UserSettings, service_token_hash};
@@ -121,6 +121,7 @@ pub fn services(
 ) -> Result<Vec<ServiceSettings>, ConfigError> {
     let services: Vec<ServiceKeys> = document.list()?;
     let mut tokens = HashSet::new();
+    let mut of_names = HashMap::new();
     let service = |(index, service): (usize, ServiceKeys)| {
         let at = |key: &str| format!("service[{index}].{key}");
         let token_sha256 = token_hash(document, &at, &service)?;
@@ -138,6 +139,17 @@ pub fn services(
         let is_viewer = |user: &UserSettings| matches!(user.rights, Rights::Viewer { .. });
         if users.iter().any(|user| is_viewer(user) && *user.name == *service.id_space) {
             return Err(wrong("this is the id space of the viewer of this name; choose another"));
+        }
+        // A service has two tokens while one is replaced. Otherwise nobody could say which rights the sessions and
+        // messages have that are stored under the name.
+        let rights = (grants.clone(), id_space.clone());
+        if *of_names.entry(name.clone()).or_insert_with(|| rights.clone()) != rights {
+            let message = format!(
+                "service.name = {name:?}: another service of this name has other grants or another id_space; its MQTT \
+                 sessions would have the rights of either. Give it a name of its own, or, to replace a token, the same \
+                 grants and id_space"
+            );
+            return Err(document.error_at(&at("name"), message));
         }
         Ok(ServiceSettings { name, token_sha256, rights: Rights::Service { grants }, id_space, quota })
     };
@@ -197,8 +209,35 @@ fn token_hash(
 
 /// Reads grants.
 pub(super) fn parse_grants(document: &Document, path: &str, grants: &[Box<str>]) -> Result<Vec<Grant>, ConfigError> {
-    let parse = |grant: &str| grant.parse::<Grant>().map_err(|error| document.error_at(path, error.to_string()));
+    let parse = |grant: &str| {
+        grant.parse::<Grant>().map_err(|error| {
+            let meant = meant_grant(grant).map(|meant| format!("grant {grant:?} is unknown; did you mean {meant:?}?"));
+            document.error_at(path, meant.unwrap_or_else(|| error.to_string()))
+        })
+    };
     grants.iter().map(|grant| parse(grant)).collect()
+}
+
+/// The grant that is most like a text that is none: one of a few words, or one whose verb was misspelt.
+fn meant_grant(text: &str) -> Option<String> {
+    const WHOLE: [&str; 9] = [
+        "accounts:open",
+        "holds:settle",
+        "audit",
+        "audit:run",
+        "metrics",
+        "drain",
+        "operate:read",
+        "operate:write",
+        "sys",
+    ];
+    const VERBS: [&str; 7] = ["transfers", "debit", "credit", "read", "publish", "subscribe", "room"];
+    let with_verb = || {
+        let (verb, rest) = text.split_once(':')?;
+        Some(format!("{}:{rest}", nearest(verb, VERBS.into_iter())?))
+    };
+    let meant = [with_verb(), nearest(text, WHOLE.into_iter()).map(str::to_owned)];
+    meant.into_iter().flatten().find(|meant| meant.parse::<Grant>().is_ok())
 }
 
 /// The digits of what `sha256sum` prints: behind them stand a space, a space or an asterisk, and the name of the file.

@@ -13,7 +13,8 @@ config! {
         dir: FilePath = "data", .., restart,
             "directory of journals, snapshots and the token key; made if it does not exist";
         shards: Count<u16> = 1, 1..=1_024, restart,
-            "shards of a new data directory; one that exists keeps its own. One is fastest on few cores";
+            "shards of a new data directory. One that exists keeps its number: a start with another is refused. One is \
+             fastest on few cores";
         segment_bytes: Bytes = 256 << 20, (16 << 20)..=(64 << 30), restart,
             "bytes of one segment file of the ledger's journal; those of topics have 64 MiB";
         disk_reserve_bytes: Bytes = 256 << 20, 0..=(1 << 44), restart,

@@ -42,12 +42,37 @@ pub struct Listen {
 /// The addresses of the file, or those of the flags.
 pub fn settle(document: &Document, overrides: &Overrides) -> Result<Listen, ConfigError> {
     let (keys, mqtt): (ListenKeys, MqttListenKeys) = (document.section()?, document.section()?);
-    Ok(Listen {
+    let listen = Listen {
         http: overrides.http.map_or(keys.http, |flag| flag.0),
         binary: overrides.binary.map_or(keys.binary, |flag| flag.0),
         mqtt: overrides.mqtt.map_or(mqtt.mqtt, |flag| flag.0),
         mqtts: overrides.mqtts.map_or(mqtt.mqtts, |flag| flag.0),
-    })
+    };
+    check_apart(document, &listen)?;
+    Ok(listen)
+}
+
+/// That no door takes the address of another: the second could not be bound, when the data directory is made already.
+fn check_apart(document: &Document, listen: &Listen) -> Result<(), ConfigError> {
+    let doors = [("http", listen.http), ("binary", listen.binary), ("mqtt", listen.mqtt), ("mqtts", listen.mqtts)];
+    let mut taken: Vec<(&str, SocketAddr)> = Vec::new();
+    for (door, address) in doors {
+        let Some(address) = address else { continue };
+        if let Some((other, theirs)) = taken.iter().find(|(_, theirs)| overlap(*theirs, address)) {
+            let path = format!("listen.{door}");
+            let message = format!("{path} = {address}: listen.{other} = {theirs} takes it; give it another port");
+            return Err(document.error_at(&path, message));
+        }
+        taken.push((door, address));
+    }
+    Ok(())
+}
+
+/// Whether not both can be listened to. `[::]` takes IPv4, too, as Linux is by default; port 0 is one that is free.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let takes = |all: SocketAddr, other: SocketAddr| all.ip().is_unspecified() && (all.is_ipv6() || other.is_ipv4());
+    let is_one_ip = one.ip() == other.ip() || takes(one, other) || takes(other, one);
+    one.port() == other.port() && one.port() != 0 && is_one_ip
 }
 
 /// The path of MQTT over WebSocket; `None` for none.

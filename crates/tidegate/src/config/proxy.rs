@@ -44,6 +44,8 @@ config! {
 /// What is believed at each door.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxies {
+    /// Whose word is taken at some door.
+    pub trusted: TrustedProxies,
     /// At the HTTP door, where MQTT over WebSocket comes in, too.
     pub http: HttpProxies,
     /// At MQTT over TCP.
@@ -102,5 +104,6 @@ pub fn settle(document: &Document) -> Result<Proxies, ConfigError> {
         mqtt: rule(keys.mqtt),
         mqtts: rule(keys.mqtts),
         binary: rule(keys.binary),
+        trusted,
     })
 }

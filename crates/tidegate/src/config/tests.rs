@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_broker::{Access, Rights as _};
 use tidegate_config::Document;
 use tidegate_doors::auth::acl::{ClientRights, Holder, Shown};
-use tidegate_doors::auth::{Identity, Rights};
+use tidegate_doors::auth::{Identity, PasswordHash, Rights};
 use tidegate_doors::mqtt::Origins;
 
 use super::mqtt::Mqtt;
@@ -62,8 +62,8 @@ fn says_what_was_written_and_what_was_expected() {
         ),
         (
             "[data]\nshards = -1",
-            "test.toml:2: data.shards = -1: expected an integer, zero or more: shards of a new data directory; \
-             one that exists keeps its own. One is fastest on few cores",
+            "test.toml:2: data.shards = -1: expected an integer, zero or more: shards of a new data directory. \
+             One that exists keeps its number: a start with another is refused. One is fastest on few cores",
         ),
         ("[data]\nshards = 0", "test.toml:2: data.shards = 0: expected 1 to 1024"),
         (
@@ -482,4 +482,87 @@ fn production_toml_is_valid_and_keeps_to_its_comments() {
     assert!(config.listen.mqtt.is_none() && config.listen.mqtts.is_some() && !config.mqtt.tls.anonymous);
     let shop = &config.services[0].rights;
     assert!(shop.may_debit("source:shop") && !shop.may_debit("wallet:dave") && !shop.may_audit());
+}
+
+fn hash() -> PasswordHash {
+    tidegate_doors::auth::hash_password("secret")
+}
+
+#[test]
+fn two_doors_have_no_address_together() {
+    for (listen, expected) in [
+        ("binary = \"127.0.0.1:8080\"", "binary = 127.0.0.1:8080: listen.http = 127.0.0.1:8080"),
+        ("binary = \"0.0.0.0:8080\"", "binary = 0.0.0.0:8080: listen.http = 127.0.0.1:8080"),
+        ("mqtt = \"[::]:7420\"", "mqtt = [::]:7420: listen.binary = 127.0.0.1:7420"),
+    ] {
+        let message = format!("test.toml:2: listen.{expected} takes it; give it another port");
+        refused(&format!("[listen]\n{listen}\n"), &message);
+    }
+    for listen in [
+        "http = \"127.0.0.1:0\"\nbinary = \"127.0.0.1:0\"",
+        "http = \"127.0.0.1:1\"\nbinary = \"127.0.0.2:1\"",
+        "http = \"0.0.0.0:1\"\nbinary = \"[::1]:1\"",
+        "http = \"off\"\nbinary = \"127.0.0.1:8080\"",
+    ] {
+        assert!(settle(&format!("[listen]\n{listen}\n")).is_ok(), "{listen}");
+    }
+    let http = Some("127.0.0.1:7420".parse().unwrap());
+    assert!(settle_with("", &Overrides { http, ..Overrides::default() }).is_err(), "a flag is checked, too");
+}
+
+#[test]
+fn a_misspelt_grant_names_the_one_that_was_meant() {
+    for (written, meant) in [
+        ("transfer:*", "transfers:*"),
+        ("debt:source:shop", "debit:source:shop"),
+        ("account:open", "accounts:open"),
+        ("operate:wrte", "operate:write"),
+        ("metric", "metrics"),
+        ("publsh:chat/#", "publish:chat/#"),
+    ] {
+        let token = "token = \"0123456789abcdef\"";
+        let text = format!("[[service]]\nname = \"a\"\n{token}\ngrants = [\"{written}\"]\n");
+        refused(&text, &format!("test.toml:4: grant {written:?} is unknown; did you mean {meant:?}?"));
+    }
+    let text = "[[user]]\nname = \"a\"\npassword_hash = \"HASH\"\nrole = \"service\"\ngrants = [\"zzz\"]\n";
+    let error = settle(&text.replace("HASH", hash().as_str())).unwrap_err();
+    assert!(error.starts_with("test.toml:5: grant \"zzz\" is unknown; write \"*\""), "{error}");
+}
+
+#[test]
+fn services_of_one_name_have_the_same_rights() {
+    let service = |token: &str, more: &str| {
+        format!("[[service]]\nname = \"shop\"\ntoken = \"{token}{token}{token}{token}\"\n{more}\n")
+    };
+    let one = service("abcd", "grants = [\"audit\"]");
+    assert!(settle(&format!("{one}{}", service("efgh", "grants = [\"audit\"]"))).is_ok(), "a token is replaced");
+    for other in ["grants = [\"metrics\"]", "grants = [\"audit\"]\nid_space = \"other\""] {
+        let error = settle(&format!("{one}{}", service("efgh", other))).unwrap_err();
+        let begins = "test.toml:6: service.name = \"shop\": another service of this name has other grants";
+        assert!(error.starts_with(begins), "{error}");
+    }
+}
+
+#[test]
+fn says_what_more_callers_get_than_its_author_may_know() {
+    let told = |text: &str| {
+        let text = text.replace("HASH", hash().as_str());
+        crate::openness::warnings(&settle(&text).unwrap_or_else(|error| panic!("{error}")))
+    };
+    let one = |text: &str, begins: &str| {
+        let told = told(text);
+        assert!(told.len() == 1 && told[0].starts_with(begins), "{text}: {told:?}");
+    };
+    let trusting = |ranges: &str| format!("[proxy]\ntrusted = [{ranges}]\nforwarded = \"x-forwarded-for\"\n");
+    one(&trusting("\"::1\", \"0.0.0.0/0\""), "proxy.trusted has 0.0.0.0/0: whoever connects");
+    one(&trusting("\"2000::/3\""), "proxy.trusted has 2000::/3: whoever connects");
+    assert_eq!(told(&trusting("\"10.0.0.0/8\", \"fc00::/7\", \"192.0.2.1\"")), [""; 0]);
+    let acl = |topic: &str| format!("[[acl]]\neffect = \"deny\"\ntopics = [\"a/b\", \"{topic}\"]\n");
+    one(&acl("show/%x/#"), "acl.topics has \"show/%x/#\", in which %x stands for nothing but itself; %c is");
+    one(&acl("show/%c/%U"), "acl.topics has \"show/%c/%U\", in which %U stands for nothing");
+    assert_eq!(told(&acl("show/%c/%u/100%/%/50%é")), [""; 0]);
+    let user = "[[user]]\nname = \"shop\"\npassword_hash = \"HASH\"\nrole = \"viewer\"\n";
+    let service = "[[service]]\nname = \"shop\"\ntoken = \"0123456789abcdef\"\n";
+    one(&format!("{user}{service}"), "a [[user]] and a [[service]] are called \"shop\"");
+    assert_eq!(told(service), [""; 0]);
 }

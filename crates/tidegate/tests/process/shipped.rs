@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
@@ -230,4 +231,67 @@ fn the_root_leads_to_the_voting_page_or_to_what_is_served() {
     assert!(answer.starts_with("http/1.1 307 ") && answer.contains("\r\nlocation: /demo\r\n"), "{answer}");
     let answer = asked("");
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("href=\"/openapi.json\""), "{answer}");
+}
+
+#[test]
+fn a_check_refuses_what_a_start_would_refuse() {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    let check = |settings: &Settings| {
+        let (path, data) = (settings.write().display().to_string(), settings.data.display().to_string());
+        let ended = command(&["serve", "--check", "--config", &path, "--data", &data]);
+        (ended.status.code(), ended.log)
+    };
+    let refuses = |settings: &Settings, says: &[&str]| {
+        let (code, said) = check(settings);
+        assert!(code == Some(1) && says.iter().all(|word| said.contains(word)), "{says:?}: {said}");
+    };
+    let accepts = |settings: &Settings, says: &str| {
+        let (code, said) = check(settings);
+        assert!(code == Some(0) && said.contains(says) && said.ends_with("ok\n"), "{says}: {said}");
+    };
+    accepts(&settings, "");
+    let file = folder.path().join("file");
+    fs::write(&file, "").expect("there is room");
+    refuses(&Settings { data: file.clone(), ..settings.clone() }, &["data.dir: ", "file is no directory"]);
+    let within = Settings { data: file.join("data"), ..settings.clone() };
+    refuses(&within, &["data.dir: cannot make ", "file is no directory"]);
+    let closed = folder.path().join("closed");
+    fs::create_dir(&closed).expect("there is room");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).expect("it is ours");
+    // Nothing is closed to root.
+    if fs::write(closed.join("file"), "").is_err() {
+        let nowhere = Settings { data: closed.join("data"), ..settings.clone() };
+        refuses(&nowhere, &["data.dir: cannot make ", "closed may not be written: Permission denied"]);
+    }
+    accepts(&Settings { data: folder.path().join("not/there/yet"), ..settings.clone() }, "");
+
+    let witnesses = folder.path().join("witnesses");
+    fs::create_dir(&witnesses).expect("there is room");
+    let with = |sections: String| Settings { sections, ..settings.clone() };
+    let archive = |to: &str| with(format!("[archive]\nto = \"{to}\"\n"));
+    refuses(&archive("s3:/bucket/x"), &["archive.to: s3:/bucket/x: segments are archived in a directory"]);
+    accepts(&archive("/nowhere/at/all"), "warning: archive.to: there is no directory /nowhere/at/all");
+    accepts(&archive("s3://bucket/x"), "");
+    let provider = "[[identity_provider]]\nname = \"show\"\nissuer = \"x\"\naudience = [\"y\"]\nrole = \"viewer\"\n";
+    let keys = with(format!("{provider}jwks_file = \"/nowhere/keys.json\"\n"));
+    accepts(&keys, "warning: identity_provider.jwks_file /nowhere/keys.json: No such file or directory");
+
+    let server = Server::start(&settings);
+    accepts(&settings, "");
+    let other = Settings { shards: settings.shards + 1, ..settings.clone() };
+    let found = format!("was made with {}, and a start with another number is refused", settings.shards);
+    refuses(&other, &["data.shards = ", &found]);
+    assert!(server.terminate().status.success());
+    refuses(&other, &["data.shards = ", &found]);
+    let ended = Server::refused(&other);
+    assert!(ended.log.contains("Set data.shards = "), "{ended}");
+
+    let data_keys = format!("witness = {witnesses:?}");
+    let witness = Settings { data_keys, ..settings.clone() };
+    let unmarked = ["data.witness: ", "the file tidegate-witnesses is not in it"];
+    refuses(&witness, &unmarked);
+    refuses(&Settings { data: folder.path().join("new"), ..witness.clone() }, &unmarked);
+    fs::write(witnesses.join("tidegate-witnesses"), "").expect("there is room");
+    accepts(&witness, "");
 }

@@ -90,6 +90,15 @@ impl TopicPattern {
         Some(Cow::Owned(levels?.join("/")))
     }
 
+    /// A `%` with a letter behind it that stands for no name, so that it is itself: perhaps a slip.
+    pub fn unknown_place(&self) -> Option<&str> {
+        self.text.match_indices('%').find_map(|(at, _)| {
+            let place = self.text.get(at..at + 2)?;
+            let is_letter = place.as_bytes()[1].is_ascii_alphabetic();
+            (is_letter && place != CLIENT_ID && place != USER).then_some(place)
+        })
+    }
+
     /// Whether it depends on the client id.
     pub fn names_client(&self) -> bool {
         self.text.contains(CLIENT_ID)
