@@ -68,7 +68,13 @@ crate::parcels! {
 
 /// Runs `test` beside a pump, which must end by itself when the test has dropped its handle.
 fn with_a_pump<F: Future<Output = ()>>(test: impl FnOnce(EdgeHandle<Countdown>, UnderWay) -> F) {
-    let status = Arc::new(Status::new([]));
+    with_a_pump_of(Arc::new(Status::new([])), test);
+}
+
+fn with_a_pump_of<F: Future<Output = ()>>(
+    status: Arc<Status>,
+    test: impl FnOnce(EdgeHandle<Countdown>, UnderWay) -> F,
+) {
     let mut pump = Pump::<Parcel>::new(mesh(1, 1).pop().unwrap(), status.clone());
     let under_way = UnderWay::default();
     let handle = pump.client(|_| Countdown(under_way.clone()));
@@ -85,6 +91,16 @@ fn a_request_is_replied_to_and_the_pump_ends_with_its_last_handle() {
     with_a_pump(|handle, _| async move {
         assert_eq!(handle.ask(1).await, Ok(0));
         assert_eq!(handle.clone().ask(1).await, Ok(0));
+    });
+}
+
+/// The shard whose log failed refuses by itself, and others serve.
+#[test]
+fn a_log_that_failed_stops_no_request() {
+    let status = Arc::new(Status::new([]));
+    with_a_pump_of(status.clone(), |handle, _| async move {
+        status.fail("topics shard 0: an error of its disk".to_owned());
+        assert_eq!(handle.ask(1).await, Ok(0));
     });
 }
 
