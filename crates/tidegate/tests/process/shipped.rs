@@ -255,7 +255,7 @@ fn a_check_refuses_what_a_start_would_refuse() {
     fs::write(&file, "").expect("there is room");
     refuses(&Settings { data: file.clone(), ..settings.clone() }, &["data.dir: ", "file is no directory"]);
     let within = Settings { data: file.join("data"), ..settings.clone() };
-    refuses(&within, &["data.dir: cannot make ", "file is no directory"]);
+    refuses(&within, &["file/data: cannot list: ", "a file stands where a folder should be"]);
     let closed = folder.path().join("closed");
     fs::create_dir(&closed).expect("there is room");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).expect("it is ours");
