@@ -57,8 +57,8 @@ impl Options {
     }
 
     /// A log with segments of this size, claimed a quarter at a time, in which nothing is looked up. Groups and records
-    /// are as large as fits it, and nothing new uses the room for the last two groups. Where there are many logs, or what is forgotten should go in small pieces; simulators
-    /// roll often with it.
+    /// are as large as fits it, and nothing new uses the room for the last two groups. Where there are many logs, or
+    /// what is forgotten should go in small pieces; simulators roll often with it.
     pub const fn small(segment_bytes: u64) -> Options {
         let group_bytes_max = match segment_bytes / 4 {
             quarter if quarter < limits::GROUP_BYTES_MAX as u64 => quarter as usize,

@@ -48,9 +48,9 @@ pub trait LogStore: Sized {
 
     /// Hands a group over to be made durable. Never blocks. An empty group is a no-op.
     ///
-    /// The caller has asked [`LogStore::ready_for`] since the last submit, of a group that the log was ready for when it
-    /// was begun with [`RecordClass::Note`]; a group that was not begun at the end of the log
-    /// is a bug and panics. `Err` is the failure of the whole log: nothing of this group will ever be acknowledged.
+    /// The caller has asked [`LogStore::ready_for`] with [`RecordClass::Note`] since the last submit, and the log was
+    /// ready for the group when it was begun; a group that was not begun at the end of the log is a bug and panics.
+    /// `Err` is the failure of the whole log: nothing of this group will ever be acknowledged.
     fn submit(&mut self, group: GroupBuilder) -> Result<(), JournalError>;
 
     /// Up to where everything is durable. `Err`: the log has failed for good in this process.

@@ -53,8 +53,9 @@ pub trait Commands: Sized {
     /// Memory that a command takes while it waits, about, in bytes.
     fn weight(command: &Self::Command) -> usize;
 
-    /// How much of the room the record of a command may use. All but notes are turned away where there is none, as their
-    /// senders can bring them again. A note waits for room, and there are never more of them than of what they end.
+    /// How much of the room the record of a command may use. All but notes are turned away where there is none, as
+    /// their senders can bring them again. A note waits for room, and there are never more of them than of what they
+    /// end.
     fn class(command: &Self::Command) -> RecordClass;
 
     /// The command that takes note of something whose time has come, if there is any; see [`Machine::next_due`]. Asked

@@ -181,8 +181,8 @@ pub fn unread_files(providers: &[Arc<ProviderSettings>]) -> Vec<String> {
         let keys = read(path).and_then(|text| Ok(Jwks::parse(&text, &provider.algorithms)?));
         let (error, name, path) = (keys.err()?, &provider.name, path.display());
         Some(format!(
-            "identity_provider.jwks_file {path}: {error:#}. A server starts without the keys of {name:?}, and refuses its \
-             tokens until they are there"
+            "identity_provider.jwks_file {path}: {error:#}. A server starts without the keys of {name:?}, and refuses \
+             its tokens until they are there"
         ))
     });
     unread.collect()

@@ -94,8 +94,8 @@ fn trusted_by_mistake(config: &Config) -> Vec<String> {
     let wide = config.proxies.trusted.ranges().iter().filter(|range| range.is_wide());
     wide.map(|range| {
         format!(
-            "proxy.trusted has {range}: whoever connects from there may claim any client address, so bounds and bans by \
-             address hold for none of them; name the load balancers alone"
+            "proxy.trusted has {range}: whoever connects from there may claim any client address, so bounds and bans \
+             by address hold for none of them; name the load balancers alone"
         )
     })
     .collect()
@@ -108,8 +108,8 @@ fn unknown_places(config: &Config) -> Vec<String> {
     unknown
         .map(|(topic, place)| {
             format!(
-                "acl.topics has \"{topic}\", in which {place} stands for nothing but itself; %c is the client id, and %u \
-                 the user name"
+                "acl.topics has \"{topic}\", in which {place} stands for nothing but itself; %c is the client id, and \
+                 %u the user name"
             )
         })
         .collect()

@@ -210,8 +210,9 @@ pub struct HealthBody {
     #[schema(value_type = String, required = false, example = "2026-11-21T09:14:49Z")]
     disk_full_since: Option<String>,
     /// `differs`, if the last audit found that figures are not what the journal says (what must be decided on them is
-    /// refused then, `state_differs`, until a restart), or that money was created or lost; `damaged`, if it met something that cannot be read, also for a moment; absent otherwise. It is the `state`
-    /// of `/v1/audit`, which says which, as the server's log does.
+    /// refused then, `state_differs`, until a restart), or that money was created or lost; `damaged`, if it met
+    /// something that cannot be read, also for a moment; absent otherwise. It is the `state` of `/v1/audit`, which says
+    /// which, as the server's log does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "differs")]
     audit: Option<&'static str>,
@@ -351,9 +352,9 @@ fn unready(operations: &dyn Operations) -> Vec<&'static str> {
 
 /// Whether the server takes writes and new clients
 ///
-/// For a load balancer: other than `/healthz`, it says no while a disk is full, an audit found balances that are not what the
-/// journal says, clients are sent away, or a worker is overloaded. The server is alive then. It is restarted for
-/// `state_differs` only, by an operator.
+/// For a load balancer: other than `/healthz`, it says no while a disk is full, an audit found balances that are not
+/// what the journal says, clients are sent away, or a worker is overloaded. The server is alive then. It is restarted
+/// for `state_differs` only, by an operator.
 #[utoipa::path(
     get,
     path = "/readyz",
