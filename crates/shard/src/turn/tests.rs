@@ -83,22 +83,13 @@ fn a_group_that_was_begun_with_the_last_of_the_room_takes_nothing_new() {
     disk.set_capacity(disk.used_bytes());
     core.turn(NOW).append_of(Note, &1).unwrap();
     assert_eq!(core.turn(NOW).room(1), Room::Available, "there was room for anything");
-    assert!(core.submit().unwrap());
-    settle(&mut core);
-    core.poll().unwrap();
-    fill(&mut core, New);
-    core.turn(NOW).append_of(Note, &1).unwrap();
-    assert_eq!(
-        [New, Return, Note].map(|of| core.turn(NOW).room_for(of, 1)),
-        [Room::DiskFull, Room::Available, Room::Available]
-    );
-    assert!(core.submit().unwrap());
-    settle(&mut core);
-    core.poll().unwrap();
-    fill(&mut core, Return);
-    core.turn(NOW).append_of(Note, &1).unwrap();
-    assert_eq!(
-        [New, Return, Note].map(|of| core.turn(NOW).room_for(of, 1)),
-        [Room::DiskFull, Room::DiskFull, Room::Available]
-    );
+    for (used_up, returns) in [(New, Room::Available), (Return, Room::DiskFull)] {
+        assert!(core.submit().unwrap());
+        settle(&mut core);
+        core.poll().unwrap();
+        fill(&mut core, used_up);
+        core.turn(NOW).append_of(Note, &1).unwrap();
+        let rooms = [New, Return, Note].map(|class| core.turn(NOW).room_for(class, 1));
+        assert_eq!(rooms, [Room::DiskFull, returns, Room::Available], "without room for {used_up:?}");
+    }
 }
