@@ -72,6 +72,7 @@ struct State {
     stopped: bool,
     fail_syncs: u32,
     fail_writes: u32,
+    fail_allocations: bool,
     /// Reads of this file fail.
     unreadable: Option<PathBuf>,
     /// Reads of these bytes fail.
@@ -95,6 +96,7 @@ impl FakeDisk {
             stopped: false,
             fail_syncs: 0,
             fail_writes: 0,
+            fail_allocations: false,
             unreadable: None,
             bad_sectors: Vec::new(),
             counts: FakeDiskCounts::default(),
@@ -151,6 +153,11 @@ impl FakeDisk {
     /// The next `write_all_at` fails (EIO); a part of it may have been written.
     pub fn fail_next_write(&self) {
         self.lock().fail_writes += 1;
+    }
+
+    /// From now on allocating fails (EIO), or works again.
+    pub fn fail_allocations(&self, fails: bool) {
+        self.lock().fail_allocations = fails;
     }
 
     /// From now on reads of the sector around this byte fail (EIO), until it is written again or

@@ -103,6 +103,8 @@ struct Progress {
     room_up_to: AtomicU64,
     /// Whether the last attempt to claim more room met a full disk.
     disk_full: AtomicBool,
+    /// Why, if it was something else than a full disk. Locked by nobody for longer than it takes to copy it.
+    claim_failed: Mutex<Option<JournalError>>,
     /// Set once, before `failed`.
     failure: OnceLock<JournalError>,
     /// Whether `failure` is set; looked at on every poll.
@@ -127,6 +129,10 @@ impl Progress {
 
     fn durable(&self) -> Sequence {
         Sequence(self.durable.load(Ordering::Acquire))
+    }
+
+    fn claim_failed(&self, why: Option<JournalError>) {
+        *self.claim_failed.lock().expect("no holder of this lock panics") = why;
     }
 
     fn synced(&self, end: Cursor) {
@@ -174,6 +180,11 @@ impl DiskRoom {
     /// Whether the last attempt to claim room ahead found none. Groups are refused as soon as what was claimed is used.
     pub fn is_full(&self) -> bool {
         self.progress.disk_full.load(Ordering::Acquire)
+    }
+
+    /// What claiming met, while [`DiskRoom::is_full`], if that was something else than a full disk.
+    pub fn failure(&self) -> Option<JournalError> {
+        self.progress.claim_failed.lock().expect("no holder of this lock panics").clone()
     }
 }
 

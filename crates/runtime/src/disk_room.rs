@@ -10,12 +10,13 @@
 //! Why: a full disk refuses writes and nothing else, so whoever only reads would learn of it from the clients.
 
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_journal::disk::{Disk, DiskSpace, RealDisk};
-use tidegate_journal::{DiskRoom, DurableEnd, LogId};
+use tidegate_journal::{DiskRoom, DurableEnd, JournalError, LogId};
 use tidegate_machines::TimeMs;
 use tidegate_shard::Pressure;
 use tidegate_telemetry::Registry;
@@ -95,13 +96,7 @@ impl RoomWatch {
             let (shard, folder, is_full) = (log.shard, folder.display(), room.is_full());
             full += u32::from(is_full);
             if is_full && !*was_full {
-                tracing::error!(
-                    family,
-                    shard,
-                    %folder,
-                    "the disk is full: what must be written is refused, reads are served. Make room; it is looked for \
-                     by itself. Journals leave data.disk_reserve_bytes of it free, to be compacted with"
-                );
+                tell_full((*family, shard), &folder, room.failure());
             } else if !is_full && *was_full {
                 tracing::info!(family, shard, %folder, "the disk has room again");
             }
@@ -159,6 +154,26 @@ impl FillRate {
             return NEVER_S;
         }
         ((left as f64 * took.as_secs_f64() / filled as f64) as u64).min(NEVER_S)
+    }
+}
+
+/// A log finds no room: because of `failure`, or because the disk is full.
+fn tell_full((family, shard): (&str, u16), folder: &impl Display, failure: Option<JournalError>) {
+    match failure {
+        Some(error) => tracing::error!(
+            family,
+            shard,
+            %error,
+            "no room can be claimed on the disk, and not because it is full: what must be written is refused as on a \
+             full disk, reads are served. It is tried again by itself"
+        ),
+        None => tracing::error!(
+            family,
+            shard,
+            %folder,
+            "the disk is full: what must be written is refused, reads are served. Make room; it is looked for by \
+             itself. Journals leave data.disk_reserve_bytes of it free, to be compacted with"
+        ),
     }
 }
 

@@ -78,6 +78,9 @@ impl DiskFile for FakeFile {
     fn allocate(&self, len: u64) -> io::Result<()> {
         self.with(|state, inode| {
             state.operate_whole()?;
+            if state.fail_allocations {
+                return Err(io::Error::other("input/output error"));
+            }
             state.room_for(inode, len)?;
             state.inodes[inode].allocate(len);
             assert!(state.inodes[inode].used_bytes() >= len, "room that was claimed is there");

@@ -119,17 +119,20 @@ impl<D: Disk> Companion<D> {
     /// Claims room ahead and says how far it reaches. A failure other than a full disk shows as one: service stops at
     /// the door, and goes on when claiming works again.
     pub fn claim_room(&mut self) {
-        let claim = loop {
+        let (claim, failed) = loop {
             match self.writer.claim_room() {
                 Ok(Claim::Claimed) => {}
-                Ok(claim) => break claim,
-                Err(_) => break Claim::DiskFull,
+                Ok(claim) => break (claim, None),
+                Err(error) => break (Claim::DiskFull, Some(error)),
             }
         };
         let room = self.writer.room_up_to().0;
         assert!(room >= self.writer.synced().position.0, "room reaches at least as far as what is written");
         let full = claim == Claim::DiskFull;
         self.retry_ms = if full { (self.retry_ms * 2).min(DISK_FULL_RETRY_MS_MAX) } else { DISK_FULL_RETRY_MS };
+        if full {
+            self.progress.claim_failed(failed);
+        }
         let had_room = self.progress.room_up_to.swap(room, Ordering::AcqRel);
         let was_full = self.progress.disk_full.swap(full, Ordering::AcqRel);
         if room != had_room || full != was_full {

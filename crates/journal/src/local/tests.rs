@@ -229,15 +229,26 @@ fn others_see_how_far_it_is_durable_and_whether_there_is_room() {
         let durable = log.poll_durable().unwrap();
         assert_eq!(Some(end.cursor()), durable.cursor(), "the one who sealed the group told its chain");
     }
-    disk.set_capacity(disk.used_bytes());
-    while !room.is_full() {
-        if log.ready().is_ok() {
-            commit(&mut log, &woken, &[vec![7; 1_500]]);
+    let mut until_full = |log: &mut LocalLog<FakeDisk>| {
+        while !room.is_full() {
+            if log.ready().is_ok() {
+                commit(log, &woken, &[vec![7; 1_500]]);
+            }
+            log.poll_durable().unwrap();
+            thread::yield_now();
         }
-        log.poll_durable().unwrap();
+        room.failure().map(|error| error.to_string())
+    };
+    disk.set_capacity(disk.used_bytes());
+    assert_eq!(until_full(&mut log), None);
+    disk.set_capacity(u64::MAX);
+    while room.is_full() {
         thread::yield_now();
     }
-    disk.set_capacity(u64::MAX);
+    disk.fail_allocations(true);
+    let told = until_full(&mut log).expect("the disk is not full");
+    assert!(told.contains("allocate room in") && told.contains("input/output error"), "{told}");
+    disk.fail_allocations(false);
     while room.is_full() {
         thread::yield_now();
     }

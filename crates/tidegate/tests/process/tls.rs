@@ -6,10 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tidegate_client::{Client, Timeouts};
 
+use crate::commands::Operator;
 use crate::http::Http;
 use crate::votes::{ids, votes};
 use crate::{PATIENCE, SERVICE, Server, Settings, folder};
@@ -47,14 +49,33 @@ fn both_doors_speak_tls_and_nothing_else() {
     assert!(plain.is_err(), "the HTTP door answered without TLS: {plain:?}");
 }
 
+#[test]
+fn an_operator_is_told_what_to_do_about_a_server_that_shows_the_certificate_of_an_authority() {
+    let folder = folder();
+    let (tls, _) = signed_by_itself(folder.path(), IsCa::Ca(BasicConstraints::Unconstrained));
+    let server = Server::start(&Settings { sections: format!("{tls}http = true\n"), ..Settings::new(folder.path()) });
+    let operator = Operator { server: format!("https://localhost:{}", server.http.port()) };
+    let authority = folder.path().join("cert.pem").display().to_string();
+    let (code, _, error) = operator.run(&["account", "list", "--ca-file", &authority]);
+    assert!(code == 1 && error.contains("which no server may show"), "{error}");
+    assert!(error.contains("`-addext basicConstraints=critical,CA:FALSE`"), "{error}");
+}
+
 /// Makes a certificate for localhost in `folder`: the beginning of `[tls]`, and what clients are to trust.
 pub fn self_signed(folder: &Path) -> (String, CertificateDer<'static>) {
-    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    signed_by_itself(folder, IsCa::NoCa)
+}
+
+fn signed_by_itself(folder: &Path, is_ca: IsCa) -> (String, CertificateDer<'static>) {
+    let mut params = CertificateParams::new(["localhost".to_owned()]).expect("a name");
+    params.is_ca = is_ca;
+    let signing_key = KeyPair::generate().expect("a key");
+    let signed = params.self_signed(&signing_key).expect("a certificate");
     let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
-    fs::write(&cert, signed.cert.pem()).expect("the folder takes a file");
-    fs::write(&key, signed.signing_key.serialize_pem()).expect("the folder takes a file");
+    fs::write(&cert, signed.pem()).expect("the folder takes a file");
+    fs::write(&key, signing_key.serialize_pem()).expect("the folder takes a file");
     let tls = format!("[tls]\ncert_file = \"{}\"\nkey_file = \"{}\"\n", cert.display(), key.display());
-    (tls, signed.cert.der().clone())
+    (tls, signed.der().clone())
 }
 
 /// A client that trusts these.

@@ -151,16 +151,14 @@ impl Door {
 
     fn unreachable(&self, error: ureq::Error) -> Failure {
         let server = &self.server;
+        if let Some(tls) = distrust(&error) {
+            return anyhow!("no trust in the server at {server}: {tls}; {}", mend_of(tls)).into();
+        }
         match &error {
             ureq::Error::Io(io) if io.kind() == ErrorKind::ConnectionRefused => {
                 anyhow!("nobody listens at {server}: the connection was refused; {HINT}")
             }
             error if is_host_unknown(error) => anyhow!("there is no host of the name in {server}; {HINT}"),
-            ureq::Error::Rustls(tls) => {
-                anyhow!(
-                    "no trust in the server at {server}: {tls}; did the authority in --ca-file sign its certificate?"
-                )
-            }
             ureq::Error::Timeout(ureq::Timeout::Connect) => {
                 let patience_s = CONNECT_PATIENCE.as_secs();
                 anyhow!("the server at {server} cannot be reached: no connection within {patience_s} s; {HINT}")
@@ -187,13 +185,25 @@ fn is_host_unknown(error: &ureq::Error) -> bool {
     }
 }
 
+/// Why the server is not trusted, if it is not. What reads and writes through TLS wraps that as its own error.
+fn distrust(error: &ureq::Error) -> Option<&rustls::Error> {
+    match error {
+        ureq::Error::Rustls(tls) => Some(tls),
+        ureq::Error::Io(io) => {
+            let tls = io.get_ref()?.downcast_ref::<rustls::Error>()?;
+            matches!(tls, rustls::Error::InvalidCertificate(_)).then_some(tls)
+        }
+        _ => None,
+    }
+}
+
 /// Whether the server may have got the request.
 fn was_sent(error: &ureq::Error) -> bool {
     match error {
-        unknown if is_host_unknown(unknown) => false,
+        unsent if is_host_unknown(unsent) || distrust(unsent).is_some() => false,
         ureq::Error::Io(io) => io.kind() != ErrorKind::ConnectionRefused,
         ureq::Error::Timeout(timeout) => *timeout != ureq::Timeout::Connect,
-        other => !matches!(other, ureq::Error::ConnectionFailed | ureq::Error::Rustls(_)),
+        other => !matches!(other, ureq::Error::ConnectionFailed),
     }
 }
 
@@ -202,6 +212,18 @@ const UNKNOWN: &str = "whether it was done is not known: ask again, with the sam
 
 /// What to look at when there is no answer.
 const HINT: &str = "is it serving, and is --server (or TIDEGATE_SERVER) its HTTP door?";
+
+/// What can be done about a server that TLS does not trust.
+fn mend_of(tls: &rustls::Error) -> &'static str {
+    // As `openssl req -x509` makes it without further words. rustls has no name of its own for it.
+    match tls.to_string().contains("CaUsedAsEndEntity") {
+        true => {
+            "its certificate is that of an authority, which no server may show: have the authority sign one for the \
+             server, or make one that signs itself with `-addext basicConstraints=critical,CA:FALSE`"
+        }
+        false => "did the authority in --ca-file sign its certificate?",
+    }
+}
 
 /// The authorities in a PEM file.
 fn roots(ca_file: &Path) -> anyhow::Result<Vec<Certificate<'static>>> {

@@ -161,7 +161,7 @@ fn steps_of_the_wall_clock_move_no_timer_of_mqtt() {
             was_cut += sleeper.take("DISCONNECT 0x8d");
             speaker.take("PINGRESP");
         }
-        assert_eq!(was_cut, 1, "whoever is silent is told why");
+        assert_eq!(was_cut, 1, "whoever is silent is told why: {:?}", sleeper.heard);
         assert!(began.elapsed() > Duration::from_secs(1), "a keep alive is not over at once");
         for client in [&mut speaker, &mut publisher, &mut listener] {
             client.listen();
