@@ -4,11 +4,15 @@
 //!   caller a ─ connections 7, 2, 9 … ┐
 //!   caller b ─ connection 4          ├─▶ in turn: the caller's next connection, for a round's work ─▶ to the end
 //!   caller c ─ connections 1, 8      ┘               until a turn's work is done
+//!   handshakes of TLS, by address ─────▶ the same, for little work of their own in each turn
 //! ```
 //!
 //! Promise: whoever has something to be served waits for one round of each other caller, however many connections those
 //! have and however much they send. A turn of the worker is short whatever is asked in it. What a caller has under way
 //! leaves room for others; before the shards, callers take turns again (`tidegate_shard::Caller`).
+//!
+//! Why handshakes have an order of their own: one is worth as much as hundreds of small requests, and strangers of a
+//! thousand addresses may each begin one. Nobody who is connected waits for a round of each of them.
 //!
 //! Why work is counted and not timed: a page of a thousand accounts costs as much as hundreds of small requests, a
 //! SUBSCRIBE with a thousand filters as much as hundreds of others, and which costs how much is known beforehand.
@@ -24,7 +28,10 @@ use std::net::IpAddr;
 use slab::Slab;
 use tidegate_ledger::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX};
 
-use self::limits::{BYTES_PER_WORK, READS_OF_CALLER_MAX, SHARE_OF_CALLER, SPARE_QUEUES_MAX, WORK_IN_ROUND_MAX};
+use self::limits::{
+    BYTES_PER_WORK, HANDSHAKE_WORK_IN_TURN_MAX, READS_OF_CALLER_MAX, SHARE_OF_CALLER, SPARE_QUEUES_MAX,
+    WORK_IN_ROUND_MAX,
+};
 use crate::auth::{Identity, Rights};
 
 pub use self::places::{PlaceInTurn, PlaceLimits, PlacesInTurn};
@@ -83,6 +90,33 @@ impl CallerName {
     }
 }
 
+/// What connections of a caller wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// Requests, packets, and all else.
+    Open,
+    /// Their TLS handshake.
+    Handshakes,
+}
+
+impl Lane {
+    /// Of a connection whose TLS handshake is not over, or is.
+    pub fn of(is_handshaking: bool) -> Lane {
+        match is_handshaking {
+            true => Lane::Handshakes,
+            false => Lane::Open,
+        }
+    }
+}
+
+/// Who is next in a lane.
+#[derive(Debug, Default)]
+struct Order {
+    callers: VecDeque<CallerKey>,
+    /// Work that this turn may still do.
+    left: isize,
+}
+
 /// A caller's place in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallerKey(usize);
@@ -108,7 +142,7 @@ struct UnderWay {
 
 #[derive(Debug)]
 struct Caller<N, C> {
-    name: N,
+    name: (Lane, N),
     /// Connections that have joined; a port may have them join only while they wait.
     connections: usize,
     /// Connections that may have something to be served, each once.
@@ -124,13 +158,14 @@ struct Caller<N, C> {
 #[derive(Debug)]
 pub struct Turns<N, C> {
     callers: Slab<Caller<N, C>>,
-    places: HashMap<N, CallerKey>,
-    order: VecDeque<CallerKey>,
+    places: HashMap<(Lane, N), CallerKey>,
+    open: Order,
+    handshakes: Order,
+    /// Of whom was next.
+    serving: Lane,
     /// Callers who have as much under way as they may, and wait until the next turn.
     resting: Vec<CallerKey>,
     under_way: UnderWay,
-    /// Work that this turn may still do.
-    left: isize,
     /// Empty queues, for callers that come.
     spare: Vec<VecDeque<C>>,
 }
@@ -140,10 +175,11 @@ impl<N, C> Default for Turns<N, C> {
         Turns {
             callers: Slab::new(),
             places: HashMap::new(),
-            order: VecDeque::new(),
+            open: Order::default(),
+            handshakes: Order::default(),
+            serving: Lane::Open,
             resting: Vec::new(),
             under_way: UnderWay::default(),
-            left: 0,
             spare: Vec::new(),
         }
     }
@@ -152,8 +188,13 @@ impl<N, C> Default for Turns<N, C> {
 impl<N: Clone + Eq + Hash + Debug, C: Copy + Eq> Turns<N, C> {
     /// One more connection of this caller.
     pub fn join(&mut self, name: N) -> CallerKey {
+        self.join_in(Lane::Open, name)
+    }
+
+    /// One more connection of this caller, which waits in this lane.
+    pub fn join_in(&mut self, lane: Lane, name: N) -> CallerKey {
         let Turns { callers, places, spare, .. } = self;
-        let key = *places.entry(name).or_insert_with_key(|name| {
+        let key = *places.entry((lane, name)).or_insert_with_key(|name| {
             let (waiting, under_way) = (spare.pop().unwrap_or_default(), UnderWay::default());
             let name = name.clone();
             CallerKey(callers.insert(Caller { name, connections: 0, waiting, stands: false, left: 0, under_way }))
@@ -178,7 +219,8 @@ impl<N: Clone + Eq + Hash + Debug, C: Copy + Eq> Turns<N, C> {
         let caller = &self.callers[key.0];
         if caller.connections == 0 && caller.under_way.requests == 0 {
             if caller.stands {
-                self.order.retain(|standing| *standing != key);
+                let lane = caller.name.0;
+                self.order(lane).callers.retain(|standing| *standing != key);
                 self.resting.retain(|resting| *resting != key);
             }
             let Caller { name, mut waiting, .. } = self.callers.remove(key.0);
@@ -195,21 +237,41 @@ impl<N: Clone + Eq + Hash + Debug, C: Copy + Eq> Turns<N, C> {
         let caller = &mut self.callers[key.0];
         caller.waiting.push_back(connection);
         if !std::mem::replace(&mut caller.stands, true) {
-            self.order.push_back(key);
+            self.stand(key);
         }
     }
 
-    /// A turn of the worker begins, for so much work.
+    /// The caller is the last of its lane.
+    fn stand(&mut self, key: CallerKey) {
+        let lane = self.callers[key.0].name.0;
+        self.order(lane).callers.push_back(key);
+    }
+
+    fn order(&mut self, lane: Lane) -> &mut Order {
+        match lane {
+            Lane::Open => &mut self.open,
+            Lane::Handshakes => &mut self.handshakes,
+        }
+    }
+
+    /// A turn of the worker begins, for so much work beside that of handshakes.
     pub fn begin(&mut self, work: isize) {
-        self.left = work;
-        self.order.extend(self.resting.drain(..));
+        self.open.left = work;
+        self.handshakes.left = HANDSHAKE_WORK_IN_TURN_MAX;
+        for key in std::mem::take(&mut self.resting) {
+            self.stand(key);
+        }
     }
 
     /// Whose connection is served next, and for how much work; `None` when nobody waits who may ask, or the turn is
     /// over. To be followed by [`Turns::served`].
     pub fn take_next(&mut self) -> Option<(CallerKey, C, isize)> {
-        while self.left > 0 {
-            let key = self.order.pop_front()?;
+        self.take_next_in(Lane::Open).or_else(|| self.take_next_in(Lane::Handshakes))
+    }
+
+    fn take_next_in(&mut self, lane: Lane) -> Option<(CallerKey, C, isize)> {
+        while self.order(lane).left > 0 {
+            let key = self.order(lane).callers.pop_front()?;
             if !self.may_begin(key) {
                 self.resting.push(key);
                 continue;
@@ -223,21 +285,24 @@ impl<N: Clone + Eq + Hash + Debug, C: Copy + Eq> Turns<N, C> {
             if caller.left <= 0 {
                 // It has had this round already, with something that was worth more than one.
                 caller.waiting.push_front(connection);
-                self.order.push_back(key);
+                self.stand(key);
                 continue;
             }
             caller.stands = !caller.waiting.is_empty();
-            if caller.stands {
-                self.order.push_back(key);
+            let (stands, may) = (caller.stands, caller.left);
+            self.serving = lane;
+            if stands {
+                self.stand(key);
             }
-            return Some((key, connection, caller.left));
+            return Some((key, connection, may));
         }
         None
     }
 
     /// So much work was done for the connection that was next.
     pub fn served(&mut self, key: CallerKey, work: isize) {
-        self.left -= work;
+        let lane = self.serving;
+        self.order(lane).left -= work;
         if let Some(caller) = self.callers.get_mut(key.0) {
             caller.left -= work;
         }
@@ -245,7 +310,7 @@ impl<N: Clone + Eq + Hash + Debug, C: Copy + Eq> Turns<N, C> {
 
     /// Whether no connection waits.
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty() && self.resting.is_empty()
+        self.open.callers.is_empty() && self.handshakes.callers.is_empty() && self.resting.is_empty()
     }
 
     /// Whether there is such a connection among those that wait and whose callers may ask.

@@ -114,6 +114,11 @@ impl Session {
         self.stream.is_unsaid()
     }
 
+    /// Whether its TLS handshake is not over.
+    pub fn is_handshaking(&self) -> bool {
+        self.stream.is_handshaking()
+    }
+
     /// A client that just connected.
     pub fn new(stream: Stream<mio::net::TcpStream>, entered: Entered, caller: CallerKey, now_ms: u64) -> Session {
         Session {

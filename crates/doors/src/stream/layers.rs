@@ -83,6 +83,11 @@ impl Layers {
         matches!(self.behind, Behind::Unsaid(_))
     }
 
+    /// Whether its TLS handshake is not over.
+    pub fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+    }
+
     /// Whether bytes pass as they are.
     pub fn are_none(&self) -> bool {
         self.tls.is_none() && self.websocket.is_none() && !self.is_unsaid()

@@ -87,6 +87,11 @@ impl<S: Read + Write> Stream<S> {
         self.layers.as_ref().is_some_and(|layers| layers.is_unsaid())
     }
 
+    /// Whether its TLS handshake is not over.
+    pub fn is_handshaking(&self) -> bool {
+        self.layers.as_ref().is_some_and(|layers| layers.is_handshaking())
+    }
+
     /// The socket, to register it.
     pub fn socket(&mut self) -> &mut S {
         &mut self.socket

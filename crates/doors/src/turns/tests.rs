@@ -1,6 +1,6 @@
 //! Turns without sockets: who is next, and how much is done.
 
-use super::limits::WORK_IN_TURN_MAX;
+use super::limits::{HANDSHAKE_WORK_IN_TURN_MAX, WORK_IN_TURN_MAX};
 use super::*;
 
 type TestTurns = Turns<CallerName, usize>;
@@ -135,4 +135,41 @@ fn a_connection_may_join_only_while_it_waits() {
     assert!(served[..2].contains(&1_000), "{served:?}");
     assert_eq!(turns.callers.len(), 1, "who waits no longer is forgotten");
     assert!(!turns.is_empty() && turns.any_waiting(|connection| connection == 99));
+}
+
+#[test]
+fn handshakes_of_a_thousand_addresses_keep_nobody_waiting_and_wait_for_each_other_alone() {
+    const HANDSHAKE_WORK: isize = HANDSHAKE_WORK_IN_TURN_MAX / 2;
+    const VOTER: usize = 5_000;
+    let mut turns = TestTurns::default();
+    for stranger in 0..1_000_u32 {
+        let address = IpAddr::from((0x0a00_0000 + stranger).to_be_bytes());
+        let caller = turns.join_in(Lane::of(true), CallerName::of_address(address));
+        turns.wait(caller, stranger as usize);
+    }
+    // Whoever is connected from the same address stands in the other lane.
+    let voter = turns.join(CallerName::of_address([10, 0, 0, 0].into()));
+    turns.wait(voter, VOTER);
+    for number in 0..10 {
+        turns.begin(WORK_IN_TURN_MAX);
+        let mut served = Vec::new();
+        while let Some((caller, connection, _)) = turns.take_next() {
+            let is_voter = connection == VOTER;
+            turns.served(caller, if is_voter { 1 } else { HANDSHAKE_WORK });
+            served.push(connection);
+            if !is_voter {
+                turns.leave(caller);
+            }
+        }
+        assert_eq!(served, [VOTER, 2 * number, 2 * number + 1], "two in each turn, in the order of their addresses");
+        assert!(!turns.is_empty());
+        turns.wait(voter, VOTER);
+    }
+    // What is done for one that is gone by then counts as well.
+    turns.begin(WORK_IN_TURN_MAX);
+    turns.take_next().expect("the voter");
+    let (caller, ..) = turns.take_next().expect("a handshake");
+    turns.leave(caller);
+    turns.served(caller, HANDSHAKE_WORK_IN_TURN_MAX);
+    assert_eq!(turns.take_next(), None);
 }

@@ -11,7 +11,7 @@ use crate::admission::{Entered, LetIn};
 use crate::auth::AuthError;
 use crate::json::codes;
 use crate::stream::Stream;
-use crate::turns::CallerName;
+use crate::turns::{CallerName, Lane};
 
 /// What a client is told that has shown no token when others need its place.
 const GAVE_WAY: &str = "the server has as many connections as it may, and this one has shown no token: it gives way to \
@@ -92,7 +92,8 @@ impl<P> BinaryPort<P> {
         let poll = self.poll.as_ref().expect("a port is registered before it serves");
         let entry = self.sessions.vacant_entry();
         let key = entry.key();
-        let caller = self.turns.join(CallerName::of_address(address.ip()));
+        let lane = Lane::of(stream.is_handshaking());
+        let caller = self.turns.join_in(lane, CallerName::of_address(address.ip()));
         let mut session = Session::new(stream, entered, caller, self.now_ms);
         if let Err(error) = session.register(poll, key + FIRST_SESSION) {
             self.turns.leave(caller);
@@ -142,10 +143,18 @@ impl<P> BinaryPort<P> {
         self.take_turns_of(key, name);
     }
 
+    /// The handshake of a session is over: its turns are those of all else.
+    pub(super) fn leave_handshakes(&mut self, key: usize) {
+        if let Some(address) = self.sessions[key].address() {
+            self.take_turns_of(key, CallerName::of_address(address));
+        }
+    }
+
     /// The session's turns are those of this caller from now on.
     fn take_turns_of(&mut self, key: usize, name: CallerName) {
         let session = &mut self.sessions[key];
-        let before = std::mem::replace(&mut session.caller, self.turns.join(name));
+        let joined = self.turns.join_in(Lane::of(session.is_handshaking()), name);
+        let before = std::mem::replace(&mut session.caller, joined);
         self.turns.take_back(before, key);
         self.turns.leave(before);
     }

@@ -63,7 +63,7 @@ impl<P> BinaryPort<P> {
         session.listed = false;
         let (mut read, mut cost) = (0, 0);
         if session.may_read() && !session.backlog {
-            let was_unsaid = session.is_unsaid();
+            let (was_unsaid, was_handshaking) = (session.is_unsaid(), session.is_handshaking());
             match session.read(&mut self.scratch, &mut cost) {
                 Ok(bytes) => read = bytes,
                 Err(_) => {
@@ -76,6 +76,9 @@ impl<P> BinaryPort<P> {
             self.metrics.received_bytes.add(read as u64);
             if was_unsaid && !self.sessions[key].is_unsaid() {
                 self.meet(key);
+            }
+            if was_handshaking && !self.sessions[key].is_handshaking() {
+                self.leave_handshakes(key);
             }
         }
         let (served, left) = self.serve_frames(key, may - WORK_OF_VISIT - turns::work_of_bytes(cost));

@@ -19,7 +19,7 @@ use crate::admission::{Arrival, Stay, monotonic_ns};
 use crate::mqtt::sockets::{Flag, Socket};
 use crate::operator::OperatorMessage;
 use crate::turns::limits::{WORK_IN_ROUND_MAX, WORK_OF_VISIT};
-use crate::turns::{CallerName, work_of_bytes};
+use crate::turns::{CallerName, Lane, work_of_bytes};
 
 /// What is left of a connection that was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl<L: LogStore> MqttPort<L> {
     pub(super) fn line_up(&mut self, key: ConnectionKey) {
         let Some(socket) = self.sockets.get(key) else { return };
         if !socket.replace(Flag::LISTED, true) {
-            let caller = self.turns.join(socket.caller);
+            let caller = self.turns.join_in(Lane::of(socket.stream.is_handshaking()), socket.caller);
             self.turns.wait(caller, key);
         }
     }
