@@ -16,81 +16,18 @@
 //! Why: a log that loses its end together with all that was derived from it looks like one that a crash tore. Bytes:
 //! `docs/formats/journal.md`.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, DiskFile};
-use crate::group::{checksum, hash_at, u32_at, u64_at};
-use crate::{Cursor, Family, JournalError, LogId, Position, Sequence, Timeline};
+use crate::testimony::TestimonyFile;
+use crate::{Family, JournalError, LogId};
+
+pub use crate::testimony::{Reading, Testimony};
 
 /// The file that a folder of witnesses has, made by whoever mounted the disk. Its content does not matter.
 pub const FOLDER_MARK: &str = "tidegate-witnesses";
 /// The folder of a data directory that has an empty file for each log whose witness was written.
 pub const WITNESSED: &str = "witnessed";
-const MAGIC: [u8; 8] = *b"TGWITN\r\n";
-const VERSION: u8 = 1;
-const WITNESS_BYTES: usize = 108;
-const CHECKSUM_OFFSET: usize = WITNESS_BYTES - 4;
-
-/// What a witness says of a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Testimony {
-    /// The log was durable up to here.
-    pub cursor: Cursor,
-    /// In this timeline.
-    pub timeline: Timeline,
-}
-
-impl Testimony {
-    fn encode(&self, log: LogId) -> [u8; WITNESS_BYTES] {
-        let mut bytes = [0; WITNESS_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8] = VERSION;
-        bytes[9] = log.family;
-        bytes[10..12].copy_from_slice(&log.shard.to_le_bytes());
-        bytes[16..24].copy_from_slice(&log.directory.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.cursor.position.0.to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.cursor.sequence.0.to_le_bytes());
-        bytes[40..72].copy_from_slice(&self.cursor.chain.0);
-        bytes[72..104].copy_from_slice(&self.timeline.0.0);
-        let checksum = checksum(&bytes[..CHECKSUM_OFFSET]);
-        bytes[CHECKSUM_OFFSET..].copy_from_slice(&checksum.to_le_bytes());
-        bytes
-    }
-
-    /// `Err` says in words why the bytes are no witness of `log`.
-    fn decode(bytes: &[u8; WITNESS_BYTES], log: LogId) -> Result<Testimony, String> {
-        if bytes[..8] != MAGIC || checksum(&bytes[..CHECKSUM_OFFSET]) != u32_at(bytes, CHECKSUM_OFFSET) {
-            return Err("it is damaged: its checksum does not match".into());
-        }
-        if bytes[8] != VERSION {
-            return Err(format!("it has version {}, this build reads {VERSION}", bytes[8]));
-        }
-        let shard = u16::from_le_bytes([bytes[10], bytes[11]]);
-        let of = LogId { directory: u64_at(bytes, 16), family: bytes[9], shard };
-        if of != log {
-            return Err(format!("it is of another log, {of}, and this is {log}"));
-        }
-        let cursor = Cursor {
-            position: Position(u64_at(bytes, 24)),
-            sequence: Sequence(u64_at(bytes, 32)),
-            chain: hash_at(bytes, 40),
-        };
-        Ok(Testimony { cursor, timeline: Timeline(hash_at(bytes, 72)) })
-    }
-}
-
-/// What the file of a witness says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reading {
-    /// There is none.
-    Nothing,
-    /// It is sound.
-    Testimony(Testimony),
-    /// Something is there that is no witness of this log: why, in words. It is as good as lost.
-    Unusable(String),
-}
-
 /// That `folder` is the one that an operator meant, and not the place where its disk should be mounted.
 pub fn check_folder<D: Disk>(disk: &D, folder: &Path) -> Result<(), JournalError> {
     let mark = folder.join(FOLDER_MARK);
@@ -137,11 +74,9 @@ pub fn had_witnesses<D: Disk>(disk: &D, data: &Path) -> Result<bool, JournalErro
 /// The witness of one log.
 #[derive(Clone, Debug)]
 pub struct Witness<D: Disk> {
-    disk: D,
-    log: LogId,
+    file: TestimonyFile<D>,
     /// The log, in names of files.
     name: String,
-    path: PathBuf,
 }
 
 impl<D: Disk> Witness<D> {
@@ -149,45 +84,29 @@ impl<D: Disk> Witness<D> {
     pub fn new(disk: D, folder: &Path, family: &Family, log: LogId) -> Witness<D> {
         let name = format!("{}-{}", family.name, log.shard);
         let path = folder.join(format!("{:016x}-{name}.witness", log.directory));
-        Witness { disk, log, name, path }
+        Witness { file: TestimonyFile { disk, log, path }, name }
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.file.path
     }
 
     /// What it says. `Err` is only what may pass: a disk that does not answer, or a file that may not be read.
     pub fn read(&self) -> Result<Reading, JournalError> {
-        let failed = |cause| JournalError::io("read", &self.path, cause);
-        if !self.disk.exists(&self.path).map_err(failed)? {
-            return Ok(Reading::Nothing);
-        }
-        let mut bytes = [0; WITNESS_BYTES];
-        let read = self.disk.open(&self.path).and_then(|file| {
-            let len = file.len()?;
-            (len >= WITNESS_BYTES as u64).then(|| file.read_exact_at(&mut bytes, 0)).transpose().map(|_| len)
-        });
-        Ok(match read {
-            Err(cause) if cause.kind() == ErrorKind::IsADirectory => Reading::Unusable("it is no file".into()),
-            Err(cause) => return Err(failed(cause)),
-            Ok(len) if len != WITNESS_BYTES as u64 => {
-                Reading::Unusable(format!("it has {len} bytes, a witness has {WITNESS_BYTES}"))
-            }
-            Ok(_) => Testimony::decode(&bytes, self.log).map_or_else(Reading::Unusable, Reading::Testimony),
-        })
+        self.file.read()
     }
 
     /// Notes in the data directory that it was written, durably.
     pub fn note_in(&self, data: &Path) -> Result<(), JournalError> {
         let (folder, mark) = (data.join(WITNESSED), self.mark_in(data));
         let failed = |cause| JournalError::io("create", &mark, cause);
-        if self.disk.exists(&mark).map_err(failed)? {
+        if self.file.disk.exists(&mark).map_err(failed)? {
             return Ok(());
         }
-        self.disk.create_dir_all(&folder).map_err(failed)?;
-        self.disk.create_new(&mark).and_then(|file| file.sync_data()).map_err(failed)?;
-        self.disk.sync_dir(&folder).and_then(|()| self.disk.sync_dir(data)).map_err(failed)
+        self.file.disk.create_dir_all(&folder).map_err(failed)?;
+        self.file.disk.create_new(&mark).and_then(|file| file.sync_data()).map_err(failed)?;
+        self.file.disk.sync_dir(&folder).and_then(|()| self.file.disk.sync_dir(data)).map_err(failed)
     }
 
     /// Whether it was written once, as the data directory notes, and its file is not there.
@@ -197,8 +116,8 @@ impl<D: Disk> Witness<D> {
             let path = path.to_owned();
             move |cause| JournalError::io("look for", &path, cause)
         };
-        Ok(self.disk.exists(&mark).map_err(failed(&mark))?
-            && !self.disk.exists(&self.path).map_err(failed(&self.path))?)
+        Ok(self.file.disk.exists(&mark).map_err(failed(&mark))?
+            && !self.file.disk.exists(&self.file.path).map_err(failed(&self.file.path))?)
     }
 
     /// Forgets that it was written, durably: the next start begins it anew.
@@ -206,10 +125,10 @@ impl<D: Disk> Witness<D> {
         let mark = self.mark_in(data);
         let failed = |cause| JournalError::io("remove", &mark, cause);
         // One that cannot be used may have come from elsewhere.
-        if !self.disk.exists(&mark).map_err(failed)? {
+        if !self.file.disk.exists(&mark).map_err(failed)? {
             return Ok(());
         }
-        self.disk.remove(&mark).and_then(|()| self.disk.sync_dir(&data.join(WITNESSED))).map_err(failed)
+        self.file.disk.remove(&mark).and_then(|()| self.file.disk.sync_dir(&data.join(WITNESSED))).map_err(failed)
     }
 
     fn mark_in(&self, data: &Path) -> PathBuf {
@@ -218,23 +137,15 @@ impl<D: Disk> Witness<D> {
 
     /// Whether its file is there, in a folder that is what an operator meant.
     pub fn is_kept(&self) -> Result<bool, JournalError> {
-        check_folder(&self.disk, self.path.parent().expect("it is in a folder"))?;
-        self.disk.exists(&self.path).map_err(|cause| JournalError::io("look for", &self.path, cause))
+        check_folder(&self.file.disk, self.file.folder())?;
+        self.file.disk.exists(&self.file.path).map_err(|cause| JournalError::io("look for", &self.file.path, cause))
     }
 
     /// Replaces what it says, durably.
     pub fn write(&self, testimony: &Testimony) -> Result<(), JournalError> {
-        let failed = |cause| JournalError::io("write", &self.path, cause);
-        let folder = self.path.parent().expect("it is in a folder");
-        let next = self.path.with_extension("next");
         // The disk may have been unmounted since the start.
-        check_folder(&self.disk, folder)?;
-        if self.disk.exists(&next).map_err(failed)? {
-            self.disk.remove(&next).map_err(failed)?;
-        }
-        let file = self.disk.create_new(&next).map_err(failed)?;
-        file.write_all_at(&testimony.encode(self.log), 0).and_then(|()| file.sync_data()).map_err(failed)?;
-        self.disk.rename(&next, &self.path).and_then(|()| self.disk.sync_dir(folder)).map_err(failed)
+        check_folder(&self.file.disk, self.file.folder())?;
+        self.file.write(testimony)
     }
 }
 
@@ -242,7 +153,8 @@ impl<D: Disk> Witness<D> {
 mod tests {
     use super::*;
     use crate::disk::FakeDisk;
-    use crate::{ChainHash, Retention};
+    use crate::testimony::TESTIMONY_BYTES;
+    use crate::{ChainHash, Cursor, Position, Retention, Sequence, Timeline};
 
     #[test]
     fn it_says_what_was_written_last_and_nothing_that_is_damaged() {
@@ -265,7 +177,7 @@ mod tests {
         disk.crash();
         let written = witness.read().unwrap();
         assert!(matches!(written, Reading::Testimony(_)), "it is durable");
-        for at in 0..WITNESS_BYTES as u64 {
+        for at in 0..TESTIMONY_BYTES as u64 {
             disk.flip_bit(witness.path(), at, 1);
             assert!(matches!(witness.read().unwrap(), Reading::Unusable(_)), "byte {at}");
             disk.flip_bit(witness.path(), at, 1);
@@ -274,11 +186,12 @@ mod tests {
             Reading::Unusable(what) => what,
             usable => panic!("{usable:?}"),
         };
-        let other = Witness { log: family.log(8, 3), ..witness.clone() };
+        let mut other = witness.clone();
+        other.file.log = family.log(8, 3);
         assert!(said(&other).contains("it is of another log, "), "{}", said(&other));
-        for len in [0, WITNESS_BYTES as u64 - 1, WITNESS_BYTES as u64 + 1] {
+        for len in [0, TESTIMONY_BYTES as u64 - 1, TESTIMONY_BYTES as u64 + 1] {
             disk.open(witness.path()).unwrap().set_len(len).unwrap();
-            assert_eq!(said(&witness), format!("it has {len} bytes, a witness has 108"));
+            assert_eq!(said(&witness), format!("it has {len} bytes, expected 108"));
         }
     }
 

@@ -26,6 +26,7 @@ mod disk_room;
 mod fetch;
 pub mod limits;
 mod log_checks;
+mod log_ends;
 pub mod log_keeper;
 mod longest_turn;
 pub mod member;
@@ -50,6 +51,7 @@ pub use address::{Address, Carries, EndpointIndex, Envelope, MemberIndex, Outgoi
 pub use client::{Asker, Client, Replies};
 pub use clock::ClockMetrics;
 pub use damage::{Damages, Unreadable};
+pub use log_ends::recorded_claim;
 pub use member::{Context, Port, PortSockets, Resident};
 pub use mesh::{Endpoint, Parker, mesh};
 pub use metrics::{

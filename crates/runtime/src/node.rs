@@ -28,6 +28,7 @@ use crate::address::{Address, Carries, EndpointIndex};
 use crate::direct::{self, Direct, DirectProtocol};
 use crate::disk_room::WatchedRoom;
 use crate::log_checks::{AnotherRefused, LogChecks};
+use crate::log_ends::LogEnd;
 use crate::log_keeper::{LogKeeper, Scrubbed};
 use crate::member::Resident;
 use crate::mesh::{Endpoint, Parker, mesh};
@@ -93,6 +94,8 @@ pub struct Site<P> {
     told: (Sender<Told>, Receiver<Told>),
     /// Logs with a witness, as they are recovered.
     witnessed: (Sender<Witnessed>, Receiver<Witnessed>),
+    /// Where logs end, as they are recovered.
+    ended: (Sender<LogEnd>, Receiver<LogEnd>),
     /// Logs whose room on the disk is watched, as they are recovered.
     rooms_watched: (Sender<WatchedRoom>, Receiver<WatchedRoom>),
     scrub_bytes_per_s: u64,
@@ -135,6 +138,7 @@ impl<P: Send + 'static> Site<P> {
             log_checks: Arc::default(),
             witness: options.witness.clone(),
             witnessed: channel(),
+            ended: channel(),
             told: channel(),
             rooms_watched: channel(),
             scrub_bytes_per_s: options.scrub_bytes_per_s,
@@ -291,6 +295,7 @@ impl<P: Send + 'static> Site<P> {
                 .witness
                 .as_ref()
                 .map(|folder| (Witness::new(RealDisk, folder, &F::FAMILY, log), self.witnessed.0.clone())),
+            ended: self.ended.0.clone(),
             room: self.rooms_watched.0.clone(),
         };
         if F::FAMILY.retention == Retention::SinceSnapshot {
@@ -330,6 +335,8 @@ pub struct Node<P> {
     listening: Vec<(Box<str>, SocketAddr)>,
     /// Tells the witnesses, until its sender is let go of.
     witness: Option<WitnessThread>,
+    /// To be recorded when the logs are closed.
+    ends: Vec<LogEnd>,
     /// Its lock is held as long as the node runs.
     _directory: Directory,
 }
@@ -369,6 +376,7 @@ impl<P: Send + 'static> Node<P> {
             threads: site.threads,
             listening: site.listening,
             witness,
+            ends: site.ended.1.try_iter().collect(),
             _directory: site.directory,
         })
     }
@@ -394,6 +402,7 @@ impl<P: Send + 'static> Node<P> {
         self.parkers.iter().for_each(|parker| parker.wake());
         ended.extend(self.workers.into_iter().map(join));
         // The logs are closed: this is how far they are durable.
+        self.ends.iter().for_each(LogEnd::record);
         if let Some((running, thread)) = self.witness {
             drop(running);
             ended.push(join(thread));

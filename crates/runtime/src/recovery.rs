@@ -8,7 +8,7 @@
 //! on the same thread.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -16,12 +16,14 @@ use std::time::Instant;
 
 use anyhow::{Result, anyhow, bail};
 use tidegate_journal::disk::RealDisk;
+use tidegate_journal::recorded_end::RecordedEnd;
 use tidegate_journal::witness::{Reading, Testimony, Witness};
 use tidegate_journal::{JournalError, LocalLog, LocalLogs, LogId, LogStore, Options};
 use tidegate_shard::{Claim, Derived, OpenError, OpenShard, Replayed, ShardFamily, Snapshots, loss};
 
 use crate::disk_room::WatchedRoom;
 use crate::log_checks::LogCheck;
+use crate::log_ends::{LogEnd, recorded_claim};
 use crate::mesh::Parker;
 use crate::metrics::ShardMetrics;
 use crate::start_clock::{self, Told};
@@ -53,6 +55,8 @@ pub struct Recovery<F: ShardFamily> {
     pub(crate) told: Sender<Told>,
     /// Where its witness is, and whom to tell of it; `None` for no witness.
     pub(crate) witness: Option<(Witness<RealDisk>, Sender<Witnessed>)>,
+    /// Whom to tell where it ends, for when the node stops.
+    pub(crate) ended: Sender<LogEnd>,
     /// Whom to tell whether it finds room on its disk.
     pub(crate) room: Sender<WatchedRoom>,
 }
@@ -113,7 +117,8 @@ impl<F: ShardFamily> Recovery<F> {
     /// The same, when more than the snapshots names places of the log: a log that ends before one of `others` in the
     /// same timeline has lost records, and is refused. Nothing is changed before all logs of the start have passed.
     pub fn open_with(&self, others: &[Claim]) -> Result<Open<F>> {
-        let others: Vec<Claim> = others.iter().cloned().chain(self.claim_of_witness()?).collect();
+        let recorded = recorded_claim(&self.recorded_end()).map_err(|error| anyhow!("{self}: {error}"))?;
+        let others: Vec<Claim> = others.iter().cloned().chain(recorded).chain(self.claim_of_witness()?).collect();
         loss::check(&self.logs, &self.snapshots, &others).map_err(|error| self.refusal(&error))?;
         self.check.pass()?;
         let opened = OpenShard::open_with(&self.logs, self.snapshots.clone(), self.journal, &others);
@@ -138,12 +143,17 @@ impl<F: ShardFamily> Recovery<F> {
         Ok(open)
     }
 
+    /// Where its end is recorded by a stop.
+    fn recorded_end(&self) -> RecordedEnd<RealDisk> {
+        RecordedEnd::new(RealDisk, &self.data, &F::FAMILY, self.log())
+    }
+
     /// How far the witness says that the log was durable. `Err` if it is gone or unusable: it may be the
     /// only proof.
     fn claim_of_witness(&self) -> Result<Option<Claim>> {
         let Some((witness, _)) = &self.witness else { return Ok(None) };
         let wrong = match witness.read().map_err(|error| anyhow!("{self}: {error}"))? {
-            Reading::Testimony(testimony) => return Ok(Some(claim_of(witness, &testimony))),
+            Reading::Testimony(testimony) => return Ok(Some(claim_of(witness.path(), &testimony))),
             Reading::Nothing if !witness.is_gone(&self.data)? => return Ok(None),
             Reading::Nothing => "is gone, and this data directory had one".to_owned(),
             Reading::Unusable(what) => format!("cannot be used: {what}"),
@@ -217,6 +227,8 @@ impl<F: ShardFamily> Recovery<F> {
         // Nobody listens any more only when the start has failed elsewhere.
         let (room, end) = (back.log.disk_room(), back.log.durable_end());
         let _ = self.room.send(WatchedRoom { family, log: self.log(), folder, room, end });
+        let (end, timeline) = (back.log.durable_end(), back.report.timelines.current());
+        let _ = self.ended.send(LogEnd { family, shard, recorded: self.recorded_end(), end, timeline });
         if let Some((witness, witnessed)) = &self.witness {
             let (end, timeline) = (back.log.durable_end(), back.report.timelines.current());
             // Nobody listens any more only when the start has failed elsewhere.
@@ -227,10 +239,10 @@ impl<F: ShardFamily> Recovery<F> {
     }
 }
 
-/// What a witness says, as evidence against a log that ends before it.
-pub fn claim_of(witness: &Witness<RealDisk>, testimony: &Testimony) -> Claim {
+/// What a file says, as evidence against a log that ends before it.
+pub fn claim_of(file: &Path, testimony: &Testimony) -> Claim {
     Claim {
-        source: witness.path().to_path_buf(),
+        source: file.to_path_buf(),
         timeline: testimony.timeline,
         position: testimony.cursor.position,
         sequence: Some(testimony.cursor.sequence),

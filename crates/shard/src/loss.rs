@@ -305,7 +305,7 @@ pub fn fold_to_end<F: ShardFamily, D: Disk, G: Logs>(
 }
 
 /// Refuses a log that has lost records. Changes nothing. Quick when nothing can be wrong: when all that is beside the
-/// log stands before its last segment.
+/// log stands before its last segment, or no further than a place that somebody else names and the log has.
 pub fn check<F: ShardFamily, D: Disk, G: Logs>(
     logs: &G,
     snapshots: &Snapshots<F, D>,
@@ -316,18 +316,36 @@ pub fn check<F: ShardFamily, D: Disk, G: Logs>(
     }
     let newest = snapshots.newest_place().into_iter().chain(others.iter().map(|claim| claim.position)).max();
     let Some(newest) = newest else { return Ok(()) };
-    // Where the last segment is bad, the opening itself says so best.
-    let reader = logs.reader(snapshots.log())?;
-    if let Ok(settled) = reader.settled_end()
-        && newest <= settled.position()
-    {
-        let mut contradicted = others.iter().map(|claim| is_contradicted(&reader, claim, &settled));
+    let (id, reader) = (snapshots.log(), logs.reader(snapshots.log())?);
+    if let Some(proven) = proven_up_to(logs, (id, &reader), newest, others) {
+        let mut contradicted = others.iter().map(|claim| is_contradicted(&reader, claim, &proven));
         if !contradicted.try_fold(false, |any, one| Ok::<_, JournalError>(any | one?))? {
             return Ok(());
         }
     }
     let examined = examine(logs, snapshots, others)?;
     examined.loss::<F>(snapshots.log()).map_or(Ok(()), |loss| Err(OpenError::Loss(Box::new(loss))))
+}
+
+/// How far the log is certain to reach, if that is at least up to `newest`; found without reading what is before its
+/// last segment. `None` if it takes more to tell: where the last segment is bad, the opening itself says so best.
+fn proven_up_to<G: Logs>(
+    logs: &G,
+    (id, reader): (LogId, &impl LogReader),
+    newest: Position,
+    others: &[Claim],
+) -> Option<Durability> {
+    let settled = reader.settled_end().ok()?;
+    if newest <= settled.position() {
+        return Some(settled);
+    }
+    let named = others.iter().filter(|claim| claim.position == newest && claim.doubt.is_none());
+    let mut ends = named.filter_map(|claim| {
+        let cursor = claim.cursor()?;
+        let proven = logs.inspect(id, cursor).ok()?.durability();
+        check_place(reader, cursor, &proven).is_ok().then_some(proven)
+    });
+    ends.next()
 }
 
 #[cfg(test)]

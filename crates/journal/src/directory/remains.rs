@@ -22,13 +22,14 @@ use crate::archive::{ARCHIVE_FILE, CACHE_FOLDER};
 use crate::disk::Disk;
 use crate::folder::Folder;
 use crate::key::KEY_FILE;
+use crate::recorded_end::ENDS;
 use crate::witness::WITNESSED;
 use crate::{JournalError, LogId, recovery};
 
 /// What only a data directory has that was made, besides `DIRECTORY`. Not `LOCK`, which stays of a creation that was
 /// cut short, and no files that an operator may have put there before.
-pub(super) const REMAINS: [&str; 8] =
-    [JOURNAL, "ids", "snapshots", KEY_FILE, ARCHIVE_FILE, CACHE_FOLDER, WITNESSED, DIRECTORY_BACK];
+pub(super) const REMAINS: [&str; 9] =
+    [JOURNAL, "ids", "snapshots", KEY_FILE, ARCHIVE_FILE, CACHE_FOLDER, WITNESSED, ENDS, DIRECTORY_BACK];
 
 /// Refuses to make a data directory at `path`, which has no `DIRECTORY`, if something there is one or was part of one.
 pub(super) fn refuse_remains<D: Disk>(disk: &D, path: &Path) -> Result<(), JournalError> {

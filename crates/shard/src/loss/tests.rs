@@ -152,6 +152,11 @@ fn a_witness_behind_the_end_of_a_log_with_other_records_proves_that_it_was_excha
     let uneven = FakeDisk::new(1);
     write(&uneven, &[7; 40]);
     assert!(OpenShard::open_with(&logs(&uneven), snapshots(&uneven), SMALL, std::slice::from_ref(&its)).is_err());
+    // What agrees with the whole log hides nothing.
+    for (disk, is_its) in [(&written, true), (&other, false)] {
+        let claims = [its.clone(), witness(disk)];
+        assert_eq!(check(&logs(disk), &snapshots(disk), &claims).is_ok(), is_its);
+    }
     // The log has left that timeline, and an operator knows.
     notice(&other, 1);
     assert!(OpenShard::open_with(&logs(&other), snapshots(&other), SMALL, &[its]).is_ok());

@@ -33,6 +33,7 @@ use tidegate_broker::TopicsFamily;
 use tidegate_journal::directory::{Directory, check_key};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::notice::NOTICE_TEXT_BYTES_MAX;
+use tidegate_journal::recorded_end::RecordedEnd;
 use tidegate_journal::witness::{Reading, WITNESSED, Witness, check_folder};
 use tidegate_journal::{Family, JournalError, LocalLogs, LogId, Options, Retention};
 use tidegate_ledger::accepted_loss::{PeerLosses, Writing, settle, strangers, words};
@@ -40,6 +41,7 @@ use tidegate_ledger::{LEDGER, LedgerFamily, claim_of_ids};
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::Ledger;
 use tidegate_roster::RosterFamily;
+use tidegate_runtime::recorded_claim;
 use tidegate_runtime::recovery::claim_of;
 use tidegate_shard::loss::{Examined, examine, fold_to_end, remains};
 use tidegate_shard::{Claim, OpenError, ShardFamily};
@@ -218,7 +220,7 @@ pub fn losses_of<F: ShardFamily>(asked: &Asked<'_>, directory: &Directory, logs:
 /// What a log has lost. One that cannot be opened has lost all that its newest snapshot does not have, if it is to
 /// begin anew.
 fn loss_of<F: ShardFamily>(asked: &Asked<'_>, logs: &LocalLogs<RealDisk>, log: LogId) -> Result<LostLog> {
-    let claims = witnessed::<F>(asked.witness, log)?;
+    let claims = recorded::<F>(asked.data, asked.witness, log)?;
     let snapshots = snapshots::<F>(asked.data, log);
     let error = match examine(logs, &snapshots, &claims) {
         Ok(examined) => return Ok(LostLog::of::<F>(log, &examined, asked.cut)),
@@ -345,14 +347,16 @@ pub fn has_witnesses(data: &Path) -> Result<bool> {
     }
 }
 
-/// What the witness of a log says, if there is one.
-fn witnessed<F: ShardFamily>(folder: Option<&Path>, log: LogId) -> Result<Vec<Claim>> {
-    let Some(folder) = folder else { return Ok(Vec::new()) };
+/// What the last stop and the witness of a log, if it has one, say of where it ends.
+fn recorded<F: ShardFamily>(data: &Path, folder: Option<&Path>, log: LogId) -> Result<Vec<Claim>> {
+    let recorded = recorded_claim(&RecordedEnd::new(RealDisk, data, &F::FAMILY, log))?;
+    let Some(folder) = folder else { return Ok(recorded.into_iter().collect()) };
     let witness = Witness::new(RealDisk, folder, &F::FAMILY, log);
-    Ok(match witness.read()? {
-        Reading::Testimony(testimony) => vec![claim_of(&witness, &testimony)],
-        Reading::Nothing | Reading::Unusable(_) => Vec::new(),
-    })
+    let witnessed = match witness.read()? {
+        Reading::Testimony(testimony) => Some(claim_of(witness.path(), &testimony)),
+        Reading::Nothing | Reading::Unusable(_) => None,
+    };
+    Ok(recorded.into_iter().chain(witnessed).collect())
 }
 
 /// Why a log cannot be opened, and what can be done.
@@ -371,7 +375,7 @@ fn wrong_with(error: &OpenError) -> Option<&JournalError> {
 
 /// A log of the ledger: the index of its ids proves something, too.
 fn examined_with_ids(data: &Path, logs: &LocalLogs<RealDisk>, log: LogId, witness: Option<&Path>) -> Result<Examined> {
-    let mut claims = witnessed::<LedgerFamily>(witness, log)?;
+    let mut claims = recorded::<LedgerFamily>(data, witness, log)?;
     claims.extend(claim_of_ids(data, log));
     let examined = examine(logs, &snapshots::<LedgerFamily>(data, log), &claims);
     examined.map_err(|error| refusal::<LedgerFamily>(data, log, &error))

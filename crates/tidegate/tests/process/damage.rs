@@ -12,6 +12,7 @@ use tidegate_journal::segment::{MARK_BYTES, Mark, SEGMENT_HEADER_BYTES};
 use tidegate_journal::{ChainHash, Position, Sequence};
 
 use crate::http::Http;
+use crate::timeline::forget_ends;
 use crate::votes::{connect, ids, open_show, votes};
 use crate::{Server, Settings, audit, folder, tool, wait_for};
 
@@ -205,6 +206,9 @@ fn a_last_segment_that_is_gone_is_no_dead_end() {
         // Nothing is derived of the records that are gone.
         let ids = settings.data.join("ids");
         fs::rename(&ids, folder.path().join("ids")).expect("it was there");
+        let proven = accept(&[]);
+        assert!(proven.status.code() == Some(2) && proven.log.contains("/ends/ledger-0 was made"), "{proven}");
+        forget_ends(&settings.data);
         let unproven = accept(&[]);
         assert!(unproven.status.success() && unproven.log.contains("nothing is proven lost"), "{unproven}");
         let listed = accept(&["--cut", "ledger-0"]);

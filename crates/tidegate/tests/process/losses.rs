@@ -12,7 +12,7 @@ use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::shard_of;
 
 use crate::http::Http;
-use crate::timeline::{VOTES, copy, repeat, snapshots, vote};
+use crate::timeline::{VOTES, copy, forget_ends, repeat, snapshots, vote};
 use crate::votes::{CREDITS, connect, open_show};
 use crate::{Ended, Server, Settings, audit, folder, tool, wait_for};
 
@@ -192,6 +192,42 @@ fn a_witness_on_another_disk_proves_what_nothing_on_this_one_can() {
 }
 
 #[test]
+fn what_a_stop_recorded_of_the_ends_of_logs_proves_what_a_quiet_log_has_lost() {
+    let folder = folder();
+    let settings = Settings { snapshot_interval_s: 0, ..Settings::new(folder.path()) };
+    let (journal, backup) = (settings.data.join("journal"), folder.path().join("backup"));
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    assert!(server.terminate().status.success());
+    copy(&journal, &backup);
+    let server = Server::start(&settings);
+    vote(&server, "spent");
+    assert!(server.terminate().status.success());
+    let recorded = settings.data.join("ends").join("ledger-0");
+    let testimony = fs::read(&recorded).expect("the stop wrote it");
+
+    // A kill later takes nothing of it away.
+    Server::start(&settings).kill();
+    put(&backup, &journal);
+    let words =
+        ["are lost: journal/ledger-0 ends at sequence", "/ends/ledger-0 was made when the log reached sequence"];
+    // One that cannot be used keeps nobody from starting: no record is lost with it.
+    fs::write(&recorded, "rotten").expect("it can be written");
+    let listed = tool(&settings.data, &["accept-loss", "--reason", WHY]);
+    assert!(listed.status.success() && listed.log.contains("nothing is proven lost"), "{listed}");
+    let server = Server::start(&settings);
+    server.says("passed over what the last stop recorded of the end of a log");
+    server.kill();
+    fs::write(&recorded, testimony).expect("it can be written");
+    refused_until_accepted(&settings, &words);
+    let server = Server::start(&settings);
+    vote(&server, "spent");
+    assert!(server.terminate().status.success());
+    audited(&settings);
+    Server::start(&settings).kill();
+}
+
+#[test]
 fn a_witness_that_is_gone_while_serving_is_said_everywhere() {
     let folder = folder();
     let (witness, away) = (folder.path().join("far"), folder.path().join("away"));
@@ -288,7 +324,7 @@ fn a_witness_that_is_no_witness_is_set_aside_only_by_an_operator() {
     let mut flipped = fs::read(&file).expect("it is there");
     flipped[30] ^= 1;
     let cases: [(&dyn Fn() -> std::io::Result<()>, &str); 4] = [
-        (&|| fs::write(&file, ""), "it has 0 bytes, a witness has 108"),
+        (&|| fs::write(&file, ""), "it has 0 bytes, expected 108"),
         (&|| fs::write(&file, &flipped), "it is damaged: its checksum does not match"),
         (&|| fs::copy(&other, &file).map(drop), "it is of another log, "),
         (&directory, "it is no file"),
@@ -400,6 +436,7 @@ fn a_witness_tells_a_log_that_was_exchanged_although_it_is_longer() {
     // The old copy goes on elsewhere, without the witness, and further.
     put(&backup, &journal);
     fs::remove_dir_all(settings.data.join("ids")).expect("nobody uses it");
+    forget_ends(&settings.data);
     let server = Server::start(&alone);
     for name in ["other", "words", "of", "it"] {
         vote(&server, name);
@@ -481,6 +518,8 @@ impl Two {
         self.send(&server, "later", 7, 12);
         assert!(server.terminate().status.success());
         assert!(audit(&self.settings.data).status.success());
+        // What follows is to be told by the other shard alone.
+        forget_ends(&self.settings.data);
     }
 
     /// Serves, asks again what was lost, sends more, and audits: figures before that, of payer, receiver and loss.
@@ -530,6 +569,7 @@ fn shards_of_two_histories_are_not_served_together_also_if_their_numbers_fit() {
     put(&other.log(two.from), &two.log(two.from));
     let ids = |of: &Two| of.settings.data.join(format!("ids/ledger-{}", two.from));
     put(&ids(&other), &ids(&two));
+    forget_ends(&two.settings.data);
     let words = format!("ledger shards {} and {} are of two histories: up to credit 5, shard", two.from, two.to);
     let refused = Server::refused(&two.settings);
     assert!(refused.log.contains(&words) && refused.log.contains("from one backup"), "{refused}");

@@ -25,6 +25,11 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// As in a data directory that was put back whole: nothing says where its logs ended later.
+pub fn forget_ends(data: &Path) {
+    fs::remove_dir_all(data.join("ends")).expect("a stop recorded them");
+}
+
 pub fn vote(server: &Server, name: &str) {
     let ids = ids(name, VOTES);
     let outcomes = connect(server).transfers(&votes(&ids)).expect("votes are decided");
@@ -48,6 +53,7 @@ fn a_snapshot_of_another_timeline_is_named_and_never_served() {
     let put = |from: &Path| {
         fs::remove_dir_all(&journal).expect("nobody uses it");
         copy(from, &journal);
+        forget_ends(&settings.data);
     };
     let server = Server::start(&quiet);
     open_show(&mut connect(&server));
@@ -124,6 +130,7 @@ fn ids_of_another_history_are_never_trusted() {
     assert!(server.terminate().status.success());
     fs::remove_dir_all(settings.data.join("journal")).expect("nobody uses it");
     copy(&other.data.join("journal"), &settings.data.join("journal"));
+    forget_ends(&settings.data);
 
     let server = Server::start(&settings);
     repeat(&server, "only-second-1");
