@@ -48,7 +48,7 @@ fn an_import_is_done_once_and_names_the_lines_that_are_refused() {
         ":78: credit_account_not_found",
         ":12346: insufficient_funds: only ",
         ":15002: ",
-        ":15003: \"amount\" is missing",
+        ":15003: missing field `amount`",
     ] {
         assert!(error.contains(&format!("transfers.ndjson{wrong}")), "{wrong}: {error}");
     }
@@ -118,6 +118,29 @@ fn rows_go_many_in_a_request_with_all_that_they_can_carry() {
     let (code, out, error) = operator.run(&["import", &write("x.csv", "id,debit,credit,amount,note\na,x,y,5,n\n")]);
     assert!(code == 1 && error.contains("x.csv:1: \"note\" is no field of transfers"), "{out}{error}");
     assert!(requests.try_recv().is_err(), "nothing is sent of a file with a column that is none");
+}
+
+#[test]
+fn a_row_is_sent_when_what_earlier_rows_paid_to_its_account_has_come_from_another_shard() {
+    let folder = folder();
+    let server = Server::start(&Settings { shards: 2, workers: 2, ..Settings::new(folder.path()) });
+    let operator = Operator::of(&server);
+    let write = |name: &str, text: String| -> String {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("there is room");
+        path.display().to_string()
+    };
+    let wallets = (0..20).map(|number| format!("wallet:{number},point,wallet\n")).collect::<String>();
+    let accounts = write("accounts.csv", format!("id,asset,kind\nsource:till,point,source\n{wallets}"));
+    operator.done(&["import", &accounts]);
+    // The same ten points go round, so that each row needs the one before.
+    let pay = |row: u64| format!("round-{row},wallet:{},wallet:{},10\n", row % 20, (row + 1) % 20);
+    let rounds = (0..200).map(pay).collect::<String>();
+    let head = "id,debit,credit,amount\n";
+    let transfers = write("transfers.csv", format!("{head}sale,source:till,wallet:0,10\n{rounds}"));
+    assert_eq!(operator.done(&["import", &transfers]), "201 rows: 201 applied, 0 done before, 0 refused\n");
+    assert_eq!(operator.done(&["import", &transfers]), "201 rows: 0 applied, 201 done before, 0 refused\n");
+    assert_eq!(operator.json(&["account", "get", "wallet:0"])[0]["balance"], 10);
 }
 
 /// So many rows, in requests so small that a kill comes between them.
