@@ -123,7 +123,12 @@ fn rows_go_many_in_a_request_with_all_that_they_can_carry() {
 #[test]
 fn a_row_is_sent_when_what_earlier_rows_paid_to_its_account_has_come_from_another_shard() {
     let folder = folder();
-    let server = Server::start(&Settings { shards: 2, workers: 2, ..Settings::new(folder.path()) });
+    let service = |name: &str, grants: &str| {
+        format!("[[service]]\nname = \"{name}\"\ntoken = \"a-token-that-is-{name}\"\ngrants = {grants}\n")
+    };
+    let sections = service("unaudited", r#"["transfers:*", "read:*"]"#) + &service("blind", r#"["transfers:*"]"#);
+    let settings = Settings { shards: 2, workers: 2, sections, ..Settings::new(folder.path()) };
+    let server = Server::start(&settings);
     let operator = Operator::of(&server);
     let write = |name: &str, text: String| -> String {
         let path = folder.path().join(name);
@@ -141,6 +146,30 @@ fn a_row_is_sent_when_what_earlier_rows_paid_to_its_account_has_come_from_anothe
     assert_eq!(operator.done(&["import", &transfers]), "201 rows: 201 applied, 0 done before, 0 refused\n");
     assert_eq!(operator.done(&["import", &transfers]), "201 rows: 0 applied, 201 done before, 0 refused\n");
     assert_eq!(operator.json(&["account", "get", "wallet:0"])[0]["balance"], 10);
+
+    // Who may not see how many shards there are waits for each credit; who may not see transfers is told.
+    let (code, out, error) = operator.run(&["import", &transfers, "--token", "a-token-that-is-unaudited"]);
+    assert_eq!((code, out.as_str()), (0, "201 rows: 201 applied, 0 done before, 0 refused\n"), "{error}");
+    assert!(error.contains("without the right \"audit\""), "{error}");
+    let (_, out, error) = operator.run(&["import", &transfers, "--token", "a-token-that-is-blind"]);
+    assert!(out.starts_with("201 rows: ") && error.contains("give it the right to read the accounts"), "{out}{error}");
+}
+
+#[test]
+fn what_a_later_row_spends_is_sent_and_asked_for_before_it() {
+    let folder = folder();
+    let file = folder.path().join("spent.csv");
+    fs::write(&file, "id,debit,credit,amount\na,x,y,1\nb,y,z,1\n").expect("there is room");
+    let (server, requests) = recorder(r#"{"outcomes":[{"id":"a","outcome":"applied"}]}"#);
+    let done = Operator { server }.done(&["import", &file.display().to_string()]);
+    assert_eq!(done, "2 rows: 2 applied, 0 done before, 0 refused\n");
+    let asked: Vec<String> = requests.try_iter().map(|(line, _)| line.replace(" HTTP/1.1", "")).collect();
+    assert_eq!(asked, ["GET /v1/audit", "POST /v1/transfers", "GET /v1/transfers/a", "POST /v1/transfers"]);
+    // A hold credits nobody.
+    fs::write(&file, "id,debit,credit,amount,expires_in_ms\na,x,y,1,9\nb,y,z,1,9\n").expect("there is room");
+    let (server, requests) = recorder(r#"{"outcomes":[{"id":"a","outcome":"applied"}]}"#);
+    Operator { server }.done(&["import", &file.display().to_string(), "--batch", "1"]);
+    assert_eq!(requests.try_iter().map(|(line, _)| line).collect::<Vec<_>>(), ["POST /v1/holds HTTP/1.1"; 2]);
 }
 
 /// So many rows, in requests so small that a kill comes between them.

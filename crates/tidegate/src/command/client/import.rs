@@ -223,7 +223,7 @@ impl<'a> Import<'a> {
         let rows: Vec<&Value> = batch.iter().map(|row| &row.body).collect();
         let body = json!({ kind.list(): rows });
         match self.ask(|door| door.post(kind.path(), &body)) {
-            Ok((answer, is_lost)) => self.outcomes(batch, &answer, is_lost),
+            Ok((answer, is_lost)) => self.outcomes(kind, batch, &answer, is_lost),
             // What does not depend on a row, each of them would meet again.
             Err(Failure::Refused(refusal)) if refusal.is_about_a_row() && !refusal.is_passing() => match batch {
                 [row] => {
@@ -245,14 +245,15 @@ impl<'a> Import<'a> {
         }
     }
 
-    fn outcomes(&mut self, batch: &[Row], answer: &Value, is_lost: bool) -> Result<(), Failure> {
+    fn outcomes(&mut self, kind: Kind, batch: &[Row], answer: &Value, is_lost: bool) -> Result<(), Failure> {
         let outcomes = answer["outcomes"].as_array().map(Vec::as_slice).unwrap_or_default();
         if outcomes.len() != batch.len() {
             let (found, sent) = (outcomes.len(), batch.len());
             return Err(anyhow!("the server's answer has {found} outcomes for {sent} rows").into());
         }
         for (row, outcome) in batch.iter().zip(outcomes) {
-            if matches!(outcome["outcome"].as_str(), Some("applied" | "duplicate")) {
+            let is_done = matches!(outcome["outcome"].as_str(), Some("applied" | "duplicate"));
+            if kind == Kind::Transfers && is_done {
                 self.credits.applied(row.line, &row.body);
             }
             match outcome["outcome"].as_str() {
@@ -284,14 +285,10 @@ impl<'a> Import<'a> {
                 Ok(count.filter(|count| *count > 0).map_or(Shards::Untold, Shards::Known))
             }
             Err(Failure::Refused(refusal)) if !refusal.is_passing() => {
-                if !self.is_json {
-                    self.bar.suspend(|| {
-                        complain(format_args!(
-                            "tidegate: without the right \"audit\" this token cannot see how many shards there are: \
-                             each credit that a later row needs is asked for, which takes longer"
-                        ));
-                    });
-                }
+                self.note(
+                    "without the right \"audit\" this token cannot see how many shards there are: each credit that a \
+                     later row needs is asked for, which takes longer",
+                );
                 Ok(Shards::Untold)
             }
             Err(failure) => Err(failure),
@@ -301,29 +298,46 @@ impl<'a> Import<'a> {
     /// Waits until the debit account of `row` has what earlier rows paid to it.
     fn wait_for_credits(&mut self, row: &Value) -> Result<(), Failure> {
         let awaited = if self.credits.is_full() { self.credits.take_all() } else { self.credits.take(row) };
-        awaited.iter().try_for_each(|sent| self.wait_for_credit(sent))
+        for sent in awaited {
+            match self.wait_for_credit(&sent) {
+                // It was applied, so it is there: the token may not see it. With one shard there is nothing to see.
+                Err(Failure::Refused(refusal)) if matches!(refusal.status, 403 | 404) => {
+                    self.note(
+                        "this token cannot see whether credits have arrived, so rows are not held back: with several \
+                         shards, give it the right to read the accounts",
+                    );
+                    self.credits.learn(Shards::Known(1));
+                    return Ok(());
+                }
+                waited => waited?,
+            }
+        }
+        Ok(())
     }
 
     fn wait_for_credit(&mut self, sent: &Sent) -> Result<(), Failure> {
-        let place = format!("{}:{}", self.name, sent.line);
         let path = format!("/v1/transfers/{}", encoded(&sent.id));
         let patience = Duration::from_secs(self.arguments.retry_for_s).max(ARRIVAL_PATIENCE_MIN);
         let (since, mut pause) = (Instant::now(), ARRIVAL_PAUSE_MIN);
         loop {
-            let asked = self.ask(|door| door.get(&path));
-            let (state, _) = asked.map_err(|failure| {
-                failure.while_doing(&format!("{place}: cannot tell whether its credit has arrived"))
-            })?;
+            let (state, _) = self.ask(|door| door.get(&path))?;
             if state["credit_pending"] != true {
                 return Ok(());
             }
             if since.elapsed() > patience {
-                let seconds = patience.as_secs();
+                let (name, line, seconds) = (&self.name, sent.line, patience.as_secs());
                 let what = "its credit is on its way to another shard, and the next row may need it";
-                return Err(anyhow!("{place}: since {seconds} s {what}").into());
+                return Err(anyhow!("{name}:{line}: since {seconds} s {what}").into());
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE);
+        }
+    }
+
+    /// Says something to the person, beside the bar.
+    fn note(&self, what: &str) {
+        if !self.is_json {
+            self.bar.suspend(|| complain(format_args!("tidegate: {what}")));
         }
     }
 
