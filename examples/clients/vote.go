@@ -16,5 +16,5 @@ func main() {
 	}
 	// prints: "applied" <nil>
 	// prints: "duplicate" <nil>
-	// prints: "" insufficient_funds: the debit account has 4 available
+	// prints: "" insufficient_funds: the account to debit has only 4 available
 }
