@@ -151,7 +151,7 @@ fn a_wrong_command_line_and_a_server_that_is_not_there_are_said_in_words() {
     for (wrong, words) in [
         (
             &["transfer", "make", "t", "--debit", "a", "--credit", "b", "--amount", "-5"][..],
-            "1 to 18446744073709551615",
+            "from 1 to 9223372036854775807",
         ),
         (
             &["hold", "post", "h", "--amount", "1.5"],

@@ -139,15 +139,18 @@ fn a_row_is_sent_when_what_earlier_rows_paid_to_its_account_has_come_from_anothe
     let accounts = write("accounts.csv", format!("id,asset,kind\nsource:till,point,source\n{wallets}"));
     operator.done(&["import", &accounts]);
     // The same ten points go round, so that each row needs the one before.
-    let pay = |row: u64| format!("round-{row},wallet:{},wallet:{},10\n", row % 20, (row + 1) % 20);
-    let rounds = (0..200).map(pay).collect::<String>();
-    let head = "id,debit,credit,amount\n";
-    let transfers = write("transfers.csv", format!("{head}sale,source:till,wallet:0,10\n{rounds}"));
+    let rounds = |name: &str| {
+        let pay = |row: u64| format!("{name}-{row},wallet:{},wallet:{},10\n", row % 20, (row + 1) % 20);
+        let rounds = (0..200).map(pay).collect::<String>();
+        write(name, format!("id,debit,credit,amount\n{name}-sale,source:till,wallet:0,10\n{rounds}"))
+    };
+    let transfers = rounds("first.csv");
     assert_eq!(operator.done(&["import", &transfers]), "201 rows: 201 applied, 0 done before, 0 refused\n");
     assert_eq!(operator.done(&["import", &transfers]), "201 rows: 0 applied, 201 done before, 0 refused\n");
     assert_eq!(operator.json(&["account", "get", "wallet:0"])[0]["balance"], 10);
 
     // Who may not see how many shards there are waits for each credit; who may not see transfers is told.
+    let transfers = rounds("second.csv");
     let (code, out, error) = operator.run(&["import", &transfers, "--token", "a-token-that-is-unaudited"]);
     assert_eq!((code, out.as_str()), (0, "201 rows: 201 applied, 0 done before, 0 refused\n"), "{error}");
     assert!(error.contains("without the right \"audit\""), "{error}");
