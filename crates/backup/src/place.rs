@@ -166,9 +166,9 @@ pub(crate) fn places(
     let timelines = logs.iter().map(|log| Timeline::read(known, log)).collect::<Result<Vec<_>, _>>()?;
     let (cuts, time) = match at {
         At::Time(Moment(ms)) => {
-            check_known(&timelines, Moment(*ms), taken_at)?;
             let places = timelines.iter().map(|timeline| timeline.at(TimeMs(*ms))).collect::<Result<Vec<_>, _>>()?;
             check_is_one(&timelines, &places, Moment(*ms))?;
+            check_known(&timelines, Moment(*ms), taken_at)?;
             let cuts: Vec<Cut> = logs.iter().zip(places).map(|(log, place)| log.cut(place)).collect();
             (closed(&timelines, &cuts)?, TimeMs(*ms))
         }
