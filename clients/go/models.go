@@ -447,6 +447,8 @@ type TransferState struct {
 	Code int64 `json:"code,omitempty"`
 	// Account that was credited.
 	Credit string `json:"credit,omitempty"`
+	// `true` as long as the credited account, which is of another shard, may not have the amount yet.
+	CreditPending bool `json:"credit_pending,omitempty"`
 	// Account that was debited.
 	Debit string `json:"debit,omitempty"`
 	// The id space of that id, for a service if it is not its own.

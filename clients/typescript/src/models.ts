@@ -436,6 +436,8 @@ export interface TransferState {
   code?: number;
   /** Account that was credited. */
   credit?: string;
+  /** `true` as long as the credited account, which is of another shard, may not have the amount yet. */
+  credit_pending?: boolean;
   /** Account that was debited. */
   debit?: string;
   /** The id space of that id, for a service if it is not its own. */

@@ -168,6 +168,7 @@ pub(crate) fn places(
         At::Time(Moment(ms)) => {
             let places = timelines.iter().map(|timeline| timeline.at(TimeMs(*ms))).collect::<Result<Vec<_>, _>>()?;
             check_is_one(&timelines, &places, Moment(*ms))?;
+            check_known(&timelines, Moment(*ms), taken_at)?;
             let cuts: Vec<Cut> = logs.iter().zip(places).map(|(log, place)| log.cut(place)).collect();
             (closed(&timelines, &cuts)?, TimeMs(*ms))
         }
@@ -189,6 +190,25 @@ pub(crate) fn places(
     let moment = OtherMoment { time, ahead_ms, taken_at };
     let others = others.iter().map(|(known, logs)| moment.cuts(known, logs));
     with_times(families, std::iter::once(Ok(cuts)).chain(others).collect::<Result<_, _>>()?)
+}
+
+/// Refuses a time after the backup was taken: whoever asks for it would take what is restored for what was there then.
+/// A log whose clock was ahead has records of later times.
+fn check_known(timelines: &[Timeline<'_>], asked: Moment, taken_at: Moment) -> Result<(), BackupError> {
+    let mut newest = None;
+    for timeline in timelines {
+        newest = newest.max(timeline.time_at(timeline.log.end)?);
+    }
+    let known = newest.map_or(taken_at, |newest| taken_at.max(Moment(newest.0)));
+    if asked <= known {
+        return Ok(());
+    }
+    let newest =
+        newest.map_or_else(String::new, |newest| format!(", and its newest record is of {}", Moment(newest.0)));
+    Err(BackupError::Refused(format!(
+        "the backup was taken at {taken_at}{newest}: it does not have what was decided up to {asked}. Take a later \
+         backup, or give no place for all that there is"
+    )))
 }
 
 /// The same cuts, each with the time of its last record.

@@ -493,4 +493,4 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -361,6 +361,7 @@ impl<P: Send + 'static> Node<P> {
         let residents = recovered(&mut site, progress)?;
         let told: Vec<Told> = site.told.1.try_iter().collect();
         start_clock::check(&told, now_ms(), &site.data)?;
+        told.iter().for_each(Told::say_over);
         let workers = place(&mut site, &mut rooms, residents, &told)?;
         let workers = spawn_all(workers)?;
         rooms.iter_mut().try_for_each(|room| room.begin(&mut site))?;

@@ -26,7 +26,7 @@ use crate::log_checks::LogCheck;
 use crate::log_ends::{LogEnd, recorded_claim};
 use crate::mesh::Parker;
 use crate::metrics::ShardMetrics;
-use crate::start_clock::{self, Told};
+use crate::start_clock::Told;
 use crate::status::Status;
 use crate::threads::now_ms;
 use crate::witness::Witnessed;
@@ -219,10 +219,10 @@ impl<F: ShardFamily> Recovery<F> {
             "recovered"
         );
         self.metrics.recovered(took, &back.report);
-        let over = start_clock::tell_over((family, shard), &back.state, now_ms());
-        self.metrics.recovery_over.set(over as i64);
+        let told = Told::of((F::FAMILY, shard), self.to_string(), &back.state, now_ms());
+        self.metrics.recovery_over.set(told.over() as i64);
         // Nobody listens any more only when the start has failed elsewhere.
-        let _ = self.told.send(Told::of(F::FAMILY.number, self.to_string(), &back.state, now_ms()));
+        let _ = self.told.send(told);
         let folder = self.data.join("journal").join(format!("{family}-{shard}"));
         // Nobody listens any more only when the start has failed elsewhere.
         let (room, end) = (back.log.disk_room(), back.log.durable_end());

@@ -11,7 +11,7 @@
 //! longer than the newest of them would be over. Nothing was written then, so a clock that is corrected costs nothing.
 //!
 //! What ends by a clock that is ahead by more than an hour and less than that is named in the log, by kind and number,
-//! before it ends: nobody but an operator knows whether the node was stopped for so long.
+//! before it ends, if the start goes on: nobody but an operator knows whether the node was stopped for so long.
 //!
 //! Why the newest of all logs: a log in which nothing happens for long is no sign of a wrong clock, and an operator who
 //! knows that the clock is right says so with one record, in any log.
@@ -30,8 +30,8 @@ const DAY_MS: u64 = 86_400_000;
 /// What a log says of times.
 #[derive(Debug)]
 pub(crate) struct Told {
-    /// The number of its family.
-    family: u8,
+    /// Its family, and the number of its shard.
+    log: (Family, u16),
     /// The shard, as messages name it.
     shard: String,
     /// The latest time that its state remembers; zero for none.
@@ -39,11 +39,15 @@ pub(crate) struct Told {
     /// When something ends that was promised to last until then: what is behind `newest` and over by the host's clock.
     /// Empty where the clock is not far ahead.
     ended: Vec<TimeMs>,
+    /// What ends by the clock when the log is served.
+    over: Over,
+    /// By how much the clock is ahead.
+    ahead_s: u64,
 }
 
 impl Told {
-    /// What the log of `shard`, one of `family`, says at the time `wall` of the host.
-    pub fn of<M: Machine>(family: u8, shard: String, state: &M, wall: TimeMs) -> Told {
+    /// What a log, whose shard messages name `shard`, says at the time `wall` of the host.
+    pub fn of<M: Machine>(log: (Family, u16), shard: String, state: &M, wall: TimeMs) -> Told {
         let (newest, mut ended) = (state.newest_known(), Vec::new());
         if is_far_behind(newest, wall) {
             state.ends(&mut |end| {
@@ -52,7 +56,30 @@ impl Told {
                 }
             });
         }
-        Told { family, shard, newest, ended }
+        let ahead_s = wall.0.saturating_sub(newest.0) / 1_000;
+        Told { log, shard, newest, ended, over: Over::by_start(state, wall), ahead_s }
+    }
+
+    /// How many things end by the clock when the log is served.
+    pub fn over(&self) -> u64 {
+        self.over.count()
+    }
+
+    /// Says in the log of the server what ends by the clock of the host. Not before it is known that the start goes on:
+    /// nothing ends by a start that is refused.
+    pub fn say_over(&self) {
+        let Told { log: (family, shard), over, ahead_s, .. } = self;
+        if !over.is_empty() {
+            tracing::warn!(
+                family = family.name,
+                shard,
+                ahead_s,
+                %over,
+                "the clock of this host is ahead of the newest record, and by that clock this is over and ends now. If \
+                 nothing was written for so long, all is well. If the clock is wrong, stop the server and correct it: \
+                 what has ended does not come back"
+            );
+        }
     }
 }
 
@@ -97,28 +124,9 @@ impl fmt::Display for Over {
     }
 }
 
-/// Says in the log what ends by the clock of the host, which is `wall`, when the log of `family` is served. How many
-/// things.
-pub(crate) fn tell_over<M: Machine>((family, shard): (&str, u16), state: &M, wall: TimeMs) -> u64 {
-    let over = Over::by_start(state, wall);
-    if !over.is_empty() {
-        let ahead_s = wall.0.saturating_sub(state.newest_known().0) / 1_000;
-        tracing::warn!(
-            family,
-            shard,
-            ahead_s,
-            %over,
-            "the clock of this host is ahead of the newest record, and by that clock this is over and ends now. If \
-             nothing was written for so long, all is well. If the clock is wrong, stop the server and correct it: what \
-             has ended does not come back"
-        );
-    }
-    over.count()
-}
-
 /// The latest time that the logs of these families remember; zero for none.
 pub(crate) fn newest_of(told: &[Told], families: &[Family]) -> TimeMs {
-    let of_them = told.iter().filter(|told| families.iter().any(|family| family.number == told.family));
+    let of_them = told.iter().filter(|told| families.iter().any(|family| family.number == told.log.0.number));
     of_them.map(|told| told.newest).max().unwrap_or(TimeMs(0))
 }
 
@@ -159,12 +167,18 @@ mod tests {
     const YEAR: u64 = 365 * DAY_MS;
     const WALL: TimeMs = TimeMs(60 * YEAR);
 
+    fn family(number: u8) -> Family {
+        Family { number, name: "some", retention: Retention::Whole }
+    }
+
     fn told(newest: u64, ended: &[u64]) -> Told {
         Told {
-            family: 1,
+            log: (family(1), 0),
             shard: "some shard 0".into(),
             newest: TimeMs(newest),
             ended: ended.iter().map(|at| TimeMs(*at)).collect(),
+            over: Over::default(),
+            ahead_s: 0,
         }
     }
 
@@ -204,8 +218,7 @@ mod tests {
 
     #[test]
     fn a_room_goes_by_its_own_logs() {
-        let family = |number| Family { number, name: "some", retention: Retention::Whole };
-        let told = [told(5, &[]), told(7, &[]), Told { family: 2, ..told(9, &[]) }];
+        let told = [told(5, &[]), told(7, &[]), Told { log: (family(2), 0), ..told(9, &[]) }];
         assert_eq!(newest_of(&told, &[family(1)]), TimeMs(7));
         assert_eq!(newest_of(&told, &[family(1), family(2)]), TimeMs(9));
         assert_eq!(newest_of(&told, &[]), TimeMs(0));

@@ -139,7 +139,8 @@ enum Command {
         data: PathBuf,
         /// A directory, perhaps on another disk, or s3://bucket/prefix. A directory that does not exist is made if its
         /// name has a slash (./archive) and the folder around it exists. The store's address and keys are taken from
-        /// the environment (AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY …).
+        /// the environment (AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY …;
+        /// AWS_ALLOW_HTTP=true for a store without TLS).
         #[arg(long, value_name = "DIR|URL")]
         to: String,
         /// So many sealed segments of each log stay.

@@ -590,6 +590,9 @@ class TransferState:
     # Account that was credited.
     credit: Optional[str] = None
 
+    # `true` as long as the credited account, which is of another shard, may not have the amount yet.
+    credit_pending: Optional[bool] = None
+
     # Account that was debited.
     debit: Optional[str] = None
 

@@ -96,11 +96,11 @@ fn ten_years_ahead() -> Vec<Note> {
 fn a_time_behind_a_mend_is_looked_for_behind_it() {
     let whole = ten_years_ahead();
     let backup = Backup::of(&[&whole, &[]], &[], 3 * HOUR);
-    for (time, end) in
-        [(HOUR - 1_000, 2), (HOUR, 3), (2 * HOUR + 1_500, 7), (2 * HOUR + 2_000, 8), (3 * HOUR, 9), (5 * HOUR, 9)]
-    {
+    for (time, end) in [(HOUR - 1_000, 2), (HOUR, 3), (2 * HOUR + 1_500, 7), (2 * HOUR + 2_000, 8), (3 * HOUR, 9)] {
         assert_eq!(backup.ends(&at(time)), [end, 0, 0], "{}", at(time));
     }
+    let later = backup.refused(&at(5 * HOUR));
+    assert!(later.contains("the backup was taken at 1970-01-01T03:00:00.000Z"), "{later}");
     // When the clock was wrong, and nobody can tell what of that was when.
     let refused = backup.refused(&at(HOUR + 1));
     for words in [

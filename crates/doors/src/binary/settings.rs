@@ -85,6 +85,7 @@ pub fn to_transfer(shard: u16, transfer: TransferView, reader: Option<&Identity>
         time_ms: transfer.time_ms,
         shard: shard.into(),
         position: transfer.at.0,
+        credit_pending: transfer.is_credit_pending,
     }
 }
 

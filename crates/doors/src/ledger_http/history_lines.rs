@@ -6,8 +6,9 @@
 //!
 //! Promise: however long the history, it takes the memory of a few pages. Its caller is charged for the rows: who has a
 //! bound of requests gets the next part when half of what may come at once is left, and parts are read in turn by
-//! caller. What goes wrong before the first row is a problem; what goes wrong later breaks the connection, so that
-//! nobody takes a piece for the whole. So does the end of a stream whose place another caller needs.
+//! caller. What goes wrong before the first row is a problem; what goes wrong later is the last line, and breaks the
+//! connection, so that nobody takes a piece for the whole. So does the end of a stream whose place another caller
+//! needs.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, Version, header};
@@ -21,6 +22,9 @@ use super::room::{Ledger, StreamKind, StreamPlace};
 use crate::auth::{Identity, gate};
 use crate::http::{Cut, Door, Part, Parts};
 use crate::json::Problem;
+
+/// Why a history breaks off whose place another caller needs.
+const CUT: &str = "another caller needed the place of this stream; ask again a little later, or page by page";
 
 /// The content type.
 pub const NDJSON: &str = "application/x-ndjson";
@@ -128,6 +132,11 @@ impl<B: Backend> Parts for HistoryLines<B> {
 
     fn cut(&self) -> Option<Cut> {
         Some(self.place.cut())
+    }
+
+    fn last_word(&self, problem: Option<&Problem>) -> Vec<u8> {
+        let cut = Problem::from(Unavailable::Busy).with_detail(CUT);
+        [br#"{"problem":"#, &*problem.unwrap_or(&cut).body(), b"}\n"].concat()
     }
 }
 

@@ -6,6 +6,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Response, StatusCode};
 use http_body_util::Full;
 use tidegate_ledger::message::{Reply, Request};
+use tidegate_machines::ledger::Refusal;
 use utoipa::ToSchema;
 
 use super::address::{IdSpaceQuery, InPath, InQuery, Named, TransferPath, refused};
@@ -137,6 +138,15 @@ pub async fn read_transfer<B: Backend>(
     match ledger.ask_in(&caller, &id_space, Request::ReadTransfer { id: id.clone() }).await? {
         Reply::Transfer { shard, transfer } => {
             Ok(json(StatusCode::OK, &TransferStateBody::new(shard, &transfer, &caller)))
+        }
+        // One id names one thing. Whoever may see the hold is told where it is.
+        Reply::Refused(refusal @ Refusal::TransferNotFound) => {
+            let hold = ledger.ask_in(&caller, &id_space, Request::ReadHold { id: id.clone() }).await?;
+            let problem = refused(refusal, &id);
+            Err(match hold {
+                Reply::Hold { .. } => problem.with_detail("this is the id of a hold: read it at /v1/holds/{id}"),
+                _ => problem,
+            })
         }
         Reply::Refused(refusal) => Err(refused(refusal, &id)),
         _ => Err(Problem::unexpected_reply()),

@@ -54,6 +54,10 @@ pub struct TransferStateBody<'a> {
     pub user_data: &'a str,
     /// When it was decided, milliseconds since the epoch.
     pub time_ms: u64,
+    /// `true` as long as the credited account, which is of another shard, may not have the amount yet.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub credit_pending: bool,
     /// The shard that decided it.
     pub shard: u16,
     /// Where the record stands in the journal of that shard; later records have larger ones.
@@ -164,6 +168,7 @@ impl<'a> TransferStateBody<'a> {
             code: transfer.code,
             user_data: &transfer.user_data,
             time_ms: transfer.time_ms,
+            credit_pending: transfer.is_credit_pending,
             shard,
             position: transfer.at.0,
         }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_machines::ledger::{
-    AccountKind, AccountSettings, AccountView, AssetView, HoldFigures, Ledger, Mend, Mends, PeerFigures,
+    AccountSettings, AccountView, AssetView, HoldFigures, Ledger, Mend, Mends, PeerFigures,
 };
 use tidegate_machines::{RecordPosition, TimeMs};
 
@@ -94,20 +94,12 @@ pub(super) fn accounts(
         found.figure(&subject, "held", live.held.into(), journal.held.into());
         found.figure(&subject, "credited", live.credited as i128, journal.credited as i128);
         found.figure(&subject, "debited", live.debited as i128, journal.debited as i128);
-        found.text(&subject, "kind", name_of(live.kind), name_of(journal.kind));
+        found.text(&subject, "kind", live.kind.name(), journal.kind.name());
         found.text(&subject, "asset", &live.asset, &journal.asset);
         found.settings(&subject, live.settings.as_deref(), journal.settings.as_deref());
     }
     for account in journal.keys() {
         found.push(Subject { account, hold: None, agreed_at }.difference("present", 0, 1));
-    }
-}
-
-const fn name_of(kind: AccountKind) -> &'static str {
-    match kind {
-        AccountKind::Wallet => "wallet",
-        AccountKind::Source => "source",
-        AccountKind::Collector => "collector",
     }
 }
 

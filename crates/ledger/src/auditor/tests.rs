@@ -19,10 +19,11 @@ fn auditor() -> ShardAuditor<FakeDisk, impl LogReader> {
     ShardAuditor::open(snapshots, logs.reader(log).expect("the disk works"), &recovered, 1)
 }
 
-fn difference() -> AuditDifference {
+/// What an auditor reports of a figure that differs.
+pub(crate) fn difference(figure: &'static str) -> AuditDifference {
     AuditDifference {
         account: "wallet".into(),
-        figure: "balance",
+        figure,
         live: 1,
         journal: 2,
         agreed_at_sequence: 0,
@@ -34,8 +35,8 @@ fn difference() -> AuditDifference {
 #[test]
 fn a_report_counts_what_differs_in_the_round_and_in_the_snapshot_it_began_from() {
     let mut auditor = auditor();
-    auditor.round.differences = Differences { named: vec![difference()], more: 2 };
-    let differences = Differences { named: vec![difference()], more: 3 };
+    auditor.round.differences = Differences { named: vec![difference("balance")], more: 2 };
+    let differences = Differences { named: vec![difference("balance")], more: 3 };
     auditor.first_fold = FirstFold::Differs { differences, sequence: 0 };
     let report = auditor.report(7, None);
     assert_eq!((report.differences.len(), report.differences_more, report.finished_at_ms), (2, 5, 7));

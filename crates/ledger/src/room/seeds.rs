@@ -349,8 +349,9 @@ impl Before {
         match self.accounts.get_mut(id) {
             Some(known) if known.is_seeded => Err(format!("the account {id:?} stands twice")),
             Some(known) if *known.asset != *asset || known.kind != kind => Err(format!(
-                "the account {id:?} is there as a {:?} of {:?}, which never changes",
-                known.kind, known.asset
+                "the account {id:?} exists already, as a {} of {:?}; its kind and asset never change",
+                known.kind.name(),
+                known.asset
             )),
             Some(known) => {
                 known.is_seeded = true;

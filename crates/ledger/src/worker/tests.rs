@@ -50,6 +50,21 @@ const SMALL: Options = Options {
 /// Far more than any request here takes.
 const STEPS_MAX: usize = 100_000;
 
+/// Two credits of `source` for `wallet`, for a second.
+fn small_hold(id: &str) -> HoldRequest {
+    HoldRequest {
+        id: id.into(),
+        debit: "source".into(),
+        credit: "wallet".into(),
+        amount: 2,
+        expires_in_ms: 1_000,
+        memo: "".into(),
+        code: 0,
+        user_data: "".into(),
+        open_holds_max: u32::MAX,
+    }
+}
+
 /// One worker that owns all shards of a disk.
 struct TestWorker {
     disk: FakeDisk,
@@ -343,17 +358,7 @@ fn a_history_on_the_disk_lets_votes_pass() {
 fn holds_expire_though_their_records_are_cold() {
     const HOLDS: usize = 50;
     let mut node = TestWorker::with(TestWorker::with_a_durable_vote().disk, 1, COLD);
-    let hold = |number: usize| HoldRequest {
-        id: format!("hold-{number}").into(),
-        debit: "source".into(),
-        credit: "wallet".into(),
-        amount: 2,
-        expires_in_ms: 1_000,
-        memo: "".into(),
-        code: 0,
-        user_data: "".into(),
-        open_holds_max: u32::MAX,
-    };
+    let hold = |number: usize| small_hold(&format!("hold-{number}"));
     let placed = node.ask(Request::PlaceHolds((0..HOLDS).map(hold).collect()));
     assert_eq!(placed, Reply::Outcomes(vec![Outcome::Applied; HOLDS]));
     let held_by = |node: &mut TestWorker| match node.ask(Request::ReadAccount { id: "source".into() }) {

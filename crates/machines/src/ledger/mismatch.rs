@@ -23,7 +23,7 @@ pub struct Mismatch {
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "record {} ({}", self.position.0, self.event)?;
+        write!(f, "the record at position {} ({}", self.position.0, self.event)?;
         if let Some(account) = &self.account {
             write!(f, ", account {account}")?;
         }

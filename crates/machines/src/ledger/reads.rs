@@ -3,7 +3,7 @@
 use tidegate_planted::{Bug, is_planted};
 
 use super::AccountSlot;
-use super::event::{Event, HoldFacts};
+use super::event::{CreditStep, Event, HoldFacts};
 use super::hold::OpenHold;
 use super::outcome::Refusal;
 use super::state::Ledger;
@@ -39,6 +39,8 @@ pub struct TransferView {
     pub user_data: Box<str>,
     /// When it was decided, milliseconds since the epoch.
     pub time_ms: u64,
+    /// Whether the credited account is of another shard, which has not confirmed yet that it has taken the credit in.
+    pub is_credit_pending: bool,
     /// Where the deciding record stands in the journal of its shard.
     pub at: RecordPosition,
 }
@@ -113,6 +115,7 @@ impl Ledger {
                 code: label.code,
                 user_data: label.user_data.into(),
                 time_ms: time.0,
+                is_credit_pending: self.is_credit_pending(credit),
                 at,
             }),
             Event::Refused { time, id, refusal, .. } => Some(TransferView {
@@ -125,9 +128,21 @@ impl Ledger {
                 code: 0,
                 user_data: "".into(),
                 time_ms: time.0,
+                is_credit_pending: false,
                 at,
             }),
             _ => None,
+        }
+    }
+
+    /// Whether a credit of this shard is still on its way, as far as the shard that takes it in has confirmed.
+    fn is_credit_pending(&self, credit: CreditStep) -> bool {
+        match credit {
+            CreditStep::Here(_) => false,
+            CreditStep::Outbound { slot, number } => {
+                let account = self.accounts.get(slot);
+                account.is_some_and(|account| number > self.peer(account.home).confirmed())
+            }
         }
     }
 

@@ -16,6 +16,17 @@ pub enum AccountKind {
     Collector = 3,
 }
 
+impl AccountKind {
+    /// Its word, as in requests and in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AccountKind::Wallet => "wallet",
+            AccountKind::Source => "source",
+            AccountKind::Collector => "collector",
+        }
+    }
+}
+
 /// What a client's program keeps with a transfer or hold to find its own records again. It is content: the same id with
 /// another label is `id_reused`. A record without one is not a byte longer.
 ///

@@ -1,11 +1,15 @@
 //! Which characters a person can see: two ids that look the same must not differ in one that nobody sees, and no id
 //! looks empty.
 //!
-//! The ranges are those of Unicode 16.0, of `UnicodeData.txt` and `DerivedCoreProperties.txt`. A character that a later
-//! version adds is taken as visible until this table is made anew; unassigned default-ignorable ones are here already.
+//! The ranges are those of Unicode 16.0, of `UnicodeData.txt` and `DerivedCoreProperties.txt`. A code point that no
+//! character has (Cn) looks like any other of them, so it is refused until a version of Unicode assigns it, as
+//! `unicode-properties` knows.
+
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
 /// Characters without a look of their own, in order: controls (Cc), formats (Cf), spaces and separators (Zs, Zl, Zp)
-/// but U+0020, private use and noncharacters, Default_Ignorable_Code_Point, and the blank Braille pattern.
+/// but U+0020, private use and noncharacters, Default_Ignorable_Code_Point, the blank Braille pattern, the filler of
+/// the Khitan small script (U+16FE4) and the musical null notehead (U+1D159).
 const INVISIBLE: &[(char, char)] = &[
     ('\u{0}', '\u{1f}'),
     ('\u{7f}', '\u{a0}'),
@@ -37,7 +41,9 @@ const INVISIBLE: &[(char, char)] = &[
     ('\u{110bd}', '\u{110bd}'),
     ('\u{110cd}', '\u{110cd}'),
     ('\u{13430}', '\u{1343f}'),
+    ('\u{16fe4}', '\u{16fe4}'),
     ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d159}', '\u{1d159}'),
     ('\u{1d173}', '\u{1d17a}'),
     ('\u{e0000}', '\u{e0fff}'),
     ('\u{f0000}', '\u{10ffff}'),
@@ -46,7 +52,8 @@ const INVISIBLE: &[(char, char)] = &[
 /// Whether a person sees something where `c` stands, or the space U+0020.
 pub(super) fn is_visible(c: char) -> bool {
     let place = INVISIBLE.partition_point(|(_, last)| *last < c);
-    INVISIBLE.get(place).is_none_or(|(first, _)| c < *first)
+    let is_named = INVISIBLE.get(place).is_some_and(|(first, _)| *first <= c);
+    !is_named && c.general_category() != GeneralCategory::Unassigned
 }
 
 /// The rule before the table: what older journals may have in their ids.
@@ -74,9 +81,27 @@ mod tests {
         for c in ['\u{2800}', '\u{3000}', '\u{3164}', '\u{fe0f}', '\u{ffa0}', '\u{e0001}', '\u{e0041}', '\u{e01ef}'] {
             assert!(!is_visible(c), "{c:?}");
         }
+        for c in ['\u{16fe4}', '\u{1d159}'] {
+            assert!(!is_visible(c), "{c:?}");
+        }
         for c in [' ', 'a', '~', 'ü', '票', 'ع', '👍', '\u{301}', '\u{10ffff}'] {
             assert_eq!(is_visible(c), c != '\u{10ffff}', "{c:?}");
         }
+    }
+
+    #[test]
+    fn all_that_is_no_character_or_has_no_look_is_invisible() {
+        use GeneralCategory::{
+            Control, Format, LineSeparator, ParagraphSeparator, PrivateUse, SpaceSeparator, Unassigned,
+        };
+        let is_blank = |c: char| match c.general_category() {
+            Control | Format | LineSeparator | ParagraphSeparator | PrivateUse | Unassigned => true,
+            SpaceSeparator => c != ' ',
+            _ => false,
+        };
+        let wrong: Vec<char> = ('\0'..=char::MAX).filter(|c| is_blank(*c) && is_visible(*c)).collect();
+        assert!(wrong.is_empty(), "{wrong:?}");
+        assert!(is_blank('\u{378}') && is_blank('\u{e0fff}'), "there are some that are no character");
     }
 
     #[test]

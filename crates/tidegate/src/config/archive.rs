@@ -10,7 +10,7 @@ config! {
         to: Optional<Text> = NoDefault, .., restart,
             "directory, or s3://bucket/prefix, that sealed segments of the ledger's journal are moved to; the \
              directory must exist, and a store's address and keys are taken from the environment (AWS_ENDPOINT, \
-             AWS_ACCESS_KEY_ID …). Without it nothing is moved";
+             AWS_ACCESS_KEY_ID …; AWS_ALLOW_HTTP=true for a store without TLS). Without it nothing is moved";
         keep_segments: Count<u32> = 4, 0..=1_000_000, restart,
             "sealed segments of each log that stay in the data directory";
         interval_s: Seconds = 60, 1..=31_536_000, restart,

@@ -247,6 +247,7 @@ fn a_restore_ends_at_the_sequence_or_the_time_that_was_asked_for() {
         ("0", before),
         ("1970-01-01", before),
         ("2001-01-01T00:00:00Z", " to 26 (20"),
+        ("2999-01-01", ", and its newest record is of 20"),
     ] {
         let refused = restore(&backups, &folder.path().join("none"), &["--at", at]);
         assert!(!refused.status.success() && refused.log.contains(words), "{refused}");

@@ -197,6 +197,7 @@ fn a_start_with_a_clock_of_the_future_ends_no_durable_mqtt_client() {
     for words in ["days ahead of the newest record", "1 of what it keeps for clients would expire", "mend-time"] {
         assert!(refused.log.contains(words), "{words:?} is not in: {refused}");
     }
+    assert!(!refused.log.contains("ends now"), "nothing ends by a start that is refused: {refused}");
     clock.set_ahead(0);
     let server = Server::start(&settings);
     assert!(durable_client(&server), "nothing was lost");

@@ -151,9 +151,12 @@ fn a_wrong_command_line_and_a_server_that_is_not_there_are_said_in_words() {
     for (wrong, words) in [
         (
             &["transfer", "make", "t", "--debit", "a", "--credit", "b", "--amount", "-5"][..],
-            "1 to 18446744073709551615",
+            "from 1 to 9223372036854775807",
         ),
-        (&["hold", "post", "h", "--amount", "1.5"], "expected a whole number of minor units"),
+        (
+            &["hold", "post", "h", "--amount", "1.5"],
+            "expected minor units, a whole number from 1 to 9223372036854775807",
+        ),
         (&["account", "list", "--limit", "0"], "expected rows, a whole number, 1 or more"),
         (&["account", "list", "--server", "http://127.0.0.1:99999"], "expected a URL such as http://127.0.0.1:8080"),
         (&["account", "set", "a", "--metadata", "plan=gold", "--unset", "plan"], "\"plan\" is there twice"),

@@ -48,7 +48,7 @@ fn an_import_is_done_once_and_names_the_lines_that_are_refused() {
         ":78: credit_account_not_found",
         ":12346: insufficient_funds: only ",
         ":15002: ",
-        ":15003: \"amount\" is missing",
+        ":15003: missing field `amount`",
     ] {
         assert!(error.contains(&format!("transfers.ndjson{wrong}")), "{wrong}: {error}");
     }
@@ -118,6 +118,61 @@ fn rows_go_many_in_a_request_with_all_that_they_can_carry() {
     let (code, out, error) = operator.run(&["import", &write("x.csv", "id,debit,credit,amount,note\na,x,y,5,n\n")]);
     assert!(code == 1 && error.contains("x.csv:1: \"note\" is no field of transfers"), "{out}{error}");
     assert!(requests.try_recv().is_err(), "nothing is sent of a file with a column that is none");
+}
+
+#[test]
+fn a_row_is_sent_when_what_earlier_rows_paid_to_its_account_has_come_from_another_shard() {
+    let folder = folder();
+    let service = |name: &str, grants: &str| {
+        format!("[[service]]\nname = \"{name}\"\ntoken = \"a-token-that-is-{name}\"\ngrants = {grants}\n")
+    };
+    let sections = service("unaudited", r#"["transfers:*", "read:*"]"#) + &service("blind", r#"["transfers:*"]"#);
+    let settings = Settings { shards: 2, workers: 2, sections, ..Settings::new(folder.path()) };
+    let server = Server::start(&settings);
+    let operator = Operator::of(&server);
+    let write = |name: &str, text: String| -> String {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("there is room");
+        path.display().to_string()
+    };
+    let wallets = (0..20).map(|number| format!("wallet:{number},point,wallet\n")).collect::<String>();
+    let accounts = write("accounts.csv", format!("id,asset,kind\nsource:till,point,source\n{wallets}"));
+    operator.done(&["import", &accounts]);
+    // The same ten points go round, so that each row needs the one before.
+    let rounds = |name: &str| {
+        let pay = |row: u64| format!("{name}-{row},wallet:{},wallet:{},10\n", row % 20, (row + 1) % 20);
+        let rounds = (0..200).map(pay).collect::<String>();
+        write(name, format!("id,debit,credit,amount\n{name}-sale,source:till,wallet:0,10\n{rounds}"))
+    };
+    let transfers = rounds("first.csv");
+    assert_eq!(operator.done(&["import", &transfers]), "201 rows: 201 applied, 0 done before, 0 refused\n");
+    assert_eq!(operator.done(&["import", &transfers]), "201 rows: 0 applied, 201 done before, 0 refused\n");
+    assert_eq!(operator.json(&["account", "get", "wallet:0"])[0]["balance"], 10);
+
+    // Who may not see how many shards there are waits for each credit; who may not see transfers is told.
+    let transfers = rounds("second.csv");
+    let (code, out, error) = operator.run(&["import", &transfers, "--token", "a-token-that-is-unaudited"]);
+    assert_eq!((code, out.as_str()), (0, "201 rows: 201 applied, 0 done before, 0 refused\n"), "{error}");
+    assert!(error.contains("without the right \"audit\""), "{error}");
+    let (_, out, error) = operator.run(&["import", &transfers, "--token", "a-token-that-is-blind"]);
+    assert!(out.starts_with("201 rows: ") && error.contains("give it the right to read the accounts"), "{out}{error}");
+}
+
+#[test]
+fn what_a_later_row_spends_is_sent_and_asked_for_before_it() {
+    let folder = folder();
+    let file = folder.path().join("spent.csv");
+    fs::write(&file, "id,debit,credit,amount\na,x,y,1\nb,y,z,1\n").expect("there is room");
+    let (server, requests) = recorder(r#"{"outcomes":[{"id":"a","outcome":"applied"}]}"#);
+    let done = Operator { server }.done(&["import", &file.display().to_string()]);
+    assert_eq!(done, "2 rows: 2 applied, 0 done before, 0 refused\n");
+    let asked: Vec<String> = requests.try_iter().map(|(line, _)| line.replace(" HTTP/1.1", "")).collect();
+    assert_eq!(asked, ["GET /v1/audit", "POST /v1/transfers", "GET /v1/transfers/a", "POST /v1/transfers"]);
+    // A hold credits nobody.
+    fs::write(&file, "id,debit,credit,amount,expires_in_ms\na,x,y,1,9\nb,y,z,1,9\n").expect("there is room");
+    let (server, requests) = recorder(r#"{"outcomes":[{"id":"a","outcome":"applied"}]}"#);
+    Operator { server }.done(&["import", &file.display().to_string(), "--batch", "1"]);
+    assert_eq!(requests.try_iter().map(|(line, _)| line).collect::<Vec<_>>(), ["POST /v1/holds HTTP/1.1"; 2]);
 }
 
 /// So many rows, in requests so small that a kill comes between them.

@@ -212,6 +212,9 @@ fn what_became_of_an_id_is_read_by_its_parties_only() {
         "expires_in_ms": 60000, "expires_at_ms": 60005, "code": 7, "time_ms": 5,
     });
     assert_eq!(read, expected);
+    let not_found = get(SERVICE, "/v1/transfers/h1");
+    assert_eq!(not_found.summary(), "404 transfer_not_found");
+    assert_eq!(not_found.json()["detail"], "this is the id of a hold: read it at /v1/holds/{id}");
     let open = get(SERVICE, "/v1/accounts/wallet:carol/holds?limit=1").json();
     assert_eq!(open["holds"].as_array().map(Vec::len), Some(1), "{open}");
     assert_eq!(get(SERVICE, "/v1/accounts/wallet:carol/holds?after=x").summary(), "422 cursor_invalid");
@@ -228,6 +231,8 @@ fn what_became_of_an_id_is_read_by_its_parties_only() {
     for path in ["/v1/holds/h1", "/v1/holds/h9"] {
         assert_eq!(get(dave, path).summary(), "404 hold_not_found", "{path}");
     }
+    let detail = |id: &str| get(dave, &format!("/v1/transfers/{id}")).json()["detail"].clone();
+    assert_eq!(detail("h1"), detail("h9"), "nor that it is a hold");
     let vote = r#"{"id":"v1","debit":"wallet:dave","credit":"candidate:1","amount":1}"#;
     assert_eq!(server.ask(dave, "POST", "/v1/transfers", vote).summary(), "201");
     assert_eq!(get(dave, "/v1/transfers/v1").summary(), "200");

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tidegate_ledger::message::Unavailable;
+use tidegate_machines::DamagedPlace;
 
 use super::server::{Client, SERVICE, TestServer};
 use crate::http::HttpLimits;
@@ -178,12 +179,22 @@ fn a_client_that_reads_no_more_is_not_waited_for() {
 }
 
 #[test]
-fn a_failure_in_the_middle_breaks_the_connection() {
+fn a_failure_in_the_middle_is_the_last_line_and_breaks_the_connection() {
     let limits = HttpLimits { request_timeout: Duration::from_millis(300), ..HttpLimits::default() };
-    for fail in [
-        |server: &TestServer| server.backend.unavailable(Some(Unavailable::ShardFailed)),
-        |server: &TestServer| server.backend.silent(),
-    ] {
+    let damage = || DamagedPlace {
+        file: "ledger-0/segment-0.tgj".into(),
+        offset: 77,
+        what: "record 3 does not match its checksum".into(),
+        lost: "records 3 to 5".into(),
+        is_away: false,
+    };
+    type Fail<'a> = &'a dyn Fn(&TestServer);
+    let fails: [(Fail<'_>, &str, &str); 3] = [
+        (&|server| server.backend.unavailable(Some(Unavailable::ShardFailed)), "shard_failed", ""),
+        (&|server| server.backend.silent(), "timed_out", ""),
+        (&|server| server.backend.set_damaged(damage()), "damaged", "segment-0.tgj is damaged at offset 77: record 3"),
+    ];
+    for (fail, code, detail) in fails {
         let server = TestServer::with(limits);
         server.backend.lengthen("wallet:dave", LONG);
         let mut reading = begin(server.connect(), SERVICE, PATH);
@@ -192,6 +203,9 @@ fn a_failure_in_the_middle_breaks_the_connection() {
         let (rows, is_whole) = reading.rows();
         assert!(!is_whole, "never a clean end");
         assert!(rows.len() < LONG, "{} rows", rows.len());
+        let problem = &rows.last().expect("a last line")["problem"];
+        assert_eq!(problem["code"], code, "{problem}");
+        assert!(problem["detail"].as_str().is_some_and(|said| said.contains(detail)), "{problem}");
         until("the stream ends", || server.backend.streams() == 0);
     }
 }
@@ -237,7 +251,9 @@ fn a_newcomer_takes_the_place_of_the_greediest_also_when_that_one_does_not_read(
     let hers = begin(server.connect(), &carol, "/v1/accounts/wallet:carol/transfers");
     assert!(hers.head.starts_with("http/1.1 200"), "{}", hers.head);
     assert!(begin(server.connect(), SERVICE, PATH).head.starts_with("http/1.1 200"), "viewers leave it a place");
-    assert!(!his.pop().unwrap().rows().1, "never a clean end");
+    let (rows, is_whole) = his.pop().unwrap().rows();
+    assert!(!is_whole, "never a clean end");
+    assert_eq!(rows.last().expect("a last line")["problem"]["code"], "busy");
     drop(hers);
     assert!(his.pop().unwrap().rows().1, "the older one goes on");
 }

@@ -14,6 +14,7 @@ use super::super::Exchanges;
 use super::super::tests::{Between, How, Parcel, TestNode, folder, id_of, wait_for};
 use super::super::told::told;
 use super::*;
+use crate::auditor::tests::difference;
 use crate::message::Conservation;
 
 fn never() -> bool {
@@ -282,18 +283,6 @@ fn folds_of_two_histories_whose_numbers_fit_are_told_apart_by_their_sums() {
     other.stop();
 }
 
-fn difference() -> AuditDifference {
-    AuditDifference {
-        account: "wallet".into(),
-        figure: "balance",
-        live: 1,
-        journal: 2,
-        agreed_at_sequence: 0,
-        hold: None,
-        texts: None,
-    }
-}
-
 #[test]
 fn health_counts_shards_by_what_their_reports_come_to() {
     let folder = folder();
@@ -302,7 +291,7 @@ fn health_counts_shards_by_what_their_reports_come_to() {
     show.audits.shards[1].report.damage = Some("it cannot be read".into());
     show.audits.tell_status();
     assert_eq!((show.health(), show.audits.met_damage()), ((0, 1), true));
-    show.audits.shards[0].report.differences = vec![difference()];
+    show.audits.shards[0].report.differences = vec![difference("balance")];
     show.audits.tell_status();
     assert_eq!(show.health(), (1, 1));
     show.stop();
@@ -439,7 +428,7 @@ fn what_an_audit_tells_is_what_its_report_says() {
         let says = format!("asset=\"credit\" sum=\"{sum}\" in_transit=\"{in_transit}\"");
         assert!(lines.len() == 1 && lines[0].contains(&says), "{lines:?}");
     }
-    let differing = AuditReport { differences: vec![difference()], ..agreed };
+    let differing = AuditReport { differences: vec![difference("balance")], ..agreed };
     let first = |rests| told(|| tell_first_fold(&differing, rests));
     assert_eq!(first(None), [] as [&str; 0]);
     assert!(first(Some(true))[0].starts_with("INFO"));

@@ -132,6 +132,7 @@ fn a_used_id_stands_for_its_seed_or_stops_the_start() {
         code: 0,
         user_data: "".into(),
         time_ms: 1,
+        is_credit_pending: false,
         at: RecordPosition(0),
     };
     let check = |known: &TransferView, amount| check_known(known, ("source", "wallet"), amount, "");
@@ -166,9 +167,12 @@ fn an_account_that_is_there_as_another_one_stops_the_start() {
         ..Before::default()
     };
     assert_eq!(checked_after(known("credit", AccountKind::Wallet), &[]), Ok(()));
-    for other in [known("point", AccountKind::Wallet), known("credit", AccountKind::Source)] {
-        let said = checked_after(other, &[]).expect_err("it is another account");
-        assert!(said.contains("which never changes"), "{said}");
+    for (asset, kind, words) in [
+        ("point", AccountKind::Wallet, "exists already, as a wallet of \"point\"; its kind and asset never change"),
+        ("credit", AccountKind::Source, "exists already, as a source of \"credit\"; its kind and asset never change"),
+    ] {
+        let said = checked_after(known(asset, kind), &[]).expect_err("it is another account");
+        assert!(said.contains(words), "{said}");
     }
     let mut nameless = account("points", AccountKind::Wallet);
     if let SeedKind::Account { asset, .. } = &mut nameless.what {

@@ -52,15 +52,11 @@ fn show_with(last_amount: u64) -> TestWorker {
     let batch = TransferBatch::copy_of(sales.iter().map(String::as_str).enumerate().map(sale));
     node.ask(Request::Transfers { linked: false, batch });
     let hold = |number: u64| HoldRequest {
-        id: format!("hold-{number}").into(),
         debit: source.as_str().into(),
         credit: near.as_str().into(),
         amount: 2,
         expires_in_ms: HOUR_MS + number,
-        memo: "".into(),
-        code: 0,
-        user_data: "".into(),
-        open_holds_max: u32::MAX,
+        ..small_hold(&format!("hold-{number}"))
     };
     node.ask(Request::PlaceHolds((0..5).map(hold).collect()));
     node.begin(Vec::new(), &mut Finished::new());

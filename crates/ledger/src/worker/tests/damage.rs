@@ -150,19 +150,7 @@ fn nothing_is_journaled_for_a_linked_group_that_meets_damage() {
 }
 
 fn hold(id: &str, memo: &str) -> HoldRequest {
-    let (debit, credit) = ("source".into(), "wallet".into());
-    let (id, memo) = (id.into(), memo.into());
-    HoldRequest {
-        id,
-        debit,
-        credit,
-        amount: 2,
-        expires_in_ms: 1_000,
-        memo,
-        code: 0,
-        user_data: "".into(),
-        open_holds_max: u32::MAX,
-    }
+    HoldRequest { memo: memo.into(), ..small_hold(id) }
 }
 
 #[test]

@@ -135,17 +135,7 @@ fn a_hold_whose_time_is_over_waits_for_room_on_the_disk() {
     let mut alone = Alone::open();
     alone.owing(1);
     let (source, wallet) = (on(HERE, "source"), on(THERE, "wallet"));
-    let hold = HoldRequest {
-        id: "h".into(),
-        debit: source.as_str().into(),
-        credit: wallet.as_str().into(),
-        amount: 2,
-        expires_in_ms: 1_000,
-        memo: "".into(),
-        code: 0,
-        user_data: "".into(),
-        open_holds_max: u32::MAX,
-    };
+    let hold = HoldRequest { debit: source.as_str().into(), credit: wallet.as_str().into(), ..small_hold("h") };
     let place = Operation::PlaceHolds { holds: vec![hold].into(), selection: Selection::All, facts: Vec::new() };
     let applied = Answer::Outcomes { outcomes: vec![Outcome::Applied], need_credit: Vec::new() };
     assert_eq!(alone.answer(place), applied);
@@ -262,15 +252,12 @@ fn a_batch_of_holds_that_no_group_holds_is_decided_over_several() {
     let mut alone = Alone::open();
     alone.owing(1);
     let hold = |n: usize| HoldRequest {
-        id: format!("h{n}").into(),
         debit: on(HERE, "source").into(),
         credit: on(THERE, "wallet").into(),
         amount: 1,
         expires_in_ms: 1_000_000,
         memo: "x".repeat(60).into(),
-        code: 0,
-        user_data: "".into(),
-        open_holds_max: u32::MAX,
+        ..small_hold(&format!("h{n}"))
     };
     let holds: Vec<HoldRequest> = (0..HOLDS).map(hold).collect();
     let place = Operation::PlaceHolds { holds: holds.into(), selection: Selection::All, facts: Vec::new() };

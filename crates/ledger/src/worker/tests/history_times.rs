@@ -99,15 +99,11 @@ fn a_page_of_old_times_looks_at_so_many_rows_and_says_where_to_go_on() {
 
 fn hold(id: &str, amount: u64, expires_in_ms: u64) -> Request {
     Request::PlaceHolds(vec![HoldRequest {
-        id: id.into(),
         debit: "wallet".into(),
         credit: "source".into(),
         amount,
         expires_in_ms,
-        memo: "".into(),
-        code: 0,
-        user_data: "".into(),
-        open_holds_max: u32::MAX,
+        ..small_hold(id)
     }])
 }
 

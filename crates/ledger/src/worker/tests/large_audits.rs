@@ -20,15 +20,11 @@ fn large() -> TestWorker {
         assert!(matches!(node.ask(Request::OpenAccounts(batch)), Reply::Outcomes(_)));
     }
     let hold = |number: &u32| HoldRequest {
-        id: format!("hold-{number}").into(),
         debit: "source".into(),
         credit: "wallet-1".into(),
         amount: 1,
         expires_in_ms: 1_000_000 + u64::from(*number),
-        memo: "".into(),
-        code: 0,
-        user_data: "".into(),
-        open_holds_max: u32::MAX,
+        ..small_hold(&format!("hold-{number}"))
     };
     for some in (0..HOLDS).collect::<Vec<_>>().chunks(400) {
         let placed = node.ask(Request::PlaceHolds(some.iter().map(hold).collect()));

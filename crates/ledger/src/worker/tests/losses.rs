@@ -79,15 +79,11 @@ fn story(all: &Accounts) -> (Files, Files) {
     applied(&mut node, transfer("sent-1", source_here, wallet_there));
     applied(&mut node, transfer("received-1", source_there, wallet_here));
     let hold = HoldRequest {
-        id: "held".into(),
         debit: source_here.as_str().into(),
         credit: wallet_there.as_str().into(),
         amount: 2,
         expires_in_ms: 1_000_000,
-        memo: "".into(),
-        code: 0,
-        user_data: "".into(),
-        open_holds_max: u32::MAX,
+        ..small_hold("held")
     };
     applied(&mut node, Request::PlaceHolds(vec![hold]));
     node.begin(Vec::new(), &mut Finished::new());

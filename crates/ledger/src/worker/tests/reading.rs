@@ -13,15 +13,11 @@ fn with_holds(count: usize) -> Alone {
     let mut alone = Alone::open();
     alone.owing(1);
     let hold = |n: usize| HoldRequest {
-        id: format!("h{n}").into(),
         debit: on(HERE, "source").into(),
         credit: on(THERE, "wallet").into(),
         amount: 1,
         expires_in_ms: 1_000 + n as u64,
-        memo: "".into(),
-        code: 0,
-        user_data: "".into(),
-        open_holds_max: u32::MAX,
+        ..small_hold(&format!("h{n}"))
     };
     let holds: Vec<HoldRequest> = (0..count).map(hold).collect();
     let place = Operation::PlaceHolds { holds: holds.into(), selection: Selection::All, facts: Vec::new() };
@@ -131,15 +127,11 @@ fn the_first_page_of_a_history_says_what_is_held() {
     assert_eq!(node.ask(Request::Transfers { linked: false, batch }), Reply::Outcomes(vec![Outcome::Applied]));
     node.begin(Vec::new(), &mut Finished::new());
     let hold = HoldRequest {
-        id: "held".into(),
         debit: "wallet".into(),
         credit: "source".into(),
         amount: 4,
         expires_in_ms: 1_000_000,
-        memo: "".into(),
-        code: 0,
-        user_data: "".into(),
-        open_holds_max: u32::MAX,
+        ..small_hold("held")
     };
     assert_eq!(node.ask(Request::PlaceHolds(vec![hold])), Reply::Outcomes(vec![Outcome::Applied]));
     let read = Request::ReadHistory { id: "wallet".into(), before: None, limit: 10, times: TimeSpan::ALL };

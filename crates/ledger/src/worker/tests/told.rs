@@ -7,7 +7,8 @@ use tidegate_telemetry::{Reading, Registry};
 
 use super::alone::{Alone, fill};
 use super::*;
-use crate::message::{AuditDifference, AuditReport, Conservation};
+use crate::auditor::tests::difference;
+use crate::message::{AuditReport, Conservation};
 use crate::metrics::LedgerMetrics;
 use crate::operation::{Answer, Operation, SeedId};
 
@@ -20,18 +21,6 @@ fn value(registry: &Registry, name: &str, of: &str) -> i64 {
         Reading::Counter(count) => *count as i64,
         Reading::Gauge(value) => *value,
         Reading::Histogram(_) => panic!("{name} is no number"),
-    }
-}
-
-fn difference() -> AuditDifference {
-    AuditDifference {
-        account: "wallet".into(),
-        figure: "balance",
-        live: 1,
-        journal: 2,
-        agreed_at_sequence: 0,
-        hold: None,
-        texts: None,
     }
 }
 
@@ -49,7 +38,7 @@ fn metrics_say_what_a_shard_has_decided_and_what_its_auditor_found() {
         sequence: 5,
         accounts_compared: 2,
         holds_compared: 4,
-        differences: vec![difference(); 2],
+        differences: vec![difference("balance"); 2],
         damage: Some("it cannot be read".into()),
         conservation: sound.into_iter().chain(not_conserved).collect(),
         ..AuditReport::default()

@@ -1,38 +1,20 @@
 //! A shard whose state is not what its log says, as its auditor found, decides nothing new.
 
 use super::*;
-use crate::message::{ARRIVED, AuditDifference, AuditReport};
+use crate::auditor::tests::difference;
+use crate::message::{ARRIVED, AuditReport};
 use crate::operation::Operation;
 
 const WRONG: Reply = Reply::Unavailable(Unavailable::StateDiffers);
 
 /// The auditor reports that this figure differs, or that nothing does.
 fn report(node: &mut TestWorker, figure: Option<&'static str>) {
-    let difference = |figure| AuditDifference {
-        account: "wallet".into(),
-        figure,
-        live: 2,
-        journal: 1,
-        agreed_at_sequence: 0,
-        hold: None,
-        texts: None,
-    };
     let differences = figure.into_iter().map(difference).collect();
     node.call(0, Operation::KeepAudit(Box::new(AuditReport { differences, ..AuditReport::default() })));
 }
 
 fn hold(id: &str) -> Request {
-    Request::PlaceHolds(vec![HoldRequest {
-        id: id.into(),
-        debit: "source".into(),
-        credit: "wallet".into(),
-        amount: 2,
-        expires_in_ms: 1_000,
-        memo: "".into(),
-        code: 0,
-        user_data: "".into(),
-        open_holds_max: u32::MAX,
-    }])
+    Request::PlaceHolds(vec![small_hold(id)])
 }
 
 #[test]

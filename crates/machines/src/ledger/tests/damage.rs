@@ -143,7 +143,7 @@ fn the_next_event_finds_a_flipped_bit() {
     let said = words_of_panic(|| assert_eq!(node.outcome(buy("t2")), Outcome::Applied));
     assert_eq!(
         said,
-        "record 1210 (transferred, account b) does not follow from the records before it: \
+        "the record at position 1210 (transferred, account b) does not follow from the records before it: \
          credited - debited is 5, the record says 13"
     );
 }

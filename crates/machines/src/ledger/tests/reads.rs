@@ -1,5 +1,6 @@
 //! What is read of holds, accounts and settings.
 
+use super::cluster::Cluster;
 use super::node::Node;
 use super::shards::at_home_on;
 use crate::ledger::limits::OUTBOUND_PENDING_MAX;
@@ -47,6 +48,38 @@ fn a_hold_says_what_it_reserves_and_since_when() {
     assert_eq!((gone.state, gone.amount, gone.remaining(), &*gone.memo), (HoldState::Expired, 4, 0, "seat"));
     assert_eq!(available(&node), Some(10));
     assert_eq!(node.ledger.transfer_of(&event, hold.at), None);
+}
+
+#[test]
+fn a_transfer_says_whether_its_credit_is_on_its_way() {
+    let mut cluster = Cluster::new(2);
+    let (shop, far) = (at_home_on(0), at_home_on(1));
+    cluster.open(&shop, "credit", AccountKind::Source);
+    cluster.open(&far, "credit", AccountKind::Wallet);
+    let ids = ["t0", "t1"];
+    let transferred: Vec<usize> = ids
+        .map(|id| {
+            let transfer = Transfer { id, debit: &shop, credit: &far, amount: 1, memo: "", label: Label::NONE };
+            assert_eq!(cluster.transfer(transfer), Outcome::Applied);
+            cluster.nodes[0].records.len() - 1
+        })
+        .into();
+    let pending = |cluster: &Cluster| -> Vec<bool> {
+        let node = &cluster.nodes[0];
+        let view = |record: &usize| {
+            let event = Ledger::decode(&node.records[*record]).expect("it was encoded");
+            node.ledger.transfer_of(&event, RecordPosition(0)).expect("it is one").is_credit_pending
+        };
+        transferred.iter().map(view).collect()
+    };
+    assert_eq!(pending(&cluster), [true, true]);
+    assert_eq!(cluster.deliver(0, 1, 0, 1), 1);
+    assert_eq!(pending(&cluster), [true, true], "the debit's shard has not heard of it");
+    cluster.confirm(0, 1);
+    assert_eq!(pending(&cluster), [false, true]);
+    cluster.deliver(0, 1, 0, 1);
+    cluster.confirm(0, 1);
+    assert_eq!(pending(&cluster), [false, false]);
 }
 
 #[test]

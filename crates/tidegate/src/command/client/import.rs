@@ -7,8 +7,10 @@
 //!
 //! Promise: the ids stand in the file, so a batch whose answer was lost is sent again, and an import that broke off is
 //! started again with the same file: nothing is done twice. No row is passed over without a word. The bar shows what
-//! the server has answered, not what was read.
+//! the server has answered, not what was read. With several shards, a row is sent when its debit account has what
+//! earlier rows paid to it (`credits.rs`).
 
+mod credits;
 mod file;
 mod quotes;
 mod row;
@@ -26,11 +28,12 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 
-use super::door::Door;
+use super::door::{Door, encoded};
 use super::failure::Failure;
 use super::table::{Shown, time};
 use crate::command::number::whole;
 use crate::output::{complain, say};
+use credits::{Credits, Sent, Shards};
 use file::{Found, kind_of};
 use row::{Kind, Row};
 
@@ -40,6 +43,10 @@ const BATCH_MAX: u64 = 8_190;
 const BATCH_BYTES_MAX: usize = 1 << 20;
 /// How long to wait before a batch is sent again, unless the server says how long.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long to wait before it is asked again whether a credit has arrived; each time twice as long, up to [`PAUSE`].
+const ARRIVAL_PAUSE_MIN: Duration = Duration::from_millis(1);
+/// How long a credit may be on its way at least, however short the patience with a server that is gone.
+const ARRIVAL_PATIENCE_MIN: Duration = Duration::from_secs(10);
 /// How often to say how far it is where there is no terminal for a bar.
 const PROGRESS_LINE_EVERY: Duration = Duration::from_secs(10);
 
@@ -117,6 +124,8 @@ struct Import<'a> {
     counts: Counts,
     /// The last line whose outcome is known, as are those of all before it.
     line_done: u64,
+    /// What earlier rows paid, and may not have arrived.
+    credits: Credits,
     /// Whether the server ever answered: one that never did is perhaps none.
     has_answered: bool,
 }
@@ -133,6 +142,7 @@ impl<'a> Import<'a> {
             told_at: Instant::now(),
             counts: Counts::default(),
             line_done: arguments.from_line.saturating_sub(1),
+            credits: Credits::new(),
             has_answered: false,
         }
     }
@@ -170,7 +180,15 @@ impl<'a> Import<'a> {
                 self.send(kind, &std::mem::take(&mut batch), offset)?;
                 batch_bytes = 0;
             }
+            if self.must_wait(&body)? {
+                self.send(kind, &std::mem::take(&mut batch), offset)?;
+                batch_bytes = 0;
+                self.wait_for_credits(&body)?;
+            }
             batch_bytes += bytes;
+            if kind == Kind::Transfers && !self.arguments.dry_run {
+                self.credits.queue(&body);
+            }
             batch.push(Row { line, body });
         }
         match (kind, last_line) {
@@ -187,6 +205,7 @@ impl<'a> Import<'a> {
     fn send(&mut self, kind: Kind, batch: &[Row], end: u64) -> Result<(), Failure> {
         if !self.arguments.dry_run && !batch.is_empty() {
             self.rows(kind, batch)?;
+            self.credits.answered();
         }
         self.line_done = batch.last().map_or(self.line_done, |row| row.line);
         self.bar.set_position(end);
@@ -202,8 +221,9 @@ impl<'a> Import<'a> {
     /// Sends a batch. One that is refused as a whole because of one row is sent in halves.
     fn rows(&mut self, kind: Kind, batch: &[Row]) -> Result<(), Failure> {
         let rows: Vec<&Value> = batch.iter().map(|row| &row.body).collect();
-        match self.ask(kind.path(), &json!({ kind.list(): rows })) {
-            Ok((answer, is_lost)) => self.outcomes(batch, &answer, is_lost),
+        let body = json!({ kind.list(): rows });
+        match self.ask(|door| door.post(kind.path(), &body)) {
+            Ok((answer, is_lost)) => self.outcomes(kind, batch, &answer, is_lost),
             // What does not depend on a row, each of them would meet again.
             Err(Failure::Refused(refusal)) if refusal.is_about_a_row() && !refusal.is_passing() => match batch {
                 [row] => {
@@ -225,13 +245,17 @@ impl<'a> Import<'a> {
         }
     }
 
-    fn outcomes(&mut self, batch: &[Row], answer: &Value, is_lost: bool) -> Result<(), Failure> {
+    fn outcomes(&mut self, kind: Kind, batch: &[Row], answer: &Value, is_lost: bool) -> Result<(), Failure> {
         let outcomes = answer["outcomes"].as_array().map(Vec::as_slice).unwrap_or_default();
         if outcomes.len() != batch.len() {
             let (found, sent) = (outcomes.len(), batch.len());
             return Err(anyhow!("the server's answer has {found} outcomes for {sent} rows").into());
         }
         for (row, outcome) in batch.iter().zip(outcomes) {
+            let is_done = matches!(outcome["outcome"].as_str(), Some("applied" | "duplicate"));
+            if kind == Kind::Transfers && is_done {
+                self.credits.applied(row.line, &row.body);
+            }
             match outcome["outcome"].as_str() {
                 Some("applied") => self.counts.applied += 1,
                 Some("duplicate") => {
@@ -244,12 +268,85 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
+    /// Whether what was read must be sent, and arrive, before this row may be.
+    fn must_wait(&mut self, row: &Value) -> Result<bool, Failure> {
+        if self.credits.are_awaited(row) && self.credits.shards() == Shards::NotAsked {
+            let shards = self.shards()?;
+            self.credits.learn(shards);
+        }
+        Ok(self.credits.are_awaited(row))
+    }
+
+    /// How many shards the ledger has, as its audit says.
+    fn shards(&mut self) -> Result<Shards, Failure> {
+        match self.ask(|door| door.get("/v1/audit")) {
+            Ok((audit, _)) => {
+                let count = audit["shards"].as_array().and_then(|shards| u16::try_from(shards.len()).ok());
+                Ok(count.filter(|count| *count > 0).map_or(Shards::Untold, Shards::Known))
+            }
+            Err(Failure::Refused(refusal)) if !refusal.is_passing() => {
+                self.note(
+                    "without the right \"audit\" this token cannot see how many shards there are: each credit that a \
+                     later row needs is asked for, which takes longer",
+                );
+                Ok(Shards::Untold)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Waits until the debit account of `row` has what earlier rows paid to it.
+    fn wait_for_credits(&mut self, row: &Value) -> Result<(), Failure> {
+        let awaited = if self.credits.is_full() { self.credits.take_all() } else { self.credits.take(row) };
+        for sent in awaited {
+            match self.wait_for_credit(&sent) {
+                // It was applied, so it is there: the token may not see it. With one shard there is nothing to see.
+                Err(Failure::Refused(refusal)) if matches!(refusal.status, 403 | 404) => {
+                    self.note(
+                        "this token cannot see whether credits have arrived, so rows are not held back: with several \
+                         shards, give it the right to read the accounts",
+                    );
+                    self.credits.learn(Shards::Known(1));
+                    return Ok(());
+                }
+                waited => waited?,
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_for_credit(&mut self, sent: &Sent) -> Result<(), Failure> {
+        let path = format!("/v1/transfers/{}", encoded(&sent.id));
+        let patience = Duration::from_secs(self.arguments.retry_for_s).max(ARRIVAL_PATIENCE_MIN);
+        let (since, mut pause) = (Instant::now(), ARRIVAL_PAUSE_MIN);
+        loop {
+            let (state, _) = self.ask(|door| door.get(&path))?;
+            if state["credit_pending"] != true {
+                return Ok(());
+            }
+            if since.elapsed() > patience {
+                let (name, line, seconds) = (&self.name, sent.line, patience.as_secs());
+                let what = "its credit is on its way to another shard, and the next row may need it";
+                return Err(anyhow!("{name}:{line}: since {seconds} s {what}").into());
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE);
+        }
+    }
+
+    /// Says something to the person, beside the bar.
+    fn note(&self, what: &str) {
+        if !self.is_json {
+            self.bar.suspend(|| complain(format_args!("tidegate: {what}")));
+        }
+    }
+
     /// Asks, and asks again as long as the server is busy, starts, or is gone after it was there. Says besides whether
     /// the rows may have been done before the answer came.
-    fn ask(&mut self, path: &str, body: &Value) -> Result<(Value, bool), Failure> {
+    fn ask(&mut self, question: impl Fn(&Door) -> Result<Value, Failure>) -> Result<(Value, bool), Failure> {
         let (mut failing_since, mut is_lost) = (None, false);
         loop {
-            let (failure, pause) = match self.door.post(path, body) {
+            let (failure, pause) = match question(self.door) {
                 Ok(answer) => {
                     self.has_answered = true;
                     return Ok((answer, is_lost));

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use serde_json::{Value, json};
+use tidegate_machines::Amount;
 
 use super::door::query;
 use crate::command::number::whole;
@@ -33,8 +34,7 @@ pub struct Movement {
 
 /// An amount to move.
 pub fn amount(text: &str) -> Result<u64, String> {
-    let amount = text.parse().ok().filter(|amount| *amount > 0);
-    amount.ok_or_else(|| format!("expected a whole number of minor units, 1 to {}", u64::MAX))
+    whole(1..=Amount::MAX.get(), "minor units")(text)
 }
 
 /// Rows of a list.

@@ -23,8 +23,9 @@ impl FakeReplies {
         let limit = self.rows_left.min(1_000) as u32;
         let before = self.before.take();
         let page = Request::ReadHistory { id: self.id.clone(), before, limit, times: TimeSpan::ALL };
-        let Reply::History { rows, next, .. } = state.decide(page) else {
-            return Some(Reply::Refused(Refusal::AccountNotFound));
+        let (rows, next) = match state.decide(page) {
+            Reply::History { rows, next, .. } => (rows, next),
+            refused => return Some(refused),
         };
         state.parts += 1;
         self.rows_left -= rows.len() as u64;

@@ -301,6 +301,7 @@ impl Moved {
             code: 0,
             user_data: "".into(),
             time_ms: 5,
+            is_credit_pending: false,
             at: RecordPosition(77),
         }
     }

@@ -132,7 +132,7 @@ impl Kind {
             body.insert(name, value);
         }
         match self.needed().iter().find(|name| !body.contains_key(**name)) {
-            Some(missing) => Err(format!("{missing:?} is missing")),
+            Some(missing) => Err(format!("missing field `{missing}`")),
             None => Ok(Value::Object(body)),
         }
     }

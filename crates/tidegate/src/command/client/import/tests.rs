@@ -52,7 +52,7 @@ fn each_row_has_its_line_and_what_is_wrong_with_it() {
     );
     assert_eq!(rows[0], first);
     assert_eq!(rows[1], "4: WRONG amount = 0: expected 1 or more minor units");
-    assert_eq!(rows[2], "5: WRONG \"credit\" is missing");
+    assert_eq!(rows[2], "5: WRONG missing field `credit`");
     assert!(rows[3].starts_with("6: WRONG amount = \"1.5\""), "{}", rows[3]);
     assert!(rows[4].starts_with("7: WRONG amount = \"18446744073709551616\""), "{}", rows[4]);
     assert_eq!(rows[5], "8: WRONG code = \"4294967296\": expected a whole number, at most 4294967295");
