@@ -193,11 +193,11 @@ impl Admission {
     fn take_place(&self, listener: ListenerIndex, worker: Option<u16>) -> bool {
         let here = &self.listeners[usize::from(listener.0)].places;
         let over = [self.all.serve_one(), here.serve_one()];
+        let is_early = over.contains(&Over::Far);
         let may = match over {
             [Over::Not, Over::Not] => true,
-            [Over::Far, _] | [_, Over::Far] => false,
-            [_, Over::Barely] => self.giving_way.ask_one_of(listener, worker),
-            [Over::Barely, Over::Not] => self.giving_way.ask_one(worker),
+            [_, Over::Not] => self.giving_way.ask_one(worker, is_early),
+            [_, _] => self.giving_way.ask_one_of(listener, worker, is_early),
         };
         if !may {
             self.leave_places(listener, Standing::Served);

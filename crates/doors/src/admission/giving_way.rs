@@ -67,23 +67,23 @@ impl GivingWay {
     }
 
     /// Asks for one connection of this listener. `worker` is who asks: it is asked itself unless another one has more
-    /// than twice as many, because it can do so at once. Whether there is one.
-    pub(super) fn ask_one_of(&self, listener: ListenerIndex, worker: Option<u16>) -> bool {
-        self.ask(worker, |of| of % self.listeners == usize::from(listener.0))
+    /// than twice as many, because it can do so at once. With `at_once` no other is asked. Whether there is one.
+    pub(super) fn ask_one_of(&self, listener: ListenerIndex, worker: Option<u16>, at_once: bool) -> bool {
+        self.ask(worker, at_once, |of| of % self.listeners == usize::from(listener.0))
     }
 
     /// The same of any listener.
-    pub(super) fn ask_one(&self, worker: Option<u16>) -> bool {
-        self.ask(worker, |_| true)
+    pub(super) fn ask_one(&self, worker: Option<u16>, at_once: bool) -> bool {
+        self.ask(worker, at_once, |_| true)
     }
 
-    fn ask(&self, worker: Option<u16>, may_be_asked: impl Fn(usize) -> bool) -> bool {
+    fn ask(&self, worker: Option<u16>, at_once: bool, may_be_asked: impl Fn(usize) -> bool) -> bool {
         let most = |own_only: bool| {
             let is_own = |at: usize| worker.is_some_and(|worker| at / self.listeners == usize::from(worker));
             let asked = (0..self.counts.len()).filter(|at| may_be_asked(*at) && (!own_only || is_own(*at)));
             asked.map(|at| (self.counts[at].left(), at)).max().filter(|(left, _)| *left > 0)
         };
-        let Some((most_left, any)) = most(false) else { return false };
+        let Some((most_left, any)) = most(at_once) else { return false };
         let own = most(true).filter(|(left, _)| left * 2 >= most_left).map(|(_, at)| at);
         self.counts[own.unwrap_or(any)].asked.fetch_add(1, Ordering::Relaxed);
         true
@@ -116,20 +116,22 @@ mod tests {
     #[test]
     fn a_worker_asks_itself_unless_another_has_far_more() {
         let giving_way = of_workers(&[(0, TCP, 3), (1, TCP, 6), (2, TLS, 50)]);
-        assert!(giving_way.ask_one_of(TCP, Some(0)));
+        assert!(giving_way.ask_one_of(TCP, Some(0), false));
         assert_eq!(asked(&giving_way), [[1, 0], [0, 0], [0, 0]]);
         giving_way.leave(0, TCP);
-        assert!(giving_way.ask_one_of(TCP, Some(0)) && giving_way.ask_one_of(TCP, None));
+        assert!(giving_way.ask_one_of(TCP, Some(0), false) && giving_way.ask_one_of(TCP, None, false));
         assert_eq!(asked(&giving_way), [[0, 0], [2, 0], [0, 0]]);
-        assert!(giving_way.ask_one(Some(0)), "of any listener");
+        assert!(giving_way.ask_one(Some(0), false), "of any listener");
         assert_eq!(asked(&giving_way), [[0, 0], [0, 0], [0, 1]]);
+        assert!(giving_way.ask_one_of(TCP, Some(0), true) && !giving_way.ask_one_of(TLS, Some(0), true));
+        assert_eq!(asked(&giving_way), [[1, 0], [0, 0], [0, 0]], "at once it can ask itself only");
     }
 
     #[test]
     fn nobody_is_asked_for_more_than_there_are() {
         let giving_way = of_workers(&[(1, TCP, 2), (1, TLS, 1)]);
-        assert_eq!((0..10).filter(|_| giving_way.ask_one_of(TCP, Some(0))).count(), 2);
-        assert_eq!((0..10).filter(|_| giving_way.ask_one(None)).count(), 1);
+        assert_eq!((0..10).filter(|_| giving_way.ask_one_of(TCP, Some(0), false)).count(), 2);
+        assert_eq!((0..10).filter(|_| giving_way.ask_one(None, false)).count(), 1);
         assert_eq!(asked(&giving_way), [[0, 0], [2, 1], [0, 0]]);
         assert_eq!(asked(&giving_way), [[0, 0]; 3], "once");
     }
