@@ -5,7 +5,7 @@
 //!   accepted, or from the HTTP door ─▶ newcomer ─┬─ verdict: yes ─▶ none any more
 //!                                                ├─ goes to the worker of its session ─▶ a newcomer there
 //!   closed by the server ─▶ newcomer until it ends
-//!                                                └─ a door is full ─▶ its oldest, of the address with the most, is lost
+//!                                                └─ a door is full ─▶ the oldest of the address with the most is lost
 //! ```
 //!
 //! Promise: a client that says who it is gets in within moments, however many connections say nothing, from however
