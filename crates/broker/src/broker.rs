@@ -68,6 +68,7 @@ pub use notices::{Notice, Noticed};
 use operate::Operator;
 use pass_on::PassOn;
 pub(crate) use pass_on::PassedMessage;
+pub use reload::Reloaded;
 use reload::Reloads;
 use retain::RetainedMessages;
 use route::{Routed, Routing};

@@ -92,6 +92,13 @@ facts! {
     /// Copies for a subscriber that may not read their topic: kept back where its filter covers more than it may read,
     /// where its rights have changed, or where they waited and their subscription was removed.
     withheld,
+    /// Subscriptions that a reload denied: they stand, and nothing of them is delivered.
+    subscriptions_denied,
+    /// Denied subscriptions that a later reload allowed again.
+    subscriptions_given_back,
+    /// Subscriptions of share groups and to streams that were removed because their client has no right to them any
+    /// more.
+    subscriptions_removed,
     /// Publications on a topic that is none, such as one under `$delayed` without a delay.
     dropped_invalid,
     /// QoS 0 messages for sessions whose client was not connected: nothing of them is kept.

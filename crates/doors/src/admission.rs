@@ -1,10 +1,13 @@
 //! Limits how many clients may connect, and how fast. All workers and edge threads share the counts, without a lock.
 //!
 //! ```text
-//!   accept? ─ Throttle (per listener) ─▶ enter ─┬─ Admitted
+//!   accept? ─ Throttle (per listener) ─▶ enter ─┬─ Admitted; if the door is full, one that may give way is asked to
 //!                                               ├─ Refused: let in to be told why (CONNACK 0x97, 0x89)
 //!                                               └─ Closed: closed at once
 //! ```
+//!
+//! Promise: connections whose CONNECT was not accepted never keep others out: when a bound is reached, one of them
+//! gives way to a new one ([`GivingWay`]). Those that are let in only to be told take no place of one that is served.
 //!
 //! Why `Refused`: in MQTT the server can say "too many clients" only after it has read the client's CONNECT. So some
 //! clients above the bound are let in to be told, as many as `REFUSED_PART` allows. In a flood, each further client
@@ -13,6 +16,7 @@
 mod addresses;
 mod arrival;
 mod connections;
+mod giving_way;
 mod newcomers;
 mod throttle;
 
@@ -28,6 +32,8 @@ use crate::proxy::TrustedProxies;
 pub use addresses::{AddressMark, Addresses};
 pub use arrival::Arrival;
 pub use connections::{ConnectionLimits, Connections, Crowded, Entered, LetIn, share_of_address};
+pub use giving_way::GivingWay;
+pub(crate) use newcomers::Newcomers;
 pub use throttle::Throttle;
 
 /// Clients above a bound that are let in to be refused with a reason: this part of the bound.
@@ -36,6 +42,9 @@ const REFUSED_PART: usize = 16;
 const REFUSED_MIN: usize = 64;
 /// The most of them: they need open files, too.
 const REFUSED_MAX: usize = 256;
+/// Of the room for those, the part for clients that are served and came before another worker has ended the connection
+/// that gives way to them.
+const EARLY_PART: usize = 4;
 
 /// Which listener a client came by: its place among those that [`Admission::new`] got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,19 +73,36 @@ pub struct ListenerLimits {
 
 /// The counts of all clients.
 pub struct Admission {
-    limits: AdmissionLimits,
     listeners: Vec<Counted>,
-    all: AtomicUsize,
+    all: Places,
     addresses: Addresses,
+    giving_way: GivingWay,
     /// One flag per worker: whether it has no time for new clients.
     overloaded: Box<[AtomicBool]>,
 }
 
 /// One listener's.
 struct Counted {
-    connections: AtomicUsize,
-    connections_max: usize,
+    places: Places,
     throttle: Throttle,
+}
+
+/// The places under one bound.
+struct Places {
+    served: AtomicUsize,
+    /// Those that are let in only to be told why they may not stay.
+    told: AtomicUsize,
+    /// How many may be served.
+    connections_max: usize,
+}
+
+/// What a client that was let in is counted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is served.
+    Served,
+    /// It is only told why it may not stay.
+    Told,
 }
 
 /// Whether a new client is let in.
@@ -84,7 +110,7 @@ struct Counted {
 pub enum Entry {
     /// It is served. It is counted until [`Admission::leave`].
     Admitted(AddressMark),
-    /// It may send its CONNECT and is then refused with this reason. Counted like an admitted one.
+    /// It may send its CONNECT and is then refused with this reason. It is counted as one that is told.
     Refused(AddressMark, ReasonCode),
     /// It is closed at once, and not counted.
     Closed,
@@ -105,15 +131,14 @@ impl Admission {
     /// For these bounds, these listeners and so many workers.
     pub fn new(limits: AdmissionLimits, listeners: &[ListenerLimits], workers: u16) -> Admission {
         let counted = |listener: &ListenerLimits| Counted {
-            connections: AtomicUsize::new(0),
-            connections_max: listener.connections_max,
+            places: Places::new(listener.connections_max),
             throttle: Throttle::new(listener.connections_per_s),
         };
         Admission {
             addresses: Addresses::new(limits.connections_per_address_max),
-            limits,
+            all: Places::new(limits.connections_max),
+            giving_way: GivingWay::new(workers, listeners.len()),
             listeners: listeners.iter().map(counted).collect(),
-            all: AtomicUsize::new(0),
             overloaded: (0..workers).map(|_| AtomicBool::new(false)).collect(),
         }
     }
@@ -135,51 +160,93 @@ impl Admission {
         self.addresses.mark(address)
     }
 
-    /// A client has connected.
-    pub fn enter(&self, listener: ListenerIndex, address: IpAddr) -> Entry {
-        let counted = &self.listeners[usize::from(listener.0)];
-        let mark = self.addresses.mark(address);
-        let over = [
-            over(&self.all, self.limits.connections_max),
-            over(&counted.connections, counted.connections_max),
-            self.addresses.enter(mark),
-        ];
-        if over.contains(&Over::Far) {
-            self.leave(listener, mark);
-            return Entry::Closed;
-        }
-        if over.contains(&Over::Barely) {
-            return Entry::Refused(mark, ReasonCode::QUOTA_EXCEEDED);
-        }
-        if self.is_overloaded() {
-            return Entry::Refused(mark, ReasonCode::SERVER_BUSY);
-        }
-        Entry::Admitted(mark)
+    /// Connections that may give way to new ones.
+    pub fn giving_way(&self) -> &GivingWay {
+        &self.giving_way
     }
 
-    /// A client that was let in, and counted at a load balancer's address, comes from `address`. Returns where it is
-    /// counted now, until [`Admission::leave`], and whether it may stay there.
-    pub fn come_from(&self, mark: AddressMark, address: IpAddr) -> (AddressMark, Stay) {
+    /// Whether a client of this address would be one too many.
+    pub fn is_address_full(&self, address: IpAddr) -> bool {
+        self.addresses.is_full(self.addresses.mark(address))
+    }
+
+    /// A client has connected, and was accepted by this worker; `None` for another thread.
+    pub fn enter(&self, listener: ListenerIndex, address: IpAddr, worker: Option<u16>) -> Entry {
+        let mark = self.addresses.mark(address);
+        let reason = match self.addresses.enter(mark) {
+            Over::Far => None,
+            Over::Barely => Some(ReasonCode::QUOTA_EXCEEDED),
+            Over::Not if self.is_overloaded() => Some(ReasonCode::SERVER_BUSY),
+            Over::Not if self.take_place(listener, worker) => return Entry::Admitted(mark),
+            Over::Not => Some(ReasonCode::QUOTA_EXCEEDED),
+        };
+        match reason.filter(|_| self.take_place_to_be_told(listener)) {
+            Some(reason) => Entry::Refused(mark, reason),
+            None => {
+                self.addresses.leave(mark);
+                Entry::Closed
+            }
+        }
+    }
+
+    /// A place of one that is served, if need be that of a connection that gives way.
+    fn take_place(&self, listener: ListenerIndex, worker: Option<u16>) -> bool {
+        let here = &self.listeners[usize::from(listener.0)].places;
+        let over = [self.all.serve_one(), here.serve_one()];
+        let is_early = over.contains(&Over::Far);
+        let may = match over {
+            [Over::Not, Over::Not] => true,
+            [_, Over::Not] => self.giving_way.ask_one(worker, is_early),
+            [_, _] => self.giving_way.ask_one_of(listener, worker, is_early),
+        };
+        if !may {
+            self.leave_places(listener, Standing::Served);
+        }
+        may
+    }
+
+    /// A place of one that is told why it may not stay.
+    fn take_place_to_be_told(&self, listener: ListenerIndex) -> bool {
+        let here = &self.listeners[usize::from(listener.0)].places;
+        let may = [self.all.tell_one(), here.tell_one()] == [true, true];
+        if !may {
+            self.leave_places(listener, Standing::Told);
+        }
+        may
+    }
+
+    fn leave_places(&self, listener: ListenerIndex, standing: Standing) {
+        for places in [&self.all, &self.listeners[usize::from(listener.0)].places] {
+            places.leave(standing);
+        }
+    }
+
+    /// A client that was let in to be served, and counted at a load balancer's address, comes from `address`. Returns
+    /// where it is counted now, until [`Admission::leave`], and whether it may stay there. One that is refused counts
+    /// as one that is told from now on.
+    pub fn come_from(&self, listener: ListenerIndex, mark: AddressMark, address: IpAddr) -> (AddressMark, Stay) {
         self.addresses.leave(mark);
         let mark = self.addresses.mark(address);
         let stay = match self.addresses.enter(mark) {
             Over::Not => Stay::Served,
-            Over::Barely => Stay::Refused,
-            Over::Far => Stay::Closed,
+            Over::Barely if self.take_place_to_be_told(listener) => {
+                self.leave_places(listener, Standing::Served);
+                Stay::Refused
+            }
+            Over::Barely | Over::Far => Stay::Closed,
         };
         (mark, stay)
     }
 
     /// A client that was let in is gone.
-    pub fn leave(&self, listener: ListenerIndex, mark: AddressMark) {
-        self.all.fetch_sub(1, Ordering::Relaxed);
-        self.listeners[usize::from(listener.0)].connections.fetch_sub(1, Ordering::Relaxed);
+    pub fn leave(&self, listener: ListenerIndex, mark: AddressMark, standing: Standing) {
+        self.leave_places(listener, standing);
         self.addresses.leave(mark);
     }
 
     /// Clients now.
     pub fn connections(&self) -> usize {
-        self.all.load(Ordering::Relaxed)
+        self.all.served.load(Ordering::Relaxed) + self.all.told.load(Ordering::Relaxed)
     }
 
     /// Worker `worker` says whether it has time for new clients.
@@ -190,6 +257,36 @@ impl Admission {
     /// Whether a worker has no time: a new client may belong to any of them.
     pub fn is_overloaded(&self) -> bool {
         self.overloaded.iter().any(|worker| worker.load(Ordering::Relaxed))
+    }
+}
+
+impl Places {
+    fn new(connections_max: usize) -> Places {
+        Places { served: AtomicUsize::new(0), told: AtomicUsize::new(0), connections_max }
+    }
+
+    /// Counts one more that is served.
+    fn serve_one(&self) -> Over {
+        let count = self.served.fetch_add(1, Ordering::Relaxed) + 1;
+        match count {
+            _ if count <= self.connections_max => Over::Not,
+            _ if count <= self.connections_max.saturating_add(early_max(self.connections_max)) => Over::Barely,
+            _ => Over::Far,
+        }
+    }
+
+    /// Counts one more that is told. Whether there is room for it.
+    fn tell_one(&self) -> bool {
+        let told_max = told_max(self.connections_max) - early_max(self.connections_max);
+        self.told.fetch_add(1, Ordering::Relaxed) < told_max
+    }
+
+    fn leave(&self, standing: Standing) {
+        let count = match standing {
+            Standing::Served => &self.served,
+            Standing::Told => &self.told,
+        };
+        count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -231,9 +328,10 @@ const fn told_max(max: usize) -> usize {
     if part > few { part } else { few }
 }
 
-/// Counts one more.
-fn over(count: &AtomicUsize, max: usize) -> Over {
-    Over::of(count.fetch_add(1, Ordering::Relaxed) + 1, max)
+/// Clients above a bound of `max` who are served already, while another worker ends those that give way to them.
+const fn early_max(max: usize) -> usize {
+    let part = told_max(max) / EARLY_PART;
+    if part > 1 { part } else { 1 }
 }
 
 /// A clock that never goes back, the same for all threads.

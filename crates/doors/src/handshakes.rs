@@ -12,6 +12,7 @@
 //! Why at the first bytes and not at the accept: a connection that says nothing costs none of it. Why one count for all
 //! doors: the processor that signs is the same.
 
+use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::address_rates::AddressRates;
 use crate::admission::monotonic_ns;
 use crate::proxy::TrustedProxies;
 use crate::security::{self, SecurityEvent};
-use crate::stream::HandshakeGate;
+use crate::stream::{HandshakeFailed, HandshakeGate};
 
 metrics! {
     /// What is counted of them, at all doors.
@@ -80,6 +81,26 @@ impl HandshakeGate for AtDoor {
         security::tell(SecurityEvent::HandshakeRefused, self.door, address, "", &detail);
         false
     }
+}
+
+/// Says why the connection of this address ended, if it was because its TLS handshake failed.
+pub fn tell_failed(error: &io::Error, door: &'static str, address: IpAddr) {
+    match HandshakeFailed::of(error) {
+        None => {}
+        Some(failed) if failed.is_proxy_header => tell_untrusted_proxy(door, address),
+        Some(failed) => {
+            security::tell(SecurityEvent::HandshakeFailed, door, address, "", &failed.to_string());
+        }
+    }
+}
+
+/// Says that a connection of this address began with a header of the PROXY protocol, which it may not.
+pub fn tell_untrusted_proxy(door: &'static str, address: IpAddr) {
+    let detail = format!(
+        "it sent a header of the PROXY protocol; if this is a load balancer, list it in proxy.trusted and set \
+         proxy.{door}"
+    );
+    security::tell(SecurityEvent::ProxyNotTrusted, door, address, "", &detail);
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ metrics! {
     /// What is counted of them, also where the log leaves lines out.
     pub struct SecurityMetrics() {
         events: SharedCounterFamily(event: "logged_in" "login_refused" "token_refused" "denied" "took_over"
-                "rights_changed" "handshake_refused")
+                "rights_changed" "handshake_refused" "handshake_failed" "proxy_not_trusted" "gave_way")
             "tidegate_security_events_total" "Events of the security log, with those that it left out, by event.";
         left_out: SharedCounter
             "tidegate_security_lines_left_out_total" "Events that the security log has only as a count.";
@@ -48,10 +48,16 @@ pub enum SecurityEvent {
     RightsChanged,
     /// An address begins too many TLS handshakes.
     HandshakeRefused,
+    /// A TLS handshake failed: a certificate that is no good, or no TLS at all.
+    HandshakeFailed,
+    /// A connection began with a header of the PROXY protocol, and its address is not trusted to say whose it is.
+    ProxyNotTrusted,
+    /// A connection that had not shown who it is gave way to a new one.
+    GaveWay,
 }
 
 impl SecurityEvent {
-    const ALL: [SecurityEvent; 7] = [
+    const ALL: [SecurityEvent; 10] = [
         SecurityEvent::LoggedIn,
         SecurityEvent::LoginRefused,
         SecurityEvent::TokenRefused,
@@ -59,6 +65,9 @@ impl SecurityEvent {
         SecurityEvent::TookOver,
         SecurityEvent::RightsChanged,
         SecurityEvent::HandshakeRefused,
+        SecurityEvent::HandshakeFailed,
+        SecurityEvent::ProxyNotTrusted,
+        SecurityEvent::GaveWay,
     ];
 
     /// As metrics and lines name it.
@@ -71,6 +80,9 @@ impl SecurityEvent {
             SecurityEvent::TookOver => "took_over",
             SecurityEvent::RightsChanged => "rights_changed",
             SecurityEvent::HandshakeRefused => "handshake_refused",
+            SecurityEvent::HandshakeFailed => "handshake_failed",
+            SecurityEvent::ProxyNotTrusted => "proxy_not_trusted",
+            SecurityEvent::GaveWay => "gave_way",
         }
     }
 }
@@ -250,6 +262,9 @@ impl Line {
             SecurityEvent::TookOver => line!(info, "session taken over"),
             SecurityEvent::RightsChanged => line!(info, "rights changed"),
             SecurityEvent::HandshakeRefused => line!(warn, "TLS handshake refused"),
+            SecurityEvent::HandshakeFailed => line!(warn, "TLS handshake failed"),
+            SecurityEvent::ProxyNotTrusted => line!(warn, "PROXY header not trusted"),
+            SecurityEvent::GaveWay => line!(warn, "connection gave way"),
         }
     }
 }
@@ -279,6 +294,6 @@ mod tests {
     fn names_are_cut_between_characters() {
         assert_eq!((&*cut("dave"), cut(&"ü".repeat(1_000)).len()), ("dave", WORDS_BYTES_MAX));
         assert_eq!(cut(&format!("x{}", "ü".repeat(1_000))).len(), WORDS_BYTES_MAX - 1);
-        assert_eq!(SecurityEvent::ALL.map(|event| event as usize), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(SecurityEvent::ALL.map(|event| event as usize), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     }
 }

@@ -8,9 +8,10 @@
 //! Promise: what is recorded was durable then. So it holds for ever, also when the node is killed later: a log that the
 //! process has appended to only goes on from there.
 //!
-//! Why: a log whose end was cut, or whose folder was put back from an older copy, looks like one that a crash tore, until
-//! something beside it says more. Snapshots and indexes of ids say it, too, but a quiet log has none for a long time.
-//! Whoever puts back the whole data directory puts this back with it: only a [witness](crate::witness) tells that.
+//! Why: a log whose end was cut, or whose folder was put back from an older copy, looks like one that a crash tore,
+//! until something beside it says more. Snapshots and indexes of ids say it, too, but a quiet log has none for a long
+//! time. Whoever puts back the whole data directory puts this back with it: only a [witness](crate::witness) tells
+//! that.
 
 use std::path::Path;
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use tidegate_broker::{BrokerMessage, TOPICS};
+use tidegate_doors::admission::let_in_max;
 use tidegate_doors::auth::{Authenticator, Secret, SecretError};
 use tidegate_doors::binary::{BinaryRoom, BinarySettings};
 use tidegate_doors::edge::ChangeFeedsRoom;
@@ -214,7 +215,7 @@ fn connections(
     tracing::info!(limit, kept, http, binary, mqtt = of_mqtt, "connections: {cut}");
     if let Some(mqtt) = mqtt {
         mqtt.admission.connections_max = of_mqtt;
-        mqtt.limits.connections_max = of_mqtt;
+        mqtt.limits.connections_max = let_in_max(of_mqtt);
     }
     Ok(connections)
 }

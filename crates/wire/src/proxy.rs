@@ -87,6 +87,11 @@ pub fn decode(bytes: &[u8], versions: Versions) -> Result<Option<Header>, Header
     }
 }
 
+/// Whether `bytes` begin as a header does, of either version.
+pub fn is_header(bytes: &[u8]) -> bool {
+    bytes.starts_with(WORD) || bytes.starts_with(SIGNATURE)
+}
+
 /// Whether `bytes` begin with `word`, as far as they have come.
 fn begins(bytes: &[u8], word: &[u8]) -> bool {
     let common = bytes.len().min(word.len());

@@ -320,7 +320,7 @@ impl<L: LogStore> Broker<L> {
         let flags = &mut self.clients.sessions[place].flags;
         flags.clear(SessionFlags::PARTLY_DENIED);
         flags.set(SessionFlags::CHECKED);
-        self.remove_forbidden(place);
+        self.deny_forbidden(place);
         self.open_feeds(place);
         self.member_comes(place, now);
         self.pump(place, now);

@@ -218,6 +218,7 @@ impl<L: LogStore> Broker<L> {
         }
         self.shares.forget(place);
         self.passing.is_back(place);
+        self.forget_denied(place);
         let waited = self.clients.sessions[place].flow.as_ref().map_or(0, |flow| flow.backlog.len());
         let session = self.clients.remove_session(place);
         let will_place = self.retained.will_places.remove(&place).filter(|_| sends_will);

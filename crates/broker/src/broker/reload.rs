@@ -1,12 +1,17 @@
-//! A reload: the rights of all clients are asked for again, and what they do not cover any more is taken away.
+//! A reload: the rights of all clients are asked for again, and what they do not cover any more is denied.
 //!
 //! ```text
-//!   reload ─▶ walk ─ a slice each step ─▶ a connection: renew ─▶ its filters, some at a time ─▶ forbidden? removed
+//!   reload ─▶ walk ─ a slice each step ─▶ a connection: renew ─▶ its filters, some at a time ─▶ forbidden? denied
 //!   packet of a client that the walk has not reached ─▶ renew ─▶ decided by the new rights
 //! ```
 //!
 //! Promise: from the reload on, whatever a client asks for is decided by its new rights. Its subscriptions follow
 //! within the walk, which holds nobody up.
+//!
+//! A subscription that is denied stays, and counts; nothing of it is delivered, because each message of its session is
+//! asked about ([`SessionFlags::PARTLY_DENIED`]). Why: a slip in a rule may take rights away that the next reload gives
+//! back, and no packet of MQTT asks a client to subscribe anew (`docs/decisions/0032-denied-subscriptions.md`). Those
+//! that cannot be so ([`Broker::may_be_in_part`]) are removed, and the client is disconnected, so that it learns of it.
 //!
 //! Why in slices: eight thousand clients with twenty filters each took a third of a second, in which nobody was served.
 
@@ -37,6 +42,23 @@ pub(super) struct Reloads {
     next: Option<Renew>,
     /// Who knows the rights of a principal that is not connected, perhaps.
     rights_of: Option<RightsOf>,
+    /// How many subscriptions of a session are denied, of those that have any.
+    denied: HashMap<SessionIndex, usize>,
+    /// What the last reload has done, until it is taken.
+    done: Option<Reloaded>,
+}
+
+/// What a reload has done to the subscriptions of connected clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// Clients that lost any, or were given any back.
+    pub clients: usize,
+    /// Subscriptions that stand, and of which nothing is delivered any more.
+    pub denied: usize,
+    /// Those that were denied before and are not now.
+    pub given_back: usize,
+    /// Those that were removed; their clients were disconnected.
+    pub removed: usize,
 }
 
 /// One reload.
@@ -47,8 +69,18 @@ struct Walk {
     /// The connection that is looked at, and those that there were when it began.
     at: u32,
     until: u32,
-    /// Whose filters are looked at, and how many of them were.
-    filters: Option<(ConnectionKey, usize)>,
+    /// Whose filters are looked at, how many of them were, and what was found.
+    filters: Option<(ConnectionKey, usize, Found)>,
+    done: Reloaded,
+}
+
+/// What was found among filters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    /// So many stand, and nothing of them is delivered.
+    denied: usize,
+    /// So many were removed.
+    removed: usize,
 }
 
 /// Rights as they were, held so that no others get their address, and as they are; `None` for a user who is gone.
@@ -67,7 +99,8 @@ impl Reloads {
 
     fn begin(&mut self, renew: Renew, until: u32) {
         self.mark = !self.mark;
-        self.walk = Some(Walk { renew, renewed: HashMap::new(), at: 0, until, filters: None });
+        self.walk =
+            Some(Walk { renew, renewed: HashMap::new(), at: 0, until, filters: None, done: Reloaded::default() });
     }
 }
 
@@ -128,7 +161,7 @@ impl<L: LogStore> Broker<L> {
         while left > 0 {
             let Some(walk) = &mut self.reloads.walk else { return left < RELOAD_WORK_PER_STEP };
             if walk.at >= walk.until.min(self.clients.connections.reached()) {
-                self.reloads.walk = None;
+                self.reloads.done = self.reloads.walk.take().map(|walk| walk.done);
                 if let Some(renew) = self.reloads.next.take() {
                     self.reloads.begin(renew, self.clients.connections.reached());
                 }
@@ -159,15 +192,21 @@ impl<L: LogStore> Broker<L> {
         };
         let key = self.clients.key(index);
         let walk = self.reloads.walk.as_mut().expect("it goes on");
-        let from = walk.filters.filter(|(of, _)| *of == key).map_or(0, |(_, from)| from);
-        let (filters, removed) = self.remove_forbidden_among(place, from, filters_max);
-        let until = from + filters - removed;
+        let (from, before) =
+            walk.filters.filter(|(of, ..)| *of == key).map_or((0, Found::default()), |(_, from, found)| (from, found));
+        let (filters, found) = self.deny_forbidden_among(place, from, filters_max);
+        let until = from + filters - found.removed;
+        let found = Found { denied: before.denied + found.denied, removed: before.removed + found.removed };
         let is_done = until >= self.clients.sessions[place].subscriptions.as_slice().len();
         if is_done {
             // What was read of them was read with the rights before.
             self.open_feeds(place);
+            self.count_denied(place, found);
+            if found.removed > 0 {
+                self.disconnect(index, ReasonCode::NOT_AUTHORIZED, now);
+            }
         }
-        self.reloads.walk.as_mut().expect("it goes on").filters = Some((key, until));
+        self.reloads.walk.as_mut().expect("it goes on").filters = Some((key, until, found));
         Looked { filters, is_done }
     }
 
@@ -203,35 +242,71 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Removes the subscriptions of a session that its client's rights do not cover (any more).
-    pub(super) fn remove_forbidden(&mut self, place: SessionIndex) {
-        self.remove_forbidden_among(place, 0, usize::MAX);
+    /// Counts what a reload has found among the subscriptions of a session.
+    fn count_denied(&mut self, place: SessionIndex, Found { denied, removed }: Found) {
+        let before = self.note_denied(place, denied);
+        let done = &mut self.reloads.walk.as_mut().expect("it goes on").done;
+        done.clients += usize::from(denied != before || removed > 0);
+        done.denied += denied.saturating_sub(before);
+        done.given_back += before.saturating_sub(denied);
+        done.removed += removed;
+        self.clients.facts.subscriptions_denied += denied.saturating_sub(before) as u64;
+        self.clients.facts.subscriptions_given_back += before.saturating_sub(denied) as u64;
+        self.clients.facts.subscriptions_removed += removed as u64;
     }
 
-    /// The same for so many of them, from the `from`-th on. How many were looked at and how many of them removed.
-    fn remove_forbidden_among(&mut self, place: SessionIndex, from: usize, count: usize) -> (usize, usize) {
-        let Some(index) = self.clients.sessions[place].connection else { return (0, 0) };
+    /// So many subscriptions of a session are denied. How many were before.
+    fn note_denied(&mut self, place: SessionIndex, denied: usize) -> usize {
+        let before = match denied {
+            0 => self.reloads.denied.remove(&place),
+            _ => self.reloads.denied.insert(place, denied),
+        };
+        before.unwrap_or(0)
+    }
+
+    /// A session has ended.
+    pub(super) fn forget_denied(&mut self, place: SessionIndex) {
+        self.reloads.denied.remove(&place);
+    }
+
+    /// What the last reload has done, once.
+    pub fn take_reloaded(&mut self) -> Option<Reloaded> {
+        self.reloads.done.take()
+    }
+
+    /// Denies the subscriptions of a session that its client's rights do not cover (any more).
+    pub(super) fn deny_forbidden(&mut self, place: SessionIndex) {
+        let (_, found) = self.deny_forbidden_among(place, 0, usize::MAX);
+        self.note_denied(place, found.denied);
+        self.clients.facts.subscriptions_removed += found.removed as u64;
+    }
+
+    /// The same for so many of them, from the `from`-th on. How many were looked at, and what was found.
+    fn deny_forbidden_among(&mut self, place: SessionIndex, from: usize, count: usize) -> (usize, Found) {
+        let Some(index) = self.clients.sessions[place].connection else { return (0, Found::default()) };
         let nodes = self.clients.sessions[place].subscriptions.as_slice();
         let nodes = &nodes[from.min(nodes.len())..];
         let nodes = &nodes[..count.min(nodes.len())];
-        let mut is_in_part = false;
-        let forbidden: Vec<Box<str>> = nodes
-            .iter()
-            .map(|node| self.subscriptions.filter(*node))
-            .filter(|filter| {
-                let parts = check_filter(filter).expect("it was subscribed to");
-                // A condition is checked when subscribing; if it held once, it holds from then on.
-                let access = self.access(index, place, parts.filter);
-                is_in_part |= access == Access::AllowedInPart;
-                access == Access::Denied || access == Access::AllowedInPart && !self.may_be_in_part(filter)
-            })
-            .map(Into::into)
-            .collect();
-        let counts = (nodes.len(), forbidden.len());
-        if is_in_part {
+        let (mut denied, mut is_in_part) = (0, false);
+        let mut removed: Vec<Box<str>> = Vec::new();
+        for node in nodes {
+            let filter = self.subscriptions.filter(*node);
+            let parts = check_filter(&filter).expect("it was subscribed to");
+            // A condition is checked when subscribing; if it held once, it holds from then on.
+            let access = self.access(index, place, parts.filter);
+            match access {
+                Access::Allowed | Access::IfConfirmed(_) => {}
+                Access::Denied | Access::AllowedInPart if !self.may_be_in_part(&filter) => removed.push(filter.into()),
+                Access::AllowedInPart => is_in_part = true,
+                Access::Denied => denied += 1,
+            }
+        }
+        let looked = nodes.len();
+        if is_in_part || denied > 0 {
             self.clients.sessions[place].flags.set(SessionFlags::PARTLY_DENIED);
         }
-        for filter in forbidden {
+        let found = Found { denied, removed: removed.len() };
+        for filter in removed {
             let session = &self.clients.sessions[place];
             if let Some(slot) = session.slot {
                 let shard = session.shard;
@@ -239,7 +314,7 @@ impl<L: LogStore> Broker<L> {
             }
             self.remove(place, &filter);
         }
-        counts
+        (looked, found)
     }
 }
 

@@ -2,6 +2,7 @@
 //! and retained messages to be read. And a filter of which a part is denied.
 
 use expect_test::expect;
+use tidegate_broker::Reloaded;
 
 use crate::support::{World, WorldOptions, check};
 
@@ -154,4 +155,52 @@ fn retained_messages_on_their_way_are_kept_back_when_a_right_is_taken_away() {
         assert!(!heard.contains("part/late"), "{heard}");
         assert_eq!(heard.matches("a < PUBLISH part/").count(), 20, "all others come: {heard}");
     }
+}
+
+/// A slip in a rule takes a right away, and the next reload gives it back.
+#[test]
+fn a_subscription_that_is_denied_by_one_reload_is_given_back_by_the_next() {
+    for connect in ["CONNECT", "CONNECT expiry=100"] {
+        let mut world = World::new(WorldOptions::default());
+        world.run(&format!(
+            "a: {connect}; a: auto; a: SUBSCRIBE closed/# open qos=1; b@1: {connect}; b: SUBSCRIBE closed/x; p: CONNECT"
+        ));
+        let denied = world.run("reload; announce closed/x 1; a: PUBLISH open 2 qos=1");
+        assert!(!denied.contains("< PUBLISH closed/x 1") && denied.contains("a < PUBLISH open 2"), "{denied}");
+        let told = |world: &mut World| -> Vec<Reloaded> {
+            world.brokers_mut().iter_mut().filter_map(|broker| broker.take_reloaded()).collect()
+        };
+        let sum = |told: Vec<Reloaded>, count: fn(&Reloaded) -> usize| told.iter().map(count).sum::<usize>();
+        let first = told(&mut world);
+        assert_eq!((sum(first.clone(), |of| of.denied), sum(first.clone(), |of| of.clients)), (2, 2), "{first:?}");
+        let back = world.run("reload-back; p: PUBLISH closed/x 3 qos=1");
+        assert!(back.contains("a < PUBLISH closed/x 3") && back.contains("b < PUBLISH closed/x 3"), "{back}");
+        let second = told(&mut world);
+        assert_eq!(
+            (sum(second.clone(), |of| of.given_back), sum(second.clone(), |of| of.denied)),
+            (2, 0),
+            "{second:?}"
+        );
+    }
+}
+
+/// Also where the client was away while the right was taken, and where it came back meanwhile, and after a kill.
+#[test]
+fn a_durable_session_keeps_what_is_denied() {
+    for meanwhile in ["", "a: CONNECT keep expiry=100; a: drop;", "kill;"] {
+        let mut world = World::new(WorldOptions::default());
+        world.run("a: CONNECT keep expiry=100; a: SUBSCRIBE closed/# qos=1; a: drop; p: CONNECT keep");
+        world.run(&format!("reload; {meanwhile} reload-back"));
+        let heard = world.run("a: CONNECT keep expiry=100; p: CONNECT; p: PUBLISH closed/x 1 qos=1");
+        assert!(heard.contains("a < PUBLISH closed/x 1"), "{meanwhile}: {heard}");
+    }
+}
+
+/// What a share group picks for a member that may not have it would be lost to all.
+#[test]
+fn a_member_of_a_share_group_that_loses_its_right_is_told() {
+    let mut world = World::new(WorldOptions::default());
+    world.run("a: CONNECT; a: SUBSCRIBE $share/g/closed/# qos=1; b: CONNECT; b: SUBSCRIBE open");
+    let heard = world.run("reload; b: PUBLISH open 1");
+    assert!(heard.contains("a < DISCONNECT 0x87") && heard.contains("b < PUBLISH open 1"), "{heard}");
 }

@@ -78,6 +78,12 @@ impl Addresses {
         Over::of(count as usize, self.connections_max as usize)
     }
 
+    /// Whether one more client would be one too many.
+    pub(super) fn is_full(&self, mark: AddressMark) -> bool {
+        let cells = self.cells_of(mark);
+        cells.is_some_and(|[a, b]| a.load(Ordering::Relaxed).min(b.load(Ordering::Relaxed)) >= self.connections_max)
+    }
+
     /// Counts one less.
     pub fn leave(&self, mark: AddressMark) {
         for cell in self.cells_of(mark).into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Connections that have shown no token yet, by address, and which of them gives way to a new one.
+//! Connections that have not shown yet who they are, by address, and which of them gives way to a new one.
 //!
 //! ```text
 //!   10.0.0.1 │ 3 7 8 12    the most, so its oldest: 3 gives way
@@ -18,7 +18,7 @@ use std::net::IpAddr;
 
 /// The connections, each with a `T` by which its owner knows it.
 #[derive(Debug)]
-pub(super) struct Newcomers<T> {
+pub(crate) struct Newcomers<T> {
     /// Those of each address that has any, by number.
     lines: HashMap<IpAddr, BTreeMap<u64, T>>,
     /// How long each line is, and the number of its oldest: the last one gives way.

@@ -9,6 +9,7 @@ use mio::Interest;
 use tidegate_machines::TimeMs;
 use tidegate_runtime::PortSockets;
 use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
+use tidegate_wire::proxy::is_header;
 use tidegate_wire::{FrameError, Split, split};
 
 use super::limits::{
@@ -296,6 +297,11 @@ impl Session {
                 Ok(None)
             }
         }
+    }
+
+    /// Whether its first bytes are a header of the PROXY protocol, which nobody expects of its address.
+    pub fn has_sent_proxy_header(&self) -> bool {
+        matches!(self.life, Life::Greeting) && is_header(&self.input)
     }
 
     /// Bytes of the largest frame that the client may send now. Before the Hello that is a small one.

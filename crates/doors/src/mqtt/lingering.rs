@@ -6,14 +6,16 @@
 //! ```
 //!
 //! Promise: all of them together cost a turn no more than [`BYTES_IN_TURN_MAX`] of reading. Each stays counted among
-//! the clients of its listener and its address, so there are never more of them than clients.
+//! the clients of its listener and its address, so there are never more of them than clients; and gives way to a new
+//! client when a door is full ([`PortNewcomers`]).
 
 use std::collections::VecDeque;
 use std::net::TcpStream;
 
 use slab::Slab;
 
-use crate::admission::{AddressMark, Admission, ListenerIndex};
+use super::newcomers::{Line, PortNewcomers};
+use crate::admission::{AddressMark, ListenerIndex};
 use crate::linger::{Ends, Linger};
 use crate::stream::{Scratch, Stream};
 
@@ -28,6 +30,8 @@ pub(super) struct LingeringSocket {
     pub linger: Linger,
     pub listener: ListenerIndex,
     pub mark: AddressMark,
+    /// Where it is found among those that give way; `None` for one that was only told why it may not stay.
+    pub line: Option<Line>,
     /// It stands in the list of those that have something.
     pub is_listed: bool,
     /// Which one it is of those that stood at its place.
@@ -79,7 +83,7 @@ impl LingeringSockets {
     }
 
     /// Goes on with those that have something, a turn's worth. Returns whether there was any.
-    pub fn go_on(&mut self, scratch: &mut Scratch, admission: &Admission) -> bool {
+    pub fn go_on(&mut self, scratch: &mut Scratch, newcomers: &mut PortNewcomers) -> bool {
         let mut left = BYTES_IN_TURN_MAX;
         let worked = self.has_news();
         for _ in 0..self.listed.len() {
@@ -94,7 +98,7 @@ impl LingeringSockets {
             let ends = socket.linger.go_on(&mut socket.stream, scratch, &mut of_visit);
             left -= before - of_visit;
             match ends {
-                Ends::Now => self.drop(place, admission),
+                Ends::Now => self.drop(place, newcomers),
                 Ends::Later => {}
                 Ends::Reads => self.list(place),
             }
@@ -103,11 +107,11 @@ impl LingeringSockets {
     }
 
     /// Drops those whose time is over.
-    pub fn end_overdue(&mut self, now_ms: u64, admission: &Admission) {
+    pub fn end_overdue(&mut self, now_ms: u64, newcomers: &mut PortNewcomers) {
         while let Some((place, number)) = self.ends.front().copied() {
             match self.sockets.get(place).filter(|socket| socket.number == number) {
                 Some(socket) if !socket.linger.is_overdue(now_ms) => return,
-                Some(_) => self.drop(place, admission),
+                Some(_) => self.drop(place, newcomers),
                 None => {}
             }
             self.ends.pop_front();
@@ -119,8 +123,9 @@ impl LingeringSockets {
         self.sockets.iter_mut().for_each(|(_, socket)| socket.linger.hurry(now_ms));
     }
 
-    fn drop(&mut self, place: usize, admission: &Admission) {
-        let socket = self.sockets.remove(place);
-        admission.leave(socket.listener, socket.mark);
+    /// The one that stands here ends at once.
+    pub fn drop(&mut self, place: usize, newcomers: &mut PortNewcomers) {
+        let LingeringSocket { listener, mark, line, .. } = self.sockets.remove(place);
+        newcomers.end_lingering(listener, mark, line);
     }
 }

@@ -6,7 +6,7 @@ use tidegate_telemetry::metrics;
 metrics! {
     /// What one worker's port counts. For one thread.
     pub struct MqttMetrics(worker) {
-        /// Reasons: `throttle`, `limit`, `files`, `polite`, `proxy`.
+        /// Reasons: `throttle`, `limit`, `files`, `polite`, `proxy`, `gave_way`.
         turned_away: CounterFamily(reason)
             "tidegate_mqtt_turned_away_total" "Connections turned away at the door, by reason.";
         handed_off: Counter
@@ -68,6 +68,13 @@ metrics! {
         withheld: Counter
             "tidegate_mqtt_withheld_total"
             "Publications kept back from a subscriber that may not read their topic, or does not subscribe any more.";
+        subscriptions_denied: Counter "tidegate_mqtt_subscriptions_denied_total"
+            "Subscriptions of connected clients that a reload denied: they stand, and nothing of them is delivered.";
+        subscriptions_given_back: Counter "tidegate_mqtt_subscriptions_given_back_total"
+            "Denied subscriptions of connected clients that a later reload allowed again.";
+        subscriptions_removed: Counter "tidegate_mqtt_subscriptions_removed_total"
+            "Subscriptions of share groups and to streams that were removed because their client has no right to them \
+             any more.";
         dropped_invalid: Counter
             "tidegate_mqtt_dropped_invalid_total" "Publications on a topic that is none, as under $delayed.";
         dropped_offline: Counter
@@ -192,6 +199,9 @@ impl BrokerMetrics {
             dropped_too_large,
             dropped_unauthorized,
             withheld,
+            subscriptions_denied,
+            subscriptions_given_back,
+            subscriptions_removed,
             dropped_invalid,
             dropped_offline,
             dropped_ended,
@@ -248,6 +258,9 @@ impl BrokerMetrics {
         self.dropped_too_large.follow(dropped_too_large);
         self.dropped_unauthorized.follow(dropped_unauthorized);
         self.withheld.follow(withheld);
+        self.subscriptions_denied.follow(subscriptions_denied);
+        self.subscriptions_given_back.follow(subscriptions_given_back);
+        self.subscriptions_removed.follow(subscriptions_removed);
         self.dropped_invalid.follow(dropped_invalid);
         self.dropped_offline.follow(dropped_offline);
         self.dropped_ended.follow(dropped_ended);

@@ -14,6 +14,7 @@ mod latency;
 mod lingering;
 mod mail;
 mod metrics;
+mod newcomers;
 mod overload;
 mod port;
 mod room;

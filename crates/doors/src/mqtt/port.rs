@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_broker::drive::{self, Driven};
-use tidegate_broker::{Broker, BrokerMessage, ConnectionKey, DrainPlan, Holdings, SharedFacts, TOPICS};
+use tidegate_broker::{Broker, BrokerMessage, ConnectionKey, DrainPlan, Holdings, Reloaded, SharedFacts, TOPICS};
 use tidegate_journal::LogStore;
 use tidegate_ledger::announcer::Announcement;
 use tidegate_ledger::operation::Message;
@@ -45,6 +45,7 @@ use super::feeds::Feeds;
 use super::latency::Latency;
 use super::lingering::LingeringSockets;
 use super::metrics::{BrokerMetrics, MqttMetrics, NodeMqttMetrics};
+use super::newcomers::PortNewcomers;
 use super::overload::Overload;
 use super::settings::{MqttAuthenticator, MqttSettings};
 use super::sockets::{Flag, Sockets};
@@ -53,6 +54,7 @@ use crate::ledger_topics::LedgerTopics;
 use crate::operator::OperatorMessage;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::request_metrics::RequestMetrics;
+use crate::security;
 use crate::stream::Scratch;
 use crate::turns::limits::WORK_IN_TURN_MAX;
 use crate::turns::{CallerMark, CallerMarks, Turns};
@@ -98,6 +100,8 @@ pub struct MqttPort<L: LogStore> {
     poll: Option<PortSockets>,
     doors: Vec<Door>,
     admission: Arc<Admission>,
+    /// Who gives way to new clients.
+    newcomers: PortNewcomers,
     overload: Overload,
     authenticator: Arc<dyn MqttAuthenticator>,
     settings: MqttSettings,
@@ -194,6 +198,7 @@ impl<L: LogStore> MqttPort<L> {
             sockets: Sockets::default(),
             poll: None,
             doors: doors.map(|(number, listener)| Door::new(number, listener)).collect(),
+            newcomers: PortNewcomers::new(me.endpoint.0, settings.listener_limits().len(), parts.admission.clone()),
             admission: parts.admission,
             overload: Overload::new(settings.admission.turn_ms_max, settings.limits.pressure_bytes_max),
             generation: authenticator.generation(),
@@ -231,6 +236,18 @@ impl<L: LogStore> MqttPort<L> {
         self.poll.as_ref().expect("a port is registered before it serves")
     }
 
+    /// Says what a reload has done to subscriptions; of a worker where that is nothing, only the first says so.
+    fn tell_reloaded(&self, reloaded: Reloaded) {
+        let Reloaded { clients, denied, given_back, removed } = reloaded;
+        let worker = self.me.endpoint.0;
+        if clients > 0 || worker == 0 {
+            security::tell_of_configuration(&format!(
+                "worker {worker}: of {clients} connected clients, {denied} subscriptions are denied, {given_back} \
+                 given back, {removed} removed and their clients disconnected"
+            ));
+        }
+    }
+
     /// Sends clients away, so many per second over all workers.
     fn send_away(&mut self, per_second: u32, now: TimeMs) {
         let plan = DrainPlan {
@@ -258,6 +275,7 @@ where
             || self.lingering.has_news()
             || self.operators.has_more()
             || self.certificates.are_looked_at()
+            || self.newcomers.are_asked()
             || self.broker.is_serving() && (!self.arrivals.is_empty() || self.doors.iter().any(Door::has_more))
     }
 
@@ -288,8 +306,11 @@ where
             self.broker.reload(Arc::new(move |rights| authenticator.renew(rights)));
             self.certificates.begin(self.sockets.places());
         }
+        if let Some(reloaded) = self.broker.take_reloaded() {
+            self.tell_reloaded(reloaded);
+        }
         self.doors.iter_mut().for_each(Door::look_again);
-        self.lingering.end_overdue(monotonic_ms(), &self.admission);
+        self.lingering.end_overdue(monotonic_ms(), &mut self.newcomers);
         let longest_turn = std::mem::take(&mut self.longest_turn);
         let overloaded = self.overload.observe(longest_turn, self.facts.pressure_bytes(), now);
         self.admission.set_overloaded(self.me.endpoint.0, overloaded);
@@ -363,10 +384,11 @@ where
         for key in std::mem::take(&mut self.left) {
             self.lose(key, context.now());
         }
+        let gave_way = self.give_way_as_asked(context.now());
         let took = self.take_clients(context);
-        let threw_away = self.lingering.go_on(&mut self.scratch, &self.admission);
+        let threw_away = self.lingering.go_on(&mut self.scratch, &mut self.newcomers);
         let looked = self.look_at_certificates(context.now());
-        took | threw_away | looked | self.serve_sockets(context)
+        took | gave_way | threw_away | looked | self.serve_sockets(context)
     }
 
     /// Everything that does not come from a socket: one turn of the broker.

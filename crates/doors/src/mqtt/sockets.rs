@@ -7,7 +7,7 @@ use std::net::TcpStream;
 
 use tidegate_broker::{ConnectionKey, ReasonCode};
 
-use crate::admission::{AddressMark, ListenerIndex};
+use crate::admission::{AddressMark, ListenerIndex, Standing};
 use crate::stream::Stream;
 use crate::turns::CallerMark;
 
@@ -82,6 +82,11 @@ impl Socket {
 
     pub fn set(&mut self, flag: Flag, on: bool) {
         self.flags = if on { self.flags | flag.0 } else { self.flags & !flag.0 };
+    }
+
+    /// What it is counted as.
+    pub fn standing(&self) -> Standing {
+        self.refusal().map_or(Standing::Served, |_| Standing::Told)
     }
 
     /// Why it may not stay.

@@ -5,10 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use rustls::ServerConnection;
 use rustls::pki_types::CertificateDer;
+use tidegate_wire::proxy::is_header;
 
 use super::gate::{DoorTls, Unbegun};
 use super::scratch::Scratch;
-use super::tls::{self, Flow, TlsLayer};
+use super::tls::{self, Flow, HandshakeFailed, TlsLayer};
 use super::websocket::{WebSocketLayer, cost_of as cost_of_frames};
 use super::write_some;
 use crate::proxy::{Forwarded, HeaderReader};
@@ -136,7 +137,12 @@ impl Layers {
         match &mut self.tls {
             Some(tls) => {
                 let (came, before, was_shaking) = (wire.len(), plain.len(), tls.is_handshaking());
+                let is_header = was_shaking && is_header(wire);
                 let received = tls.receive(wire, plain, out);
+                let received = match received {
+                    Err(error) if was_shaking => Err(HandshakeFailed::wrap(&error, is_header)),
+                    received => received,
+                };
                 let records_bytes = came - tls.partial().len();
                 // An answer within the handshake is signed; an error may follow it.
                 let has_shaken = was_shaking && !out.is_empty() && (received.is_err() || tls.is_handshaking());

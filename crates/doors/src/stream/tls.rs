@@ -67,6 +67,26 @@ pub enum Flow {
     Ended,
 }
 
+/// A handshake that has begun came to nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct HandshakeFailed {
+    why: String,
+    /// It began with a header of the PROXY protocol.
+    pub is_proxy_header: bool,
+}
+
+impl HandshakeFailed {
+    pub(super) fn wrap(error: &io::Error, is_proxy_header: bool) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, HandshakeFailed { why: error.to_string(), is_proxy_header })
+    }
+
+    /// Whether this is what ended a connection.
+    pub fn of(error: &io::Error) -> Option<&HandshakeFailed> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
 impl TlsLayer {
     /// For a client that has just connected.
     pub fn accept(config: Arc<ServerConfig>) -> Result<TlsLayer, rustls::Error> {

@@ -100,7 +100,7 @@ fn who_is_gone_is_forgotten_when_the_last_answer_is_there() {
     turns.leave(caller);
     assert_eq!((turns.callers.len(), turns.any_waiting(|_| true)), (1, false));
     turns.end(caller, Weight::default());
-    assert!(turns.callers.is_empty() && turns.places.is_empty() && turns.order.is_empty());
+    assert!(turns.callers.is_empty() && turns.places.is_empty() && turns.is_empty());
     assert_eq!(turns.take_next(), None);
 }
 

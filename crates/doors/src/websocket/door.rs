@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, Version, header};
 use tidegate_wire::websocket::{SUBPROTOCOL, accept_key, offers_mqtt};
 
 use super::settings::{Origins, WebSocketSettings};
-use crate::admission::{AddressMark, Admission, Arrival, Entry, ListenerIndex, monotonic_ns};
+use crate::admission::{AddressMark, Admission, Arrival, Entry, ListenerIndex, Standing, monotonic_ns};
 use crate::http::{Accepted, Health, Upgrade, Upgraded};
 use crate::json::{Problem, codes};
 use crate::stream::Stream;
@@ -52,10 +52,10 @@ impl WebSocketDoor {
         if !self.admission.throttle(self.listener).take(monotonic_ns()) {
             return busy("too many clients connect at once; try again in a second");
         }
-        match self.admission.enter(self.listener, address) {
+        match self.admission.enter(self.listener, address, None) {
             Entry::Admitted(mark) => Ok(mark),
             Entry::Refused(mark, _) => {
-                self.admission.leave(self.listener, mark);
+                self.admission.leave(self.listener, mark, Standing::Told);
                 busy("as many clients are connected as may be")
             }
             Entry::Closed => busy("as many clients are connected as may be"),
@@ -86,7 +86,7 @@ impl<A: Fn(Box<Arrival>) -> bool + Send + Sync + 'static> Upgrade for Upgrading<
         let (door, adopt) = (self.door.clone(), self.adopt.clone());
         let take = move |upgraded: Option<Upgraded>| {
             if !upgraded.is_some_and(|upgraded| adopt(Box::new(door.arrival(upgraded, address, mark)))) {
-                door.admission.leave(door.listener, mark);
+                door.admission.leave(door.listener, mark, Standing::Served);
             }
         };
         let mut headers = HeaderMap::new();

@@ -58,7 +58,8 @@ config! {
     /// `[mqtt]`
     pub struct MqttKeys in "mqtt" {
         connections_max: Count<usize> = 1 << 21, 1..=(1 << 24), restart,
-            "clients at once, over all listeners and workers; more are told 0x97";
+            "clients at once, over all listeners and workers; more are told 0x97. At the bound, a connection without \
+             an accepted CONNECT gives way to a new one";
         connections_per_address_max: Count<u32> = 0, 0..=4_294_967_295, restart,
             "clients at once of one address (IPv6: of one /64); more are told 0x97. 0 for no bound";
         overload_turn_ms: Milliseconds<u32> = 500, 0..=60_000, restart,
@@ -99,7 +100,8 @@ config! {
         inbox_age_max_s: Seconds = 0, 0..=3_155_760_000, restart,
             "seconds that a message waits for a session; 0 for no bound";
         inbox_policy: InboxPolicyWord = "drop_oldest", .., restart,
-            "what makes room in such an inbox; with \"refuse\" the publisher is told 0x97";
+            "what makes room in such an inbox; with \"refuse\" the publisher is told 0x97 when one inbox or more took \
+             nothing: subscribers with room have got the message, and get it again if it is sent again";
         inbox_refuse_away_s: Seconds = 60, 0..=3_155_760_000, restart,
             "with inbox_policy = \"refuse\": seconds after a client has gone for which its full inbox refuses \
              messages; after that they are lost to it, and taken for others";

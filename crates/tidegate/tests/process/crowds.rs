@@ -1,12 +1,13 @@
 //! More connections than a door takes, from several addresses, that show no token.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
 use tidegate_client::Client;
 
 use crate::http::Http;
+use crate::proxied::{connack, hello};
 use crate::votes::connect;
 use crate::{PATIENCE, SERVICE, Server, Settings, folder, wait_for};
 
@@ -68,5 +69,41 @@ fn crowds_that_show_nothing_keep_nobody_out_of_any_door() {
     let line = metrics.lines().find(gave_way).expect("it is counted");
     let count: usize = line.rsplit(' ').next().expect("a value").parse().expect("a number");
     assert!(count >= CROWD - PLACES, "{line}");
+    assert!(server.terminate().status.success());
+}
+
+/// Neither whole nor wrong.
+const HALF_CONNECT: &[u8] = b"\x10\x20\0\x04MQ";
+
+#[test]
+fn crowds_that_send_no_connect_keep_no_client_out_of_mqtt() {
+    let folder = folder();
+    let sections = format!("[mqtt]\nconnections_max = {PLACES}\n\n[listener.mqtt]\nanonymous = true\n");
+    let server = Server::start(&Settings { mqtt: true, sections, ..Settings::new(folder.path()) });
+    let come = |address: [u8; 4], id: &str| {
+        let mut client = connect_from(address, server.mqtt()).expect("the door listens");
+        client.write_all(&hello(id, None)).expect("the server reads");
+        assert_eq!(connack(&mut client), Some(0), "{id}");
+        client
+    };
+    let mut old = come([127, 0, 0, 1], "old");
+    let _crowds = [crowd(server.mqtt(), HALF_CONNECT), crowd(server.mqtt(), b"")];
+    // The door lets go of them by itself after 10 s only.
+    let _new: Vec<TcpStream> = (1..=10).map(|n| come([127, 9, 1, n], &format!("client {n}"))).collect();
+    old.write_all(&[0xc0, 0]).expect("who has connected stays");
+    let mut pong = [0; 2];
+    old.read_exact(&mut pong).expect("it is answered");
+    assert_eq!(pong, [0xd0, 0]);
+    let mut http = Http::connect(server.http).expect("the door is open");
+    let gave_way = wait_for("the port has counted", || {
+        let Value::String(metrics) = http.get("/metrics").expect("an answer").body else { panic!("no text") };
+        let counts = metrics.lines().filter(|line| line.starts_with("tidegate_mqtt_turned_away_total"));
+        let counts = counts.filter(|line| line.contains("gave_way")).filter_map(|line| line.rsplit(' ').next());
+        Some(counts.map(|count| count.parse::<usize>().expect("a number")).sum()).filter(|sum| *sum > 0)
+    });
+    assert!(gave_way >= 2 * CROWD - PLACES, "{gave_way}");
+    wait_for("the security log says so", || {
+        server.log().contains("connection gave way address=127.66.3").then_some(())
+    });
     assert!(server.terminate().status.success());
 }

@@ -67,6 +67,13 @@ fn an_address_that_begins_too_many_handshakes_is_refused_at_every_door_and_other
         assert!(shake([127, 0, 0, 2], door), "{name} takes those of another address");
         assert!(refused(&server, &config, name) >= 1, "{name}");
     }
+    // One that speaks no TLS is told so by an alert, and the operator by a line.
+    for (name, door) in &doors[1..] {
+        let mut other = connect_from([127, 0, 0, 4], *door).expect("the door listens");
+        other.write_all(b"this is no TLS at all").expect("the server reads");
+        let line = format!("TLS handshake failed address=127.0.0.4 door=\"{name}\"");
+        wait_for("the security log says so", || server.log().contains(&line).then_some(()));
+    }
     // Whoever says nothing has begun none.
     let silent: Vec<_> =
         (0..2 * BURST).map(|_| connect_from([127, 0, 0, 3], server.mqtts()).expect("it listens")).collect();

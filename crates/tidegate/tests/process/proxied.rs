@@ -32,7 +32,7 @@ fn v2(client: [u8; 4]) -> Vec<u8> {
 /// The header of the balancer's own connections.
 const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
 
-fn open(door: SocketAddr, first: &[u8]) -> TcpStream {
+pub fn open(door: SocketAddr, first: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(door).expect("the door is open");
     stream.set_nodelay(true).expect("a socket takes it");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a time-out");
@@ -40,7 +40,7 @@ fn open(door: SocketAddr, first: &[u8]) -> TcpStream {
     stream
 }
 
-fn hello(client_id: &str, user: Option<&str>) -> Vec<u8> {
+pub fn hello(client_id: &str, user: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     let password = user.map(|user| user.as_bytes());
     let connect = ConnectOut { client_id, user_name: user, password, clean_start: true, ..ConnectOut::default() };
@@ -49,7 +49,7 @@ fn hello(client_id: &str, user: Option<&str>) -> Vec<u8> {
 }
 
 /// Reads the answer to a CONNECT: its reason, or `None` if the connection was ended without one.
-fn connack(stream: &mut TcpStream) -> Option<u8> {
+pub fn connack(stream: &mut TcpStream) -> Option<u8> {
     let mut received = Vec::new();
     loop {
         if let Ok(Split::Packet(length)) = split(&received, u32::MAX) {
@@ -138,7 +138,14 @@ fn a_balancer_must_say_whose_connection_it_is_and_others_cannot() {
     let elsewhere = EITHER.replace("127.0.0.1", "10.0.0.0/8");
     let server = start(&other, &elsewhere, "");
     assert_eq!(connect(server.mqtt(), &v1("203.0.113.9"), "x", Some("dave")).1, None);
+    assert_eq!(connect(server.mqtt(), &v2([203, 0, 113, 9]), "x", Some("dave")).1, None);
+    assert_eq!(connect(server.binary, &v1("203.0.113.9"), "x", None).1, None);
     assert_eq!(connect(server.mqtt(), &[], "x", Some("dave")).1, Some(0));
+    for door in ["mqtt", "binary"] {
+        let line = format!("PROXY header not trusted address=127.0.0.1 door=\"{door}\"");
+        wait_for("the security log says so", || server.log().contains(&line).then_some(()));
+    }
+    assert!(server.log().contains("list it in proxy.trusted and set proxy.mqtt"), "{}", server.log());
 }
 
 #[test]

@@ -132,6 +132,10 @@ impl World {
         &self.brokers
     }
 
+    pub fn brokers_mut(&mut self) -> &mut [TestBroker] {
+        &mut self.brokers
+    }
+
     /// What is left behind.
     pub fn holdings(&self) -> &Holdings {
         &self.holdings
@@ -384,11 +388,12 @@ impl World {
                 }
             }
             "operate" => self.operate(words),
-            "reload" => {
-                self.reloaded = true;
-                self.has_new_rights.store(true, Ordering::Relaxed);
+            which @ ("reload" | "reload-back") => {
+                let reloaded = which == "reload";
+                self.reloaded = reloaded;
+                self.has_new_rights.store(reloaded, Ordering::Relaxed);
                 for broker in &mut self.brokers {
-                    broker.reload(Arc::new(|rights: &dyn Rights| rights_of(rights.user(), true)));
+                    broker.reload(Arc::new(move |rights: &dyn Rights| rights_of(rights.user(), reloaded)));
                 }
             }
             "log" => self.source.extend(words.rest().into_iter().map(str::to_owned)),

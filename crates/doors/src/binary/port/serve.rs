@@ -18,6 +18,7 @@ use super::super::weight::{REPLY_BYTES, reply_bytes, work_of_rows};
 use super::super::{Refused, translate, weight};
 use super::{BinaryPort, Purpose};
 use crate::auth::Identity;
+use crate::handshakes::{tell_failed, tell_untrusted_proxy};
 use crate::held_bytes::NoRoom;
 use crate::json::{Problem, codes};
 use crate::listing::Listing;
@@ -66,12 +67,22 @@ impl<P> BinaryPort<P> {
             let (was_unsaid, was_handshaking) = (session.is_unsaid(), session.is_handshaking());
             match session.read(&mut self.scratch, &mut cost) {
                 Ok(bytes) => read = bytes,
-                Err(_) => {
+                Err(error) => {
                     if session.is_unsaid() {
                         self.metrics.connections_refused.increment("proxy");
                     }
+                    if let Some(address) = session.address() {
+                        tell_failed(&error, "binary", address);
+                    }
                     session.drain(now_ms);
                 }
+            }
+            if session.has_sent_proxy_header() {
+                if let Some(address) = session.address() {
+                    tell_untrusted_proxy("binary", address);
+                }
+                self.metrics.connections_refused.increment("proxy");
+                session.drain(now_ms);
             }
             self.metrics.received_bytes.add(read as u64);
             if was_unsaid && !self.sessions[key].is_unsaid() {

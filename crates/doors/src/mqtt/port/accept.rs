@@ -1,16 +1,19 @@
-//! Accepts clients from listeners.
+//! Accepts clients from listeners, and ends connections that give way to them.
 
 use std::io;
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 
 use mio::Interest;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_runtime::PortSockets;
 
+use super::read::address_of;
 use super::{LISTENERS, MqttPort};
-use crate::mqtt::admission::{Entry, ListenerIndex, monotonic_ns};
+use crate::mqtt::admission::{Entry, ListenerIndex, Standing, monotonic_ns};
+use crate::mqtt::newcomers::Newcomer;
 use crate::mqtt::sockets::Socket;
+use crate::security::{self, SecurityEvent};
 use crate::stream::Stream;
 
 /// Clients that one listener lets in before others get their turn.
@@ -91,8 +94,11 @@ impl<L: LogStore> MqttPort<L> {
         worked
     }
 
-    fn accept_client(&mut self, index: ListenerIndex, tcp: TcpStream, address: std::net::IpAddr, now: TimeMs) {
-        let (mark, refusal) = match self.admission.enter(index, address) {
+    fn accept_client(&mut self, index: ListenerIndex, tcp: TcpStream, address: IpAddr, now: TimeMs) {
+        self.make_room_for(address, now);
+        let entry = self.admission.enter(index, address, Some(self.me.endpoint.0));
+        self.give_way_as_asked(now);
+        let (mark, refusal) = match entry {
             Entry::Admitted(mark) => (mark, None),
             Entry::Refused(mark, reason) => (mark, Some(reason)),
             Entry::Closed => return self.metrics.turned_away.increment("limit"),
@@ -113,7 +119,44 @@ impl<L: LogStore> MqttPort<L> {
                 }
             }
             // The configuration of TLS was found good when it was read.
-            Err(_) => self.admission.leave(index, mark),
+            Err(_) => {
+                let standing = refusal.map_or(Standing::Served, |_| Standing::Told);
+                self.admission.leave(index, mark, standing);
+            }
+        }
+    }
+
+    /// If an address has as many connections as it may, its own oldest that has not shown who it is gives way.
+    pub(super) fn make_room_for(&mut self, address: IpAddr, now: TimeMs) {
+        if let Some(newcomer) = self.newcomers.take_of_full(address) {
+            self.give_way(newcomer, "its address has as many connections as it may", now);
+        }
+    }
+
+    /// Ends as many connections as this worker was asked to since the last time. Whether there were any.
+    pub(super) fn give_way_as_asked(&mut self, now: TimeMs) -> bool {
+        if !self.newcomers.are_asked() {
+            return false;
+        }
+        for newcomer in self.newcomers.take_asked() {
+            self.give_way(newcomer, "the listener, or the server, has as many connections as it may", now);
+        }
+        true
+    }
+
+    /// Ends a connection at once. Nothing can be said to it: before its CONNECT no packet of the server may come.
+    fn give_way(&mut self, newcomer: Newcomer, full: &str, now: TimeMs) {
+        self.metrics.turned_away.increment("gave_way");
+        match newcomer {
+            Newcomer::Open(key) => {
+                if let Some(socket) = self.sockets.get(key) {
+                    let detail =
+                        format!("no CONNECT was accepted from it, and it gave way to a new connection: {full}");
+                    security::tell(SecurityEvent::GaveWay, "mqtt", address_of(socket), "", &detail);
+                }
+                self.lose(key, now);
+            }
+            Newcomer::Lingering(place) => self.lingering.drop(place, &mut self.newcomers),
         }
     }
 }

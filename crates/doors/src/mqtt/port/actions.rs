@@ -94,8 +94,12 @@ impl<L: LogStore> MqttPort<L> {
         }
     }
 
-    /// The verdict on a client. From now on, whoever has a user shares the turn of that user.
+    /// The verdict on a client. One that is admitted gives way to nobody from now on, and one that has a user shares
+    /// the turn of that user.
     pub(super) fn decide(&mut self, key: ConnectionKey, verdict: Verdict, now: TimeMs) {
+        if verdict.is_ok() {
+            self.newcomers.leave(key);
+        }
         if let Ok(admitted) = &verdict
             && let Some(name) = self.caller_name(&*admitted.rights)
             && let Some(socket) = self.sockets.get(key)
@@ -138,6 +142,7 @@ impl<L: LogStore> MqttPort<L> {
         context: &mut Context<'_, P>,
     ) {
         let Some(mut socket) = self.sockets.remove(key) else { return };
+        self.newcomers.leave(key);
         self.latency.forget(key);
         self.metrics.handed_off.increment();
         if socket.has(Flag::POLLED) {

@@ -12,10 +12,12 @@ use tidegate_journal::LogStore;
 use tidegate_ledger::operation::Message;
 use tidegate_machines::TimeMs;
 use tidegate_runtime::{Address, Carries, Context};
+use tidegate_wire::proxy::is_header;
 
 use super::shell::PortShell;
 use super::{CarriesMqtt, MqttPort, READ_BYTES, READ_BYTES_MAX, SOCKETS};
-use crate::admission::{Arrival, Stay, monotonic_ns};
+use crate::admission::{Arrival, Standing, Stay, monotonic_ns};
+use crate::handshakes::{tell_failed, tell_untrusted_proxy};
 use crate::mqtt::sockets::{Flag, Socket};
 use crate::operator::OperatorMessage;
 use crate::turns::limits::{WORK_IN_ROUND_MAX, WORK_OF_VISIT};
@@ -178,6 +180,8 @@ impl<L: LogStore> MqttPort<L> {
                 if socket.stream.is_unsaid() && error.kind() == io::ErrorKind::InvalidData {
                     self.metrics.turned_away.increment("proxy");
                 }
+                let address = address_of(socket);
+                tell_failed(&error, self.door_of(key), address);
                 if error.kind() == io::ErrorKind::InvalidData {
                     // The client broke TLS or WebSocket, and was told so by them.
                     self.broker.closed(key, now);
@@ -197,6 +201,11 @@ impl<L: LogStore> MqttPort<L> {
         let scratch = std::mem::take(&mut self.scratch);
         let bytes = scratch.bytes(&heard);
         let work = WORK_OF_VISIT + work_of_bytes(scratch.cost());
+        if is_header(bytes) && self.newcomers.has(key) {
+            self.scratch = scratch;
+            self.refuse_proxy(key, now);
+            return work;
+        }
         self.broker.arrived(monotonic_ns());
         let served = drive::hear(&mut PortShell { port: self, context }, key, bytes, (may - work).max(1), now);
         self.scratch = scratch;
@@ -207,16 +216,39 @@ impl<L: LogStore> MqttPort<L> {
         work + served
     }
 
+    /// A connection began with a load balancer's word, and its address is not trusted. No packet can say so.
+    fn refuse_proxy(&mut self, key: ConnectionKey, now: TimeMs) {
+        let door = self.door_of(key);
+        if let Some(socket) = self.sockets.get(key) {
+            tell_untrusted_proxy(door, address_of(socket));
+        }
+        self.metrics.turned_away.increment("proxy");
+        self.lose(key, now);
+    }
+
+    /// The name of a connection's door, as the configuration has it.
+    fn door_of(&mut self, key: ConnectionKey) -> &'static str {
+        let listener = self.sockets.get(key).map(|socket| usize::from(socket.listener.0));
+        let listener = listener.and_then(|listener| self.settings.listeners.get(listener));
+        if listener.is_some_and(|listener| listener.tls.is_some()) { "mqtts" } else { "mqtt" }
+    }
+
     /// A load balancer has said whose connection this is: it counts for its client from now on, as if that had come
     /// itself. Returns whether it goes on.
     fn meet(&mut self, key: ConnectionKey, now: TimeMs) -> bool {
         let socket = self.sockets.get(key).expect("it was read just now");
         let address = address_of(socket);
         socket.caller = self.callers.of(&CallerName::of_address(address));
-        let (mark, stay) = self.admission.come_from(socket.mark, address);
+        if socket.standing() == Standing::Told {
+            return true;
+        }
+        self.make_room_for(address, now);
+        let Some(socket) = self.sockets.get(key) else { return false };
+        let (mark, stay) = self.admission.come_from(socket.listener, socket.mark, address);
         socket.mark = mark;
+        self.newcomers.leave(key);
         match stay {
-            Stay::Served => {}
+            Stay::Served => self.newcomers.join(key, socket.listener, address),
             Stay::Refused => {
                 socket.set(Flag::OVER_QUOTA, true);
                 self.metrics.turned_away.increment("polite");
@@ -277,11 +309,15 @@ impl<L: LogStore> MqttPort<L> {
         // The WebSocket door, which is behind the listeners, takes packets of any size that the broker takes.
         let packet_bytes_max =
             self.settings.listeners.get(usize::from(listener.0)).map_or(0, |listener| listener.packet_bytes_max);
+        let standing = socket.standing();
         let Some(key) = self.broker.open(ConnectionTraits { packet_bytes_max }, now) else {
             self.metrics.turned_away.increment("limit");
-            self.admission.leave(listener, mark);
+            self.admission.leave(listener, mark, standing);
             return None;
         };
+        if standing == Standing::Served {
+            self.newcomers.join(key, listener, address);
+        }
         self.sockets.insert(key, socket);
         Some(key)
     }
@@ -317,8 +353,9 @@ impl<L: LogStore> MqttPort<L> {
         self.broker.closed(key, now);
         self.verdicts.forget(key);
         self.latency.forget(key);
+        self.newcomers.leave(key);
         if let Some(socket) = self.sockets.remove(key) {
-            self.admission.leave(socket.listener, socket.mark);
+            self.admission.leave(socket.listener, socket.mark, socket.standing());
         }
     }
 }

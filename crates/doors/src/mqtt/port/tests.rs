@@ -26,6 +26,7 @@ use tidegate_runtime::{Endpoint, Envelope, ShardAddresses, mesh, parcels};
 use tidegate_shard::{NothingDerived, OpenShard, Owners, Snapshots};
 
 use super::*;
+use crate::admission::let_in_max;
 use crate::auth::Identity;
 use crate::mqtt::{AdmissionLimits, Credentials, MqttListener, MqttRoom, Verdict, VerdictReply};
 use crate::operator::OperatorMessage;
@@ -380,12 +381,53 @@ fn one_too_many_is_told_so() {
     node.until("the third is closed", |_| !third.listen());
     drop(first);
     node.until("the first is gone", |node| node.sockets() == 1);
-    // Who is closed and stays has a place until it goes.
-    let mut fourth = node.connect("d", false);
-    assert_eq!(node.receive(&mut fourth)[3], ReasonCode::QUOTA_EXCEEDED.0);
-    drop((third, fourth));
+    // Who was only told, and stays, has nobody's place.
+    node.connect_accepted("d");
+    drop(third);
     node.until("they are gone", |node| node.workers.iter().all(|worker| worker.port.lingering.len() == 0));
-    node.connect_accepted("c");
+}
+
+#[test]
+fn who_does_not_say_who_it_is_gives_way() {
+    let mut node = Node::open(8);
+    let mut old = node.connect_accepted("old");
+    let half = [0x10, 20, 0, 4, b'M', b'Q', b'T', b'T'];
+    let mut strangers: Vec<TcpStream> = Vec::new();
+    let connections = |node: &Node| node.workers[0].port.admission.connections();
+    for n in 0..40 {
+        let mut stranger = TcpStream::connect(node.address).unwrap();
+        if n % 2 == 0 {
+            stranger.write_all(&half).unwrap();
+        }
+        strangers.push(stranger);
+        (0..4).for_each(|_| node.turn());
+        assert!(connections(&node) <= let_in_max(8), "{}", connections(&node));
+    }
+    node.until("the door is full", |node| connections(node) == 8);
+    let mut clients: Vec<Client> = (0..7).map(|n| node.connect_accepted(&format!("client {n}"))).collect();
+    assert!(old.listen() && clients.iter_mut().all(Client::listen), "who has said who it is stays");
+    for stranger in &mut strangers {
+        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert!(matches!(stranger.read(&mut [0; 8]), Ok(0) | Err(_)), "it was closed without a word");
+    }
+    // All places are those of clients now: one more is told so.
+    let mut more = node.connect("more", false);
+    assert_eq!(node.receive(&mut more)[3], ReasonCode::QUOTA_EXCEEDED.0);
+    drop((old, clients, more));
+    node.until("all are gone", |node| connections(node) == 0);
+}
+
+#[test]
+fn who_was_closed_and_stays_gives_way() {
+    let mut node = Node::open(4);
+    let mut closed: Vec<Client> = (0..4).map(|n| node.connect_accepted(&format!("client {n}"))).collect();
+    for client in &mut closed {
+        client.say(0x00, &[]);
+        assert_eq!(node.receive(client)[0], 0xe0);
+    }
+    node.until("they linger", |node| node.sockets() == 0);
+    let _clients: Vec<Client> = (0..4).map(|n| node.connect_accepted(&format!("new client {n}"))).collect();
+    assert!(node.workers.iter().all(|worker| worker.port.lingering.len() == 0));
 }
 
 #[test]

@@ -10,7 +10,9 @@ use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_runtime::PortSockets;
 
+use super::read::address_of;
 use super::{LINGERING, MqttPort, READ_BYTES_MAX, SOCKETS, TURN_WORK_MIN, TURN_WRITTEN_MAX, monotonic_ms};
+use crate::admission::Standing;
 use crate::linger::{Ends, Linger};
 use crate::mqtt::lingering::LingeringSocket;
 use crate::mqtt::sockets::{Flag, Socket};
@@ -51,6 +53,7 @@ impl<L: LogStore> MqttPort<L> {
     pub(super) fn close(&mut self, key: ConnectionKey) {
         self.verdicts.forget(key);
         self.latency.forget(key);
+        self.newcomers.leave(key);
         let Some(mut socket) = self.sockets.remove(key) else { return };
         let now_ms = monotonic_ms();
         let mut linger = Linger::begin(&mut socket.stream, &mut self.scratch, now_ms);
@@ -61,10 +64,13 @@ impl<L: LogStore> MqttPort<L> {
         let ends = linger.go_on(&mut socket.stream, &mut self.scratch, &mut READ_BYTES_MAX.clone());
         let place = self.lingering.next_place();
         if ends == Ends::Now || poll_both(self.poll(), &mut socket, LINGERING | place).is_err() {
-            return self.admission.leave(socket.listener, socket.mark);
+            return self.admission.leave(socket.listener, socket.mark, socket.standing());
         }
+        let (standing, address) = (socket.standing(), address_of(&mut socket));
         let Socket { stream, listener, mark, .. } = socket;
-        self.lingering.insert(LingeringSocket { stream, linger, listener, mark, is_listed: false, number: 0 });
+        let joins = standing == Standing::Served;
+        let line = joins.then(|| self.newcomers.join_lingering(place, listener, address));
+        self.lingering.insert(LingeringSocket { stream, linger, listener, mark, line, is_listed: false, number: 0 });
         if ends == Ends::Reads {
             self.lingering.list(place);
         }
