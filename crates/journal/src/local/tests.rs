@@ -229,7 +229,7 @@ fn others_see_how_far_it_is_durable_and_whether_there_is_room() {
         let durable = log.poll_durable().unwrap();
         assert_eq!(Some(end.cursor()), durable.cursor(), "the one who sealed the group told its chain");
     }
-    let mut until_full = |log: &mut LocalLog<FakeDisk>| {
+    let until_full = |log: &mut LocalLog<FakeDisk>| {
         while !room.is_full() {
             if log.ready().is_ok() {
                 commit(log, &woken, &[vec![7; 1_500]]);

@@ -99,7 +99,7 @@ fn crowds_that_send_no_connect_keep_no_client_out_of_mqtt() {
         let Value::String(metrics) = http.get("/metrics").expect("an answer").body else { panic!("no text") };
         let counts = metrics.lines().filter(|line| line.starts_with("tidegate_mqtt_turned_away_total"));
         let counts = counts.filter(|line| line.contains("gave_way")).filter_map(|line| line.rsplit(' ').next());
-        Some(counts.map(|count| count.parse::<usize>().expect("a number")).sum()).filter(|sum| *sum > 0)
+        Some(counts.map(|count| count.parse::<usize>().expect("a number")).sum::<usize>()).filter(|sum| *sum > 0)
     });
     assert!(gave_way >= 2 * CROWD - PLACES, "{gave_way}");
     wait_for("the security log says so", || {
