@@ -24,7 +24,7 @@ use rustls::pki_types::CertificateDer;
 pub use gate::{DoorTls, HandshakeGate};
 use layers::Layers;
 pub use scratch::{Received, Scratch};
-pub use tls::{Flow, HandshakeFailed, TLS_BYTES};
+pub use tls::{Flow, HANDSHAKE_COST, HandshakeFailed, TLS_BYTES};
 
 use crate::proxy::HeaderReader;
 

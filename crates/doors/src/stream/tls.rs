@@ -20,7 +20,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::gate::Unbegun;
-use crate::turns::limits::HANDSHAKE_COST;
 
 /// Longest beginning of something whole that TLS waits for: a handshake message of 64 KiB in records.
 pub(super) const PARTIAL_BYTES_MAX: usize = 128 << 10;
@@ -35,6 +34,9 @@ const RECORD_BYTES: usize = 16 << 10;
 const RECORD_COST: usize = 1_024;
 /// Least bytes that a record adds to what is in it.
 const RECORD_OVERHEAD_MIN: usize = 22;
+/// What the server's part of a handshake is worth, in bytes: a signature and a key exchange, a quarter of a millisecond
+/// or more.
+pub const HANDSHAKE_COST: usize = 1 << 20;
 
 /// One client's TLS.
 pub struct TlsLayer {

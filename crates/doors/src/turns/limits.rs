@@ -1,13 +1,13 @@
 //! The bounds of a turn, of one caller in it, and of what a caller has under way.
 
+use crate::stream::HANDSHAKE_COST;
+
 /// Work that a port does in one turn for all callers, before the shards get theirs. One is a frame of the binary port,
 /// or a packet of MQTT: about a microsecond with all that follows from it, or less.
 pub const WORK_IN_TURN_MAX: isize = 1_024;
 /// Work that a port does in one turn for TLS handshakes, whoever begins them: two, each a signature and a key exchange,
 /// a quarter of a millisecond or more.
 pub const HANDSHAKE_WORK_IN_TURN_MAX: isize = 2 * (HANDSHAKE_COST / BYTES_PER_WORK) as isize;
-/// What the server's part of a handshake is worth, in bytes that are read.
-pub const HANDSHAKE_COST: usize = 1 << 20;
 /// Work that a port does for one caller before the next one gets its round.
 pub const WORK_IN_ROUND_MAX: isize = 64;
 /// Work of a look at a connection that has something: a read and a write.

@@ -78,7 +78,7 @@ const HALF_CONNECT: &[u8] = b"\x10\x20\0\x04MQ";
 #[test]
 fn crowds_that_send_no_connect_keep_no_client_out_of_mqtt() {
     let folder = folder();
-    let sections = format!("[mqtt]\nconnections_max = {PLACES}\n\n[listener.mqtt]\nanonymous = true\n");
+    let sections = format!("[mqtt]\nconnections_max = {PLACES}\n");
     let server = Server::start(&Settings { mqtt: true, sections, ..Settings::new(folder.path()) });
     let come = |address: [u8; 4], id: &str| {
         let mut client = connect_from(address, server.mqtt()).expect("the door listens");
