@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::ListenerIndex;
 
-/// See the [module](self).
+/// What connections of all workers may give way, and how many were asked to.
 pub struct GivingWay {
     listeners: usize,
     /// Worker after worker, one for each listener.
