@@ -240,6 +240,8 @@ pub(crate) struct Comer {
 /// answer about one, or for the records of a durable session.
 #[derive(Debug, Default)]
 pub(crate) struct FilterAnswers {
+    /// The place in the packet's list behind the filters that were looked at.
+    pub at: usize,
     /// One code for each filter that was looked at.
     pub codes: Vec<u8>,
     /// Whether each filter was subscribed to before.

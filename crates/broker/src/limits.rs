@@ -36,11 +36,11 @@ pub const UNSERVED_PER_STEP: usize = 256;
 pub const RELOAD_WORK_PER_STEP: usize = 256;
 /// Bytes of a packet that are one more work.
 pub const BYTES_PER_WORK: usize = 4 << 10;
-/// Bytes of a filter that are one more work: eight levels, each a node that is looked for and made.
-pub const FILTER_BYTES_PER_WORK: usize = 16;
+/// Bytes of a filter that are one more work: two levels, each a node that is looked for and made.
+pub const FILTER_BYTES_PER_WORK: usize = 4;
 /// Work of filters after which the rest of a SUBSCRIBE or UNSUBSCRIBE waits for the next turn of its connection: about
-/// a millisecond. One packet of the largest size took 60 ms, in which its worker did nothing else.
-pub const FILTER_WORK_AT_ONCE: u64 = 512;
+/// a third of a millisecond. One packet of the largest size took 60 ms, in which its worker did nothing else.
+pub const FILTER_WORK_AT_ONCE: u64 = 256;
 /// Copies of a publication that are one more work.
 pub const RECEIVERS_PER_WORK: isize = 16;
 /// Nodes that a match visits, and copies for shards and for other workers, that are one more work. A node is two cache

@@ -19,7 +19,8 @@ use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_wire::mqtt::{
-    Packet, Publish, ReasonCode, Split, Version, announced_bytes, decode_client, encode_pingresp, split,
+    Packet, Publish, ReasonCode, Split, Version, announced_bytes, decode_client, decode_client_again, encode_pingresp,
+    split,
 };
 
 use super::Broker;
@@ -244,9 +245,10 @@ impl<L: LogStore> Broker<L> {
                 }
             };
             assert!(length > 0 && length <= rest.len(), "a whole packet is among what was received");
-            let before = self.done();
+            let (before, is_begun) = (self.done(), self.has_begun(index));
             let progress = self.packet(index, &rest[..length], rest, now);
-            left -= work_of(&rest[..length]) + self.done().work_since(&before);
+            let looked_at = if is_begun { 1 } else { work_of(&rest[..length]) };
+            left -= looked_at + self.done().work_since(&before);
             match progress {
                 Progress::Taken => taken += length,
                 Progress::Unfinished => {}
@@ -255,6 +257,11 @@ impl<L: LogStore> Broker<L> {
         }
         assert!(taken <= bytes.len(), "no more is done with than there was");
         (taken, left)
+    }
+
+    /// Whether the packet in front is a SUBSCRIBE or UNSUBSCRIBE of which something was done before.
+    fn has_begun(&self, index: ConnectionIndex) -> bool {
+        self.clients.connections[index].extra.as_ref().is_some_and(|extra| extra.filter_answers.is_some())
     }
 
     /// What was done so far that packets become.
@@ -286,7 +293,12 @@ impl<L: LogStore> Broker<L> {
             }
         }
         connection.last_seen_s = seconds(now);
-        let packet = match decode_client(packet, connection.version) {
+        let version = connection.version;
+        let decoded = match self.has_begun(index) {
+            true => decode_client_again(packet, version),
+            false => decode_client(packet, version),
+        };
+        let packet = match decoded {
             Ok(packet) => packet,
             Err(malformed) => {
                 self.malformed(index, malformed, now);

@@ -43,7 +43,8 @@ impl<L: LogStore> Broker<L> {
         };
         let turn = self.filter_turn();
         let walks = self.retained.scans.count(self.clients.session_ref(place));
-        for subscription in subscribe.subscriptions().skip(answers.codes.len()) {
+        let mut subscriptions = subscribe.subscriptions_from(answers.at);
+        while let Some(subscription) = subscriptions.next() {
             if self.is_turn_over(turn) {
                 return self.keep_answers(index, answers, Progress::Unfinished);
             }
@@ -69,6 +70,7 @@ impl<L: LogStore> Broker<L> {
             };
             answers.codes.push(code.0);
             answers.known.push(known);
+            answers.at = subscriptions.at();
             if !code.is_error() {
                 answers.new_feeds += usize::from(!known && self.is_feed(subscription.filter));
                 let subscription_id = subscribe.subscription_id.unwrap_or(0);
@@ -402,13 +404,15 @@ impl<L: LogStore> Broker<L> {
             None => FilterAnswers::default(),
         };
         let turn = self.filter_turn();
-        for filter in unsubscribe.filters().skip(answers.codes.len()) {
+        let mut filters = unsubscribe.filters_from(answers.at);
+        while let Some(filter) = filters.next() {
             if self.is_turn_over(turn) {
                 return self.keep_answers(index, answers, Progress::Unfinished);
             }
             self.count_filter(filter);
             let code = self.unsubscribe_from(place, filter, &mut answers);
             answers.codes.push(code.0);
+            answers.at = filters.at();
         }
         answers.is_complete = true;
         if answers.remaining > 0 {

@@ -51,7 +51,7 @@ pub use encode::{
 };
 pub use error::{ConnectError, Malformed};
 pub use fixed_header::{PACKET_BYTES_MAX, REMAINING_LENGTH_MAX, Split, announced_bytes, split};
-pub use packet::{Packet, decode_client, decode_server};
+pub use packet::{Packet, decode_client, decode_client_again, decode_server};
 pub use property::UserProperties;
 pub use publish::{Publish, PublishProperties, SubscriptionIds};
 pub use reason::ReasonCode;

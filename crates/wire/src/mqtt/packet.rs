@@ -48,6 +48,17 @@ pub fn decode_client(packet: &[u8], version: Version) -> Result<Packet<'_>, Malf
     }
 }
 
+/// The same of a SUBSCRIBE or UNSUBSCRIBE that was decoded before and is still in front: its filters, which are long to
+/// check, are not checked again. Other packets are decoded as ever.
+pub fn decode_client_again(packet: &[u8], version: Version) -> Result<Packet<'_>, Malformed> {
+    let (first, body) = open(packet, Some(version))?;
+    match first >> 4 {
+        kind::SUBSCRIBE => Subscribe::decode_again(body, version).map(Packet::Subscribe),
+        kind::UNSUBSCRIBE => Unsubscribe::decode_again(body, version).map(Packet::Unsubscribe),
+        _ => decode_client(packet, version),
+    }
+}
+
 /// Decodes a packet that [`crate::mqtt::split`] found, as a server may send it.
 #[inline]
 pub fn decode_server(packet: &[u8], version: Version) -> Result<Packet<'_>, Malformed> {

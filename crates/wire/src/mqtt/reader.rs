@@ -23,6 +23,11 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
+    /// Bytes that are still to be read.
+    pub(crate) const fn len(&self) -> usize {
+        self.rest.len()
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

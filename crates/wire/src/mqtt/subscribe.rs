@@ -37,8 +37,13 @@ const ALLOWED: IdSet = IdSet::of(&[id::SUBSCRIPTION_ID, id::USER_PROPERTY]);
 
 impl<'a> Subscribe<'a> {
     /// The subscriptions, in order.
-    pub const fn subscriptions(&self) -> Subscriptions<'a> {
-        Subscriptions(Reader::new(self.list))
+    pub fn subscriptions(&self) -> Subscriptions<'a> {
+        self.subscriptions_from(0)
+    }
+
+    /// The same from a place on that [`Subscriptions::at`] gave.
+    pub fn subscriptions_from(&self, at: usize) -> Subscriptions<'a> {
+        Subscriptions(ListReader::new(self.list, at))
     }
 
     /// Names and values of the application.
@@ -47,6 +52,24 @@ impl<'a> Subscribe<'a> {
     }
 
     pub(crate) fn decode(body: &'a [u8], version: Version) -> Result<Subscribe<'a>, Malformed> {
+        let subscribe = Subscribe::decode_again(body, version)?;
+        let mut reader = Reader::new(subscribe.list);
+        while !reader.is_empty() {
+            // [MQTT-3.8.3-1]: topic filters are UTF-8 strings.
+            let filter = reader.text()?;
+            let options = reader.u8()?;
+            check_options(options, version)?;
+            // MQTT 3.1.1 knows no shared subscriptions, but we give them to its clients too.
+            let parts = check_filter(filter)?;
+            if parts.share_group.is_some() && options & option::NO_LOCAL != 0 {
+                return Err(Malformed::protocol("MQTT-3.8.3-4", "no local on a shared subscription"));
+            }
+        }
+        Ok(subscribe)
+    }
+
+    /// Of a packet that was decoded before: its list is not checked again.
+    pub(crate) fn decode_again(body: &'a [u8], version: Version) -> Result<Subscribe<'a>, Malformed> {
         let mut reader = Reader::new(body);
         let packet_id = reader.packet_id()?;
         let mut subscription_id = None;
@@ -65,17 +88,6 @@ impl<'a> Subscribe<'a> {
         let list = reader.rest();
         if list.is_empty() {
             return Err(Malformed::protocol("MQTT-3.8.3-2", "SUBSCRIBE without a topic filter"));
-        }
-        while !reader.is_empty() {
-            // [MQTT-3.8.3-1]: topic filters are UTF-8 strings.
-            let filter = reader.text()?;
-            let options = reader.u8()?;
-            check_options(options, version)?;
-            // MQTT 3.1.1 knows no shared subscriptions, but we give them to its clients too.
-            let parts = check_filter(filter)?;
-            if parts.share_group.is_some() && options & option::NO_LOCAL != 0 {
-                return Err(Malformed::protocol("MQTT-3.8.3-4", "no local on a shared subscription"));
-            }
         }
         Ok(Subscribe { packet_id, subscription_id, block, list })
     }
@@ -106,16 +118,40 @@ fn check_options(options: u8, version: Version) -> Result<(), Malformed> {
     Ok(())
 }
 
+/// Reads a list of filters, from any place of it on.
+#[derive(Clone, Debug)]
+struct ListReader<'a> {
+    list_bytes: usize,
+    rest: Reader<'a>,
+}
+
+impl<'a> ListReader<'a> {
+    fn new(list: &'a [u8], at: usize) -> ListReader<'a> {
+        ListReader { list_bytes: list.len(), rest: Reader::new(&list[at.min(list.len())..]) }
+    }
+
+    fn at(&self) -> usize {
+        self.list_bytes - self.rest.len()
+    }
+}
+
 /// Iterates over the subscriptions of a SUBSCRIBE.
 #[derive(Clone, Debug)]
-pub struct Subscriptions<'a>(Reader<'a>);
+pub struct Subscriptions<'a>(ListReader<'a>);
+
+impl Subscriptions<'_> {
+    /// The place behind the last subscription that was given, to go on from.
+    pub fn at(&self) -> usize {
+        self.0.at()
+    }
+}
 
 impl<'a> Iterator for Subscriptions<'a> {
     type Item = Subscription<'a>;
 
     fn next(&mut self) -> Option<Subscription<'a>> {
-        let filter = self.0.text().ok()?;
-        let options = self.0.u8().ok()?;
+        let filter = self.0.rest.text().ok()?;
+        let options = self.0.rest.u8().ok()?;
         Some(Subscription {
             filter,
             qos: QoS::of(options & option::QOS)?,
@@ -137,8 +173,13 @@ pub struct Unsubscribe<'a> {
 
 impl<'a> Unsubscribe<'a> {
     /// The filters, in order, with their `$share/group/`.
-    pub const fn filters(&self) -> Filters<'a> {
-        Filters(Reader::new(self.list))
+    pub fn filters(&self) -> Filters<'a> {
+        self.filters_from(0)
+    }
+
+    /// The same from a place on that [`Filters::at`] gave.
+    pub fn filters_from(&self, at: usize) -> Filters<'a> {
+        Filters(ListReader::new(self.list, at))
     }
 
     /// Names and values of the application.
@@ -147,6 +188,17 @@ impl<'a> Unsubscribe<'a> {
     }
 
     pub(crate) fn decode(body: &'a [u8], version: Version) -> Result<Unsubscribe<'a>, Malformed> {
+        let unsubscribe = Unsubscribe::decode_again(body, version)?;
+        let mut reader = Reader::new(unsubscribe.list);
+        while !reader.is_empty() {
+            // [MQTT-3.10.3-1]: topic filters are UTF-8 strings.
+            check_filter(reader.text()?)?;
+        }
+        Ok(unsubscribe)
+    }
+
+    /// Of a packet that was decoded before: its list is not checked again.
+    pub(crate) fn decode_again(body: &'a [u8], version: Version) -> Result<Unsubscribe<'a>, Malformed> {
         let mut reader = Reader::new(body);
         let packet_id = reader.packet_id()?;
         let block = match version {
@@ -157,23 +209,26 @@ impl<'a> Unsubscribe<'a> {
         if list.is_empty() {
             return Err(Malformed::protocol("MQTT-3.10.3-2", "UNSUBSCRIBE without a topic filter"));
         }
-        while !reader.is_empty() {
-            // [MQTT-3.10.3-1]: topic filters are UTF-8 strings.
-            check_filter(reader.text()?)?;
-        }
         Ok(Unsubscribe { packet_id, block, list })
     }
 }
 
 /// Iterates over the filters of an UNSUBSCRIBE.
 #[derive(Clone, Debug)]
-pub struct Filters<'a>(Reader<'a>);
+pub struct Filters<'a>(ListReader<'a>);
+
+impl Filters<'_> {
+    /// The place behind the last filter that was given, to go on from.
+    pub fn at(&self) -> usize {
+        self.0.at()
+    }
+}
 
 impl<'a> Iterator for Filters<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {
-        self.0.text().ok()
+        self.0.rest.text().ok()
     }
 }
 

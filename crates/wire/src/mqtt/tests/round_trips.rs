@@ -282,6 +282,13 @@ proptest! {
         prop_assert_eq!(read.packet_id, packet_id);
         prop_assert_eq!(read.subscription_id, subscription_id.filter(|_| version == V5));
         prop_assert_eq!(read.subscriptions().count(), wanted.len());
+        // Whoever has looked at some goes on behind them.
+        let Ok(Packet::Subscribe(again)) = decode_client_again(whole(&out), version) else { panic!("{out:02x?}") };
+        let mut looked_at = again.subscriptions();
+        for done in 0..=wanted.len() {
+            prop_assert!(again.subscriptions_from(looked_at.at()).eq(read.subscriptions().skip(done)));
+            looked_at.next();
+        }
         for (read, wanted) in read.subscriptions().zip(&wanted) {
             prop_assert_eq!((read.filter, read.qos), (wanted.filter, wanted.qos));
             if version == V5 {
@@ -296,7 +303,13 @@ proptest! {
         encode_unsubscribe(&mut out, version, packet_id, &filters);
         let Ok(Packet::Unsubscribe(read)) = decode_client(whole(&out), version) else { panic!("{out:02x?}") };
         prop_assert_eq!(read.packet_id, packet_id);
-        prop_assert_eq!(read.filters().collect::<Vec<_>>(), filters);
+        prop_assert_eq!(read.filters().collect::<Vec<_>>(), &filters[..]);
+        let Ok(Packet::Unsubscribe(again)) = decode_client_again(whole(&out), version) else { panic!("{out:02x?}") };
+        let mut looked_at = again.filters();
+        for done in 0..=filters.len() {
+            prop_assert!(again.filters_from(looked_at.at()).eq(filters[done..].iter().copied()));
+            looked_at.next();
+        }
     }
 
     #[test]
