@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_journal::disk::{Disk, DiskSpace, RealDisk};
-use tidegate_journal::{DiskRoom, DurableEnd, JournalError, LogId};
+use tidegate_journal::{DiskRoom, Durability, DurableEnd, JournalError, LogId};
 use tidegate_machines::TimeMs;
 use tidegate_shard::Pressure;
 use tidegate_telemetry::Registry;
@@ -126,6 +126,12 @@ impl RoomWatch {
 
     fn space(&self) -> Option<DiskSpace> {
         self.logs.first().and_then(|(log, ..)| RealDisk.space(&log.folder).ok().flatten())
+    }
+
+    /// How far this log is durable.
+    pub fn durable(&self, log: LogId) -> Option<Durability> {
+        let watched = self.logs.iter().find(|(watched, ..)| watched.log == log);
+        watched.map(|(watched, ..)| watched.end.durability())
     }
 
     /// How much the disk lacks room, as of the last look.

@@ -13,8 +13,8 @@
 use std::time::{Duration, Instant};
 
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{LogId, Position};
-use tidegate_shard::{Pressure, ShardFamily, Snapshots, compact, forget_covered};
+use tidegate_journal::{Durability, LogId, Position};
+use tidegate_shard::{CompactError, Compaction, Pressure, ShardFamily, Snapshots, compact, compact_to, forget_covered};
 
 use crate::disk_room::RoomWatch;
 use crate::metrics::ScrubMetrics;
@@ -50,7 +50,7 @@ pub struct LogKeeper {
 
 /// A log that forgets.
 trait KeepShort: Send {
-    fn keep_short(&mut self, pressure: Pressure, stopped: &dyn Fn() -> bool);
+    fn keep_short(&mut self, rooms: &RoomWatch, stopped: &dyn Fn() -> bool);
 }
 
 struct Compacted<F: ShardFamily> {
@@ -174,12 +174,11 @@ impl LogKeeper {
         let mut budget = Budget::new(scrub_bytes_per_s);
         while !stopped() {
             rooms.look();
-            let pressure = rooms.pressure();
-            let pause = if pressure == Pressure::Full { LOOK_WHILE_FULL } else { LOOK };
+            let pause = if rooms.pressure() == Pressure::Full { LOOK_WHILE_FULL } else { LOOK };
             if looked.is_none_or(|looked| looked.elapsed() >= pause) {
                 looked = Some(Instant::now());
                 for shard in &mut self.compacted {
-                    shard.keep_short(pressure, stopped);
+                    shard.keep_short(&rooms, stopped);
                 }
             }
             if looked_at_damage.elapsed() >= LOOK_AT_DAMAGE {
@@ -206,15 +205,16 @@ impl<F: ShardFamily> KeepShort for Compacted<F>
 where
     Snapshots<F, RealDisk>: Send,
 {
-    fn keep_short(&mut self, pressure: Pressure, stopped: &dyn Fn() -> bool) {
+    fn keep_short(&mut self, rooms: &RoomWatch, stopped: &dyn Fn() -> bool) {
         let began = Instant::now();
         if self.put_off.is_some_and(|(until, _)| began < until) {
             return;
         }
-        let (family, shard) = (F::FAMILY.name, self.snapshots.log().shard);
-        let rule = F::COMPACTION.under(pressure);
-        match compact(&self.snapshots, &self.reader, self.shards, rule, || !stopped()) {
-            Ok(None) if pressure == Pressure::Full => self.forget_covered(),
+        let (family, shard, pressure) = (F::FAMILY.name, self.snapshots.log().shard, rooms.pressure());
+        // On a full disk nothing new seals the last segment, which has what makes the others of no use.
+        let durable = rooms.durable(self.snapshots.log()).filter(|_| pressure == Pressure::Full);
+        match self.compact(pressure, durable.as_ref(), stopped) {
+            Ok(None) if let Some(durable) = &durable => self.forget_covered(durable),
             Ok(None) if stopped() => {}
             Ok(None) => self.watch.works(),
             Ok(Some(done)) => {
@@ -230,13 +230,14 @@ where
                     took_ms = began.elapsed().as_millis() as u64,
                     "compacted"
                 );
+                if pressure == Pressure::Full && done.forgotten.segments == 0 {
+                    return self.put_off();
+                }
             }
             // The log is as it was; it is longer than it need be.
             Err(error) => {
                 self.watch.fails(error.to_string());
-                let pause = self.put_off.map_or(LOOK_WHILE_FULL, |(_, pause)| (2 * pause).min(RETRY_MAX));
-                self.put_off = Some((Instant::now() + pause, pause));
-                return;
+                return self.put_off();
             }
         }
         self.put_off = None;
@@ -244,9 +245,29 @@ where
 }
 
 impl<F: ShardFamily> Compacted<F> {
+    /// Makes a snapshot of all up to `durable`, or of what is sealed.
+    fn compact(
+        &self,
+        pressure: Pressure,
+        durable: Option<&Durability>,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<Compaction>, CompactError> {
+        let (rule, go_on) = (F::COMPACTION.under(pressure), || !stopped());
+        match durable {
+            Some(end) => compact_to(&self.snapshots, &self.reader, self.shards, end, rule, go_on),
+            None => compact(&self.snapshots, &self.reader, self.shards, rule, go_on),
+        }
+    }
+
+    /// The next attempt is made later, each time twice as late.
+    fn put_off(&mut self) {
+        let pause = self.put_off.map_or(LOOK_WHILE_FULL, |(_, pause)| (2 * pause).min(RETRY_MAX));
+        self.put_off = Some((Instant::now() + pause, pause));
+    }
+
     /// The disk is full, and nothing is left that another snapshot would cover: what the newest one covers is
     /// forgotten, too.
-    fn forget_covered(&mut self) {
+    fn forget_covered(&mut self, durable: &Durability) {
         let (family, shard) = (F::FAMILY.name, self.snapshots.log().shard);
         let newest = self.snapshots.newest_header(Position(u64::MAX)).ok().flatten();
         let newest = newest.map(|newest| newest.cursor.position);
@@ -254,7 +275,7 @@ impl<F: ShardFamily> Compacted<F> {
             return;
         }
         self.alone = newest;
-        match forget_covered(&self.snapshots, &self.reader) {
+        match forget_covered(&self.snapshots, &self.reader, durable) {
             Ok(forgotten) => tracing::warn!(
                 family,
                 shard,

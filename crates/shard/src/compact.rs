@@ -12,15 +12,16 @@
 //! give the state. Records are removed only if they are in a snapshot that was just read completely and verified, never
 //! because of a file that was only written.
 //!
-//! On a disk that runs full, nothing waits for two more segments: [`Pressure`] says what is worth a snapshot then. A
-//! snapshot is written before anything is forgotten, so logs leave some of the disk free for it
-//! ([`tidegate_journal::Options::reserve_bytes`]).
+//! On a disk that runs full, nothing waits for two more segments: [`Pressure`] says what is worth a snapshot then. When
+//! no room is left, the snapshot is of the end of what is durable ([`compact_to`]): that messages were taken and
+//! sessions have ended stands in the last segment, which nothing new would fill. A snapshot is written before anything
+//! is forgotten, so logs leave some of the disk free for it ([`tidegate_journal::Options::reserve_bytes`]).
 //!
 //! Everything is read from the log's reader, nothing from the shard: a thread of low priority does this while the shard
 //! serves. It holds one state and one snapshot's bytes while it runs.
 
 use tidegate_disk::Disk;
-use tidegate_journal::{Cursor, Forgotten, JournalError, LogReader, Retention};
+use tidegate_journal::{Cursor, Durability, Forgotten, JournalError, LogReader, Retention};
 use tidegate_machines::{Machine, ShardIndex};
 
 use crate::fold::{Fold, FoldError, stands_at};
@@ -94,18 +95,18 @@ pub struct Compaction {
     pub written: Written,
 }
 
-/// Lets a log of which nothing more can be folded forget all that stands before its newest snapshot, and removes the
-/// older ones. That snapshot was just read completely and verified, and is the only one then: for a disk that is full
-/// although [`compact`] did what it could.
+/// Lets a log, durable up to `end`, of which nothing more can be folded forget all that stands before its newest
+/// snapshot, and removes the older ones. That snapshot was just read completely and verified, and is the only one then:
+/// for a disk that is full although [`compact`] did what it could.
 pub fn forget_covered<F: ShardFamily, D: Disk, R: LogReader>(
     snapshots: &Snapshots<F, D>,
     reader: &R,
+    end: &Durability,
 ) -> Result<Forgotten, CompactError> {
     if F::FAMILY.retention != Retention::SinceSnapshot {
         return Ok(Forgotten::default());
     }
-    let end = reader.settled_end()?;
-    let Some((stand, _)) = snapshots.newest_standing(reader, &end, &mut Vec::new())? else {
+    let Some((stand, _)) = snapshots.newest_standing(reader, end, &mut Vec::new())? else {
         return Ok(Forgotten::default());
     };
     let forgotten = reader.forget_before(stand.cursor.position)?;
@@ -113,24 +114,35 @@ pub fn forget_covered<F: ShardFamily, D: Disk, R: LogReader>(
     Ok(forgotten)
 }
 
-/// Makes a snapshot of a shard, one of `shards`, if `rule` says that it is time, and lets the log forget, if it may,
-/// what stands before the one it began from. `None`: not worth it yet, or `go_on` said no, which it is asked after each
-/// group.
+/// Makes a snapshot of the sealed segments of a shard, one of `shards`, if `rule` says that it is time, and lets the
+/// log forget, if it may, what stands before the one it began from. `None`: not worth it yet, or `go_on` said no, which
+/// it is asked after each group.
 pub fn compact<F: ShardFamily, D: Disk, R: LogReader>(
     snapshots: &Snapshots<F, D>,
     reader: &R,
     shards: u16,
     rule: CompactionRule,
+    go_on: impl FnMut() -> bool,
+) -> Result<Option<Compaction>, CompactError> {
+    compact_to(snapshots, reader, shards, &reader.settled_end()?, rule, go_on)
+}
+
+/// The same of all up to `end`, which is durable.
+pub fn compact_to<F: ShardFamily, D: Disk, R: LogReader>(
+    snapshots: &Snapshots<F, D>,
+    reader: &R,
+    shards: u16,
+    end: &Durability,
+    rule: CompactionRule,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<Option<Compaction>, CompactError> {
-    let end = reader.settled_end()?;
     let newest = snapshots.newest_header(end.position())?;
     let (covered, snapshot_bytes) = newest.map_or((Cursor::START, 0), |newest| (newest.cursor, newest.bytes));
     if !rule.is_due(reader.bytes_between(covered.position, end.position()), snapshot_bytes) {
         return Ok(None);
     }
     let mut passed_over = Vec::new();
-    let good = snapshots.newest_standing(reader, &end, &mut passed_over)?;
+    let good = snapshots.newest_standing(reader, end, &mut passed_over)?;
     let log = snapshots.log();
     let (stand, state) = good.unwrap_or_else(|| (Stand::default(), F::Machine::new(ShardIndex(log.shard), shards)));
     let begin = stand.cursor;
@@ -138,17 +150,17 @@ pub fn compact<F: ShardFamily, D: Disk, R: LogReader>(
         return Ok(None);
     }
     let mut fold = Fold::new(log, begin, stand, state);
-    let mut groups = reader.groups(begin, &end)?;
+    let mut groups = reader.groups(begin, end)?;
     while fold.next_group(&mut groups, |_, _| {})?.is_some() {
         if !go_on() {
             return Ok(None);
         }
     }
     let (cursor, events) = (groups.cursor(), fold.records());
-    assert_eq!(cursor.position, end.position(), "all that is settled was folded");
+    assert_eq!(cursor.position, end.position(), "all up to the end was folded");
     let stand = fold.stand().clone();
     assert_eq!(stand.cursor, cursor, "the state stands where the reading ended");
-    let stands = |place| stands_at(reader, place, &end);
+    let stands = |place| stands_at(reader, place, end);
     let written = snapshots.write(&stand, &fold.into_state()?, stands)?;
     // What is forgotten is in as many snapshots as are kept, each of which was found there and good just now.
     let forgotten = match (F::FAMILY.retention, written.kept.get(F::SNAPSHOTS_KEPT - 1)) {

@@ -149,7 +149,7 @@ fn room_to_compact(data: &Path) -> Finding {
     let needs = of_topics.map(|log| {
         let newest = bytes_of(&data.join("snapshots").join(&log), ".tgs").last().copied().unwrap_or(0);
         let mut segments = bytes_of(&data.join("journal").join(&log), ".tgj");
-        // The one that is written is in no snapshot.
+        // The one that is written is in a snapshot on a full disk only, and then with what makes the others of no use.
         segments.pop();
         newest + SNAPSHOT_BYTES_PER_LOG_BYTE * segments.iter().sum::<u64>()
     });

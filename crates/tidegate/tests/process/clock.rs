@@ -1,6 +1,6 @@
 //! The wall clock of the host jumps by ten years: holds live as long as was asked, and an operator learns of it.
 
-mod timers;
+pub mod timers;
 
 use std::fs;
 use std::io::{Read, Write};

@@ -14,6 +14,7 @@ use tidegate_wire::mqtt::{
     split,
 };
 
+use crate::clock::timers::Client;
 use crate::votes::{connect, ids, open_show, votes};
 use crate::{Server, Settings, audit, folder, wait_for};
 
@@ -197,7 +198,51 @@ fn a_disk_that_is_filled_by_what_could_be_forgotten_gets_free_by_itself() {
     assert!(doctor.log.contains("for a snapshot of topics"), "{doctor}");
 }
 
-/// A client that publishes on one topic, retained, with QoS 1.
+/// A backlog fills the disk, and its client takes all of it. What says so stands in the last segment, which nothing new
+/// seals: a snapshot of the sealed ones would have the whole backlog, for which there is no room.
+#[test]
+fn a_disk_that_is_full_of_a_backlog_is_free_when_that_was_taken() {
+    let folder = folder();
+    let Ok(disk) = SmallDisk::mount(folder.path().join("disk")) else {
+        eprintln!("SKIPPED: a small disk cannot be mounted here; run as root to test a full disk");
+        return;
+    };
+    let no_bound = |of: &str| format!("[kept.{of}]\nqueued_max = 0\nqueued_bytes_max = 0\n");
+    let sections = format!(
+        "[mqtt]\ninbox_messages_max = 1000000\ninbox_bytes_max = 1000000000\n{}{}{}",
+        no_bound("principal"),
+        no_bound("address"),
+        no_bound("all"),
+    );
+    let settings = Settings { data: disk.0.join("data"), mqtt: true, sections, ..Settings::new(folder.path()) };
+    let server = Server::start(&settings);
+    let away = ConnectOut { client_id: "away", session_expiry_s: Some(3_600), ..ConnectOut::default() };
+    Client::connect(&server, &away).subscribe("load", QoS::AtLeastOnce);
+    let mut publisher = Publisher::connect(&server);
+    let payload = vec![b'x'; 400 << 10];
+    let mut acknowledged = 0;
+    while publisher.publishes("load", &payload, false) == ReasonCode::SUCCESS {
+        acknowledged += 1;
+        assert!(acknowledged < 1_500, "the disk does not fill");
+    }
+    assert!(acknowledged > 100, "{acknowledged} messages fill no disk");
+
+    let (mut client, mut taken) = (Client::connect(&server, &away), 0);
+    wait_for("all is taken", || {
+        taken += client.take("PUBLISH load");
+        (taken == acknowledged).then_some(())
+    });
+    wait_for("there is room again, and nobody has made any", || {
+        (publisher.publishes("load", &payload, false) == ReasonCode::SUCCESS).then_some(())
+    });
+    wait_for("what comes then is taken", || (client.take("PUBLISH load") > 0).then_some(()));
+    let ended = server.terminate();
+    assert!(ended.status.success(), "{ended}");
+    let audited = audit(&settings.data);
+    assert!(audited.status.success(), "{audited}");
+}
+
+/// A client that publishes with QoS 1.
 struct Publisher {
     stream: TcpStream,
     received: Vec<u8>,
@@ -216,8 +261,13 @@ impl Publisher {
 
     /// The reason of its PUBACK.
     fn retains(&mut self, payload: &[u8]) -> ReasonCode {
-        let (topic, qos, packet_id) = ("kept", QoS::AtLeastOnce, 1);
-        let publish = PublishOut { topic, qos, packet_id, payload, retain: true, ..PublishOut::default() };
+        self.publishes("kept", payload, true)
+    }
+
+    /// The same of any topic.
+    fn publishes(&mut self, topic: &str, payload: &[u8], retain: bool) -> ReasonCode {
+        let (qos, packet_id) = (QoS::AtLeastOnce, 1);
+        let publish = PublishOut { topic, qos, packet_id, payload, retain, ..PublishOut::default() };
         let mut out = Vec::new();
         encode_publish(&mut out, Version::V5, &publish);
         match self.ask(&out) {

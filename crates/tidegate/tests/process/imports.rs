@@ -149,13 +149,21 @@ fn a_row_is_sent_when_what_earlier_rows_paid_to_its_account_has_come_from_anothe
     assert_eq!(operator.done(&["import", &transfers]), "201 rows: 0 applied, 201 done before, 0 refused\n");
     assert_eq!(operator.json(&["account", "get", "wallet:0"])[0]["balance"], 10);
 
-    // Who may not see how many shards there are waits for each credit; who may not see transfers is told.
+    // Who may not see how many shards there are waits for each credit; who may not see transfers either is stopped.
     let transfers = rounds("second.csv");
     let (code, out, error) = operator.run(&["import", &transfers, "--token", "a-token-that-is-unaudited"]);
     assert_eq!((code, out.as_str()), (0, "201 rows: 201 applied, 0 done before, 0 refused\n"), "{error}");
     assert!(error.contains("without the right \"audit\""), "{error}");
-    let (_, out, error) = operator.run(&["import", &transfers, "--token", "a-token-that-is-blind"]);
-    assert!(out.starts_with("201 rows: ") && error.contains("give it the right to read the accounts"), "{out}{error}");
+    let transfers = rounds("third.csv");
+    let blind = ["import", &transfers, "--token", "a-token-that-is-blind"];
+    let (code, out, error) = operator.run(&blind);
+    assert!(code == 1 && error.contains("third.csv:2: this token cannot see"), "{out}{error}");
+    assert!(error.contains("the right to read the accounts, or say --one-shard"), "{error}");
+    assert!(out.starts_with("1 rows: 1 applied, 0 done before, 0 refused"), "{out}");
+    // Somebody who may see it does the rest.
+    assert_eq!(operator.done(&["import", &transfers]), "201 rows: 200 applied, 1 done before, 0 refused\n");
+    let (code, out, error) = operator.run(&[&blind[..], &["--one-shard"]].concat());
+    assert_eq!((code, out.as_str()), (0, "201 rows: 0 applied, 201 done before, 0 refused\n"), "{error}");
 }
 
 #[test]

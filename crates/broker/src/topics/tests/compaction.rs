@@ -2,8 +2,8 @@
 //! meanwhile.
 
 use tidegate_journal::segment::{parse_segment_name, segment_name};
-use tidegate_journal::{Notice, NoticeKind};
-use tidegate_shard::Stand;
+use tidegate_journal::{LogReader, Notice, NoticeKind};
+use tidegate_shard::{Stand, compact_to};
 
 use super::*;
 
@@ -62,7 +62,8 @@ fn make_room(disk: &FakeDisk) -> Result<usize, String> {
         return Ok(done.forgotten.segments);
     }
     let reader = logs(disk).reader(LOG).map_err(|error| error.to_string())?;
-    let forgotten = forget_covered(&snapshots_on(disk), &reader).map_err(|error| error.to_string())?;
+    let end = reader.settled_end().map_err(|error| error.to_string())?;
+    let forgotten = forget_covered(&snapshots_on(disk), &reader, &end).map_err(|error| error.to_string())?;
     Ok(forgotten.segments)
 }
 
@@ -333,6 +334,25 @@ fn a_disk_that_runs_full_waits_for_no_second_segment() {
     make_room(&disk).unwrap();
     assert_eq!((segments(&disk).len(), snapshots(&disk).len()), (1, 1));
     check(&disk, &asked);
+}
+
+/// What makes the sealed segments of no use stands in the last one.
+#[test]
+fn on_a_full_disk_a_snapshot_is_of_all_that_is_durable() {
+    let disk = FakeDisk::new(1);
+    let (shard, asked) = long(&disk, 3);
+    shard.into_log().close().unwrap();
+    let reader = logs(&disk).reader(LOG).unwrap();
+    let end = logs(&disk).inspect(LOG, Cursor::START).unwrap().durability();
+    assert!(end.position() > reader.settled_end().unwrap().position(), "something stands in the last segment");
+    let rule = RULE.under(Pressure::Full);
+    let to_the_end = || compact_to(&snapshots_on(&disk), &reader, SHARDS, &end, rule, || true).unwrap();
+    let done = to_the_end().expect("there is something to cover");
+    assert_eq!((done.cursor.position, done.cursor.sequence.0), (end.position(), asked.len() as u64));
+    assert!(to_the_end().is_none(), "nothing is left");
+    let forgotten = forget_covered(&snapshots_on(&disk), &reader, &end).unwrap();
+    assert_eq!((forgotten.segments, segments(&disk).len(), snapshots(&disk).len()), (2, 1, 1));
+    assert_eq!(check(&disk, &asked).snapshot_sequence, asked.len() as u64);
 }
 
 /// A disk that is filled by what could be forgotten gets free by itself, if something was left for the snapshot.

@@ -81,6 +81,10 @@ pub struct ImportArguments {
     /// again, and their ids make sure that none is done twice.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = whole::<u64>(0..=u64::MAX, "seconds"))]
     retry_for_s: u64,
+    /// The ledger has one shard: no row has to wait for what an earlier one paid. Of use for a token that may not read
+    /// the accounts.
+    #[arg(long)]
+    one_shard: bool,
     /// Check the file and send nothing.
     #[arg(long)]
     dry_run: bool,
@@ -142,7 +146,7 @@ impl<'a> Import<'a> {
             told_at: Instant::now(),
             counts: Counts::default(),
             line_done: arguments.from_line.saturating_sub(1),
-            credits: Credits::new(),
+            credits: Credits::new(if arguments.one_shard { Shards::Known(1) } else { Shards::NotAsked }),
             has_answered: false,
         }
     }
@@ -300,14 +304,16 @@ impl<'a> Import<'a> {
         let awaited = if self.credits.is_full() { self.credits.take_all() } else { self.credits.take(row) };
         for sent in awaited {
             match self.wait_for_credit(&sent) {
-                // It was applied, so it is there: the token may not see it. With one shard there is nothing to see.
+                // It was applied, so it is there: the token may not see it.
                 Err(Failure::Refused(refusal)) if matches!(refusal.status, 403 | 404) => {
-                    self.note(
-                        "this token cannot see whether credits have arrived, so rows are not held back: with several \
-                         shards, give it the right to read the accounts",
-                    );
-                    self.credits.learn(Shards::Known(1));
-                    return Ok(());
+                    let (name, line) = (&self.name, sent.line);
+                    return Err(anyhow!(
+                        "{name}:{line}: this token cannot see whether its credit has arrived, and a later row spends \
+                         it: with several shards that row might be refused for ever. Give the token the right to read \
+                         the accounts, or say --one-shard if the ledger has only one, and begin again: nothing is done \
+                         twice"
+                    )
+                    .into());
                 }
                 waited => waited?,
             }

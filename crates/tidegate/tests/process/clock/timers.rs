@@ -17,7 +17,7 @@ use crate::{Server, Settings, folder, wait_for};
 const STEP_PATIENCE: Duration = Duration::from_secs(20);
 
 /// A client over a socket.
-struct Client {
+pub struct Client {
     stream: TcpStream,
     received: Vec<u8>,
     /// What came and was not asked for yet: publications by topic, and answers by their first word.
@@ -26,7 +26,7 @@ struct Client {
 }
 
 impl Client {
-    fn connect(server: &Server, connect: &ConnectOut<'_>) -> Client {
+    pub fn connect(server: &Server, connect: &ConnectOut<'_>) -> Client {
         let mut client = Client::silent(server);
         client.say(|out| encode_connect(out, Version::V5, connect));
         client.must_hear("CONNACK");
@@ -46,7 +46,7 @@ impl Client {
         self.stream.write_all(&out).expect("the server reads");
     }
 
-    fn subscribe(&mut self, filter: &str, qos: QoS) {
+    pub fn subscribe(&mut self, filter: &str, qos: QoS) {
         let wanted = [SubscriptionOut { filter, qos, ..SubscriptionOut::default() }];
         self.say(|out| encode_subscribe(out, Version::V5, 9, None, &wanted));
         self.must_hear("SUBACK");
@@ -95,7 +95,7 @@ impl Client {
     }
 
     /// How much was heard that begins with these words; it is forgotten.
-    fn take(&mut self, words: &str) -> usize {
+    pub fn take(&mut self, words: &str) -> usize {
         self.listen();
         let before = self.heard.len();
         self.heard.retain(|heard| !heard.starts_with(words));

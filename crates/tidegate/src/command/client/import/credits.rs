@@ -51,9 +51,9 @@ pub struct Credits {
 }
 
 impl Credits {
-    /// None.
-    pub fn new() -> Credits {
-        Credits { shards: Shards::NotAsked, queued: HashSet::new(), sent: HashMap::new(), pairs: 0 }
+    /// None, of a ledger of so many shards.
+    pub fn new(shards: Shards) -> Credits {
+        Credits { shards, queued: HashSet::new(), sent: HashMap::new(), pairs: 0 }
     }
 
     /// What is known about the number of shards.
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_debit_waits_for_what_earlier_rows_paid_to_it_and_for_nothing_else() {
-        let mut credits = Credits::new();
+        let mut credits = Credits::new(Shards::NotAsked);
         credits.learn(Shards::Untold);
         let (sale, other, spent) = (row("1", "shop", "a"), row("2", "shop", "b"), row("3", "a", "c"));
         [&sale, &other].into_iter().for_each(|row| credits.queue(row));
@@ -182,11 +182,11 @@ mod tests {
 
     #[test]
     fn of_two_shards_only_the_last_credit_of_each_pair_is_asked_for_and_of_one_shard_none() {
-        let mut credits = Credits::new();
+        let mut credits = Credits::new(Shards::NotAsked);
         for line in 0..1_000 {
             credits.applied(line, &row(&line.to_string(), &format!("payer:{line}"), &format!("wallet:{}", line % 7)));
         }
-        let mut alone = Credits { sent: credits.sent.clone(), pairs: credits.pairs, ..Credits::new() };
+        let mut alone = Credits { sent: credits.sent.clone(), pairs: credits.pairs, ..Credits::new(Shards::NotAsked) };
         credits.learn(Shards::Known(2));
         assert_eq!(credits.take(&row("x", "wallet:0", "y")).len(), 1);
         let rest = lines(credits.take_all());
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_credits_that_are_kept_are_bounded() {
-        let mut credits = Credits::new();
+        let mut credits = Credits::new(Shards::NotAsked);
         for line in 0..CREDITS_MAX as u64 {
             assert!(!credits.are_awaited(&row("x", "shop", "y")), "line {line}");
             credits.applied(line, &row("x", "shop", &format!("wallet:{line}")));
