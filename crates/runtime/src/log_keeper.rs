@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Durability, LogId, Position};
-use tidegate_shard::{CompactError, Compaction, Pressure, ShardFamily, Snapshots, compact, compact_to, forget_covered};
+use tidegate_shard::{
+    CompactError, Compaction, Pressure, ShardFamily, Snapshots, compact, compact_to, covers_all_sealed, forget_covered,
+};
 
 use crate::disk_room::RoomWatch;
 use crate::metrics::ScrubMetrics;
@@ -212,9 +214,9 @@ where
         }
         let (family, shard, pressure) = (F::FAMILY.name, self.snapshots.log().shard, rooms.pressure());
         // On a full disk nothing new seals the last segment, which has what makes the others of no use.
-        let durable = rooms.durable(self.snapshots.log()).filter(|_| pressure == Pressure::Full);
+        let (durable, is_full) = (rooms.durable(self.snapshots.log()), pressure == Pressure::Full);
         match self.compact(pressure, durable.as_ref(), stopped) {
-            Ok(None) if let Some(durable) = &durable => self.forget_covered(durable),
+            Ok(None) if is_full => durable.iter().for_each(|durable| self.forget_covered(durable)),
             Ok(None) if stopped() => {}
             Ok(None) => self.watch.works(),
             Ok(Some(done)) => {
@@ -230,7 +232,7 @@ where
                     took_ms = began.elapsed().as_millis() as u64,
                     "compacted"
                 );
-                if pressure == Pressure::Full && done.forgotten.segments == 0 {
+                if is_full && done.forgotten.segments == 0 {
                     return self.put_off();
                 }
             }
@@ -245,7 +247,7 @@ where
 }
 
 impl<F: ShardFamily> Compacted<F> {
-    /// Makes a snapshot of all up to `durable`, or of what is sealed.
+    /// Makes a snapshot of what is sealed, or on a full disk of all up to `durable`.
     fn compact(
         &self,
         pressure: Pressure,
@@ -254,8 +256,11 @@ impl<F: ShardFamily> Compacted<F> {
     ) -> Result<Option<Compaction>, CompactError> {
         let (rule, go_on) = (F::COMPACTION.under(pressure), || !stopped());
         match durable {
-            Some(end) => compact_to(&self.snapshots, &self.reader, self.shards, end, rule, go_on),
-            None => compact(&self.snapshots, &self.reader, self.shards, rule, go_on),
+            Some(end) if pressure == Pressure::Full => {
+                compact_to(&self.snapshots, &self.reader, self.shards, end, rule, go_on)
+            }
+            Some(end) if covers_all_sealed(&self.snapshots, &self.reader, end)? => Ok(None),
+            _ => compact(&self.snapshots, &self.reader, self.shards, rule, go_on),
         }
     }
 

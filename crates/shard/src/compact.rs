@@ -114,6 +114,18 @@ pub fn forget_covered<F: ShardFamily, D: Disk, R: LogReader>(
     Ok(forgotten)
 }
 
+/// Whether a snapshot stands behind all sealed segments, though not behind `end`, which is durable: it was made when
+/// the disk was full ([`compact_to`]). Until more is sealed, [`compact`] has nothing to do, and may have nothing to
+/// begin from.
+pub fn covers_all_sealed<F: ShardFamily, D: Disk, R: LogReader>(
+    snapshots: &Snapshots<F, D>,
+    reader: &R,
+    end: &Durability,
+) -> Result<bool, CompactError> {
+    let (sealed, newest) = (reader.settled_end()?, snapshots.newest_header(end.position())?);
+    Ok(newest.is_some_and(|newest| newest.cursor.position > sealed.position()))
+}
+
 /// Makes a snapshot of the sealed segments of a shard, one of `shards`, if `rule` says that it is time, and lets the
 /// log forget, if it may, what stands before the one it began from. `None`: not worth it yet, or `go_on` said no, which
 /// it is asked after each group.

@@ -40,7 +40,9 @@ mod unavailable;
 
 pub use audit::{Findings, audit};
 pub use commit::Durable;
-pub use compact::{CompactError, Compaction, CompactionRule, Pressure, compact, compact_to, forget_covered};
+pub use compact::{
+    CompactError, Compaction, CompactionRule, Pressure, compact, compact_to, covers_all_sealed, forget_covered,
+};
 pub use fold::{Fold, FoldError, check_place, stands_at};
 pub use inbox::Caller;
 pub use jobs::{JobId, Jobs};

@@ -9,7 +9,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_doors::http::time::rfc3339;
 use tidegate_journal::directory::{Directory, check_key};
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::witness::check_folder;
+use tidegate_journal::recorded_end::RecordedEnd;
+use tidegate_journal::witness::{Reading, check_folder};
 use tidegate_journal::{Family, LocalLogs, LogId, Sequence};
 use tidegate_ledger::audit::{audit_between, audit_shard};
 use tidegate_ledger::ids::VerifiedIndex;
@@ -46,6 +47,7 @@ pub fn run<P>(data: &Path, witness: Option<&Path>, extensions: &[&dyn Extension<
     for family in directory.others(&families) {
         say(format_args!("logs of family \"{family}\" were not looked at: this program does not know it"));
     }
+    tell_unusable_ends(data, &directory, &families);
     for problem in &problems {
         complain(format_args!("WRONG: {problem}"));
     }
@@ -64,6 +66,18 @@ pub fn run<P>(data: &Path, witness: Option<&Path>, extensions: &[&dyn Extension<
         complain(format_args!("a start refuses what cannot be opened; {ways}, and changes nothing without --yes"));
     }
     Ok(ExitCode::from(2))
+}
+
+/// What the last stop recorded of the ends of logs, where that cannot be used. Nothing is lost with it, but it proves
+/// nothing.
+fn tell_unusable_ends(data: &Path, directory: &Directory, families: &[Family]) {
+    for (family, log) in families.iter().flat_map(|family| directory.logs(*family).map(move |log| (family, log))) {
+        let recorded = RecordedEnd::new(RealDisk, data, family, log);
+        if let Ok(Reading::Unusable(what)) = recorded.read() {
+            let path = recorded.path().display();
+            complain(format_args!("{path} cannot be used: {what}. So it cannot tell whether its log has lost its end"));
+        }
+    }
 }
 
 /// The ledger: each shard, credits on their way between shards, and the sums of each asset.

@@ -240,6 +240,10 @@ fn a_disk_that_is_full_of_a_backlog_is_free_when_that_was_taken() {
     assert!(ended.status.success(), "{ended}");
     let audited = audit(&settings.data);
     assert!(audited.status.success(), "{audited}");
+    let server = Server::start(&settings);
+    let mut client = Client::connect(&server, &away);
+    assert_eq!(Publisher::connect(&server).publishes("load", b"again", false), ReasonCode::SUCCESS);
+    wait_for("the session goes on", || (client.take("PUBLISH load") > 0).then_some(()));
 }
 
 /// A client that publishes with QoS 1.

@@ -215,6 +215,11 @@ fn what_a_stop_recorded_of_the_ends_of_logs_proves_what_a_quiet_log_has_lost() {
     fs::write(&recorded, "rotten").expect("it can be written");
     let listed = tool(&settings.data, &["accept-loss", "--reason", WHY]);
     assert!(listed.status.success() && listed.log.contains("nothing is proven lost"), "{listed}");
+    let agreed = audit(&settings.data);
+    assert!(
+        agreed.status.success() && agreed.log.contains("/ends/ledger-0 cannot be used: it has 6 bytes"),
+        "{agreed}"
+    );
     let server = Server::start(&settings);
     server.says("passed over what the last stop recorded of the end of a log");
     server.kill();

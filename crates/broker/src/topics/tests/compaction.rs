@@ -3,7 +3,7 @@
 
 use tidegate_journal::segment::{parse_segment_name, segment_name};
 use tidegate_journal::{LogReader, Notice, NoticeKind};
-use tidegate_shard::{Stand, compact_to};
+use tidegate_shard::{Stand, compact_to, covers_all_sealed};
 
 use super::*;
 
@@ -340,8 +340,7 @@ fn a_disk_that_runs_full_waits_for_no_second_segment() {
 #[test]
 fn on_a_full_disk_a_snapshot_is_of_all_that_is_durable() {
     let disk = FakeDisk::new(1);
-    let (shard, asked) = long(&disk, 3);
-    shard.into_log().close().unwrap();
+    let (mut shard, mut asked) = long(&disk, 3);
     let reader = logs(&disk).reader(LOG).unwrap();
     let end = logs(&disk).inspect(LOG, Cursor::START).unwrap().durability();
     assert!(end.position() > reader.settled_end().unwrap().position(), "something stands in the last segment");
@@ -352,7 +351,15 @@ fn on_a_full_disk_a_snapshot_is_of_all_that_is_durable() {
     assert!(to_the_end().is_none(), "nothing is left");
     let forgotten = forget_covered(&snapshots_on(&disk), &reader, &end).unwrap();
     assert_eq!((forgotten.segments, segments(&disk).len(), snapshots(&disk).len()), (2, 1, 1));
-    assert_eq!(check(&disk, &asked).snapshot_sequence, asked.len() as u64);
+    // With room again, nothing is to be done for what is sealed, until the place of that snapshot is.
+    assert!(covers_all_sealed(&snapshots_on(&disk), &reader, &end).unwrap());
+    let covered = asked.len() as u64;
+    extend(&disk, &mut shard, &mut asked, 4);
+    let end = logs(&disk).inspect(LOG, done.cursor).unwrap().durability();
+    assert!(!covers_all_sealed(&snapshots_on(&disk), &reader, &end).unwrap());
+    let next = compact_now(&disk).unwrap().unwrap();
+    assert_eq!(next.events, next.cursor.sequence.0 - covered, "it begins from that one");
+    check(&disk, &asked);
 }
 
 /// A disk that is filled by what could be forgotten gets free by itself, if something was left for the snapshot.
