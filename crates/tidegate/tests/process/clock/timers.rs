@@ -62,7 +62,7 @@ impl Client {
 
     /// Takes what has come.
     fn listen(&mut self) {
-        let mut chunk = [0; 16 << 10];
+        let mut chunk = vec![0; 256 << 10];
         match self.stream.read(&mut chunk) {
             Ok(0) => self.is_closed = true,
             Ok(count) => self.received.extend_from_slice(&chunk[..count]),
