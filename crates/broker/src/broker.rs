@@ -64,7 +64,7 @@ use asked::Asked;
 pub(crate) use due::DueThing;
 use ending::Endings;
 use intake::{Intake, Progress};
-pub use notices::{Notice, Noticed};
+pub use notices::{Notice, Noticed, SubscriptionsDenied};
 use operate::Operator;
 use pass_on::PassOn;
 pub(crate) use pass_on::PassedMessage;

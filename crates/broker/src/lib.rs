@@ -47,7 +47,7 @@ mod topic_tree;
 pub mod topics;
 
 pub use action::{Action, Admitted, Denied, FeedKey, RequestTicket, RequestTopic};
-pub use broker::{Answered, Broker, ConnectionTraits, DrainPlan, Notice, Noticed, Reloaded};
+pub use broker::{Answered, Broker, ConnectionTraits, DrainPlan, Notice, Noticed, Reloaded, SubscriptionsDenied};
 pub use facts::{BrokerFacts, SharedFacts};
 pub use feed::{FeedMessage, FeedNews};
 pub use holdings::{Bound, HoldingLimits, Holdings, Thing, ThingLimits};

@@ -275,8 +275,8 @@ impl<L: LogStore> Broker<L> {
         self.greet(index, place, connect, is_present, now);
         self.clients.facts.connects += 1;
         self.clients.facts.clients_connected += 1;
-        if is_present {
-            self.restore(place, now);
+        if is_present && !self.restore(index, place, now) {
+            return Progress::Gone;
         }
         Progress::Taken
     }
@@ -304,9 +304,9 @@ impl<L: LogStore> Broker<L> {
 
     /// A client has resumed its session: what was in flight is sent again, and its rights are checked again.
     /// `[MQTT-4.4.0-1]`: on reconnecting, and only then, unacknowledged PUBLISH and PUBREL are sent again with their
-    /// packet ids.
-    fn restore(&mut self, place: SessionIndex, now: TimeMs) {
-        assert!(self.clients.sessions[place].connection.is_some(), "a client came back");
+    /// packet ids. Whether the client stays: not if it lost a subscription while it was away.
+    fn restore(&mut self, index: ConnectionIndex, place: SessionIndex, now: TimeMs) -> bool {
+        assert!(self.clients.sessions[place].connection == Some(index), "a client came back");
         let session = &mut self.clients.sessions[place];
         if let Some(slot) = session.slot {
             let inbox = self.shards.state(session.shard).inbox(slot);
@@ -320,10 +320,15 @@ impl<L: LogStore> Broker<L> {
         let flags = &mut self.clients.sessions[place].flags;
         flags.clear(SessionFlags::PARTLY_DENIED);
         flags.set(SessionFlags::CHECKED);
-        self.deny_forbidden(place);
+        let has_lost_any = self.deny_forbidden(index, place);
         self.open_feeds(place);
         self.member_comes(place, now);
+        if has_lost_any {
+            self.disconnect(index, ReasonCode::NOT_AUTHORIZED, now);
+            return false;
+        }
         self.pump(place, now);
         self.send_owed_retained(place, now);
+        true
     }
 }

@@ -36,6 +36,17 @@ pub enum Noticed {
     PublishDenied,
     /// It subscribed where it may not.
     SubscribeDenied,
+    /// It came back to a session of which subscriptions are denied now.
+    CameBackDenied(SubscriptionsDenied),
+}
+
+/// How many subscriptions of a session its client may not have any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SubscriptionsDenied {
+    /// So many stand, and nothing of them is delivered.
+    pub denied: usize,
+    /// So many were removed.
+    pub removed: usize,
 }
 
 /// What was noticed and not taken yet.

@@ -24,6 +24,7 @@ use tidegate_machines::topic::{Command, Principal};
 use tidegate_wire::mqtt::{ReasonCode, check_filter};
 
 use super::Broker;
+use super::notices::{Noticed, SubscriptionsDenied};
 use crate::connection::{ConnectionState, Flags};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::RELOAD_WORK_PER_STEP;
@@ -70,17 +71,8 @@ struct Walk {
     at: u32,
     until: u32,
     /// Whose filters are looked at, how many of them were, and what was found.
-    filters: Option<(ConnectionKey, usize, Found)>,
+    filters: Option<(ConnectionKey, usize, SubscriptionsDenied)>,
     done: Reloaded,
-}
-
-/// What was found among filters.
-#[derive(Clone, Copy, Debug, Default)]
-struct Found {
-    /// So many stand, and nothing of them is delivered.
-    denied: usize,
-    /// So many were removed.
-    removed: usize,
 }
 
 /// Rights as they were, held so that no others get their address, and as they are; `None` for a user who is gone.
@@ -192,11 +184,14 @@ impl<L: LogStore> Broker<L> {
         };
         let key = self.clients.key(index);
         let walk = self.reloads.walk.as_mut().expect("it goes on");
-        let (from, before) =
-            walk.filters.filter(|(of, ..)| *of == key).map_or((0, Found::default()), |(_, from, found)| (from, found));
+        let (from, before) = walk
+            .filters
+            .filter(|(of, ..)| *of == key)
+            .map_or((0, SubscriptionsDenied::default()), |(_, from, found)| (from, found));
         let (filters, found) = self.deny_forbidden_among(place, from, filters_max);
         let until = from + filters - found.removed;
-        let found = Found { denied: before.denied + found.denied, removed: before.removed + found.removed };
+        let found =
+            SubscriptionsDenied { denied: before.denied + found.denied, removed: before.removed + found.removed };
         let is_done = until >= self.clients.sessions[place].subscriptions.as_slice().len();
         if is_done {
             // What was read of them was read with the rights before.
@@ -243,7 +238,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Counts what a reload has found among the subscriptions of a session.
-    fn count_denied(&mut self, place: SessionIndex, Found { denied, removed }: Found) {
+    fn count_denied(&mut self, place: SessionIndex, SubscriptionsDenied { denied, removed }: SubscriptionsDenied) {
         let before = self.note_denied(place, denied);
         let done = &mut self.reloads.walk.as_mut().expect("it goes on").done;
         done.clients += usize::from(denied != before || removed > 0);
@@ -274,16 +269,22 @@ impl<L: LogStore> Broker<L> {
         self.reloads.done.take()
     }
 
-    /// Denies the subscriptions of a session that its client's rights do not cover (any more).
-    pub(super) fn deny_forbidden(&mut self, place: SessionIndex) {
+    /// Denies the subscriptions of a session that its client, which comes back, may not have any more. Whether any were
+    /// removed.
+    pub(super) fn deny_forbidden(&mut self, index: ConnectionIndex, place: SessionIndex) -> bool {
         let (_, found) = self.deny_forbidden_among(place, 0, usize::MAX);
         self.note_denied(place, found.denied);
         self.clients.facts.subscriptions_removed += found.removed as u64;
+        if found != SubscriptionsDenied::default() {
+            let client_id = self.clients.sessions[place].client_id.clone();
+            self.notice(index, Noticed::CameBackDenied(found), &client_id);
+        }
+        found.removed > 0
     }
 
     /// The same for so many of them, from the `from`-th on. How many were looked at, and what was found.
-    fn deny_forbidden_among(&mut self, place: SessionIndex, from: usize, count: usize) -> (usize, Found) {
-        let Some(index) = self.clients.sessions[place].connection else { return (0, Found::default()) };
+    fn deny_forbidden_among(&mut self, place: SessionIndex, from: usize, count: usize) -> (usize, SubscriptionsDenied) {
+        let Some(index) = self.clients.sessions[place].connection else { return (0, SubscriptionsDenied::default()) };
         let nodes = self.clients.sessions[place].subscriptions.as_slice();
         let nodes = &nodes[from.min(nodes.len())..];
         let nodes = &nodes[..count.min(nodes.len())];
@@ -305,7 +306,7 @@ impl<L: LogStore> Broker<L> {
         if is_in_part || denied > 0 {
             self.clients.sessions[place].flags.set(SessionFlags::PARTLY_DENIED);
         }
-        let found = Found { denied, removed: removed.len() };
+        let found = SubscriptionsDenied { denied, removed: removed.len() };
         for filter in removed {
             let session = &self.clients.sessions[place];
             if let Some(slot) = session.slot {

@@ -2,7 +2,7 @@
 //! and retained messages to be read. And a filter of which a part is denied.
 
 use expect_test::expect;
-use tidegate_broker::Reloaded;
+use tidegate_broker::{Notice, Noticed, Reloaded, SubscriptionsDenied};
 
 use crate::support::{World, WorldOptions, check};
 
@@ -203,4 +203,23 @@ fn a_member_of_a_share_group_that_loses_its_right_is_told() {
     world.run("a: CONNECT; a: SUBSCRIBE $share/g/closed/# qos=1; b: CONNECT; b: SUBSCRIBE open");
     let heard = world.run("reload; b: PUBLISH open 1");
     assert!(heard.contains("a < DISCONNECT 0x87") && heard.contains("b < PUBLISH open 1"), "{heard}");
+}
+
+/// And so is one that comes back after its right was taken. Who only may not read for now, stays.
+#[test]
+fn who_comes_back_denied_is_noticed_and_who_lost_a_subscription_is_told() {
+    let mut world = World::new(WorldOptions::default());
+    world.run(
+        "a: CONNECT keep expiry=100; a: SUBSCRIBE closed/# $share/g/closed/# qos=1; a: drop
+         b: CONNECT keep expiry=100; b: SUBSCRIBE closed/# open qos=1; b: drop; reload",
+    );
+    let heard = world.run("a: CONNECT keep expiry=100; b: CONNECT keep expiry=100");
+    assert!(heard.contains("a < DISCONNECT 0x87") && !heard.contains("b < DISCONNECT"), "{heard}");
+    let notices: Vec<Notice> = world.brokers_mut().iter_mut().flat_map(|broker| broker.take_notices().0).collect();
+    let noticed: Vec<(&str, Noticed)> = notices.iter().map(|notice| (&*notice.about, notice.what)).collect();
+    let back = |denied, removed| Noticed::CameBackDenied(SubscriptionsDenied { denied, removed });
+    assert_eq!(noticed, [("a", back(1, 1)), ("b", back(1, 0))]);
+    // It is told once: what it lost is not in its session any more.
+    let again = world.run("a: CONNECT keep expiry=100");
+    assert!(!again.contains("DISCONNECT"), "{again}");
 }

@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 
 use mio::unix::SourceFd;
 use tidegate_broker::{
-    Action, ConnectionKey, Denied, Notice, Noticed, ReasonCode, RequestTicket, RequestTopic, Rights,
+    Action, ConnectionKey, Notice, Noticed, ReasonCode, RequestTicket, RequestTopic, Rights, SubscriptionsDenied,
 };
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
@@ -122,13 +122,20 @@ impl<L: LogStore> MqttPort<L> {
         for Notice { key, what, user, about } in notices {
             let Some(socket) = self.sockets.get(key) else { continue };
             let (event, detail) = match what {
-                Noticed::TookOver => (SecurityEvent::TookOver, "client id"),
-                Noticed::ClientIdDenied => (SecurityEvent::Denied, "client id"),
-                Noticed::PublishDenied => (SecurityEvent::Denied, "publish to"),
-                Noticed::SubscribeDenied => (SecurityEvent::Denied, "subscribe to"),
+                Noticed::TookOver => (SecurityEvent::TookOver, format!("client id {about}")),
+                Noticed::ClientIdDenied => (SecurityEvent::Denied, format!("client id {about}")),
+                Noticed::PublishDenied => (SecurityEvent::Denied, format!("publish to {about}")),
+                Noticed::SubscribeDenied => (SecurityEvent::Denied, format!("subscribe to {about}")),
+                Noticed::CameBackDenied(SubscriptionsDenied { denied, removed }) => {
+                    let detail = format!(
+                        "came back to a session with subscriptions that it may not have any more: {denied} denied, \
+                         {removed} removed; client id {about}"
+                    );
+                    (SecurityEvent::RightsChanged, detail)
+                }
             };
             let user = user.as_deref().unwrap_or_default();
-            security::tell(event, "mqtt", address_of(socket), user, &format!("{detail} {about}"));
+            security::tell(event, "mqtt", address_of(socket), user, &detail);
         }
         security::count_left_out(SecurityEvent::Denied, left_out);
     }
