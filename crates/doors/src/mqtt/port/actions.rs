@@ -4,7 +4,8 @@ use std::os::fd::AsRawFd;
 
 use mio::unix::SourceFd;
 use tidegate_broker::{
-    Action, ConnectionKey, Notice, Noticed, ReasonCode, RequestTicket, RequestTopic, Rights, SubscriptionsDenied,
+    Action, ConnectionKey, Denied, Notice, Noticed, ReasonCode, RequestTicket, RequestTopic, Rights,
+    SubscriptionsDenied,
 };
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
