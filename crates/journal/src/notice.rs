@@ -118,7 +118,8 @@ impl fmt::Display for NoticeKind {
 /// Records that a log no longer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// The first of them: one behind the last that the log has.
+    /// The first of them: one behind the last that the log has; where the log was exchanged for another one, one behind
+    /// the last that both are known to have.
     pub from: Sequence,
     /// The last that is proven to have been durable; `None` if nothing proves how many there were.
     pub to: Option<Sequence>,

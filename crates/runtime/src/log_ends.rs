@@ -1,9 +1,10 @@
 //! Where the logs of a node end: what the stop before recorded is a claim against each, and a stop records it anew.
 
+use anyhow::{Result, anyhow};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::recorded_end::RecordedEnd;
 use tidegate_journal::witness::{Reading, Testimony};
-use tidegate_journal::{DurableEnd, JournalError, Timeline};
+use tidegate_journal::{DurableEnd, Timeline};
 use tidegate_shard::Claim;
 
 use crate::recovery::claim_of;
@@ -40,8 +41,15 @@ impl LogEnd {
 
 /// What was recorded of a log, as evidence against one that ends before it. A record that cannot be used proves
 /// nothing, and is replaced at the next stop: nothing else is lost with it.
-pub fn recorded_claim(recorded: &RecordedEnd<RealDisk>) -> Result<Option<Claim>, JournalError> {
-    match recorded.read()? {
+pub fn recorded_claim(recorded: &RecordedEnd<RealDisk>) -> Result<Option<Claim>> {
+    let read = recorded.read().map_err(|error| {
+        anyhow!(
+            "{error}. This file says where a log ended at the last stop in order. Make it readable; or, if that cannot \
+             be done, move it out of the data directory (its folder, if that is what cannot be read): whether the log \
+             has lost its end is then told by less"
+        )
+    })?;
+    match read {
         Reading::Testimony(testimony) => Ok(Some(claim_of(recorded.path(), &testimony))),
         Reading::Nothing => Ok(None),
         Reading::Unusable(what) => {

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 
 use tidegate_disk::Disk;
 use tidegate_journal::{
-    ChainHash, Cursor, Durability, JournalError, LogId, LogReader, Logs, Notice, Position, RecoveryReport, Sequence,
+    ChainHash, Cursor, Durability, JournalError, LogId, LogReader, Logs, Lost, Notice, Position, RecoveryReport, Sequence,
     Timeline, Timelines,
 };
 use tidegate_machines::{Machine, ShardIndex};
@@ -84,6 +84,8 @@ pub struct LossProven {
     pub log: LogId,
     /// The folder that has its segments, as its data directory has it.
     pub journal: String,
+    /// The last record that is known to be of the log that was written here.
+    pub since: Sequence,
     /// Where the log ends.
     pub end: Cursor,
     /// The timeline there.
@@ -93,14 +95,25 @@ pub struct LossProven {
 }
 
 impl LossProven {
+    /// The records that are lost. Of another log, these are the ones that were written here and of which nothing shows
+    /// that it has them, too.
+    pub fn lost(&self) -> Lost {
+        if !self.is_another_log() {
+            return Lost { from: Sequence(self.end.sequence.0 + 1), to: self.last() };
+        }
+        let reached = || self.proofs.iter().filter_map(|claim| claim.sequence);
+        // A snapshot that stands on it behind that is of the other log.
+        let is_common = reached().all(|sequence| sequence > self.since);
+        let from = Sequence(if is_common { self.since.0 + 1 } else { 1 });
+        Lost { from, to: reached().max().filter(|to| *to >= from) }
+    }
+
     /// The last record that is proven to have been durable; `None` if only a position is.
-    pub fn last(&self) -> Option<Sequence> {
+    fn last(&self) -> Option<Sequence> {
         let behind = self.proofs.iter().filter(|claim| claim.position > self.end.position);
         behind.filter_map(|claim| claim.sequence).filter(|last| *last > self.end.sequence).max()
     }
-}
 
-impl LossProven {
     /// Whether the log is another one than that which the files beside it were made of, and not only a shorter one.
     pub fn is_another_log(&self) -> bool {
         let has_more_before = |claim: &Claim| {
@@ -174,7 +187,8 @@ impl Examined {
     pub fn loss<F: ShardFamily>(&self, log: LogId) -> Option<LossProven> {
         let journal = format!("journal/{}-{}", F::FAMILY.name, log.shard);
         let proofs = self.proofs.iter().chain(&self.stranger).cloned().collect();
-        let proven = LossProven { log, journal, end: self.report.end, timeline: self.timelines.current(), proofs };
+        let (since, end, timeline) = (self.since.sequence, self.report.end, self.timelines.current());
+        let proven = LossProven { log, journal, since, end, timeline, proofs };
         (!self.proofs.is_empty()).then_some(proven)
     }
 }

@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, KeptPlace, MessageMeta};
-use tidegate_wire::mqtt::{QoS, ReasonCode, Subscribe, Subscription, check_filter};
+use tidegate_wire::mqtt::{QoS, ReasonCode, Subscribe, Subscription, split_filter};
 
 use super::Broker;
 use crate::clients::{Copy, Sending};
@@ -45,7 +45,7 @@ impl<L: LogStore> Broker<L> {
     /// Whether a source keeps the messages of this filter, which is given with its share group.
     pub(super) fn is_feed(&self, filter: &str) -> bool {
         let begin = &*self.options.feeds;
-        !begin.is_empty() && check_filter(filter).is_ok_and(|parts| parts.filter.starts_with(begin))
+        !begin.is_empty() && split_filter(filter).filter.starts_with(begin)
     }
 
     /// Asks where a feed of this SUBSCRIBE begins, if this filter is one. True when an answer is awaited.
@@ -65,8 +65,8 @@ impl<L: LogStore> Broker<L> {
         if known >= FEEDS_OF_SESSION_MAX || self.place_found(index, filter).is_some() {
             return false;
         }
-        let parts = check_filter(filter).ok().filter(|parts| parts.share_group.is_none());
-        if parts.is_none_or(|parts| self.access(index, place, parts.filter) != Access::Allowed) {
+        let parts = split_filter(filter);
+        if parts.share_group.is_some() || self.access(index, place, parts.filter) != Access::Allowed {
             return false;
         }
         let after = subscribe.user().find(|(name, _)| *name == AFTER).map(|(_, value)| value.as_bytes());
@@ -112,8 +112,7 @@ impl<L: LogStore> Broker<L> {
         subscription: &Subscription<'_>,
         new: usize,
     ) -> ReasonCode {
-        let is_shared = check_filter(subscription.filter).is_ok_and(|parts| parts.share_group.is_some());
-        if is_shared {
+        if split_filter(subscription.filter).share_group.is_some() {
             return ReasonCode::SHARED_SUBSCRIPTIONS_NOT_SUPPORTED;
         }
         if self.other_feeds(place, subscription.filter) + new >= FEEDS_OF_SESSION_MAX {

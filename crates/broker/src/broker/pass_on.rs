@@ -20,7 +20,7 @@ use hashbrown::{HashMap, HashSet};
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Event, Message, Receiver, Slot};
-use tidegate_wire::mqtt::{ReasonCode, check_filter, filter_matches};
+use tidegate_wire::mqtt::{ReasonCode, filter_matches, split_filter};
 
 use super::Broker;
 use crate::acknowledgements::{AckTo, Ticket, Word};
@@ -204,12 +204,12 @@ impl<L: LogStore> Broker<L> {
     /// its client, to others. What nobody takes is sent to it, or withheld.
     fn pass_on_unsubscribed(&mut self, place: SessionIndex, written: &str, now: TimeMs) {
         let session = &self.clients.sessions[place];
-        let Ok(checked) = check_filter(written) else { return };
-        let group = checked.share_group.and_then(|name| self.subscriptions.find(Some(name), checked.filter));
+        let parts = split_filter(written);
+        let group = parts.share_group.and_then(|name| self.subscriptions.find(Some(name), parts.filter));
         let (Some(group), true) = (group, session.flags.has(SessionFlags::SHARED)) else { return };
         let mut from = session.flow.as_ref().map_or(session.next_number, |flow| flow.window.next());
         for _ in 0..PASS_UNSENT_ROUNDS {
-            match self.pass_on(place, Part::Unsent { from, group, filter: checked.filter }, now) {
+            match self.pass_on(place, Part::Unsent { from, group, filter: parts.filter }, now) {
                 Some(next) if next > from => from = next,
                 _ => break,
             }

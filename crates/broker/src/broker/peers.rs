@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_wire::mqtt::check_filter;
+use tidegate_wire::mqtt::split_filter;
 
 use super::Broker;
 use super::retain::RetainedMessage;
@@ -58,20 +58,20 @@ impl<L: LogStore> Broker<L> {
 
     fn add_entry(&mut self, from: u16, filter: &str, entry: Entry) {
         assert!(u16::from(entry.worker) == from, "a worker tells of its own sessions");
-        let parts = check_filter(filter).expect("its own worker has checked it");
+        let parts = split_filter(filter);
         self.subscriptions.insert(parts.share_group, parts.filter, entry);
     }
 
     fn remove_entry(&mut self, from: u16, filter: &str, owner: Owner) {
         assert!(u16::from(owner.worker) == from, "a worker tells of its own sessions");
-        let parts = check_filter(filter).expect("its own worker has checked it");
+        let parts = split_filter(filter);
         let removed = self.subscriptions.remove(parts.share_group, parts.filter, owner);
         assert!(removed.is_some(), "what is removed was told before");
     }
 
     fn set_presence(&mut self, from: u16, filter: &str, owner: Owner, presence: Presence) {
         assert!(u16::from(owner.worker) == from, "a worker tells of its own sessions");
-        let parts = check_filter(filter).expect("its own worker has checked it");
+        let parts = split_filter(filter);
         let node = self.subscriptions.find(parts.share_group, parts.filter);
         let is_known = node.is_some_and(|node| self.subscriptions.set_presence(node, owner, presence));
         assert!(is_known, "a member that comes and goes was told of before");

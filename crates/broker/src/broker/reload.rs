@@ -21,7 +21,7 @@ use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Principal};
-use tidegate_wire::mqtt::{ReasonCode, check_filter};
+use tidegate_wire::mqtt::{ReasonCode, split_filter};
 
 use super::Broker;
 use super::notices::{Noticed, SubscriptionsDenied};
@@ -122,7 +122,7 @@ impl<L: LogStore> Broker<L> {
     /// Whether a filter may be granted of which a part is denied. Not for a share group: what is picked for a member
     /// that may not have it, would be lost to all. Nor where a source keeps the messages, which knows no rights.
     pub(super) fn may_be_in_part(&self, filter: &str) -> bool {
-        check_filter(filter).is_ok_and(|filter| filter.share_group.is_none()) && !self.is_feed(filter)
+        split_filter(filter).share_group.is_none() && !self.is_feed(filter)
     }
 
     /// Asks for the rights of every connected user again by `renew`, which says `None` for a user who is gone: its
@@ -292,7 +292,7 @@ impl<L: LogStore> Broker<L> {
         let mut removed: Vec<Box<str>> = Vec::new();
         for node in nodes {
             let filter = self.subscriptions.filter(*node);
-            let parts = check_filter(&filter).expect("it was subscribed to");
+            let parts = split_filter(&filter);
             // A condition is checked when subscribing; if it held once, it holds from then on.
             let access = self.access(index, place, parts.filter);
             match access {

@@ -17,7 +17,6 @@ use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Message, Receiver, Session, Subscription};
-use tidegate_wire::mqtt::check_filter;
 
 use super::Broker;
 use super::retain::RetainedMessage;
@@ -29,12 +28,9 @@ use crate::retained::{Cursor, Progress};
 use crate::session::{SessionFlags, SessionRef};
 use crate::shards::Wait;
 use crate::subscriptions::EntryOptions;
-use crate::topic_tree::NodeId;
 
-/// A new subscription on its way through the retained messages.
+/// A new subscription on its way through the retained messages. With the subscription, it ends.
 struct Scan {
-    /// Of the subscription: with it, the scan ends.
-    node: NodeId,
     cursor: Cursor,
     qos: u8,
     subscription_id: u32,
@@ -83,9 +79,12 @@ impl Scans {
     }
 
     /// Ends the scans of a subscription that is removed, and gives their cursors.
-    fn end(&mut self, session: SessionRef, node: NodeId) -> Vec<Cursor> {
-        let Some(session_scans) = self.of.get_mut(&session) else { return Vec::new() };
-        let (ended, others): (VecDeque<Scan>, _) = session_scans.scans.drain(..).partition(|scan| scan.node == node);
+    fn end(&mut self, session: SessionRef, filter: &str) -> Vec<Cursor> {
+        let is_its = |scan: &Scan| scan.cursor.filter() == filter;
+        let Some(session_scans) = self.of.get_mut(&session).filter(|all| all.scans.iter().any(is_its)) else {
+            return Vec::new();
+        };
+        let (ended, others): (VecDeque<Scan>, _) = session_scans.scans.drain(..).partition(is_its);
         session_scans.scans = others;
         if session_scans.scans.is_empty() {
             self.ready.retain(|other| *other != session);
@@ -136,7 +135,8 @@ impl Scans {
 }
 
 impl<L: LogStore> Broker<L> {
-    /// A new subscription gets the retained messages: the first step at once, the others later.
+    /// A new subscription, of no share group, gets the retained messages: the first of a session has its first step at
+    /// once, all others later. So a thousand filters of one packet cost no more here than their bytes.
     /// `[MQTT-3.3.1-9]`: Retain Handling 0: retained messages are sent on SUBSCRIBE.
     pub(super) fn send_retained(
         &mut self,
@@ -146,10 +146,8 @@ impl<L: LogStore> Broker<L> {
         subscription_id: u32,
         now: TimeMs,
     ) {
-        let Ok(parts) = check_filter(filter) else { return };
         let session = self.clients.session_ref(place);
-        let Some(node) = self.subscriptions.find(parts.share_group, parts.filter) else { return };
-        let mut scan = Scan { node, cursor: self.retained.messages.open(parts.filter), qos, subscription_id };
+        let mut scan = Scan { cursor: self.retained.messages.open(filter), qos, subscription_id };
         let is_first = self.retained.scans.count(session) == 0;
         if is_first && self.may_take_retained(place) && self.scan(place, &mut scan, now) == Progress::Done {
             return self.end_scan(place, scan);
@@ -157,13 +155,12 @@ impl<L: LogStore> Broker<L> {
         self.retained.scans.add(session, scan);
     }
 
-    /// Whether there may be retained messages for a filter: one step through them tells.
+    /// Whether there may be retained messages for a filter of no share group: one step through them tells.
     pub(super) fn may_owe_retained(&mut self, filter: &str, now: TimeMs) -> bool {
-        let Ok(parts) = check_filter(filter) else { return false };
         if self.retained.messages.is_empty() {
             return false;
         }
-        let (mut cursor, mut is_there) = (self.retained.messages.open(parts.filter), false);
+        let (mut cursor, mut is_there) = (self.retained.messages.open(filter), false);
         let progress = self.retained.messages.step(&mut cursor, now.0, RETAINED_NODES_PER_STEP, |_| {
             is_there = true;
             false
@@ -175,15 +172,14 @@ impl<L: LogStore> Broker<L> {
     /// A scan has come to its end. What it has found for a durable session is in the shard, in order; a record behind
     /// it says that nothing is owed any more.
     fn end_scan(&mut self, place: SessionIndex, scan: Scan) {
-        self.retained.messages.close(scan.cursor);
+        let filter = self.retained.messages.close(scan.cursor);
         let session = &self.clients.sessions[place];
         let Some(slot) = session.slot else { return };
-        let filter: Box<str> = self.subscriptions.filter(scan.node).into();
         let Some(kept) = self.owed(place).find(|kept| kept.filter == filter).cloned() else { return };
         // A SUBSCRIBE that waits for its record may be for the same filter; another scan, too.
         let waits = session.connection.is_some_and(|index| self.clients.connections[index].is_parked());
         let scans = self.retained.scans.of.get(&self.clients.session_ref(place));
-        let is_last = scans.is_none_or(|all| all.scans.iter().all(|other| other.node != scan.node));
+        let is_last = scans.is_none_or(|all| all.scans.iter().all(|other| other.cursor.filter() != &*filter));
         if waits || !is_last {
             return;
         }
@@ -214,8 +210,8 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// A subscription is removed: it gets no more retained messages.
-    pub(super) fn end_scans(&mut self, place: SessionIndex, node: NodeId) {
-        for cursor in self.retained.scans.end(self.clients.session_ref(place), node) {
+    pub(super) fn end_scans(&mut self, place: SessionIndex, filter: &str) {
+        for cursor in self.retained.scans.end(self.clients.session_ref(place), filter) {
             self.retained.messages.close(cursor);
         }
     }

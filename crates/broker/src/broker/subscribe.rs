@@ -13,7 +13,7 @@ use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::Command;
 use tidegate_wire::mqtt::{
-    ReasonCode, Subscribe, Subscription, Unsubscribe, Version, check_filter, encode_suback, encode_unsuback,
+    ReasonCode, Subscribe, Subscription, Unsubscribe, Version, encode_suback, encode_unsuback, split_filter,
 };
 
 use super::notices::Noticed;
@@ -56,14 +56,14 @@ impl<L: LogStore> Broker<L> {
             self.count_filter(subscription.filter);
             // One filter again and again is one subscription, but each time what is retained is sent.
             let is_greedy = walks + answers.codes.len() >= self.options.limits.subscriptions_max;
+            let known = self.entry_of(place, subscription.filter).is_some();
             let code = match is_greedy {
                 true => ReasonCode::QUOTA_EXCEEDED,
-                false => self.judge_filter(index, place, &subscription, answers.new_feeds),
+                false => self.judge_filter(index, place, &subscription, (known, answers.new_feeds)),
             };
             if code == ReasonCode::NOT_AUTHORIZED {
                 self.notice(index, Noticed::SubscribeDenied, subscription.filter);
             }
-            let known = self.entry_of(place, subscription.filter).is_some();
             let (code, reserved) = match code.is_error() {
                 true => (code, Reserved::default()),
                 false => self.reserve(place, subscription.filter, known, code),
@@ -149,8 +149,7 @@ impl<L: LogStore> Broker<L> {
     /// Lets the owner of a session pay for a filter that it may have, as long as it is not there: until its record is.
     fn reserve(&mut self, place: SessionIndex, filter: &str, known: bool, code: ReasonCode) -> (ReasonCode, Reserved) {
         let refused = (ReasonCode::QUOTA_EXCEEDED, Reserved::default());
-        let Ok(parts) = check_filter(filter) else { return (ReasonCode::TOPIC_FILTER_INVALID, Reserved::default()) };
-        let Some(shapes) = self.subscriptions.new_shapes(parts.filter) else { return refused };
+        let Some(shapes) = self.subscriptions.new_shapes(split_filter(filter).filter) else { return refused };
         let owner = self.clients.sessions[place].owner.as_ref().expect("the session of a client is somebody's");
         let mut reserved = Reserved::default();
         if !known {
@@ -221,13 +220,12 @@ impl<L: LogStore> Broker<L> {
         index: ConnectionIndex,
         place: SessionIndex,
         subscription: &Subscription<'_>,
-        new_feeds: usize,
+        (is_known, new_feeds): (bool, usize),
     ) -> ReasonCode {
         // [MQTT-4.7.1-1]: # is alone in its level, which is the last.
         // [MQTT-4.8.2-1]: a share name has at least one character.
         // The codec has checked the filter; here it is split.
-        let Ok(filter) = check_filter(subscription.filter) else { return ReasonCode::TOPIC_FILTER_INVALID };
-        match self.access(index, place, filter.filter) {
+        match self.access(index, place, split_filter(subscription.filter).filter) {
             Access::Allowed => {}
             Access::AllowedInPart if !self.may_be_in_part(subscription.filter) => return ReasonCode::NOT_AUTHORIZED,
             Access::AllowedInPart => self.clients.sessions[place].flags.set(SessionFlags::PARTLY_DENIED),
@@ -236,7 +234,6 @@ impl<L: LogStore> Broker<L> {
             Access::IfConfirmed(_) => return ReasonCode::QUOTA_EXCEEDED,
         }
         let session = &self.clients.sessions[place];
-        let is_known = self.entry_of(place, subscription.filter).is_some();
         if !is_known && session.subscriptions.as_slice().len() >= self.options.limits.subscriptions_max {
             return ReasonCode::QUOTA_EXCEEDED;
         }
@@ -269,8 +266,8 @@ impl<L: LogStore> Broker<L> {
         if known >= CONDITIONS_OF_SUBSCRIBE_MAX {
             return false;
         }
-        let Ok(filter) = check_filter(subscription.filter) else { return false };
-        let Access::IfConfirmed(condition) = self.access(index, place, filter.filter) else { return false };
+        let filter = split_filter(subscription.filter).filter;
+        let Access::IfConfirmed(condition) = self.access(index, place, filter) else { return false };
         // One at a time: a SUBSCRIBE with two of them is rare.
         let key = self.clients.key(index);
         self.asked.actions.push(Action::Confirm { key, condition });
@@ -291,15 +288,15 @@ impl<L: LogStore> Broker<L> {
 
     /// The session's entry for a filter, if it has one.
     pub(super) fn entry_of(&self, place: SessionIndex, filter: &str) -> Option<Entry> {
-        let filter = check_filter(filter).ok()?;
-        let node = self.subscriptions.find(filter.share_group, filter.filter)?;
+        let parts = split_filter(filter);
+        let node = self.subscriptions.find(parts.share_group, parts.filter)?;
         self.subscriptions.get(node, self.owner(place))
     }
 
     /// Adds a subscription to this worker's replica and tells the others.
     /// `[MQTT-3.8.4-3]`: a SUBSCRIBE with the same filter replaces the subscription.
     pub(super) fn insert(&mut self, place: SessionIndex, filter: &str, options: EntryOptions, subscription_id: u32) {
-        let Ok(parts) = check_filter(filter) else { return };
+        let parts = split_filter(filter);
         let presence = self.presence_of(place);
         let session = &mut self.clients.sessions[place];
         let mut options = options;
@@ -333,13 +330,13 @@ impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.10.4-1]`: filters are compared character by character; the equal one is removed.
     pub(super) fn remove(&mut self, place: SessionIndex, filter: &str) -> bool {
         let owner = self.owner(place);
-        let Ok(parts) = check_filter(filter) else { return false };
+        let parts = split_filter(filter);
         let Some(node) = self.subscriptions.find(parts.share_group, parts.filter) else { return false };
         self.end_feed(place, filter);
         if self.subscriptions.remove_at(node, owner).is_none() {
             return false;
         }
-        self.end_scans(place, node);
+        self.end_scans(place, filter);
         self.clients.sessions[place].flags.set(SessionFlags::CHECKED);
         self.clients.sessions[place].subscriptions.remove(node);
         self.clients.sessions[place].release_filter(filter);
@@ -467,7 +464,7 @@ pub(crate) struct Reserved {
 
 /// Whether a subscription is sent the retained messages.
 fn wants_retained(subscription: &Subscription<'_>, is_known: bool) -> bool {
-    let is_shared = check_filter(subscription.filter).is_ok_and(|filter| filter.share_group.is_some());
+    let is_shared = split_filter(subscription.filter).share_group.is_some();
     let is_wanted = match subscription.retain_handling {
         // [MQTT-3.3.1-9]: Retain Handling 0: retained messages are sent on SUBSCRIBE.
         // [MQTT-3.3.1-10]: Retain Handling 1: retained messages are sent only for a new subscription.

@@ -185,23 +185,40 @@ fn a_doubtful_claim_counts_only_if_it_is_ahead_by_a_record() {
     }
 }
 
+fn proven(end: Cursor, proofs: Vec<Claim>) -> LossProven {
+    let (journal, since, timeline) = ("journal/notes-0".into(), Sequence(0), Timeline::FIRST);
+    LossProven { log: id(), journal, since, end, timeline, proofs }
+}
+
 #[test]
 fn the_last_record_that_is_lost_is_one_behind_the_end() {
     let end = Cursor { position: Position(100), sequence: Sequence(5), ..Cursor::START };
     for (position, sequence, last) in [(100, 9, None), (101, 5, None), (101, 6, Some(Sequence(6)))] {
         let proofs = vec![claim(Timeline::FIRST, Position(position), Some(sequence))];
-        let proven =
-            LossProven { log: id(), journal: "journal/notes-0".into(), end, timeline: Timeline::FIRST, proofs };
-        assert_eq!(proven.last(), last, "position {position}, sequence {sequence}");
+        assert_eq!(proven(end, proofs).last(), last, "position {position}, sequence {sequence}");
     }
 }
 
 #[test]
 fn a_log_without_the_last_notice_is_of_another_timeline_and_has_lost_no_record() {
     let proofs = vec![claim(Timeline(ChainHash([9; 32])), Position(101), Some(0))];
-    let (journal, end, timeline) = ("journal/notes-0".into(), Cursor::START, Timeline::FIRST);
-    let proven = LossProven { log: id(), journal, end, timeline, proofs };
-    assert!(proven.what().starts_with("no record is lost, but the log is of another timeline: "), "{}", proven.what());
+    let what = proven(Cursor::START, proofs).what();
+    assert!(what.starts_with("no record is lost, but the log is of another timeline: "), "{what}");
+}
+
+#[test]
+fn of_another_log_what_was_written_here_is_lost() {
+    let end = Cursor { position: Position(900), sequence: Sequence(134), ..Cursor::START };
+    let at = |sequence: u64| claim(Timeline::FIRST, Position(sequence * 6), Some(sequence));
+    let lost = |since: u64, proofs: &[Claim]| {
+        LossProven { since: Sequence(since), ..proven(end, proofs.to_vec()) }.lost().to_string()
+    };
+    assert_eq!(lost(0, &[at(130)]), "records 1 to 130");
+    assert_eq!(lost(100, &[at(130), at(120)]), "records 101 to 130", "both have what a snapshot stands on");
+    assert_eq!(lost(130, &[at(130)]), "records 1 to 130", "that snapshot is of the other log");
+    assert_eq!(lost(100, &[at(130), at(160)]), "records 101 to 160");
+    // A log that only ends early has lost what is behind its end.
+    assert_eq!(lost(100, &[at(160)]), "records 135 to 160");
 }
 
 #[test]

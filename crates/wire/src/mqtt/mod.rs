@@ -56,7 +56,7 @@ pub use property::UserProperties;
 pub use publish::{Publish, PublishProperties, SubscriptionIds};
 pub use reason::ReasonCode;
 pub use subscribe::{Filters, SubAck, Subscribe, Subscription, Subscriptions, UnsubAck, Unsubscribe};
-pub use topic::{Filter, QUEUE_GROUP, check_filter, check_topic, filter_covers, filter_matches};
+pub use topic::{Filter, QUEUE_GROUP, check_filter, check_topic, filter_covers, filter_matches, split_filter};
 
 /// Which of the two texts a connection speaks. Its CONNECT says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -52,8 +52,8 @@ pub fn check_filter(text: &str) -> Result<Filter<'_>, Malformed> {
     if text.len() > usize::from(u16::MAX) {
         return Err(Malformed::packet("MQTT-4.7.3-3", "a topic filter of more than 65,535 bytes"));
     }
-    let parts = if let Some(shared) = text.strip_prefix("$share/") {
-        let Some((group, filter)) = shared.split_once('/') else {
+    if let Some(shared) = text.strip_prefix("$share/") {
+        let Some((group, _)) = shared.split_once('/') else {
             return Err(Malformed::packet("MQTT-4.8.2-2", "a shared subscription without a topic filter"));
         };
         if group.is_empty() {
@@ -62,14 +62,22 @@ pub fn check_filter(text: &str) -> Result<Filter<'_>, Malformed> {
         if group.contains(['+', '#']) {
             return Err(Malformed::packet("MQTT-4.8.2-2", "a share name with a wildcard"));
         }
-        Filter { share_group: Some(group), filter }
-    } else if let Some(filter) = text.strip_prefix("$queue/") {
-        Filter { share_group: Some(QUEUE_GROUP), filter }
-    } else {
-        Filter { share_group: None, filter: text }
-    };
+    }
+    let parts = split_filter(text);
     check_levels(parts.filter)?;
     Ok(parts)
+}
+
+/// Takes a filter apart that was [checked](check_filter) before, without looking at its levels again.
+pub fn split_filter(text: &str) -> Filter<'_> {
+    let shared = text.strip_prefix("$share/").and_then(|shared| shared.split_once('/'));
+    if let Some((group, filter)) = shared {
+        return Filter { share_group: Some(group), filter };
+    }
+    match text.strip_prefix("$queue/") {
+        Some(filter) => Filter { share_group: Some(QUEUE_GROUP), filter },
+        None => Filter { share_group: None, filter: text },
+    }
 }
 
 fn check_levels(filter: &str) -> Result<(), Malformed> {

@@ -18,10 +18,8 @@ pub struct LostLog {
     pub log: LogId,
     /// The cursor that it can be opened with.
     pub since: Cursor,
-    /// Its end.
-    pub end: Cursor,
-    /// The last record that is known to have been durable.
-    pub last: Option<Sequence>,
+    /// Its records that are lost.
+    pub missing: Lost,
     /// What is of the timeline that is given up.
     pub aside: Vec<PathBuf>,
     /// In words.
@@ -44,8 +42,7 @@ impl LostLog {
         LostLog {
             log,
             since,
-            end: since,
-            last,
+            missing: Lost { from: Sequence(from), to: last },
             aside: claims.into_iter().map(|claim| claim.source).collect(),
             proofs: vec![format!("records from {from} on are lost ({wrong}), as --anew says: {kept}{reached}")],
             is_begun_anew: true,
@@ -66,8 +63,7 @@ impl LostLog {
         LostLog {
             log,
             since: examined.since,
-            end: examined.report.end,
-            last: loss.as_ref().and_then(|loss| loss.last()),
+            missing: loss.as_ref().map_or_else(|| behind(examined), |loss| loss.lost()),
             aside: examined.proofs.iter().map(|claim| claim.source.clone()).collect(),
             proofs: loss.map(|loss| loss.what()).into_iter().chain(said).collect(),
             is_begun_anew: false,
@@ -75,9 +71,14 @@ impl LostLog {
     }
 }
 
+/// The records behind the end of a log: how many there were, nothing proves.
+fn behind(examined: &Examined) -> Lost {
+    Lost { from: Sequence(examined.report.end.sequence.0 + 1), to: None }
+}
+
 /// What is lost of a log whose end was cut, in words. `None` if that was accepted already.
 fn said_lost(examined: &Examined) -> Option<String> {
-    let from = Sequence(examined.report.end.sequence.0 + 1);
+    let from = behind(examined).from;
     let is_that =
         |notice: &Notice| notice.kind == NoticeKind::LossAccepted && notice.lost.is_some_and(|lost| lost.from == from);
     let is_accepted = examined.notices.last().is_some_and(is_that);
@@ -86,9 +87,8 @@ fn said_lost(examined: &Examined) -> Option<String> {
 
 /// Writes the notice, and renames what is of the timeline before it.
 pub fn accept(logs: &LocalLogs<RealDisk>, lost: &LostLog, reason: &str, now: u64) -> Result<()> {
-    let missing = Lost { from: Sequence(lost.end.sequence.0 + 1), to: lost.last };
     let text = reason.to_owned();
-    let notice = Notice { kind: NoticeKind::LossAccepted, time_ms: now, lost: Some(missing), text };
+    let notice = Notice { kind: NoticeKind::LossAccepted, time_ms: now, lost: Some(lost.missing), text };
     let options = Options::default();
     if lost.is_begun_anew {
         let aside = logs.begin_anew(lost.log, lost.since, options, &notice)?;
