@@ -72,8 +72,8 @@ pub struct Watch {
     state: StateMetrics,
     snapshots: Vec<(PathBuf, SnapshotFileMetrics)>,
     looked_at_snapshots: Option<Instant>,
-    /// The end of a revocation list that was told as over.
-    told_over_s: Option<i64>,
+    /// What was told of files that are over.
+    told: Vec<String>,
 }
 
 impl Watch {
@@ -95,13 +95,13 @@ impl Watch {
             state: StateMetrics::register(registry),
             snapshots: names.filter_map(of_log).collect(),
             looked_at_snapshots: None,
-            told_over_s: None,
+            told: Vec::new(),
         }
     }
 
     /// Files were read again: what is wrong with them is told again.
     pub fn reloaded(&mut self) {
-        self.told_over_s = None;
+        self.told.clear();
     }
 
     /// Looks again.
@@ -114,21 +114,19 @@ impl Watch {
         self.state.overloaded.set(i64::from(overloaded));
         let expires_s = files.certificate.as_deref().and_then(ServerCertificate::expires_at_s).unwrap_or(0);
         self.state.certificate_nanoseconds.set(expires_s.saturating_mul(1_000_000_000));
-        self.look_at_lists(files);
+        let lists_end_s = files.clients.lists_end_at_s().unwrap_or(0);
+        self.state.lists_nanoseconds.set(lists_end_s.saturating_mul(1_000_000_000));
+        self.look_at_ends(files);
         if self.looked_at_snapshots.is_none_or(|looked| looked.elapsed() >= LOOK_AT_SNAPSHOTS) {
             self.looked_at_snapshots = Some(Instant::now());
             self.snapshots.iter().for_each(|(folder, metrics)| look_at_snapshots(folder, metrics));
         }
     }
 
-    fn look_at_lists(&mut self, files: &Files) {
-        let ends_s = files.clients.lists_end_at_s();
-        self.state.lists_nanoseconds.set(ends_s.unwrap_or(0).saturating_mul(1_000_000_000));
-        let over = files.list_over();
-        if let Some(over) = over.as_ref().filter(|_| self.told_over_s != ends_s) {
-            tracing::error!("{over}");
-        }
-        self.told_over_s = ends_s.filter(|_| over.is_some());
+    fn look_at_ends(&mut self, files: &Files) {
+        let over = files.over();
+        over.iter().filter(|over| !self.told.contains(over)).for_each(|over| tracing::error!("{over}"));
+        self.told = over;
     }
 
     fn look_at_process(&self) {

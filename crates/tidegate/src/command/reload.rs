@@ -48,16 +48,25 @@ impl Files {
         Ok(Files { certificate: certificate.map(ServerCertificate::new), clients: ClientAuthorities::new(authorities) })
     }
 
-    /// What is to be said of a revocation list that is over by the host's clock; `None` if none is.
-    pub fn list_over(&self) -> Option<String> {
-        let ends_s = self.clients.lists_end_at_s().and_then(|ends_s| u64::try_from(ends_s).ok())?;
-        (ends_s <= now_ms() / 1_000).then(|| {
+    /// What is to be said of the server's certificate and of revocation lists that are over by the host's clock.
+    pub fn over(&self) -> Vec<String> {
+        let since = |ends_s: Option<i64>| {
+            let ends_s = ends_s.and_then(|ends_s| u64::try_from(ends_s).ok());
+            ends_s.filter(|ends_s| *ends_s <= now_ms() / 1_000).map(rfc3339)
+        };
+        let certificate = since(self.certificate.as_deref().and_then(ServerCertificate::expires_at_s)).map(|since| {
             format!(
-                "tls.client_crl_file: a revocation list is over since {}: no client with a certificate of its \
-                 authority can connect; those that are connected stay. Put a newer list there and send SIGHUP",
-                rfc3339(ends_s)
+                "tls.cert_file: the certificate, or one of its chain, is over since {since}: no client that checks it \
+                 connects; those that are connected stay. Put a newer one there and send SIGHUP"
             )
-        })
+        });
+        let list = since(self.clients.lists_end_at_s()).map(|since| {
+            format!(
+                "tls.client_crl_file: a revocation list is over since {since}: no client with a certificate of its \
+                 authority can connect; those that are connected stay. Put a newer list there and send SIGHUP"
+            )
+        });
+        certificate.into_iter().chain(list).collect()
     }
 }
 

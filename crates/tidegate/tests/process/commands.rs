@@ -166,8 +166,6 @@ fn a_wrong_command_line_and_a_server_that_is_not_there_are_said_in_words() {
     }
     let (code, _, error) = nowhere.run(&["account", "list", "--server", "localhost:8080"]);
     assert!(code == 2 && error.contains("http://127.0.0.1:8080"), "{error}");
-    let (code, _, error) = nowhere.run(&["account", "list", "--server", "https://127.0.0.1:1"]);
-    assert!(code == 2 && error.contains("--ca-file"), "{error}");
     let (code, _, error) = nowhere.run(&["account", "list", "--token", "one-line\nanother-line"]);
     assert!(code == 2 && error.contains("this is no token: sign 9 of it is '\\n'"), "{error}");
     let (code, _, error) = nowhere.run(&["account", "list", "--token", "a-token\n"]);

@@ -227,6 +227,34 @@ fn an_import_goes_on_when_the_server_comes_back_and_does_each_row_once() {
 }
 
 #[test]
+fn an_import_that_somebody_ends_says_how_far_it_is() {
+    let folder = folder();
+    let server = Server::start(&Settings::new(folder.path()));
+    open_show(&mut connect(&server));
+    let operator = Operator::of(&server);
+    let rows = (0..ROWS).map(|row| format!("row-{row},source:shop,wallet:dave,1\n")).collect::<String>();
+    let file = folder.path().join("rows.csv");
+    fs::write(&file, format!("id,debit,credit,amount\n{rows}")).expect("there is room");
+    let file = file.display().to_string();
+    let mut import = command(&operator.server, &["import", &file, "--batch", "1"]);
+    let import = import.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let paid = || operator.json(&["account", "get", "wallet:dave"])[0]["balance"].as_u64().expect("a number") - CREDITS;
+    wait_for("some rows are done", || (paid() > 100).then_some(()));
+    // SAFETY: the child was not waited for, so its id is still its own.
+    assert_eq!(unsafe { libc::kill(import.id() as libc::pid_t, libc::SIGINT) }, 0);
+    let ended = import.wait_with_output().expect("it ends");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    let (out, error) = (text(ended.stdout), text(ended.stderr));
+    assert!(ended.status.code() == Some(1) && error.contains("rows.csv: ended by a signal"), "{out}{error}");
+    let done = paid();
+    assert!(out.contains(&format!(" rows: {done} applied, 0 done before, 0 refused")), "{done}: {out}");
+    // The first row stands in line 2.
+    assert!(error.contains(&format!("go on with --from-line {}", done + 2)), "{done}: {error}");
+    operator.done(&["import", &file, "--from-line", &(done + 2).to_string()]);
+    assert_eq!(paid(), ROWS);
+}
+
+#[test]
 fn a_file_that_cannot_be_right_is_refused_with_its_line_and_what_was_sent_of_it() {
     let folder = folder();
     let write = |name: &str, text: &str| -> String {

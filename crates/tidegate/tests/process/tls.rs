@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tidegate_client::{Client, Timeouts};
 
-use crate::commands::Operator;
+use crate::commands::{Operator, command};
 use crate::http::Http;
 use crate::votes::{ids, votes};
 use crate::{PATIENCE, SERVICE, Server, Settings, folder};
@@ -50,25 +50,50 @@ fn both_doors_speak_tls_and_nothing_else() {
 }
 
 #[test]
-fn an_operator_is_told_what_to_do_about_a_server_that_shows_the_certificate_of_an_authority() {
+fn an_operator_is_told_why_a_server_is_not_trusted_and_what_to_do() {
+    let told = |params: fn(&mut CertificateParams), at: &str, words: &[&str]| {
+        let folder = folder();
+        let (tls, _) = signed_by_itself(folder.path(), params);
+        let sections = format!("{tls}http = true\n");
+        let server = Server::start(&Settings { sections, ..Settings::new(folder.path()) });
+        let operator = Operator { server: format!("{at}:{}", server.http.port()) };
+        let authority = folder.path().join("cert.pem").display().to_string();
+        let (code, _, error) = operator.run(&["account", "list", "--ca-file", &authority]);
+        assert!(code == 1 && words.iter().all(|words| error.contains(words)), "{words:?}: {error}");
+    };
+    let of_authority = |params: &mut CertificateParams| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let mend = "`-addext basicConstraints=critical,CA:FALSE`";
+    told(of_authority, "https://localhost", &["which no server may show", mend]);
+    let over = |params: &mut CertificateParams| params.not_after = rcgen::date_time_ymd(2025, 1, 1);
+    told(over, "https://localhost", &["its certificate is over since 2025-01-01T00:00:00Z", "look at the clock"]);
+    let later = |params: &mut CertificateParams| params.not_before = rcgen::date_time_ymd(2124, 1, 1);
+    told(later, "https://localhost", &["its certificate is good from 2124-01-01T00:00:00Z on"]);
+    told(|_| {}, "https://127.0.0.1", &["is not for 127.0.0.1, but for ", "localhost", "give --server a name of"]);
+    told(|_| {}, "http://localhost", &["is no HTTP (", "try https://"]);
+
+    // Without --ca-file, it is the authorities of this machine that are asked: here, one that has signed something else.
     let folder = folder();
-    let (tls, _) = signed_by_itself(folder.path(), IsCa::Ca(BasicConstraints::Unconstrained));
+    let (tls, _) = self_signed(folder.path());
     let server = Server::start(&Settings { sections: format!("{tls}http = true\n"), ..Settings::new(folder.path()) });
-    let operator = Operator { server: format!("https://localhost:{}", server.http.port()) };
-    let authority = folder.path().join("cert.pem").display().to_string();
-    let (code, _, error) = operator.run(&["account", "list", "--ca-file", &authority]);
-    assert!(code == 1 && error.contains("which no server may show"), "{error}");
-    assert!(error.contains("`-addext basicConstraints=critical,CA:FALSE`"), "{error}");
+    let strangers = folder.path().join("strangers");
+    fs::create_dir(&strangers).expect("the folder takes one");
+    self_signed(&strangers);
+    let address = format!("https://localhost:{}", server.http.port());
+    let trusting = |file: &Path| command(&address, &["status"]).env("SSL_CERT_FILE", file).output().expect("it runs");
+    let unknown = String::from_utf8(trusting(&strangers.join("cert.pem")).stderr).expect("text");
+    assert!(unknown.contains("who signed its certificate is not known") && unknown.contains("--ca-file"), "{unknown}");
+    let trusted = trusting(&folder.path().join("cert.pem"));
+    assert!(trusted.status.success(), "{trusted:?}");
 }
 
 /// Makes a certificate for localhost in `folder`: the beginning of `[tls]`, and what clients are to trust.
 pub fn self_signed(folder: &Path) -> (String, CertificateDer<'static>) {
-    signed_by_itself(folder, IsCa::NoCa)
+    signed_by_itself(folder, |params| params.is_ca = IsCa::NoCa)
 }
 
-fn signed_by_itself(folder: &Path, is_ca: IsCa) -> (String, CertificateDer<'static>) {
+fn signed_by_itself(folder: &Path, set: fn(&mut CertificateParams)) -> (String, CertificateDer<'static>) {
     let mut params = CertificateParams::new(["localhost".to_owned()]).expect("a name");
-    params.is_ca = is_ca;
+    set(&mut params);
     let signing_key = KeyPair::generate().expect("a key");
     let signed = params.self_signed(&signing_key).expect("a certificate");
     let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));

@@ -38,7 +38,7 @@ pub struct Connection {
     /// File whose only line is the token: others on this host see arguments, but not files. Goes before --token.
     #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     token_file: Option<PathBuf>,
-    /// PEM file with the authority that signs the server's certificate, for https.
+    /// PEM file with the authority that signs the server's certificate, for https; without it, those of this machine.
     #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     pub(super) ca_file: Option<PathBuf>,
     /// A table for people, or a JSON object on each line for programs; then, what is wrong is JSON as well, on standard

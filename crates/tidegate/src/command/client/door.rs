@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
-use rustls::pki_types::CertificateDer;
+use rustls::CertificateError;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use serde_json::Value;
+use tidegate_doors::http::time::rfc3339;
 use ureq::http::Response;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::typestate::WithBody;
@@ -43,18 +45,15 @@ impl Door {
             .timeout_connect(Some(CONNECT_PATIENCE))
             .timeout_per_read(Some(READ_PATIENCE))
             .timeout_per_write(Some(READ_PATIENCE));
-        match &connection.ca_file {
-            _ if !server.starts_with("https:") => {}
-            Some(ca_file) => {
-                let tls = TlsConfig::builder()
-                    .root_certs(RootCerts::Specific(Arc::new(roots(ca_file)?)))
-                    .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()));
-                config = config.tls_config(tls.build());
-            }
-            None => {
-                let missing = "--ca-file is missing: the authority that signs the server's certificate";
-                return Err(Failure::CommandLine(missing.to_owned()));
-            }
+        if server.starts_with("https:") {
+            let roots = match &connection.ca_file {
+                Some(ca_file) => roots(ca_file)?,
+                None => roots_of_the_system()?,
+            };
+            let tls = TlsConfig::builder()
+                .root_certs(RootCerts::Specific(Arc::new(roots)))
+                .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()));
+            config = config.tls_config(tls.build());
         }
         Ok(Door { agent: config.build().new_agent(), server, token: connection.token()? })
     }
@@ -152,7 +151,8 @@ impl Door {
     fn unreachable(&self, error: ureq::Error) -> Failure {
         let server = &self.server;
         if let Some(tls) = distrust(&error) {
-            return anyhow!("no trust in the server at {server}: {tls}; {}", mend_of(tls)).into();
+            let (why, mend) = why_and_mend(tls);
+            return anyhow!("no trust in the server at {server}: {why}; {mend}").into();
         }
         match &error {
             ureq::Error::Io(io) if io.kind() == ErrorKind::ConnectionRefused => {
@@ -170,6 +170,10 @@ impl Door {
             // What TLS meets where plain HTTP is spoken.
             other if server.starts_with("https:") && other.to_string().contains("InvalidContentType") => {
                 anyhow!("the server at {server} does not speak TLS there: try http:// in place of https://")
+            }
+            // The other way round: an alert of TLS is no answer in HTTP.
+            other @ ureq::Error::Http(_) | other @ ureq::Error::Protocol(_) if server.starts_with("http:") => {
+                anyhow!("what answers at {server} is no HTTP ({other}): if it speaks TLS there, try https://")
             }
             other => anyhow!("the server at {server} does not answer: {other}; {HINT}"),
         }
@@ -213,15 +217,36 @@ const UNKNOWN: &str = "whether it was done is not known: ask again, with the sam
 /// What to look at when there is no answer.
 const HINT: &str = "is it serving, and is --server (or TIDEGATE_SERVER) its HTTP door?";
 
-/// What can be done about a server that TLS does not trust.
-fn mend_of(tls: &rustls::Error) -> &'static str {
-    // As `openssl req -x509` makes it without further words. rustls has no name of its own for it.
-    match tls.to_string().contains("CaUsedAsEndEntity") {
-        true => {
-            "its certificate is that of an authority, which no server may show: have the authority sign one for the \
-             server, or make one that signs itself with `-addext basicConstraints=critical,CA:FALSE`"
-        }
-        false => "did the authority in --ca-file sign its certificate?",
+/// Why TLS does not trust a server, and what can be done about it.
+fn why_and_mend(tls: &rustls::Error) -> (String, &'static str) {
+    let at = |time: &UnixTime| rfc3339(time.as_secs());
+    let clock = "give the server one that is good now, or look at the clock of this machine";
+    let is_of_authority = tls.to_string().contains("CaUsedAsEndEntity");
+    match tls {
+        rustls::Error::InvalidCertificate(wrong) => match wrong {
+            CertificateError::ExpiredContext { not_after, .. } => {
+                (format!("its certificate is over since {}", at(not_after)), clock)
+            }
+            CertificateError::NotValidYetContext { not_before, .. } => {
+                (format!("its certificate is good from {} on", at(not_before)), clock)
+            }
+            CertificateError::NotValidForNameContext { expected, presented } => (
+                format!("its certificate is not for {}, but for {}", expected.to_str(), presented.join(", ")),
+                "give --server a name of the certificate, or the server a certificate for this name",
+            ),
+            CertificateError::UnknownIssuer => (
+                "who signed its certificate is not known".to_owned(),
+                "if that is an authority of your own, name its certificate with --ca-file",
+            ),
+            // As `openssl req -x509` makes it without further words. rustls has no name of its own for it.
+            _ if is_of_authority => (
+                "its certificate is that of an authority, which no server may show".to_owned(),
+                "have the authority sign one for the server, or make one that signs itself with `-addext \
+                 basicConstraints=critical,CA:FALSE`",
+            ),
+            _ => (tls.to_string(), "did the authority in --ca-file sign its certificate?"),
+        },
+        _ => (tls.to_string(), "did the authority in --ca-file sign its certificate?"),
     }
 }
 
@@ -234,6 +259,20 @@ fn roots(ca_file: &Path) -> anyhow::Result<Vec<Certificate<'static>>> {
     }
     ensure!(!roots.is_empty(), "{}: there is no certificate in PEM in it", ca_file.display());
     Ok(roots)
+}
+
+/// The authorities that this machine trusts.
+fn roots_of_the_system() -> Result<Vec<Certificate<'static>>, Failure> {
+    let found = rustls_native_certs::load_native_certs();
+    if found.certs.is_empty() {
+        let why = found.errors.first().map_or_else(String::new, |error| format!(" ({error})"));
+        let missing = format!(
+            "this machine has no authorities for https{why}: name the one that signs the server's certificate with \
+             --ca-file, or install the package ca-certificates"
+        );
+        return Err(Failure::CommandLine(missing));
+    }
+    Ok(found.certs.iter().map(|root| Certificate::from_der(root).to_owned()).collect())
 }
 
 /// `path` with those parameters that are there.

@@ -21,12 +21,16 @@ mod tests;
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
 use super::door::{Door, encoded};
 use super::failure::Failure;
@@ -105,7 +109,8 @@ struct Counts {
 pub(super) fn run(door: &Door, shown: &Shown, arguments: &ImportArguments) -> Result<(), Failure> {
     let file = File::open(&arguments.file).with_context(|| format!("cannot open {}", arguments.file.display()))?;
     let bytes = file.metadata().map_or(0, |metadata| metadata.len());
-    let mut import = Import::new(door, shown.is_json(), arguments, bytes);
+    let ended = ended_by_signal().context("cannot wait for signals")?;
+    let mut import = Import { ended, ..Import::new(door, shown.is_json(), arguments, bytes) };
     let done = import.file(file);
     import.bar.finish_and_clear();
     // Of a file without a row there is nothing to count.
@@ -114,6 +119,16 @@ pub(super) fn run(door: &Door, shown: &Shown, arguments: &ImportArguments) -> Re
     }
     done?;
     if import.counts.refused > 0 { Err(Failure::RowsRefused) } else { Ok(()) }
+}
+
+/// Is true from the first Ctrl-C on, or SIGTERM. The second one ends the process at once.
+fn ended_by_signal() -> std::io::Result<Arc<AtomicBool>> {
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_default(signal, ended.clone())?;
+        flag::register(signal, ended.clone())?;
+    }
+    Ok(ended)
 }
 
 struct Import<'a> {
@@ -132,6 +147,8 @@ struct Import<'a> {
     credits: Credits,
     /// Whether the server ever answered: one that never did is perhaps none.
     has_answered: bool,
+    /// Whether somebody ends the import: after the request that is under way.
+    ended: Arc<AtomicBool>,
 }
 
 impl<'a> Import<'a> {
@@ -148,6 +165,15 @@ impl<'a> Import<'a> {
             line_done: arguments.from_line.saturating_sub(1),
             credits: Credits::new(if arguments.one_shard { Shards::Known(1) } else { Shards::NotAsked }),
             has_answered: false,
+            ended: Arc::default(),
+        }
+    }
+
+    /// `Err` once somebody ends the import.
+    fn goes_on(&self) -> Result<(), Failure> {
+        match self.ended.load(Ordering::Relaxed) {
+            true => Err(anyhow!("{}: ended by a signal", self.name).into()),
+            false => Ok(()),
         }
     }
 
@@ -352,6 +378,7 @@ impl<'a> Import<'a> {
     fn ask(&mut self, question: impl Fn(&Door) -> Result<Value, Failure>) -> Result<(Value, bool), Failure> {
         let (mut failing_since, mut is_lost) = (None, false);
         loop {
+            self.goes_on()?;
             let (failure, pause) = match question(self.door) {
                 Ok(answer) => {
                     self.has_answered = true;
