@@ -246,12 +246,24 @@ pub(crate) struct FilterAnswers {
     pub codes: Vec<u8>,
     /// Whether each filter was subscribed to before.
     pub known: Vec<bool>,
-    /// Feeds among them that are new.
+    /// Which of them are to be sent what is retained.
+    pub retained_for: Vec<RetainedFor>,
+    /// Feeds among them.
+    pub feeds: usize,
+    /// Those that are new.
     pub new_feeds: usize,
     /// Records that are not durable yet.
     pub remaining: usize,
     /// Whether all filters were looked at.
     pub is_complete: bool,
+}
+
+/// A filter of a SUBSCRIBE that is to be sent what is retained.
+#[derive(Debug)]
+pub(crate) struct RetainedFor {
+    /// Its place among the filters.
+    pub nth: usize,
+    pub filter: Box<str>,
 }
 
 /// A token bucket of one second's depth.

@@ -148,7 +148,7 @@ impl RetainedMessages {
     /// Panics if replica and scans disagree, beside which operators have so many cursors open. Visits everything: for
     /// tests and simulation.
     pub fn assert_sound(&self, cursors: usize) {
-        self.messages.assert_sound(self.scans.len() + cursors);
+        self.messages.assert_sound(self.scans.cursors() + cursors);
         self.scans.assert_sound();
     }
 }

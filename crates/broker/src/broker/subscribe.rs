@@ -18,7 +18,7 @@ use tidegate_wire::mqtt::{
 
 use super::notices::Noticed;
 use super::{Broker, Progress};
-use crate::connection::{FilterAnswers, ParkedFor};
+use crate::connection::{FilterAnswers, ParkedFor, RetainedFor};
 use crate::holdings::{Paid, Thing};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::{CONDITIONS_OF_SUBSCRIBE_MAX, FILTER_BYTES_PER_WORK, FILTER_WORK_AT_ONCE, WORK_OF_FILTER};
@@ -34,7 +34,7 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn subscribe(&mut self, index: ConnectionIndex, subscribe: &Subscribe<'_>, now: TimeMs) -> Progress {
         let place = self.clients.session_of(index);
         let mut answers = match self.take_answers(index) {
-            Some(answers) if answers.is_complete => return self.subscribed(index, place, subscribe, &answers, now),
+            Some(answers) if answers.is_complete => return self.subscribed(index, place, subscribe, answers, now),
             Some(answers) => answers,
             None if self.has_no_room_for_codes(index, subscribe.subscriptions().count(), now) => {
                 return Progress::Gone;
@@ -72,7 +72,13 @@ impl<L: LogStore> Broker<L> {
             answers.known.push(known);
             answers.at = subscriptions.at();
             if !code.is_error() {
-                answers.new_feeds += usize::from(!known && self.is_feed(subscription.filter));
+                let is_feed = self.is_feed(subscription.filter);
+                answers.feeds += usize::from(is_feed);
+                answers.new_feeds += usize::from(is_feed && !known);
+                if !is_feed && wants_retained(&subscription, known) {
+                    let nth = answers.codes.len() - 1;
+                    answers.retained_for.push(RetainedFor { nth, filter: subscription.filter.into() });
+                }
                 let subscription_id = subscribe.subscription_id.unwrap_or(0);
                 answers.remaining += self.grant(place, &subscription, (code, reserved), subscription_id, &answers, now);
             }
@@ -82,7 +88,7 @@ impl<L: LogStore> Broker<L> {
             extra.confirmed.clear();
         }
         if answers.remaining == 0 {
-            return self.subscribed(index, place, subscribe, &answers, now);
+            return self.subscribed(index, place, subscribe, answers, now);
         }
         self.park(index, answers)
     }
@@ -188,7 +194,7 @@ impl<L: LogStore> Broker<L> {
         index: ConnectionIndex,
         place: SessionIndex,
         subscribe: &Subscribe<'_>,
-        answers: &FilterAnswers,
+        answers: FilterAnswers,
         now: TimeMs,
     ) -> Progress {
         let version = self.clients.connections[index].version;
@@ -197,14 +203,18 @@ impl<L: LogStore> Broker<L> {
         self.clients.send_refusal(index, now, words, |bytes, words| {
             encode_suback(bytes, version, subscribe.packet_id, &codes, words);
         });
-        for (nth, subscription) in subscribe.subscriptions().enumerate() {
-            if answers.codes[nth] < 0x80 && self.is_feed(subscription.filter) {
-                self.feed_subscribed(index, place, subscription.filter);
-                continue;
+        if answers.feeds > 0 {
+            for (nth, subscription) in subscribe.subscriptions().enumerate() {
+                if answers.codes[nth] < 0x80 && self.is_feed(subscription.filter) {
+                    self.feed_subscribed(index, place, subscription.filter);
+                }
             }
-            if wants_retained(&subscription, answers.known[nth]) && answers.codes[nth] < 0x80 {
-                let subscription_id = subscribe.subscription_id.unwrap_or(0);
-                self.send_retained(place, subscription.filter, answers.codes[nth], subscription_id, now);
+        }
+        let subscription_id = subscribe.subscription_id.unwrap_or(0);
+        for RetainedFor { nth, filter } in answers.retained_for {
+            let code = answers.codes[nth];
+            if code < 0x80 {
+                self.send_retained(place, filter, code, subscription_id, now);
             }
         }
         if let Some(extra) = &mut self.clients.connections[index].extra {

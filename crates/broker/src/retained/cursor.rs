@@ -11,8 +11,8 @@ use crate::topic_tree::{NodeId, TopicTree};
 #[must_use = "a cursor holds a node until it is closed"]
 pub struct Cursor {
     filter: Box<str>,
-    /// Where the levels of the filter begin, once it has gone a step; `#` is not one of them.
-    levels: Option<Box<[u32]>>,
+    /// Where the levels of the filter begin; `#` is not one of them.
+    levels: Box<[u32]>,
     /// The filter ends with `#`.
     takes_all_below: bool,
     /// The node last visited: pinned.
@@ -34,49 +34,46 @@ pub enum Progress {
 }
 
 impl Cursor {
-    /// What it goes through.
-    pub fn filter(&self) -> &str {
-        &self.filter
-    }
-
-    /// Where the levels of its filter begin: they are looked for by its first step, because many a cursor waits long
-    /// for that.
-    fn find_levels(&mut self) {
-        let filter = &*self.filter;
-        self.levels.get_or_insert_with(|| {
-            let mut start = 0;
-            let begins = filter.split('/').take_while(|level| *level != "#").map(|level| {
-                let begin = start;
-                start += level.len() as u32 + 1;
-                begin
-            });
-            begins.collect()
-        });
-    }
-
-    fn levels(&self) -> &[u32] {
-        self.levels.as_deref().expect("its first step has found them")
-    }
-
     /// Whether the filter matches a node of this depth that it led to.
     fn wants(&self, depth: usize) -> bool {
-        depth == self.levels().len() || self.takes_all_below && depth > self.levels().len()
+        depth == self.levels.len() || self.takes_all_below && depth > self.levels.len()
     }
 
     /// The filter's level below a node of this depth, if it names one.
     fn level(&self, depth: usize) -> Option<&str> {
-        let start = *self.levels().get(depth)? as usize;
+        let start = *self.levels.get(depth)? as usize;
         self.filter[start..].split('/').next()
     }
 }
 
+/// A moment in the life of the retained messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment(u64);
+
 impl<M: Retainable> Retained<M> {
+    /// Now.
+    pub fn moment(&self) -> Moment {
+        Moment(self.stamp)
+    }
+
     /// Begins to go through what is there now and matches a valid filter (of a share group: none is sent, do not ask).
     pub fn open(&mut self, filter: &str) -> Cursor {
+        self.open_since(filter, self.moment())
+    }
+
+    /// The same for what was there at an earlier moment, and still is.
+    pub fn open_since(&mut self, filter: &str, Moment(stamp): Moment) -> Cursor {
         let takes_all_below = filter == "#" || filter.ends_with("/#");
+        let mut levels = Vec::with_capacity(filter.matches('/').count() + 1);
+        let mut start = 0;
+        for level in filter.split('/').take_while(|level| *level != "#") {
+            levels.push(start as u32);
+            start += level.len() + 1;
+        }
         let at = TopicTree::<NodeData<M>>::ROOT;
         self.tree[at].cursors += 1;
-        Cursor { filter: filter.into(), levels: None, takes_all_below, at, depth: 0, stamp: self.stamp, is_done: false }
+        let (filter, levels) = (filter.into(), levels.into());
+        Cursor { filter, levels, takes_all_below, at, depth: 0, stamp, is_done: false }
     }
 
     /// Goes on: gives messages to `give` until all are given, `give` says that it wants no more for now by returning
@@ -88,7 +85,6 @@ impl<M: Retainable> Retained<M> {
         budget: usize,
         mut give: impl FnMut(&M) -> bool,
     ) -> Progress {
-        cursor.find_levels();
         let left = cursor.at;
         assert!(self.tree[left].cursors > 0, "a cursor holds the node on which it stands");
         assert!(cursor.stamp <= self.stamp, "a cursor was opened before now");
@@ -113,10 +109,9 @@ impl<M: Retainable> Retained<M> {
         if cursor.is_done { Progress::Done } else { Progress::More }
     }
 
-    /// Ends a walk, finished or not. Returns its filter.
-    pub fn close(&mut self, cursor: Cursor) -> Box<str> {
+    /// Ends a walk, finished or not.
+    pub fn close(&mut self, cursor: Cursor) {
         self.leave(cursor.at);
-        cursor.filter
     }
 
     fn leave(&mut self, node: NodeId) {

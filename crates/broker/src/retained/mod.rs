@@ -21,7 +21,7 @@ mod expiry;
 mod tests;
 
 use crate::topic_tree::{NodeId, TopicTree};
-pub use cursor::{Cursor, Progress};
+pub use cursor::{Cursor, Moment, Progress};
 use expiry::Expiries;
 
 /// Levels of a topic under which messages are retained.
