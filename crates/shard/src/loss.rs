@@ -22,8 +22,8 @@ use std::path::PathBuf;
 
 use tidegate_disk::Disk;
 use tidegate_journal::{
-    ChainHash, Cursor, Durability, JournalError, LogId, LogReader, Logs, Lost, Notice, Position, RecoveryReport, Sequence,
-    Timeline, Timelines,
+    ChainHash, Cursor, Durability, JournalError, LogId, LogReader, Logs, Lost, Notice, Position, RecoveryReport,
+    Sequence, Timeline, Timelines,
 };
 use tidegate_machines::{Machine, ShardIndex};
 use tidegate_planted::{Bug, is_planted};
