@@ -260,7 +260,7 @@ fn an_index_of_another_directory_or_shard_proves_no_loss_and_is_built_again() {
         let claims = claim_of_index(&disk, Path::new(DATA).join("ids").join("ledger-0"), log_id(0));
         let opened = OpenShard::open_with(&logs(&disk), snapshots(&disk, 0), SMALL, claims.as_slice()).map(|_| ());
         if log == log_id(0) {
-            assert!(matches!(&opened, Err(OpenError::Loss(loss)) if loss.last().is_some()), "{opened:?}");
+            assert!(matches!(&opened, Err(OpenError::Loss(loss)) if loss.lost().to.is_some()), "{opened:?}");
             continue;
         }
         opened.expect("what another log has says nothing of this one");
