@@ -71,7 +71,7 @@ fn an_operator_is_told_why_a_server_is_not_trusted_and_what_to_do() {
     told(|_| {}, "https://127.0.0.1", &["is not for 127.0.0.1, but for ", "localhost", "give --server a name of"]);
     told(|_| {}, "http://localhost", &["is no HTTP (", "try https://"]);
 
-    // Without --ca-file, it is the authorities of this machine that are asked: here, one that has signed something else.
+    // Without --ca-file, it is the authorities of this machine that are asked, here one that has signed something else.
     let folder = folder();
     let (tls, _) = self_signed(folder.path());
     let server = Server::start(&Settings { sections: format!("{tls}http = true\n"), ..Settings::new(folder.path()) });
