@@ -1,6 +1,6 @@
 //! What happens between clients whose sessions end with their connections.
 
-use crate::support::check;
+use crate::support::{World, WorldOptions, check};
 use expect_test::expect;
 
 #[test]
@@ -86,6 +86,21 @@ fn qos_2_takes_four_packets_and_comes_once() {
             a: PUBCOMP 1
         "#]],
     );
+}
+
+/// What is retained for a filter is looked for long after it was granted, if the client takes little.
+#[test]
+fn what_is_retained_after_a_subscription_is_not_sent_twice() {
+    for connect in ["CONNECT", "CONNECT expiry=100"] {
+        let mut world = World::new(WorldOptions::default());
+        let many: String = (0..300).map(|nth| format!("p: PUBLISH many/{nth} x qos=1 retain;")).collect();
+        world.run(&format!("p: CONNECT; {many} p: PUBLISH late old qos=1 retain"));
+        world.run(&format!("a: {connect} recv=1; a: SUBSCRIBE many/+ late qos=1"));
+        world.run("p: PUBLISH late new qos=1 retain");
+        let heard = world.run("a: auto; a: PUBACK 1; wait 100");
+        let count = |what: &str| heard.matches(&format!("a < PUBLISH {what}")).count();
+        assert_eq!((count("many/"), count("late old"), count("late new")), (299, 0, 1), "{connect}: {heard}");
+    }
 }
 
 #[test]
