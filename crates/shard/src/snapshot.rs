@@ -12,6 +12,7 @@
 
 mod format;
 
+use std::io::ErrorKind;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
@@ -352,7 +353,12 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         let mut writer = HashedWriter::new(file, key);
         writer.write(&header(self.log, stand, body_bytes));
         state.write_snapshot(&mut |part| writer.write(part));
-        writer.finish()
+        writer.finish().map_err(|cause| match cause.kind() {
+            ErrorKind::StorageFull => {
+                std::io::Error::new(cause.kind(), format!("{cause}: it takes {} MiB", body_bytes.div_ceil(1 << 20)))
+            }
+            _ => cause,
+        })
     }
 }
 

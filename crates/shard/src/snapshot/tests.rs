@@ -30,6 +30,18 @@ fn a_state_larger_than_one_write_is_read_as_it_was_written() {
 }
 
 #[test]
+fn one_that_finds_no_room_says_how_much_it_takes_and_leaves_nothing() {
+    let disk = FakeDisk::new(1);
+    write(&disk, 1, |_| Ok(true));
+    let before = disk.files();
+    disk.set_capacity(1 << 20);
+    let state = Notes(vec![7; (3 << 20) + 1]);
+    let failed = snapshots(&disk).write(&stand(2), &state, |_| Ok(true)).unwrap_err().to_string();
+    assert!(failed.ends_with(": it takes 4 MiB"), "{failed}");
+    assert_eq!(disk.files().len(), before.len());
+}
+
+#[test]
 fn only_good_ones_that_stand_on_the_log_count_as_kept() {
     let disk = FakeDisk::new(1);
     for number in 1..=3 {
