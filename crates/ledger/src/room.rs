@@ -277,7 +277,7 @@ pub fn claim_of_index<D: Disk>(disk: &D, source: PathBuf, log: LogId) -> Option<
     let is_of_unknown_log = claim.stands_on.is_some() && claim.log.is_none();
     let doubt =
         is_of_unknown_log.then(|| "an earlier version wrote it, and did not say of which data directory it is".into());
-    Some(Claim { source, timeline: claim.timeline, position, sequence, chain: None, doubt })
+    Some(Claim { source, timeline: claim.timeline, position, sequence, chain: None, doubt, is_kept: false })
 }
 
 fn random_seed() -> Result<IdSeed> {

@@ -248,5 +248,6 @@ pub fn claim_of(file: &Path, testimony: &Testimony) -> Claim {
         sequence: Some(testimony.cursor.sequence),
         chain: Some(testimony.cursor.chain),
         doubt: None,
+        is_kept: true,
     }
 }

@@ -13,7 +13,8 @@
 //!
 //! What cannot be verified (a snapshot that is damaged, or was written with another key) proves nothing, but is not
 //! passed over in silence: if it says that it stands behind the end, the start is refused as well. And a witness whose
-//! place the log has, with other records before it, shows that the log was exchanged.
+//! place the log has, with other records before it, shows that the log was exchanged. So does where a log ended
+//! ([`Claim::is_kept`]), whatever timelines the log has had: a copy that was restored elsewhere is another log.
 //!
 //! Why the log alone cannot tell: a log that ends early looks like one whose last batch was torn by a crash.
 
@@ -48,6 +49,10 @@ pub struct Claim {
     pub chain: Option<ChainHash>,
     /// Why it is not certain, in words.
     pub doubt: Option<String>,
+    /// Whether it holds although the log has left that timeline. What is derived of a log is then only of no use; but
+    /// where a log ended is set aside by whoever accepts that its end is lost, and no backup has it. So beside a log
+    /// that has left the timeline before that place, it shows that the log was put back from a restored copy.
+    pub is_kept: bool,
 }
 
 impl Claim {
@@ -246,7 +251,7 @@ pub fn examine<F: ShardFamily, D: Disk, G: Logs>(
     // operator could accept that loss. Nor does what is ahead by its position and not by its sequence.
     let end = report.end.sequence;
     let counts = |claim: &Claim| match claim.doubt {
-        None => !timelines.is_abandoned(claim.timeline),
+        None => claim.is_kept || !timelines.is_abandoned(claim.timeline),
         Some(_) => claim.timeline == timelines.current() && claim.sequence.is_some_and(|sequence| sequence > end),
     };
     for claim in claims.filter(counts) {
@@ -283,7 +288,8 @@ pub fn remains<F: ShardFamily, D: Disk>(
     }
     let claims = snapshots.claims_behind(stand.cursor.position).into_iter().chain(others.iter().cloned());
     let is_behind = |claim: &Claim| claim.position > stand.cursor.position;
-    let claims = claims.filter(is_behind).filter(|claim| !stand.timelines.is_abandoned(claim.timeline)).collect();
+    let counts = |claim: &Claim| claim.is_kept || !stand.timelines.is_abandoned(claim.timeline);
+    let claims = claims.filter(is_behind).filter(counts).collect();
     Ok((stand, claims))
 }
 

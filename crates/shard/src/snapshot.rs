@@ -294,7 +294,7 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
                 }
             };
             let (position, sequence) = (cursor.position, Some(cursor.sequence));
-            Some(Claim { source: path, timeline, position, sequence, chain: None, doubt })
+            Some(Claim { source: path, timeline, position, sequence, chain: None, doubt, is_kept: false })
         };
         paths.filter_map(claim).collect()
     }
@@ -304,7 +304,7 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         let (cursor, timeline) = (stand.cursor, stand.timelines.current());
         let source = self.folder.join(file_name(cursor.sequence));
         let (position, sequence, chain) = (cursor.position, Some(cursor.sequence), Some(cursor.chain));
-        Claim { source, timeline, position, sequence, chain, doubt: None }
+        Claim { source, timeline, position, sequence, chain, doubt: None, is_kept: false }
     }
 
     fn header(&self, path: &Path) -> Result<Option<SnapshotHeader>, SnapshotError> {

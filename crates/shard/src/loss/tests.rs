@@ -9,7 +9,7 @@ const TIMELINE_AT: u64 = 80;
 
 fn claim(timeline: Timeline, position: Position, sequence: Option<u64>) -> Claim {
     let (source, sequence) = ("far/witness".into(), sequence.map(Sequence));
-    Claim { source, timeline, position, sequence, chain: None, doubt: None }
+    Claim { source, timeline, position, sequence, chain: None, doubt: None, is_kept: false }
 }
 
 fn end(disk: &FakeDisk) -> Cursor {
@@ -160,6 +160,27 @@ fn a_witness_behind_the_end_of_a_log_with_other_records_proves_that_it_was_excha
     // The log has left that timeline, and an operator knows.
     notice(&other, 1);
     assert!(OpenShard::open_with(&logs(&other), snapshots(&other), SMALL, &[its]).is_ok());
+}
+
+#[test]
+fn where_a_log_ended_shows_that_it_was_put_back_from_a_restored_copy() {
+    let written = log_of(&[1, 2, 3]);
+    let ended = |disk: &FakeDisk| {
+        let Cursor { position, sequence, chain } = end(disk);
+        Claim { chain: Some(chain), is_kept: true, ..claim(Timeline::FIRST, position, Some(sequence.0)) }
+    };
+    let its = ended(&written);
+    // Shorter than what was written, and longer.
+    for more in [&[][..], &[9, 9, 9]] {
+        let copy = log_of(&[1, 2]);
+        let before = ended(&copy);
+        notice(&copy, 1);
+        more.iter().for_each(|number| write(&copy, &[*number]));
+        assert!(check(&logs(&copy), &snapshots(&copy), std::slice::from_ref(&its)).is_err(), "{more:?}");
+        // What a restored directory begins with stands on its logs, and what is derived of another timeline is no proof.
+        let derived = Claim { is_kept: false, ..its.clone() };
+        assert!(check(&logs(&copy), &snapshots(&copy), &[before, derived]).is_ok(), "{more:?}");
+    }
 }
 
 #[test]

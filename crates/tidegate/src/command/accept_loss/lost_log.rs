@@ -64,7 +64,7 @@ impl LostLog {
             log,
             since: examined.since,
             missing: loss.as_ref().map_or_else(|| behind(examined), |loss| loss.lost()),
-            aside: examined.proofs.iter().map(|claim| claim.source.clone()).collect(),
+            aside: examined.proofs.iter().chain(&examined.stranger).map(|claim| claim.source.clone()).collect(),
             proofs: loss.map(|loss| loss.what()).into_iter().chain(said).collect(),
             is_begun_anew: false,
         }
