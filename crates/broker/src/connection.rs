@@ -248,6 +248,8 @@ pub(crate) struct FilterAnswers {
     pub known: Vec<bool>,
     /// Which of them are to be sent what is retained.
     pub retained_for: Vec<RetainedFor>,
+    /// Bytes of these.
+    pub retained_bytes: usize,
     /// Feeds among them.
     pub feeds: usize,
     /// Those that are new.

@@ -176,6 +176,14 @@ pub const ALIAS_BYTES_OUT_MAX: usize = 16 << 10;
 pub const CLIENT_ID_BYTES_MAX: usize = 1_024;
 /// Nodes of the retained tree that one step of a walk visits.
 pub const RETAINED_NODES_PER_STEP: usize = 256;
+/// What a walk that begins costs, in nodes.
+pub const NODES_OF_SCAN: usize = 8;
+/// Walks of a session that wait, for one work of a filter that is removed: its own is looked for among them.
+pub const SCANS_PER_WORK: u64 = 32;
+/// Bytes of filters that wait for the retained messages of one session. A filter beyond is refused.
+pub const SCAN_BYTES_MAX: usize = 1 << 20;
+/// What became durable and is gone on with in one step, in work.
+pub const RELEASED_WORK_PER_STEP: u64 = 1_024;
 /// Retained messages handed to one session in one go.
 pub const RETAINED_PER_PUMP: usize = 64;
 /// Sessions of a shard for whom one record takes a message; more are served by more records. Part of what a journal

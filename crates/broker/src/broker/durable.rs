@@ -13,13 +13,14 @@ use tidegate_wire::mqtt::ReasonCode;
 
 use super::Broker;
 use super::operate::answer_of;
+use super::subscribe::work_of_filter;
 use crate::acknowledgements::Word;
 use crate::clients::Sending;
 use crate::connection::{ConnectionState, ParkedFor};
 use crate::flow::Window;
 use crate::holdings::PaidDelayed;
 use crate::index::{SessionIndex, ShardPlace};
-use crate::limits::PACKET_IDS;
+use crate::limits::{PACKET_IDS, RELEASED_WORK_PER_STEP};
 use crate::message_ref::MessageRef;
 use crate::reason::{DISK_FULL, NOT_NOW};
 use crate::session::{SessionFlags, SessionRef, Stage};
@@ -27,13 +28,18 @@ use crate::shards::Wait;
 use crate::topics::Released;
 
 impl<L: LogStore> Broker<L> {
-    /// Steps all shards, and continues what became durable.
+    /// Steps all shards, and continues what became durable: of each as much as a step allows, because thousands of
+    /// filters become durable at once.
     pub(super) fn step_shards(&mut self, now: TimeMs) -> bool {
         let mut worked = false;
         for shard in self.shards.places() {
             worked |= self.shards.step(shard, now);
-            while let Some((wait, released)) = self.shards.released(shard) {
+            let mut left = RELEASED_WORK_PER_STEP;
+            while left > 0
+                && let Some((wait, released)) = self.shards.released(shard)
+            {
                 worked = true;
+                left = left.saturating_sub(work_of(&wait));
                 self.released(shard, wait, released, now);
             }
         }
@@ -339,5 +345,13 @@ impl<L: LogStore> Broker<L> {
         if self.shards.state(shard).inbox(slot).entry_from(next).is_none() && self.shards[shard].facts().inbox == 0 {
             self.clients.nothing_waits(place);
         }
+    }
+}
+
+/// What it takes to go on with something that became durable.
+fn work_of(wait: &Wait) -> u64 {
+    match wait {
+        Wait::Subscribed { filter, .. } | Wait::Unsubscribed { filter, .. } => work_of_filter(filter),
+        _ => 1,
     }
 }

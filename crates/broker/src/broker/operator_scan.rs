@@ -213,7 +213,7 @@ impl<L: LogStore> Broker<L> {
     fn scan_retained(&mut self, mut scan: Box<RetainedScan>, now: TimeMs) -> Option<Box<RetainedScan>> {
         let RetainedScan { cursor, found, .. } = &mut *scan;
         let progress =
-            self.retained.messages.step(cursor, now.0, RETAINED_NODES_PER_STEP, |RetainedMessage(message)| {
+            self.retained.messages.step(cursor, now.0, &mut { RETAINED_NODES_PER_STEP }, |RetainedMessage(message)| {
                 found.offer(message.topic(), || Arc::clone(message));
                 true
             });

@@ -31,6 +31,7 @@ use crate::limits::RELOAD_WORK_PER_STEP;
 use crate::rights::{Renew, RightsOf, address};
 use crate::session::SessionFlags;
 use crate::shards::Wait;
+use crate::topic_tree::NodeId;
 use crate::{Access, ConnectionKey, Rights};
 
 /// Which reload is under way, and how far it is.
@@ -234,6 +235,18 @@ impl<L: LogStore> Broker<L> {
                 self.disconnect(index, ReasonCode::NOT_AUTHORIZED, now);
                 false
             }
+        }
+    }
+
+    /// A subscription of a session is about to be removed. A walk that has passed it goes on with the one that it would
+    /// have gone on with.
+    pub(super) fn keep_walk_in_place(&mut self, place: SessionIndex, node: NodeId) {
+        let Some(Walk { filters: Some((key, from, _)), .. }) = &mut self.reloads.walk else { return };
+        let session = &self.clients.sessions[place];
+        if session.connection.is_some_and(|index| self.clients.key(index) == *key)
+            && session.subscriptions.as_slice().iter().take(*from).any(|other| *other == node)
+        {
+            *from -= 1;
         }
     }
 

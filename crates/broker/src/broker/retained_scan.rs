@@ -23,7 +23,7 @@ use super::retain::RetainedMessage;
 use crate::Access;
 use crate::flow::QueuedMessage;
 use crate::index::SessionIndex;
-use crate::limits::{RETAINED_NODES_PER_STEP, RETAINED_PER_PUMP};
+use crate::limits::{NODES_OF_SCAN, RETAINED_NODES_PER_STEP, RETAINED_PER_PUMP, SCANS_PER_WORK};
 use crate::retained::{Cursor, Moment, Progress};
 use crate::session::{SessionFlags, SessionRef};
 use crate::shards::Wait;
@@ -44,6 +44,8 @@ struct Scan {
 #[derive(Default)]
 struct SessionScans {
     scans: VecDeque<Scan>,
+    /// Of their filters.
+    bytes: usize,
     is_blocked: bool,
     /// It stands among the blocked, perhaps because it did rest.
     is_listed: bool,
@@ -60,13 +62,14 @@ pub(super) struct Scans {
 }
 
 impl Scans {
-    /// Scans of a session that are not over.
-    pub fn count(&self, session: SessionRef) -> usize {
-        self.of.get(&session).map_or(0, |session_scans| session_scans.scans.len())
+    /// Scans of a session that are not over, and the bytes of their filters.
+    pub fn count(&self, session: SessionRef) -> (usize, usize) {
+        self.of.get(&session).map_or((0, 0), |session_scans| (session_scans.scans.len(), session_scans.bytes))
     }
 
     fn add(&mut self, session: SessionRef, scan: Scan) {
         let session_scans = self.of.entry(session).or_default();
+        session_scans.bytes += scan.filter.len();
         session_scans.scans.push_back(scan);
         assert!(session_scans.scans.len() > 1 || !session_scans.is_blocked, "a new session is not blocked");
         if session_scans.scans.len() == 1 {
@@ -90,6 +93,7 @@ impl Scans {
         };
         let (ended, others): (VecDeque<Scan>, _) = session_scans.scans.drain(..).partition(is_its);
         session_scans.scans = others;
+        session_scans.bytes -= ended.iter().map(|scan| scan.filter.len()).sum::<usize>();
         if session_scans.scans.is_empty() {
             self.ready.retain(|other| *other != session);
             self.blocked.retain(|other| *other != session);
@@ -140,25 +144,30 @@ impl Scans {
 }
 
 impl<L: LogStore> Broker<L> {
-    /// A new subscription, of no share group, gets the retained messages: the first of a session has its first step at
-    /// once, all others later. So thousands of filters of one packet cost next to nothing here.
+    /// New subscriptions, of no share group, each with its QoS, get the retained messages: the first of a session some
+    /// at once, all others in later steps. So thousands of filters of one packet cost next to nothing here.
     /// `[MQTT-3.3.1-9]`: Retain Handling 0: retained messages are sent on SUBSCRIBE.
     pub(super) fn send_retained(
         &mut self,
         place: SessionIndex,
-        filter: Box<str>,
-        qos: u8,
+        filters: impl Iterator<Item = (Box<str>, u8)>,
         subscription_id: u32,
         now: TimeMs,
     ) {
         let session = self.clients.session_ref(place);
         let since = self.retained.messages.moment();
-        let mut scan = Scan { filter, since, cursor: None, qos, subscription_id };
-        let is_first = self.retained.scans.count(session) == 0;
-        if is_first && self.may_take_retained(place) && self.scan(place, &mut scan, now) == Progress::Done {
-            return self.end_scan(place, scan);
+        let mut is_first = self.retained.scans.count(session).0 == 0;
+        for (filter, qos) in filters {
+            let mut scan = Scan { filter, since, cursor: None, qos, subscription_id };
+            if std::mem::take(&mut is_first)
+                && self.may_take_retained(place)
+                && self.scan(place, &mut scan, &mut { RETAINED_NODES_PER_STEP }, now) == Progress::Done
+            {
+                self.end_scan(place, scan);
+                continue;
+            }
+            self.retained.scans.add(session, scan);
         }
-        self.retained.scans.add(session, scan);
     }
 
     /// Whether there may be retained messages for a filter of no share group: one step through them tells.
@@ -167,7 +176,7 @@ impl<L: LogStore> Broker<L> {
             return false;
         }
         let (mut cursor, mut is_there) = (self.retained.messages.open(filter), false);
-        let progress = self.retained.messages.step(&mut cursor, now.0, RETAINED_NODES_PER_STEP, |_| {
+        let progress = self.retained.messages.step(&mut cursor, now.0, &mut { RETAINED_NODES_PER_STEP }, |_| {
             is_there = true;
             false
         });
@@ -182,7 +191,8 @@ impl<L: LogStore> Broker<L> {
         cursor.into_iter().for_each(|cursor| self.retained.messages.close(cursor));
         let session = &self.clients.sessions[place];
         let Some(slot) = session.slot else { return };
-        let Some(kept) = self.owed(place).find(|kept| kept.filter == filter).cloned() else { return };
+        let known = self.shards.state(session.shard).session(slot).and_then(|known| known.subscription_to(&filter));
+        let Some(kept) = known.filter(|kept| is_owed(kept)).cloned() else { return };
         // A SUBSCRIBE that waits for its record may be for the same filter; another scan, too.
         let waits = session.connection.is_some_and(|index| self.clients.connections[index].is_parked());
         let scans = self.retained.scans.of.get(&self.clients.session_ref(place));
@@ -200,25 +210,28 @@ impl<L: LogStore> Broker<L> {
         let session = &self.clients.sessions[place];
         let known = session.slot.and_then(|slot| self.shards.state(session.shard).session(slot));
         let subscriptions = known.into_iter().flat_map(Session::subscriptions);
-        subscriptions.filter(|known| EntryOptions(known.options).has(EntryOptions::OWES_RETAINED))
+        subscriptions.filter(|known| is_owed(known))
     }
 
     /// A client has come back for the first time after a crash: what is retained is brought to it that it was told it
     /// would get. Some of it may have come before.
     pub(super) fn send_owed_retained(&mut self, place: SessionIndex, now: TimeMs) {
         let is_recovered = self.clients.sessions[place].flags.has(SessionFlags::RECOVERED);
-        if !is_recovered || self.retained.scans.count(self.clients.session_ref(place)) > 0 {
+        if !is_recovered || self.retained.scans.count(self.clients.session_ref(place)).0 > 0 {
             return;
         }
         let owed: Vec<Subscription> = self.owed(place).cloned().collect();
         for Subscription { filter, options, subscription_id } in owed {
-            self.send_retained(place, filter, EntryOptions(options).qos(), subscription_id, now);
+            let filter = std::iter::once((filter, EntryOptions(options).qos()));
+            self.send_retained(place, filter, subscription_id, now);
         }
     }
 
     /// A subscription is removed: it gets no more retained messages.
     pub(super) fn end_scans(&mut self, place: SessionIndex, filter: &str) {
-        for cursor in self.retained.scans.end(self.clients.session_ref(place), filter) {
+        let session = self.clients.session_ref(place);
+        self.intake.filter_work += self.retained.scans.count(session).0 as u64 / SCANS_PER_WORK;
+        for cursor in self.retained.scans.end(session, filter) {
             self.retained.messages.close(cursor);
         }
     }
@@ -257,33 +270,40 @@ impl<L: LogStore> Broker<L> {
             }
             return true;
         };
-        if !self.may_take_retained(place) {
-            self.retained.scans.block(session);
-            return false;
+        let (mut budget, mut worked) = (RETAINED_NODES_PER_STEP, false);
+        while budget > 0 && self.may_take_retained(place) {
+            let Some(session_scans) = self.retained.scans.of.get_mut(&session) else { return worked };
+            assert!(!session_scans.is_blocked, "a session that scans is not blocked");
+            let Some(mut scan) = session_scans.scans.pop_front() else { return worked };
+            session_scans.bytes -= scan.filter.len();
+            worked = true;
+            budget = budget.saturating_sub(NODES_OF_SCAN);
+            let progress = self.scan(place, &mut scan, &mut budget, now);
+            let session_scans = self.retained.scans.of.get_mut(&session).expect("it goes through its scans");
+            match progress {
+                Progress::More => {
+                    session_scans.bytes += scan.filter.len();
+                    session_scans.scans.push_front(scan);
+                }
+                Progress::Done => {
+                    let are_over = session_scans.scans.is_empty();
+                    self.end_scan(place, scan);
+                    if are_over {
+                        self.retained.scans.of.remove(&session);
+                        return true;
+                    }
+                }
+            }
         }
-        let Some(mut scan) =
-            self.retained.scans.of.get_mut(&session).and_then(|session_scans| session_scans.scans.pop_front())
-        else {
-            return false;
-        };
-        let progress = self.scan(place, &mut scan, now);
-        let Some(session_scans) = self.retained.scans.of.get_mut(&session) else { return true };
-        assert!(!session_scans.is_blocked, "a session that scans is not blocked");
-        match progress {
-            Progress::More => session_scans.scans.push_front(scan),
-            Progress::Done => self.end_scan(place, scan),
+        match worked {
+            true => self.retained.scans.ready.push_back(session),
+            false => self.retained.scans.block(session),
         }
-        let Some(session_scans) = self.retained.scans.of.get_mut(&session) else { return true };
-        if session_scans.scans.is_empty() {
-            self.retained.scans.of.remove(&session);
-        } else {
-            self.retained.scans.ready.push_back(session);
-        }
-        true
+        worked
     }
 
     /// One step of a scan.
-    fn scan(&mut self, place: SessionIndex, scan: &mut Scan, now: TimeMs) -> Progress {
+    fn scan(&mut self, place: SessionIndex, scan: &mut Scan, budget: &mut usize, now: TimeMs) -> Progress {
         let session = &mut self.clients.sessions[place];
         let index = session.connection.expect("who is given something is there");
         let rights = self.clients.connections[index].rights.expect("who is connected has rights");
@@ -296,7 +316,7 @@ impl<L: LogStore> Broker<L> {
         let mut room = RETAINED_PER_PUMP;
         let messages = &mut self.retained.messages;
         let cursor = scan.cursor.get_or_insert_with(|| messages.open_since(&scan.filter, scan.since));
-        let progress = messages.step(cursor, now.0, RETAINED_NODES_PER_STEP, |RetainedMessage(message)| {
+        let progress = messages.step(cursor, now.0, budget, |RetainedMessage(message)| {
             // The filter may cover topics that are denied, and the rights may have changed since it was granted.
             if rights.may_subscribe(&client_id, message.topic()) == Access::Denied {
                 return true;
@@ -331,4 +351,9 @@ impl<L: LogStore> Broker<L> {
         let kept = session.slot.map_or(0, |slot| self.shards.state(session.shard).inbox(slot).len());
         session.connection.is_some() && waiting < RETAINED_PER_PUMP && kept < 4 * RETAINED_PER_PUMP
     }
+}
+
+/// Whether a crash may have kept the retained messages of a subscription from its client.
+fn is_owed(subscription: &Subscription) -> bool {
+    EntryOptions(subscription.options).has(EntryOptions::OWES_RETAINED)
 }

@@ -21,7 +21,9 @@ use super::{Broker, Progress};
 use crate::connection::{FilterAnswers, ParkedFor, RetainedFor};
 use crate::holdings::{Paid, Thing};
 use crate::index::{ConnectionIndex, SessionIndex};
-use crate::limits::{CONDITIONS_OF_SUBSCRIBE_MAX, FILTER_BYTES_PER_WORK, FILTER_WORK_AT_ONCE, WORK_OF_FILTER};
+use crate::limits::{
+    CONDITIONS_OF_SUBSCRIBE_MAX, FILTER_BYTES_PER_WORK, FILTER_WORK_AT_ONCE, SCAN_BYTES_MAX, WORK_OF_FILTER,
+};
 use crate::peer::Item;
 use crate::reason::{About, told};
 use crate::session::{Session, SessionFlags, SessionRef, Stage, filter_bytes};
@@ -42,7 +44,7 @@ impl<L: LogStore> Broker<L> {
             None => FilterAnswers::default(),
         };
         let turn = self.filter_turn();
-        let walks = self.retained.scans.count(self.clients.session_ref(place));
+        let (walks, walk_bytes) = self.retained.scans.count(self.clients.session_ref(place));
         let mut subscriptions = subscribe.subscriptions_from(answers.at);
         while let Some(subscription) = subscriptions.next() {
             if self.is_turn_over(turn) {
@@ -55,7 +57,8 @@ impl<L: LogStore> Broker<L> {
             }
             self.count_filter(subscription.filter);
             // One filter again and again is one subscription, but each time what is retained is sent.
-            let is_greedy = walks + answers.codes.len() >= self.options.limits.subscriptions_max;
+            let is_greedy = walks + answers.codes.len() >= self.options.limits.subscriptions_max
+                || walk_bytes + answers.retained_bytes > SCAN_BYTES_MAX;
             let known = self.entry_of(place, subscription.filter).is_some();
             let code = match is_greedy {
                 true => ReasonCode::QUOTA_EXCEEDED,
@@ -77,6 +80,7 @@ impl<L: LogStore> Broker<L> {
                 answers.new_feeds += usize::from(is_feed && !known);
                 if !is_feed && wants_retained(&subscription, known) {
                     let nth = answers.codes.len() - 1;
+                    answers.retained_bytes += subscription.filter.len();
                     answers.retained_for.push(RetainedFor { nth, filter: subscription.filter.into() });
                 }
                 let subscription_id = subscribe.subscription_id.unwrap_or(0);
@@ -115,7 +119,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     fn count_filter(&mut self, filter: &str) {
-        self.intake.filter_work += WORK_OF_FILTER + (filter.len() / FILTER_BYTES_PER_WORK) as u64;
+        self.intake.filter_work += work_of_filter(filter);
     }
 
     /// Subscribes a session to a filter that it is granted with `code`. Returns how many records that waits for.
@@ -211,12 +215,10 @@ impl<L: LogStore> Broker<L> {
             }
         }
         let subscription_id = subscribe.subscription_id.unwrap_or(0);
-        for RetainedFor { nth, filter } in answers.retained_for {
-            let code = answers.codes[nth];
-            if code < 0x80 {
-                self.send_retained(place, filter, code, subscription_id, now);
-            }
-        }
+        let codes = answers.codes;
+        let granted = answers.retained_for.into_iter().filter(|RetainedFor { nth, .. }| codes[*nth] < 0x80);
+        let granted = granted.map(|RetainedFor { nth, filter }| (filter, codes[nth]));
+        self.send_retained(place, granted, subscription_id, now);
         if let Some(extra) = &mut self.clients.connections[index].extra {
             extra.places.clear();
         }
@@ -348,6 +350,7 @@ impl<L: LogStore> Broker<L> {
         }
         self.end_scans(place, filter);
         self.clients.sessions[place].flags.set(SessionFlags::CHECKED);
+        self.keep_walk_in_place(place, node);
         self.clients.sessions[place].subscriptions.remove(node);
         self.clients.sessions[place].release_filter(filter);
         assert!(self.clients.facts.subscriptions > 0, "what is removed was counted");
@@ -463,6 +466,11 @@ impl<L: LogStore> Broker<L> {
         }
         ReasonCode::SUCCESS
     }
+}
+
+/// What it takes to subscribe to a filter, or to unsubscribe from it.
+pub(super) fn work_of_filter(filter: &str) -> u64 {
+    WORK_OF_FILTER + (filter.len() / FILTER_BYTES_PER_WORK) as u64
 }
 
 /// What a filter that is granted takes, until it is there.

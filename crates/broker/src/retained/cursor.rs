@@ -77,18 +77,19 @@ impl<M: Retainable> Retained<M> {
     }
 
     /// Goes on: gives messages to `give` until all are given, `give` says that it wants no more for now by returning
-    /// false, or `budget` nodes have been visited. Messages that have expired are passed over.
+    /// false, or `budget` nodes have been visited, of which the rest is left. Messages that have expired are passed over.
     pub fn step(
         &mut self,
         cursor: &mut Cursor,
         now_ms: u64,
-        budget: usize,
+        budget: &mut usize,
         mut give: impl FnMut(&M) -> bool,
     ) -> Progress {
         let left = cursor.at;
         assert!(self.tree[left].cursors > 0, "a cursor holds the node on which it stands");
         assert!(cursor.stamp <= self.stamp, "a cursor was opened before now");
-        for _ in 0..budget {
+        while *budget > 0 {
+            *budget -= 1;
             if !self.advance(cursor) {
                 cursor.is_done = true;
                 break;

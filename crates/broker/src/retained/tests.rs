@@ -28,7 +28,7 @@ fn note(number: u32) -> Note {
 fn all(retained: &mut Retained<Note>, filter: &str, now_ms: u64, budget: usize) -> Vec<u32> {
     let mut numbers = Vec::new();
     let mut cursor = retained.open(filter);
-    while retained.step(&mut cursor, now_ms, budget, |note| {
+    while retained.step(&mut cursor, now_ms, &mut { budget }, |note| {
         numbers.push(note.number);
         true
     }) == Progress::More
@@ -115,14 +115,14 @@ fn a_step_visits_no_more_than_its_budget() {
     }
     let mut cursor = retained.open("+/+/nothing");
     let mut steps = 1;
-    while retained.step(&mut cursor, 0, 100, |_| panic!("nothing is called so")) == Progress::More {
+    while retained.step(&mut cursor, 0, &mut { 100 }, |_| panic!("nothing is called so")) == Progress::More {
         steps += 1;
     }
     retained.close(cursor);
     assert!(steps >= 200, "20,000 nodes in steps of 100: {steps} steps");
     let mut cursor = retained.open("site/#");
     let mut given = 0;
-    while retained.step(&mut cursor, 0, usize::MAX, |_| {
+    while retained.step(&mut cursor, 0, &mut { usize::MAX }, |_| {
         given += 1;
         given % 64 != 0
     }) == Progress::More
@@ -140,13 +140,13 @@ fn a_node_under_a_cursor_stays_until_the_cursor_has_gone() {
         retained.set(&format!("a/{number}"), note(number));
     }
     let mut cursor = retained.open("a/+");
-    let _ = retained.step(&mut cursor, 0, usize::MAX, |_| false);
+    let _ = retained.step(&mut cursor, 0, &mut { usize::MAX }, |_| false);
     for number in 0..3 {
         retained.clear(&format!("a/{number}"));
     }
     assert_eq!((retained.len(), retained.tree.len()), (0, 2));
     retained.set("a/7", note(7));
-    assert_eq!(retained.step(&mut cursor, 0, usize::MAX, |_| panic!("it was set later")), Progress::Done);
+    assert_eq!(retained.step(&mut cursor, 0, &mut { usize::MAX }, |_| panic!("it was set later")), Progress::Done);
     retained.clear("a/7");
     retained.close(cursor);
     assert_eq!(retained.tree.len(), 0);
@@ -238,7 +238,7 @@ proptest! {
                     let nth = nth % walks.len();
                     let walk = &mut walks[nth];
                     let mut given = Vec::new();
-                    let progress = retained.step(&mut walk.cursor, now_ms, budget, |note| {
+                    let progress = retained.step(&mut walk.cursor, now_ms, &mut { budget }, |note| {
                         given.push(note.number);
                         true
                     });

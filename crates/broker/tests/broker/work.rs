@@ -2,6 +2,9 @@
 
 use crate::support::{World, WorldOptions};
 
+/// Filters that one step of a reload looks at, as `limits` has it; the connection itself is one work.
+const RELOAD_WORK_PER_STEP: usize = 256;
+
 /// A short publication may match filters without end: 2^10 of one depth visit twice as many nodes.
 #[test]
 fn a_match_is_work_by_the_nodes_that_it_visits() {
@@ -85,4 +88,20 @@ fn new_rights_hold_from_the_reload_on() {
     assert!(heard.contains("gone < DISCONNECT 0x87") && !heard.contains("PUBLISH open/x 3"), "{heard}");
     assert!(world.brokers().iter().all(|broker| !broker.is_reloading()));
     assert!(world.run("c0: PUBLISH open/y 4").contains("c0 < PUBLISH open/y 4"));
+}
+
+/// A walk over the filters of a session goes on with the one that it would have gone on with, whatever is removed.
+#[test]
+fn a_filter_that_is_removed_during_a_reload_hides_none_behind_it() {
+    let mut world = World::new(WorldOptions { workers: 1, topic_shards: 1, ..WorldOptions::default() });
+    let filters = (0..RELOAD_WORK_PER_STEP - 1).map(|nth| format!("open/{nth}")).collect::<Vec<_>>().join(" ");
+    world.run(&format!("a: CONNECT; a: SUBSCRIBE {filters} closed/x open/last"));
+    world.hand_over("reload");
+    world.turns(1);
+    world.hand_over("a: UNSUBSCRIBE open/0");
+    world.run("wait 100");
+    let told = world.brokers_mut()[0].take_reloaded().expect("it has ended");
+    assert_eq!(told.denied, 1, "{told:?}");
+    let heard = world.run("announce closed/x 1; a: PUBLISH open/last 2");
+    assert!(!heard.contains("< PUBLISH closed/x") && heard.contains("a < PUBLISH open/last 2"), "{heard}");
 }

@@ -92,6 +92,11 @@ impl Session {
         &self.subscriptions
     }
 
+    /// Its subscription with this filter, if it has one.
+    pub fn subscription_to(&self, filter: &str) -> Option<&Subscription> {
+        self.subscription(filter).ok().map(|at| &self.subscriptions[at])
+    }
+
     /// Where the subscription with this filter is, or would be.
     pub(super) fn subscription(&self, filter: &str) -> Result<usize, usize> {
         self.subscriptions.binary_search_by(|subscription| (*subscription.filter).cmp(filter))
