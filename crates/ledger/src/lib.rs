@@ -20,6 +20,7 @@ pub mod audit;
 pub mod auditor;
 pub mod changes;
 pub mod family;
+pub mod histories;
 pub mod ids;
 mod in_space;
 pub mod limits;

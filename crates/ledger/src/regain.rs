@@ -188,20 +188,13 @@ pub fn known_credits<G: Logs>(
     let mut found: HashMap<u64, KnownCredit> = HashMap::new();
     let is_lost = |of: OutboundNumber| of > reached && of <= number;
     read_all(logs, directory, there.shard(), &mut |at, event| {
-        let credit = match (side, *event) {
-            (LossSide::Sent, Event::CreditReceived { from, number, .. }) if from == here.shard() && is_lost(number) => {
-                received(there, event)
+        let credit = match side {
+            LossSide::Sent => received(there, event).filter(|credit| credit.from == here.shard()),
+            LossSide::Received => {
+                sent(there, at, event, shards).filter(|(to, _)| *to == here.shard()).map(|(_, credit)| credit)
             }
-            (
-                LossSide::Received,
-                Event::Transferred { credit: CreditStep::Outbound { slot, number }, amount, .. }
-                | Event::HoldPosted { credit: CreditStep::Outbound { slot, number }, posted: amount, .. },
-            ) if is_lost(number) => {
-                let sent = there.credit_of(&OutboundCredit { number, position: at, slot, amount }, event);
-                sent.filter(|sent| shard_of(sent.credit, shards) == here.shard())
-            }
-            _ => None,
         };
+        let credit = credit.filter(|credit| is_lost(credit.number));
         if let Some(known) = credit.and_then(|credit| KnownCredit::of(there, here.shard(), side, &credit)) {
             found.insert(known.number.0, known);
         }
@@ -209,8 +202,24 @@ pub fn known_credits<G: Logs>(
     Ok((reached.0 + 1..=number.0).map_while(|number| found.remove(&number)).collect())
 }
 
+/// A credit that `from` has sent by this event, which stands at this place of its log, and to which shard.
+pub(crate) fn sent<'a>(
+    from: &'a Ledger,
+    at: RecordPosition,
+    event: &Event<'a>,
+    shards: u16,
+) -> Option<(ShardIndex, InboundCredit<'a>)> {
+    let (Event::Transferred { credit: CreditStep::Outbound { slot, number }, amount, .. }
+    | Event::HoldPosted { credit: CreditStep::Outbound { slot, number }, posted: amount, .. }) = *event
+    else {
+        return None;
+    };
+    let credit = from.credit_of(&OutboundCredit { number, position: at, slot, amount }, event)?;
+    Some((shard_of(credit.credit, shards), credit))
+}
+
 /// What a received credit said when it came.
-fn received<'a>(there: &'a Ledger, event: &Event<'a>) -> Option<InboundCredit<'a>> {
+pub(crate) fn received<'a>(there: &'a Ledger, event: &Event<'a>) -> Option<InboundCredit<'a>> {
     let Event::CreditReceived {
         from,
         number,
@@ -257,7 +266,7 @@ pub fn placed_holds<G: Logs>(
 }
 
 /// All events of a shard's log, which nobody writes.
-fn read_all<G: Logs>(
+pub(crate) fn read_all<G: Logs>(
     logs: &G,
     directory: u64,
     shard: ShardIndex,

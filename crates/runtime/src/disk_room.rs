@@ -52,6 +52,9 @@ pub struct RoomWatch {
     logs: Vec<(WatchedRoom, RoomMetrics, bool)>,
     status: Arc<Status>,
     full_since: Option<TimeMs>,
+    /// Whether one of them finds no room because there is none: where something is wrong with the disk, to forget what
+    /// is there twice helps nobody.
+    lacks_room: bool,
     disk: DiskMetrics,
     filling: FillRate,
     looked_at_space: Option<Instant>,
@@ -82,6 +85,7 @@ impl RoomWatch {
             logs: logs.map(counted).collect(),
             status,
             full_since: None,
+            lacks_room: false,
             disk: DiskMetrics::register(registry),
             filling: FillRate { reserve_bytes, looks: VecDeque::new() },
             looked_at_space: None,
@@ -92,9 +96,11 @@ impl RoomWatch {
     /// Looks at all of them, and tells what changed.
     pub fn look(&mut self) {
         let mut full = 0;
+        self.lacks_room = false;
         for (WatchedRoom { family, log, folder, room, .. }, metrics, was_full) in &mut self.logs {
             let (shard, folder, is_full) = (log.shard, folder.display(), room.is_full());
             full += u32::from(is_full);
+            self.lacks_room |= is_full && room.failure().is_none();
             if is_full && !*was_full {
                 tell_full((*family, shard), &folder, room.failure());
             } else if !is_full && *was_full {
@@ -136,7 +142,7 @@ impl RoomWatch {
 
     /// How much the disk lacks room, as of the last look.
     pub fn pressure(&self) -> Pressure {
-        if self.full_since.is_some() {
+        if self.lacks_room {
             return Pressure::Full;
         }
         if self.space().is_some_and(is_low) { Pressure::Low } else { Pressure::None }

@@ -32,6 +32,8 @@ const LOOK: Duration = Duration::from_secs(10);
 const LOOK_WHILE_FULL: Duration = Duration::from_secs(2);
 /// After a compaction that failed, the next one of that log comes so late at most: one reads the log, for nothing.
 const RETRY_MAX: Duration = Duration::from_secs(60);
+/// It comes so many times as late as the one before took, if that is less.
+const PAUSE_PART: u32 = 10;
 /// How often damaged places, and segments that are still being written, are looked at again: an operator who has put a
 /// file right waits so long.
 pub const LOOK_AT_DAMAGE: Duration = Duration::from_secs(4);
@@ -60,8 +62,8 @@ struct Compacted<F: ShardFamily> {
     reader: NodeReader,
     shards: u16,
     watch: SnapshotWatch,
-    /// Not before then, and how long that was put off; after a failure.
-    put_off: Option<(Instant, Duration)>,
+    /// The next attempt is not before then: after one that made no room.
+    put_off: Option<Instant>,
     /// The newest snapshot when all before it was forgotten.
     alone: Option<Position>,
 }
@@ -209,7 +211,7 @@ where
 {
     fn keep_short(&mut self, rooms: &RoomWatch, stopped: &dyn Fn() -> bool) {
         let began = Instant::now();
-        if self.put_off.is_some_and(|(until, _)| began < until) {
+        if self.put_off.is_some_and(|until| began < until) {
             return;
         }
         let (family, shard, pressure) = (F::FAMILY.name, self.snapshots.log().shard, rooms.pressure());
@@ -233,13 +235,13 @@ where
                     "compacted"
                 );
                 if is_full && done.forgotten.segments == 0 {
-                    return self.put_off();
+                    return self.put_off(began.elapsed());
                 }
             }
             // The log is as it was; it is longer than it need be.
             Err(error) => {
                 self.watch.fails(error.to_string());
-                return self.put_off();
+                return self.put_off(began.elapsed());
             }
         }
         self.put_off = None;
@@ -264,10 +266,10 @@ impl<F: ShardFamily> Compacted<F> {
         }
     }
 
-    /// The next attempt is made later, each time twice as late.
-    fn put_off(&mut self) {
-        let pause = self.put_off.map_or(LOOK_WHILE_FULL, |(_, pause)| (2 * pause).min(RETRY_MAX));
-        self.put_off = Some((Instant::now() + pause, pause));
+    /// The next attempt is made later, the later the longer this one took: all of them together are a small part of the
+    /// time. What made an attempt vain may be over at any moment, when what waited on a full disk has been taken.
+    fn put_off(&mut self, took: Duration) {
+        self.put_off = Some(Instant::now() + (took * PAUSE_PART).clamp(LOOK_WHILE_FULL, RETRY_MAX));
     }
 
     /// The disk is full, and nothing is left that another snapshot would cover: what the newest one covers is

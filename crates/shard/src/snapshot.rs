@@ -24,7 +24,6 @@ use tidegate_machines::Machine;
 
 use crate::compact::CompactError;
 use crate::fold::stands_at;
-use crate::limits::SNAPSHOT_BYTES_PER_LOG_BYTE;
 use crate::loss::Claim;
 use crate::service::ShardFamily;
 
@@ -235,15 +234,6 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
             self.disk.remove(&self.folder.join(older)).map_err(io(&self.folder))?;
         }
         self.disk.sync_dir(&self.folder).map_err(io(&self.folder))
-    }
-
-    /// What the next snapshot needs of the disk, about, in bytes, and at most: the state cannot have grown by more than
-    /// a few times what was appended since the newest one, which tells of everything before.
-    pub fn bytes_of_next<R: LogReader>(&self, reader: &R) -> Result<u64, CompactError> {
-        let end = reader.settled_end()?;
-        let newest = self.newest_header(end.position())?;
-        let (covered, bytes) = newest.map_or((Position(0), 0), |newest| (newest.cursor.position, newest.bytes));
-        Ok(bytes + SNAPSHOT_BYTES_PER_LOG_BYTE * reader.bytes_between(covered, end.position()))
     }
 
     /// Renames a snapshot to a name that is never read: it is of no use to this log, and because its sequence is higher

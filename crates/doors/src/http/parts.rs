@@ -23,7 +23,7 @@ use super::door::Door;
 use crate::json::Problem;
 
 /// How long a last word that the connection has taken may take to be sent.
-const LAST_WORD_SENT_WITHIN: Duration = Duration::from_millis(50);
+const LAST_WORD_SENT_WITHIN: Duration = Duration::from_secs(1);
 
 /// A part of a body.
 pub struct Part {
@@ -135,7 +135,7 @@ impl Door {
             room.send(self.waiting(Part { bytes, is_last: false }));
             // hyper does not send what it has taken of a body that breaks off at once.
             let _taken = tokio::time::timeout(self.limits.reader_timeout, body.reserve()).await;
-            tokio::time::sleep(LAST_WORD_SENT_WITHIN).await;
+            let _gone = tokio::time::timeout(LAST_WORD_SENT_WITHIN, body.closed()).await;
         }
         problem.map_or(Ok(()), Err)
     }

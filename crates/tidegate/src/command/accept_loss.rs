@@ -37,6 +37,7 @@ use tidegate_journal::recorded_end::RecordedEnd;
 use tidegate_journal::witness::{Reading, WITNESSED, Witness, check_folder};
 use tidegate_journal::{Family, JournalError, LocalLogs, LogId, Options, Retention};
 use tidegate_ledger::accepted_loss::{PeerLosses, Writing, settle, strangers, words};
+use tidegate_ledger::histories::strange_credits;
 use tidegate_ledger::{LEDGER, LedgerFamily, claim_of_ids};
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::Ledger;
@@ -133,6 +134,10 @@ pub fn run<P>(asked: &Asked<'_>, reason: &str, yes: bool, extensions: &[&dyn Ext
         bail!("{unread}");
     }
     let (lost, ledger) = (judged.lost, ledger?);
+    let is_ledger_lost = lost.iter().any(|lost| lost.log.family == LEDGER.number) || !ledger.between.booked.is_empty();
+    if is_ledger_lost && ledger.states.len() > 1 {
+        check_history(&logs, directory.id(), &ledger.states)?;
+    }
     for name in
         anew.iter().filter(|name| !lost.iter().any(|lost| lost.is_begun_anew && lost.is_called(name, &families)))
     {
@@ -155,9 +160,11 @@ pub fn run<P>(asked: &Asked<'_>, reason: &str, yes: bool, extensions: &[&dyn Ext
     if let Some(more) = ledger.between.known.len().checked_sub(LISTED_MAX).filter(|more| *more > 0) {
         say(format_args!("LOST: and {more} more transfers between shards"));
     }
-    for DeadWitness { witness, wrong } in &dead {
-        let path = witness.path().display();
-        say(format_args!("LOST: the witness {path} {wrong}: nothing proves any more that its log has all its records"));
+    for dead in &dead {
+        say(format_args!(
+            "LOST: the witness {}: nothing proves any more that its log has all its records",
+            dead.what()
+        ));
     }
     let is_unasked = witness.is_none() && has_witnesses(data)?;
     if is_unasked {
@@ -309,14 +316,21 @@ fn ledger_losses(asked: &Asked<'_>, directory: &Directory, logs: &LocalLogs<Real
 }
 
 /// A witness that proves nothing any more.
-struct DeadWitness {
+pub struct DeadWitness {
     witness: Witness<RealDisk>,
     /// In words.
     wrong: String,
 }
 
+impl DeadWitness {
+    /// Which, and what is wrong with it.
+    pub fn what(&self) -> String {
+        format!("{} {}", self.witness.path().display(), self.wrong)
+    }
+}
+
 /// The witnesses that this directory's logs had and that are not in `folder`, or cannot be used.
-fn dead_witnesses(
+pub fn dead_witnesses(
     data: &Path,
     directory: &Directory,
     families: &[Family],
@@ -379,6 +393,15 @@ fn examined_with_ids(data: &Path, logs: &LocalLogs<RealDisk>, log: LogId, witnes
     claims.extend(claim_of_ids(data, log));
     let examined = examine(logs, &snapshots::<LedgerFamily>(data, log), &claims);
     examined.map_err(|error| refusal::<LedgerFamily>(data, log, &error))
+}
+
+/// That the logs of the ledger are of one history: what is of two, no command can make one of.
+fn check_history(logs: &LocalLogs<RealDisk>, directory: u64, states: &[Ledger]) -> Result<()> {
+    let strange = strange_credits(logs, directory, states)?;
+    if !strange.is_empty() {
+        bail!("{}. Put back the logs of all shards from one backup: nothing was changed", strange.join("; "));
+    }
+    Ok(())
 }
 
 /// That the directory has logs of these names.

@@ -18,7 +18,7 @@ use tidegate_ledger::{LEDGER, LedgerFamily, verify_ids};
 use tidegate_machines::ledger::{ACCEPTED_LOSS_PREFIX, Ledger};
 use tidegate_shard::{Findings, OpenError, ShardFamily, Snapshots, audit};
 
-use super::accept_loss::{Proven, has_witnesses, proven};
+use super::accept_loss::{Proven, dead_witnesses, has_witnesses, proven};
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say};
 
@@ -39,8 +39,14 @@ pub fn run<P>(data: &Path, witness: Option<&Path>, extensions: &[&dyn Extension<
         (known.audit)(data, &directory, &logs, &mut problems);
     }
     let is_sound = problems.is_empty();
-    let Proven { lost, unread } = proven(data, &directory, &logs, witness, &all);
     let ways = format!("tidegate accept-loss --data {} --reason TEXT lists what can be done", data.display());
+    for dead in dead_witnesses(data, &directory, &families, witness)? {
+        problems.push(format!(
+            "the witness {}: nothing proves any more that its log has all its records; {ways}",
+            dead.what()
+        ));
+    }
+    let Proven { lost, unread } = proven(data, &directory, &logs, witness, &all);
     problems.extend(lost.iter().map(|lost| format!("LOST: {lost}. A start refuses; {ways}")));
     // What cannot be read was said above.
     problems.extend(unread.iter().filter(|_| is_sound).map(|error| format!("{error:#}")));

@@ -239,6 +239,32 @@ fn what_a_stop_recorded_of_the_ends_of_logs_proves_what_a_quiet_log_has_lost() {
     Server::start(&settings).kill();
 }
 
+/// Who puts a file right takes it from a copy: that of a restored backup is no copy of what was written here.
+#[test]
+fn a_log_out_of_a_restored_directory_is_not_taken_for_the_one_that_it_replaces() {
+    let folder = folder();
+    let settings = Settings { snapshot_interval_s: 0, ..Settings::new(folder.path()) };
+    let (backups, restored) = (folder.path().join("backups"), folder.path().join("restored"));
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    assert!(server.terminate().status.success());
+    let backups = backups.display().to_string();
+    let taken = tool(&settings.data, &["backup", "--to", &backups]);
+    assert!(taken.status.success(), "{taken}");
+    let server = Server::start(&settings);
+    vote(&server, "spent");
+    assert!(server.terminate().status.success());
+    let ended = tool(&restored, &["restore", "--from", &backups]);
+    assert!(ended.status.success(), "{ended}");
+
+    put(&restored.join("journal/ledger-0"), &settings.data.join("journal/ledger-0"));
+    let audited = audit(&settings.data);
+    assert!(!audited.status.success() && audited.log.contains("WRONG: LOST: ledger shard 0: "), "{audited}");
+    refused_until_accepted(&settings, &["/ends/ledger-0 was made"]);
+    // The restored directory itself is served.
+    Server::start(&Settings { data: restored, ..settings }).kill();
+}
+
 #[test]
 fn a_witness_that_is_gone_while_serving_is_said_everywhere() {
     let folder = folder();
@@ -352,6 +378,8 @@ fn a_witness_that_is_no_witness_is_set_aside_only_by_an_operator() {
         let listed = tool(&settings.data, &["accept-loss", "--witness", &far, "--reason", WHY]);
         assert!(listed.status.code() == Some(2) && listed.log.contains(wrong), "{listed}");
         assert!(file.exists(), "nothing was changed");
+        let audited = tool(&settings.data, &["audit", "--witness", &far]);
+        assert!(audited.status.code() == Some(2) && audited.log.contains(wrong), "{audited}");
         let accepted = tool(&settings.data, &["accept-loss", "--yes", "--witness", &far, "--reason", WHY]);
         assert!(accepted.status.success() && accepted.log.contains(" is set aside as "), "{accepted}");
         assert_eq!(entries().filter(|path| path.display().to_string().contains(".set-aside")).count(), number + 1);
@@ -510,6 +538,21 @@ impl Two {
         sleep(Duration::from_millis(300));
     }
 
+    /// A copy of its directory, to go on elsewhere.
+    fn forked(&self, data: &Path) -> Two {
+        copy(&self.settings.data, data);
+        let settings = Settings { data: data.to_path_buf(), ..self.settings.clone() };
+        Two { settings, receiver: self.receiver.clone(), ..*self }
+    }
+
+    /// The sender's shard is put there from the other directory, and what is beside its log.
+    fn takes_sender_of(&self, other: &Two) {
+        put(&other.log(self.from), &self.log(self.from));
+        let ids = |of: &Two| of.settings.data.join(format!("ids/ledger-{}", self.from));
+        put(&ids(other), &ids(self));
+        forget_ends(&self.settings.data);
+    }
+
     fn balance(&self, server: &Server, account: &str) -> i64 {
         connect(server).account(account).expect("it is there").balance
     }
@@ -565,12 +608,7 @@ fn shards_of_two_histories_are_not_served_together_also_if_their_numbers_fit() {
     connect(&server).open_account(&two.receiver, "credit", AccountKind::Wallet).expect("accounts open");
     two.send(&server, "both", 2, 2);
     assert!(server.terminate().status.success());
-    let other = Two {
-        settings: Settings { data: folder.path().join("other"), ..two.settings.clone() },
-        receiver: two.receiver.clone(),
-        ..two
-    };
-    copy(&two.settings.data, &other.settings.data);
+    let other = two.forked(&folder.path().join("other"));
     let server = Server::start(&two.settings);
     two.send(&server, "one", 3, 5);
     assert!(server.terminate().status.success());
@@ -578,16 +616,45 @@ fn shards_of_two_histories_are_not_served_together_also_if_their_numbers_fit() {
     other.send_each(&server, "two", (3, 2), 8);
     assert!(server.terminate().status.success());
 
-    put(&other.log(two.from), &two.log(two.from));
-    let ids = |of: &Two| of.settings.data.join(format!("ids/ledger-{}", two.from));
-    put(&ids(&other), &ids(&two));
-    forget_ends(&two.settings.data);
+    two.takes_sender_of(&other);
     let words = format!("ledger shards {} and {} are of two histories: up to credit 5, shard", two.from, two.to);
     let refused = Server::refused(&two.settings);
     assert!(refused.log.contains(&words) && refused.log.contains("from one backup"), "{refused}");
     let audited = audit(&two.settings.data);
     assert!(!audited.status.success() && audited.log.contains(&words), "{audited}");
     no_backup(&two.settings, &words);
+}
+
+/// Numbers and sums say that one has lost records. Each credit says that they are of two histories.
+#[test]
+fn a_loss_between_shards_of_two_histories_is_not_accepted() {
+    let folder = folder();
+    let two = Two::new(folder.path());
+    let server = Server::start(&two.settings);
+    open_show(&mut connect(&server));
+    connect(&server).open_account(&two.receiver, "credit", AccountKind::Wallet).expect("accounts open");
+    two.send(&server, "both", 2, 2);
+    assert!(server.terminate().status.success());
+    let other = two.forked(&folder.path().join("other"));
+    let server = Server::start(&two.settings);
+    two.send(&server, "one", 5, 7);
+    assert!(server.terminate().status.success());
+    let server = Server::start(&other.settings);
+    other.send(&server, "two", 3, 5);
+    assert!(server.terminate().status.success());
+
+    two.takes_sender_of(&other);
+    let refused = Server::refused(&two.settings);
+    let lost = format!("shard {} has taken in its credits up to 7", two.to);
+    assert!(refused.log.contains(&lost), "{refused}");
+    let (before, Two { from, to, .. }) = (files(&two.settings.data), &two);
+    let words = format!("ledger shards {from} and {to} are of two histories: credit 3 from shard {from} to shard {to}");
+    for arguments in [&["accept-loss", "--reason", WHY][..], &["accept-loss", "--yes", "--reason", WHY]] {
+        let ended = tool(&two.settings.data, arguments);
+        assert!(!ended.status.success() && ended.log.contains(&words), "{ended}");
+        assert!(ended.log.contains("nothing was changed"), "{ended}");
+    }
+    assert!(files(&two.settings.data) == before, "nothing was changed");
 }
 
 #[test]

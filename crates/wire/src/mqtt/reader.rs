@@ -22,12 +22,13 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
-    #[inline]
     /// Bytes that are still to be read.
+    #[inline]
     pub(crate) const fn len(&self) -> usize {
         self.rest.len()
     }
 
+    #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
