@@ -113,10 +113,10 @@ func (c *Client) BalanceAt(ctx context.Context, id string, at time.Time) (Balanc
 	}
 }
 
-// Transfer moves minor units, once for this id. The zero value of ID, an empty one, means "make one": each call has a new
-// id, which the outcome has, so a second call with the same TransferRequest pays a second time. The retries within one
-// call do not. For what you may send again, and to be safe over a crash of your program, make the id with NewID and store
-// it first. The same holds for Transfers, LinkedTransfers, PlaceHold, PlaceHolds and PlaceLinkedHolds.
+// Transfer moves minor units, once for this id. The zero value of ID, an empty one, means "make one": each call has a
+// new id, which the outcome has, so a second call with the same TransferRequest pays a second time. The retries within
+// one call do not. For what you may send again, and to be safe over a crash of your program, make the id with NewID and
+// store it first. The same holds for Transfers, LinkedTransfers, PlaceHold, PlaceHolds and PlaceLinkedHolds.
 func (c *Client) Transfer(ctx context.Context, transfer TransferRequest) (Outcome, error) {
 	fillID(&transfer.ID)
 	return ask[Outcome](ctx, c, post("/v1/transfers", transfer))

@@ -153,9 +153,9 @@ class Client:
     # ------------------------------------------------------------------------------------- transfers and holds
 
     def transfer(self, *, debit: str, credit: str, amount: int, id: Optional[str] = None, **further: Any) -> Outcome:
-        """Moves `amount` minor units, once for this id. With None a new id is made, which the outcome has; a second call
-        then moves money a second time. For what you may send again, and to be safe over a crash of your program, make
-        the id with `new_id` and store it first. An empty id is a ValueError."""
+        """Moves `amount` minor units, once for this id. With None a new id is made, which the outcome has: a second
+        call then moves money a second time. For what you may send again, and to be safe over a crash of your program,
+        make the id with `new_id` and store it first. An empty id is a ValueError."""
         request = TransferRequest(id=id_or_new(id), debit=debit, credit=credit, amount=amount, **further)
         return decode(Outcome, self._ask("POST", "/v1/transfers", encode(request)))
 
