@@ -185,8 +185,11 @@ def go(all_models):
             pointer = "*" if not field.required and not field.many and field.type in ("whole", "small", "wide") else ""
             pointer = "" if field.name == "code" else pointer
             tag = field.name if field.required else f"{field.name},omitempty"
+            text = field.text
+            if model.asked and field.name == "id" and model.name != "AccountRequest":
+                text += " Empty, a new one is made at each call: give one for what you may send again."
             name = f"{camel(field.name)} {'[]' if field.many else ''}{pointer}{type}"
-            out += [*lines(field.text, "// "), f'{name} `json:"{tag}"`']
+            out += [*lines(text, "// "), f'{name} `json:"{tag}"`']
         out += ["}"]
     formatted = subprocess.run(["gofmt"], input="\n".join(out) + "\n", text=True, capture_output=True)
     return formatted.stdout if formatted.returncode == 0 else sys.exit(f"gofmt: {formatted.stderr}")

@@ -113,8 +113,10 @@ func (c *Client) BalanceAt(ctx context.Context, id string, at time.Time) (Balanc
 	}
 }
 
-// Transfer moves minor units, once for this id. Without an ID a new one is made, which the outcome has; to be safe over
-// a crash of your program, make the id with NewID and store it first.
+// Transfer moves minor units, once for this id. The zero value of ID, an empty one, means "make one": each call has a
+// new id, which the outcome has, so a second call with the same TransferRequest pays a second time. The retries within
+// one call do not. For what you may send again, and to be safe over a crash of your program, make the id with NewID and
+// store it first. The same holds for Transfers, LinkedTransfers, PlaceHold, PlaceHolds and PlaceLinkedHolds.
 func (c *Client) Transfer(ctx context.Context, transfer TransferRequest) (Outcome, error) {
 	fillID(&transfer.ID)
 	return ask[Outcome](ctx, c, post("/v1/transfers", transfer))
@@ -131,7 +133,7 @@ func (c *Client) LinkedTransfers(ctx context.Context, transfers []TransferReques
 	return c.outcomes(ctx, post("/v1/transfers", body))
 }
 
-// PlaceHold reserves an amount of Debit for a later post to Credit.
+// PlaceHold reserves an amount of Debit for a later post to Credit. An empty ID means "make one", as for Transfer.
 func (c *Client) PlaceHold(ctx context.Context, hold HoldRequest) (Outcome, error) {
 	fillID(&hold.ID)
 	return ask[Outcome](ctx, c, post("/v1/holds", hold))

@@ -263,7 +263,8 @@ type HistoryRow struct {
 
 // HoldRequest: Reserve `amount` of `debit` for a later post to `credit`.
 type HoldRequest struct {
-	// Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8.
+	// Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8. Empty, a new one is made
+	// at each call: give one for what you may send again.
 	ID string `json:"id"`
 	// Minor units.
 	Amount int64 `json:"amount"`
@@ -410,7 +411,8 @@ type Token struct {
 
 // TransferRequest: Move `amount` from `debit` to `credit`, exactly once for this `id`.
 type TransferRequest struct {
-	// Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8.
+	// Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8. Empty, a new one is made
+	// at each call: give one for what you may send again.
 	ID string `json:"id"`
 	// Minor units.
 	Amount int64 `json:"amount"`

@@ -91,6 +91,17 @@ func TestAnExpiredTokenIsRenewedAndTheSameRequestSent(t *testing.T) {
 	same(t, bodies, []string{bodies[0], bodies[1], bodies[0], bodies[1]})
 }
 
+func TestAnEmptyIDMeansANewOneAtEachCall(t *testing.T) {
+	ids := map[string]bool{}
+	for call := 0; call < 2; call++ {
+		bodies, _, err := vote(t, []said{{503, "", `{"code":"busy"}`}, {201, "", applied}}, tidegate.Retry{})
+		same(t, err, nil)
+		same(t, bodies[1], bodies[0])
+		ids[bodies[0]] = true
+	}
+	same(t, len(ids), 2)
+}
+
 func TestIDsGrow(t *testing.T) {
 	last := ""
 	for made := 0; made < 10_000; made++ {

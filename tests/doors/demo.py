@@ -1,6 +1,7 @@
 """The voting page in headless Chromium, two windows beside each other:  demo.py BINARY [PICTURE]
 
-One window votes, the other sees the tally move. The last credit is spent, and the next vote is refused.
+One window votes, the other sees the tally move. The last credit is spent, and the next vote is refused. A page keeps
+its user while another one logs in on a second page of the same browser, and a kept vote is sent only as who pressed it.
 With PICTURE, the page is saved there as a PNG.
 """
 
@@ -95,13 +96,57 @@ def check(driver, http, picture):
     if picture:
         dave.find("body")
         driver.save_screenshot(picture)
+    return carol
+
+
+def keeps_its_user(driver, server, carol):
+    """Two pages of one browser, which keeps one log-in. Carol's has a vote that is not sent when dave logs in."""
+    host = server.http.replace("127.0.0.1", "localhost")
+    keep = "localStorage.setItem('tidegate.demo.token', arguments[0])"
+    kept = "return Object.keys(localStorage).filter((key) => key.startsWith('tidegate.demo.vote.')).length"
+    dave = Window(driver, host, "dave")
+    dave.wait_for("#viewer", "carol")
+    dave.find("#logout").click()
+    carol.wait_for("#link", "carol was logged out on another page")
+    dave.log_in("dave")
+    dave.wait_for("#link", "live")
+    token = driver.execute_script("return localStorage.getItem('tidegate.demo.token')")
+    carol.log_in("carol")
+    carol.wait_for("#link", "live")
+    dave.wait_for("#link", "carol has logged in on another page of this browser, so dave is logged out here")
+
+    server.kill()
+    carol.wait_for("#link", "connecting again")
+    carol.vote(CANDIDATES[3])
+    carol.wait_for("#notice", "Your vote is kept")
+    # A log-in of dave. The page that stores it is not told, as one that was asleep: it must look when it connects.
+    driver.execute_script(keep, token)
+    server.start()
+    server.wait_until_ready()
+    carol.wait_for("#link", "dave has logged in on another page of this browser, so carol is logged out here")
+    carol.wait_for("#link", "Votes kept, and sent when carol logs in: 1")
+    dave.find("body")
+    driver.refresh()
+    dave.wait_for("#link", "live")
+    dave.wait_for("#viewer", "dave")
+    dave.wait_for("#balance", "0")
+    dave.wait_for(tally(CANDIDATES[3]), "2")
+    if driver.execute_script(kept) != 1:
+        sys.exit("carol's vote was sent on dave's page, or is lost")
+    carol.log_in("carol")
+    carol.wait_for("#notice", f"Your vote for {NAMES[3]} counts")
+    carol.wait_for("#balance", "8")
+    carol.wait_for(tally(CANDIDATES[3]), "3")
+    dave.wait_for("#link", "carol has logged in")
+    if driver.execute_script(kept) != 0:
+        sys.exit("carol's vote is still kept")
 
 
 def play(binary, picture=None):
     driver = browser()
     try:
         with serve(binary) as server:
-            check(driver, server.http, picture)
+            keeps_its_user(driver, server, check(driver, server.http, picture))
     finally:
         driver.quit()
 

@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import json
 import threading
 import time
 import unittest
@@ -86,6 +87,19 @@ class Retries(unittest.TestCase):
             self.assertEqual((outcome.outcome, client.token), ("applied", "2"))
         self.assertEqual(server.bodies[0::2], [server.bodies[0]] * 2)
         self.assertEqual(server.bodies[1::2], [server.bodies[1]] * 2)
+
+    def test_an_empty_id_is_refused_and_none_makes_one(self):
+        server = self.serve((201, {}, APPLIED), (201, {}, APPLIED))
+        terms = {"debit": "wallet:dave", "credit": "candidate:3", "amount": 1}
+        with Client(f"http://127.0.0.1:{server.server_port}", "token") as client:
+            for ask in (client.transfer, functools.partial(client.place_hold, expires_in_ms=1000)):
+                with self.assertRaisesRegex(ValueError, "the id is empty: .* None"):
+                    ask(id="", **terms)
+            self.assertEqual(server.bodies, [])
+            client.transfer(id=None, **terms)
+            client.transfer(id="order-17", **terms)
+        ids = [json.loads(body)["id"] for body in server.bodies]
+        self.assertEqual((len(ids[0]), ids[1]), (26, "order-17"))
 
     def test_ids_grow(self):
         ids = [new_id() for _ in range(10_000)]

@@ -83,7 +83,9 @@ enum Command {
         #[arg(long, value_name = "FILTER", env = "TIDEGATE_LOG")]
         log: Option<logging::LogFlag>,
         /// Serve nothing and change nothing: read the configuration and the files that it names, say what is wrong with
-        /// the file and the line, or "ok", and what is open to a network. Exit 0 only if a start would take it.
+        /// the file and the line, or "ok", and what is open to a network. Exit 0 if a start would take what is looked
+        /// at. Not looked at: whether an address is free, whether the seeds fit the accounts that an existing data
+        /// directory has, and whether directories outside, such as that of an archive, can be written.
         #[arg(long)]
         check: bool,
     },
@@ -124,7 +126,8 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
         /// Up to where: a sequence of the ledger (48113, or 0:48113,1:900 for several shards), or a time in UTC
-        /// (2026-11-22T04:50:12Z); up to the end of the backup if not given.
+        /// (2026-11-22T04:50:12Z); up to the end of the backup if not given. With a sequence, the log ends behind the
+        /// last group of records, which were synced together, that ends at or before it.
         #[arg(long, value_name = "SEQUENCE|TIME")]
         at: Option<At>,
         /// Name of the backup; the newest if not given.
@@ -288,7 +291,8 @@ enum Command {
         arguments: client::PublishArguments,
     },
     /// Send the MQTT clients of a running server away, so many per second, and wait until nobody is left; or show how
-    /// far that is, or let them stay again. The token needs the grant "drain".
+    /// far that is, or let them stay again. Ctrl-C ends the waiting, not the drain: `tidegate drain undo` ends it, for
+    /// one address with `--address IP`. The token needs the grant "drain".
     #[command(after_help = client::EXIT_CODES)]
     Drain {
         #[command(flatten)]
@@ -320,7 +324,7 @@ enum Command {
     },
     /// Write the manual: a page for each command, tidegate-serve.1 and so on.
     Man {
-        /// An existing directory; pages of the same name are replaced.
+        /// A directory, made if it is not there; pages of the same name are replaced.
         #[arg(value_name = "DIR")]
         dir: PathBuf,
     },

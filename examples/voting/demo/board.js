@@ -63,7 +63,7 @@ export function open(parts, events) {
   };
   const session = new Session({
     ...events,
-    login: () => { shown(false); $("user").focus(); },
+    login: (user) => { shown(false); $("user").focus(); events.login?.(user); },
     accounts: (accounts, user) => {
       const wasOut = !$("login").hidden;
       shown(true);

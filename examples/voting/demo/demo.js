@@ -3,13 +3,19 @@
 import { $, Board, countdown, open, show, state } from "./board.js";
 import { Outbox } from "./outbox.js";
 
-let wallet, isOver = false;
+let viewer, wallet, isOver = false;
 const settings = await show();
 const board = new Board(settings);
 const outbox = new Outbox(settled);
 
 const session = open(["show", "thumb"], {
+  login(user) {
+    const left = user ? outbox.pending(user).length : 0;
+    if (left) $("link").textContent += ` Votes kept, and sent when ${user} logs in: ${left}.`;
+  },
   accounts(accounts, user) {
+    if (viewer !== user) notice("", "");
+    viewer = user;
     wallet = accounts.find(({ kind }) => kind === "wallet");
     $("viewer").textContent = user;
     $("balance").textContent = "–";
@@ -17,7 +23,7 @@ const session = open(["show", "thumb"], {
     accounts.forEach(take);
   },
   account: take,
-  live: (mqtt) => { if (wallet) outbox.live(mqtt, wallet.id); },
+  live: (mqtt, user) => outbox.live(mqtt, user),
   state(word, text) {
     state(word, text);
     if (word === "off") outbox.gone();
@@ -47,13 +53,14 @@ function vote(candidate) {
   const isLive = $("link").dataset.state === "on";
   notice("sent", isLive ? "Sending …" : "Your vote is kept, and sent when the connection is back.");
   try {
-    outbox.press(wallet.id, candidate);
+    outbox.press(viewer, wallet.id, candidate);
   } catch (error) {
     notice("refused", `Not sent, because this browser keeps nothing: ${error.message}`);
   }
 }
 
-function settled({ credit }, { outcome, detail }) {
+function settled({ user, transfer: { credit } }, { outcome, detail }) {
+  if (user !== viewer) return;
   const name = board.rows.get(credit)?.name ?? credit;
   const isCounted = outcome === "applied" || outcome === "duplicate";
   notice(isCounted ? "applied" : "refused", isCounted ? `Your vote for ${name} counts.` : `Not counted: ${detail}.`);

@@ -5,7 +5,8 @@
 //                                      └───▶ sent again with the same id
 //
 // Promise: a press counts once. The id is made when the button is pressed and stored before anything is sent, so the
-// vote is not lost with the page; the server knows the id, so a vote that is sent again is not counted again.
+// vote is not lost with the page; the server knows the id, so a vote that is sent again is not counted again. It is
+// sent only as the user who has pressed it: under another one the id would be new, and another might pay.
 
 import { uuid } from "./mqtt.js";
 
@@ -17,47 +18,48 @@ const isOpen = ({ outcome, status }) => !outcome && (status >= 500 || [401, 408,
 export class Outbox {
   #sending = new Set();
   #mqtt;
-  #debit;
+  #user;
 
   /** `settled(vote, answer)` hears each outcome. */
   constructor(settled) { this.settled = settled; }
 
   /** Stores a vote and sends it if there is a connection; throws if the browser stores nothing. */
-  press(debit, credit) {
-    const vote = { id: uuid(), debit, credit, amount: 1 };
-    localStorage.setItem(VOTE + vote.id, JSON.stringify(vote));
-    if (this.#mqtt) this.#send(vote);
+  press(user, debit, credit) {
+    const vote = { user, transfer: { id: uuid(), debit, credit, amount: 1 } };
+    localStorage.setItem(VOTE + vote.transfer.id, JSON.stringify(vote));
+    if (this.#mqtt && this.#user === user) this.#send(vote);
   }
 
-  /** Votes of this wallet whose outcome is not known. */
-  pending(debit) {
+  /** Votes of this user whose outcome is not known. */
+  pending(user) {
     const keys = Object.keys(localStorage).filter((key) => key.startsWith(VOTE));
-    return keys.map((key) => JSON.parse(localStorage.getItem(key))).filter((vote) => vote?.debit === debit);
+    return keys.map((key) => JSON.parse(localStorage.getItem(key))).filter((vote) => vote?.user === user);
   }
 
-  /** There is a connection for votes of this wallet: what waits is sent. */
-  live(mqtt, debit) {
+  /** There is a connection of this user: what waits is sent. */
+  live(mqtt, user) {
     this.#mqtt = mqtt;
-    this.#debit = debit;
-    this.pending(debit).forEach((vote) => this.#send(vote));
+    this.#user = user;
+    this.pending(user).forEach((vote) => this.#send(vote));
   }
 
   /** There is none. */
   gone() { this.#mqtt = undefined; }
 
   async #send(vote) {
-    if (this.#sending.has(vote.id)) return;
-    this.#sending.add(vote.id);
-    const answer = await this.#mqtt.request("$ledger/transfers", vote).catch(() => undefined);
-    this.#sending.delete(vote.id);
+    const { user, transfer } = vote, { id } = transfer;
+    if (this.#sending.has(id)) return;
+    this.#sending.add(id);
+    const answer = await this.#mqtt.request("$ledger/transfers", transfer).catch(() => undefined);
+    this.#sending.delete(id);
     if (answer && !isOpen(answer.body)) {
-      localStorage.removeItem(VOTE + vote.id);
+      localStorage.removeItem(VOTE + id);
       this.settled(vote, answer.body);
     } else {
-      setTimeout(() => { if (this.#mqtt && this.#debit === vote.debit) this.#resend(vote); }, RETRY_MS);
+      setTimeout(() => { if (this.#mqtt && this.#user === user) this.#resend(vote); }, RETRY_MS);
     }
   }
 
   /** Not if another page has learnt the outcome meanwhile. */
-  #resend(vote) { if (localStorage.getItem(VOTE + vote.id)) this.#send(vote); }
+  #resend(vote) { if (localStorage.getItem(VOTE + vote.transfer.id)) this.#send(vote); }
 }

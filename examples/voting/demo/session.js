@@ -3,8 +3,10 @@
 //   POST /v1/login ─▶ token, kept in localStorage ─┬▶ GET /v1/accounts  candidates, and which wallet is mine
 //                                                  └▶ MQTT over /mqtt   $ledger/accounts/{id} ─▶ figures, live
 //
-// Promise: while there is a token, a connection that ends is opened again, and the page says what is so. Only a token
-// that the server does not take any more leads back to the log-in.
+// Promises: while there is a token, a connection that ends is opened again, and the page says what is so. A page keeps
+// the user that it has connected with. It goes back to its log-in when the server does not take the token any more, and
+// when another page of this browser has logged out or has logged in somebody else: the next press would otherwise take
+// from the wallet of that other user.
 
 import { Mqtt } from "./mqtt.js";
 
@@ -28,46 +30,76 @@ export async function readShow() {
 }
 
 export class Session {
+  #mine; // {user, token} of this page; localStorage has those of the last log-in in this browser
   #failures = 0;
   #timer;
   #mqtt;
   #number = 0; // of the connection; what an earlier one still says is not heard
 
-  /** `events`: `login()`, `accounts(list, user)`, `account(one)`, `live(mqtt)`, `state(word, text)`. */
+  /** `events`: `login(user)`, with who was logged in, `accounts(list, user)`, `account(one)`, `live(mqtt, user)`,
+   *  `state(word, text)`. */
   constructor(events) {
     this.events = events;
     const now = () => { if (this.#timer) this.#connect(); };
     addEventListener("online", now);
     document.addEventListener("visibilitychange", () => { if (!document.hidden) now(); });
+    // What another page has stored; without a key, it has stored nothing any more.
+    addEventListener("storage", ({ key }) => { if (key === TOKEN || key === null) this.#isStillMine(); });
   }
 
   get #kept() { return JSON.parse(localStorage.getItem(TOKEN)); }
 
   /** Connects with the token that is kept, or asks for a log-in. */
-  start() { if (this.#kept) this.#connect(); else this.events.login(); }
+  start() {
+    this.#mine = this.#kept ?? undefined;
+    if (this.#mine) this.#connect(); else this.events.login();
+  }
 
   /** Throws in the server's words if it is refused. */
   async login(user, password) {
     const { token } = await call("/v1/login", { body: JSON.stringify({ user, password }), method: "POST" });
-    localStorage.setItem(TOKEN, JSON.stringify({ user, token }));
+    this.#mine = { user, token };
+    localStorage.setItem(TOKEN, JSON.stringify(this.#mine));
     this.#connect();
   }
 
   logout() {
-    localStorage.removeItem(TOKEN);
+    // A log-in of somebody else is not this page's to end.
+    if (this.#kept?.user === this.#mine?.user) localStorage.removeItem(TOKEN);
+    this.#leave("not connected");
+  }
+
+  #leave(words) {
+    const user = this.#mine?.user;
+    this.#mine = undefined;
     this.#number += 1;
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#mqtt?.close();
-    this.events.state("off", "not connected");
-    this.events.login();
+    this.events.state("off", words);
+    this.events.login(user);
+  }
+
+  /** Whether the user of this page is the one whom this browser keeps; if not, the page goes to its log-in and says
+   *  why. A later token of the same user is taken over. */
+  #isStillMine() {
+    if (!this.#mine) return false;
+    const kept = this.#kept, { user } = this.#mine;
+    if (kept?.user === user) {
+      this.#mine = kept;
+      return true;
+    }
+    this.#leave(kept
+      ? `${kept.user} has logged in on another page of this browser, so ${user} is logged out here.`
+      : `${user} was logged out on another page of this browser.`);
+    return false;
   }
 
   async #connect() {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const { user, token } = this.#kept ?? {};
-    if (!token) return this.logout();
+    if (!this.#isStillMine()) return;
+    const { user, token } = this.#mine;
     const number = this.#number += 1;
     const isOld = () => number !== this.#number;
     try {
@@ -83,10 +115,11 @@ export class Session {
       if (isOld()) return;
       this.#failures = 0;
       this.events.state("on", "live");
-      this.events.live(mqtt);
+      this.events.live(mqtt, user);
     } catch (error) {
       if (isOld()) return;
-      if (error.status === 401) return this.logout();
+      // Another page may have got a later token of the same user meanwhile.
+      if (error.status === 401 && this.#mine.token === token) return this.logout();
       this.#again(error.message);
     }
   }

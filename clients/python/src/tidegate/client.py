@@ -14,7 +14,7 @@ from .changes import Follower
 from .connection import Connections
 from .decoding import decode, encode
 from .errors import TidegateError
-from .ids import new_id
+from .ids import id_or_new
 from .models import (
     Account,
     AccountKind,
@@ -153,9 +153,10 @@ class Client:
     # ------------------------------------------------------------------------------------- transfers and holds
 
     def transfer(self, *, debit: str, credit: str, amount: int, id: Optional[str] = None, **further: Any) -> Outcome:
-        """Moves `amount` minor units, once for this id. Without an id a new one is made, which the outcome has; to be
-        safe over a crash of your program, make the id with `new_id` and store it first."""
-        request = TransferRequest(id=id or new_id(), debit=debit, credit=credit, amount=amount, **further)
+        """Moves `amount` minor units, once for this id. With None a new id is made, which the outcome has: a second
+        call then moves money a second time. For what you may send again, and to be safe over a crash of your program,
+        make the id with `new_id` and store it first. An empty id is a ValueError."""
+        request = TransferRequest(id=id_or_new(id), debit=debit, credit=credit, amount=amount, **further)
         return decode(Outcome, self._ask("POST", "/v1/transfers", encode(request)))
 
     def transfers(self, transfers: Sequence[TransferRequest], *, linked: bool = False) -> list[Outcome]:
@@ -171,9 +172,9 @@ class Client:
     def place_hold(
         self, *, debit: str, credit: str, amount: int, expires_in_ms: int, id: Optional[str] = None, **further: Any
     ) -> Outcome:
-        """Reserves `amount` of `debit` for a later post to `credit`."""
+        """Reserves `amount` of `debit` for a later post to `credit`. The id is as that of `transfer`."""
         request = HoldRequest(
-            id=id or new_id(), debit=debit, credit=credit, amount=amount, expires_in_ms=expires_in_ms, **further
+            id=id_or_new(id), debit=debit, credit=credit, amount=amount, expires_in_ms=expires_in_ms, **further
         )
         return decode(Outcome, self._ask("POST", "/v1/holds", encode(request)))
 

@@ -7,6 +7,7 @@ a billion of them; ids of pure chance must be looked for everywhere.
 import secrets
 import threading
 import time
+from typing import Optional
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _CHANCE_BITS = 80
@@ -23,3 +24,11 @@ def new_id() -> str:
         _last = value if value >> _CHANCE_BITS > _last >> _CHANCE_BITS else _last + 1
         value = _last
     return "".join(_ALPHABET[value >> shift & 31] for shift in range(125, -1, -5))
+
+
+def id_or_new(id: Optional[str]) -> str:
+    """The id that was given, or a new one for None. An empty one is a ValueError: whoever meant to give an id, as one
+    that was stored, would move money a second time under a new one."""
+    if id == "":
+        raise ValueError("the id is empty: give the id of this request, or None to have a new one made")
+    return new_id() if id is None else id

@@ -56,7 +56,7 @@ pub use grant::{Action, Grant, GrantError, Pattern};
 pub use identity::{Access, Identity, Opening, Rights};
 pub use kinds::AccountKinds;
 pub use login::{IssuedToken, LoginError, LoginLimits};
-pub use password::{PASSWORD_BYTES_MAX, PasswordHash, PasswordHashError, hash_password};
+pub use password::{PASSWORD_BYTES_MAX, PasswordHash, PasswordHashError, check_new_password, hash_password};
 pub use principals::{CertificateUsers, TopicAccess};
 pub use roster::{InForce, is_api_user_name};
 pub use secret::{Secret, SecretError};

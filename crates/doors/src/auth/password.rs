@@ -4,6 +4,8 @@
 use argon2::password_hash::{PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
 
+/// Shortest password that a user is given while the server runs, in bytes.
+const NEW_PASSWORD_BYTES_MIN: usize = 8;
 /// Longest password that is checked, in bytes. Nobody types more, and a client could use megabytes to keep a core busy.
 pub const PASSWORD_BYTES_MAX: usize = 1_024;
 /// Most memory that one hash of the configuration may ask for, in KiB: many log-ins together must not exhaust the host.
@@ -13,6 +15,15 @@ const HASH_PASSES_MAX: u32 = 64;
 
 /// What [`PasswordHash::cost`] of a hash is that was made here.
 const USUAL_COST: u64 = Params::DEFAULT_M_COST as u64 * Params::DEFAULT_T_COST as u64;
+
+/// Whether a user may be given this password while the server runs, or the words of the refusal. A log-in with a longer
+/// one is refused without a look at its hash.
+pub fn check_new_password(password: &str) -> Result<(), String> {
+    match (NEW_PASSWORD_BYTES_MIN..=PASSWORD_BYTES_MAX).contains(&password.len()) {
+        true => Ok(()),
+        false => Err(format!("password: expected {NEW_PASSWORD_BYTES_MIN} to {PASSWORD_BYTES_MAX} bytes")),
+    }
+}
 
 /// An argon2id hash in PHC form, `$argon2id$v=19$m=19456,t=2,p=1$salt$hash`, checked when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]

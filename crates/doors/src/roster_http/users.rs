@@ -9,13 +9,10 @@ use tidegate_roster::{Action, Outcome, Refusal, User, UserRights};
 use utoipa::ToSchema;
 
 use super::{Changing, Page, Served, check_allowed, grants_of, is_only_new, secret, withheld_grants};
-use crate::auth::{InForce, PASSWORD_BYTES_MAX, PasswordHash, is_api_user_name};
+use crate::auth::{InForce, PasswordHash, check_new_password, is_api_user_name};
 use crate::http::{InQuery, PathName, PeerAddress, RoomBodyProblems, RoomProblems};
 use crate::json::{Problem, ProblemCode, decode, json};
 use crate::operator_http::page::{parameters, reader, rows};
-
-/// The shortest password that is taken, in bytes.
-const PASSWORD_BYTES_MIN: usize = 8;
 
 pub(super) const NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "user_not_found");
 pub(super) const EXISTS: ProblemCode = ProblemCode::new(StatusCode::PRECONDITION_FAILED, "user_exists");
@@ -294,10 +291,10 @@ fn checked(name: &str, body: UserPutBody, in_force: &InForce) -> Result<(UserRig
     let shown = match (password, password_hash) {
         (None, None) => None,
         (Some(_), Some(_)) => return Err(wrong("send password or password_hash, not both".to_owned())),
-        (Some(password), None) if !(PASSWORD_BYTES_MIN..=PASSWORD_BYTES_MAX).contains(&password.len()) => {
-            return Err(wrong(format!("password: expected {PASSWORD_BYTES_MIN} to {PASSWORD_BYTES_MAX} bytes")));
+        (Some(password), None) => {
+            check_new_password(&password).map_err(&wrong)?;
+            Some(Shown::Password(password))
         }
-        (Some(password), None) => Some(Shown::Password(password)),
         (None, Some(hash)) => Some(Shown::Hash(usual(&hash).map_err(|what| wrong(format!("password_hash: {what}")))?)),
     };
     Ok((rights, shown))

@@ -10,25 +10,34 @@ use std::os::fd::{FromRawFd, RawFd};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use tidegate_doors::auth::PasswordHash;
+use tidegate_doors::auth::{PASSWORD_BYTES_MAX, check_new_password};
 
-use crate::output::say;
+use crate::output::{complain, say};
 
 /// Signals that somebody at a terminal sends.
 const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
 /// Reads one line and prints its hash. From standard input, so that no password stands in a shell's history; at a
-/// terminal, twice, because nobody sees what is typed.
+/// terminal, twice, because nobody sees what is typed. The file of a configuration takes any hash, so what is unwise
+/// about a password is only said.
 pub fn run() -> Result<ExitCode> {
-    say(format_args!("{}", asked_for()?.as_str()));
+    let password = asked_for("tidegate hash-password")?;
+    if password.len() > PASSWORD_BYTES_MAX {
+        complain(format_args!(
+            "warning: nobody can log in with this password: log-ins take {PASSWORD_BYTES_MAX} bytes at most"
+        ));
+    } else if let Err(what) = check_new_password(&password) {
+        complain(format_args!("warning: tidegate users would refuse this password as too short: {what}"));
+    }
+    say(format_args!("{}", tidegate_doors::auth::hash_password(&password).as_str()));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a password in this way, and hashes it.
-pub fn asked_for() -> Result<PasswordHash> {
+/// Reads a password in this way. If there is none, the error says how `command` is given one.
+pub fn asked_for(command: &str) -> Result<String> {
     let password = if io::stdin().is_terminal() { typed()? } else { piped()? };
-    ensure!(!password.is_empty(), "no password on standard input; try: printf '%s' PASSWORD | tidegate hash-password");
-    Ok(tidegate_doors::auth::hash_password(&password))
+    ensure!(!password.is_empty(), "no password on standard input; try: printf '%s' PASSWORD | {command}");
+    Ok(password)
 }
 
 fn piped() -> Result<String> {

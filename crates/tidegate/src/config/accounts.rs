@@ -30,7 +30,8 @@ config! {
     /// `[[user]]`
     pub struct UserKeys in [["user"]] {
         name: Required<Text> = NoDefault, .., live,
-            "log-in name; a viewer's ids are unique under it";
+            "log-in name; a viewer's ids are unique under it: under another name each id is new, and a retry of an \
+             old request is done again";
         password_hash: Required<Text> = NoDefault, .., live, "argon2id hash; `tidegate hash-password` makes one";
         role: Required<UserRoleWord> = NoDefault, .., live,
             "\"viewer\" reads own wallets and all collectors (in their histories only its own moves are named), debits \
@@ -51,7 +52,8 @@ config! {
         grants: Texts = &[], .., live, "what it may do";
         id_space: Text = "", .., live,
             "in which space the ids of its transfers and holds are unique; services of one space share their ids. \
-             Without it, the common space, of all services that name none and of users of role service";
+             Without it, the common space, of all services that name none and of users of role service. If it is \
+             changed, every id of the service is new: a retry of an old request is done again";
         requests_per_s: Optional<PerSecond> = NoDefault, .., live,
             "this and the following keys replace those of [quota.service] for this service alone: requests per second, \
              each transfer of a batch counted; 0 for no bound";

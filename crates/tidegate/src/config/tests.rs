@@ -482,6 +482,11 @@ fn production_toml_is_valid_and_keeps_to_its_comments() {
     assert!(config.listen.mqtt.is_none() && config.listen.mqtts.is_some() && !config.mqtt.tls.anonymous);
     let shop = &config.services[0].rights;
     assert!(shop.may_debit("source:shop") && !shop.may_debit("wallet:dave") && !shop.may_audit());
+    let operator = &config.users[0].rights;
+    let opens = |rights: &Rights| ["candidate:a", "source:bar", "wallet:erin"].map(|id| rights.may_open_account(id));
+    assert_eq!((opens(operator), opens(shop)), ([true, true, false], [false, false, true]));
+    assert!(!operator.may_debit("source:shop") && !operator.may_debit("wallet:erin"));
+    assert!(config.auth.api_wallets.len() == 1 && config.auth.api_grants.is_empty());
 }
 
 fn hash() -> PasswordHash {

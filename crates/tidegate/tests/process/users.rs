@@ -192,17 +192,30 @@ fn services_and_users_are_managed_from_the_command_line() {
     let folder = folder();
     let server = Server::start(&settings(folder.path(), GIVEN, OPERATED));
     let operator = Operator::of(&server);
-    let password = |arguments: &[&str]| {
+    let given = |arguments: &[&str], typed: &str| {
         let mut asked = command(&operator.server, arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .expect("it runs");
-        writeln!(asked.stdin.take().expect("it is piped"), "{PASSWORD}").expect("it reads");
+        writeln!(asked.stdin.take().expect("it is piped"), "{typed}").expect("it reads");
         let output = asked.wait_with_output().expect("it ends");
-        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+        let both = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        (output.status.success(), both[0].clone(), both[1].clone())
     };
+    let password = |arguments: &[&str]| {
+        let (succeeded, out, _) = given(arguments, PASSWORD);
+        (succeeded, out)
+    };
+    // Only a hash is sent, so the length is looked at here, as the API does with a password.
+    let put = ["users", "put", "erin", "--wallet", "wallet:erin", "--password"];
+    for unfit in ["1234567", "x".repeat(1_025).as_str()] {
+        let (succeeded, _, error) = given(&put, unfit);
+        assert!(!succeeded && error.contains("password: expected 8 to 1024 bytes"), "{error}");
+    }
+    let (succeeded, _, error) = given(&put, "");
+    assert!(!succeeded && error.contains("| tidegate users put erin … --password"), "{error}");
     let put = ["users", "put", "erin", "--wallet", "wallet:erin", "--wallet", "wallet:gift:erin", "--password"];
     let shown = "name     erin\nrole     viewer\nwallets  wallet:erin wallet:gift:erin\n";
     assert_eq!(password(&put), (true, shown.to_owned()));

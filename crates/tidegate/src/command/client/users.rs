@@ -1,13 +1,15 @@
 //! `tidegate users`: people who may come in beside those of the configuration.
 
+use anyhow::Error;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use tidegate_doors::auth::{check_new_password, hash_password};
 
 use super::door::{Door, encoded};
 use super::failure::Failure;
 use super::services::{Listed, list};
 use super::table::{Columns, Fields, Shown};
-use crate::command::hash_password;
+use crate::command::hash_password::asked_for;
 
 /// `tidegate users`
 #[derive(Subcommand)]
@@ -25,8 +27,8 @@ pub enum Users {
         name: String,
         #[command(flatten)]
         rights: Rights,
-        /// Ask for the password from now on: at a terminal without showing it, else one line of standard input. It is
-        /// hashed here, and only the hash is sent. A new user needs one.
+        /// Ask for the password from now on, of 8 to 1024 bytes: at a terminal without showing it, else one line of
+        /// standard input. It is hashed here, and only the hash is sent. A new user needs one.
         #[arg(long)]
         password: bool,
     },
@@ -77,7 +79,7 @@ pub(super) fn run(door: &Door, shown: &Shown, what: Users) -> Result<(), Failure
         Users::Put { name, rights, password } => {
             let mut body = rights.body();
             if password {
-                body["password_hash"] = json!(hash_password::asked_for()?.as_str());
+                body["password_hash"] = hash_for(&format!("tidegate users put {name} … --password"))?;
             }
             shown.one(Fields::USER, &door.put(&path(&name), &body)?)
         }
@@ -86,9 +88,16 @@ pub(super) fn run(door: &Door, shown: &Shown, what: Users) -> Result<(), Failure
             // Rights stay as they are; what the answer has besides, such as what is withheld, no request has.
             let kept = ["role", "wallets", "grants"].into_iter().filter(|field| !user[*field].is_null());
             let mut body: Value = kept.map(|field| (field.to_owned(), user[field].clone())).collect();
-            body["password_hash"] = json!(hash_password::asked_for()?.as_str());
+            body["password_hash"] = hash_for(&format!("tidegate users password {name}"))?;
             shown.one(Fields::USER, &door.put(&path(&name), &body)?)
         }
         Users::Delete { name } => shown.rows(Columns::DELETED, &[door.delete(&path(&name))?], true),
     }
+}
+
+/// The hash of the password that `command` asks for. The server cannot see in a hash how long the password is.
+fn hash_for(command: &str) -> Result<Value, Error> {
+    let password = asked_for(command)?;
+    check_new_password(&password).map_err(Error::msg)?;
+    Ok(json!(hash_password(&password).as_str()))
 }
