@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use tidegate_journal::Position;
+use tidegate_journal::{Cursor, Position};
 use tidegate_journal::key::{KEY_FILE, Key};
 
 use crate::destination::around;
@@ -150,6 +150,12 @@ impl Held {
             }
         }
         Ok(Held(held))
+    }
+
+    /// Up to where backups have this log.
+    pub fn end(&self, log: &str) -> Option<Cursor> {
+        let ends = self.0.iter().filter(|((name, _), _)| name == log).map(|(_, segment)| segment.end);
+        ends.max_by_key(|end| end.position)
     }
 
     /// What is held of the segment of this log.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use tidegate_journal::directory::{Directory, check_key};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::key::{KEY_FILE, Key};
-use tidegate_journal::{Cursor, Family, JournalError, LocalLogs, LogFiles, LogId, Position, Retention};
+use tidegate_journal::{Cursor, Family, JournalError, LocalLogs, LogFiles, LogId, NoticeKind, Position, Retention};
 use tidegate_shard::snapshot::check;
 
 use crate::Progress;
@@ -82,6 +82,7 @@ pub fn take(
     }
     let _lock = begin(&store)?;
     let held = Held::of(&store, directory.id(), &mut remarks)?;
+    parts.iter().try_for_each(|part| check_not_restored(&held, part, data, to))?;
     let mut copying = Copying { held: &held, reread, remarks, copied: 0, total: 0, progress };
     copying.total = parts.iter().map(|part| copying.missing(part)).sum();
     let mut logs = Vec::new();
@@ -99,6 +100,26 @@ pub fn take(
         bytes: manifest.logs.iter().flat_map(|log| &log.segments).map(|segment| segment.bytes).sum(),
         remarks,
     })
+}
+
+/// Refuses a log that was restored of these backups up to their end: the directory that they are of may go on, and has
+/// another history from there on. One that was restored up to an earlier place is told by its bytes.
+fn check_not_restored(held: &Held, part: &Part, data: &Path, to: &Path) -> Result<(), BackupError> {
+    let Some(end) = held.end(&part.name).filter(|end| end.position < part.end.position) else { return Ok(()) };
+    // A log that does not have that place is told by its bytes, too.
+    let Ok(mut groups) = part.files.groups(end, part.end) else { return Ok(()) };
+    match groups.next_group() {
+        Ok(Some(group)) if group.notice.as_ref().is_some_and(|notice| notice.kind == NoticeKind::Restored) => {
+            Err(BackupError::Refused(format!(
+                "{}: this data directory was restored of a backup in {}, and the directory that was backed up there may \
+                 go on: one of the two would keep the other from being backed up. Take the backups of this one to \
+                 another directory",
+                data.display(),
+                to.display()
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes the directory of backups if it is not there, and keeps other backups out for as long as the file is open.

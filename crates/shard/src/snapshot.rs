@@ -22,7 +22,6 @@ use tidegate_journal::key::{KEY_FILE, Key};
 use tidegate_journal::{Cursor, Durability, JournalError, LogId, LogReader, Position, Sequence, Timeline, Timelines};
 use tidegate_machines::Machine;
 
-use crate::compact::CompactError;
 use crate::fold::stands_at;
 use crate::loss::Claim;
 use crate::service::ShardFamily;

@@ -273,6 +273,31 @@ fn damage_of_the_data_is_not_called_another_timeline() {
     assert!(refused.contains(&segment.display().to_string()) && refused.contains("damaged at offset"), "{refused}");
 }
 
+#[test]
+fn what_was_restored_is_not_backed_up_among_the_backups_of_what_goes_on() {
+    let root = tempfile::tempdir().expect("a folder");
+    let [data, backups, copy, others] = ["data", "backups", "copy", "others"].map(|name| root.path().join(name));
+    let directory = Directory::open_or_create(&data, &wanted(), 1).expect("it is made");
+    let id = directory.logs(Whole::FAMILY).next().expect("a log");
+    let mut log = open(&data, id, Cursor::START);
+    let some = |from: u32| (from..from + 100).map(|number| note(number, 1_000)).collect::<Vec<_>>();
+    write_groups(&mut log, &some(0), 10);
+    taken(&data, &backups, Reread::Open, 5_000);
+    restored(&backups, &copy, &At::End);
+    let mut restored_log = open(&copy, id, Cursor::START);
+    write_groups(&mut restored_log, &some(100), 10);
+    restored_log.close().expect("it ends in order");
+    let refused = take(&copy, &backups, Reread::Open, &KNOWN, Moment(6_000), &mut |_, _| {});
+    let refused = refused.expect_err("two histories").to_string();
+    assert!(refused.contains("this data directory was restored of a backup in "), "{refused}");
+    // It has its own, and the other one goes on.
+    taken(&copy, &others, Reread::Open, 6_000);
+    taken(&copy, &others, Reread::Open, 7_000);
+    write_groups(&mut log, &some(100), 10);
+    assert_eq!(taken(&data, &backups, Reread::Open, 8_000).remarks, Vec::<String>::new());
+    log.close().expect("it ends in order");
+}
+
 /// All files below a folder, with what is in them.
 fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();

@@ -61,6 +61,8 @@ pub struct Reloaded {
     pub given_back: usize,
     /// Those that were removed; their clients were disconnected.
     pub removed: usize,
+    /// Clients that were disconnected because whoever they are is gone, or has other credentials.
+    pub ended: usize,
 }
 
 /// One reload.
@@ -232,6 +234,7 @@ impl<L: LogStore> Broker<L> {
                 true
             }
             None => {
+                walk.done.ended += 1;
                 self.disconnect(index, ReasonCode::NOT_AUTHORIZED, now);
                 false
             }

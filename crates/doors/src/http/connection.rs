@@ -97,7 +97,14 @@ pub(super) async fn serve(
         match tokio::time::timeout(limits.handshake_timeout, shake_hands(stream, &tls, address, turns)).await {
             Ok(Ok(Some(stream))) => serve_http(stream, sender, stopping).await,
             Ok(Ok(None)) => {}
-            Ok(Err(_)) | Err(_) => metrics.handshakes_failed.increment(),
+            Ok(Err(error)) => {
+                metrics.handshakes_failed.increment();
+                // A client that only goes says nothing about itself.
+                if error.kind() == io::ErrorKind::InvalidData {
+                    security::tell(SecurityEvent::HandshakeFailed, "http", address, "", &error.to_string());
+                }
+            }
+            Err(_) => metrics.handshakes_failed.increment(),
         }
     };
     tokio::select! {

@@ -238,12 +238,13 @@ impl<L: LogStore> MqttPort<L> {
 
     /// Says what a reload has done to subscriptions; of a worker where that is nothing, only the first says so.
     fn tell_reloaded(&self, reloaded: Reloaded) {
-        let Reloaded { clients, denied, given_back, removed } = reloaded;
+        let Reloaded { clients, denied, given_back, removed, ended } = reloaded;
         let worker = self.me.endpoint.0;
-        if clients > 0 || worker == 0 {
+        if clients > 0 || ended > 0 || worker == 0 {
             security::tell_of_configuration(&format!(
-                "worker {worker}: of {clients} connected clients, {denied} subscriptions are denied, {given_back} \
-                 given back, {removed} removed and their clients disconnected"
+                "worker {worker}: {ended} clients are disconnected, as they are known no longer; subscriptions of \
+                 {clients} others changed: {denied} denied, {given_back} given back, {removed} removed and their \
+                 clients disconnected"
             ));
         }
     }

@@ -4,12 +4,13 @@
 //! nothing, and the error is logged. One warning names the keys that have changed in the file but need a restart
 //! (addresses, bounds), so that operators do not wait for them to take effect.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use tidegate_config::Schema;
-use tidegate_doors::auth::{Authenticator, Secret};
+use tidegate_doors::auth::{Authenticator, Secret, ServiceSettings};
 use tidegate_doors::http::time::{now_ms, rfc3339};
 use tidegate_doors::security;
 use tidegate_doors::tls::{
@@ -35,6 +36,10 @@ pub struct Reload {
     overrides: Overrides,
     /// As it is served.
     config: Config,
+    /// Users and services that the file named when it was read last.
+    named: usize,
+    /// The id space of each service that it has named.
+    spaces: HashMap<String, String>,
     files: Files,
     authenticator: Arc<Authenticator>,
     secret: Secret,
@@ -84,7 +89,8 @@ impl Reload {
         log: Log,
     ) -> Reload {
         let (file, overrides) = (file.map(Path::to_owned), overrides.clone());
-        Reload { file, schema, overrides, config, files, authenticator, secret, log }
+        let (named, spaces) = (config.users.len() + config.services.len(), spaces(&config.services));
+        Reload { file, schema, overrides, config, named, spaces, files, authenticator, secret, log }
     }
 
     /// What the doors hold now.
@@ -111,6 +117,13 @@ impl Reload {
     /// Returns the keys that have changed and need a restart.
     fn replace(&mut self) -> Result<Vec<String>> {
         let config = Config::load(self.file.as_deref(), &self.schema, &self.overrides)?;
+        if config.users.is_empty() && config.services.is_empty() && self.named > 0 {
+            bail!(
+                "the configuration names no user and no service any more, and it named {}: was its file emptied by \
+                 mistake? A restart would take it as it is",
+                self.named
+            );
+        }
         let (certificate, authorities) = read(&config)?;
         let waiting = self.config.waiting_for_restart(&config);
         if let (Some(served), Some(certificate)) = (&self.files.certificate, certificate) {
@@ -118,9 +131,32 @@ impl Reload {
         }
         self.files.clients.replace(authorities);
         self.log.filter(&config.log.filter);
+        self.tell_other_spaces(&config);
+        self.named = config.users.len() + config.services.len();
         self.authenticator.reload(config.auth_settings(self.secret.clone()));
         Ok(waiting)
     }
+
+    /// Warns of services whose ids are in another space from now on.
+    fn tell_other_spaces(&mut self, config: &Config) {
+        for ServiceSettings { name, id_space, .. } in &config.services {
+            let before = self.spaces.insert(name.to_string(), id_space.name().to_owned());
+            if let Some(before) = before.filter(|before| before != id_space.name()) {
+                tracing::warn!(
+                    service = %name,
+                    before,
+                    now = id_space.name(),
+                    "the ids of this service are in another id space from now on: what was done under an id before is \
+                     done once more if it is asked again under that id"
+                );
+            }
+        }
+    }
+}
+
+/// The id space of each service.
+fn spaces(services: &[ServiceSettings]) -> HashMap<String, String> {
+    services.iter().map(|service| (service.name.to_string(), service.id_space.name().to_owned())).collect()
 }
 
 fn read(config: &Config) -> Result<(Option<Certificate>, Option<Authorities>)> {

@@ -78,7 +78,8 @@ pub struct ImportArguments {
         value_parser = whole::<u64>(1..=BATCH_MAX, "rows")
     )]
     batch: u64,
-    /// Pass over all lines before this one: those that an import before has done.
+    /// Pass over all lines before this one: those that an import before has done. For a ledger of one shard: with
+    /// several, what these lines paid may still be on its way, and is not waited for.
     #[arg(long, value_name = "LINE", default_value_t = 1, value_parser = whole::<u64>(1..=u64::MAX, "a line"))]
     from_line: u64,
     /// Go on trying so long when the server is busy, or has answered before and does not now. The same rows are sent
@@ -184,6 +185,7 @@ impl<'a> Import<'a> {
         let mut batch: Vec<Row> = Vec::new();
         let (mut batch_bytes, mut last_line) = (0, None);
         for row in file::rows(file, &self.arguments.file, kind)? {
+            self.goes_on()?;
             let Found { line, offset, fields } = row?;
             last_line = Some(line);
             if line < self.arguments.from_line {
@@ -282,9 +284,13 @@ impl<'a> Import<'a> {
             return Err(anyhow!("the server's answer has {found} outcomes for {sent} rows").into());
         }
         for (row, outcome) in batch.iter().zip(outcomes) {
-            let is_done = matches!(outcome["outcome"].as_str(), Some("applied" | "duplicate"));
-            if kind == Kind::Transfers && is_done {
-                self.credits.applied(row.line, &row.body);
+            let is_before = match outcome["outcome"].as_str() {
+                Some("applied") => Some(false),
+                Some("duplicate") => Some(true),
+                _ => None,
+            };
+            if let Some(is_before) = is_before.filter(|_| kind == Kind::Transfers) {
+                self.credits.applied(row.line, &row.body, is_before);
             }
             match outcome["outcome"].as_str() {
                 Some("applied") => self.counts.applied += 1,
@@ -450,12 +456,15 @@ impl<'a> Import<'a> {
             _ => format!(", {unknown} read and not sent, or not answered"),
         };
         say(format_args!("{rows} rows: {applied} applied, {duplicates} done before{twice}, {refused} refused{rest}"));
+        // Of what was paid before that line, a later row might spend what is still on its way to its shard.
+        let only_one_shard =
+            if self.credits.shards() == Shards::Known(1) { "" } else { " if the ledger has one shard" };
         if !is_whole && applied + duplicates + refused == 0 {
             complain(format_args!("stopped: no row has an answer; begin again: nothing is done twice"));
         } else if !is_whole {
             complain(format_args!(
-                "stopped: all before line {next} is done; go on with --from-line {next}, or begin again: nothing is \
-                 done twice"
+                "stopped: all before line {next} is done; begin again: nothing is done twice. Or go on with \
+                 --from-line {next}{only_one_shard}"
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! `tidegate status`: whether a server serves, what of its files is damaged, whether its disk is full, whether a
+//! `tidegate status`: whether a server serves and takes new clients, what of its files is damaged, whether its disk is full, whether a
 //! witness is lost, what is wrong with its data directory, and what the auditor last found.
 //!
 //! Anybody may ask whether it serves; what the auditor found is told to a token that may read it.
@@ -27,7 +27,8 @@ pub(super) fn run(door: &Door, shown: &Shown) -> Result<(), Failure> {
             Err(failure) => return Err(failure),
         },
     };
-    let status = status(door.server(), &health, audit.as_ref().ok_or(why_not));
+    let ready = ready(door)?;
+    let status = status(door.server(), &health, &ready, audit.as_ref().ok_or(why_not));
     if shown.is_json() {
         let mut status = status.clone();
         status["audit"] = audit.clone().unwrap_or_default();
@@ -42,14 +43,31 @@ pub(super) fn run(door: &Door, shown: &Shown) -> Result<(), Failure> {
     let is_full = counted(&health, "disk_full") > 0;
     let is_degraded = health["status"] == "degraded";
     let is_wrong = audit.is_some_and(|audit| ["differs", "damaged"].map(Value::from).contains(&audit["state"]));
-    if !serves || is_damaged || is_full || is_degraded || is_wrong { Err(Failure::NotWell) } else { Ok(()) }
+    let is_unready = ready != READY;
+    if !serves || is_damaged || is_full || is_degraded || is_wrong || is_unready {
+        Err(Failure::NotWell)
+    } else {
+        Ok(())
+    }
 }
 
-fn status(server: &str, health: &Value, audit: Result<&Value, &str>) -> Value {
+/// As the server says it.
+const READY: &str = "ready";
+
+/// Whether it takes writes and new clients; else why not.
+fn ready(door: &Door) -> Result<String, Failure> {
+    match door.get("/readyz") {
+        Ok(_) => Ok(READY.into()),
+        Err(Failure::Refused(refusal)) if refusal.status == 503 => Ok(format!("no: {}", refusal.detail())),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn status(server: &str, health: &Value, ready: &str, audit: Result<&Value, &str>) -> Value {
     let audit = audit.map_or_else(|why_not| why_not, |audit| audit["state"].as_str().unwrap_or("unknown"));
     let word = health["status"].as_str().or(health["code"].as_str()).unwrap_or("unknown");
     json!({
-        "server": server, "health": word, "detail": health["detail"], "progress": health["progress"],
+        "server": server, "health": word, "ready": ready, "detail": health["detail"], "progress": health["progress"],
         "damage": counted(health, "damage"), "disk_full": counted(health, "disk_full"),
         "disk_full_since": health["disk_full_since"],
         "witness_lost": counted(health, "witness_lost"), "archive": health["archive"],

@@ -212,6 +212,7 @@ impl Fields {
     pub const STATUS: Fields = Fields(&[
         ("server", None),
         ("health", None),
+        ("ready", Some("ready")),
         ("detail", None),
         ("damage", Some("0")),
         ("disk_full", Some("0")),

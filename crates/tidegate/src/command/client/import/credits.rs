@@ -45,8 +45,9 @@ pub struct Credits {
     shards: Shards,
     /// Accounts that rows credit which are not sent yet.
     queued: HashSet<String>,
-    /// Credited account, debited account, the last row between them.
-    sent: HashMap<String, HashMap<String, Sent>>,
+    /// Credited account; debited account, and whether it was done by an import before: the last row between them. Those
+    /// of two imports need not have been decided in the order of their lines.
+    sent: HashMap<String, HashMap<(String, bool), Sent>>,
     pairs: usize,
 }
 
@@ -93,12 +94,12 @@ impl Credits {
         self.queued.clear();
     }
 
-    /// The row of `line` was applied, now or before.
-    pub fn applied(&mut self, line: u64, row: &Value) {
+    /// The row of `line` was applied, now or `before` this import.
+    pub fn applied(&mut self, line: u64, row: &Value, before: bool) {
         let Some((debit, credit)) = self.pair(row) else { return };
         let id = row["id"].as_str().unwrap_or_default().to_owned();
         let payers = self.sent.entry(credit.to_owned()).or_default();
-        self.pairs += usize::from(payers.insert(debit.to_owned(), Sent { line, id }).is_none());
+        self.pairs += usize::from(payers.insert((debit.to_owned(), before), Sent { line, id }).is_none());
     }
 
     /// The rows that must have arrived before the debit account of `row` has all that was sent to it.
@@ -120,11 +121,11 @@ impl Credits {
         )
     }
 
-    /// The last row of each pair of homes: debited account, credited account, row.
-    fn last(&self, rows: impl Iterator<Item = (String, String, Sent)>) -> Vec<Sent> {
-        let mut last: HashMap<(String, String), Sent> = HashMap::new();
-        for (debit, credit, sent) in rows {
-            let pair = (self.home(&debit), self.home(&credit));
+    /// The last row of each pair of homes, of this import and of those before: debited account, credited account, row.
+    fn last(&self, rows: impl Iterator<Item = ((String, bool), String, Sent)>) -> Vec<Sent> {
+        let mut last: HashMap<(String, String, bool), Sent> = HashMap::new();
+        for ((debit, before), credit, sent) in rows {
+            let pair = (self.home(&debit), self.home(&credit), before);
             // Before the number of shards was known, pairs of one home were kept as well.
             if pair.0 != pair.1 && last.get(&pair).is_none_or(|other| *other < sent) {
                 last.insert(pair, sent);
@@ -172,8 +173,8 @@ mod tests {
         assert!(credits.are_awaited(&spent) && !credits.are_awaited(&sale));
         credits.answered();
         assert!(!credits.are_awaited(&spent), "a refused row credits nobody");
-        credits.applied(1, &sale);
-        credits.applied(2, &other);
+        credits.applied(1, &sale, false);
+        credits.applied(2, &other, false);
         assert!(credits.are_awaited(&spent));
         assert_eq!(lines(credits.take(&spent)), [1]);
         assert!(!credits.are_awaited(&spent));
@@ -184,7 +185,8 @@ mod tests {
     fn of_two_shards_only_the_last_credit_of_each_pair_is_asked_for_and_of_one_shard_none() {
         let mut credits = Credits::new(Shards::NotAsked);
         for line in 0..1_000 {
-            credits.applied(line, &row(&line.to_string(), &format!("payer:{line}"), &format!("wallet:{}", line % 7)));
+            let row = row(&line.to_string(), &format!("payer:{line}"), &format!("wallet:{}", line % 7));
+            credits.applied(line, &row, false);
         }
         let mut alone = Credits { sent: credits.sent.clone(), pairs: credits.pairs, ..Credits::new(Shards::NotAsked) };
         credits.learn(Shards::Known(2));
@@ -193,8 +195,17 @@ mod tests {
         assert!(rest.len() == 2 && rest[1] > 980, "{rest:?}");
         alone.learn(Shards::Known(1));
         alone.queue(&row("x", "payer:1", "wallet:0"));
-        alone.applied(1, &row("x", "payer:1", "wallet:0"));
+        alone.applied(1, &row("x", "payer:1", "wallet:0"), false);
         assert!(!alone.are_awaited(&row("y", "wallet:0", "z")) && alone.take_all().is_empty());
+    }
+
+    #[test]
+    fn what_was_done_before_does_not_stand_for_what_is_done_now() {
+        let mut credits = Credits::new(Shards::Untold);
+        let (now, before) = (row("1", "shop", "a"), row("2", "shop", "a"));
+        credits.applied(1, &now, false);
+        credits.applied(2, &before, true);
+        assert_eq!(lines(credits.take(&row("3", "a", "c"))), [1, 2]);
     }
 
     #[test]
@@ -202,7 +213,7 @@ mod tests {
         let mut credits = Credits::new(Shards::NotAsked);
         for line in 0..CREDITS_MAX as u64 {
             assert!(!credits.are_awaited(&row("x", "shop", "y")), "line {line}");
-            credits.applied(line, &row("x", "shop", &format!("wallet:{line}")));
+            credits.applied(line, &row("x", "shop", &format!("wallet:{line}")), false);
         }
         assert!(credits.is_full() && credits.are_awaited(&row("x", "shop", "y")));
         credits.learn(Shards::Known(2));
