@@ -13,8 +13,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use tidegate_journal::{Cursor, Position};
 use tidegate_journal::key::{KEY_FILE, Key};
+use tidegate_journal::{Cursor, Position};
 
 use crate::destination::around;
 use crate::error::BackupError;

@@ -224,12 +224,13 @@ fn what_a_stop_recorded_of_the_ends_of_logs_proves_what_a_quiet_log_has_lost() {
     server.says("passed over what the last stop recorded of the end of a log");
     server.kill();
     // One that cannot be read now may say something: nobody goes on without being told how.
-    fs::remove_file(&recorded).and_then(|()| fs::create_dir(&recorded)).expect("it can be replaced");
+    let (ends, away) = (settings.data.join("ends"), folder.path().join("ends"));
+    fs::rename(&ends, &away).and_then(|()| fs::write(&ends, "")).expect("it can be replaced");
     let way_out = "where a log ended at the last stop in order. Make it readable; or, if that cannot be done, move it";
     for unread in [Server::refused(&settings), tool(&settings.data, &["accept-loss", "--reason", WHY])] {
         assert!(!unread.status.success() && unread.log.contains(way_out), "{unread}");
     }
-    fs::remove_dir(&recorded).expect("it is empty");
+    fs::remove_file(&ends).and_then(|()| fs::rename(&away, &ends)).expect("it can be put back");
     fs::write(&recorded, testimony).expect("it can be written");
     refused_until_accepted(&settings, &words);
     let server = Server::start(&settings);

@@ -234,7 +234,7 @@ fn why_and_mend(tls: &rustls::Error) -> (String, &'static str) {
                 format!("its certificate is not for {}, but for {}", expected.to_str(), presented.join(", ")),
                 "give --server a name of the certificate, or the server a certificate for this name",
             ),
-            CertificateError::UnknownIssuer => (
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => (
                 "who signed its certificate is not known".to_owned(),
                 "if that is an authority of your own, name its certificate with --ca-file",
             ),
