@@ -370,7 +370,7 @@ fn a_restored_directory_has_backups_of_its_own() {
     let first = names(&backups).remove(0);
     restored(&backups, &data, &["--backup", &first]);
     let refused = command(&["backup", "--data", text(&data), "--to", text(&backups)]);
-    assert!(!refused.status.success() && refused.log.contains("another timeline"), "{refused}");
+    assert!(!refused.status.success() && refused.log.contains("this data directory was restored"), "{refused}");
     assert!(verified(&backups).status.success());
     backup(&data, &folder.path().join("others"));
     let inside = command(&["backup", "--data", text(&data), "--to", text(&data.join("backups"))]);

@@ -83,7 +83,7 @@ fn a_full_disk_refuses_writes_serves_reads_and_resumes() {
         }
     };
     // How much depends on which log claimed room first.
-    assert!(done.len() >= 2, "only {} requests were taken before the disk was full", done.len());
+    assert!(!done.is_empty(), "only {} requests were taken before the disk was full", done.len());
 
     // Reads go on, by both doors, and show what was acknowledged.
     let (balance, least) = (client.account("candidate:1").expect("reads are served").balance, done.len() * VOTES);

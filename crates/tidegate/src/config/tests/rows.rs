@@ -86,6 +86,7 @@ fn a_change_that_waits_for_a_restart_is_named_by_its_key() {
 fn what_must_be_written_and_is_empty_is_missing() {
     refused(
         "[[user]]\nname = \"\"",
-        "test.toml:2: user[0].name is missing: log-in name; a viewer's ids are unique under it",
+        "test.toml:2: user[0].name is missing: log-in name; a viewer's ids are unique under it: under another name \
+         each id is new, and a retry of an old request is done again",
     );
 }
