@@ -111,8 +111,8 @@ fn check_not_restored(held: &Held, part: &Part, data: &Path, to: &Path) -> Resul
     match groups.next_group() {
         Ok(Some(group)) if group.notice.as_ref().is_some_and(|notice| notice.kind == NoticeKind::Restored) => {
             Err(BackupError::Refused(format!(
-                "{}: this data directory was restored of a backup in {}, and the directory that was backed up there may \
-                 go on: one of the two would keep the other from being backed up. Take the backups of this one to \
+                "{}: this data directory was restored of a backup in {}, and the directory that was backed up there \
+                 may go on: one of the two would keep the other from being backed up. Take the backups of this one to \
                  another directory",
                 data.display(),
                 to.display()

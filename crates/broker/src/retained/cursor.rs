@@ -77,7 +77,8 @@ impl<M: Retainable> Retained<M> {
     }
 
     /// Goes on: gives messages to `give` until all are given, `give` says that it wants no more for now by returning
-    /// false, or `budget` nodes have been visited, of which the rest is left. Messages that have expired are passed over.
+    /// false, or `budget` nodes have been visited, of which the rest is left. Messages that have expired are passed
+    /// over.
     pub fn step(
         &mut self,
         cursor: &mut Cursor,

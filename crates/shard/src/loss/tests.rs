@@ -177,7 +177,7 @@ fn where_a_log_ended_shows_that_it_was_put_back_from_a_restored_copy() {
         notice(&copy, 1);
         more.iter().for_each(|number| write(&copy, &[*number]));
         assert!(check(&logs(&copy), &snapshots(&copy), std::slice::from_ref(&its)).is_err(), "{more:?}");
-        // What a restored directory begins with stands on its logs, and what is derived of another timeline is no proof.
+        // What a restored directory begins with stands on its logs. What is derived of another timeline is no proof.
         let derived = Claim { is_kept: false, ..its.clone() };
         assert!(check(&logs(&copy), &snapshots(&copy), &[before, derived]).is_ok(), "{more:?}");
     }

@@ -1,5 +1,5 @@
-//! `tidegate status`: whether a server serves and takes new clients, what of its files is damaged, whether its disk is full, whether a
-//! witness is lost, what is wrong with its data directory, and what the auditor last found.
+//! `tidegate status`: whether a server serves and takes new clients, what of its files is damaged, whether its disk is
+//! full, whether a witness is lost, what is wrong with its data directory, and what the auditor last found.
 //!
 //! Anybody may ask whether it serves; what the auditor found is told to a token that may read it.
 
