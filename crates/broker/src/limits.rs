@@ -178,6 +178,8 @@ pub const CLIENT_ID_BYTES_MAX: usize = 1_024;
 pub const RETAINED_NODES_PER_STEP: usize = 256;
 /// What a walk that begins costs, in nodes.
 pub const NODES_OF_SCAN: usize = 8;
+/// Walks of a session that wait, for one node more of each that is gone on with.
+pub const SCANS_PER_NODE: usize = 64;
 /// Walks of a session that wait, for one work of a filter that is removed: its own is looked for among them.
 pub const SCANS_PER_WORK: u64 = 32;
 /// Bytes of filters that wait for the retained messages of one session. A filter beyond is refused.

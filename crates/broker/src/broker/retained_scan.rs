@@ -23,7 +23,7 @@ use super::retain::RetainedMessage;
 use crate::Access;
 use crate::flow::QueuedMessage;
 use crate::index::SessionIndex;
-use crate::limits::{NODES_OF_SCAN, RETAINED_NODES_PER_STEP, RETAINED_PER_PUMP, SCANS_PER_WORK};
+use crate::limits::{NODES_OF_SCAN, RETAINED_NODES_PER_STEP, RETAINED_PER_PUMP, SCANS_PER_NODE, SCANS_PER_WORK};
 use crate::retained::{Cursor, Moment, Progress};
 use crate::session::{SessionFlags, SessionRef};
 use crate::shards::Wait;
@@ -277,8 +277,11 @@ impl<L: LogStore> Broker<L> {
             let Some(mut scan) = session_scans.scans.pop_front() else { return worked };
             session_scans.bytes -= scan.filter.len();
             worked = true;
+            let waiting = session_scans.scans.len();
             budget = budget.saturating_sub(NODES_OF_SCAN);
             let progress = self.scan(place, &mut scan, &mut budget, now);
+            // When it ends, another one of the same filter is looked for among those that wait.
+            budget = budget.saturating_sub(waiting / SCANS_PER_NODE);
             let session_scans = self.retained.scans.of.get_mut(&session).expect("it goes through its scans");
             match progress {
                 Progress::More => {
