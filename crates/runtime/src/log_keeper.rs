@@ -33,7 +33,7 @@ const LOOK_WHILE_FULL: Duration = Duration::from_secs(2);
 /// After a compaction that failed, the next one of that log comes so late at most: one reads the log, for nothing.
 const RETRY_MAX: Duration = Duration::from_secs(60);
 /// It comes so many times as late as the one before took, if that is less.
-const PAUSE_PART: u32 = 10;
+const PAUSE_PART: u32 = 4;
 /// How often damaged places, and segments that are still being written, are looked at again: an operator who has put a
 /// file right waits so long.
 pub const LOOK_AT_DAMAGE: Duration = Duration::from_secs(4);
@@ -234,8 +234,10 @@ where
                     took_ms = began.elapsed().as_millis() as u64,
                     "compacted"
                 );
+                // The next look forgets what it covers, if the disk is full still.
                 if is_full && done.forgotten.segments == 0 {
-                    return self.put_off(began.elapsed());
+                    self.put_off = Some(Instant::now() + LOOK_WHILE_FULL);
+                    return;
                 }
             }
             // The log is as it was; it is longer than it need be.
