@@ -144,8 +144,9 @@ impl Scans {
 }
 
 impl<L: LogStore> Broker<L> {
-    /// New subscriptions, of no share group, each with its QoS, get the retained messages: the first of a session some
-    /// at once, all others in later steps. So thousands of filters of one packet cost next to nothing here.
+    /// New subscriptions, of no share group, each with its QoS, get the retained messages: the first step of the first
+    /// one is made at once, if the session has no other walk, and all others later. So thousands of filters of one
+    /// packet cost little here.
     /// `[MQTT-3.3.1-9]`: Retain Handling 0: retained messages are sent on SUBSCRIBE.
     pub(super) fn send_retained(
         &mut self,

@@ -539,6 +539,26 @@ impl Two {
         sleep(Duration::from_millis(300));
     }
 
+    /// Two credits, and a copy. Then so many more of one each; in the copy, so many of so much each; and the sender's
+    /// shard of the copy.
+    fn of_two_histories(root: &Path, here: usize, (there, amount): (usize, u64)) -> Two {
+        let two = Two::new(root);
+        let server = Server::start(&two.settings);
+        open_show(&mut connect(&server));
+        connect(&server).open_account(&two.receiver, "credit", AccountKind::Wallet).expect("accounts open");
+        two.send(&server, "both", 2, 2);
+        assert!(server.terminate().status.success());
+        let other = two.forked(&root.join("other"));
+        let server = Server::start(&two.settings);
+        two.send(&server, "one", here, 2 + here as i64);
+        assert!(server.terminate().status.success());
+        let server = Server::start(&other.settings);
+        other.send_each(&server, "two", (there, amount), 2 + (there as u64 * amount) as i64);
+        assert!(server.terminate().status.success());
+        two.takes_sender_of(&other);
+        two
+    }
+
     /// A copy of its directory, to go on elsewhere.
     fn forked(&self, data: &Path) -> Two {
         copy(&self.settings.data, data);
@@ -603,21 +623,7 @@ impl Two {
 #[test]
 fn shards_of_two_histories_are_not_served_together_also_if_their_numbers_fit() {
     let folder = folder();
-    let two = Two::new(folder.path());
-    let server = Server::start(&two.settings);
-    open_show(&mut connect(&server));
-    connect(&server).open_account(&two.receiver, "credit", AccountKind::Wallet).expect("accounts open");
-    two.send(&server, "both", 2, 2);
-    assert!(server.terminate().status.success());
-    let other = two.forked(&folder.path().join("other"));
-    let server = Server::start(&two.settings);
-    two.send(&server, "one", 3, 5);
-    assert!(server.terminate().status.success());
-    let server = Server::start(&other.settings);
-    other.send_each(&server, "two", (3, 2), 8);
-    assert!(server.terminate().status.success());
-
-    two.takes_sender_of(&other);
+    let two = Two::of_two_histories(folder.path(), 3, (3, 2));
     let words = format!("ledger shards {} and {} are of two histories: up to credit 5, shard", two.from, two.to);
     let refused = Server::refused(&two.settings);
     assert!(refused.log.contains(&words) && refused.log.contains("from one backup"), "{refused}");
@@ -630,21 +636,7 @@ fn shards_of_two_histories_are_not_served_together_also_if_their_numbers_fit() {
 #[test]
 fn a_loss_between_shards_of_two_histories_is_not_accepted() {
     let folder = folder();
-    let two = Two::new(folder.path());
-    let server = Server::start(&two.settings);
-    open_show(&mut connect(&server));
-    connect(&server).open_account(&two.receiver, "credit", AccountKind::Wallet).expect("accounts open");
-    two.send(&server, "both", 2, 2);
-    assert!(server.terminate().status.success());
-    let other = two.forked(&folder.path().join("other"));
-    let server = Server::start(&two.settings);
-    two.send(&server, "one", 5, 7);
-    assert!(server.terminate().status.success());
-    let server = Server::start(&other.settings);
-    other.send(&server, "two", 3, 5);
-    assert!(server.terminate().status.success());
-
-    two.takes_sender_of(&other);
+    let two = Two::of_two_histories(folder.path(), 5, (3, 1));
     let refused = Server::refused(&two.settings);
     let lost = format!("shard {} has taken in its credits up to 7", two.to);
     assert!(refused.log.contains(&lost), "{refused}");
