@@ -75,7 +75,7 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
         }
         (About::Connection, ReasonCode::QUOTA_EXCEEDED) => "more messages wait for this client than may",
         (About::Connection, ReasonCode::NOT_AUTHORIZED) => {
-            "the configuration, or the identity provider, has taken this user's rights away"
+            "this user's rights were taken away, or the credentials replaced"
         }
         (About::Connection, ReasonCode::ADMINISTRATIVE_ACTION) => "an operator has disconnected this client",
         (About::Connection, ReasonCode::PROTOCOL_ERROR) => "a packet that cannot come here and now",

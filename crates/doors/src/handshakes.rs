@@ -103,6 +103,15 @@ pub fn tell_untrusted_proxy(door: &'static str, address: IpAddr) {
     security::tell(SecurityEvent::ProxyNotTrusted, door, address, "", &detail);
 }
 
+/// Says that what a load balancer sent first is no header, if it is that which ended the connection.
+pub fn tell_missing_header(error: &io::Error, door: &'static str, balancer: IpAddr) {
+    if error.kind() == io::ErrorKind::InvalidData {
+        let detail =
+            format!("{error}. Let it send the PROXY protocol to this door, or set proxy.{door} = \"off\" and restart");
+        security::tell(SecurityEvent::ProxyHeaderMissing, door, balancer, "", &detail);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

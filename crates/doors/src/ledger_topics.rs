@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 use tidegate_broker::subscriptions::WatchedFilter;
-use tidegate_broker::{ConnectionKey, RequestTicket, RequestTopic};
+use tidegate_broker::{ConnectionKey, ReasonCode, RequestTicket, RequestTopic};
 use tidegate_ledger::announcer::{Announcement, News, Want};
 use tidegate_ledger::message::{CallerRequest, Reply, Request};
 use tidegate_machines::ShardIndex;
@@ -96,7 +96,9 @@ pub enum LedgerAnswer {
         ticket: RequestTicket,
         /// An outcome, or a problem.
         body: Vec<u8>,
-        /// The bound over which the caller asked, if it did: then nothing was decided.
+        /// What the acknowledgement says: success if it was decided, for good, what becomes of the request.
+        reason: ReasonCode,
+        /// The bound over which the caller asked, if it did.
         over: Option<&'static str>,
         /// Why the door refused it, if it did.
         refused: Option<&'static str>,
@@ -277,9 +279,20 @@ impl LedgerAnswer {
         LedgerAnswer::Transfer {
             ticket,
             body: problem.body(),
+            reason: reason_of(problem),
             over: over.map(|OverBound(bound)| bound),
             refused: Some(problem.code().name()),
         }
+    }
+}
+
+/// Nothing was decided of what asks for more than it may, nor of what the shards could not take: an acknowledgement
+/// that says "success" would be the word that it need not be asked again.
+fn reason_of(problem: &Problem) -> ReasonCode {
+    match problem.code() {
+        codes::TOO_MANY_REQUESTS | codes::BUSY | codes::DISK_FULL => ReasonCode::QUOTA_EXCEEDED,
+        code if code.status().is_server_error() => ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
+        _ => ReasonCode::SUCCESS,
     }
 }
 
@@ -295,7 +308,9 @@ fn worded(question: Question, answered: Answered) -> LedgerAnswer {
                 Answered::TooMany(exceeded) => Err(exceeded.into()),
             };
             match answer {
-                Ok(body) => LedgerAnswer::Transfer { ticket, body, over: None, refused: None },
+                Ok(body) => {
+                    LedgerAnswer::Transfer { ticket, body, reason: ReasonCode::SUCCESS, over: None, refused: None }
+                }
                 Err(problem) => LedgerAnswer::refused(ticket, &problem),
             }
         }

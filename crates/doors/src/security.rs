@@ -24,7 +24,8 @@ metrics! {
     /// What is counted of them, also where the log leaves lines out.
     pub struct SecurityMetrics() {
         events: SharedCounterFamily(event: "logged_in" "login_refused" "token_refused" "denied" "took_over"
-                "rights_changed" "handshake_refused" "handshake_failed" "proxy_not_trusted" "gave_way")
+                "rights_changed" "handshake_refused" "handshake_failed" "proxy_not_trusted" "proxy_header_missing"
+                "gave_way")
             "tidegate_security_events_total" "Events of the security log, with those that it left out, by event.";
         left_out: SharedCounter
             "tidegate_security_lines_left_out_total" "Events that the security log has only as a count.";
@@ -52,12 +53,14 @@ pub enum SecurityEvent {
     HandshakeFailed,
     /// A connection began with a header of the PROXY protocol, and its address is not trusted to say whose it is.
     ProxyNotTrusted,
+    /// A connection of a load balancer did not begin with the header that the configuration wants of it.
+    ProxyHeaderMissing,
     /// A connection that had not shown who it is gave way to a new one.
     GaveWay,
 }
 
 impl SecurityEvent {
-    const ALL: [SecurityEvent; 10] = [
+    const ALL: [SecurityEvent; 11] = [
         SecurityEvent::LoggedIn,
         SecurityEvent::LoginRefused,
         SecurityEvent::TokenRefused,
@@ -67,6 +70,7 @@ impl SecurityEvent {
         SecurityEvent::HandshakeRefused,
         SecurityEvent::HandshakeFailed,
         SecurityEvent::ProxyNotTrusted,
+        SecurityEvent::ProxyHeaderMissing,
         SecurityEvent::GaveWay,
     ];
 
@@ -82,6 +86,7 @@ impl SecurityEvent {
             SecurityEvent::HandshakeRefused => "handshake_refused",
             SecurityEvent::HandshakeFailed => "handshake_failed",
             SecurityEvent::ProxyNotTrusted => "proxy_not_trusted",
+            SecurityEvent::ProxyHeaderMissing => "proxy_header_missing",
             SecurityEvent::GaveWay => "gave_way",
         }
     }
@@ -264,6 +269,7 @@ impl Line {
             SecurityEvent::HandshakeRefused => line!(warn, "TLS handshake refused"),
             SecurityEvent::HandshakeFailed => line!(warn, "TLS handshake failed"),
             SecurityEvent::ProxyNotTrusted => line!(warn, "PROXY header not trusted"),
+            SecurityEvent::ProxyHeaderMissing => line!(warn, "PROXY header missing"),
             SecurityEvent::GaveWay => line!(warn, "connection gave way"),
         }
     }
@@ -294,6 +300,6 @@ mod tests {
     fn names_are_cut_between_characters() {
         assert_eq!((&*cut("dave"), cut(&"ü".repeat(1_000)).len()), ("dave", WORDS_BYTES_MAX));
         assert_eq!(cut(&format!("x{}", "ü".repeat(1_000))).len(), WORDS_BYTES_MAX - 1);
-        assert_eq!(SecurityEvent::ALL.map(|event| event as usize), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(SecurityEvent::ALL.map(|event| event as usize), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     }
 }

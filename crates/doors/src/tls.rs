@@ -100,6 +100,13 @@ impl ServerCertificate {
         ends.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
+    /// Whether it is an authority's, which clients may refuse from a server (RFC 5280, section 4.2.1.9).
+    pub fn is_of_authority(&self) -> bool {
+        let certified = self.0.load();
+        let own = certified.cert.first().and_then(|own| X509Certificate::from_der(own).ok());
+        own.is_some_and(|(_, own)| own.is_ca())
+    }
+
     /// From now on this one.
     pub fn replace(&self, certificate: Certificate) {
         self.0.store(Arc::new(certificate.0));

@@ -19,6 +19,7 @@ use tidegate_journal::{Cursor, LogId, LogStore, Logs, Opened, Options};
 use tidegate_machines::ledger::{AccountSlot, Command, IdSpace, Ledger, LossSide, PeerLoss, losses};
 use tidegate_machines::{Decision, Machine, TimeMs};
 
+use crate::claims::{LostClaim, lost_claims, proofs_of};
 use crate::family::LEDGER;
 use crate::regain::{KnownCredit, Unregained, known_credits, placed_holds};
 use crate::{loss_in_words, strange_sums};
@@ -28,7 +29,7 @@ use appender::Appender;
 const CONFIRM_EVERY: u64 = 1_000;
 
 /// What the shards have lost between them.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct PeerLosses {
     /// Which shard has lost something, and how that is known, in words.
     pub proofs: Vec<(u16, String)>,
@@ -36,6 +37,8 @@ pub struct PeerLosses {
     pub booked: Vec<(u16, PeerLoss)>,
     /// What other shards' logs have of it.
     pub known: Vec<KnownCredit>,
+    /// The claims of ids that are missing where others have decided on them.
+    pub claims: Vec<LostClaim>,
 }
 
 impl PeerLosses {
@@ -55,6 +58,14 @@ impl PeerLosses {
                 found.booked.extend(lost.into_iter().map(|loss| (here.shard().0, loss)));
             }
         }
+        Ok(found)
+    }
+
+    /// The same with the claims of ids. Reads all logs.
+    pub fn find_with_claims<G: Logs>(logs: &G, directory: u64, states: &[Ledger]) -> Result<PeerLosses> {
+        let mut found = PeerLosses::find(logs, directory, states)?;
+        found.claims = lost_claims(logs, directory, states)?;
+        found.proofs.extend(proofs_of(&found.claims));
         Ok(found)
     }
 }
@@ -78,6 +89,8 @@ pub struct Settled {
     pub regained: Vec<KnownCredit>,
     /// Losses that were booked, by asset, peer and side.
     pub booked: u64,
+    /// Ids that are claimed again.
+    pub claimed: u64,
 }
 
 /// Shards whose numbers fit each other and whose sums do not, in words: each log is sound, and they are of two
@@ -100,7 +113,7 @@ pub fn settle<G: Logs>(
     logs: &G,
     directory: u64,
     mut states: Vec<Ledger>,
-    known: &[KnownCredit],
+    found: &PeerLosses,
     writing: &mut Writing<'_>,
 ) -> Result<Settled> {
     let mut settled = Settled::default();
@@ -112,14 +125,16 @@ pub fn settle<G: Logs>(
             let each = others.iter().map(|other| here.losses_against(other).map_err(|what| anyhow!("{what}")));
             Ok(each.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
         };
-        if losses(here)?.is_empty() {
+        let claims: Vec<&LostClaim> = found.claims.iter().filter(|claim| claim.is_regained_by(here)).collect();
+        if losses(here)?.is_empty() && claims.is_empty() {
             continue;
         }
         let log = LEDGER.log(directory, here.shard().0);
-        let own: Vec<KnownCredit> = known.iter().filter(|credit| credit.here == here.shard()).cloned().collect();
+        let own: Vec<KnownCredit> = found.known.iter().filter(|credit| credit.here == here.shard()).cloned().collect();
         let placed = placed_holds(logs, directory, here, &own)?;
         let Opened { log: opened, .. } = logs.open(log, Cursor::START, writing.options)?;
         let mut appender = Appender::new(opened, log);
+        settled.claimed += claim_again(&mut appender, here, &claims, writing)?;
         for other in &others {
             open_again(&mut appender, here, other, writing)?;
         }
@@ -154,6 +169,28 @@ fn open_again<L: LogStore>(
         }
     }
     Ok(())
+}
+
+/// Claims the ids again that others have decided on. How many.
+fn claim_again<L: LogStore>(
+    appender: &mut Appender<L>,
+    here: &mut Ledger,
+    claims: &[&LostClaim],
+    writing: &mut Writing<'_>,
+) -> Result<u64> {
+    let mut again = 0;
+    for LostClaim { id, owner, digest, .. } in claims {
+        let claim = Command::ClaimId { id, owner: *owner, digest: *digest };
+        if let Decision::Append { event, .. } = here.decide(&claim, None, writing.now) {
+            appender.append(here, &event, writing)?;
+            again += 1;
+        }
+    }
+    if again > 0 {
+        let here = here.shard();
+        (writing.say)(format!("ledger shard {here}: {again} ids that other shards have decided on are claimed again"));
+    }
+    Ok(again)
 }
 
 /// Writes the credits between two shards again, in order; those that could be.

@@ -19,6 +19,7 @@ pub mod announcer;
 pub mod audit;
 pub mod auditor;
 pub mod changes;
+pub mod claims;
 pub mod family;
 pub mod histories;
 pub mod ids;

@@ -6,6 +6,7 @@
 //! ```
 
 mod audit_loop;
+mod claims;
 mod clock;
 mod exchanges;
 mod operation_client;
@@ -38,6 +39,7 @@ use crate::worker::LedgerShard;
 
 pub use audit_loop::Schedule;
 use audit_loop::{AuditLoop, AuditedLog};
+use claims::NewestResting;
 pub use exchanges::{Exchanges, in_words as loss_in_words, strange_sums};
 pub use operation_client::OperationClient;
 pub use seeds::{Seed, SeedKind, check_alone as check_seeds};
@@ -72,6 +74,8 @@ pub struct LedgerRoom {
     audited: Arc<Mutex<Vec<AuditedLog>>>,
     /// The journals, for those who follow them.
     changes: Arc<ChangeLogs<NodeReader>>,
+    /// Decisions of recovered shards whose claims a start looks for.
+    resting: Arc<Mutex<Vec<NewestResting>>>,
 }
 
 /// A client of the ledger for the member at `me` of a node.
@@ -84,7 +88,7 @@ pub fn client<P: Send + 'static>(site: &Site<P>, me: Address) -> Router {
 impl LedgerRoom {
     /// A room that does as `options` say.
     pub fn new(options: LedgerOptions) -> LedgerRoom {
-        LedgerRoom { options, audited: Arc::default(), changes: Arc::default() }
+        LedgerRoom { options, audited: Arc::default(), changes: Arc::default(), resting: Arc::default() }
     }
 
     /// The journals of its shards, for readers of changes; they can be read when the node serves.
@@ -138,6 +142,7 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
                 metrics: LedgerMetrics::register(site.registry(), log.shard),
                 audited: self.audited.clone(),
                 changes: self.changes.clone(),
+                resting: self.resting.clone(),
                 status: site.status().clone(),
             };
             site.recover_member::<LedgerFamily>(log, journal, |recovery| recovering.finish(recovery))?;
@@ -150,6 +155,8 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         let shards = site.placement().shards(LEDGER);
         let (shard_count, of_audits) = (shards.count(), shards.clone());
         let mut background = Background::new(endpoint, |me| OperationClient::new(me, shards));
+        let resting = std::mem::take(&mut *self.resting.lock().expect("recovery is over"));
+        claims::check(resting, &mut background)?;
         let seeds = std::mem::take(&mut self.options.seed);
         let before = seeds::look_for_ids(&seeds, shard_count, &mut background)?;
         let mut background = background.with_client(|me| client(site, me));
@@ -173,6 +180,7 @@ struct Recovering {
     metrics: LedgerMetrics,
     audited: Arc<Mutex<Vec<AuditedLog>>>,
     changes: Arc<ChangeLogs<NodeReader>>,
+    resting: Arc<Mutex<Vec<NewestResting>>>,
     status: Arc<Status>,
 }
 
@@ -199,6 +207,9 @@ impl Recovering {
         self.exchanges.note(&back.state, &recovery.accept_loss())?;
 
         let reader = back.log.reader()?;
+        let of_ledger = (&back.state, self.addresses.count());
+        let resting = NewestResting::find(&reader, &recovered, of_ledger, recovery.accept_loss());
+        self.resting.lock().expect("no recovery panicked").push(resting);
         let mark = Arc::new(DurableMark::new(&recovered, self.changes.listeners().clone()));
         let (log, reader_of_audit) = (recovery.log(), reader.another()?);
         let (mark_of_audit, runs) = (mark.clone(), ids.scrub());

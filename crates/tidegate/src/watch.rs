@@ -116,17 +116,17 @@ impl Watch {
         self.state.certificate_nanoseconds.set(expires_s.saturating_mul(1_000_000_000));
         let lists_end_s = files.clients.lists_end_at_s().unwrap_or(0);
         self.state.lists_nanoseconds.set(lists_end_s.saturating_mul(1_000_000_000));
-        self.look_at_ends(files);
+        self.look_at_files(files);
         if self.looked_at_snapshots.is_none_or(|looked| looked.elapsed() >= LOOK_AT_SNAPSHOTS) {
             self.looked_at_snapshots = Some(Instant::now());
             self.snapshots.iter().for_each(|(folder, metrics)| look_at_snapshots(folder, metrics));
         }
     }
 
-    fn look_at_ends(&mut self, files: &Files) {
-        let over = files.over();
-        over.iter().filter(|over| !self.told.contains(over)).for_each(|over| tracing::error!("{over}"));
-        self.told = over;
+    fn look_at_files(&mut self, files: &Files) {
+        let complaints = files.complaints();
+        complaints.iter().filter(|said| !self.told.contains(said)).for_each(|said| tracing::error!("{said}"));
+        self.told = complaints;
     }
 
     fn look_at_process(&self) {

@@ -336,8 +336,12 @@ impl Session {
 
     /// Whether a frame was begun and not finished, no Hello came, or no replies are taken, for too long.
     pub fn is_overdue(&self, now_ms: u64) -> bool {
-        let is_late = |deadline_ms: Option<u64>| deadline_ms.is_some_and(|deadline| now_ms > deadline);
-        self.in_flight == 0 && is_late(self.deadline_ms) || is_late(self.takes_until_ms)
+        self.in_flight == 0 && is_over(self.deadline_ms, now_ms) || self.takes_too_long(now_ms)
+    }
+
+    /// Whether no replies are taken for too long.
+    pub fn takes_too_long(&self, now_ms: u64) -> bool {
+        is_over(self.takes_until_ms, now_ms)
     }
 
     /// Whose token was shown.
@@ -445,6 +449,10 @@ impl Session {
             Takes::Nothing => false,
         }
     }
+}
+
+fn is_over(deadline_ms: Option<u64>, now_ms: u64) -> bool {
+    deadline_ms.is_some_and(|deadline_ms| now_ms > deadline_ms)
 }
 
 #[cfg(test)]

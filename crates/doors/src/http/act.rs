@@ -46,7 +46,7 @@ impl Act<'_> {
     pub fn tell(&self, outcome: &str) {
         let (who, address) = (self.caller.name(), self.address);
         let what = self.what.char_indices().nth(WHAT_CHARACTERS_MAX).map_or(self.what, |(end, _)| &self.what[..end]);
-        // Names that clients chose are quoted: none of them can look like another line.
-        tracing::info!(target: TARGET, who, %address, act = self.act, ?what, outcome, "operator");
+        // As texts, which the log quotes: no name that a client chose can look like another line.
+        tracing::info!(target: TARGET, who, %address, act = self.act, what, outcome, "operator");
     }
 }

@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use super::door::Door;
 use super::parting::EdgePlace;
 use super::serve::turn_away;
+use crate::handshakes::tell_missing_header;
 use crate::proxy::{Forwarded, ForwardedRule, HeaderReader, Origin, ProxyRule, TrustedProxies};
 
 /// Load balancers before the HTTP door. `Default`: none.
@@ -46,7 +47,12 @@ pub(super) async fn meet(stream: &mut TcpStream, place: &EdgePlace, door: &Door,
         () = place.parting.wait() => return None,
         read = tokio::time::timeout(door.limits.handshake_timeout, read(stream, header)) => match read {
             Ok(Ok(forwarded)) => forwarded,
-            Ok(Err(_)) | Err(_) => {
+            Ok(Err(error)) => {
+                door.metrics.proxy_headers_refused.increment();
+                tell_missing_header(&error, if tls { "https" } else { "http" }, peer);
+                return None;
+            }
+            Err(_) => {
                 door.metrics.proxy_headers_refused.increment();
                 return None;
             }

@@ -103,7 +103,8 @@ refusals! {
     HoldExpired = CONFLICT "the hold has expired, and its amount is available again";
     PostExceedsHold = CONFLICT "a post may take at most what was held";
     TooManyHolds = CONFLICT "the account has as many open holds as it may; post or void some, and choose a new id";
-    LinkedFailed = CONFLICT "another transfer of the linked group was refused, so none was applied";
+    LinkedFailed = CONFLICT
+        "no item of the linked group was applied: another one was refused or decided before, or two have the same id";
     LinkedAcrossShards = UNPROCESSABLE_ENTITY
         "the debit accounts of a linked group must share a shard; give them a common {tag}";
     BatchSizeInvalid = UNPROCESSABLE_ENTITY "a request carries 1 to 8190 transfers";

@@ -209,6 +209,27 @@ fn who_asks_more_than_it_may_is_told_so_and_the_ledger_is_not_asked() {
 }
 
 #[test]
+fn what_was_not_decided_is_not_acknowledged_as_success() {
+    use tidegate_ledger::message::Unavailable::{Busy, DiskFull, Recovering, ShardFailed, StateDiffers, Stopping};
+    let applied = Reply::Outcomes(vec![Outcome::Applied]);
+    let refused = Reply::Outcomes(vec![Outcome::Refused(Refusal::IdReused)]);
+    let decided = [(applied, ReasonCode::SUCCESS), (refused, ReasonCode::SUCCESS)];
+    let full = [Busy, DiskFull].map(|why| (Reply::Unavailable(why), ReasonCode::QUOTA_EXCEEDED));
+    let failed = [ShardFailed, StateDiffers, Recovering, Stopping]
+        .map(|why| (Reply::Unavailable(why), ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR));
+    for (reply, said) in decided.into_iter().chain(full).chain(failed) {
+        let mut exchange = Exchange::new();
+        assert_eq!(exchange.transfer(Some(&dave()), VOTE), None, "the kind of the credited account is asked");
+        exchange.reply(Reply::Account(account("candidate:3", AccountKind::Collector, 0)));
+        let answer = exchange.reply(reply.clone());
+        assert!(
+            matches!(&answer, Some(LedgerAnswer::Transfer { reason, .. }) if *reason == said),
+            "{reply:?}: {answer:?}"
+        );
+    }
+}
+
+#[test]
 fn the_shards_are_told_what_is_wanted_until_they_know() {
     let mut exchange = Exchange::new();
     let watched = |exchange: &mut Exchange, filter: &str, is_wanted| {

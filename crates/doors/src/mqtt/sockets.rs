@@ -49,6 +49,8 @@ impl Flag {
     /// The poll knows it. One that was accepted is read first: its client mostly has said who it is, and may belong to
     /// another worker.
     pub const POLLED: Flag = Flag(256);
+    /// It has sent something.
+    pub const HEARD: Flag = Flag(512);
 }
 
 impl Socket {

@@ -17,6 +17,8 @@ use crate::turns::network_of;
 
 /// What the path names is no address.
 const ADDRESS_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "address_invalid");
+/// What an address of IPv6 counts with.
+const NETWORK: &str = "/64";
 /// The clients of this address may stay already.
 const DRAIN_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "drain_not_found");
 /// One more drain of an address than there may be.
@@ -37,9 +39,9 @@ pub struct AddressDrainBody {
 /// How far the clients of an address are sent away.
 #[derive(Serialize, ToSchema)]
 pub struct AddressDrainStatusBody {
-    /// The address, or of IPv6 the /64 around it.
-    #[schema(value_type = String, example = "203.0.113.7")]
-    address: IpAddr,
+    /// The address, or of IPv6 the /64 around it, such as `2001:db8::/64`.
+    #[schema(example = "203.0.113.7")]
+    address: String,
     /// Whether its clients are being sent away, and new ones refused.
     draining: bool,
     /// Clients per second; absent as long as they may stay.
@@ -53,9 +55,9 @@ pub struct AddressDrainStatusBody {
 /// The drain of an address among others.
 #[derive(Serialize, ToSchema)]
 pub struct AddressDrainRowBody {
-    /// The address, or of IPv6 the /64 around it.
-    #[schema(value_type = String, example = "203.0.113.7")]
-    address: IpAddr,
+    /// The address, or of IPv6 the /64 around it, such as `2001:db8::/64`.
+    #[schema(example = "203.0.113.7")]
+    address: String,
     /// Clients per second.
     rate: u32,
 }
@@ -78,7 +80,8 @@ pub async fn list_address_drains(State(served): State<Served>, headers: HeaderMa
     permit(&served.door.caller(&headers)?)?;
     match served.ask(PortCall::ListDrains).await? {
         PortAnswer::Drains(drains) => {
-            let drains = drains.into_iter().map(|(address, rate)| AddressDrainRowBody { address, rate }).collect();
+            let row = |(network, rate)| AddressDrainRowBody { address: shown(network), rate };
+            let drains = drains.into_iter().map(row).collect();
             Ok(json(StatusCode::OK, &AddressDrainsBody { drains }))
         }
         _ => Err(Problem::unexpected_reply()),
@@ -201,11 +204,18 @@ fn permit(caller: &Identity) -> Result<(), Problem> {
 
 fn network(address: &str) -> Result<IpAddr, Problem> {
     let detail = "expected an address of IPv4 or IPv6, without a port";
+    let address = address.strip_suffix(NETWORK).filter(|address| address.contains(':')).unwrap_or(address);
     let address = address.parse().map_err(|_| Problem::new(ADDRESS_INVALID, detail).with("field", "address"))?;
     Ok(network_of(address))
 }
 
+/// Whose clients they are, as it is shown.
+fn shown(network: IpAddr) -> String {
+    if network.is_ipv6() { format!("{network}{NETWORK}") } else { network.to_string() }
+}
+
 fn status(code: StatusCode, address: IpAddr, drain: DrainOfNetwork) -> Response<Body> {
     let DrainOfNetwork { per_second, connections } = drain;
-    json(code, &AddressDrainStatusBody { address, draining: per_second.is_some(), rate: per_second, connections })
+    let (address, draining) = (shown(address), per_second.is_some());
+    json(code, &AddressDrainStatusBody { address, draining, rate: per_second, connections })
 }

@@ -5,6 +5,7 @@ mod alone;
 mod announced;
 mod audits;
 mod callers;
+mod claims;
 mod collectors;
 mod damage;
 mod deciding;

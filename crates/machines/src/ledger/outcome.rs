@@ -114,7 +114,7 @@ pub enum Refusal {
     PostExceedsHold,
     /// The account has as many open holds as this caller's holds may be.
     TooManyHolds,
-    /// Another transfer of the linked group was refused, so none was applied.
+    /// No item of the linked group was applied: another one was refused or decided before, or two have the same id.
     LinkedFailed,
     /// The debit accounts of a linked group live on different shards; co-locate them with a `{tag}`.
     LinkedAcrossShards,

@@ -9,12 +9,13 @@ use super::account::{Account, AccountSlot};
 use super::accounts::{Accounts, Guess, SoughtPair};
 use super::asset::{AssetView, Assets};
 use super::command::InboundCredit;
-use super::event::{CreditStep, Event};
+use super::event::{CreditStep, Event, HoldFacts};
+use super::hash::{ContentDigest, content_digest};
 use super::hold::OpenHolds;
 use super::limits::OUTBOUND_PENDING_MAX;
 use super::mends::Mends;
 use super::peer::{OutboundCredit, Peer};
-use super::request::{AccountKind, AccountView, Transfer};
+use super::request::{AccountKind, AccountView, Hold, Transfer};
 use super::settings::SettingsTable;
 use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
@@ -238,6 +239,25 @@ impl Ledger {
     /// The last credit of `from` that was taken in here.
     pub fn watermark(&self, from: ShardIndex) -> OutboundNumber {
         self.peer(from).watermark
+    }
+
+    /// The id that this event is the first decision on, and what was asked under it, as [`content_digest`] says it.
+    pub fn decided<'a>(&'a self, event: &Event<'a>) -> Option<(&'a str, ContentDigest)> {
+        match *event {
+            Event::Refused { id, digest, .. } => Some((id, digest)),
+            Event::Transferred { id, debit, credit, amount, memo, label, .. } => {
+                let (debit, credit) = (self.id_at(debit.slot)?, self.id_at(credit.slot())?);
+                let transfer = Transfer { id, debit, credit, amount: amount.get(), memo, label };
+                Some((id, content_digest(&transfer)))
+            }
+            Event::HoldPlaced { hold, debit, .. } => {
+                let HoldFacts { id, credit, amount, expires_in_ms, memo, label } = hold;
+                let (debit, credit) = (self.id_at(debit.slot)?, self.id_at(credit)?);
+                let hold = Hold { id, debit, credit, amount: amount.get(), expires_in_ms, memo, label };
+                Some((id, content_digest(&hold)))
+            }
+            _ => None,
+        }
     }
 
     /// What to send for an outbound credit, given the event that its record holds. `None` if that is not the event that

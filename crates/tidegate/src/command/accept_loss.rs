@@ -37,7 +37,8 @@ use tidegate_journal::recorded_end::RecordedEnd;
 use tidegate_journal::witness::{Reading, WITNESSED, Witness, check_folder};
 use tidegate_journal::{Family, JournalError, LocalLogs, LogId, Options, Retention};
 use tidegate_ledger::accepted_loss::{PeerLosses, Writing, settle, strangers, words};
-use tidegate_ledger::histories::strange_credits;
+use tidegate_ledger::claims::{LostClaim, used_twice};
+use tidegate_ledger::histories::compare_credits;
 use tidegate_ledger::{LEDGER, LedgerFamily, claim_of_ids};
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::Ledger;
@@ -160,6 +161,13 @@ pub fn run<P>(asked: &Asked<'_>, reason: &str, yes: bool, extensions: &[&dyn Ext
     if let Some(more) = ledger.between.known.len().checked_sub(LISTED_MAX).filter(|more| *more > 0) {
         say(format_args!("LOST: and {more} more transfers between shards"));
     }
+    let claims = ledger.between.claims.iter().filter(|claim| !claim.is_used_again);
+    for claim in claims.take(LISTED_MAX) {
+        let LostClaim { home, owner, .. } = claim;
+        let id = claim.id_in_words();
+        say(format_args!("LOST: ledger shard {home}: the claim of the id {id}, on which shard {owner} has decided"));
+    }
+    used_twice(&ledger.between.claims).iter().take(LISTED_MAX).for_each(|twice| say(format_args!("WRONG: {twice}")));
     for dead in &dead {
         say(format_args!(
             "LOST: the witness {}: nothing proves any more that its log has all its records",
@@ -202,7 +210,7 @@ pub fn run<P>(asked: &Asked<'_>, reason: &str, yes: bool, extensions: &[&dyn Ext
         wait: &mut |_| std::thread::yield_now(),
         say: &mut |words| say(format_args!("{words}")),
     };
-    settle(&logs, directory.id(), ledger.states, &ledger.between.known, &mut writing)?;
+    settle(&logs, directory.id(), ledger.states, &ledger.between, &mut writing)?;
     // Those that were set aside just now are among them.
     for DeadWitness { witness, .. } in dead_witnesses(data, &directory, &families, witness)? {
         if witness.path().exists() {
@@ -397,7 +405,7 @@ fn examined_with_ids(data: &Path, logs: &LocalLogs<RealDisk>, log: LogId, witnes
 
 /// That the logs of the ledger are of one history: what is of two, no command can make one of.
 fn check_history(logs: &LocalLogs<RealDisk>, directory: u64, states: &[Ledger]) -> Result<()> {
-    let strange = strange_credits(logs, directory, states)?;
+    let strange = compare_credits(logs, directory, states)?.strange;
     if !strange.is_empty() {
         bail!("{}. Put back the logs of all shards from one backup: nothing was changed", strange.join("; "));
     }
@@ -462,7 +470,7 @@ impl LedgerLosses {
         if states.len() < shards.into() {
             bail!("not all logs of the ledger can be folded");
         }
-        let between = PeerLosses::find(logs, directory.id(), &states)?;
+        let between = PeerLosses::find_with_claims(logs, directory.id(), &states)?;
         for (shard, proof) in &between.proofs {
             by_shard.get_mut(shard).expect("each shard was examined").proofs.push(proof.clone());
         }

@@ -13,6 +13,8 @@ use tidegate_journal::recorded_end::RecordedEnd;
 use tidegate_journal::witness::{Reading, check_folder};
 use tidegate_journal::{Family, LocalLogs, LogId, Sequence};
 use tidegate_ledger::audit::{audit_between, audit_shard};
+use tidegate_ledger::claims::{lost_claims, proofs_of, used_twice};
+use tidegate_ledger::histories::{Histories, compare_credits};
 use tidegate_ledger::ids::VerifiedIndex;
 use tidegate_ledger::{LEDGER, LedgerFamily, verify_ids};
 use tidegate_machines::ledger::{ACCEPTED_LOSS_PREFIX, Ledger};
@@ -100,7 +102,39 @@ fn audit_ledger(data: &Path, directory: &Directory, logs: &LocalLogs<RealDisk>, 
         audit_ids(data, log, problems);
     }
     let folder = data.join("journal");
-    problems.extend(audit_between(&findings).iter().map(|problem| format!("{}: {problem}", folder.display())));
+    let between = audit_between(&findings);
+    if between.is_empty() {
+        audit_ties(directory, logs, findings, problems);
+    }
+    problems.extend(between.iter().map(|problem| format!("{}: {problem}", folder.display())));
+}
+
+/// What records of a shard rest upon in the logs of others, if all could be read: each credit between shards stands in
+/// the logs of both, and each decision on an id has its claim.
+fn audit_ties(
+    directory: &Directory,
+    logs: &LocalLogs<RealDisk>,
+    findings: Vec<Findings<Ledger>>,
+    problems: &mut Vec<String>,
+) {
+    let states: Vec<Ledger> = findings.into_iter().filter_map(|found| found.state).collect();
+    if states.len() != usize::from(directory.shards(LEDGER)) {
+        return;
+    }
+    match compare_credits(logs, directory.id(), &states) {
+        Ok(Histories { credits, strange }) if strange.is_empty() && credits > 0 => {
+            say(format_args!("ledger: {credits} credits between shards compared"));
+        }
+        Ok(Histories { strange, .. }) => problems.extend(strange),
+        Err(error) => problems.push(format!("credits between shards could not be compared: {error}")),
+    }
+    match lost_claims(logs, directory.id(), &states) {
+        Ok(lost) => {
+            problems.extend(proofs_of(&lost).into_iter().map(|(_, proof)| proof));
+            problems.extend(used_twice(&lost));
+        }
+        Err(error) => problems.push(format!("claims of ids could not be compared with decisions: {error}")),
+    }
 }
 
 /// The index of ids beside a log of the ledger. It follows from the log, so a damaged one loses nothing.

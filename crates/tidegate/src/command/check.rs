@@ -51,7 +51,7 @@ pub fn run<P>(config: &Config, extensions: &[&dyn Extension<P>]) -> Result<ExitC
     let warnings = openness::warnings(config).into_iter().chain(config.memory.excess.clone());
     let absent = config.archive.as_ref().and_then(|archive| absent_target(&archive.to));
     let unread = unread_files(&config.identity_providers);
-    for warning in warnings.chain(files.over()).chain(absent).chain(unread) {
+    for warning in warnings.chain(files.complaints()).chain(absent).chain(unread) {
         say(format_args!("warning: {warning}"));
     }
     say(format_args!("ok"));

@@ -53,8 +53,9 @@ impl Files {
         Ok(Files { certificate: certificate.map(ServerCertificate::new), clients: ClientAuthorities::new(authorities) })
     }
 
-    /// What is to be said of the server's certificate and of revocation lists that are over by the host's clock.
-    pub fn over(&self) -> Vec<String> {
+    /// What is to be said of the server's certificate, and of revocation lists: those that are over by the host's clock
+    /// keep clients out, and so does an authority's.
+    pub fn complaints(&self) -> Vec<String> {
         let since = |ends_s: Option<i64>| {
             let ends_s = ends_s.and_then(|ends_s| u64::try_from(ends_s).ok());
             ends_s.filter(|ends_s| *ends_s <= now_ms() / 1_000).map(rfc3339)
@@ -71,7 +72,12 @@ impl Files {
                  authority can connect; those that are connected stay. Put a newer list there and send SIGHUP"
             )
         });
-        certificate.into_iter().chain(list).collect()
+        let is_of_authority = self.certificate.as_deref().is_some_and(ServerCertificate::is_of_authority);
+        let authority = is_of_authority.then(|| {
+            "tls.cert_file: the certificate is one of an authority (CA:TRUE), which some clients accept from no server,              among them those of this program. Make it with `-addext basicConstraints=critical,CA:FALSE`"
+                .to_owned()
+        });
+        certificate.into_iter().chain(list).chain(authority).collect()
     }
 }
 

@@ -15,6 +15,7 @@ use tidegate_wire::mqtt::{
 };
 
 use crate::clock::timers::Client;
+use crate::proxied::{connack, hello, open};
 use crate::votes::{connect, ids, open_show, votes};
 use crate::{Server, Settings, audit, folder, wait_for};
 
@@ -121,6 +122,15 @@ fn a_full_disk_refuses_writes_serves_reads_and_resumes() {
     assert_eq!((answer.status, answer.code()), (503, "disk_full"), "{answer:?}");
     let detail = answer.body["detail"].as_str().expect("a problem says what is wrong").to_owned();
     assert!(detail.contains("was not done before cannot be done now"), "{detail}");
+
+    let mut mqtt = open(server.mqtt(), &hello("voter", Some("dave")));
+    assert_eq!(connack(&mut mqtt), Some(0));
+    let topic = "$ledger/transfers";
+    let body = [&[0, topic.len() as u8], topic.as_bytes(), &[0, 7, 0], vote.to_string().as_bytes()].concat();
+    mqtt.write_all(&[&[0x32, body.len() as u8], &body[..]].concat()).expect("the server reads");
+    let mut puback = [0; 5];
+    mqtt.read_exact(&mut puback).expect("it is acknowledged");
+    assert_eq!((puback[0], &puback[2..]), (0x40, &[0, 7, 0x97][..]), "a vote that was not counted is no success");
 
     // What was done needs no room to be said again.
     let again = client.transfers(&votes(&done[0])).expect("a retry is answered");

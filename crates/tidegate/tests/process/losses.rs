@@ -48,7 +48,7 @@ fn put(from: &Path, to: &Path) {
 }
 
 /// The start and an acceptance without "yes" are refused with these words, and change nothing. Then it is accepted.
-fn refused_until_accepted(settings: &Settings, words: &[&str]) -> Ended {
+pub fn refused_until_accepted(settings: &Settings, words: &[&str]) -> Ended {
     let before = files(&settings.data);
     let refused = Server::refused(settings);
     assert!(!refused.status.success(), "{refused}");
@@ -593,7 +593,8 @@ impl Two {
         let server = Server::start(&self.settings);
         self.send(&server, "later", 7, 12);
         assert!(server.terminate().status.success());
-        assert!(audit(&self.settings.data).status.success());
+        let audited = audit(&self.settings.data);
+        assert!(audited.status.success() && audited.log.contains(" credits between shards compared"), "{audited}");
         // What follows is to be told by the other shard alone.
         forget_ends(&self.settings.data);
     }
@@ -630,6 +631,17 @@ fn shards_of_two_histories_are_not_served_together_also_if_their_numbers_fit() {
     let audited = audit(&two.settings.data);
     assert!(!audited.status.success() && audited.log.contains(&words), "{audited}");
     no_backup(&two.settings, &words);
+}
+
+/// What a start compares fits. An audit reads each credit.
+#[test]
+fn an_audit_tells_two_histories_whose_numbers_and_sums_fit() {
+    let folder = folder();
+    let two = Two::of_two_histories(folder.path(), 3, (3, 1));
+    let audited = audit(&two.settings.data);
+    let Two { from, to, .. } = two;
+    let words = format!("ledger shards {from} and {to} are of two histories: credit 3 from shard {from} to shard {to}");
+    assert!(!audited.status.success() && audited.log.contains(&words), "{audited}");
 }
 
 /// Numbers and sums say that one has lost records. Each credit says that they are of two histories.

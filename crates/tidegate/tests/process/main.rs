@@ -9,6 +9,7 @@ mod auditor;
 mod backup;
 mod broken_disk;
 mod changes;
+mod claims;
 mod clock;
 mod closing;
 mod commands;

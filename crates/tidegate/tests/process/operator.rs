@@ -330,6 +330,9 @@ fn a_drain_is_undone_and_may_be_of_one_address() {
     assert_eq!(begun["address"], "127.0.0.1");
     let drains = ok(http.get("/v1/drain/addresses"));
     assert_eq!(drains["drains"][1], json!({"address": "127.0.0.1", "rate": 1_000}), "{drains}");
+    let network = ok(http.post("/v1/drain/addresses/2001:db8::5", &json!({"rate": 5})));
+    assert_eq!(network["address"], "2001:db8::/64");
+    assert_eq!(ok(http.delete("/v1/drain/addresses/2001:db8::%2F64"))["draining"], false);
     let stayed = |client: &mut Client| match client.next() {
         Heard::Disconnect(ReasonCode::USE_ANOTHER_SERVER) => true,
         Heard::End => false,

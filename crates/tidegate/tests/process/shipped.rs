@@ -234,13 +234,14 @@ fn the_root_leads_to_the_voting_page_or_to_what_is_served() {
 }
 
 #[test]
-fn a_certificate_that_is_over_is_said_before_and_after_a_start() {
+fn a_certificate_that_is_over_or_an_authoritys_is_said_before_and_after_a_start() {
     let folder = folder();
     let config = production(folder.path(), &["0".repeat(64).as_str(), "1".repeat(64).as_str(), HASH]);
     let key = rcgen::KeyPair::generate().expect("a key");
     let mut parameters = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
     parameters.not_before = rcgen::date_time_ymd(2024, 1, 1);
     parameters.not_after = rcgen::date_time_ymd(2025, 1, 1);
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let signed = parameters.self_signed(&key).expect("a certificate");
     fs::write(folder.path().join("cert.pem"), signed.pem()).expect("there is room");
     fs::write(folder.path().join("key.pem"), key.serialize_pem()).expect("there is room");
@@ -248,10 +249,14 @@ fn a_certificate_that_is_over_is_said_before_and_after_a_start() {
     let over = "tls.cert_file: the certificate, or one of its chain, is over since 2025-01-01T00:00:00Z";
 
     let ended = command(&["serve", "--check", "--config", &path, "--data", &data]);
-    assert!(ended.status.success() && ended.log.contains(&format!("warning: {over}")), "{ended}");
+    let authority = "tls.cert_file: the certificate is one of an authority (CA:TRUE)";
+    for complaint in [over, authority] {
+        assert!(ended.status.success() && ended.log.contains(&format!("warning: {complaint}")), "{ended}");
+    }
     let arguments = [&FREE[..], &["--data", &data]].concat();
     let server = Process::serve(&config, &arguments).ready().unwrap_or_else(|ended| panic!("{ended}"));
     server.says(over);
+    server.says(authority);
     server.kill();
 }
 

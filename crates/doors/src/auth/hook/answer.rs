@@ -23,12 +23,14 @@ const FAULT_CHARS_MAX: usize = 200;
 pub struct HookAnswer(Result<Written, Unusable>);
 
 /// An answer as it is written: `{"result":"allow","role":"viewer","wallets":["wallet:dave"],"expires_at":1790000000}`.
-/// What else it says is left alone.
+/// What else it says is refused: a misspelt `expires_at` would be a right for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Written {
     result: HookResult,
-    #[serde(flatten)]
-    granted: Granted,
+    role: Option<GrantedRole>,
+    wallets: Option<Vec<Box<str>>>,
+    grants: Option<Vec<Box<str>>>,
     /// First second since the epoch in which it does not hold any more.
     expires_at: Option<u64>,
 }
@@ -118,7 +120,10 @@ impl HookAnswer {
         match written.result {
             HookResult::Deny | HookResult::Ignore => Ok(Decided::Denied),
             HookResult::Allow if expires_at_s <= now_s => Err(Unusable::Expired),
-            HookResult::Allow => Ok(Decided::Allowed(written.granted, expires_at_s)),
+            HookResult::Allow => {
+                let Written { role, wallets, grants, .. } = written;
+                Ok(Decided::Allowed(Granted { role, wallets, grants }, expires_at_s))
+            }
         }
     }
 }

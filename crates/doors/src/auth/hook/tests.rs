@@ -85,7 +85,7 @@ fn what_the_hook_says_is_what_a_user_may() {
     let anna = asked.log_in("anna", "right", Some(ALLOW)).unwrap();
     assert_eq!((anna.name(), anna.id_space().name()), ("hook:anna", "hook:anna"));
     assert_eq!(*anna.rights(), Rights::Viewer { wallets: vec!["wallet:hook:anna".into()] });
-    let both = r#"{"result":"allow","wallets":["a","b"],"role":"viewer","display_name":"Ben"}"#;
+    let both = r#"{"result":"allow","wallets":["a","b"],"role":"viewer"}"#;
     let ben = asked.log_in("ben", "right", Some(both)).unwrap();
     assert_eq!(*ben.rights(), Rights::Viewer { wallets: vec!["a".into(), "b".into()] });
     let service = r#"{"result":"allow","role":"service","grants":["audit","sys"]}"#;
@@ -112,7 +112,9 @@ fn what_cannot_be_followed_lets_nobody_in() {
         // The hook would not be asked: nothing would answer.
         assert_eq!(Asked::new(hook()).log_in(name, "right", None).unwrap_err(), LoginError::Wrong, "{name:?}");
     }
-    for text in ["", "[]", "{}", r#"{"result":"yes"}"#, r#"{"result":"allow","role":"admin"}"#] {
+    let misspelt = [r#"{"result":"allow","expire_at":9}"#, r#"{"result":"allow","walets":[]}"#];
+    let wrong = ["", "[]", "{}", r#"{"result":"yes"}"#, r#"{"result":"allow","role":"admin"}"#];
+    for text in wrong.into_iter().chain(misspelt) {
         assert!(matches!(HookAnswer::read(text.as_bytes()).decide(0), Err(Unusable::Unreadable(_))), "{text}");
     }
 }

@@ -65,7 +65,9 @@ impl fmt::Display for Refused {
             Refused::Expired => "it has expired; get a new one of the provider",
             Refused::KeyUnknown => "no key of the provider has its kid; the keys are fetched again, try in a minute",
             Refused::KeyUnnamed => "it names no key (kid), and the provider does not have just one",
-            Refused::NoKeys => "the provider's keys could not be fetched yet; try again in a minute",
+            Refused::NoKeys => {
+                "no key of the provider is known: none was fetched yet, or its list has none; try again in a minute"
+            }
             Refused::Signature => "its signature is not that of the provider's key",
             Refused::Wallet => "its claims make a wallet's id that is too long or no account id",
             Refused::ClaimMissing(claim) => return write!(f, "{START}the claim {claim:?} is missing"),

@@ -212,9 +212,8 @@ impl<P> BinaryPort<P> {
         let overdue = self.sessions.iter().filter(|(_, session)| session.is_overdue(now_ms));
         for key in overdue.map(|(key, _)| key).collect::<Vec<usize>>() {
             let session = &mut self.sessions[key];
-            // The first time, the client gets its outstanding replies. A client that does not take them in time loses
-            // them.
-            if matches!(session.life, Life::Draining) {
+            // The first time, the client gets its outstanding replies. Whoever takes none of them in time loses them.
+            if matches!(session.life, Life::Draining) || session.takes_too_long(now_ms) {
                 session.forget_outbox();
             }
             session.drain(now_ms);

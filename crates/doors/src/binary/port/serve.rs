@@ -18,7 +18,7 @@ use super::super::weight::{REPLY_BYTES, reply_bytes, work_of_rows};
 use super::super::{Refused, translate, weight};
 use super::{BinaryPort, Purpose};
 use crate::auth::Identity;
-use crate::handshakes::{tell_failed, tell_untrusted_proxy};
+use crate::handshakes::{tell_failed, tell_missing_header, tell_untrusted_proxy};
 use crate::held_bytes::NoRoom;
 use crate::json::{Problem, codes};
 use crate::listing::Listing;
@@ -68,12 +68,12 @@ impl<P> BinaryPort<P> {
             match session.read(&mut self.scratch, &mut cost) {
                 Ok(bytes) => read = bytes,
                 Err(error) => {
+                    let address = session.address();
                     if session.is_unsaid() {
                         self.metrics.connections_refused.increment("proxy");
+                        address.inspect(|balancer| tell_missing_header(&error, "binary", *balancer));
                     }
-                    if let Some(address) = session.address() {
-                        tell_failed(&error, "binary", address);
-                    }
+                    address.inspect(|address| tell_failed(&error, "binary", *address));
                     session.drain(now_ms);
                 }
             }

@@ -1,6 +1,5 @@
 //! The ledger on topics: its replies, and what it announces.
 
-use tidegate_broker::ReasonCode;
 use tidegate_journal::LogStore;
 use tidegate_ledger::announcer::{Announcement, News};
 use tidegate_ledger::message::Reply;
@@ -54,8 +53,7 @@ impl<L: LogStore> MqttPort<L> {
 
     pub(super) fn answer(&mut self, answer: LedgerAnswer, now: TimeMs) {
         match answer {
-            LedgerAnswer::Transfer { ticket, body, over, refused } => {
-                let reason = if over.is_some() { ReasonCode::QUOTA_EXCEEDED } else { ReasonCode::SUCCESS };
+            LedgerAnswer::Transfer { ticket, body, reason, over, refused } => {
                 refused.into_iter().for_each(|code| self.refused.refusals.increment(code));
                 over.into_iter().for_each(|bound| self.refused.quota.increment(bound));
                 self.latency.responded(ticket);

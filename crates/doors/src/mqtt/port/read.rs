@@ -17,7 +17,7 @@ use tidegate_wire::proxy::is_header;
 use super::shell::PortShell;
 use super::{CarriesMqtt, MqttPort, READ_BYTES, READ_BYTES_MAX, SOCKETS};
 use crate::admission::{Arrival, Standing, Stay, monotonic_ns};
-use crate::handshakes::{tell_failed, tell_untrusted_proxy};
+use crate::handshakes::{tell_failed, tell_missing_header, tell_untrusted_proxy};
 use crate::mqtt::sockets::{Flag, Socket};
 use crate::operator::OperatorMessage;
 use crate::turns::limits::{WORK_IN_ROUND_MAX, WORK_OF_VISIT};
@@ -177,11 +177,13 @@ impl<L: LogStore> MqttPort<L> {
                 // This worker then knows all that the client may have learned from another one.
                 drive::hear(&mut PortShell { port: self, context }, key, &[], 0, now);
                 let Some(socket) = self.sockets.get(key) else { return WORK_OF_VISIT };
-                if socket.stream.is_unsaid() && error.kind() == io::ErrorKind::InvalidData {
+                let (address, is_unsaid) = (address_of(socket), socket.stream.is_unsaid());
+                let door = self.door_of(key);
+                if is_unsaid && error.kind() == io::ErrorKind::InvalidData {
                     self.metrics.turned_away.increment("proxy");
+                    tell_missing_header(&error, door, address);
                 }
-                let address = address_of(socket);
-                tell_failed(&error, self.door_of(key), address);
+                tell_failed(&error, door, address);
                 if error.kind() == io::ErrorKind::InvalidData {
                     // The client broke TLS or WebSocket, and was told so by them.
                     self.broker.closed(key, now);
@@ -194,6 +196,7 @@ impl<L: LogStore> MqttPort<L> {
         };
         socket.set(Flag::READABLE, heard.more || socket.has(Flag::CLOSED));
         socket.set(Flag::ENDED, heard.ended);
+        let is_first = !self.scratch.bytes(&heard).is_empty() && !socket.replace(Flag::HEARD, true);
         if was_unsaid && !socket.stream.is_unsaid() && !self.meet(key, now) {
             return WORK_OF_VISIT + work_of_bytes(self.scratch.cost());
         }
@@ -201,7 +204,7 @@ impl<L: LogStore> MqttPort<L> {
         let scratch = std::mem::take(&mut self.scratch);
         let bytes = scratch.bytes(&heard);
         let work = WORK_OF_VISIT + work_of_bytes(scratch.cost());
-        if is_header(bytes) && self.newcomers.has(key) {
+        if is_first && is_header(bytes) && self.newcomers.has(key) {
             self.scratch = scratch;
             self.refuse_proxy(key, now);
             return work;

@@ -433,6 +433,26 @@ fn who_was_closed_and_stays_gives_way() {
 }
 
 #[test]
+fn a_load_balancers_word_in_the_middle_of_a_connect_is_none() {
+    let mut node = Node::open(16);
+    let tcp = TcpStream::connect(node.address).unwrap();
+    tcp.set_nonblocking(true).unwrap();
+    let mut client = Client { tcp, heard: Vec::new() };
+    let name = "PROXY TCP4 192.0.2.7";
+    let connect = packet(0x10, &[b"\x00\x04MQTT\x05\x02\x00\x3c\x00".to_vec(), text(name)].concat());
+    let (first, rest) = connect.split_at(connect.len() - name.len());
+    client.tcp.write_all(first).unwrap();
+    let has_heard = |worker: &mut Worker| {
+        let sockets = &mut worker.port.sockets;
+        (0..sockets.places()).any(|n| sockets.at(n).is_some_and(|(_, socket)| socket.has(Flag::HEARD)))
+    };
+    node.until("the first part is read", |node| node.workers.iter_mut().any(has_heard));
+    client.tcp.write_all(rest).unwrap();
+    let connack = node.receive(&mut client);
+    assert_eq!((connack[0], connack[3]), (0x20, 0), "{connack:?}");
+}
+
+#[test]
 fn a_verdict_may_come_later_from_another_thread() {
     let mut node = Node::open(10);
     let mut client = node.connect("a", true);

@@ -14,15 +14,15 @@ use crate::room::Exchanges;
 const DIRECTORY: u64 = 1;
 
 /// All files of a disk with their bytes.
-type Files = Vec<(PathBuf, Vec<u8>)>;
+pub type Files = Vec<(PathBuf, Vec<u8>)>;
 
-fn files(disk: &FakeDisk) -> Files {
+pub fn files(disk: &FakeDisk) -> Files {
     let bytes = |path: &PathBuf| disk.contents(path).expect("it is listed");
     disk.files().into_iter().map(|(path, _)| (path.clone(), bytes(&path))).collect()
 }
 
 /// A disk with what `now` has, but for one shard, which is as it was `then`.
-fn put_back(shard: ShardIndex, then: &Files, now: &Files) -> FakeDisk {
+pub fn put_back(shard: ShardIndex, then: &Files, now: &Files) -> FakeDisk {
     let name = format!("ledger-{}", shard.0);
     let is_of = |(path, _): &&(PathBuf, Vec<u8>)| path.to_string_lossy().contains(&name);
     let disk = FakeDisk::new(2);
@@ -37,13 +37,13 @@ fn put_back(shard: ShardIndex, then: &Files, now: &Files) -> FakeDisk {
 }
 
 /// Its memo and label are content: who asks again must say the same.
-fn transfer(id: &str, debit: &str, credit: &str) -> Request {
+pub fn transfer(id: &str, debit: &str, credit: &str) -> Request {
     let (memo, label) = (format!("memo of {id}"), Label { code: 5, user_data: id });
     let item = Transfer { id, debit, credit, amount: 1, memo: &memo, label };
     Request::Transfers { linked: false, batch: TransferBatch::copy_of([item]) }
 }
 
-fn applied(node: &mut TestWorker, request: Request) {
+pub fn applied(node: &mut TestWorker, request: Request) {
     assert_eq!(node.ask(request), Reply::Outcomes(vec![Outcome::Applied]));
 }
 
@@ -100,7 +100,7 @@ fn story(all: &Accounts) -> (Files, Files) {
     (then, files(&node.disk))
 }
 
-fn states(disk: &FakeDisk) -> Vec<Ledger> {
+pub fn states(disk: &FakeDisk) -> Vec<Ledger> {
     states_of(disk, 2)
 }
 
@@ -112,12 +112,12 @@ fn states_of(disk: &FakeDisk, shards: u16) -> Vec<Ledger> {
     (0..shards).map(of).collect()
 }
 
-fn find(disk: &FakeDisk) -> PeerLosses {
-    PeerLosses::find(&logs(disk), DIRECTORY, &states(disk)).expect("the logs are of one history")
+pub fn find(disk: &FakeDisk) -> PeerLosses {
+    PeerLosses::find_with_claims(&logs(disk), DIRECTORY, &states(disk)).expect("the logs are of one history")
 }
 
 /// What is written again, and what the operator is told.
-fn accept(disk: &FakeDisk) -> (Settled, Vec<String>) {
+pub fn accept(disk: &FakeDisk) -> (Settled, Vec<String>) {
     let mut said = Vec::new();
     let mut writing = Writing {
         options: SMALL,
@@ -125,7 +125,7 @@ fn accept(disk: &FakeDisk) -> (Settled, Vec<String>) {
         wait: &mut |log| panic!("{log}: one group takes all"),
         say: &mut |words| said.push(words),
     };
-    let settled = settle(&logs(disk), DIRECTORY, states(disk), &find(disk).known, &mut writing);
+    let settled = settle(&logs(disk), DIRECTORY, states(disk), &find(disk), &mut writing);
     (settled.expect("it can be settled"), said)
 }
 
@@ -151,7 +151,7 @@ fn what_a_shard_has_lost_is_told_with_each_transfer_that_another_knows() {
     let all = Accounts::new();
     let (then, now) = story(&all);
     let found = find(&put_back(HERE, &then, &now));
-    assert_eq!(found.proofs.iter().map(|(shard, _)| *shard).collect::<Vec<_>>(), [0, 0], "{:?}", found.proofs);
+    assert_eq!(found.proofs.iter().map(|(shard, _)| *shard).collect::<Vec<_>>(), [0, 0, 0], "{:?}", found.proofs);
     let booked: Vec<_> = found.booked.iter().map(|(shard, loss)| (*shard, loss.number.0, loss.amount.get())).collect();
     assert_eq!(booked, [(0, 4, 4), (0, 3, 2)], "debits of 4 in all, and credits of 2");
     let Accounts { source_here, wallet_here, late_here, source_there, wallet_there } = &all;
@@ -235,7 +235,8 @@ fn a_loss_is_booked_where_no_record_of_the_other_tells_of_it() {
         wait: &mut |log| panic!("{log}: one group takes all"),
         say: &mut |words| said.push(words),
     };
-    let settled = settle(&logs(&disk), DIRECTORY, states(&disk), &[], &mut writing).expect("it can be settled");
+    let settled = settle(&logs(&disk), DIRECTORY, states(&disk), &PeerLosses::default(), &mut writing)
+        .expect("it can be settled");
     assert_eq!((settled.regained.len(), settled.booked), (0, 2));
     let states = states(&disk);
     let (loss, slot) = states[0].accepted_loss_account("credit");

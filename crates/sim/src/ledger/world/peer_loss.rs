@@ -77,7 +77,8 @@ impl<S: Store> LedgerWorld<S> {
             let state = fold_to_end(&logs, &snapshots(&self.site.disk, shard), shards, &examined);
             states.push(state.map_err(|error| failed(error.to_string()))?);
         }
-        let found = PeerLosses::find(&logs, DIRECTORY_ID, &states).map_err(|error| failed(error.to_string()))?;
+        let found =
+            PeerLosses::find_with_claims(&logs, DIRECTORY_ID, &states).map_err(|error| failed(error.to_string()))?;
         self.accept_losses(&found.proofs.iter().map(|(shard, _)| *shard).collect::<BTreeSet<u16>>())?;
         let (store, trace) = (self.site.store.clone(), self.site.trace.clone());
         let mut writing = Writing {
@@ -86,11 +87,12 @@ impl<S: Store> LedgerWorld<S> {
             wait: &mut |log| _ = store.step(log),
             say: &mut |words| note!(trace, "  {words}"),
         };
-        let settled = settle(&logs, DIRECTORY_ID, states, &found.known, &mut writing);
-        let Settled { regained, booked } = settled.map_err(|error| failed(error.to_string()))?;
+        let settled = settle(&logs, DIRECTORY_ID, states, &found, &mut writing);
+        let Settled { regained, booked, claimed } = settled.map_err(|error| failed(error.to_string()))?;
         self.site.disk.kill();
         self.site.tally.add("a credit that was written again", regained.len() as u64);
         self.site.tally.add("a loss between shards that was booked", booked);
+        self.site.tally.add("an id that was claimed again", claimed);
         let as_known = |id: &str| self.load.model.applied_transfer(id);
         Ok(regained.iter().filter(|credit| !credit.posted).filter_map(|credit| as_known(&credit.id)).collect())
     }

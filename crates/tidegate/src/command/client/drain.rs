@@ -12,7 +12,7 @@ use super::door::{Door, encoded};
 use super::failure::Failure;
 use super::table::{Columns, Fields, Shown};
 use crate::command::number::whole;
-use crate::output::say;
+use crate::output::{complain, say};
 
 /// How often to look.
 const LOOK: Duration = Duration::from_millis(500);
@@ -63,7 +63,7 @@ pub enum DrainAct {
 pub(super) fn run(door: &Door, shown: &Shown, arguments: &DrainArguments) -> Result<(), Failure> {
     match (&arguments.act, &arguments.begin) {
         (Some(DrainAct::Status { address }), _) => status(door, shown, *address),
-        (Some(DrainAct::Undo { address }), _) => shown.one(Fields::DRAIN, &door.delete(&path(*address))?),
+        (Some(DrainAct::Undo { address }), _) => undo(door, shown, *address),
         (None, Some(begin)) => drain(door, shown, begin),
         (None, None) => Err(Failure::CommandLine("give --rate N, or say status or undo".to_owned())),
     }
@@ -78,13 +78,31 @@ fn status(door: &Door, shown: &Shown, address: Option<IpAddr>) -> Result<(), Fai
     if address.is_some() {
         return Ok(());
     }
-    // A server without MQTT has none.
+    match drains_of_addresses(door)? {
+        drains if drains.is_empty() => Ok(()),
+        drains => shown.rows(Columns::ADDRESS_DRAIN, &drains, true),
+    }
+}
+
+/// Lets clients stay again. Those of single addresses are another drain, which is said.
+fn undo(door: &Door, shown: &Shown, address: Option<IpAddr>) -> Result<(), Failure> {
+    shown.one(Fields::DRAIN, &door.delete(&path(address))?)?;
+    let left = if address.is_none() { drains_of_addresses(door)? } else { Vec::new() };
+    for drain in &left {
+        let address = drain["address"].as_str().unwrap_or_default();
+        let named = address.trim_end_matches("/64");
+        complain(format_args!(
+            "the clients of {address} are still sent away; let them stay with: tidegate drain undo --address {named}"
+        ));
+    }
+    Ok(())
+}
+
+/// The drains of single addresses. A server without MQTT has none.
+fn drains_of_addresses(door: &Door) -> Result<Vec<Value>, Failure> {
     match door.get("/v1/drain/addresses") {
-        Ok(all) => match all["drains"].as_array() {
-            Some(drains) if !drains.is_empty() => shown.rows(Columns::ADDRESS_DRAIN, drains, true),
-            _ => Ok(()),
-        },
-        Err(Failure::Refused(refusal)) if refusal.code() == "path_unknown" => Ok(()),
+        Ok(all) => Ok(all["drains"].as_array().cloned().unwrap_or_default()),
+        Err(Failure::Refused(refusal)) if refusal.code() == "path_unknown" => Ok(Vec::new()),
         Err(failure) => Err(failure),
     }
 }
