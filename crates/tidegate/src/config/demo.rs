@@ -19,6 +19,8 @@ config! {
              \"http://vote.example.org/demo\". Without it, /demo of the host with which the stage was opened";
         ends_at: Optional<Text> = NoDefault, .., restart,
             "when the countdown of the pages ends, RFC 3339. They offer no votes then; the ledger still takes them";
+        login_hint: Text = "", .., restart,
+            "what the log-in of the pages says beside its fields, such as where a voter finds the password";
     }
 }
 
@@ -58,6 +60,7 @@ pub fn settle(document: &Document) -> Result<DemoShow, ConfigError> {
         title: keys.title,
         url: keys.url,
         ends_at_ms,
+        login_hint: keys.login_hint,
         candidates: candidates.collect::<Result<_, _>>()?,
     })
 }
