@@ -1,6 +1,6 @@
 """The voting page in headless Chromium, two windows beside each other:  demo.py BINARY [PICTURE]
 
-One window votes, the other sees the tally move. The last credit is spent, and the next vote is refused. A page keeps
+One window votes, the other sees the tally move. The last credit is spent, and no button can be pressed. A page keeps
 its user while another one logs in on a second page of the same browser, and a kept vote is sent only as who pressed it.
 With PICTURE, the page is saved there as a PNG.
 """
@@ -9,6 +9,7 @@ import shutil
 import sys
 
 from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -19,10 +20,10 @@ CANDIDATES = [f"candidate:{number}" for number in range(1, 8)]
 NAMES = ["Ada", "Bruno", "Chiara", "Deniz", "Emil", "Farah", "Greta"]
 
 
-def browser():
+def browser(*flags):
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
-    for flag in ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=900,1000"]:
+    for flag in ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=900,1000", *flags]:
         options.add_argument(flag)
     service = webdriver.ChromeService(shutil.which("chromedriver"))
     return webdriver.Chrome(options=options, service=service)
@@ -31,10 +32,10 @@ def browser():
 class Window:
     """One viewer's window."""
 
-    def __init__(self, driver, http, user):
+    def __init__(self, driver, http, user, path="/demo"):
         driver.switch_to.new_window("window")
         self.driver, self.handle, self.user = driver, driver.current_window_handle, user
-        driver.get(f"http://{http}/demo")
+        driver.get(f"http://{http}{path}")
 
     def find(self, selector):
         self.driver.switch_to.window(self.handle)
@@ -57,7 +58,20 @@ class Window:
         self.find("#login button").click()
 
     def vote(self, candidate):
-        self.find(f'li[data-id="{candidate}"] .vote').click()
+        """Presses when the button does not rest from the press before."""
+        button = f'li[data-id="{candidate}"] .vote'
+        self.wait_until(f"{button} to press", lambda: self.find(button).get_attribute("aria-disabled") is None)
+        self.find(button).click()
+
+    def wait_until(self, what, holds):
+        try:
+            WebDriverWait(self.driver, SECONDS_MAX, poll_frequency=0.02).until(lambda _: holds())
+        except TimeoutException:
+            sys.exit(f"{self.user}: {what} did not come; the page has {self.text('body')!r}")
+
+    def run(self, script, *arguments):
+        self.driver.switch_to.window(self.handle)
+        return self.driver.execute_script(script, *arguments)
 
 
 def tally(candidate):
@@ -88,8 +102,9 @@ def check(driver, http, picture):
             window.wait_for(tally(candidate), votes)
     carol.wait_for("#balance", "10")
 
-    dave.vote(CANDIDATES[0])
-    dave.wait_for("#notice", "Not counted: the account to debit has only 0 available")
+    dave.wait_for("#wallet", "0 credits left, so you cannot vote now")
+    if dave.run("return document.querySelector('.vote:enabled')"):
+        sys.exit("dave has no credits left, and can press")
     carol.vote(CANDIDATES[2])
     dave.wait_for(tally(CANDIDATES[2]), "3")
     dave.wait_for("#balance", "0")

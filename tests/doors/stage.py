@@ -19,6 +19,7 @@ import zlib
 import zxingcpp
 from selenium import webdriver
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from server import serve
@@ -33,6 +34,13 @@ const Real = WebSocket;
 window.WebSocket = class extends Real {
   set onmessage(hear) { super.onmessage = (event) => window.isDeaf || hear(event); }
 };
+"""
+# Dave's last credit, as another client of his spends it.
+SPEND = """
+const { token } = JSON.parse(localStorage.getItem("tidegate.demo.token"));
+const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+const vote = { id: "elsewhere", debit: "wallet:dave", credit: "candidate:1", amount: 1 };
+fetch("/v1/transfers", { method: "POST", headers, body: JSON.stringify(vote) });
 """
 
 
@@ -80,6 +88,13 @@ class Page:
     def wait_for(self, selector, text):
         self.wait_until(f"{selector} with {text!r}", lambda: text in self.text(selector))
 
+    def vote(self, candidate):
+        """Presses when the button does not rest from the press before."""
+        button = f"{candidate} .vote"
+        rests = f"return document.querySelector({button!r}).hasAttribute('aria-disabled')"
+        self.wait_until(f"{button} to press", lambda: not self.run(rests))
+        self.click(button)
+
     def click(self, selector):
         # Not behind the lower edge, where the notice stands.
         self.run(f"document.querySelector({selector!r}).scrollIntoView({{ block: 'nearest', behavior: 'instant' }})")
@@ -91,7 +106,7 @@ class Page:
             element = self.driver.find_element(By.ID, field)
             element.clear()
             element.send_keys(value)
-        self.click("#login button")
+        element.send_keys(Keys.ENTER)
 
     def assert_quiet(self, but=()):
         """Nothing on the console, but failed requests while `but` is so."""
@@ -163,13 +178,16 @@ def votes(phone, stage):
     for page in (phone, stage):
         page.wait_for("#link", "live")
         page.wait_for("#countdown", "left")
+    if stage.run("return getComputedStyle(document.activeElement).outlineStyle") != "none":
+        sys.exit("the title of the stage has an outline")
     stage.wait_for("#leader", "No votes yet")
-    phone.click(f"{ADA} .vote")
+    phone.vote(ADA)
     phone.wait_for("#notice", "Your vote for Ada counts")
-    phone.click(f"{BRUNO} .vote")
+    stage.wait_for("aside", "1 vote\n")
+    phone.vote(BRUNO)
     phone.wait_for("#notice", "Your vote for Bruno counts")
     stage.wait_for("#leader", "Ada and Bruno are level")
-    phone.click(f"{ADA} .vote")
+    phone.vote(ADA)
     stage.wait_for("#leader", "Ada leads")
     stage.wait_for(f"{ADA} .percent", "66.7 %")
     stage.wait_for("#total", "3")
@@ -224,12 +242,12 @@ def outlives(server, phone, stage):
     """The answer to one vote is lost with the server, another is pressed while it is away: both count, once."""
     away = ["ERR_CONNECTION", "WebSocket connection", "ERR_EMPTY_RESPONSE", "503 (Service Unavailable)"]
     phone.run("window.isDeaf = true")
-    phone.click(f"{ADA} .vote")
+    phone.vote(ADA)
     stage.wait_for(f"{ADA} .tally", "3")
     server.kill()
     for page in (phone, stage):
         page.wait_for("#link", "connecting again")
-    phone.click(f"{BRUNO} .vote")
+    phone.vote(BRUNO)
     phone.wait_for("#notice", "sent when the connection is back")
     phone.run("window.isDeaf = false")
     server.start()
@@ -267,21 +285,27 @@ def ends(phone, stage):
 
 def stays_in_and_is_refused(phone, stage):
     """The page is gone before its answer came: opened again, it asks for no password, and the vote has counted once.
-    The last credit is spent, and the next vote is refused.
+    The last credit is spent elsewhere, which the page does not hear: the next vote is refused.
     """
     phone.run("window.isDeaf = true")
-    phone.click(f"{ADA} .vote")
+    phone.vote(ADA)
     stage.wait_for(f"{ADA} .tally", "4")
     phone.driver.refresh()
     phone.wait_for("#notice", "Your vote for Ada counts")
     phone.wait_for("#balance", "4")
-    for left in range(3, -1, -1):
-        phone.click(f"{ADA} .vote")
+    for left in range(3, 0, -1):
+        phone.vote(ADA)
         phone.wait_for("#balance", str(left))
         phone.wait_for("#notice", "counts")
-    phone.click(f"{ADA} .vote")
-    phone.wait_for("#notice", "Not counted: the account to debit has only 0 available")
-    phone.wait_for("#balance", "0")
+    phone.wait_for("#wallet", "1 credit left")
+    phone.run("window.isDeaf = true")
+    phone.run(SPEND)
+    stage.wait_for(f"{ADA} .tally", "8")
+    phone.vote(BRUNO)
+    phone.driver.refresh()
+    phone.wait_for("#notice", "Your vote for Bruno was not counted: you have no credits left")
+    phone.wait_for("#wallet", "0 credits left, so you cannot vote now")
+    phone.wait_until("no button", lambda: phone.run("return !document.querySelector('.vote:enabled')"))
     agree(phone, stage)
     phone.click("#logout")
     phone.wait_until("the log-in", lambda: phone.driver.find_element(By.ID, "login").is_displayed())

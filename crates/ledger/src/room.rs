@@ -11,6 +11,7 @@ mod clock;
 mod exchanges;
 mod operation_client;
 mod seeds;
+mod shown;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -43,6 +44,7 @@ use claims::NewestResting;
 pub use exchanges::{Exchanges, in_words as loss_in_words, strange_sums};
 pub use operation_client::OperationClient;
 pub use seeds::{Seed, SeedKind, check_alone as check_seeds};
+pub use shown::ShownCollector;
 
 /// Threads that read for one shard: a cold read of one history does not keep the next one waiting.
 pub const FETCH_THREADS: usize = 2;
@@ -65,6 +67,8 @@ pub struct LedgerOptions {
     pub schedule: Schedule,
     /// What to ask before anyone else may.
     pub seed: Vec<Seed>,
+    /// What should be there when that is done; the log names what is not.
+    pub shown: Vec<ShownCollector>,
 }
 
 /// The ledger of a node.
@@ -161,6 +165,7 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         let before = seeds::look_for_ids(&seeds, shard_count, &mut background)?;
         let mut background = background.with_client(|me| client(site, me));
         seeds::sow(seeds, before, shard_count, &mut background)?;
+        shown::look(&self.options.shown, &mut background);
         let audits = self.audits(site, background.with_client(|me| OperationClient::new(me, of_audits)))?;
         let status = site.status().clone();
         site.spawn("background".into(), move || {

@@ -29,7 +29,7 @@ use tidegate_journal::disk::RealDisk;
 use tidegate_journal::disk::owner::cause_words;
 use tidegate_journal::witness::check_folder_of_new;
 use tidegate_ledger::operation::Message;
-use tidegate_ledger::room::{Schedule, Seed as LedgerSeed, SeedKind};
+use tidegate_ledger::room::{Schedule, Seed as LedgerSeed, SeedKind, ShownCollector};
 use tidegate_ledger::{LEDGER, LedgerOptions, LedgerRoom};
 use tidegate_roster::ROSTER;
 use tidegate_runtime::threads::now_ms;
@@ -40,7 +40,7 @@ use crate::archiving::{ArchiveMetrics, Archiving};
 use crate::auth_hook::AuthHook;
 use crate::command::archive::check_target;
 use crate::command::reload::Files;
-use crate::config::{Config, Door, Seed, Tls, TopicsKeys};
+use crate::config::{Config, Door, Seed, Tls, TopicsKeys, candidate_places};
 use crate::extension::{Extension, KnownFamily, Opened};
 use crate::identity_keys::IdentityKeys;
 use crate::metrics;
@@ -262,6 +262,7 @@ fn rooms<P: Parcels>(
         announce,
         schedule: Schedule { audit_interval: config.audit_interval, snapshot_interval: config.data.snapshot_interval },
         seed: seeds(&config.seed),
+        shown: shown(config),
     });
     let at_http = vec![open_ledger(ledger.changes(), &config.limits.http)];
     let (mut others, mut at_http, mut at_binary) = (Vec::new(), at_http, Vec::new());
@@ -371,6 +372,14 @@ fn mqtt(config: &Config, files: &Files, handshakes: &Arc<Handshakes>) -> Result<
         drain: mqtt.drain.clone(),
         drain_timeout_ms: mqtt.drain_timeout_ms,
     }))
+}
+
+/// The candidates of the voting pages.
+fn shown(config: &Config) -> Vec<ShownCollector> {
+    let candidates = &config.demo.candidates;
+    let places = candidate_places(config.document(), candidates.len());
+    let shown = candidates.iter().zip(places);
+    shown.map(|(candidate, at)| ShownCollector { at, id: candidate.id.clone() }).collect()
 }
 
 /// What the ledger begins with.

@@ -1,6 +1,6 @@
 // What the voter's page and the stage share: the log-in form, the rows of candidates, the countdown.
 
-import { Session, readShow } from "./session.js";
+import { Session, readShow, told } from "./session.js";
 
 export const $ = (id) => document.getElementById(id);
 
@@ -10,12 +10,14 @@ export class Board {
 
   constructor(show) { this.show = show; }
 
-  /** Candidates of the configuration in its order; without any, every collector. A second time adds only new ones. */
+  /** Candidates of the configuration in its order; without any, every collector. A second time adds only new ones.
+   *  Returns the ids of all rows. */
   open(accounts) {
     const collectors = accounts.filter(({ kind }) => kind === "collector").map(({ id }) => id);
     const listed = this.show.candidates.filter(({ id }) => collectors.includes(id));
     const plain = (id) => ({ id, name: id.replace(/^candidate:/, "Candidate ") });
     (listed.length ? listed : collectors.map(plain)).forEach((candidate) => this.#add(candidate));
+    return [...this.rows.keys()];
   }
 
   #add({ id, name, picture }) {
@@ -69,7 +71,7 @@ export function open(parts, events) {
       shown(true);
       // What had the focus is hidden now; a screen reader goes on at the title.
       if (wasOut) $("title").focus();
-      events.accounts(accounts, user);
+      return events.accounts(accounts, user);
     },
   });
   $("login").addEventListener("submit", async (event) => {
@@ -79,7 +81,7 @@ export function open(parts, events) {
       await session.login(user, password);
       $("password").value = "";
     } catch (error) {
-      state("off", error.message);
+      state("off", `not logged in, try again: ${told(error)}`);
     }
   });
   return session;
@@ -91,9 +93,10 @@ export async function show() {
     try {
       const show = await readShow();
       document.title = $("title").textContent = show.title;
+      $("hint").textContent = show.login_hint;
       return show;
     } catch (error) {
-      state("off", `connecting (${error.message})`);
+      state("off", `connecting: ${told(error)}`);
       await new Promise((later) => setTimeout(later, 1000));
     }
   }

@@ -3,10 +3,13 @@
 import { $, Board, countdown, open, show, state } from "./board.js";
 import { Outbox } from "./outbox.js";
 
-let viewer, wallet, isOver = false;
+/** How long a button rests when it was pressed: a second press so soon is a double click, not a second vote. */
+const REST_MS = 600;
+
+let viewer, wallet, available, isOver = false; // available: credits left; unknown until there is a connection
 const settings = await show();
 const board = new Board(settings);
-const outbox = new Outbox(settled);
+const outbox = new Outbox(settled, missed);
 
 const session = open(["show", "thumb"], {
   login(user) {
@@ -18,9 +21,11 @@ const session = open(["show", "thumb"], {
     viewer = user;
     wallet = accounts.find(({ kind }) => kind === "wallet");
     $("viewer").textContent = user;
-    $("balance").textContent = "–";
-    board.open(accounts);
+    available = undefined;
+    const candidates = board.open(accounts);
     accounts.forEach(take);
+    offer();
+    return wallet ? [wallet.id, ...candidates] : candidates;
   },
   account: take,
   live: (mqtt, user) => outbox.live(mqtt, user),
@@ -32,20 +37,40 @@ const session = open(["show", "thumb"], {
 
 countdown(settings, () => {
   isOver = true;
-  document.querySelectorAll(".vote").forEach((button) => { button.disabled = true; });
+  offer();
 });
 
 $("logout").addEventListener("click", () => session.logout());
 $("candidates").addEventListener("click", ({ target }) => {
-  const row = target.closest(".vote") && target.closest("li");
-  if (row && !isOver) vote(row.dataset.id);
+  const button = target.closest(".vote");
+  if (!button || !isOffered() || button.getAttribute("aria-disabled")) return;
+  rest(button);
+  vote(button.closest("li").dataset.id);
 });
 session.start();
 
 function take(account) {
-  if (account.id === wallet?.id) $("balance").textContent = account.available;
-  else board.take(account);
-  if (isOver) document.querySelectorAll(".vote").forEach((button) => { button.disabled = true; });
+  if (account.id !== wallet?.id) return board.take(account);
+  available = account.available;
+  offer();
+}
+
+function isOffered() { return !isOver && !isSpent(); }
+
+function isSpent() { return available < 1; }
+
+/** Shows the credits, and lets nobody press in vain. */
+function offer() {
+  const left = available === 1 ? "credit left" : "credits left";
+  $("balance").textContent = available ?? "–";
+  $("credits").textContent = isSpent() ? `${left}, so you cannot vote now` : `${left}; a vote costs one`;
+  document.querySelectorAll(".vote").forEach((button) => { button.disabled = !isOffered(); });
+}
+
+/** Not disabled: a button that is would lose the focus of a keyboard. */
+function rest(button) {
+  button.setAttribute("aria-disabled", "true");
+  setTimeout(() => button.removeAttribute("aria-disabled"), REST_MS);
 }
 
 function vote(candidate) {
@@ -55,16 +80,26 @@ function vote(candidate) {
   try {
     outbox.press(viewer, wallet.id, candidate);
   } catch (error) {
-    notice("refused", `Not sent, because this browser keeps nothing: ${error.message}`);
+    console.info(error);
+    notice("refused", "Not sent, because this browser lets the page keep nothing. A private window may be the reason.");
   }
 }
 
-function settled({ user, transfer: { credit } }, { outcome, detail }) {
+function settled({ user, transfer: { credit } }, answer) {
   if (user !== viewer) return;
-  const name = board.rows.get(credit)?.name ?? credit;
-  const isCounted = outcome === "applied" || outcome === "duplicate";
-  notice(isCounted ? "applied" : "refused", isCounted ? `Your vote for ${name} counts.` : `Not counted: ${detail}.`);
+  const { outcome, code } = answer, isCounted = outcome === "applied" || outcome === "duplicate";
+  if (isCounted) return notice("applied", `Your vote for ${name(credit)} counts.`);
+  console.info(answer);
+  const why = code === "insufficient_funds" ? "you have no credits left" : "the server refuses it";
+  notice("refused", `Your vote for ${name(credit)} was not counted: ${why}.`);
 }
+
+/** Another page of this browser, perhaps while this one was asleep, has sent a vote that was pressed here. */
+function missed({ user, transfer: { credit } }) {
+  if (user === viewer) notice("sent", `Another page of this browser has sent your vote for ${name(credit)}.`);
+}
+
+function name(account) { return board.rows.get(account)?.name ?? account; }
 
 function notice(outcome, words) {
   $("notice").dataset.outcome = outcome;

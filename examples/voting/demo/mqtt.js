@@ -67,7 +67,18 @@ class Fields {
   }
 }
 
-/** A connection. `onMessage(topic, text)` hears what was subscribed to, `onClose(reason)` the end. */
+/** What ended a connection or a request: `isUnopened`, if there was no WebSocket; `reason`, if the server refused. */
+export class MqttError extends Error {
+  constructor(message, { isUnopened = false, reason } = {}) {
+    super(message);
+    Object.assign(this, { isUnopened, reason });
+  }
+}
+
+const refused = (what, reason, words) =>
+  new MqttError(words || `${what} refused with reason 0x${reason.toString(16)}`, { reason });
+
+/** A connection. `onMessage(topic, text)` hears what was subscribed to, `onClose(error)` the end. */
 export class Mqtt {
   onMessage = () => {};
   onClose = () => {};
@@ -83,21 +94,23 @@ export class Mqtt {
     const socket = mqtt.#socket = new WebSocket(url, "mqtt");
     socket.binaryType = "arraybuffer";
     socket.onmessage = (event) => mqtt.#take(new Uint8Array(event.data));
-    socket.onclose = (event) => mqtt.#end(event.reason || "the connection was closed");
+    socket.onclose = (event) => mqtt.#end(new MqttError(`closed: ${event.code} ${event.reason}`));
     const late = setTimeout(() => socket.close(), ANSWER_MS_MAX);
     await new Promise((opened, failed) => {
       socket.onopen = opened;
-      socket.onerror = () => failed(new Error("the server does not answer"));
+      socket.onerror = () => failed(new MqttError("no WebSocket", { isUnopened: true }));
     }).finally(() => clearTimeout(late));
     const flags = 0x80 | 0x40 | 0x02; // user name, password, clean start
     const header = [...text("MQTT"), 5, flags, ...u16(KEEP_ALIVE_S), 0];
     socket.send(packet(CONNECT, 0, [...header, ...text(""), ...text(userName), ...text(password)]));
-    await mqtt.#wait("connack").catch((error) => {
+    try {
+      await mqtt.#wait("connack");
+      mqtt.ping = setInterval(() => mqtt.#ping(), KEEP_ALIVE_S * 500);
+      await mqtt.subscribe([mqtt.#replies]);
+    } catch (error) {
       mqtt.close();
       throw error;
-    });
-    mqtt.ping = setInterval(() => mqtt.#ping(), KEEP_ALIVE_S * 500);
-    await mqtt.subscribe([mqtt.#replies]);
+    }
     return mqtt;
   }
 
@@ -121,12 +134,12 @@ export class Mqtt {
   /** A network that has gone without a word is noticed by the PINGRESP that does not come. */
   #ping() {
     this.#socket.send(packet(PINGREQ, 0, []));
-    this.#wait("pingresp").catch((error) => { this.close(); this.#end(error.message); });
+    this.#wait("pingresp").catch((error) => { this.close(); this.#end(error); });
   }
 
   #wait(name) {
     return new Promise((resolve, reject) => {
-      const late = setTimeout(() => this.#settle(name, "no answer came in time"), ANSWER_MS_MAX);
+      const late = setTimeout(() => this.#settle(name, new MqttError(`${name}: too late`)), ANSWER_MS_MAX);
       this.#waiting.set(name, { resolve, reject, late });
     });
   }
@@ -135,15 +148,15 @@ export class Mqtt {
     const waiter = this.#waiting.get(name);
     this.#waiting.delete(name);
     clearTimeout(waiter?.late);
-    if (error) waiter?.reject(new Error(error)); else waiter?.resolve(value);
+    if (error) waiter?.reject(error); else waiter?.resolve(value);
   }
 
-  #end(reason) {
+  #end(error) {
     if (this.isEnded) return;
     this.isEnded = true;
     clearInterval(this.ping);
-    for (const name of [...this.#waiting.keys()]) this.#settle(name, reason);
-    this.onClose(reason);
+    for (const name of [...this.#waiting.keys()]) this.#settle(name, error);
+    this.onClose(error);
   }
 
   /** A packet may come in several WebSocket messages, and several packets in one. */
@@ -166,12 +179,12 @@ export class Mqtt {
     if (type === CONNACK) {
       fields.u8();
       const reason = fields.u8(), properties = fields.properties();
-      this.#settle("connack", reason && (properties[REASON_STRING] || `refused with reason 0x${reason.toString(16)}`));
+      this.#settle("connack", reason && refused("connection", reason, properties[REASON_STRING]));
     } else if (type === SUBACK) {
       const id = fields.number(2);
       fields.properties();
-      const refused = fields.rest().find((reason) => reason >= 0x80);
-      this.#settle(`suback ${id}`, refused && `subscription refused with reason 0x${refused.toString(16)}`);
+      const reason = fields.rest().find((reason) => reason >= 0x80);
+      this.#settle(`suback ${id}`, reason && refused("subscription", reason));
     } else if (type === PUBLISH) {
       const topic = fields.text();
       if (flags & 0x06) fields.number(2);
@@ -185,7 +198,7 @@ export class Mqtt {
       this.#settle("pingresp");
     } else if (type === DISCONNECT) {
       const reason = fields.bytes.length ? fields.u8() : 0;
-      this.#end(`the server ended the connection, reason 0x${reason.toString(16)}`);
+      this.#end(new MqttError(`the server ended the connection, reason 0x${reason.toString(16)}`));
     }
   }
 }

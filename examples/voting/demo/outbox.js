@@ -7,6 +7,9 @@
 // Promise: a press counts once. The id is made when the button is pressed and stored before anything is sent, so the
 // vote is not lost with the page; the server knows the id, so a vote that is sent again is not counted again. It is
 // sent only as the user who has pressed it: under another one the id would be new, and another might pay.
+//
+// All pages of a browser send what it keeps. Whichever learns an outcome says it to the others. One that was asleep
+// then sees, when it is connected again, that its vote is not kept any more.
 
 import { uuid } from "./mqtt.js";
 
@@ -17,16 +20,23 @@ const isOpen = ({ outcome, status }) => !outcome && (status >= 500 || [401, 408,
 
 export class Outbox {
   #sending = new Set();
+  #own = new Map(); // id to vote: pressed on this page, which does not know how it ended
+  #others = new BroadcastChannel("tidegate.demo.outcomes");
   #mqtt;
   #user;
 
-  /** `settled(vote, answer)` hears each outcome. */
-  constructor(settled) { this.settled = settled; }
+  /** `settled(vote, answer)` hears each outcome, `missed(vote)` that another page knows one. */
+  constructor(settled, missed) {
+    this.settled = settled;
+    this.missed = missed;
+    this.#others.onmessage = ({ data: { vote, answer } }) => this.#settle(vote, answer);
+  }
 
   /** Stores a vote and sends it if there is a connection; throws if the browser stores nothing. */
   press(user, debit, credit) {
     const vote = { user, transfer: { id: uuid(), debit, credit, amount: 1 } };
     localStorage.setItem(VOTE + vote.transfer.id, JSON.stringify(vote));
+    this.#own.set(vote.transfer.id, vote);
     if (this.#mqtt && this.#user === user) this.#send(vote);
   }
 
@@ -40,6 +50,7 @@ export class Outbox {
   live(mqtt, user) {
     this.#mqtt = mqtt;
     this.#user = user;
+    this.#own.forEach((vote) => this.#look(vote));
     this.pending(user).forEach((vote) => this.#send(vote));
   }
 
@@ -54,12 +65,26 @@ export class Outbox {
     this.#sending.delete(id);
     if (answer && !isOpen(answer.body)) {
       localStorage.removeItem(VOTE + id);
-      this.settled(vote, answer.body);
+      this.#others.postMessage({ vote, answer: answer.body });
+      this.#settle(vote, answer.body);
     } else {
       setTimeout(() => { if (this.#mqtt && this.#user === user) this.#resend(vote); }, RETRY_MS);
     }
   }
 
   /** Not if another page has learnt the outcome meanwhile. */
-  #resend(vote) { if (localStorage.getItem(VOTE + vote.transfer.id)) this.#send(vote); }
+  #resend(vote) { if (this.#look(vote)) this.#send(vote); }
+
+  #settle(vote, answer) {
+    this.#own.delete(vote.transfer.id);
+    this.settled(vote, answer);
+  }
+
+  /** Whether a vote is still kept. If not, another page has sent it. */
+  #look(vote) {
+    const { id } = vote.transfer;
+    const isKept = localStorage.getItem(VOTE + id) !== null;
+    if (!isKept && this.#own.delete(id)) this.missed(vote);
+    return isKept;
+  }
 }

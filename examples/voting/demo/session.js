@@ -6,20 +6,48 @@
 // Promises: while there is a token, a connection that ends is opened again, and the page says what is so. A page keeps
 // the user that it has connected with. It goes back to its log-in when the server does not take the token any more, and
 // when another page of this browser has logged out or has logged in somebody else: the next press would otherwise take
-// from the wallet of that other user.
+// from the wallet of that other user. So it does when the user may not follow the figures, such as a service.
+// People are told what happens and what to do; what the server said stands in the console.
 
-import { Mqtt } from "./mqtt.js";
+import { Mqtt, MqttError } from "./mqtt.js";
 
 const TOKEN = "tidegate.demo.token"; // {user, token}
 const ACCOUNTS = "$ledger/accounts/";
 const RETRY_MIN_MS = 250, RETRY_MAX_MS = 5000;
+const NOT_AUTHORIZED = 0x87;
 
-/** JSON from the API; an error has the problem's words and its status. */
+/** Whether the figures of an account can be subscribed to: in a filter, these two match other names. */
+const isFollowable = ({ id }) => !/[+#]/.test(id);
+
+/** A failure, with what a person is told of it. */
+const failure = (words, detail, status) => Object.assign(new Error(detail), { words, status });
+
+function refusalWords(status) {
+  if (status === 401) return "the name or the password is wrong";
+  if (status === 429) return "too many tries came from here, wait a little";
+  return status >= 500 ? "the server is not ready yet" : "the server refuses this page";
+}
+
+/** What a person is told of a failure. The console gets all of it. */
+export function told(error) {
+  console.info(error);
+  if (error.words) return error.words;
+  if (error.isUnopened) {
+    return "the server answers, but takes no live connections from here; if it stays so, tell those who run the vote";
+  }
+  return error instanceof MqttError ? "the connection was lost" : "this page has failed, load it again if it stays so";
+}
+
+/** JSON from the API. */
 async function call(path, options = {}) {
   const headers = { "content-type": "application/json", ...options.headers };
-  const response = await fetch(path, { ...options, headers });
-  const body = await response.json();
-  if (!response.ok) throw Object.assign(new Error(body.detail), { status: response.status });
+  const response = await fetch(path, { ...options, headers }).catch(({ message }) => {
+    throw failure("the server cannot be reached", `${path}: ${message}`);
+  });
+  const { ok, status } = response;
+  // What stands between may answer with something else than JSON.
+  const body = await response.json().catch(({ message }) => ({ detail: message }));
+  if (!ok) throw failure(refusalWords(status), `${path}: ${status} ${body.detail}`, status);
   return body;
 }
 
@@ -36,8 +64,8 @@ export class Session {
   #mqtt;
   #number = 0; // of the connection; what an earlier one still says is not heard
 
-  /** `events`: `login(user)`, with who was logged in, `accounts(list, user)`, `account(one)`, `live(mqtt, user)`,
-   *  `state(word, text)`. */
+  /** `events`: `login(user)`, with who was logged in, `accounts(list, user)`, which returns the ids to follow,
+   *  `account(one)`, `live(mqtt, user)`, `state(word, text)`. */
   constructor(events) {
     this.events = events;
     const now = () => { if (this.#timer) this.#connect(); };
@@ -55,7 +83,7 @@ export class Session {
     if (this.#mine) this.#connect(); else this.events.login();
   }
 
-  /** Throws in the server's words if it is refused. */
+  /** Throws if it is refused. */
   async login(user, password) {
     const { token } = await call("/v1/login", { body: JSON.stringify({ user, password }), method: "POST" });
     this.#mine = { user, token };
@@ -63,10 +91,10 @@ export class Session {
     this.#connect();
   }
 
-  logout() {
+  logout(words = "not connected") {
     // A log-in of somebody else is not this page's to end.
     if (this.#kept?.user === this.#mine?.user) localStorage.removeItem(TOKEN);
-    this.#leave("not connected");
+    this.#leave(words);
   }
 
   #leave(words) {
@@ -109,9 +137,9 @@ export class Session {
       if (isOld()) return mqtt.close();
       this.#mqtt = mqtt;
       mqtt.onMessage = (_, message) => isOld() || this.events.account(JSON.parse(message));
-      mqtt.onClose = (reason) => isOld() || this.#again(reason);
-      this.events.accounts(accounts, user);
-      await mqtt.subscribe(accounts.filter(({ kind }) => kind !== "source").map(({ id }) => ACCOUNTS + id));
+      mqtt.onClose = (error) => isOld() || this.#again(error);
+      const followed = this.events.accounts(accounts.filter(isFollowable), user);
+      if (followed.length) await mqtt.subscribe(followed.map((id) => ACCOUNTS + id));
       if (isOld()) return;
       this.#failures = 0;
       this.events.state("on", "live");
@@ -120,18 +148,25 @@ export class Session {
       if (isOld()) return;
       // Another page may have got a later token of the same user meanwhile.
       if (error.status === 401 && this.#mine.token === token) return this.logout();
-      this.#again(error.message);
+      if (error.status === 403 || error.reason === NOT_AUTHORIZED) return this.#cannotVote(error);
+      this.#again(error);
     }
   }
 
+  /** Asking again would bring the same answer. */
+  #cannotVote(error) {
+    console.info(error);
+    this.logout(`${this.#mine.user} cannot vote here. Log in as somebody who can.`);
+  }
+
   /** Later each time, and not all phones at once. */
-  #again(reason) {
+  #again(error) {
     if (this.#timer) return;
     this.#mqtt?.close();
     this.#number += 1;
     const delay_ms = Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** this.#failures) * (0.5 + Math.random() / 2);
     this.#failures += 1;
     this.#timer = setTimeout(() => this.#connect(), delay_ms);
-    this.events.state("off", `connecting again (${reason})`);
+    this.events.state("off", `connecting again by itself: ${told(error)}`);
   }
 }

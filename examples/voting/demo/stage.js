@@ -10,11 +10,12 @@ let counted; // votes at the last second; unknown until there is a connection
 
 const session = open(["show"], {
   accounts(accounts) {
-    board.open(accounts);
+    const ids = board.open(accounts);
     accounts.forEach((account) => board.take(account));
     draw();
     // What was voted while there was no connection is not a rate of this second.
     counted = board.total;
+    return ids;
   },
   account(account) { if (board.take(account)) draw(); },
   live() {},
@@ -45,6 +46,7 @@ function draw() {
     row.querySelector(".percent").textContent = `${total ? ((100 * tally) / total).toFixed(1) : 0} %`;
   }
   $("total").textContent = total;
+  $("votes").textContent = total === 1 ? "vote" : "votes";
   // Only when it changes, because it is read out.
   const names = leaders.map(({ name }) => name);
   const level = `${names.join(" and ")} are level`, leads = `${names[0]} leads`;

@@ -24,6 +24,7 @@ import queues
 import readme_block
 import rights
 import stage
+import troubles
 from client import Door, run
 from fixture import Fixture
 from server import serve
@@ -75,7 +76,8 @@ def main():
         failed += play("life", life.CASES, binary, fixture)
     with serve(binary) as server:
         failed += run("readme: the first message as printed", readme_block.as_printed, server, Door(server.mqtt))
-    failed += run("demo: two viewers, eleven votes, one refusal", demo.play, binary)
+    failed += run("demo: two viewers, eleven votes, no credits left", demo.play, binary)
+    failed += run("troubles: what a voter is told, odd accounts, two pages, double clicks", troubles.play, binary)
     failed += run("stage: phone and big screen, restarts, lost answers, dark and light", stage.play, binary)
     sys.exit(min(1, failed))
 

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Extension, Path, Query, State};
-use axum::http::{HeaderMap, HeaderValue, Response, header};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
 use qrcode::{Color, EcLevel, QrCode};
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +65,8 @@ pub struct DemoShow {
     pub url: Option<Box<str>>,
     /// When the pages stop offering to vote, milliseconds since the epoch.
     pub ends_at_ms: Option<u64>,
+    /// What the log-in says beside its fields; empty for nothing.
+    pub login_hint: Box<str>,
     /// In this order; empty for all that there are.
     pub candidates: Vec<DemoCandidate>,
 }
@@ -87,6 +89,7 @@ struct ShowBody<'a> {
     url: Option<&'a str>,
     now_ms: u64,
     ends_at_ms: Option<u64>,
+    login_hint: &'a str,
     candidates: Vec<CandidateBody<'a>>,
 }
 
@@ -124,6 +127,29 @@ pub async fn part(
     serve(&door, &name, &query.url, &headers, address)
 }
 
+/// An address with a slash too many leads to the one without.
+pub async fn slash(
+    State(door): State<Door>,
+    uri: Uri,
+    Extension(PeerAddress(address)): Extension<PeerAddress>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    if !door.is_open(PATH) {
+        return Err(Problem::path_unknown(uri.path()));
+    }
+    door.count(&headers, address)?;
+    let location = HeaderValue::from_str(uri.path().trim_end_matches('/')).expect("a path of the routes is plain");
+    Ok(lead(location))
+}
+
+/// An answer that leads a browser on.
+pub(super) fn lead(location: HeaderValue) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::TEMPORARY_REDIRECT;
+    response.headers_mut().insert(header::LOCATION, location);
+    response
+}
+
 fn serve(door: &Door, name: &str, url: &str, headers: &HeaderMap, peer: IpAddr) -> Result<Response<Body>, Problem> {
     let unknown = || Problem::path_unknown(&format!("{PATH}/{name}"));
     if !door.is_open(PATH) {
@@ -158,6 +184,7 @@ fn show_json(show: &DemoShow) -> Vec<u8> {
         url: show.url.as_deref(),
         now_ms: now_ms(),
         ends_at_ms: show.ends_at_ms,
+        login_hint: &show.login_hint,
         candidates: candidates.collect(),
     })
 }

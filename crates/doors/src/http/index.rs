@@ -3,7 +3,7 @@
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Response, header};
 
 use super::connection::PeerAddress;
 use super::demo;
@@ -29,13 +29,10 @@ pub async fn page(
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     door.count(&headers, address)?;
-    let leads = door.is_open(demo::PATH);
-    let mut response = Response::new(Body::from(if leads { "" } else { PAGE }));
-    if leads {
-        *response.status_mut() = StatusCode::TEMPORARY_REDIRECT;
-        response.headers_mut().insert(header::LOCATION, HeaderValue::from_static(demo::PATH));
-        return Ok(response);
+    if door.is_open(demo::PATH) {
+        return Ok(demo::lead(HeaderValue::from_static(demo::PATH)));
     }
+    let mut response = Response::new(Body::from(PAGE));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));

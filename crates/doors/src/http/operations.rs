@@ -186,6 +186,8 @@ impl HttpRoom for OwnRoom {
             .hidden("/", get(index::page).with_state(door.clone()))
             .hidden(demo::PATH, get(demo::page).with_state(door.clone()))
             .hidden(&format!("{}/{{part}}", demo::PATH), get(demo::part).with_state(door.clone()))
+            .hidden(&format!("{}/", demo::PATH), get(demo::slash).with_state(door.clone()))
+            .hidden(&format!("{}/stage/", demo::PATH), get(demo::slash).with_state(door.clone()))
     }
 }
 

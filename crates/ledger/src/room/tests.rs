@@ -118,6 +118,7 @@ pub fn options() -> LedgerOptions {
         announce: None,
         schedule: Schedule { audit_interval: None, snapshot_interval: None },
         seed: Vec::new(),
+        shown: Vec::new(),
     }
 }
 

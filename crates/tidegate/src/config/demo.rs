@@ -5,6 +5,8 @@ use std::path::Path;
 use tidegate_config::{ConfigError, Document, FilePath, NoDefault, Optional, Required, Text, config};
 use tidegate_doors::http::{DemoCandidate, DemoShow, URL_BYTES_MAX, time_ms};
 
+use super::seed::place;
+
 /// Bytes of a picture. All are kept in memory, and each phone loads them.
 const PICTURE_BYTES_MAX: u64 = 1 << 20;
 
@@ -17,6 +19,8 @@ config! {
              \"http://vote.example.org/demo\". Without it, /demo of the host with which the stage was opened";
         ends_at: Optional<Text> = NoDefault, .., restart,
             "when the countdown of the pages ends, RFC 3339. They offer no votes then; the ledger still takes them";
+        login_hint: Text = "", .., restart,
+            "what the log-in of the pages says beside its fields, such as where a voter finds the password";
     }
 }
 
@@ -24,7 +28,8 @@ config! {
     /// `[[demo.candidate]]`
     pub struct DemoCandidateKeys in [["demo.candidate"]] {
         account: Required<Text> = NoDefault, .., restart,
-            "account that takes the votes. The pages show these candidates in this order; without any, all collectors";
+            "account that takes the votes. The pages show these candidates in this order, but none that is no \
+             collector, which each start warns of; without any, all collectors";
         name: Required<Text> = NoDefault, .., restart, "name that the pages show";
         picture_file: Optional<FilePath> = NoDefault, .., restart,
             "picture: a .png, .jpg or .webp file of 1 MiB at most, read at the start";
@@ -51,7 +56,18 @@ pub fn settle(document: &Document) -> Result<DemoShow, ConfigError> {
     };
     let candidates: Vec<DemoCandidateKeys> = document.list()?;
     let candidates = candidates.into_iter().enumerate().map(|(place, keys)| candidate(document, place, keys));
-    Ok(DemoShow { title: keys.title, url: keys.url, ends_at_ms, candidates: candidates.collect::<Result<_, _>>()? })
+    Ok(DemoShow {
+        title: keys.title,
+        url: keys.url,
+        ends_at_ms,
+        login_hint: keys.login_hint,
+        candidates: candidates.collect::<Result<_, _>>()?,
+    })
+}
+
+/// File and line of the account of each candidate.
+pub fn candidate_places(document: &Document, count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(|index| place(document, &format!("demo.candidate[{index}].account")))
 }
 
 fn candidate(document: &Document, place: usize, keys: DemoCandidateKeys) -> Result<DemoCandidate, ConfigError> {

@@ -45,6 +45,7 @@ mod tests;
 use tidegate_config::{Schema, Section};
 
 pub use archive::ArchiveSettings;
+pub use demo::candidate_places;
 pub use identity_providers::is_safe;
 pub use listeners::Door;
 pub use seed::Seed;

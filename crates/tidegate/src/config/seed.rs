@@ -65,15 +65,16 @@ pub fn settle(document: &Document) -> Result<Seed, ConfigError> {
     let (accounts, transfers): (Vec<SeedAccountKeys>, Vec<SeedTransferKeys>) = (document.list()?, document.list()?);
     let assets: Vec<SeedAssetKeys> = document.list()?;
     let places = |section: &str, key: &str, count: usize| {
-        let place = |index| {
-            let path = format!("{section}[{index}].{key}");
-            let at = document.error_at(&path, "");
-            at.line.map_or(at.place.clone(), |line| format!("{}:{line}", at.place))
-        };
-        (0..count).map(place).collect()
+        (0..count).map(|index| place(document, &format!("{section}[{index}].{key}"))).collect()
     };
     let asset_places = places("seed.asset", "name", assets.len());
     let account_places = places("seed.account", "id", accounts.len());
     let transfer_places = places("seed.transfer", "id", transfers.len());
     Ok(Seed { assets, accounts, transfers, asset_places, account_places, transfer_places })
+}
+
+/// File and line of what `path` names.
+pub(super) fn place(document: &Document, path: &str) -> String {
+    let at = document.error_at(path, "");
+    at.line.map_or(at.place.clone(), |line| format!("{}:{line}", at.place))
 }

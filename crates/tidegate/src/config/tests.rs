@@ -150,13 +150,14 @@ fn the_demo_shows_what_was_written() {
 
     let show = demo(&format!(
         "[demo]\ntitle = \"Final\"\nurl = \"http://vote.example\"\nends_at = \"1970-01-01T00:00:09Z\"\n\
+         login_hint = \"On your ticket.\"\n\
          [[demo.candidate]]\naccount = \"candidate:1\"\nname = \"Ada\"\npicture_file = {picture:?}\n\
          [[demo.candidate]]\naccount = \"candidate:2\"\nname = \"Bruno\""
     ))
     .unwrap();
     assert_eq!(
-        (&*show.title, show.url.as_deref(), show.ends_at_ms),
-        ("Final", Some("http://vote.example"), Some(9_000))
+        (&*show.title, show.url.as_deref(), show.ends_at_ms, &*show.login_hint),
+        ("Final", Some("http://vote.example"), Some(9_000), "On your ticket.")
     );
     let pictures: Vec<_> = show.candidates.iter().map(|candidate| candidate.picture.clone()).collect();
     assert_eq!(pictures, [Some(("image/png", "a picture".into())), None]);

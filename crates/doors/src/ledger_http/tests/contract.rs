@@ -454,7 +454,11 @@ fn the_voting_page_is_whole_and_loads_nothing_from_elsewhere() {
         assert!(!page.body.contains("://"), "{}", page.body);
         assert!(!page.head.contains("unsafe"), "{}", page.head);
     }
-    for unknown in ["/demo/other.js", "/demo/picture-0", "/demo/picture-x"] {
+    for (slash, without) in [("/demo/", "/demo"), ("/demo/stage/", "/demo/stage")] {
+        let led = server.ask("", "GET", slash, "");
+        assert!(led.status == 307 && led.head.contains(&format!("location: {without}\r\n")), "{}", led.head);
+    }
+    for unknown in ["/demo/other.js", "/demo/demo.js/", "/demo/picture-0", "/demo/picture-x"] {
         assert_eq!(server.ask("", "GET", unknown, "").status, 404, "{unknown}");
     }
 }
