@@ -142,8 +142,8 @@ fn proof(home: u16, owner: u16, count: u64, first: &LostClaim) -> String {
 /// What a decision proves whose claim is not there, in words.
 pub(crate) fn proof_in_words(home: u16, owner: u16, ids: &str) -> String {
     format!(
-        "records of ledger shard {home} are lost: shard {owner} has decided on {ids} whose claims journal/ledger-{home} \
-         does not have: another transfer could use these ids again"
+        "records of ledger shard {home} are lost: shard {owner} has decided on {ids} whose claims \
+         journal/ledger-{home} does not have: another transfer could use these ids again"
     )
 }
 

@@ -103,8 +103,8 @@ pub(super) fn check<P: Carries<Message>>(
         return Ok(());
     }
     bail!(
-        "{}. Nothing is served. Put back the newest segment files of the logs named; or, to go on without what is lost, \
-         run `{accept_loss}`",
+        "{}. Nothing is served. Put back the newest segment files of the logs named; or, to go on without what is \
+         lost, run `{accept_loss}`",
         lost.join("; ")
     )
 }

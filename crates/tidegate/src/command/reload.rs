@@ -74,7 +74,8 @@ impl Files {
         });
         let is_of_authority = self.certificate.as_deref().is_some_and(ServerCertificate::is_of_authority);
         let authority = is_of_authority.then(|| {
-            "tls.cert_file: the certificate is one of an authority (CA:TRUE), which some clients accept from no server,              among them those of this program. Make it with `-addext basicConstraints=critical,CA:FALSE`"
+            "tls.cert_file: the certificate is one of an authority (CA:TRUE), which some clients accept from no \
+             server, among them those of this program. Make it with `-addext basicConstraints=critical,CA:FALSE`"
                 .to_owned()
         });
         certificate.into_iter().chain(list).chain(authority).collect()
