@@ -286,12 +286,15 @@ impl LedgerAnswer {
     }
 }
 
-/// Nothing was decided of what asks for more than it may, nor of what the shards could not take: an acknowledgement
-/// that says "success" would be the word that it need not be asked again.
+/// What asks for more than it may, and what a shard could not take, is not known to be decided as a whole: an
+/// acknowledgement that says "success" would be the word that it need not be asked again. A refusal because of damage is
+/// one: whoever can only be disconnected would ask again and again until the file is put right.
 fn reason_of(problem: &Problem) -> ReasonCode {
     match problem.code() {
         codes::TOO_MANY_REQUESTS | codes::BUSY | codes::DISK_FULL => ReasonCode::QUOTA_EXCEEDED,
-        code if code.status().is_server_error() => ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
+        codes::SHARD_FAILED | codes::STATE_DIFFERS | codes::RECOVERING | codes::STOPPING => {
+            ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR
+        }
         _ => ReasonCode::SUCCESS,
     }
 }

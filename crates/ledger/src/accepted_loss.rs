@@ -15,7 +15,7 @@ mod appender;
 use std::collections::HashMap;
 
 use anyhow::{Result, anyhow};
-use tidegate_journal::{Cursor, LogId, LogStore, Logs, Opened, Options};
+use tidegate_journal::{Cursor, JournalError, LogId, LogStore, Logs, Opened, Options};
 use tidegate_machines::ledger::{AccountSlot, Command, IdSpace, Ledger, LossSide, PeerLoss, losses};
 use tidegate_machines::{Decision, Machine, TimeMs};
 
@@ -39,6 +39,8 @@ pub struct PeerLosses {
     pub known: Vec<KnownCredit>,
     /// The claims of ids that are missing where others have decided on them.
     pub claims: Vec<LostClaim>,
+    /// Why claims could not be looked for, if so.
+    pub claims_unread: Option<JournalError>,
 }
 
 impl PeerLosses {
@@ -61,10 +63,13 @@ impl PeerLosses {
         Ok(found)
     }
 
-    /// The same with the claims of ids. Reads all logs.
+    /// The same with the claims of ids. Reads all logs; where one cannot be read, what can be told without claims is.
     pub fn find_with_claims<G: Logs>(logs: &G, directory: u64, states: &[Ledger]) -> Result<PeerLosses> {
         let mut found = PeerLosses::find(logs, directory, states)?;
-        found.claims = lost_claims(logs, directory, states)?;
+        match lost_claims(logs, directory, states) {
+            Ok(claims) => found.claims = claims,
+            Err(error) => found.claims_unread = Some(error),
+        }
         found.proofs.extend(proofs_of(&found.claims));
         Ok(found)
     }
@@ -125,8 +130,7 @@ pub fn settle<G: Logs>(
             let each = others.iter().map(|other| here.losses_against(other).map_err(|what| anyhow!("{what}")));
             Ok(each.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
         };
-        let claims: Vec<&LostClaim> = found.claims.iter().filter(|claim| claim.is_regained_by(here)).collect();
-        if losses(here)?.is_empty() && claims.is_empty() {
+        if losses(here)?.is_empty() {
             continue;
         }
         let log = LEDGER.log(directory, here.shard().0);
@@ -134,7 +138,6 @@ pub fn settle<G: Logs>(
         let placed = placed_holds(logs, directory, here, &own)?;
         let Opened { log: opened, .. } = logs.open(log, Cursor::START, writing.options)?;
         let mut appender = Appender::new(opened, log);
-        settled.claimed += claim_again(&mut appender, here, &claims, writing)?;
         for other in &others {
             open_again(&mut appender, here, other, writing)?;
         }
@@ -149,7 +152,33 @@ pub fn settle<G: Logs>(
         settled.booked += appender.losses();
         appender.close(writing)?;
     }
+    if !(found.claims.is_empty() && settled.regained.is_empty()) {
+        settled.claimed = claim_all_again(logs, directory, &mut states, writing)?;
+    }
     Ok(settled)
+}
+
+/// Claims the ids again on which the logs have decisions now, also such as were written again just before. How many.
+fn claim_all_again<G: Logs>(logs: &G, directory: u64, states: &mut [Ledger], writing: &mut Writing<'_>) -> Result<u64> {
+    let lost = match lost_claims(logs, directory, states) {
+        Ok(lost) => lost,
+        Err(error) => {
+            (writing.say)(format!("no id is claimed again: {error}. Put the file back, and run this again"));
+            return Ok(0);
+        }
+    };
+    let mut claimed = 0;
+    for here in states {
+        let claims: Vec<&LostClaim> = lost.iter().filter(|claim| claim.is_regained_by(here)).collect();
+        if !claims.is_empty() {
+            let log = LEDGER.log(directory, here.shard().0);
+            let Opened { log: opened, .. } = logs.open(log, Cursor::START, writing.options)?;
+            let mut appender = Appender::new(opened, log);
+            claimed += claim_again(&mut appender, here, &claims, writing)?;
+            appender.close(writing)?;
+        }
+    }
+    Ok(claimed)
 }
 
 /// Opens the accounts of `here` again whose openings it has lost and `there` knows: credits to them may be on their
@@ -179,12 +208,15 @@ fn claim_again<L: LogStore>(
     writing: &mut Writing<'_>,
 ) -> Result<u64> {
     let mut again = 0;
-    for LostClaim { id, owner, digest, .. } in claims {
+    for lost in claims {
+        let LostClaim { id, owner, digest, .. } = lost;
         let claim = Command::ClaimId { id, owner: *owner, digest: *digest };
-        if let Decision::Append { event, .. } = here.decide(&claim, None, writing.now) {
-            appender.append(here, &event, writing)?;
-            again += 1;
-        }
+        let Decision::Append { event, .. } = here.decide(&claim, None, writing.now) else {
+            (writing.say)(format!("ledger shard {}: the id {} cannot be claimed again", lost.home, lost.id_in_words()));
+            continue;
+        };
+        appender.append(here, &event, writing)?;
+        again += 1;
     }
     if again > 0 {
         let here = here.shard();

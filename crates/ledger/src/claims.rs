@@ -36,21 +36,12 @@ pub struct LostClaim {
     pub is_used_again: bool,
 }
 
-/// A decision on an id whose home is another shard.
-pub(crate) struct Resting<'a> {
-    /// Transfer or hold id, with its space.
-    pub id: &'a str,
-    /// The id's home.
-    pub home: ShardIndex,
-    /// What was asked.
-    pub digest: ContentDigest,
-}
-
-/// What `event` of the log of `ledger` rests upon.
-pub(crate) fn resting<'a>(ledger: &'a Ledger, event: &Event<'a>, shards: u16) -> Option<Resting<'a>> {
-    let (id, digest) = ledger.decided(event)?;
+/// The id that an event of the log of `owner` decides on, and its home, if that is another shard: a claim of the id
+/// stands there.
+pub(crate) fn resting<'a>(owner: ShardIndex, event: &Event<'a>, shards: u16) -> Option<(&'a str, ShardIndex)> {
+    let id = event.decides()?;
     let home = shard_of(id, shards);
-    (home != ledger.shard()).then_some(Resting { id, home, digest })
+    (home != owner).then_some((id, home))
 }
 
 impl LostClaim {
@@ -94,9 +85,13 @@ pub fn lost_claims<G: Logs>(logs: &G, directory: u64, states: &[Ledger]) -> Resu
         }
         for state in states {
             read_all(logs, directory, state.shard(), &mut |_, event| {
-                let Some(Resting { id, home, digest }) = resting(state, event, shards) else { return };
-                let (owner, key) = (state.shard(), key(home, state.shard(), id));
-                if (from..=upto).contains(&key) && !claims.contains(&key) {
+                let owner = state.shard();
+                let Some((id, home)) = resting(owner, event, shards) else { return };
+                let key = key(home, owner, id);
+                if (from..=upto).contains(&key)
+                    && !claims.contains(&key)
+                    && let Some(digest) = state.digest_of(event)
+                {
                     lost.push(LostClaim { id: id.into(), home, owner, digest, is_used_again: false });
                 }
             })?;
@@ -158,8 +153,8 @@ pub fn used_twice(lost: &[LostClaim]) -> Vec<String> {
     let again = lost.iter().filter(|claim| claim.is_used_again);
     let in_words = again.map(|claim| {
         format!(
-            "the id {} was decided by ledger shard {}, and used again after ledger shard {} had lost its claim: both \
-             stand",
+            "the id {} was decided by ledger shard {}, and stands for something else at its home, ledger shard {}, which \
+             has lost its claim",
             claim.id_in_words(),
             claim.owner,
             claim.home

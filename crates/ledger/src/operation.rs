@@ -183,7 +183,7 @@ pub enum Operation {
     ClaimIds(Vec<(Box<str>, ShardIndex, ContentDigest)>),
     /// Say which shard decided on each of these ids.
     FindOwners(Vec<Box<str>>),
-    /// Say what is known of these ids that a start asks for, without reading anything that was archived.
+    /// Say what is known of these ids of seeds, without reading anything that was archived.
     FindSeeds(Vec<Box<str>>),
     /// Say what these accounts are.
     Describe(Vec<Box<str>>),
@@ -293,7 +293,7 @@ pub enum KnownId {
     Hold(HoldView),
 }
 
-/// What a shard knows of an id that a start asks for: a seed's, or one that another shard has decided on.
+/// What a shard knows of the id of a seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SeedId {
     /// Nothing.

@@ -40,7 +40,7 @@ use crate::worker::LedgerShard;
 
 pub use audit_loop::Schedule;
 use audit_loop::{AuditLoop, AuditedLog};
-use claims::NewestResting;
+use claims::{Decisions, DecisionsOfShard};
 pub use exchanges::{Exchanges, in_words as loss_in_words, strange_sums};
 pub use operation_client::OperationClient;
 pub use seeds::{Seed, SeedKind, check_alone as check_seeds};
@@ -78,8 +78,6 @@ pub struct LedgerRoom {
     audited: Arc<Mutex<Vec<AuditedLog>>>,
     /// The journals, for those who follow them.
     changes: Arc<ChangeLogs<NodeReader>>,
-    /// Decisions of recovered shards whose claims a start looks for.
-    resting: Arc<Mutex<Vec<NewestResting>>>,
 }
 
 /// A client of the ledger for the member at `me` of a node.
@@ -92,7 +90,7 @@ pub fn client<P: Send + 'static>(site: &Site<P>, me: Address) -> Router {
 impl LedgerRoom {
     /// A room that does as `options` say.
     pub fn new(options: LedgerOptions) -> LedgerRoom {
-        LedgerRoom { options, audited: Arc::default(), changes: Arc::default(), resting: Arc::default() }
+        LedgerRoom { options, audited: Arc::default(), changes: Arc::default() }
     }
 
     /// The journals of its shards, for readers of changes; they can be read when the node serves.
@@ -136,8 +134,8 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         let logs: Vec<_> = site.directory().logs(LEDGER).collect();
         let filter_bytes_max = filter_bytes_of(self.options.ids_filter_bytes_max, logs.len());
         let journal = Options { segment_bytes: self.options.segment_bytes, ..Options::default() };
-        let exchanges = Arc::new(Exchanges::of(logs.len()));
-        for log in logs {
+        let (exchanges, decisions) = (Arc::new(Exchanges::of(logs.len())), Arc::new(Decisions::default()));
+        let begun = logs.into_iter().try_for_each(|log| {
             let recovering = Recovering {
                 exchanges: exchanges.clone(),
                 ids: IdsOptions { filter_bytes_max, ..IdsOptions::new(random_seed()?, log) },
@@ -146,12 +144,13 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
                 metrics: LedgerMetrics::register(site.registry(), log.shard),
                 audited: self.audited.clone(),
                 changes: self.changes.clone(),
-                resting: self.resting.clone(),
+                decisions: decisions.add(),
                 status: site.status().clone(),
             };
-            site.recover_member::<LedgerFamily>(log, journal, |recovery| recovering.finish(recovery))?;
-        }
-        Ok(())
+            site.recover_member::<LedgerFamily>(log, journal, |recovery| recovering.finish(recovery))
+        });
+        decisions.close();
+        begun
     }
 
     fn begin(&mut self, site: &mut Site<P>) -> Result<()> {
@@ -159,8 +158,6 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         let shards = site.placement().shards(LEDGER);
         let (shard_count, of_audits) = (shards.count(), shards.clone());
         let mut background = Background::new(endpoint, |me| OperationClient::new(me, shards));
-        let resting = std::mem::take(&mut *self.resting.lock().expect("recovery is over"));
-        claims::check(resting, &mut background)?;
         let seeds = std::mem::take(&mut self.options.seed);
         let before = seeds::look_for_ids(&seeds, shard_count, &mut background)?;
         let mut background = background.with_client(|me| client(site, me));
@@ -185,7 +182,7 @@ struct Recovering {
     metrics: LedgerMetrics,
     audited: Arc<Mutex<Vec<AuditedLog>>>,
     changes: Arc<ChangeLogs<NodeReader>>,
-    resting: Arc<Mutex<Vec<NewestResting>>>,
+    decisions: DecisionsOfShard,
     status: Arc<Status>,
 }
 
@@ -212,9 +209,8 @@ impl Recovering {
         self.exchanges.note(&back.state, &recovery.accept_loss())?;
 
         let reader = back.log.reader()?;
-        let of_ledger = (&back.state, self.addresses.count());
-        let resting = NewestResting::find(&reader, &recovered, of_ledger, recovery.accept_loss());
-        self.resting.lock().expect("no recovery panicked").push(resting);
+        let (ledger, log) = ((&back.state, self.addresses.count()), (&reader, &recovered));
+        self.decisions.look(ledger, log, &ids, &recovery.accept_loss())?;
         let mark = Arc::new(DurableMark::new(&recovered, self.changes.listeners().clone()));
         let (log, reader_of_audit) = (recovery.log(), reader.another()?);
         let (mark_of_audit, runs) = (mark.clone(), ids.scrub());

@@ -25,7 +25,7 @@ mod directory_watch;
 mod disk_room;
 mod fetch;
 pub mod limits;
-mod log_checks;
+pub mod log_checks;
 mod log_ends;
 pub mod log_keeper;
 mod longest_turn;

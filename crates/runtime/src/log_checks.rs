@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What is known of the logs of one start.
 #[derive(Debug, Default)]
-pub(crate) struct LogChecks {
+pub struct LogChecks {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -51,7 +51,7 @@ impl LogChecks {
 
 /// The check of one log.
 #[derive(Debug)]
-pub(crate) struct LogCheck {
+pub struct LogCheck {
     checks: Arc<LogChecks>,
     has_passed: Cell<bool>,
 }
@@ -82,7 +82,7 @@ impl Drop for LogCheck {
 
 /// A log is sound and is not opened, because another one is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AnotherRefused;
+pub struct AnotherRefused;
 
 impl fmt::Display for AnotherRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

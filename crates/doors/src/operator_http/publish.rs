@@ -178,11 +178,13 @@ pub async fn publish(
     let mut calls = Vec::with_capacity(bodies.len());
     for (place, body) in bodies.iter().enumerate() {
         let call = call(body, &within(place), &rights, &rights.principal(address));
-        calls.push(call.inspect_err(|problem| {
-            if problem.code() == codes::FORBIDDEN {
+        calls.push(call.map_err(|problem| match problem.code() {
+            codes::FORBIDDEN => {
                 caller.denied();
+                act(&body.topic).tell(codes::FORBIDDEN.name());
+                problem
             }
-            act(&body.topic).tell(problem.code().name());
+            _ => problem,
         })?);
     }
     caller.charge(calls.len() as u32 - 1);

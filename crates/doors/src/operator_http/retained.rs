@@ -143,9 +143,14 @@ pub async fn clear_retained(
     if !caller.rights().may_operate(Action::Write) {
         return Err(act.forbidden("this token may not clear messages; a service may with \"operate:write\""));
     }
+    let ClearQuery { filter, limit } = parameters(query)?;
+    let filter = filter.ok_or_else(|| invalid("filter", "filter: which messages? write # for all".to_owned()))?;
+    if filter.starts_with('$') {
+        return Err(invalid("filter", "filter: what begins with $ is the server's own".to_owned()));
+    }
+    let list = RetainedList { filter: filter_of(&filter)?, after: Box::default(), limit: page::rows(limit)? };
     let payer = served.door.topic_rights(&headers)?.principal(address);
     let clear = async {
-        let list = list_to_clear(parameters(query)?)?;
         match served.ask(PortCall::Broker(OperatorCall::ListRetained(list))).await? {
             PortAnswer::Retained(messages, next) => {
                 let topics = messages.iter().map(|message| message.topic().into()).collect();
@@ -156,14 +161,6 @@ pub async fn clear_retained(
         }
     };
     act.done(clear.await)
-}
-
-fn list_to_clear(ClearQuery { filter, limit }: ClearQuery) -> Result<RetainedList, Problem> {
-    let filter = filter.ok_or_else(|| invalid("filter", "filter: which messages? write # for all".to_owned()))?;
-    if filter.starts_with('$') {
-        return Err(invalid("filter", "filter: what begins with $ is the server's own".to_owned()));
-    }
-    Ok(RetainedList { filter: filter_of(&filter)?, after: Box::default(), limit: page::rows(limit)? })
 }
 
 /// A filter that is one, and no share group's.

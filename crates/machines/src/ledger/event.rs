@@ -312,6 +312,15 @@ impl<'a> Event<'a> {
         }
     }
 
+    /// The id that this event is the first decision on.
+    pub fn decides(&self) -> Option<&'a str> {
+        match *self {
+            Event::Transferred { id, .. } | Event::Refused { id, .. } => Some(id),
+            Event::HoldPlaced { hold, .. } => Some(hold.id),
+            _ => None,
+        }
+    }
+
     /// The accounts whose figures on this shard (balance, held, totals) or settings it changed or began.
     pub fn touched(&self) -> [Option<AccountSlot>; 2] {
         let credited = |credit: CreditStep| match credit {

@@ -241,20 +241,20 @@ impl Ledger {
         self.peer(from).watermark
     }
 
-    /// The id that this event is the first decision on, and what was asked under it, as [`content_digest`] says it.
-    pub fn decided<'a>(&'a self, event: &Event<'a>) -> Option<(&'a str, ContentDigest)> {
+    /// What was asked under the id that this event is the first decision on, as [`content_digest`] says it.
+    pub fn digest_of(&self, event: &Event<'_>) -> Option<ContentDigest> {
         match *event {
-            Event::Refused { id, digest, .. } => Some((id, digest)),
+            Event::Refused { digest, .. } => Some(digest),
             Event::Transferred { id, debit, credit, amount, memo, label, .. } => {
                 let (debit, credit) = (self.id_at(debit.slot)?, self.id_at(credit.slot())?);
                 let transfer = Transfer { id, debit, credit, amount: amount.get(), memo, label };
-                Some((id, content_digest(&transfer)))
+                Some(content_digest(&transfer))
             }
             Event::HoldPlaced { hold, debit, .. } => {
                 let HoldFacts { id, credit, amount, expires_in_ms, memo, label } = hold;
                 let (debit, credit) = (self.id_at(debit.slot)?, self.id_at(credit)?);
                 let hold = Hold { id, debit, credit, amount: amount.get(), expires_in_ms, memo, label };
-                Some((id, content_digest(&hold)))
+                Some(content_digest(&hold))
             }
             _ => None,
         }

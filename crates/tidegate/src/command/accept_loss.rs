@@ -161,11 +161,17 @@ pub fn run<P>(asked: &Asked<'_>, reason: &str, yes: bool, extensions: &[&dyn Ext
     if let Some(more) = ledger.between.known.len().checked_sub(LISTED_MAX).filter(|more| *more > 0) {
         say(format_args!("LOST: and {more} more transfers between shards"));
     }
-    let claims = ledger.between.claims.iter().filter(|claim| !claim.is_used_again);
-    for claim in claims.take(LISTED_MAX) {
+    if let Some(error) = &ledger.between.claims_unread {
+        complain(format_args!("whether claims of ids are lost cannot be told: {error}"));
+    }
+    let claims: Vec<&LostClaim> = ledger.between.claims.iter().filter(|claim| !claim.is_used_again).collect();
+    for claim in claims.iter().take(LISTED_MAX) {
         let LostClaim { home, owner, .. } = claim;
         let id = claim.id_in_words();
         say(format_args!("LOST: ledger shard {home}: the claim of the id {id}, on which shard {owner} has decided"));
+    }
+    if let Some(more) = claims.len().checked_sub(LISTED_MAX).filter(|more| *more > 0) {
+        say(format_args!("LOST: and {more} more claims"));
     }
     used_twice(&ledger.between.claims).iter().take(LISTED_MAX).for_each(|twice| say(format_args!("WRONG: {twice}")));
     for dead in &dead {
@@ -288,7 +294,7 @@ pub struct Proven {
 }
 
 /// What shards of the ledger prove lost of each other: credits that one has taken in and the other never sent, or
-/// confirmed and does not have. In words. Reads only. `Err` if they are not of one history; what keeps a single log
+/// confirmed and does not have, and claims of ids on which one has decided. In words. Reads only. `Err` if they are not of one history; what keeps a single log
 /// from being folded is told by whoever reads that log.
 pub fn proven_between(data: &Path, directory: &Directory, logs: &LocalLogs<RealDisk>) -> Result<Vec<String>> {
     let shards = directory.shards(LEDGER);
@@ -300,7 +306,7 @@ pub fn proven_between(data: &Path, directory: &Directory, logs: &LocalLogs<RealD
         fold_to_end(logs, &snapshots::<LedgerFamily>(data, log), shards, &examined).ok()
     };
     let Some(states) = directory.logs(LEDGER).map(fold).collect::<Option<Vec<Ledger>>>() else { return Ok(Vec::new()) };
-    let PeerLosses { proofs, booked, .. } = PeerLosses::find(logs, directory.id(), &states)?;
+    let PeerLosses { proofs, booked, .. } = PeerLosses::find_with_claims(logs, directory.id(), &states)?;
     if proofs.is_empty()
         && let strangers = strangers(&states)
         && !strangers.is_empty()

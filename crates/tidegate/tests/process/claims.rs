@@ -7,7 +7,7 @@ use tidegate_client::{Hold, Outcome, Transfer};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::shard_of;
 
-use crate::losses::refused_until_accepted;
+use crate::losses::{no_backup, refused_until_accepted};
 use crate::timeline::{copy, forget_ends};
 use crate::votes::{connect, open_show};
 use crate::{Server, Settings, audit, folder};
@@ -68,6 +68,7 @@ fn a_shard_that_has_lost_claims_of_ids_is_refused_until_they_are_claimed_again()
     let words = format!("records of ledger shard {} are lost: shard {payer} has decided on ", 1 - payer);
     let wrong = audit(&settings.data);
     assert!(wrong.status.code() == Some(2) && wrong.log.contains(&words), "{wrong}");
+    no_backup(&settings, &words);
     let accepted = refused_until_accepted(&settings, &[&words]);
     assert!(accepted.log.contains("ids that other shards have decided on are claimed again"), "{accepted}");
     let agreed = audit(&settings.data);

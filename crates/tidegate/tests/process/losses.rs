@@ -34,7 +34,7 @@ fn files(data: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 /// No backup is taken, with these words, and nothing is made for it.
-fn no_backup(settings: &Settings, words: &str) {
+pub fn no_backup(settings: &Settings, words: &str) {
     let copies = settings.data.with_extension("copies");
     let refused = tool(&settings.data, &["backup", "--to", &copies.display().to_string()]);
     assert!(!refused.status.success() && refused.log.contains("no backup was taken"), "{refused}");

@@ -23,7 +23,7 @@ const FAULT_CHARS_MAX: usize = 200;
 pub struct HookAnswer(Result<Written, Unusable>);
 
 /// An answer as it is written: `{"result":"allow","role":"viewer","wallets":["wallet:dave"],"expires_at":1790000000}`.
-/// What else it says is refused: a misspelt `expires_at` would be a right for ever.
+/// What else it says is refused: a misspelt `expires_at` would be a right without an end.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {

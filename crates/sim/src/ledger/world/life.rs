@@ -80,6 +80,7 @@ impl<S: Store> LedgerWorld<S> {
         self.last_audits()?;
         self.end(End::Stop)?;
         self.audit_offline()?;
+        self.audit_ties()?;
         self.inspect(true)
     }
 

@@ -11,9 +11,11 @@
 use std::collections::BTreeSet;
 
 use tidegate_ledger::accepted_loss::{PeerLosses, Settled, Writing, settle};
+use tidegate_ledger::claims::lost_claims;
+use tidegate_ledger::histories::compare_credits;
 use tidegate_ledger::message::Reply;
 use tidegate_machines::TimeMs;
-use tidegate_machines::ledger::Outcome;
+use tidegate_machines::ledger::{Ledger, Outcome};
 use tidegate_shard::loss::fold_to_end;
 
 use super::LedgerWorld;
@@ -63,6 +65,7 @@ impl<S: Store> LedgerWorld<S> {
         self.last_audits()?;
         self.end(End::Stop)?;
         self.audit_offline()?;
+        self.audit_ties()?;
         self.site.tally.add("a loss of one shard that was accepted", 1);
         Ok(())
     }
@@ -70,13 +73,7 @@ impl<S: Store> LedgerWorld<S> {
     /// What `tidegate accept-loss` does. The transfers that are known again, as clients know them.
     fn settle_losses(&mut self) -> Result<Vec<Item>, Violation> {
         let failed = |error: String| Violation::of("a loss can be accepted", error);
-        let (logs, shards) = (self.site.store.logs(), self.load.plan.shards);
-        let mut states = Vec::new();
-        for shard in 0..shards {
-            let examined = self.examine(shard)?;
-            let state = fold_to_end(&logs, &snapshots(&self.site.disk, shard), shards, &examined);
-            states.push(state.map_err(|error| failed(error.to_string()))?);
-        }
+        let (logs, states) = (self.site.store.logs(), self.fold_all()?);
         let found =
             PeerLosses::find_with_claims(&logs, DIRECTORY_ID, &states).map_err(|error| failed(error.to_string()))?;
         self.accept_losses(&found.proofs.iter().map(|(shard, _)| *shard).collect::<BTreeSet<u16>>())?;
@@ -95,6 +92,34 @@ impl<S: Store> LedgerWorld<S> {
         self.site.tally.add("an id that was claimed again", claimed);
         let as_known = |id: &str| self.load.model.applied_transfer(id);
         Ok(regained.iter().filter(|credit| !credit.posted).filter_map(|credit| as_known(&credit.id)).collect())
+    }
+
+    /// The states of all shards' logs, which nobody has open.
+    fn fold_all(&self) -> Result<Vec<Ledger>, Violation> {
+        let fold = |shard| {
+            let files = snapshots(&self.site.disk, shard);
+            let state = fold_to_end(&self.site.store.logs(), &files, self.load.plan.shards, &self.examine(shard)?);
+            state.map_err(|error| Violation::of("a loss can be accepted", error.to_string()))
+        };
+        (0..self.load.plan.shards).map(fold).collect()
+    }
+
+    /// No log says of a credit what another one does not, and each decision has the claim of its id. Where something
+    /// rots, the audits of the logs say so, and nobody can compare.
+    pub(super) fn audit_ties(&mut self) -> Result<(), Violation> {
+        let (logs, rots) = (self.site.store.logs(), self.site.setup.logs().into_iter().any(|log| self.site.rots(log)));
+        if self.load.plan.shards < 2 || rots {
+            return Ok(());
+        }
+        let states = self.fold_all()?;
+        let compared = compare_credits(&logs, DIRECTORY_ID, &states)
+            .and_then(|histories| Ok((histories.strange, lost_claims(&logs, DIRECTORY_ID, &states)?)));
+        // A bad sector is told by the audit of its log.
+        let Ok((strange, lost)) = compared else { return Ok(()) };
+        must(strange.is_empty(), "the logs of all shards are of one history", || strange.join("; "))?;
+        must(lost.is_empty(), "each decision has the claim of its id", || format!("{lost:?}"))?;
+        self.site.tally.add("a comparison of what shards know of each other", 1);
+        Ok(())
     }
 
     /// Who asks again pays nothing again.
