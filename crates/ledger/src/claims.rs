@@ -153,8 +153,8 @@ pub fn used_twice(lost: &[LostClaim]) -> Vec<String> {
     let again = lost.iter().filter(|claim| claim.is_used_again);
     let in_words = again.map(|claim| {
         format!(
-            "the id {} was decided by ledger shard {}, and stands for something else at its home, ledger shard {}, which \
-             has lost its claim",
+            "the id {} was decided by ledger shard {}, and stands for something else at its home, ledger shard {}, \
+             which has lost its claim",
             claim.id_in_words(),
             claim.owner,
             claim.home

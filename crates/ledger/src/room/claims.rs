@@ -1,7 +1,7 @@
-//! Whether the homes of ids still have the claims that the newest decisions rest upon, before any shard writes anything.
+//! Whether the homes of ids still have the claims that the newest decisions rest upon, before a shard writes anything.
 //!
 //! ```text
-//!   recover-ledger-0 ─▶ newest decisions ─┐             ┌─▶ are those on my ids in my index? ─▶ no: I have lost records
+//!   recover-ledger-0 ─▶ newest decisions ─┐             ┌─▶ are those on my ids in my index? ─▶ no: records are lost
 //!   recover-ledger-1 ─▶ newest decisions ─┴─ all wait ──┴─▶ the same
 //! ```
 //!
@@ -61,9 +61,9 @@ impl Decisions {
 }
 
 impl DecisionsOfShard {
-    /// Shows the newest decisions of `ledger`, whose log ends at `end`, waits for those of all others, and looks whether
-    /// `ids`, which has all ids of the log, has those that others have decided on. `Err` names what is lost, and
-    /// `accept_loss`, the command that lets a start go on nevertheless.
+    /// Shows the newest decisions of `ledger`, whose log ends at `end`, waits for those of all others, and looks
+    /// whether `ids`, which has all ids of the log, has those that others have decided on. `Err` names what is lost,
+    /// and `accept_loss`, the command that lets a start go on nevertheless.
     pub fn look<D: Disk, R: LogReader>(
         self,
         (ledger, shards): (&Ledger, u16),

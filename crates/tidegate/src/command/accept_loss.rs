@@ -294,8 +294,8 @@ pub struct Proven {
 }
 
 /// What shards of the ledger prove lost of each other: credits that one has taken in and the other never sent, or
-/// confirmed and does not have, and claims of ids on which one has decided. In words. Reads only. `Err` if they are not of one history; what keeps a single log
-/// from being folded is told by whoever reads that log.
+/// confirmed and does not have, and claims of ids on which one has decided. In words. Reads only. `Err` if they are not
+/// of one history; what keeps a single log from being folded is told by whoever reads that log.
 pub fn proven_between(data: &Path, directory: &Directory, logs: &LocalLogs<RealDisk>) -> Result<Vec<String>> {
     let shards = directory.shards(LEDGER);
     if shards < 2 {
