@@ -106,6 +106,7 @@ fn bench() -> Bench {
             seed: 1,
             request_topics: Vec::new(),
             feeds: Box::default(),
+            feed_partitions: 1,
             version: "",
         },
         Vec::new(),

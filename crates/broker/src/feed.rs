@@ -7,25 +7,31 @@
 //! ```
 //!
 //! Promise: the source is read from the kept place, so nothing that was not acknowledged is passed over. At most
-//! [`FEED_WINDOW`] messages are beyond the kept place: so many may come a second time after a crash, and they say so
-//! (DUP). Packet ids follow from the numbers of messages, so a message that is sent again has the id that it had.
+//! [`FEED_WINDOW`](crate::limits::FEED_WINDOW) messages are beyond the kept place, of whichever of the source's
+//! partitions: so many of each may come a second time, and they say so (DUP). A partition has its own order, and the
+//! source may give them in another turn when it is read again. Numbers are counted in each of them, and packet ids
+//! follow from them, so a message that is sent again has the id that it had, and no other message has it meanwhile.
 //!
 //! Why not the inbox: what waits for a client that is away would be written twice, and bounds of inboxes drop messages.
 //! The source keeps them anyway; all that a session has to keep is a place.
 
+mod numbers;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
 
-use tidegate_machines::topic::KeptPlace;
+pub(crate) use numbers::Numbers;
 
-use crate::limits::{FEED_WINDOW, PACKET_IDS};
+use crate::limits::PACKET_IDS;
 use crate::session::SessionRef;
 
 /// One message of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedMessage {
+    /// Of which of the source's [`feed_partitions`](crate::BrokerOptions::feed_partitions). Those of one partition
+    /// always come in the same order.
+    pub partition: u16,
     /// Where to read on behind it.
     pub place: Box<[u8]>,
     /// Encoded MQTT 5 properties.
@@ -56,8 +62,41 @@ pub enum FeedNews {
 /// A message on its way.
 #[derive(Debug)]
 struct UnderWay {
+    partition: u16,
+    packet_id: u16,
     place: Box<[u8]>,
     is_acknowledged: bool,
+}
+
+/// How far a feed was acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FeedPlace {
+    /// Messages of each partition.
+    pub numbers: Numbers,
+    /// Where the source goes on behind them.
+    pub place: Box<[u8]>,
+}
+
+/// Where a feed begins.
+#[derive(Clone, Debug)]
+pub(crate) struct FeedStart {
+    pub from: FeedPlace,
+    /// Messages below these numbers may have been sent before.
+    pub dup_below: Numbers,
+    /// Whether `from` is durable. Before it is, nothing is sent.
+    pub is_durable: bool,
+}
+
+impl FeedStart {
+    /// Behind a place that is durable.
+    pub fn behind(from: FeedPlace) -> FeedStart {
+        FeedStart { dup_below: from.numbers.sent_below(), from, is_durable: true }
+    }
+
+    /// Of which nothing was sent.
+    pub fn anew(from: FeedPlace, is_durable: bool) -> FeedStart {
+        FeedStart { dup_below: from.numbers.clone(), from, is_durable }
+    }
 }
 
 /// How one feed is delivered.
@@ -81,18 +120,18 @@ pub(crate) struct Feed {
     pub subscription_id: u32,
     /// Messages that were read and not sent.
     waiting: VecDeque<FeedMessage>,
-    /// Those that were sent, the newest with the number before `next`.
+    /// Those that were sent, in their order.
     under_way: VecDeque<UnderWay>,
-    /// Number of the next message.
-    next: u64,
-    /// Messages below this number may have been sent before.
-    dup_below: u64,
-    acknowledged: KeptPlace,
-    /// What is durable, or will be when the record that is under way is.
-    kept: KeptPlace,
+    /// Numbers of the next messages.
+    next: Numbers,
+    /// Messages below these numbers may have been sent before.
+    dup_below: Numbers,
+    acknowledged: FeedPlace,
+    /// What is durable, or will be when the record that is under way is; `None` if that is to be written in any case.
+    kept: Option<FeedPlace>,
     is_keeping: bool,
-    /// The number that is durable.
-    durable: u64,
+    /// The numbers that are durable.
+    durable: Option<Numbers>,
     /// Where to read on behind all that was read.
     read: Box<[u8]>,
     /// Whether a part is being read, or none will come any more.
@@ -104,8 +143,9 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// A feed that goes on at `from`. Messages below `dup_below` may have been sent before.
-    pub fn new(session: SessionRef, filter: &str, kind: FeedKind, from: KeptPlace, dup_below: u64) -> Feed {
+    /// A feed that begins there.
+    pub fn new(session: SessionRef, filter: &str, kind: FeedKind, start: FeedStart) -> Feed {
+        let FeedStart { from, dup_below, is_durable } = start;
         Feed {
             session,
             owner: None,
@@ -115,10 +155,10 @@ impl Feed {
             subscription_id: 0,
             waiting: VecDeque::new(),
             under_way: VecDeque::new(),
-            next: from.number,
+            next: from.numbers.clone(),
             dup_below,
-            kept: from.clone(),
-            durable: from.number,
+            kept: is_durable.then(|| from.clone()),
+            durable: is_durable.then(|| from.numbers.clone()),
             is_keeping: false,
             read: from.place.clone(),
             acknowledged: from,
@@ -130,11 +170,12 @@ impl Feed {
 
     /// The same feed over again, from what was acknowledged: it may be written down, or be about to be.
     pub fn over_again(&self) -> Feed {
-        let mut feed = Feed::new(self.session, &self.filter, self.kind, self.acknowledged.clone(), self.sent_below());
+        let from = self.acknowledged.clone();
+        let start = FeedStart { from, dup_below: self.sent_below(), is_durable: false };
         // Written down once more, because nobody hears when what is under way is durable.
+        let mut feed = Feed::new(self.session, &self.filter, self.kind, start);
         feed.owner.clone_from(&self.owner);
-        feed.kept = KeptPlace::default();
-        feed.durable = self.durable;
+        feed.durable.clone_from(&self.durable);
         feed
     }
 
@@ -143,9 +184,9 @@ impl Feed {
         &self.read
     }
 
-    /// The number below which messages may have been sent before, for a feed that follows this one.
-    pub fn sent_below(&self) -> u64 {
-        self.dup_below.max(self.next)
+    /// The numbers below which messages may have been sent before, for a feed that follows this one.
+    pub fn sent_below(&self) -> Numbers {
+        self.dup_below.max(&self.next)
     }
 
     /// Whether a part is to be asked for now; it counts as asked for then.
@@ -171,18 +212,21 @@ impl Feed {
     /// What is to be sent next, with its packet id (0: none is needed) and whether it may have been sent before.
     pub fn front(&self) -> Option<(&FeedMessage, u16, bool)> {
         let message = self.waiting.front()?;
-        match self.kind {
-            FeedKind::Live => Some((message, 0, false)),
-            FeedKind::Kept if self.next - self.durable >= FEED_WINDOW => None,
-            FeedKind::Kept => Some((message, self.packet_id(self.next), self.next < self.dup_below)),
+        if self.kind == FeedKind::Live {
+            return Some((message, 0, false));
         }
+        let partition = message.partition;
+        let has_room = self.durable.as_ref().is_some_and(|durable| self.next.has_room(partition, durable));
+        let is_dup = self.next.get(partition) < self.dup_below.get(partition);
+        has_room.then(|| (message, self.next.packet_id(partition, self.first_id), is_dup))
     }
 
     /// What was at the front is sent; or it never can be, which counts as acknowledged.
     pub fn sent(&mut self, is_acknowledged: bool) {
-        let message = self.waiting.pop_front().expect("what is sent was at the front");
-        self.under_way.push_back(UnderWay { place: message.place, is_acknowledged });
-        self.next += 1;
+        let FeedMessage { partition, place, .. } = self.waiting.pop_front().expect("what is sent was at the front");
+        let packet_id = self.next.packet_id(partition, self.first_id);
+        self.under_way.push_back(UnderWay { partition, packet_id, place, is_acknowledged });
+        self.next.count(partition);
         if is_acknowledged {
             self.shorten();
         }
@@ -190,8 +234,7 @@ impl Feed {
 
     /// A PUBACK. Whether it was for a message of this feed.
     pub fn acknowledge(&mut self, packet_id: u16) -> bool {
-        let first = self.next - self.under_way.len() as u64;
-        let Some(nth) = self.position(packet_id, first) else { return false };
+        let Some(nth) = self.position(packet_id) else { return false };
         self.under_way[nth].is_acknowledged = true;
         self.shorten();
         true
@@ -199,7 +242,7 @@ impl Feed {
 
     /// Whether a message with this packet id is under way.
     pub fn uses(&self, packet_id: u16) -> bool {
-        self.position(packet_id, self.next - self.under_way.len() as u64).is_some()
+        self.position(packet_id).is_some()
     }
 
     /// Messages that the client has not acknowledged.
@@ -211,39 +254,39 @@ impl Feed {
     }
 
     /// The place to be written down now: one record at a time.
-    pub fn next_to_keep(&mut self) -> Option<KeptPlace> {
+    pub fn next_to_keep(&mut self) -> Option<FeedPlace> {
         if self.is_keeping {
             return None;
         }
         let kept = self.left_to_keep()?;
         self.is_keeping = true;
-        self.kept = kept.clone();
+        self.kept = Some(kept.clone());
         Some(kept)
     }
 
     /// What was acknowledged and is not written down.
-    pub fn left_to_keep(&self) -> Option<KeptPlace> {
-        (self.kind == FeedKind::Kept && self.acknowledged != self.kept).then(|| self.acknowledged.clone())
+    pub fn left_to_keep(&self) -> Option<FeedPlace> {
+        let is_kept = self.kept.as_ref() == Some(&self.acknowledged);
+        (self.kind == FeedKind::Kept && !is_kept).then(|| self.acknowledged.clone())
     }
 
     /// The record is durable.
     pub fn is_durable(&mut self) {
         assert!(std::mem::replace(&mut self.is_keeping, false), "what is durable was to be");
-        self.durable = self.kept.number;
+        self.durable = self.kept.as_ref().map(|kept| kept.numbers.clone());
     }
 
-    fn position(&self, packet_id: u16, first: u64) -> Option<usize> {
-        let is_it =
-            |nth: &usize| !self.under_way[*nth].is_acknowledged && self.packet_id(first + *nth as u64) == packet_id;
-        (0..self.under_way.len()).find(is_it)
+    fn position(&self, packet_id: u16) -> Option<usize> {
+        self.under_way.iter().position(|message| !message.is_acknowledged && message.packet_id == packet_id)
     }
 
     fn shorten(&mut self) {
         while self.under_way.front().is_some_and(|front| front.is_acknowledged) {
             let message = self.under_way.pop_front().expect("it was just looked at");
-            self.acknowledged = KeptPlace { number: self.acknowledged.number + 1, place: message.place };
+            self.acknowledged.numbers.count(message.partition);
+            self.acknowledged.place = message.place;
         }
-        assert!(self.acknowledged.number + self.under_way.len() as u64 == self.next, "messages leave in their order");
+        assert!(!self.under_way.is_empty() || self.acknowledged.numbers == self.next, "all that was sent is counted");
         self.pass();
     }
 
@@ -254,15 +297,15 @@ impl Feed {
         }
     }
 
-    /// Those of feeds go down while those of inboxes go up, and each filter begins elsewhere, so that they rarely meet.
-    fn packet_id(&self, number: u64) -> u16 {
-        (PACKET_IDS - (self.first_id + number % PACKET_IDS) % PACKET_IDS) as u16
-    }
-
     /// Panics if counts disagree. For tests and simulation.
     pub fn assert_sound(&self) {
-        assert_eq!(self.acknowledged.number + self.under_way.len() as u64, self.next, "messages under way");
-        assert!(self.next - self.durable <= FEED_WINDOW || self.kind == FeedKind::Live, "messages beyond the place");
+        let mut next = self.acknowledged.numbers.clone();
+        for message in &self.under_way {
+            let has_room = self.durable.as_ref().is_some_and(|durable| next.has_room(message.partition, durable));
+            assert!(has_room || self.kind == FeedKind::Live, "messages beyond the place");
+            next.count(message.partition);
+        }
+        assert_eq!(next, self.next, "messages under way");
         assert!(self.under_way.front().is_none_or(|front| !front.is_acknowledged), "what is over has left");
     }
 }

@@ -24,8 +24,8 @@ pub const REQUEST_TOPICS_MAX: usize = 16;
 pub const REQUESTS_MAX: usize = 8_192;
 /// Bytes of a request.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
-/// Messages of a feed that may be beyond the place that its session keeps durably: so many may come twice after a
-/// crash.
+/// Messages of a feed that may be beyond the place that its session keeps durably: so many of each partition of its
+/// source may come twice.
 pub const FEED_WINDOW: u64 = 256;
 /// Work of a connection that goes on because of something else than its turn: an answer, a shard that has room again. A
 /// packet is one, and less than a microsecond.

@@ -29,6 +29,8 @@ pub struct BrokerOptions {
     /// What filters begin with whose messages a source behind the broker keeps; empty for none. Nobody may have the
     /// right to publish there.
     pub feeds: Box<str>,
+    /// Partitions of that source, at least one: sequences of messages, each of which always has the same order.
+    pub feed_partitions: u16,
     /// What `$SYS/broker/version` says.
     pub version: &'static str,
 }

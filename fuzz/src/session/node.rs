@@ -31,6 +31,8 @@ const INBOX_MESSAGES_MAX: u32 = 20;
 /// A filter whose messages a source keeps, and how many it has. Clients may publish there as well: nothing breaks.
 const FEED: &str = "a/b/c/d/e/f";
 const FEED_MESSAGES: usize = 9;
+/// Its messages are of these in turn.
+const FEED_PARTITIONS: u16 = 2;
 /// Sizes of the logs: small, so that an input does not spend its time writing zeros.
 const JOURNAL: Options = Options::small(256 << 10);
 
@@ -112,6 +114,7 @@ impl Node {
                 seed: self.starts * 1_000 + u64::from(worker),
                 request_topics: vec!["$ledger/transfers".into()],
                 feeds: FEED.into(),
+                feed_partitions: FEED_PARTITIONS,
                 version: "fuzz",
             };
             let shards = owners.on(worker).map(|shard| self.open_shard(shard.0)).collect();
@@ -319,6 +322,7 @@ impl Node {
         let end = FEED_MESSAGES.min(begin + 2);
         *place = end;
         let message = |number: usize| FeedMessage {
+            partition: number as u16 % FEED_PARTITIONS,
             place: feed_place(number + 1),
             properties: [].into(),
             payload: [b'm'].into(),

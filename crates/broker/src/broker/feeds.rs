@@ -13,13 +13,13 @@
 use hashbrown::HashMap;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{Command, KeptPlace, MessageMeta};
+use tidegate_machines::topic::{Command, MessageMeta};
 use tidegate_wire::mqtt::{QoS, ReasonCode, Subscribe, Subscription, split_filter};
 
 use super::Broker;
 use crate::clients::{Copy, Sending};
 use crate::connection::{ParkedFor, PlaceFound};
-use crate::feed::{Feed, FeedKind};
+use crate::feed::{Feed, FeedKind, FeedPlace, FeedStart, Numbers};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::{FEED_LATER_MS, FEED_WINDOW, FEEDS_OF_SESSION_MAX};
 use crate::message_ref::MessageRef;
@@ -71,7 +71,7 @@ impl<L: LogStore> Broker<L> {
         }
         let after = subscribe.user().find(|(name, _)| *name == AFTER).map(|(_, value)| value.as_bytes());
         // One that goes on is asked about as well: whether there is room for it, and whether its place is still good.
-        let own = self.kept_place(place, filter).filter(|_| after.is_none()).map(|kept| kept.place);
+        let own = self.kept_start(place, filter).filter(|_| after.is_none()).map(|start| start.from.place);
         let asks_own_place = own.is_some();
         let after = after.map(Into::into).or(own);
         let rights = self.rights_of(index).clone();
@@ -150,8 +150,8 @@ impl<L: LogStore> Broker<L> {
     ) -> bool {
         let Some(Ok(Some(found))) = self.place_found(index, filter) else { return false };
         // Numbers go on, so that a PUBACK for what was sent before is not taken for another message's.
-        let found = place::owned(self.user_of(index), found);
-        let kept = KeptPlace { number: self.sent_below(place, filter), place: found };
+        let first = FeedPlace { numbers: self.sent_below(place, filter), place: found.clone() };
+        let kept = place::kept(self.user_of(index), &first);
         // What this one has not written down yet must not come behind.
         self.end_feed(place, filter);
         let session = &self.clients.sessions[place];
@@ -175,12 +175,21 @@ impl<L: LogStore> Broker<L> {
         filters.filter(|filter| self.is_feed(filter)).map(Into::into).collect()
     }
 
-    /// How far a subscription of a durable session was read.
-    fn kept_place(&self, place: SessionIndex, filter: &str) -> Option<KeptPlace> {
+    /// Where a feed of a durable session goes on.
+    fn kept_start(&self, place: SessionIndex, filter: &str) -> Option<FeedStart> {
         let session = &self.clients.sessions[place];
         let state = self.shards.state(session.shard);
         let kept = state.kept_place(session.slot?, filter)?;
-        Some(KeptPlace { number: kept.number, place: place::split(&kept.place).1.into() })
+        let partitions = self.options.feed_partitions;
+        Some(match place::of_source(kept, partitions) {
+            Ok(place) => FeedStart::behind(place),
+            // Nobody knows which messages were sent: they are sent as new ones, with ids that those did not have.
+            Err(place) => {
+                let numbers = Numbers::all(partitions, kept.number + FEED_WINDOW);
+                let from = FeedPlace { numbers, place: place.into() };
+                FeedStart::anew(from, false)
+            }
+        })
     }
 
     /// Whether a session has the place of somebody else than the user of a connection. That user may not have it: what
@@ -190,7 +199,7 @@ impl<L: LogStore> Broker<L> {
         let Some(slot) = session.slot else { return false };
         let (state, user) = (self.shards.state(session.shard), self.user_of(index));
         self.feed_filters(place).iter().any(|filter| {
-            let owner = state.kept_place(slot, filter).and_then(|kept| place::split(&kept.place).0);
+            let owner = state.kept_place(slot, filter).and_then(place::owner);
             owner.is_some_and(|owner| user != Some(owner))
         })
     }
@@ -199,12 +208,14 @@ impl<L: LogStore> Broker<L> {
     fn user_of(&self, index: ConnectionIndex) -> Option<&str> {
         self.rights_of(index).user()
     }
-    /// The number below which messages of a feed may have been sent before.
-    fn sent_below(&self, place: SessionIndex, filter: &str) -> u64 {
-        match self.feed_of(place, filter) {
-            Some(key) => self.asked.feeds.feeds[&key].sent_below(),
-            None => self.kept_place(place, filter).map_or(0, |kept| kept.number + FEED_WINDOW),
+
+    /// The numbers below which messages of a feed may have been sent before.
+    fn sent_below(&self, place: SessionIndex, filter: &str) -> Numbers {
+        if let Some(key) = self.feed_of(place, filter) {
+            return self.asked.feeds.feeds[&key].sent_below();
         }
+        let kept = self.kept_start(place, filter);
+        kept.map_or_else(|| Numbers::all(self.options.feed_partitions, 0), |start| start.dup_below)
     }
 
     fn feed_of(&self, place: SessionIndex, filter: &str) -> Option<u64> {
@@ -249,20 +260,14 @@ impl<L: LogStore> Broker<L> {
         let Some(entry) = self.entry_of(place, filter) else { return };
         let before = self.feed_of(place, filter).map(|key| &self.asked.feeds.feeds[&key]);
         let before = before.filter(|feed| feed.kind == FeedKind::Kept).map(Feed::over_again);
-        let dup_below = self.sent_below(place, filter);
         self.end_feed(place, filter);
         let is_kept = entry.options.qos() > 0 && self.clients.sessions[place].slot.is_some();
-        let is_new = found.is_some();
-        let found = found.unwrap_or_default();
-        let (kind, from) = match self.kept_place(place, filter).filter(|_| is_kept) {
-            Some(kept) => (FeedKind::Kept, kept),
-            None if is_kept => (FeedKind::Kept, KeptPlace { number: 0, place: found }),
-            None => (FeedKind::Live, KeptPlace { number: 0, place: found }),
-        };
+        let kind = if is_kept { FeedKind::Kept } else { FeedKind::Live };
         let session = self.clients.session_ref(place);
-        // Numbers from a place that was found just now were never used.
-        let dup_below = if is_new { from.number } else { dup_below };
-        let mut feed = before.filter(|_| is_kept).unwrap_or_else(|| Feed::new(session, filter, kind, from, dup_below));
+        let mut feed = before.filter(|_| is_kept).unwrap_or_else(|| {
+            let kept = self.kept_start(place, filter).filter(|_| is_kept);
+            Feed::new(session, filter, kind, self.feed_start(kept, found))
+        });
         feed.subscription_id = entry.subscription_id;
         feed.owner = self.user_of(index).map(Into::into);
         let asked = feed.demands();
@@ -276,6 +281,20 @@ impl<L: LogStore> Broker<L> {
         let rights = self.rights_of(index).clone();
         let key = self.clients.key(index);
         self.asked.actions.push(Action::Feed { feed: FeedKey(number), key, filter: filter.into(), after, rights });
+    }
+
+    /// Where a feed without a predecessor begins: at its kept place, or at the one that was found for it just now. If
+    /// one is kept, that is the kept one by now.
+    fn feed_start(&self, kept: Option<FeedStart>, found: Option<Box<[u8]>>) -> FeedStart {
+        match (kept, found) {
+            (Some(kept), None) => kept,
+            // Numbers from a place that was found just now were never used.
+            (Some(kept), Some(_)) => FeedStart::anew(kept.from, kept.is_durable),
+            (None, found) => {
+                let numbers = Numbers::all(self.options.feed_partitions, 0);
+                FeedStart::anew(FeedPlace { numbers, place: found.unwrap_or_default() }, true)
+            }
+        }
     }
 
     /// The subscription is gone, or its client is. What the client has acknowledged is written down.
@@ -293,7 +312,7 @@ impl<L: LogStore> Broker<L> {
         self.asked.actions.push(Action::FeedEnd { feed: FeedKey(key) });
         let session = &self.clients.sessions[place];
         if let (Some(kept), Some(slot)) = (feed.left_to_keep(), session.slot) {
-            let kept = KeptPlace { place: place::owned(feed.owner.as_deref(), &kept.place), ..kept };
+            let kept = place::kept(feed.owner.as_deref(), &kept);
             self.shards.call(session.shard, Command::KeepPlace { slot, filter: feed.filter, kept }, Wait::Nothing);
         }
     }
@@ -403,7 +422,7 @@ impl<L: LogStore> Broker<L> {
             }
             let of = &self.clients.sessions[place];
             if let (Some(kept), Some(slot)) = (kept, of.slot) {
-                let kept = KeptPlace { place: place::owned(owner.as_deref(), &kept.place), ..kept };
+                let kept = place::kept(owner.as_deref(), &kept);
                 let wait = Wait::PlaceKept { feed: key, session };
                 self.shards.call(of.shard, Command::KeepPlace { slot, filter, kept }, wait);
             }

@@ -1,5 +1,7 @@
 //! Subscriptions whose messages a source behind the broker keeps.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::support::{World, WorldOptions, check};
 use expect_test::expect;
 use tidegate_broker::BrokerLimits;
@@ -302,28 +304,41 @@ fn rights_and_bounds_are_those_of_subscriptions() {
     );
 }
 
+/// A message: its partition, and its number there.
+type Number = (usize, usize);
+
 /// One durable client that follows everything, whatever else happens to it: what it has been sent, and what it has not
 /// acknowledged on this connection.
 struct Follower {
     world: World,
     chance: u64,
-    logged: usize,
-    seen: usize,
+    /// Messages that there are, and that were seen, of each partition.
+    logged: Vec<usize>,
+    seen: Vec<usize>,
     /// Packet ids of `feed/all`, and of everything else.
-    open: Vec<(String, Option<usize>)>,
-    /// Messages that were acknowledged in a row from the first on, and the others that were.
-    acknowledged: std::collections::BTreeSet<usize>,
+    open: Vec<(String, Option<Number>)>,
+    /// What it works on, over all connections, by packet id.
+    works_on: BTreeMap<String, Number>,
+    acknowledged: BTreeSet<Number>,
     again: usize,
 }
 
 impl Follower {
-    fn new(seed: u64) -> Follower {
+    fn new(seed: u64, partitions: usize) -> Follower {
         let limits = BrokerLimits { sys_interval_ms: 0, window_max: 1 + seed as u16 % 7, ..BrokerLimits::default() };
-        let topic_shards = 1 + seed as u16 % 3;
-        let mut world = World::new(WorldOptions { limits, topic_shards, ..WorldOptions::default() });
+        let (topic_shards, feed_partitions) = (1 + seed as u16 % 3, partitions as u16);
+        let mut world = World::new(WorldOptions { limits, topic_shards, feed_partitions, ..WorldOptions::default() });
         world.run("a: CONNECT keep expiry=1000; a: SUBSCRIBE feed/all t qos=1; b: CONNECT");
-        let (open, acknowledged) = (Vec::new(), Default::default());
-        Follower { world, chance: seed + 1, logged: 0, seen: 0, open, acknowledged, again: 0 }
+        Follower {
+            world,
+            chance: seed + 1,
+            logged: vec![0; partitions],
+            seen: vec![0; partitions],
+            open: Vec::new(),
+            works_on: BTreeMap::new(),
+            acknowledged: BTreeSet::new(),
+            again: 0,
+        }
     }
 
     fn draw(&mut self, below: usize) -> usize {
@@ -340,14 +355,25 @@ impl Follower {
                 self.open.push((id.to_owned(), None));
                 continue;
             }
+            let partition = usize::from(words[4].as_bytes()[0] - b'a');
             let number: usize = words[4][1..].parse().expect("a number");
-            assert!(number <= self.seen, "message {number} comes after {}: {told}", self.seen);
-            assert!(number == self.seen || words.contains(&"dup"), "it comes again and does not say so: {line}");
-            self.again += usize::from(number < self.seen);
-            self.seen = self.seen.max(number + 1);
-            assert!(self.open.iter().all(|(other, _)| other != id), "packet id {id} names two messages: {told}");
-            self.open.push((id.to_owned(), Some(number)));
+            self.hear(id, (partition, number), words.contains(&"dup"));
         }
+    }
+
+    fn hear(&mut self, id: &str, message: Number, is_dup: bool) {
+        let (partition, number) = message;
+        let seen = self.seen[partition];
+        assert!(number <= seen, "message {message:?} comes after {seen}");
+        assert!(number == seen || is_dup, "it comes again and does not say so: {message:?}");
+        self.again += usize::from(number < seen);
+        self.seen[partition] = seen.max(number + 1);
+        assert!(self.open.iter().all(|(other, _)| other != id), "packet id {id} names two messages: {message:?}");
+        self.open.push((id.to_owned(), Some(message)));
+        let before = self.works_on.insert(id.to_owned(), message);
+        assert!(before.is_none_or(|before| before == message), "id {id} of {before:?} is that of {message:?}");
+        let ids = self.works_on.values().filter(|other| **other == message).count();
+        assert!(ids == 1, "{message:?} comes again with another id");
     }
 
     fn acknowledge(&mut self) {
@@ -355,16 +381,22 @@ impl Follower {
             return;
         }
         let nth = self.draw(self.open.len());
-        let (id, number) = self.open.remove(nth);
-        self.acknowledged.extend(number);
+        let (id, message) = self.open.remove(nth);
+        self.works_on.retain(|_, other| Some(*other) != message);
+        self.acknowledged.extend(message);
         self.run(&format!("a: PUBACK {id}"));
     }
 
     fn log(&mut self) {
         let count = self.draw(9);
-        let more: Vec<String> = (self.logged..self.logged + count).map(|number| format!("a{number}")).collect();
-        self.logged += count;
+        let more: Vec<String> = (0..count).map(|_| self.next_message()).collect();
         self.run(&format!("log {}", more.join(" ")));
+    }
+
+    fn next_message(&mut self) -> String {
+        let partition = self.draw(self.logged.len());
+        self.logged[partition] += 1;
+        format!("{}{}", char::from(b'a' + partition as u8), self.logged[partition] - 1)
     }
 
     fn come_back(&mut self) {
@@ -412,13 +444,14 @@ impl Follower {
     }
 }
 
-/// Whatever a client does and however often it or the process is killed: all messages come, in their order, and what
-/// comes again says so. Between the steps the world checks all that the brokers know of their feeds.
+/// Whatever a client does and however often it or the process is killed: all messages come, those of each partition in
+/// their order, and what comes again says so and has the id that it had, which no other message has while the client
+/// works on it. Between the steps the world checks all that the brokers know of their feeds.
 #[test]
 fn nothing_is_lost_whatever_happens() {
     let mut again = 0;
-    for seed in 0..5 {
-        let mut follower = Follower::new(seed);
+    for seed in 0..10 {
+        let mut follower = Follower::new(seed, if seed < 5 { 1 } else { 3 });
         (0..60).for_each(|_| follower.step());
         follower.run("a: drop; b: drop");
         follower.come_back();
@@ -426,7 +459,8 @@ fn nothing_is_lost_whatever_happens() {
             follower.acknowledge();
         }
         assert_eq!(follower.seen, follower.logged, "all of them, with seed {seed}");
-        assert_eq!(follower.acknowledged.len(), follower.logged, "each was acknowledged, with seed {seed}");
+        let logged: usize = follower.logged.iter().sum();
+        assert_eq!(follower.acknowledged.len(), logged, "each was acknowledged, with seed {seed}");
         follower.run("a: drop; b: drop");
         follower.come_back();
         assert!(follower.open.iter().all(|(_, number)| number.is_none()), "nothing is left, with seed {seed}");

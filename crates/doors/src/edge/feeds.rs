@@ -293,7 +293,12 @@ fn news(part: &ChangePart, identity: &Identity) -> FeedNews {
         let mut properties = Vec::new();
         push_user_property(&mut properties, CURSOR, &row.cursor);
         let payload = change_json(row, identity).into();
-        FeedMessage { place: row.cursor.as_bytes().into(), properties: properties.into(), payload }
+        FeedMessage {
+            partition: row.shard,
+            place: row.cursor.as_bytes().into(),
+            properties: properties.into(),
+            payload,
+        }
     };
     FeedNews::Part { messages: part.rows.iter().map(message).collect(), place: part.cursor.as_bytes().into() }
 }

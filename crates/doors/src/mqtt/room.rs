@@ -111,6 +111,8 @@ impl MqttRoom {
             seed: getrandom::u64().context("cannot draw a random number")?,
             request_topics: REQUEST_TOPICS.map(Into::into).into(),
             feeds: self.feeds.as_ref().map_or_else(Box::default, |source| source.prefix().into()),
+            // Each shard of the ledger has a journal of its own.
+            feed_partitions: router.shard_count(),
             version: VERSION,
         };
         let (shards, shard_metrics) = shards;

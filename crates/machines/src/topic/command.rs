@@ -66,12 +66,12 @@ pub struct Will {
 pub struct KeptPlace {
     /// Messages that its receiver has acknowledged. Packet ids follow from it, so they are the same after a restart.
     pub number: u64,
-    /// Where the next one begins, in the words of the source. Opaque here; at most [`PLACE_BYTES_MAX`].
+    /// Where the next one begins, in the words of who keeps it. Opaque here; at most [`PLACE_BYTES_MAX`].
     pub place: Box<[u8]>,
 }
 
 /// Bytes of a [`KeptPlace`].
-pub const PLACE_BYTES_MAX: usize = 64 << 10;
+pub const PLACE_BYTES_MAX: usize = 128 << 10;
 
 /// One session that a message is for.
 #[derive(Clone, Debug, PartialEq, Eq)]

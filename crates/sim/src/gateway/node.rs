@@ -70,6 +70,7 @@ impl<S: Store> Node<S> {
                 seed: site.chance.number(),
                 request_topics: Vec::new(),
                 feeds: Box::default(),
+                feed_partitions: 1,
                 version: "simulated",
             };
             Driven::new(Broker::new(options, shards))

@@ -86,6 +86,7 @@ impl Node {
                 seed: u64::from(worker) + 1,
                 request_topics: Vec::new(),
                 feeds: Box::default(),
+                feed_partitions: 1,
                 version: env!("CARGO_PKG_VERSION"),
             };
             // Sessions that end with their connection never reach a shard.

@@ -1,5 +1,7 @@
 //! Changes as their readers get them: nothing lost and nothing doubled, over kills, restores and lost rights.
 
+mod followers;
+
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -32,7 +32,8 @@
 //! * `disk-slow`, `disk-fast`: nothing is written to the disk for now; it is again.
 //! * `disk-full`, `disk-room`: no file can grow any more; they can again.
 //! * `log x y ...`: the source behind `feed/` has more messages. `feed/all` gets all of them, `feed/x` those whose name
-//!   begins with `x`; a place is how many there were before. `source away`, `over`, `there`: what it says when read.
+//!   begins with `x`. The first letter is also the partition; a place is how many there were before, of each. `source
+//!   away`, `over`, `there`: what it says when read.
 //! * `drain N [REFERENCE]`, `reload`, `reload-back` (to the rights of before), `announce TOPIC PAYLOAD`.
 //! * `operate kick ID`, `end ID`, `list LIMIT [AFTER]`, `retained FILTER`, `publish TOPIC PAYLOAD [qos=N] [retain]`: an
 //!   operator asks worker 0; payload `-` is the empty one. A session is shown with `+` if its client is connected, and

@@ -1,6 +1,7 @@
 //! Brokers, their disk, their clients, and time.
 
 mod operator;
+mod source;
 mod worker;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tidegate_broker::drive::{self, Driven, Rings, Shell};
 use tidegate_broker::{
     Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Denied, DrainPlan, FeedKey,
-    FeedMessage, FeedNews, HoldingLimits, Holdings, Owners, Principal, ReasonCode, RequestTopic, Rights, RightsOf,
-    SharedFacts, TOPICS, Thing, TopicShard, TopicsFamily, topics,
+    FeedNews, HoldingLimits, Holdings, Owners, Principal, ReasonCode, RequestTopic, Rights, RightsOf, SharedFacts,
+    TOPICS, Thing, TopicShard, TopicsFamily, topics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{Options, StepLog, StepLogs};
@@ -20,6 +21,7 @@ use tidegate_machines::topic::{InboxLimits, PrincipalKind, TopicFacts, Topics};
 use tidegate_machines::{Machine, TimeMs};
 use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 
+use self::source::{Reader, Source};
 use self::worker::Worker;
 use super::client::Client;
 use super::rights::{filters_asked_about, rights_of};
@@ -42,6 +44,8 @@ pub struct WorldOptions {
     pub journal: Options,
     /// How much work is done at once of what a client sends. The rest comes in steps, as if others had their turn.
     pub work: isize,
+    /// Partitions of the source behind all feeds.
+    pub feed_partitions: u16,
 }
 
 impl Default for WorldOptions {
@@ -55,6 +59,7 @@ impl Default for WorldOptions {
             inboxes: InboxLimits::default(),
             journal: topics::log_options(),
             work: 1,
+            feed_partitions: 1,
         }
     }
 }
@@ -85,10 +90,9 @@ pub struct World {
     is_disk_old: bool,
     /// Nothing is written to the disk for now.
     is_disk_slow: bool,
-    /// What the source behind all feeds has; a place is how many of them were read, in digits.
-    source: Vec<String>,
-    /// Feeds that are open: where each is, and whether a part is wanted.
-    feeds: BTreeMap<(usize, u64), (String, usize, bool)>,
+    source: Source,
+    /// Feeds that are open.
+    feeds: BTreeMap<(usize, u64), Reader>,
     /// What the source does: `there`, `away` for now, `full`, or `over`.
     source_is: String,
     /// Where clients without a user come from now.
@@ -102,6 +106,7 @@ impl World {
     pub fn new(options: WorldOptions) -> World {
         let mut world = World {
             rings: Rings::new(options.workers),
+            source: Source::new(options.feed_partitions),
             options,
             disk: FakeDisk::new(1),
             brokers: Vec::new(),
@@ -117,7 +122,6 @@ impl World {
             is_disk_full: false,
             is_disk_old: false,
             is_disk_slow: false,
-            source: Vec::new(),
             feeds: BTreeMap::new(),
             source_is: "there".to_owned(),
             address: "10.0.0.1".to_owned(),
@@ -164,6 +168,7 @@ impl World {
                     seed: self.starts * 1000 + u64::from(worker),
                     request_topics: vec!["$ledger/transfers".into(), "other/service".into()],
                     feeds: "feed/".into(),
+                    feed_partitions: self.options.feed_partitions,
                     version: "test",
                 };
                 let shards = owners.on(worker).map(|shard| self.open_shard(shard.0)).collect();
@@ -396,7 +401,7 @@ impl World {
                     broker.reload(Arc::new(move |rights: &dyn Rights| rights_of(rights.user(), reloaded)));
                 }
             }
-            "log" => self.source.extend(words.rest().into_iter().map(str::to_owned)),
+            "log" => words.rest().into_iter().for_each(|text| self.source.log(text)),
             "address" => words.first().clone_into(&mut self.address),
             "source" => words.first().clone_into(&mut self.source_is),
             "announce" => {
@@ -527,51 +532,41 @@ impl World {
                 let after = after.map(|text| String::from_utf8(text.into()).expect("a text"));
                 let found = match after {
                     _ if self.source_is == "full" => Err(ReasonCode::QUOTA_EXCEEDED),
-                    None => Ok(self.source.len()),
-                    Some(text) => text.parse().map_err(|_| ReasonCode::UNSPECIFIED_ERROR),
+                    None => Ok(self.source.end()),
+                    Some(text) => self.source.has_place(&text).then_some(text).ok_or(ReasonCode::UNSPECIFIED_ERROR),
                 };
-                let found = found.map(|number| number.to_string().into_bytes().into());
+                let found = found.map(|place| place.into_bytes().into());
                 self.brokers[worker].placed(key, &filter, found, now);
             }
             Action::Feed { feed, filter, after, .. } => {
                 let after = String::from_utf8(after.into()).expect("a text");
-                let place = if after.is_empty() { self.source.len() } else { after.parse().expect("a number") };
+                let place = if after.is_empty() { self.source.end() } else { after };
                 match &*self.source_is {
                     "away" | "full" => self.brokers[worker].feed(feed, &filter, FeedNews::Later, now),
                     "over" => {
                         let payload = b"of another history"[..].into();
                         self.brokers[worker].feed(feed, &filter, FeedNews::Over { payload }, now);
                     }
-                    _ => drop(self.feeds.insert((worker, feed.0), (filter.into(), place, true))),
+                    _ => drop(self.feeds.insert((worker, feed.0), Reader::new(&filter, &place))),
                 }
             }
             Action::FeedMore { feed } => {
-                if let Some((_, _, is_wanted)) = self.feeds.get_mut(&(worker, feed.0)) {
-                    assert!(!std::mem::replace(is_wanted, true), "one part after the other");
+                if let Some(reader) = self.feeds.get_mut(&(worker, feed.0)) {
+                    assert!(!std::mem::replace(&mut reader.is_wanted, true), "one part after the other");
                 }
             }
             Action::FeedEnd { feed } => drop(self.feeds.remove(&(worker, feed.0))),
         }
     }
 
-    /// Lets the source answer feeds: parts of up to three messages; those of another filter are of no interest.
+    /// Lets the source answer feeds.
     fn feed(&mut self, worker: usize) -> bool {
         let mut worked = false;
-        for ((_, key), (filter, place, is_wanted)) in self.feeds.range_mut((worker, 0)..=(worker, u64::MAX)) {
-            if !*is_wanted || *place >= self.source.len() {
-                continue;
+        for ((_, key), reader) in self.feeds.range_mut((worker, 0)..=(worker, u64::MAX)) {
+            if let Some(part) = reader.is_wanted.then(|| reader.part(&self.source)).flatten() {
+                self.brokers[worker].feed(FeedKey(*key), &reader.filter, part, self.now);
+                worked = true;
             }
-            let end = self.source.len().min(*place + 3);
-            let is_of_interest = |(_, text): &(usize, &String)| filter == "feed/all" || filter.ends_with(&text[..1]);
-            let messages = (*place..end).map(|nth| (nth, &self.source[nth])).filter(is_of_interest);
-            let messages = messages.map(|(nth, text)| FeedMessage {
-                place: (nth + 1).to_string().into_bytes().into(),
-                properties: [].into(),
-                payload: text.as_bytes().into(),
-            });
-            let part = FeedNews::Part { messages: messages.collect(), place: end.to_string().into_bytes().into() };
-            (*place, *is_wanted, worked) = (end, false, true);
-            self.brokers[worker].feed(FeedKey(*key), filter, part, self.now);
         }
         worked
     }
