@@ -91,9 +91,10 @@ refusals! {
     Overflow = CONFLICT "the amount would take a total beyond what 64 bits hold";
     AmountInvalid = UNPROCESSABLE_ENTITY "the amount must be 1 to 9223372036854775807 minor units";
     IdInvalid = UNPROCESSABLE_ENTITY
-        "a transfer or hold id is 1 to 64 bytes of visible UTF-8, and no space at its ends";
+        "a transfer or hold id is 1 to 64 bytes of visible UTF-8, no space at its ends, and neither \".\" nor \"..\"";
     AccountIdInvalid = UNPROCESSABLE_ENTITY
-        "an account id is 1 to 128 bytes of visible UTF-8 without '/' and '*', and no space at its ends";
+        "an account id is 1 to 128 bytes of visible UTF-8 without '/' and '*', no space at its ends, and neither \".\" \
+         nor \"..\"";
     AssetInvalid = UNPROCESSABLE_ENTITY "an asset is 1 to 32 bytes of visible UTF-8, and no space at its ends";
     MemoTooLong = UNPROCESSABLE_ENTITY "a memo is at most 256 bytes";
     ExpiryInvalid = UNPROCESSABLE_ENTITY "expires_in_ms must be 1 to one hundred years";

@@ -92,9 +92,9 @@ pub enum Refusal {
     Overflow,
     /// The amount is zero or above `i64::MAX`.
     AmountInvalid,
-    /// The transfer or hold id is empty, longer than 64 bytes or not printable.
+    /// The transfer or hold id is empty, longer than 64 bytes, not printable, or is `.` or `..`.
     IdInvalid,
-    /// The account id is empty, longer than 128 bytes, not printable, or has a `/`.
+    /// The account id is empty, longer than 128 bytes, not printable, has a `/` or `*`, or is `.` or `..`.
     AccountIdInvalid,
     /// The asset is empty, longer than 32 bytes or not printable.
     AssetInvalid,
