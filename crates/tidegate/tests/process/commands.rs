@@ -270,7 +270,7 @@ pub fn recorder(answer: &'static str) -> (String, std::sync::mpsc::Receiver<(Str
     answering("200 OK", answer)
 }
 
-fn answering(status: &'static str, answer: &'static str) -> (String, std::sync::mpsc::Receiver<(String, String)>) {
+pub fn answering(status: &'static str, answer: &'static str) -> (String, std::sync::mpsc::Receiver<(String, String)>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it listens");
     let (sender, requests) = std::sync::mpsc::channel();

@@ -315,7 +315,7 @@ impl<'a> Import<'a> {
 
     /// How many shards the ledger has, as its audit says.
     fn shards(&mut self) -> Result<Shards, Failure> {
-        match self.ask(|door| door.get("/v1/audit")) {
+        match self.ask(|door| door.get_once("/v1/audit")) {
             Ok((audit, _)) => {
                 let count = audit["shards"].as_array().and_then(|shards| u16::try_from(shards.len()).ok());
                 Ok(count.filter(|count| *count > 0).map_or(Shards::Untold, Shards::Known))
@@ -358,7 +358,7 @@ impl<'a> Import<'a> {
         let patience = Duration::from_secs(self.arguments.retry_for_s).max(ARRIVAL_PATIENCE_MIN);
         let (since, mut pause) = (Instant::now(), ARRIVAL_PAUSE_MIN);
         loop {
-            let (state, _) = self.ask(|door| door.get(&path))?;
+            let (state, _) = self.ask(|door| door.get_once(&path))?;
             if state["credit_pending"] != true {
                 return Ok(());
             }
