@@ -88,7 +88,9 @@ refusals! {
     AssetMismatch = CONFLICT "the two accounts hold different assets";
     SameAccount = CONFLICT "the account to debit and the account to credit are the same";
     CollectorCreditOnly = CONFLICT "a collector can only be credited";
-    Overflow = CONFLICT "the amount would take a total beyond what 64 bits hold";
+    Overflow = CONFLICT
+        "the sources of this asset would issue more than they may on this shard: 9223372036854775807 minor units, \
+         divided by the number of shards";
     AmountInvalid = UNPROCESSABLE_ENTITY "the amount must be 1 to 9223372036854775807 minor units";
     IdInvalid = UNPROCESSABLE_ENTITY
         "a transfer or hold id is 1 to 64 bytes of visible UTF-8, no space at its ends, and neither \".\" nor \"..\"";
@@ -183,5 +185,17 @@ impl From<Refusal> for Problem {
             }
             _ => problem,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_sources_may_issue_is_said_of_the_shard_and_not_of_a_number_of_64_bits() {
+        let problem = Problem::from(Refusal::Overflow);
+        let bound = "on this shard: 9223372036854775807 minor units, divided by the number of shards";
+        assert!(problem.detail().ends_with(bound), "{}", problem.detail());
     }
 }

@@ -88,7 +88,8 @@ pub enum Refusal {
     SameAccount,
     /// A collector can only be credited.
     CollectorCreditOnly,
-    /// The amount would take a total beyond its 64-bit bound.
+    /// The sources of the asset would have issued more on this shard than [`i64::MAX`] divided by the number of shards:
+    /// so no balance, wherever all of it goes, is beyond 64 bits.
     Overflow,
     /// The amount is zero or above `i64::MAX`.
     AmountInvalid,
