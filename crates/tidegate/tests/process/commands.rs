@@ -159,6 +159,11 @@ fn a_wrong_command_line_and_a_server_that_is_not_there_are_said_in_words() {
         ),
         (&["account", "list", "--limit", "0"], "expected rows, a whole number, 1 or more"),
         (&["account", "list", "--server", "http://127.0.0.1:99999"], "expected a URL such as http://127.0.0.1:8080"),
+        (&["sessions", "delete", ""], "invalid value '' for '<CLIENT_ID>': it is empty"),
+        (&["account", "get", ""], "invalid value '' for '<ID>': it is empty"),
+        (&["hold", "void", ""], "invalid value '' for '<ID>': it is empty"),
+        (&["users", "delete", ""], "invalid value '' for '<NAME>': it is empty"),
+        (&["hold", "list", "--account", ""], "invalid value '' for '--account <ACCOUNT>': it is empty"),
         (&["account", "set", "a", "--metadata", "plan=gold", "--unset", "plan"], "\"plan\" is there twice"),
     ] {
         let (code, out, error) = nowhere.run(wrong);
