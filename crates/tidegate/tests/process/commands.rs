@@ -301,11 +301,12 @@ pub fn answering(status: &'static str, answer: &'static str) -> (String, std::sy
                  connection: close\r\n\r\n{answer}",
                 answer.len()
             );
-            stream.get_mut().write_all(text.as_bytes()).expect("the client reads");
+            // Before the answer: whoever has that may look for the request.
             let body = String::from_utf8(body).expect("text");
             if sender.send((head[0].clone(), body)).is_err() {
                 return;
             }
+            stream.get_mut().write_all(text.as_bytes()).expect("the client reads");
         }
     });
     (format!("http://{address}"), requests)
