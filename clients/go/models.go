@@ -46,7 +46,7 @@ const (
 
 // AccountRequest: An account to open.
 type AccountRequest struct {
-	// 1 to 128 bytes of visible UTF-8 without '/' and '*'.
+	// 1 to 128 bytes of visible UTF-8 without '/' and '*', neither "." nor "..".
 	ID string `json:"id"`
 	// Unit of measure: 1 to 32 bytes of visible UTF-8.
 	Asset string `json:"asset"`
@@ -263,14 +263,14 @@ type HistoryRow struct {
 
 // HoldRequest: Reserve `amount` of `debit` for a later post to `credit`.
 type HoldRequest struct {
-	// Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8. Empty, a new one is made
-	// at each call: give one for what you may send again.
+	// Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8, neither "." nor "..".
+	// Empty, a new one is made at each call: give one for what you may send again.
 	ID string `json:"id"`
 	// Minor units.
 	Amount int64 `json:"amount"`
-	// 1 to 128 bytes of visible UTF-8 without '/' and '*'.
+	// 1 to 128 bytes of visible UTF-8 without '/' and '*', neither "." nor "..".
 	Credit string `json:"credit"`
-	// 1 to 128 bytes of visible UTF-8 without '/' and '*'.
+	// 1 to 128 bytes of visible UTF-8 without '/' and '*', neither "." nor "..".
 	Debit string `json:"debit"`
 	// How long the hold lives, in milliseconds; at most one hundred years.
 	ExpiresInMS int64 `json:"expires_in_ms"`
@@ -411,14 +411,14 @@ type Token struct {
 
 // TransferRequest: Move `amount` from `debit` to `credit`, exactly once for this `id`.
 type TransferRequest struct {
-	// Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8. Empty, a new one is made
-	// at each call: give one for what you may send again.
+	// Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8, neither "." nor "..".
+	// Empty, a new one is made at each call: give one for what you may send again.
 	ID string `json:"id"`
 	// Minor units.
 	Amount int64 `json:"amount"`
-	// 1 to 128 bytes of visible UTF-8 without '/' and '*'.
+	// 1 to 128 bytes of visible UTF-8 without '/' and '*', neither "." nor "..".
 	Credit string `json:"credit"`
-	// 1 to 128 bytes of visible UTF-8 without '/' and '*'.
+	// 1 to 128 bytes of visible UTF-8 without '/' and '*', neither "." nor "..".
 	Debit string `json:"debit"`
 	// The reason, as the client's program numbers its reasons; 0, or absent, for none.
 	Code int64 `json:"code,omitempty"`

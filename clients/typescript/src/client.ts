@@ -321,10 +321,15 @@ function withId<T extends { id?: string; amount: Whole }>(asked: T): T & { id: s
   return { ...asked, id: asked.id ?? newId(), amount: exact(asked.amount) };
 }
 
-/** The amount, if it is what the program meant: a number beyond 2^53 has been rounded already. */
+/**
+ * The amount, if it is what the program meant: a number beyond 2^53 has been rounded already, and BigInt makes 1 of
+ * true and 0 of an empty text. Programs without types give texts, too.
+ */
 function exact(amount: Whole): bigint {
-  if (typeof amount === "number" && !Number.isSafeInteger(amount)) {
-    throw new RangeError(`amount ${amount}: expected a whole number up to 2^53, or a bigint`);
+  const given: unknown = amount;
+  const isExact = typeof given === "bigint" || Number.isSafeInteger(given);
+  if (!isExact && !(typeof given === "string" && /^-?[0-9]+$/.test(given))) {
+    throw new RangeError(`amount ${String(given)}: expected a whole number up to 2^53, a bigint, or digits`);
   }
   return BigInt(amount);
 }

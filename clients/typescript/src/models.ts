@@ -66,7 +66,7 @@ export type AccountKind = "wallet" | "source" | "collector";
 
 /** An account to open. */
 export interface AccountRequest {
-  /** 1 to 128 bytes of visible UTF-8 without '/' and '*'. */
+  /** 1 to 128 bytes of visible UTF-8 without '/' and '*', neither "." nor "..". */
   id: string;
   /** Unit of measure: 1 to 32 bytes of visible UTF-8. */
   asset: string;
@@ -277,13 +277,14 @@ export interface HistoryRow {
 
 /** Reserve `amount` of `debit` for a later post to `credit`. */
 export interface HoldRequest {
-  /** Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8. */
+  /** Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8, neither "." nor "..".
+   * */
   id: string;
   /** Minor units. */
   amount: bigint;
-  /** 1 to 128 bytes of visible UTF-8 without '/' and '*'. */
+  /** 1 to 128 bytes of visible UTF-8 without '/' and '*', neither "." nor "..". */
   credit: string;
-  /** 1 to 128 bytes of visible UTF-8 without '/' and '*'. */
+  /** 1 to 128 bytes of visible UTF-8 without '/' and '*', neither "." nor "..". */
   debit: string;
   /** How long the hold lives, in milliseconds; at most one hundred years. */
   expires_in_ms: number;
@@ -400,13 +401,14 @@ export interface Token {
 
 /** Move `amount` from `debit` to `credit`, exactly once for this `id`. */
 export interface TransferRequest {
-  /** Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8. */
+  /** Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8, neither "." nor "..".
+   * */
   id: string;
   /** Minor units. */
   amount: bigint;
-  /** 1 to 128 bytes of visible UTF-8 without '/' and '*'. */
+  /** 1 to 128 bytes of visible UTF-8 without '/' and '*', neither "." nor "..". */
   credit: string;
-  /** 1 to 128 bytes of visible UTF-8 without '/' and '*'. */
+  /** 1 to 128 bytes of visible UTF-8 without '/' and '*', neither "." nor "..". */
   debit: string;
   /** The reason, as the client's program numbers its reasons; 0, or absent, for none. */
   code?: number;

@@ -184,6 +184,10 @@ test("large amounts are exact, and rounded ones are not sent", async () => {
   const change = await all(client.changes("start", { accounts: credit, kinds: ["transfer"], following: false }));
   assert.deepEqual(change.map(({ credit_balance_after }) => credit_balance_after), [LARGE]);
   await assert.rejects(client.transfer({ debit, credit, amount: 2 ** 53 }), RangeError);
+  for (const wrong of [true, "", " 5", "0x5", null, [7n], 1.5]) {
+    const amount = wrong as unknown as number;
+    await assert.rejects(async () => client.transfer({ debit, credit, amount }), RangeError, `amount ${String(wrong)}`);
+  }
 });
 
 test("audit", async () => {

@@ -14,9 +14,10 @@ use std::fs::{self, File};
 use std::io::Seek;
 use std::path::{Path, PathBuf};
 
+use tidegate_journal::archive::moved_to;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::segment::MARK_BYTES;
-use tidegate_journal::{Cursor, LogFiles, Position};
+use tidegate_journal::{Cursor, JournalError, LogFiles, Position};
 
 use crate::Progress;
 use crate::error::BackupError;
@@ -82,6 +83,16 @@ impl Copying<'_, '_> {
     }
 
     fn segment(
+        &mut self,
+        part: &Part,
+        copy: &LogFiles<RealDisk>,
+        segment: (Cursor, Cursor, bool),
+    ) -> Result<SegmentCopy, BackupError> {
+        let copied = self.copy_of(part, copy, segment);
+        copied.map_err(|error| of_archive(error, &part.files, segment.0.position))
+    }
+
+    fn copy_of(
         &mut self,
         part: &Part,
         copy: &LogFiles<RealDisk>,
@@ -179,6 +190,20 @@ impl Copying<'_, '_> {
                 other => other.to_string(),
             })
         })
+    }
+}
+
+/// Damage of a segment that was moved out of the data directory: that it was, and what to do.
+fn of_archive(error: BackupError, files: &LogFiles<RealDisk>, first: Position) -> BackupError {
+    let is_damage = matches!(error, BackupError::Journal(JournalError::Damaged { .. }) | BackupError::Damaged { .. });
+    match files.locate(first) {
+        Ok(path)
+            if is_damage && path != files.path(first) && error.to_string().starts_with(&*path.to_string_lossy()) =>
+        {
+            let moved = moved_to(&path);
+            BackupError::Refused(format!("{error}. {moved}: put it back there from a copy of the archive"))
+        }
+        _ => error,
     }
 }
 

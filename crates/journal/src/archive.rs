@@ -232,25 +232,28 @@ pub(crate) fn unopened(path: &Path, cause: io::Error) -> JournalError {
     let is_gone = matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
     match JournalError::io("open", path, cause) {
         JournalError::Io { doing, path, cause } if is_gone => {
-            // ARCHIVE/ID/LOG/segment-….tgj
-            let root = path.ancestors().nth(3).unwrap_or(&path);
-            let whose = "(`archive.to` of the configuration, or `--to` of `tidegate archive`)";
-            let why = match RealDisk.exists(root) {
-                Ok(true) => format!(
-                    "It was moved to the archive {} {whose}, which is there without it: put it back from a copy of the \
-                     archive",
-                    root.display()
-                ),
+            let moved = moved_to(&path);
+            let why = match RealDisk.exists(root_of(&path)) {
+                Ok(true) => format!("{moved}, which is there without it: put it back from a copy of the archive"),
                 _ => format!(
-                    "It was moved to the archive {} {whose}, which is not there: mount its disk, or put the archive \
-                     back to this path, and try again",
-                    root.display()
+                    "{moved}, which is not there: mount its disk, or put the archive back to this path, and try again"
                 ),
             };
             JournalError::Io { doing, cause: format!("{cause}. {why}"), path }
         }
         other => other,
     }
+}
+
+/// Where an archived segment of this path is, and by whose word, for those who look for it.
+pub fn moved_to(path: &Path) -> String {
+    let whose = "(`archive.to` of the configuration, or `--to` of `tidegate archive`)";
+    format!("It was moved to the archive {} {whose}", root_of(path).display())
+}
+
+/// `ARCHIVE` of `ARCHIVE/ID/LOG/segment-….tgj`.
+fn root_of(path: &Path) -> &Path {
+    path.ancestors().nth(3).unwrap_or(path)
 }
 
 /// That the file has the bytes that were moved.

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Promise: a filter that is not understood is an error that says what is expected. The usual parser of such filters
-//! takes a misspelt level for the name of a module, and a server that says nothing any more.
+//! takes a misspelt level for the name of a module, and a server that says nothing any more. A module of another crate
+//! may be named; one that is nearly one of ours is an error, because no line has that name.
 
 use std::fmt;
 use std::io::IsTerminal;
@@ -26,6 +27,33 @@ const LEVELS: [(&str, LevelFilter); 6] = [
     ("debug", LevelFilter::DEBUG),
     ("trace", LevelFilter::TRACE),
 ];
+
+/// Our crates, as their lines name them.
+const CRATES: [&str; 19] = [
+    "tidegate",
+    "tidegate_backup",
+    "tidegate_broker",
+    "tidegate_client",
+    "tidegate_config",
+    "tidegate_disk",
+    "tidegate_doors",
+    "tidegate_journal",
+    "tidegate_ledger",
+    "tidegate_machines",
+    "tidegate_memory",
+    "tidegate_planted",
+    "tidegate_rings",
+    "tidegate_roster",
+    "tidegate_runtime",
+    "tidegate_shard",
+    "tidegate_sim",
+    "tidegate_telemetry",
+    "tidegate_wire",
+];
+/// What some lines are named by in place of their module.
+const TARGETS: [&str; 2] = ["tidegate::security", "tidegate::operator"];
+/// Letters by which a name may differ from one that is meant.
+const SLIPS_MAX: usize = 2;
 
 /// What a filter must be, for the person who wrote another one.
 pub const EXPECTED: &str = "expected a level (off, error, warn, info, debug or trace), or levels of single modules \
@@ -72,12 +100,33 @@ impl FromStr for LogFilter {
             };
             targets = match part.split_once('=') {
                 None => targets.with_default(level(part).ok_or(EXPECTED)?),
-                Some((module, word)) if is_module(module) => targets.with_target(module, level(word).ok_or(EXPECTED)?),
+                Some((module, word)) if is_module(module) => {
+                    if let Some(meant) = meant_by(module) {
+                        return Err(format!("no line of the log is of {module:?}; did you mean {meant:?}?"));
+                    }
+                    targets.with_target(module, level(word).ok_or(EXPECTED)?)
+                }
                 Some(_) => return Err(EXPECTED.into()),
             };
         }
         Ok(LogFilter { written: text.into(), targets: Box::new(targets) })
     }
+}
+
+/// The name that `module` is a slip of.
+fn meant_by(module: &str) -> Option<&'static str> {
+    let of_crate = module.split("::").next().unwrap_or(module);
+    nearly(module, &TARGETS).or_else(|| nearly(of_crate, &CRATES))
+}
+
+/// That of `known` which `word` nearly is; `None` if it is one, or the beginning of one, which is a filter of all that
+/// begin so.
+fn nearly(word: &str, known: &[&'static str]) -> Option<&'static str> {
+    if known.iter().any(|known| known.starts_with(word)) {
+        return None;
+    }
+    let slips = |known: &&str| strsim::osa_distance(known, word);
+    known.iter().copied().min_by_key(slips).filter(|known| slips(known) <= SLIPS_MAX)
 }
 
 impl FromStr for LogFlag {
@@ -143,9 +192,33 @@ mod tests {
         {
             assert_eq!(wrong.parse::<LogFilter>().expect_err(wrong), EXPECTED);
         }
+        for (slip, meant) in [
+            ("tidegat_runtime=debug", "tidegate_runtime"),
+            ("info,tidegate_runtmie::pump=debug", "tidegate_runtime"),
+            ("tidegate::securty=off", "tidegate::security"),
+            ("tidegate::operators=off", "tidegate::operator"),
+        ] {
+            let said = slip.parse::<LogFilter>().expect_err(slip);
+            assert!(said.ends_with(&format!("did you mean {meant:?}?")), "{said}");
+        }
+        for good in ["tidegate_r=debug", "tidegate::command::serve=debug", "tidegate=warn", "rustls=trace", "hyper=off"]
+        {
+            assert!(good.parse::<LogFilter>().is_ok(), "{good}");
+        }
         assert!("".parse::<LogFlag>().is_ok_and(|flag| flag.0.is_none()), "an empty variable says nothing");
         assert!("inof".parse::<LogFlag>().is_err());
         assert_eq!(LEVELS.map(|(_, level)| level.to_string()), LEVELS.map(|(name, _)| name.to_owned()));
         assert!(LEVELS.is_sorted_by_key(|(_, level)| *level) && LEVELS[0].1 == LevelFilter::OFF);
+    }
+
+    #[test]
+    fn all_our_crates_are_known() {
+        let folders = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).expect("crates/ is there");
+        let names = folders.map(|folder| folder.expect("it is read").file_name().into_string().expect("ASCII"));
+        // A program of its own, which begins no such log.
+        let mut names: Vec<String> = names.filter(|name| name != "storm").collect();
+        names.iter_mut().filter(|name| *name != "tidegate").for_each(|name| *name = format!("tidegate_{name}"));
+        names.sort();
+        assert_eq!(names, CRATES);
     }
 }

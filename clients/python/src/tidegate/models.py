@@ -75,7 +75,7 @@ class Account:
 class AccountRequest:
     """An account to open."""
 
-    # 1 to 128 bytes of visible UTF-8 without '/' and '*'.
+    # 1 to 128 bytes of visible UTF-8 without '/' and '*', neither "." nor "..".
     id: str
 
     # Unit of measure: 1 to 32 bytes of visible UTF-8.
@@ -371,16 +371,16 @@ class HistoryRow:
 class HoldRequest:
     """Reserve `amount` of `debit` for a later post to `credit`."""
 
-    # Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8.
+    # Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8, neither "." nor "..".
     id: str = field(default_factory=new_id)
 
     # Minor units.
     amount: int
 
-    # 1 to 128 bytes of visible UTF-8 without '/' and '*'.
+    # 1 to 128 bytes of visible UTF-8 without '/' and '*', neither "." nor "..".
     credit: str
 
-    # 1 to 128 bytes of visible UTF-8 without '/' and '*'.
+    # 1 to 128 bytes of visible UTF-8 without '/' and '*', neither "." nor "..".
     debit: str
 
     # How long the hold lives, in milliseconds; at most one hundred years.
@@ -536,16 +536,16 @@ class Token:
 class TransferRequest:
     """Move `amount` from `debit` to `credit`, exactly once for this `id`."""
 
-    # Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8.
+    # Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8, neither "." nor "..".
     id: str = field(default_factory=new_id)
 
     # Minor units.
     amount: int
 
-    # 1 to 128 bytes of visible UTF-8 without '/' and '*'.
+    # 1 to 128 bytes of visible UTF-8 without '/' and '*', neither "." nor "..".
     credit: str
 
-    # 1 to 128 bytes of visible UTF-8 without '/' and '*'.
+    # 1 to 128 bytes of visible UTF-8 without '/' and '*', neither "." nor "..".
     debit: str
 
     # The reason, as the client's program numbers its reasons; 0, or absent, for none.

@@ -17,12 +17,31 @@ impl Door {
     /// Who sends the request with these headers, once for each request: it is counted. What they may do is for the room
     /// to ask of the [`Identity`].
     pub fn caller(&self, headers: &HeaderMap) -> Result<Identity, Problem> {
-        let bearer = bearer(headers)?;
-        let mut tokens = self.tokens.lock().expect("no thread panics while it holds the cache");
-        let caller = tokens.authenticate(&self.authenticator, bearer, None, now_s())?;
-        drop(tokens);
+        let caller = self.authenticated(headers)?;
         caller.arrive()?;
         Ok(caller)
+    }
+
+    /// The same for a stream that goes on: it owes a request, and is not refused because it comes too soon. It waits
+    /// by [`Door::pause_of_stream`].
+    pub fn caller_of_stream(&self, headers: &HeaderMap) -> Result<Identity, Problem> {
+        let caller = self.authenticated(headers)?;
+        caller.charge(1);
+        Ok(caller)
+    }
+
+    /// Until the next part of a stream of this caller is due; not longer than what waits for the part is patient.
+    pub async fn pause_of_stream(&self, caller: &Identity) {
+        let pause = caller.pause_of_stream().min(self.limits().request_timeout / 2);
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    fn authenticated(&self, headers: &HeaderMap) -> Result<Identity, Problem> {
+        let bearer = bearer(headers)?;
+        let mut tokens = self.tokens.lock().expect("no thread panics while it holds the cache");
+        Ok(tokens.authenticate(&self.authenticator, bearer, None, now_s())?)
     }
 }
 

@@ -5,6 +5,7 @@ use axum::extract::{Request as HttpRequest, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use tidegate_ledger::message::{Reply, Request};
+use tidegate_machines::ledger::Refusal;
 use utoipa::ToSchema;
 
 use super::backend::Backend;
@@ -12,7 +13,7 @@ use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
 use crate::auth::gate;
 use crate::http::{BodyProblems, GuardProblems};
-use crate::json::{Problem, Text, UpTo, decode, json};
+use crate::json::{Problem, Signed, Text, decode, json};
 use crate::ledger_json::schemas::asset_schema;
 
 /// An asset to declare.
@@ -25,7 +26,7 @@ pub struct DeclareBody<'a> {
     name: Text<'a>,
     /// Digits of an amount behind the point. Amounts stay integers; this is for those who show them.
     #[schema(value_type = u8, maximum = 18, example = 2)]
-    decimals: UpTo<{ u8::MAX as u64 }>,
+    decimals: Signed,
 }
 
 /// An asset as it was declared.
@@ -91,7 +92,8 @@ pub async fn declare_asset<B: Backend>(
     }
     let body = ledger.door.read_json(&head.headers, body).await?;
     let DeclareBody { name, decimals } = decode(&body)?;
-    let decimals = u8::try_from(decimals.0).expect("it was read with this bound");
+    let decimals =
+        u8::try_from(decimals.0).map_err(|_| Problem::from(Refusal::DecimalsInvalid).with("name", &*name))?;
     match ledger.ask_for(&caller, Request::DeclareAsset { asset: name.boxed(), decimals }).await? {
         Reply::AssetDeclared { created } => {
             let status = if created { StatusCode::CREATED } else { StatusCode::OK };

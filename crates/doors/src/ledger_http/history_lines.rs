@@ -97,11 +97,7 @@ struct HistoryLines<B: Backend> {
 
 impl<B: Backend> Parts for HistoryLines<B> {
     async fn next(&mut self) -> Result<Part, Problem> {
-        // Not longer than what waits for the part is patient.
-        let pause = self.caller.pause_of_stream().min(self.door.limits().request_timeout / 2);
-        if !pause.is_zero() {
-            tokio::time::sleep(pause).await;
-        }
+        self.door.pause_of_stream(&self.caller).await;
         let place = self.door.place_to_walk(&self.caller).await?;
         let reply = self.replies.next().await;
         drop(place);

@@ -41,7 +41,8 @@ pub struct AccountChangeBody {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<i64>, required = false)]
     balance_max: Option<Option<Signed>>,
-    /// Keys to set; those with null are removed. At most 16 keys and 1,024 bytes on an account.
+    /// Keys to set; those with null are removed. A key has 1 to 64 bytes of visible UTF-8, a value at most 256 bytes.
+    /// At most 16 keys and 1,024 bytes on an account.
     #[serde(default)]
     #[schema(value_type = HashMap<String, Option<String>>, required = false)]
     metadata: BTreeMap<Box<str>, Option<Box<str>>>,

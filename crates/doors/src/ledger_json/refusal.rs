@@ -88,12 +88,15 @@ refusals! {
     AssetMismatch = CONFLICT "the two accounts hold different assets";
     SameAccount = CONFLICT "the account to debit and the account to credit are the same";
     CollectorCreditOnly = CONFLICT "a collector can only be credited";
-    Overflow = CONFLICT "the amount would take a total beyond what 64 bits hold";
+    Overflow = CONFLICT
+        "the sources of this asset would issue more than they may on this shard: 9223372036854775807 minor units, \
+         divided by the number of shards";
     AmountInvalid = UNPROCESSABLE_ENTITY "the amount must be 1 to 9223372036854775807 minor units";
     IdInvalid = UNPROCESSABLE_ENTITY
-        "a transfer or hold id is 1 to 64 bytes of visible UTF-8, and no space at its ends";
+        "a transfer or hold id is 1 to 64 bytes of visible UTF-8, no space at its ends, and neither \".\" nor \"..\"";
     AccountIdInvalid = UNPROCESSABLE_ENTITY
-        "an account id is 1 to 128 bytes of visible UTF-8 without '/' and '*', and no space at its ends";
+        "an account id is 1 to 128 bytes of visible UTF-8 without '/' and '*', no space at its ends, and neither \".\" \
+         nor \"..\"";
     AssetInvalid = UNPROCESSABLE_ENTITY "an asset is 1 to 32 bytes of visible UTF-8, and no space at its ends";
     MemoTooLong = UNPROCESSABLE_ENTITY "a memo is at most 256 bytes";
     ExpiryInvalid = UNPROCESSABLE_ENTITY "expires_in_ms must be 1 to one hundred years";
@@ -183,5 +186,17 @@ impl From<Refusal> for Problem {
             }
             _ => problem,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_sources_may_issue_is_said_of_the_shard_and_not_of_a_number_of_64_bits() {
+        let problem = Problem::from(Refusal::Overflow);
+        let bound = "on this shard: 9223372036854775807 minor units, divided by the number of shards";
+        assert!(problem.detail().ends_with(bound), "{}", problem.detail());
     }
 }

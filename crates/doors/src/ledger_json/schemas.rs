@@ -33,14 +33,15 @@ const MEMO: &str = "^([ -~]{0,256}|[\\s\\S]{0,64})$";
 /// Schema of a transfer or hold id.
 pub fn transfer_id_schema() -> ObjectBuilder {
     let text = text(TRANSFER_ID).min_length(Some(1)).max_length(Some(TRANSFER_ID_BYTES_MAX));
-    text.description(Some("Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8."))
-        .examples(["vote-1"])
+    let words = "Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8, neither \".\" \
+                 nor \"..\".";
+    text.description(Some(words)).examples(["vote-1"])
 }
 
 /// Schema of an account id.
 pub fn account_id_schema() -> ObjectBuilder {
     let text = text(ACCOUNT_ID).min_length(Some(1)).max_length(Some(ACCOUNT_ID_BYTES_MAX));
-    text.description(Some("1 to 128 bytes of visible UTF-8 without '/' and '*'."))
+    text.description(Some("1 to 128 bytes of visible UTF-8 without '/' and '*', neither \".\" nor \"..\"."))
 }
 
 /// Schema of the account to debit.

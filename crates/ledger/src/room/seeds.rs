@@ -358,7 +358,8 @@ impl Before {
                 Ok(())
             }
             None if !is_account_id(id) => {
-                Err(format!("{id:?} is no account id: 1 to 128 bytes of visible characters without '/' and '*'"))
+                let rule = "1 to 128 bytes of visible characters without '/' and '*', neither \".\" nor \"..\"";
+                Err(format!("{id:?} is no account id: {rule}"))
             }
             None if !is_asset(asset) => Err(format!("{asset:?} is no asset: 1 to 32 bytes of visible characters")),
             None => {
@@ -377,7 +378,8 @@ impl Before {
         shard_count: u16,
     ) -> Result<(), String> {
         if !is_transfer_id(id) {
-            return Err(format!("{id:?} is no transfer id: 1 to 64 bytes of visible characters"));
+            let rule = "1 to 64 bytes of visible characters, neither \".\" nor \"..\"";
+            return Err(format!("{id:?} is no transfer id: {rule}"));
         }
         if amount == 0 || amount > i64::MAX as u64 {
             return Err(format!("amount = {amount}: expected 1 to {}", i64::MAX));

@@ -88,13 +88,14 @@ pub enum Refusal {
     SameAccount,
     /// A collector can only be credited.
     CollectorCreditOnly,
-    /// The amount would take a total beyond its 64-bit bound.
+    /// The sources of the asset would have issued more on this shard than [`i64::MAX`] divided by the number of shards:
+    /// so no balance, wherever all of it goes, is beyond 64 bits.
     Overflow,
     /// The amount is zero or above `i64::MAX`.
     AmountInvalid,
-    /// The transfer or hold id is empty, longer than 64 bytes or not printable.
+    /// The transfer or hold id is empty, longer than 64 bytes, not printable, or is `.` or `..`.
     IdInvalid,
-    /// The account id is empty, longer than 128 bytes, not printable, or has a `/`.
+    /// The account id is empty, longer than 128 bytes, not printable, has a `/` or `*`, or is `.` or `..`.
     AccountIdInvalid,
     /// The asset is empty, longer than 32 bytes or not printable.
     AssetInvalid,

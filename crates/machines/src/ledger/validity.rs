@@ -76,10 +76,19 @@ pub(super) fn check_known_accounts(debit: &str, credit: &str) -> Result<(), Refu
     if are_ids { Ok(()) } else { Err(Refusal::AccountIdInvalid) }
 }
 
-/// 1 to 64 bytes, printable; before it, the name of an [id space](super::IdSpace) and the separator, or nothing.
+/// Whether a client can write `id` as one part of an address. Browsers and most libraries take `.` and `..` out of a
+/// path, also as `%2e`: nobody could read what has such an id.
+#[inline]
+fn is_addressable(id: &str) -> bool {
+    !matches!(id, "." | "..")
+}
+
+/// 1 to 64 bytes, printable, not `.` or `..`; before it, the name of an [id space](super::IdSpace) and the separator,
+/// or nothing.
 #[inline]
 pub fn is_transfer_id(id: &str) -> bool {
-    is_plain_id(id, TRANSFER_ID_BYTES_MAX) || in_space(id, is_printable)
+    let is_plain = is_plain_id(id, TRANSFER_ID_BYTES_MAX) && is_addressable(id);
+    is_plain || in_space(id, is_printable) && is_addressable(IdSpace::split(id).1)
 }
 
 /// What [`is_transfer_id`] was when a transfer or hold of an older journal was decided.
@@ -100,10 +109,11 @@ pub(super) fn is_plain_id(id: &str, bytes_max: usize) -> bool {
     !id.is_empty() && id.len() <= bytes_max && is_printable(id)
 }
 
-/// 1 to 128 bytes, printable, without `/`, which separates levels of a topic, and without `*`, which ends a pattern of
-/// many ids: an id with it and a pattern could not be told apart.
+/// 1 to 128 bytes, printable, not `.` or `..`, without `/`, which separates levels of a topic, and without `*`, which
+/// ends a pattern of many ids: an id with it and a pattern could not be told apart.
 pub fn is_account_id(id: &str) -> bool {
-    is_plain_id(id, ACCOUNT_ID_BYTES_MAX) && !id.as_bytes().iter().any(|byte| matches!(byte, b'/' | b'*'))
+    let is_plain = is_plain_id(id, ACCOUNT_ID_BYTES_MAX) && is_addressable(id);
+    is_plain && !id.as_bytes().iter().any(|byte| matches!(byte, b'/' | b'*'))
 }
 
 /// What [`is_account_id`] was when an account of an older journal was opened.
@@ -152,12 +162,18 @@ mod tests {
         for bad in ["a/b", "*", "wallet:*", "a*b"] {
             assert!(!is_account_id(bad) && is_transfer_id(bad), "{bad:?}");
         }
+        for unaddressable in [".", ".."] {
+            assert!(!is_account_id(unaddressable) && !is_transfer_id(unaddressable), "{unaddressable:?}");
+            assert!(!is_transfer_id(&format!("space\u{1f}{unaddressable}")) && is_asset(unaddressable));
+            assert!(is_known_id(&format!("space\u{1f}{unaddressable}")));
+        }
+        assert!(["...", ".a", "a."].iter().all(|good| is_account_id(good) && is_transfer_id(good)));
     }
 
     #[test]
     fn what_older_journals_have_stays_known() {
         assert!(is_known_account_id("wallet:*"));
-        for known in [" a", "a ", "a\u{a0}b", "\u{3164}", "\u{2800}", "a\u{fe0f}", "a\u{e0041}"] {
+        for known in [".", "..", " a", "a ", "a\u{a0}b", "\u{3164}", "\u{2800}", "a\u{fe0f}", "a\u{e0041}"] {
             assert!(is_known_id(known) && is_known_account_id(known) && is_known_asset(known), "{known:?}");
         }
         for never in ["", "a\nb", "\u{202e}abc", "a\u{1f}b\u{1f}c", "\u{1f}"] {

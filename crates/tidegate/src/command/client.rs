@@ -17,6 +17,7 @@ mod door;
 mod drain;
 mod failure;
 mod hold;
+mod id;
 mod import;
 mod movement;
 mod pages;

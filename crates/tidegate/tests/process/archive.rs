@@ -158,10 +158,23 @@ fn what_was_archived_while_serving_is_read_from_there_and_missing_without() {
     let mut bytes = fs::read(&victim).expect("it is there");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
-    fs::write(&victim, bytes).expect("it can be written");
+    fs::write(&victim, &bytes).expect("it can be written");
     let audited = audit(&settings.data);
     let named = format!("{}: damaged at offset", text(&victim));
     assert!(!audited.status.success() && audited.log.contains(&named), "where it is, not where it was: {audited}");
+    // A backup says what to do about it, also if its end is missing.
+    let whole = bytes.len() as u64;
+    for left in [whole, whole / 3] {
+        fs::OpenOptions::new().write(true).open(&victim).and_then(|file| file.set_len(left)).expect("it can be cut");
+        let refused = command(&["backup", "--data", text(&settings.data), "--to", text(&anew)]);
+        let what = format!(
+            "It was moved to the archive {} (`archive.to` of the configuration, or `--to` of `tidegate archive`): put \
+             it back there from a copy of the archive",
+            text(&store)
+        );
+        let says = refused.log.contains(text(&victim)) && refused.log.contains(&what);
+        assert!(!refused.status.success() && says, "{left} of {whole} bytes: {refused}");
+    }
 }
 
 /// Where no segment was moved, a damaged `ARCHIVE` stops nothing, and nothing says that it would.

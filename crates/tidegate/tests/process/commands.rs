@@ -159,6 +159,11 @@ fn a_wrong_command_line_and_a_server_that_is_not_there_are_said_in_words() {
         ),
         (&["account", "list", "--limit", "0"], "expected rows, a whole number, 1 or more"),
         (&["account", "list", "--server", "http://127.0.0.1:99999"], "expected a URL such as http://127.0.0.1:8080"),
+        (&["sessions", "delete", ""], "invalid value '' for '<CLIENT_ID>': it is empty"),
+        (&["account", "get", ""], "invalid value '' for '<ID>': it is empty"),
+        (&["hold", "void", ""], "invalid value '' for '<ID>': it is empty"),
+        (&["users", "delete", ""], "invalid value '' for '<NAME>': it is empty"),
+        (&["hold", "list", "--account", ""], "invalid value '' for '--account <ACCOUNT>': it is empty"),
         (&["account", "set", "a", "--metadata", "plan=gold", "--unset", "plan"], "\"plan\" is there twice"),
     ] {
         let (code, out, error) = nowhere.run(wrong);
@@ -270,7 +275,7 @@ pub fn recorder(answer: &'static str) -> (String, std::sync::mpsc::Receiver<(Str
     answering("200 OK", answer)
 }
 
-fn answering(status: &'static str, answer: &'static str) -> (String, std::sync::mpsc::Receiver<(String, String)>) {
+pub fn answering(status: &'static str, answer: &'static str) -> (String, std::sync::mpsc::Receiver<(String, String)>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it listens");
     let (sender, requests) = std::sync::mpsc::channel();
@@ -296,11 +301,12 @@ fn answering(status: &'static str, answer: &'static str) -> (String, std::sync::
                  connection: close\r\n\r\n{answer}",
                 answer.len()
             );
-            stream.get_mut().write_all(text.as_bytes()).expect("the client reads");
+            // Before the answer: whoever has that may look for the request.
             let body = String::from_utf8(body).expect("text");
             if sender.send((head[0].clone(), body)).is_err() {
                 return;
             }
+            stream.get_mut().write_all(text.as_bytes()).expect("the client reads");
         }
     });
     (format!("http://{address}"), requests)

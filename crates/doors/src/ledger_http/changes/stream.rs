@@ -147,6 +147,7 @@ impl<B: Backend> Parts for ChangeStream<B> {
     async fn next(&mut self) -> Result<Part, Problem> {
         let patience = if self.is_first { FIRST_PART_WITHIN.min(self.heartbeat) } else { self.heartbeat };
         let quiet_until = Instant::now() + patience;
+        self.ledger.door.pause_of_stream(&self.caller).await;
         loop {
             let part = tokio::time::timeout_at(quiet_until, self.changes.next()).await;
             self.check_rights()?;
@@ -196,13 +197,17 @@ impl<B: Backend> ChangeStream<B> {
         Part { bytes, is_last }
     }
 
-    /// The token is still good, and gives the same rights as when the stream began.
-    fn check_rights(&self) -> Result<(), Problem> {
-        let now = self.ledger.door.caller(&self.headers)?;
-        if now.rights() == self.caller.rights() {
-            return Ok(());
+    /// The token is still good, and gives the same rights as when the stream began. Each part counts as a request.
+    fn check_rights(&mut self) -> Result<(), Problem> {
+        let now = self.ledger.door.caller_of_stream(&self.headers)?;
+        if now.rights() != self.caller.rights() {
+            return Err(Problem::forbidden(
+                "the rights of this token have changed; connect again with the last cursor",
+            ));
         }
-        Err(Problem::forbidden("the rights of this token have changed; connect again with the last cursor"))
+        // A reload may have given its caller other bounds.
+        self.caller = now;
+        Ok(())
     }
 }
 

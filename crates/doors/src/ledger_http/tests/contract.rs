@@ -278,6 +278,11 @@ fn assets_are_declared_once_and_listed() {
     assert_eq!(declare(SERVICE, r#"{"name":"eur","decimals":2}"#), "200");
     assert_eq!(declare(SERVICE, r#"{"name":"eur","decimals":3}"#), "409 asset_exists");
     assert_eq!(declare(SERVICE, r#"{"name":"eur"}"#), "422 field_invalid");
+    for decimals in [-1, 256] {
+        let answer = server.ask(SERVICE, "POST", "/v1/assets", &format!(r#"{{"name":"gbp","decimals":{decimals}}}"#));
+        assert_eq!(answer.summary(), "422 decimals_invalid");
+        assert_eq!(answer.json()["detail"], "decimals are 0 to 18");
+    }
     let list = server.ask(SERVICE, "GET", "/v1/assets", "").json();
     let eur = json!({"name": "eur", "decimals": 2, "declared": true, "issued": 20, "held": 3});
     assert_eq!(list, json!({ "assets": [eur] }));

@@ -1,8 +1,9 @@
 //! What one viewer may use up over HTTP.
 
 use std::io::Read;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::history_lines::begin;
 use super::server::{Client, SERVICE, TestServer, request};
 use crate::auth::StrangerLimits;
 use crate::auth::quota::{QuotaLimits, Rate};
@@ -63,6 +64,23 @@ fn journal_bytes_are_bounded() {
     let served = statuses.iter().filter(|status| **status != 429).count();
     assert!((5..=40).contains(&served), "{statuses:?}");
     assert_eq!(server.ask(&dave, "GET", "/v1/accounts/wallet:dave", "").status, 200, "reads journal nothing");
+}
+
+#[test]
+fn a_stream_of_changes_slows_down_to_the_bound_of_requests() {
+    let quota = QuotaLimits { requests: Rate { per_s: 100, burst: 20 }, ..QuotaLimits::NONE };
+    let server = TestServer::with_quota(quota);
+    for _ in 0..120 {
+        server.backend.change("wallet:dave", "candidate:1", 1);
+    }
+    let dave = server.log_in("dave");
+    let since = Instant::now();
+    let (rows, is_whole) = begin(server.connect(), &dave, "/v1/changes?follow=false").rows();
+    assert_eq!((rows.len(), is_whole), (121, true), "{:?}", rows.last());
+    assert_eq!(rows[120]["kind"], "end");
+    // Two rows in a part, and ten of the twenty that come at once are left for others of his requests.
+    assert!(since.elapsed() >= Duration::from_millis(450), "60 parts in {:?}", since.elapsed());
+    assert_eq!(server.ask(&dave, "GET", "/v1/accounts/wallet:dave", "").status, 200);
 }
 
 #[test]

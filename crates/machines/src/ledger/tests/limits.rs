@@ -99,7 +99,7 @@ fn the_longest_id_in_the_longest_space_fits_everywhere() {
 #[test]
 fn what_an_older_journal_has_replays_and_can_be_asked_again() {
     let mut node = shop();
-    for (slot, id, asset) in [(3, "wallet:\u{3164}", "cre\u{a0}dit"), (4, " w", "credit ")] {
+    for (slot, id, asset) in [(3, "wallet:\u{3164}", "cre\u{a0}dit"), (4, " w", "credit "), (5, "..", "credit")] {
         let (time, slot, kind) = (TimeMs(node.now), AccountSlot(slot), AccountKind::Wallet);
         node.append(&Event::AccountOpened { time, slot, id, asset, kind });
         assert!(node.ledger.account(id).is_some());
@@ -109,6 +109,9 @@ fn what_an_older_journal_has_replays_and_can_be_asked_again() {
     let account = Command::OpenAccount { id: "\u{3164}", asset: "credit", kind: AccountKind::Wallet };
     assert_eq!(node.outcome(account), Outcome::Refused(Refusal::AccountIdInvalid), "a new one is refused");
     assert_eq!(node.outcome(transfer("t\u{a0}", "w", "c", 1)), Outcome::Refused(Refusal::IdInvalid));
+    // What has such an account goes on with it.
+    assert_eq!(node.outcome(transfer("t", "s", "..", 1)), Outcome::Applied);
+    assert_eq!(node.outcome(transfer(".", "s", "..", 1)), Outcome::Refused(Refusal::IdInvalid));
 }
 
 #[test]

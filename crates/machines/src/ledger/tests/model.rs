@@ -348,14 +348,15 @@ fn asked(content: &Content<'_>) -> Asked {
     (debit.into(), credit.into(), amount, memo.into(), lifetime, (label.code, label.user_data.into()))
 }
 
-/// Whether a person sees every character: of those that nobody sees, the ones that the properties draw.
-fn is_seen(id: &str) -> bool {
+/// Whether a person sees every character, and a client can ask for it: of those that nobody sees, the ones that the
+/// properties draw.
+fn is_id(id: &str) -> bool {
     let unseen = ['\u{3164}', '\u{2800}', '\u{fe0f}', '\u{e0041}', '\u{a0}', '\u{ad}'];
-    !id.is_empty() && !id.contains(unseen) && id.trim() == id
+    !id.is_empty() && !id.contains(unseen) && id.trim() == id && id != "." && id != ".."
 }
 
 fn form(id: &str, (debit, credit, amount, memo, expires_in_ms, _): &Asked) -> Result<(), Refusal> {
-    if !is_seen(id) {
+    if !is_id(id) {
         return Err(Refusal::IdInvalid);
     }
     if *amount == 0 || *amount > i64::MAX as u64 {
@@ -374,5 +375,5 @@ fn form(id: &str, (debit, credit, amount, memo, expires_in_ms, _): &Asked) -> Re
 }
 
 fn is_account(id: &str) -> bool {
-    is_seen(id) && !id.contains(['/', '*'])
+    is_id(id) && !id.contains(['/', '*'])
 }

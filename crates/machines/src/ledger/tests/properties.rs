@@ -10,7 +10,7 @@ use crate::machine::tests::{restore, snapshot};
 use crate::{Machine, RecordPosition, ShardIndex};
 
 /// The last ones cannot be opened: one is no id, and one looks like another.
-const ACCOUNTS: [&str; 10] = [
+const ACCOUNTS: [&str; 11] = [
     "shop",
     "press",
     "wallet:a",
@@ -21,6 +21,7 @@ const ACCOUNTS: [&str; 10] = [
     "euro:a",
     "not/valid",
     "wallet:a\u{fe0f}",
+    "..",
 ];
 /// How many of them can be opened.
 const OPENED: usize = 8;
@@ -46,7 +47,7 @@ const IDS: [&str; 24] = [
     "t18",
     "t19",
     "t20",
-    "t21",
+    ".",
     "t1\u{3164}",
     "t2 ",
 ];

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::door::{Door, encoded, query};
 use super::failure::Failure;
+use super::id::not_empty;
 use super::movement;
 use super::pages;
 use super::table::{Columns, Fields, Shown};
@@ -19,6 +20,7 @@ pub enum Account {
     /// Open an account; again with the same asset and kind, nothing happens.
     Open {
         /// Account id, such as wallet:dave.
+        #[arg(value_parser = not_empty)]
         id: String,
         /// Unit of measure, such as credit.
         #[arg(long)]
@@ -30,6 +32,7 @@ pub enum Account {
     /// Show an account's figures, status, limits and metadata, or its balance at a time.
     Get {
         /// Account id.
+        #[arg(value_parser = not_empty)]
         id: String,
         /// The balance then: 2026-11-21T09:14:49Z, or milliseconds since 1970.
         #[arg(long, value_name = "TIME")]
@@ -47,6 +50,7 @@ pub enum Account {
     /// Show what happened to an account, newest first.
     History {
         /// Account id.
+        #[arg(value_parser = not_empty)]
         id: String,
         #[command(flatten)]
         chosen: Chosen,
@@ -54,6 +58,7 @@ pub enum Account {
     /// List the open holds on an account, in the order of their placement.
     Holds {
         /// Account id.
+        #[arg(value_parser = not_empty)]
         id: String,
         /// At most so many; all if absent.
         #[arg(long, value_name = "N", value_parser = movement::limit)]
@@ -62,6 +67,7 @@ pub enum Account {
     /// Let nothing leave the account, and nothing enter it.
     Freeze {
         /// Account id.
+        #[arg(value_parser = not_empty)]
         id: String,
         /// It can still be credited.
         #[arg(long)]
@@ -70,16 +76,19 @@ pub enum Account {
     /// Open an account again that was frozen or closed.
     Unfreeze {
         /// Account id.
+        #[arg(value_parser = not_empty)]
         id: String,
     },
     /// Close an account, which must be empty and without holds.
     Close {
         /// Account id.
+        #[arg(value_parser = not_empty)]
         id: String,
     },
     /// Set limits of the balance, and metadata.
     Set {
         /// Account id.
+        #[arg(value_parser = not_empty)]
         id: String,
         #[command(flatten)]
         settings: Settings,

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::door::Door;
 use super::failure::Failure;
+use super::id::not_empty;
 use super::table::{Columns, Shown};
 use crate::command::number::whole;
 
@@ -17,6 +18,7 @@ pub enum Asset {
     /// this is for those who show them.
     Declare {
         /// Unit of measure.
+        #[arg(value_parser = not_empty)]
         name: String,
         /// Digits behind the point.
         #[arg(long, value_name = "N", value_parser = whole::<u8>(0..=18, "digits"))]

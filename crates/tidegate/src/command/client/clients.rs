@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::door::{Door, encoded, query};
 use super::failure::Failure;
+use super::id::not_empty;
 use super::movement;
 use super::pages;
 use super::table::{Columns, Fields, Shown};
@@ -16,11 +17,13 @@ pub enum Clients {
     /// Show a client that is connected, and what it subscribes to.
     Get {
         /// Client id.
+        #[arg(value_parser = not_empty)]
         client_id: String,
     },
     /// Disconnect a client (MQTT 5: DISCONNECT 0x98). Its session stays, and it may come back.
     Kick {
         /// Client id.
+        #[arg(value_parser = not_empty)]
         client_id: String,
     },
 }

@@ -18,11 +18,17 @@ use ureq::{Agent, Body, RequestBuilder};
 
 use super::connection::Connection;
 use super::failure::{Failure, Refusal};
+use crate::output::complain;
 
 /// How long the server may take to accept a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// How long it may take for the next bytes of an answer. A quiet stream says every five seconds that it is there.
 const READ_PATIENCE: Duration = Duration::from_secs(30);
+/// How long one read goes on with asking a server that is busy, or says that this caller asks too much. With one
+/// request per second, a page of 1,000 rows is worth a minute.
+const READ_RETRY_MAX: Duration = Duration::from_secs(300);
+/// Who waits for longer is told what for, once for each read.
+const QUIET_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Longest answer that is read at once.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
@@ -68,18 +74,29 @@ impl Door {
         !self.token.is_empty()
     }
 
-    /// `GET path`, its answer as JSON.
+    /// `GET path`, its answer as JSON. A server that has no time for this caller now is asked again when it says.
     pub fn get(&self, path: &str) -> Result<Value, Failure> {
-        self.answer(self.open(path, "application/json")?)
+        patiently(|| self.get_once(path))
     }
 
-    /// `GET path`, line by line, as long as the server sends lines.
+    /// The same, for those who ask again by themselves.
+    pub fn get_once(&self, path: &str) -> Result<Value, Failure> {
+        self.answer(self.open(path, "application/json")?).map_err(Failure::of_a_read)
+    }
+
+    /// `GET path`, line by line, as long as the server sends lines. It is asked again as by [`Door::get`].
     pub fn lines(&self, path: &str) -> Result<impl Iterator<Item = std::io::Result<String>>, Failure> {
+        let body = patiently(|| self.stream(path))?;
+        Ok(BufReader::new(body.into_with_config().limit(u64::MAX).reader()).lines())
+    }
+
+    fn stream(&self, path: &str) -> Result<Body, Failure> {
         let response = self.open(path, "application/x-ndjson")?;
-        if response.status().as_u16() != 200 {
-            return Err(self.answer(response).err().unwrap_or_else(|| anyhow!("the answer is no stream").into()));
+        if response.status().as_u16() == 200 {
+            return Ok(response.into_body());
         }
-        Ok(BufReader::new(response.into_body().into_with_config().limit(u64::MAX).reader()).lines())
+        let refused = self.answer(response).map_err(Failure::of_a_read).err();
+        Err(refused.unwrap_or_else(|| anyhow!("the answer is no stream").into()))
     }
 
     /// `POST path` with a JSON body, its answer as JSON.
@@ -143,6 +160,7 @@ impl Door {
                 status,
                 problem: problem.unwrap_or_default(),
                 retry_after: seconds.map(Duration::from_secs),
+                is_read: false,
                 context: String::new(),
             })),
         }
@@ -178,6 +196,28 @@ impl Door {
             other => anyhow!("the server at {server} does not answer: {other}; {HINT}"),
         }
         .into()
+    }
+}
+
+/// Reads, and reads again as long as the server has no time for this caller and says when it will.
+fn patiently<Answer>(read: impl Fn() -> Result<Answer, Failure>) -> Result<Answer, Failure> {
+    let (mut waited, mut is_told) = (Duration::ZERO, false);
+    loop {
+        let refusal = match read() {
+            Err(Failure::Refused(refusal)) => refusal,
+            done => return done,
+        };
+        let Some(pause) = refusal.pause() else { return Err(Failure::Refused(refusal)) };
+        if waited + pause > READ_RETRY_MAX {
+            let (wait_s, most_s) = (pause.as_secs(), READ_RETRY_MAX.as_secs());
+            let what = format!("the server asks for {wait_s} s more, and a read waits for {most_s} s at most");
+            return Err(Failure::Refused(refusal).while_doing(&what));
+        }
+        waited += pause;
+        if waited > QUIET_WAIT_MAX && !std::mem::replace(&mut is_told, true) {
+            complain(format_args!("tidegate: {refusal}; asked again in {} s", pause.as_secs()));
+        }
+        std::thread::sleep(pause);
     }
 }
 

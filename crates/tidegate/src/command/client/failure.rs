@@ -21,6 +21,9 @@ const WRONG: u8 = 2;
 /// The server refused.
 const REFUSED: u8 = 3;
 
+/// What is waited at least before a request is sent again.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+
 /// Why a command is not done.
 #[derive(Debug)]
 pub enum Failure {
@@ -61,6 +64,14 @@ impl Failure {
         match self {
             Failure::Refused(refusal) => Failure::Refused(Refusal { context: format!("{what}: "), ..refusal }),
             Failure::Failed(error) => Failure::Failed(error.context(what.to_owned())),
+            other => other,
+        }
+    }
+
+    /// The same failure, of a request that changes nothing.
+    pub fn of_a_read(self) -> Failure {
+        match self {
+            Failure::Refused(refusal) => Failure::Refused(Refusal { is_read: true, ..refusal }),
             other => other,
         }
     }
@@ -137,6 +148,8 @@ pub struct Refusal {
     pub problem: Value,
     /// After how long to ask again, if the server says it.
     pub retry_after: Option<Duration>,
+    /// Whether what was asked changes nothing.
+    pub is_read: bool,
     /// What was going on, for the person.
     pub context: String,
 }
@@ -160,6 +173,13 @@ impl Refusal {
     /// Whether the same request may go well a little later.
     pub fn is_passing(&self) -> bool {
         self.status == 503 || self.status == 429
+    }
+
+    /// After how long the same request is served, if all that is wrong with it is that it comes too soon.
+    pub fn pause(&self) -> Option<Duration> {
+        let is_too_soon = self.status == 429 || self.code() == "busy";
+        // What is less than a second is said as none.
+        self.retry_after.filter(|_| is_too_soon).map(|pause| pause.max(PAUSE_MIN))
     }
 
     /// Whether another row of the same file may be accepted.
@@ -214,6 +234,7 @@ impl Refusal {
             "account_not_empty" => {
                 "move what is left to another account, and post or void what `tidegate account holds` shows"
             }
+            "busy" | "too_many_requests" | "timed_out" if self.is_read => "ask again a little later",
             "busy" | "too_many_requests" | "timed_out" => "ask again a little later; the same id is not done twice",
             "recovering" | "stopping" | "shard_failed" | "disk_full" | "state_differs" | "damaged" => {
                 "`tidegate status` shows how the server is"

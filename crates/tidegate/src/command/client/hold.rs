@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::door::{Door, encoded};
 use super::failure::Failure;
+use super::id::not_empty;
 use super::movement::{self, Known, Movement};
 use super::table::{Columns, Fields, Shown};
 use crate::command::number::whole;
@@ -36,7 +37,7 @@ pub enum Hold {
     /// List the open holds on an account, in the order of their placement: the same as `account holds`.
     List {
         /// Account id.
-        #[arg(long, value_name = "ACCOUNT")]
+        #[arg(long, value_name = "ACCOUNT", value_parser = not_empty)]
         account: String,
         /// At most so many; all if absent.
         #[arg(long, value_name = "N", value_parser = movement::limit)]

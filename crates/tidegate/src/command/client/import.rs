@@ -31,6 +31,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
+use tidegate_doors::json::Problem;
+use tidegate_machines::ledger::Refusal;
 
 use super::door::{Door, encoded};
 use super::failure::Failure;
@@ -39,7 +41,7 @@ use crate::command::number::whole;
 use crate::output::{complain, say};
 use credits::{Credits, Sent, Shards};
 use file::{Found, kind_of};
-use row::{Kind, Row};
+use row::{Fields, Kind, Row};
 
 /// Rows of one request, at most.
 const BATCH_MAX: u64 = 8_190;
@@ -90,7 +92,7 @@ pub struct ImportArguments {
     /// the accounts.
     #[arg(long)]
     one_shard: bool,
-    /// Check the file and send nothing.
+    /// Check the file and send nothing: what a server would refuse because of its accounts is not found so.
     #[arg(long)]
     dry_run: bool,
 }
@@ -200,7 +202,7 @@ impl<'a> Import<'a> {
                 Some(kind) => kind,
                 None => *kind.insert(kind_of(&self.name, line, |name| fields.contains_key(name))?),
             };
-            let body = match kind.body(fields) {
+            let body = match self.body(kind, fields) {
                 Ok(body) => body,
                 Err(what) => {
                     self.refuse(line, &what, Map::new());
@@ -231,6 +233,16 @@ impl<'a> Import<'a> {
                 Err(anyhow!("{name}: no row begins in line {from} or behind it, the last one in line {last}").into())
             }
         }
+    }
+
+    /// The part of the request for a row. Where no server is asked, what each would refuse is refused here.
+    fn body(&self, kind: Kind, fields: Fields) -> Result<Value, String> {
+        let body = kind.body(fields)?;
+        if self.arguments.dry_run {
+            let said = |refusal: Refusal| format!("{}: {}", refusal.code(), Problem::from(refusal).detail());
+            kind.check(&body).map_err(said)?;
+        }
+        Ok(body)
     }
 
     /// Sends rows, behind which the file has been done up to byte `end`.
@@ -315,7 +327,7 @@ impl<'a> Import<'a> {
 
     /// How many shards the ledger has, as its audit says.
     fn shards(&mut self) -> Result<Shards, Failure> {
-        match self.ask(|door| door.get("/v1/audit")) {
+        match self.ask(|door| door.get_once("/v1/audit")) {
             Ok((audit, _)) => {
                 let count = audit["shards"].as_array().and_then(|shards| u16::try_from(shards.len()).ok());
                 Ok(count.filter(|count| *count > 0).map_or(Shards::Untold, Shards::Known))
@@ -358,7 +370,7 @@ impl<'a> Import<'a> {
         let patience = Duration::from_secs(self.arguments.retry_for_s).max(ARRIVAL_PATIENCE_MIN);
         let (since, mut pause) = (Instant::now(), ARRIVAL_PAUSE_MIN);
         loop {
-            let (state, _) = self.ask(|door| door.get(&path))?;
+            let (state, _) = self.ask(|door| door.get_once(&path))?;
             if state["credit_pending"] != true {
                 return Ok(());
             }

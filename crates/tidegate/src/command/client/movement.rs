@@ -5,18 +5,20 @@ use serde_json::{Value, json};
 use tidegate_machines::Amount;
 
 use super::door::query;
+use super::id::not_empty;
 use crate::command::number::whole;
 
 /// The two sides of a transfer or hold, how much, and what is written on it.
 #[derive(Args)]
 pub struct Movement {
     /// Chosen by you, unique for ever: asked again with the same content, it gives the first outcome.
+    #[arg(value_parser = not_empty)]
     id: String,
     /// Account to take from.
-    #[arg(long, value_name = "ACCOUNT")]
+    #[arg(long, value_name = "ACCOUNT", value_parser = not_empty)]
     debit: String,
     /// Account to give to.
-    #[arg(long, value_name = "ACCOUNT")]
+    #[arg(long, value_name = "ACCOUNT", value_parser = not_empty)]
     credit: String,
     /// How much, in the asset's minor units: a whole number, 1 or more.
     #[arg(long, allow_negative_numbers = true, value_parser = amount)]
@@ -63,6 +65,7 @@ impl Movement {
 #[derive(Args)]
 pub struct Known {
     /// Its id.
+    #[arg(value_parser = not_empty)]
     pub id: String,
     /// Id space of the id, if it is not the token's own: the user name of the viewer who chose it, or the `id_space` of
     /// another service.

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::door::{Door, encoded, query};
 use super::failure::Failure;
+use super::id::not_empty;
 use super::movement;
 use super::pages;
 use super::table::{Columns, Fields, Shown};
@@ -17,11 +18,13 @@ pub enum Services {
     /// Show one.
     Get {
         /// Name.
+        #[arg(value_parser = not_empty)]
         name: String,
     },
     /// Make a service, or give it other grants. A new one gets a token, which is shown once.
     Put {
         /// Name: %u in its grants.
+        #[arg(value_parser = not_empty)]
         name: String,
         #[command(flatten)]
         grants: Grants,
@@ -29,11 +32,13 @@ pub enum Services {
     /// Give a service another token, which is shown once. The one before is no good any more.
     Token {
         /// Name.
+        #[arg(value_parser = not_empty)]
         name: String,
     },
     /// Delete a service. Its token is no good any more.
     Delete {
         /// Name.
+        #[arg(value_parser = not_empty)]
         name: String,
     },
 }

@@ -5,6 +5,7 @@ use clap::Subcommand;
 use super::clients::{ChosenSessions, detail, list};
 use super::door::{Door, encoded};
 use super::failure::Failure;
+use super::id::not_empty;
 use super::table::{Columns, Shown};
 
 /// `tidegate sessions`
@@ -21,11 +22,13 @@ pub enum Sessions {
     /// Show a session, what waits for its client, and what it subscribes to.
     Get {
         /// Client id.
+        #[arg(value_parser = not_empty)]
         client_id: String,
     },
     /// Disconnect a client and end its session: its subscriptions, and all that waits for it, are gone.
     Delete {
         /// Client id.
+        #[arg(value_parser = not_empty)]
         client_id: String,
     },
 }

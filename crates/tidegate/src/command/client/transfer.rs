@@ -5,6 +5,7 @@ use clap::Subcommand;
 use super::account;
 use super::door::{Door, encoded};
 use super::failure::Failure;
+use super::id::not_empty;
 use super::movement::{Known, Movement};
 use super::table::{Columns, Fields, Shown};
 
@@ -24,7 +25,7 @@ pub enum Transfer {
     /// List transfers, holds, posts and voids of an account, newest first: the same as `account history`.
     List {
         /// Account id.
-        #[arg(long, value_name = "ACCOUNT")]
+        #[arg(long, value_name = "ACCOUNT", value_parser = not_empty)]
         account: String,
         #[command(flatten)]
         chosen: account::Chosen,

@@ -7,6 +7,7 @@ use tidegate_doors::auth::{check_new_password, hash_password};
 
 use super::door::{Door, encoded};
 use super::failure::Failure;
+use super::id::not_empty;
 use super::services::{Listed, list};
 use super::table::{Columns, Fields, Shown};
 use crate::command::hash_password::asked_for;
@@ -19,11 +20,13 @@ pub enum Users {
     /// Show one.
     Get {
         /// Log-in name.
+        #[arg(value_parser = not_empty)]
         name: String,
     },
     /// Make a user, or give one other rights or another password.
     Put {
         /// Log-in name.
+        #[arg(value_parser = not_empty)]
         name: String,
         #[command(flatten)]
         rights: Rights,
@@ -35,11 +38,13 @@ pub enum Users {
     /// Give a user another password, which is asked for as with put. What the one before has opened ends.
     Password {
         /// Log-in name.
+        #[arg(value_parser = not_empty)]
         name: String,
     },
     /// Delete a user. What the user has shown is no good any more.
     Delete {
         /// Log-in name.
+        #[arg(value_parser = not_empty)]
         name: String,
     },
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
+use tidegate_machines::ledger::{Content, Hold, IdSpace, Label, Refusal, Transfer, is_account_id, is_asset};
 
 use super::super::account::KINDS;
 
@@ -134,6 +135,29 @@ impl Kind {
         match self.needed().iter().find(|name| !body.contains_key(**name)) {
             Some(missing) => Err(format!("missing field `{missing}`")),
             None => Ok(Value::Object(body)),
+        }
+    }
+}
+
+impl Kind {
+    /// Why every server refuses the request of a row, whatever accounts it has. (One that has an account or a row with
+    /// an id that was good once still takes that.)
+    pub fn check(self, body: &Value) -> Result<(), Refusal> {
+        let text = |name: &str| body[name].as_str().unwrap_or("");
+        let number = |name: &str| body[name].as_u64().unwrap_or(0);
+        // What is read into a code has 32 bits.
+        let label = Label { code: number("code") as u32, user_data: text("user_data") };
+        let (id, debit, credit) = (IdSpace::checked(text("id")), text("debit"), text("credit"));
+        let (amount, memo) = (number("amount"), text("memo"));
+        match self {
+            Kind::Accounts if !is_account_id(text("id")) => Err(Refusal::AccountIdInvalid),
+            Kind::Accounts if !is_asset(text("asset")) => Err(Refusal::AssetInvalid),
+            Kind::Accounts => Ok(()),
+            Kind::Transfers => Content::Transfer(Transfer { id, debit, credit, amount, memo, label }).check(),
+            Kind::Holds => {
+                let expires_in_ms = number("expires_in_ms");
+                Content::Hold(Hold { id, debit, credit, amount, expires_in_ms, memo, label }).check()
+            }
         }
     }
 }

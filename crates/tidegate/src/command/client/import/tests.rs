@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use clap::Parser;
+use serde_json::json;
+use tidegate_machines::ledger::Refusal;
 
 use super::super::connection::Connection;
 use super::super::door::Door;
@@ -81,6 +83,42 @@ fn each_row_has_its_line_and_what_is_wrong_with_it() {
     assert!(rows[5].starts_with("x.ndjson:7: not a JSON object: expected ident, in column 2"), "{}", rows[5]);
     let rows = read("x.csv", "id,asset,kind\na,x,walet\n");
     assert_eq!(rows, ["2: WRONG kind = \"walet\": expected wallet, source, collector"]);
+}
+
+#[test]
+fn what_no_server_takes_is_known_without_one() {
+    let text = |count: usize| "x".repeat(count);
+    let transfer = |id: &str, debit: &str, credit: &str, amount: u64, memo: &str, user_data: &str| {
+        let body = json!({
+            "id": id, "debit": debit, "credit": credit, "amount": amount, "memo": memo, "user_data": user_data,
+        });
+        (Kind::Transfers, body)
+    };
+    let hold = json!({"id": "h", "debit": "a", "credit": "b", "amount": 1, "expires_in_ms": u64::MAX});
+    let account = |id: &str, asset: &str| (Kind::Accounts, json!({"id": id, "asset": asset, "kind": "wallet"}));
+    for ((kind, body), refused) in [
+        (transfer("t", "a", "b", 9_223_372_036_854_775_807, &text(256), &text(64)), Ok(())),
+        (transfer(" t", "a", "b", 1, "", ""), Err(Refusal::IdInvalid)),
+        (transfer(&text(65), "a", "b", 1, "", ""), Err(Refusal::IdInvalid)),
+        (transfer("s\u{1f}t", "a", "b", 1, "", ""), Err(Refusal::IdInvalid)),
+        (transfer("t", "a", "a", 1, "", ""), Err(Refusal::SameAccount)),
+        (transfer("t", "a", "b", 1, &text(257), ""), Err(Refusal::MemoTooLong)),
+        (transfer("t", "a", "b", 9_223_372_036_854_775_808, "", ""), Err(Refusal::AmountInvalid)),
+        (transfer("t", "a/b", "b", 1, "", ""), Err(Refusal::AccountIdInvalid)),
+        (transfer("t", "a", "b", 1, "", &text(65)), Err(Refusal::UserDataTooLong)),
+        ((Kind::Holds, hold), Err(Refusal::ExpiryInvalid)),
+        (account("wallet:a", "x"), Ok(())),
+        (account("wallet/a", "x"), Err(Refusal::AccountIdInvalid)),
+        (account("wallet:a", &text(33)), Err(Refusal::AssetInvalid)),
+    ] {
+        assert_eq!(kind.check(&body), refused, "{body}");
+    }
+    let CommandLine { connection, arguments } = CommandLine::parse_from(["import", "x.csv", "--dry-run"]);
+    let door = Door::new(&connection).expect("nothing is asked yet");
+    let mut import = Import::new(&door, true, &arguments, 0);
+    let rows = "id,debit,credit,amount\nt1,a,b,1\nt2,a,a,1\n..,a,b,1\n";
+    assert!(import.file(rows.as_bytes()).is_ok());
+    assert_eq!((import.counts.rows, import.counts.refused), (3, 2));
 }
 
 #[test]
