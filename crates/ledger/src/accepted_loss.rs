@@ -66,12 +66,17 @@ impl PeerLosses {
     /// The same with the claims of ids. Reads all logs; where one cannot be read, what can be told without claims is.
     pub fn find_with_claims<G: Logs>(logs: &G, directory: u64, states: &[Ledger]) -> Result<PeerLosses> {
         let mut found = PeerLosses::find(logs, directory, states)?;
-        match lost_claims(logs, directory, states) {
-            Ok(claims) => found.claims = claims,
-            Err(error) => found.claims_unread = Some(error),
-        }
-        found.proofs.extend(proofs_of(&found.claims));
+        found.look_for_claims(logs, directory, states);
         Ok(found)
+    }
+
+    /// Adds the claims of ids.
+    pub fn look_for_claims<G: Logs>(&mut self, logs: &G, directory: u64, states: &[Ledger]) {
+        match lost_claims(logs, directory, states) {
+            Ok(claims) => self.claims = claims,
+            Err(error) => self.claims_unread = Some(error),
+        }
+        self.proofs.extend(proofs_of(&self.claims));
     }
 }
 

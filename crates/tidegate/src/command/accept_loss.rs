@@ -306,13 +306,15 @@ pub fn proven_between(data: &Path, directory: &Directory, logs: &LocalLogs<RealD
         fold_to_end(logs, &snapshots::<LedgerFamily>(data, log), shards, &examined).ok()
     };
     let Some(states) = directory.logs(LEDGER).map(fold).collect::<Option<Vec<Ledger>>>() else { return Ok(Vec::new()) };
-    let PeerLosses { proofs, booked, .. } = PeerLosses::find_with_claims(logs, directory.id(), &states)?;
-    if proofs.is_empty()
+    let mut found = PeerLosses::find(logs, directory.id(), &states)?;
+    if found.proofs.is_empty()
         && let strangers = strangers(&states)
         && !strangers.is_empty()
     {
         bail!("{}. Put back the logs of all shards from one backup", strangers.join("; "));
     }
+    found.look_for_claims(logs, directory.id(), &states);
+    let PeerLosses { proofs, booked, .. } = found;
     let unbooked = booked.iter().map(|(shard, loss)| {
         let (amount, asset, peer) = (loss.amount.get(), &loss.asset, loss.peer);
         format!("ledger shard {shard}: {amount} {asset} between it and shard {peer}")

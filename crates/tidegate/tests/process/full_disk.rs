@@ -61,7 +61,7 @@ fn a_full_disk_refuses_writes_serves_reads_and_resumes() {
     };
     let ballast = disk.0.join("ballast");
     allocate(&ballast, BALLAST_BYTES).expect("the disk has room for it");
-    let settings = Settings { data: disk.0.join("data"), ..Settings::new(folder.path()) };
+    let settings = Settings { data: disk.0.join("data"), mqtt: true, ..Settings::new(folder.path()) };
     let server = Server::start(&settings);
     let mut client = connect(&server);
     open_show(&mut client);
