@@ -16,6 +16,7 @@ use tidegate_wire::mqtt::{
 
 use crate::clock::timers::Client;
 use crate::proxied::{connack, hello, open};
+use crate::rights::DAVE;
 use crate::votes::{connect, ids, open_show, votes};
 use crate::{Server, Settings, audit, folder, wait_for};
 
@@ -61,7 +62,8 @@ fn a_full_disk_refuses_writes_serves_reads_and_resumes() {
     };
     let ballast = disk.0.join("ballast");
     allocate(&ballast, BALLAST_BYTES).expect("the disk has room for it");
-    let settings = Settings { data: disk.0.join("data"), mqtt: true, ..Settings::new(folder.path()) };
+    let (data, sections) = (disk.0.join("data"), DAVE.to_owned());
+    let settings = Settings { data, sections, mqtt: true, ..Settings::new(folder.path()) };
     let server = Server::start(&settings);
     let mut client = connect(&server);
     open_show(&mut client);
