@@ -9,7 +9,7 @@
 //! other makes two wrong histories out of two right ones. So whoever is about to accept a loss asks this first, and an
 //! audit asks it always.
 //!
-//! One pass adds up the hashes of each [`BLOCK`] of credits, 16 bytes for both sides of a block. Only blocks whose sums
+//! One pass adds up the hashes of 1,024 credits at a time, 16 bytes for both sides of a block. Only blocks whose sums
 //! differ are looked at credit by credit: those of two histories, and those of which a part was lost and accepted.
 
 use std::collections::{BTreeMap, HashMap};
