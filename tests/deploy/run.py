@@ -180,7 +180,7 @@ def check_security(binary, data, log_format):
     refused = len(re.findall(r"(?:log-in|token) refused", lines.read_text().replace(forged, "").replace(
         json.dumps(forged)[1:-1], "")))
     # One token may be good: the keys of its provider are not there.
-    refused -= len(re.findall("keys could not be fetched yet", lines.read_text()))
+    refused -= len(re.findall("the provider.s keys are not known", lines.read_text()))
     is_run, said = run("fail2ban-regex", "--print-all-matched", str(lines), str(FILTER))
     found = re.search(r"Lines: \d+ lines, \d+ ignored, (\d+) matched", said)
     ok = case(f"fail2ban finds refusals in {log_format}", is_run and found and int(found[1]) == 4 == refused,

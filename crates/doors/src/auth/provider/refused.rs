@@ -66,7 +66,7 @@ impl fmt::Display for Refused {
             Refused::KeyUnknown => "no key of the provider has its kid; the keys are fetched again, try in a minute",
             Refused::KeyUnnamed => "it names no key (kid), and the provider does not have just one",
             Refused::NoKeys => {
-                "no key of the provider is known: none was fetched yet, or its list has none; try again in a minute"
+                "the provider's keys are not known: none were fetched yet, or its list has none; try again in a minute"
             }
             Refused::Signature => "its signature is not that of the provider's key",
             Refused::Wallet => "its claims make a wallet's id that is too long or no account id",
