@@ -1,8 +1,10 @@
-//! What shards of the ledger have lost of each other's credits, and the records that an operator's word adds for it.
+//! What shards of the ledger have lost of each other's credits and of claims of ids, and the records that an operator's
+//! word adds for it.
 //!
 //! ```text
 //!   states of all shards ─▶ find: what each has lost, judged by the others ─▶ the operator accepts
-//!        └─▶ settle: what another's log has is written again (regain); the rest is booked as a loss
+//!        └─▶ settle: what another's log has is written again (regain); the rest is booked as a loss;
+//!                    ids that others have decided on are claimed again (claims)
 //! ```
 //!
 //! Promise: each record is checked against the fold of its log before it is written, and a run that is cut short is run
@@ -118,7 +120,8 @@ pub fn strangers(states: &[Ledger]) -> Vec<String> {
 }
 
 /// Writes into the logs of the shards that lost records what others know of them, again, and books as a loss what
-/// cannot be written again. Each record is checked against the fold of its log first.
+/// cannot be written again. Claims ids again last, since what was written again decides on ids, too. Each record is
+/// checked against the fold of its log first.
 pub fn settle<G: Logs>(
     logs: &G,
     directory: u64,

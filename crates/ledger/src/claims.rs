@@ -7,7 +7,7 @@
 //! Why: whoever looks for the id asks its home. Where that has lost the claim, what was decided is not found, and the
 //! id is free for another transfer. No number between shards tells it, because most decisions pass no credit on.
 //!
-//! A claim without a decision is none's loss: a crash may have come between the two.
+//! A claim without a decision is no loss: a crash may have come between the two.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};

@@ -7,6 +7,8 @@
 //!   recover-topics-0 ─ looks at its log ─ sound ─┘                 └─▶ one is not: the start is refused
 //! ```
 //!
+//! The shards of the ledger wait for each other once more in the same way, before any of them writes.
+//!
 //! Why: a torn tail is cut, a snapshot is set aside and an index is given up by the log that is opened. If the files
 //! were put together by a mistake, an operator wants to find them as they were.
 
