@@ -59,6 +59,16 @@ impl LostClaim {
 /// The claims that shards have lost, judged by what others have decided. `states` are the folds of all shards' logs in
 /// order. Reads all logs, which nobody writes, as often as their claims do not fit into memory.
 pub fn lost_claims<G: Logs>(logs: &G, directory: u64, states: &[Ledger]) -> Result<Vec<LostClaim>, JournalError> {
+    lost_claims_in_passes(logs, directory, states, CLAIMS_AT_A_TIME)
+}
+
+/// The same, with so many claims in memory at a time.
+pub fn lost_claims_in_passes<G: Logs>(
+    logs: &G,
+    directory: u64,
+    states: &[Ledger],
+    claims_at_a_time: usize,
+) -> Result<Vec<LostClaim>, JournalError> {
     let shards = states.len() as u16;
     let mut lost = Vec::new();
     if shards < 2 {
@@ -77,7 +87,7 @@ pub fn lost_claims<G: Logs>(logs: &G, directory: u64, states: &[Ledger]) -> Resu
                 if (from..=upto).contains(&key) {
                     claims.insert(key);
                 }
-                if claims.len() > CLAIMS_AT_A_TIME {
+                if claims.len() > claims_at_a_time {
                     upto = from + (upto - from) / 2;
                     claims.retain(|key| *key <= upto);
                 }

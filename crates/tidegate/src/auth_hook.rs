@@ -19,7 +19,7 @@ use reqwest::Client;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use serde::de::IgnoredAny;
 use tidegate_doors::auth::Authenticator;
-use tidegate_doors::auth::hook::{HOOK_ANSWER_BYTES_MAX, HookAnswer, HookFigures, HookQuestion, HookSettings};
+use tidegate_doors::auth::hook::{HOOK_ANSWER_BYTES_MAX, HookAnswer, HookQuestion, HookSettings};
 use tidegate_runtime::threads::spawn;
 use tidegate_telemetry::{Registry, metrics};
 use tokio::sync::{mpsc, oneshot};
@@ -56,12 +56,13 @@ impl AuthHook {
     pub fn start(authenticator: &Arc<Authenticator>, registry: &Registry) -> Result<AuthHook> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let questions = authenticator.hook_questions().context("the hook's questions are taken")?;
-        let (figures, registry) = (authenticator.hook_figures().clone(), registry.clone());
+        let (authenticator, registry) = (authenticator.clone(), registry.clone());
         let (running, ended) = oneshot::channel();
         spawn("auth-hook".into(), move || {
             let metrics = AuthHookMetrics::register(&registry);
             metrics.up.set(1);
-            let asker = Asker { metrics, figures, client: None, failure: None };
+            let hook = authenticator.hook_settings();
+            let asker = Asker { metrics, authenticator, hook, client: None, failure: None };
             runtime.block_on(async {
                 tokio::select! {
                     () = asker.run(questions) => {}
@@ -75,7 +76,9 @@ impl AuthHook {
 
 struct Asker {
     metrics: AuthHookMetrics,
-    figures: Arc<HookFigures>,
+    authenticator: Arc<Authenticator>,
+    /// As it was when this last looked.
+    hook: Option<Arc<HookSettings>>,
     /// With the settings that it was made for. Its connections stay open between questions.
     client: Option<(Arc<HookSettings>, Client)>,
     /// What was told last: the same failure is told once.
@@ -97,7 +100,7 @@ impl Asker {
         follow.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                _ = follow.tick() => self.metrics.logins.follow(self.figures.totals()),
+                _ = follow.tick() => self.follow(),
                 Some(outcome) = asked.join_next() => if let Ok(outcome) = outcome { self.settle(outcome) },
                 Some(question) = questions.recv(), if asked.len() < asked_max => {
                     asked_max = question.settings.asked_max;
@@ -125,10 +128,24 @@ impl Asker {
         Ok(client)
     }
 
+    /// Shows what doors have counted. A hook that a reload has changed or taken away was not asked yet.
+    fn follow(&mut self) {
+        self.metrics.logins.follow(self.authenticator.hook_figures().totals());
+        let hook = self.authenticator.hook_settings();
+        if hook != self.hook {
+            (self.hook, self.failure) = (hook, None);
+            self.metrics.up.set(1);
+        }
+    }
+
     fn settle(&mut self, outcome: Outcome) {
         let Outcome { question, answer, took } = outcome;
         self.metrics.took.record(took.as_nanos() as u64);
-        self.metrics.up.set(answer.is_ok().into());
+        self.follow();
+        // What a hook of before a reload says late says nothing of the one of now.
+        if self.hook.as_ref() == Some(&question.settings) {
+            self.metrics.up.set(answer.is_ok().into());
+        }
         match answer {
             Ok(answer) => {
                 question.give(Some(answer));
@@ -151,7 +168,7 @@ impl Asker {
                 }
             }
         }
-        self.metrics.logins.follow(self.figures.totals());
+        self.metrics.logins.follow(self.authenticator.hook_figures().totals());
     }
 }
 

@@ -6,6 +6,7 @@ import contextlib
 import http.server
 import json
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
@@ -210,6 +211,13 @@ def goes_away(binary, fixture):
             until("the hook again", lambda: log_in(server, "ben", "right")[0] == 200)
             until("that in the log", lambda: "the log-in hook answers again" in server.said())
             expect("tidegate_auth_hook_up 1\n" in metrics(server), True, "the hook is up")
+            hook.stop()
+            expect(log_in(server, "eve", "right")[0], 503, "a log-in while the hook is down again")
+            expect("tidegate_auth_hook_up 0\n" in metrics(server), True, "the hook is down again")
+            # The config without a hook takes the place of the one with it.
+            fixture.config("hook.toml")
+            server.process.send_signal(signal.SIGHUP)
+            until("no hook that is down", lambda: "tidegate_auth_hook_up 1\n" in metrics(server))
 
 
 def is_slow_or_says_nonsense(binary, fixture):

@@ -222,6 +222,11 @@ impl Authenticator {
         self.asked.lock().expect("no thread panics while it takes it").take()
     }
 
+    /// The hook that decides on log-ins now, if there is one.
+    pub fn hook_settings(&self) -> Option<Arc<HookSettings>> {
+        self.principals.load().hook().map(|hook| hook.settings().clone())
+    }
+
     /// What is counted of log-ins that the hook decides on.
     pub fn hook_figures(&self) -> &Arc<HookFigures> {
         &self.figures

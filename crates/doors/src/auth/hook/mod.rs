@@ -148,6 +148,11 @@ impl Hook {
         &self.settings.name
     }
 
+    /// How it is asked.
+    pub fn settings(&self) -> &Arc<HookSettings> {
+        &self.settings
+    }
+
     /// What its tokens carry.
     pub fn stamp(&self) -> &str {
         &self.stamp
