@@ -22,7 +22,7 @@ type Account struct {
 	Held int64 `json:"held"`
 	// What it may do.
 	Kind AccountKind `json:"kind"`
-	// A credit that would leave a larger balance is refused.
+	// A credit that would leave a larger balance is refused, also a hold for one.
 	BalanceMax *int64 `json:"balance_max,omitempty"`
 	// A debit or hold that would leave less available is refused.
 	BalanceMin *int64 `json:"balance_min,omitempty"`

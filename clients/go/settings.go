@@ -12,7 +12,7 @@ type AccountChange struct {
 	Status AccountStatus
 	// A debit or hold that would leave less available is refused.
 	BalanceMin *int64
-	// A credit that would leave a larger balance is refused.
+	// A credit that would leave a larger balance is refused, also a hold for one.
 	BalanceMax *int64
 	// Take the limits away.
 	NoBalanceMin, NoBalanceMax bool

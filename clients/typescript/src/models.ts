@@ -49,7 +49,7 @@ export interface Account {
   held: bigint;
   /** What it may do. */
   kind: AccountKind;
-  /** A credit that would leave a larger balance is refused. */
+  /** A credit that would leave a larger balance is refused, also a hold for one. */
   balance_max?: bigint;
   /** A debit or hold that would leave less available is refused. */
   balance_min?: bigint;

@@ -20,23 +20,13 @@ pub(crate) struct Malformed {
 
 pub(crate) type Parsed<T> = Result<T, Malformed>;
 
-/// Seven bits a byte, the lowest first; all but the last have their highest bit set.
-///
-/// Why not byte by byte: how many there are differs from one balance to the next, and a branch that nobody can predict
-/// costs more than all of this.
 #[inline]
-pub(crate) fn put_varint(out: &mut Vec<u8>, value: u64) {
-    if value >= 1 << 56 {
-        return put_varint_128(out, value.into());
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
     }
-    let bytes = 1 + (value | 1).ilog2() as usize / 7;
-    let mut spread = value;
-    spread = spread & 0x0fff_ffff | (spread & 0x00ff_ffff_f000_0000) << 4;
-    spread = spread & 0x0000_3fff_0000_3fff | (spread & 0x0fff_c000_0fff_c000) << 2;
-    spread = spread & 0x007f_007f_007f_007f | (spread & 0x3f80_3f80_3f80_3f80) << 1;
-    let more = 0x0080_8080_8080_8080u64 >> (8 * (8 - bytes));
-    out.extend_from_slice(&(spread | more).to_le_bytes());
-    out.truncate(out.len() - (8 - bytes));
+    out.push(value as u8);
 }
 
 #[inline]

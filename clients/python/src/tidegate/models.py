@@ -55,7 +55,7 @@ class Account:
     # What it may do.
     kind: AccountKind
 
-    # A credit that would leave a larger balance is refused.
+    # A credit that would leave a larger balance is refused, also a hold for one.
     balance_max: Optional[int] = None
 
     # A debit or hold that would leave less available is refused.

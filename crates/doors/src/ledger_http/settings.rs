@@ -36,8 +36,8 @@ pub struct AccountChangeBody {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<i64>, required = false)]
     balance_min: Option<Option<Signed>>,
-    /// A credit that would leave a larger balance is refused; null for no limit. Only debits of accounts on the same
-    /// shard can credit the account then.
+    /// A credit that would leave a larger balance is refused, also a hold for one; null for no limit. Only debits of
+    /// accounts on the same shard can credit the account then.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<i64>, required = false)]
     balance_max: Option<Option<Signed>>,

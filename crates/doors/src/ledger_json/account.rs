@@ -50,7 +50,7 @@ pub struct AccountBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = i64, required = false)]
     pub balance_min: Option<i64>,
-    /// A credit that would leave a larger balance is refused.
+    /// A credit that would leave a larger balance is refused, also a hold for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = i64, required = false)]
     pub balance_max: Option<i64>,

@@ -74,7 +74,7 @@ pub struct AccountRules {
     pub status: AccountStatus,
     /// A debit or hold that would leave less available than this is refused, minor units.
     pub balance_min: Option<i64>,
-    /// A credit that would leave a larger balance than this is refused, minor units.
+    /// A credit that would leave a larger balance than this is refused, also a hold for one, minor units.
     pub balance_max: Option<i64>,
 }
 

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, Error, anyhow};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
@@ -40,7 +40,7 @@ use super::table::{Shown, time};
 use crate::command::number::whole;
 use crate::output::{complain, say};
 use credits::{Credits, Sent, Shards};
-use file::{Found, kind_of};
+use file::{Broken, Found, kind_of};
 use row::{Fields, Kind, Row};
 
 /// Rows of one request, at most.
@@ -188,7 +188,23 @@ impl<'a> Import<'a> {
         let (mut batch_bytes, mut last_line) = (0, None);
         for row in file::rows(file, &self.arguments.file, kind)? {
             self.goes_on()?;
-            let Found { line, offset, fields } = row?;
+            let Found { line, offset, fields } = match row {
+                Ok(found) => found,
+                // Of a file that is only checked, all that is wrong is told. Of one that is sent, what stands behind
+                // may rest on this row: it would be refused, and that stays so for its id.
+                Err(error) => {
+                    let broken = error.downcast::<Broken>()?;
+                    if !self.arguments.dry_run {
+                        return Err(Error::from(broken).into());
+                    }
+                    last_line = Some(broken.line);
+                    if broken.line >= self.arguments.from_line {
+                        self.counts.rows += 1;
+                        self.refuse(broken.line, &broken.what, Map::new());
+                    }
+                    continue;
+                }
+            };
             last_line = Some(line);
             if line < self.arguments.from_line {
                 continue;
@@ -227,6 +243,8 @@ impl<'a> Import<'a> {
         }
         match (kind, last_line) {
             (Some(kind), _) if self.counts.rows > 0 => self.send(kind, &batch, self.bytes),
+            // No row is one by its form.
+            (None, _) if self.counts.refused > 0 => Ok(()),
             (_, None) => Err(anyhow!("{}: there is no row in it (a head is none); nothing was sent", self.name).into()),
             (_, Some(last)) => {
                 let (name, from) = (&self.name, self.arguments.from_line);

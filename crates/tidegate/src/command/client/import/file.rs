@@ -20,7 +20,18 @@ pub struct Found {
     pub fields: Fields,
 }
 
-/// Rows, in the order of the file.
+/// A row that is none by its form; the next one begins behind it.
+#[derive(Debug, thiserror::Error)]
+#[error("{name}:{line}: {what}")]
+pub struct Broken {
+    name: String,
+    /// Its line, from 1.
+    pub line: u64,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// Rows, in the order of the file. What is [`Broken`] is an error, and not the end.
 pub type Rows<'a> = Box<dyn Iterator<Item = Result<Found>> + 'a>;
 
 /// The rows of a file. Nothing is read yet but the head of a CSV file.
@@ -87,15 +98,16 @@ fn kind_of_head(name: &str, head: &csv::StringRecord, wanted: Option<Kind>) -> R
 fn unreadable(name: &str, starts: &RowStarts, error: csv::Error) -> Error {
     let start = error.position().and_then(|position| starts.from(position.byte()));
     let line = start.map_or(1, |start| start.line);
+    let broken = |what| Error::from(Broken { name: name.to_owned(), line, what });
     match error.into_kind() {
         ErrorKind::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<QuoteFault>()) {
             Some(fault) => anyhow!("{name}:{}: {fault}", fault.line),
             None => anyhow!("cannot read {name}: {error}"),
         },
         ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            anyhow!("{name}:{line}: this row has {len} cells, and the head has {expected_len}")
+            broken(format!("this row has {len} cells, and the head has {expected_len}"))
         }
-        ErrorKind::Utf8 { err, .. } => anyhow!("{name}:{line}: cell {} is not UTF-8", err.field() + 1),
+        ErrorKind::Utf8 { err, .. } => broken(format!("cell {} is not UTF-8", err.field() + 1)),
         other => anyhow!("{name}:{line}: {other:?}"),
     }
 }
@@ -116,7 +128,8 @@ fn ndjson<'a>(file: impl Read + 'a, path: &'a Path) -> impl Iterator<Item = Resu
                     // Its words have a line, too: that of this text, which is always 1.
                     let said = error.to_string();
                     let what = said.split(" at line ").next().unwrap_or(&said);
-                    anyhow!("{}:{line}: not a JSON object: {what}, in column {}", path.display(), error.column())
+                    let what = format!("not a JSON object: {what}, in column {}", error.column());
+                    Broken { name: path.display().to_string(), line, what }.into()
                 });
                 return Some(fields.map(|fields| Found { line, offset, fields }));
             }

@@ -1,5 +1,6 @@
 //! Rows of files: where they stand, what they become, and what is wrong with them.
 
+use std::io::{self, Read};
 use std::path::Path;
 
 use clap::Parser;
@@ -156,11 +157,20 @@ struct CommandLine {
     arguments: ImportArguments,
 }
 
+/// What a disk does not give.
+struct BadSector;
+
+impl Read for BadSector {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::Error::other("a bad sector"))
+    }
+}
+
 #[test]
 fn the_bar_and_the_line_to_go_on_with_are_behind_what_is_done_and_not_what_is_read() {
     let line = |id: &str| format!("{{\"id\":\"{id}\",\"asset\":\"x\",\"kind\":\"wallet\"}}\n");
     let rows: Vec<String> = ["a", "b", "c", "d", "e"].map(line).into();
-    let text = rows.concat() + "nonsense\n";
+    let text = rows.concat();
     for (from_line, done_bytes, line_done, counted) in
         [(1, rows[..4].concat().len(), 4, 5), (4, rows[..3].concat().len(), 3, 2)]
     {
@@ -169,7 +179,7 @@ fn the_bar_and_the_line_to_go_on_with_are_behind_what_is_done_and_not_what_is_re
         let CommandLine { connection, arguments } = CommandLine::parse_from(line);
         let door = Door::new(&connection).expect("nothing is asked yet");
         let mut import = Import::new(&door, true, &arguments, text.len() as u64);
-        assert!(import.file(text.as_bytes()).is_err(), "the last line is none");
+        assert!(import.file(text.as_bytes().chain(BadSector)).is_err(), "what follows cannot be read");
         assert_eq!((import.bar.position(), import.line_done), (done_bytes as u64, line_done), "from {from_line}");
         assert_eq!(import.counts.rows, counted);
     }
