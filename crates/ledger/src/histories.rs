@@ -60,16 +60,6 @@ pub struct Histories {
 /// Compares each credit in the log of its sender with that in the log of its receiver. `states` are the folds of all
 /// shards' logs in order. Reads all logs, which nobody writes.
 pub fn compare_credits<G: Logs>(logs: &G, directory: u64, states: &[Ledger]) -> Result<Histories, JournalError> {
-    compare_credits_in_passes(logs, directory, states, BLOCKS_AT_A_TIME)
-}
-
-/// The same, with so many blocks looked at credit by credit at a time.
-pub fn compare_credits_in_passes<G: Logs>(
-    logs: &G,
-    directory: u64,
-    states: &[Ledger],
-    blocks_at_a_time: usize,
-) -> Result<Histories, JournalError> {
     let comparison = Comparison { logs, directory, states, hasher: RandomState::new() };
     let (mut credits, mut sums) = (0, HashMap::<CreditKey, (u64, u64)>::new());
     if states.len() > 1 {
@@ -85,7 +75,7 @@ pub fn compare_credits_in_passes<G: Logs>(
         sums.iter().filter(|(_, (sent, received))| sent != received).map(|(block, _)| *block).collect();
     differ.sort_unstable();
     let mut strange = BTreeMap::new();
-    for blocks in differ.chunks(blocks_at_a_time) {
+    for blocks in differ.chunks(BLOCKS_AT_A_TIME) {
         comparison.strange_within(blocks, &mut strange)?;
     }
     Ok(Histories { credits, strange: strange.into_iter().map(in_words).collect() })

@@ -100,7 +100,10 @@ impl Asker {
         follow.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                _ = follow.tick() => self.follow(),
+                _ = follow.tick() => {
+                    self.follow_reload();
+                    self.metrics.logins.follow(self.authenticator.hook_figures().totals());
+                }
                 Some(outcome) = asked.join_next() => if let Ok(outcome) = outcome { self.settle(outcome) },
                 Some(question) = questions.recv(), if asked.len() < asked_max => {
                     asked_max = question.settings.asked_max;
@@ -128,9 +131,8 @@ impl Asker {
         Ok(client)
     }
 
-    /// Shows what doors have counted. A hook that a reload has changed or taken away was not asked yet.
-    fn follow(&mut self) {
-        self.metrics.logins.follow(self.authenticator.hook_figures().totals());
+    /// A hook that a reload has changed or taken away was not asked yet.
+    fn follow_reload(&mut self) {
         let hook = self.authenticator.hook_settings();
         if hook != self.hook {
             (self.hook, self.failure) = (hook, None);
@@ -141,7 +143,7 @@ impl Asker {
     fn settle(&mut self, outcome: Outcome) {
         let Outcome { question, answer, took } = outcome;
         self.metrics.took.record(took.as_nanos() as u64);
-        self.follow();
+        self.follow_reload();
         // What a hook of before a reload says late says nothing of the one of now.
         if self.hook.as_ref() == Some(&question.settings) {
             self.metrics.up.set(answer.is_ok().into());

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use tidegate_ledger::accepted_loss::{PeerLosses, Settled, Writing, settle};
 use tidegate_ledger::claims::lost_claims_in_passes;
-use tidegate_ledger::histories::compare_credits_in_passes;
+use tidegate_ledger::histories::compare_credits;
 use tidegate_ledger::message::Reply;
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::{Ledger, Outcome};
@@ -25,9 +25,8 @@ use crate::ledger::node::{DIRECTORY_ID, snapshots};
 use crate::note;
 use crate::violation::{Violation, must};
 
-/// Few enough that what a run compares takes several passes over the logs.
+/// Few enough that the comparison of a run's claims takes several passes over the logs.
 const CLAIMS_AT_A_TIME: usize = 16;
-const BLOCKS_AT_A_TIME: usize = 1;
 
 impl<S: Store> LedgerWorld<S> {
     /// Accepts what shards have lost of each other's credits, serves, checks, and forgets what clients were told
@@ -116,10 +115,9 @@ impl<S: Store> LedgerWorld<S> {
             return Ok(());
         }
         let states = self.fold_all()?;
-        let compared =
-            compare_credits_in_passes(&logs, DIRECTORY_ID, &states, BLOCKS_AT_A_TIME).and_then(|histories| {
-                Ok((histories.strange, lost_claims_in_passes(&logs, DIRECTORY_ID, &states, CLAIMS_AT_A_TIME)?))
-            });
+        let compared = compare_credits(&logs, DIRECTORY_ID, &states).and_then(|histories| {
+            Ok((histories.strange, lost_claims_in_passes(&logs, DIRECTORY_ID, &states, CLAIMS_AT_A_TIME)?))
+        });
         // A bad sector is told by the audit of its log.
         let Ok((strange, lost)) = compared else { return Ok(()) };
         must(strange.is_empty(), "the logs of all shards are of one history", || strange.join("; "))?;
