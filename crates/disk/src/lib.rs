@@ -88,6 +88,12 @@ pub trait DiskFile: Send + Sync + 'static {
         Ok(())
     }
 
+    /// As [`DiskFile::read_at`], for bytes that nobody will read again soon: what was not in the page cache before is
+    /// not kept there.
+    fn read_once_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.read_at(into, offset)
+    }
+
     /// Fills `into` if that needs no wait for a device; `false` if it does, or if nobody can say.
     fn read_cached(&self, into: &mut [u8], offset: u64) -> io::Result<bool> {
         self.read_exact_at(into, offset).map(|()| true)

@@ -248,9 +248,18 @@ impl<D: Disk> Folder<D> {
 
 /// Reads until `into` is full or the file ends.
 pub(crate) fn read_up_to(file: &dyn DiskFile, into: &mut [u8], offset: u64) -> std::io::Result<usize> {
+    fill(into, |into, done| file.read_at(into, offset + done))
+}
+
+/// As [`read_up_to`], for what nobody will read again soon.
+pub(crate) fn read_once_up_to(file: &dyn DiskFile, into: &mut [u8], offset: u64) -> std::io::Result<usize> {
+    fill(into, |into, done| file.read_once_at(into, offset + done))
+}
+
+fn fill(into: &mut [u8], mut read: impl FnMut(&mut [u8], u64) -> std::io::Result<usize>) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < into.len() {
-        match file.read_at(&mut into[filled..], offset + filled as u64)? {
+        match read(&mut into[filled..], filled as u64)? {
             0 => break,
             n => filled += n,
         }

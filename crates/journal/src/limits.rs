@@ -37,7 +37,7 @@ pub const RECENT_BYTES_MAX: usize = 8 << 20;
 pub const OPEN_SEGMENTS_MAX: usize = 64;
 
 /// How much a sequential reader fetches at a time.
-pub const READ_AHEAD_BYTES: usize = 1024 * 1024;
+pub const READ_AHEAD_BYTES: usize = 2 * 1024 * 1024;
 
 /// Batch facts that wait for somebody to drain them; more are dropped and counted.
 pub const FACTS_WAITING_MAX: usize = 256;

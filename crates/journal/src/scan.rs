@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::disk::DiskFile;
-use crate::folder::read_up_to;
+use crate::folder::{read_once_up_to, read_up_to};
 use crate::group::{GROUP_HEADER_BYTES, GroupFault, GroupHeader};
 use crate::groups::Found;
 use crate::limits::READ_AHEAD_BYTES;
@@ -54,7 +54,12 @@ impl Window {
             self.buffer.shrink_to_fit();
         }
         let from = self.filled;
-        self.filled += read_up_to(file, &mut self.buffer[from..room], offset + from as u64)?;
+        let into = &mut self.buffer[from..room];
+        self.filled += match self.ahead_bytes >= READ_AHEAD_BYTES {
+            // A fold of the whole log.
+            true => read_once_up_to(file, into, offset + from as u64)?,
+            false => read_up_to(file, into, offset + from as u64)?,
+        };
         assert!(self.start + self.filled as u64 <= limit, "the window never holds what may still be written over");
         Ok(0..wanted.min(self.filled))
     }

@@ -402,7 +402,7 @@ impl<D: Disk> Service for LedgerService<D> {
                     Operation::ListHolds { account, after, limit } => {
                         (self.unread_holds(turn, (account, *after, *limit), at_hand), Pause::Aside)
                     }
-                    _ => (self.unread_by(turn, call, progress.decided(), at_hand), Pause::Fetch),
+                    _ => (self.unread_by(turn, call, progress), Pause::Fetch),
                 };
                 let job = self.start_read(unread, jobs);
                 progress.reading = Some(job);
@@ -421,8 +421,7 @@ impl<D: Disk> Service for LedgerService<D> {
         if progress.reading.is_some() {
             return;
         }
-        let (nothing, at_hand) = (AtHand::default(), progress.at_hand.as_deref());
-        let unread = self.unread_by(turn, call, progress.decided(), at_hand.unwrap_or(&nothing));
+        let unread = self.unread_by(turn, call, progress);
         if !unread.is_empty() {
             progress.reading = Some(self.start_read(unread, jobs));
         }

@@ -53,6 +53,8 @@ pub enum Bug {
     FailedWriteIgnored,
     /// A table of ids leaves memory as soon as a run holds it, though a lookup that began before does not know the run.
     LookupNotWaitedFor,
+    /// An id that was new when its call waited is taken for new, although another call has used it meanwhile.
+    NewIdTrusted,
     /// What shards know of each other's credits is not compared at a start.
     PeerLossNotSeen,
     /// A snapshot of an abandoned timeline stays, and is used once the log has passed its place.

@@ -254,6 +254,12 @@ fn a_table_of_ids_that_is_let_go_too_early_is_found() {
     is_found::<Ledger>(Bug::LookupNotWaitedFor, &STORES, &["the same id is applied once"]);
 }
 
+/// Two calls with one id, of which the second waits for a page while the first is decided, show it.
+#[test]
+fn an_id_that_was_new_when_its_call_began_to_wait_is_not_trusted() {
+    is_found::<Ledger>(Bug::NewIdTrusted, &STORES, &["the same id is applied once"]);
+}
+
 /// Only a log that is put back alone shows it.
 #[test]
 fn a_loss_that_only_another_shard_knows_of_is_found() {

@@ -26,6 +26,7 @@ use super::lookup::Stamp;
 use super::manifest::Manifest;
 use super::merge::Merge;
 use super::run::{Run, RunHeader};
+use super::run_filter::FilterRoom;
 use super::run_writer::write_run;
 use super::scrub::Published;
 use super::table::Table;
@@ -249,8 +250,8 @@ impl<D: Disk> Builder<D> {
         // Those that it replaces leave memory when it is there.
         let stays = |run: &&Arc<Run<D::File>>| !inputs.iter().any(|input| Arc::ptr_eq(input, run));
         let in_use: u64 = self.runs.iter().filter(stays).map(|run| run.memory_bytes().1 as u64).sum();
-        let left = self.filter_bytes_max.saturating_sub(in_use);
-        match Merge::begin(&self.disk, &self.dir, number, tier + 1, &inputs, left) {
+        let room = FilterRoom::beside(in_use, self.filter_bytes_max);
+        match Merge::begin(&self.disk, &self.dir, number, tier + 1, &inputs, room) {
             Ok(merge) => {
                 let at = self.merges.partition_point(|other| other.tier() < merge.tier());
                 self.merges.insert(at, merge);

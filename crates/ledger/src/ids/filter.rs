@@ -73,6 +73,8 @@ pub(super) struct Filter {
     /// All of them, the next one too.
     bytes: usize,
     bytes_max: usize,
+    /// The last position of those that were given up.
+    forgotten: Position,
 }
 
 /// One bit in each lane. The multiplication mixes all bits of the hash into the top 48, so that the bits are
@@ -129,7 +131,7 @@ impl Filter {
             (oldest.first, oldest.last) = (first, last);
         }
         let bytes = oldest.words.len() * 8;
-        Filter { generations: vec![oldest], next: None, bytes, bytes_max }
+        Filter { generations: vec![oldest], next: None, bytes, bytes_max, forgotten: Position(0) }
     }
 
     /// Adds an id of the history.
@@ -193,6 +195,9 @@ impl Filter {
         let older = &self.generations[..self.generations.len() - 1];
         let count = older.iter().take_while(|generation| generation.last <= last).count();
         let forgotten: Vec<_> = self.generations.drain(..count).map(Forgotten).collect();
+        if let Some(Forgotten(newest)) = forgotten.last() {
+            self.forgotten = self.forgotten.max(newest.last);
+        }
         self.bytes -= forgotten.iter().map(|Forgotten(generation)| generation.words.len() * 8).sum::<usize>();
         forgotten
     }
@@ -203,6 +208,29 @@ impl Filter {
         let lanes = lanes_of(hash);
         let hits = self.generations.iter().enumerate();
         Hits(hits.fold(0, |hits, (index, generation)| hits | u64::from(generation.has(hash, &lanes)) << index))
+    }
+
+    /// Whether `hash` may have been inserted at a position behind `since`.
+    #[inline]
+    pub(super) fn may_have_since(&self, hash: IdHash, since: Position) -> bool {
+        let lanes = lanes_of(hash);
+        self.forgotten > since || self.since(since).any(|generation| generation.has(hash, &lanes))
+    }
+
+    /// The generations with positions behind `since`, and the newest, which gets the next one.
+    #[inline]
+    fn since(&self, since: Position) -> impl Iterator<Item = &Generation> {
+        let newest = self.generations.len() - 1;
+        let newer = move |(at, generation): &(usize, &Generation)| generation.last > since || *at == newest;
+        self.generations.iter().enumerate().rev().take_while(newer).map(|(_, generation)| generation)
+    }
+
+    /// Loads what [`Filter::may_have_since`] looks at.
+    #[inline]
+    pub(super) fn prefetch_since(&self, hash: IdHash, since: Position) {
+        for generation in self.since(since) {
+            prefetch(&generation.words[generation.block_start(hash)]);
+        }
     }
 
     /// Whether one of `hits` is of the age of what holds the positions from `first` to `last`.
@@ -310,6 +338,21 @@ mod tests {
         assert_eq!(filter.generations.len(), 1);
         filter.insert(hash(7), Position(100_001));
         assert!(!filter.hits(hash(7)).is_none());
+    }
+
+    #[test]
+    fn what_came_behind_a_position_is_known_from_what_is_newer_alone() {
+        let mut filter = filled(100_000, 1 << 20);
+        let second_ends = filter.generations[1].last;
+        for since in [0, second_ends.0 - 1, second_ends.0, 99_999].map(Position) {
+            assert!((since.0..100_000).step_by(97).all(|n| filter.may_have_since(hash(n), since)), "since {since}");
+        }
+        let older = (0..second_ends.0).filter(|n| filter.may_have_since(hash(*n), second_ends)).count();
+        assert!(older < 20, "{older} of {second_ends} older ones are taken for newer");
+        assert_eq!(filter.since(Position(99_999)).count(), 1);
+        filter.forget(second_ends);
+        assert!(filter.may_have_since(hash(u64::MAX), Position(second_ends.0 - 1)), "it was given up, so nobody knows");
+        assert!(!filter.may_have_since(hash(u64::MAX), second_ends));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use super::hash::RunKey;
 use super::manifest::Manifest;
 use super::merge::header_of;
 use super::run::{Run, RunHeader};
-use super::run_filter::FilterShape;
+use super::run_filter::{FilterRoom, FilterShape};
 use super::run_writer::RunWriter;
 use super::{IdSeed, IdsError, IdsFacts, IdsOptions};
 
@@ -292,10 +292,10 @@ impl Plan {
             let stays = |at: &usize| !merged.contains(at);
             let filters = |run: &RunHeader| run.random_filter.bytes() + run.ordered_filter.bytes();
             let in_use: u64 = (0..self.runs.len()).filter(stays).map(|at| filters(&self.runs[at])).sum();
-            let left = self.filter_bytes_max.saturating_sub(in_use);
+            let room = FilterRoom::beside(in_use, self.filter_bytes_max);
             let inputs = &self.runs[merged.clone()];
             let stretch = (inputs[0].first, inputs[self.fan_out - 1].last);
-            let header = header_of(number, tier + 1, stretch, inputs.iter(), left);
+            let header = header_of(number, tier + 1, stretch, inputs.iter(), room);
             self.runs.splice(merged, [header]);
         }
     }

@@ -12,7 +12,7 @@ use super::IdsError;
 use super::entry::Entry;
 use super::invariants::assert_in_order;
 use super::run::{Run, RunHeader};
-use super::run_filter::{FILTERED_TIER, FilterShape};
+use super::run_filter::{FILTERED_TIER, FilterRoom, FilterShape};
 use super::run_reader::RunReader;
 use super::run_writer::RunWriter;
 
@@ -37,7 +37,7 @@ pub(super) fn header_of<'a>(
     tier: u32,
     (first, last): (Position, Position),
     inputs: impl Iterator<Item = &'a RunHeader> + Clone,
-    filter_bytes_max: u64,
+    room: FilterRoom,
 ) -> RunHeader {
     let entries = inputs.clone().map(|input| input.entries).sum();
     let ordered = inputs.clone().map(|input| input.ordered).sum();
@@ -47,9 +47,8 @@ pub(super) fn header_of<'a>(
     let (random_filter, ordered_filter) = match tier >= FILTERED_TIER {
         true => {
             // Each gets its part of what is left.
-            let part = |ids: u64| (u128::from(filter_bytes_max) * u128::from(ids) / u128::from(entries)) as u64;
-            let random = entries - ordered;
-            (FilterShape::best(random, part(random)), FilterShape::best(ordered, part(ordered)))
+            let best = |ids: u64| FilterShape::best(ids, room.part(ids, entries));
+            (best(entries - ordered), best(ordered))
         }
         false => (FilterShape::default(), FilterShape::default()),
     };
@@ -83,15 +82,15 @@ fn place_of_least(numbers: &[u128]) -> Option<usize> {
 }
 
 impl<D: Disk> Merge<D> {
-    /// Begins to merge `runs`, which are neighbours, oldest first, all of tier `tier - 1`. Its filters, if it gets any,
-    /// take at most `filter_bytes_max`.
+    /// Begins to merge `runs`, which are neighbours, oldest first, all of tier `tier - 1`. `room` is for its filters, if
+    /// it gets any.
     pub(super) fn begin(
         disk: &D,
         dir: &Path,
         number: u64,
         tier: u32,
         runs: &[Arc<Run<D::File>>],
-        filter_bytes_max: u64,
+        room: FilterRoom,
     ) -> Result<Merge<D>, IdsError> {
         let (Some(oldest), Some(newest)) = (runs.first(), runs.last()) else { panic!("a merge has runs") };
         assert_in_order(runs.iter().map(|run| run.header()));
@@ -100,7 +99,7 @@ impl<D: Disk> Merge<D> {
             "ids: a merge into tier {tier} takes runs of one below"
         );
         let (first, last) = (oldest.first(), newest.last());
-        let header = header_of(number, tier, (first, last), runs.iter().map(|run| run.header()), filter_bytes_max);
+        let header = header_of(number, tier, (first, last), runs.iter().map(|run| run.header()), room);
         let (mut heads, mut inputs) = (Vec::with_capacity(runs.len()), Vec::with_capacity(runs.len()));
         for run in runs {
             let mut input = Input { run: Arc::clone(run), reader: RunReader::new(*run.header()) };

@@ -182,6 +182,24 @@ impl<D: Disk> IdIndex<D> {
         self.filter.hits(hash).is_none() && !self.filtered().any(|run| run.may_hold(hash))
     }
 
+    /// The position of the newest record that was inserted.
+    pub fn newest(&self) -> Position {
+        self.newest
+    }
+
+    /// Whether a `hash` that was new when `since` was [`IdIndex::newest`] still is so. Looks at what came since alone.
+    #[inline]
+    pub fn is_new_still(&self, hash: IdHash, since: Position) -> bool {
+        is_planted(Bug::NewIdTrusted) || !self.filter.may_have_since(hash, since)
+    }
+
+    /// As [`IdIndex::prefetch`], for [`IdIndex::is_new_still`] and `insert`.
+    #[inline]
+    pub fn prefetch_since(&self, hash: IdHash, since: Position) {
+        self.filter.prefetch_since(hash, since);
+        self.recent.prefetch(hash);
+    }
+
     /// The newest record under `hash` that `is_it` accepts; it is asked about all of them in turn, newest first, and
     /// nearly always there is none or one. Asks about records in memory before it needs any page: a hold is mostly
     /// posted soon after it was placed, and then no run is looked at. Never waits.

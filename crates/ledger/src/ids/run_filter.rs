@@ -9,7 +9,9 @@
 //! random part of all runs. Where clients use times it is nearly empty, and therefore small and precise.
 //!
 //! Why fewer bits for more ids: a wrong "perhaps" costs one page whatever the run's length, so bits are best spent
-//! where they are few. Why it is kept in the run's file: a start must not read a billion entries.
+//! where they are few. Why more of them while all filters together are small: up to a hundred million random ids there
+//! is memory for so many that hardly a page is read for a new id. Why it is kept in the run's file: a start must not
+//! read a billion entries.
 //!
 //! Only runs of [`FILTERED_TIER`] and above have filters; what is younger is in [`super::filter`].
 
@@ -33,6 +35,33 @@ const TENTHS_AT: (u64, u64) = (1 << 25, 100);
 const TENTHS_PER_DOUBLING: u64 = 18;
 /// A filter that the bound on memory leaves fewer tenths than this is not made.
 const TENTHS_WORTH_IT: u64 = 20;
+/// As long as all filters take this part of the bound at most, each has as many bits as are of use.
+const SPARE_PART: u64 = 3;
+
+/// Memory for the filters of a run to be made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FilterRoom {
+    /// Bytes at most.
+    left: u64,
+    /// Bytes that may be taken for more precision than is needed.
+    spare: u64,
+}
+
+impl FilterRoom {
+    /// What `bytes_max` leaves beside filters that have `in_use` bytes.
+    pub(super) fn beside(in_use: u64, bytes_max: u64) -> FilterRoom {
+        FilterRoom {
+            left: bytes_max.saturating_sub(in_use),
+            spare: (bytes_max / SPARE_PART).saturating_sub(in_use),
+        }
+    }
+
+    /// The part of it for `ids` of `all` ids.
+    pub(super) fn part(self, ids: u64, all: u64) -> FilterRoom {
+        let part = |bytes: u64| (u128::from(bytes) * u128::from(ids) / u128::from(all)) as u64;
+        FilterRoom { left: part(self.left), spare: part(self.spare) }
+    }
+}
 
 /// How large one filter is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,8 +73,8 @@ pub(super) struct FilterShape {
 }
 
 impl FilterShape {
-    /// The best for `ids` ids in at most `bytes_max`; none for a filter that is not worth it.
-    pub(super) fn best(ids: u64, bytes_max: u64) -> FilterShape {
+    /// The best for `ids` ids; none for a filter that is not worth it.
+    pub(super) fn best(ids: u64, room: FilterRoom) -> FilterShape {
         if ids == 0 {
             return FilterShape::default();
         }
@@ -55,8 +84,9 @@ impl FilterShape {
             true => tenths_at + (log_at - log) * TENTHS_PER_DOUBLING,
             false => tenths_at.saturating_sub((log - log_at) * TENTHS_PER_DOUBLING),
         };
-        let wanted = wanted.clamp(TENTHS_MIN, TENTHS_MAX);
-        let tenths = wanted.min(bytes_max.saturating_mul(80) / ids);
+        let tenths_of = |bytes: u64| bytes.saturating_mul(80) / ids;
+        let wanted = wanted.max(tenths_of(room.spare)).clamp(TENTHS_MIN, TENTHS_MAX);
+        let tenths = wanted.min(tenths_of(room.left));
         if tenths < TENTHS_WORTH_IT {
             return FilterShape::default();
         }
@@ -223,6 +253,11 @@ mod tests {
     use super::super::{IdHash, IdSeed};
     use super::*;
 
+    /// Nothing to spare.
+    fn room(left: u64) -> FilterRoom {
+        FilterRoom { left, spare: 0 }
+    }
+
     fn key(n: u64, seconds: u32) -> RunKey {
         let hash = IdSeed([3, 4]).hash(&n.to_le_bytes());
         IdHash { seconds, ..hash }.ordered().unwrap_or(hash.random())
@@ -233,7 +268,7 @@ mod tests {
         for (ids, seconds, bytes_max, at_most) in
             [(1, 0, 1 << 20, 0.01), (50_000, 0, 1 << 20, 0.004), (50_000, 9, 1 << 20, 0.004), (50_000, 9, 28_000, 0.16)]
         {
-            let shape = FilterShape::best(ids, bytes_max);
+            let shape = FilterShape::best(ids, room(bytes_max));
             assert!(shape.is_sane() && shape.bytes() <= bytes_max + 64, "{shape:?}");
             let mut filter = RunFilter::new(shape);
             (0..ids).for_each(|n| filter.insert(key(n, seconds)));
@@ -245,9 +280,23 @@ mod tests {
 
     #[test]
     fn many_ids_get_fewer_bits_and_too_few_bytes_no_filter() {
-        let tenths = |ids: u64| FilterShape::best(ids, u64::MAX / 80).bytes() * 80 / ids;
+        let tenths = |ids: u64| FilterShape::best(ids, room(u64::MAX / 80)).bytes() * 80 / ids;
         assert_eq!((tenths(1 << 25), tenths(1 << 28), tenths(1 << 40)), (100, 46, 30));
-        assert_eq!(FilterShape::best(1 << 25, (1 << 25) / 8 * 7 / 10 * 2).blocks, 0);
-        assert_eq!(FilterShape::best(0, 1 << 30), FilterShape::default());
+        assert_eq!(FilterShape::best(1 << 25, room((1 << 25) / 8 * 7 / 10 * 2)).blocks, 0);
+        assert_eq!(FilterShape::best(0, room(1 << 30)), FilterShape::default());
+    }
+
+    #[test]
+    fn while_all_filters_are_small_each_has_all_bits_that_are_of_use() {
+        let (ids, bytes_max) = (1 << 25, 600 << 20);
+        let tenths = |in_use: u64| {
+            let shape = FilterShape::best(ids, FilterRoom::beside(in_use, bytes_max));
+            (shape.bytes() * 80).div_ceil(ids)
+        };
+        assert_eq!((tenths(0), tenths(136 << 20)), (160, 160), "200 MiB are a third, and 64 MiB are 16 bits each");
+        assert_eq!((tenths(150 << 20), tenths(300 << 20)), (125, 100), "what is left of the third; what is needed");
+        let all = FilterRoom::beside(100, 1000);
+        let half = all.part(2, 4);
+        assert_eq!((all.left, all.spare, half.left, half.spare), (900, 233, 450, 116));
     }
 }

@@ -11,7 +11,7 @@
 //! table. With a million accounts a worker that did so waited for two thirds of its time.
 
 use tidegate_disk::Disk;
-use tidegate_journal::LogStore;
+use tidegate_journal::{LogStore, Position};
 use tidegate_machines::ledger::{Command, Guess, Outcome, Refusal, SoughtPair, Transfer};
 use tidegate_shard::Served;
 
@@ -33,6 +33,7 @@ const TOUCH_AHEAD: usize = 8;
 struct Upcoming<'a> {
     transfer: Transfer<'a>,
     hash: IdHash,
+    new_since: Option<Position>,
     sought: SoughtPair,
     guess: Guess,
 }
@@ -83,18 +84,21 @@ impl<D: Disk> LedgerService<D> {
         // Those that come next, each in the place of its number.
         let mut coming: [Option<Upcoming<'_>>; SEEK_AHEAD] = [None; SEEK_AHEAD];
         let first = progress.outcomes.len();
+        let new_ids = progress.new_ids.take();
+        let new_since = |item: usize| new_ids.as_ref().filter(|new| new.has(item)).map(|new| new.since);
         for ahead in first..count.min(first + SEEK_AHEAD) {
-            coming[ahead % SEEK_AHEAD] = Some(self.seek(turn, batch.get(selection.index(ahead))));
+            coming[ahead % SEEK_AHEAD] = Some(self.seek(turn, batch.get(selection.index(ahead)), new_since(ahead)));
         }
         for ahead in first..first + TOUCH_AHEAD {
             touch(turn, &mut coming[ahead % SEEK_AHEAD]);
         }
-        self.serve_items(turn, count, progress, |service, turn, n| {
+        let served = self.serve_items(turn, count, progress, |service, turn, n| {
             let place = &mut coming[n % SEEK_AHEAD];
-            let Upcoming { transfer, hash, guess, .. } = place.take().expect("it was looked at ahead");
-            let id = HashedId { id: transfer.id, hash };
-            if n + SEEK_AHEAD < count {
-                *place = Some(service.seek(turn, batch.get(selection.index(n + SEEK_AHEAD))));
+            let Upcoming { transfer, hash, new_since: new, guess, .. } = place.take().expect("it was looked at ahead");
+            let id = HashedId { id: transfer.id, hash, new_since: new };
+            let ahead = n + SEEK_AHEAD;
+            if ahead < count {
+                *place = Some(service.seek(turn, batch.get(selection.index(ahead)), new_since(ahead)));
             }
             touch(turn, &mut coming[(n + TOUCH_AHEAD) % SEEK_AHEAD]);
             service.decide_credit(turn, transfer.credit, facts, id, |credit_missing| Command::Transfer {
@@ -102,7 +106,9 @@ impl<D: Disk> LedgerService<D> {
                 credit_missing,
                 guess,
             })
-        })
+        });
+        progress.new_ids = new_ids;
+        served
     }
 
     pub(super) fn serve_holds<L: LogStore>(
@@ -189,10 +195,18 @@ impl<D: Disk> LedgerService<D> {
 
     /// Starts to load what the decision on `transfer` will look at.
     #[inline]
-    fn seek<'a, L: LogStore>(&self, turn: &LedgerTurn<'_, L>, transfer: Transfer<'a>) -> Upcoming<'a> {
+    fn seek<'a, L: LogStore>(
+        &self,
+        turn: &LedgerTurn<'_, L>,
+        transfer: Transfer<'a>,
+        new_since: Option<Position>,
+    ) -> Upcoming<'a> {
         let hash = self.ids.hash(transfer.id.as_bytes());
-        self.ids.prefetch(hash);
-        Upcoming { transfer, hash, sought: turn.state().seek(&transfer), guess: Guess::NONE }
+        match new_since {
+            Some(since) => self.ids.prefetch_since(hash, since),
+            None => self.ids.prefetch(hash),
+        }
+        Upcoming { transfer, hash, new_since, sought: turn.state().seek(&transfer), guess: Guess::NONE }
     }
 }
 

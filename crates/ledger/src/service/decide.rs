@@ -18,6 +18,8 @@ use crate::operation::{AccountFact, Answer, Operation, Selection};
 pub(super) struct HashedId<'a> {
     pub(super) id: &'a str,
     pub(super) hash: IdHash,
+    /// The newest record of any id when this one was new, if that was found out before.
+    pub(super) new_since: Option<Position>,
 }
 
 /// The group is full; the rest comes in a later step.
@@ -166,7 +168,7 @@ impl<D: Disk> LedgerService<D> {
         scratch: &mut Vec<u8>,
     ) -> Result<Outcome, Halt> {
         let prior = match id {
-            Some(id) if !self.ids.is_new(id.hash) => self.find_prior(turn, id, scratch)?,
+            Some(id) if !self.is_new(id) => self.find_prior(turn, id, scratch)?,
             _ => None,
         };
         self.rule(turn, command, prior.as_ref(), id.map(|id| id.hash))
@@ -213,7 +215,13 @@ impl<D: Disk> LedgerService<D> {
 
     #[inline]
     pub(super) fn named<'a>(&self, id: &'a str) -> HashedId<'a> {
-        HashedId { id, hash: self.ids.hash(id.as_bytes()) }
+        HashedId { id, hash: self.ids.hash(id.as_bytes()), new_since: None }
+    }
+
+    /// Whether nothing was decided on an id, as filters alone know.
+    #[inline]
+    fn is_new(&self, id: HashedId<'_>) -> bool {
+        id.new_since.is_some_and(|since| self.ids.is_new_still(id.hash, since)) || self.ids.is_new(id.hash)
     }
 
     /// The shard that decided on `id`, as far as this shard, the home of the id, knows.
@@ -260,7 +268,7 @@ impl<D: Disk> LedgerService<D> {
     pub(super) fn find_prior_at<'s, L: LogStore>(
         &self,
         turn: &LedgerTurn<'_, L>,
-        HashedId { id, hash }: HashedId<'_>,
+        HashedId { id, hash, .. }: HashedId<'_>,
         scratch: &'s mut Vec<u8>,
     ) -> Result<Option<(Event<'s>, Position)>, Halt> {
         let found = self.ids.find_newest(hash, &self.at_hand.looked, |at| -> Result<bool, LookUp> {

@@ -25,6 +25,7 @@ use tidegate_machines::ledger::Event;
 use tidegate_runtime::{Damages, Unreadable};
 use tidegate_shard::{JobId, Jobs};
 
+use super::progress::{NewIds, Progress};
 use super::{Fetched, Job, LedgerService, LedgerTurn, ShardError};
 use crate::family::LEDGER;
 use crate::ids::{IdHash, IdsError, Looked, PageLookup, Unsettled};
@@ -246,15 +247,21 @@ impl<D: Disk> LedgerService<D> {
         job
     }
 
-    /// What the rest of a call will look at and is neither in memory nor at hand.
+    /// What the rest of a call will look at and is neither in memory nor at hand. Notes in `progress` which of its ids
+    /// need none of it.
     pub(super) fn unread_by<L: LogStore>(
         &self,
         turn: &LedgerTurn<'_, L>,
         call: &Operation,
-        decided: usize,
-        at_hand: &AtHand,
+        progress: &mut Progress,
     ) -> Wanted<D> {
-        let unread = self.unread(turn, ids_of(call, decided), at_hand);
+        let (decided, nothing) = (progress.decided(), AtHand::default());
+        let at_hand = progress.at_hand.as_deref().unwrap_or(&nothing);
+        let mut new = NewIds::none(decided, self.ids.newest());
+        let unread = self.look_for(turn, ids_of(call, decided), at_hand, |at| new.add(at));
+        if matches!(call, Operation::Transfers { linked: false, .. }) {
+            progress.new_ids = Some(Box::new(new));
+        }
         if matches!(call, Operation::FindSeeds(_)) { unread.only_here() } else { unread }
     }
 
@@ -266,6 +273,17 @@ impl<D: Disk> LedgerService<D> {
         ids: impl Iterator<Item = &'i str>,
         at_hand: &AtHand,
     ) -> Wanted<D> {
+        self.look_for(turn, ids, at_hand, |_| ())
+    }
+
+    /// As [`LedgerService::unread`]; tells which of the ids are new.
+    fn look_for<'i, L: LogStore>(
+        &self,
+        turn: &LedgerTurn<'_, L>,
+        ids: impl Iterator<Item = &'i str>,
+        at_hand: &AtHand,
+        mut is_new: impl FnMut(usize),
+    ) -> Wanted<D> {
         let mut wanted =
             Wanted { lookup: self.ids.lookup(), records: RecordsJob::new(Vec::new(), self.log, &self.damages) };
         let mut ahead: VecDeque<(&str, IdHash)> = VecDeque::with_capacity(PREFETCH_AHEAD);
@@ -275,9 +293,14 @@ impl<D: Disk> LedgerService<D> {
             (id, hash)
         });
         ahead.extend(hashed.by_ref().take(PREFETCH_AHEAD));
+        let mut count = 0;
         while let Some((id, hash)) = ahead.pop_front() {
             ahead.extend(hashed.next());
-            self.add_unread(turn, (id, hash), at_hand, &mut wanted);
+            match self.ids.is_new(hash) {
+                true => is_new(count),
+                false => self.add_unread(turn, (id, hash), at_hand, &mut wanted),
+            }
+            count += 1;
             if wanted.len() >= RECORDS_PER_JOB_MAX {
                 break;
             }

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use tidegate_runtime::threads::lower_priority_to;
 use tokio::sync::oneshot;
 
 use super::LoginError;
@@ -14,6 +15,8 @@ use super::lanes::Lanes;
 use super::share::Place;
 use crate::auth::password::{PasswordHash, hash_password};
 
+/// Votes go before log-ins.
+const NICE: i32 = 10;
 /// Checks before one of an address that has sent wrong passwords lately.
 const OTHERS_FIRST: u32 = 3;
 
@@ -155,7 +158,7 @@ impl Queue {
 }
 
 fn work(queue: &Mutex<Queue>) {
-    yield_to_others();
+    lower_priority_to(NICE);
     loop {
         let next = queue.lock().expect("no thread panics while it holds the queue").next();
         let Check { hash, password, waiter, place, .. } = match next {
@@ -171,14 +174,6 @@ fn work(queue: &Mutex<Queue>) {
         // Whoever is told may try again at once.
         drop(place);
         (waiter.answer)(is_right);
-    }
-}
-
-/// Lowers this thread's priority: votes go before log-ins.
-fn yield_to_others() {
-    // SAFETY: the call takes plain integers; on Linux "process 0" is the calling thread. A failure changes nothing.
-    unsafe {
-        libc::setpriority(libc::PRIO_PROCESS, 0, 10);
     }
 }
 

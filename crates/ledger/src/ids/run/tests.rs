@@ -1,4 +1,5 @@
 use super::*;
+use crate::ids::run_filter::FilterRoom;
 
 fn header(entries: u64) -> RunHeader {
     RunHeader {
@@ -52,7 +53,7 @@ fn where_pages_share_a_fence_a_search_begins_and_goes_on_at_the_right_ones() {
 #[test]
 fn an_entry_is_had_where_its_filter_and_its_fence_have_it() {
     let entries = PAGE_ENTRIES as u64 * 2;
-    let shape = FilterShape::best(entries, 1 << 20);
+    let shape = FilterShape::best(entries, FilterRoom::beside(0, 1 << 20));
     let mut index = RunIndex::new(&RunHeader { random_filter: shape, ..header(entries) });
     let of = |number: u64, odd: u64| key(number << 53 | odd << 52 | number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 13);
     let present = |number: u64| of(number, 0);

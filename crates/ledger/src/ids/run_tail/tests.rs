@@ -1,14 +1,14 @@
 use tidegate_disk::{Disk, FakeDisk};
 
 use super::super::hash::RunKey;
-use super::super::run_filter::FilterShape;
+use super::super::run_filter::{FilterRoom, FilterShape};
 use super::*;
 use tidegate_journal::Position;
 
 /// More than two pieces, as the end of a run of a million ids has.
 #[test]
 fn the_end_of_a_large_run_is_written_read_and_checked_piece_by_piece() {
-    let random_filter = FilterShape::best(2_000_000, 3 << 20);
+    let random_filter = FilterShape::best(2_000_000, FilterRoom::beside(0, 3 << 20));
     let header = RunHeader {
         number: 7,
         tier: 9,
