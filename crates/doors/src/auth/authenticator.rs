@@ -3,13 +3,14 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use sha2::{Digest, Sha256};
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::IdSpace;
 use tidegate_roster::Roster;
+use tidegate_runtime::threads::now_s;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::acl::ClientRights;
@@ -423,9 +424,4 @@ impl Drop for GoneOnDrop {
 /// The SHA-256 of a service's token, by which it is looked up.
 pub fn service_token_hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
-}
-
-/// Seconds since the epoch.
-pub fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -4,12 +4,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
+use tidegate_runtime::threads::now_s;
 
 use super::door::Door;
 use super::turns::rounds_of_rows;
 use super::walks::WalkPlace;
 use crate::auth::acl::ClientRights;
-use crate::auth::{AuthError, Identity, now_s};
+use crate::auth::{AuthError, Identity};
 use crate::json::{Problem, codes};
 use crate::turns::{CallerMark, CallerName};
 
@@ -69,10 +70,10 @@ impl Door {
         }
     }
 
-    /// Among whose requests one with these headers takes its turn: of whoever has shown this token before, else of its
-    /// address. Nothing is verified before it is its turn.
-    pub(super) fn mark(&self, headers: &HeaderMap, address: IpAddr) -> CallerMark {
-        let name = self.known(headers).map(|caller| CallerName::of_identity(&caller));
+    /// Among whose requests one takes its turn: of whoever has shown its token before, as [`Door::known`] says, else of
+    /// its address. Nothing is verified before it is its turn.
+    pub(super) fn mark(&self, known: Option<&Identity>, address: IpAddr) -> CallerMark {
+        let name = known.map(CallerName::of_identity);
         self.turns.mark(&name.unwrap_or_else(|| CallerName::of_address(address)))
     }
 

@@ -279,13 +279,14 @@ impl Connection {
     /// much it asks, waits for that answer: so that a flood of such requests costs its sender more than those who share
     /// the thread with it. The request came at `since`.
     pub async fn answer_in_turn<R: Asked>(&self, request: R, since: Instant) -> Response<R::Body> {
-        let caller = self.door.mark(request.headers(), self.address);
+        let known = self.door.known(request.headers());
+        let caller = self.door.mark(known.as_ref(), self.address);
         let shared = self.door.cors.of(request.headers());
         // What is too large is refused unread.
         let body_bytes_max = self.door.limits.body_bytes_max as u64;
         let body_bytes = request.body_bytes().map(|bytes| if bytes > body_bytes_max { 0 } else { bytes });
         self.door.turns.take(caller, turns::rounds_of_request(body_bytes)).await;
-        self.look_for_token(request.headers());
+        self.look_for_token(known.is_some(), request.headers());
         let sender = Sender::of(request.headers(), self.address);
         let (answer, hot) = request.begin(self);
         let mut answer = answer.await;
@@ -333,9 +334,9 @@ impl Connection {
         }
     }
 
-    /// A connection on which a good token is shown stays when the door is full.
-    fn look_for_token(&self, headers: &HeaderMap) {
-        if self.place.is_known() && self.door.known(headers).is_some() {
+    /// A connection on which a good token is shown stays when the door is full. `is_known`: this one was shown before.
+    fn look_for_token(&self, is_known: bool, headers: &HeaderMap) {
+        if self.place.is_known() && is_known {
             return;
         }
         if let Some(caller) = self.door.shown(headers, self.address)

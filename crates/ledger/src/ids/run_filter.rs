@@ -50,10 +50,7 @@ pub(super) struct FilterRoom {
 impl FilterRoom {
     /// What `bytes_max` leaves beside filters that have `in_use` bytes.
     pub(super) fn beside(in_use: u64, bytes_max: u64) -> FilterRoom {
-        FilterRoom {
-            left: bytes_max.saturating_sub(in_use),
-            spare: (bytes_max / SPARE_PART).saturating_sub(in_use),
-        }
+        FilterRoom { left: bytes_max.saturating_sub(in_use), spare: (bytes_max / SPARE_PART).saturating_sub(in_use) }
     }
 
     /// The part of it for `ids` of `all` ids.
