@@ -82,8 +82,8 @@ fn place_of_least(numbers: &[u128]) -> Option<usize> {
 }
 
 impl<D: Disk> Merge<D> {
-    /// Begins to merge `runs`, which are neighbours, oldest first, all of tier `tier - 1`. `room` is for its filters, if
-    /// it gets any.
+    /// Begins to merge `runs`, which are neighbours, oldest first, all of tier `tier - 1`. `room` is for the filters of
+    /// the result, if it gets any.
     pub(super) fn begin(
         disk: &D,
         dir: &Path,
