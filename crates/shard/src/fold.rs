@@ -12,11 +12,16 @@
 
 use std::collections::VecDeque;
 
-use tidegate_journal::{Cursor, Durability, GroupReader, JournalError, LogId, LogReader, Notice, Position, Sequence};
+use tidegate_journal::{
+    Cursor, Durability, GroupReader, JournalError, LogId, LogReader, Notice, Position, Records, Sequence,
+};
 use tidegate_machines::{Machine, Place, RecordPosition, RecordSequence};
 use tidegate_planted::{Bug, is_planted};
 
 use crate::snapshot::Stand;
+
+/// So many records ahead, the memory is asked for that a record will look at.
+const AHEAD: usize = 8;
 
 /// Why a log cannot be folded.
 #[derive(Debug, thiserror::Error)]
@@ -102,14 +107,7 @@ impl<M: Machine> Fold<M> {
         assert!(self.rest.is_empty(), "the group before this one is folded whole");
         let Some(group) = groups.next_group()? else { return Ok(None) };
         let (count, notice) = (u64::from(group.record_count), group.notice.clone());
-        for (sequence, position, bytes) in group.records() {
-            let event = decode::<M>(self.log, sequence, position, bytes)?;
-            let at = place(sequence, position);
-            if sequence > self.sequence {
-                self.apply(&event, at)?;
-            }
-            each(&event, at);
-        }
+        self.fold_records(group.records(), Sequence(u64::MAX), &mut each)?;
         self.passed(groups.cursor(), notice)?;
         Ok(Some(count))
     }
@@ -122,15 +120,8 @@ impl<M: Machine> Fold<M> {
             let Some(group) = groups.next_group()? else {
                 return Err(FoldError::EndsBefore { log: self.log, reached: self.sequence, wanted: target });
             };
-            for (sequence, position, bytes) in group.records() {
-                if sequence <= target {
-                    let event = decode::<M>(self.log, sequence, position, bytes)?;
-                    self.apply(&event, place(sequence, position))?;
-                } else {
-                    self.rest.push_back((sequence, position, bytes.into()));
-                }
-            }
             let notice = group.notice.clone();
+            self.fold_records(group.records(), target, &mut |_, _| ())?;
             self.passed(groups.cursor(), notice)?;
         }
         Ok(())
@@ -150,6 +141,56 @@ impl<M: Machine> Fold<M> {
             let event = decode::<M>(self.log, sequence, position, &bytes)?;
             self.apply(&event, place(sequence, position))?;
         }
+        Ok(())
+    }
+
+    /// Folds the records of a group up to and including `target`, each with the memory of those to come on its way; what
+    /// is behind `target` is kept.
+    fn fold_records(
+        &mut self,
+        records: Records<'_>,
+        target: Sequence,
+        each: &mut impl FnMut(&M::Event<'_>, Place),
+    ) -> Result<(), FoldError> {
+        let mut coming: [Option<(M::Event<'_>, Place)>; AHEAD] = std::array::from_fn(|_| None);
+        let (mut count, mut ended) = (0, Ok(()));
+        for (sequence, position, bytes) in records {
+            if sequence > target {
+                self.rest.push_back((sequence, position, bytes.into()));
+                continue;
+            }
+            let event = match decode::<M>(self.log, sequence, position, bytes) {
+                Ok(event) => event,
+                // Said when all before it are folded.
+                Err(misfit) => {
+                    ended = Err(misfit);
+                    break;
+                }
+            };
+            self.state.expect(&event);
+            if let Some(next) = coming[count % AHEAD].replace((event, place(sequence, position))) {
+                self.fold_one(next, each)?;
+            }
+            count += 1;
+        }
+        for at in count..count + AHEAD {
+            if let Some(next) = coming[at % AHEAD].take() {
+                self.fold_one(next, each)?;
+            }
+        }
+        ended
+    }
+
+    #[inline]
+    fn fold_one(
+        &mut self,
+        (event, at): (M::Event<'_>, Place),
+        each: &mut impl FnMut(&M::Event<'_>, Place),
+    ) -> Result<(), FoldError> {
+        if at.sequence.0 > self.sequence.0 {
+            self.apply(&event, at)?;
+        }
+        each(&event, at);
         Ok(())
     }
 

@@ -51,7 +51,7 @@ impl Machine for Notes {
         into.push(*number);
     }
     fn decode(bytes: &[u8]) -> Result<u8, Misfit> {
-        <[u8; 1]>::try_from(bytes).map(|[number]| number).map_err(|_| Misfit)
+        <[u8; 1]>::try_from(bytes).ok().map(|[number]| number).filter(|number| *number != NO_NUMBER).ok_or(Misfit)
     }
     fn next_due(&self) -> Option<TimeMs> {
         None
@@ -69,6 +69,8 @@ impl Machine for Notes {
     fn assert_sound(&self) {}
 }
 
+/// A record with this byte is no number.
+pub(crate) const NO_NUMBER: u8 = 254;
 /// A number that earlier programs left out of their snapshots.
 pub(crate) const UNKNOWN_BEFORE: u8 = 255;
 

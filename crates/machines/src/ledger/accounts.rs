@@ -121,12 +121,18 @@ impl Accounts {
     #[inline]
     pub fn touch(&self, Sought(hash): Sought) -> AccountSlot {
         let Some(slot) = self.by_id.find(hash, |_| true) else { return NOWHERE };
-        if let Some(account) = self.get(AccountSlot(slot)) {
+        self.expect(AccountSlot(slot));
+        AccountSlot(slot)
+    }
+
+    /// Asks for the memory of the account in a slot, if there is one.
+    #[inline]
+    pub fn expect(&self, slot: AccountSlot) {
+        if let Some(account) = self.get(slot) {
             // An account ends in another line than it begins in, mostly.
             prefetch(account);
             prefetch(&account.kind);
         }
-        AccountSlot(slot)
     }
 
     #[inline]

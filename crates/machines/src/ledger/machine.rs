@@ -79,6 +79,11 @@ impl Machine for Ledger {
     }
 
     #[inline]
+    fn expect(&self, event: &Event<'_>) {
+        event.touched().into_iter().flatten().for_each(|slot| self.accounts.expect(slot));
+    }
+
+    #[inline]
     fn decode(bytes: &[u8]) -> Result<Event<'_>, EventError> {
         Event::decode(bytes)
     }

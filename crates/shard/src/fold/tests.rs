@@ -3,7 +3,7 @@ use tidegate_journal::Logs;
 use tidegate_journal::segment::{SEGMENT_HEADER_BYTES, segment_name};
 
 use super::*;
-use crate::notes::{Notes, id, logs, notice, write};
+use crate::notes::{NO_NUMBER, Notes, id, logs, notice, write};
 
 fn groups(disk: &FakeDisk, from: Cursor) -> GroupReader {
     let end = logs(disk).inspect(id(), from).unwrap().durability();
@@ -75,6 +75,24 @@ fn a_fold_stops_inside_of_a_group_and_goes_on() {
     fold.finish_group().unwrap();
     assert!(fold.is_between_groups());
     assert_eq!((fold.sequence(), &fold.state().0[..], fold.stand()), (Sequence(2), &[1, 2][..], &stands[1].0));
+}
+
+/// Records are read some places before they are folded; nobody can tell.
+#[test]
+fn all_records_before_one_that_is_no_event_are_folded() {
+    for at in 0..=2 * AHEAD as u8 {
+        let disk = FakeDisk::new(1);
+        let mut numbers: Vec<u8> = (1..=2 * AHEAD as u8).collect();
+        numbers.insert(at.into(), NO_NUMBER);
+        write(&disk, &numbers);
+        let mut fold = Fold::new(id(), Cursor::START, Stand::default(), Notes::default());
+        let (mut groups, mut seen) = (groups(&disk, Cursor::START), Vec::new());
+        let refused = fold.next_group(&mut groups, |number, _| seen.push(*number)).unwrap_err();
+        let FoldError::Misfit { sequence, .. } = refused else { panic!("{refused}") };
+        let before: Vec<u8> = (1..=at).collect();
+        assert_eq!((sequence, fold.sequence()), (Sequence(u64::from(at) + 1), Sequence(at.into())));
+        assert_eq!((&seen, &fold.state().0), (&before, &before), "{at}");
+    }
 }
 
 #[test]
