@@ -90,8 +90,8 @@ pub trait Machine: Sized {
     /// from the state, and a place that is not above the newest one; the state is then unchanged.
     fn apply_checked(&mut self, event: &Self::Event<'_>, at: Place) -> Result<(), Self::Mismatch>;
 
-    /// Starts to load the memory that folding in this event, soon but not next, will look at. Changes nothing; the event
-    /// may be anything.
+    /// Starts to load the memory that folding in this event, soon but not next, will look at. Changes nothing; it may
+    /// be any event.
     fn expect(&self, _event: &Self::Event<'_>) {}
 
     /// Appends the event's bytes to `into`. Each event has one form, which never changes.

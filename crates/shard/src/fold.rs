@@ -144,8 +144,8 @@ impl<M: Machine> Fold<M> {
         Ok(())
     }
 
-    /// Folds the records of a group up to and including `target`, each with the memory of those to come on its way; what
-    /// is behind `target` is kept.
+    /// Folds the records of a group up to and including `target`, each with the memory of those to come on its way.
+    /// What is behind `target` is kept.
     fn fold_records(
         &mut self,
         records: Records<'_>,
