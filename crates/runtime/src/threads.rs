@@ -4,7 +4,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
-use rustix::time::{ClockId, clock_gettime};
 use tidegate_machines::TimeMs;
 
 /// Starts a named thread.
@@ -32,29 +31,27 @@ pub fn pin(number: usize, workers: usize) {
 /// three milliseconds, also to a thread with the lowest priority, and a vote waits at each of its steps.
 const BEHIND_OTHERS_SLICE: Duration = Duration::from_micros(100);
 
+/// The lowest.
+const NICE: i32 = 19;
+
 /// All other threads go before the calling one.
 pub fn lower_priority() {
-    lower_priority_to(19);
-}
-
-/// Most other threads go before the calling one, from 1 for nearly none to 19 for all.
-pub fn lower_priority_to(nice: i32) {
     // SAFETY: setpriority takes plain numbers; on Linux, `who` 0 with PRIO_PROCESS names the calling thread alone.
-    let lowered = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+    let lowered = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
     if lowered != 0 {
         tracing::debug!("a background thread runs at normal priority: the system did not let it lower its own");
     }
-    give_way_soon(nice);
+    give_way_soon();
 }
 
 /// Has the calling thread leave its core soon when others want it. Linux before 6.12 does not know that.
 #[cfg(target_os = "linux")]
-fn give_way_soon(nice: i32) {
+fn give_way_soon() {
     let wanted = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
         sched_policy: libc::SCHED_OTHER as u32,
         sched_flags: 0,
-        sched_nice: nice,
+        sched_nice: NICE,
         sched_priority: 0,
         sched_runtime: BEHIND_OTHERS_SLICE.as_nanos() as u64,
         sched_deadline: 0,
@@ -68,18 +65,7 @@ fn give_way_soon(nice: i32) {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn give_way_soon(_: i32) {}
-
-/// Seconds since 1970, some milliseconds late at most: it costs a fifth of [`now_ms`], and is asked for several times
-/// in each request.
-pub fn now_s() -> u64 {
-    clock_gettime(COARSE).tv_sec.unsigned_abs()
-}
-
-#[cfg(target_os = "linux")]
-const COARSE: ClockId = ClockId::RealtimeCoarse;
-#[cfg(not(target_os = "linux"))]
-const COARSE: ClockId = ClockId::Realtime;
+fn give_way_soon() {}
 
 /// The wall clock, for the times that records carry.
 pub fn now_ms() -> TimeMs {
@@ -92,16 +78,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_are_those_of_the_wall_clock() {
-        let before = now_ms().0 / 1_000;
-        assert!((before.saturating_sub(1)..=now_ms().0 / 1_000).contains(&now_s()));
-    }
-
-    #[test]
     #[cfg(target_os = "linux")]
     fn a_thread_that_goes_behind_others_keeps_its_core_for_short_turns() {
         let asked = std::thread::spawn(|| {
-            lower_priority_to(10);
+            lower_priority();
             // SAFETY: plain numbers, which the call below fills in.
             let mut found: libc::sched_attr = unsafe { std::mem::zeroed() };
             let size = size_of::<libc::sched_attr>() as u32;
@@ -110,7 +90,7 @@ mod tests {
             (asked, found.sched_policy, found.sched_nice, found.sched_runtime)
         });
         let (asked, policy, nice, slice_ns) = asked.join().expect("it only asks");
-        assert_eq!((asked, policy, nice), (0, libc::SCHED_OTHER as u32, 10));
+        assert_eq!((asked, policy, nice), (0, libc::SCHED_OTHER as u32, NICE));
         assert!([0, 100_000].contains(&slice_ns), "{slice_ns}; Linux before 6.12 shows none");
     }
 }

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use rustix::time::{ClockId, clock_gettime};
 use sha2::{Digest, Sha256};
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::IdSpace;
 use tidegate_roster::Roster;
-use tidegate_runtime::threads::now_s;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::acl::ClientRights;
@@ -425,3 +425,14 @@ impl Drop for GoneOnDrop {
 pub fn service_token_hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
+
+/// Seconds since the epoch, some milliseconds late at most: this clock costs a fifth of the exact one, and is asked
+/// several times in each request.
+pub fn now_s() -> u64 {
+    clock_gettime(COARSE).tv_sec.unsigned_abs()
+}
+
+#[cfg(target_os = "linux")]
+const COARSE: ClockId = ClockId::RealtimeCoarse;
+#[cfg(not(target_os = "linux"))]
+const COARSE: ClockId = ClockId::Realtime;

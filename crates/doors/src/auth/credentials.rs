@@ -20,12 +20,11 @@ use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
 use tidegate_broker::{Admitted, Denied, Principal, ReasonCode};
-use tidegate_runtime::threads::now_s;
 use tidegate_wire::mqtt::ReasonCode as Reason;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::acl::{ClientRights, Holder};
-use super::authenticator::{AuthError, Authenticator};
+use super::authenticator::{AuthError, Authenticator, now_s};
 use super::clients::{Credentials, MqttAuthenticator, Verdict, VerdictReply};
 use super::hook::{Asking, Hook, Hooked};
 use super::identity::Identity;

@@ -48,7 +48,7 @@ mod token_cache;
 pub(crate) mod tests;
 
 pub use authenticator::{
-    AuthError, AuthSettings, Authenticator, ServiceSettings, Session, UserSettings, service_token_hash,
+    AuthError, AuthSettings, Authenticator, ServiceSettings, Session, UserSettings, now_s, service_token_hash,
 };
 pub use cursor::CursorSeal;
 pub use generations::Generations;

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tidegate_ledger::message::{Request, TransferBatch};
 use tidegate_machines::ledger::{AccountKind, HistoryRow, IdSpace, RowKind, Transfer};
-use tidegate_runtime::threads::now_s;
 
 use super::gate::{Verdict, check};
 use super::quota::QuotaLimits;

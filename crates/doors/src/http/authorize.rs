@@ -4,13 +4,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
-use tidegate_runtime::threads::now_s;
 
 use super::door::Door;
 use super::turns::rounds_of_rows;
 use super::walks::WalkPlace;
 use crate::auth::acl::ClientRights;
-use crate::auth::{AuthError, Identity};
+use crate::auth::{AuthError, Identity, now_s};
 use crate::json::{Problem, codes};
 use crate::turns::{CallerMark, CallerName};
 

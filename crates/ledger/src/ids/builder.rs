@@ -21,6 +21,7 @@ use tidegate_disk::Disk;
 use tidegate_journal::{Cursor, LogId, Position, Timeline};
 
 use super::condemn::condemn;
+use super::entry::Entry;
 use super::invariants::assert_in_order;
 use super::lookup::Stamp;
 use super::manifest::Manifest;
@@ -78,6 +79,8 @@ pub(super) struct Builder<D: Disk> {
     /// Whether `runs` is ahead of the manifest.
     unsaved: bool,
     waiting: VecDeque<Arc<Table>>,
+    /// The entries of the last one, whose memory the next one takes: fresh memory costs as much as the sorting.
+    sorted: Vec<Entry>,
     /// What [`Builder::cover`] said.
     to_cover: Position,
     /// Up to where the journal was durable when something was handed over last.
@@ -116,6 +119,7 @@ impl<D: Disk> Builder<D> {
             runs,
             unsaved: false,
             waiting: VecDeque::new(),
+            sorted: Vec::new(),
             to_cover: manifest.covered,
             stands_on,
             covered_before: manifest.covered,
@@ -226,9 +230,9 @@ impl<D: Disk> Builder<D> {
             self.waiting.pop_front();
             return Ok(());
         };
-        let sorted = table.sorted();
+        table.sort_into(&mut self.sorted);
         let number = self.take_number();
-        let run = match write_run(&self.disk, &self.dir, number, &sorted, range) {
+        let run = match write_run(&self.disk, &self.dir, number, &self.sorted, range) {
             Ok(run) => run,
             Err(error) => {
                 self.delete(number);

@@ -18,6 +18,8 @@ use super::entry::Entry;
 use super::hash::RunKey;
 
 const EMPTY: u32 = 0;
+/// So many slots ahead, the memory of an entry is asked for that is to be sorted. Half of them are empty.
+const SORT_AHEAD: usize = 32;
 /// The bits of a hash from here on make the tag; those below are zero in all hashes.
 const TAG_SHIFT: u32 = 17;
 
@@ -131,12 +133,15 @@ impl Table {
         self
     }
 
-    /// All entries in the order of a run: random ids by their hashes, then the others by their times.
-    pub(super) fn sorted(&self) -> Vec<Entry> {
-        let mut sorted = Vec::with_capacity(self.len());
+    /// All entries in the order of a run, in the place of what is in `sorted`: random ids by their hashes, then the
+    /// others by their times.
+    pub(super) fn sort_into(&self, sorted: &mut Vec<Entry>) {
+        sorted.clear();
+        sorted.reserve_exact(self.len());
         let mut wrapped = Vec::new();
         let mut before_the_first_gap = true;
         for (at, slot) in self.slots.iter().enumerate() {
+            self.expect(at + SORT_AHEAD);
             if *slot == EMPTY {
                 before_the_first_gap = false;
                 continue;
@@ -155,14 +160,24 @@ impl Table {
             }
         }
         sorted.append(&mut wrapped);
-        finish_sorting(&mut sorted);
+        finish_sorting(sorted);
         let random = sorted.len();
         // In the order of the journal they are nearly in the order of their times.
         let by_time = self.entries.iter().zip(&self.seconds).filter(|(_, seconds)| **seconds != 0);
         sorted.extend(by_time.map(|(of, seconds)| Entry::new(RunKey::new(of.hash, *seconds), of.position)));
         sorted[random..].sort_unstable();
         assert_eq!(sorted.len(), self.entries.len(), "ids: each entry of a table has a slot");
-        sorted
+    }
+
+    /// Asks for the memory of the entry that a slot leads to, if there is one: entries are in the order in which they
+    /// came.
+    #[inline]
+    fn expect(&self, at: usize) {
+        if let Some(slot) = self.slots.get(at).filter(|slot| **slot != EMPTY) {
+            let index = self.index_in(*slot);
+            prefetch(&self.entries[index]);
+            prefetch(&self.seconds[index]);
+        }
     }
 }
 
@@ -224,10 +239,13 @@ mod tests {
             };
             let mut expected: Vec<_> = hashes.iter().enumerate().map(entry).collect();
             expected.sort();
-            prop_assert_eq!(table.sorted(), expected);
+            let mut sorted = vec![Entry::new(RunKey::new(0, 0), Position(1)); 3];
+            table.sort_into(&mut sorted);
+            prop_assert_eq!(&sorted, &expected);
             let emptied = table.emptied();
             prop_assert_eq!(emptied.range(), None);
-            prop_assert!(emptied.sorted().is_empty());
+            emptied.sort_into(&mut sorted);
+            prop_assert!(sorted.is_empty());
         }
     }
 

@@ -13,7 +13,6 @@ use std::time::Duration;
 use tidegate_disk::Disk;
 use tidegate_journal::{Cursor, Position, Timeline};
 use tidegate_memory::Pages;
-use tidegate_runtime::threads::lower_priority_to;
 
 use super::builder::{Builder, Step, View};
 use super::filter::Forgotten;
@@ -184,8 +183,11 @@ struct BuilderThread<D: Disk> {
     handle: Option<JoinHandle<()>>,
 }
 
-/// A run may wait, a vote may not; but it comes before what nobody waits for.
-const NICE: i32 = 10;
+/// Lowers the calling thread's priority: a run may wait, a vote may not. A system that refuses leaves it as it is.
+fn yield_to_the_journal() {
+    // SAFETY: setpriority takes plain numbers; on Linux, `who` 0 with PRIO_PROCESS names the calling thread alone.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
+}
 
 impl<D: Disk> BuilderThread<D> {
     fn spawn(mut builder: Builder<D>, writing: Arc<Writing>) -> std::io::Result<BuilderThread<D>> {
@@ -195,7 +197,7 @@ impl<D: Disk> BuilderThread<D> {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("ids-builder".into());
         let handle = thread.spawn(move || {
-            lower_priority_to(NICE);
+            yield_to_the_journal();
             run(&mut builder, &arriving, &saying, &stopped, &writing);
         })?;
         Ok(BuilderThread { jobs: Some(jobs), reports, stop, handle: Some(handle) })

@@ -30,7 +30,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tidegate_machines::ledger::IdSpace;
-use tidegate_runtime::threads::now_s;
 use tokio::sync::mpsc;
 
 use answer::{Decided, Unusable};
@@ -42,6 +41,7 @@ pub use question::{Asking, HOOK_WAITING_MAX, HookQuestion};
 pub use settings::{HookSecret, HookSettings, USER_CLAIM};
 
 use super::acl::{Acl, ClientRights, Holder};
+use super::authenticator::now_s;
 use super::generations::Generations;
 use super::identity::{Identity, Rights};
 use super::login::{Attempt, Entered, LaneUsed, LoginError, Logins, Mark, Share, retry_after_s};

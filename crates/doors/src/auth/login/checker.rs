@@ -7,7 +7,6 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use tidegate_runtime::threads::lower_priority_to;
 use tokio::sync::oneshot;
 
 use super::LoginError;
@@ -15,8 +14,6 @@ use super::lanes::Lanes;
 use super::share::Place;
 use crate::auth::password::{PasswordHash, hash_password};
 
-/// Votes go before log-ins.
-const NICE: i32 = 10;
 /// Checks before one of an address that has sent wrong passwords lately.
 const OTHERS_FIRST: u32 = 3;
 
@@ -158,7 +155,7 @@ impl Queue {
 }
 
 fn work(queue: &Mutex<Queue>) {
-    lower_priority_to(NICE);
+    yield_to_others();
     loop {
         let next = queue.lock().expect("no thread panics while it holds the queue").next();
         let Check { hash, password, waiter, place, .. } = match next {
@@ -174,6 +171,14 @@ fn work(queue: &Mutex<Queue>) {
         // Whoever is told may try again at once.
         drop(place);
         (waiter.answer)(is_right);
+    }
+}
+
+/// Lowers this thread's priority: votes go before log-ins.
+fn yield_to_others() {
+    // SAFETY: the call takes plain integers; on Linux "process 0" is the calling thread. A failure changes nothing.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, 10);
     }
 }
 
