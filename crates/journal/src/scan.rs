@@ -54,12 +54,9 @@ impl Window {
             self.buffer.shrink_to_fit();
         }
         let from = self.filled;
-        let into = &mut self.buffer[from..room];
-        self.filled += match self.ahead_bytes >= READ_AHEAD_BYTES {
-            // A fold of the whole log.
-            true => read_once_up_to(file, into, offset + from as u64)?,
-            false => read_up_to(file, into, offset + from as u64)?,
-        };
+        // Who reads so much at a time folds a whole log.
+        let read = if self.ahead_bytes >= READ_AHEAD_BYTES { read_once_up_to } else { read_up_to };
+        self.filled += read(file, &mut self.buffer[from..room], offset + from as u64)?;
         assert!(self.start + self.filled as u64 <= limit, "the window never holds what may still be written over");
         Ok(0..wanted.min(self.filled))
     }

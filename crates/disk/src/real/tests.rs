@@ -64,6 +64,23 @@ fn a_file_system_that_cannot_bypass_its_cache_takes_blocks_into_it() -> io::Resu
     }
 }
 
+/// On a disk, and in memory, where some kernels know no other way to read.
+#[test]
+fn what_is_read_once_is_what_stands_there() -> io::Result<()> {
+    for dir in [tempfile::tempdir(), tempfile::tempdir_in("/dev/shm")].into_iter().flatten() {
+        let file = RealDisk.create_new(&dir.path().join("log"))?;
+        let bytes: Vec<u8> = (0..100_000_u32).map(|n| (n * 7 / 3) as u8).collect();
+        DiskFile::write_all_at(&file, &bytes, 0)?;
+        for (offset, len) in [(0, 100_000), (4_095, 8_194), (99_990, 100), (100_000, 10), (200_000, 10)] {
+            let mut found = vec![0; len];
+            let read = file.read_once_at(&mut found, offset as u64)?;
+            let expected = &bytes[offset.min(bytes.len())..bytes.len().min(offset + len)];
+            assert_eq!(&found[..read], expected, "{len} bytes at {offset}");
+        }
+    }
+    Ok(())
+}
+
 /// A pipe takes the flag for another meaning, or refuses it: the write says what is wrong.
 #[test]
 fn what_is_no_file_is_said() {
