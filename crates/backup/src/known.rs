@@ -1,7 +1,7 @@
 //! What a program knows of the records of one family of logs.
 
 use tidegate_journal::Family;
-use tidegate_machines::{Machine, ShardIndex, Tie, TimeMs};
+use tidegate_machines::{Machine, RecordPosition, ShardIndex, Tie, TimeMs};
 use tidegate_shard::ShardFamily;
 
 /// The times that a record says.
@@ -27,8 +27,9 @@ pub struct Known {
     pub(crate) stamp: fn(&[u8]) -> Stamp,
     /// How a record of a shard is tied to other shards; `Err`, in words, for one that is none of the machine's.
     pub(crate) ties: Ties,
-    /// Whether the body of a snapshot is a state of the machine; `Err` says in words why it is none.
-    pub(crate) snapshot: fn(&[u8]) -> Result<(), String>,
+    /// The oldest record that the state of a snapshot's body still reads, if it reads any; `Err` says in words why the
+    /// body is no state of the machine.
+    pub(crate) snapshot: fn(&[u8]) -> Result<Option<RecordPosition>, String>,
 }
 
 impl Known {
@@ -61,6 +62,6 @@ fn ties<F: ShardFamily>(record: &[u8], shard: ShardIndex, each: &mut dyn FnMut(T
     Ok(())
 }
 
-fn snapshot<F: ShardFamily>(body: &[u8]) -> Result<(), String> {
-    F::Machine::read_snapshot(body).map(drop).map_err(|error| error.to_string())
+fn snapshot<F: ShardFamily>(body: &[u8]) -> Result<Option<RecordPosition>, String> {
+    F::Machine::read_snapshot(body).map(|state| state.keeps_since()).map_err(|error| error.to_string())
 }

@@ -134,7 +134,15 @@ fn check_snapshot(store: &Store, name: &str, log: &LogCopy, id: LogId, known: &K
         let (of, at) = (stand.cursor.sequence, cursor.sequence);
         return Err(wrong(format!("it is the snapshot at sequence {of}, and the backup needs the one at {at}")));
     }
-    (known.snapshot)(body).map_err(wrong)
+    let since = (known.snapshot)(body).map_err(wrong)?;
+    let first = log.segments.first().map(|segment| segment.first);
+    match since.zip(first).filter(|(since, first)| first.0 > since.0) {
+        Some((since, first)) => Err(wrong(format!(
+            "it rests on records from position {} on, and the first segment of the backup begins at {first}",
+            since.0
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// A file beside the manifest, as it was copied.

@@ -137,6 +137,16 @@ fn begin(store: &Store) -> Result<File, BackupError> {
     Ok(lock)
 }
 
+/// A snapshot that stands in for what a log may have forgotten.
+struct FoundSnapshot {
+    /// Where it stands.
+    cursor: Cursor,
+    /// What of the log is needed beside it.
+    needs: Position,
+    /// The file.
+    bytes: Vec<u8>,
+}
+
 /// The data directory.
 struct Source<'a> {
     data: &'a Path,
@@ -161,7 +171,7 @@ impl Source<'_> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let snapshots = ids.iter().map(|id| self.snapshot(known.family, *id)).collect::<Result<Vec<_>, _>>()?;
+        let snapshots = ids.iter().map(|id| self.snapshot(known, *id)).collect::<Result<Vec<_>, _>>()?;
         let logs: Vec<LogFiles<RealDisk>> = ids.iter().map(|id| self.logs.files(*id)).collect();
         let cuts = cut_family(known, &logs)?;
         let in_use = self.directory.is_in_use()?;
@@ -172,15 +182,17 @@ impl Source<'_> {
                 remarks
                     .push(format!("{name}: its log stands still without a mark; its bytes were synced for the backup"));
             }
-            let from = snapshot.as_ref().map_or(Cursor::START.position, |(cursor, _)| cursor.position);
+            let from = snapshot.as_ref().map_or(Cursor::START.position, |found| found.needs);
             let segments = segments(&files, from, end)?;
+            let snapshot = snapshot.map(|found| (found.cursor, found.bytes));
             parts.push(Part { name, files, snapshot, end, segments });
         }
         Ok(parts)
     }
 
     /// The newest snapshot that stands in for what the log may have forgotten.
-    fn snapshot(&self, family: Family, id: LogId) -> Result<Option<(Cursor, Vec<u8>)>, BackupError> {
+    fn snapshot(&self, known: &Known, id: LogId) -> Result<Option<FoundSnapshot>, BackupError> {
+        let family = known.family;
         if family.retention == Retention::Whole {
             return Ok(None);
         }
@@ -198,9 +210,12 @@ impl Source<'_> {
             // The server may have removed it since; then there is a newer one, or the log is whole.
             let Ok(bytes) = fs::read(path) else { continue };
             if let Some(key) = Key::read(&RealDisk, self.data)?
-                && let Ok((stand, _)) = check(&bytes, id, key.bytes())
+                && let Ok((stand, body)) = check(&bytes, id, key.bytes())
+                && let Ok(since) = (known.snapshot)(body)
             {
-                return Ok(Some((stand.cursor, bytes)));
+                let cursor = stand.cursor;
+                let needs = since.map_or(cursor.position, |since| cursor.position.min(Position(since.0)));
+                return Ok(Some(FoundSnapshot { cursor, needs, bytes }));
             }
         }
         Ok(None)

@@ -15,6 +15,7 @@
 mod chunks;
 mod damaged_place;
 mod encoding;
+pub mod inboxes;
 pub mod ledger;
 mod machine;
 mod number;

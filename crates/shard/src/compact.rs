@@ -21,7 +21,7 @@
 //! serves. It holds one state and one snapshot's bytes while it runs.
 
 use tidegate_disk::Disk;
-use tidegate_journal::{Cursor, Durability, Forgotten, JournalError, LogReader, Retention};
+use tidegate_journal::{Cursor, Durability, Forgotten, JournalError, LogReader, Position, Retention};
 use tidegate_machines::{Machine, ShardIndex};
 
 use crate::fold::{Fold, FoldError, stands_at};
@@ -106,10 +106,10 @@ pub fn forget_covered<F: ShardFamily, D: Disk, R: LogReader>(
     if F::FAMILY.retention != Retention::SinceSnapshot {
         return Ok(Forgotten::default());
     }
-    let Some((stand, _)) = snapshots.newest_standing(reader, end, &mut Vec::new())? else {
+    let Some((stand, state)) = snapshots.newest_standing(reader, end, &mut Vec::new())? else {
         return Ok(Forgotten::default());
     };
-    let forgotten = reader.forget_before(stand.cursor.position)?;
+    let forgotten = reader.forget_before(needed_since(stand.cursor.position, &state))?;
     snapshots.remove_before(stand.cursor)?;
     Ok(forgotten)
 }
@@ -173,11 +173,18 @@ pub fn compact_to<F: ShardFamily, D: Disk, R: LogReader>(
     let stand = fold.stand().clone();
     assert_eq!(stand.cursor, cursor, "the state stands where the reading ended");
     let stands = |place| stands_at(reader, place, end);
-    let written = snapshots.write(&stand, &fold.into_state()?, stands)?;
-    // What is forgotten is in as many snapshots as are kept, each of which was found there and good just now.
+    let state = fold.into_state()?;
+    let written = snapshots.write(&stand, &state, stands)?;
+    // What is forgotten is in as many snapshots as are kept, each of which was found there and good just now. What is
+    // still read later needs no more than the newest state says: a record that it has let go of is not read again.
     let forgotten = match (F::FAMILY.retention, written.kept.get(F::SNAPSHOTS_KEPT - 1)) {
-        (Retention::SinceSnapshot, Some(oldest)) => reader.forget_before(oldest.position)?,
+        (Retention::SinceSnapshot, Some(oldest)) => reader.forget_before(needed_since(oldest.position, &state))?,
         _ => Forgotten::default(),
     };
     Ok(Some(Compaction { written, cursor, events, forgotten, passed_over }))
+}
+
+/// What of a log is read again: from the snapshot at `covered` on, and what `state` keeps since.
+pub fn needed_since<M: Machine>(covered: Position, state: &M) -> Position {
+    state.keeps_since().map_or(covered, |since| covered.min(Position(since.0)))
 }

@@ -42,6 +42,7 @@ pub use audit::{Findings, audit};
 pub use commit::Durable;
 pub use compact::{
     CompactError, Compaction, CompactionRule, Pressure, compact, compact_to, covers_all_sealed, forget_covered,
+    needed_since,
 };
 pub use fold::{Fold, FoldError, check_place, stands_at};
 pub use inbox::Caller;

@@ -1,27 +1,52 @@
-//! Queues: inboxes that hold bodies, each body stored once however many inboxes it is in.
+//! The queues of one shard: messages that are handed out under leases until somebody acknowledges them.
 //!
 //! ```text
-//!   an inbox     41 received   42 ─ hole   43 queued ─┐      next 44
-//!   another       2 queued ───────────────────────────┤      next  3
-//!                                                     ▼
-//!   bodies                                      body, 2 copies          freed with its last copy
+//!   send ─▶ scheduled ─▶ ready ─▶ leased ─▶ acknowledged       held: an earlier one of its ordering key is not done
+//!             ▲           ▲│▲      │ │ │
+//!             │           │└┼─ held│ │ └─▶ dead letter queue: delivered too often, or rejected as dead
+//!             └───────────┴─┴──────┴─┘
+//!               rejected: wait   the lease ended
 //! ```
 //!
-//! Promises: entries are numbered without a gap, are in the order of their numbers and are never renumbered. An empty
-//! inbox needs no memory but its next number. Removing an entry from the middle of a long inbox costs no more than
-//! removing the first.
+//! Promise: a message that was taken is handed out until it is acknowledged, or until what its sender or an operator
+//! has said ends it: its expiry, a cancellation, a purge. No two receivers have a lease of one message. Of the messages
+//! of one ordering key, only the oldest is handed out. None is handed out before its time.
 //!
-//! Invariant: nothing here knows what a body is, who receives it, or when; bounds and deadlines belong to the owner.
+//! Bodies are not in the state: an entry says which record of the log has the body. So a waiting message takes the same
+//! memory whatever it carries, and the log is kept from the oldest body on ([`crate::Machine::keeps_since`]).
 //!
-//! What a work queue will need later, and where it goes. A *lease* is one more [`EntryState`]; its deadline is a timer
-//! of the owner, as expiry is. *Priorities* are several lines of entries in an inbox, under one count of numbers. A
-//! *dead letter* is one more copy of the body in another inbox, put there before the entry is removed.
+//! What ends by the clock does so by an event, too ([`Event::TimePassed`]), whose effect follows from the state: a
+//! replay needs no clock.
+//!
+//! Invariant: nothing here knows who may do what, how a request came in, or what a body means.
 
-mod bodies;
-mod inbox;
+mod apply;
+mod codec;
+mod command;
+mod decide;
+mod event;
+mod groups;
+mod key;
+pub mod limits;
+mod machine;
+mod message_table;
+mod number_set;
+mod reads;
+mod settings;
+mod snapshot;
+mod sound;
+mod state;
 
-pub use bodies::{Bodies, BodyIndex};
-pub use inbox::{ENTRY_BYTES, Entry, EntryState, Inbox};
+pub use apply::Mismatch;
+pub use codec::EventError;
+pub use command::{Bounds, Command, Delivery, Lease, LeaseRefusal, Message, Outcome, Receipt, Refusal, Rejection};
+pub use event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
+pub use key::{KEY_CHARS, MessageKey, NUMBER_END, NoKey};
+pub use message_table::MessageState;
+pub use reads::{BodyPlace, MessageView, Offer, QueueView};
+pub use settings::{BadSetting, Settings, is_queue_name};
+pub use snapshot::SnapshotError;
+pub use state::{Counts, Queues, Totals};
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use super::event::Event;
 use super::message::Message;
 use super::principal::Principal;
 use super::state::{Body, Kept, KeptWill, Session, Subscription, Timer, Topics};
-use crate::queue::{Entry, EntryState, Inbox};
+use crate::inboxes::{Entry, EntryState, Inbox};
 use crate::{Machine, TimeMs};
 
 /// Why a record cannot follow what came before it.

@@ -7,7 +7,7 @@ use super::event::Event;
 use super::message::Message;
 use super::state::{Session, Topics};
 use crate::TimeMs;
-use crate::queue::{Entry, EntryState, Inbox};
+use crate::inboxes::{Entry, EntryState, Inbox};
 
 /// Room that one message must find in an inbox.
 enum Room {

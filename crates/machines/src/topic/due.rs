@@ -7,7 +7,7 @@ use super::command::{DropReason, Slot};
 use super::message::Message;
 use super::state::{Session, Timer, Topics};
 use crate::TimeMs;
-use crate::queue::EntryState;
+use crate::inboxes::EntryState;
 
 /// Something whose time has come. It stays due until a command has dealt with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

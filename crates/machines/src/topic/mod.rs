@@ -3,7 +3,7 @@
 //! ```text
 //!   Command ─▶ decide(&Topics, now) ─▶ Event ─▶ (journal) ─▶ apply(&mut Topics, sequence)
 //!                                                              │
-//!       sessions: client id, expiry, will, subscriptions ◀─────┼─▶ inboxes (see `queue`): 7 8 9 …  ─▶ one body each
+//!       sessions: client id, expiry, will, subscriptions ◀─────┼─▶ inboxes (`inboxes`):   7 8 9 …  ─▶ one body each
 //!       places: how far a subscription was read ◀──────────────┤
 //!       origins:  QoS 2 that was taken and not released ◀──────┼─▶ retained: topic ─▶ the last message
 //!       timers:   what is due, by time ◀───────────────────────┘

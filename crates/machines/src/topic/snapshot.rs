@@ -16,7 +16,7 @@ use super::state::{Body, Kept, KeptWill, Session, Subscription, Timer, TopicFact
 use crate::TimeMs;
 use crate::chunks::Chunks;
 use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, require};
-use crate::queue::{Bodies, BodyIndex, Entry, EntryState, Inbox};
+use crate::inboxes::{Bodies, BodyIndex, Entry, EntryState, Inbox};
 
 /// Version of the layout; the first thing in the bytes. Of a state without places whose time is not known, as programs
 /// wrote it that kept neither.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::command::{PLACE_BYTES_MAX, Slot};
 use super::state::{Kept, Session, Timer, Topics};
 use crate::TimeMs;
-use crate::queue::EntryState;
+use crate::inboxes::EntryState;
 
 impl Topics {
     /// Panics, saying what disagrees, if the state is not one that events can have made.

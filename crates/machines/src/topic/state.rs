@@ -9,8 +9,8 @@ use hashbrown::HashTable;
 use super::command::{KeptPlace, Origin, Slot, Will};
 use super::message::Message;
 use super::principal::Principal;
+use crate::inboxes::{Bodies, ENTRY_BYTES, Entry, EntryState, Inbox};
 use crate::pieces::Pieces;
-use crate::queue::{Bodies, ENTRY_BYTES, Entry, EntryState, Inbox};
 use crate::weight::{allocation, in_tree};
 use crate::{ShardIndex, TimeMs};
 

@@ -2,8 +2,8 @@
 
 use super::shard::message;
 use super::snapshots::shard;
+use crate::inboxes::Inbox;
 use crate::machine::tests::{place, words_of_panic};
-use crate::queue::Inbox;
 use crate::topic::state::{Kept, Session, Timer};
 use crate::topic::{Slot, Topics};
 use crate::{Machine, TimeMs};

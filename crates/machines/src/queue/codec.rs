@@ -1,0 +1,283 @@
+//! Encodes and decodes events: a tag, the time, then the fields in order, as in `docs/formats/queue.md`. One encoding
+//! per event: decoding accepts exactly what encoding produces.
+
+use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
+use super::key::NUMBER_END;
+use super::limits::{
+    BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, ID_BYTES_MAX, PRIORITIES, PURGED_PER_RECORD, QUEUE_NAME_CHARS_MAX,
+    REASON_BYTES_MAX,
+};
+use super::settings::{Settings, option, put_option};
+use crate::encoding::{Malformed, Parsed, Reader, put_bytes, put_text, put_varint, require};
+use crate::{RecordPosition, TimeMs};
+
+mod tag {
+    pub const STARTED: u8 = 1;
+    pub const QUEUE_SET: u8 = 2;
+    pub const QUEUE_DELETED: u8 = 3;
+    pub const SENT: u8 = 4;
+    pub const LEASED: u8 = 5;
+    pub const ACKNOWLEDGED: u8 = 6;
+    pub const EXTENDED: u8 = 7;
+    pub const REJECTED: u8 = 8;
+    pub const TIME_PASSED: u8 = 9;
+    pub const PURGED: u8 = 10;
+    pub const CANCELLED: u8 = 11;
+    pub const RESCHEDULED: u8 = 12;
+    pub const REDRIVEN: u8 = 13;
+    pub const MOVED: u8 = 14;
+}
+
+const ID_FLAG: u8 = 1;
+const KEY_FLAG: u8 = 2;
+const DELAY_FLAG: u8 = 4;
+const EXPIRY_FLAG: u8 = 8;
+const FLAGS: u8 = ID_FLAG | KEY_FLAG | DELAY_FLAG | EXPIRY_FLAG;
+/// The priority stands above the flags.
+const PRIORITY_SHIFT: u32 = 4;
+
+const _: () = assert!((PRIORITIES as u32 - 1) << PRIORITY_SHIFT <= u8::MAX as u32);
+
+/// Bytes that are not an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EventError {
+    /// An event of a newer program.
+    #[error("event tag {0} is unknown: a newer program wrote it")]
+    UnknownTag(u8),
+    /// Not of the expected form.
+    #[error("event is damaged: {0}")]
+    Damaged(&'static str),
+}
+
+impl From<Malformed> for EventError {
+    fn from(malformed: Malformed) -> EventError {
+        EventError::Damaged(malformed.what)
+    }
+}
+
+fn head(out: &mut Vec<u8>, tag: u8, at: TimeMs) {
+    out.push(tag);
+    put_varint(out, at.0);
+}
+
+fn put_touched(out: &mut Vec<u8>, touched: &Touched) {
+    put_varint(out, touched.number);
+    put_varint(out, touched.before.0);
+}
+
+fn put_list<T>(out: &mut Vec<u8>, items: &[T], mut put: impl FnMut(&mut Vec<u8>, &T)) {
+    put_varint(out, items.len() as u64);
+    items.iter().for_each(|item| put(out, item));
+}
+
+fn put_sent(out: &mut Vec<u8>, sent: &Sent<'_>) {
+    let flag = |there: bool, flag: u8| if there { flag } else { 0 };
+    let flags = flag(sent.id.is_some(), ID_FLAG)
+        | flag(sent.ordering_key.is_some(), KEY_FLAG)
+        | flag(sent.visible_at.is_some(), DELAY_FLAG)
+        | flag(sent.expires_at.is_some(), EXPIRY_FLAG);
+    out.push(sent.priority << PRIORITY_SHIFT | flags);
+    [sent.id, sent.ordering_key].into_iter().flatten().for_each(|text| put_text(out, text));
+    [sent.visible_at, sent.expires_at].into_iter().flatten().for_each(|at| put_varint(out, at.0));
+    put_bytes(out, sent.attributes);
+    put_bytes(out, sent.body);
+}
+
+fn time(reader: &mut Reader<'_>, what: &'static str) -> Parsed<TimeMs> {
+    let at = TimeMs(reader.varint(what)?);
+    require(at <= TimeMs::MAX, what)?;
+    Ok(at)
+}
+
+fn number(reader: &mut Reader<'_>) -> Parsed<u64> {
+    let number = reader.varint("the number of a message")?;
+    require(number < NUMBER_END, "the number of a message")?;
+    Ok(number)
+}
+
+fn queue(reader: &mut Reader<'_>) -> Parsed<QueueIndex> {
+    reader.u32("a queue").map(QueueIndex)
+}
+
+fn touched(reader: &mut Reader<'_>) -> Parsed<Touched> {
+    let number = number(reader)?;
+    Ok(Touched { number, before: RecordPosition(reader.varint("a position")?) })
+}
+
+/// Reads 1 to `most` items; takes no memory for those that are not there.
+fn list<'a, T>(
+    reader: &mut Reader<'a>,
+    most: usize,
+    mut item: impl FnMut(&mut Reader<'a>) -> Parsed<T>,
+) -> Parsed<Vec<T>> {
+    let count = reader.varint("a count")?;
+    require((1..=most as u64).contains(&count), "a count")?;
+    (0..count).map(|_| item(reader)).collect()
+}
+
+fn sent<'a>(reader: &mut Reader<'a>) -> Parsed<Sent<'a>> {
+    let byte = reader.byte("flags")?;
+    let (flags, priority) = (byte & FLAGS, byte >> PRIORITY_SHIFT);
+    require(usize::from(priority) < PRIORITIES, "a priority")?;
+    let text = |flag: u8, reader: &mut Reader<'a>| match flags & flag {
+        0 => Ok(None),
+        _ => reader.text(1, ID_BYTES_MAX, "an id").map(Some),
+    };
+    let (id, ordering_key) = (text(ID_FLAG, reader)?, text(KEY_FLAG, reader)?);
+    let visible_at = if flags & DELAY_FLAG == 0 { None } else { Some(time(reader, "a time")?) };
+    let expires_at = if flags & EXPIRY_FLAG == 0 { None } else { Some(time(reader, "a time")?) };
+    let (attributes, body) = (reader.bytes("attributes")?, reader.bytes("a body")?);
+    Ok(Sent { id, ordering_key, priority, visible_at, expires_at, attributes, body })
+}
+
+impl<'a> Event<'a> {
+    /// Appends the event's bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Event::Started { at, node } => {
+                head(out, tag::STARTED, *at);
+                put_varint(out, u64::from(*node));
+            }
+            Event::QueueSet { at, name, settings } => {
+                head(out, tag::QUEUE_SET, *at);
+                put_text(out, name);
+                settings.put(out);
+            }
+            Event::QueueDeleted { at, queue } => {
+                head(out, tag::QUEUE_DELETED, *at);
+                put_varint(out, u64::from(queue.0));
+            }
+            Event::Sent { at, queue, first, messages } => {
+                head(out, tag::SENT, *at);
+                put_varint(out, u64::from(queue.0));
+                put_varint(out, *first);
+                put_list(out, messages, put_sent);
+            }
+            Event::Leased { at, queue, until, consumer, messages } => {
+                head(out, tag::LEASED, *at);
+                put_varint(out, u64::from(queue.0));
+                put_varint(out, until.0);
+                put_text(out, consumer);
+                put_list(out, messages, put_touched);
+            }
+            Event::Acknowledged { at, queue, messages } => {
+                head(out, tag::ACKNOWLEDGED, *at);
+                put_varint(out, u64::from(queue.0));
+                put_list(out, messages, put_touched);
+            }
+            Event::Extended { at, queue, until, messages } => {
+                head(out, tag::EXTENDED, *at);
+                put_varint(out, u64::from(queue.0));
+                put_varint(out, until.0);
+                put_list(out, messages, put_touched);
+            }
+            Event::Rejected { at, queue, reason, messages } => {
+                head(out, tag::REJECTED, *at);
+                put_varint(out, u64::from(queue.0));
+                put_text(out, reason);
+                put_list(out, messages, |out, (touched, verdict)| {
+                    put_touched(out, touched);
+                    let again = match verdict {
+                        Verdict::Again(at) => Some(at.0),
+                        Verdict::Dead => None,
+                    };
+                    put_option(out, again);
+                });
+            }
+            Event::TimePassed { at } => head(out, tag::TIME_PASSED, *at),
+            Event::Purged { at, queue, numbers } => {
+                head(out, tag::PURGED, *at);
+                put_varint(out, u64::from(queue.0));
+                put_list(out, numbers, |out, number| put_varint(out, *number));
+            }
+            Event::Cancelled { at, message } => {
+                head(out, tag::CANCELLED, *at);
+                put_touched(out, message);
+            }
+            Event::Rescheduled { at, visible_at, message } => {
+                head(out, tag::RESCHEDULED, *at);
+                put_varint(out, visible_at.0);
+                put_touched(out, message);
+            }
+            Event::Redriven { at, from, to, messages } => {
+                head(out, tag::REDRIVEN, *at);
+                put_varint(out, u64::from(from.0));
+                put_varint(out, u64::from(to.0));
+                put_list(out, messages, put_touched);
+            }
+            Event::Moved { at, messages } => {
+                head(out, tag::MOVED, *at);
+                put_list(out, messages, |out, moved| {
+                    put_touched(out, &moved.touched);
+                    put_sent(out, &moved.message);
+                });
+            }
+        }
+    }
+
+    /// Reads one event from exactly these bytes.
+    pub fn decode(bytes: &'a [u8]) -> Result<Event<'a>, EventError> {
+        let mut reader = Reader::new(bytes);
+        let reader = &mut reader;
+        let (tag, at) = (reader.byte("tag")?, time(reader, "the time")?);
+        let most = BATCH_MESSAGES_MAX;
+        let event = match tag {
+            tag::STARTED => {
+                let node = u16::try_from(reader.varint("a node")?);
+                Event::Started { at, node: node.map_err(|_| EventError::Damaged("a node"))? }
+            }
+            tag::QUEUE_SET => {
+                let name = reader.text(1, QUEUE_NAME_CHARS_MAX, "a name")?;
+                Event::QueueSet { at, name, settings: Settings::read(reader)? }
+            }
+            tag::QUEUE_DELETED => Event::QueueDeleted { at, queue: queue(reader)? },
+            tag::SENT => {
+                let (queue, first) = (queue(reader)?, number(reader)?);
+                Event::Sent { at, queue, first, messages: list(reader, most, sent)? }
+            }
+            tag::LEASED => {
+                let (queue, until) = (queue(reader)?, time(reader, "the end of a lease")?);
+                let consumer = reader.text(0, CONSUMER_BYTES_MAX, "a consumer")?;
+                Event::Leased { at, queue, until, consumer, messages: list(reader, most, touched)? }
+            }
+            tag::ACKNOWLEDGED => {
+                Event::Acknowledged { at, queue: queue(reader)?, messages: list(reader, most, touched)? }
+            }
+            tag::EXTENDED => {
+                let (queue, until) = (queue(reader)?, time(reader, "the end of a lease")?);
+                Event::Extended { at, queue, until, messages: list(reader, most, touched)? }
+            }
+            tag::REJECTED => {
+                let (queue, reason) = (queue(reader)?, reader.text(0, REASON_BYTES_MAX, "a reason")?);
+                let messages = list(reader, most, |reader| {
+                    let touched = touched(reader)?;
+                    let again = option(reader, "a time")?.map(TimeMs);
+                    require(again.is_none_or(|at| at <= TimeMs::MAX), "a time")?;
+                    Ok((touched, again.map_or(Verdict::Dead, Verdict::Again)))
+                })?;
+                Event::Rejected { at, queue, reason, messages }
+            }
+            tag::TIME_PASSED => Event::TimePassed { at },
+            tag::PURGED => {
+                Event::Purged { at, queue: queue(reader)?, numbers: list(reader, PURGED_PER_RECORD, number)? }
+            }
+            tag::CANCELLED => Event::Cancelled { at, message: touched(reader)? },
+            tag::RESCHEDULED => {
+                let visible_at = time(reader, "a time")?;
+                Event::Rescheduled { at, visible_at, message: touched(reader)? }
+            }
+            tag::REDRIVEN => {
+                let (from, to) = (queue(reader)?, queue(reader)?);
+                Event::Redriven { at, from, to, messages: list(reader, most, touched)? }
+            }
+            tag::MOVED => {
+                let messages =
+                    list(reader, most, |reader| Ok(Moved { touched: touched(reader)?, message: sent(reader)? }))?;
+                Event::Moved { at, messages }
+            }
+            other => return Err(EventError::UnknownTag(other)),
+        };
+        reader.end("bytes behind the event")?;
+        Ok(event)
+    }
+}

@@ -1,0 +1,260 @@
+//! What can be asked of the queues of a shard, and what is answered.
+
+use std::sync::Arc;
+
+use super::key::MessageKey;
+use super::settings::{BadSetting, Settings};
+use crate::TimeMs;
+
+/// A message as its sender gives it. Shared: it may wait to be sent, and be handed out from memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    /// The sender's id: within the queue's window, a second message of one id is not taken.
+    pub id: Option<Box<str>>,
+    /// Messages of one key are handed out one after the other, in the order in which they were taken.
+    pub ordering_key: Option<Box<str>>,
+    /// 0 to 9; the highest goes first.
+    pub priority: u8,
+    /// Not handed out before; `None` for the queue's own delay.
+    pub visible_at: Option<TimeMs>,
+    /// Dropped if nobody acknowledged it by then; `None` for the queue's own expiry.
+    pub expires_at: Option<TimeMs>,
+    /// What the doors know of it beside its body: bytes whose form is theirs.
+    pub attributes: Box<[u8]>,
+    /// Its body.
+    pub body: Box<[u8]>,
+}
+
+impl Message {
+    /// Bytes that it takes in a record, without [`super::limits::MESSAGE_OVERHEAD_BYTES`].
+    pub fn bytes(&self) -> usize {
+        let texts = [&self.id, &self.ordering_key].into_iter().flatten().map(|text| text.len()).sum::<usize>();
+        texts + self.attributes.len() + self.body.len()
+    }
+}
+
+/// Names one delivery of a message: only its receiver knows it, until the lease ends and another one gets the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lease {
+    /// Which message.
+    pub key: MessageKey,
+    /// The how-manieth delivery.
+    pub attempt: u32,
+}
+
+/// What a rejection wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// Another delivery: so many milliseconds from now, or when the queue's settings say.
+    Retry(Option<u64>),
+    /// No further delivery: it goes to the dead letter queue.
+    Dead,
+}
+
+/// What can be asked. Borrowed from whoever waits for the answer.
+#[derive(Clone, Debug)]
+pub enum Command<'a> {
+    /// Notes that this node was started, as node number `node`.
+    Start {
+        /// Its number among the nodes.
+        node: u16,
+    },
+    /// Makes a queue, or gives it other settings.
+    SetQueue {
+        /// Its name.
+        name: &'a str,
+        /// All of its settings.
+        settings: &'a Settings,
+    },
+    /// Deletes a queue that is empty.
+    DeleteQueue {
+        /// Its name.
+        name: &'a str,
+    },
+    /// Takes messages: all of them, or those of an id that is known are told apart in the answer.
+    Send {
+        /// To which queue.
+        queue: &'a str,
+        /// The messages.
+        messages: &'a [Arc<Message>],
+    },
+    /// Hands out up to `max` messages for `lease_ms`, or as long as the settings say.
+    Receive {
+        /// From which queue.
+        queue: &'a str,
+        /// At most so many.
+        max: usize,
+        /// How long the receiver has.
+        lease_ms: Option<u64>,
+        /// Who receives, for the trail.
+        consumer: &'a str,
+    },
+    /// Says that these are done with.
+    Acknowledge {
+        /// Which deliveries.
+        leases: &'a [Lease],
+        /// Of which queue.
+        queue: &'a str,
+    },
+    /// Lets leases last so long from now.
+    Extend {
+        /// Which.
+        leases: &'a [Lease],
+        /// Of which queue.
+        queue: &'a str,
+        /// How long.
+        lease_ms: u64,
+    },
+    /// Gives messages back.
+    Reject {
+        /// Which deliveries.
+        leases: &'a [Lease],
+        /// Of which queue.
+        queue: &'a str,
+        /// And then?
+        then: Rejection,
+        /// Why, for the trail.
+        reason: &'a str,
+    },
+    /// Removes messages whose numbers are not above `up_to`, some thousand at a time.
+    Purge {
+        /// Of which queue.
+        queue: &'a str,
+        /// The newest to remove.
+        up_to: u64,
+    },
+    /// Removes a message that nobody has.
+    Cancel {
+        /// Which.
+        key: MessageKey,
+    },
+    /// Delivers a message at another time; one that nobody has.
+    Reschedule {
+        /// Which.
+        key: MessageKey,
+        /// When.
+        visible_at: TimeMs,
+    },
+    /// Puts waiting messages into another queue, some thousand at a time: what was a dead letter gets another chance.
+    Redrive {
+        /// From here.
+        from: &'a str,
+        /// To there.
+        to: &'a str,
+        /// At most so many.
+        max: usize,
+    },
+    /// Ends what has ended by the clock: delays, leases, messages.
+    PassTime,
+    /// Writes messages again whose bodies stand in old parts of the log, so that these can be forgotten.
+    Move {
+        /// Their numbers, and what stands in the log of each.
+        messages: &'a [(u64, Arc<Message>)],
+    },
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done, or was already.
+    Done,
+    /// What became of each message that was sent, in their order.
+    Sent(Vec<Receipt>),
+    /// What was handed out.
+    Leased(Vec<Delivery>),
+    /// What became of each lease, in their order.
+    Leases(Vec<Result<(), LeaseRefusal>>),
+    /// So many messages were concerned; `more` says whether there are more.
+    Some {
+        /// How many.
+        count: u64,
+        /// More are left.
+        more: bool,
+    },
+    /// It is not done.
+    Refused(Refusal),
+}
+
+/// What became of a message that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Its key, or that of the earlier one with its id.
+    pub key: MessageKey,
+    /// One with its id was taken before; this one was not.
+    pub is_duplicate: bool,
+}
+
+/// A message that was handed out; its body is in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The lease.
+    pub lease: Lease,
+    /// Until when.
+    pub until: TimeMs,
+}
+
+/// Why nothing is done to a message that was handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LeaseRefusal {
+    /// It was handed out again, or given back, or is gone.
+    #[error("the lease has ended, and the message was handed out again, given back, or is gone")]
+    Lost,
+    /// The queue has no such message.
+    #[error("the queue does not have this message, or not any more")]
+    Unknown,
+}
+
+/// Why a command is not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no such queue.
+    #[error("there is no queue \"{0}\"")]
+    QueueNotFound(Box<str>),
+    /// A name that is none.
+    #[error("a queue's name has 1 to 80 letters, digits, and characters of \"-_.:{{}}\"")]
+    QueueNameInvalid,
+    /// A setting that cannot be.
+    #[error(transparent)]
+    SettingInvalid(#[from] BadSetting),
+    /// The queue has messages.
+    #[error("the queue has messages; purge it first")]
+    QueueNotEmpty,
+    /// Others send their dead letters there.
+    #[error("it is the dead letter queue of \"{0}\"")]
+    QueueInUse(Box<str>),
+    /// There are too many queues.
+    #[error("there are as many queues as may be")]
+    TooManyQueues,
+    /// A message that cannot be.
+    #[error("message {index}: {what}")]
+    MessageInvalid {
+        /// Which of those that were sent.
+        index: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// More messages, or more bytes, than one request may have.
+    #[error("a request has at most 1000 messages, and 1000000 bytes of them")]
+    BatchTooLarge,
+    /// A number that a request must not have.
+    #[error("{0}")]
+    ArgumentInvalid(&'static str),
+    /// The queue has as many messages as it may, or the server has.
+    #[error("the queue has as many messages as it may: {0}")]
+    Full(&'static str),
+    /// There is no such message.
+    #[error("there is no such message, or not any more")]
+    MessageNotFound,
+    /// Somebody has it.
+    #[error("the message is handed out")]
+    MessageLeased,
+}
+
+/// The bounds of a shard, as the configuration has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Messages that there may be at once.
+    pub messages_max: u64,
+    /// Ids of messages that may be remembered at once.
+    pub ids_max: u64,
+}

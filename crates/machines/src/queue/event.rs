@@ -1,0 +1,110 @@
+//! What happens to the queues of a shard: the records of its log.
+
+use super::settings::Settings;
+use crate::{RecordPosition, TimeMs};
+
+/// Which queue of its shard; a number that is used again when the queue is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueIndex(pub u32);
+
+/// A message that something happens to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touched {
+    /// Which message.
+    pub number: u64,
+    /// The newest record about it before this one: a trail is read backwards.
+    pub before: RecordPosition,
+}
+
+/// What becomes of a message that was rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is handed out again, from this time on.
+    Again(TimeMs),
+    /// It goes to the dead letter queue.
+    Dead,
+}
+
+/// A message as a record has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent<'a> {
+    /// The sender's id.
+    pub id: Option<&'a str>,
+    /// Its ordering key.
+    pub ordering_key: Option<&'a str>,
+    /// Its level.
+    pub priority: u8,
+    /// Not handed out before; `None` for at once.
+    pub visible_at: Option<TimeMs>,
+    /// When it is dropped.
+    pub expires_at: Option<TimeMs>,
+    /// What the doors know of it.
+    pub attributes: &'a [u8],
+    /// Its body.
+    pub body: &'a [u8],
+}
+
+/// A message that is written again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved<'a> {
+    /// Which message, and its newest record.
+    pub touched: Touched,
+    /// What the first record about it said.
+    pub message: Sent<'a>,
+}
+
+/// What happened. Each has the time at which it was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of the commands")]
+pub enum Event<'a> {
+    /// The node was started.
+    Started { at: TimeMs, node: u16 },
+    /// A queue was made, or has other settings.
+    QueueSet { at: TimeMs, name: &'a str, settings: Settings },
+    /// A queue was deleted.
+    QueueDeleted { at: TimeMs, queue: QueueIndex },
+    /// Messages were taken; `first` is the number of the first one.
+    Sent { at: TimeMs, queue: QueueIndex, first: u64, messages: Vec<Sent<'a>> },
+    /// Messages were handed out.
+    Leased { at: TimeMs, queue: QueueIndex, until: TimeMs, consumer: &'a str, messages: Vec<Touched> },
+    /// Messages are done with.
+    Acknowledged { at: TimeMs, queue: QueueIndex, messages: Vec<Touched> },
+    /// Leases last longer, or shorter.
+    Extended { at: TimeMs, queue: QueueIndex, until: TimeMs, messages: Vec<Touched> },
+    /// Messages were given back.
+    Rejected { at: TimeMs, queue: QueueIndex, reason: &'a str, messages: Vec<(Touched, Verdict)> },
+    /// Up to [`super::limits::TIMERS_PER_RECORD`] things ended by the clock.
+    TimePassed { at: TimeMs },
+    /// Messages were removed, whatever they waited for.
+    Purged { at: TimeMs, queue: QueueIndex, numbers: Vec<u64> },
+    /// A message was cancelled.
+    Cancelled { at: TimeMs, message: Touched },
+    /// A message is delivered at another time.
+    Rescheduled { at: TimeMs, visible_at: TimeMs, message: Touched },
+    /// Messages were put into another queue.
+    Redriven { at: TimeMs, from: QueueIndex, to: QueueIndex, messages: Vec<Touched> },
+    /// Messages were written again.
+    Moved { at: TimeMs, messages: Vec<Moved<'a>> },
+}
+
+impl Event<'_> {
+    /// When it was decided.
+    pub const fn at(&self) -> TimeMs {
+        match self {
+            Event::Started { at, .. }
+            | Event::QueueSet { at, .. }
+            | Event::QueueDeleted { at, .. }
+            | Event::Sent { at, .. }
+            | Event::Leased { at, .. }
+            | Event::Acknowledged { at, .. }
+            | Event::Extended { at, .. }
+            | Event::Rejected { at, .. }
+            | Event::TimePassed { at }
+            | Event::Purged { at, .. }
+            | Event::Cancelled { at, .. }
+            | Event::Rescheduled { at, .. }
+            | Event::Redriven { at, .. }
+            | Event::Moved { at, .. } => *at,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Bounds of the queues of a shard that nobody sets.
+
+/// Characters of a queue's name.
+pub const QUEUE_NAME_CHARS_MAX: usize = 80;
+/// Queues of a shard.
+pub const QUEUES_MAX: usize = 100_000;
+/// Levels of priority: 0 is the lowest.
+pub const PRIORITIES: usize = 10;
+/// The level of a message that names none.
+pub const PRIORITY_DEFAULT: u8 = 4;
+/// One of so many deliveries is of a lower level than the highest that has something.
+pub const LOW_SHARE: u64 = 8;
+/// Bytes of a client's id of a message, and of an ordering key.
+pub const ID_BYTES_MAX: usize = 128;
+/// Bytes of the name of a consumer.
+pub const CONSUMER_BYTES_MAX: usize = 64;
+/// Bytes of the reason of a rejection.
+pub const REASON_BYTES_MAX: usize = 256;
+/// Bytes of a message: body, attributes, id and ordering key.
+pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
+/// Messages of one send, receive, acknowledgement, or rejection.
+pub const BATCH_MESSAGES_MAX: usize = 1_000;
+/// Bytes of the messages of one send: they are one record.
+pub const BATCH_BYTES_MAX: usize = 1_000_000;
+/// Bytes that a message takes in a record beside its own, at most.
+pub const MESSAGE_OVERHEAD_BYTES: usize = 48;
+/// How far ahead something may be scheduled, or expire, in milliseconds: a hundred years.
+pub const AHEAD_MS_MAX: u64 = 100 * 366 * 24 * 3_600_000;
+/// The longest lease, in milliseconds: twelve hours, as in SQS.
+pub const LEASE_MS_MAX: u64 = 12 * 3_600_000;
+/// Timers that one record ends at most.
+pub const TIMERS_PER_RECORD: usize = 4_096;
+/// Messages that one record purges at most.
+pub const PURGED_PER_RECORD: usize = 8_192;
+/// Finished messages of a shard of which it is remembered what became of them.
+pub const FINISHED_MAX: usize = 1 << 16;
+/// Steps of a message's trail that are read.
+pub const TRAIL_STEPS_MAX: usize = 64;
+/// Bytes of the log that are looked at together when old bodies are moved.
+pub const PLACE_BITS: u32 = 20;
+
+const _: () = assert!(MESSAGE_BYTES_MAX + MESSAGE_OVERHEAD_BYTES <= BATCH_BYTES_MAX, "a batch holds any one message");
+const _: () = assert!(PRIORITY_DEFAULT as usize <= PRIORITIES, "the default is a level");

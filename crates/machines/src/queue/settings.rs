@@ -1,0 +1,163 @@
+//! What an operator says of one queue.
+
+use super::key::NUMBER_END;
+use super::limits::{AHEAD_MS_MAX, LEASE_MS_MAX, QUEUE_NAME_CHARS_MAX};
+use crate::encoding::{Parsed, Reader, put_text, put_varint, require};
+
+/// The settings of a queue. All times are in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a lease lasts if its receiver does not say.
+    pub lease_ms: u64,
+    /// How long a message waits before its first delivery if its sender does not say.
+    pub delay_ms: u64,
+    /// After how long a message is dropped that nobody acknowledged; `None` for never.
+    pub expiry_ms: Option<u64>,
+    /// Deliveries after which a message goes to the dead letter queue; `None` for as many as it takes.
+    pub attempts_max: Option<u16>,
+    /// Where messages go that were delivered too often, or rejected as dead: the name of another queue.
+    pub dead_letter: Option<Box<str>>,
+    /// How long a rejected message waits after its first delivery; twice as long after each further one...
+    pub retry_ms: u64,
+    /// ... and so long at most.
+    pub retry_ms_max: u64,
+    /// How long the ids of messages are remembered; `None` for ever, 0 for not at all.
+    pub id_window_ms: Option<u64>,
+    /// Messages a second that are handed out; `None` for as many as are asked for.
+    pub rate_per_s: Option<u32>,
+    /// Messages that may be handed out at once under that rate.
+    pub burst: u32,
+    /// Messages are taken and none is handed out.
+    pub is_paused: bool,
+    /// Messages that may wait at once; `None` for as many as the server's own bound allows.
+    pub messages_max: Option<u64>,
+    /// How long it is remembered at most what became of a message that is gone.
+    pub trail_ms: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            lease_ms: 30_000,
+            delay_ms: 0,
+            expiry_ms: None,
+            attempts_max: None,
+            dead_letter: None,
+            retry_ms: 0,
+            retry_ms_max: 3_600_000,
+            id_window_ms: Some(300_000),
+            rate_per_s: None,
+            burst: 1,
+            is_paused: false,
+            messages_max: None,
+            trail_ms: 3_600_000,
+        }
+    }
+}
+
+/// A setting that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadSetting(&'static str);
+
+impl Settings {
+    /// Whether a queue called `name` may have them.
+    pub fn check(&self, name: &str) -> Result<(), BadSetting> {
+        let rule = |holds: bool, what| if holds { Ok(()) } else { Err(BadSetting(what)) };
+        rule((1..=LEASE_MS_MAX).contains(&self.lease_ms), "lease_ms is 1 to 43200000, twelve hours")?;
+        rule(self.delay_ms <= AHEAD_MS_MAX, "delay_ms is at most a hundred years")?;
+        rule(self.expiry_ms.is_none_or(|ms| (1..=AHEAD_MS_MAX).contains(&ms)), "expiry_ms is 1 to a hundred years")?;
+        rule(self.attempts_max != Some(0), "attempts_max is at least 1")?;
+        rule(
+            self.attempts_max.is_none() || self.dead_letter.is_some(),
+            "attempts_max needs dead_letter, the queue where such messages go",
+        )?;
+        rule(
+            self.dead_letter.as_deref().is_none_or(|target| is_queue_name(target) && target != name),
+            "dead_letter is the name of another queue",
+        )?;
+        rule(self.retry_ms <= self.retry_ms_max, "retry_ms is at most retry_ms_max")?;
+        rule(self.retry_ms_max <= AHEAD_MS_MAX, "retry_ms_max is at most a hundred years")?;
+        rule(self.id_window_ms.is_none_or(|ms| ms <= AHEAD_MS_MAX), "id_window_ms is at most a hundred years")?;
+        rule(self.rate_per_s.is_none_or(|rate| (1..=1_000_000).contains(&rate)), "rate_per_s is 1 to 1000000")?;
+        rule((1..=1_000_000).contains(&self.burst), "burst is 1 to 1000000")?;
+        rule(self.messages_max.is_none_or(|count| count < NUMBER_END), "messages_max is below 2^40")?;
+        rule(self.trail_ms <= AHEAD_MS_MAX, "trail_ms is at most a hundred years")
+    }
+
+    /// How long a message waits that was rejected after so many deliveries.
+    pub(super) fn retry_after(&self, attempts: u16) -> u64 {
+        let doublings = u32::from(attempts.saturating_sub(1)).min(40);
+        self.retry_ms.saturating_mul(1 << doublings).min(self.retry_ms_max)
+    }
+
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.lease_ms);
+        put_varint(out, self.delay_ms);
+        put_option(out, self.expiry_ms);
+        put_option(out, self.attempts_max.map(u64::from));
+        put_text(out, self.dead_letter.as_deref().unwrap_or(""));
+        put_varint(out, self.retry_ms);
+        put_varint(out, self.retry_ms_max);
+        put_option(out, self.id_window_ms);
+        put_option(out, self.rate_per_s.map(u64::from));
+        put_varint(out, u64::from(self.burst));
+        out.push(u8::from(self.is_paused));
+        put_option(out, self.messages_max);
+        put_varint(out, self.trail_ms);
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Parsed<Settings> {
+        let small = |value: Option<u64>| match value {
+            Some(value) => u16::try_from(value).map(Some).map_err(|_| too_large()),
+            None => Ok(None),
+        };
+        Ok(Settings {
+            lease_ms: reader.varint("lease_ms")?,
+            delay_ms: reader.varint("delay_ms")?,
+            expiry_ms: option(reader, "expiry_ms")?,
+            attempts_max: small(option(reader, "attempts_max")?)?,
+            dead_letter: Some(reader.text(0, QUEUE_NAME_CHARS_MAX, "dead_letter")?)
+                .filter(|name| !name.is_empty())
+                .map(Into::into),
+            retry_ms: reader.varint("retry_ms")?,
+            retry_ms_max: reader.varint("retry_ms_max")?,
+            id_window_ms: option(reader, "id_window_ms")?,
+            rate_per_s: match option(reader, "rate_per_s")? {
+                Some(rate) => Some(u32::try_from(rate).map_err(|_| too_large())?),
+                None => None,
+            },
+            burst: reader.u32("burst")?,
+            is_paused: flag(reader, "is_paused")?,
+            messages_max: option(reader, "messages_max")?,
+            trail_ms: reader.varint("trail_ms")?,
+        })
+    }
+}
+
+const fn too_large() -> crate::encoding::Malformed {
+    crate::encoding::Malformed { what: "a setting" }
+}
+
+/// A number that may be absent: one more than it is, or zero.
+pub(super) fn put_option(out: &mut Vec<u8>, value: Option<u64>) {
+    put_varint(out, value.map_or(0, |value| value.checked_add(1).expect("bounds are smaller")));
+}
+
+/// Reads what [`put_option`] wrote.
+pub(super) fn option(reader: &mut Reader<'_>, what: &'static str) -> Parsed<Option<u64>> {
+    Ok(reader.varint(what)?.checked_sub(1))
+}
+
+/// Reads yes or no.
+pub(super) fn flag(reader: &mut Reader<'_>, what: &'static str) -> Parsed<bool> {
+    let byte = reader.byte(what)?;
+    require(byte <= 1, what)?;
+    Ok(byte == 1)
+}
+
+/// Whether a queue may be called so: 1 to 80 letters and digits of ASCII, `-`, `_`, `.`, `:`, `{` and `}`.
+pub fn is_queue_name(name: &str) -> bool {
+    let letters = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:{}".contains(&byte);
+    (1..=QUEUE_NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(letters)
+}

@@ -1,0 +1,305 @@
+//! The snapshot of the queues of a shard. The byte diagram is in `docs/formats/queue.md`.
+//!
+//! Two states are equal exactly when their bytes are: queues are in the order of their indices, messages in that of
+//! their numbers, everything else in its own order. What follows from that (lists by state, timers, counts) is not
+//! written. Bodies are not written: they are in the log.
+
+use std::collections::BTreeMap;
+
+use super::event::QueueIndex;
+use super::key::{MessageKey, NUMBER_END};
+use super::limits::{ID_BYTES_MAX, PRIORITIES, QUEUE_NAME_CHARS_MAX, QUEUES_MAX};
+use super::message_table::{Entry, MessageState, NEVER, NO_GROUP};
+use super::settings::{Settings, is_queue_name};
+use super::state::{Queue, Queues, Remembered, Started};
+use crate::chunks::Chunks;
+use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_varint_128, require};
+use crate::{RecordPosition, ShardIndex, TimeMs};
+
+/// Version of the layout; the first thing in the bytes.
+const VERSION: u64 = 1;
+
+/// Bytes that are not a snapshot of the queues of a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    /// Made by another version.
+    #[error("snapshot layout {0} is unknown; this program reads layout {VERSION}")]
+    UnknownVersion(u64),
+    /// Not of the expected form, or against a rule.
+    #[error("snapshot is damaged: {0}")]
+    Damaged(&'static str),
+}
+
+impl From<Malformed> for SnapshotError {
+    fn from(malformed: Malformed) -> SnapshotError {
+        SnapshotError::Damaged(malformed.what)
+    }
+}
+
+/// A time, or zero for never.
+fn put_time_or_never(out: &mut Vec<u8>, at: TimeMs) {
+    put_varint(out, if at == NEVER { 0 } else { at.0 + 1 });
+}
+
+fn time_or_never(reader: &mut Reader<'_>) -> Parsed<TimeMs> {
+    match reader.varint("a time")? {
+        0 => Ok(NEVER),
+        at => known_time(at - 1),
+    }
+}
+
+fn known_time(at: u64) -> Parsed<TimeMs> {
+    require(at <= TimeMs::MAX.0, "a time")?;
+    Ok(TimeMs(at))
+}
+
+fn time(reader: &mut Reader<'_>) -> Parsed<TimeMs> {
+    known_time(reader.varint("a time")?)
+}
+
+fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
+    numbers.iter().for_each(|number| put_varint(out, *number));
+}
+
+impl Queues {
+    pub(super) fn write(&self, sink: &mut dyn FnMut(&[u8])) {
+        let mut chunks = Chunks::new(sink);
+        chunks.put(|out| {
+            put_numbers(out, &[VERSION, u64::from(self.shard.0), self.sequence, self.time.0, self.next]);
+            put_varint(out, self.starts.len() as u64);
+            for (first, started) in &self.starts {
+                put_numbers(out, &[*first, u64::from(started.node), u64::from(started.restart)]);
+            }
+            put_varint(out, self.queues.len() as u64);
+        });
+        for queue in &self.queues {
+            chunks.put(|out| out.push(u8::from(queue.is_some())));
+            let Some(queue) = queue else { continue };
+            chunks.put(|out| {
+                put_text(out, &queue.name);
+                queue.settings.put(out);
+                put_numbers(out, &[queue.picks, queue.rate_due_us]);
+                let mut totals = queue.totals;
+                totals.fields().iter().for_each(|total| put_varint(out, **total));
+                put_varint(out, queue.ids_due.len() as u64);
+            });
+            for (until, id) in &queue.ids_due {
+                chunks.put(|out| {
+                    put_time_or_never(out, *until);
+                    put_text(out, id);
+                    put_varint_128(out, queue.ids[id].key.bits());
+                });
+            }
+            chunks.put(|out| put_varint(out, queue.groups.iter().len() as u64));
+            for (key, _, members) in queue.groups.iter() {
+                chunks.put(|out| {
+                    put_text(out, key);
+                    put_varint(out, members.len());
+                });
+                members.iter().for_each(|number| chunks.put(|out| put_varint(out, number)));
+            }
+        }
+        chunks.put(|out| put_varint(out, self.messages.len()));
+        let mut before = 0;
+        for (number, entry) in self.messages.iter() {
+            chunks.put(|out| put_entry(out, number - before, entry));
+            before = number;
+        }
+        chunks.put(|out| put_varint(out, self.finished.len() as u64));
+        for (at, number) in &self.finished {
+            chunks.put(|out| put_numbers(out, &[at.0, *number]));
+        }
+        chunks.flush();
+    }
+
+    pub(super) fn read(body: &[u8]) -> Result<Queues, SnapshotError> {
+        let mut reader = Reader::new(body);
+        let reader = &mut reader;
+        let version = reader.varint("the layout")?;
+        if version != VERSION {
+            return Err(SnapshotError::UnknownVersion(version));
+        }
+        let shard = reader.shard("the shard")?;
+        require(shard.0 <= u16::from(u8::MAX), "the shard")?;
+        let mut state = Queues::empty(ShardIndex(shard.0));
+        (state.sequence, state.time) = (reader.varint("the sequence")?, time(reader)?);
+        state.next = reader.varint("the next number")?;
+        require((1..=NUMBER_END).contains(&state.next), "the next number")?;
+        state.read_starts(reader)?;
+        let mut grouped = BTreeMap::new();
+        state.read_queues(reader, &mut grouped)?;
+        state.read_messages(reader, &mut grouped)?;
+        require(grouped.is_empty(), "a group has messages that are not there")?;
+        state.read_finished(reader)?;
+        reader.end("bytes behind the state")?;
+        Ok(state)
+    }
+
+    fn read_starts(&mut self, reader: &mut Reader<'_>) -> Parsed<()> {
+        for _ in 0..reader.varint("a count of starts")? {
+            let first = reader.varint("a number")?;
+            let fits = self.starts.last_key_value().is_none_or(|(before, _)| *before < first) && first <= self.next;
+            require(fits, "starts are in order")?;
+            let small = |value: u64| u16::try_from(value).map_err(|_| Malformed { what: "a start" });
+            let (node, restart) = (small(reader.varint("a node")?)?, small(reader.varint("a restart")?)?);
+            self.starts.insert(first, Started { node, restart });
+        }
+        Ok(())
+    }
+
+    fn read_queues(&mut self, reader: &mut Reader<'_>, grouped: &mut BTreeMap<u64, QueueIndex>) -> Parsed<()> {
+        let count = reader.varint("a count of queues")?;
+        require(count <= QUEUES_MAX as u64, "a count of queues")?;
+        for index in 0..count as u32 {
+            if !super::settings::flag(reader, "whether there is a queue")? {
+                require(u64::from(index) + 1 < count, "the last queue is there")?;
+                self.queues.push(None);
+                continue;
+            }
+            let name = reader.text(1, QUEUE_NAME_CHARS_MAX, "a name")?;
+            let settings = Settings::read(reader)?;
+            require(is_queue_name(name) && settings.check(name).is_ok(), "a queue has a name and settings")?;
+            let mut queue = Queue::new(name, settings);
+            (queue.picks, queue.rate_due_us) = (reader.varint("picks")?, reader.varint("the rate")?);
+            for total in queue.totals.fields() {
+                *total = reader.varint("a total")?;
+            }
+            let known = self.names.insert(name.into(), QueueIndex(index));
+            require(known.is_none(), "names of queues differ")?;
+            self.queues.push(Some(queue));
+            self.read_ids(reader, QueueIndex(index))?;
+            let queue = self.queue_mut(QueueIndex(index));
+            for _ in 0..reader.varint("a count of groups")? {
+                let key = reader.text(1, ID_BYTES_MAX, "an ordering key")?;
+                require(queue.groups.iter().last().is_none_or(|(before, ..)| before < key), "groups are in order")?;
+                let members = reader.varint("a count of members")?;
+                require(members > 0, "a group has members")?;
+                let mut before = 0;
+                for _ in 0..members {
+                    let number = reader.varint("a number")?;
+                    require(number > before && grouped.insert(number, QueueIndex(index)).is_none(), "a group")?;
+                    queue.groups.add(key, number);
+                    before = number;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_ids(&mut self, reader: &mut Reader<'_>, index: QueueIndex) -> Parsed<()> {
+        for _ in 0..reader.varint("a count of ids")? {
+            let until = time_or_never(reader)?;
+            let id = reader.text(1, ID_BYTES_MAX, "an id")?;
+            let key = MessageKey::from_bits(reader.varint_128("a key")?);
+            let queue = self.queue(index);
+            let last = queue.ids_due.last();
+            let is_next = last.is_none_or(|(before, of)| (*before, &**of) < (until, id));
+            require(is_next && !queue.ids.contains_key(id), "ids are in order, each once")?;
+            self.remember(index, id, Remembered { key, until });
+        }
+        Ok(())
+    }
+
+    fn read_messages(&mut self, reader: &mut Reader<'_>, grouped: &mut BTreeMap<u64, QueueIndex>) -> Parsed<()> {
+        let group_of: BTreeMap<u64, u32> = self.groups_of_messages();
+        let mut number = 0u64;
+        for _ in 0..reader.varint("a count of messages")? {
+            let step = reader.varint("a number")?;
+            number = number.checked_add(step).filter(|number| step > 0 && *number < self.next).ok_or(WRONG_NUMBER)?;
+            let mut entry = read_entry(reader)?;
+            require(self.get_queue(entry.queue).is_some(), "a message's queue is there")?;
+            if entry.state.is_finished() {
+                self.messages.insert(number, entry);
+                continue;
+            }
+            match grouped.remove(&number) {
+                Some(queue) => {
+                    require(queue == entry.queue, "a message's group is of its queue")?;
+                    entry.group = group_of[&number];
+                    let is_first = self.queue(queue).groups.is_first(entry.group, number);
+                    let fits = match entry.state {
+                        MessageState::Ready | MessageState::Leased => is_first,
+                        MessageState::Held => !is_first,
+                        _ => true,
+                    };
+                    require(fits, "the first of a group goes first")?;
+                }
+                None => require(entry.state != MessageState::Held, "who is held is in a group")?,
+            }
+            self.messages.insert(number, entry);
+            self.queue_mut(entry.queue).members.insert(number);
+            self.enter_place(number, entry.body);
+            self.live_bytes += u64::from(entry.bytes);
+            self.enter(number);
+        }
+        Ok(())
+    }
+
+    fn groups_of_messages(&self) -> BTreeMap<u64, u32> {
+        let groups = self.queues.iter().flatten().flat_map(|queue| queue.groups.iter());
+        groups.flat_map(|(_, slot, members)| members.iter().map(move |number| (number, slot))).collect()
+    }
+
+    fn read_finished(&mut self, reader: &mut Reader<'_>) -> Parsed<()> {
+        let mut listed = std::collections::BTreeSet::new();
+        for _ in 0..reader.varint("a count of finished messages")? {
+            let (at, number) = (time(reader)?, reader.varint("a number")?);
+            let is_finished = self.messages.get(number).is_some_and(|entry| entry.state.is_finished());
+            let in_order = self.finished.back().is_none_or(|(before, _)| *before <= at);
+            require(is_finished && in_order && listed.insert(number), "finished messages are listed once")?;
+            self.finished.push_back((at, number));
+        }
+        let finished = self.messages.iter().filter(|(_, entry)| entry.state.is_finished()).count();
+        require(finished == self.finished.len(), "finished messages are listed")
+    }
+}
+
+const WRONG_NUMBER: Malformed = Malformed { what: "numbers of messages are in order" };
+
+fn put_entry(out: &mut Vec<u8>, step: u64, entry: &Entry) {
+    put_varint(out, step);
+    out.push(entry.state as u8);
+    out.push(entry.priority);
+    put_varint(out, u64::from(entry.queue.0));
+    put_numbers(out, &[entry.body.0, u64::from(entry.part), entry.last.0 - entry.body.0, entry.sent_at.0]);
+    if matches!(entry.state, MessageState::Scheduled | MessageState::Leased) {
+        put_varint(out, entry.until.0);
+    }
+    put_time_or_never(out, entry.expires_at);
+    put_numbers(out, &[u64::from(entry.bytes), u64::from(entry.attempts), u64::from(entry.tries)]);
+}
+
+fn read_entry(reader: &mut Reader<'_>) -> Parsed<Entry> {
+    let state = reader.byte("a state")?;
+    let state = *MessageState::ALL.get(usize::from(state)).ok_or(Malformed { what: "a state" })?;
+    let priority = reader.byte("a priority")?;
+    require(usize::from(priority) < PRIORITIES, "a priority")?;
+    let queue = QueueIndex(reader.u32("a queue")?);
+    let body = reader.position("a position")?;
+    let small = |value: u64| u16::try_from(value).map_err(|_| Malformed { what: "a small number" });
+    let part = small(reader.varint("a part")?)?;
+    let last = body.0.checked_add(reader.varint("a position")?).ok_or(Malformed { what: "a position" })?;
+    let sent_at = time(reader)?;
+    let until = match state {
+        MessageState::Scheduled | MessageState::Leased => time(reader)?,
+        _ => TimeMs(0),
+    };
+    let expires_at = time_or_never(reader)?;
+    let (bytes, attempts) = (reader.u32("bytes")?, reader.u32("attempts")?);
+    let tries = small(reader.varint("tries")?)?;
+    Ok(Entry {
+        body,
+        part,
+        last: RecordPosition(last),
+        sent_at,
+        until,
+        expires_at,
+        queue,
+        group: NO_GROUP,
+        bytes,
+        attempts,
+        tries,
+        priority,
+        state,
+    })
+}

@@ -1,0 +1,356 @@
+//! The state of the queues of a shard, and the steps that change it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::event::QueueIndex;
+use super::groups::Groups;
+use super::key::MessageKey;
+use super::limits::{FINISHED_MAX, PLACE_BITS, PRIORITIES};
+use super::message_table::{Entry, MessageState, MessageTable, NO_GROUP};
+use super::number_set::NumberSet;
+use super::settings::Settings;
+use crate::{RecordPosition, ShardIndex, TimeMs};
+
+/// What a queue has done since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Messages taken.
+    pub sent: u64,
+    /// Deliveries.
+    pub leased: u64,
+    /// Messages done with.
+    pub acknowledged: u64,
+    /// Deliveries that were rejected.
+    pub rejected: u64,
+    /// Deliveries whose lease ended.
+    pub lapsed: u64,
+    /// Messages that went to the dead letter queue.
+    pub dead: u64,
+    /// Messages dropped because nobody acknowledged them in time.
+    pub expired: u64,
+    /// Messages that were purged or cancelled.
+    pub removed: u64,
+}
+
+impl Totals {
+    /// All of them, in the order of the snapshot.
+    pub(super) fn fields(&mut self) -> [&mut u64; 8] {
+        let Totals { sent, leased, acknowledged, rejected, lapsed, dead, expired, removed } = self;
+        [sent, leased, acknowledged, rejected, lapsed, dead, expired, removed]
+    }
+}
+
+/// Messages of a queue by where they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Ready to be handed out, or behind one of their ordering key.
+    pub waiting: u64,
+    /// Waiting for their time.
+    pub scheduled: u64,
+    /// Handed out.
+    pub leased: u64,
+}
+
+/// An id of a message that is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Remembered {
+    pub key: MessageKey,
+    pub until: TimeMs,
+}
+
+/// One queue.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub name: Box<str>,
+    pub settings: Settings,
+    /// All its messages that are not gone.
+    pub members: NumberSet,
+    /// Those that wait for a receiver, by priority.
+    pub ready: [NumberSet; PRIORITIES],
+    pub groups: Groups,
+    pub counts: Counts,
+    /// Deliveries by which it is chosen whose turn it is.
+    pub picks: u64,
+    /// When the next delivery would be due if the rate were used up, in microseconds.
+    pub rate_due_us: u64,
+    pub totals: Totals,
+    pub ids: BTreeMap<Arc<str>, Remembered>,
+    pub ids_due: BTreeSet<(TimeMs, Arc<str>)>,
+}
+
+impl Queue {
+    pub fn new(name: &str, settings: Settings) -> Queue {
+        Queue {
+            name: name.into(),
+            settings,
+            members: NumberSet::default(),
+            ready: Default::default(),
+            groups: Groups::default(),
+            counts: Counts::default(),
+            picks: 0,
+            rate_due_us: 0,
+            totals: Totals::default(),
+            ids: BTreeMap::new(),
+            ids_due: BTreeSet::new(),
+        }
+    }
+
+    /// The id if it is remembered at `at`.
+    pub fn remembered(&self, id: &str, at: TimeMs) -> Option<MessageKey> {
+        self.ids.get(id).filter(|remembered| remembered.until > at).map(|remembered| remembered.key)
+    }
+
+    fn count_of(&mut self, state: MessageState) -> &mut u64 {
+        match state {
+            MessageState::Scheduled => &mut self.counts.scheduled,
+            MessageState::Ready | MessageState::Held => &mut self.counts.waiting,
+            MessageState::Leased => &mut self.counts.leased,
+            _ => unreachable!("what is gone is not counted"),
+        }
+    }
+}
+
+/// Which node took messages, and after which restart, from some number on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Started {
+    pub node: u16,
+    pub restart: u16,
+}
+
+/// The queues of one shard.
+#[derive(Debug)]
+pub struct Queues {
+    pub(super) shard: ShardIndex,
+    pub(super) sequence: u64,
+    pub(super) time: TimeMs,
+    /// The number of the next message.
+    pub(super) next: u64,
+    /// By the first number that was taken since, oldest first.
+    pub(super) starts: BTreeMap<u64, Started>,
+    pub(super) queues: Vec<Option<Queue>>,
+    pub(super) names: BTreeMap<Box<str>, QueueIndex>,
+    pub(super) messages: MessageTable,
+    pub(super) timers: BTreeSet<(TimeMs, u64)>,
+    /// Which messages have their bodies in which part of the log.
+    pub(super) places: BTreeMap<u64, NumberSet>,
+    /// Bytes of messages that are not gone.
+    pub(super) live_bytes: u64,
+    /// Those that are gone and whose trails are kept, oldest first.
+    pub(super) finished: VecDeque<(TimeMs, u64)>,
+    /// Ids remembered in all queues.
+    pub(super) ids: u64,
+}
+
+impl Queues {
+    pub(super) fn empty(shard: ShardIndex) -> Queues {
+        Queues {
+            shard,
+            sequence: 0,
+            time: TimeMs(0),
+            next: 1,
+            starts: BTreeMap::new(),
+            queues: Vec::new(),
+            names: BTreeMap::new(),
+            messages: MessageTable::default(),
+            timers: BTreeSet::new(),
+            places: BTreeMap::new(),
+            live_bytes: 0,
+            finished: VecDeque::new(),
+            ids: 0,
+        }
+    }
+
+    pub(super) fn index(&self, name: &str) -> Option<QueueIndex> {
+        self.names.get(name).copied()
+    }
+
+    pub(super) fn queue(&self, index: QueueIndex) -> &Queue {
+        self.get_queue(index).expect("the queue is there")
+    }
+
+    pub(super) fn get_queue(&self, index: QueueIndex) -> Option<&Queue> {
+        self.queues.get(index.0 as usize)?.as_ref()
+    }
+
+    pub(super) fn queue_mut(&mut self, index: QueueIndex) -> &mut Queue {
+        self.queues[index.0 as usize].as_mut().expect("the queue is there")
+    }
+
+    /// Messages that are not gone.
+    pub(super) fn live(&self) -> u64 {
+        self.messages.len() - self.finished.len() as u64
+    }
+
+    /// Where the dead letters of a queue go, if that queue is there.
+    pub(super) fn dead_letter_of(&self, index: QueueIndex) -> Option<QueueIndex> {
+        self.queue(index).settings.dead_letter.as_deref().and_then(|name| self.index(name))
+    }
+
+    /// The key of a message that was taken at `at`.
+    pub(super) fn key_of(&self, number: u64, at: TimeMs) -> MessageKey {
+        let started = self.starts.range(..=number).next_back();
+        let Started { node, restart } = started.map_or(Started { node: 0, restart: 0 }, |(_, started)| *started);
+        MessageKey::new(at, node, self.shard, restart, number)
+    }
+
+    /// The message of a key, gone or not.
+    pub(super) fn entry_of(&self, key: MessageKey) -> Option<&Entry> {
+        let entry = self.messages.get(key.number())?;
+        (self.key_of(key.number(), entry.sent_at) == key).then_some(entry)
+    }
+
+    /// Whether a message waits for no other one of its ordering key.
+    fn is_first(&self, number: u64, entry: &Entry) -> bool {
+        entry.group == NO_GROUP || self.queue(entry.queue).groups.is_first(entry.group, number)
+    }
+
+    /// Adds a message to what is kept by its state.
+    pub(super) fn enter(&mut self, number: u64) {
+        let entry = *self.messages.of(number);
+        let queue = self.queue_mut(entry.queue);
+        *queue.count_of(entry.state) += 1;
+        if entry.state == MessageState::Ready {
+            queue.ready[usize::from(entry.priority)].insert(number);
+        }
+        if let Some(at) = entry.wake_at() {
+            assert!(self.timers.insert((at, number)), "a message has one timer");
+        }
+    }
+
+    /// Takes a message out of what is kept by its state.
+    fn leave(&mut self, number: u64) {
+        let entry = *self.messages.of(number);
+        let queue = self.queue_mut(entry.queue);
+        *queue.count_of(entry.state) -= 1;
+        if entry.state == MessageState::Ready {
+            queue.ready[usize::from(entry.priority)].remove(number);
+        }
+        if let Some(at) = entry.wake_at() {
+            assert!(self.timers.remove(&(at, number)), "what wakes is among the timers");
+        }
+    }
+
+    /// Gives a message another state, until some time.
+    pub(super) fn put(&mut self, number: u64, state: MessageState, until: TimeMs) {
+        self.leave(number);
+        let entry = self.messages.of_mut(number);
+        (entry.state, entry.until) = (state, until);
+        self.enter(number);
+    }
+
+    /// Lets a message wait for a receiver, or for those before it.
+    pub(super) fn put_waiting(&mut self, number: u64) {
+        let entry = self.messages.of(number);
+        let state = if self.is_first(number, entry) { MessageState::Ready } else { MessageState::Held };
+        self.put(number, state, TimeMs(0));
+    }
+
+    /// Lets a message wait until `at`, or for a receiver if that is over.
+    pub(super) fn put_back(&mut self, number: u64, visible_at: TimeMs, at: TimeMs) {
+        match visible_at > at {
+            true => self.put(number, MessageState::Scheduled, visible_at),
+            false => self.put_waiting(number),
+        }
+    }
+
+    /// Takes a message out of its queue: out of what is kept by its state, and of its group, whose next one may then
+    /// be handed out.
+    fn leave_queue(&mut self, number: u64) {
+        self.leave(number);
+        let Entry { queue, group, .. } = *self.messages.of(number);
+        let of = self.queue_mut(queue);
+        of.members.remove(number);
+        if group == NO_GROUP {
+            return;
+        }
+        let next = of.groups.remove(group, number);
+        self.messages.of_mut(number).group = NO_GROUP;
+        if let Some(next) = next.filter(|next| self.messages.of(*next).state == MessageState::Held) {
+            self.put(next, MessageState::Ready, TimeMs(0));
+        }
+    }
+
+    /// Puts a message into another queue, where it has no ordering key, and is handed out at once.
+    pub(super) fn change_queue(&mut self, number: u64, to: QueueIndex, at: TimeMs) {
+        self.leave_queue(number);
+        let queue = self.queue_mut(to);
+        queue.members.insert(number);
+        let expires_at = queue.settings.expiry_ms.map_or(super::message_table::NEVER, |ms| later(at, ms));
+        let entry = self.messages.of_mut(number);
+        (entry.queue, entry.state, entry.tries) = (to, MessageState::Ready, 0);
+        (entry.until, entry.expires_at) = (TimeMs(0), expires_at);
+        self.enter(number);
+    }
+
+    /// Removes a message. What became of it is remembered, unless that is `None`.
+    pub(super) fn finish(&mut self, number: u64, how: Option<MessageState>, at: TimeMs) {
+        self.leave_queue(number);
+        let entry = *self.messages.of(number);
+        self.leave_place(number, entry.body);
+        self.live_bytes -= u64::from(entry.bytes);
+        match how.filter(|_| self.queue(entry.queue).settings.trail_ms > 0) {
+            None => drop(self.messages.remove(number)),
+            Some(how) => {
+                assert!(how.is_finished(), "a message that is gone is in one of some states");
+                let entry = self.messages.of_mut(number);
+                (entry.state, entry.until) = (how, TimeMs(0));
+                self.finished.push_back((at, number));
+            }
+        }
+    }
+
+    /// Forgets what became of messages that were gone long ago, or longer than many others.
+    pub(super) fn forget_finished(&mut self, at: TimeMs) {
+        while let Some((finished_at, number)) = self.finished.front().copied() {
+            let trail_ms = self.queue(self.messages.of(number).queue).settings.trail_ms;
+            if self.finished.len() <= FINISHED_MAX && later(finished_at, trail_ms) > at {
+                return;
+            }
+            self.finished.pop_front();
+            self.messages.remove(number);
+        }
+    }
+
+    pub(super) fn enter_place(&mut self, number: u64, body: RecordPosition) {
+        self.places.entry(body.0 >> PLACE_BITS).or_default().insert(number);
+    }
+
+    pub(super) fn leave_place(&mut self, number: u64, body: RecordPosition) {
+        let place = body.0 >> PLACE_BITS;
+        let numbers = self.places.get_mut(&place).expect("every body has its place");
+        numbers.remove(number);
+        if numbers.is_empty() {
+            self.places.remove(&place);
+        }
+    }
+
+    /// Remembers the id of a message.
+    pub(super) fn remember(&mut self, index: QueueIndex, id: &str, remembered: Remembered) {
+        let queue = self.queue_mut(index);
+        let id: Arc<str> = id.into();
+        queue.ids_due.insert((remembered.until, id.clone()));
+        let before = queue.ids.insert(id.clone(), remembered);
+        if let Some(before) = before.filter(|before| before.until != remembered.until) {
+            queue.ids_due.remove(&(before.until, id));
+        }
+        self.ids += u64::from(before.is_none());
+    }
+
+    /// Forgets the ids of a queue whose window is over.
+    pub(super) fn forget_ids(&mut self, index: QueueIndex, at: TimeMs) {
+        let queue = self.queue_mut(index);
+        let mut forgotten = 0;
+        while let Some((_, id)) = queue.ids_due.first().filter(|(until, _)| *until <= at) {
+            queue.ids.remove(id);
+            queue.ids_due.pop_first();
+            forgotten += 1;
+        }
+        self.ids -= forgotten;
+    }
+}
+
+/// So many milliseconds behind a time; never behind the last one.
+pub(super) fn later(at: TimeMs, ms: u64) -> TimeMs {
+    TimeMs(at.0.saturating_add(ms)).min(TimeMs::MAX)
+}

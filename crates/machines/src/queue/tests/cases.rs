@@ -1,0 +1,319 @@
+use super::*;
+
+#[test]
+fn what_is_not_acknowledged_comes_again() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings::default());
+    driven.send("jobs", &[message("a"), message("b")]);
+    let first = driven.receive("jobs", 10);
+    assert_eq!(driven.counts("jobs"), (0, 0, 2));
+    assert_eq!(driven.received("jobs", 10), []);
+    assert_eq!(driven.acknowledge("jobs", &first[..1]), [Ok(())]);
+    driven.wait(29_999);
+    assert_eq!(driven.received("jobs", 10), []);
+    driven.wait(1);
+    assert_eq!(driven.received("jobs", 10), [(2, 2)], "its lease has ended");
+    assert_eq!(driven.acknowledge("jobs", &first), [Ok(()), Err(LeaseRefusal::Lost)]);
+    assert_eq!(driven.counts("jobs"), (0, 0, 1));
+}
+
+#[test]
+fn a_late_acknowledgement_counts_while_nobody_else_has_the_message() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings::default());
+    driven.send("jobs", &[message("a")]);
+    let lease = driven.receive("jobs", 1);
+    driven.wait(30_000);
+    assert_eq!(driven.counts("jobs"), (1, 0, 0));
+    assert_eq!(driven.acknowledge("jobs", &lease), [Ok(())]);
+    assert_eq!(driven.acknowledge("jobs", &lease), [Ok(())], "an answer may have been lost");
+    assert_eq!(driven.counts("jobs"), (0, 0, 0));
+    let forged = Lease { attempt: 0, ..lease[0] };
+    driven.send("jobs", &[message("b")]);
+    let forged = Lease { key: driven.queues.browse("jobs", 0).unwrap().next().unwrap().key, ..forged };
+    assert_eq!(driven.acknowledge("jobs", &[forged]), [Err(LeaseRefusal::Lost)], "nobody got it yet");
+}
+
+#[test]
+fn leases_can_be_made_longer_and_shorter() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings::default());
+    driven.send("jobs", &[message("a")]);
+    let lease = driven.receive("jobs", 1);
+    driven.wait(20_000);
+    let extend = Command::Extend { queue: "jobs", leases: &lease, lease_ms: 30_000 };
+    assert_eq!(leases_of(driven.ask(extend.clone())), [Ok(())]);
+    driven.wait(29_999);
+    assert_eq!(driven.counts("jobs"), (0, 0, 1));
+    driven.wait(1);
+    assert_eq!(leases_of(driven.ask(extend)), [Err(LeaseRefusal::Lost)]);
+}
+
+#[test]
+fn delays_hold_and_can_be_changed() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings { delay_ms: 500, ..Settings::default() });
+    let year = 365 * 24 * 3_600_000;
+    let later = Message { visible_at: Some(TimeMs(driven.now.0 + year)), ..message("b") };
+    let receipts = driven.send("jobs", &[message("a"), later]);
+    assert_eq!(driven.counts("jobs"), (0, 2, 0));
+    driven.wait(499);
+    assert_eq!(driven.received("jobs", 10), []);
+    driven.wait(1);
+    assert_eq!(driven.received("jobs", 10), [(1, 1)]);
+    let visible_at = TimeMs(driven.now.0 + 5);
+    assert_eq!(driven.ask(Command::Reschedule { key: receipts[1].key, visible_at }), Outcome::Done);
+    driven.wait(5);
+    assert_eq!(driven.received("jobs", 10), [(2, 1)]);
+    let refused = driven.ask(Command::Cancel { key: receipts[1].key });
+    assert_eq!(refused, Outcome::Refused(Refusal::MessageLeased));
+}
+
+#[test]
+fn a_cancelled_message_is_not_handed_out() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings::default());
+    let receipts = driven.send("jobs", &[message("a"), message("b")]);
+    assert_eq!(driven.ask(Command::Cancel { key: receipts[0].key }), Outcome::Done);
+    assert_eq!(driven.received("jobs", 10), [(2, 1)]);
+    assert_eq!(driven.queues.message(receipts[0].key).unwrap().state, MessageState::Cancelled);
+    let again = driven.ask(Command::Cancel { key: receipts[0].key });
+    assert_eq!(again, Outcome::Refused(Refusal::MessageNotFound));
+}
+
+#[test]
+fn an_id_is_taken_once_while_it_is_remembered() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings { id_window_ms: Some(1_000), ..Settings::default() });
+    let with_id = Message { id: Some("x".into()), ..message("a") };
+    let receipts = driven.send("jobs", &[with_id.clone(), with_id.clone()]);
+    assert!(!receipts[0].is_duplicate && receipts[1].is_duplicate);
+    assert_eq!(receipts[0].key, receipts[1].key);
+    let lease = driven.receive("jobs", 10);
+    driven.acknowledge("jobs", &lease);
+    driven.wait(999);
+    assert!(driven.send("jobs", &[with_id.clone()])[0].is_duplicate, "also when the first one is gone");
+    assert_eq!(driven.queues.key_of_id("jobs", "x", driven.now), Some(receipts[0].key));
+    driven.wait(1);
+    let anew = driven.send("jobs", &[with_id]);
+    assert!(!anew[0].is_duplicate && anew[0].key > receipts[0].key);
+    assert_eq!(driven.queues.ids, 1);
+}
+
+#[test]
+fn an_id_may_be_remembered_for_ever_or_not_at_all() {
+    let mut driven = Driven::new();
+    driven.queue("ever", Settings { id_window_ms: None, ..Settings::default() });
+    driven.queue("never", Settings { id_window_ms: Some(0), ..Settings::default() });
+    let with_id = Message { id: Some("x".into()), ..message("a") };
+    for _ in 0..2 {
+        driven.send("ever", &[with_id.clone()]);
+        driven.send("never", &[with_id.clone()]);
+        driven.wait(1 << 40);
+    }
+    assert_eq!((driven.counts("ever").0, driven.counts("never").0), (1, 2));
+}
+
+#[test]
+fn messages_of_one_key_go_one_after_the_other() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings { retry_ms: 100, ..Settings::default() });
+    let keyed = |key: &str, body| Message { ordering_key: Some(key.into()), ..message(body) };
+    driven.send("jobs", &[keyed("a", "1"), keyed("a", "2"), keyed("b", "3"), message("4"), keyed("a", "5")]);
+    let first = driven.receive("jobs", 10);
+    assert_eq!(first.iter().map(|lease| lease.key.number()).collect::<Vec<_>>(), [1, 3, 4]);
+    assert_eq!(driven.reject("jobs", &first[..1], Rejection::Retry(None)), [Ok(())]);
+    assert_eq!(driven.received("jobs", 10), [], "who waits for another try is not passed");
+    driven.wait(100);
+    let second = driven.receive("jobs", 10);
+    assert_eq!(second.iter().map(|lease| lease.key.number()).collect::<Vec<_>>(), [1]);
+    driven.acknowledge("jobs", &second);
+    assert_eq!(driven.received("jobs", 10), [(2, 1)]);
+}
+
+#[test]
+fn the_highest_level_goes_first_and_the_others_have_a_share() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings::default());
+    let at = |priority: u8| Message { priority, ..message("m") };
+    driven.send("jobs", &(0..20).map(|_| at(1)).collect::<Vec<_>>());
+    driven.send("jobs", &(0..20).map(|_| at(9)).collect::<Vec<_>>());
+    let received: Vec<u64> = driven.receive("jobs", 20).iter().map(|lease| lease.key.number()).collect();
+    let low: Vec<usize> = (0..20).filter(|place| received[*place] <= 20).collect();
+    assert_eq!(low, [7, 15]);
+}
+
+#[test]
+fn what_is_delivered_too_often_goes_to_the_dead_letters_and_back() {
+    let mut driven = Driven::new();
+    driven.queue("dead", Settings::default());
+    let dead_letter = Some("dead".into());
+    driven.queue("jobs", Settings { attempts_max: Some(2), dead_letter, lease_ms: 10, ..Settings::default() });
+    driven.send("jobs", &[message("a"), message("b")]);
+    driven.receive("jobs", 10);
+    driven.wait(10);
+    let again = driven.receive("jobs", 10);
+    assert_eq!(driven.reject("jobs", &again[..1], Rejection::Retry(Some(0))), [Ok(())]);
+    assert_eq!(driven.counts("dead").0, 1, "rejected for the second time");
+    driven.wait(10);
+    assert_eq!(driven.counts("dead").0, 2, "its lease ended for the second time");
+    assert_eq!(driven.queues.view("jobs").unwrap().totals.dead, 2);
+    assert_eq!(driven.acknowledge("jobs", &again), [Err(LeaseRefusal::Lost); 2]);
+    let moved = driven.ask(Command::Redrive { from: "dead", to: "jobs", max: 1 });
+    assert_eq!(moved, Outcome::Some { count: 1, more: true });
+    assert_eq!(driven.received("jobs", 10), [(1, 3)], "its deliveries are counted on, so that old leases are none");
+    assert_eq!(driven.acknowledge("jobs", &again[..1]), [Err(LeaseRefusal::Lost)]);
+    let deleted = driven.ask(Command::DeleteQueue { name: "dead" });
+    assert_eq!(deleted, Outcome::Refused(Refusal::QueueNotEmpty));
+}
+
+#[test]
+fn retries_wait_twice_as_long_each_time() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings { retry_ms: 100, retry_ms_max: 350, ..Settings::default() });
+    driven.send("jobs", &[message("a")]);
+    for waits in [100, 200, 350, 350] {
+        let lease = driven.receive("jobs", 1);
+        driven.reject("jobs", &lease, Rejection::Retry(None));
+        driven.wait(waits - 1);
+        assert_eq!(driven.counts("jobs"), (0, 1, 0));
+        driven.wait(1);
+    }
+    assert_eq!(driven.counts("jobs"), (1, 0, 0));
+}
+
+#[test]
+fn what_nobody_acknowledged_expires() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings { expiry_ms: Some(1_000), ..Settings::default() });
+    let receipts = driven.send("jobs", &[message("a"), message("b")]);
+    let lease = driven.receive("jobs", 1);
+    driven.wait(1_000);
+    assert_eq!(driven.counts("jobs"), (0, 0, 1), "who has it may still acknowledge it");
+    assert_eq!(driven.acknowledge("jobs", &lease), [Ok(())]);
+    assert_eq!(driven.queues.message(receipts[1].key).unwrap().state, MessageState::Expired);
+    assert_eq!(driven.queues.view("jobs").unwrap().totals.expired, 1);
+}
+
+#[test]
+fn a_rate_allows_bursts() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings { rate_per_s: Some(10), burst: 3, ..Settings::default() });
+    driven.send("jobs", &(0..10).map(|_| message("m")).collect::<Vec<_>>());
+    assert_eq!(driven.received("jobs", 10).len(), 3);
+    assert_eq!(driven.received("jobs", 10).len(), 0);
+    assert_eq!(driven.queues.offers("jobs", driven.now), Offer::From(TimeMs(driven.now.0 + 100)));
+    driven.wait(100);
+    assert_eq!(driven.received("jobs", 10).len(), 1);
+    driven.wait(1_000);
+    assert_eq!(driven.received("jobs", 10).len(), 3);
+}
+
+#[test]
+fn a_paused_queue_takes_messages_and_hands_out_none() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings { is_paused: true, ..Settings::default() });
+    driven.send("jobs", &[message("a")]);
+    assert_eq!(driven.received("jobs", 1), []);
+    assert_eq!(driven.queues.offers("jobs", driven.now), Offer::Nothing);
+    driven.queue("jobs", Settings::default());
+    assert_eq!(driven.received("jobs", 1), [(1, 1)]);
+}
+
+#[test]
+fn a_purge_removes_what_was_there() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings::default());
+    driven.send("jobs", &[message("a"), message("b"), message("c")]);
+    driven.receive("jobs", 1);
+    let purged = driven.ask(Command::Purge { queue: "jobs", up_to: 2 });
+    assert_eq!(purged, Outcome::Some { count: 2, more: false });
+    assert_eq!(driven.counts("jobs"), (1, 0, 0));
+    driven.ask(Command::Purge { queue: "jobs", up_to: 3 });
+    assert_eq!(driven.ask(Command::DeleteQueue { name: "jobs" }), Outcome::Done);
+    assert_eq!(driven.ask(Command::DeleteQueue { name: "jobs" }), {
+        Outcome::Refused(Refusal::QueueNotFound("jobs".into()))
+    });
+}
+
+#[test]
+fn bounds_hold() {
+    let mut driven = Driven::new();
+    driven.bounds = Bounds { messages_max: 3, ids_max: 1 };
+    driven.queue("jobs", Settings { messages_max: Some(2), ..Settings::default() });
+    driven.queue("others", Settings::default());
+    driven.send("jobs", &[message("a"), message("b")]);
+    let send = |driven: &mut Driven, queue: &str, message: Message| {
+        driven.ask(Command::Send { queue, messages: &[Arc::new(message)] })
+    };
+    let is_full = |outcome: Outcome| matches!(outcome, Outcome::Refused(Refusal::Full(_)));
+    assert!(is_full(send(&mut driven, "jobs", message("c"))));
+    driven.send("others", &[Message { id: Some("1".into()), ..message("c") }]);
+    assert!(is_full(send(&mut driven, "others", message("d"))));
+    let lease = driven.receive("jobs", 1);
+    driven.acknowledge("jobs", &lease);
+    assert!(is_full(send(&mut driven, "others", Message { id: Some("2".into()), ..message("d") })));
+    driven.send("others", &[message("d")]);
+    let large = Message { body: vec![0; limits::MESSAGE_BYTES_MAX + 1].into(), ..message("") };
+    let refused = send(&mut driven, "others", large);
+    assert!(matches!(refused, Outcome::Refused(Refusal::MessageInvalid { index: 0, .. })), "{refused:?}");
+}
+
+#[test]
+fn keys_grow_and_say_where_their_message_is() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings::default());
+    let mut keys = Vec::new();
+    for node in [7, 7, 9] {
+        driven.ask(Command::Start { node });
+        keys.extend(driven.send("jobs", &[message("a")]).iter().map(|receipt| receipt.key));
+        driven.wait(1);
+    }
+    assert!(keys.is_sorted_by(|one, next| one < next && one.to_string() < next.to_string()));
+    assert_eq!(keys.iter().map(|key| (key.node(), key.restart())).collect::<Vec<_>>(), [(7, 0), (7, 1), (9, 2)]);
+    for key in keys {
+        assert_eq!(key.to_string().parse(), Ok(key));
+        assert_eq!(driven.queues.message(key).map(|view| view.key), Some(key));
+        let forged = MessageKey::from_bits(key.bits() ^ 1 << 40);
+        assert_eq!(driven.queues.message(forged), None, "the whole key counts");
+    }
+    for bad in ["", "0", "ZZZZZZZZZZZZZZZZZZZZZZZZZZ", "0000000000000000000000000I", "000000000000000000000000000"] {
+        assert_eq!(bad.parse::<MessageKey>(), Err(NoKey), "{bad}");
+    }
+}
+
+#[test]
+fn what_became_of_a_message_is_remembered_for_a_time() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings { trail_ms: 1_000, ..Settings::default() });
+    let receipts = driven.send("jobs", &[message("a")]);
+    let lease = driven.receive("jobs", 1);
+    driven.acknowledge("jobs", &lease);
+    driven.wait(999);
+    driven.send("jobs", &[message("b")]);
+    assert_eq!(driven.queues.message(receipts[0].key).unwrap().state, MessageState::Acknowledged);
+    driven.wait(1);
+    driven.send("jobs", &[message("c")]);
+    assert_eq!(driven.queues.message(receipts[0].key), None);
+}
+
+#[test]
+fn bodies_are_moved_to_the_end_of_the_log() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings::default());
+    for _ in 0..30 {
+        driven.send("jobs", &[message("a"), message("b")]);
+    }
+    let oldest = driven.queues.keeps_since().unwrap();
+    let old = driven.queues.in_oldest_place();
+    assert!(!old.is_empty() && old.len() < 60);
+    let messages: Vec<_> = old.iter().map(|place| (place.number, Arc::new(message("a")))).collect();
+    assert_eq!(driven.ask(Command::Move { messages: &messages }), Outcome::Done);
+    assert!(driven.queues.keeps_since().unwrap() > oldest);
+    let place = driven.queues.body_place(old[1].number).unwrap();
+    let (bytes, at) = driven.records.last().unwrap();
+    assert_eq!(place.record, at.position);
+    let event = Queues::decode(bytes).unwrap();
+    assert_eq!(event.part(place.part).unwrap().body, b"a");
+    assert_eq!(driven.received("jobs", 1), [(1, 1)]);
+}
