@@ -41,6 +41,7 @@
 //! | `room_client` | the way of a room's HTTP requests to its shards |
 //! | `ledger_http` | the ledger as a room behind the HTTP door |
 //! | `operator_http` | clients, sessions and messages as operators see them behind the HTTP door |
+//! | `queue_http` | queues behind the HTTP door |
 //! | `roster_http` | services and users that are managed behind the HTTP door |
 //! | `websocket` | MQTT over WebSocket: from HTTP's socket to an arrival at MQTT |
 //! | `binary` | the binary port |
@@ -73,6 +74,7 @@ pub mod mqtt;
 pub mod operator;
 pub mod operator_http;
 pub mod proxy;
+pub mod queue_http;
 mod reading;
 pub mod refusal_metrics;
 pub mod request_metrics;

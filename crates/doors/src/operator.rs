@@ -227,7 +227,7 @@ impl Client for OperatorClient {
         }
     }
 
-    fn cancel(&mut self, token: u64) {
+    fn cancel(&mut self, token: u64, _out: &mut Outgoing<Self::Message>) {
         let of_token = self.asked.iter_mut().map(|(_, asked)| asked).find(|asked| asked.token == Some(token));
         if let Some(asked) = of_token {
             asked.token = None;

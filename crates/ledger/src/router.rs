@@ -356,7 +356,7 @@ impl Client for Router {
         Router::more(self, token, out);
     }
 
-    fn cancel(&mut self, token: u64) {
+    fn cancel(&mut self, token: u64, _out: &mut Outgoing) {
         Router::cancel(self, token);
     }
 }

@@ -58,8 +58,9 @@ pub trait Client: Send + 'static {
     /// The reader of the stream `token` takes one more reply. A client that streams sends no more than it was allowed.
     fn more(&mut self, _token: u64, _out: &mut Outgoing<Self::Message>, _replies: &mut Replies<Self::Reply>) {}
 
-    /// Nobody waits for replies under `token` any more. Replies that come all the same are dropped.
-    fn cancel(&mut self, _token: u64) {}
+    /// Nobody waits for replies under `token` any more. Replies that come all the same are dropped. `out` is for telling
+    /// whoever works for it.
+    fn cancel(&mut self, _token: u64, _out: &mut Outgoing<Self::Message>) {}
 }
 
 /// A client on a worker, with its messages and replies that were not taken yet.
@@ -103,7 +104,7 @@ impl<C: Client> Asker<C> {
 
     /// Nobody waits for replies under `token` any more.
     pub fn cancel(&mut self, token: u64) {
-        self.client.cancel(token);
+        self.client.cancel(token, &mut self.out);
     }
 
     /// The replies that have come since the last call.

@@ -120,7 +120,7 @@ where
         }
     }
 
-    fn cancel(&mut self, token: u64) {
+    fn cancel(&mut self, token: u64, _out: &mut Outgoing<Direct<S>>) {
         let of_token = self.asked.iter_mut().map(|(_, asked)| asked).find(|asked| **asked == Some(token));
         if let Some(asked) = of_token {
             *asked = None;

@@ -31,6 +31,7 @@ use tidegate_journal::witness::check_folder_of_new;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::room::{Schedule, Seed as LedgerSeed, SeedKind, ShownCollector};
 use tidegate_ledger::{LEDGER, LedgerOptions, LedgerRoom};
+use tidegate_queue::QueueMessage;
 use tidegate_roster::ROSTER;
 use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Address, Carries, Node, NodeOptions, Room, Status};
@@ -49,7 +50,12 @@ use crate::private;
 
 /// Parcels that can carry the messages of all rooms of the server.
 pub trait Parcels:
-    Carries<Message> + Carries<BrokerMessage> + Carries<Box<Arrival>> + Carries<OperatorMessage> + Carries<RosterParcel>
+    Carries<Message>
+    + Carries<BrokerMessage>
+    + Carries<Box<Arrival>>
+    + Carries<OperatorMessage>
+    + Carries<RosterParcel>
+    + Carries<QueueMessage>
 {
 }
 
@@ -59,6 +65,7 @@ impl<P> Parcels for P where
         + Carries<Box<Arrival>>
         + Carries<OperatorMessage>
         + Carries<RosterParcel>
+        + Carries<QueueMessage>
 {
 }
 

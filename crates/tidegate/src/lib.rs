@@ -25,6 +25,7 @@ mod openness;
 mod outgoing;
 mod output;
 mod private;
+mod queues;
 mod reference;
 mod service_manager;
 mod watch;
@@ -335,6 +336,8 @@ enum Command {
 /// Does what the command line says, with the rooms of the server and those of `extensions`. Parcels carry the messages
 /// of all of them.
 pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
+    let own: [&dyn Extension<P>; 1] = [&queues::Queues];
+    let extensions = &*[&own, extensions].concat();
     tidegate_journal::archive::serve_with(Box::new(object_storage::Fetcher));
     let matches = inherited(Arguments::command()).try_get_matches();
     let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
@@ -420,6 +423,7 @@ pub mod messages {
     pub use tidegate_doors::operator::OperatorMessage;
     pub use tidegate_doors::roster_room::RosterParcel;
     pub use tidegate_ledger::operation::Message;
+    pub use tidegate_queue::QueueMessage;
     pub use tidegate_runtime::parcels;
 }
 
@@ -444,6 +448,7 @@ macro_rules! parcels {
                 Connection(Box<$crate::messages::Arrival>),
                 Operator($crate::messages::OperatorMessage),
                 Roster($crate::messages::RosterParcel),
+                Queues($crate::messages::QueueMessage),
                 $($kind($message)),*
             }
         }

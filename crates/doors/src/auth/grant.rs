@@ -16,6 +16,9 @@
 //! | `operate:write` | disconnecting MQTT clients, ending sessions, clearing retained messages |
 //! | `publish:FILTER`, `subscribe:FILTER` | topics; `%c` is the client id, `%u` the service's name |
 //! | `sys` | subscribing to `$SYS/#` |
+//! | `send:PATTERN` | sending to these queues |
+//! | `receive:PATTERN` | receiving from these queues, and acknowledging |
+//! | `admin:PATTERN` | making, changing, looking through, purging and deleting these queues |
 //! | `room:ROOM:read:PATTERN`, `room:ROOM:write:PATTERN` | reading and changing in another room than the ledger |
 //!
 //! PATTERN is `*` (any account), `wallet:*` (ids that begin so) or one whole id. In a room it is about the names that
@@ -123,6 +126,8 @@ pub enum Grant {
     Subscribe(TopicPattern),
     /// Subscribing to what the server says about itself.
     Sys,
+    /// Doing this with the queues of these names.
+    Queue(QueueAction, Pattern),
     /// An action of one kind in a room, on what has these names.
     Room {
         /// The room's name.
@@ -147,6 +152,7 @@ impl Grant {
             (Grant::Publish(wide), Grant::Publish(narrow)) | (Grant::Subscribe(wide), Grant::Subscribe(narrow)) => {
                 filter_covers(&wide.to_string(), &narrow.to_string())
             }
+            (Grant::Queue(action, names), Grant::Queue(what, narrow)) => action == what && names.covers(narrow),
             (Grant::Room { room, action, names }, Grant::Room { room: of, action: what, names: narrow }) => {
                 room == of && action == what && names.covers(narrow)
             }
@@ -175,14 +181,25 @@ pub enum Action {
     Write,
 }
 
+/// What a caller wants to do with a queue. None of them includes another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueAction {
+    /// Send to it.
+    Send,
+    /// Receive from it, and acknowledge.
+    Receive,
+    /// Make, change, look through, purge or delete it.
+    Admin,
+}
+
 /// A grant that means nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "grant {0:?} is unknown; write \"*\", \"accounts:open\", \"transfers:*\", \"debit:PATTERN\", \"credit:PATTERN\", \
      \"read:PATTERN\", \"holds:settle\", \"audit\", \"audit:run\", \"metrics\", \"drain\", \"operate:read\", \
-     \"operate:write\", \"publish:FILTER\", \"subscribe:FILTER\", \"sys\", \"room:ROOM:read:PATTERN\" or \
-     \"room:ROOM:write:PATTERN\", with PATTERN as \"*\", \"wallet:*\" or one account id and FILTER as an MQTT topic \
-     filter"
+     \"operate:write\", \"publish:FILTER\", \"subscribe:FILTER\", \"sys\", \"send:PATTERN\", \"receive:PATTERN\", \
+     \"admin:PATTERN\", \"room:ROOM:read:PATTERN\" or \"room:ROOM:write:PATTERN\", with PATTERN as \"*\", \
+     \"wallet:*\" or one name and FILTER as an MQTT topic filter"
 )]
 pub struct GrantError(pub String);
 
@@ -221,6 +238,9 @@ impl FromStr for Grant {
             "debit" => Ok(Grant::Debit(pattern)),
             "credit" => Ok(Grant::Credit(pattern)),
             "read" => Ok(Grant::Read(pattern)),
+            "send" => Ok(Grant::Queue(QueueAction::Send, pattern)),
+            "receive" => Ok(Grant::Queue(QueueAction::Receive, pattern)),
+            "admin" => Ok(Grant::Queue(QueueAction::Admin, pattern)),
             _ => Err(unknown()),
         }
     }
@@ -263,6 +283,7 @@ mod tests {
             ("publish:cam/#", "publish:cam"),
             ("publish:cam/#", "publish:cam/+/up"),
             ("room:counters:write:hits*", "room:counters:write:hits-1"),
+            ("send:sms-*", "send:sms-out"),
             ("audit", "audit"),
         ] {
             assert!(covers(wide, narrow), "{wide} {narrow}");
@@ -280,6 +301,8 @@ mod tests {
             ("publish:#", "publish:$SYS/x"),
             ("publish:#", "subscribe:a"),
             ("room:counters:write:*", "room:counters:read:*"),
+            ("admin:*", "send:sms"),
+            ("receive:sms", "receive:*"),
             ("audit", "audit:run"),
         ] {
             assert!(!covers(wide, narrow), "{wide} {narrow}");
@@ -304,6 +327,9 @@ mod tests {
             ("operate:read", Grant::Operate(Action::Read)),
             ("operate:write", Grant::Operate(Action::Write)),
             ("sys", Grant::Sys),
+            ("send:*", Grant::Queue(QueueAction::Send, Pattern::Any)),
+            ("receive:sms-*", Grant::Queue(QueueAction::Receive, Pattern::Prefix("sms-".into()))),
+            ("admin:sms", Grant::Queue(QueueAction::Admin, Pattern::Exactly("sms".into()))),
             ("publish:chat/%c/#", Grant::Publish("chat/%c/#".parse().unwrap())),
             ("subscribe:#", Grant::Subscribe("#".parse().unwrap())),
             ("room:counters:read:*", room(Action::Read, Pattern::Any)),
@@ -326,6 +352,8 @@ mod tests {
             "subscribe:a/#/b",
             "publish:$share/g/a",
             "sys:*",
+            "send",
+            "receive:",
             "room:counters",
             "room:counters:write",
             "room:counters:write:",

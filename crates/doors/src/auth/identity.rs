@@ -10,7 +10,7 @@ use foldhash::quality::SeedableRandomState;
 use tidegate_ledger::message::{Caller, CallerRequest, Reply, Request};
 use tidegate_machines::ledger::{AccountKind, AccountView, IdSpace};
 
-use super::grant::{Action, Grant, Pattern};
+use super::grant::{Action, Grant, Pattern, QueueAction};
 use super::quota::{Exceeded, InFlight, Quota, requests_of_rows};
 
 /// A caller. Cheap to clone; the same object for all requests of one user or service.
@@ -374,6 +374,11 @@ impl Rights {
             }
             _ => false,
         })
+    }
+
+    /// Whether they may do this with the queue of this name.
+    pub fn may_with_queue(&self, action: QueueAction, name: &str) -> bool {
+        self.granted(|grant| matches!(grant, Grant::Queue(granted, names) if *granted == action && names.matches(name)))
     }
 
     /// Whether they may read metrics.

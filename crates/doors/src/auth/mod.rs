@@ -52,7 +52,7 @@ pub use authenticator::{
 };
 pub use cursor::CursorSeal;
 pub use generations::Generations;
-pub use grant::{Action, Grant, GrantError, Pattern};
+pub use grant::{Action, Grant, GrantError, Pattern, QueueAction};
 pub use identity::{Access, Identity, Opening, Rights};
 pub use kinds::AccountKinds;
 pub use login::{IssuedToken, LoginError, LoginLimits};

@@ -84,6 +84,8 @@ pub enum Command<'a> {
         queue: &'a str,
         /// At most so many.
         max: usize,
+        /// At most so many bytes of messages, but at least one message.
+        bytes_max: u64,
         /// How long the receiver has.
         lease_ms: Option<u64>,
         /// Who receives, for the trail.
@@ -222,6 +224,9 @@ pub enum Refusal {
     /// Others send their dead letters there.
     #[error("it is the dead letter queue of \"{0}\"")]
     QueueInUse(Box<str>),
+    /// Messages go from one queue to another within a shard only.
+    #[error("the two queues are on different shards; write the same {{tag}} into both names")]
+    OnTwoShards,
     /// There are too many queues.
     #[error("there are as many queues as may be")]
     TooManyQueues,

@@ -33,7 +33,9 @@ impl Queues {
             Command::SetQueue { name, settings } => self.set_queue(name, settings, at),
             Command::DeleteQueue { name } => self.delete_queue(name, at),
             Command::Send { queue, messages } => self.send(queue, messages, bounds, at),
-            Command::Receive { queue, max, lease_ms, consumer } => self.receive(queue, (max, lease_ms), consumer, at),
+            Command::Receive { queue, max, bytes_max, lease_ms, consumer } => {
+                self.receive(queue, (max, bytes_max), lease_ms, consumer, at)
+            }
             Command::Acknowledge { queue, leases } => self.acknowledge(queue, leases, at),
             Command::Extend { queue, leases, lease_ms } => self.extend(queue, leases, lease_ms, at),
             Command::Reject { queue, leases, then, reason } => self.reject(queue, leases, then, reason, at),
@@ -139,7 +141,8 @@ impl Queues {
     fn receive<'a>(
         &self,
         name: &str,
-        (max, lease_ms): (usize, Option<u64>),
+        (max, bytes_max): (usize, u64),
+        lease_ms: Option<u64>,
         consumer: &'a str,
         at: TimeMs,
     ) -> Decided<'a> {
@@ -149,7 +152,7 @@ impl Queues {
         argument((1..=LEASE_MS_MAX).contains(&lease_ms), "a lease lasts 1 to 43200000 milliseconds, twelve hours")?;
         argument(consumer.len() <= CONSUMER_BYTES_MAX, "a consumer's name has at most 64 bytes")?;
         let until = later(at, lease_ms);
-        let numbers = self.choose(queue, max.min(queue.allowed(at)), at);
+        let numbers = self.choose(queue, (max.min(queue.allowed(at)), bytes_max), at);
         if numbers.is_empty() {
             return answer(Outcome::Leased(Vec::new()));
         }
@@ -165,11 +168,11 @@ impl Queues {
     }
 
     /// The messages of a queue whose turn it is, of the highest level first. Every so-manieth is one of a lower level.
-    fn choose(&self, queue: &Queue, max: usize, at: TimeMs) -> Vec<u64> {
+    fn choose(&self, queue: &Queue, (max, bytes_max): (usize, u64), at: TimeMs) -> Vec<u64> {
         let lives = |number: &u64| self.messages.of(*number).expires_at > at;
         let levels = queue.ready.iter().rev().filter(|level| !level.is_empty());
         let mut levels: Vec<_> = levels.map(|level| level.iter().filter(lives).peekable()).collect();
-        let mut chosen = Vec::with_capacity(max.min(16));
+        let (mut chosen, mut bytes) = (Vec::with_capacity(max.min(16)), 0);
         while chosen.len() < max {
             levels.retain_mut(|level| level.peek().is_some());
             let pick = queue.picks + chosen.len() as u64;
@@ -179,6 +182,10 @@ impl Queues {
                 false => 0,
             };
             let Some(number) = levels.get_mut(level).and_then(Iterator::next) else { break };
+            bytes += u64::from(self.messages.of(number).bytes);
+            if bytes > bytes_max && !chosen.is_empty() {
+                break;
+            }
             chosen.push(number);
         }
         chosen

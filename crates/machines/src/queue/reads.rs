@@ -93,6 +93,19 @@ impl Queues {
         (self.names.len() as u64, self.live())
     }
 
+    /// The counts and totals of all queues together.
+    pub fn all(&self) -> (Counts, Totals) {
+        let (mut counts, mut totals) = (Counts::default(), Totals::default());
+        for queue in self.queues.iter().flatten() {
+            counts.waiting += queue.counts.waiting;
+            counts.scheduled += queue.counts.scheduled;
+            counts.leased += queue.counts.leased;
+            let mut of_queue = queue.totals;
+            totals.fields().into_iter().zip(of_queue.fields()).for_each(|(sum, one)| *sum += *one);
+        }
+        (counts, totals)
+    }
+
     /// The message of this key, also for some time after it is gone.
     pub fn message(&self, key: MessageKey) -> Option<MessageView> {
         self.entry_of(key)?;
@@ -133,6 +146,11 @@ impl Queues {
     pub fn body_place(&self, number: u64) -> Option<BodyPlace> {
         let entry = self.messages.get(number).filter(|entry| !entry.state.is_finished())?;
         Some(BodyPlace { number, record: entry.body, part: entry.part })
+    }
+
+    /// Bytes of a message that is there.
+    pub fn bytes_of(&self, number: u64) -> u64 {
+        u64::from(self.messages.of(number).bytes)
     }
 
     /// The messages of a queue that will be handed out next, if nothing changes: of the highest level, in order.

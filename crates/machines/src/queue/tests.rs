@@ -60,7 +60,7 @@ impl Driven {
     }
 
     pub fn receive(&mut self, queue: &str, max: usize) -> Vec<Lease> {
-        match self.ask(Command::Receive { queue, max, lease_ms: None, consumer: "me" }) {
+        match self.ask(Command::Receive { queue, max, bytes_max: 1_000, lease_ms: None, consumer: "me" }) {
             Outcome::Leased(deliveries) => deliveries.iter().map(|delivery| delivery.lease).collect(),
             other => panic!("{other:?}"),
         }

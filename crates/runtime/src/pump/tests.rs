@@ -57,7 +57,7 @@ impl Client for Countdown {
         }
     }
 
-    fn cancel(&mut self, token: u64) {
+    fn cancel(&mut self, token: u64, _: &mut Outgoing<Self::Message>) {
         assert!(self.0.0.lock().unwrap().remove(&token).is_some(), "what is cancelled was under way");
     }
 }

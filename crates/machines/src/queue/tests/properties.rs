@@ -97,6 +97,7 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
             let receive = Command::Receive {
                 queue: name(queue),
                 max: usize::from(max % 8) + 1,
+                bytes_max: u64::from(max),
                 lease_ms: some(max),
                 consumer: "me",
             };

@@ -1,0 +1,188 @@
+//! Queues behind the HTTP door.
+//!
+//! ```text
+//!   PUT  /v1/queues/{name}               settings        POST …/messages      send, many at once
+//!   POST …/receive                       leases          POST …/acknowledge   …/extend  …/reject
+//!   GET  /v1/messages/{key}              where it is, what happened to it
+//! ```
+//!
+//! Promise: a send that was answered is durable; a receiver that goes away while it waits gets nothing, and what was
+//! handed out to it in that moment is given back at once.
+
+mod leases;
+mod messages;
+mod page;
+mod queues;
+
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use tidegate_queue::machine::{Outcome, Refusal};
+use tidegate_queue::{Answer, Call, QUEUES, QueueClient, QueueMessage, QueueRequest};
+use tidegate_runtime::Carries;
+use tidegate_runtime::pump::EdgeHandle;
+use utoipa::OpenApi;
+
+use crate::RoomClient;
+use crate::auth::{Identity, QueueAction};
+use crate::http::{Door, HttpRoom, Routes};
+use crate::http_room::OpenHttpRoom;
+use crate::json::{Problem, ProblemCode};
+
+/// The queues at the door of one edge thread, before it opens.
+pub struct QueueHttp(EdgeHandle<QueueClient>);
+
+/// What handlers share.
+type Served = RoomClient<QueueClient>;
+
+/// The queues at the HTTP door.
+pub fn open_queues<P: Carries<QueueMessage>>() -> OpenHttpRoom<P> {
+    Box::new(|site, pump| {
+        let shards = site.placement().shards(QUEUES);
+        Box::new(QueueHttp(pump.client(|_| QueueClient::new(shards))))
+    })
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(description = "Queues hand out messages under leases until somebody acknowledges them. Who sends needs the \
+                       grant `send:QUEUE`, who receives `receive:QUEUE`; making, changing, looking through, purging \
+                       and deleting queues needs `admin:QUEUE`. Times are milliseconds; those of the day since 1970."),
+    paths(
+        queues::list_queues,
+        queues::read_queue,
+        queues::put_queue,
+        queues::patch_queue,
+        queues::delete_queue,
+        queues::purge_queue,
+        queues::redrive_queue,
+        messages::send_messages,
+        messages::list_messages,
+        messages::read_message,
+        messages::read_message_of_id,
+        messages::reschedule_message,
+        messages::cancel_message,
+        leases::receive_messages,
+        leases::acknowledge_messages,
+        leases::extend_leases,
+        leases::reject_messages,
+    )
+)]
+struct Document;
+
+impl HttpRoom for QueueHttp {
+    fn name(&self) -> &'static str {
+        "queues"
+    }
+
+    fn openapi(&self) -> utoipa::openapi::OpenApi {
+        Document::openapi()
+    }
+
+    fn codes(&self) -> Vec<ProblemCode> {
+        CODES.into()
+    }
+
+    fn routes(self: Box<Self>, door: &Door) -> Routes {
+        let served = RoomClient::new(door.clone(), self.0);
+        let queue = get(queues::read_queue)
+            .put(queues::put_queue)
+            .patch(queues::patch_queue)
+            .delete(queues::delete_queue)
+            .with_state(served.clone());
+        let of_queue = get(messages::list_messages).post(messages::send_messages).with_state(served.clone());
+        let message = get(messages::read_message)
+            .patch(messages::reschedule_message)
+            .delete(messages::cancel_message)
+            .with_state(served.clone());
+        Routes::new()
+            .route("/v1/queues", get(queues::list_queues).with_state(served.clone()))
+            .route("/v1/queues/{name}", queue)
+            .route("/v1/queues/{name}/messages", of_queue)
+            .route("/v1/queues/{name}/ids/{id}", get(messages::read_message_of_id).with_state(served.clone()))
+            .route("/v1/queues/{name}/receive", post(leases::receive_messages).with_state(served.clone()))
+            .route("/v1/queues/{name}/acknowledge", post(leases::acknowledge_messages).with_state(served.clone()))
+            .route("/v1/queues/{name}/extend", post(leases::extend_leases).with_state(served.clone()))
+            .route("/v1/queues/{name}/reject", post(leases::reject_messages).with_state(served.clone()))
+            .route("/v1/queues/{name}/purge", post(queues::purge_queue).with_state(served.clone()))
+            .route("/v1/queues/{name}/redrive", post(queues::redrive_queue).with_state(served))
+            .route("/v1/messages/{key}", message)
+    }
+}
+
+const QUEUE_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "queue_not_found");
+const QUEUE_NAME_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "queue_name_invalid");
+const SETTING_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "queue_setting_invalid");
+const QUEUE_NOT_EMPTY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_not_empty");
+const QUEUE_IN_USE: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_in_use");
+const QUEUES_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queues_too_many");
+const QUEUES_APART: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queues_on_two_shards");
+const MESSAGE_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "message_invalid");
+const BATCH_TOO_LARGE: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "messages_too_many");
+const ARGUMENT_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "queue_request_invalid");
+const QUEUE_FULL: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_full");
+const MESSAGE_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "message_not_found");
+const MESSAGE_LEASED: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "message_leased");
+
+const CODES: [ProblemCode; 13] = [
+    QUEUE_NOT_FOUND,
+    QUEUE_NAME_INVALID,
+    SETTING_INVALID,
+    QUEUE_NOT_EMPTY,
+    QUEUE_IN_USE,
+    QUEUES_TOO_MANY,
+    QUEUES_APART,
+    MESSAGE_INVALID,
+    BATCH_TOO_LARGE,
+    ARGUMENT_INVALID,
+    QUEUE_FULL,
+    MESSAGE_NOT_FOUND,
+    MESSAGE_LEASED,
+];
+
+fn problem(refusal: &Refusal) -> Problem {
+    let code = match refusal {
+        Refusal::QueueNotFound(_) => QUEUE_NOT_FOUND,
+        Refusal::QueueNameInvalid => QUEUE_NAME_INVALID,
+        Refusal::SettingInvalid(_) => SETTING_INVALID,
+        Refusal::QueueNotEmpty => QUEUE_NOT_EMPTY,
+        Refusal::QueueInUse(_) => QUEUE_IN_USE,
+        Refusal::TooManyQueues => QUEUES_TOO_MANY,
+        Refusal::OnTwoShards => QUEUES_APART,
+        Refusal::MessageInvalid { .. } => MESSAGE_INVALID,
+        Refusal::BatchTooLarge => BATCH_TOO_LARGE,
+        Refusal::ArgumentInvalid(_) => ARGUMENT_INVALID,
+        Refusal::Full(_) => QUEUE_FULL,
+        Refusal::MessageNotFound => MESSAGE_NOT_FOUND,
+        Refusal::MessageLeased => MESSAGE_LEASED,
+    };
+    Problem::new(code, refusal.to_string())
+}
+
+/// Asks, and gives the answer that is no refusal.
+async fn ask(served: &Served, call: Call) -> Result<Answer, Problem> {
+    match served.ask(QueueRequest::Call(call)).await? {
+        Answer::Outcome(Outcome::Refused(refusal)) => Err(problem(&refusal)),
+        answer => Ok(answer),
+    }
+}
+
+/// Whether `caller` may do this with a queue.
+fn check_right(caller: &Identity, action: QueueAction, queue: &str) -> Result<(), Problem> {
+    if caller.rights().may_with_queue(action, queue) {
+        return Ok(());
+    }
+    caller.denied();
+    Err(Problem::forbidden(match action {
+        QueueAction::Send => "this token may not send to this queue; a service may with the grant \"send:QUEUE\"",
+        QueueAction::Receive => {
+            "this token may not receive from this queue; a service may with the grant \"receive:QUEUE\""
+        }
+        QueueAction::Admin => "this token may not manage this queue; a service may with the grant \"admin:QUEUE\"",
+    }))
+}
+
+/// Whether they may do anything with a queue.
+fn may_know(caller: &Identity, queue: &str) -> bool {
+    let actions = [QueueAction::Send, QueueAction::Receive, QueueAction::Admin];
+    actions.into_iter().any(|action| caller.rights().may_with_queue(action, queue))
+}

@@ -1,0 +1,296 @@
+//! Receiving messages, and what becomes of them.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{Response, StatusCode};
+use serde::{Deserialize, Serialize};
+use tidegate_queue::machine::{Lease, LeaseRefusal, MessageKey, Outcome, Refusal, Rejection};
+use tidegate_queue::{Answer, Call, QueueRequest, Receive, Received};
+use utoipa::ToSchema;
+
+use super::messages::ContentBody;
+use super::{ARGUMENT_INVALID, Served, ask, check_right, problem};
+use crate::auth::QueueAction;
+use crate::http::{PathName, RoomBodyProblems};
+use crate::json::{Problem, UpTo, Whole, decode, json};
+
+/// The longest that a receiver waits.
+const WAIT_MS_MAX: u64 = 20_000;
+
+/// What to receive.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReceiveBody {
+    /// At most so many messages, 1 to 1,000; 1 if absent.
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 1000, example = 10)]
+    max: Option<UpTo<1_000>>,
+    /// How long the lease lasts, 1 to 43,200,000 milliseconds; as the queue says if absent.
+    #[schema(value_type = Option<u64>)]
+    lease_ms: Option<Whole>,
+    /// How long to wait if there is nothing, up to 20,000 milliseconds; 0 if absent.
+    #[schema(value_type = Option<u32>, maximum = 20000)]
+    wait_ms: Option<UpTo<WAIT_MS_MAX>>,
+    /// Who receives, for the trail of the messages: at most 64 bytes; the name of the token's owner if absent.
+    #[schema(example = "smpp-2")]
+    consumer: Option<Box<str>>,
+}
+
+/// A message that was handed out.
+#[derive(Serialize, ToSchema)]
+pub struct ReceivedBody {
+    /// Its key.
+    #[schema(example = "01KB3V5X2M000000000000000G")]
+    key: String,
+    /// Names this delivery: send it back to acknowledge.
+    #[schema(example = "01KB3V5X2M000000000000000G.1")]
+    lease: String,
+    /// When the lease ends, in milliseconds since 1970. Then another receiver gets the message.
+    lease_until: u64,
+    /// When it was taken.
+    sent_at: u64,
+    /// Deliveries so far, this one among them.
+    attempts: u32,
+    #[serde(flatten)]
+    content: ContentBody,
+}
+
+/// Messages that were handed out; none if there were none.
+#[derive(Serialize, ToSchema)]
+pub struct ReceivedMessagesBody {
+    messages: Vec<ReceivedBody>,
+}
+
+fn received(received: &Received) -> ReceivedBody {
+    let Lease { key, attempt } = received.delivery.lease;
+    ReceivedBody {
+        key: key.to_string(),
+        lease: format!("{key}.{attempt}"),
+        lease_until: received.delivery.until.0,
+        sent_at: key.at().0,
+        attempts: received.attempts,
+        content: ContentBody::from(&*received.message),
+    }
+}
+
+/// Receive messages
+///
+/// Each is yours until its lease ends. Acknowledge it when you are done: otherwise it comes again.
+#[utoipa::path(
+    post,
+    path = "/v1/queues/{name}/receive",
+    tag = "queues",
+    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    request_body = ReceiveBody,
+    responses((status = 200, description = "Messages", body = ReceivedMessagesBody), RoomBodyProblems)
+)]
+pub(super) async fn receive_messages(
+    State(served): State<Served>,
+    PathName(name): PathName,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let caller = served.door.caller(&head.headers)?;
+    check_right(&caller, QueueAction::Receive, &name)?;
+    let body = served.door.read_json(&head.headers, body).await?;
+    let ReceiveBody { max, lease_ms, wait_ms, consumer } = decode(&body)?;
+    let wait_ms = wait_ms.map_or(0, |wait_ms| wait_ms.0);
+    let receive = Receive {
+        queue: name,
+        max: max.map_or(1, |max| max.0 as usize),
+        lease_ms: lease_ms.map(|ms| ms.0),
+        consumer: consumer.unwrap_or_else(|| short(caller.name())),
+        wait_ms,
+    };
+    let messages = receive_from(&served, receive).await?.iter().map(received).collect();
+    Ok(json(StatusCode::OK, &ReceivedMessagesBody { messages }))
+}
+
+/// The beginning of a name that is longer than that of a consumer may be.
+fn short(name: &str) -> Box<str> {
+    let end = tidegate_queue::machine::limits::CONSUMER_BYTES_MAX.min(name.len());
+    name[..name.floor_char_boundary(end)].into()
+}
+
+/// Waits for messages. If this is given up, the shard is told, and keeps or gets back what it has.
+async fn receive_from(served: &Served, receive: Receive) -> Result<Vec<Received>, Problem> {
+    let wait = Duration::from_millis(receive.wait_ms);
+    let opened = served.client.open(QueueRequest::Receive(receive), 1);
+    let mut stream = opened.map_err(|unasked| Problem::from(tidegate_shard::Unavailable::from(unasked)))?;
+    // The shard answers when the wait is over; a request may take its own time besides.
+    let answer = tokio::time::timeout(wait + served.door.limits().request_timeout, stream.next()).await;
+    match answer.ok().flatten() {
+        Some(Ok(Answer::Received(messages))) => Ok(messages),
+        Some(Ok(Answer::Outcome(Outcome::Refused(refusal)))) => Err(problem(&refusal)),
+        Some(Ok(other)) => unreachable!("who receives gets messages: {other:?}"),
+        Some(Err(unavailable)) => Err(unavailable.into()),
+        None => served.door.in_time(std::future::pending()).await,
+    }
+}
+
+/// Leases that a request is about.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AcknowledgeBody {
+    /// 1 to 1,000, as they were received.
+    #[schema(min_items = 1, max_items = 1000, example = json!(["01KB3V5X2M000000000000000G.1"]))]
+    leases: Vec<Box<str>>,
+}
+
+/// Leases, and how long they are to last.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExtendBody {
+    /// 1 to 1,000, as they were received.
+    #[schema(min_items = 1, max_items = 1000, example = json!(["01KB3V5X2M000000000000000G.1"]))]
+    leases: Vec<Box<str>>,
+    /// So long from now, 1 to 43,200,000 milliseconds.
+    #[schema(value_type = u64, minimum = 1, example = 60000)]
+    lease_ms: Whole,
+}
+
+/// Leases, and why their messages are given back.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RejectBody {
+    /// 1 to 1,000, as they were received.
+    #[schema(min_items = 1, max_items = 1000, example = json!(["01KB3V5X2M000000000000000G.1"]))]
+    leases: Vec<Box<str>>,
+    /// Why, for the trail: at most 256 bytes.
+    #[serde(default)]
+    #[schema(required = false, value_type = String, example = "no route")]
+    reason: Box<str>,
+    /// When they are handed out again, in milliseconds from now; as the queue says if absent.
+    #[schema(value_type = Option<u64>)]
+    delay_ms: Option<Whole>,
+    /// Whether they go to the dead letter queue at once.
+    #[serde(default)]
+    #[schema(required = false)]
+    dead: bool,
+}
+
+/// What became of one lease.
+#[derive(Serialize, ToSchema)]
+pub struct LeaseBody {
+    /// The lease.
+    #[schema(example = "01KB3V5X2M000000000000000G.1")]
+    lease: Box<str>,
+    /// `done`; `lost` if the lease had ended and another receiver has the message, or it was given back; `unknown` if
+    /// the queue does not have the message any more.
+    #[schema(example = "done")]
+    outcome: &'static str,
+}
+
+/// What became of leases, in their order.
+#[derive(Serialize, ToSchema)]
+pub struct LeasesBody {
+    leases: Vec<LeaseBody>,
+}
+
+fn lease_of(text: &str) -> Option<Lease> {
+    let (key, attempt) = text.split_once('.')?;
+    let is_number = !attempt.is_empty() && attempt.bytes().all(|byte| byte.is_ascii_digit());
+    let attempt = attempt.parse().ok().filter(|_| is_number)?;
+    Some(Lease { key: key.parse::<MessageKey>().ok()?, attempt })
+}
+
+fn leases_of(texts: &[Box<str>]) -> Result<Vec<Lease>, Problem> {
+    let lease = |(index, text): (usize, &Box<str>)| {
+        let detail = || format!("leases[{index}]: {text:?} is no lease; send it as it was received");
+        lease_of(text).ok_or_else(|| Problem::new(ARGUMENT_INVALID, detail()))
+    };
+    texts.iter().enumerate().map(lease).collect()
+}
+
+async fn done(served: &Served, texts: Vec<Box<str>>, call: Call) -> Result<Response<Body>, Problem> {
+    let Answer::Outcome(Outcome::Leases(outcomes)) = ask(served, call).await? else {
+        unreachable!("leases are answered one by one")
+    };
+    let body = |(lease, outcome): (Box<str>, Result<(), LeaseRefusal>)| LeaseBody {
+        lease,
+        outcome: match outcome {
+            Ok(()) => "done",
+            Err(LeaseRefusal::Lost) => "lost",
+            Err(LeaseRefusal::Unknown) => "unknown",
+        },
+    };
+    Ok(json(StatusCode::OK, &LeasesBody { leases: texts.into_iter().zip(outcomes).map(body).collect() }))
+}
+
+/// Acknowledge messages: they are done with
+#[utoipa::path(
+    post,
+    path = "/v1/queues/{name}/acknowledge",
+    tag = "queues",
+    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    request_body = AcknowledgeBody,
+    responses((status = 200, description = "What became of each", body = LeasesBody), RoomBodyProblems)
+)]
+pub(super) async fn acknowledge_messages(
+    State(served): State<Served>,
+    PathName(name): PathName,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let caller = served.door.caller(&head.headers)?;
+    check_right(&caller, QueueAction::Receive, &name)?;
+    let body = served.door.read_json(&head.headers, body).await?;
+    let AcknowledgeBody { leases: texts } = decode(&body)?;
+    let leases = leases_of(&texts)?;
+    done(&served, texts, Call::Acknowledge { queue: name, leases }).await
+}
+
+/// Let leases last longer, or shorter
+#[utoipa::path(
+    post,
+    path = "/v1/queues/{name}/extend",
+    tag = "queues",
+    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    request_body = ExtendBody,
+    responses((status = 200, description = "What became of each", body = LeasesBody), RoomBodyProblems)
+)]
+pub(super) async fn extend_leases(
+    State(served): State<Served>,
+    PathName(name): PathName,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let caller = served.door.caller(&head.headers)?;
+    check_right(&caller, QueueAction::Receive, &name)?;
+    let body = served.door.read_json(&head.headers, body).await?;
+    let ExtendBody { leases: texts, lease_ms } = decode(&body)?;
+    let leases = leases_of(&texts)?;
+    done(&served, texts, Call::Extend { queue: name, leases, lease_ms: lease_ms.0 }).await
+}
+
+/// Give messages back
+///
+/// They are handed out again later, or go to the dead letter queue: if `dead` says so, or if they were delivered as
+/// often as the queue allows.
+#[utoipa::path(
+    post,
+    path = "/v1/queues/{name}/reject",
+    tag = "queues",
+    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    request_body = RejectBody,
+    responses((status = 200, description = "What became of each", body = LeasesBody), RoomBodyProblems)
+)]
+pub(super) async fn reject_messages(
+    State(served): State<Served>,
+    PathName(name): PathName,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let caller = served.door.caller(&head.headers)?;
+    check_right(&caller, QueueAction::Receive, &name)?;
+    let body = served.door.read_json(&head.headers, body).await?;
+    let RejectBody { leases: texts, reason, delay_ms, dead } = decode(&body)?;
+    let leases = leases_of(&texts)?;
+    let then = if dead { Rejection::Dead } else { Rejection::Retry(delay_ms.map(|ms| ms.0)) };
+    if dead && delay_ms.is_some() {
+        let refusal = Refusal::ArgumentInvalid("expected dead or delay_ms, not both");
+        return Err(problem(&refusal));
+    }
+    done(&served, texts, Call::Reject { queue: name, leases, then, reason }).await
+}

@@ -1,0 +1,520 @@
+//! Messages: sending them, finding them, and changing those that nobody has.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, Response, StatusCode};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Deserialize, Serialize};
+use tidegate_machines::TimeMs;
+use tidegate_queue::machine::limits::PRIORITY_DEFAULT;
+use tidegate_queue::machine::{Message, MessageKey, MessageState, Outcome, Receipt};
+use tidegate_queue::{Answer, Call, Found, Read, StepKind, Trail};
+use utoipa::ToSchema;
+
+use super::page::Page;
+use super::{ARGUMENT_INVALID, MESSAGE_INVALID, MESSAGE_NOT_FOUND, Served, ask, check_right, may_know};
+use crate::auth::{Identity, QueueAction};
+use crate::http::{InQuery, PathName, RoomBodyProblems, RoomProblems};
+use crate::json::{Problem, UpTo, Whole, codes, decode, json};
+
+/// A message to be sent.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MessageSendBody {
+    /// Its body, as text. Either this or `body_base64`.
+    #[schema(example = "Your code is 4711")]
+    body: Option<Box<str>>,
+    /// Its body, as bytes in base64.
+    body_base64: Option<Box<str>>,
+    /// The sender's id: while the queue remembers it, a second message of one id is not taken, and its answer says
+    /// `duplicate`. 1 to 128 bytes.
+    #[schema(example = "order-17-code")]
+    id: Option<Box<str>>,
+    /// Messages of one key are handed out one after the other. 1 to 128 bytes.
+    #[schema(example = "+49170123456")]
+    ordering_key: Option<Box<str>>,
+    /// 0 to 9: the highest goes first; 4 if absent.
+    #[schema(value_type = Option<u8>, maximum = 9)]
+    priority: Option<UpTo<255>>,
+    /// Not handed out before so many milliseconds have passed. Either this or `deliver_at`.
+    #[schema(value_type = Option<u64>)]
+    delay_ms: Option<Whole>,
+    /// Not handed out before this time, in milliseconds since 1970.
+    #[schema(value_type = Option<u64>)]
+    deliver_at: Option<Whole>,
+    /// Dropped if nobody acknowledged it in so many milliseconds. Either this or `expires_at`.
+    #[schema(value_type = Option<u64>)]
+    expires_in_ms: Option<Whole>,
+    /// Dropped if nobody acknowledged it by this time, in milliseconds since 1970.
+    #[schema(value_type = Option<u64>)]
+    expires_at: Option<Whole>,
+    /// What else the receiver is to know, by name.
+    #[serde(default)]
+    #[schema(required = false, value_type = BTreeMap<String, String>)]
+    attributes: BTreeMap<Box<str>, Box<str>>,
+}
+
+/// Messages to be sent.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MessagesSendBody {
+    /// 1 to 1,000, of together at most 1,000,000 bytes. All of them are taken, or none.
+    #[schema(min_items = 1, max_items = 1000)]
+    messages: Vec<MessageSendBody>,
+}
+
+/// What became of a message that was sent.
+#[derive(Serialize, ToSchema)]
+pub struct ReceiptBody {
+    /// Its key: with it, it can be found.
+    #[schema(example = "01KB3V5X2M000000000000000G")]
+    key: String,
+    /// Whether a message of its id was taken before; then this is the key of that one, and this one was not taken.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    duplicate: bool,
+}
+
+/// What became of messages that were sent, in their order.
+#[derive(Serialize, ToSchema)]
+pub struct ReceiptsBody {
+    messages: Vec<ReceiptBody>,
+}
+
+/// A body as text if it is text, otherwise in base64.
+#[derive(Serialize, ToSchema)]
+pub struct ContentBody {
+    /// The body, if it is text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    body: Option<String>,
+    /// The body in base64, if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    body_base64: Option<String>,
+    /// The sender's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    id: Option<Box<str>>,
+    /// Its ordering key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    ordering_key: Option<Box<str>>,
+    /// Its level.
+    priority: u8,
+    /// What else its sender said.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(required = false, value_type = BTreeMap<String, String>)]
+    attributes: BTreeMap<Box<str>, Box<str>>,
+}
+
+impl From<&Message> for ContentBody {
+    fn from(message: &Message) -> ContentBody {
+        let text = std::str::from_utf8(&message.body).ok();
+        ContentBody {
+            body: text.map(Into::into),
+            body_base64: text.is_none().then(|| BASE64.encode(&message.body)),
+            id: message.id.clone(),
+            ordering_key: message.ordering_key.clone(),
+            priority: message.priority,
+            attributes: read_attributes(&message.attributes),
+        }
+    }
+}
+
+/// Attributes as the log has them: the JSON of their names and values, or nothing.
+fn write_attributes(attributes: &BTreeMap<Box<str>, Box<str>>) -> Box<[u8]> {
+    match attributes.is_empty() {
+        true => Box::default(),
+        false => serde_json::to_vec(attributes).expect("names and texts are JSON").into(),
+    }
+}
+
+fn read_attributes(bytes: &[u8]) -> BTreeMap<Box<str>, Box<str>> {
+    serde_json::from_slice(bytes).unwrap_or_default()
+}
+
+/// One of two ways to say a thing, or neither.
+fn one_of<A, B>(one: Option<A>, other: Option<B>, what: &str) -> Result<(Option<A>, Option<B>), Problem> {
+    match (&one, &other) {
+        (Some(_), Some(_)) => Err(Problem::new(MESSAGE_INVALID, format!("expected {what}, not both"))),
+        _ => Ok((one, other)),
+    }
+}
+
+/// A time that is given, or so far from now.
+fn time_of(at: Option<Whole>, from_now: Option<Whole>, now: TimeMs) -> Option<TimeMs> {
+    let from_now = from_now.map(|ms| now.0.saturating_add(ms.0));
+    at.map(|at| at.0).or(from_now).map(|at| TimeMs(at.min(u64::MAX - 1)))
+}
+
+impl MessageSendBody {
+    fn into_message(self, now: TimeMs) -> Result<Message, Problem> {
+        let body = match one_of(self.body, self.body_base64, "body or body_base64")? {
+            (Some(text), _) => text.into_boxed_bytes(),
+            (None, Some(base64)) => BASE64
+                .decode(&*base64)
+                .map_err(|error| Problem::new(MESSAGE_INVALID, format!("body_base64: {error}")))?
+                .into(),
+            (None, None) => return Err(Problem::new(MESSAGE_INVALID, "a message has a body or a body_base64")),
+        };
+        let (delay_ms, deliver_at) = one_of(self.delay_ms, self.deliver_at, "delay_ms or deliver_at")?;
+        let (expires_in_ms, expires_at) = one_of(self.expires_in_ms, self.expires_at, "expires_in_ms or expires_at")?;
+        Ok(Message {
+            id: self.id,
+            ordering_key: self.ordering_key,
+            priority: self.priority.map_or(PRIORITY_DEFAULT, |priority| priority.0 as u8),
+            visible_at: time_of(deliver_at, delay_ms, now),
+            expires_at: time_of(expires_at, expires_in_ms, now),
+            attributes: write_attributes(&self.attributes),
+            body,
+        })
+    }
+}
+
+/// The time of this host.
+pub(super) fn now() -> TimeMs {
+    tidegate_runtime::threads::now_ms()
+}
+
+/// Send messages
+///
+/// They are durable when this is answered. If no answer comes, send them again with the same ids.
+#[utoipa::path(
+    post,
+    path = "/v1/queues/{name}/messages",
+    tag = "queues",
+    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    request_body = MessagesSendBody,
+    responses((status = 200, description = "Their keys", body = ReceiptsBody), RoomBodyProblems)
+)]
+pub(super) async fn send_messages(
+    State(served): State<Served>,
+    PathName(name): PathName,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let caller = served.door.caller(&head.headers)?;
+    check_right(&caller, QueueAction::Send, &name)?;
+    let body = served.door.read_json(&head.headers, body).await?;
+    let MessagesSendBody { messages } = decode(&body)?;
+    let now = now();
+    let message = |(index, message): (usize, MessageSendBody)| {
+        message.into_message(now).map(Arc::new).map_err(|problem| problem.with("message", index))
+    };
+    let messages = messages.into_iter().enumerate().map(message).collect::<Result<Vec<_>, _>>()?;
+    let Answer::Outcome(Outcome::Sent(receipts)) = ask(&served, Call::Send { queue: name, messages }).await? else {
+        unreachable!("a send is answered with keys")
+    };
+    let receipt = |receipt: Receipt| ReceiptBody { key: receipt.key.to_string(), duplicate: receipt.is_duplicate };
+    Ok(json(StatusCode::OK, &ReceiptsBody { messages: receipts.into_iter().map(receipt).collect() }))
+}
+
+/// Where a message is.
+#[derive(Serialize, ToSchema)]
+pub struct MessageBody {
+    /// Its key.
+    #[schema(example = "01KB3V5X2M000000000000000G")]
+    key: String,
+    /// The node that took it.
+    node: u16,
+    /// The restart of that node after which it took it.
+    restart: u16,
+    /// Its number.
+    number: u64,
+    /// The queue that it is in, or was in last.
+    #[schema(example = "sms-out")]
+    queue: Box<str>,
+    /// `scheduled`, `ready`, `held` (behind one of its ordering key), `leased`, `acknowledged`, `expired` or
+    /// `cancelled`.
+    #[schema(example = "leased")]
+    state: &'static str,
+    /// When it was taken.
+    sent_at: u64,
+    /// When it is handed out, if it is scheduled; the end of its lease, if it is leased.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = u64)]
+    until: Option<u64>,
+    /// When it is dropped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = u64)]
+    expires_at: Option<u64>,
+    /// Deliveries so far.
+    attempts: u32,
+    /// Bytes of its body and attributes.
+    bytes: u32,
+    /// What was sent; absent if it is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = ContentBody)]
+    message: Option<ContentBody>,
+    /// What happened to it, oldest first; absent in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = Vec<StepBody>)]
+    trail: Option<Vec<StepBody>>,
+    /// Older steps are forgotten, or there were more than are shown.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    trail_is_cut: bool,
+}
+
+/// A step of a message.
+#[derive(Serialize, ToSchema)]
+pub struct StepBody {
+    /// When.
+    at: u64,
+    /// `sent`, `leased`, `extended`, `rejected`, `dead`, `acknowledged`, `cancelled`, `rescheduled`, `redriven` or
+    /// `moved` (written again, to shorten the log).
+    #[schema(example = "leased")]
+    step: &'static str,
+    /// Who got it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    consumer: Option<Box<str>>,
+    /// Why it was rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    reason: Option<Box<str>>,
+    /// Until when it was leased or waited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = u64)]
+    until: Option<u64>,
+}
+
+const fn state_name(state: MessageState) -> &'static str {
+    match state {
+        MessageState::Scheduled => "scheduled",
+        MessageState::Ready => "ready",
+        MessageState::Held => "held",
+        MessageState::Leased => "leased",
+        MessageState::Acknowledged => "acknowledged",
+        MessageState::Expired => "expired",
+        MessageState::Cancelled => "cancelled",
+    }
+}
+
+fn steps_of(trail: Trail) -> Vec<StepBody> {
+    let step = |step: tidegate_queue::Step| {
+        let (name, consumer, reason, until) = match step.kind {
+            StepKind::Sent => ("sent", None, None, None),
+            StepKind::Leased { consumer, until } => ("leased", Some(consumer), None, Some(until)),
+            StepKind::Extended { until } => ("extended", None, None, Some(until)),
+            StepKind::Rejected { reason, again_at: Some(at) } => ("rejected", None, Some(reason), Some(at)),
+            StepKind::Rejected { reason, again_at: None } => ("dead", None, Some(reason), None),
+            StepKind::Acknowledged => ("acknowledged", None, None, None),
+            StepKind::Cancelled => ("cancelled", None, None, None),
+            StepKind::Rescheduled { visible_at } => ("rescheduled", None, None, Some(visible_at)),
+            StepKind::Redriven => ("redriven", None, None, None),
+            StepKind::Moved => ("moved", None, None, None),
+        };
+        StepBody { at: step.at.0, step: name, consumer, reason, until: until.map(|at| at.0) }
+    };
+    trail.steps.into_iter().rev().map(step).collect()
+}
+
+impl MessageBody {
+    fn new(found: Found, with_trail: bool) -> MessageBody {
+        let Found { view, message, trail } = found;
+        MessageBody {
+            key: view.key.to_string(),
+            node: view.key.node(),
+            restart: view.key.restart(),
+            number: view.key.number(),
+            queue: view.queue,
+            state: state_name(view.state),
+            sent_at: view.key.at().0,
+            until: view.until.map(|at| at.0),
+            expires_at: view.expires_at.map(|at| at.0),
+            attempts: view.attempts,
+            bytes: view.bytes,
+            message: message.as_deref().map(ContentBody::from),
+            trail_is_cut: trail.is_cut,
+            trail: with_trail.then(|| steps_of(trail)),
+        }
+    }
+}
+
+/// A page of messages in the order in which they were taken.
+#[derive(Serialize, ToSchema)]
+pub struct MessagesBody {
+    messages: Vec<MessageBody>,
+    /// Send as `after` for the next page; absent after the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    next: Option<String>,
+}
+
+/// Look through the messages of a queue that are not gone
+///
+/// Nobody gets them by this. A page is shorter than it may be where bodies are long.
+#[utoipa::path(
+    get,
+    path = "/v1/queues/{name}/messages",
+    tag = "queues",
+    params(Page, ("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    responses((status = 200, description = "A page", body = MessagesBody), RoomProblems)
+)]
+pub(super) async fn list_messages(
+    State(served): State<Served>,
+    PathName(name): PathName,
+    query: InQuery<Page>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = served.door.caller(&headers)?;
+    check_right(&caller, QueueAction::Admin, &name)?;
+    let (after, limit) = Page::of(query)?;
+    let after = if after.is_empty() { 0 } else { key_of(&after)?.number() };
+    let found = found_in(&served, Read::Browse { queue: name, after, limit }).await?;
+    let next = found.last().map(|found| found.view.key.to_string());
+    let messages = found.into_iter().map(|found| MessageBody::new(found, false)).collect();
+    Ok(json(StatusCode::OK, &MessagesBody { messages, next }))
+}
+
+async fn found_in(served: &Served, read: Read) -> Result<Vec<Found>, Problem> {
+    match ask(served, Call::Read(read)).await? {
+        Answer::Messages(found) => Ok(found),
+        other => unreachable!("a look at messages is answered with messages: {other:?}"),
+    }
+}
+
+fn key_of(text: &str) -> Result<MessageKey, Problem> {
+    text.parse().map_err(|error: tidegate_queue::machine::NoKey| Problem::new(ARGUMENT_INVALID, error.to_string()))
+}
+
+/// The only message that was found. Who may do nothing with its queue is told that there is none.
+async fn only(served: &Served, caller: &Identity, read: Read) -> Result<Found, Problem> {
+    let found = found_in(served, read).await?.into_iter().next();
+    found.filter(|found| may_know(caller, &found.view.queue)).ok_or_else(not_found)
+}
+
+fn not_found() -> Problem {
+    Problem::new(MESSAGE_NOT_FOUND, "there is no such message, or not any more")
+}
+
+/// What a caller may see of a message: its body is for those who look through its queue, or receive from it.
+fn shown(caller: &Identity, found: Found) -> Response<Body> {
+    let may = |action| caller.rights().may_with_queue(action, &found.view.queue);
+    let message = found.message.clone().filter(|_| may(QueueAction::Admin) || may(QueueAction::Receive));
+    json(StatusCode::OK, &MessageBody::new(Found { message, ..found }, true))
+}
+
+/// Where is my message?
+///
+/// What happened to it is remembered for some time after it is gone (`trail_ms` of its queue).
+#[utoipa::path(
+    get,
+    path = "/v1/messages/{key}",
+    tag = "queues",
+    params(("key" = inline(String), Path, description = "Key", example = "01KB3V5X2M000000000000000G", min_length = 1)),
+    responses((status = 200, description = "Where it is, and what happened to it", body = MessageBody), RoomProblems)
+)]
+pub(super) async fn read_message(
+    State(served): State<Served>,
+    PathName(key): PathName,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = served.door.caller(&headers)?;
+    let found = only(&served, &caller, Read::Message(key_of(&key)?)).await?;
+    Ok(shown(&caller, found))
+}
+
+/// Where is my message, by its sender's id?
+///
+/// Found as long as the queue remembers ids (`id_window_ms`).
+#[utoipa::path(
+    get,
+    path = "/v1/queues/{name}/ids/{id}",
+    tag = "queues",
+    params(
+        ("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1),
+        ("id" = inline(String), Path, description = "The sender's id", example = "order-17-code", min_length = 1),
+    ),
+    responses((status = 200, description = "Where it is, and what happened to it", body = MessageBody), RoomProblems)
+)]
+pub(super) async fn read_message_of_id(
+    State(served): State<Served>,
+    path: Result<Path<(Box<str>, Box<str>)>, PathRejection>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let malformed = |_| Problem::new(codes::PATH_INVALID, "a name in the path is not percent-encoded UTF-8");
+    let Path((queue, id)) = path.map_err(malformed)?;
+    let caller = served.door.caller(&headers)?;
+    if !may_know(&caller, &queue) {
+        check_right(&caller, QueueAction::Send, &queue)?;
+    }
+    let found = only(&served, &caller, Read::ById { queue, id }).await?;
+    Ok(shown(&caller, found))
+}
+
+/// When a message is to be delivered.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RescheduleBody {
+    /// So many milliseconds from now. Either this or `deliver_at`.
+    #[schema(value_type = Option<u64>, example = 60000)]
+    delay_ms: Option<Whole>,
+    /// At this time, in milliseconds since 1970.
+    #[schema(value_type = Option<u64>)]
+    deliver_at: Option<Whole>,
+}
+
+/// Deliver a message that nobody has at another time
+#[utoipa::path(
+    patch,
+    path = "/v1/messages/{key}",
+    tag = "queues",
+    params(("key" = inline(String), Path, description = "Key", example = "01KB3V5X2M000000000000000G", min_length = 1)),
+    request_body = RescheduleBody,
+    responses((status = 200, description = "Where it is", body = MessageBody), RoomBodyProblems)
+)]
+pub(super) async fn reschedule_message(
+    State(served): State<Served>,
+    PathName(key): PathName,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let caller = served.door.caller(&head.headers)?;
+    let key = key_of(&key)?;
+    let body = served.door.read_json(&head.headers, body).await?;
+    let RescheduleBody { delay_ms, deliver_at } = decode(&body)?;
+    let (delay_ms, deliver_at) = one_of(delay_ms, deliver_at, "delay_ms or deliver_at")?;
+    let Some(visible_at) = time_of(deliver_at, delay_ms, now()) else {
+        return Err(Problem::new(ARGUMENT_INVALID, "expected delay_ms or deliver_at"));
+    };
+    check_sender(&served, &caller, key).await?;
+    ask(&served, Call::Reschedule { key, visible_at }).await?;
+    let found = only(&served, &caller, Read::Message(key)).await?;
+    Ok(shown(&caller, found))
+}
+
+/// Take a message back that nobody has
+#[utoipa::path(
+    delete,
+    path = "/v1/messages/{key}",
+    tag = "queues",
+    params(("key" = inline(String), Path, description = "Key", example = "01KB3V5X2M000000000000000G", min_length = 1)),
+    responses((status = 200, description = "It will not be delivered", body = MessageBody), RoomProblems)
+)]
+pub(super) async fn cancel_message(
+    State(served): State<Served>,
+    PathName(key): PathName,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = served.door.caller(&headers)?;
+    let key = key_of(&key)?;
+    let mut found = check_sender(&served, &caller, key).await?;
+    ask(&served, Call::Cancel { key }).await?;
+    (found.view.state, found.view.until, found.message) = (MessageState::Cancelled, None, None);
+    Ok(json(StatusCode::OK, &MessageBody::new(found, false)))
+}
+
+/// The message of a key, if the caller may send to its queue.
+async fn check_sender(served: &Served, caller: &Identity, key: MessageKey) -> Result<Found, Problem> {
+    let found = only(served, caller, Read::Message(key)).await?;
+    check_right(caller, QueueAction::Send, &found.view.queue)?;
+    Ok(found)
+}

@@ -1,0 +1,443 @@
+//! Queues: their settings, and how they are.
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Response, StatusCode};
+use serde::{Deserialize, Deserializer, Serialize};
+use tidegate_queue::machine::{Outcome, QueueView, Settings};
+use tidegate_queue::{Answer, Call, Rates, Read};
+use utoipa::ToSchema;
+
+use super::page::Page;
+use super::{Served, ask, check_right, may_know};
+use crate::auth::QueueAction;
+use crate::http::{InQuery, PathName, RoomBodyProblems, RoomProblems};
+use crate::json::{Problem, UpTo, Whole, Whole32, decode, json};
+
+/// Settings of a queue, all in milliseconds where they are times. What is absent is as by default, or as it was.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SettingsPutBody {
+    /// How long a lease lasts if the receiver does not say: 1 to 43,200,000; 30,000 by default.
+    #[schema(value_type = Option<u64>, example = 30000)]
+    lease_ms: Option<Whole>,
+    /// How long a message waits before its first delivery if the sender does not say; 0 by default.
+    #[schema(value_type = Option<u64>)]
+    delay_ms: Option<Whole>,
+    /// After how long a message is dropped that nobody acknowledged; `null`, the default, for never.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<u64>)]
+    expiry_ms: Option<Option<Whole>>,
+    /// Deliveries after which a message goes to the dead letter queue; `null`, the default, for as many as it takes.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<u16>)]
+    attempts_max: Option<Option<UpTo<65_535>>>,
+    /// The queue where messages go that were delivered too often, or rejected as dead; `null` by default.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>)]
+    dead_letter: Option<Option<Box<str>>>,
+    /// How long a rejected message waits after its first delivery; twice as long after each further one. 0 by default.
+    #[schema(value_type = Option<u64>)]
+    retry_ms: Option<Whole>,
+    /// The longest that a rejected message waits; 3,600,000 by default.
+    #[schema(value_type = Option<u64>)]
+    retry_ms_max: Option<Whole>,
+    /// How long ids of messages are remembered: 300,000 by default, 0 for not at all, `null` for ever.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<u64>, example = 300000)]
+    id_window_ms: Option<Option<Whole>>,
+    /// Messages a second that are handed out; `null`, the default, for as many as are asked for.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<u32>)]
+    rate_per_s: Option<Option<Whole32>>,
+    /// Messages that may be handed out at once under that rate; 1 by default.
+    #[schema(value_type = Option<u32>)]
+    burst: Option<Whole32>,
+    /// Whether messages are taken and none is handed out; false by default.
+    paused: Option<bool>,
+    /// Messages that may be in the queue at once; `null`, the default, for as many as the server may have.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<u64>)]
+    messages_max: Option<Option<Whole>>,
+    /// How long it is remembered what became of a message that is gone; 3,600,000 by default.
+    #[schema(value_type = Option<u64>)]
+    trail_ms: Option<Whole>,
+}
+
+/// A field that may be `null`, which is something else than absent.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+impl SettingsPutBody {
+    /// What is given, over `settings`.
+    fn over(self, settings: Settings) -> Settings {
+        let whole = |given: Option<Whole>, before: u64| given.map_or(before, |given| given.0);
+        let wide = |given: Option<Option<Whole>>, before: Option<u64>| match given {
+            Some(given) => given.map(|given| given.0),
+            None => before,
+        };
+        Settings {
+            lease_ms: whole(self.lease_ms, settings.lease_ms),
+            delay_ms: whole(self.delay_ms, settings.delay_ms),
+            expiry_ms: wide(self.expiry_ms, settings.expiry_ms),
+            attempts_max: match self.attempts_max {
+                Some(given) => given.map(|given| given.0 as u16),
+                None => settings.attempts_max,
+            },
+            dead_letter: self.dead_letter.unwrap_or(settings.dead_letter),
+            retry_ms: whole(self.retry_ms, settings.retry_ms),
+            retry_ms_max: whole(self.retry_ms_max, settings.retry_ms_max),
+            id_window_ms: wide(self.id_window_ms, settings.id_window_ms),
+            rate_per_s: match self.rate_per_s {
+                Some(given) => given.map(Whole32::get),
+                None => settings.rate_per_s,
+            },
+            burst: self.burst.map_or(settings.burst, Whole32::get),
+            is_paused: self.paused.unwrap_or(settings.is_paused),
+            messages_max: wide(self.messages_max, settings.messages_max),
+            trail_ms: whole(self.trail_ms, settings.trail_ms),
+        }
+    }
+}
+
+/// Settings as they are.
+#[derive(Serialize, ToSchema)]
+pub struct QueueSettingsBody {
+    lease_ms: u64,
+    delay_ms: u64,
+    expiry_ms: Option<u64>,
+    attempts_max: Option<u16>,
+    dead_letter: Option<Box<str>>,
+    retry_ms: u64,
+    retry_ms_max: u64,
+    id_window_ms: Option<u64>,
+    rate_per_s: Option<u32>,
+    burst: u32,
+    paused: bool,
+    messages_max: Option<u64>,
+    trail_ms: u64,
+}
+
+impl From<Settings> for QueueSettingsBody {
+    fn from(settings: Settings) -> QueueSettingsBody {
+        QueueSettingsBody {
+            lease_ms: settings.lease_ms,
+            delay_ms: settings.delay_ms,
+            expiry_ms: settings.expiry_ms,
+            attempts_max: settings.attempts_max,
+            dead_letter: settings.dead_letter,
+            retry_ms: settings.retry_ms,
+            retry_ms_max: settings.retry_ms_max,
+            id_window_ms: settings.id_window_ms,
+            rate_per_s: settings.rate_per_s,
+            burst: settings.burst,
+            paused: settings.is_paused,
+            messages_max: settings.messages_max,
+            trail_ms: settings.trail_ms,
+        }
+    }
+}
+
+/// What a queue has done since it was made.
+#[derive(Serialize, ToSchema)]
+pub struct QueueTotalsBody {
+    /// Messages taken.
+    sent: u64,
+    /// Deliveries.
+    delivered: u64,
+    /// Messages acknowledged.
+    acknowledged: u64,
+    /// Deliveries that were rejected.
+    rejected: u64,
+    /// Deliveries whose lease ended without an answer.
+    lapsed: u64,
+    /// Messages that went to the dead letter queue.
+    dead: u64,
+    /// Messages that nobody acknowledged in time.
+    expired: u64,
+    /// Messages that were purged or cancelled.
+    removed: u64,
+}
+
+/// Messages a second, over about 1, 10 and 100 seconds.
+#[derive(Serialize, ToSchema)]
+pub struct QueueRatesBody {
+    /// Taken.
+    #[schema(min_items = 3, max_items = 3)]
+    sent_per_s: [f64; 3],
+    /// Acknowledged.
+    #[schema(min_items = 3, max_items = 3)]
+    acknowledged_per_s: [f64; 3],
+}
+
+/// A queue.
+#[derive(Serialize, ToSchema)]
+pub struct QueueBody {
+    /// Its name.
+    #[schema(example = "sms-out")]
+    name: Box<str>,
+    /// Messages that wait for a receiver, or for one before them of their ordering key.
+    waiting: u64,
+    /// Messages that wait for their time.
+    scheduled: u64,
+    /// Messages that a receiver has.
+    leased: u64,
+    /// Messages in its dead letter queue; absent if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = u64)]
+    dead: Option<u64>,
+    /// When the oldest message was taken that waits for a receiver; absent if none does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = u64)]
+    oldest_sent_at: Option<u64>,
+    /// Seconds until nothing waits, at the rates of the last ten seconds; absent if it does not become empty so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = f64)]
+    drained_in_s: Option<f64>,
+    rates: QueueRatesBody,
+    totals: QueueTotalsBody,
+    settings: QueueSettingsBody,
+}
+
+impl QueueBody {
+    fn new(view: QueueView, rates: Rates) -> QueueBody {
+        let rounded = |rates: [f64; 3]| rates.map(|rate| (rate * 10.0).round() / 10.0);
+        let totals = view.totals;
+        QueueBody {
+            name: view.name,
+            waiting: view.counts.waiting,
+            scheduled: view.counts.scheduled,
+            leased: view.counts.leased,
+            dead: view.dead,
+            oldest_sent_at: view.oldest.map(|at| at.0),
+            drained_in_s: rates.drained_in_s(&view.counts).map(|seconds| (seconds * 10.0).round() / 10.0),
+            rates: QueueRatesBody { sent_per_s: rounded(rates.sent), acknowledged_per_s: rounded(rates.acknowledged) },
+            totals: QueueTotalsBody {
+                sent: totals.sent,
+                delivered: totals.leased,
+                acknowledged: totals.acknowledged,
+                rejected: totals.rejected,
+                lapsed: totals.lapsed,
+                dead: totals.dead,
+                expired: totals.expired,
+                removed: totals.removed,
+            },
+            settings: view.settings.into(),
+        }
+    }
+}
+
+/// A page of queues in the byte order of their names.
+#[derive(Serialize, ToSchema)]
+pub struct QueuesBody {
+    /// Those of them that the caller may do something with.
+    queues: Vec<QueueBody>,
+    /// Send as `after` for the next page; absent after the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    next: Option<Box<str>>,
+}
+
+/// So many messages.
+#[derive(Serialize, ToSchema)]
+pub struct MessagesCountBody {
+    /// How many.
+    messages: u64,
+}
+
+/// A queue that is gone.
+#[derive(Serialize, ToSchema)]
+pub struct QueueDeletedBody {
+    /// Its name.
+    name: Box<str>,
+    /// `deleted`.
+    #[schema(example = "deleted")]
+    outcome: &'static str,
+}
+
+/// Which messages are put where.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedriveBody {
+    /// The queue to put them into.
+    to: Box<str>,
+    /// At most so many; all that wait if absent.
+    #[schema(value_type = Option<u64>)]
+    max: Option<Whole>,
+}
+
+/// List queues
+#[utoipa::path(
+    get,
+    path = "/v1/queues",
+    tag = "queues",
+    params(Page),
+    responses((status = 200, description = "A page", body = QueuesBody), RoomProblems)
+)]
+pub(super) async fn list_queues(
+    State(served): State<Served>,
+    query: InQuery<Page>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = served.door.caller(&headers)?;
+    let (after, limit) = Page::of(query)?;
+    let Answer::Queues(rows) = ask(&served, Call::Read(Read::Queues { after, limit })).await? else {
+        unreachable!("a list is answered with a list")
+    };
+    let next = (rows.len() == limit).then(|| rows.last().map(|(view, _)| view.name.clone())).flatten();
+    let known = rows.into_iter().filter(|(view, _)| may_know(&caller, &view.name));
+    let queues = known.map(|(view, rates)| QueueBody::new(view, rates)).collect();
+    Ok(json(StatusCode::OK, &QueuesBody { queues, next }))
+}
+
+/// The settings of a queue.
+async fn look(served: &Served, name: &str) -> Result<(QueueView, Rates), Problem> {
+    match ask(served, Call::Read(Read::Queue(name.into()))).await? {
+        Answer::Queue(view, rates) => Ok((*view, rates)),
+        other => unreachable!("a queue is answered with a queue: {other:?}"),
+    }
+}
+
+async fn set(served: &Served, name: Box<str>, settings: Settings) -> Result<Response<Body>, Problem> {
+    ask(served, Call::SetQueue { name: name.clone(), settings: Box::new(settings) }).await?;
+    let (view, rates) = look(served, &name).await?;
+    Ok(json(StatusCode::OK, &QueueBody::new(view, rates)))
+}
+
+/// Read a queue
+#[utoipa::path(
+    get,
+    path = "/v1/queues/{name}",
+    tag = "queues",
+    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    responses((status = 200, description = "The queue", body = QueueBody), RoomProblems)
+)]
+pub(super) async fn read_queue(
+    State(served): State<Served>,
+    PathName(name): PathName,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = served.door.caller(&headers)?;
+    if !may_know(&caller, &name) {
+        check_right(&caller, QueueAction::Admin, &name)?;
+    }
+    let (view, rates) = look(&served, &name).await?;
+    Ok(json(StatusCode::OK, &QueueBody::new(view, rates)))
+}
+
+/// Make a queue, or give it other settings
+///
+/// What the body does not name is as by default.
+#[utoipa::path(
+    put,
+    path = "/v1/queues/{name}",
+    tag = "queues",
+    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    request_body = SettingsPutBody,
+    responses((status = 200, description = "The queue", body = QueueBody), RoomBodyProblems)
+)]
+pub(super) async fn put_queue(
+    State(served): State<Served>,
+    PathName(name): PathName,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let caller = served.door.caller(&head.headers)?;
+    check_right(&caller, QueueAction::Admin, &name)?;
+    let body = served.door.read_json(&head.headers, body).await?;
+    set(&served, name, decode::<SettingsPutBody>(&body)?.over(Settings::default())).await
+}
+
+/// Change settings of a queue
+///
+/// What the body does not name stays as it is.
+#[utoipa::path(
+    patch,
+    path = "/v1/queues/{name}",
+    tag = "queues",
+    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    request_body = SettingsPutBody,
+    responses((status = 200, description = "The queue", body = QueueBody), RoomBodyProblems)
+)]
+pub(super) async fn patch_queue(
+    State(served): State<Served>,
+    PathName(name): PathName,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let caller = served.door.caller(&head.headers)?;
+    check_right(&caller, QueueAction::Admin, &name)?;
+    let body = served.door.read_json(&head.headers, body).await?;
+    let body = decode::<SettingsPutBody>(&body)?;
+    let (view, _) = look(&served, &name).await?;
+    set(&served, name, body.over(view.settings)).await
+}
+
+/// Delete a queue that has no messages
+#[utoipa::path(
+    delete,
+    path = "/v1/queues/{name}",
+    tag = "queues",
+    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    responses((status = 200, description = "It is gone", body = QueueDeletedBody), RoomProblems)
+)]
+pub(super) async fn delete_queue(
+    State(served): State<Served>,
+    PathName(name): PathName,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = served.door.caller(&headers)?;
+    check_right(&caller, QueueAction::Admin, &name)?;
+    ask(&served, Call::DeleteQueue { name: name.clone() }).await?;
+    Ok(json(StatusCode::OK, &QueueDeletedBody { name, outcome: "deleted" }))
+}
+
+fn counted(answer: &Answer) -> Response<Body> {
+    let Answer::Outcome(Outcome::Some { count, .. }) = answer else { unreachable!("how many is a number: {answer:?}") };
+    json(StatusCode::OK, &MessagesCountBody { messages: *count })
+}
+
+/// Remove all messages that a queue has now
+#[utoipa::path(
+    post,
+    path = "/v1/queues/{name}/purge",
+    tag = "queues",
+    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    responses((status = 200, description = "How many were removed", body = MessagesCountBody), RoomProblems)
+)]
+pub(super) async fn purge_queue(
+    State(served): State<Served>,
+    PathName(name): PathName,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = served.door.caller(&headers)?;
+    check_right(&caller, QueueAction::Admin, &name)?;
+    Ok(counted(&ask(&served, Call::Purge { queue: name }).await?))
+}
+
+/// Put the waiting messages of a queue into another one
+///
+/// Dead letters get another chance so: put them into the queue that they came from. They have no ordering key there.
+#[utoipa::path(
+    post,
+    path = "/v1/queues/{name}/redrive",
+    tag = "queues",
+    params(("name" = inline(String), Path, description = "Queue", example = "sms-dead", min_length = 1)),
+    request_body = RedriveBody,
+    responses((status = 200, description = "How many were put there", body = MessagesCountBody), RoomBodyProblems)
+)]
+pub(super) async fn redrive_queue(
+    State(served): State<Served>,
+    PathName(name): PathName,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let caller = served.door.caller(&head.headers)?;
+    check_right(&caller, QueueAction::Admin, &name)?;
+    let body = served.door.read_json(&head.headers, body).await?;
+    let RedriveBody { to, max } = decode(&body)?;
+    check_right(&caller, QueueAction::Admin, &to)?;
+    let max = max.map(|max| max.0);
+    Ok(counted(&ask(&served, Call::Redrive { from: name, to, max }).await?))
+}

@@ -1,0 +1,148 @@
+//! Messages whose bodies are in memory: those that will be handed out next, up to a bound. All others are read from the
+//! log.
+//!
+//! ```text
+//!   send ─▶ kept if there is room       lease ─▶ kept? ─▶ in the log's memory? ─▶ a job reads it, and those behind it
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_journal::{LogReader, LogStore, Position};
+use tidegate_machines::Machine;
+use tidegate_machines::queue::{BodyPlace, Message, Queues};
+use tidegate_shard::Turn;
+
+/// Memory that a message takes beside its bytes, about.
+const OVERHEAD_BYTES: u64 = 200;
+
+/// The bodies in memory.
+#[derive(Debug)]
+pub(crate) struct Bodies {
+    by_number: BTreeMap<u64, Arc<Message>>,
+    bytes: u64,
+    bytes_max: u64,
+}
+
+fn weight(message: &Message) -> u64 {
+    message.bytes() as u64 + OVERHEAD_BYTES
+}
+
+impl Bodies {
+    pub fn new(bytes_max: u64) -> Bodies {
+        Bodies { by_number: BTreeMap::new(), bytes: 0, bytes_max }
+    }
+
+    /// Memory that they take, about.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub fn get(&self, number: u64) -> Option<&Arc<Message>> {
+        self.by_number.get(&number)
+    }
+
+    /// Keeps a message that was sent, if there is room.
+    pub fn keep(&mut self, number: u64, message: &Arc<Message>) {
+        if self.bytes + weight(message) <= self.bytes_max {
+            self.insert(number, message.clone());
+        }
+    }
+
+    /// Keeps a message that will be handed out soon. Those that were sent last go for it.
+    pub fn keep_next(&mut self, number: u64, message: Arc<Message>) {
+        while self.bytes + weight(&message) > self.bytes_max {
+            let Some((last, _)) = self.by_number.last_key_value().filter(|(last, _)| **last > number) else { return };
+            let last = *last;
+            self.remove(last);
+        }
+        self.insert(number, message);
+    }
+
+    fn insert(&mut self, number: u64, message: Arc<Message>) {
+        self.bytes += weight(&message);
+        if let Some(before) = self.by_number.insert(number, message) {
+            self.bytes -= weight(&before);
+        }
+    }
+
+    pub fn remove(&mut self, number: u64) {
+        if let Some(message) = self.by_number.remove(&number) {
+            self.bytes -= weight(&message);
+        }
+    }
+
+    /// Lets go of those that are gone.
+    pub fn sweep(&mut self, queues: &Queues) {
+        let bytes = &mut self.bytes;
+        self.by_number.retain(|number, message| {
+            let stays = queues.body_place(*number).is_some();
+            if !stays {
+                *bytes -= weight(message);
+            }
+            stays
+        });
+    }
+
+    /// The message at a place, if it is in memory here or in that of the log.
+    pub fn find<L: LogStore>(&self, place: BodyPlace, turn: &Turn<'_, Queues, L>) -> Option<Arc<Message>> {
+        if let Some(message) = self.get(place.number) {
+            return Some(message.clone());
+        }
+        let record = turn.peek(Position(place.record.0))?;
+        part_of(record, place).ok().map(Arc::new)
+    }
+}
+
+/// The message at a place of a record.
+fn part_of(record: &[u8], place: BodyPlace) -> Result<Message, String> {
+    let event = Queues::decode(record).map_err(|error| error.to_string())?;
+    let part = event.part(place.part).ok_or("the record has no such message")?;
+    Ok(part.to_message())
+}
+
+/// Messages as they were read, or why they could not be.
+pub(crate) type ReadBodies = Vec<(u64, Result<Arc<Message>, String>)>;
+
+/// Reads messages from the log; each record once.
+pub(crate) fn read_bodies<R: LogReader>(mut places: Vec<BodyPlace>, reader: &R) -> ReadBodies {
+    places.sort_unstable_by_key(|place| (place.record, place.part));
+    let (mut record, mut read): (_, Option<(_, Result<(), String>)>) = (Vec::new(), None);
+    let mut found = Vec::with_capacity(places.len());
+    for place in places {
+        if read.as_ref().is_none_or(|(at, _)| *at != place.record) {
+            let outcome = reader.read(Position(place.record.0), &mut record).map_err(|error| error.to_string());
+            read = Some((place.record, outcome));
+        }
+        let (_, outcome) = read.as_ref().expect("it was read just now");
+        let message = outcome.clone().and_then(|()| part_of(&record, place)).map(Arc::new);
+        found.push((place.number, message));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(bytes: usize) -> Arc<Message> {
+        Arc::new(Message { body: vec![0; bytes].into(), ..Message::default() })
+    }
+
+    #[test]
+    fn what_goes_out_next_is_kept() {
+        let mut bodies = Bodies::new(3 * (OVERHEAD_BYTES + 100));
+        (1..=4).for_each(|number| bodies.keep(number, &message(100)));
+        let kept = |bodies: &Bodies| bodies.by_number.keys().copied().collect::<Vec<_>>();
+        assert_eq!(kept(&bodies), [1, 2, 3], "there is no room for a fourth");
+        bodies.remove(1);
+        bodies.keep_next(2, message(200));
+        assert_eq!((kept(&bodies), bodies.bytes()), (vec![2, 3], 2 * OVERHEAD_BYTES + 300));
+        bodies.keep_next(1, message(200));
+        assert_eq!(kept(&bodies), [1, 2], "the last one goes");
+        bodies.keep_next(9, message(400));
+        assert_eq!(kept(&bodies), [1, 2], "those before it stay");
+        (1..=9).for_each(|number| bodies.remove(number));
+        assert_eq!(bodies.bytes(), 0);
+    }
+}

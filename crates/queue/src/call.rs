@@ -1,0 +1,183 @@
+//! What is asked of a shard of queues, and what it answers.
+
+use std::sync::Arc;
+
+use tidegate_machines::TimeMs;
+use tidegate_machines::queue::{
+    Command, Delivery, Lease, Message, MessageKey, MessageView, Outcome, QueueView, Refusal, Rejection, Settings,
+};
+
+use crate::rates::Rates;
+use crate::trail::Trail;
+
+/// What is asked. Fields as in [`Command`].
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the fields are those of the commands")]
+pub enum Call {
+    SetQueue {
+        name: Box<str>,
+        settings: Box<Settings>,
+    },
+    DeleteQueue {
+        name: Box<str>,
+    },
+    Send {
+        queue: Box<str>,
+        messages: Vec<Arc<Message>>,
+    },
+    Acknowledge {
+        queue: Box<str>,
+        leases: Vec<Lease>,
+    },
+    Extend {
+        queue: Box<str>,
+        leases: Vec<Lease>,
+        lease_ms: u64,
+    },
+    Reject {
+        queue: Box<str>,
+        leases: Vec<Lease>,
+        then: Rejection,
+        reason: Box<str>,
+    },
+    /// Removes all that the queue has when this is decided.
+    Purge {
+        queue: Box<str>,
+    },
+    Cancel {
+        key: MessageKey,
+    },
+    Reschedule {
+        key: MessageKey,
+        visible_at: TimeMs,
+    },
+    /// All of `from` if `max` is absent.
+    Redrive {
+        from: Box<str>,
+        to: Box<str>,
+        max: Option<u64>,
+    },
+    Read(Read),
+}
+
+/// What is only looked at.
+#[derive(Clone, Debug)]
+pub enum Read {
+    /// A queue.
+    Queue(Box<str>),
+    /// The queues whose names come after one, so many.
+    Queues {
+        /// The name.
+        after: Box<str>,
+        /// How many at most.
+        limit: usize,
+    },
+    /// A message, with its body and its trail.
+    Message(MessageKey),
+    /// The same, by the id of its sender.
+    ById {
+        /// Its queue.
+        queue: Box<str>,
+        /// The id.
+        id: Box<str>,
+    },
+    /// The messages of a queue that are not gone and whose keys come after one, with their bodies.
+    Browse {
+        /// The queue.
+        queue: Box<str>,
+        /// The number of the message before the first.
+        after: u64,
+        /// How many at most.
+        limit: usize,
+    },
+}
+
+/// A request for messages, which may wait.
+#[derive(Clone, Debug)]
+pub struct Receive {
+    /// From which queue.
+    pub queue: Box<str>,
+    /// How many at most.
+    pub max: usize,
+    /// How long the lease lasts; `None` for as long as the queue says.
+    pub lease_ms: Option<u64>,
+    /// Who receives, for the trail.
+    pub consumer: Box<str>,
+    /// How long to wait if there is nothing.
+    pub wait_ms: u64,
+}
+
+/// A message that was handed out.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Its lease.
+    pub delivery: Delivery,
+    /// Deliveries so far, this one among them.
+    pub attempts: u32,
+    /// What was sent.
+    pub message: Arc<Message>,
+}
+
+/// A message that was asked for.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Where it is.
+    pub view: MessageView,
+    /// What was sent; `None` if it is gone, or cannot be read.
+    pub message: Option<Arc<Message>>,
+    /// What happened to it; empty in lists.
+    pub trail: Trail,
+}
+
+/// What is answered.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// The answer to a command.
+    Outcome(Outcome),
+    /// What was handed out.
+    Received(Vec<Received>),
+    /// A queue.
+    Queue(Box<QueueView>, Rates),
+    /// Queues, in the order of their names.
+    Queues(Vec<(QueueView, Rates)>),
+    /// Messages.
+    Messages(Vec<Found>),
+}
+
+impl Answer {
+    /// A refusal.
+    pub const fn refused(refusal: Refusal) -> Answer {
+        Answer::Outcome(Outcome::Refused(refusal))
+    }
+}
+
+impl Call {
+    /// The command that does it; of a purge or a redrive, its next part. `None` for reads.
+    pub(crate) fn command(&self, up_to: u64, left: u64) -> Option<Command<'_>> {
+        Some(match self {
+            Call::SetQueue { name, settings } => Command::SetQueue { name, settings },
+            Call::DeleteQueue { name } => Command::DeleteQueue { name },
+            Call::Send { queue, messages } => Command::Send { queue, messages },
+            Call::Acknowledge { queue, leases } => Command::Acknowledge { queue, leases },
+            Call::Extend { queue, leases, lease_ms } => Command::Extend { queue, leases, lease_ms: *lease_ms },
+            Call::Reject { queue, leases, then, reason } => Command::Reject { queue, leases, then: *then, reason },
+            Call::Purge { queue } => Command::Purge { queue, up_to },
+            Call::Cancel { key } => Command::Cancel { key: *key },
+            Call::Reschedule { key, visible_at } => Command::Reschedule { key: *key, visible_at: *visible_at },
+            Call::Redrive { from, to, .. } => Command::Redrive { from, to, max: left.min(1 << 20) as usize },
+            Call::Read(_) => return None,
+        })
+    }
+
+    /// Memory that it takes while it waits.
+    pub(crate) fn weight(&self) -> usize {
+        let beside = match self {
+            Call::Send { messages, .. } => messages.iter().map(|message| size_of::<Message>() + message.bytes()).sum(),
+            Call::Acknowledge { leases, .. } | Call::Extend { leases, .. } | Call::Reject { leases, .. } => {
+                size_of_val(&**leases)
+            }
+            _ => 0,
+        };
+        size_of::<Call>() + beside
+    }
+}

@@ -1,0 +1,213 @@
+//! Asks shards of queues.
+//!
+//! ```text
+//!   a request ─▶ the shard of its queue, or of its key        a list of queues ─▶ all shards ─▶ one answer
+//!   who went away ─▶ Forget; what was handed out to it all the same is given back
+//! ```
+
+use slab::Slab;
+use tidegate_machines::queue::{Lease, Refusal, Rejection};
+use tidegate_machines::{ShardIndex, shard_of};
+use tidegate_runtime::limits::CLIENT_REQUESTS_MAX;
+use tidegate_runtime::placement::ShardAddresses;
+use tidegate_runtime::{Address, Client, Outgoing, Replies};
+use tidegate_shard::{Durable, Unavailable};
+
+use crate::call::{Answer, Call, Read, Receive};
+use crate::protocol::QueueMessage;
+
+/// A request.
+#[derive(Clone, Debug)]
+pub enum QueueRequest {
+    /// One that is answered as soon as it is decided.
+    Call(Call),
+    /// One that may wait for messages.
+    Receive(Receive),
+}
+
+/// What is replied.
+pub type QueueReply = Result<Answer, Unavailable>;
+
+/// A request under way.
+struct Asked {
+    /// The caller's token; `None` if it went away.
+    token: Option<u64>,
+    /// The shard that was asked, and the queue, of a receiver.
+    receives: Option<(ShardIndex, Box<str>)>,
+    /// Answers of other shards that are still to come.
+    others: usize,
+    /// What shards have answered so far.
+    rows: Option<QueueReply>,
+    /// Rows that the caller wants.
+    limit: usize,
+}
+
+/// Asks the shards of queues.
+pub struct QueueClient {
+    shards: ShardAddresses,
+    asked: Slab<Asked>,
+}
+
+/// Which shard a call is for; `None` for all of them.
+fn shard_of_call(call: &Call, shards: u16) -> Option<ShardIndex> {
+    let by_key = |shard: ShardIndex| ShardIndex(shard.0 % shards);
+    Some(match call {
+        Call::SetQueue { name, .. } | Call::DeleteQueue { name } => shard_of(name, shards),
+        Call::Send { queue, .. }
+        | Call::Acknowledge { queue, .. }
+        | Call::Extend { queue, .. }
+        | Call::Reject { queue, .. }
+        | Call::Purge { queue }
+        | Call::Read(Read::Queue(queue) | Read::ById { queue, .. } | Read::Browse { queue, .. }) => {
+            shard_of(queue, shards)
+        }
+        Call::Redrive { from, .. } => shard_of(from, shards),
+        // One of a key that no shard has is answered by whichever is asked.
+        Call::Cancel { key } | Call::Reschedule { key, .. } | Call::Read(Read::Message(key)) => by_key(key.shard()),
+        Call::Read(Read::Queues { .. }) => return None,
+    })
+}
+
+/// Whether a call would have messages go from one shard to another.
+fn is_of_two_shards(call: &Call, shards: u16) -> bool {
+    let differ = |one: &str, other: &str| shard_of(one, shards) != shard_of(other, shards);
+    match call {
+        Call::SetQueue { name, settings } => settings.dead_letter.as_ref().is_some_and(|target| differ(name, target)),
+        Call::Redrive { from, to, .. } => differ(from, to),
+        _ => false,
+    }
+}
+
+impl QueueClient {
+    /// A client of these shards.
+    pub fn new(shards: ShardAddresses) -> QueueClient {
+        QueueClient { shards, asked: Slab::new() }
+    }
+
+    fn ask_all(&mut self, token: u64, call: &Call, limit: usize, out: &mut Outgoing<QueueMessage>) {
+        let shards = self.shards.count();
+        let rows = Some(Ok(Answer::Queues(Vec::new())));
+        let asked = Asked { token: Some(token), receives: None, others: usize::from(shards), rows, limit };
+        let number = self.asked.insert(asked) as u64;
+        for shard in 0..shards {
+            out.push((self.shards.of(ShardIndex(shard)), QueueMessage::Call { number, call: call.clone() }));
+        }
+    }
+
+    /// Gives back what a receiver got that is not there any more.
+    fn give_back(
+        &mut self,
+        (shard, queue): (ShardIndex, Box<str>),
+        answer: &QueueReply,
+        out: &mut Outgoing<QueueMessage>,
+    ) {
+        let Ok(Answer::Received(received)) = answer else { return };
+        let leases: Vec<Lease> = received.iter().map(|received| received.delivery.lease).collect();
+        if leases.is_empty() {
+            return;
+        }
+        let (then, reason) = (Rejection::Retry(Some(0)), "the receiver went away".into());
+        let asked = Asked { token: None, receives: None, others: 0, rows: None, limit: 0 };
+        let number = self.asked.insert(asked) as u64;
+        let call = Call::Reject { queue, leases, then, reason };
+        out.push((self.shards.of(shard), QueueMessage::Call { number, call }));
+    }
+}
+
+impl Client for QueueClient {
+    type Request = QueueRequest;
+    type Reply = QueueReply;
+    type Message = QueueMessage;
+
+    fn has_room(&self) -> bool {
+        self.asked.len() < CLIENT_REQUESTS_MAX
+    }
+
+    fn pending(&self) -> usize {
+        self.asked.len()
+    }
+
+    fn start(
+        &mut self,
+        token: u64,
+        request: QueueRequest,
+        out: &mut Outgoing<QueueMessage>,
+        replies: &mut Replies<QueueReply>,
+    ) {
+        if !self.has_room() {
+            return replies.push((token, Err(Unavailable::Busy)));
+        }
+        let shards = self.shards.count();
+        let asked = |receives| Asked { token: Some(token), receives, others: 0, rows: None, limit: 0 };
+        match request {
+            QueueRequest::Call(call) if is_of_two_shards(&call, shards) => {
+                replies.push((token, Ok(Answer::refused(Refusal::OnTwoShards))));
+            }
+            QueueRequest::Receive(receive) => {
+                let shard = shard_of(&receive.queue, shards);
+                let number = self.asked.insert(asked(Some((shard, receive.queue.clone())))) as u64;
+                out.push((self.shards.of(shard), QueueMessage::Receive { number, receive }));
+            }
+            QueueRequest::Call(call) => match (shard_of_call(&call, shards), &call) {
+                (Some(shard), _) => {
+                    let number = self.asked.insert(asked(None)) as u64;
+                    out.push((self.shards.of(shard), QueueMessage::Call { number, call }));
+                }
+                (None, Call::Read(Read::Queues { limit, .. })) => self.ask_all(token, &call, *limit, out),
+                (None, _) => unreachable!("only lists are asked of all shards"),
+            },
+        }
+    }
+
+    fn deliver(
+        &mut self,
+        _from: Address,
+        message: QueueMessage,
+        out: &mut Outgoing<QueueMessage>,
+        replies: &mut Replies<QueueReply>,
+    ) {
+        let QueueMessage::Answer { number, answer } = message else { unreachable!("nobody calls a client") };
+        let answer = answer.map(Durable::into_inner);
+        let asked = &mut self.asked[number as usize];
+        if let Some(rows) = asked.rows.take() {
+            asked.rows = Some(joined(rows, answer));
+            asked.others -= 1;
+            if asked.others > 0 {
+                return;
+            }
+            let Asked { token, rows, limit, .. } = self.asked.remove(number as usize);
+            let mut reply = rows.expect("it was put there just now");
+            if let Ok(Answer::Queues(rows)) = &mut reply {
+                rows.sort_by(|one, other| one.0.name.cmp(&other.0.name));
+                rows.truncate(limit);
+            }
+            replies.extend(token.map(|token| (token, reply)));
+            return;
+        }
+        let Asked { token, receives, .. } = self.asked.remove(number as usize);
+        match (token, receives) {
+            (Some(token), _) => replies.push((token, answer)),
+            (None, Some(of)) => self.give_back(of, &answer, out),
+            (None, None) => {}
+        }
+    }
+
+    fn cancel(&mut self, token: u64, out: &mut Outgoing<QueueMessage>) {
+        let of_token = self.asked.iter_mut().find(|(_, asked)| asked.token == Some(token));
+        let Some((number, asked)) = of_token else { return };
+        asked.token = None;
+        if let Some((shard, _)) = &asked.receives {
+            out.push((self.shards.of(*shard), QueueMessage::Forget { number: number as u64 }));
+        }
+    }
+}
+
+fn joined(rows: QueueReply, more: QueueReply) -> QueueReply {
+    match (rows?, more?) {
+        (Answer::Queues(mut rows), Answer::Queues(more)) => {
+            rows.extend(more);
+            Ok(Answer::Queues(rows))
+        }
+        (_, other) => Ok(other),
+    }
+}

@@ -1,0 +1,39 @@
+//! Queues of messages as a room: who asks, their shards, and what a shard keeps beside its machine.
+//!
+//! ```text
+//!   QueueClient ─▶ QueueMessage ─▶ QueueProtocol ─▶ Shard<QueueService>
+//!                                                     │ machine: where each message is     (tidegate_machines::queue)
+//!                                                     │ bodies:  those that are in memory; others are read from the log
+//!                                                     │ waiters: receivers for whom there is nothing yet
+//!                                                     └ mover:   writes old bodies again, so that segments can go
+//! ```
+//!
+//! Promise: an answered send is durable, and its message is handed out until it is acknowledged. What is handed out was
+//! noted durably before it leaves, so no crash makes two receivers of one lease.
+//!
+//! Invariant: nothing here knows HTTP or any other protocol of clients, or who may do what.
+
+mod bodies;
+mod call;
+mod client;
+mod family;
+mod limits;
+mod metrics;
+mod protocol;
+mod rates;
+mod room;
+mod service;
+mod trail;
+mod waiters;
+
+pub use call::{Answer, Call, Found, Read, Receive, Received};
+pub use client::{QueueClient, QueueReply, QueueRequest};
+pub use family::{QUEUES, QueuesFamily};
+pub use limits::{QueuesKeys, SEGMENT_BYTES};
+pub use metrics::QueueMetrics;
+pub use protocol::{QueueMessage, QueueProtocol, Ticket};
+pub use rates::Rates;
+pub use room::QueueRoom;
+pub use service::{Note, QueueOptions, QueueService};
+pub use tidegate_machines::queue as machine;
+pub use trail::{Step, StepKind, Trail};

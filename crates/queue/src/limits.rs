@@ -1,0 +1,55 @@
+//! Bounds, and the keys that set them.
+
+use tidegate_config::{Bytes, Count, config};
+use tidegate_machines::queue::Bounds;
+use tidegate_machines::queue::limits::{BATCH_BYTES_MAX, MESSAGE_BYTES_MAX};
+
+config! {
+    /// `[queues]`.
+    pub struct QueuesKeys in "queues" {
+        shards: Count<u16> = 1, 1..=256, restart, "shards of queues in a new directory";
+        node: Count<u16> = 0, 0..=65_535, restart, "number of this node, which is part of the keys of messages";
+        messages_max: Count<u64> = 10_000_000, 1..=1_000_000_000, restart, "messages of one shard that are not gone";
+        ids_max: Count<u64> = 1_000_000, 0..=1_000_000_000, restart, "ids of messages that one shard remembers";
+        bodies_bytes_max: Bytes = 268_435_456, 1_048_576..=1_099_511_627_776, restart,
+            "bodies of one shard in memory";
+        receivers_max: Count<usize> = 10_000, 1..=1_000_000, restart,
+            "requests that may wait for messages of one shard";
+    }
+}
+
+impl QueuesKeys {
+    /// Those that decisions see.
+    pub const fn bounds(&self) -> Bounds {
+        Bounds { messages_max: self.messages_max, ids_max: self.ids_max }
+    }
+}
+
+/// Bytes of a segment of a log.
+pub const SEGMENT_BYTES: u64 = 64 << 20;
+/// Calls that may wait for a shard.
+pub const CALLS_WAITING_MAX: usize = 8_192;
+/// Their bytes.
+pub const CALL_BYTES_WAITING_MAX: usize = 64 << 20;
+/// Messages, and bytes of them, that are read ahead of the receivers of a queue.
+pub const READ_AHEAD_MESSAGES: usize = 512;
+/// See [`READ_AHEAD_MESSAGES`].
+pub const READ_AHEAD_BYTES: u64 = 1 << 20;
+/// Threads that read bodies for a shard.
+pub const FETCH_THREADS: usize = 2;
+/// Records about what ended by the clock that are written in one step.
+pub const TIMERS_PER_STEP: usize = 4;
+/// The log is kept short of garbage from so many segments on.
+pub const SEGMENTS_MIN: u64 = 4;
+/// Bytes of log for each byte of messages that are not gone, before old bodies are written again: the log then has as
+/// much garbage as messages, so each byte is written again for a byte that was sent, at most.
+pub const LOG_BYTES_PER_LIVE_BYTE: u64 = 2;
+/// The longest that a receiver waits for messages, in milliseconds.
+pub const WAIT_MS_MAX: u64 = 20_000;
+/// Rows of a page of queues or messages.
+pub const PAGE_ROWS_MAX: usize = 1_000;
+/// Bytes of the bodies of one page or one delivery, about.
+pub const ANSWER_BYTES_MAX: u64 = 4 << 20;
+
+const _: () = assert!(BATCH_BYTES_MAX < tidegate_journal::limits::RECORD_BYTES_MAX, "a batch is one record");
+const _: () = assert!(MESSAGE_BYTES_MAX as u64 <= ANSWER_BYTES_MAX, "an answer has room for any one message");

@@ -1,0 +1,71 @@
+//! The queues of a node: their shards recovered and placed, and their metrics.
+
+use anyhow::Result;
+use tidegate_journal::{Family, LogStore, Options};
+use tidegate_machines::ShardIndex;
+use tidegate_runtime::shard_resident::ShardResident;
+use tidegate_runtime::{Carries, Home, Room, Site};
+use tidegate_shard::{NothingDerived, Shard};
+
+use crate::family::{QUEUES, QueuesFamily};
+use crate::limits::{FETCH_THREADS, QueuesKeys, SEGMENT_BYTES};
+use crate::metrics::QueueMetrics;
+use crate::protocol::{QueueMessage, QueueProtocol, Ticket};
+use crate::service::{QueueOptions, QueueService};
+
+/// The shards of queues.
+pub struct QueueRoom {
+    options: QueueOptions,
+}
+
+impl QueueRoom {
+    /// A room that does as `keys` say.
+    pub fn new(keys: &QueuesKeys) -> QueueRoom {
+        QueueRoom {
+            options: QueueOptions {
+                bounds: keys.bounds(),
+                node: keys.node,
+                bodies_bytes_max: keys.bodies_bytes_max as u64,
+                receivers_max: keys.receivers_max,
+                segment_bytes: SEGMENT_BYTES,
+            },
+        }
+    }
+}
+
+impl<P: Carries<QueueMessage>> Room<P> for QueueRoom {
+    fn families(&self) -> Vec<(Family, Home)> {
+        vec![(QUEUES, Home::Member)]
+    }
+
+    fn recover(&mut self, site: &mut Site<P>) -> Result<()> {
+        let journal = Options { note_bytes: Options::small(SEGMENT_BYTES).note_bytes, ..sizes() };
+        let logs: Vec<_> = site.directory().logs(QUEUES).collect();
+        for log in logs {
+            let (options, status) = (self.options, site.status().clone());
+            let metrics = QueueMetrics::register(site.registry(), log.shard);
+            site.recover_member::<QueuesFamily>(log, journal, move |recovery| {
+                let back = recovery.replay(recovery.open()?, &mut NothingDerived)?;
+                let reader = back.log.reader()?;
+                let service = QueueService::<Ticket>::new(options);
+                let shard = Shard::new(ShardIndex(log.shard), back.state, service, back.log)?;
+                let parker = recovery.parker().clone();
+                let resident = ShardResident::new(shard, QueueProtocol, recovery.into_metrics())
+                    .with_fetchers(FETCH_THREADS, &reader, parker)?
+                    .on_tick(move |shard, _| {
+                        if status.is_stopping() {
+                            shard.service_mut().stop_waiting();
+                        }
+                        metrics.observe(shard);
+                    });
+                Ok(Box::new(resident))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// What a log is written with: bodies that were written not long ago are read from its memory.
+fn sizes() -> Options {
+    Options { segment_bytes: SEGMENT_BYTES, allocation_step_bytes: SEGMENT_BYTES / 4, ..Options::default() }
+}

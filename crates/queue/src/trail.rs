@@ -1,0 +1,156 @@
+//! What happened to a message, read backwards: each record about it says where the one before it stands.
+//!
+//! ```text
+//!   entry.last ─▶ acknowledged ─▶ leased by b ─▶ rejected: no route ─▶ leased by a ─▶ sent
+//! ```
+//!
+//! What ended by the clock alone (a lease, a delay) has no record of its own about each message: the next step shows
+//! it.
+
+use tidegate_journal::{JournalError, LogReader, LogStore, Position};
+use tidegate_machines::queue::limits::TRAIL_STEPS_MAX;
+use tidegate_machines::queue::{Event, Queues, Touched, Verdict};
+use tidegate_machines::{Machine, RecordPosition, TimeMs};
+use tidegate_shard::Turn;
+
+/// One step of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// When.
+    pub at: TimeMs,
+    /// What.
+    pub kind: StepKind,
+}
+
+/// What happened to a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say what they are")]
+pub enum StepKind {
+    Sent,
+    Leased {
+        consumer: Box<str>,
+        until: TimeMs,
+    },
+    Extended {
+        until: TimeMs,
+    },
+    Rejected {
+        reason: Box<str>,
+        again_at: Option<TimeMs>,
+    },
+    Acknowledged,
+    Cancelled,
+    Rescheduled {
+        visible_at: TimeMs,
+    },
+    Redriven,
+    /// Its body was written again, behind others, so that the log can be shortened.
+    Moved,
+}
+
+/// The steps of a message, newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trail {
+    /// The steps.
+    pub steps: Vec<Step>,
+    /// There were more, which are forgotten, or cannot be read.
+    pub is_cut: bool,
+}
+
+/// Where the reading of a trail stands.
+#[derive(Clone, Debug)]
+pub struct TrailWalk {
+    number: u64,
+    next: RecordPosition,
+    trail: Trail,
+}
+
+impl TrailWalk {
+    /// Begins with the newest record about a message.
+    pub fn new(number: u64, last: RecordPosition) -> TrailWalk {
+        TrailWalk { number, next: last, trail: Trail::default() }
+    }
+
+    /// Goes on while the records are in memory. Whether it is done.
+    pub fn walk_in_memory<L: LogStore>(&mut self, turn: &Turn<'_, Queues, L>) -> bool {
+        while !self.is_done() {
+            let Some(record) = turn.peek(Position(self.next.0)) else { return false };
+            self.take(record);
+        }
+        true
+    }
+
+    /// Reads what is left.
+    pub fn finish<R: LogReader>(mut self, reader: &R) -> Trail {
+        let mut record = Vec::new();
+        while !self.is_done() {
+            match reader.read(Position(self.next.0), &mut record) {
+                Ok(()) => self.take(&record),
+                Err(JournalError::Forgotten { .. } | _) => {
+                    self.trail.is_cut = true;
+                    break;
+                }
+            }
+        }
+        self.trail
+    }
+
+    /// What was read.
+    pub fn into_trail(self) -> Trail {
+        self.trail
+    }
+
+    fn is_done(&self) -> bool {
+        self.next == RecordPosition::NONE
+    }
+
+    fn take(&mut self, record: &[u8]) {
+        let step = Queues::decode(record).ok().and_then(|event| step_of(&event, self.number));
+        let Some((step, before)) = step else {
+            self.trail.is_cut = true;
+            self.next = RecordPosition::NONE;
+            return;
+        };
+        self.trail.steps.push(step);
+        self.next = before;
+        if self.trail.steps.len() >= TRAIL_STEPS_MAX && !self.is_done() {
+            self.trail.is_cut = true;
+            self.next = RecordPosition::NONE;
+        }
+    }
+}
+
+/// What an event says of a message, and where the record before it stands.
+fn step_of(event: &Event<'_>, number: u64) -> Option<(Step, RecordPosition)> {
+    let among = |messages: &[Touched]| messages.iter().find(|touched| touched.number == number).copied();
+    let (kind, touched) = match event {
+        Event::Sent { first, messages, .. } => {
+            let is_here = (*first..first + messages.len() as u64).contains(&number);
+            return is_here.then(|| (Step { at: event.at(), kind: StepKind::Sent }, RecordPosition::NONE));
+        }
+        Event::Leased { until, consumer, messages, .. } => {
+            (StepKind::Leased { consumer: (*consumer).into(), until: *until }, among(messages)?)
+        }
+        Event::Extended { until, messages, .. } => (StepKind::Extended { until: *until }, among(messages)?),
+        Event::Rejected { reason, messages, .. } => {
+            let (touched, verdict) = messages.iter().find(|(touched, _)| touched.number == number)?;
+            let again_at = match verdict {
+                Verdict::Again(at) => Some(*at),
+                Verdict::Dead => None,
+            };
+            (StepKind::Rejected { reason: (*reason).into(), again_at }, *touched)
+        }
+        Event::Acknowledged { messages, .. } => (StepKind::Acknowledged, among(messages)?),
+        Event::Cancelled { message, .. } => (StepKind::Cancelled, among(&[*message])?),
+        Event::Rescheduled { visible_at, message, .. } => {
+            (StepKind::Rescheduled { visible_at: *visible_at }, among(&[*message])?)
+        }
+        Event::Redriven { messages, .. } => (StepKind::Redriven, among(messages)?),
+        Event::Moved { messages, .. } => {
+            let moved = messages.iter().find(|moved| moved.touched.number == number)?;
+            (StepKind::Moved, moved.touched)
+        }
+        _ => return None,
+    };
+    Some((Step { at: event.at(), kind }, touched.before))
+}

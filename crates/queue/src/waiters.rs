@@ -1,0 +1,131 @@
+//! Receivers that wait because their queues have nothing for them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use tidegate_machines::TimeMs;
+
+use crate::call::Receive;
+
+/// One that waits.
+#[derive(Debug)]
+pub(crate) struct Waiter<T> {
+    /// Who.
+    pub ticket: T,
+    /// For what.
+    pub receive: Receive,
+    /// How long.
+    pub until: TimeMs,
+    number: u64,
+}
+
+/// All that wait, by their queues, in the order in which they came.
+#[derive(Debug)]
+pub(crate) struct Waiters<T> {
+    by_queue: BTreeMap<Box<str>, VecDeque<Waiter<T>>>,
+    /// When each is told that there is nothing.
+    ends: BTreeSet<(TimeMs, u64, Box<str>)>,
+    numbers: u64,
+}
+
+impl<T> Default for Waiters<T> {
+    fn default() -> Waiters<T> {
+        Waiters { by_queue: BTreeMap::new(), ends: BTreeSet::new(), numbers: 0 }
+    }
+}
+
+impl<T> Waiters<T> {
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn push(&mut self, ticket: T, receive: Receive, now: TimeMs) {
+        self.numbers += 1;
+        let (number, until) = (self.numbers, TimeMs(now.0.saturating_add(receive.wait_ms)));
+        let queue = receive.queue.clone();
+        self.ends.insert((until, number, queue.clone()));
+        self.by_queue.entry(queue).or_default().push_back(Waiter { ticket, receive, until, number });
+    }
+
+    /// The queues for which somebody waits.
+    pub fn queues(&self) -> impl Iterator<Item = &str> {
+        self.by_queue.keys().map(|queue| &**queue)
+    }
+
+    /// Who waits longest for a queue.
+    pub fn first(&self, queue: &str) -> Option<&Waiter<T>> {
+        self.by_queue.get(queue)?.front()
+    }
+
+    /// Takes out who waits longest for a queue.
+    pub fn pop(&mut self, queue: &str) -> Option<Waiter<T>> {
+        let waiter = self.by_queue.get_mut(queue)?.pop_front()?;
+        self.forget(&waiter);
+        Some(waiter)
+    }
+
+    /// Takes out one who has waited long enough.
+    pub fn pop_ended(&mut self, now: TimeMs) -> Option<Waiter<T>> {
+        let (_, number, queue) = self.ends.first().filter(|(until, ..)| *until <= now)?.clone();
+        let waiters = self.by_queue.get_mut(&queue).expect("a queue with a waiter is listed");
+        let place = waiters.iter().position(|waiter| waiter.number == number).expect("a waiter is in its queue");
+        let waiter = waiters.remove(place).expect("it was there just now");
+        self.forget(&waiter);
+        Some(waiter)
+    }
+
+    /// Takes out those of whom `is_gone` says so.
+    pub fn remove(&mut self, is_gone: impl Fn(&T) -> bool) {
+        let ends = &mut self.ends;
+        self.by_queue.retain(|queue, waiters| {
+            waiters.retain(|waiter| {
+                let stays = !is_gone(&waiter.ticket);
+                if !stays {
+                    ends.remove(&(waiter.until, waiter.number, queue.clone()));
+                }
+                stays
+            });
+            !waiters.is_empty()
+        });
+    }
+
+    /// Takes out all.
+    pub fn take_all(&mut self) -> Vec<Waiter<T>> {
+        self.ends.clear();
+        std::mem::take(&mut self.by_queue).into_values().flatten().collect()
+    }
+
+    fn forget(&mut self, waiter: &Waiter<T>) {
+        let queue = &waiter.receive.queue;
+        assert!(self.ends.remove(&(waiter.until, waiter.number, queue.clone())), "who waits has an end");
+        if self.by_queue.get(queue).is_some_and(VecDeque::is_empty) {
+            self.by_queue.remove(queue);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receive(queue: &str, wait_ms: u64) -> Receive {
+        Receive { queue: queue.into(), max: 1, lease_ms: None, consumer: "".into(), wait_ms }
+    }
+
+    #[test]
+    fn who_came_first_is_served_first_and_nobody_waits_for_ever() {
+        let mut waiters = Waiters::default();
+        waiters.push(1, receive("a", 50), TimeMs(0));
+        waiters.push(2, receive("a", 10), TimeMs(0));
+        waiters.push(3, receive("b", 20), TimeMs(0));
+        waiters.push(4, receive("a", 70), TimeMs(0));
+        assert_eq!(waiters.pop_ended(TimeMs(9)).map(|waiter| waiter.ticket), None);
+        assert_eq!(waiters.pop_ended(TimeMs(10)).map(|waiter| waiter.ticket), Some(2));
+        assert_eq!(waiters.first("a").map(|waiter| waiter.ticket), Some(1));
+        waiters.remove(|ticket| *ticket == 1);
+        assert_eq!(waiters.pop("a").map(|waiter| waiter.ticket), Some(4));
+        assert_eq!(waiters.queues().collect::<Vec<_>>(), ["b"]);
+        assert_eq!(waiters.len(), 1);
+        assert_eq!(waiters.take_all().len(), 1);
+        assert!(waiters.len() == 0 && waiters.pop("b").is_none());
+    }
+}
