@@ -140,8 +140,8 @@ pub enum Answer {
     Queue(Box<QueueView>, Rates),
     /// Queues, in the order of their names.
     Queues(Vec<(QueueView, Rates)>),
-    /// Messages.
-    Messages(Vec<Found>),
+    /// Messages, and whether there are more behind them.
+    Messages(Vec<Found>, bool),
 }
 
 impl Answer {

@@ -67,6 +67,8 @@ pub struct Progress {
     done: u64,
     /// The job that it waits for, and the messages whose bodies or trail that reads.
     reads: Option<(JobId, Vec<Found>)>,
+    /// Of a list: there are more messages behind those.
+    more: bool,
 }
 
 /// What a job reads.
@@ -274,7 +276,7 @@ impl<T: Clone + PartialEq> QueueService<T> {
         jobs: &mut Jobs<Self>,
     ) -> Served<Answer> {
         if let Some((job, messages)) = progress.reads.take() {
-            return Served::Done(self.finish_reading(job, messages));
+            return Served::Done(Answer::Messages(self.finish_reading(job, messages), progress.more));
         }
         let queues = turn.state();
         let not_found = |queue: &str| Served::Done(Answer::refused(Refusal::QueueNotFound(queue.into())));
@@ -291,11 +293,18 @@ impl<T: Clone + PartialEq> QueueService<T> {
             Read::Browse { queue, after, limit } => {
                 let Some(messages) = queues.browse(queue, *after) else { return not_found(queue) };
                 let mut bytes = 0;
-                let fits = |view: &MessageView| {
+                let mut fits = |view: &MessageView| {
                     bytes += u64::from(view.bytes);
                     bytes <= ANSWER_BYTES_MAX || bytes == u64::from(view.bytes)
                 };
-                let views = messages.take((*limit).min(PAGE_ROWS_MAX)).take_while(fits).collect();
+                let mut messages = messages.peekable();
+                let mut views = Vec::new();
+                while views.len() < (*limit).min(PAGE_ROWS_MAX)
+                    && let Some(view) = messages.next_if(&mut fits)
+                {
+                    views.push(view);
+                }
+                progress.more = messages.next().is_some();
                 return self.read_messages(turn, views, None, progress, jobs);
             }
             Read::Message(key) => Some(*key),
@@ -329,7 +338,7 @@ impl<T: Clone + PartialEq> QueueService<T> {
             messages[0].trail = trail;
         }
         if places.is_empty() && walk.is_none() {
-            return Served::Done(Answer::Messages(messages));
+            return Served::Done(Answer::Messages(messages, progress.more));
         }
         let job = jobs.start(Job { places, trail: walk });
         self.readings.insert(job, Reading::Call);
@@ -337,7 +346,7 @@ impl<T: Clone + PartialEq> QueueService<T> {
         Served::Paused(Pause::Aside(job))
     }
 
-    fn finish_reading(&mut self, job: JobId, mut messages: Vec<Found>) -> Answer {
+    fn finish_reading(&mut self, job: JobId, mut messages: Vec<Found>) -> Vec<Found> {
         let Fetched { bodies, trail } = self.found.remove(&job).expect("a call is resumed when its job is back");
         let mut bodies: HashMap<u64, _> = bodies.into_iter().collect();
         for found in &mut messages {
@@ -348,7 +357,7 @@ impl<T: Clone + PartialEq> QueueService<T> {
         if let (Some(trail), [only]) = (trail, &mut *messages) {
             only.trail = trail;
         }
-        Answer::Messages(messages)
+        messages
     }
 
     /// Hands out what there is to those who wait. Whether anything happened.

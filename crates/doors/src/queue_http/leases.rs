@@ -10,7 +10,7 @@ use tidegate_queue::machine::{Lease, LeaseRefusal, MessageKey, Outcome, Refusal,
 use tidegate_queue::{Answer, Call, QueueRequest, Receive, Received};
 use utoipa::ToSchema;
 
-use super::messages::ContentBody;
+use super::messages::QueueContentBody;
 use super::{ARGUMENT_INVALID, Served, ask, check_right, problem};
 use crate::auth::QueueAction;
 use crate::http::{PathName, RoomBodyProblems};
@@ -22,7 +22,7 @@ const WAIT_MS_MAX: u64 = 20_000;
 /// What to receive.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ReceiveBody {
+pub struct QueueReceiveBody {
     /// At most so many messages, 1 to 1,000; 1 if absent.
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 1000, example = 10)]
     max: Option<UpTo<1_000>>,
@@ -39,7 +39,7 @@ pub struct ReceiveBody {
 
 /// A message that was handed out.
 #[derive(Serialize, ToSchema)]
-pub struct ReceivedBody {
+pub struct QueueReceivedBody {
     /// Its key.
     #[schema(example = "01KB3V5X2M000000000000000G")]
     key: String,
@@ -53,24 +53,24 @@ pub struct ReceivedBody {
     /// Deliveries so far, this one among them.
     attempts: u32,
     #[serde(flatten)]
-    content: ContentBody,
+    content: QueueContentBody,
 }
 
 /// Messages that were handed out; none if there were none.
 #[derive(Serialize, ToSchema)]
-pub struct ReceivedMessagesBody {
-    messages: Vec<ReceivedBody>,
+pub struct QueueReceivedMessagesBody {
+    messages: Vec<QueueReceivedBody>,
 }
 
-fn received(received: &Received) -> ReceivedBody {
+fn received(received: &Received) -> QueueReceivedBody {
     let Lease { key, attempt } = received.delivery.lease;
-    ReceivedBody {
+    QueueReceivedBody {
         key: key.to_string(),
         lease: format!("{key}.{attempt}"),
         lease_until: received.delivery.until.0,
         sent_at: key.at().0,
         attempts: received.attempts,
-        content: ContentBody::from(&*received.message),
+        content: QueueContentBody::from(&*received.message),
     }
 }
 
@@ -82,8 +82,8 @@ fn received(received: &Received) -> ReceivedBody {
     path = "/v1/queues/{name}/receive",
     tag = "queues",
     params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
-    request_body = ReceiveBody,
-    responses((status = 200, description = "Messages", body = ReceivedMessagesBody), RoomBodyProblems)
+    request_body = QueueReceiveBody,
+    responses((status = 200, description = "Messages", body = QueueReceivedMessagesBody), RoomBodyProblems)
 )]
 pub(super) async fn receive_messages(
     State(served): State<Served>,
@@ -94,7 +94,7 @@ pub(super) async fn receive_messages(
     let caller = served.door.caller(&head.headers)?;
     check_right(&caller, QueueAction::Receive, &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
-    let ReceiveBody { max, lease_ms, wait_ms, consumer } = decode(&body)?;
+    let QueueReceiveBody { max, lease_ms, wait_ms, consumer } = decode(&body)?;
     let wait_ms = wait_ms.map_or(0, |wait_ms| wait_ms.0);
     let receive = Receive {
         queue: name,
@@ -104,7 +104,7 @@ pub(super) async fn receive_messages(
         wait_ms,
     };
     let messages = receive_from(&served, receive).await?.iter().map(received).collect();
-    Ok(json(StatusCode::OK, &ReceivedMessagesBody { messages }))
+    Ok(json(StatusCode::OK, &QueueReceivedMessagesBody { messages }))
 }
 
 /// The beginning of a name that is longer than that of a consumer may be.
@@ -132,7 +132,7 @@ async fn receive_from(served: &Served, receive: Receive) -> Result<Vec<Received>
 /// Leases that a request is about.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct AcknowledgeBody {
+pub struct QueueAcknowledgeBody {
     /// 1 to 1,000, as they were received.
     #[schema(min_items = 1, max_items = 1000, example = json!(["01KB3V5X2M000000000000000G.1"]))]
     leases: Vec<Box<str>>,
@@ -141,7 +141,7 @@ pub struct AcknowledgeBody {
 /// Leases, and how long they are to last.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ExtendBody {
+pub struct QueueExtendBody {
     /// 1 to 1,000, as they were received.
     #[schema(min_items = 1, max_items = 1000, example = json!(["01KB3V5X2M000000000000000G.1"]))]
     leases: Vec<Box<str>>,
@@ -153,7 +153,7 @@ pub struct ExtendBody {
 /// Leases, and why their messages are given back.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RejectBody {
+pub struct QueueRejectBody {
     /// 1 to 1,000, as they were received.
     #[schema(min_items = 1, max_items = 1000, example = json!(["01KB3V5X2M000000000000000G.1"]))]
     leases: Vec<Box<str>>,
@@ -172,7 +172,7 @@ pub struct RejectBody {
 
 /// What became of one lease.
 #[derive(Serialize, ToSchema)]
-pub struct LeaseBody {
+pub struct QueueLeaseBody {
     /// The lease.
     #[schema(example = "01KB3V5X2M000000000000000G.1")]
     lease: Box<str>,
@@ -184,8 +184,8 @@ pub struct LeaseBody {
 
 /// What became of leases, in their order.
 #[derive(Serialize, ToSchema)]
-pub struct LeasesBody {
-    leases: Vec<LeaseBody>,
+pub struct QueueLeasesBody {
+    leases: Vec<QueueLeaseBody>,
 }
 
 fn lease_of(text: &str) -> Option<Lease> {
@@ -207,7 +207,7 @@ async fn done(served: &Served, texts: Vec<Box<str>>, call: Call) -> Result<Respo
     let Answer::Outcome(Outcome::Leases(outcomes)) = ask(served, call).await? else {
         unreachable!("leases are answered one by one")
     };
-    let body = |(lease, outcome): (Box<str>, Result<(), LeaseRefusal>)| LeaseBody {
+    let body = |(lease, outcome): (Box<str>, Result<(), LeaseRefusal>)| QueueLeaseBody {
         lease,
         outcome: match outcome {
             Ok(()) => "done",
@@ -215,7 +215,7 @@ async fn done(served: &Served, texts: Vec<Box<str>>, call: Call) -> Result<Respo
             Err(LeaseRefusal::Unknown) => "unknown",
         },
     };
-    Ok(json(StatusCode::OK, &LeasesBody { leases: texts.into_iter().zip(outcomes).map(body).collect() }))
+    Ok(json(StatusCode::OK, &QueueLeasesBody { leases: texts.into_iter().zip(outcomes).map(body).collect() }))
 }
 
 /// Acknowledge messages: they are done with
@@ -224,8 +224,8 @@ async fn done(served: &Served, texts: Vec<Box<str>>, call: Call) -> Result<Respo
     path = "/v1/queues/{name}/acknowledge",
     tag = "queues",
     params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
-    request_body = AcknowledgeBody,
-    responses((status = 200, description = "What became of each", body = LeasesBody), RoomBodyProblems)
+    request_body = QueueAcknowledgeBody,
+    responses((status = 200, description = "What became of each", body = QueueLeasesBody), RoomBodyProblems)
 )]
 pub(super) async fn acknowledge_messages(
     State(served): State<Served>,
@@ -236,7 +236,7 @@ pub(super) async fn acknowledge_messages(
     let caller = served.door.caller(&head.headers)?;
     check_right(&caller, QueueAction::Receive, &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
-    let AcknowledgeBody { leases: texts } = decode(&body)?;
+    let QueueAcknowledgeBody { leases: texts } = decode(&body)?;
     let leases = leases_of(&texts)?;
     done(&served, texts, Call::Acknowledge { queue: name, leases }).await
 }
@@ -247,8 +247,8 @@ pub(super) async fn acknowledge_messages(
     path = "/v1/queues/{name}/extend",
     tag = "queues",
     params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
-    request_body = ExtendBody,
-    responses((status = 200, description = "What became of each", body = LeasesBody), RoomBodyProblems)
+    request_body = QueueExtendBody,
+    responses((status = 200, description = "What became of each", body = QueueLeasesBody), RoomBodyProblems)
 )]
 pub(super) async fn extend_leases(
     State(served): State<Served>,
@@ -259,7 +259,7 @@ pub(super) async fn extend_leases(
     let caller = served.door.caller(&head.headers)?;
     check_right(&caller, QueueAction::Receive, &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
-    let ExtendBody { leases: texts, lease_ms } = decode(&body)?;
+    let QueueExtendBody { leases: texts, lease_ms } = decode(&body)?;
     let leases = leases_of(&texts)?;
     done(&served, texts, Call::Extend { queue: name, leases, lease_ms: lease_ms.0 }).await
 }
@@ -273,8 +273,8 @@ pub(super) async fn extend_leases(
     path = "/v1/queues/{name}/reject",
     tag = "queues",
     params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
-    request_body = RejectBody,
-    responses((status = 200, description = "What became of each", body = LeasesBody), RoomBodyProblems)
+    request_body = QueueRejectBody,
+    responses((status = 200, description = "What became of each", body = QueueLeasesBody), RoomBodyProblems)
 )]
 pub(super) async fn reject_messages(
     State(served): State<Served>,
@@ -285,7 +285,7 @@ pub(super) async fn reject_messages(
     let caller = served.door.caller(&head.headers)?;
     check_right(&caller, QueueAction::Receive, &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
-    let RejectBody { leases: texts, reason, delay_ms, dead } = decode(&body)?;
+    let QueueRejectBody { leases: texts, reason, delay_ms, dead } = decode(&body)?;
     let leases = leases_of(&texts)?;
     let then = if dead { Rejection::Dead } else { Rejection::Retry(delay_ms.map(|ms| ms.0)) };
     if dead && delay_ms.is_some() {

@@ -25,7 +25,7 @@ use crate::json::{Problem, UpTo, Whole, codes, decode, json};
 /// A message to be sent.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct MessageSendBody {
+pub struct QueueMessageSendBody {
     /// Its body, as text. Either this or `body_base64`.
     #[schema(example = "Your code is 4711")]
     body: Option<Box<str>>,
@@ -62,15 +62,15 @@ pub struct MessageSendBody {
 /// Messages to be sent.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct MessagesSendBody {
+pub struct QueueMessagesSendBody {
     /// 1 to 1,000, of together at most 1,000,000 bytes. All of them are taken, or none.
     #[schema(min_items = 1, max_items = 1000)]
-    messages: Vec<MessageSendBody>,
+    messages: Vec<QueueMessageSendBody>,
 }
 
 /// What became of a message that was sent.
 #[derive(Serialize, ToSchema)]
-pub struct ReceiptBody {
+pub struct QueueReceiptBody {
     /// Its key: with it, it can be found.
     #[schema(example = "01KB3V5X2M000000000000000G")]
     key: String,
@@ -82,13 +82,13 @@ pub struct ReceiptBody {
 
 /// What became of messages that were sent, in their order.
 #[derive(Serialize, ToSchema)]
-pub struct ReceiptsBody {
-    messages: Vec<ReceiptBody>,
+pub struct QueueReceiptsBody {
+    messages: Vec<QueueReceiptBody>,
 }
 
 /// A body as text if it is text, otherwise in base64.
 #[derive(Serialize, ToSchema)]
-pub struct ContentBody {
+pub struct QueueContentBody {
     /// The body, if it is text.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
@@ -113,10 +113,10 @@ pub struct ContentBody {
     attributes: BTreeMap<Box<str>, Box<str>>,
 }
 
-impl From<&Message> for ContentBody {
-    fn from(message: &Message) -> ContentBody {
+impl From<&Message> for QueueContentBody {
+    fn from(message: &Message) -> QueueContentBody {
         let text = std::str::from_utf8(&message.body).ok();
-        ContentBody {
+        QueueContentBody {
             body: text.map(Into::into),
             body_base64: text.is_none().then(|| BASE64.encode(&message.body)),
             id: message.id.clone(),
@@ -153,7 +153,7 @@ fn time_of(at: Option<Whole>, from_now: Option<Whole>, now: TimeMs) -> Option<Ti
     at.map(|at| at.0).or(from_now).map(|at| TimeMs(at.min(u64::MAX - 1)))
 }
 
-impl MessageSendBody {
+impl QueueMessageSendBody {
     fn into_message(self, now: TimeMs) -> Result<Message, Problem> {
         let body = match one_of(self.body, self.body_base64, "body or body_base64")? {
             (Some(text), _) => text.into_boxed_bytes(),
@@ -190,8 +190,8 @@ pub(super) fn now() -> TimeMs {
     path = "/v1/queues/{name}/messages",
     tag = "queues",
     params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
-    request_body = MessagesSendBody,
-    responses((status = 200, description = "Their keys", body = ReceiptsBody), RoomBodyProblems)
+    request_body = QueueMessagesSendBody,
+    responses((status = 200, description = "Their keys", body = QueueReceiptsBody), RoomBodyProblems)
 )]
 pub(super) async fn send_messages(
     State(served): State<Served>,
@@ -202,22 +202,22 @@ pub(super) async fn send_messages(
     let caller = served.door.caller(&head.headers)?;
     check_right(&caller, QueueAction::Send, &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
-    let MessagesSendBody { messages } = decode(&body)?;
+    let QueueMessagesSendBody { messages } = decode(&body)?;
     let now = now();
-    let message = |(index, message): (usize, MessageSendBody)| {
+    let message = |(index, message): (usize, QueueMessageSendBody)| {
         message.into_message(now).map(Arc::new).map_err(|problem| problem.with("message", index))
     };
     let messages = messages.into_iter().enumerate().map(message).collect::<Result<Vec<_>, _>>()?;
     let Answer::Outcome(Outcome::Sent(receipts)) = ask(&served, Call::Send { queue: name, messages }).await? else {
         unreachable!("a send is answered with keys")
     };
-    let receipt = |receipt: Receipt| ReceiptBody { key: receipt.key.to_string(), duplicate: receipt.is_duplicate };
-    Ok(json(StatusCode::OK, &ReceiptsBody { messages: receipts.into_iter().map(receipt).collect() }))
+    let receipt = |receipt: Receipt| QueueReceiptBody { key: receipt.key.to_string(), duplicate: receipt.is_duplicate };
+    Ok(json(StatusCode::OK, &QueueReceiptsBody { messages: receipts.into_iter().map(receipt).collect() }))
 }
 
 /// Where a message is.
 #[derive(Serialize, ToSchema)]
-pub struct MessageBody {
+pub struct QueueMessageBody {
     /// Its key.
     #[schema(example = "01KB3V5X2M000000000000000G")]
     key: String,
@@ -250,12 +250,12 @@ pub struct MessageBody {
     bytes: u32,
     /// What was sent; absent if it is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(required = false, value_type = ContentBody)]
-    message: Option<ContentBody>,
+    #[schema(required = false, value_type = QueueContentBody)]
+    message: Option<QueueContentBody>,
     /// What happened to it, oldest first; absent in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(required = false, value_type = Vec<StepBody>)]
-    trail: Option<Vec<StepBody>>,
+    #[schema(required = false, value_type = Vec<QueueStepBody>)]
+    trail: Option<Vec<QueueStepBody>>,
     /// Older steps are forgotten, or there were more than are shown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
@@ -264,7 +264,7 @@ pub struct MessageBody {
 
 /// A step of a message.
 #[derive(Serialize, ToSchema)]
-pub struct StepBody {
+pub struct QueueStepBody {
     /// When.
     at: u64,
     /// `sent`, `leased`, `extended`, `rejected`, `dead`, `acknowledged`, `cancelled`, `rescheduled`, `redriven` or
@@ -297,7 +297,7 @@ const fn state_name(state: MessageState) -> &'static str {
     }
 }
 
-fn steps_of(trail: Trail) -> Vec<StepBody> {
+fn steps_of(trail: Trail) -> Vec<QueueStepBody> {
     let step = |step: tidegate_queue::Step| {
         let (name, consumer, reason, until) = match step.kind {
             StepKind::Sent => ("sent", None, None, None),
@@ -311,15 +311,15 @@ fn steps_of(trail: Trail) -> Vec<StepBody> {
             StepKind::Redriven => ("redriven", None, None, None),
             StepKind::Moved => ("moved", None, None, None),
         };
-        StepBody { at: step.at.0, step: name, consumer, reason, until: until.map(|at| at.0) }
+        QueueStepBody { at: step.at.0, step: name, consumer, reason, until: until.map(|at| at.0) }
     };
     trail.steps.into_iter().rev().map(step).collect()
 }
 
-impl MessageBody {
-    fn new(found: Found, with_trail: bool) -> MessageBody {
+impl QueueMessageBody {
+    fn new(found: Found, with_trail: bool) -> QueueMessageBody {
         let Found { view, message, trail } = found;
-        MessageBody {
+        QueueMessageBody {
             key: view.key.to_string(),
             node: view.key.node(),
             restart: view.key.restart(),
@@ -331,7 +331,7 @@ impl MessageBody {
             expires_at: view.expires_at.map(|at| at.0),
             attempts: view.attempts,
             bytes: view.bytes,
-            message: message.as_deref().map(ContentBody::from),
+            message: message.as_deref().map(QueueContentBody::from),
             trail_is_cut: trail.is_cut,
             trail: with_trail.then(|| steps_of(trail)),
         }
@@ -340,8 +340,8 @@ impl MessageBody {
 
 /// A page of messages in the order in which they were taken.
 #[derive(Serialize, ToSchema)]
-pub struct MessagesBody {
-    messages: Vec<MessageBody>,
+pub struct QueueMessagesBody {
+    messages: Vec<QueueMessageBody>,
     /// Send as `after` for the next page; absent after the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
@@ -356,7 +356,7 @@ pub struct MessagesBody {
     path = "/v1/queues/{name}/messages",
     tag = "queues",
     params(Page, ("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
-    responses((status = 200, description = "A page", body = MessagesBody), RoomProblems)
+    responses((status = 200, description = "A page", body = QueueMessagesBody), RoomProblems)
 )]
 pub(super) async fn list_messages(
     State(served): State<Served>,
@@ -368,15 +368,15 @@ pub(super) async fn list_messages(
     check_right(&caller, QueueAction::Admin, &name)?;
     let (after, limit) = Page::of(query)?;
     let after = if after.is_empty() { 0 } else { key_of(&after)?.number() };
-    let found = found_in(&served, Read::Browse { queue: name, after, limit }).await?;
-    let next = found.last().map(|found| found.view.key.to_string());
-    let messages = found.into_iter().map(|found| MessageBody::new(found, false)).collect();
-    Ok(json(StatusCode::OK, &MessagesBody { messages, next }))
+    let (found, more) = found_in(&served, Read::Browse { queue: name, after, limit }).await?;
+    let next = found.last().filter(|_| more).map(|found| found.view.key.to_string());
+    let messages = found.into_iter().map(|found| QueueMessageBody::new(found, false)).collect();
+    Ok(json(StatusCode::OK, &QueueMessagesBody { messages, next }))
 }
 
-async fn found_in(served: &Served, read: Read) -> Result<Vec<Found>, Problem> {
+async fn found_in(served: &Served, read: Read) -> Result<(Vec<Found>, bool), Problem> {
     match ask(served, Call::Read(read)).await? {
-        Answer::Messages(found) => Ok(found),
+        Answer::Messages(found, more) => Ok((found, more)),
         other => unreachable!("a look at messages is answered with messages: {other:?}"),
     }
 }
@@ -387,7 +387,7 @@ fn key_of(text: &str) -> Result<MessageKey, Problem> {
 
 /// The only message that was found. Who may do nothing with its queue is told that there is none.
 async fn only(served: &Served, caller: &Identity, read: Read) -> Result<Found, Problem> {
-    let found = found_in(served, read).await?.into_iter().next();
+    let found = found_in(served, read).await?.0.into_iter().next();
     found.filter(|found| may_know(caller, &found.view.queue)).ok_or_else(not_found)
 }
 
@@ -399,7 +399,7 @@ fn not_found() -> Problem {
 fn shown(caller: &Identity, found: Found) -> Response<Body> {
     let may = |action| caller.rights().may_with_queue(action, &found.view.queue);
     let message = found.message.clone().filter(|_| may(QueueAction::Admin) || may(QueueAction::Receive));
-    json(StatusCode::OK, &MessageBody::new(Found { message, ..found }, true))
+    json(StatusCode::OK, &QueueMessageBody::new(Found { message, ..found }, true))
 }
 
 /// Where is my message?
@@ -410,7 +410,7 @@ fn shown(caller: &Identity, found: Found) -> Response<Body> {
     path = "/v1/messages/{key}",
     tag = "queues",
     params(("key" = inline(String), Path, description = "Key", example = "01KB3V5X2M000000000000000G", min_length = 1)),
-    responses((status = 200, description = "Where it is, and what happened to it", body = MessageBody), RoomProblems)
+    responses((status = 200, description = "Where it is, and what happened to it", body = QueueMessageBody), RoomProblems)
 )]
 pub(super) async fn read_message(
     State(served): State<Served>,
@@ -433,7 +433,7 @@ pub(super) async fn read_message(
         ("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1),
         ("id" = inline(String), Path, description = "The sender's id", example = "order-17-code", min_length = 1),
     ),
-    responses((status = 200, description = "Where it is, and what happened to it", body = MessageBody), RoomProblems)
+    responses((status = 200, description = "Where it is, and what happened to it", body = QueueMessageBody), RoomProblems)
 )]
 pub(super) async fn read_message_of_id(
     State(served): State<Served>,
@@ -453,7 +453,7 @@ pub(super) async fn read_message_of_id(
 /// When a message is to be delivered.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RescheduleBody {
+pub struct QueueRescheduleBody {
     /// So many milliseconds from now. Either this or `deliver_at`.
     #[schema(value_type = Option<u64>, example = 60000)]
     delay_ms: Option<Whole>,
@@ -468,8 +468,8 @@ pub struct RescheduleBody {
     path = "/v1/messages/{key}",
     tag = "queues",
     params(("key" = inline(String), Path, description = "Key", example = "01KB3V5X2M000000000000000G", min_length = 1)),
-    request_body = RescheduleBody,
-    responses((status = 200, description = "Where it is", body = MessageBody), RoomBodyProblems)
+    request_body = QueueRescheduleBody,
+    responses((status = 200, description = "Where it is", body = QueueMessageBody), RoomBodyProblems)
 )]
 pub(super) async fn reschedule_message(
     State(served): State<Served>,
@@ -480,7 +480,7 @@ pub(super) async fn reschedule_message(
     let caller = served.door.caller(&head.headers)?;
     let key = key_of(&key)?;
     let body = served.door.read_json(&head.headers, body).await?;
-    let RescheduleBody { delay_ms, deliver_at } = decode(&body)?;
+    let QueueRescheduleBody { delay_ms, deliver_at } = decode(&body)?;
     let (delay_ms, deliver_at) = one_of(delay_ms, deliver_at, "delay_ms or deliver_at")?;
     let Some(visible_at) = time_of(deliver_at, delay_ms, now()) else {
         return Err(Problem::new(ARGUMENT_INVALID, "expected delay_ms or deliver_at"));
@@ -497,7 +497,7 @@ pub(super) async fn reschedule_message(
     path = "/v1/messages/{key}",
     tag = "queues",
     params(("key" = inline(String), Path, description = "Key", example = "01KB3V5X2M000000000000000G", min_length = 1)),
-    responses((status = 200, description = "It will not be delivered", body = MessageBody), RoomProblems)
+    responses((status = 200, description = "It will not be delivered", body = QueueMessageBody), RoomProblems)
 )]
 pub(super) async fn cancel_message(
     State(served): State<Served>,
@@ -509,7 +509,7 @@ pub(super) async fn cancel_message(
     let mut found = check_sender(&served, &caller, key).await?;
     ask(&served, Call::Cancel { key }).await?;
     (found.view.state, found.view.until, found.message) = (MessageState::Cancelled, None, None);
-    Ok(json(StatusCode::OK, &MessageBody::new(found, false)))
+    Ok(json(StatusCode::OK, &QueueMessageBody::new(found, false)))
 }
 
 /// The message of a key, if the caller may send to its queue.

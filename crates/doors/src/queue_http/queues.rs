@@ -17,7 +17,7 @@ use crate::json::{Problem, UpTo, Whole, Whole32, decode, json};
 /// Settings of a queue, all in milliseconds where they are times. What is absent is as by default, or as it was.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SettingsPutBody {
+pub struct QueueSettingsPutBody {
     /// How long a lease lasts if the receiver does not say: 1 to 43,200,000; 30,000 by default.
     #[schema(value_type = Option<u64>, example = 30000)]
     lease_ms: Option<Whole>,
@@ -69,7 +69,7 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Res
     Option::deserialize(deserializer).map(Some)
 }
 
-impl SettingsPutBody {
+impl QueueSettingsPutBody {
     /// What is given, over `settings`.
     fn over(self, settings: Settings) -> Settings {
         let whole = |given: Option<Whole>, before: u64| given.map_or(before, |given| given.0);
@@ -241,7 +241,7 @@ pub struct QueuesBody {
 
 /// So many messages.
 #[derive(Serialize, ToSchema)]
-pub struct MessagesCountBody {
+pub struct QueueMessagesCountBody {
     /// How many.
     messages: u64,
 }
@@ -259,7 +259,7 @@ pub struct QueueDeletedBody {
 /// Which messages are put where.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RedriveBody {
+pub struct QueueRedriveBody {
     /// The queue to put them into.
     to: Box<str>,
     /// At most so many; all that wait if absent.
@@ -334,7 +334,7 @@ pub(super) async fn read_queue(
     path = "/v1/queues/{name}",
     tag = "queues",
     params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
-    request_body = SettingsPutBody,
+    request_body = QueueSettingsPutBody,
     responses((status = 200, description = "The queue", body = QueueBody), RoomBodyProblems)
 )]
 pub(super) async fn put_queue(
@@ -346,7 +346,7 @@ pub(super) async fn put_queue(
     let caller = served.door.caller(&head.headers)?;
     check_right(&caller, QueueAction::Admin, &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
-    set(&served, name, decode::<SettingsPutBody>(&body)?.over(Settings::default())).await
+    set(&served, name, decode::<QueueSettingsPutBody>(&body)?.over(Settings::default())).await
 }
 
 /// Change settings of a queue
@@ -357,7 +357,7 @@ pub(super) async fn put_queue(
     path = "/v1/queues/{name}",
     tag = "queues",
     params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
-    request_body = SettingsPutBody,
+    request_body = QueueSettingsPutBody,
     responses((status = 200, description = "The queue", body = QueueBody), RoomBodyProblems)
 )]
 pub(super) async fn patch_queue(
@@ -369,7 +369,7 @@ pub(super) async fn patch_queue(
     let caller = served.door.caller(&head.headers)?;
     check_right(&caller, QueueAction::Admin, &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
-    let body = decode::<SettingsPutBody>(&body)?;
+    let body = decode::<QueueSettingsPutBody>(&body)?;
     let (view, _) = look(&served, &name).await?;
     set(&served, name, body.over(view.settings)).await
 }
@@ -395,7 +395,7 @@ pub(super) async fn delete_queue(
 
 fn counted(answer: &Answer) -> Response<Body> {
     let Answer::Outcome(Outcome::Some { count, .. }) = answer else { unreachable!("how many is a number: {answer:?}") };
-    json(StatusCode::OK, &MessagesCountBody { messages: *count })
+    json(StatusCode::OK, &QueueMessagesCountBody { messages: *count })
 }
 
 /// Remove all messages that a queue has now
@@ -404,7 +404,7 @@ fn counted(answer: &Answer) -> Response<Body> {
     path = "/v1/queues/{name}/purge",
     tag = "queues",
     params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
-    responses((status = 200, description = "How many were removed", body = MessagesCountBody), RoomProblems)
+    responses((status = 200, description = "How many were removed", body = QueueMessagesCountBody), RoomProblems)
 )]
 pub(super) async fn purge_queue(
     State(served): State<Served>,
@@ -424,8 +424,8 @@ pub(super) async fn purge_queue(
     path = "/v1/queues/{name}/redrive",
     tag = "queues",
     params(("name" = inline(String), Path, description = "Queue", example = "sms-dead", min_length = 1)),
-    request_body = RedriveBody,
-    responses((status = 200, description = "How many were put there", body = MessagesCountBody), RoomBodyProblems)
+    request_body = QueueRedriveBody,
+    responses((status = 200, description = "How many were put there", body = QueueMessagesCountBody), RoomBodyProblems)
 )]
 pub(super) async fn redrive_queue(
     State(served): State<Served>,
@@ -436,7 +436,7 @@ pub(super) async fn redrive_queue(
     let caller = served.door.caller(&head.headers)?;
     check_right(&caller, QueueAction::Admin, &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
-    let RedriveBody { to, max } = decode(&body)?;
+    let QueueRedriveBody { to, max } = decode(&body)?;
     check_right(&caller, QueueAction::Admin, &to)?;
     let max = max.map(|max| max.0);
     Ok(counted(&ask(&served, Call::Redrive { from: name, to, max }).await?))
