@@ -47,6 +47,7 @@
 //! | `binary` | the binary port |
 //! | `ledger_topics` | the ledger on topics |
 //! | `mqtt` | the MQTT port |
+//! | `queue_frames` | queues on the binary port |
 //! | `edge` | how an edge thread reaches shards and workers |
 //! | `http_room` | the HTTP door as a room of a node |
 //! | `roster_room` | the shard of those services, and how a change comes into force |
@@ -74,6 +75,7 @@ pub mod mqtt;
 pub mod operator;
 pub mod operator_http;
 pub mod proxy;
+pub mod queue_frames;
 pub mod queue_http;
 mod reading;
 pub mod refusal_metrics;

@@ -10,6 +10,7 @@
 //! handed out to it in that moment is given back at once.
 
 mod leases;
+pub(crate) use leases::short;
 mod messages;
 mod page;
 mod queues;
@@ -139,7 +140,7 @@ const CODES: [ProblemCode; 13] = [
     MESSAGE_LEASED,
 ];
 
-fn problem(refusal: &Refusal) -> Problem {
+pub(crate) fn problem(refusal: &Refusal) -> Problem {
     let code = match refusal {
         Refusal::QueueNotFound(_) => QUEUE_NOT_FOUND,
         Refusal::QueueNameInvalid => QUEUE_NAME_INVALID,
@@ -167,7 +168,7 @@ async fn ask(served: &Served, call: Call) -> Result<Answer, Problem> {
 }
 
 /// Whether `caller` may do this with a queue.
-fn check_right(caller: &Identity, action: QueueAction, queue: &str) -> Result<(), Problem> {
+pub(crate) fn check_right(caller: &Identity, action: QueueAction, queue: &str) -> Result<(), Problem> {
     if caller.rights().may_with_queue(action, queue) {
         return Ok(());
     }

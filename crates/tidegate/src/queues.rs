@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use tidegate_config::{Document, Section};
+use tidegate_doors::queue_frames::open_queue_frames;
 use tidegate_doors::queue_http::open_queues;
 use tidegate_journal::directory::{ShardCount, Wanted};
 use tidegate_queue::{QUEUES, QueueMessage, QueueMetrics, QueueRoom, QueuesFamily, QueuesKeys};
@@ -32,7 +33,7 @@ impl<P: Carries<QueueMessage>> Extension<P> for Queues {
             logs: vec![Wanted { family: QUEUES, shards: keys.shards, count: ShardCount::Kept }],
             room: Box::new(QueueRoom::new(&keys)),
             http: Some(open_queues()),
-            frames: None,
+            frames: Some(open_queue_frames()),
         })
     }
 }

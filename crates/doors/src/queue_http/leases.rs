@@ -108,7 +108,7 @@ pub(super) async fn receive_messages(
 }
 
 /// The beginning of a name that is longer than that of a consumer may be.
-fn short(name: &str) -> Box<str> {
+pub(crate) fn short(name: &str) -> Box<str> {
     let end = tidegate_queue::machine::limits::CONSUMER_BYTES_MAX.min(name.len());
     name[..name.floor_char_boundary(end)].into()
 }
