@@ -50,6 +50,7 @@
 //! | `queue_frames` | queues on the binary port |
 //! | `edge` | how an edge thread reaches shards and workers |
 //! | `http_room` | the HTTP door as a room of a node |
+//! | `queue_room` | how the doors reach the shards of queues |
 //! | `roster_room` | the shard of those services, and how a change comes into force |
 //! | `footprint` | what clients can make each door keep in memory |
 
@@ -75,8 +76,9 @@ pub mod mqtt;
 pub mod operator;
 pub mod operator_http;
 pub mod proxy;
-pub mod queue_frames;
-pub mod queue_http;
+mod queue_frames;
+mod queue_http;
+pub mod queue_room;
 mod reading;
 pub mod refusal_metrics;
 pub mod request_metrics;

@@ -9,25 +9,16 @@ use prost::Message as _;
 use tidegate_machines::TimeMs;
 use tidegate_queue::machine::limits::PRIORITY_DEFAULT;
 use tidegate_queue::machine::{Lease, LeaseRefusal, Message, MessageKey, Outcome, Rejection};
-use tidegate_queue::{Answer, Call, QUEUES, QueueClient, QueueMessage, QueueReply, QueueRequest, Receive, Received};
-use tidegate_runtime::Carries;
+use tidegate_queue::{Answer, Call, QueueClient, QueueReply, QueueRequest, Receive, Received};
 use tidegate_wire::queue as wire;
 
 use crate::auth::{Identity, QueueAction};
 use crate::binary::Refused;
-use crate::binary::frames::{ClientFrames, FrameRoom, OpenFrames, QUEUE_FAMILY};
+use crate::binary::frames::{FrameRoom, QUEUE_FAMILY};
 use crate::queue_http::{check_right, problem, short};
 
 /// Queues, for the clients of one worker's binary port.
-struct QueueFrames;
-
-/// The queues on the binary port.
-pub fn open_queue_frames<P: Carries<QueueMessage>>() -> OpenFrames<P> {
-    Box::new(|site, me| {
-        let client = QueueClient::new(site.placement().shards(QUEUES));
-        Box::new(ClientFrames::new(QueueFrames, me, client))
-    })
-}
+pub struct QueueFrames;
 
 fn malformed(what: &str) -> Refused {
     Refused::new("frame_malformed", what)

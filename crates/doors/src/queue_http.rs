@@ -18,30 +18,20 @@ mod queues;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use tidegate_queue::machine::{Outcome, Refusal};
-use tidegate_queue::{Answer, Call, QUEUES, QueueClient, QueueMessage, QueueRequest};
-use tidegate_runtime::Carries;
+use tidegate_queue::{Answer, Call, QueueClient, QueueRequest};
 use tidegate_runtime::pump::EdgeHandle;
 use utoipa::OpenApi;
 
 use crate::RoomClient;
 use crate::auth::{Identity, QueueAction};
 use crate::http::{Door, HttpRoom, Routes};
-use crate::http_room::OpenHttpRoom;
 use crate::json::{Problem, ProblemCode};
 
 /// The queues at the door of one edge thread, before it opens.
-pub struct QueueHttp(EdgeHandle<QueueClient>);
+pub struct QueueHttp(pub EdgeHandle<QueueClient>);
 
 /// What handlers share.
 type Served = RoomClient<QueueClient>;
-
-/// The queues at the HTTP door.
-pub fn open_queues<P: Carries<QueueMessage>>() -> OpenHttpRoom<P> {
-    Box::new(|site, pump| {
-        let shards = site.placement().shards(QUEUES);
-        Box::new(QueueHttp(pump.client(|_| QueueClient::new(shards))))
-    })
-}
 
 #[derive(OpenApi)]
 #[openapi(

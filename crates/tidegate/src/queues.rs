@@ -2,8 +2,7 @@
 
 use anyhow::Result;
 use tidegate_config::{Document, Section};
-use tidegate_doors::queue_frames::open_queue_frames;
-use tidegate_doors::queue_http::open_queues;
+use tidegate_doors::queue_room::{open_queue_frames, open_queues};
 use tidegate_journal::directory::{ShardCount, Wanted};
 use tidegate_queue::{QUEUES, QueueMessage, QueueMetrics, QueueRoom, QueuesFamily, QueuesKeys};
 use tidegate_runtime::Carries;
