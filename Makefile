@@ -190,6 +190,11 @@ bench-ledger: release ## the ledger beside Redis and PostgreSQL; writes target/b
 	@$(SETUP) postgres
 	RUNS=$(RUNS) $(TARGET)/release/storm bench-ledger --tidegate $(TARGET)/release/tidegate --out target/bench $(BENCH)
 
+.PHONY: bench-queue
+bench-queue: release ## queues: sends, receives, a long backlog, beside Redis streams (BENCH="--cases sends,redis")
+	@$(SETUP) peers
+	$(TARGET)/release/storm bench-queue --tidegate $(TARGET)/release/tidegate --out $(TARGET)/bench $(BENCH)
+
 .PHONY: bench-ids
 bench-ids: release ## a ledger that has seen IDS=1e8 ids (1e9: 18 GB of disk, 7 GB memory); writes target/bench/ids.json
 	cargo build --release --example make_ids -p tidegate-ledger

@@ -16,6 +16,7 @@
 mod bodies;
 mod call;
 mod client;
+mod declared;
 mod family;
 mod limits;
 mod metrics;
@@ -28,6 +29,7 @@ mod waiters;
 
 pub use call::{Answer, Call, Found, Read, Receive, Received};
 pub use client::{QueueClient, QueueReply, QueueRequest};
+pub use declared::{Declared, QueueKeys, declared};
 pub use family::{QUEUES, QueuesFamily};
 pub use limits::{QueuesKeys, SEGMENT_BYTES};
 pub use metrics::QueueMetrics;

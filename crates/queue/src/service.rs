@@ -18,12 +18,13 @@ use std::sync::Arc;
 use tidegate_journal::{JournalError, LogReader, LogStore, NoRoom, RecordClass};
 use tidegate_machines::queue::limits::{BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, MESSAGE_OVERHEAD_BYTES};
 use tidegate_machines::queue::{
-    BodyPlace, Bounds, Command, Delivery, Event, Message, MessageView, Offer, Outcome, Queues, Refusal,
+    BodyPlace, Bounds, Command, Delivery, Event, Message, MessageView, Offer, Outcome, Queues, Refusal, Settings,
 };
 use tidegate_machines::{Decision, Machine, TimeMs};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served, Service, TurnOf, Unavailable, Unsolicited};
 
 use crate::bodies::{Bodies, ReadBodies, read_bodies};
+use crate::declared::Declared;
 use crate::call::{Answer, Call, Found, Read, Receive, Received};
 use crate::family::QueuesFamily;
 use crate::limits::{
@@ -112,8 +113,11 @@ enum Executed {
 #[derive(Debug)]
 pub struct QueueService<T> {
     options: QueueOptions,
-    /// The start of this process is noted.
+    /// The start of this process is noted, and the queues of the configuration are as it says.
     has_started: bool,
+    /// What is still to be done for that: queues to be made or set.
+    to_declare: VecDeque<(Box<str>, Settings)>,
+    is_start_noted: bool,
     bodies: Bodies,
     waiters: Waiters<T>,
     /// Receivers that came since the last step.
@@ -139,11 +143,16 @@ pub struct QueueService<T> {
 type QueueTurn<'a, T, L> = TurnOf<'a, QueueService<T>, L>;
 
 impl<T: Clone + PartialEq> QueueService<T> {
-    /// A service over recovered state.
-    pub fn new(options: QueueOptions) -> QueueService<T> {
+    /// A service over recovered state, which makes the queues that are `declared`.
+    pub fn new(options: QueueOptions, declared: &Declared) -> QueueService<T> {
+        // Those come first to which others send their dead letters.
+        let alone = declared.iter().filter(|(_, settings)| settings.dead_letter.is_none());
+        let others = declared.iter().filter(|(_, settings)| settings.dead_letter.is_some());
         QueueService {
             options,
             has_started: false,
+            to_declare: alone.chain(others).map(|(name, settings)| (name.clone(), settings.clone())).collect(),
+            is_start_noted: false,
             bodies: Bodies::new(options.bodies_bytes_max),
             waiters: Waiters::default(),
             arrived: Vec::new(),
@@ -239,6 +248,30 @@ impl<T: Clone + PartialEq> QueueService<T> {
             (Event::Cancelled { message, .. }, ..) => self.bodies.remove(message.number),
             _ => {}
         }
+    }
+
+    /// Notes the start, and makes the queues of the configuration. Whether that is done.
+    fn start<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>) -> bool {
+        let note = Command::Start { node: self.options.node };
+        if !self.is_start_noted {
+            self.is_start_noted = matches!(self.execute(turn, RecordClass::Note, &note), Executed::Done(_));
+        }
+        while self.is_start_noted
+            && let Some((name, settings)) = self.to_declare.pop_front()
+        {
+            let set = Command::SetQueue { name: &name, settings: &settings };
+            match self.execute(turn, RecordClass::Note, &set) {
+                Executed::Done(Outcome::Refused(refusal)) => {
+                    tracing::error!(queue = &*name, %refusal, "this [[queue]] of the configuration is not made");
+                }
+                Executed::Done(_) => {}
+                Executed::NoRoom | Executed::DiskFull => {
+                    self.to_declare.push_front((name, settings));
+                    return false;
+                }
+            }
+        }
+        self.is_start_noted
     }
 
     /// Serves a call that may change something.
@@ -577,8 +610,7 @@ impl<T: Clone + PartialEq> Service for QueueService<T> {
     fn before<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>) -> Result<bool, JournalError> {
         let mut worked = false;
         if !self.has_started {
-            let start = Command::Start { node: self.options.node };
-            self.has_started = matches!(self.execute(turn, RecordClass::Note, &start), Executed::Done(_));
+            self.has_started = self.start(turn);
             worked = self.has_started;
         }
         for _ in 0..TIMERS_PER_STEP {

@@ -67,7 +67,7 @@ impl Settings {
         rule((1..=LEASE_MS_MAX).contains(&self.lease_ms), "lease_ms is 1 to 43200000, twelve hours")?;
         rule(self.delay_ms <= AHEAD_MS_MAX, "delay_ms is at most a hundred years")?;
         rule(self.expiry_ms.is_none_or(|ms| (1..=AHEAD_MS_MAX).contains(&ms)), "expiry_ms is 1 to a hundred years")?;
-        rule(self.attempts_max != Some(0), "attempts_max is at least 1")?;
+        rule(self.attempts_max != Some(0), "attempts_max is 1 to 65535")?;
         rule(
             self.attempts_max.is_none() || self.dead_letter.is_some(),
             "attempts_max needs dead_letter, the queue where such messages go",
