@@ -24,8 +24,8 @@ use tidegate_machines::{Decision, Machine, TimeMs};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served, Service, TurnOf, Unavailable, Unsolicited};
 
 use crate::bodies::{Bodies, ReadBodies, read_bodies};
-use crate::declared::Declared;
 use crate::call::{Answer, Call, Found, Read, Receive, Received};
+use crate::declared::Declared;
 use crate::family::QueuesFamily;
 use crate::limits::{
     ANSWER_BYTES_MAX, CALL_BYTES_WAITING_MAX, CALLS_WAITING_MAX, LOG_BYTES_PER_LIVE_BYTE, PAGE_ROWS_MAX,

@@ -4,9 +4,7 @@ use anyhow::Result;
 use tidegate_config::{Document, Section};
 use tidegate_doors::queue_room::{open_queue_frames, open_queues};
 use tidegate_journal::directory::{ShardCount, Wanted};
-use tidegate_queue::{
-    QUEUES, QueueKeys, QueueMessage, QueueMetrics, QueueRoom, QueuesFamily, QueuesKeys, declared,
-};
+use tidegate_queue::{QUEUES, QueueKeys, QueueMessage, QueueMetrics, QueueRoom, QueuesFamily, QueuesKeys, declared};
 use tidegate_runtime::Carries;
 use tidegate_telemetry::MetricRow;
 
