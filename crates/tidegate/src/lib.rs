@@ -17,6 +17,7 @@ mod extension;
 mod host;
 mod huge_pages;
 mod identity_keys;
+mod links;
 mod logging;
 mod metrics;
 mod object_storage;
@@ -352,7 +353,7 @@ enum Command {
 /// Does what the command line says, with the rooms of the server and those of `extensions`. Parcels carry the messages
 /// of all of them.
 pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
-    let own: [&dyn Extension<P>; 1] = [&queues::Queues];
+    let own: [&dyn Extension<P>; 2] = [&queues::Queues, &links::Links];
     let extensions = &*[&own, extensions].concat();
     tidegate_journal::archive::serve_with(Box::new(object_storage::Fetcher));
     let matches = inherited(Arguments::command()).try_get_matches();

@@ -27,7 +27,8 @@ const fn append(event: Event<'_>, outcome: Outcome) -> Decided<'_> {
 
 impl Queues {
     pub(super) fn decide_command<'a>(&self, command: &Command<'a>, bounds: Bounds, now: TimeMs) -> Decided<'a> {
-        let at = now;
+        // A clock may be set back; the time of records does not go back.
+        let at = now.max(self.time);
         match *command {
             Command::Start { node } => append(Event::Started { at, node }, Outcome::Done),
             Command::SetQueue { name, settings } => self.set_queue(name, settings, at),

@@ -35,6 +35,19 @@ fn a_late_acknowledgement_counts_while_nobody_else_has_the_message() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_ends_and_begins_nothing() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings { delay_ms: 100, ..Settings::default() });
+    driven.send("jobs", &[message("a")]);
+    driven.now.0 -= 500;
+    driven.send("jobs", &[message("b")]);
+    driven.wait(550);
+    assert_eq!(driven.counts("jobs"), (0, 2, 0));
+    driven.wait(50);
+    assert_eq!(driven.received("jobs", 10), [(1, 1), (2, 1)]);
+}
+
+#[test]
 fn leases_can_be_made_longer_and_shorter() {
     let mut driven = Driven::new();
     driven.queue("jobs", Settings::default());
