@@ -18,7 +18,8 @@ config! {
         token: Optional<Text> = NoDefault, .., restart, "token for the other server; only for development";
         token_file: Optional<FilePath> = NoDefault, .., restart, "file with the token for the other server";
         batch: Count<usize> = 500, 1..=1_000, restart, "messages that are under way at once";
-        lease_ms: Milliseconds = 60_000, 1_000..=43_200_000, restart, "how long they are leased meanwhile";
+        lease_ms: Milliseconds = 5_000, 1_000..=43_200_000, restart,
+            "how long they are leased meanwhile: after a kill of this server they wait for so long";
         pause_ms_max: Milliseconds = 30_000, 100..=3_600_000, restart,
             "longest pause after a failure; the first is 100 ms, each further one twice as long";
     }
