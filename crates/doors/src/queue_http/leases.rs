@@ -47,9 +47,9 @@ pub struct QueueReceivedBody {
     #[schema(example = "01KB3V5X2M000000000000000G.1")]
     lease: String,
     /// When the lease ends, in milliseconds since 1970. Then another receiver gets the message.
-    lease_until: u64,
+    lease_until_ms: u64,
     /// When it was taken.
-    sent_at: u64,
+    sent_at_ms: u64,
     /// Deliveries so far, this one among them.
     attempts: u32,
     #[serde(flatten)]
@@ -67,8 +67,8 @@ fn received(received: &Received) -> QueueReceivedBody {
     QueueReceivedBody {
         key: key.to_string(),
         lease: format!("{key}.{attempt}"),
-        lease_until: received.delivery.until.0,
-        sent_at: key.at().0,
+        lease_until_ms: received.delivery.until.0,
+        sent_at_ms: key.at().0,
         attempts: received.attempts,
         content: QueueContentBody::from(&*received.message),
     }

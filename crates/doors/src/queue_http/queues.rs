@@ -190,7 +190,7 @@ pub struct QueueBody {
     /// When the oldest message was taken that waits for a receiver; absent if none does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = u64)]
-    oldest_sent_at: Option<u64>,
+    oldest_sent_at_ms: Option<u64>,
     /// Seconds until nothing waits, at the rates of the last ten seconds; absent if it does not become empty so.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = f64)]
@@ -210,7 +210,7 @@ impl QueueBody {
             scheduled: view.counts.scheduled,
             leased: view.counts.leased,
             dead: view.dead,
-            oldest_sent_at: view.oldest.map(|at| at.0),
+            oldest_sent_at_ms: view.oldest.map(|at| at.0),
             drained_in_s: rates.drained_in_s(&view.counts).map(|seconds| (seconds * 10.0).round() / 10.0),
             rates: QueueRatesBody { sent_per_s: rounded(rates.sent), acknowledged_per_s: rounded(rates.acknowledged) },
             totals: QueueTotalsBody {
