@@ -37,7 +37,7 @@ enum Round {
 impl<P: Carries<QueueMessage>> Forward<P> {
     /// Forwards until `stopped` says so.
     pub fn run(mut self, stopped: &dyn Fn() -> bool) {
-        let mut pause = Pause::new(self.settings.pause_ms_max);
+        let mut pause = Pause::new(self.settings.pause_max_ms);
         let mut remote = None;
         let mut was_well = true;
         while !stopped() {

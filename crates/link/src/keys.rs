@@ -20,7 +20,7 @@ config! {
         batch: Count<usize> = 500, 1..=1_000, restart, "messages that are under way at once";
         lease_ms: Milliseconds = 5_000, 1_000..=43_200_000, restart,
             "how long they are leased meanwhile: after a kill of this server they wait for so long";
-        pause_ms_max: Milliseconds = 30_000, 100..=3_600_000, restart,
+        pause_max_ms: Milliseconds = 30_000, 100..=3_600_000, restart,
             "longest pause after a failure; the first is 100 ms, each further one twice as long";
     }
 }
@@ -48,7 +48,7 @@ pub struct LinkSettings {
     /// The lease of those, in milliseconds.
     pub lease_ms: u64,
     /// The longest pause, in milliseconds.
-    pub pause_ms_max: u64,
+    pub pause_max_ms: u64,
 }
 
 /// Without the token.
@@ -99,7 +99,7 @@ pub fn links(document: &Document) -> Result<Vec<LinkSettings>> {
             token,
             batch: keys.batch,
             lease_ms: keys.lease_ms,
-            pause_ms_max: keys.pause_ms_max,
+            pause_max_ms: keys.pause_max_ms,
         })
     };
     keys.into_iter().enumerate().map(link).collect()

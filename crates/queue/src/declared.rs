@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow};
-use tidegate_config::{Count, Document, Flag, Milliseconds, NoDefault, Optional, Required, Text, config};
+use tidegate_config::{Count, Document, Flag, Milliseconds, NoDefault, Optional, PerSecond, Required, Text, config};
 use tidegate_machines::queue::{Settings, is_queue_name};
 use tidegate_machines::shard_of;
 
@@ -11,25 +11,25 @@ config! {
     /// `[[queue]]`
     pub struct QueueKeys in [["queue"]] {
         name: Required<Text> = NoDefault, .., restart, "name of the queue";
-        lease_ms: Milliseconds = 30_000, 1..=43_200_000, restart, "a lease if the receiver does not say";
-        delay_ms: Milliseconds = 0, 0..=3_162_240_000_000, restart, "before the first delivery if the sender does not say";
+        lease_ms: Milliseconds = 30_000, 1..=43_200_000, restart, "how long a lease lasts if the receiver does not say";
+        delay_ms: Milliseconds = 0, 0..=3_162_240_000_000, restart, "how long a message waits before its first delivery if the sender does not say";
         expiry_ms: Optional<Milliseconds> = NoDefault, .., restart,
-            "after which a message is dropped that nobody acknowledged; without it, never";
+            "after how long a message is dropped that nobody acknowledged; without it, never";
         attempts_max: Optional<Count<u64>> = NoDefault, .., restart,
             "deliveries after which a message goes to the dead letter queue; without it, as many as it takes";
         dead_letter: Optional<Text> = NoDefault, .., restart,
             "another [[queue]], where messages go that were delivered too often, or rejected as dead";
         retry_ms: Milliseconds = 0, 0..=3_162_240_000_000, restart,
-            "before a message is handed out again that was rejected; twice as long after each further delivery";
-        retry_ms_max: Milliseconds = 3_600_000, 0..=3_162_240_000_000, restart, "such a wait at most";
-        id_window_ms: Milliseconds = 300_000, 0..=3_162_240_000_000, restart, "ids of messages are remembered; 0 for not at all";
+            "how long a message waits that was rejected; twice as long after each further delivery";
+        retry_max_ms: Milliseconds = 3_600_000, 0..=3_162_240_000_000, restart, "how long it waits at most";
+        id_window_ms: Milliseconds = 300_000, 0..=3_162_240_000_000, restart, "how long ids of messages are remembered; 0 for not at all";
         ids_for_ever: Flag = false, .., restart, "whether they are remembered for ever instead";
-        rate_per_s: Optional<Count<u64>> = NoDefault, .., restart, "messages a second that are handed out";
+        rate_per_s: Optional<PerSecond> = NoDefault, .., restart, "messages a second that are handed out";
         burst: Count<u32> = 1, 1..=1_000_000, restart, "messages that may be handed out at once under that rate";
         paused: Flag = false, .., restart, "whether messages are taken and none is handed out";
         messages_max: Optional<Count<u64>> = NoDefault, .., restart,
             "messages that may be in the queue at once; without it, queues.messages_max counts alone";
-        trail_ms: Milliseconds = 3_600_000, 0..=3_162_240_000_000, restart, "it is remembered what became of a message that is gone";
+        trail_ms: Milliseconds = 3_600_000, 0..=3_162_240_000_000, restart, "how long it is remembered what became of a message that is gone";
     }
 }
 
@@ -46,7 +46,7 @@ impl QueueKeys {
             attempts_max: self.attempts_max.map(|most| u16::try_from(most).unwrap_or(0)),
             dead_letter: self.dead_letter,
             retry_ms: self.retry_ms,
-            retry_ms_max: self.retry_ms_max,
+            retry_max_ms: self.retry_max_ms,
             id_window_ms: (!self.ids_for_ever).then_some(self.id_window_ms),
             rate_per_s: self.rate_per_s.map(|rate| u32::try_from(rate).unwrap_or(u32::MAX)),
             burst: self.burst,

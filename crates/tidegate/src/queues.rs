@@ -4,25 +4,23 @@ use anyhow::Result;
 use tidegate_config::{Document, Section};
 use tidegate_doors::queue_room::{open_queue_frames, open_queues};
 use tidegate_journal::directory::{ShardCount, Wanted};
-use tidegate_queue::{QUEUES, QueueKeys, QueueMessage, QueueMetrics, QueueRoom, QueuesFamily, QueuesKeys, declared};
+use tidegate_queue::{QUEUES, QueueMessage, QueueRoom, QueuesFamily, QueuesKeys, declared};
 use tidegate_runtime::Carries;
 use tidegate_telemetry::MetricRow;
 
 use crate::extension::{Extension, KnownFamily, Opened};
-
-/// The sections of its configuration: `[queues]`, `[[queue]]`.
-const SECTIONS: &[Section] = &[QueuesKeys::SECTIONS[0], QueueKeys::SECTIONS[0]];
 
 /// Adds the queues to a server.
 pub struct Queues;
 
 impl<P: Carries<QueueMessage>> Extension<P> for Queues {
     fn sections(&self) -> &'static [Section] {
-        SECTIONS
+        // They stand in the list of the server's own.
+        &[]
     }
 
     fn metrics(&self) -> &'static [MetricRow] {
-        QueueMetrics::ROWS
+        &[]
     }
 
     fn families(&self) -> Vec<KnownFamily> {

@@ -41,7 +41,7 @@ pub struct QueueSettingsPutBody {
     retry_ms: Option<Whole>,
     /// The longest that a rejected message waits; 3,600,000 by default.
     #[schema(value_type = Option<u64>)]
-    retry_ms_max: Option<Whole>,
+    retry_max_ms: Option<Whole>,
     /// How long ids of messages are remembered: 300,000 by default, 0 for not at all, `null` for ever.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<u64>, example = 300000)]
@@ -87,7 +87,7 @@ impl QueueSettingsPutBody {
             },
             dead_letter: self.dead_letter.unwrap_or(settings.dead_letter),
             retry_ms: whole(self.retry_ms, settings.retry_ms),
-            retry_ms_max: whole(self.retry_ms_max, settings.retry_ms_max),
+            retry_max_ms: whole(self.retry_max_ms, settings.retry_max_ms),
             id_window_ms: wide(self.id_window_ms, settings.id_window_ms),
             rate_per_s: match self.rate_per_s {
                 Some(given) => given.map(Whole32::get),
@@ -110,7 +110,7 @@ pub struct QueueSettingsBody {
     attempts_max: Option<u16>,
     dead_letter: Option<Box<str>>,
     retry_ms: u64,
-    retry_ms_max: u64,
+    retry_max_ms: u64,
     id_window_ms: Option<u64>,
     rate_per_s: Option<u32>,
     burst: u32,
@@ -128,7 +128,7 @@ impl From<Settings> for QueueSettingsBody {
             attempts_max: settings.attempts_max,
             dead_letter: settings.dead_letter,
             retry_ms: settings.retry_ms,
-            retry_ms_max: settings.retry_ms_max,
+            retry_max_ms: settings.retry_max_ms,
             id_window_ms: settings.id_window_ms,
             rate_per_s: settings.rate_per_s,
             burst: settings.burst,

@@ -183,7 +183,7 @@ fn what_is_delivered_too_often_goes_to_the_dead_letters_and_back() {
 #[test]
 fn retries_wait_twice_as_long_each_time() {
     let mut driven = Driven::new();
-    driven.queue("jobs", Settings { retry_ms: 100, retry_ms_max: 350, ..Settings::default() });
+    driven.queue("jobs", Settings { retry_ms: 100, retry_max_ms: 350, ..Settings::default() });
     driven.send("jobs", &[message("a")]);
     for waits in [100, 200, 350, 350] {
         let lease = driven.receive("jobs", 1);
