@@ -1,0 +1,211 @@
+//! Queues in the simulator: clients that send, receive, and do with what they got whatever can be done, and an oracle
+//! that knows what they were told.
+//!
+//! ```text
+//!   draw ─▶ Plan: queues, weights, faults
+//!   tick ─▶ Clients ─▶ ask ─▶ Shards<QueueService> ─▶ answer ─▶ Oracle      calm ─▶ drain ─▶ check: all has an end
+//!              ▲                  └─ small segments, hardly any memory for bodies: jobs read them, old ones move
+//!              └── leases held ◀──────────────────────────────────┘
+//! ```
+//!
+//! # What is checked
+//!
+//! * What was taken is there, and is handed out, until a reason ended it: acknowledged, cancelled, purged, expired.
+//! * What was acknowledged, cancelled or purged is not handed out again.
+//! * While a lease lasts it counts, and nobody else has one; who has lost one is told so.
+//! * Nothing comes before its time, nothing expired comes, and nothing due is late while nothing goes wrong.
+//! * Bodies, attributes, ids, priorities and ordering keys are what was sent, in deliveries, look-ups and lists.
+//! * Of one ordering key, only the oldest message is handed out.
+//! * An id is taken once within its window, and found while it is remembered.
+//! * A message is a dead letter for a reason, and no sooner and no later.
+//! * Trails are whole; lists miss nothing; counters add up.
+
+mod ask;
+mod clients;
+mod content;
+mod oracle;
+mod plan;
+
+use tidegate_journal::{LogId, Options};
+use tidegate_queue::{QueueService, QueuesFamily};
+use tidegate_shard::CompactionRule;
+
+use self::ask::{Ask, Asked};
+use self::clients::{CALM_TICKS, Clients, Node};
+use self::oracle::Oracle;
+use self::plan::Plan;
+use crate::chance::Chance;
+use crate::harness::{End, Floor, Setup, Shards, Site, Store, StoreName, Workload, World, audit_log};
+use crate::note;
+use crate::trace::Trace;
+use crate::violation::Violation;
+
+/// Small segments, so that a run fills many and forgets them.
+const SIZES: Options = Options::small(128 << 10);
+const COMPACTION: CompactionRule = CompactionRule { floor_bytes: 8 << 10, ratio: 0 };
+
+/// The clients of queues, and what they know.
+pub struct QueueClients {
+    clients: Clients,
+    oracle: Oracle,
+    /// Bodies read, unreadable and moved by each shard since its start.
+    counted: Vec<[u64; 3]>,
+    /// The first tick of calm.
+    calm_since: Option<u64>,
+}
+
+impl QueueClients {
+    /// Compares the answers that came.
+    fn hear<S: Store>(&mut self, site: &mut Site<S>, node: &mut Node<S>) -> Result<(), Violation> {
+        let QueueClients { clients, oracle, .. } = self;
+        while let Some((_, ticket, answer)) = node.answered() {
+            let Some(asked) = clients.answered(ticket) else { continue };
+            let answer = match answer {
+                Ok(answer) => answer.into_inner(),
+                Err(reason) => {
+                    note!(site.trace, "hear {ticket}: {reason:?}");
+                    site.tally.add("a request that was turned away", 1);
+                    oracle.unanswered(ticket, &asked);
+                    continue;
+                }
+            };
+            note!(site.trace, "hear {ticket}: {answer:?}");
+            site.tally.add("an answer", 1);
+            let held = oracle.answered(ticket, &asked, &answer)?;
+            let is_delivery = matches!(asked.ask, Ask::Receive { .. });
+            if is_delivery {
+                let again = held.iter().filter(|held| held.lease.attempt > 1).count();
+                let dead = held.iter().filter(|held| held.queue % plan::QUEUES_PER_SHARD == plan::DEAD).count();
+                site.tally.add("a delivery", held.len() as u64);
+                site.tally.add("a redelivery", again as u64);
+                site.tally.add("a dead letter", dead as u64);
+            }
+            if !asked.is_forgotten {
+                clients.hold(held);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts what the shards did beside answering.
+    fn count<S: Store>(&mut self, site: &mut Site<S>, node: &Node<S>) {
+        for (shard, before) in self.counted.iter_mut().enumerate() {
+            let [_, _, read, unreadable, moved] = node.service(shard as u16).facts();
+            let now = [read, unreadable, moved];
+            let names = ["a body read from the log", "a body that could not be read", "a body that was moved"];
+            for ((name, now), before) in names.into_iter().zip(now).zip(before.iter_mut()) {
+                site.tally.add(name, now - *before);
+                *before = now;
+            }
+        }
+    }
+
+    fn forget_all(&mut self) {
+        let asked: Vec<(u64, Asked)> = self.clients.ended().into_iter().collect();
+        asked.iter().for_each(|(ticket, asked)| self.oracle.unanswered(*ticket, asked));
+        self.oracle.served_since = None;
+    }
+}
+
+impl<S: Store> Workload<S> for QueueClients {
+    const NAME: &'static str = "queue";
+    type Node = Node<S>;
+
+    fn floors(_: StoreName) -> Vec<Floor> {
+        vec![
+            Floor::of("a delivery", 5_000, "what is handed out is compared with what was sent"),
+            Floor::of("a redelivery", 1_000, "leases end, and messages come back"),
+            Floor::of("a dead letter", 100, "messages go where they have another chance"),
+            Floor::of("a body read from the log", 1_000, "bodies are found where the state says"),
+            Floor::of("a body that was moved", 1_000, "bodies are found where they were written again"),
+            Floor::of("a slow read", 100, "messages change while their bodies are read"),
+            Floor::of("a compaction", 20, "a log that was compacted is opened"),
+            Floor::of("a power failure", 50, "what was answered survives"),
+            Floor::of("a kill", 50, "what was answered survives"),
+        ]
+    }
+
+    fn draw(chance: &mut Chance, ticks: u64, _: &Trace) -> (QueueClients, Setup) {
+        let (plan, setup) = Plan::draw(chance, ticks);
+        let oracle = Oracle::new(plan.options.node, plan.queues(chance));
+        let counted = vec![[0; 3]; usize::from(plan.shards)];
+        (QueueClients { clients: Clients::new(plan), oracle, counted, calm_since: None }, setup)
+    }
+
+    fn start(&mut self, site: &mut Site<S>) -> Result<Node<S>, String> {
+        self.counted.fill([0; 3]);
+        let options = self.clients.plan.options;
+        Shards::start(site, SIZES, |_| QueueService::new(options))
+    }
+
+    fn ended(&mut self, _: &mut Site<S>, _: End) {
+        self.forget_all();
+    }
+
+    fn tick(world: &mut World<Self, S>) -> Result<(), Violation> {
+        let (site, load) = (&mut world.site, &mut world.load);
+        (load.oracle.now, load.oracle.is_calm) = (site.clock.now_ms(), site.is_calm());
+        let Some(node) = &mut world.node else { return Ok(()) };
+        let QueueClients { clients, oracle, .. } = load;
+        clients.make_queues(site, node, oracle);
+        if site.is_calm() {
+            let since = *load.calm_since.get_or_insert(site.tick);
+            let is_made = oracle.queues.iter().all(|queue| queue.made_at.is_some() && !queue.may_be_paused());
+            let changes = oracle.queues.iter().any(|queue| queue.is_changing);
+            if is_made && !changes {
+                let now = oracle.now;
+                oracle.served_since.get_or_insert(now);
+            }
+            if !is_drained(node, oracle) || site.tick < since + CALM_TICKS {
+                clients.drain(site, node, oracle);
+            }
+            if site.tick < since + CALM_TICKS && site.chance.happens(100) {
+                let queue = site.chance.below(oracle.queues.len() as u64) as usize;
+                clients.send(site, node, oracle, queue);
+            }
+        } else {
+            while site.chance.happens(clients.plan.rate) {
+                clients.ask_something(site, node, oracle);
+            }
+            if site.chance.happens(clients.plan.compactions) {
+                let shard = site.chance.below(u64::from(clients.plan.shards)) as u16;
+                node.compact(site, shard, COMPACTION)?;
+            }
+        }
+        node.step(site);
+        load.hear(site, node)?;
+        load.count(site, node);
+        Ok(())
+    }
+
+    fn is_quiet(world: &World<Self, S>) -> bool {
+        let load = &world.load;
+        let is_over = load.calm_since.is_some_and(|since| world.site.tick > since + CALM_TICKS);
+        let is_done = |node: &Node<S>| node.is_idle() && is_drained(node, &load.oracle);
+        is_over && !load.clients.waits() && world.node.as_ref().is_some_and(is_done)
+    }
+
+    fn situation(world: &World<Self, S>) -> String {
+        let Some(node) = &world.node else { return "no process".into() };
+        let queues = &world.load.oracle.queues;
+        let views = queues.iter().filter_map(|queue| Some((&queue.name, node.state(queue.shard).view(&queue.name)?)));
+        let counts: Vec<_> = views.map(|(name, view)| (name, view.counts)).collect();
+        format!("idle: {}, {} asked, {counts:?}", node.is_idle(), world.load.clients.asked.len())
+    }
+
+    fn check(world: &mut World<Self, S>) -> Result<(), Violation> {
+        let node = world.node.as_ref().expect("quiet has a process");
+        let states: Vec<_> = (0..world.load.clients.plan.shards).map(|shard| node.state(shard)).collect();
+        world.load.oracle.check_end(&states)
+    }
+
+    fn audit(&self, site: &Site<S>, log: LogId) -> Option<Vec<String>> {
+        Some(audit_log::<QueuesFamily, S>(site, log, self.clients.plan.shards))
+    }
+}
+
+/// Whether no queue has a message.
+fn is_drained<S: Store>(node: &Node<S>, oracle: &Oracle) -> bool {
+    let is_empty = |shard: u16| node.state(shard).totals().1 == 0;
+    oracle.queues.iter().all(|queue| is_empty(queue.shard))
+}
