@@ -94,7 +94,7 @@ impl Clients {
     pub fn make_queues<S: Store>(&mut self, site: &mut Site<S>, node: &mut Node<S>, oracle: &mut Oracle) {
         for queue in (0..oracle.queues.len()).rev() {
             let of = &oracle.queues[queue];
-            let is_needed = of.made_at.is_none() || site.is_calm() && of.may_be_paused();
+            let is_needed = of.made_at.is_none() || site.is_calm() && of.may_rest;
             if !of.is_changing && is_needed && (site.is_calm() || site.chance.happens(100)) {
                 self.make(site, node, oracle, queue, false);
             }
@@ -177,7 +177,7 @@ impl Clients {
                 if of.is_changing || of.made_at.is_none() {
                     return;
                 }
-                let paused = !of.may_be_paused();
+                let paused = !of.may_rest;
                 return self.make(site, node, oracle, queue, paused);
             }
             Wish::Forget => return self.forget(site, node, oracle),

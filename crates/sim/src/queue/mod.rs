@@ -27,11 +27,13 @@ mod oracle;
 mod plan;
 
 use tidegate_journal::{LogId, Options};
-use tidegate_queue::{QueueService, QueuesFamily};
+use tidegate_queue::machine::Lease;
+use tidegate_queue::{Answer, Found, QueueService, QueuesFamily, Received};
 use tidegate_shard::CompactionRule;
 
 use self::ask::{Ask, Asked};
 use self::clients::{CALM_TICKS, Clients, Node};
+use self::content::number_of;
 use self::oracle::Oracle;
 use self::plan::Plan;
 use crate::chance::Chance;
@@ -69,7 +71,7 @@ impl QueueClients {
                     continue;
                 }
             };
-            note!(site.trace, "hear {ticket}: {answer:?}");
+            note!(site.trace, "hear {ticket}: {}", in_short(&answer));
             site.tally.add("an answer", 1);
             let held = oracle.answered(ticket, &asked, &answer)?;
             let is_delivery = matches!(asked.ask, Ask::Receive { .. });
@@ -150,7 +152,7 @@ impl<S: Store> Workload<S> for QueueClients {
         clients.make_queues(site, node, oracle);
         if site.is_calm() {
             let since = *load.calm_since.get_or_insert(site.tick);
-            let is_made = oracle.queues.iter().all(|queue| queue.made_at.is_some() && !queue.may_be_paused());
+            let is_made = oracle.queues.iter().all(|queue| queue.made_at.is_some() && !queue.may_rest);
             let changes = oracle.queues.iter().any(|queue| queue.is_changing);
             if is_made && !changes {
                 let now = oracle.now;
@@ -202,6 +204,32 @@ impl<S: Store> Workload<S> for QueueClients {
     fn audit(&self, site: &Site<S>, log: LogId) -> Option<Vec<String>> {
         Some(audit_log::<QueuesFamily, S>(site, log, self.clients.plan.shards))
     }
+}
+
+/// An answer without bodies.
+fn in_short(answer: &Answer) -> String {
+    match answer {
+        Answer::Received(received) => {
+            let short = |received: &Received| {
+                let Received { delivery, message, .. } = received;
+                format!("{:?} as {} until {}", number_of(message), words(delivery.lease), delivery.until.0)
+            };
+            format!("received {}", received.iter().map(short).collect::<Vec<_>>().join(", "))
+        }
+        Answer::Messages(found, more) => {
+            let short = |found: &Found| {
+                let has_body = found.message.is_some();
+                format!("{} {:?} {has_body}", found.view.key, found.view.state)
+            };
+            format!("messages {}, more: {more}", found.iter().map(short).collect::<Vec<_>>().join(", "))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// A lease in words.
+fn words(lease: Lease) -> String {
+    format!("{}/{}", lease.key, lease.attempt)
 }
 
 /// Whether no queue has a message.

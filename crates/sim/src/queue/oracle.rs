@@ -33,6 +33,8 @@ pub struct QueueKnown {
     pub made_at: Option<u64>,
     /// Somebody is about to make or change it.
     pub is_changing: bool,
+    /// It was asked to rest, and not yet answered that it goes on.
+    pub may_rest: bool,
     /// The other queue whose dead letters come here, or where those of this one go.
     pub dead: Option<usize>,
     purges: Vec<Purge>,
@@ -71,8 +73,8 @@ struct Known {
     content: usize,
     /// Its sender knows that it was taken.
     has_receipt: bool,
-    /// Requests that may have ended it, and when they were asked.
-    ends: BTreeMap<u64, u64>,
+    /// Requests that may have ended it, each with its attempt, and when they were asked.
+    ends: BTreeMap<(u64, u32), u64>,
     /// The attempt that was acknowledged, and when that was answered.
     acknowledged: Option<(u32, u64)>,
     /// When it was answered that it is cancelled.
@@ -123,6 +125,7 @@ impl QueueKnown {
             settings,
             made_at: None,
             is_changing: false,
+            may_rest: false,
             dead,
             purges: Vec::new(),
             pauses: Vec::new(),
@@ -140,10 +143,6 @@ impl QueueKnown {
         self.settings.id_window_ms.unwrap_or(NEVER)
     }
 
-    /// Whether it surely rests.
-    pub fn may_be_paused(&self) -> bool {
-        self.pauses.last().is_some_and(|(_, to)| *to == NEVER)
-    }
 }
 
 impl Oracle {
@@ -256,9 +255,10 @@ impl Oracle {
     pub fn asked(&mut self, ticket: u64, ask: &Ask) {
         let now = self.now;
         match ask {
-            Ask::Make { queue, .. } => {
+            Ask::Make { queue, paused } => {
                 let queue = &mut self.queues[*queue];
                 queue.is_changing = true;
+                queue.may_rest |= paused;
                 queue.pauses.last_mut().into_iter().for_each(|(_, to)| *to = now.min(*to));
             }
             Ask::Send { contents, .. } => {
@@ -266,7 +266,7 @@ impl Oracle {
             }
             Ask::Acknowledge { held, .. } => {
                 for held in held {
-                    self.may_end(ticket, held.lease.key);
+                    self.may_end((ticket, held.lease.attempt), held.lease.key);
                     self.may_lapse(held, now);
                 }
             }
@@ -280,7 +280,7 @@ impl Oracle {
             Ask::Purge { queue } => {
                 self.queues[*queue].purges.push(Purge { ticket, asked: now, ended: NEVER, is_answered: false });
             }
-            Ask::Cancel { key } => self.may_end(ticket, *key),
+            Ask::Cancel { key } => self.may_end((ticket, 0), *key),
             Ask::Reschedule { key, .. } => self.may_come_sooner(*key),
             Ask::Redrive { to, .. } => {
                 self.queues[*to].redrives += 1;
@@ -295,9 +295,9 @@ impl Oracle {
         self.keys.get_mut(&key).expect("only what is known is asked about")
     }
 
-    fn may_end(&mut self, ticket: u64, key: MessageKey) {
+    fn may_end(&mut self, request: (u64, u32), key: MessageKey) {
         let now = self.now;
-        self.known_mut(key).ends.entry(ticket).or_insert(now);
+        self.known_mut(key).ends.insert(request, now);
     }
 
     fn may_lapse(&mut self, held: &Held, at: u64) {

@@ -34,7 +34,7 @@ impl Oracle {
                     let known = self.known_mut(held.lease.key);
                     match outcome {
                         Ok(()) => known.acknowledged = Some((held.lease.attempt, now)),
-                        Err(_) => drop(known.ends.remove(&ticket)),
+                        Err(_) => drop(known.ends.remove(&(ticket, held.lease.attempt))),
                     }
                     self.queues[*queue].answered_acknowledgements += u64::from(outcome.is_ok());
                 }
@@ -92,7 +92,7 @@ impl Oracle {
     fn is_made(&mut self, queue: usize, paused: bool) {
         let now = self.now;
         let queue = &mut self.queues[queue];
-        queue.is_changing = false;
+        (queue.is_changing, queue.may_rest) = (false, paused);
         queue.made_at.get_or_insert(now);
         queue.pauses.extend(paused.then_some((now, NEVER)));
     }
@@ -164,11 +164,11 @@ impl Oracle {
             }
             (Ask::Purge { queue }, _) => self.queues[*queue].purges.retain(|purge| purge.ticket != ticket),
             (Ask::Cancel { key } | Ask::Reschedule { key, .. }, Refusal::MessageNotFound) => {
-                self.known_mut(*key).ends.remove(&ticket);
+                self.known_mut(*key).ends.remove(&(ticket, 0));
                 return self.check_gone(*key, words);
             }
             (Ask::Cancel { key } | Ask::Reschedule { key, .. }, Refusal::MessageLeased) => {
-                self.known_mut(*key).ends.remove(&ticket);
+                self.known_mut(*key).ends.remove(&(ticket, 0));
                 return Ok(());
             }
             (Ask::Look { key }, Refusal::MessageNotFound) => return self.check_gone(*key, words),
