@@ -492,7 +492,10 @@ impl<T: Clone + PartialEq> QueueService<T> {
         let is_reading = self.readings.values().any(|reading| matches!(reading, Reading::Move));
         self.is_moving = is_reading;
         if !is_reading && turn.now() >= self.move_after && self.has_garbage(turn) {
-            let places = turn.state().in_oldest_place();
+            // What is not durable yet cannot be read.
+            let durable = turn.durable().position().0;
+            let mut places = turn.state().in_oldest_place();
+            places.retain(|place| place.record.0 < durable);
             let job = jobs.start_later(u64::MAX, Job { places, trail: None });
             self.readings.insert(job, Reading::Move);
             self.is_moving = true;

@@ -6,8 +6,8 @@ use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{JournalError, LogId, LogStore, Logs, Options};
 use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_shard::{
-    CompactionRule, Durable, JobId, NothingDerived, OpenShard, Service, Shard, ShardFamily, Snapshots, Unavailable, audit,
-    compact,
+    CompactionRule, Durable, JobId, NothingDerived, OpenShard, Service, Shard, ShardFamily, Snapshots, Unavailable,
+    audit, compact,
 };
 
 use super::store::Store;

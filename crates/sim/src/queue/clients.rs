@@ -295,7 +295,8 @@ impl Clients {
     /// A receiver goes away.
     fn forget<S: Store>(&mut self, site: &mut Site<S>, node: &mut Node<S>, oracle: &Oracle) {
         let is_receiver = |asked: &Asked| matches!(asked.ask, Ask::Receive { .. }) && !asked.is_forgotten;
-        let receivers: Vec<u64> = self.asked.iter().filter(|(_, asked)| is_receiver(asked)).map(|(nr, _)| *nr).collect();
+        let receivers: Vec<u64> =
+            self.asked.iter().filter(|(_, asked)| is_receiver(asked)).map(|(nr, _)| *nr).collect();
         if receivers.is_empty() {
             return;
         }
@@ -310,6 +311,13 @@ impl Clients {
 
     /// In calm: somebody waits for the messages of each queue, and all are acknowledged.
     pub fn drain<S: Store>(&mut self, site: &mut Site<S>, node: &mut Node<S>, oracle: &mut Oracle) {
+        if site.chance.happens(100) {
+            let queue = site.chance.below(oracle.queues.len() as u64) as usize;
+            let of = &oracle.queues[queue];
+            let call = Call::Read(Read::Browse { queue: of.name.clone(), after: 0, limit: 20 });
+            let request = Request::Call(of.shard, call);
+            self.ask(site, node, oracle, Ask::Browse { queue, after: 0 }, request);
+        }
         for queue in 0..oracle.queues.len() {
             let held = self.take_held(queue, 50, |_| true);
             if !held.is_empty() {

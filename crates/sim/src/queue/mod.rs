@@ -146,16 +146,17 @@ impl<S: Store> Workload<S> for QueueClients {
 
     fn tick(world: &mut World<Self, S>) -> Result<(), Violation> {
         let (site, load) = (&mut world.site, &mut world.load);
-        (load.oracle.now, load.oracle.is_calm) = (site.clock.now_ms(), site.is_calm());
+        load.oracle.now = site.clock.now_ms();
         let Some(node) = &mut world.node else { return Ok(()) };
         let QueueClients { clients, oracle, .. } = load;
         clients.make_queues(site, node, oracle);
         if site.is_calm() {
+            let now = oracle.now;
+            oracle.calm_since.get_or_insert(now);
             let since = *load.calm_since.get_or_insert(site.tick);
             let is_made = oracle.queues.iter().all(|queue| queue.made_at.is_some() && !queue.may_rest);
             let changes = oracle.queues.iter().any(|queue| queue.is_changing);
             if is_made && !changes {
-                let now = oracle.now;
                 oracle.served_since.get_or_insert(now);
             }
             if !is_drained(node, oracle) || site.tick < since + CALM_TICKS {

@@ -109,8 +109,8 @@ pub struct Oracle {
     pub now: u64,
     /// Since when nothing goes wrong and somebody waits for the messages of each queue.
     pub served_since: Option<u64>,
-    /// Nothing goes wrong.
-    pub is_calm: bool,
+    /// Since when nothing goes wrong.
+    pub calm_since: Option<u64>,
     pub queues: Vec<QueueKnown>,
     node: u16,
     contents: Vec<ContentKnown>,
@@ -142,7 +142,6 @@ impl QueueKnown {
     fn id_window_ms(&self) -> u64 {
         self.settings.id_window_ms.unwrap_or(NEVER)
     }
-
 }
 
 impl Oracle {
@@ -155,7 +154,7 @@ impl Oracle {
         });
         let queues = known.collect();
         let (contents, keys) = (Vec::new(), BTreeMap::new());
-        Oracle { now: 0, served_since: None, is_calm: false, queues, node, contents, keys }
+        Oracle { now: 0, served_since: None, calm_since: None, queues, node, contents, keys }
     }
 
     /// The number of the next new message.

@@ -97,13 +97,7 @@ impl Oracle {
         queue.pauses.extend(paused.then_some((now, NEVER)));
     }
 
-    fn taken(
-        &mut self,
-        ticket: u64,
-        asked_at: u64,
-        contents: &[usize],
-        receipts: &[Receipt],
-    ) -> Result<(), Violation> {
+    fn taken(&mut self, ticket: u64, asked_at: u64, contents: &[usize], receipts: &[Receipt]) -> Result<(), Violation> {
         must(contents.len() == receipts.len(), "each message is answered", || format!("{contents:?}: {receipts:?}"))?;
         let now = self.now;
         for (content, Receipt { key, is_duplicate }) in contents.iter().zip(receipts) {
@@ -147,7 +141,8 @@ impl Oracle {
             (Ask::Make { queue, .. }, Refusal::QueueNotFound(_)) => {
                 let of = &mut self.queues[*queue];
                 of.is_changing = false;
-                let dead_is_made = of.dead.is_some_and(|dead| self.queues[dead].made_at.is_some_and(|at| at < asked.at));
+                let dead_is_made =
+                    of.dead.is_some_and(|dead| self.queues[dead].made_at.is_some_and(|at| at < asked.at));
                 return must(!dead_is_made, "a queue that was made is there", words);
             }
             (Ask::Send { contents, .. }, _) => {
@@ -172,7 +167,9 @@ impl Oracle {
                 return Ok(());
             }
             (Ask::Look { key }, Refusal::MessageNotFound) => return self.check_gone(*key, words),
-            (Ask::LookById { content }, Refusal::MessageNotFound) => return self.check_no_id(*content, asked.at, words),
+            (Ask::LookById { content }, Refusal::MessageNotFound) => {
+                return self.check_no_id(*content, asked.at, words);
+            }
             _ => {}
         }
         let queue = match &asked.ask {

@@ -69,7 +69,8 @@ impl Oracle {
         self.known_mut(key).deliveries.insert(attempt, delivered);
         let of = &mut self.queues[queue];
         of.answered_deliveries += 1;
-        if let Some(ordering_key) = self.contents[content].content.message.ordering_key.clone().filter(|_| is_original) {
+        if let Some(ordering_key) = self.contents[content].content.message.ordering_key.clone().filter(|_| is_original)
+        {
             of.ordered.entry(ordering_key).or_default().push((at, key.number()));
         }
         Ok(Held { queue, lease, promised: until })
@@ -89,7 +90,9 @@ impl Oracle {
             };
             must(is_free, "no two have a lease of one message", || {
                 let Delivered { at: other_at, held_until } = delivered;
-                format!("{key}: attempt {other} from {other_at} to {held_until}, attempt {attempt} from {at} to {until}")
+                format!(
+                    "{key}: attempt {other} from {other_at} to {held_until}, attempt {attempt} from {at} to {until}"
+                )
             })?;
         }
         Ok(())
@@ -155,7 +158,9 @@ impl Oracle {
         }
         for earlier in of.grouped.get(ordering_key).into_iter().flatten().filter(|other| other.number() < number) {
             let end = self.end(*earlier, &self.keys[earlier]);
-            must(end <= at, "a message waits for those before it of its ordering key", || words(earlier.number(), end))?;
+            must(end <= at, "a message waits for those before it of its ordering key", || {
+                words(earlier.number(), end)
+            })?;
         }
         Ok(())
     }

@@ -73,14 +73,16 @@ impl Oracle {
             self.learn(view.key, content.expect("that was seen just now"))?;
         }
         // A slow read may come when its part of the log was forgotten, because the body was written again.
-        let is_readable = message.is_some() || view.state.is_finished() || !self.is_calm;
+        let is_readable =
+            message.is_some() || view.state.is_finished() || self.calm_since.is_none_or(|since| asked.at < since);
         must(is_readable, "a body that is still needed can be read", words)?;
         let Some(known) = self.keys.get(&view.key) else { return Ok(()) };
         let Content { message, .. } = &self.contents[known.content].content;
         let is_at_home = self.places(known).any(|queue| self.queues[queue].name == view.queue);
         let is_same = view.priority == message.priority && view.bytes as usize == message.bytes();
         must(is_at_home && is_same, "a message is seen as it was sent", words)?;
-        let attempts = known.deliveries.iter().filter(|(_, delivered)| delivered.at < asked.at).map(|(nr, _)| *nr).max();
+        let attempts =
+            known.deliveries.iter().filter(|(_, delivered)| delivered.at < asked.at).map(|(nr, _)| *nr).max();
         must(view.attempts >= attempts.unwrap_or(0), "deliveries are counted", words)?;
         self.check_state(view.key, view.state, asked.at, known)?;
         let leases = trail.steps.iter().filter(|step| matches!(step.kind, StepKind::Leased { .. })).count();
@@ -129,9 +131,10 @@ impl Oracle {
             let (counts, totals) = state.all();
             let live = counts.waiting + counts.scheduled + counts.leased;
             let is_whole = totals.sent == totals.acknowledged + totals.expired + totals.removed + live;
-            must(is_whole, "messages are as many as were taken and have not ended", || format!("{counts:?} {totals:?}"))?;
+            must(is_whole, "messages are as many as were taken and have not ended", || {
+                format!("{counts:?} {totals:?}")
+            })?;
         }
         Ok(())
     }
 }
-
