@@ -473,12 +473,14 @@ impl<T: Clone + PartialEq> QueueService<T> {
     /// Writes old bodies again when the log has more garbage than messages. Whether anything happened.
     fn move_bodies<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>, jobs: &mut Jobs<Self>) -> bool {
         let mut worked = false;
+        // A log of small segments has small records.
+        let bytes_max = BATCH_BYTES_MAX.min(self.options.segment_bytes as usize / 8);
         while !self.moves.is_empty() {
             let (mut bytes, mut count) = (0, 0);
             let fits = |(_, message): &(u64, Arc<Message>)| {
                 bytes += message.bytes() + MESSAGE_OVERHEAD_BYTES;
                 count += 1;
-                bytes <= BATCH_BYTES_MAX && count <= BATCH_MESSAGES_MAX
+                count == 1 || bytes <= bytes_max && count <= BATCH_MESSAGES_MAX
             };
             let part: Vec<_> = self.moves.iter().cloned().take_while(fits).collect();
             match self.execute(turn, RecordClass::Return, &Command::Move { messages: &part }) {

@@ -24,6 +24,8 @@ pub const CALM_TICKS: u64 = 120;
 const RECEIVERS: usize = 3;
 /// Messages that each gets.
 const RECEIVED_MAX: usize = 8;
+/// Bytes of one send beside its last message, at most.
+const SEND_BYTES: usize = 4 << 10;
 /// Leases that clients keep in mind.
 const HELD_MAX: usize = 200;
 
@@ -190,8 +192,12 @@ impl Clients {
         if queue % QUEUES_PER_SHARD == DEAD {
             return;
         }
-        let mut contents = Vec::new();
+        let (mut contents, mut bytes) = (Vec::new(), 0);
         for _ in 0..site.chance.within(1..=6) {
+            // A batch is one record.
+            if bytes > SEND_BYTES {
+                break;
+            }
             let again = some_id(&mut site.chance, oracle).filter(|_| site.chance.happens(250));
             if let Some((content, _)) = again.filter(|(content, _)| oracle.content(*content).queue == queue) {
                 contents.push(content);
@@ -199,7 +205,9 @@ impl Clients {
             }
             contents.push(oracle.next_content());
             let drawn = self.draw_message(&mut site.chance, oracle.now);
-            oracle.add(Content::new(oracle.next_content() as u64, queue, &drawn));
+            let content = Content::new(oracle.next_content() as u64, queue, &drawn);
+            bytes += content.message.bytes();
+            oracle.add(content);
         }
         let message = |content: &usize| -> Arc<Message> { oracle.content(*content).message.clone() };
         let messages = contents.iter().map(message).collect();
@@ -211,11 +219,12 @@ impl Clients {
     fn draw_message(&self, chance: &mut Chance, now: u64) -> Drawn {
         let plan = &self.plan;
         let most = if chance.happens(50) { 8 * plan.body_bytes } else { plan.body_bytes };
+        let far = chance.happens(150);
         Drawn {
             has_id: chance.happens(plan.with_id),
             ordering_key: chance.happens(plan.ordered).then(|| chance.below(4)),
             priority: if chance.happens(700) { 4 } else { chance.below(10) as u8 },
-            visible_at: chance.happens(200).then(|| now + chance.below(1_000)),
+            visible_at: chance.happens(200).then(|| now + chance.below(if far { 4_000 } else { 1_000 })),
             expires_at: chance.happens(100).then(|| now + chance.within(100..=3_000)),
             body_bytes: chance.below(most),
         }

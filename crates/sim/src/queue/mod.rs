@@ -27,23 +27,22 @@ mod oracle;
 mod plan;
 
 use tidegate_journal::{LogId, Options};
-use tidegate_queue::machine::Lease;
+use tidegate_queue::machine::{Lease, Outcome};
 use tidegate_queue::{Answer, Found, QueueService, QueuesFamily, Received};
 use tidegate_shard::CompactionRule;
 
-use self::ask::{Ask, Asked};
+use self::ask::{Ask, Asked, Held};
 use self::clients::{CALM_TICKS, Clients, Node};
 use self::content::number_of;
 use self::oracle::Oracle;
 use self::plan::Plan;
 use crate::chance::Chance;
-use crate::harness::{End, Floor, Setup, Shards, Site, Store, StoreName, Workload, World, audit_log};
+use crate::harness::{End, Floor, Setup, Shards, Site, Store, StoreName, Tally, Workload, World, audit_log};
 use crate::note;
 use crate::trace::Trace;
 use crate::violation::Violation;
 
-/// Small segments, so that a run fills many and forgets them.
-const SIZES: Options = Options::small(128 << 10);
+const SIZES: Options = Options::small(plan::SEGMENT_BYTES);
 const COMPACTION: CompactionRule = CompactionRule { floor_bytes: 8 << 10, ratio: 0 };
 
 /// The clients of queues, and what they know.
@@ -74,14 +73,7 @@ impl QueueClients {
             note!(site.trace, "hear {ticket}: {}", in_short(&answer));
             site.tally.add("an answer", 1);
             let held = oracle.answered(ticket, &asked, &answer)?;
-            let is_delivery = matches!(asked.ask, Ask::Receive { .. });
-            if is_delivery {
-                let again = held.iter().filter(|held| held.lease.attempt > 1).count();
-                let dead = held.iter().filter(|held| held.queue % plan::QUEUES_PER_SHARD == plan::DEAD).count();
-                site.tally.add("a delivery", held.len() as u64);
-                site.tally.add("a redelivery", again as u64);
-                site.tally.add("a dead letter", dead as u64);
-            }
+            count_answer(&mut site.tally, &asked.ask, &answer, &held);
             if !asked.is_forgotten {
                 clients.hold(held);
             }
@@ -113,18 +105,34 @@ impl<S: Store> Workload<S> for QueueClients {
     const NAME: &'static str = "queue";
     type Node = Node<S>;
 
-    fn floors(_: StoreName) -> Vec<Floor> {
-        vec![
-            Floor::of("a delivery", 5_000, "what is handed out is compared with what was sent"),
-            Floor::of("a redelivery", 1_000, "leases end, and messages come back"),
-            Floor::of("a dead letter", 100, "messages go where they have another chance"),
-            Floor::of("a body read from the log", 1_000, "bodies are found where the state says"),
-            Floor::of("a body that was moved", 1_000, "bodies are found where they were written again"),
-            Floor::of("a slow read", 100, "messages change while their bodies are read"),
-            Floor::of("a compaction", 20, "a log that was compacted is opened"),
-            Floor::of("a power failure", 50, "what was answered survives"),
-            Floor::of("a kill", 50, "what was answered survives"),
-        ]
+    fn floors(store: StoreName) -> Vec<Floor> {
+        let mut floors = vec![
+            Floor::of("a delivery", 17_000, "what is handed out is compared with what was sent"),
+            Floor::of("a redelivery", 4_000, "leases end, and messages come back"),
+            Floor::of("a dead letter", 900, "messages go where they have another chance"),
+            Floor::of("a message that was redriven", 110, "dead letters have another chance"),
+            Floor::of("a message that was acknowledged", 12_000, "what is done with stays so"),
+            Floor::of("a message that was rejected", 1_100, "it waits as long as was asked"),
+            Floor::of("a message that was cancelled", 300, "it is not handed out"),
+            Floor::of("a message that was rescheduled", 350, "it comes at its other time"),
+            Floor::of("a message that was purged", 2_500, "it is not handed out"),
+            Floor::of("a message that was sent again", 280, "an id is taken once"),
+            Floor::of("a lease that was extended", 550, "it lasts as long as was promised"),
+            Floor::of("a lease that was lost", 2_300, "who has lost one is told so"),
+            Floor::of("a body read from the log", 100_000, "bodies are found where the state says"),
+            Floor::of("a body that was moved", 100_000, "bodies are found where they were written again"),
+            Floor::of("a slow read", 1_200, "messages change while their bodies are read"),
+            Floor::of("a power failure", 40, "what was answered survives"),
+            Floor::of("a kill", 35, "what was answered survives"),
+        ];
+        floors.extend(match store {
+            StoreName::Local => vec![Floor::of("a compaction", 45, "a log that was compacted is opened")],
+            StoreName::Stream => vec![
+                Floor::of("a compaction", 270, "a log that was compacted is opened"),
+                Floor::of("a takeover", 35, "what another writer took over is not answered for"),
+            ],
+        });
+        floors
     }
 
     fn draw(chance: &mut Chance, ticks: u64, _: &Trace) -> (QueueClients, Setup) {
@@ -204,6 +212,43 @@ impl<S: Store> Workload<S> for QueueClients {
 
     fn audit(&self, site: &Site<S>, log: LogId) -> Option<Vec<String>> {
         Some(audit_log::<QueuesFamily, S>(site, log, self.clients.plan.shards))
+    }
+}
+
+/// Counts what an answer says.
+fn count_answer(tally: &mut Tally, ask: &Ask, answer: &Answer, held: &[Held]) {
+    match (ask, answer) {
+        (Ask::Receive { .. }, _) => {
+            let again = held.iter().filter(|held| held.lease.attempt > 1).count();
+            let dead = held.iter().filter(|held| held.queue % plan::QUEUES_PER_SHARD == plan::DEAD).count();
+            tally.add("a delivery", held.len() as u64);
+            tally.add("a redelivery", again as u64);
+            tally.add("a dead letter", dead as u64);
+        }
+        (_, Answer::Outcome(Outcome::Sent(receipts))) => {
+            let again = receipts.iter().filter(|receipt| receipt.is_duplicate).count();
+            tally.add("a message that was sent again", again as u64);
+        }
+        (_, Answer::Outcome(Outcome::Leases(outcomes))) => {
+            let lost = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+            tally.add("a lease that was lost", lost as u64);
+            let name = match ask {
+                Ask::Extend { .. } => "a lease that was extended",
+                Ask::Reject { .. } => "a message that was rejected",
+                _ => "a message that was acknowledged",
+            };
+            tally.add(name, (outcomes.len() - lost) as u64);
+        }
+        (Ask::Cancel { .. }, Answer::Outcome(Outcome::Done)) => tally.add("a message that was cancelled", 1),
+        (Ask::Reschedule { .. }, Answer::Outcome(Outcome::Done)) => tally.add("a message that was rescheduled", 1),
+        (Ask::Purge { .. }, Answer::Outcome(Outcome::Some { count, .. })) => {
+            tally.add("a message that was purged", *count);
+        }
+        (Ask::Redrive { .. }, Answer::Outcome(Outcome::Some { count, .. })) => {
+            tally.add("a message that was redriven", *count);
+        }
+        (_, Answer::Messages(found, _)) => tally.add("a message that was looked at", found.len() as u64),
+        _ => {}
     }
 }
 

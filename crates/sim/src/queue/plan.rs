@@ -12,6 +12,8 @@ pub const QUEUES_PER_SHARD: usize = 4;
 pub const RETRY: usize = 1;
 /// ... and the one where they go.
 pub const DEAD: usize = 2;
+/// Bytes of a segment: small, so that a run fills many and forgets them.
+pub const SEGMENT_BYTES: u64 = 64 << 10;
 /// Simulated milliseconds of a tick.
 const TICK_MS: u64 = 5;
 /// Ticks of trouble at most.
@@ -116,7 +118,7 @@ impl Plan {
                 node: 7,
                 bodies_bytes_max: *chance.one_of(&[1 << 10, 4 << 10, 16 << 10]),
                 receivers_max: 10_000,
-                segment_bytes: *chance.one_of(&[8 << 10, 32 << 10, 128 << 10]),
+                segment_bytes: *chance.one_of(&[8 << 10, 32 << 10, SEGMENT_BYTES]),
             },
         };
         let families = vec![(QUEUES, plan.shards)];
