@@ -133,6 +133,8 @@ pub enum Bug {
     LostLeaseTrusted,
     /// A snapshot of queues says of each lease that it is over.
     LeaseLostInSnapshot,
+    /// Deliveries are not counted for the rate of a queue.
+    RateIgnored,
     /// A purge passes over messages that wait for their time.
     PurgePassesOver,
 }

@@ -454,3 +454,8 @@ fn a_message_that_is_handed_out_too_often_is_found() {
 fn a_purge_that_passes_over_messages_is_found() {
     is_found::<QueueClients>(Bug::PurgePassesOver, &STORES, &["what was purged is not handed out"]);
 }
+
+#[test]
+fn a_rate_that_is_ignored_is_found() {
+    is_found::<QueueClients>(Bug::RateIgnored, &STORES, &["a queue hands out no more than its rate"]);
+}

@@ -339,7 +339,7 @@ impl Queue {
 
     /// Counts deliveries for the rate.
     pub(super) fn use_rate(&mut self, deliveries: u64, at: TimeMs) {
-        if let Some(rate) = self.settings.rate_per_s {
+        if let Some(rate) = self.settings.rate_per_s.filter(|_| !is_planted(Bug::RateIgnored)) {
             let from = self.rate_due_us.max(at.0.saturating_mul(1_000));
             self.rate_due_us = from.saturating_add(deliveries * interval_us(rate));
         }

@@ -18,6 +18,8 @@ pub struct Held {
 pub enum Ask {
     /// Makes a queue, or lets it rest, or go on.
     Make { queue: usize, paused: bool },
+    /// Deletes a queue, if it is empty.
+    Delete { queue: usize },
     /// Sends messages, by their numbers.
     Send { queue: usize, contents: Vec<usize> },
     /// Asks for messages.

@@ -10,7 +10,7 @@ use tidegate_queue::{Call, Note, QueueService, Read, Receive};
 use super::ask::{Ask, Asked, Held};
 use super::content::{Content, Drawn};
 use super::oracle::Oracle;
-use super::plan::{DEAD, Plan, QUEUES_PER_SHARD, RETRY, WISHES, Wish};
+use super::plan::{DEAD, Plan, QUEUES_PER_SHARD, RETRY, SHORT, WISHES, Wish};
 use crate::chance::Chance;
 use crate::harness::{Shards, Site, Store};
 use crate::note;
@@ -183,6 +183,14 @@ impl Clients {
                 return self.make(site, node, oracle, queue, paused);
             }
             Wish::Forget => return self.forget(site, node, oracle),
+            Wish::Delete => {
+                let queue = usize::from(shard) * QUEUES_PER_SHARD + SHORT;
+                let of = &oracle.queues[queue];
+                if of.is_changing || of.made_at.is_none() {
+                    return;
+                }
+                (Ask::Delete { queue }, Request::Call(shard, Call::DeleteQueue { name: of.name.clone() }))
+            }
         };
         self.ask(site, node, oracle, ask, request);
     }

@@ -15,6 +15,7 @@
 //! * While a lease lasts it counts, and nobody else has one; who has lost one is told so.
 //! * Nothing comes before its time, nothing expired comes, and nothing due is late while nothing goes wrong.
 //! * Bodies, attributes, ids, priorities and ordering keys are what was sent, in deliveries, look-ups and lists.
+//! * A queue that rests hands out nothing, one with a rate no more than that; one that is deleted was empty.
 //! * Of one ordering key, only the oldest message is handed out.
 //! * An id is taken once within its window, and found while it is remembered.
 //! * A message is a dead letter for a reason, and no sooner and no later.
@@ -239,6 +240,7 @@ fn count_answer(tally: &mut Tally, ask: &Ask, answer: &Answer, held: &[Held]) {
             };
             tally.add(name, (outcomes.len() - lost) as u64);
         }
+        (Ask::Delete { .. }, Answer::Outcome(Outcome::Done)) => tally.add("a queue that was deleted", 1),
         (Ask::Cancel { .. }, Answer::Outcome(Outcome::Done)) => tally.add("a message that was cancelled", 1),
         (Ask::Reschedule { .. }, Answer::Outcome(Outcome::Done)) => tally.add("a message that was rescheduled", 1),
         (Ask::Purge { .. }, Answer::Outcome(Outcome::Some { count, .. })) => {

@@ -35,7 +35,9 @@ pub struct QueueKnown {
     pub is_changing: bool,
     /// It was asked to rest, and not yet answered that it goes on.
     pub may_rest: bool,
-    /// The other queue whose dead letters come here, or where those of this one go.
+    /// It was asked to be deleted, and with it what it has counted.
+    was_deleted: bool,
+    /// Where its dead letters go.
     pub dead: Option<usize>,
     purges: Vec<Purge>,
     /// From when to when it surely rests.
@@ -48,6 +50,8 @@ pub struct QueueKnown {
     redrives: u64,
     receipts: u64,
     answered_deliveries: u64,
+    /// When they were decided, if the queue has a rate.
+    paced: Vec<u64>,
     answered_acknowledgements: u64,
 }
 
@@ -126,6 +130,7 @@ impl QueueKnown {
             made_at: None,
             is_changing: false,
             may_rest: false,
+            was_deleted: false,
             dead,
             purges: Vec::new(),
             pauses: Vec::new(),
@@ -134,6 +139,7 @@ impl QueueKnown {
             redrives: 0,
             receipts: 0,
             answered_deliveries: 0,
+            paced: Vec::new(),
             answered_acknowledgements: 0,
         }
     }
@@ -260,6 +266,11 @@ impl Oracle {
                 queue.may_rest |= paused;
                 queue.pauses.last_mut().into_iter().for_each(|(_, to)| *to = now.min(*to));
             }
+            Ask::Delete { queue } => {
+                let queue = &mut self.queues[*queue];
+                (queue.is_changing, queue.made_at, queue.was_deleted) = (true, None, true);
+                queue.pauses.last_mut().into_iter().for_each(|(_, to)| *to = now.min(*to));
+            }
             Ask::Send { contents, .. } => {
                 contents.iter().for_each(|content| self.contents[*content].sends.push((ticket, now, NEVER)));
             }
@@ -315,7 +326,7 @@ impl Oracle {
     pub fn unanswered(&mut self, ticket: u64, asked: &Asked) {
         let now = self.now;
         match &asked.ask {
-            Ask::Make { queue, .. } => self.queues[*queue].is_changing = false,
+            Ask::Make { queue, .. } | Ask::Delete { queue } => self.queues[*queue].is_changing = false,
             Ask::Send { contents, .. } => {
                 for content in contents {
                     let sends = self.contents[*content].sends.iter_mut();

@@ -7,11 +7,13 @@ use crate::chance::Chance;
 use crate::harness::{Faults, Setup};
 
 /// Queues of one shard.
-pub const QUEUES_PER_SHARD: usize = 4;
+pub const QUEUES_PER_SHARD: usize = 5;
 /// Of those, the one whose messages are dead letters after some deliveries...
 pub const RETRY: usize = 1;
 /// ... and the one where they go.
 pub const DEAD: usize = 2;
+/// The one that is deleted when it is empty, and made again.
+pub const SHORT: usize = 4;
 /// Bytes of a segment: small, so that a run fills many and forgets them.
 pub const SEGMENT_BYTES: u64 = 64 << 10;
 /// Simulated milliseconds of a tick.
@@ -53,10 +55,11 @@ pub enum Wish {
     Redrive,
     Pause,
     Forget,
+    Delete,
 }
 
 /// All of them, in the order of their weights.
-pub const WISHES: [Wish; 14] = [
+pub const WISHES: [Wish; 15] = [
     Wish::Send,
     Wish::Receive,
     Wish::Acknowledge,
@@ -71,6 +74,7 @@ pub const WISHES: [Wish; 14] = [
     Wish::Redrive,
     Wish::Pause,
     Wish::Forget,
+    Wish::Delete,
 ];
 
 impl Plan {
@@ -104,6 +108,7 @@ impl Plan {
             some(6),
             some(3),
             some(3),
+            some(10),
         ];
         let plan = Plan {
             rate: 200 + some(700),
@@ -130,7 +135,7 @@ impl Plan {
     pub fn queues(&self, chance: &mut Chance) -> Vec<(Box<str>, u16, Settings)> {
         let mut queues = Vec::new();
         for shard in 0..self.shards {
-            for kind in ["plain", "retry", "dead", "late"] {
+            for kind in ["plain", "retry", "dead", "late", "short"] {
                 queues.push((format!("{kind}-{shard}").into(), shard, settings(kind, shard, chance)));
             }
         }
@@ -141,7 +146,12 @@ impl Plan {
 fn settings(kind: &str, shard: u16, chance: &mut Chance) -> Settings {
     let common = Settings { lease_ms: chance.within(100..=600), trail_ms: 2_000, ..Settings::default() };
     match kind {
-        "plain" => Settings { id_window_ms: Some(chance.within(500..=3_000)), ..common },
+        "plain" => Settings {
+            id_window_ms: Some(chance.within(500..=3_000)),
+            rate_per_s: chance.happens(300).then(|| chance.within(30..=300) as u32),
+            burst: chance.within(1..=20) as u32,
+            ..common
+        },
         "retry" => Settings {
             attempts_max: Some(chance.within(1..=3) as u16),
             dead_letter: Some(format!("dead-{shard}").into()),
@@ -150,6 +160,7 @@ fn settings(kind: &str, shard: u16, chance: &mut Chance) -> Settings {
             ..common
         },
         "dead" => common,
+        "short" => Settings { id_window_ms: Some(0), ..common },
         _ => Settings {
             delay_ms: chance.within(20..=400),
             expiry_ms: Some(chance.within(1_000..=4_000)),

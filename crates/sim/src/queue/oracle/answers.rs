@@ -18,6 +18,7 @@ impl Oracle {
         }
         match (ask, answer) {
             (Ask::Make { queue, paused }, Answer::Outcome(Outcome::Done)) => self.is_made(*queue, *paused),
+            (Ask::Delete { queue }, Answer::Outcome(Outcome::Done)) => self.is_deleted(*queue, *at)?,
             (Ask::Send { contents, .. }, Answer::Outcome(Outcome::Sent(receipts))) => {
                 self.taken(ticket, *at, contents, receipts)?;
             }
@@ -97,6 +98,17 @@ impl Oracle {
         queue.pauses.extend(paused.then_some((now, NEVER)));
     }
 
+    /// Only an empty queue is deleted.
+    fn is_deleted(&mut self, queue: usize, asked_at: u64) -> Result<(), Violation> {
+        self.queues[queue].is_changing = false;
+        for (key, known) in &self.keys {
+            let is_of_it = self.contents[known.content].content.queue == queue;
+            let is_there = is_of_it && key.at().0 < asked_at && self.end(*key, known) > self.now;
+            must(!is_there, "a queue that is deleted has no messages", || format!("{key} of {queue}"))?;
+        }
+        Ok(())
+    }
+
     fn taken(&mut self, ticket: u64, asked_at: u64, contents: &[usize], receipts: &[Receipt]) -> Result<(), Violation> {
         must(contents.len() == receipts.len(), "each message is answered", || format!("{contents:?}: {receipts:?}"))?;
         let now = self.now;
@@ -145,6 +157,14 @@ impl Oracle {
                     of.dead.is_some_and(|dead| self.queues[dead].made_at.is_some_and(|at| at < asked.at));
                 return must(!dead_is_made, "a queue that was made is there", words);
             }
+            (Ask::Delete { queue }, _) => {
+                let queue = &mut self.queues[*queue];
+                queue.is_changing = false;
+                if *refusal == Refusal::QueueNotEmpty {
+                    queue.made_at = Some(self.now);
+                    return Ok(());
+                }
+            }
             (Ask::Send { contents, .. }, _) => {
                 for content in contents {
                     self.contents[*content].sends.retain(|(of, ..)| *of != ticket);
@@ -173,7 +193,8 @@ impl Oracle {
             _ => {}
         }
         let queue = match &asked.ask {
-            Ask::Send { queue, .. }
+            Ask::Delete { queue }
+            | Ask::Send { queue, .. }
             | Ask::Receive { queue, .. }
             | Ask::Acknowledge { queue, .. }
             | Ask::Extend { queue, .. }

@@ -7,9 +7,11 @@ use tidegate_queue::machine::MessageKey;
 
 use super::super::ask::Held;
 use super::super::content::{Content, number_of};
-use super::{Delivered, Known, Oracle, Purge};
+use super::{Delivered, Known, Oracle, Purge, QueueKnown};
 use crate::violation::{Violation, must};
 
+/// Over how many milliseconds the rate of a queue is compared.
+const RATE_SPANS_MS: [u64; 3] = [0, 100, 1_000];
 /// By how much a message may be late while nothing goes wrong and somebody waits for it.
 const LATE_MS_MAX: u64 = 500;
 
@@ -69,6 +71,7 @@ impl Oracle {
         self.known_mut(key).deliveries.insert(attempt, delivered);
         let of = &mut self.queues[queue];
         of.answered_deliveries += 1;
+        of.check_rate(at)?;
         if let Some(ordering_key) = self.contents[content].content.message.ordering_key.clone().filter(|_| is_original)
         {
             of.ordered.entry(ordering_key).or_default().push((at, key.number()));
@@ -124,9 +127,10 @@ impl Oracle {
     }
 
     fn check_punctuality(&self, key: MessageKey, attempt: u32, at: u64, known: &Known) -> Result<(), Violation> {
-        let Content { message, .. } = &self.contents[known.content].content;
+        let Content { message, queue } = &self.contents[known.content].content;
         let Some(since) = self.served_since else { return Ok(()) };
-        if attempt > 1 || known.version > 0 || message.ordering_key.is_some() {
+        let is_paced = self.queues[*queue].settings.rate_per_s.is_some();
+        if is_paced || attempt > 1 || known.version > 0 || message.ordering_key.is_some() {
             return Ok(());
         }
         let visible_at = known.waits.iter().map(|wait| wait.not_before).max().unwrap_or(0);
@@ -160,6 +164,23 @@ impl Oracle {
             let end = self.end(*earlier, &self.keys[earlier]);
             must(end <= at, "a message waits for those before it of its ordering key", || {
                 words(earlier.number(), end)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl QueueKnown {
+    /// In no span of time more is handed out than the queue's rate allows.
+    fn check_rate(&mut self, at: u64) -> Result<(), Violation> {
+        let Some(rate) = self.settings.rate_per_s else { return Ok(()) };
+        let place = self.paced.partition_point(|other| *other <= at);
+        self.paced.insert(place, at);
+        for span_ms in RATE_SPANS_MS {
+            let spent = self.paced[..=place].iter().rev().take_while(|other| **other + span_ms >= at).count() as u64;
+            let allowed = u64::from(self.settings.burst) + span_ms * u64::from(rate) / 1_000 + 1;
+            must(spent <= allowed, "a queue hands out no more than its rate", || {
+                format!("{}: {spent} in {span_ms} ms until {at}, {allowed} are allowed", self.name)
             })?;
         }
         Ok(())

@@ -118,6 +118,9 @@ impl Oracle {
                 must(queue.made_at.is_none(), "a queue that was made is there", || queue.name.to_string())?;
                 continue;
             };
+            if queue.was_deleted {
+                continue;
+            }
             let totals = view.totals;
             let covers = totals.sent >= queue.receipts
                 && totals.leased >= queue.answered_deliveries
