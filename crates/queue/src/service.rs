@@ -506,12 +506,14 @@ impl<T: Clone + PartialEq> QueueService<T> {
     /// Writes old bodies again when the log has more garbage than messages. Whether anything happened.
     fn move_bodies<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>, jobs: &mut Jobs<Self>) -> bool {
         let mut worked = false;
+        // A log of small segments has small records.
+        let bytes_max = BATCH_BYTES_MAX.min(self.options.segment_bytes as usize / 8);
         while !self.moves.is_empty() {
             let (mut bytes, mut count) = (0, 0);
             let fits = |(_, message): &(u64, Arc<Message>)| {
                 bytes += message.bytes() + MESSAGE_OVERHEAD_BYTES;
                 count += 1;
-                bytes <= BATCH_BYTES_MAX && count <= BATCH_MESSAGES_MAX
+                count == 1 || bytes <= bytes_max && count <= BATCH_MESSAGES_MAX
             };
             let part: Vec<_> = self.moves.iter().cloned().take_while(fits).collect();
             match self.execute(turn, RecordClass::Return, &Command::Move { messages: &part }) {
@@ -525,7 +527,10 @@ impl<T: Clone + PartialEq> QueueService<T> {
         let is_reading = self.readings.values().any(|reading| matches!(reading, Reading::Move));
         self.is_moving = is_reading;
         if !is_reading && turn.now() >= self.move_after && self.has_garbage(turn) {
-            let places = turn.state().in_oldest_place();
+            // What is not durable yet cannot be read.
+            let durable = turn.durable().position().0;
+            let mut places = turn.state().in_oldest_place();
+            places.retain(|place| place.record.0 < durable);
             let job = jobs.start_later(u64::MAX, Job { places, trail: None });
             self.readings.insert(job, Reading::Move);
             self.is_moving = true;

@@ -77,6 +77,7 @@ pub mod chance;
 pub mod gateway;
 pub mod harness;
 pub mod ledger;
+pub mod queue;
 mod run;
 pub mod trace;
 pub mod violation;
