@@ -1,4 +1,5 @@
-//! Generates the prost types of `tidegate.proto` and `queue.proto`. protox compiles the schema in Rust, so that nobody needs a `protoc`.
+//! Generates the prost types of `tidegate.proto` and `queue.proto`. protox compiles the schemas in Rust, so that nobody
+//! needs a `protoc`.
 
 fn main() {
     println!("cargo::rerun-if-changed=tidegate.proto");

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The doors as strangers use them:  run.sh BINARY
-# First the README as printed, then segments in an S3 server and examples/sms, then requests that schemathesis makes up from
-# /openapi.json, well-formed and not.
+# First the README as printed, then segments in an S3 server and examples/sms, then requests that schemathesis makes up
+# from /openapi.json, well-formed and not.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

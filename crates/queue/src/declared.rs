@@ -12,7 +12,8 @@ config! {
     pub struct QueueKeys in [["queue"]] {
         name: Required<Text> = NoDefault, .., restart, "name of the queue";
         lease_ms: Milliseconds = 30_000, 1..=43_200_000, restart, "how long a lease lasts if the receiver does not say";
-        delay_ms: Milliseconds = 0, 0..=3_162_240_000_000, restart, "how long a message waits before its first delivery if the sender does not say";
+        delay_ms: Milliseconds = 0, 0..=3_162_240_000_000, restart,
+            "how long a message waits before its first delivery if the sender does not say";
         expiry_ms: Optional<Milliseconds> = NoDefault, .., restart,
             "after how long a message is dropped that nobody acknowledged; without it, never";
         attempts_max: Optional<Count<u64>> = NoDefault, .., restart,
@@ -22,14 +23,16 @@ config! {
         retry_ms: Milliseconds = 0, 0..=3_162_240_000_000, restart,
             "how long a message waits that was rejected; twice as long after each further delivery";
         retry_max_ms: Milliseconds = 3_600_000, 0..=3_162_240_000_000, restart, "how long it waits at most";
-        id_window_ms: Milliseconds = 300_000, 0..=3_162_240_000_000, restart, "how long ids of messages are remembered; 0 for not at all";
+        id_window_ms: Milliseconds = 300_000, 0..=3_162_240_000_000, restart,
+            "how long ids of messages are remembered; 0 for not at all";
         ids_for_ever: Flag = false, .., restart, "whether they are remembered for ever instead";
         rate_per_s: Optional<PerSecond> = NoDefault, .., restart, "messages a second that are handed out";
         burst: Count<u32> = 1, 1..=1_000_000, restart, "messages that may be handed out at once under that rate";
         paused: Flag = false, .., restart, "whether messages are taken and none is handed out";
         messages_max: Optional<Count<u64>> = NoDefault, .., restart,
             "messages that may be in the queue at once; without it, queues.messages_max counts alone";
-        trail_ms: Milliseconds = 3_600_000, 0..=3_162_240_000_000, restart, "how long it is remembered what became of a message that is gone";
+        trail_ms: Milliseconds = 3_600_000, 0..=3_162_240_000_000, restart,
+            "how long it is remembered what became of a message that is gone";
     }
 }
 

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   QueueClient ─▶ QueueMessage ─▶ QueueProtocol ─▶ Shard<QueueService>
-//!                                                     │ machine: where each message is     (tidegate_machines::queue)
-//!                                                     │ bodies:  those that are in memory; others are read from the log
-//!                                                     │ waiters: receivers for whom there is nothing yet
-//!                                                     └ mover:   writes old bodies again, so that segments can go
+//!                                                │ machine: where each message is     (tidegate_machines::queue)
+//!                                                │ bodies:  those in memory; others are read from the log
+//!                                                │ waiters: receivers for whom there is nothing yet
+//!                                                └ mover:   writes old bodies again, so that segments can go
 //! ```
 //!
 //! Promise: an answered send is durable, and its message is handed out until it is acknowledged. What is handed out was

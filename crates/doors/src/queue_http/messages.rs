@@ -411,7 +411,7 @@ fn shown(caller: &Identity, found: Found) -> Response<Body> {
     path = "/v1/messages/{key}",
     tag = "queues",
     params(("key" = inline(String), Path, description = "Key", example = "01KB3V5X2M000000000000000G", min_length = 1)),
-    responses((status = 200, description = "Where it is, and what happened to it", body = QueueMessageBody), RoomProblems)
+    responses((status = 200, description = "Where it is, and its trail", body = QueueMessageBody), RoomProblems)
 )]
 pub(super) async fn read_message(
     State(served): State<Served>,
@@ -434,7 +434,7 @@ pub(super) async fn read_message(
         ("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1),
         ("id" = inline(String), Path, description = "The sender's id", example = "order-17-code", min_length = 1),
     ),
-    responses((status = 200, description = "Where it is, and what happened to it", body = QueueMessageBody), RoomProblems)
+    responses((status = 200, description = "Where it is, and its trail", body = QueueMessageBody), RoomProblems)
 )]
 pub(super) async fn read_message_of_id(
     State(served): State<Served>,
