@@ -105,7 +105,7 @@ fn an_id_is_taken_once_while_it_is_remembered() {
     let lease = driven.receive("jobs", 10);
     driven.acknowledge("jobs", &lease);
     driven.wait(999);
-    assert!(driven.send("jobs", &[with_id.clone()])[0].is_duplicate, "also when the first one is gone");
+    assert!(driven.send("jobs", std::slice::from_ref(&with_id))[0].is_duplicate, "also when the first one is gone");
     assert_eq!(driven.queues.key_of_id("jobs", "x", driven.now), Some(receipts[0].key));
     driven.wait(1);
     let anew = driven.send("jobs", &[with_id]);
@@ -120,8 +120,8 @@ fn an_id_may_be_remembered_for_ever_or_not_at_all() {
     driven.queue("never", Settings { id_window_ms: Some(0), ..Settings::default() });
     let with_id = Message { id: Some("x".into()), ..message("a") };
     for _ in 0..2 {
-        driven.send("ever", &[with_id.clone()]);
-        driven.send("never", &[with_id.clone()]);
+        driven.send("ever", std::slice::from_ref(&with_id));
+        driven.send("never", std::slice::from_ref(&with_id));
         driven.wait(1 << 40);
     }
     assert_eq!((driven.counts("ever").0, driven.counts("never").0), (1, 2));
