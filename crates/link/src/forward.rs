@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_queue::machine::{Lease, Outcome, Rejection};
+use tidegate_queue::machine::limits::REASON_BYTES_MAX;
+use tidegate_queue::machine::{Lease, Outcome, Rejection, shortened};
 use tidegate_queue::{Answer, Call, QueueClient, QueueMessage, QueueRequest, Receive, Received};
 use tidegate_runtime::Carries;
 use tidegate_runtime::background::Background;
@@ -131,8 +132,8 @@ impl<P: Carries<QueueMessage>> Forward<P> {
         failed: NotTaken,
         stopped: &dyn Fn() -> bool,
     ) -> Round {
-        let mut reason = format!("link {}: {}", self.settings.name, failed.why);
-        reason.truncate(reason.floor_char_boundary(tidegate_queue::machine::limits::REASON_BYTES_MAX));
+        let why = format!("link {}: {}", self.settings.name, failed.why);
+        let reason = shortened(&why, REASON_BYTES_MAX);
         let then = Rejection::Retry(Some(0));
         let call = Call::Reject { queue, leases, then, reason: reason.into() };
         match self.background.ask(QueueRequest::Call(call), stopped) {

@@ -6,7 +6,8 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
-use tidegate_queue::machine::{Lease, LeaseRefusal, MessageKey, Outcome, Refusal, Rejection};
+use tidegate_queue::machine::limits::CONSUMER_BYTES_MAX;
+use tidegate_queue::machine::{Lease, LeaseRefusal, MessageKey, Outcome, Refusal, Rejection, shortened};
 use tidegate_queue::{Answer, Call, QueueRequest, Receive, Received};
 use utoipa::ToSchema;
 
@@ -109,8 +110,7 @@ pub(super) async fn receive_messages(
 
 /// The beginning of a name that is longer than that of a consumer may be.
 pub(crate) fn short(name: &str) -> Box<str> {
-    let end = tidegate_queue::machine::limits::CONSUMER_BYTES_MAX.min(name.len());
-    name[..name.floor_char_boundary(end)].into()
+    shortened(name, CONSUMER_BYTES_MAX).into()
 }
 
 /// Waits for messages. If this is given up, the shard is told, and keeps or gets back what it has.
@@ -196,11 +196,11 @@ fn lease_of(text: &str) -> Option<Lease> {
 }
 
 fn leases_of(texts: &[Box<str>]) -> Result<Vec<Lease>, Problem> {
-    let lease = |(index, text): (usize, &Box<str>)| {
+    let lease = |(index, text): (usize, &str)| {
         let detail = || format!("leases[{index}]: {text:?} is no lease; send it as it was received");
         lease_of(text).ok_or_else(|| Problem::new(ARGUMENT_INVALID, detail()))
     };
-    texts.iter().enumerate().map(lease).collect()
+    texts.iter().map(|text| &**text).enumerate().map(lease).collect()
 }
 
 async fn done(served: &Served, texts: Vec<Box<str>>, call: Call) -> Result<Response<Body>, Problem> {

@@ -423,6 +423,9 @@ pub(super) async fn read_message(
     Ok(shown(&caller, found))
 }
 
+/// The two names of a path, not looked at yet.
+type TwoNames = Result<Path<(Box<str>, Box<str>)>, PathRejection>;
+
 /// Where is my message, by its sender's id?
 ///
 /// Found as long as the queue remembers ids (`id_window_ms`).
@@ -438,7 +441,7 @@ pub(super) async fn read_message(
 )]
 pub(super) async fn read_message_of_id(
     State(served): State<Served>,
-    path: Result<Path<(Box<str>, Box<str>)>, PathRejection>,
+    path: TwoNames,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let malformed = |_| Problem::new(codes::PATH_INVALID, "a name in the path is not percent-encoded UTF-8");

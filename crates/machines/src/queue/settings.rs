@@ -161,3 +161,23 @@ pub fn is_queue_name(name: &str) -> bool {
     let letters = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:{}".contains(&byte);
     (1..=QUEUE_NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(letters)
 }
+
+/// The beginning of a text that is longer than the bound that it meets: as many whole characters as fit.
+pub fn shortened(text: &str, bytes_max: usize) -> &str {
+    let ends = text.char_indices().map(|(at, letter)| at + letter.len_utf8());
+    &text[..ends.take_while(|end| *end <= bytes_max).last().unwrap_or(0)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shortened;
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        for (text, bytes_max, cut) in
+            [("", 3, ""), ("abc", 3, "abc"), ("abcd", 3, "abc"), ("aäb", 2, "a"), ("ä", 1, "")]
+        {
+            assert_eq!(shortened(text, bytes_max), cut);
+        }
+    }
+}

@@ -146,7 +146,7 @@ impl<S: Store> Workload<S> for QueueClients {
     fn start(&mut self, site: &mut Site<S>) -> Result<Node<S>, String> {
         self.counted.fill([0; 3]);
         let options = self.clients.plan.options;
-        Shards::start(site, SIZES, |_| QueueService::new(options))
+        Shards::start(site, SIZES, |_| QueueService::new(options, &Default::default()))
     }
 
     fn ended(&mut self, _: &mut Site<S>, _: End) {
