@@ -21,6 +21,9 @@ impl Oracle {
                 must(is_it, "a message is found by its key", words)
             }
             Ask::LookById { content } => {
+                if let [only] = found {
+                    self.learn(only.view.key, *content)?;
+                }
                 let of = &self.contents[*content];
                 let is_it = found.len() == 1 && of.keys.contains(&found[0].view.key);
                 must(is_it, "a message is found by its id", words)?;
