@@ -25,7 +25,7 @@ impl QueueRoom {
             options: QueueOptions {
                 bounds: keys.bounds(),
                 node: keys.node,
-                bodies_bytes_max: keys.bodies_bytes_max as u64,
+                bodies_bytes_max: keys.bodies_bytes_max,
                 receivers_max: keys.receivers_max,
                 segment_bytes: SEGMENT_BYTES,
             },

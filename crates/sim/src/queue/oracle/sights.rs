@@ -35,7 +35,7 @@ impl Oracle {
                 let numbers = || found.iter().map(|found| found.view.key.number());
                 let is_sorted = numbers().all(|number| number > *after) && numbers().is_sorted_by(|one, two| one < two);
                 must(is_sorted, "messages are listed in their order", words)?;
-                let last = if more { numbers().last().unwrap_or(0) } else { u64::MAX };
+                let last = if more { numbers().next_back().unwrap_or(0) } else { u64::MAX };
                 self.check_list(*queue, (*after, last), asked.at, found)
             }
             _ => unreachable!("others are not answered with messages"),
