@@ -12,7 +12,7 @@ use crate::violation::{Violation, must};
 
 /// Over how many milliseconds the rate of a queue is compared.
 const RATE_SPANS_MS: [u64; 3] = [0, 100, 1_000];
-/// By how much a message may be late while nothing goes wrong and somebody waits for it.
+/// By how much a message may be late while nothing goes wrong, from when on its receiver waits for it.
 const LATE_MS_MAX: u64 = 500;
 
 impl Oracle {
@@ -64,7 +64,7 @@ impl Oracle {
         let content = known.content;
         if is_original {
             must(at < self.expires(key, known), "what has expired is not handed out", words)?;
-            self.check_punctuality(key, attempt, at, known)?;
+            self.check_punctuality(key, attempt, (asked_at, at), known)?;
             self.check_order(queue, key, at, known)?;
         }
         let delivered = Delivered { at, held_until: until };
@@ -126,7 +126,13 @@ impl Oracle {
         must(!rests, "a queue that rests hands out nothing", words)
     }
 
-    fn check_punctuality(&self, key: MessageKey, attempt: u32, at: u64, known: &Known) -> Result<(), Violation> {
+    fn check_punctuality(
+        &self,
+        key: MessageKey,
+        attempt: u32,
+        (asked_at, at): (u64, u64),
+        known: &Known,
+    ) -> Result<(), Violation> {
         let Content { message, queue } = &self.contents[known.content].content;
         let Some(since) = self.served_since else { return Ok(()) };
         let is_paced = self.queues[*queue].settings.rate_per_s.is_some();
@@ -134,7 +140,7 @@ impl Oracle {
             return Ok(());
         }
         let visible_at = known.waits.iter().map(|wait| wait.not_before).max().unwrap_or(0);
-        let due = visible_at.max(since).max(key.at().0);
+        let due = visible_at.max(since).max(key.at().0).max(asked_at);
         must(at <= due + LATE_MS_MAX, "what is due is handed out soon", || {
             format!("message {} was due at {due} ms, and leased at {at} ms", known.content)
         })

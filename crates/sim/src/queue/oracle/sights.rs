@@ -21,6 +21,9 @@ impl Oracle {
                 must(is_it, "a message is found by its key", words)
             }
             Ask::LookById { content } => {
+                if let [only] = found {
+                    self.learn(only.view.key, *content)?;
+                }
                 let of = &self.contents[*content];
                 let is_it = found.len() == 1 && of.keys.contains(&found[0].view.key);
                 must(is_it, "a message is found by its id", words)?;
@@ -32,7 +35,7 @@ impl Oracle {
                 let numbers = || found.iter().map(|found| found.view.key.number());
                 let is_sorted = numbers().all(|number| number > *after) && numbers().is_sorted_by(|one, two| one < two);
                 must(is_sorted, "messages are listed in their order", words)?;
-                let last = if more { numbers().last().unwrap_or(0) } else { u64::MAX };
+                let last = if more { numbers().next_back().unwrap_or(0) } else { u64::MAX };
                 self.check_list(*queue, (*after, last), asked.at, found)
             }
             _ => unreachable!("others are not answered with messages"),
