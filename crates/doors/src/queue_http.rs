@@ -27,12 +27,11 @@ use crate::auth::{Identity, QueueAction};
 use crate::http::{Door, HttpRoom, Routes};
 use crate::http_room::OpenHttpRoom;
 use crate::json::{Problem, ProblemCode};
+use crate::queue_calls::{Served, may_know};
+use crate::sqs;
 
 /// The queues at the door of one edge thread, before it opens.
 pub struct QueueHttp(EdgeHandle<QueueClient>);
-
-/// What handlers share.
-type Served = RoomClient<QueueClient>;
 
 /// The queues at the HTTP door.
 pub fn open_queues<P: Carries<QueueMessage>>() -> OpenHttpRoom<P> {
@@ -104,8 +103,9 @@ impl HttpRoom for QueueHttp {
             .route("/v1/queues/{name}/extend", post(leases::extend_leases).with_state(served.clone()))
             .route("/v1/queues/{name}/reject", post(leases::reject_messages).with_state(served.clone()))
             .route("/v1/queues/{name}/purge", post(queues::purge_queue).with_state(served.clone()))
-            .route("/v1/queues/{name}/redrive", post(queues::redrive_queue).with_state(served))
+            .route("/v1/queues/{name}/redrive", post(queues::redrive_queue).with_state(served.clone()))
             .route("/v1/messages/{key}", message)
+            .beside(sqs::PATH, post(sqs::answer).with_state(served))
     }
 }
 
@@ -179,10 +179,4 @@ fn check_right(caller: &Identity, action: QueueAction, queue: &str) -> Result<()
         }
         QueueAction::Admin => "this token may not manage this queue; a service may with the grant \"admin:QUEUE\"",
     }))
-}
-
-/// Whether they may do anything with a queue.
-fn may_know(caller: &Identity, queue: &str) -> bool {
-    let actions = [QueueAction::Send, QueueAction::Receive, QueueAction::Admin];
-    actions.into_iter().any(|action| caller.rights().may_with_queue(action, queue))
 }

@@ -19,6 +19,7 @@ pub(crate) fn nobody() -> AuthSettings {
     AuthSettings {
         users: Vec::new(),
         services: Vec::new(),
+        signing_keys: Vec::new(),
         identity_providers: Vec::new(),
         auth_hook: None,
         secret: Secret::from_bytes(&[1; 32]).unwrap(),
