@@ -48,9 +48,7 @@ pub fn settle(document: &Document) -> Result<Vec<SigningKeySettings>, ConfigErro
         let secret = match (&key.secret_key, &key.secret_key_file) {
             (Some(text), None) => secret(text).map_err(|what| wrong("secret_key", what)),
             (None, Some(file)) => of_file(file).map_err(|what| wrong("secret_key_file", what)),
-            (Some(_), Some(_)) => {
-                Err(wrong("secret_key", "write secret_key or secret_key_file, not both".to_owned()))
-            }
+            (Some(_), Some(_)) => Err(wrong("secret_key", "write secret_key or secret_key_file, not both".to_owned())),
             (None, None) => Err(wrong("access_key", "secret_key_file (or secret_key) is missing".to_owned())),
         };
         Ok(SigningKeySettings { access_key: key.access_key, secret: secret?, service: key.service })
