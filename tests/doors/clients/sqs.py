@@ -101,7 +101,8 @@ def a_message_is_sent_received_and_deleted(server, door):
     sqs = client_of(server)
     name, url = made(sqs)
     expect(sqs.get_queue_url(QueueName=name)["QueueUrl"], url, "the URL of the queue")
-    attributes = {"lang": {"DataType": "String", "StringValue": "dé"}, "tries": {"DataType": "Number.int", "StringValue": "4"},
+    attributes = {"lang": {"DataType": "String", "StringValue": "dé"},
+                  "tries": {"DataType": "Number.int", "StringValue": "4"},
                   "order.key": {"DataType": "Binary", "BinaryValue": bytes(range(256))}}
     sent = sqs.send_message(QueueUrl=url, MessageBody="héllo \U0001f30a", MessageAttributes=attributes)
     expect(sent["MD5OfMessageBody"], hashlib.md5("héllo \U0001f30a".encode()).hexdigest(), "MD5 of the body")

@@ -307,7 +307,9 @@ impl Connection {
                 if !self.place.is_known() {
                     self.place.show(&CallerName::of_identity(caller));
                 }
-                caller.charge(requests);
+                if requests > 0 {
+                    caller.charge(requests);
+                }
             }
             None if requests > 0 => self.door.charge(&sender.headers(), sender.address, requests),
             None => {}

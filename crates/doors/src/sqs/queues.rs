@@ -232,6 +232,7 @@ async fn look_through(
             unreachable!("a list is answered with a list")
         };
         let Some((last, _)) = rows.last() else { return Ok((names, None)) };
+        asked.served.door.take_turns_of_rows(&asked.caller, rows.len()).await;
         let (is_last_page, end) = (rows.len() < LISTED_MAX, last.name.clone());
         for (view, _) in rows.iter().filter(|(view, _)| is_wanted(view)) {
             if names.len() == limit {

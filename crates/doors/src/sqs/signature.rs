@@ -344,6 +344,17 @@ mod tests {
     }
 
     #[test]
+    fn a_header_may_be_cut_anywhere() {
+        for end in 0..SIGNED.len() {
+            for text in [&SIGNED[..end], &SIGNED[end..]] {
+                assert!(Shown::of(&signed(text, "AmazonSQS.SendMessage")).is_err(), "{text}");
+                assert!(canonical_query(text).len() <= 3 * text.len() + 64);
+            }
+        }
+        assert_eq!(String::from_utf8_lossy(&decoded("%41%zz%4%+1%")), "A%zz%4%+1%");
+    }
+
+    #[test]
     fn times_are_read() {
         for (text, seconds) in [
             ("19700101T000000Z", Some(0)),
