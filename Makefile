@@ -156,7 +156,7 @@ linearizability: setup ## histories of concurrent clients over kill -9, checked 
 	done
 
 .PHONY: clients
-clients: setup ## paho, mosquitto's tools and mqtt.js through every door, and the voting page in Chromium
+clients: setup ## paho, mosquitto's tools, mqtt.js, boto3 and AWS's SDK for JavaScript, and the voting page in Chromium
 	@$(SETUP) python
 	@$(SETUP) clients
 	cargo build $(PRODUCTION) --bin tidegate

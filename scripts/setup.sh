@@ -64,11 +64,11 @@ python() {
     cp "$wanted" "$built"
 }
 
-# What people talk MQTT with, and a browser for the voting page; their Python halves come with `python`.
+# What people talk MQTT and SQS with, and a browser for the voting page; their Python halves come with `python`.
 clients() {
     have mosquitto_pub || debian "mosquitto's clients" mosquitto-clients
     { have chromium && have chromedriver; } || debian "a browser that can be driven" chromium chromium-driver
-    node_modules tests/doors/clients/javascript "mqtt.js and an OpenID provider"
+    node_modules tests/doors/clients/javascript "mqtt.js, the SDK of AWS and an OpenID provider"
 }
 
 # What the client libraries are tested with. The one for Python needs nothing but Python 3.10.

@@ -197,6 +197,7 @@ fn open_door() -> SocketAddr {
     let settings = AuthSettings {
         users: Vec::new(),
         services: vec![service],
+        signing_keys: Vec::new(),
         identity_providers: Vec::new(),
         auth_hook: None,
         secret: Secret::from_bytes(&[7; 32]).expect("32 bytes"),

@@ -41,6 +41,9 @@
 //! | `room_client` | the way of a room's HTTP requests to its shards |
 //! | `ledger_http` | the ledger as a room behind the HTTP door |
 //! | `operator_http` | clients, sessions and messages as operators see them behind the HTTP door |
+//! | `queue_attributes` | what senders say of a queue's message beside its body, as the log has it |
+//! | `queue_calls` | what every door of the queues does alike |
+//! | `sqs` | queues in the protocol of Amazon SQS |
 //! | `queue_http` | queues behind the HTTP door |
 //! | `roster_http` | services and users that are managed behind the HTTP door |
 //! | `websocket` | MQTT over WebSocket: from HTTP's socket to an arrival at MQTT |
@@ -76,6 +79,8 @@ pub mod mqtt;
 pub mod operator;
 pub mod operator_http;
 pub mod proxy;
+mod queue_attributes;
+mod queue_calls;
 mod queue_frames;
 mod queue_http;
 pub mod queue_room;
@@ -86,6 +91,7 @@ mod room_client;
 mod roster_http;
 pub mod roster_room;
 pub mod security;
+mod sqs;
 pub mod stream;
 pub mod tls;
 mod topic_names;

@@ -15,7 +15,8 @@ use tidegate_wire::queue as wire;
 use crate::auth::{Identity, QueueAction};
 use crate::binary::Refused;
 use crate::binary::frames::{FrameRoom, QUEUE_FAMILY};
-use crate::queue_http::{check_right, problem, short};
+use crate::queue_calls::consumer_of;
+use crate::queue_http::{check_right, problem};
 
 /// Queues, for the clients of one worker's binary port.
 pub struct QueueFrames;
@@ -89,7 +90,7 @@ impl FrameRoom for QueueFrames {
                     queue: queue.into(),
                     max: max.max(1) as usize,
                     lease_ms: (lease_ms > 0).then_some(lease_ms),
-                    consumer: if consumer.is_empty() { short(identity.name()) } else { consumer.into() },
+                    consumer: if consumer.is_empty() { consumer_of(identity) } else { consumer.into() },
                     wait_ms,
                 }));
             }

@@ -10,7 +10,6 @@
 //! handed out to it in that moment is given back at once.
 
 mod leases;
-pub(crate) use leases::short;
 mod messages;
 mod page;
 mod queues;
@@ -26,12 +25,11 @@ use crate::RoomClient;
 use crate::auth::{Identity, QueueAction};
 use crate::http::{Door, HttpRoom, Routes};
 use crate::json::{Problem, ProblemCode};
+use crate::queue_calls::{Served, may_know};
+use crate::sqs;
 
 /// The queues at the door of one edge thread, before it opens.
 pub struct QueueHttp(pub EdgeHandle<QueueClient>);
-
-/// What handlers share.
-type Served = RoomClient<QueueClient>;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -95,8 +93,9 @@ impl HttpRoom for QueueHttp {
             .route("/v1/queues/{name}/extend", post(leases::extend_leases).with_state(served.clone()))
             .route("/v1/queues/{name}/reject", post(leases::reject_messages).with_state(served.clone()))
             .route("/v1/queues/{name}/purge", post(queues::purge_queue).with_state(served.clone()))
-            .route("/v1/queues/{name}/redrive", post(queues::redrive_queue).with_state(served))
+            .route("/v1/queues/{name}/redrive", post(queues::redrive_queue).with_state(served.clone()))
             .route("/v1/messages/{key}", message)
+            .beside(sqs::PATH, post(sqs::answer).with_state(served))
     }
 }
 
@@ -170,10 +169,4 @@ pub(crate) fn check_right(caller: &Identity, action: QueueAction, queue: &str) -
         }
         QueueAction::Admin => "this token may not manage this queue; a service may with the grant \"admin:QUEUE\"",
     }))
-}
-
-/// Whether they may do anything with a queue.
-fn may_know(caller: &Identity, queue: &str) -> bool {
-    let actions = [QueueAction::Send, QueueAction::Receive, QueueAction::Admin];
-    actions.into_iter().any(|action| caller.rights().may_with_queue(action, queue))
 }

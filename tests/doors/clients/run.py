@@ -1,6 +1,6 @@
 """Real clients against the real server, through every door:  run.py BINARY
 
-    dev.toml ─▶ paho over TCP and WebSocket, mosquitto's tools, mqtt.js, the ledger's topics ┐
+    dev.toml ─▶ paho over TCP and WebSocket, mosquitto's tools, mqtt.js, SDKs of AWS, topics ┐
     with TLS ─▶ paho with a password, with a certificate, over WebSocket; certificates       ├ beside each other
     others   ─▶ rules, reload, limits, drain, kill -9, the voting page: a server for each    ┘
 """
@@ -23,6 +23,7 @@ import people
 import queues
 import readme_block
 import rights
+import sqs
 import stage
 import troubles
 from client import Door, run
@@ -36,6 +37,7 @@ def programs(server):
     commands = [
         [HERE / "command_line.sh", host, port],
         ["node", HERE / "javascript" / "clients.mjs", server.mqtt, f"ws://{server.http}/mqtt"],
+        ["node", HERE / "javascript" / "sqs.mjs", f"http://{server.http}"],
     ]
     ended = [subprocess.run(command, timeout=300) for command in commands]
     return sum(process.returncode != 0 for process in ended)
@@ -65,12 +67,14 @@ def main():
                 pool.submit(play, "ledger", ledger.CASES, plain, tcp),
                 pool.submit(play, "changes", changes.CASES, plain, tcp),
                 pool.submit(play, "queues", queues.CASES, plain, tcp),
+                pool.submit(play, "sqs", sqs.CASES, plain, tcp),
                 pool.submit(play, "rights", rights.CASES, plain, tcp),
                 pool.submit(play, "rights", rights.TLS_CASES, safe, fixture),
             ]
             failed += sum(future.result() for future in played)
         failed += play("rights", rights.OWN, binary, fixture)
         failed += play("people", people.OWN, binary, fixture)
+        failed += play("sqs", sqs.OWN, binary, fixture)
         failed += play("hook", hook.OWN, binary, fixture)
         failed += play("changes", changes.OWN, binary, fixture)
         failed += play("life", life.CASES, binary, fixture)

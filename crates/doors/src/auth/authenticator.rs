@@ -25,6 +25,7 @@ use super::provider::{Jwks, ProviderKeys, ProviderSettings, Refused, Template};
 use super::quota::{Exceeded, QuotaLimits};
 use super::roster::{InForce, tell_of_hidden, together};
 use super::secret::Secret;
+use super::signing::{SigningKey, SigningKeySettings};
 use super::strangers::{HeldBytes, StrangerLimits};
 use super::token::{Claims, Signer};
 
@@ -35,6 +36,8 @@ pub struct AuthSettings {
     pub users: Vec<UserSettings>,
     /// Programs, which send a fixed token.
     pub services: Vec<ServiceSettings>,
+    /// With what services sign requests.
+    pub signing_keys: Vec<SigningKeySettings>,
     /// Who else signs people in.
     pub identity_providers: Vec<Arc<ProviderSettings>>,
     /// What decides on users who are not listed.
@@ -254,6 +257,11 @@ impl Authenticator {
         let principals = self.principals.load();
         let (known, expires_at_s) = principals.bearer(&self.signer, bearer, address, now_s())?;
         Ok((known.rights.clone(), principals.connection_ends(expires_at_s)))
+    }
+
+    /// The key that requests name by `access_key`, now; `None` if there is none, or its service may not come in.
+    pub fn signing_key(&self, access_key: &str) -> Option<SigningKey> {
+        self.principals.load().signing_key(access_key)
     }
 
     /// The rights that their owner has by the current configuration; `None` if it has taken them away.

@@ -40,6 +40,7 @@ pub mod provider;
 pub mod quota;
 mod roster;
 mod secret;
+mod signing;
 mod strangers;
 mod token;
 mod token_cache;
@@ -60,5 +61,6 @@ pub use password::{PASSWORD_BYTES_MAX, PasswordHash, PasswordHashError, check_ne
 pub use principals::{CertificateUsers, TopicAccess};
 pub use roster::{InForce, is_api_user_name};
 pub use secret::{Secret, SecretError};
+pub use signing::{SigningKey, SigningKeySettings, SigningSecret};
 pub use strangers::{HeldBytes, StrangerLimits};
 pub use token_cache::{CACHED_TOKEN_BYTES, TokenCache};

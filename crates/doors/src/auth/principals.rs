@@ -15,6 +15,7 @@ use super::identity::{Identity, Rights};
 use super::password::PasswordHash;
 use super::provider::{Bounds, Claimed, PROVIDED_TOKEN_BYTES_MAX, Provider, ProviderKeys, Refused};
 use super::quota::{Quota, QuotaLimits};
+use super::signing::SigningKey;
 use super::strangers::Strangers;
 use super::token::{Claims, Signer, TOKEN_BYTES_MAX, password_stamp};
 
@@ -66,6 +67,8 @@ pub(super) struct Principals {
     pub(super) strangers: Arc<Strangers>,
     users: HashMap<Box<str>, User>,
     services: HashMap<[u8; 32], Known>,
+    /// By access key; those whose service is there.
+    signing_keys: HashMap<Box<str>, SigningKey>,
     /// By name.
     providers: HashMap<Box<str>, Provider>,
     hook: Option<Arc<Hook>>,
@@ -106,6 +109,12 @@ impl Principals {
             let identity = bounded(identity, service.quota.unwrap_or(all_services), before);
             (hash, known(identity, &|identity| Holder::Service(identity, hash)))
         });
+        let services: HashMap<[u8; 32], Known> = services.collect();
+        let signing_keys = settings.signing_keys.into_iter().filter_map(|key| {
+            let known = services.values().find(|known| *known.identity.name() == *key.service)?;
+            Some((key.access_key, SigningKey { secret: key.secret, identity: known.identity.clone() }))
+        });
+        let signing_keys = signing_keys.collect();
         let bounds = Bounds { viewer: viewers, service: all_services };
         let providers = settings.identity_providers.into_iter().map(|provider| {
             let before = before.and_then(|before| before.providers.get(&provider.name));
@@ -126,7 +135,8 @@ impl Principals {
             strangers,
             decoy: costliest.unwrap_or_else(|| super::password::hash_password("")),
             users: users.collect(),
-            services: services.collect(),
+            services,
+            signing_keys,
             providers: providers.collect(),
             hook,
             acl,
@@ -214,6 +224,11 @@ impl Principals {
             address.into_iter().for_each(|address| self.strangers.charge(address, 1));
             AuthError::Refused(refused)
         })
+    }
+
+    /// The key that requests name so.
+    pub(super) fn signing_key(&self, access_key: &str) -> Option<SigningKey> {
+        self.signing_keys.get(access_key).cloned()
     }
 
     /// The identity providers, for whoever fetches their keys.

@@ -19,6 +19,7 @@ pub(crate) fn nobody() -> AuthSettings {
     AuthSettings {
         users: Vec::new(),
         services: Vec::new(),
+        signing_keys: Vec::new(),
         identity_providers: Vec::new(),
         auth_hook: None,
         secret: Secret::from_bytes(&[1; 32]).unwrap(),
@@ -50,6 +51,28 @@ fn settings(hash: &PasswordHash) -> AuthSettings {
         }],
         ..nobody()
     }
+}
+
+#[test]
+fn a_signing_key_is_known_while_its_service_is() {
+    let hash = hash_password("dave");
+    let key = |access_key: &str, service: &str| SigningKeySettings {
+        access_key: access_key.into(),
+        secret: SigningSecret::new("dev-service-secret"),
+        service: service.into(),
+    };
+    let signing_keys = vec![key("AKIADEV", "dev"), key("AKIANOBODY", "nobody")];
+    assert!(!format!("{signing_keys:?}").contains("dev-service-secret"), "a log does not show the secret");
+    let with_keys = AuthSettings { signing_keys, ..settings(&hash) };
+    let authenticator = Authenticator::new(with_keys.clone());
+    let owner = |key: &str| authenticator.signing_key(key).map(|key| key.identity.name().to_owned());
+    assert_eq!((owner("AKIADEV").as_deref(), owner("AKIANOBODY"), owner("dev")), (Some("dev"), None, None));
+    authenticator.reload(AuthSettings { services: Vec::new(), ..with_keys.clone() });
+    assert_eq!(owner("AKIADEV"), None);
+    authenticator.reload(with_keys);
+    assert_eq!(owner("AKIADEV").as_deref(), Some("dev"));
+    authenticator.reload(AuthSettings { signing_keys: Vec::new(), ..settings(&hash) });
+    assert_eq!(owner("AKIADEV"), None);
 }
 
 fn block_on<F: Future>(future: F) -> F::Output {

@@ -9,7 +9,7 @@ use super::door::Door;
 use super::turns::rounds_of_rows;
 use super::walks::WalkPlace;
 use crate::auth::acl::ClientRights;
-use crate::auth::{AuthError, Identity, now_s};
+use crate::auth::{AuthError, Identity, SigningKey, now_s};
 use crate::json::{Problem, codes};
 use crate::turns::{CallerMark, CallerName};
 
@@ -20,6 +20,11 @@ impl Door {
         let caller = self.authenticated(headers)?;
         caller.arrive()?;
         Ok(caller)
+    }
+
+    /// The key that a signed request names; `None` if there is none. Counts nothing.
+    pub fn signing_key(&self, access_key: &str) -> Option<SigningKey> {
+        self.authenticator.signing_key(access_key)
     }
 
     /// The same for a stream that goes on: it owes a request, and is not refused because it comes too soon. It waits

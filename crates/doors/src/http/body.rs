@@ -129,6 +129,26 @@ impl Door {
         read_json(headers, body, bytes_max, &self.limits, None).await
     }
 
+    /// The whole body of a request that is signed, and so cannot be known before it is read, from `address`: of the
+    /// content type `content_type`, and in the bounds of [`Door::read_json`]. Bytes of one that comes in pieces are
+    /// counted among those of the address.
+    pub async fn read_signed<B: Readable>(
+        &self,
+        headers: &HeaderMap,
+        body: B,
+        content_type: &'static str,
+        address: IpAddr,
+    ) -> Result<Bytes, Problem> {
+        let hold = || self.bodies.hold(CallerName::of_address(address));
+        let essence = essence(headers);
+        if essence.is_none_or(|essence| !essence.eq_ignore_ascii_case(content_type.as_bytes())) {
+            let detail = format!("send the body with the header `Content-Type: {content_type}`");
+            return Err(Problem::new(codes::CONTENT_TYPE_UNSUPPORTED, detail));
+        }
+        let bytes_max = self.limits.body_bytes_max;
+        read_whole(headers, body, bytes_max, &self.limits, Some(&hold)).await
+    }
+
     /// The same for a request that needs no body; empty if there is none, and then the content type is not looked at.
     pub async fn read_optional_json<B: Readable>(&self, headers: &HeaderMap, body: B) -> Result<Bytes, Problem> {
         if body.is_end_stream() {
@@ -145,9 +165,19 @@ async fn read_json<B: Readable>(
     limits: &HttpLimits,
     hold: Option<&Hold<'_>>,
 ) -> Result<Bytes, Problem> {
+    check_content_type(headers)?;
+    read_whole(headers, body, bytes_max, limits, hold).await
+}
+
+async fn read_whole<B: Readable>(
+    headers: &HeaderMap,
+    body: B,
+    bytes_max: usize,
+    limits: &HttpLimits,
+    hold: Option<&Hold<'_>>,
+) -> Result<Bytes, Problem> {
     let mut body = fitting(body, bytes_max)?;
     check_content_encoding(headers)?;
-    check_content_type(headers)?;
     if let Some(whole) = body.take_whole() {
         return Ok(whole);
     }
@@ -240,11 +270,15 @@ fn check_content_encoding(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
-    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    if essence.eq_ignore_ascii_case(b"application/json") {
+    if essence(headers).is_none_or(|essence| essence.eq_ignore_ascii_case(b"application/json")) {
         return Ok(());
     }
     let detail = "send the body as JSON, with the header `Content-Type: application/json`";
     Err(Problem::new(codes::CONTENT_TYPE_UNSUPPORTED, detail))
+}
+
+/// The content type without its parameters, if there is one.
+fn essence(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(header::CONTENT_TYPE)?;
+    Some(value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii())
 }

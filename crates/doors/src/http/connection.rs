@@ -37,6 +37,7 @@ use super::rewound::HeadTimer;
 use super::rooms::{Answer, NO_OPERATION, Operation, Routing};
 use super::turns::RequestTurns;
 use super::{proxied, turns, upgrade};
+use crate::auth::Identity;
 use crate::json::{Problem, ProblemCode, Unauthorized, codes};
 use crate::security::{self, SecurityEvent};
 use crate::stream::DoorTls;
@@ -193,6 +194,10 @@ pub struct PeerAddress(pub IpAddr);
 #[derive(Clone, Copy, Debug)]
 pub struct Late;
 
+/// Marks an answer to a request that its sender signed: nothing in its headers tells before that whose it is.
+#[derive(Clone, Debug)]
+pub struct SignedBy(pub Identity);
+
 /// One connection's way to the rooms, behind hyper.
 struct ConnectionService(Arc<Connection>);
 
@@ -297,8 +302,17 @@ impl Connection {
         self.tell_refusal(&sender, &answer, operation);
         let answer_bytes = answer.body().size_hint().exact().unwrap_or(0);
         let requests = turns::requests_of_answer(answer_bytes);
-        if requests > 0 {
-            self.door.charge(&sender.headers(), sender.address, requests);
+        match answer.extensions().get::<SignedBy>() {
+            Some(SignedBy(caller)) => {
+                if !self.place.is_known() {
+                    self.place.show(&CallerName::of_identity(caller));
+                }
+                if requests > 0 {
+                    caller.charge(requests);
+                }
+            }
+            None if requests > 0 => self.door.charge(&sender.headers(), sender.address, requests),
+            None => {}
         }
         let rounds = turns::rounds_of_answer(answer_bytes);
         if rounds > 0 {
@@ -325,7 +339,8 @@ impl Connection {
                 security::tell(SecurityEvent::TokenRefused, "http", self.address, "", &detail);
             }
             StatusCode::FORBIDDEN => {
-                let caller = self.door.known(&sender.headers());
+                let signed = answer.extensions().get::<SignedBy>().map(|SignedBy(caller)| caller.clone());
+                let caller = signed.or_else(|| self.door.known(&sender.headers()));
                 let name = caller.as_ref().map_or("", |caller| caller.name());
                 let operation = operation.map_or("", |Operation(operation)| operation);
                 security::tell(SecurityEvent::Denied, "http", self.address, name, operation);

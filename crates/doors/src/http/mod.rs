@@ -54,7 +54,7 @@ mod walks;
 
 pub use act::{Act, TARGET as OPERATOR_LOG};
 pub use body::{HotBody, Readable};
-pub use connection::PeerAddress;
+pub use connection::{Late, PeerAddress, SignedBy};
 pub use cors::{Cors, CorsOrigins};
 pub use demo::{DemoCandidate, DemoShow, URL_BYTES_MAX};
 pub use door::Door;

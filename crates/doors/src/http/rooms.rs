@@ -61,6 +61,7 @@ pub(super) const NO_OPERATION: Operation = Operation("none");
 pub struct Routes {
     documented: Vec<(String, MethodRouter)>,
     hidden: Vec<(String, MethodRouter)>,
+    beside: Vec<(String, MethodRouter)>,
     hot: Vec<HotPath>,
 }
 
@@ -124,6 +125,13 @@ impl Routes {
     /// Serves a path that is for people and is not in the OpenAPI document.
     pub fn hidden(mut self, path: &str, methods: MethodRouter) -> Routes {
         self.hidden.push((path.to_owned(), methods));
+        self
+    }
+
+    /// Serves further methods of a path that another room has registered. Panics when the door opens if the other room
+    /// serves one of them.
+    pub fn beside(mut self, path: &str, methods: MethodRouter) -> Routes {
+        self.beside.push((path.to_owned(), methods));
         self
     }
 
@@ -292,6 +300,10 @@ impl RoutingBuilder {
         }
         for (path, methods) in routes.documented.into_iter().chain(routes.hidden) {
             self.paths.take(&shape(&path), room)?;
+            let methods = named(&path, methods);
+            self.routing.router = std::mem::take(&mut self.routing.router).route(&path, methods);
+        }
+        for (path, methods) in routes.beside {
             let methods = named(&path, methods);
             self.routing.router = std::mem::take(&mut self.routing.router).route(&path, methods);
         }

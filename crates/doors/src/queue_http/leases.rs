@@ -1,14 +1,11 @@
 //! Receiving messages, and what becomes of them.
 
-use std::time::Duration;
-
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
-use tidegate_queue::machine::limits::CONSUMER_BYTES_MAX;
-use tidegate_queue::machine::{Lease, LeaseRefusal, MessageKey, Outcome, Refusal, Rejection, shortened};
-use tidegate_queue::{Answer, Call, QueueRequest, Receive, Received};
+use tidegate_queue::machine::{Lease, LeaseRefusal, Outcome, Refusal, Rejection};
+use tidegate_queue::{Answer, Call, Receive, Received};
 use utoipa::ToSchema;
 
 use super::messages::QueueContentBody;
@@ -16,9 +13,7 @@ use super::{ARGUMENT_INVALID, Served, ask, check_right, problem};
 use crate::auth::QueueAction;
 use crate::http::{PathName, RoomBodyProblems};
 use crate::json::{Problem, UpTo, Whole, decode, json};
-
-/// The longest that a receiver waits.
-const WAIT_MS_MAX: u64 = 20_000;
+use crate::queue_calls::{WAIT_MS_MAX, consumer_of, lease_of, lease_text, receive_from};
 
 /// What to receive.
 #[derive(Deserialize, ToSchema)]
@@ -64,10 +59,10 @@ pub struct QueueReceivedMessagesBody {
 }
 
 fn received(received: &Received) -> QueueReceivedBody {
-    let Lease { key, attempt } = received.delivery.lease;
+    let key = received.delivery.lease.key;
     QueueReceivedBody {
         key: key.to_string(),
-        lease: format!("{key}.{attempt}"),
+        lease: lease_text(&received.delivery.lease),
         lease_until_ms: received.delivery.until.0,
         sent_at_ms: key.at().0,
         attempts: received.attempts,
@@ -101,32 +96,12 @@ pub(super) async fn receive_messages(
         queue: name,
         max: max.map_or(1, |max| max.0 as usize),
         lease_ms: lease_ms.map(|ms| ms.0),
-        consumer: consumer.unwrap_or_else(|| short(caller.name())),
+        consumer: consumer.unwrap_or_else(|| consumer_of(&caller)),
         wait_ms,
     };
-    let messages = receive_from(&served, receive).await?.iter().map(received).collect();
+    let messages = receive_from(&served, receive).await?.map_err(|refusal| problem(&refusal))?;
+    let messages = messages.iter().map(received).collect();
     Ok(json(StatusCode::OK, &QueueReceivedMessagesBody { messages }))
-}
-
-/// The beginning of a name that is longer than that of a consumer may be.
-pub(crate) fn short(name: &str) -> Box<str> {
-    shortened(name, CONSUMER_BYTES_MAX).into()
-}
-
-/// Waits for messages. If this is given up, the shard is told, and keeps or gets back what it has.
-async fn receive_from(served: &Served, receive: Receive) -> Result<Vec<Received>, Problem> {
-    let wait = Duration::from_millis(receive.wait_ms);
-    let opened = served.client.open(QueueRequest::Receive(receive), 1);
-    let mut stream = opened.map_err(|unasked| Problem::from(tidegate_shard::Unavailable::from(unasked)))?;
-    // The shard answers when the wait is over; a request may take its own time besides.
-    let answer = tokio::time::timeout(wait + served.door.limits().request_timeout, stream.next()).await;
-    match answer.ok().flatten() {
-        Some(Ok(Answer::Received(messages))) => Ok(messages),
-        Some(Ok(Answer::Outcome(Outcome::Refused(refusal)))) => Err(problem(&refusal)),
-        Some(Ok(other)) => unreachable!("who receives gets messages: {other:?}"),
-        Some(Err(unavailable)) => Err(unavailable.into()),
-        None => served.door.in_time(std::future::pending()).await,
-    }
 }
 
 /// Leases that a request is about.
@@ -186,13 +161,6 @@ pub struct QueueLeaseBody {
 #[derive(Serialize, ToSchema)]
 pub struct QueueLeasesBody {
     leases: Vec<QueueLeaseBody>,
-}
-
-fn lease_of(text: &str) -> Option<Lease> {
-    let (key, attempt) = text.split_once('.')?;
-    let is_number = !attempt.is_empty() && attempt.bytes().all(|byte| byte.is_ascii_digit());
-    let attempt = attempt.parse().ok().filter(|_| is_number)?;
-    Some(Lease { key: key.parse::<MessageKey>().ok()?, attempt })
 }
 
 fn leases_of(texts: &[Box<str>]) -> Result<Vec<Lease>, Problem> {

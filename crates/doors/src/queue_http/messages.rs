@@ -21,6 +21,7 @@ use super::{ARGUMENT_INVALID, MESSAGE_INVALID, MESSAGE_NOT_FOUND, Served, ask, c
 use crate::auth::{Identity, QueueAction};
 use crate::http::{InQuery, PathName, RoomBodyProblems, RoomProblems};
 use crate::json::{Problem, UpTo, Whole, codes, decode, json};
+use crate::queue_attributes::{QueueAttributeBody, QueueAttributes, read_attributes, write_attributes};
 
 /// A message to be sent.
 #[derive(Deserialize, ToSchema)]
@@ -53,10 +54,10 @@ pub struct QueueMessageSendBody {
     /// Dropped if nobody acknowledged it by this time, in milliseconds since 1970.
     #[schema(value_type = Option<u64>)]
     expires_at_ms: Option<Whole>,
-    /// What else the receiver is to know, by name.
+    /// What else the receiver is to know, by name: texts, or values with a type.
     #[serde(default)]
-    #[schema(required = false, value_type = BTreeMap<String, String>)]
-    attributes: BTreeMap<Box<str>, Box<str>>,
+    #[schema(required = false, value_type = BTreeMap<String, QueueAttributeBody>)]
+    attributes: QueueAttributes,
 }
 
 /// Messages to be sent.
@@ -109,8 +110,8 @@ pub struct QueueContentBody {
     priority: u8,
     /// What else its sender said.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schema(required = false, value_type = BTreeMap<String, String>)]
-    attributes: BTreeMap<Box<str>, Box<str>>,
+    #[schema(required = false, value_type = BTreeMap<String, QueueAttributeBody>)]
+    attributes: QueueAttributes,
 }
 
 impl From<&Message> for QueueContentBody {
@@ -125,18 +126,6 @@ impl From<&Message> for QueueContentBody {
             attributes: read_attributes(&message.attributes),
         }
     }
-}
-
-/// Attributes as the log has them: the JSON of their names and values, or nothing.
-fn write_attributes(attributes: &BTreeMap<Box<str>, Box<str>>) -> Box<[u8]> {
-    match attributes.is_empty() {
-        true => Box::default(),
-        false => serde_json::to_vec(attributes).expect("names and texts are JSON").into(),
-    }
-}
-
-fn read_attributes(bytes: &[u8]) -> BTreeMap<Box<str>, Box<str>> {
-    serde_json::from_slice(bytes).unwrap_or_default()
 }
 
 /// One of two ways to say a thing, or neither.
@@ -166,6 +155,10 @@ impl QueueMessageSendBody {
         let (delay_ms, deliver_at_ms) = one_of(self.delay_ms, self.deliver_at_ms, "delay_ms or deliver_at_ms")?;
         let (expires_in_ms, expires_at_ms) =
             one_of(self.expires_in_ms, self.expires_at_ms, "expires_in_ms or expires_at_ms")?;
+        for (name, attribute) in &self.attributes {
+            let wrong = |what| Problem::new(MESSAGE_INVALID, format!("attribute {name:?}: {what}"));
+            attribute.check().map_err(wrong)?;
+        }
         Ok(Message {
             id: self.id,
             ordering_key: self.ordering_key,

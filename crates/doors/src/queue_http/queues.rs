@@ -97,6 +97,7 @@ impl QueueSettingsPutBody {
             is_paused: self.paused.unwrap_or(settings.is_paused),
             messages_max: wide(self.messages_max, settings.messages_max),
             trail_ms: whole(self.trail_ms, settings.trail_ms),
+            notes: settings.notes,
         }
     }
 }

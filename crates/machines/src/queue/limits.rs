@@ -12,6 +12,8 @@ pub const PRIORITY_DEFAULT: u8 = 4;
 pub const LOW_SHARE: u64 = 8;
 /// Bytes of a client's id of a message, and of an ordering key.
 pub const ID_BYTES_MAX: usize = 128;
+/// Bytes of what doors note of a queue.
+pub const NOTES_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of the name of a consumer.
 pub const CONSUMER_BYTES_MAX: usize = 64;
 /// Bytes of the reason of a rejection.

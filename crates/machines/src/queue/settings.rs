@@ -1,8 +1,8 @@
 //! What an operator says of one queue.
 
 use super::key::NUMBER_END;
-use super::limits::{AHEAD_MS_MAX, LEASE_MS_MAX, QUEUE_NAME_CHARS_MAX};
-use crate::encoding::{Parsed, Reader, put_text, put_varint, require};
+use super::limits::{AHEAD_MS_MAX, LEASE_MS_MAX, NOTES_BYTES_MAX, QUEUE_NAME_CHARS_MAX};
+use crate::encoding::{Parsed, Reader, put_bytes, put_text, put_varint, require};
 
 /// The settings of a queue. All times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct Settings {
     pub messages_max: Option<u64>,
     /// How long it is remembered at most what became of a message that is gone.
     pub trail_ms: u64,
+    /// What the doors know of the queue beside: bytes whose form is theirs.
+    pub notes: Box<[u8]>,
 }
 
 impl Default for Settings {
@@ -51,6 +53,7 @@ impl Default for Settings {
             is_paused: false,
             messages_max: None,
             trail_ms: 3_600_000,
+            notes: Box::default(),
         }
     }
 }
@@ -82,7 +85,8 @@ impl Settings {
         rule(self.rate_per_s.is_none_or(|rate| (1..=1_000_000).contains(&rate)), "rate_per_s is 1 to 1000000")?;
         rule((1..=1_000_000).contains(&self.burst), "burst is 1 to 1000000")?;
         rule(self.messages_max.is_none_or(|count| count < NUMBER_END), "messages_max is below 2^40")?;
-        rule(self.trail_ms <= AHEAD_MS_MAX, "trail_ms is at most a hundred years")
+        rule(self.trail_ms <= AHEAD_MS_MAX, "trail_ms is at most a hundred years")?;
+        rule(self.notes.len() <= NOTES_BYTES_MAX, "what clients note of a queue has at most 16384 bytes")
     }
 
     /// How long a message waits that was rejected after so many deliveries.
@@ -105,6 +109,7 @@ impl Settings {
         out.push(u8::from(self.is_paused));
         put_option(out, self.messages_max);
         put_varint(out, self.trail_ms);
+        put_bytes(out, &self.notes);
     }
 
     pub(super) fn read(reader: &mut Reader<'_>) -> Parsed<Settings> {
@@ -131,6 +136,7 @@ impl Settings {
             is_paused: flag(reader, "is_paused")?,
             messages_max: option(reader, "messages_max")?,
             trail_ms: reader.varint("trail_ms")?,
+            notes: reader.bytes("notes")?.into(),
         })
     }
 }

@@ -35,6 +35,7 @@ mod proxy;
 mod quota;
 mod seed;
 mod settled;
+mod sqs_keys;
 mod tls;
 mod topics;
 mod workers;
@@ -92,6 +93,7 @@ const OWNERS: &[&[Section]] = &[
     quota::AddressQuotaKeys::SECTIONS,
     accounts::UserKeys::SECTIONS,
     accounts::ServiceKeys::SECTIONS,
+    sqs_keys::SqsKeyKeys::SECTIONS,
     identity_providers::IdentityProviderKeys::SECTIONS,
     auth_hook::AuthHookKeys::SECTIONS,
     seed::SeedAssetKeys::SECTIONS,

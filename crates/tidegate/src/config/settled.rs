@@ -9,7 +9,9 @@ use std::time::Duration;
 use tidegate_config::{ConfigError, Document, Schema};
 use tidegate_doors::auth::hook::HookSettings;
 use tidegate_doors::auth::provider::ProviderSettings;
-use tidegate_doors::auth::{AuthSettings, LoginLimits, Secret, ServiceSettings, TopicAccess, UserSettings};
+use tidegate_doors::auth::{
+    AuthSettings, LoginLimits, Secret, ServiceSettings, SigningKeySettings, TopicAccess, UserSettings,
+};
 use tidegate_doors::handshakes::HandshakeLimits;
 use tidegate_doors::http::{Cors, DemoShow, HttpLimits};
 use tidegate_roster::Allowed;
@@ -30,7 +32,7 @@ use super::seed::Seed;
 use super::tls::Tls;
 use super::{
     access, accounts, archive, auth, auth_hook, data, demo, handshakes, http, identity_providers, listen, log, memory,
-    proxy, quota, seed, tls, workers,
+    proxy, quota, seed, sqs_keys, tls, workers,
 };
 use crate::host::Host;
 use crate::logging::LogFilter;
@@ -70,6 +72,8 @@ pub struct Config {
     pub users: Vec<UserSettings>,
     /// Programs.
     pub services: Vec<ServiceSettings>,
+    /// With what services sign requests of SQS.
+    pub sqs_keys: Vec<SigningKeySettings>,
     /// Who else signs people in.
     pub identity_providers: Vec<Arc<ProviderSettings>>,
     /// What decides on users who are not listed.
@@ -204,6 +208,7 @@ impl Config {
             auth_hook,
             identity_providers,
             services,
+            sqs_keys: sqs_keys::settle(&document)?,
             quotas,
             users,
             seed: seed::settle(&document)?,
@@ -223,6 +228,7 @@ impl Config {
         AuthSettings {
             users: self.users.clone(),
             services: self.services.clone(),
+            signing_keys: self.sqs_keys.clone(),
             identity_providers: self.identity_providers.clone(),
             auth_hook: self.auth_hook.clone(),
             secret,

@@ -572,3 +572,29 @@ fn says_what_more_callers_get_than_its_author_may_know() {
     one(&format!("{user}{service}"), "a [[user]] and a [[service]] are called \"shop\"");
     assert_eq!(told(service), [""; 0]);
 }
+
+#[test]
+fn a_key_of_sqs_has_one_secret() {
+    let keys = |text: &str| settle(&format!("[[sqs_key]]\naccess_key = \"a\"\nservice = \"s\"\n{text}"));
+    let one = keys("secret_key = \"0123456789abcdef\"").unwrap().sqs_keys;
+    assert_eq!((&*one[0].access_key, one[0].secret.text(), &*one[0].service), ("a", "0123456789abcdef", "s"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sqs.key");
+    std::fs::write(&file, "fedcba9876543210\n").unwrap();
+    let of_file = format!("secret_key_file = {file:?}");
+    assert_eq!(keys(&of_file).unwrap().sqs_keys[0].secret.text(), "fedcba9876543210");
+    for (text, wanted) in [
+        ("", "sqs_key.access_key: secret_key_file (or secret_key) is missing"),
+        ("secret_key = \"short\"", "sqs_key.secret_key: expected one line of at least 16 letters, digits or signs"),
+        (&format!("secret_key = \"0123456789abcdef\"\n{of_file}"), "write secret_key or secret_key_file, not both"),
+        ("secret_key_file = \"/none\"", "sqs_key.secret_key_file: /none: "),
+        (
+            "secret_key = \"0123456789abcdef\"\n[[sqs_key]]\naccess_key = \"a\"\nservice = \"t\"",
+            "sqs_key.access_key: there is a key \"a\" already",
+        ),
+    ] {
+        let error = keys(text).unwrap_err();
+        assert!(error.contains(wanted), "{text}: {error}");
+        assert!(!error.contains("0123456789abcdef"), "{error}");
+    }
+}

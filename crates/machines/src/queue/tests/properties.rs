@@ -72,6 +72,7 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
                 burst: u32::from(rate) + 1,
                 is_paused: rate == 7,
                 trail_ms: u64::from(window) * 7,
+                notes: vec![rate; usize::from(rate % 4)].into(),
                 ..Settings::default()
             };
             driven.ask(Command::SetQueue { name: name(queue), settings: &settings });

@@ -47,7 +47,7 @@ fn the_defaults_are_those_of_the_libraries() {
 #[test]
 fn live_is_what_a_reload_hands_on() {
     let live = |section: &str, key: &str| match section {
-        "acl" | "user" | "service" | "identity_provider" | "auth_hook" => true,
+        "acl" | "user" | "service" | "sqs_key" | "identity_provider" | "auth_hook" => true,
         "quota.viewer" | "quota.service" | "quota.address" => true,
         "tls" => matches!(key, "cert_file" | "key_file" | "client_ca_file" | "client_crl_file" | "client_certificate"),
         "mqtt" => {

@@ -1,0 +1,58 @@
+//! What every door of the queues does alike: who may know of a queue, how a lease is written, how a receiver waits.
+
+use std::time::Duration;
+
+use tidegate_queue::machine::limits::CONSUMER_BYTES_MAX;
+use tidegate_queue::machine::{Lease, MessageKey, Outcome, Refusal, shortened};
+use tidegate_queue::{Answer, QueueClient, QueueRequest, Receive, Received};
+
+use crate::RoomClient;
+use crate::auth::{Identity, QueueAction};
+use crate::json::Problem;
+
+/// The longest that a receiver waits.
+pub const WAIT_MS_MAX: u64 = 20_000;
+
+/// What handlers share.
+pub type Served = RoomClient<QueueClient>;
+
+/// Whether they may do anything with a queue.
+pub fn may_know(caller: &Identity, queue: &str) -> bool {
+    let actions = [QueueAction::Send, QueueAction::Receive, QueueAction::Admin];
+    actions.into_iter().any(|action| caller.rights().may_with_queue(action, queue))
+}
+
+/// A lease as receivers get it: the key of its message, a dot, and the how-manieth delivery it is.
+pub fn lease_text(lease: &Lease) -> String {
+    format!("{}.{}", lease.key, lease.attempt)
+}
+
+/// The lease that [`lease_text`] wrote so.
+pub fn lease_of(text: &str) -> Option<Lease> {
+    let (key, attempt) = text.split_once('.')?;
+    let is_number = !attempt.is_empty() && attempt.bytes().all(|byte| byte.is_ascii_digit());
+    let attempt = attempt.parse().ok().filter(|_| is_number)?;
+    Some(Lease { key: key.parse::<MessageKey>().ok()?, attempt })
+}
+
+/// Who receives if they do not say: the name of a caller, or its beginning if it is longer than that of a consumer may
+/// be.
+pub fn consumer_of(caller: &Identity) -> Box<str> {
+    shortened(caller.name(), CONSUMER_BYTES_MAX).into()
+}
+
+/// Waits for messages. If this is given up, the shard is told, and keeps or gets back what it has.
+pub async fn receive_from(served: &Served, receive: Receive) -> Result<Result<Vec<Received>, Refusal>, Problem> {
+    let wait = Duration::from_millis(receive.wait_ms);
+    let opened = served.client.open(QueueRequest::Receive(receive), 1);
+    let mut stream = opened.map_err(|unasked| Problem::from(tidegate_shard::Unavailable::from(unasked)))?;
+    // The shard answers when the wait is over; a request may take its own time besides.
+    let answer = tokio::time::timeout(wait + served.door.limits().request_timeout, stream.next()).await;
+    match answer.ok().flatten() {
+        Some(Ok(Answer::Received(messages))) => Ok(Ok(messages)),
+        Some(Ok(Answer::Outcome(Outcome::Refused(refusal)))) => Ok(Err(refusal)),
+        Some(Ok(other)) => unreachable!("who receives gets messages: {other:?}"),
+        Some(Err(unavailable)) => Err(unavailable.into()),
+        None => served.door.in_time(std::future::pending()).await,
+    }
+}
