@@ -1,7 +1,7 @@
 //! Keys with which programs sign their requests instead of showing a token.
 //!
-//! Why they stand apart from tokens: of a token its hash is enough, and nothing else is kept. Whoever checks a signature
-//! must have the secret itself, so a service has one only where the operator has written it.
+//! Why they stand apart from tokens: of a token its hash is enough, and nothing else is kept. Whoever checks a
+//! signature must have the secret itself, so a service has one only where the operator has written it.
 
 use std::fmt;
 use std::sync::Arc;

@@ -88,7 +88,7 @@ fn an_endpoint_drives_a_router_like_any_client() {
     assert_eq!((pending(&router), out.len()), ((1, true), 0));
     Client::more(&mut router, 8, &mut out, &mut finished);
     assert!(!out.is_empty());
-    Client::cancel(&mut router, 8);
+    Client::cancel(&mut router, 8, &mut Vec::new());
     for (_, call) in out.drain(..) {
         let Message::Call { ticket, shard, .. } = call else { panic!("shards are asked") };
         let busy = Message::Answer { ticket, shard, answer: Err(Unavailable::Busy) };
