@@ -52,7 +52,8 @@ impl Bodies {
 
     /// Keeps a message that will be handed out soon. Those that were sent last go for it.
     pub fn keep_next(&mut self, number: u64, message: Arc<Message>) {
-        while self.bytes + weight(&message) > self.bytes_max {
+        let before = self.get(number).map_or(0, |before| weight(before));
+        while self.bytes - before + weight(&message) > self.bytes_max {
             let Some((last, _)) = self.by_number.last_key_value().filter(|(last, _)| **last > number) else { return };
             let last = *last;
             self.remove(last);

@@ -122,6 +122,7 @@ impl<S: Store> Workload<S> for QueueClients {
             Floor::of("a lease that was lost", 2_300, "who has lost one is told so"),
             Floor::of("a body read from the log", 100_000, "bodies are found where the state says"),
             Floor::of("a body that was moved", 100_000, "bodies are found where they were written again"),
+            Floor::of("a queue that was deleted", 15, "it was empty, and is made again"),
             Floor::of("a slow read", 1_200, "messages change while their bodies are read"),
             Floor::of("a power failure", 40, "what was answered survives"),
             Floor::of("a kill", 35, "what was answered survives"),
