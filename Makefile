@@ -104,7 +104,7 @@ doc: setup ## the API documentation of all crates, warnings as errors
 ##------------------------------------------------------------------------------------------------ proof
 
 .PHONY: sim
-sim: setup ## simulate until stopped, or SEED=n (WORLD=ledger or gateway; STORE=local or stream, otherwise both)
+sim: setup ## simulate until stopped, or SEED=n (WORLD=ledger, gateway or queue; STORE=local or stream, otherwise both)
 	cargo run --release -p tidegate-sim -- $(SIM_ARGS)
 
 .PHONY: sim-test
@@ -189,6 +189,11 @@ bench-ledger: release ## the ledger beside Redis and PostgreSQL; writes target/b
 	@$(SETUP) redis
 	@$(SETUP) postgres
 	RUNS=$(RUNS) $(TARGET)/release/storm bench-ledger --tidegate $(TARGET)/release/tidegate --out target/bench $(BENCH)
+
+.PHONY: bench-queue
+bench-queue: release ## queues: sends, receives, a long backlog, beside Redis streams (BENCH="--cases sends,redis")
+	@$(SETUP) peers
+	$(TARGET)/release/storm bench-queue --tidegate $(TARGET)/release/tidegate --out $(TARGET)/bench $(BENCH)
 
 .PHONY: bench-ids
 bench-ids: release ## a ledger that has seen IDS=1e8 ids (1e9: 18 GB of disk, 7 GB memory); writes target/bench/ids.json

@@ -50,8 +50,10 @@
 //! | `binary` | the binary port |
 //! | `ledger_topics` | the ledger on topics |
 //! | `mqtt` | the MQTT port |
+//! | `queue_frames` | queues on the binary port |
 //! | `edge` | how an edge thread reaches shards and workers |
 //! | `http_room` | the HTTP door as a room of a node |
+//! | `queue_room` | how the doors reach the shards of queues |
 //! | `roster_room` | the shard of those services, and how a change comes into force |
 //! | `footprint` | what clients can make each door keep in memory |
 
@@ -79,7 +81,9 @@ pub mod operator_http;
 pub mod proxy;
 mod queue_attributes;
 mod queue_calls;
-pub mod queue_http;
+mod queue_frames;
+mod queue_http;
+pub mod queue_room;
 mod reading;
 pub mod refusal_metrics;
 pub mod request_metrics;

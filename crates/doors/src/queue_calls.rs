@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_queue::machine::limits::CONSUMER_BYTES_MAX;
-use tidegate_queue::machine::{Lease, MessageKey, Outcome, Refusal};
+use tidegate_queue::machine::{Lease, MessageKey, Outcome, Refusal, shortened};
 use tidegate_queue::{Answer, QueueClient, QueueRequest, Receive, Received};
 
 use crate::RoomClient;
@@ -38,8 +38,7 @@ pub fn lease_of(text: &str) -> Option<Lease> {
 /// Who receives if they do not say: the name of a caller, or its beginning if it is longer than that of a consumer may
 /// be.
 pub fn consumer_of(caller: &Identity) -> Box<str> {
-    let name = caller.name();
-    name[..name.floor_char_boundary(CONSUMER_BYTES_MAX.min(name.len()))].into()
+    shortened(caller.name(), CONSUMER_BYTES_MAX).into()
 }
 
 /// Waits for messages. If this is given up, the shard is told, and keeps or gets back what it has.

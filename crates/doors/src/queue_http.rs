@@ -17,29 +17,19 @@ mod queues;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use tidegate_queue::machine::{Outcome, Refusal};
-use tidegate_queue::{Answer, Call, QUEUES, QueueClient, QueueMessage, QueueRequest};
-use tidegate_runtime::Carries;
+use tidegate_queue::{Answer, Call, QueueClient, QueueRequest};
 use tidegate_runtime::pump::EdgeHandle;
 use utoipa::OpenApi;
 
 use crate::RoomClient;
 use crate::auth::{Identity, QueueAction};
 use crate::http::{Door, HttpRoom, Routes};
-use crate::http_room::OpenHttpRoom;
 use crate::json::{Problem, ProblemCode};
 use crate::queue_calls::{Served, may_know};
 use crate::sqs;
 
 /// The queues at the door of one edge thread, before it opens.
-pub struct QueueHttp(EdgeHandle<QueueClient>);
-
-/// The queues at the HTTP door.
-pub fn open_queues<P: Carries<QueueMessage>>() -> OpenHttpRoom<P> {
-    Box::new(|site, pump| {
-        let shards = site.placement().shards(QUEUES);
-        Box::new(QueueHttp(pump.client(|_| QueueClient::new(shards))))
-    })
-}
+pub struct QueueHttp(pub EdgeHandle<QueueClient>);
 
 #[derive(OpenApi)]
 #[openapi(
@@ -139,7 +129,7 @@ const CODES: [ProblemCode; 13] = [
     MESSAGE_LEASED,
 ];
 
-fn problem(refusal: &Refusal) -> Problem {
+pub(crate) fn problem(refusal: &Refusal) -> Problem {
     let code = match refusal {
         Refusal::QueueNotFound(_) => QUEUE_NOT_FOUND,
         Refusal::QueueNameInvalid => QUEUE_NAME_INVALID,
@@ -167,7 +157,7 @@ async fn ask(served: &Served, call: Call) -> Result<Answer, Problem> {
 }
 
 /// Whether `caller` may do this with a queue.
-fn check_right(caller: &Identity, action: QueueAction, queue: &str) -> Result<(), Problem> {
+pub(crate) fn check_right(caller: &Identity, action: QueueAction, queue: &str) -> Result<(), Problem> {
     if caller.rights().may_with_queue(action, queue) {
         return Ok(());
     }

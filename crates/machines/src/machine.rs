@@ -137,8 +137,8 @@ pub trait Machine: Sized {
     /// Each kind once at most, and only if there are some. For messages to operators.
     fn over_at(&self, _time: TimeMs, _each: &mut dyn FnMut(&'static str, u64)) {}
 
-    /// The oldest record that is read again although it is folded in: what is before it may be forgotten once a snapshot
-    /// has the state. `None` if none is, as for machines whose state has all that their records said.
+    /// The oldest record that is read again although it is folded in: what is before it may be forgotten once a
+    /// snapshot has the state. `None` if none is, as for machines whose state has all that their records said.
     fn keeps_since(&self) -> Option<RecordPosition> {
         None
     }

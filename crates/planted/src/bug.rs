@@ -111,6 +111,32 @@ pub enum Bug {
     ForeignDirectoryServed,
     /// A log is served whoever's it is, as the header of a segment says.
     ForeignLogServed,
+    /// A lease ends when it begins, so that the message is handed out again at once.
+    LeaseEndsAtOnce,
+    /// Some messages that are acknowledged wait for a receiver again.
+    AcknowledgedComesBack,
+    /// A message that is sent with a delay is handed out at once.
+    DelayIgnored,
+    /// A message that waited for its time overtakes those of its ordering key.
+    OrderingKeyOvertaken,
+    /// The ids of messages are not remembered.
+    MessageIdForgotten,
+    /// A body is taken for that of the message before it in its record.
+    BodyMisread,
+    /// Of a message that is written again, it is not noted how-manieth of its new record it is.
+    MovedPartForgotten,
+    /// A log forgets what is in a snapshot, though bodies in it are still needed.
+    OldBodyForgotten,
+    /// A message is handed out once more than its queue says before it is a dead letter.
+    DeliveredTooOften,
+    /// Who has lost a lease to somebody else may still acknowledge the message.
+    LostLeaseTrusted,
+    /// A snapshot of queues says of each lease that it is over.
+    LeaseLostInSnapshot,
+    /// Deliveries are not counted for the rate of a queue.
+    RateIgnored,
+    /// A purge passes over messages that wait for their time.
+    PurgePassesOver,
 }
 
 #[cfg(feature = "bugs")]

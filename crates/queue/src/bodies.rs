@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tidegate_journal::{LogReader, LogStore, Position};
 use tidegate_machines::Machine;
 use tidegate_machines::queue::{BodyPlace, Message, Queues};
+use tidegate_planted::{Bug, is_planted};
 use tidegate_shard::Turn;
 
 /// Memory that a message takes beside its bytes, about.
@@ -97,7 +98,8 @@ impl Bodies {
 /// The message at a place of a record.
 fn part_of(record: &[u8], place: BodyPlace) -> Result<Message, String> {
     let event = Queues::decode(record).map_err(|error| error.to_string())?;
-    let part = event.part(place.part).ok_or("the record has no such message")?;
+    let part = place.part - u16::from(is_planted(Bug::BodyMisread) && place.part > 0);
+    let part = event.part(part).ok_or("the record has no such message")?;
     Ok(part.to_message())
 }
 

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   QueueClient ─▶ QueueMessage ─▶ QueueProtocol ─▶ Shard<QueueService>
-//!                                                     │ machine: where each message is     (tidegate_machines::queue)
-//!                                                     │ bodies:  those that are in memory; others are read from the log
-//!                                                     │ waiters: receivers for whom there is nothing yet
-//!                                                     └ mover:   writes old bodies again, so that segments can go
+//!                                                │ machine: where each message is     (tidegate_machines::queue)
+//!                                                │ bodies:  those in memory; others are read from the log
+//!                                                │ waiters: receivers for whom there is nothing yet
+//!                                                └ mover:   writes old bodies again, so that segments can go
 //! ```
 //!
 //! Promise: an answered send is durable, and its message is handed out until it is acknowledged. What is handed out was
@@ -16,8 +16,9 @@
 mod bodies;
 mod call;
 mod client;
+mod declared;
 mod family;
-mod limits;
+pub mod limits;
 mod metrics;
 mod protocol;
 mod rates;
@@ -28,8 +29,9 @@ mod waiters;
 
 pub use call::{Answer, Call, Found, Read, Receive, Received};
 pub use client::{QueueClient, QueueReply, QueueRequest};
+pub use declared::{Declared, QueueKeys, declared};
 pub use family::{QUEUES, QueuesFamily};
-pub use limits::{QueuesKeys, SEGMENT_BYTES};
+pub use limits::QueuesKeys;
 pub use metrics::QueueMetrics;
 pub use protocol::{QueueMessage, QueueProtocol, Ticket};
 pub use rates::Rates;

@@ -25,6 +25,12 @@ impl QueuesKeys {
     }
 }
 
+/// Memory of a message that waits, without its body: its entry, its place among the others, its timer.
+pub const MESSAGE_MEMORY_BYTES: u64 = 128;
+/// Memory of an id that is remembered, the longest.
+pub const ID_MEMORY_BYTES: u64 = 384;
+/// Memory of a request that waits for messages.
+pub const RECEIVER_MEMORY_BYTES: u64 = 512;
 /// Bytes of a segment of a log.
 pub const SEGMENT_BYTES: u64 = 64 << 20;
 /// Calls that may wait for a shard.

@@ -15,7 +15,8 @@ metrics! {
         scheduled: Gauge "tidegate_queue_messages_scheduled" "Messages that wait for their time.";
         leased: Gauge "tidegate_queue_messages_leased" "Messages that a receiver has.";
         sent: Counter "tidegate_queue_sent_total" "Messages taken, since their queues were made.";
-        acknowledged: Counter "tidegate_queue_acknowledged_total" "Messages acknowledged, since their queues were made.";
+        acknowledged: Counter
+            "tidegate_queue_acknowledged_total" "Messages acknowledged, since their queues were made.";
         lapsed: Counter "tidegate_queue_lapsed_total" "Leases that ended without an answer.";
         dead: Counter "tidegate_queue_dead_total" "Messages that went to a dead letter queue.";
         receivers: Gauge "tidegate_queue_receivers_waiting" "Requests that wait for messages.";

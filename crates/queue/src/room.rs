@@ -2,11 +2,12 @@
 
 use anyhow::Result;
 use tidegate_journal::{Family, LogStore, Options};
-use tidegate_machines::ShardIndex;
+use tidegate_machines::{ShardIndex, shard_of};
 use tidegate_runtime::shard_resident::ShardResident;
 use tidegate_runtime::{Carries, Home, Room, Site};
 use tidegate_shard::{NothingDerived, Shard};
 
+use crate::declared::Declared;
 use crate::family::{QUEUES, QueuesFamily};
 use crate::limits::{FETCH_THREADS, QueuesKeys, SEGMENT_BYTES};
 use crate::metrics::QueueMetrics;
@@ -16,16 +17,18 @@ use crate::service::{QueueOptions, QueueService};
 /// The shards of queues.
 pub struct QueueRoom {
     options: QueueOptions,
+    declared: Declared,
 }
 
 impl QueueRoom {
-    /// A room that does as `keys` say.
-    pub fn new(keys: &QueuesKeys) -> QueueRoom {
+    /// A room that does as `keys` say, and has the queues that are `declared`.
+    pub fn new(keys: &QueuesKeys, declared: Declared) -> QueueRoom {
         QueueRoom {
+            declared,
             options: QueueOptions {
                 bounds: keys.bounds(),
                 node: keys.node,
-                bodies_bytes_max: keys.bodies_bytes_max as u64,
+                bodies_bytes_max: keys.bodies_bytes_max,
                 receivers_max: keys.receivers_max,
                 segment_bytes: SEGMENT_BYTES,
             },
@@ -41,13 +44,17 @@ impl<P: Carries<QueueMessage>> Room<P> for QueueRoom {
     fn recover(&mut self, site: &mut Site<P>) -> Result<()> {
         let journal = Options { note_bytes: Options::small(SEGMENT_BYTES).note_bytes, ..sizes() };
         let logs: Vec<_> = site.directory().logs(QUEUES).collect();
+        let shards = site.placement().shards(QUEUES).count();
         for log in logs {
+            let is_here = |name: &str| shard_of(name, shards) == ShardIndex(log.shard);
+            let of_shard = self.declared.iter().filter(|(name, _)| is_here(name));
+            let declared: Declared = of_shard.map(|(name, settings)| (name.clone(), settings.clone())).collect();
             let (options, status) = (self.options, site.status().clone());
             let metrics = QueueMetrics::register(site.registry(), log.shard);
             site.recover_member::<QueuesFamily>(log, journal, move |recovery| {
                 let back = recovery.replay(recovery.open()?, &mut NothingDerived)?;
                 let reader = back.log.reader()?;
-                let service = QueueService::<Ticket>::new(options);
+                let service = QueueService::<Ticket>::new(options, &declared);
                 let shard = Shard::new(ShardIndex(log.shard), back.state, service, back.log)?;
                 let parker = recovery.parker().clone();
                 let resident = ShardResident::new(shard, QueueProtocol, recovery.into_metrics())

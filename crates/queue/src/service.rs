@@ -18,13 +18,14 @@ use std::sync::Arc;
 use tidegate_journal::{JournalError, LogReader, LogStore, NoRoom, RecordClass};
 use tidegate_machines::queue::limits::{BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, MESSAGE_OVERHEAD_BYTES};
 use tidegate_machines::queue::{
-    BodyPlace, Bounds, Command, Delivery, Event, Message, MessageView, Offer, Outcome, Queues, Refusal,
+    BodyPlace, Bounds, Command, Delivery, Event, Message, MessageView, Offer, Outcome, Queues, Refusal, Settings,
 };
 use tidegate_machines::{Decision, Machine, TimeMs};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served, Service, TurnOf, Unavailable, Unsolicited};
 
 use crate::bodies::{Bodies, ReadBodies, read_bodies};
 use crate::call::{Answer, Call, Found, Read, Receive, Received};
+use crate::declared::Declared;
 use crate::family::QueuesFamily;
 use crate::limits::{
     ANSWER_BYTES_MAX, CALL_BYTES_WAITING_MAX, CALLS_WAITING_MAX, LOG_BYTES_PER_LIVE_BYTE, PAGE_ROWS_MAX,
@@ -112,8 +113,11 @@ enum Executed {
 #[derive(Debug)]
 pub struct QueueService<T> {
     options: QueueOptions,
-    /// The start of this process is noted.
+    /// The start of this process is noted, and the queues of the configuration are as it says.
     has_started: bool,
+    /// What is still to be done for that: queues to be made or set.
+    to_declare: VecDeque<(Box<str>, Settings)>,
+    is_start_noted: bool,
     bodies: Bodies,
     waiters: Waiters<T>,
     /// Receivers that came since the last step.
@@ -139,11 +143,16 @@ pub struct QueueService<T> {
 type QueueTurn<'a, T, L> = TurnOf<'a, QueueService<T>, L>;
 
 impl<T: Clone + PartialEq> QueueService<T> {
-    /// A service over recovered state.
-    pub fn new(options: QueueOptions) -> QueueService<T> {
+    /// A service over recovered state, which makes the queues that are `declared`.
+    pub fn new(options: QueueOptions, declared: &Declared) -> QueueService<T> {
+        // Those come first to which others send their dead letters.
+        let alone = declared.iter().filter(|(_, settings)| settings.dead_letter.is_none());
+        let others = declared.iter().filter(|(_, settings)| settings.dead_letter.is_some());
         QueueService {
             options,
             has_started: false,
+            to_declare: alone.chain(others).map(|(name, settings)| (name.clone(), settings.clone())).collect(),
+            is_start_noted: false,
             bodies: Bodies::new(options.bodies_bytes_max),
             waiters: Waiters::default(),
             arrived: Vec::new(),
@@ -239,6 +248,33 @@ impl<T: Clone + PartialEq> QueueService<T> {
             (Event::Cancelled { message, .. }, ..) => self.bodies.remove(message.number),
             _ => {}
         }
+    }
+
+    /// Notes the start, and makes the queues of the configuration. Whether that is done.
+    fn start<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>) -> bool {
+        let note = Command::Start { node: self.options.node };
+        if !self.is_start_noted {
+            self.is_start_noted = matches!(self.execute(turn, RecordClass::Note, &note), Executed::Done(_));
+        }
+        while self.is_start_noted
+            && let Some((name, settings)) = self.to_declare.pop_front()
+        {
+            // Of what the doors note of a queue, the configuration says nothing.
+            let notes = turn.state().view(&name).map_or_else(Box::default, |view| view.settings.notes);
+            let settings = Settings { notes, ..settings };
+            let set = Command::SetQueue { name: &name, settings: &settings };
+            match self.execute(turn, RecordClass::Note, &set) {
+                Executed::Done(Outcome::Refused(refusal)) => {
+                    tracing::error!(queue = &*name, %refusal, "this [[queue]] of the configuration is not made");
+                }
+                Executed::Done(_) => {}
+                Executed::NoRoom | Executed::DiskFull => {
+                    self.to_declare.push_front((name, settings));
+                    return false;
+                }
+            }
+        }
+        self.is_start_noted
     }
 
     /// Serves a call that may change something.
@@ -473,12 +509,14 @@ impl<T: Clone + PartialEq> QueueService<T> {
     /// Writes old bodies again when the log has more garbage than messages. Whether anything happened.
     fn move_bodies<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>, jobs: &mut Jobs<Self>) -> bool {
         let mut worked = false;
+        // A log of small segments has small records.
+        let bytes_max = BATCH_BYTES_MAX.min(self.options.segment_bytes as usize / 8);
         while !self.moves.is_empty() {
             let (mut bytes, mut count) = (0, 0);
             let fits = |(_, message): &(u64, Arc<Message>)| {
                 bytes += message.bytes() + MESSAGE_OVERHEAD_BYTES;
                 count += 1;
-                bytes <= BATCH_BYTES_MAX && count <= BATCH_MESSAGES_MAX
+                count == 1 || bytes <= bytes_max && count <= BATCH_MESSAGES_MAX
             };
             let part: Vec<_> = self.moves.iter().cloned().take_while(fits).collect();
             match self.execute(turn, RecordClass::Return, &Command::Move { messages: &part }) {
@@ -492,7 +530,10 @@ impl<T: Clone + PartialEq> QueueService<T> {
         let is_reading = self.readings.values().any(|reading| matches!(reading, Reading::Move));
         self.is_moving = is_reading;
         if !is_reading && turn.now() >= self.move_after && self.has_garbage(turn) {
-            let places = turn.state().in_oldest_place();
+            // What is not durable yet cannot be read.
+            let durable = turn.durable().position().0;
+            let mut places = turn.state().in_oldest_place();
+            places.retain(|place| place.record.0 < durable);
             let job = jobs.start_later(u64::MAX, Job { places, trail: None });
             self.readings.insert(job, Reading::Move);
             self.is_moving = true;
@@ -577,8 +618,7 @@ impl<T: Clone + PartialEq> Service for QueueService<T> {
     fn before<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>) -> Result<bool, JournalError> {
         let mut worked = false;
         if !self.has_started {
-            let start = Command::Start { node: self.options.node };
-            self.has_started = matches!(self.execute(turn, RecordClass::Note, &start), Executed::Done(_));
+            self.has_started = self.start(turn);
             worked = self.has_started;
         }
         for _ in 0..TIMERS_PER_STEP {

@@ -58,8 +58,8 @@ pub trait Client: Send + 'static {
     /// The reader of the stream `token` takes one more reply. A client that streams sends no more than it was allowed.
     fn more(&mut self, _token: u64, _out: &mut Outgoing<Self::Message>, _replies: &mut Replies<Self::Reply>) {}
 
-    /// Nobody waits for replies under `token` any more. Replies that come all the same are dropped. `out` is for telling
-    /// whoever works for it.
+    /// Nobody waits for replies under `token` any more. Replies that come all the same are dropped. `out` is for
+    /// telling whoever works for it.
     fn cancel(&mut self, _token: u64, _out: &mut Outgoing<Self::Message>) {}
 }
 

@@ -23,6 +23,7 @@
 use tidegate_disk::Disk;
 use tidegate_journal::{Cursor, Durability, Forgotten, JournalError, LogReader, Position, Retention};
 use tidegate_machines::{Machine, ShardIndex};
+use tidegate_planted::{Bug, is_planted};
 
 use crate::fold::{Fold, FoldError, stands_at};
 use crate::service::ShardFamily;
@@ -186,5 +187,8 @@ pub fn compact_to<F: ShardFamily, D: Disk, R: LogReader>(
 
 /// What of a log is read again: from the snapshot at `covered` on, and what `state` keeps since.
 pub fn needed_since<M: Machine>(covered: Position, state: &M) -> Position {
-    state.keeps_since().map_or(covered, |since| covered.min(Position(since.0)))
+    state
+        .keeps_since()
+        .filter(|_| !is_planted(Bug::OldBodyForgotten))
+        .map_or(covered, |since| covered.min(Position(since.0)))
 }

@@ -6,12 +6,12 @@
 //!   seed ─▶ Chance ─▶ harness: clock, faults, life ──▶ Store: LocalStore over FakeDisk, StreamStore over FakeStreams
 //!                        ▲                                   └─▶ Trace ─▶ hash: the same seed, the same bytes
 //!                        │ Workload: clients, oracle
-//!              ┌─────────┼───────────────────────┐
-//!            ledger    gateway     a machine from outside
+//!              ┌─────────┼─────────┬─────────────────────┐
+//!            ledger    gateway    queue     a machine from outside
 //! ```
 //!
-//! A machine brings a [`harness::Workload`]; [`harness`] says how. Those of this crate are [`ledger`] and [`gateway`];
-//! each runs on each kind of store.
+//! A machine brings a [`harness::Workload`]; [`harness`] says how. Those of this crate are [`ledger`], [`gateway`] and
+//! [`queue`]; each runs on each kind of store.
 //!
 //! # A failure, and what to do with it
 //!
@@ -77,6 +77,7 @@ pub mod chance;
 pub mod gateway;
 pub mod harness;
 pub mod ledger;
+pub mod queue;
 mod run;
 pub mod trace;
 pub mod violation;

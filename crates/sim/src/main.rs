@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use tidegate_sim::gateway::Gateway;
 use tidegate_sim::harness::cli::{Entry, main as run};
 use tidegate_sim::ledger::Ledger;
+use tidegate_sim::queue::QueueClients;
 
 fn main() -> ExitCode {
-    run(&[Entry::of::<Ledger>(), Entry::of::<Gateway>()])
+    run(&[Entry::of::<Ledger>(), Entry::of::<Gateway>(), Entry::of::<QueueClients>()])
 }

@@ -10,6 +10,7 @@ use tidegate_sim::harness::StoreName::{Local, Stream};
 use tidegate_sim::harness::{LocalStore, STORES, StoreName, StreamStore, TICKS, Workload, run_on};
 use tidegate_sim::hush_panics_in_runs;
 use tidegate_sim::ledger::Ledger;
+use tidegate_sim::queue::QueueClients;
 use tidegate_sim::violation::Violation;
 
 /// Seeds that are tried for each bug.
@@ -378,4 +379,83 @@ fn a_refusal_with_a_wrong_time_is_found() {
 #[test]
 fn an_id_that_is_kept_under_another_hash_is_found() {
     is_found::<Ledger>(Bug::IdMisfiled, &STORES, &["the index of ids is what the journal says"]);
+}
+
+/// A crash takes back what a sender or a consumer was told.
+#[test]
+fn an_answer_of_a_queue_before_its_sync_is_found() {
+    let promises = ["what was taken is there until it has ended", "what was acknowledged is not handed out again"];
+    is_found::<QueueClients>(Bug::ReplyBeforeSync, &STORES, &promises);
+}
+
+#[test]
+fn a_lease_that_ends_at_once_is_found() {
+    let promises = ["no two have a lease of one message", "a lease lasts as long as was promised"];
+    is_found::<QueueClients>(Bug::LeaseEndsAtOnce, &STORES, &promises);
+}
+
+/// Only a start from a snapshot shows it.
+#[test]
+fn a_lease_that_a_snapshot_loses_is_found() {
+    is_found::<QueueClients>(Bug::LeaseLostInSnapshot, &STORES, &["no two have a lease of one message"]);
+}
+
+#[test]
+fn a_lost_lease_that_counts_is_found() {
+    is_found::<QueueClients>(Bug::LostLeaseTrusted, &STORES, &["who has lost a lease is told so"]);
+}
+
+#[test]
+fn what_was_acknowledged_and_comes_back_is_found() {
+    let promises = ["what was acknowledged is not handed out again"];
+    is_found::<QueueClients>(Bug::AcknowledgedComesBack, &STORES, &promises);
+}
+
+#[test]
+fn a_delay_that_is_ignored_is_found() {
+    is_found::<QueueClients>(Bug::DelayIgnored, &STORES, &["nothing is handed out before its time"]);
+}
+
+#[test]
+fn a_message_that_overtakes_those_of_its_ordering_key_is_found() {
+    let promises = ["a message waits for those before it of its ordering key"];
+    is_found::<QueueClients>(Bug::OrderingKeyOvertaken, &STORES, &promises);
+}
+
+#[test]
+fn ids_of_messages_that_are_forgotten_are_found() {
+    is_found::<QueueClients>(
+        Bug::MessageIdForgotten,
+        &STORES,
+        &["a message is taken once within the window of its id"],
+    );
+}
+
+#[test]
+fn a_body_of_another_message_is_found() {
+    is_found::<QueueClients>(Bug::BodyMisread, &STORES, &["what is handed out is what was sent"]);
+    is_found::<QueueClients>(Bug::MovedPartForgotten, &STORES, &["what is handed out is what was sent"]);
+}
+
+/// Only a log that forgets segments shows it.
+#[test]
+fn a_body_that_is_forgotten_is_found() {
+    is_found::<QueueClients>(Bug::OldBodyForgotten, &STORES, &["a body that is still needed can be read"]);
+}
+
+#[test]
+fn a_message_that_is_handed_out_too_often_is_found() {
+    let promises = ["a message is handed out as often as its queue says"];
+    is_found::<QueueClients>(Bug::DeliveredTooOften, &STORES, &promises);
+}
+
+/// Purges are rare.
+#[test]
+fn a_purge_that_passes_over_messages_is_found() {
+    is_found::<QueueClients>(Bug::PurgePassesOver, &STORES, &["what was purged is not handed out"]);
+}
+
+#[test]
+fn a_rate_that_is_ignored_is_found() {
+    is_found::<QueueClients>(Bug::RateIgnored, &STORES, &["a queue hands out no more than its rate"]);
 }

@@ -3,6 +3,7 @@
 use tidegate_sim::gateway::Gateway;
 use tidegate_sim::harness::{LocalStore, StoreName, StreamStore, TICKS, Workload, check_seeds_on, run_on};
 use tidegate_sim::ledger::Ledger;
+use tidegate_sim::queue::QueueClients;
 
 /// How many seeds a test run tries; `TIDEGATE_SIM_SEEDS` says otherwise.
 const SEEDS: u64 = 500;
@@ -30,6 +31,16 @@ fn some_hundred_seeds_of_the_gateway_on_local_logs() {
 #[test]
 fn some_hundred_seeds_of_the_gateway_on_streams() {
     check::<Gateway>(StoreName::Stream);
+}
+
+#[test]
+fn some_hundred_seeds_of_queues_on_local_logs() {
+    check::<QueueClients>(StoreName::Local);
+}
+
+#[test]
+fn some_hundred_seeds_of_queues_on_streams() {
+    check::<QueueClients>(StoreName::Stream);
 }
 
 #[test]

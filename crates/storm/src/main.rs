@@ -47,6 +47,8 @@ enum Command {
     BenchAccounts(bench::accounts::Settings),
     /// Measures the MQTT gateway, and beside it Mosquitto and mochi-mqtt.
     BenchGateway(bench::gateway::Settings),
+    /// Measures queues, and beside them streams in Redis.
+    BenchQueue(bench::queue::Settings),
     /// Measures a ledger that has seen very many ids.
     BenchIds(bench::ids::Settings),
     /// Holds sessions in memory, for the gateway bench.
@@ -59,6 +61,7 @@ fn main() -> anyhow::Result<()> {
         Command::BenchLedger(settings) => bench::ledger::run(&settings),
         Command::BenchAccounts(settings) => bench::accounts::run(&settings),
         Command::BenchGateway(settings) => bench::gateway::run(&settings),
+        Command::BenchQueue(settings) => bench::queue::run(&settings),
         Command::BenchIds(settings) => bench::ids::run(&settings),
         Command::HoldSessions(settings) => in_memory::run(&settings),
     }

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   serve ─▶ config ─▶ rooms ─▶ Node      audit ─▶ every family of logs
-//!   doctor ─▶ this host                   status, account, transfer, hold, asset, changes, import, clients, sessions,
-//!                                         retained, publish, drain, services, users ─▶ a running server
+//!   doctor ─▶ this host                   status, account, transfer, hold, asset, changes, import, queue, message,
+//!                                         clients, sessions, retained, publish, drain, services, users ─▶ a server
 //!   backup ─▶ a directory of backups      restore ─▶ a new data directory
 //! ```
 
@@ -17,6 +17,7 @@ mod extension;
 mod host;
 mod huge_pages;
 mod identity_keys;
+mod links;
 mod logging;
 mod metrics;
 mod object_storage;
@@ -259,6 +260,22 @@ enum Command {
         #[command(flatten)]
         arguments: client::ImportArguments,
     },
+    /// See, make, change, empty and delete queues of a running server, look through them, and send to them.
+    #[command(after_help = client::EXIT_CODES)]
+    Queue {
+        #[command(flatten)]
+        connection: client::Connection,
+        #[command(subcommand)]
+        what: client::Queue,
+    },
+    /// Show where a message of a queue is and what happened to it, or take it back.
+    #[command(after_help = client::EXIT_CODES)]
+    Message {
+        #[command(flatten)]
+        connection: client::Connection,
+        #[command(subcommand)]
+        what: client::Message,
+    },
     /// See who is connected to a running server over MQTT, and send one away.
     #[command(after_help = client::EXIT_CODES)]
     Clients {
@@ -336,7 +353,7 @@ enum Command {
 /// Does what the command line says, with the rooms of the server and those of `extensions`. Parcels carry the messages
 /// of all of them.
 pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
-    let own: [&dyn Extension<P>; 1] = [&queues::Queues];
+    let own: [&dyn Extension<P>; 2] = [&queues::Queues, &links::Links];
     let extensions = &*[&own, extensions].concat();
     tidegate_journal::archive::serve_with(Box::new(object_storage::Fetcher));
     let matches = inherited(Arguments::command()).try_get_matches();
@@ -377,6 +394,8 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         Command::Asset { connection, what } => return client::asset(&connection, what),
         Command::Changes { connection, arguments } => return client::changes(&connection, arguments),
         Command::Import { connection, arguments } => return client::import(&connection, &arguments),
+        Command::Queue { connection, what } => return client::queue(&connection, what),
+        Command::Message { connection, what } => return client::message(&connection, what),
         Command::Clients { connection, what } => return client::clients(&connection, what),
         Command::Sessions { connection, what } => return client::sessions(&connection, what),
         Command::Retained { connection, what } => return client::retained(&connection, what),

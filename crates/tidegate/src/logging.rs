@@ -29,7 +29,7 @@ const LEVELS: [(&str, LevelFilter); 6] = [
 ];
 
 /// Our crates, as their lines name them.
-const CRATES: [&str; 19] = [
+const CRATES: [&str; 21] = [
     "tidegate",
     "tidegate_backup",
     "tidegate_broker",
@@ -39,9 +39,11 @@ const CRATES: [&str; 19] = [
     "tidegate_doors",
     "tidegate_journal",
     "tidegate_ledger",
+    "tidegate_link",
     "tidegate_machines",
     "tidegate_memory",
     "tidegate_planted",
+    "tidegate_queue",
     "tidegate_rings",
     "tidegate_roster",
     "tidegate_runtime",

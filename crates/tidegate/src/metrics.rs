@@ -13,6 +13,8 @@ use tidegate_doors::refusal_metrics::RefusalMetrics;
 use tidegate_doors::request_metrics::RequestMetrics;
 use tidegate_doors::security::SecurityMetrics;
 use tidegate_ledger::LedgerMetrics;
+use tidegate_link::LinkMetrics;
+use tidegate_queue::QueueMetrics;
 use tidegate_runtime::metrics::ScrubMetrics;
 use tidegate_runtime::{
     ClockMetrics, DirectoryMetrics, DiskMetrics, LoopMetrics, PortClockMetrics, RoomMetrics, ShardMetrics,
@@ -29,6 +31,8 @@ use crate::watch::{BuildMetrics, ProcessMetrics, SnapshotFileMetrics, StateMetri
 const LISTS: &[&[MetricRow]] = &[
     ShardMetrics::ROWS,
     LedgerMetrics::ROWS,
+    QueueMetrics::ROWS,
+    LinkMetrics::ROWS,
     ScrubMetrics::ROWS,
     SnapshotFileMetrics::ROWS,
     SnapshotMetrics::ROWS,

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use tidegate_config::{Document, Section};
-use tidegate_doors::queue_http::open_queues;
+use tidegate_doors::queue_room::{open_queue_frames, open_queues};
 use tidegate_journal::directory::{ShardCount, Wanted};
-use tidegate_queue::{QUEUES, QueueMessage, QueueMetrics, QueueRoom, QueuesFamily, QueuesKeys};
+use tidegate_queue::{QUEUES, QueueMessage, QueueRoom, QueuesFamily, QueuesKeys, declared};
 use tidegate_runtime::Carries;
 use tidegate_telemetry::MetricRow;
 
@@ -15,11 +15,12 @@ pub struct Queues;
 
 impl<P: Carries<QueueMessage>> Extension<P> for Queues {
     fn sections(&self) -> &'static [Section] {
-        QueuesKeys::SECTIONS
+        // They stand in the list of the server's own.
+        &[]
     }
 
     fn metrics(&self) -> &'static [MetricRow] {
-        QueueMetrics::ROWS
+        &[]
     }
 
     fn families(&self) -> Vec<KnownFamily> {
@@ -28,11 +29,12 @@ impl<P: Carries<QueueMessage>> Extension<P> for Queues {
 
     fn open(&self, document: &Document) -> Result<Opened<P>> {
         let keys: QueuesKeys = document.section()?;
+        let declared = declared(document, keys.shards)?;
         Ok(Opened {
             logs: vec![Wanted { family: QUEUES, shards: keys.shards, count: ShardCount::Kept }],
-            room: Box::new(QueueRoom::new(&keys)),
+            room: Box::new(QueueRoom::new(&keys, declared)),
             http: Some(open_queues()),
-            frames: None,
+            frames: Some(open_queue_frames()),
         })
     }
 }

@@ -13,6 +13,7 @@ use tidegate_broker::limits::COMMAND_BYTES_WAITING_MAX;
 use tidegate_broker::{Thing, footprint as broker};
 use tidegate_doors::footprint as doors;
 use tidegate_journal::limits::{GROUP_BYTES_MAX, GROUPS_IN_FLIGHT_MAX, RECENT_BYTES_MAX};
+use tidegate_queue::{QueuesKeys, limits as queue};
 
 use crate::config::Config;
 use crate::open_files::{DoorConnections, Needs, ROSTER_LOGS};
@@ -22,6 +23,7 @@ const LOG_BYTES: u64 = ((GROUPS_IN_FLIGHT_MAX + 1) * GROUP_BYTES_MAX) as u64;
 /// Of a ledger's, in addition: groups for look-ups. Of a shard of topics: commands that wait.
 const LEDGER_LOG_BYTES: u64 = LOG_BYTES + RECENT_BYTES_MAX as u64;
 const ROSTER_LOG_BYTES: u64 = LOG_BYTES + tidegate_roster::limits::COMMAND_BYTES_WAITING_MAX as u64;
+const QUEUE_LOG_BYTES: u64 = LEDGER_LOG_BYTES + queue::CALL_BYTES_WAITING_MAX as u64;
 const TOPIC_LOG_BYTES: u64 = LOG_BYTES + COMMAND_BYTES_WAITING_MAX as u64;
 /// A shape of filters that is not common: a node for each of its levels, in each worker's tables.
 const SHAPE_BYTES: u64 = 1 << 10;
@@ -55,6 +57,7 @@ impl WorstCase {
         costs.extend(of_http(config, connections.http as u64));
         costs.extend(of_binary(config, connections.binary as u64));
         costs.extend(of_threads(config, needs));
+        costs.extend(of_queues(&queues(config)));
         costs.retain(|cost| cost.bytes != Some(0));
         costs.sort_by_key(|cost| std::cmp::Reverse(cost.bytes.unwrap_or(u64::MAX)));
         WorstCase(costs)
@@ -248,11 +251,35 @@ fn of_binary(config: &Config, connections: u64) -> Vec<Cost> {
     vec![Cost { key: "limits.binary_connections_max", value, of, bytes: Some(all) }]
 }
 
+/// `[queues]`
+fn queues(config: &Config) -> QueuesKeys {
+    config.document().section().expect("it was read when the configuration was")
+}
+
+fn of_queues(keys: &QueuesKeys) -> Vec<Cost> {
+    let shards = u64::from(keys.shards);
+    let receivers = keys.receivers_max as u64;
+    vec![
+        cost(
+            "queues.messages_max",
+            keys.messages_max,
+            2 * queue::MESSAGE_MEMORY_BYTES,
+            shards,
+            "messages without their bodies; twice while a snapshot is made",
+        ),
+        cost("queues.ids_max", keys.ids_max, 2 * queue::ID_MEMORY_BYTES, shards, "ids of messages, likewise"),
+        cost("queues.bodies_bytes_max", keys.bodies_bytes_max, 1, shards, "bodies of messages"),
+        cost("queues.receivers_max", receivers, queue::RECEIVER_MEMORY_BYTES, shards, "requests that wait"),
+        cost("queues.shards", shards, QUEUE_LOG_BYTES, 1, "journals of queues: groups and requests under way"),
+    ]
+}
+
 /// What threads and journals have, whoever asks.
 fn of_threads(config: &Config, needs: Needs) -> Vec<Cost> {
     let workers = config.limits.workers as u64;
     let ledgers = needs.indexes as u64;
-    let topics = (needs.logs as u64).saturating_sub(ledgers + u64::from(ROSTER_LOGS));
+    let others = ledgers + u64::from(ROSTER_LOGS) + u64::from(queues(config).shards);
+    let topics = (needs.logs as u64).saturating_sub(others);
     let ahead = if config.listen.binary.is_some() { doors::BINARY_AHEAD_BYTES + doors::BINARY_KINDS_BYTES } else { 0 };
     vec![
         cost("limits.workers", workers, doors::REQUESTS_BYTES + ahead, 1, "requests under way, frames read ahead"),

@@ -40,6 +40,12 @@ pub mod proto {
     include!(concat!(env!("OUT_DIR"), "/tidegate.v1.rs"));
 }
 
+/// The types that prost generates from `queue.proto`. Their documentation is the schema's.
+#[allow(missing_docs, clippy::all)]
+pub mod queue {
+    include!(concat!(env!("OUT_DIR"), "/tidegate.queue.v1.rs"));
+}
+
 pub use error::{BadFrame, DecodeError, FrameError};
 pub use frame::{Split, split};
 pub use reply::{OutcomeRef, OutcomesEncoder, OutcomesRef, ReplyBodyRef, ReplyRef, decode_reply, encode_reply};

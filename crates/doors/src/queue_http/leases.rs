@@ -43,9 +43,9 @@ pub struct QueueReceivedBody {
     #[schema(example = "01KB3V5X2M000000000000000G.1")]
     lease: String,
     /// When the lease ends, in milliseconds since 1970. Then another receiver gets the message.
-    lease_until: u64,
+    lease_until_ms: u64,
     /// When it was taken.
-    sent_at: u64,
+    sent_at_ms: u64,
     /// Deliveries so far, this one among them.
     attempts: u32,
     #[serde(flatten)]
@@ -63,8 +63,8 @@ fn received(received: &Received) -> QueueReceivedBody {
     QueueReceivedBody {
         key: key.to_string(),
         lease: lease_text(&received.delivery.lease),
-        lease_until: received.delivery.until.0,
-        sent_at: key.at().0,
+        lease_until_ms: received.delivery.until.0,
+        sent_at_ms: key.at().0,
         attempts: received.attempts,
         content: QueueContentBody::from(&*received.message),
     }
@@ -164,11 +164,11 @@ pub struct QueueLeasesBody {
 }
 
 fn leases_of(texts: &[Box<str>]) -> Result<Vec<Lease>, Problem> {
-    let lease = |(index, text): (usize, &Box<str>)| {
+    let lease = |(index, text): (usize, &str)| {
         let detail = || format!("leases[{index}]: {text:?} is no lease; send it as it was received");
         lease_of(text).ok_or_else(|| Problem::new(ARGUMENT_INVALID, detail()))
     };
-    texts.iter().enumerate().map(lease).collect()
+    texts.iter().map(|text| &**text).enumerate().map(lease).collect()
 }
 
 async fn done(served: &Served, texts: Vec<Box<str>>, call: Call) -> Result<Response<Body>, Problem> {

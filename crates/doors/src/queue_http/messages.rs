@@ -42,18 +42,18 @@ pub struct QueueMessageSendBody {
     /// 0 to 9: the highest goes first; 4 if absent.
     #[schema(value_type = Option<u8>, maximum = 9)]
     priority: Option<UpTo<255>>,
-    /// Not handed out before so many milliseconds have passed. Either this or `deliver_at`.
+    /// Not handed out before so many milliseconds have passed. Either this or `deliver_at_ms`.
     #[schema(value_type = Option<u64>)]
     delay_ms: Option<Whole>,
     /// Not handed out before this time, in milliseconds since 1970.
     #[schema(value_type = Option<u64>)]
-    deliver_at: Option<Whole>,
-    /// Dropped if nobody acknowledged it in so many milliseconds. Either this or `expires_at`.
+    deliver_at_ms: Option<Whole>,
+    /// Dropped if nobody acknowledged it in so many milliseconds. Either this or `expires_at_ms`.
     #[schema(value_type = Option<u64>)]
     expires_in_ms: Option<Whole>,
     /// Dropped if nobody acknowledged it by this time, in milliseconds since 1970.
     #[schema(value_type = Option<u64>)]
-    expires_at: Option<Whole>,
+    expires_at_ms: Option<Whole>,
     /// What else the receiver is to know, by name: texts, or values with a type.
     #[serde(default)]
     #[schema(required = false, value_type = BTreeMap<String, QueueAttributeBody>)]
@@ -152,8 +152,9 @@ impl QueueMessageSendBody {
                 .into(),
             (None, None) => return Err(Problem::new(MESSAGE_INVALID, "a message has a body or a body_base64")),
         };
-        let (delay_ms, deliver_at) = one_of(self.delay_ms, self.deliver_at, "delay_ms or deliver_at")?;
-        let (expires_in_ms, expires_at) = one_of(self.expires_in_ms, self.expires_at, "expires_in_ms or expires_at")?;
+        let (delay_ms, deliver_at_ms) = one_of(self.delay_ms, self.deliver_at_ms, "delay_ms or deliver_at_ms")?;
+        let (expires_in_ms, expires_at_ms) =
+            one_of(self.expires_in_ms, self.expires_at_ms, "expires_in_ms or expires_at_ms")?;
         for (name, attribute) in &self.attributes {
             let wrong = |what| Problem::new(MESSAGE_INVALID, format!("attribute {name:?}: {what}"));
             attribute.check().map_err(wrong)?;
@@ -162,8 +163,8 @@ impl QueueMessageSendBody {
             id: self.id,
             ordering_key: self.ordering_key,
             priority: self.priority.map_or(PRIORITY_DEFAULT, |priority| priority.0 as u8),
-            visible_at: time_of(deliver_at, delay_ms, now),
-            expires_at: time_of(expires_at, expires_in_ms, now),
+            visible_at: time_of(deliver_at_ms, delay_ms, now),
+            expires_at: time_of(expires_at_ms, expires_in_ms, now),
             attributes: write_attributes(&self.attributes),
             body,
         })
@@ -228,15 +229,15 @@ pub struct QueueMessageBody {
     #[schema(example = "leased")]
     state: &'static str,
     /// When it was taken.
-    sent_at: u64,
+    sent_at_ms: u64,
     /// When it is handed out, if it is scheduled; the end of its lease, if it is leased.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = u64)]
-    until: Option<u64>,
+    until_ms: Option<u64>,
     /// When it is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = u64)]
-    expires_at: Option<u64>,
+    expires_at_ms: Option<u64>,
     /// Deliveries so far.
     attempts: u32,
     /// Bytes of its body and attributes.
@@ -259,7 +260,7 @@ pub struct QueueMessageBody {
 #[derive(Serialize, ToSchema)]
 pub struct QueueStepBody {
     /// When.
-    at: u64,
+    time_ms: u64,
     /// `sent`, `leased`, `extended`, `rejected`, `dead`, `acknowledged`, `cancelled`, `rescheduled`, `redriven` or
     /// `moved` (written again, to shorten the log).
     #[schema(example = "leased")]
@@ -275,7 +276,7 @@ pub struct QueueStepBody {
     /// Until when it was leased or waited.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = u64)]
-    until: Option<u64>,
+    until_ms: Option<u64>,
 }
 
 const fn state_name(state: MessageState) -> &'static str {
@@ -304,7 +305,7 @@ fn steps_of(trail: Trail) -> Vec<QueueStepBody> {
             StepKind::Redriven => ("redriven", None, None, None),
             StepKind::Moved => ("moved", None, None, None),
         };
-        QueueStepBody { at: step.at.0, step: name, consumer, reason, until: until.map(|at| at.0) }
+        QueueStepBody { time_ms: step.at.0, step: name, consumer, reason, until_ms: until.map(|at| at.0) }
     };
     trail.steps.into_iter().rev().map(step).collect()
 }
@@ -319,9 +320,9 @@ impl QueueMessageBody {
             number: view.key.number(),
             queue: view.queue,
             state: state_name(view.state),
-            sent_at: view.key.at().0,
-            until: view.until.map(|at| at.0),
-            expires_at: view.expires_at.map(|at| at.0),
+            sent_at_ms: view.key.at().0,
+            until_ms: view.until.map(|at| at.0),
+            expires_at_ms: view.expires_at.map(|at| at.0),
             attempts: view.attempts,
             bytes: view.bytes,
             message: message.as_deref().map(QueueContentBody::from),
@@ -403,7 +404,7 @@ fn shown(caller: &Identity, found: Found) -> Response<Body> {
     path = "/v1/messages/{key}",
     tag = "queues",
     params(("key" = inline(String), Path, description = "Key", example = "01KB3V5X2M000000000000000G", min_length = 1)),
-    responses((status = 200, description = "Where it is, and what happened to it", body = QueueMessageBody), RoomProblems)
+    responses((status = 200, description = "Where it is, and its trail", body = QueueMessageBody), RoomProblems)
 )]
 pub(super) async fn read_message(
     State(served): State<Served>,
@@ -414,6 +415,9 @@ pub(super) async fn read_message(
     let found = only(&served, &caller, Read::Message(key_of(&key)?)).await?;
     Ok(shown(&caller, found))
 }
+
+/// The two names of a path, not looked at yet.
+type TwoNames = Result<Path<(Box<str>, Box<str>)>, PathRejection>;
 
 /// Where is my message, by its sender's id?
 ///
@@ -426,11 +430,11 @@ pub(super) async fn read_message(
         ("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1),
         ("id" = inline(String), Path, description = "The sender's id", example = "order-17-code", min_length = 1),
     ),
-    responses((status = 200, description = "Where it is, and what happened to it", body = QueueMessageBody), RoomProblems)
+    responses((status = 200, description = "Where it is, and its trail", body = QueueMessageBody), RoomProblems)
 )]
 pub(super) async fn read_message_of_id(
     State(served): State<Served>,
-    path: Result<Path<(Box<str>, Box<str>)>, PathRejection>,
+    path: TwoNames,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let malformed = |_| Problem::new(codes::PATH_INVALID, "a name in the path is not percent-encoded UTF-8");
@@ -447,12 +451,12 @@ pub(super) async fn read_message_of_id(
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueRescheduleBody {
-    /// So many milliseconds from now. Either this or `deliver_at`.
+    /// So many milliseconds from now. Either this or `deliver_at_ms`.
     #[schema(value_type = Option<u64>, example = 60000)]
     delay_ms: Option<Whole>,
     /// At this time, in milliseconds since 1970.
     #[schema(value_type = Option<u64>)]
-    deliver_at: Option<Whole>,
+    deliver_at_ms: Option<Whole>,
 }
 
 /// Deliver a message that nobody has at another time
@@ -473,10 +477,10 @@ pub(super) async fn reschedule_message(
     let caller = served.door.caller(&head.headers)?;
     let key = key_of(&key)?;
     let body = served.door.read_json(&head.headers, body).await?;
-    let QueueRescheduleBody { delay_ms, deliver_at } = decode(&body)?;
-    let (delay_ms, deliver_at) = one_of(delay_ms, deliver_at, "delay_ms or deliver_at")?;
-    let Some(visible_at) = time_of(deliver_at, delay_ms, now()) else {
-        return Err(Problem::new(ARGUMENT_INVALID, "expected delay_ms or deliver_at"));
+    let QueueRescheduleBody { delay_ms, deliver_at_ms } = decode(&body)?;
+    let (delay_ms, deliver_at_ms) = one_of(delay_ms, deliver_at_ms, "delay_ms or deliver_at_ms")?;
+    let Some(visible_at) = time_of(deliver_at_ms, delay_ms, now()) else {
+        return Err(Problem::new(ARGUMENT_INVALID, "expected delay_ms or deliver_at_ms"));
     };
     check_sender(&served, &caller, key).await?;
     ask(&served, Call::Reschedule { key, visible_at }).await?;

@@ -41,7 +41,7 @@ pub struct QueueSettingsPutBody {
     retry_ms: Option<Whole>,
     /// The longest that a rejected message waits; 3,600,000 by default.
     #[schema(value_type = Option<u64>)]
-    retry_ms_max: Option<Whole>,
+    retry_max_ms: Option<Whole>,
     /// How long ids of messages are remembered: 300,000 by default, 0 for not at all, `null` for ever.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<u64>, example = 300000)]
@@ -87,7 +87,7 @@ impl QueueSettingsPutBody {
             },
             dead_letter: self.dead_letter.unwrap_or(settings.dead_letter),
             retry_ms: whole(self.retry_ms, settings.retry_ms),
-            retry_ms_max: whole(self.retry_ms_max, settings.retry_ms_max),
+            retry_max_ms: whole(self.retry_max_ms, settings.retry_max_ms),
             id_window_ms: wide(self.id_window_ms, settings.id_window_ms),
             rate_per_s: match self.rate_per_s {
                 Some(given) => given.map(Whole32::get),
@@ -111,7 +111,7 @@ pub struct QueueSettingsBody {
     attempts_max: Option<u16>,
     dead_letter: Option<Box<str>>,
     retry_ms: u64,
-    retry_ms_max: u64,
+    retry_max_ms: u64,
     id_window_ms: Option<u64>,
     rate_per_s: Option<u32>,
     burst: u32,
@@ -129,7 +129,7 @@ impl From<Settings> for QueueSettingsBody {
             attempts_max: settings.attempts_max,
             dead_letter: settings.dead_letter,
             retry_ms: settings.retry_ms,
-            retry_ms_max: settings.retry_ms_max,
+            retry_max_ms: settings.retry_max_ms,
             id_window_ms: settings.id_window_ms,
             rate_per_s: settings.rate_per_s,
             burst: settings.burst,
@@ -191,7 +191,7 @@ pub struct QueueBody {
     /// When the oldest message was taken that waits for a receiver; absent if none does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = u64)]
-    oldest_sent_at: Option<u64>,
+    oldest_sent_at_ms: Option<u64>,
     /// Seconds until nothing waits, at the rates of the last ten seconds; absent if it does not become empty so.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = f64)]
@@ -211,7 +211,7 @@ impl QueueBody {
             scheduled: view.counts.scheduled,
             leased: view.counts.leased,
             dead: view.dead,
-            oldest_sent_at: view.oldest.map(|at| at.0),
+            oldest_sent_at_ms: view.oldest.map(|at| at.0),
             drained_in_s: rates.drained_in_s(&view.counts).map(|seconds| (seconds * 10.0).round() / 10.0),
             rates: QueueRatesBody { sent_per_s: rounded(rates.sent), acknowledged_per_s: rounded(rates.acknowledged) },
             totals: QueueTotalsBody {

@@ -3,6 +3,8 @@
 
 use std::collections::HashSet;
 
+use tidegate_planted::{Bug, is_planted};
+
 use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 use super::key::NUMBER_END;
 use super::limits::{LEASE_MS_MAX, QUEUES_MAX, TIMERS_PER_RECORD};
@@ -141,7 +143,8 @@ impl Queues {
                     let entry = self.messages.of_mut(touched.number);
                     entry.attempts += 1;
                     entry.tries = entry.tries.saturating_add(1);
-                    self.put(touched.number, MessageState::Leased, *until);
+                    let until = if is_planted(Bug::LeaseEndsAtOnce) { at } else { *until };
+                    self.put(touched.number, MessageState::Leased, until);
                 }
                 let (queue, count) = (self.queue_mut(*queue), messages.len() as u64);
                 queue.picks = queue.picks.wrapping_add(count);
@@ -151,6 +154,10 @@ impl Queues {
             Event::Acknowledged { queue, messages, .. } => {
                 for touched in messages {
                     self.touch(touched.number, place);
+                    if is_planted(Bug::AcknowledgedComesBack) && touched.number.is_multiple_of(7) {
+                        self.put_waiting(touched.number);
+                        continue;
+                    }
                     self.finish(touched.number, Some(MessageState::Acknowledged), at);
                 }
                 self.queue_mut(*queue).totals.acknowledged += messages.len() as u64;
@@ -197,7 +204,8 @@ impl Queues {
                     let number = moved.touched.number;
                     self.leave_place(number, self.messages.of(number).body);
                     let entry = self.messages.of_mut(number);
-                    (entry.body, entry.last, entry.part) = (place.position, place.position, part as u16);
+                    let part = if is_planted(Bug::MovedPartForgotten) { entry.part } else { part as u16 };
+                    (entry.body, entry.last, entry.part) = (place.position, place.position, part);
                     self.enter_place(number, place.position);
                 }
             }
@@ -305,7 +313,8 @@ impl Queues {
             if entry.state == MessageState::Leased {
                 self.queue_mut(index).totals.lapsed += 1;
             }
-            let is_last = self.queue(index).settings.attempts_max.is_some_and(|most| entry.tries >= most);
+            let tries = entry.tries - u16::from(is_planted(Bug::DeliveredTooOften) && entry.tries > 0);
+            let is_last = self.queue(index).settings.attempts_max.is_some_and(|most| tries >= most);
             if entry.expires_at <= at {
                 self.finish(number, Some(MessageState::Expired), at);
                 self.queue_mut(index).totals.expired += 1;

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tidegate_planted::{Bug, is_planted};
+
 use super::command::{Bounds, Command, Delivery, Lease, LeaseRefusal, Message, Outcome, Receipt, Refusal, Rejection};
 use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 use super::key::MessageKey;
@@ -27,7 +29,8 @@ const fn append(event: Event<'_>, outcome: Outcome) -> Decided<'_> {
 
 impl Queues {
     pub(super) fn decide_command<'a>(&self, command: &Command<'a>, bounds: Bounds, now: TimeMs) -> Decided<'a> {
-        let at = now;
+        // A clock may be set back; the time of records does not go back.
+        let at = now.max(self.time);
         match *command {
             Command::Start { node } => append(Event::Started { at, node }, Outcome::Done),
             Command::SetQueue { name, settings } => self.set_queue(name, settings, at),
@@ -194,11 +197,8 @@ impl Queues {
     /// The message that a lease is for, if it still is.
     fn leased(&self, queue: QueueIndex, lease: &Lease) -> Result<&Entry, LeaseRefusal> {
         let entry = self.entry_of(lease.key).ok_or(LeaseRefusal::Unknown)?;
-        if entry.queue != queue || entry.attempts != lease.attempt || lease.attempt == 0 {
-            Err(LeaseRefusal::Lost)
-        } else {
-            Ok(entry)
-        }
+        let is_newest = entry.attempts == lease.attempt || is_planted(Bug::LostLeaseTrusted);
+        if entry.queue != queue || !is_newest || lease.attempt == 0 { Err(LeaseRefusal::Lost) } else { Ok(entry) }
     }
 
     /// Those of `leases` that `allow` lets pass, each message once, and what to say of each.
@@ -276,7 +276,9 @@ impl Queues {
 
     fn purge<'a>(&self, name: &str, up_to: u64, at: TimeMs) -> Decided<'a> {
         let (index, queue) = self.find(name)?;
-        let mut members = queue.members.iter().take_while(|number| *number <= up_to);
+        let is_scheduled = |number: &u64| self.messages.of(*number).state == MessageState::Scheduled;
+        let wanted = |number: &u64| !(is_planted(Bug::PurgePassesOver) && is_scheduled(number));
+        let mut members = queue.members.iter().take_while(|number| *number <= up_to).filter(wanted);
         let numbers: Vec<u64> = members.by_ref().take(PURGED_PER_RECORD).collect();
         let outcome = Outcome::Some { count: numbers.len() as u64, more: members.next().is_some() };
         if numbers.is_empty() {
@@ -338,7 +340,7 @@ impl Queue {
 
     /// Counts deliveries for the rate.
     pub(super) fn use_rate(&mut self, deliveries: u64, at: TimeMs) {
-        if let Some(rate) = self.settings.rate_per_s {
+        if let Some(rate) = self.settings.rate_per_s.filter(|_| !is_planted(Bug::RateIgnored)) {
             let from = self.rate_due_us.max(at.0.saturating_mul(1_000));
             self.rate_due_us = from.saturating_add(deliveries * interval_us(rate));
         }
@@ -391,7 +393,10 @@ fn check_message(message: &Message, at: TimeMs) -> Result<(), &'static str> {
 fn sent_of<'a>(message: &'a Message, settings: &Settings, at: TimeMs) -> Sent<'a> {
     let delayed = (settings.delay_ms > 0).then(|| later(at, settings.delay_ms));
     Sent {
-        visible_at: message.visible_at.or(delayed).filter(|visible_at| *visible_at > at),
+        visible_at: message
+            .visible_at
+            .or(delayed)
+            .filter(|visible_at| *visible_at > at && !is_planted(Bug::DelayIgnored)),
         expires_at: message.expires_at.or_else(|| settings.expiry_ms.map(|ms| later(at, ms))),
         ..message.as_sent()
     }

@@ -44,7 +44,7 @@ pub use event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 pub use key::{KEY_CHARS, MessageKey, NUMBER_END, NoKey};
 pub use message_table::MessageState;
 pub use reads::{BodyPlace, MessageView, Offer, QueueView};
-pub use settings::{BadSetting, Settings, is_queue_name};
+pub use settings::{BadSetting, Settings, is_queue_name, shortened};
 pub use snapshot::SnapshotError;
 pub use state::{Counts, Queues, Totals};
 

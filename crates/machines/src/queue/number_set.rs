@@ -30,6 +30,14 @@ impl NumberSet {
 
     /// Adds a number that is not there.
     pub fn insert(&mut self, number: u64) {
+        // Most numbers are the newest.
+        if let Some(mut last) = self.ranges.last_entry()
+            && *last.get() == number
+        {
+            *last.get_mut() += 1;
+            self.len += 1;
+            return;
+        }
         let before = self.ranges.range(..=number).next_back().map(|(first, end)| (*first, *end));
         assert!(before.is_none_or(|(_, end)| end <= number), "{number} is in the set already");
         let end = self.ranges.remove(&(number + 1)).unwrap_or(number + 1);

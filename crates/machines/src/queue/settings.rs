@@ -20,7 +20,7 @@ pub struct Settings {
     /// How long a rejected message waits after its first delivery; twice as long after each further one...
     pub retry_ms: u64,
     /// ... and so long at most.
-    pub retry_ms_max: u64,
+    pub retry_max_ms: u64,
     /// How long the ids of messages are remembered; `None` for ever, 0 for not at all.
     pub id_window_ms: Option<u64>,
     /// Messages a second that are handed out; `None` for as many as are asked for.
@@ -46,7 +46,7 @@ impl Default for Settings {
             attempts_max: None,
             dead_letter: None,
             retry_ms: 0,
-            retry_ms_max: 3_600_000,
+            retry_max_ms: 3_600_000,
             id_window_ms: Some(300_000),
             rate_per_s: None,
             burst: 1,
@@ -70,7 +70,7 @@ impl Settings {
         rule((1..=LEASE_MS_MAX).contains(&self.lease_ms), "lease_ms is 1 to 43200000, twelve hours")?;
         rule(self.delay_ms <= AHEAD_MS_MAX, "delay_ms is at most a hundred years")?;
         rule(self.expiry_ms.is_none_or(|ms| (1..=AHEAD_MS_MAX).contains(&ms)), "expiry_ms is 1 to a hundred years")?;
-        rule(self.attempts_max != Some(0), "attempts_max is at least 1")?;
+        rule(self.attempts_max != Some(0), "attempts_max is 1 to 65535")?;
         rule(
             self.attempts_max.is_none() || self.dead_letter.is_some(),
             "attempts_max needs dead_letter, the queue where such messages go",
@@ -79,8 +79,8 @@ impl Settings {
             self.dead_letter.as_deref().is_none_or(|target| is_queue_name(target) && target != name),
             "dead_letter is the name of another queue",
         )?;
-        rule(self.retry_ms <= self.retry_ms_max, "retry_ms is at most retry_ms_max")?;
-        rule(self.retry_ms_max <= AHEAD_MS_MAX, "retry_ms_max is at most a hundred years")?;
+        rule(self.retry_ms <= self.retry_max_ms, "retry_ms is at most retry_max_ms")?;
+        rule(self.retry_max_ms <= AHEAD_MS_MAX, "retry_max_ms is at most a hundred years")?;
         rule(self.id_window_ms.is_none_or(|ms| ms <= AHEAD_MS_MAX), "id_window_ms is at most a hundred years")?;
         rule(self.rate_per_s.is_none_or(|rate| (1..=1_000_000).contains(&rate)), "rate_per_s is 1 to 1000000")?;
         rule((1..=1_000_000).contains(&self.burst), "burst is 1 to 1000000")?;
@@ -92,7 +92,7 @@ impl Settings {
     /// How long a message waits that was rejected after so many deliveries.
     pub(super) fn retry_after(&self, attempts: u16) -> u64 {
         let doublings = u32::from(attempts.saturating_sub(1)).min(40);
-        self.retry_ms.saturating_mul(1 << doublings).min(self.retry_ms_max)
+        self.retry_ms.saturating_mul(1 << doublings).min(self.retry_max_ms)
     }
 
     pub(super) fn put(&self, out: &mut Vec<u8>) {
@@ -102,7 +102,7 @@ impl Settings {
         put_option(out, self.attempts_max.map(u64::from));
         put_text(out, self.dead_letter.as_deref().unwrap_or(""));
         put_varint(out, self.retry_ms);
-        put_varint(out, self.retry_ms_max);
+        put_varint(out, self.retry_max_ms);
         put_option(out, self.id_window_ms);
         put_option(out, self.rate_per_s.map(u64::from));
         put_varint(out, u64::from(self.burst));
@@ -126,7 +126,7 @@ impl Settings {
                 .filter(|name| !name.is_empty())
                 .map(Into::into),
             retry_ms: reader.varint("retry_ms")?,
-            retry_ms_max: reader.varint("retry_ms_max")?,
+            retry_max_ms: reader.varint("retry_max_ms")?,
             id_window_ms: option(reader, "id_window_ms")?,
             rate_per_s: match option(reader, "rate_per_s")? {
                 Some(rate) => Some(u32::try_from(rate).map_err(|_| too_large())?),
@@ -166,4 +166,24 @@ pub(super) fn flag(reader: &mut Reader<'_>, what: &'static str) -> Parsed<bool> 
 pub fn is_queue_name(name: &str) -> bool {
     let letters = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:{}".contains(&byte);
     (1..=QUEUE_NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(letters)
+}
+
+/// The beginning of a text that is longer than the bound that it meets: as many whole characters as fit.
+pub fn shortened(text: &str, bytes_max: usize) -> &str {
+    let ends = text.char_indices().map(|(at, letter)| at + letter.len_utf8());
+    &text[..ends.take_while(|end| *end <= bytes_max).last().unwrap_or(0)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shortened;
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        for (text, bytes_max, cut) in
+            [("", 3, ""), ("abc", 3, "abc"), ("abcd", 3, "abc"), ("aäb", 2, "a"), ("ä", 1, "")]
+        {
+            assert_eq!(shortened(text, bytes_max), cut);
+        }
+    }
 }

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_planted::{Bug, is_planted};
+
 use super::event::QueueIndex;
 use super::key::{MessageKey, NUMBER_END};
 use super::limits::{ID_BYTES_MAX, PRIORITIES, QUEUE_NAME_CHARS_MAX, QUEUES_MAX};
@@ -263,7 +265,8 @@ fn put_entry(out: &mut Vec<u8>, step: u64, entry: &Entry) {
     put_varint(out, u64::from(entry.queue.0));
     put_numbers(out, &[entry.body.0, u64::from(entry.part), entry.last.0 - entry.body.0, entry.sent_at.0]);
     if matches!(entry.state, MessageState::Scheduled | MessageState::Leased) {
-        put_varint(out, entry.until.0);
+        let is_lost = is_planted(Bug::LeaseLostInSnapshot) && entry.state == MessageState::Leased;
+        put_varint(out, if is_lost { entry.sent_at.0 } else { entry.until.0 });
     }
     put_time_or_never(out, entry.expires_at);
     put_numbers(out, &[u64::from(entry.bytes), u64::from(entry.attempts), u64::from(entry.tries)]);

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use tidegate_planted::{Bug, is_planted};
+
 use super::event::QueueIndex;
 use super::groups::Groups;
 use super::key::MessageKey;
@@ -98,7 +100,10 @@ impl Queue {
 
     /// The id if it is remembered at `at`.
     pub fn remembered(&self, id: &str, at: TimeMs) -> Option<MessageKey> {
-        self.ids.get(id).filter(|remembered| remembered.until > at).map(|remembered| remembered.key)
+        self.ids
+            .get(id)
+            .filter(|remembered| remembered.until > at && !is_planted(Bug::MessageIdForgotten))
+            .map(|remembered| remembered.key)
     }
 
     fn count_of(&mut self, state: MessageState) -> &mut u64 {
@@ -202,7 +207,9 @@ impl Queues {
 
     /// Whether a message waits for no other one of its ordering key.
     fn is_first(&self, number: u64, entry: &Entry) -> bool {
-        entry.group == NO_GROUP || self.queue(entry.queue).groups.is_first(entry.group, number)
+        entry.group == NO_GROUP
+            || is_planted(Bug::OrderingKeyOvertaken)
+            || self.queue(entry.queue).groups.is_first(entry.group, number)
     }
 
     /// Adds a message to what is kept by its state.

@@ -12,6 +12,8 @@ use super::{Site, World};
 use crate::note;
 use crate::violation::Violation;
 
+/// Ticks that a slow read takes at most.
+const SLOW_JOB_TICKS: u64 = 40;
 /// Ticks after which an answer may still speak of a disk that has room again.
 const FULL_IS_REMEMBERED: u64 = 1_500;
 
@@ -55,6 +57,8 @@ pub struct Faults {
     pub unreachable_start: u64,
     /// A log does nothing in this tick; so many times in a thousand.
     pub slow_log: u64,
+    /// A read that a shard of [`super::Shards`] wants done takes some ticks; so many times in a thousand.
+    pub slow_job: u64,
 }
 
 /// The damage that was done.
@@ -192,6 +196,16 @@ impl<S: Store> Site<S> {
 
     pub(super) fn is_stalled(&self, log: usize) -> bool {
         self.damage.stalled_until.get(log).is_some_and(|until| self.tick < *until)
+    }
+
+    /// How many ticks the next read of a log takes that a shard wants done elsewhere.
+    pub(super) fn ticks_of_a_job(&mut self) -> u64 {
+        let slow = self.setup.faults.slow_job;
+        if self.calm || slow == 0 || !self.chance.happens(slow) {
+            return 0;
+        }
+        self.tally.add("a slow read", 1);
+        self.chance.within(1..=SLOW_JOB_TICKS)
     }
 
     fn draws(&mut self, in_ten_thousand: u64) -> bool {

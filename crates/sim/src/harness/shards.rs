@@ -6,8 +6,8 @@ use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{JournalError, LogId, LogStore, Logs, Options};
 use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_shard::{
-    CompactionRule, Durable, NothingDerived, OpenShard, Service, Shard, ShardFamily, Snapshots, Unavailable, audit,
-    compact,
+    CompactionRule, Durable, JobId, NothingDerived, OpenShard, Service, Shard, ShardFamily, Snapshots, Unavailable,
+    audit, compact,
 };
 
 use super::store::Store;
@@ -22,10 +22,19 @@ type MachineOf<V> = <<V as Service>::Family as ShardFamily>::Machine;
 /// An answer that left a shard: which shard, the ticket, and what was answered, or why nothing was.
 pub type Answered<V> = (u16, <V as Service>::Ticket, Result<Durable<<V as Service>::Answer>, Unavailable>);
 
+/// A read that a shard wants done, and the tick in which it is done.
+struct Read<V: Service> {
+    shard: usize,
+    id: JobId,
+    job: V::Job,
+    at: u64,
+}
+
 /// All shards of one family, without threads.
 pub struct Shards<V: Service, S: Store> {
     shards: Vec<Shard<V, S::Log>>,
     logs: Vec<LogId>,
+    reads: Vec<Read<V>>,
     answered: VecDeque<Answered<V>>,
 }
 
@@ -51,7 +60,7 @@ impl<V: Service, S: Store> Shards<V, S> {
             let shard = Shard::new(ShardIndex(log.shard), back.state, service, back.log);
             shards.push(shard.map_err(|error| error.to_string())?);
         }
-        Ok(Shards { shards, logs, answered: VecDeque::new() })
+        Ok(Shards { shards, logs, reads: Vec::new(), answered: VecDeque::new() })
     }
 
     /// Asks a shard. Its answer comes from [`Shards::answered`], with the ticket.
@@ -59,14 +68,24 @@ impl<V: Service, S: Store> Shards<V, S> {
         self.shards[usize::from(shard)].call(ticket, call);
     }
 
-    /// Lets every shard do what it can, and does the reads that they want done. What they made of it leaves, unless the
-    /// machine stopped meanwhile: then nothing did.
+    /// Tells a shard's service something that is not answered, or is answered by the way.
+    pub fn note(&mut self, shard: u16, note: V::Note) {
+        self.shards[usize::from(shard)].note(note);
+    }
+
+    /// Lets every shard do what it can, and does the reads that they want done, some of them late. What they made of it
+    /// leaves, unless the machine stopped meanwhile: then nothing did.
     pub fn step(&mut self, site: &mut Site<S>) {
-        for (shard, log) in self.shards.iter_mut().zip(&self.logs) {
+        for (index, (shard, log)) in self.shards.iter_mut().zip(&self.logs).enumerate() {
             shard.step(TimeMs(site.clock.now_ms()));
             while let Some((id, job)) = shard.take_job() {
+                self.reads.push(Read { shard: index, id, job, at: site.tick + site.ticks_of_a_job() });
+            }
+            let (tick, is_calm) = (site.tick, site.is_calm());
+            let is_due = |read: &mut Read<V>| read.shard == index && (is_calm || read.at <= tick);
+            for read in self.reads.extract_if(.., is_due) {
                 let Ok(reader) = site.store.logs().reader(*log) else { continue };
-                shard.fetched(id, V::run(job, &reader));
+                shard.fetched(read.id, V::run(read.job, &reader));
             }
             while let Some((ticket, answer)) = shard.released() {
                 self.answered.push_back((log.shard, ticket, answer));
@@ -106,6 +125,11 @@ impl<V: Service, S: Store> Shards<V, S> {
     /// The machine of a shard, ahead of the disk by the groups in flight.
     pub fn state(&self, shard: u16) -> &MachineOf<V> {
         self.shards[usize::from(shard)].state_ahead()
+    }
+
+    /// What a shard keeps beside its machine.
+    pub fn service(&self, shard: u16) -> &V {
+        self.shards[usize::from(shard)].service()
     }
 
     /// Whether everything that was asked was decided, made durable and answered.

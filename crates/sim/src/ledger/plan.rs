@@ -133,6 +133,7 @@ impl Plan {
             take_over: some(25),
             unreachable_start: some(400),
             slow_log: some(800),
+            slow_job: 0,
             lost_tail: 20,
         };
         let weather = Weather {

@@ -4,4 +4,5 @@ pub mod accounts;
 pub mod gateway;
 pub mod ids;
 pub mod ledger;
+pub mod queue;
 mod stall;

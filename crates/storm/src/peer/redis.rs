@@ -151,7 +151,8 @@ impl Dialect for RedisWallet<'_> {
     }
 }
 
-fn encode(out: &mut Vec<u8>, words: &[&str]) {
+/// Appends a command.
+pub fn encode(out: &mut Vec<u8>, words: &[&str]) {
     write!(out, "*{}\r\n", words.len()).expect("a vector takes all");
     for word in words {
         write!(out, "${}\r\n{word}\r\n", word.len()).expect("a vector takes all");

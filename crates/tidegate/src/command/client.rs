@@ -1,5 +1,5 @@
 //! What an operator asks of a running server: `tidegate status`, `account`, `transfer`, `hold`, `asset`, `changes`,
-//! `import`, `clients`, `sessions`, `retained`, `publish`, `drain`, `services` and `users`.
+//! `import`, `queue`, `message`, `clients`, `sessions`, `retained`, `publish`, `drain`, `services` and `users`.
 //!
 //! ```text
 //!   arguments ─▶ one request (or pages of them) over HTTP ─▶ a table for people, or a JSON object on each line
@@ -22,6 +22,7 @@ mod import;
 mod movement;
 mod pages;
 mod publish;
+mod queue;
 mod retained;
 mod services;
 mod sessions;
@@ -45,6 +46,7 @@ pub use drain::DrainArguments;
 pub use hold::Hold;
 pub use import::ImportArguments;
 pub use publish::PublishArguments;
+pub use queue::{Message, Queue};
 pub use retained::Retained;
 pub use services::Services;
 pub use sessions::Sessions;
@@ -119,6 +121,16 @@ pub fn services(connection: &Connection, what: Services) -> ExitCode {
 /// `tidegate users`
 pub fn users(connection: &Connection, what: Users) -> ExitCode {
     ended(connection, |door, shown| users::run(door, shown, what))
+}
+
+/// `tidegate queue`
+pub fn queue(connection: &Connection, what: Queue) -> ExitCode {
+    ended(connection, |door, shown| queue::run(door, shown, what))
+}
+
+/// `tidegate message`
+pub fn message(connection: &Connection, what: Message) -> ExitCode {
+    ended(connection, |door, shown| queue::message(door, shown, what))
 }
 
 /// `tidegate drain`

@@ -8,7 +8,7 @@ use crate::host::Host;
 
 const GIB: u64 = 1 << 30;
 const CONNECTIONS: DoorConnections = DoorConnections { http: 1_000, binary: 2_000, mqtt: 10_000 };
-const NEEDS: Needs = Needs { logs: 4, indexes: 1, threads: 3, readers: 0 };
+const NEEDS: Needs = Needs { logs: 5, indexes: 1, threads: 3, readers: 0 };
 
 fn config(text: &str) -> Config {
     let document = Document::of("test.toml", text, &schema(&[])).expect("a good file");

@@ -27,6 +27,7 @@ mod hostile;
 mod huge_pages;
 mod imports;
 mod limits;
+mod links;
 mod losses;
 mod memory;
 mod metrics;

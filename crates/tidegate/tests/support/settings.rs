@@ -14,6 +14,8 @@ pub struct Settings {
     pub data: PathBuf,
     /// Address of the HTTP door.
     pub http: String,
+    /// Address of the binary door.
+    pub binary: String,
     /// Shards of a new directory.
     pub shards: u16,
     /// Worker threads.
@@ -47,6 +49,7 @@ impl Settings {
             root: root.to_path_buf(),
             data: root.join("data"),
             http: "127.0.0.1:0".to_owned(),
+            binary: "127.0.0.1:0".to_owned(),
             shards: 1,
             workers: 1,
             snapshot_interval_s: 0,
@@ -65,10 +68,10 @@ impl Settings {
     /// Writes the file and returns its path.
     pub fn write(&self) -> PathBuf {
         let mqtt = if self.mqtt { "127.0.0.1:0" } else { "off" };
-        let Settings { http, mqtts, shards, workers, snapshot_interval_s, audit_interval_s, .. } = self;
+        let Settings { http, binary, mqtts, shards, workers, snapshot_interval_s, audit_interval_s, .. } = self;
         let Settings { data_keys, limits, auth, sections, .. } = self;
         let text = format!(
-            "[listen]\nhttp = \"{http}\"\nbinary = \"127.0.0.1:0\"\nmqtt = \"{mqtt}\"\n\
+            "[listen]\nhttp = \"{http}\"\nbinary = \"{binary}\"\nmqtt = \"{mqtt}\"\n\
              mqtts = \"{mqtts}\"\n\n\
              [data]\nshards = {shards}\nsegment_bytes = {SEGMENT_BYTES}\n\
              snapshot_interval_s = {snapshot_interval_s}\naudit_interval_s = {audit_interval_s}\n{data_keys}\n\

@@ -35,6 +35,19 @@ fn a_late_acknowledgement_counts_while_nobody_else_has_the_message() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_ends_and_begins_nothing() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings { delay_ms: 100, ..Settings::default() });
+    driven.send("jobs", &[message("a")]);
+    driven.now.0 -= 500;
+    driven.send("jobs", &[message("b")]);
+    driven.wait(550);
+    assert_eq!(driven.counts("jobs"), (0, 2, 0));
+    driven.wait(50);
+    assert_eq!(driven.received("jobs", 10), [(1, 1), (2, 1)]);
+}
+
+#[test]
 fn leases_can_be_made_longer_and_shorter() {
     let mut driven = Driven::new();
     driven.queue("jobs", Settings::default());
@@ -92,7 +105,7 @@ fn an_id_is_taken_once_while_it_is_remembered() {
     let lease = driven.receive("jobs", 10);
     driven.acknowledge("jobs", &lease);
     driven.wait(999);
-    assert!(driven.send("jobs", &[with_id.clone()])[0].is_duplicate, "also when the first one is gone");
+    assert!(driven.send("jobs", std::slice::from_ref(&with_id))[0].is_duplicate, "also when the first one is gone");
     assert_eq!(driven.queues.key_of_id("jobs", "x", driven.now), Some(receipts[0].key));
     driven.wait(1);
     let anew = driven.send("jobs", &[with_id]);
@@ -107,8 +120,8 @@ fn an_id_may_be_remembered_for_ever_or_not_at_all() {
     driven.queue("never", Settings { id_window_ms: Some(0), ..Settings::default() });
     let with_id = Message { id: Some("x".into()), ..message("a") };
     for _ in 0..2 {
-        driven.send("ever", &[with_id.clone()]);
-        driven.send("never", &[with_id.clone()]);
+        driven.send("ever", std::slice::from_ref(&with_id));
+        driven.send("never", std::slice::from_ref(&with_id));
         driven.wait(1 << 40);
     }
     assert_eq!((driven.counts("ever").0, driven.counts("never").0), (1, 2));
@@ -170,7 +183,7 @@ fn what_is_delivered_too_often_goes_to_the_dead_letters_and_back() {
 #[test]
 fn retries_wait_twice_as_long_each_time() {
     let mut driven = Driven::new();
-    driven.queue("jobs", Settings { retry_ms: 100, retry_ms_max: 350, ..Settings::default() });
+    driven.queue("jobs", Settings { retry_ms: 100, retry_max_ms: 350, ..Settings::default() });
     driven.send("jobs", &[message("a")]);
     for waits in [100, 200, 350, 350] {
         let lease = driven.receive("jobs", 1);

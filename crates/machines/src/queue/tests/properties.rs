@@ -55,7 +55,7 @@ fn name(queue: u8) -> &'static str {
 
 /// Does a step; `leases` are all that were ever handed out, `keys` all messages that were taken.
 fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mut Vec<MessageKey>) {
-    let some = |value: u8| (value % 3 != 0).then_some(u64::from(value));
+    let some = |value: u8| (!value.is_multiple_of(3)).then_some(u64::from(value));
     let now = driven.now.0;
     let lease_of = |which: u8| leases.get(usize::from(which) % leases.len().max(1)).map(|(_, lease)| *lease);
     match step {
@@ -84,7 +84,7 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
                     ordering_key: some(key).map(|key| format!("key {}", key % 4).into()),
                     priority: priority % 10,
                     visible_at: some(delay).map(|delay| TimeMs(now + delay * 5)),
-                    expires_at: some(expiry).filter(|_| expiry % 2 == 0).map(|ms| TimeMs(now + ms * 30)),
+                    expires_at: some(expiry).filter(|_| expiry.is_multiple_of(2)).map(|ms| TimeMs(now + ms * 30)),
                     attributes: vec![key; usize::from(count)].into(),
                     body: vec![priority; usize::from(delay)].into(),
                 })

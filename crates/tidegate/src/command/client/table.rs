@@ -89,6 +89,31 @@ impl Columns {
         Columns(&[("name", 12), ("role", 0), ("wallets", 0), ("grants", 0), ("withheld", 0), ("hidden", 0)]);
     /// A service or user that is gone.
     pub const DELETED: Columns = Columns(&[("name", 0), ("outcome", 0)]);
+    /// A queue among others.
+    pub const QUEUE: Columns = Columns(&[
+        ("name", 12),
+        ("waiting", 0),
+        ("scheduled", 0),
+        ("leased", 0),
+        ("dead", 0),
+        ("oldest_sent_at_ms", 0),
+        ("drained_in_s", 0),
+    ]);
+    /// A message among others.
+    pub const MESSAGE: Columns = Columns(&[
+        ("key", 26),
+        ("state", 9),
+        ("sent_at_ms", 24),
+        ("until_ms", 24),
+        ("expires_at_ms", 0),
+        ("attempts", 0),
+        ("bytes", 0),
+    ]);
+    /// A message that was sent.
+    pub const SENT: Columns = Columns(&[("key", 26), ("duplicate", 0)]);
+    /// What happened to a message.
+    pub const STEP: Columns =
+        Columns(&[("time_ms", 24), ("step", 12), ("consumer", 0), ("until_ms", 0), ("reason", 0)]);
     /// A change.
     pub const CHANGE: Columns = Columns(&[
         ("sequence", 10),
@@ -207,6 +232,37 @@ impl Fields {
         ("grants", None),
         ("withheld", None),
         ("hidden", None),
+    ]);
+    /// A queue.
+    pub const QUEUE: Fields = Fields(&[
+        ("name", None),
+        ("waiting", None),
+        ("scheduled", None),
+        ("leased", None),
+        ("dead", None),
+        ("oldest_sent_at_ms", None),
+        ("drained_in_s", Some("not at these rates")),
+        ("rates", None),
+        ("totals", None),
+        ("settings", None),
+    ]);
+    /// So many messages.
+    pub const MESSAGES: Fields = Fields(&[("messages", None)]);
+    /// A message.
+    pub const MESSAGE: Fields = Fields(&[
+        ("key", None),
+        ("node", None),
+        ("restart", None),
+        ("number", None),
+        ("queue", None),
+        ("state", None),
+        ("sent_at_ms", None),
+        ("until_ms", None),
+        ("expires_at_ms", None),
+        ("attempts", None),
+        ("bytes", None),
+        ("message", None),
+        ("trail_is_cut", None),
     ]);
     /// How a server is.
     pub const STATUS: Fields = Fields(&[
@@ -343,7 +399,7 @@ fn visible(text: &str) -> String {
 }
 
 fn is_time(name: &str) -> bool {
-    name.ends_with("time_ms") || name.ends_with("_at_ms") || name == "at_ms"
+    name.ends_with("time_ms") || name.ends_with("_at_ms") || matches!(name, "at_ms" | "until_ms")
 }
 
 /// A time as people read it.

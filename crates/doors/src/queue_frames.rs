@@ -1,0 +1,140 @@
+//! Queues on the binary port: sending, receiving, and what becomes of leases. The bodies of the frames are those of
+//! `queue.proto`.
+//!
+//! Queues are made and looked through over HTTP.
+
+use std::sync::Arc;
+
+use prost::Message as _;
+use tidegate_machines::TimeMs;
+use tidegate_queue::machine::limits::PRIORITY_DEFAULT;
+use tidegate_queue::machine::{Lease, LeaseRefusal, Message, MessageKey, Outcome, Rejection};
+use tidegate_queue::{Answer, Call, QueueClient, QueueReply, QueueRequest, Receive, Received};
+use tidegate_wire::queue as wire;
+
+use crate::auth::{Identity, QueueAction};
+use crate::binary::Refused;
+use crate::binary::frames::{FrameRoom, QUEUE_FAMILY};
+use crate::queue_calls::consumer_of;
+use crate::queue_http::{check_right, problem};
+
+/// Queues, for the clients of one worker's binary port.
+pub struct QueueFrames;
+
+fn malformed(what: &str) -> Refused {
+    Refused::new("frame_malformed", what)
+}
+
+fn lease(lease: &wire::Lease) -> Result<Lease, Refused> {
+    let key: [u8; 16] = (&*lease.key).try_into().map_err(|_| malformed("the key of a lease has 16 bytes"))?;
+    Ok(Lease { key: MessageKey::from_bits(u128::from_be_bytes(key)), attempt: lease.attempt })
+}
+
+fn leases(leases: &[wire::Lease]) -> Result<Vec<Lease>, Refused> {
+    leases.iter().map(lease).collect()
+}
+
+fn message(message: wire::Message) -> Result<Arc<Message>, Refused> {
+    let text = |text: String| (!text.is_empty()).then(|| text.into_boxed_str());
+    let time = |at: u64| (at > 0).then_some(TimeMs(at.min(u64::MAX - 1)));
+    let priority = message.priority.unwrap_or(PRIORITY_DEFAULT.into());
+    Ok(Arc::new(Message {
+        id: text(message.id),
+        ordering_key: text(message.ordering_key),
+        priority: priority.try_into().map_err(|_| malformed("a priority is 0 to 9"))?,
+        visible_at: time(message.deliver_at_ms),
+        expires_at: time(message.expires_at_ms),
+        attributes: message.attributes.into(),
+        body: message.body.into(),
+    }))
+}
+
+fn delivery(received: &Received) -> wire::Delivery {
+    let (Lease { key, attempt }, message) = (received.delivery.lease, &*received.message);
+    wire::Delivery {
+        lease: Some(wire::Lease { key: key.bits().to_be_bytes().into(), attempt }),
+        lease_until_ms: received.delivery.until.0,
+        message: Some(wire::Message {
+            body: message.body.to_vec(),
+            id: message.id.as_deref().unwrap_or_default().into(),
+            ordering_key: message.ordering_key.as_deref().unwrap_or_default().into(),
+            priority: Some(message.priority.into()),
+            deliver_at_ms: 0,
+            expires_at_ms: 0,
+            attributes: message.attributes.to_vec(),
+        }),
+    }
+}
+
+impl FrameRoom for QueueFrames {
+    type Client = QueueClient;
+
+    fn family(&self) -> u32 {
+        QUEUE_FAMILY
+    }
+
+    fn request(&self, identity: &Identity, body: &[u8]) -> Result<QueueRequest, Refused> {
+        use wire::queue_request::Request;
+        let request = wire::QueueRequest::decode(body).map_err(|error| malformed(&error.to_string()))?;
+        let request = request.request.ok_or_else(|| malformed("the frame asks nothing that this server knows"))?;
+        let may = |action, queue: &str| check_right(identity, action, queue).map_err(Refused::from);
+        Ok(QueueRequest::Call(match request {
+            Request::Send(wire::Send { queue, messages }) => {
+                may(QueueAction::Send, &queue)?;
+                let messages = messages.into_iter().map(message).collect::<Result<_, _>>()?;
+                Call::Send { queue: queue.into(), messages }
+            }
+            Request::Receive(wire::Receive { queue, max, lease_ms, wait_ms, consumer }) => {
+                may(QueueAction::Receive, &queue)?;
+                return Ok(QueueRequest::Receive(Receive {
+                    queue: queue.into(),
+                    max: max.max(1) as usize,
+                    lease_ms: (lease_ms > 0).then_some(lease_ms),
+                    consumer: if consumer.is_empty() { consumer_of(identity) } else { consumer.into() },
+                    wait_ms,
+                }));
+            }
+            Request::Acknowledge(wire::Acknowledge { queue, leases: of }) => {
+                may(QueueAction::Receive, &queue)?;
+                Call::Acknowledge { queue: queue.into(), leases: leases(&of)? }
+            }
+            Request::Extend(wire::Extend { queue, leases: of, lease_ms }) => {
+                may(QueueAction::Receive, &queue)?;
+                Call::Extend { queue: queue.into(), leases: leases(&of)?, lease_ms }
+            }
+            Request::Reject(wire::Reject { queue, leases: of, reason, delay_ms, dead }) => {
+                may(QueueAction::Receive, &queue)?;
+                let then = if dead { Rejection::Dead } else { Rejection::Retry(delay_ms) };
+                Call::Reject { queue: queue.into(), leases: leases(&of)?, then, reason: reason.into() }
+            }
+        }))
+    }
+
+    fn reply(&self, reply: QueueReply) -> Result<Vec<u8>, Refused> {
+        use wire::queue_reply::Reply;
+        let reply = match reply? {
+            Answer::Outcome(Outcome::Refused(refusal)) => return Err(problem(&refusal).into()),
+            Answer::Outcome(Outcome::Sent(receipts)) => {
+                let receipt = |receipt: &tidegate_queue::machine::Receipt| wire::Receipt {
+                    key: receipt.key.bits().to_be_bytes().into(),
+                    duplicate: receipt.is_duplicate,
+                };
+                Reply::Sent(wire::Sent { receipts: receipts.iter().map(receipt).collect() })
+            }
+            Answer::Received(messages) => {
+                Reply::Received(wire::Received { deliveries: messages.iter().map(delivery).collect() })
+            }
+            Answer::Outcome(Outcome::Leases(outcomes)) => {
+                let outcome = |outcome: &Result<(), LeaseRefusal>| match outcome {
+                    Ok(()) => wire::LeaseOutcome::Done,
+                    Err(LeaseRefusal::Lost) => wire::LeaseOutcome::Lost,
+                    Err(LeaseRefusal::Unknown) => wire::LeaseOutcome::Unknown,
+                };
+                let outcomes = outcomes.iter().map(|of| i32::from(outcome(of))).collect();
+                Reply::Leases(wire::Leases { outcomes })
+            }
+            other => unreachable!("the binary port asks for nothing that is answered so: {other:?}"),
+        };
+        Ok(wire::QueueReply { reply: Some(reply) }.encode_to_vec())
+    }
+}

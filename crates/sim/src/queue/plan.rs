@@ -1,0 +1,172 @@
+//! What a seed decides: queues and their settings, how often clients ask for what, which faults there are.
+
+use tidegate_queue::machine::{Bounds, Settings};
+use tidegate_queue::{QUEUES, QueueOptions};
+
+use crate::chance::Chance;
+use crate::harness::{Faults, Setup};
+
+/// Queues of one shard.
+pub const QUEUES_PER_SHARD: usize = 5;
+/// Of those, the one whose messages are dead letters after some deliveries...
+pub const RETRY: usize = 1;
+/// ... and the one where they go.
+pub const DEAD: usize = 2;
+/// The one that is deleted when it is empty, and made again.
+pub const SHORT: usize = 4;
+/// Bytes of a segment: small, so that a run fills many and forgets them.
+pub const SEGMENT_BYTES: u64 = 64 << 10;
+/// Simulated milliseconds of a tick.
+const TICK_MS: u64 = 5;
+/// Ticks of trouble at most.
+const TICKS_MAX: u64 = 1_200;
+
+/// What a seed decides.
+pub struct Plan {
+    pub shards: u16,
+    pub options: QueueOptions,
+    /// How often something is asked, in a thousand ticks.
+    pub rate: u64,
+    /// How often a log is compacted, in a thousand ticks.
+    pub compactions: u64,
+    /// How often each thing is asked, by weight, in the order of [`Wish`].
+    pub weights: [u64; WISHES.len()],
+    /// Bytes of a body, at most; of few bodies, eight times as many.
+    pub body_bytes: u64,
+    /// How many messages in a thousand have an ordering key, and how many an id.
+    pub ordered: u64,
+    pub with_id: u64,
+}
+
+/// What clients may want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    Send,
+    Receive,
+    Acknowledge,
+    Extend,
+    Reject,
+    Cancel,
+    Reschedule,
+    Look,
+    LookById,
+    Browse,
+    Purge,
+    Redrive,
+    Pause,
+    Forget,
+    Delete,
+}
+
+/// All of them, in the order of their weights.
+pub const WISHES: [Wish; 15] = [
+    Wish::Send,
+    Wish::Receive,
+    Wish::Acknowledge,
+    Wish::Extend,
+    Wish::Reject,
+    Wish::Cancel,
+    Wish::Reschedule,
+    Wish::Look,
+    Wish::LookById,
+    Wish::Browse,
+    Wish::Purge,
+    Wish::Redrive,
+    Wish::Pause,
+    Wish::Forget,
+    Wish::Delete,
+];
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn draw(chance: &mut Chance, ticks: u64) -> (Plan, Setup) {
+        let mut some = |most: u64| if chance.happens(500) { chance.within(1..=most) } else { 0 };
+        let faults = Faults {
+            power: some(40),
+            power_in_operation: some(40),
+            kill: some(40),
+            stop: some(20),
+            stalled_log: some(60),
+            take_over: some(40),
+            unreachable_start: some(200),
+            slow_log: some(500),
+            slow_job: some(600),
+            ..Faults::default()
+        };
+        let weights = [
+            60,
+            50,
+            40 + some(40),
+            some(15),
+            some(30),
+            some(10),
+            some(10),
+            some(20),
+            some(20),
+            some(10),
+            some(2),
+            some(6),
+            some(3),
+            some(3),
+            some(10),
+        ];
+        let plan = Plan {
+            rate: 200 + some(700),
+            compactions: some(60),
+            weights,
+            ordered: some(700),
+            with_id: 100 + some(800),
+            body_bytes: 60 + some(300),
+            shards: chance.within(1..=2) as u16,
+            options: QueueOptions {
+                bounds: Bounds { messages_max: chance.within(60..=140), ids_max: 2_000 },
+                node: 7,
+                bodies_bytes_max: *chance.one_of(&[1 << 10, 4 << 10, 16 << 10]),
+                receivers_max: 10_000,
+                segment_bytes: *chance.one_of(&[8 << 10, 32 << 10, SEGMENT_BYTES]),
+            },
+        };
+        let families = vec![(QUEUES, plan.shards)];
+        let setup = Setup { families, directory: 7, faults, tick_ms: TICK_MS, ticks: ticks.min(TICKS_MAX) };
+        (plan, setup)
+    }
+
+    /// The queues of a seed: their names, shards and settings.
+    pub fn queues(&self, chance: &mut Chance) -> Vec<(Box<str>, u16, Settings)> {
+        let mut queues = Vec::new();
+        for shard in 0..self.shards {
+            for kind in ["plain", "retry", "dead", "late", "short"] {
+                queues.push((format!("{kind}-{shard}").into(), shard, settings(kind, shard, chance)));
+            }
+        }
+        queues
+    }
+}
+
+fn settings(kind: &str, shard: u16, chance: &mut Chance) -> Settings {
+    let common = Settings { lease_ms: chance.within(100..=600), trail_ms: 2_000, ..Settings::default() };
+    match kind {
+        "plain" => Settings {
+            id_window_ms: Some(chance.within(500..=3_000)),
+            rate_per_s: chance.happens(300).then(|| chance.within(30..=300) as u32),
+            burst: chance.within(1..=20) as u32,
+            ..common
+        },
+        "retry" => Settings {
+            attempts_max: Some(chance.within(1..=3) as u16),
+            dead_letter: Some(format!("dead-{shard}").into()),
+            retry_ms: chance.within(0..=80),
+            id_window_ms: None,
+            ..common
+        },
+        "dead" => common,
+        "short" => Settings { id_window_ms: Some(0), ..common },
+        _ => Settings {
+            delay_ms: chance.within(20..=400),
+            expiry_ms: Some(chance.within(1_000..=4_000)),
+            trail_ms: 0,
+            id_window_ms: Some(1_000),
+            ..common
+        },
+    }
+}
