@@ -56,7 +56,7 @@ impl QueueKeys {
             is_paused: self.paused,
             messages_max: self.messages_max,
             trail_ms: self.trail_ms,
-            notes: Settings::default().notes,
+            notes: Box::default(),
         }
     }
 }

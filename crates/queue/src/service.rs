@@ -259,6 +259,9 @@ impl<T: Clone + PartialEq> QueueService<T> {
         while self.is_start_noted
             && let Some((name, settings)) = self.to_declare.pop_front()
         {
+            // Of what the doors note of a queue, the configuration says nothing.
+            let notes = turn.state().view(&name).map_or_else(Box::default, |view| view.settings.notes);
+            let settings = Settings { notes, ..settings };
             let set = Command::SetQueue { name: &name, settings: &settings };
             match self.execute(turn, RecordClass::Note, &set) {
                 Executed::Done(Outcome::Refused(refusal)) => {

@@ -250,8 +250,8 @@ async fn look_through(
 }
 
 fn add_tags(attributes: &mut QueueAttributes, tags: Given) -> Done<()> {
-    let is_tag = |key: &str, value: &str| (1..=128).contains(&key.chars().count()) && value.len() <= 1_024;
-    if !tags.iter().all(|(key, value)| is_tag(key, value)) {
+    let fits = |key: &str, value: &str| (1..=128).contains(&key.chars().count()) && value.len() <= 1_024;
+    if !tags.iter().all(|(key, value)| fits(key, value)) {
         return Err(AwsError::parameter("Tags", "a key has 1 to 128 characters, a value at most 1024 bytes"));
     }
     attributes.noted.tags.extend(tags);

@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_header_may_be_cut_anywhere() {
-        for end in 0..SIGNED.len() {
+        for end in 1..SIGNED.len() {
             for text in [&SIGNED[..end], &SIGNED[end..]] {
                 assert!(Shown::of(&signed(text, "AmazonSQS.SendMessage")).is_err(), "{text}");
                 assert!(canonical_query(text).len() <= 3 * text.len() + 64);
