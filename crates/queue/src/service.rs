@@ -12,28 +12,28 @@
 //! Why receiving is a note and no call: calls are decided in the order in which they came, and a receiver that waits
 //! would hold up those behind it.
 
+mod hand_out;
+mod look;
+mod moves;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use tidegate_journal::{JournalError, LogReader, LogStore, NoRoom, RecordClass};
-use tidegate_machines::queue::limits::{BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, MESSAGE_OVERHEAD_BYTES};
 use tidegate_machines::queue::{
-    BodyPlace, Bounds, Command, Delivery, Event, Message, MessageView, Offer, Outcome, Queues, Refusal, Settings,
+    BodyPlace, Bounds, Command, Delivery, Event, Message, Outcome, Queues, Refusal, Settings,
 };
 use tidegate_machines::{Decision, Machine, TimeMs};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served, Service, TurnOf, Unavailable, Unsolicited};
 
 use crate::bodies::{Bodies, ReadBodies, read_bodies};
-use crate::call::{Answer, Call, Found, Read, Receive, Received};
+use crate::call::{Answer, Call, Found, Receive};
 use crate::declared::Declared;
 use crate::family::QueuesFamily;
-use crate::limits::{
-    ANSWER_BYTES_MAX, CALL_BYTES_WAITING_MAX, CALLS_WAITING_MAX, LOG_BYTES_PER_LIVE_BYTE, PAGE_ROWS_MAX,
-    READ_AHEAD_BYTES, READ_AHEAD_MESSAGES, SEGMENTS_MIN, TIMERS_PER_STEP, WAIT_MS_MAX,
-};
+use crate::limits::{CALL_BYTES_WAITING_MAX, CALLS_WAITING_MAX, TIMERS_PER_STEP};
 use crate::rates::Rates;
 use crate::trail::{Trail, TrailWalk};
-use crate::waiters::{Waiter, Waiters};
+use crate::waiters::Waiters;
 
 /// What a shard is told.
 #[derive(Clone, Copy, Debug)]
@@ -86,11 +86,22 @@ pub struct Fetched {
     trail: Option<Trail>,
 }
 
+/// What was handed out to a receiver, and is not with it yet.
+#[derive(Debug)]
+struct Handover<T> {
+    ticket: T,
+    deliveries: Vec<Delivery>,
+    /// By number, those whose bodies are there.
+    messages: HashMap<u64, Arc<Message>>,
+    /// Where the others are being read, or could not be.
+    places: Vec<BodyPlace>,
+}
+
 /// For whom a job reads.
 #[derive(Debug)]
 enum Reading<T> {
-    /// A receiver who has these leases, and these messages so far.
-    Delivery(T, Vec<(Delivery, u32)>, HashMap<u64, Arc<Message>>),
+    /// A receiver.
+    Delivery(Handover<T>),
     /// Those who will receive from a queue next.
     Ahead(Box<str>),
     /// The end of the log, to which old bodies move.
@@ -126,6 +137,8 @@ pub struct QueueService<T> {
     found: BTreeMap<JobId, Fetched>,
     /// Queues for which bodies are being read ahead.
     ahead: BTreeSet<Box<str>>,
+    /// Handovers of which something could not be read, and why.
+    unread: Vec<(Handover<T>, Vec<String>)>,
     /// Answers of receivers, for the end of the step.
     ready: Vec<(T, Answer)>,
     /// Bodies to be written again.
@@ -159,6 +172,7 @@ impl<T: Clone + PartialEq> QueueService<T> {
             readings: BTreeMap::new(),
             found: BTreeMap::new(),
             ahead: BTreeSet::new(),
+            unread: Vec::new(),
             ready: Vec::new(),
             moves: VecDeque::new(),
             move_after: TimeMs(0),
@@ -303,260 +317,6 @@ impl<T: Clone + PartialEq> QueueService<T> {
             false => Served::Done(Answer::Outcome(Outcome::Some { count: progress.done, more })),
         }
     }
-
-    fn look<L: LogStore>(
-        &mut self,
-        turn: &QueueTurn<'_, T, L>,
-        read: &Read,
-        progress: &mut Progress,
-        jobs: &mut Jobs<Self>,
-    ) -> Served<Answer> {
-        if let Some((job, messages)) = progress.reads.take() {
-            return Served::Done(Answer::Messages(self.finish_reading(job, messages), progress.more));
-        }
-        let queues = turn.state();
-        let not_found = |queue: &str| Served::Done(Answer::refused(Refusal::QueueNotFound(queue.into())));
-        let key = match read {
-            Read::Queue(name) => {
-                let Some(view) = queues.view(name) else { return not_found(name) };
-                return Served::Done(Answer::Queue(Box::new(view), self.rates_of(name)));
-            }
-            Read::Queues { after, limit } => {
-                let views = queues.views(after).take((*limit).min(PAGE_ROWS_MAX));
-                let rows = views.map(|view| (self.rates_of(&view.name), view)).map(|(rates, view)| (view, rates));
-                return Served::Done(Answer::Queues(rows.collect()));
-            }
-            Read::Browse { queue, after, limit } => {
-                let Some(messages) = queues.browse(queue, *after) else { return not_found(queue) };
-                let mut bytes = 0;
-                let mut fits = |view: &MessageView| {
-                    bytes += u64::from(view.bytes);
-                    bytes <= ANSWER_BYTES_MAX || bytes == u64::from(view.bytes)
-                };
-                let mut messages = messages.peekable();
-                let mut views = Vec::new();
-                while views.len() < (*limit).min(PAGE_ROWS_MAX)
-                    && let Some(view) = messages.next_if(&mut fits)
-                {
-                    views.push(view);
-                }
-                progress.more = messages.next().is_some();
-                return self.read_messages(turn, views, None, progress, jobs);
-            }
-            Read::Message(key) => Some(*key),
-            Read::ById { queue, id } => queues.key_of_id(queue, id, turn.now()),
-        };
-        let Some(view) = key.and_then(|key| queues.message(key)) else {
-            return Served::Done(Answer::refused(Refusal::MessageNotFound));
-        };
-        let walk = TrailWalk::new(view.body.number, view.last);
-        self.read_messages(turn, vec![view], Some(walk), progress, jobs)
-    }
-
-    /// Gets the bodies of messages, and the trail of the only one.
-    fn read_messages<L: LogStore>(
-        &mut self,
-        turn: &QueueTurn<'_, T, L>,
-        views: Vec<MessageView>,
-        mut walk: Option<TrailWalk>,
-        progress: &mut Progress,
-        jobs: &mut Jobs<Self>,
-    ) -> Served<Answer> {
-        let (mut messages, mut places) = (Vec::with_capacity(views.len()), Vec::new());
-        for view in views {
-            let is_gone = view.state.is_finished();
-            let message = if is_gone { None } else { self.bodies.find(view.body, turn) };
-            places.extend((message.is_none() && !is_gone).then_some(view.body));
-            messages.push(Found { view, message, trail: Trail::default() });
-        }
-        let is_walked = walk.as_mut().is_none_or(|walk| walk.walk_in_memory(turn));
-        if is_walked && let Some(trail) = walk.take().map(TrailWalk::into_trail) {
-            messages[0].trail = trail;
-        }
-        if places.is_empty() && walk.is_none() {
-            return Served::Done(Answer::Messages(messages, progress.more));
-        }
-        let job = jobs.start(Job { places, trail: walk });
-        self.readings.insert(job, Reading::Call);
-        progress.reads = Some((job, messages));
-        Served::Paused(Pause::Aside(job))
-    }
-
-    fn finish_reading(&mut self, job: JobId, mut messages: Vec<Found>) -> Vec<Found> {
-        let Fetched { bodies, trail } = self.found.remove(&job).expect("a call is resumed when its job is back");
-        let mut bodies: HashMap<u64, _> = bodies.into_iter().collect();
-        for found in &mut messages {
-            if let Some(Ok(message)) = bodies.remove(&found.view.body.number) {
-                found.message = Some(message);
-            }
-        }
-        if let (Some(trail), [only]) = (trail, &mut *messages) {
-            only.trail = trail;
-        }
-        messages
-    }
-
-    /// Hands out what there is to those who wait. Whether anything happened.
-    fn serve_waiters<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>, jobs: &mut Jobs<Self>) -> bool {
-        let mut worked = false;
-        for (ticket, receive) in std::mem::take(&mut self.arrived) {
-            worked = true;
-            let wait_ms = receive.wait_ms.min(WAIT_MS_MAX);
-            self.waiters.push(ticket, Receive { wait_ms, ..receive }, turn.now());
-        }
-        let queues: Vec<Box<str>> = self.waiters.queues().map(Into::into).collect();
-        for queue in queues {
-            while self.serve_first(turn, &queue, jobs) {
-                worked = true;
-            }
-        }
-        while let Some(waiter) = self.waiters.pop_ended(turn.now()) {
-            worked = true;
-            self.ready.push((waiter.ticket, Answer::Received(Vec::new())));
-        }
-        worked
-    }
-
-    /// Serves the first who waits for a queue. Whether the next one may be served.
-    fn serve_first<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>, queue: &str, jobs: &mut Jobs<Self>) -> bool {
-        let Some(Waiter { receive, .. }) = self.waiters.first(queue) else { return false };
-        match turn.state().offers(queue, turn.now()) {
-            Offer::Now | Offer::NoQueue => {}
-            Offer::From(_) | Offer::Nothing => return false,
-        }
-        let Receive { max, lease_ms, consumer, .. } = receive.clone();
-        let (bytes_max, consumer) = (ANSWER_BYTES_MAX, &*consumer);
-        let command = Command::Receive { queue, max, bytes_max, lease_ms, consumer };
-        let deliveries = match self.execute(turn, RecordClass::Note, &command) {
-            Executed::NoRoom | Executed::DiskFull => return false,
-            Executed::Done(Outcome::Leased(deliveries)) if deliveries.is_empty() => return false,
-            Executed::Done(Outcome::Leased(deliveries)) => deliveries,
-            Executed::Done(outcome) => {
-                let waiter = self.waiters.pop(queue).expect("it was there just now");
-                self.ready.push((waiter.ticket, Answer::Outcome(outcome)));
-                return true;
-            }
-        };
-        let waiter = self.waiters.pop(queue).expect("it was there just now");
-        self.deliver(turn, waiter.ticket, deliveries, jobs);
-        self.read_ahead(turn, queue, jobs);
-        true
-    }
-
-    /// Gets the bodies of what was handed out.
-    fn deliver<L: LogStore>(
-        &mut self,
-        turn: &QueueTurn<'_, T, L>,
-        ticket: T,
-        deliveries: Vec<Delivery>,
-        jobs: &mut Jobs<Self>,
-    ) {
-        let (mut messages, mut places) = (HashMap::with_capacity(deliveries.len()), Vec::new());
-        for delivery in &deliveries {
-            let number = delivery.lease.key.number();
-            let place = turn.state().body_place(number).expect("what was handed out is there");
-            match self.bodies.find(place, turn) {
-                Some(message) => drop(messages.insert(number, message)),
-                None => places.push(place),
-            }
-            self.bodies.remove(number);
-        }
-        let deliveries: Vec<(Delivery, u32)> =
-            deliveries.into_iter().map(|delivery| (delivery, delivery.lease.attempt)).collect();
-        match places.is_empty() {
-            true => self.ready.push((ticket, received(deliveries, messages))),
-            false => {
-                let job = jobs.start(Job { places, trail: None });
-                self.readings.insert(job, Reading::Delivery(ticket, deliveries, messages));
-            }
-        }
-    }
-
-    /// Reads the bodies that will be handed out next, if they are not in memory.
-    fn read_ahead<L: LogStore>(&mut self, turn: &QueueTurn<'_, T, L>, queue: &str, jobs: &mut Jobs<Self>) {
-        if self.ahead.contains(queue) {
-            return;
-        }
-        let mut coming = turn.state().coming(queue).take(READ_AHEAD_MESSAGES);
-        let is_here = |bodies: &Bodies, place: BodyPlace| bodies.get(place.number).is_some();
-        // Until half of what was read ahead is handed out, nothing is read.
-        let near: Vec<BodyPlace> = coming.by_ref().take(READ_AHEAD_MESSAGES / 2).collect();
-        if near.is_empty() || near.iter().all(|place| is_here(&self.bodies, *place)) {
-            return;
-        }
-        let mut places = Vec::new();
-        let mut bytes = 0;
-        for place in near.into_iter().chain(coming) {
-            if is_here(&self.bodies, place) {
-                continue;
-            }
-            bytes += turn.state().bytes_of(place.number);
-            if bytes > READ_AHEAD_BYTES && !places.is_empty() {
-                break;
-            }
-            match self.bodies.find(place, turn) {
-                Some(message) => self.bodies.keep_next(place.number, message),
-                None => places.push(place),
-            }
-        }
-        if !places.is_empty() {
-            self.ahead.insert(queue.into());
-            let job = jobs.start(Job { places, trail: None });
-            self.readings.insert(job, Reading::Ahead(queue.into()));
-        }
-    }
-
-    /// Writes old bodies again when the log has more garbage than messages. Whether anything happened.
-    fn move_bodies<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>, jobs: &mut Jobs<Self>) -> bool {
-        let mut worked = false;
-        // A log of small segments has small records.
-        let bytes_max = BATCH_BYTES_MAX.min(self.options.segment_bytes as usize / 8);
-        while !self.moves.is_empty() {
-            let (mut bytes, mut count) = (0, 0);
-            let fits = |(_, message): &(u64, Arc<Message>)| {
-                bytes += message.bytes() + MESSAGE_OVERHEAD_BYTES;
-                count += 1;
-                count == 1 || bytes <= bytes_max && count <= BATCH_MESSAGES_MAX
-            };
-            let part: Vec<_> = self.moves.iter().cloned().take_while(fits).collect();
-            match self.execute(turn, RecordClass::Return, &Command::Move { messages: &part }) {
-                Executed::NoRoom | Executed::DiskFull => return worked,
-                Executed::Done(_) => {}
-            }
-            self.moves.drain(..part.len());
-            self.moved += part.len() as u64;
-            worked = true;
-        }
-        let is_reading = self.readings.values().any(|reading| matches!(reading, Reading::Move));
-        self.is_moving = is_reading;
-        if !is_reading && turn.now() >= self.move_after && self.has_garbage(turn) {
-            // What is not durable yet cannot be read.
-            let durable = turn.durable().position().0;
-            let mut places = turn.state().in_oldest_place();
-            places.retain(|place| place.record.0 < durable);
-            let job = jobs.start_later(u64::MAX, Job { places, trail: None });
-            self.readings.insert(job, Reading::Move);
-            self.is_moving = true;
-        }
-        worked
-    }
-
-    fn has_garbage<L: LogStore>(&self, turn: &QueueTurn<'_, T, L>) -> bool {
-        let Some(since) = turn.state().bodies_since() else { return false };
-        let (_, messages) = turn.state().totals();
-        let live = turn.state().live_bytes() + messages * MESSAGE_OVERHEAD_BYTES as u64;
-        let log = turn.durable().position().0.saturating_sub(since.0);
-        log > SEGMENTS_MIN * self.options.segment_bytes && log > LOG_BYTES_PER_LIVE_BYTE * live
-    }
-}
-
-/// What was handed out and can be read.
-fn received(deliveries: Vec<(Delivery, u32)>, mut messages: HashMap<u64, Arc<Message>>) -> Answer {
-    let with_body = |(delivery, attempts): (Delivery, u32)| {
-        let message = messages.remove(&delivery.lease.key.number())?;
-        Some(Received { delivery, attempts, message })
-    };
-    Answer::Received(deliveries.into_iter().filter_map(with_body).collect())
 }
 
 /// How much of a full disk a call may use.
@@ -612,7 +372,7 @@ impl<T: Clone + PartialEq> Service for QueueService<T> {
 
     fn is_idle(&self) -> bool {
         let reads = self.readings.values().any(|reading| matches!(reading, Reading::Delivery(..) | Reading::Call));
-        self.arrived.is_empty() && self.ready.is_empty() && !reads
+        self.arrived.is_empty() && self.ready.is_empty() && self.unread.is_empty() && !reads
     }
 
     fn before<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>) -> Result<bool, JournalError> {
@@ -655,6 +415,7 @@ impl<T: Clone + PartialEq> Service for QueueService<T> {
         jobs: &mut Jobs<Self>,
     ) -> Result<bool, JournalError> {
         self.follow_rates(turn.state(), turn.now());
+        self.read_again(turn, jobs);
         let mut worked = self.serve_waiters(turn, jobs);
         worked |= self.move_bodies(turn, jobs);
         worked |= !self.ready.is_empty();
@@ -664,17 +425,20 @@ impl<T: Clone + PartialEq> Service for QueueService<T> {
 
     fn fetched(&mut self, job: JobId, found: Fetched) {
         let reading = self.readings.remove(&job).expect("a job comes back once");
-        let unreadable = found.bodies.iter().filter_map(|(number, body)| Some((number, body.as_ref().err()?)));
-        for (number, error) in unreadable {
-            self.unreadable += 1;
-            tracing::error!(number, error, "the body of a message cannot be read; it is tried again when it is due");
-        }
         self.bodies_read += found.bodies.len() as u64;
         match reading {
             Reading::Call => drop(self.found.insert(job, found)),
-            Reading::Delivery(ticket, deliveries, mut messages) => {
-                messages.extend(found.bodies.into_iter().filter_map(|(number, body)| Some((number, body.ok()?))));
-                self.ready.push((ticket, received(deliveries, messages)));
+            Reading::Delivery(mut handover) => {
+                let mut errors = HashMap::new();
+                for (number, body) in found.bodies {
+                    match body {
+                        Ok(message) => drop(handover.messages.insert(number, message)),
+                        Err(error) => drop(errors.insert(number, error)),
+                    }
+                }
+                handover.places.retain(|place| errors.contains_key(&place.number));
+                let errors = handover.places.iter().filter_map(|place| errors.remove(&place.number)).collect();
+                self.unread.push((handover, errors));
             }
             Reading::Ahead(queue) => {
                 self.ahead.remove(&queue);

@@ -1,0 +1,171 @@
+//! How receivers get messages: those who wait, in their order, as soon as there is something for them.
+//!
+//! ```text
+//!   waits ─▶ lease, noted ─▶ bodies: in memory? ─▶ answer, once the lease is durable
+//!                               └─ no: a job ─▶ moved meanwhile? read again
+//! ```
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidegate_journal::{LogStore, RecordClass};
+use tidegate_machines::queue::{BodyPlace, Command, Delivery, Message, Offer, Outcome};
+use tidegate_shard::Jobs;
+
+use super::{Executed, Handover, Job, QueueService, QueueTurn, Reading};
+use crate::bodies::Bodies;
+use crate::call::{Answer, Receive, Received};
+use crate::limits::{ANSWER_BYTES_MAX, READ_AHEAD_BYTES, READ_AHEAD_MESSAGES, WAIT_MS_MAX};
+use crate::waiters::Waiter;
+
+impl<T: Clone + PartialEq> QueueService<T> {
+    /// Hands out what there is to those who wait. Whether anything happened.
+    pub(super) fn serve_waiters<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>, jobs: &mut Jobs<Self>) -> bool {
+        let mut worked = false;
+        for (ticket, receive) in std::mem::take(&mut self.arrived) {
+            worked = true;
+            let wait_ms = receive.wait_ms.min(WAIT_MS_MAX);
+            self.waiters.push(ticket, Receive { wait_ms, ..receive }, turn.now());
+        }
+        let queues: Vec<Box<str>> = self.waiters.queues().map(Into::into).collect();
+        for queue in queues {
+            while self.serve_first(turn, &queue, jobs) {
+                worked = true;
+            }
+        }
+        while let Some(waiter) = self.waiters.pop_ended(turn.now()) {
+            worked = true;
+            self.ready.push((waiter.ticket, Answer::Received(Vec::new())));
+        }
+        worked
+    }
+
+    /// Serves the first who waits for a queue. Whether the next one may be served.
+    pub(super) fn serve_first<L: LogStore>(
+        &mut self,
+        turn: &mut QueueTurn<'_, T, L>,
+        queue: &str,
+        jobs: &mut Jobs<Self>,
+    ) -> bool {
+        let Some(Waiter { receive, .. }) = self.waiters.first(queue) else { return false };
+        match turn.state().offers(queue, turn.now()) {
+            Offer::Now | Offer::NoQueue => {}
+            Offer::From(_) | Offer::Nothing => return false,
+        }
+        let Receive { max, lease_ms, consumer, .. } = receive.clone();
+        let (bytes_max, consumer) = (ANSWER_BYTES_MAX, &*consumer);
+        let command = Command::Receive { queue, max, bytes_max, lease_ms, consumer };
+        let deliveries = match self.execute(turn, RecordClass::Note, &command) {
+            Executed::NoRoom | Executed::DiskFull => return false,
+            Executed::Done(Outcome::Leased(deliveries)) if deliveries.is_empty() => return false,
+            Executed::Done(Outcome::Leased(deliveries)) => deliveries,
+            Executed::Done(outcome) => {
+                let waiter = self.waiters.pop(queue).expect("it was there just now");
+                self.ready.push((waiter.ticket, Answer::Outcome(outcome)));
+                return true;
+            }
+        };
+        let waiter = self.waiters.pop(queue).expect("it was there just now");
+        self.deliver(turn, waiter.ticket, deliveries, jobs);
+        self.read_ahead(turn, queue, jobs);
+        true
+    }
+
+    /// Gets the bodies of what was handed out.
+    pub(super) fn deliver<L: LogStore>(
+        &mut self,
+        turn: &QueueTurn<'_, T, L>,
+        ticket: T,
+        deliveries: Vec<Delivery>,
+        jobs: &mut Jobs<Self>,
+    ) {
+        let numbers = deliveries.iter().map(|delivery| delivery.lease.key.number());
+        let place = |number| turn.state().body_place(number).expect("what was handed out is there");
+        let places = numbers.map(place).collect();
+        self.hand_over(turn, Handover { ticket, deliveries, messages: HashMap::new(), places }, jobs);
+    }
+
+    /// Answers a receiver if all bodies are there, or reads them.
+    pub(super) fn hand_over<L: LogStore>(
+        &mut self,
+        turn: &QueueTurn<'_, T, L>,
+        mut handover: Handover<T>,
+        jobs: &mut Jobs<Self>,
+    ) {
+        let Handover { messages, places, .. } = &mut handover;
+        places.retain(|place| match self.bodies.find(*place, turn) {
+            Some(message) => {
+                messages.insert(place.number, message);
+                self.bodies.remove(place.number);
+                false
+            }
+            None => true,
+        });
+        if handover.places.is_empty() {
+            return self.ready.push((handover.ticket, received(handover.deliveries, handover.messages)));
+        }
+        let job = jobs.start(Job { places: handover.places.clone(), trail: None });
+        self.readings.insert(job, Reading::Delivery(handover));
+    }
+
+    /// Goes on with handovers of which something could not be read: what was moved meanwhile is read again, where it is
+    /// now. What cannot be read is not handed over; its lease ends, and it is tried again.
+    pub(super) fn read_again<L: LogStore>(&mut self, turn: &QueueTurn<'_, T, L>, jobs: &mut Jobs<Self>) {
+        for (mut handover, errors) in std::mem::take(&mut self.unread) {
+            let now = |place: &BodyPlace| turn.state().body_place(place.number);
+            let was_moved = |place: &BodyPlace| now(place).is_some_and(|now| now.record != place.record);
+            for (place, error) in handover.places.iter().zip(errors) {
+                if !was_moved(place) && now(place).is_some() {
+                    self.unreadable += 1;
+                    let number = place.number;
+                    tracing::error!(number, error, "the body of a message cannot be read; it is tried again later");
+                }
+            }
+            handover.places = handover.places.iter().filter(|place| was_moved(place)).filter_map(now).collect();
+            self.hand_over(turn, handover, jobs);
+        }
+    }
+
+    /// Reads the bodies that will be handed out next, if they are not in memory.
+    pub(super) fn read_ahead<L: LogStore>(&mut self, turn: &QueueTurn<'_, T, L>, queue: &str, jobs: &mut Jobs<Self>) {
+        if self.ahead.contains(queue) {
+            return;
+        }
+        let mut coming = turn.state().coming(queue).take(READ_AHEAD_MESSAGES);
+        let is_here = |bodies: &Bodies, place: BodyPlace| bodies.get(place.number).is_some();
+        // Until half of what was read ahead is handed out, nothing is read.
+        let near: Vec<BodyPlace> = coming.by_ref().take(READ_AHEAD_MESSAGES / 2).collect();
+        if near.is_empty() || near.iter().all(|place| is_here(&self.bodies, *place)) {
+            return;
+        }
+        let mut places = Vec::new();
+        let mut bytes = 0;
+        for place in near.into_iter().chain(coming) {
+            if is_here(&self.bodies, place) {
+                continue;
+            }
+            bytes += turn.state().bytes_of(place.number);
+            if bytes > READ_AHEAD_BYTES && !places.is_empty() {
+                break;
+            }
+            match self.bodies.find(place, turn) {
+                Some(message) => self.bodies.keep_next(place.number, message),
+                None => places.push(place),
+            }
+        }
+        if !places.is_empty() {
+            self.ahead.insert(queue.into());
+            let job = jobs.start(Job { places, trail: None });
+            self.readings.insert(job, Reading::Ahead(queue.into()));
+        }
+    }
+}
+
+/// What was handed out and can be read.
+fn received(deliveries: Vec<Delivery>, mut messages: HashMap<u64, Arc<Message>>) -> Answer {
+    let with_body = |delivery: Delivery| {
+        let message = messages.remove(&delivery.lease.key.number())?;
+        Some(Received { delivery, attempts: delivery.lease.attempt, message })
+    };
+    Answer::Received(deliveries.into_iter().filter_map(with_body).collect())
+}
