@@ -81,6 +81,8 @@ impl FrameRoom for QueueFrames {
         Ok(QueueRequest::Call(match request {
             Request::Send(wire::Send { queue, messages }) => {
                 may(QueueAction::Send, &queue)?;
+                // Each message counts as a request.
+                identity.charge(messages.len().saturating_sub(1) as u32);
                 let messages = messages.into_iter().map(message).collect::<Result<_, _>>()?;
                 Call::Send { queue: queue.into(), messages }
             }

@@ -196,8 +196,9 @@ impl Client for QueueClient {
         let of_token = self.asked.iter_mut().find(|(_, asked)| asked.token == Some(token));
         let Some((number, asked)) = of_token else { return };
         asked.token = None;
-        if let Some((shard, _)) = &asked.receives {
-            out.push((self.shards.of(*shard), QueueMessage::Forget { number: number as u64 }));
+        if let Some((shard, queue)) = &asked.receives {
+            let (number, queue) = (number as u64, queue.clone());
+            out.push((self.shards.of(*shard), QueueMessage::Forget { number, queue }));
         }
     }
 }

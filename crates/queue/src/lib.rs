@@ -20,6 +20,7 @@ mod declared;
 mod family;
 pub mod limits;
 mod metrics;
+mod news;
 mod protocol;
 mod rates;
 mod room;

@@ -29,6 +29,8 @@ pub enum QueueMessage {
     Forget {
         /// The request.
         number: u64,
+        /// Of which queue.
+        queue: Box<str>,
     },
     /// Answers.
     Answer {
@@ -51,7 +53,7 @@ impl Protocol<QueueService<Ticket>> for QueueProtocol {
             QueueMessage::Receive { number, receive } => {
                 Received::Note(Note::Receive(Ticket { from, number }, receive))
             }
-            QueueMessage::Forget { number } => Received::Note(Note::Forget(Ticket { from, number })),
+            QueueMessage::Forget { number, queue } => Received::Note(Note::Forget(Ticket { from, number }, queue)),
             QueueMessage::Answer { .. } => unreachable!("a shard asks nobody"),
         }
     }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use tidegate_journal::{JournalError, LogReader, LogStore, NoRoom, RecordClass};
 use tidegate_machines::queue::{
-    BodyPlace, Bounds, Command, Delivery, Event, Message, Outcome, Queues, Refusal, Settings,
+    BodyPlace, Bounds, Command, Delivery, Event, Message, Outcome, Queues, Refusal, Settings, Verdict,
 };
 use tidegate_machines::{Decision, Machine, TimeMs};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served, Service, TurnOf, Unavailable, Unsolicited};
@@ -31,6 +31,7 @@ use crate::call::{Answer, Call, Found, Receive};
 use crate::declared::Declared;
 use crate::family::QueuesFamily;
 use crate::limits::{CALL_BYTES_WAITING_MAX, CALLS_WAITING_MAX, TIMERS_PER_STEP};
+use crate::news::News;
 use crate::rates::Rates;
 use crate::trail::{Trail, TrailWalk};
 use crate::waiters::Waiters;
@@ -55,8 +56,8 @@ pub struct QueueOptions {
 pub enum Note<T> {
     /// Asks for messages; answered as if it had been a call.
     Receive(T, Receive),
-    /// Nobody waits for the answer to this request any more.
-    Forget(T),
+    /// Nobody waits for the answer to this request, for messages of this queue, any more.
+    Forget(T, Box<str>),
 }
 
 /// How far a call was served.
@@ -131,6 +132,7 @@ pub struct QueueService<T> {
     is_start_noted: bool,
     bodies: Bodies,
     waiters: Waiters<T>,
+    news: News,
     /// Receivers that came since the last step.
     arrived: Vec<(T, Receive)>,
     readings: BTreeMap<JobId, Reading<T>>,
@@ -168,6 +170,7 @@ impl<T: Clone + PartialEq> QueueService<T> {
             is_start_noted: false,
             bodies: Bodies::new(options.bodies_bytes_max),
             waiters: Waiters::default(),
+            news: News::default(),
             arrived: Vec::new(),
             readings: BTreeMap::new(),
             found: BTreeMap::new(),
@@ -207,10 +210,11 @@ impl<T: Clone + PartialEq> QueueService<T> {
         }
         self.rates_at = now;
         let mut rates = BTreeMap::new();
-        for view in queues.views("") {
-            let mut of_queue = self.rates.remove(&view.name).unwrap_or_else(|| Rates::new(&view.totals));
-            of_queue.follow(&view.totals, passed as f64 / 1_000.0);
-            rates.insert(view.name, of_queue);
+        for (name, totals) in queues.each_totals() {
+            let known = self.rates.remove_entry(name);
+            let (name, mut of_queue) = known.unwrap_or_else(|| (name.into(), Rates::new(totals)));
+            of_queue.follow(totals, passed as f64 / 1_000.0);
+            rates.insert(name, of_queue);
         }
         self.rates = rates;
         if self.bodies.bytes() > self.options.bodies_bytes_max / 2 {
@@ -245,8 +249,21 @@ impl<T: Clone + PartialEq> QueueService<T> {
         }
     }
 
-    /// Keeps the bodies of what was just sent, and lets go of those that are done with.
+    /// Keeps the bodies of what was just sent, lets go of those that are done with, and notes where those who wait may
+    /// find something.
     fn follow(&mut self, event: &Event<'_>, command: &Command<'_>, outcome: &Outcome, now: TimeMs) {
+        match (event, command) {
+            (Event::Rejected { messages, .. }, _) if messages.iter().any(|(_, verdict)| *verdict == Verdict::Dead) => {
+                self.news.note_all();
+            }
+            (_, Command::Send { queue, .. } | Command::Acknowledge { queue, .. } | Command::Reject { queue, .. })
+            | (_, Command::Purge { queue, .. } | Command::Redrive { to: queue, .. })
+            | (_, Command::SetQueue { name: queue, .. } | Command::DeleteQueue { name: queue }) => {
+                self.news.note(queue);
+            }
+            (_, Command::PassTime | Command::Cancel { .. } | Command::Reschedule { .. }) => self.news.note_all(),
+            _ => {}
+        }
         match (event, command, outcome) {
             (Event::Sent { .. }, Command::Send { messages, .. }, Outcome::Sent(receipts)) => {
                 for (message, receipt) in messages.iter().zip(receipts) {
@@ -363,9 +380,9 @@ impl<T: Clone + PartialEq> Service for QueueService<T> {
                     false => self.ready.push((ticket, Answer::refused(TOO_MANY_RECEIVERS))),
                 }
             }
-            Note::Forget(ticket) => {
+            Note::Forget(ticket, queue) => {
                 self.arrived.retain(|(of, _)| *of != ticket);
-                self.waiters.remove(|of| *of == ticket);
+                self.waiters.remove(&queue, |of| *of == ticket);
             }
         }
     }

@@ -73,19 +73,20 @@ impl<T> Waiters<T> {
         Some(waiter)
     }
 
-    /// Takes out those of whom `is_gone` says so.
-    pub fn remove(&mut self, is_gone: impl Fn(&T) -> bool) {
+    /// Takes out those who wait for a queue and of whom `is_gone` says so.
+    pub fn remove(&mut self, queue: &str, is_gone: impl Fn(&T) -> bool) {
+        let Some(waiters) = self.by_queue.get_mut(queue) else { return };
         let ends = &mut self.ends;
-        self.by_queue.retain(|queue, waiters| {
-            waiters.retain(|waiter| {
-                let stays = !is_gone(&waiter.ticket);
-                if !stays {
-                    ends.remove(&(waiter.until, waiter.number, queue.clone()));
-                }
-                stays
-            });
-            !waiters.is_empty()
+        waiters.retain(|waiter| {
+            let stays = !is_gone(&waiter.ticket);
+            if !stays {
+                ends.remove(&(waiter.until, waiter.number, queue.into()));
+            }
+            stays
         });
+        if waiters.is_empty() {
+            self.by_queue.remove(queue);
+        }
     }
 
     /// Takes out all.
@@ -121,7 +122,7 @@ mod tests {
         assert_eq!(waiters.pop_ended(TimeMs(9)).map(|waiter| waiter.ticket), None);
         assert_eq!(waiters.pop_ended(TimeMs(10)).map(|waiter| waiter.ticket), Some(2));
         assert_eq!(waiters.first("a").map(|waiter| waiter.ticket), Some(1));
-        waiters.remove(|ticket| *ticket == 1);
+        waiters.remove("a", |ticket| *ticket == 1);
         assert_eq!(waiters.pop("a").map(|waiter| waiter.ticket), Some(4));
         assert_eq!(waiters.queues().collect::<Vec<_>>(), ["b"]);
         assert_eq!(waiters.len(), 1);

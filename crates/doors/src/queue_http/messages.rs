@@ -197,6 +197,8 @@ pub(super) async fn send_messages(
     check_right(&caller, QueueAction::Send, &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
     let QueueMessagesSendBody { messages } = decode(&body)?;
+    // Each message counts as a request.
+    caller.charge(messages.len().saturating_sub(1) as u32);
     let now = now();
     let message = |(index, message): (usize, QueueMessageSendBody)| {
         message.into_message(now).map(Arc::new).map_err(|problem| problem.with("message", index))

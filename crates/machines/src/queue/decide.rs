@@ -9,8 +9,9 @@ use super::command::{Bounds, Command, Delivery, Lease, LeaseRefusal, Message, Ou
 use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 use super::key::MessageKey;
 use super::limits::{
-    AHEAD_MS_MAX, BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, ID_BYTES_MAX, LEASE_MS_MAX, LOW_SHARE,
-    MESSAGE_BYTES_MAX, MESSAGE_OVERHEAD_BYTES, PRIORITIES, PURGED_PER_RECORD, QUEUES_MAX, REASON_BYTES_MAX,
+    AHEAD_MS_MAX, BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, EXPIRED_PASSED_MAX, ID_BYTES_MAX,
+    LEASE_MS_MAX, LOW_SHARE, MESSAGE_BYTES_MAX, MESSAGE_OVERHEAD_BYTES, PRIORITIES, PURGED_PER_RECORD, QUEUES_MAX,
+    REASON_BYTES_MAX,
 };
 use super::message_table::{Entry, MessageState};
 use super::settings::{Settings, is_queue_name};
@@ -174,7 +175,8 @@ impl Queues {
     fn choose(&self, queue: &Queue, (max, bytes_max): (usize, u64), at: TimeMs) -> Vec<u64> {
         let lives = |number: &u64| self.messages.of(*number).expires_at > at;
         let levels = queue.ready.iter().rev().filter(|level| !level.is_empty());
-        let mut levels: Vec<_> = levels.map(|level| level.iter().filter(lives).peekable()).collect();
+        let looked_at = max.saturating_add(EXPIRED_PASSED_MAX);
+        let mut levels: Vec<_> = levels.map(|level| level.iter().take(looked_at).filter(lives).peekable()).collect();
         let (mut chosen, mut bytes) = (Vec::with_capacity(max.min(16)), 0);
         while chosen.len() < max {
             levels.retain_mut(|level| level.peek().is_some());

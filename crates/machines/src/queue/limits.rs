@@ -3,7 +3,9 @@
 /// Characters of a queue's name.
 pub const QUEUE_NAME_CHARS_MAX: usize = 80;
 /// Queues of a shard.
-pub const QUEUES_MAX: usize = 100_000;
+pub const QUEUES_MAX: usize = 10_000;
+/// Messages that have expired, and of which no record was written yet, that a receiver passes over at most.
+pub const EXPIRED_PASSED_MAX: usize = 4_096;
 /// Levels of priority: 0 is the lowest.
 pub const PRIORITIES: usize = 10;
 /// The level of a message that names none.

@@ -93,6 +93,11 @@ impl Queues {
         (self.names.len() as u64, self.live())
     }
 
+    /// What each queue has done.
+    pub fn each_totals(&self) -> impl Iterator<Item = (&str, &Totals)> {
+        self.queues.iter().flatten().map(|queue| (&*queue.name, &queue.totals))
+    }
+
     /// The counts and totals of all queues together.
     pub fn all(&self) -> (Counts, Totals) {
         let (mut counts, mut totals) = (Counts::default(), Totals::default());

@@ -25,10 +25,10 @@ impl<T: Clone + PartialEq> QueueService<T> {
         for (ticket, receive) in std::mem::take(&mut self.arrived) {
             worked = true;
             let wait_ms = receive.wait_ms.min(WAIT_MS_MAX);
+            self.news.note(&receive.queue);
             self.waiters.push(ticket, Receive { wait_ms, ..receive }, turn.now());
         }
-        let queues: Vec<Box<str>> = self.waiters.queues().map(Into::into).collect();
-        for queue in queues {
+        for queue in self.news.take(turn.now(), self.waiters.queues()) {
             while self.serve_first(turn, &queue, jobs) {
                 worked = true;
             }
@@ -50,13 +50,20 @@ impl<T: Clone + PartialEq> QueueService<T> {
         let Some(Waiter { receive, .. }) = self.waiters.first(queue) else { return false };
         match turn.state().offers(queue, turn.now()) {
             Offer::Now | Offer::NoQueue => {}
-            Offer::From(_) | Offer::Nothing => return false,
+            Offer::Nothing => return false,
+            Offer::From(at) => {
+                self.news.note_at(at, queue);
+                return false;
+            }
         }
         let Receive { max, lease_ms, consumer, .. } = receive.clone();
         let (bytes_max, consumer) = (ANSWER_BYTES_MAX, &*consumer);
         let command = Command::Receive { queue, max, bytes_max, lease_ms, consumer };
         let deliveries = match self.execute(turn, RecordClass::Note, &command) {
-            Executed::NoRoom | Executed::DiskFull => return false,
+            Executed::NoRoom | Executed::DiskFull => {
+                self.news.note(queue);
+                return false;
+            }
             Executed::Done(Outcome::Leased(deliveries)) if deliveries.is_empty() => return false,
             Executed::Done(Outcome::Leased(deliveries)) => deliveries,
             Executed::Done(outcome) => {

@@ -323,7 +323,8 @@ impl Clients {
         let Ask::Receive { queue, .. } = asked.ask else { unreachable!("only receivers were chosen") };
         self.receivers[queue] -= 1;
         note!(site.trace, "receiver {ticket} goes away");
-        node.note(oracle.queues[queue].shard, Note::Forget(ticket));
+        let name = oracle.queues[queue].name.clone();
+        node.note(oracle.queues[queue].shard, Note::Forget(ticket, name));
     }
 
     /// In calm: somebody waits for the messages of each queue, and all are acknowledged.
