@@ -1,5 +1,6 @@
 //! Receiving messages, and what becomes of them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -13,7 +14,7 @@ use utoipa::ToSchema;
 use super::messages::QueueContentBody;
 use super::{ARGUMENT_INVALID, Served, ask, check_right, problem};
 use crate::auth::QueueAction;
-use crate::http::{PathName, RoomBodyProblems};
+use crate::http::{PathName, RoomBodyProblems, Silence};
 use crate::json::{Problem, UpTo, Whole, decode, json};
 
 /// The longest that a receiver waits.
@@ -76,7 +77,8 @@ fn received(received: &Received) -> QueueReceivedBody {
 
 /// Receive messages
 ///
-/// Each is yours until its lease ends. Acknowledge it when you are done: otherwise it comes again.
+/// Each is yours until its lease ends. Acknowledge it when you are done: otherwise it comes again. Who waits must keep
+/// the connection open in both directions: who has closed its side gets no message.
 #[utoipa::path(
     post,
     path = "/v1/queues/{name}/receive",
@@ -103,7 +105,8 @@ pub(super) async fn receive_messages(
         consumer: consumer.unwrap_or_else(|| short(caller.name())),
         wait_ms,
     };
-    let messages = receive_from(&served, receive).await?.iter().map(received).collect();
+    let silence = head.extensions.get::<Arc<Silence>>().cloned().unwrap_or_default();
+    let messages = receive_from(&served, receive, &silence).await?.iter().map(received).collect();
     Ok(json(StatusCode::OK, &QueueReceivedMessagesBody { messages }))
 }
 
@@ -113,14 +116,22 @@ fn short(name: &str) -> Box<str> {
     name[..name.floor_char_boundary(end)].into()
 }
 
-/// Waits for messages. If this is given up, the shard is told, and keeps or gets back what it has.
-async fn receive_from(served: &Served, receive: Receive) -> Result<Vec<Received>, Problem> {
+/// Waits for messages. If this is given up, the shard is told, and keeps or gets back what it has. It is given up when
+/// the client has closed its side of the connection.
+async fn receive_from(served: &Served, receive: Receive, silence: &Silence) -> Result<Vec<Received>, Problem> {
+    let waits = receive.wait_ms > 0;
     let wait = Duration::from_millis(receive.wait_ms);
     let opened = served.client.open(QueueRequest::Receive(receive), 1);
     let mut stream = opened.map_err(|unasked| Problem::from(tidegate_shard::Unavailable::from(unasked)))?;
     // The shard answers when the wait is over; a request may take its own time besides.
-    let answer = tokio::time::timeout(wait + served.door.limits().request_timeout, stream.next()).await;
-    match answer.ok().flatten() {
+    let answer = tokio::time::timeout(wait + served.door.limits().request_timeout, stream.next());
+    let answer = tokio::select! {
+        // Looked at first: a stream that is given up has nothing in it.
+        biased;
+        answer = answer => answer.ok().flatten(),
+        () = silence.wait(), if waits => return Ok(Vec::new()),
+    };
+    match answer {
         Some(Ok(Answer::Received(messages))) => Ok(messages),
         Some(Ok(Answer::Outcome(Outcome::Refused(refusal)))) => Err(problem(&refusal)),
         Some(Ok(other)) => unreachable!("who receives gets messages: {other:?}"),
