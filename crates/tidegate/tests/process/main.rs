@@ -38,6 +38,7 @@ mod open_files;
 mod operator;
 mod output;
 mod proxied;
+mod queues;
 mod reload;
 mod restores;
 mod revoked;
