@@ -67,7 +67,7 @@ test: setup ## everything that must hold before a merge, from nothing to the end
 	@rm -rf $(LOGS)
 	@$(STAGE) "1/8 lint" $(MAKE) lint
 	@$(STAGE) "2/8 unit, property, process and doc tests" cargo test --no-fail-fast $(PRODUCTION) -- --skip survives_kills
-	@$(STAGE) "3/8 kill -9 of the real binary, 50 times for the ledger and for MQTT" $(MAKE) kill KILLS=50
+	@$(STAGE) "3/8 kill -9 of the real binary, 50 times for the ledger, MQTT, and queues" $(MAKE) kill KILLS=50
 	@$(STAGE) "4/8 simulation: some hundred seeds on two stores, all planted bugs" $(MAKE) sim-test
 	@$(STAGE) "5/8 loom: every interleaving of the rings" $(MAKE) loom
 	@$(STAGE) "6/8 hostile input: the fuzz corpora again" $(MAKE) fuzz-replay
@@ -113,7 +113,8 @@ sim-test: setup
 
 .PHONY: kill
 kill: setup ## kill -9 the server under load and compare every acknowledged outcome (KILLS=n)
-	TIDEGATE_KILLS=$(KILLS) cargo test $(PRODUCTION) --no-fail-fast --test kill --test mqtt_kill -- --nocapture
+	TIDEGATE_KILLS=$(KILLS) cargo test $(PRODUCTION) --no-fail-fast --test kill --test mqtt_kill \
+		--test queue_kill -- --nocapture
 
 .PHONY: loom
 loom: setup ## model check the rings

@@ -15,6 +15,7 @@ pub mod http_plain;
 pub mod ids;
 pub mod mqtt;
 pub mod proxy;
+pub mod queues;
 pub mod roster;
 pub mod segment;
 pub mod session;
@@ -27,7 +28,7 @@ pub mod websocket;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 20] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),
@@ -46,4 +47,6 @@ pub const TARGETS: [Target; 18] = [
     ("topic_snapshot", topics::check_snapshot),
     ("roster_event", roster::check_event),
     ("roster_snapshot", roster::check_snapshot),
+    ("queue_event", queues::check_event),
+    ("queue_snapshot", queues::check_snapshot),
 ];

@@ -4,11 +4,12 @@
 use std::fs;
 use std::path::Path;
 use tidegate_fuzz::event::SAMPLE;
-use tidegate_fuzz::{roster, topics};
+use tidegate_fuzz::{queues, roster, topics};
 use tidegate_journal::group::GroupHeader;
 use tidegate_journal::segment::{Mark, MarkKind, SegmentHeader};
 use tidegate_journal::stream::message::{MessageHeader, MessageKind};
 use tidegate_journal::{ChainHash, Cursor, LogId, Lost, Notice, NoticeKind, Position, Sequence};
+use tidegate_machines::queue::Queues;
 use tidegate_machines::topic::Topics;
 use tidegate_machines::{Machine, ShardIndex};
 use tidegate_roster::Roster;
@@ -25,6 +26,7 @@ use tidegate_wire::{
 fn write_seeds() {
     frames();
     roster();
+    queues();
     for (index, event) in SAMPLE.events.iter().enumerate() {
         write("event", &format!("{index}"), event);
         write("group", &format!("one_record_{index}"), &group_of(&[event]));
@@ -347,6 +349,16 @@ fn roster() {
     write("roster_snapshot", "sample", &snapshot);
     write("roster_snapshot", "cut", &snapshot[..snapshot.len() / 2]);
     write("roster_snapshot", "empty", &roster::snapshot_of(&Roster::new(ShardIndex(0), 1)));
+}
+
+fn queues() {
+    for (index, record) in queues::SAMPLE.events.iter().enumerate() {
+        write("queue_event", &format!("{index}"), record);
+    }
+    let snapshot = &queues::SAMPLE.snapshot;
+    write("queue_snapshot", "sample", snapshot);
+    write("queue_snapshot", "cut", &snapshot[..snapshot.len() / 2]);
+    write("queue_snapshot", "empty", &queues::snapshot_of(&Queues::new(ShardIndex(0), 1)));
 }
 
 fn http_bodies() {

@@ -8,6 +8,7 @@ use tidegate_queue::{Answer, QueueClient, QueueRequest, Receive, Received};
 
 use crate::RoomClient;
 use crate::auth::{Identity, QueueAction};
+use crate::http::Silence;
 use crate::json::Problem;
 
 /// The longest that a receiver waits.
@@ -41,14 +42,26 @@ pub fn consumer_of(caller: &Identity) -> Box<str> {
     shortened(caller.name(), CONSUMER_BYTES_MAX).into()
 }
 
-/// Waits for messages. If this is given up, the shard is told, and keeps or gets back what it has.
-pub async fn receive_from(served: &Served, receive: Receive) -> Result<Result<Vec<Received>, Refusal>, Problem> {
+/// Waits for messages. If this is given up, the shard is told, and keeps or gets back what it has. It is given up when
+/// the client has closed its side of the connection.
+pub async fn receive_from(
+    served: &Served,
+    receive: Receive,
+    silence: &Silence,
+) -> Result<Result<Vec<Received>, Refusal>, Problem> {
+    let waits = receive.wait_ms > 0;
     let wait = Duration::from_millis(receive.wait_ms);
     let opened = served.client.open(QueueRequest::Receive(receive), 1);
     let mut stream = opened.map_err(|unasked| Problem::from(tidegate_shard::Unavailable::from(unasked)))?;
     // The shard answers when the wait is over; a request may take its own time besides.
-    let answer = tokio::time::timeout(wait + served.door.limits().request_timeout, stream.next()).await;
-    match answer.ok().flatten() {
+    let answer = tokio::time::timeout(wait + served.door.limits().request_timeout, stream.next());
+    let answer = tokio::select! {
+        // Looked at first: a stream that is given up has nothing in it.
+        biased;
+        answer = answer => answer.ok().flatten(),
+        () = silence.wait(), if waits => return Ok(Ok(Vec::new())),
+    };
+    match answer {
         Some(Ok(Answer::Received(messages))) => Ok(Ok(messages)),
         Some(Ok(Answer::Outcome(Outcome::Refused(refusal)))) => Ok(Err(refusal)),
         Some(Ok(other)) => unreachable!("who receives gets messages: {other:?}"),

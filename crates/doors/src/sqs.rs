@@ -23,6 +23,7 @@ mod send;
 mod settings;
 mod signature;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::Body;
@@ -37,7 +38,7 @@ use tidegate_queue::{Answer, Call, QueueRequest, Read};
 
 use self::error::{AwsError, codes};
 use crate::auth::{Identity, QueueAction};
-use crate::http::{PeerAddress, SignedBy};
+use crate::http::{PeerAddress, SignedBy, Silence};
 use crate::queue_calls::{Served, may_know};
 
 /// Where requests go, whatever they ask.
@@ -54,6 +55,8 @@ struct Asked<'a> {
     /// What the client calls this server.
     host: &'a str,
     body: &'a [u8],
+    /// Whether the client has closed its side.
+    silence: Arc<Silence>,
 }
 
 /// What an action comes to.
@@ -76,7 +79,8 @@ pub async fn answer(
         signed_by = Some(key.identity.clone());
         key.identity.arrive().map_err(crate::json::Problem::from)?;
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let asked = Asked { served: &served, caller: key.identity, host, body: &body };
+        let silence = head.extensions.get::<Arc<Silence>>().cloned().unwrap_or_default();
+        let asked = Asked { served: &served, caller: key.identity, host, body: &body, silence };
         act(&asked, action(&head)?).await
     };
     let done = done.await;

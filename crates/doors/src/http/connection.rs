@@ -35,6 +35,7 @@ use super::parting::EdgePlace;
 use super::patient::Patient;
 use super::rewound::HeadTimer;
 use super::rooms::{Answer, NO_OPERATION, Operation, Routing};
+use super::silence::Silence;
 use super::turns::RequestTurns;
 use super::{proxied, turns, upgrade};
 use crate::auth::Identity;
@@ -88,10 +89,12 @@ pub(super) async fn serve(
     // A connection that goes on as a WebSocket is counted as one when this has ended.
     let clock = Arc::new(AnswerClock::new(door.clone()));
     let refusal_delay = refusal_delay(number);
-    let sender = Connection { door, routing, address, place: Arc::new(place), refusal_delay, clock: clock.clone() };
+    let silence = Arc::new(Silence::default());
+    let (place, told) = (Arc::new(place), silence.clone());
+    let sender = Connection { door, routing, address, place, refusal_delay, clock: clock.clone(), silence: told };
     let sender = Arc::new(sender);
     let last_word = tls.is_none().then(|| parting.clone());
-    let stream = Patient::new(stream, limits.reader_timeout, last_word, clock);
+    let stream = Patient::new(stream, limits.reader_timeout, last_word, clock, silence);
     let turns = sender.door.turns.clone();
     let served = async {
         let Some(tls) = tls else { return serve_http(stream, sender, stopping).await };
@@ -211,6 +214,7 @@ pub(super) struct Connection {
     place: Arc<EdgePlace>,
     refusal_delay: Duration,
     clock: Arc<AnswerClock>,
+    silence: Arc<Silence>,
 }
 
 impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
@@ -384,6 +388,7 @@ impl Connection {
         let router = self.routing.router().clone();
         let mut request = request;
         request.extensions_mut().insert(PeerAddress(self.address));
+        request.extensions_mut().insert(self.silence.clone());
         let (door, sender) = (self.door.clone(), Sender::of(request.headers(), self.address));
         Box::pin(async move {
             let answer = explain_method(route(router, request).await);

@@ -16,6 +16,7 @@ use tokio::time::Sleep;
 
 use super::answer_clock::AnswerClock;
 use super::parting::{self, Parting};
+use super::silence::Silence;
 
 /// A socket, and how long its reader may take nothing.
 pub struct Patient {
@@ -27,6 +28,8 @@ pub struct Patient {
     parting: Option<Arc<Parting>>,
     /// Is told when something was written.
     clock: Arc<AnswerClock>,
+    /// Is told when its client sends no more, while a request is under way.
+    silence: Arc<Silence>,
 }
 
 impl Patient {
@@ -36,8 +39,9 @@ impl Patient {
         patience: Duration,
         parting: Option<Arc<Parting>>,
         clock: Arc<AnswerClock>,
+        silence: Arc<Silence>,
     ) -> Patient {
-        Patient { stream, patience, waits: None, parting, clock }
+        Patient { stream, patience, waits: None, parting, clock, silence }
     }
 
     /// Waits until its client has sent something, or has ended.
@@ -58,8 +62,12 @@ impl Patient {
         if self.stream.poll_read_ready(context).is_pending() {
             return false;
         }
-        let ready = std::pin::pin!(self.stream.ready(Interest::WRITABLE));
-        matches!(ready.poll(context), Poll::Ready(Ok(ready)) if ready.is_write_closed())
+        let ready = std::pin::pin!(self.stream.ready(Interest::READABLE | Interest::WRITABLE));
+        let Poll::Ready(Ok(ready)) = ready.poll(context) else { return false };
+        if ready.is_read_closed() {
+            self.silence.tell();
+        }
+        ready.is_write_closed()
     }
 
     /// Ends a connection that gives way, with a last answer unless its client takes another one just now.

@@ -1,5 +1,7 @@
 //! Receiving messages, and what becomes of them.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
@@ -11,7 +13,7 @@ use utoipa::ToSchema;
 use super::messages::QueueContentBody;
 use super::{ARGUMENT_INVALID, Served, ask, check_right, problem};
 use crate::auth::QueueAction;
-use crate::http::{PathName, RoomBodyProblems};
+use crate::http::{PathName, RoomBodyProblems, Silence};
 use crate::json::{Problem, UpTo, Whole, decode, json};
 use crate::queue_calls::{WAIT_MS_MAX, consumer_of, lease_of, lease_text, receive_from};
 
@@ -72,7 +74,8 @@ fn received(received: &Received) -> QueueReceivedBody {
 
 /// Receive messages
 ///
-/// Each is yours until its lease ends. Acknowledge it when you are done: otherwise it comes again.
+/// Each is yours until its lease ends. Acknowledge it when you are done: otherwise it comes again. Who waits must keep
+/// the connection open in both directions: who has closed its side gets no message.
 #[utoipa::path(
     post,
     path = "/v1/queues/{name}/receive",
@@ -99,7 +102,8 @@ pub(super) async fn receive_messages(
         consumer: consumer.unwrap_or_else(|| consumer_of(&caller)),
         wait_ms,
     };
-    let messages = receive_from(&served, receive).await?.map_err(|refusal| problem(&refusal))?;
+    let silence = head.extensions.get::<Arc<Silence>>().cloned().unwrap_or_default();
+    let messages = receive_from(&served, receive, &silence).await?.map_err(|refusal| problem(&refusal))?;
     let messages = messages.iter().map(received).collect();
     Ok(json(StatusCode::OK, &QueueReceivedMessagesBody { messages }))
 }

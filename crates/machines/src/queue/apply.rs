@@ -132,7 +132,7 @@ impl Queues {
             }
             Event::QueueDeleted { queue, .. } => self.drop_queue(*queue),
             Event::Sent { queue, messages, .. } => {
-                self.forget_ids(*queue, at);
+                self.forget_ids(at);
                 for (part, sent) in messages.iter().enumerate() {
                     self.take(*queue, sent, (place, part as u16), at);
                 }
@@ -247,7 +247,9 @@ impl Queues {
             stays
         });
         let queue = self.queues[index.0 as usize].take().expect("the queue is there");
-        self.ids -= queue.ids.len() as u64;
+        for (id, remembered) in queue.ids {
+            self.ids_due.remove(&(remembered.until, index, id));
+        }
         self.names.remove(&queue.name);
         while self.queues.last().is_some_and(Option::is_none) {
             self.queues.pop();

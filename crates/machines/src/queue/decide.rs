@@ -7,7 +7,7 @@ use tidegate_planted::{Bug, is_planted};
 
 use super::command::{Bounds, Command, Delivery, Lease, LeaseRefusal, Message, Outcome, Receipt, Refusal, Rejection};
 use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
-use super::key::MessageKey;
+use super::key::{MessageKey, NUMBER_END};
 use super::limits::{
     AHEAD_MS_MAX, BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, EXPIRED_PASSED_MAX, ID_BYTES_MAX,
     LEASE_MS_MAX, LOW_SHARE, MESSAGE_BYTES_MAX, MESSAGE_OVERHEAD_BYTES, PRIORITIES, PURGED_PER_RECORD, QUEUES_MAX,
@@ -110,6 +110,9 @@ impl Queues {
         if messages.len() > BATCH_MESSAGES_MAX || bytes > BATCH_BYTES_MAX {
             return Err(Refusal::BatchTooLarge);
         }
+        if self.next + messages.len() as u64 >= NUMBER_END {
+            return Err(Refusal::Full("its shard has given all numbers that there are"));
+        }
         let mut sent = Vec::with_capacity(messages.len());
         let mut receipts = Vec::with_capacity(messages.len());
         let mut ids_here: HashMap<&str, MessageKey> = HashMap::new();
@@ -136,7 +139,7 @@ impl Queues {
         if self.live() + added > bounds.messages_max {
             return Err(Refusal::Full("queues.messages_max of the server's configuration"));
         }
-        if self.ids + ids_here.len() as u64 > bounds.ids_max {
+        if !ids_here.is_empty() && self.ids_left(at) + ids_here.len() as u64 > bounds.ids_max {
             return Err(Refusal::Full("ids are remembered up to queues.ids_max; send without ids, or later"));
         }
         append(Event::Sent { at, queue: index, first: self.next, messages: sent }, Outcome::Sent(receipts))

@@ -34,6 +34,8 @@ pub const AHEAD_MS_MAX: u64 = 100 * 366 * 24 * 3_600_000;
 pub const LEASE_MS_MAX: u64 = 12 * 3_600_000;
 /// Timers that one record ends at most.
 pub const TIMERS_PER_RECORD: usize = 4_096;
+/// Ids whose window is over that one record forgets at most: more than it adds, so that they do not pile up.
+pub const IDS_PER_RECORD: usize = 4_096;
 /// Messages that one record purges at most.
 pub const PURGED_PER_RECORD: usize = 8_192;
 /// Finished messages of a shard of which it is remembered what became of them.
@@ -44,4 +46,5 @@ pub const TRAIL_STEPS_MAX: usize = 64;
 pub const PLACE_BITS: u32 = 20;
 
 const _: () = assert!(MESSAGE_BYTES_MAX + MESSAGE_OVERHEAD_BYTES <= BATCH_BYTES_MAX, "a batch holds any one message");
+const _: () = assert!(IDS_PER_RECORD > BATCH_MESSAGES_MAX, "ids are forgotten faster than they come");
 const _: () = assert!(PRIORITY_DEFAULT as usize <= PRIORITIES, "the default is a level");

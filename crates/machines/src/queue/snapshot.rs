@@ -20,6 +20,8 @@ use crate::{RecordPosition, ShardIndex, TimeMs};
 
 /// Version of the layout; the first thing in the bytes.
 const VERSION: u64 = 1;
+/// The largest of the totals of a queue: no queue comes near it, and nothing that is added to it overflows.
+const TOTAL_MAX: u64 = u64::MAX >> 1;
 
 /// Bytes that are not a snapshot of the queues of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,13 +85,13 @@ impl Queues {
                 put_numbers(out, &[queue.picks, queue.rate_due_us]);
                 let mut totals = queue.totals;
                 totals.fields().iter().for_each(|total| put_varint(out, **total));
-                put_varint(out, queue.ids_due.len() as u64);
+                put_varint(out, queue.ids.len() as u64);
             });
-            for (until, id) in &queue.ids_due {
+            for (id, Remembered { key, until }) in queue.ids_as_forgotten() {
                 chunks.put(|out| {
                     put_time_or_never(out, *until);
                     put_text(out, id);
-                    put_varint_128(out, queue.ids[id].key.bits());
+                    put_varint_128(out, key.bits());
                 });
             }
             chunks.put(|out| put_varint(out, queue.groups.iter().len() as u64));
@@ -165,11 +167,13 @@ impl Queues {
             (queue.picks, queue.rate_due_us) = (reader.varint("picks")?, reader.varint("the rate")?);
             for total in queue.totals.fields() {
                 *total = reader.varint("a total")?;
+                require(*total <= TOTAL_MAX, "a total")?;
             }
             let known = self.names.insert(name.into(), QueueIndex(index));
             require(known.is_none(), "names of queues differ")?;
             self.queues.push(Some(queue));
             self.read_ids(reader, QueueIndex(index))?;
+            let next = self.next;
             let queue = self.queue_mut(QueueIndex(index));
             for _ in 0..reader.varint("a count of groups")? {
                 let key = reader.text(1, ID_BYTES_MAX, "an ordering key")?;
@@ -179,6 +183,7 @@ impl Queues {
                 let mut before = 0;
                 for _ in 0..members {
                     let number = reader.varint("a number")?;
+                    require(number < next, "a group has messages that were taken")?;
                     require(number > before && grouped.insert(number, QueueIndex(index)).is_none(), "a group")?;
                     queue.groups.add(key, number);
                     before = number;
@@ -189,14 +194,14 @@ impl Queues {
     }
 
     fn read_ids(&mut self, reader: &mut Reader<'_>, index: QueueIndex) -> Parsed<()> {
+        let mut before = None;
         for _ in 0..reader.varint("a count of ids")? {
             let until = time_or_never(reader)?;
             let id = reader.text(1, ID_BYTES_MAX, "an id")?;
             let key = MessageKey::from_bits(reader.varint_128("a key")?);
-            let queue = self.queue(index);
-            let last = queue.ids_due.last();
-            let is_next = last.is_none_or(|(before, of)| (*before, &**of) < (until, id));
-            require(is_next && !queue.ids.contains_key(id), "ids are in order, each once")?;
+            let is_next = before.is_none_or(|before| before < (until, id));
+            require(is_next && !self.queue(index).ids.contains_key(id), "ids are in order, each once")?;
+            before = Some((until, id));
             self.remember(index, id, Remembered { key, until });
         }
         Ok(())
@@ -256,6 +261,15 @@ impl Queues {
     }
 }
 
+impl Queue {
+    /// The ids that are remembered, in the order in which they are forgotten.
+    fn ids_as_forgotten(&self) -> Vec<(&str, &Remembered)> {
+        let mut ids: Vec<_> = self.ids.iter().map(|(id, remembered)| (&**id, remembered)).collect();
+        ids.sort_unstable_by_key(|(id, remembered)| (remembered.until, *id));
+        ids
+    }
+}
+
 const WRONG_NUMBER: Malformed = Malformed { what: "numbers of messages are in order" };
 
 fn put_entry(out: &mut Vec<u8>, step: u64, entry: &Entry) {
@@ -289,6 +303,7 @@ fn read_entry(reader: &mut Reader<'_>) -> Parsed<Entry> {
     };
     let expires_at = time_or_never(reader)?;
     let (bytes, attempts) = (reader.u32("bytes")?, reader.u32("attempts")?);
+    require(attempts < u32::MAX, "attempts")?;
     let tries = small(reader.varint("tries")?)?;
     Ok(Entry {
         body,

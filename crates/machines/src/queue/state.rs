@@ -8,7 +8,7 @@ use tidegate_planted::{Bug, is_planted};
 use super::event::QueueIndex;
 use super::groups::Groups;
 use super::key::MessageKey;
-use super::limits::{FINISHED_MAX, PLACE_BITS, PRIORITIES};
+use super::limits::{FINISHED_MAX, IDS_PER_RECORD, PLACE_BITS, PRIORITIES};
 use super::message_table::{Entry, MessageState, MessageTable, NO_GROUP};
 use super::number_set::NumberSet;
 use super::settings::Settings;
@@ -78,7 +78,6 @@ pub(super) struct Queue {
     pub rate_due_us: u64,
     pub totals: Totals,
     pub ids: BTreeMap<Arc<str>, Remembered>,
-    pub ids_due: BTreeSet<(TimeMs, Arc<str>)>,
 }
 
 impl Queue {
@@ -94,7 +93,6 @@ impl Queue {
             rate_due_us: 0,
             totals: Totals::default(),
             ids: BTreeMap::new(),
-            ids_due: BTreeSet::new(),
         }
     }
 
@@ -143,8 +141,8 @@ pub struct Queues {
     pub(super) live_bytes: u64,
     /// Those that are gone and whose trails are kept, oldest first.
     pub(super) finished: VecDeque<(TimeMs, u64)>,
-    /// Ids remembered in all queues.
-    pub(super) ids: u64,
+    /// The ids of all queues, by when they are forgotten.
+    pub(super) ids_due: BTreeSet<(TimeMs, QueueIndex, Arc<str>)>,
 }
 
 impl Queues {
@@ -162,7 +160,7 @@ impl Queues {
             places: BTreeMap::new(),
             live_bytes: 0,
             finished: VecDeque::new(),
-            ids: 0,
+            ids_due: BTreeSet::new(),
         }
     }
 
@@ -334,26 +332,28 @@ impl Queues {
 
     /// Remembers the id of a message.
     pub(super) fn remember(&mut self, index: QueueIndex, id: &str, remembered: Remembered) {
-        let queue = self.queue_mut(index);
         let id: Arc<str> = id.into();
-        queue.ids_due.insert((remembered.until, id.clone()));
-        let before = queue.ids.insert(id.clone(), remembered);
-        if let Some(before) = before.filter(|before| before.until != remembered.until) {
-            queue.ids_due.remove(&(before.until, id));
+        if let Some(before) = self.queue_mut(index).ids.insert(id.clone(), remembered) {
+            self.ids_due.remove(&(before.until, index, id.clone()));
         }
-        self.ids += u64::from(before.is_none());
+        self.ids_due.insert((remembered.until, index, id));
     }
 
-    /// Forgets the ids of a queue whose window is over.
-    pub(super) fn forget_ids(&mut self, index: QueueIndex, at: TimeMs) {
-        let queue = self.queue_mut(index);
-        let mut forgotten = 0;
-        while let Some((_, id)) = queue.ids_due.first().filter(|(until, _)| *until <= at) {
-            queue.ids.remove(id);
-            queue.ids_due.pop_first();
-            forgotten += 1;
+    /// Ids that are remembered when those are forgotten that may be at `at`.
+    pub(super) fn ids_left(&self, at: TimeMs) -> u64 {
+        let due = self.ids_due.iter().take(IDS_PER_RECORD).take_while(|(until, ..)| *until <= at);
+        (self.ids_due.len() - due.count()) as u64
+    }
+
+    /// Forgets ids whose window is over, of whichever queue, up to so many.
+    pub(super) fn forget_ids(&mut self, at: TimeMs) {
+        for _ in 0..IDS_PER_RECORD {
+            if self.ids_due.first().is_none_or(|(until, ..)| *until > at) {
+                return;
+            }
+            let (_, index, id) = self.ids_due.pop_first().expect("it was there just now");
+            self.queue_mut(index).ids.remove(&id);
         }
-        self.ids -= forgotten;
     }
 }
 

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_journal::{LogStore, RecordClass};
-use tidegate_machines::queue::{BodyPlace, Command, Delivery, Message, Offer, Outcome};
+use tidegate_machines::queue::{BodyPlace, Command, Delivery, Message, Offer, Outcome, Refusal};
+use tidegate_machines::{Decision, Machine};
 use tidegate_shard::Jobs;
 
 use super::{Executed, Handover, Job, QueueService, QueueTurn, Reading};
@@ -24,6 +25,10 @@ impl<T: Clone + PartialEq> QueueService<T> {
         let mut worked = false;
         for (ticket, receive) in std::mem::take(&mut self.arrived) {
             worked = true;
+            if let Some(refusal) = self.refusal_of(turn, &receive) {
+                self.ready.push((ticket, Answer::refused(refusal)));
+                continue;
+            }
             let wait_ms = receive.wait_ms.min(WAIT_MS_MAX);
             self.news.note(&receive.queue);
             self.waiters.push(ticket, Receive { wait_ms, ..receive }, turn.now());
@@ -38,6 +43,17 @@ impl<T: Clone + PartialEq> QueueService<T> {
             self.ready.push((waiter.ticket, Answer::Received(Vec::new())));
         }
         worked
+    }
+
+    /// Why a request for messages cannot be: this is said at once, and not when there is something to hand out.
+    fn refusal_of<L: LogStore>(&self, turn: &QueueTurn<'_, T, L>, receive: &Receive) -> Option<Refusal> {
+        let Receive { queue, max, lease_ms, consumer, .. } = receive;
+        let (max, lease_ms) = (*max, *lease_ms);
+        let command = Command::Receive { queue, max, bytes_max: 0, lease_ms, consumer };
+        match turn.state().decide(&command, self.options.bounds, turn.now()) {
+            Decision::Answer(Outcome::Refused(refusal)) => Some(refusal),
+            _ => None,
+        }
     }
 
     /// Serves the first who waits for a queue. Whether the next one may be served.

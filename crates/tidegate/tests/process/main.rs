@@ -39,6 +39,7 @@ mod open_files;
 mod operator;
 mod output;
 mod proxied;
+mod queues;
 mod reload;
 mod restores;
 mod revoked;

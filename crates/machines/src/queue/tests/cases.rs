@@ -110,7 +110,7 @@ fn an_id_is_taken_once_while_it_is_remembered() {
     driven.wait(1);
     let anew = driven.send("jobs", &[with_id]);
     assert!(!anew[0].is_duplicate && anew[0].key > receipts[0].key);
-    assert_eq!(driven.queues.ids, 1);
+    assert_eq!(driven.queues.ids_due.len(), 1);
 }
 
 #[test]
@@ -270,6 +270,44 @@ fn bounds_hold() {
     let large = Message { body: vec![0; limits::MESSAGE_BYTES_MAX + 1].into(), ..message("") };
     let refused = send(&mut driven, "others", large);
     assert!(matches!(refused, Outcome::Refused(Refusal::MessageInvalid { index: 0, .. })), "{refused:?}");
+}
+
+#[test]
+fn ids_whose_window_is_over_make_room_in_all_queues() {
+    let mut driven = Driven::new();
+    driven.bounds = Bounds { ids_max: 2, ..BOUNDS };
+    for (name, window) in [("short", Some(10)), ("other", None), ("gone", None)] {
+        driven.queue(name, Settings { id_window_ms: window, ..Settings::default() });
+    }
+    let of = |id: &str| [Message { id: Some(id.into()), ..message("") }];
+    driven.send("short", &of("1"));
+    driven.send("short", &of("2"));
+    driven.now.0 += 10;
+    driven.send("short", &of("1"));
+    driven.send("gone", &of("1"));
+    let third =
+        |driven: &mut Driven| driven.ask(Command::Send { queue: "other", messages: &[Arc::new(of("3")[0].clone())] });
+    assert!(matches!(third(&mut driven), Outcome::Refused(Refusal::Full(_))), "two are remembered");
+    driven.queues.assert_sound();
+    driven.now.0 += 10;
+    driven.send("other", &of("4"));
+    let up_to = driven.queues.newest_number();
+    driven.ask(Command::Purge { queue: "gone", up_to });
+    assert_eq!(driven.ask(Command::DeleteQueue { name: "gone" }), Outcome::Done);
+    driven.send("other", &of("3"));
+    driven.queues.assert_sound();
+    let bytes = snapshot(&driven.queues);
+    assert_eq!(snapshot(&Queues::read_snapshot(&bytes).unwrap()), bytes);
+}
+
+#[test]
+fn a_shard_that_has_given_all_numbers_takes_no_message() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings::default());
+    driven.queues.next = NUMBER_END - 2;
+    driven.send("jobs", &[message("the last")]);
+    let refused = driven.ask(Command::Send { queue: "jobs", messages: &[Arc::new(message("one more"))] });
+    assert!(matches!(refused, Outcome::Refused(Refusal::Full(_))), "{refused:?}");
 }
 
 #[test]

@@ -1,0 +1,145 @@
+//! Bodies are in the log: more of them than memory holds come back whole, after a restart, and from a backup.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde_json::json;
+
+use super::*;
+use crate::backup::{backup, restored, verified};
+
+/// The least memory for bodies that may be configured.
+const LITTLE_MEMORY: &str = "bodies_bytes_max = 1048576\n";
+
+/// A text of this length that is like no other number's.
+fn body(number: u64, bytes: usize) -> String {
+    let mut word = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut text = format!("{number}:");
+    while text.len() < bytes {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        text.push_str(&format!("{word:016x}"));
+    }
+    text.truncate(bytes);
+    text
+}
+
+/// Lengths of bodies: most are long, some are short.
+fn length(number: u64) -> usize {
+    if number % 7 == 3 { 100 } else { 100_000 + (number as usize * 7_919) % 130_000 }
+}
+
+/// Sends messages of these numbers, as many at once as a request takes.
+fn send_numbers(http: &mut Http<TcpStream>, queue: &str, numbers: std::ops::Range<u64>) {
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    for number in numbers {
+        if bytes + length(number) > 900_000 {
+            send(http, queue, &json!(std::mem::take(&mut batch)));
+            bytes = 0;
+        }
+        bytes += length(number);
+        batch.push(json!({"body": body(number, length(number)), "id": number.to_string()}));
+    }
+    send(http, queue, &json!(batch));
+}
+
+/// Receives and acknowledges all that there is; each must be one of these numbers, and whole.
+fn receive_numbers(http: &mut Http<TcpStream>, queue: &str, numbers: std::ops::Range<u64>) {
+    let mut seen = BTreeMap::new();
+    while seen.len() < numbers.clone().count() {
+        let got = receive(http, queue, 20, 20_000);
+        assert!(!got.is_empty(), "{} came, and no more", seen.len());
+        for message in &got {
+            let number: u64 = text(&message["id"]).parse().expect("a number");
+            assert!(numbers.contains(&number) && seen.insert(number, ()).is_none(), "{number} came twice");
+            assert!(message["body"] == *body(number, length(number)), "the body of {number} is another one");
+        }
+        assert!(acknowledge(http, queue, &got).iter().all(|outcome| outcome == "done"));
+    }
+    assert_eq!(counts(http, queue), [0, 0, 0]);
+}
+
+#[test]
+fn bodies_beyond_memory_come_back_whole_also_after_a_restart() {
+    let folder = folder();
+    let settings = settings(folder.path(), LITTLE_MEMORY);
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "jobs", &json!({"id_window_ms": null}));
+    let (half, all) = (0..150, 150..300);
+    send_numbers(&mut http, "jobs", 0..300);
+    assert!(metric(&mut http, "tidegate_queue_body_bytes") <= 1 << 20);
+    receive_numbers_in_part(&mut http, half);
+    server.kill();
+
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    let page = list(&ok(http.get("/v1/queues/jobs/messages?limit=5"))["messages"]);
+    for row in page {
+        let number: u64 = text(&row["message"]["id"]).parse().expect("a number");
+        assert!(row["message"]["body"] == *body(number, length(number)), "the body of {number} is another one");
+    }
+    receive_numbers(&mut http, "jobs", all);
+    assert!(metric(&mut http, "tidegate_queue_bodies_read_total") > 0, "they were read from the log");
+    wait_for("the gauge follows", || (metric(&mut http, "tidegate_queue_body_bytes") <= 1 << 20).then_some(()));
+    assert_eq!(metric(&mut http, "tidegate_queue_bodies_unreadable_total"), 0);
+    end(server, &settings);
+}
+
+/// Receives and acknowledges messages until all of these came, which are the first.
+fn receive_numbers_in_part(http: &mut Http<TcpStream>, numbers: std::ops::Range<u64>) {
+    let mut next = numbers.start;
+    while next < numbers.end {
+        let got = receive(http, "jobs", (numbers.end - next).min(20) as usize, 0);
+        for message in &got {
+            assert!(message["body"] == *body(next, length(next)), "the body of {next} is another one");
+            next += 1;
+        }
+        acknowledge(http, "jobs", &got);
+    }
+}
+
+/// Segments of the log that are there.
+fn segments(data: &Path) -> Vec<String> {
+    let listed = fs::read_dir(data.join("journal/queues-0")).expect("the log is there").flatten();
+    let names = listed.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with("segment-")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn bodies_that_are_older_than_the_newest_snapshot_are_kept_and_backed_up() {
+    let folder = folder();
+    let settings = settings(folder.path(), LITTLE_MEMORY);
+    let (backups, data) = (folder.path().join("backups"), folder.path().join("restored"));
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "old", &json!({}));
+    put(&mut http, "gone", &json!({}));
+    send_numbers(&mut http, "old", 0..100);
+    // Two segments and more of what is soon gone: then there is a snapshot.
+    for round in 1..=25 {
+        send_numbers(&mut http, "gone", 1_000 * round..1_000 * round + 60);
+        ok(http.post("/v1/queues/gone/purge", &json!({})));
+    }
+    let snapshots = settings.data.join("snapshots/queues-0");
+    wait_for("a snapshot", || fs::read_dir(&snapshots).ok()?.flatten().next());
+    let first = segments(&settings.data).remove(0);
+    backup(&settings.data, &backups);
+    assert!(verified(&backups).status.success());
+    server.kill();
+    assert_eq!(segments(&settings.data)[0], first, "the segment with the old bodies is kept");
+    assert!(segments(&settings.data).len() > 3, "{:?}", segments(&settings.data));
+
+    restored(&backups, &data, &[]);
+    let other = Settings { data, ..settings.clone() };
+    for settings in [&other, &settings] {
+        let server = Server::start(settings);
+        let mut http = connect(&server);
+        receive_numbers(&mut http, "old", 0..100);
+        assert_eq!(metric(&mut http, "tidegate_queue_bodies_unreadable_total"), 0);
+        end(server, settings);
+    }
+}

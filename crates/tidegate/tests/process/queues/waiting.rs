@@ -1,0 +1,170 @@
+//! Receivers that wait: they get what is sent meanwhile; who goes away gets nothing; and none keeps a server from
+//! ending.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::*;
+use crate::SERVICE;
+use crate::support::within;
+
+/// As long as a receiver may wait.
+const WAIT_MS: u64 = 20_000;
+
+/// Sends a request to receive over a connection of its own, and does not read its answer.
+fn go_waiting(server: &Server, queue: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.http).expect("the door is open");
+    let body = json!({"wait_ms": WAIT_MS, "lease_ms": LONG_MS, "consumer": "gone"}).to_string();
+    let request = format!(
+        "POST /v1/queues/{queue}/receive HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {SERVICE}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).expect("the server reads");
+    stream
+}
+
+/// Waits until so many receivers wait; not as long as one may wait, for then it would end by itself.
+fn until_they_wait(http: &mut Http<TcpStream>, count: u64) {
+    let name = "tidegate_queue_receivers_waiting";
+    let they_wait = within(Duration::from_millis(WAIT_MS / 2), || (metric(http, name) == count).then_some(()));
+    assert!(they_wait.is_some(), "{} receivers wait, and not {count}", metric(http, name));
+}
+
+#[test]
+fn who_waits_gets_what_is_sent_meanwhile() {
+    let folder = folder();
+    let settings = settings(folder.path(), "");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "orders", &json!({}));
+    put(&mut http, "others", &json!({}));
+    std::thread::scope(|scope| {
+        let receiver = |queue: &'static str, max: usize| {
+            let mut http = connect(&server);
+            scope.spawn(move || bodies(&receive(&mut http, queue, max, WAIT_MS)))
+        };
+        let first = receiver("orders", 1);
+        until_they_wait(&mut http, 1);
+        let second = receiver("orders", 10);
+        until_they_wait(&mut http, 2);
+        let other = receiver("others", 10);
+        until_they_wait(&mut http, 3);
+        send(&mut http, "orders", &json!([{"body": "a"}, {"body": "b"}, {"body": "c"}]));
+        assert_eq!(first.join().expect("it receives"), ["a"], "who came first is served first");
+        assert_eq!(second.join().expect("it receives"), ["b", "c"]);
+        // A message that was rejected, and one whose time has come, reach who waits, too.
+        send(&mut http, "others", &json!([{"body": "d", "delay_ms": 30}]));
+        assert_eq!(other.join().expect("it receives"), ["d"]);
+        send_one(&mut http, "others", &json!({"body": "e"}));
+        let got = receive(&mut http, "others", 1, 0);
+        let again = receiver("others", 10);
+        until_they_wait(&mut http, 1);
+        assert_eq!(reject(&mut http, "others", &got), ["done"]);
+        assert_eq!(again.join().expect("it receives"), ["e"]);
+        // A queue that is deleted, and one that goes on after a pause.
+        let of_deleted = receiver_of(&server, scope, "gone");
+        assert_eq!(of_deleted.join().expect("it is answered"), "404 queue_not_found", "there is none yet");
+        put(&mut http, "gone", &json!({}));
+        let of_deleted = receiver_of(&server, scope, "gone");
+        until_they_wait(&mut http, 1);
+        ok(http.delete("/v1/queues/gone"));
+        assert_eq!(of_deleted.join().expect("it is answered"), "404 queue_not_found");
+        put(&mut http, "orders", &json!({"paused": true}));
+        send_one(&mut http, "orders", &json!({"body": "f"}));
+        let paused = receiver("orders", 1);
+        until_they_wait(&mut http, 1);
+        put(&mut http, "orders", &json!({}));
+        assert_eq!(paused.join().expect("it receives"), ["f"]);
+    });
+    let since = Instant::now();
+    assert_eq!(receive(&mut http, "orders", 1, 100).len(), 0);
+    assert!(since.elapsed() >= Duration::from_millis(100), "it waits as long as it was told to");
+    end(server, &settings);
+}
+
+/// What a receiver that waits is told.
+fn receiver_of<'scope>(
+    server: &Server,
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    queue: &'static str,
+) -> std::thread::ScopedJoinHandle<'scope, String> {
+    let mut http = connect(server);
+    let body = json!({"wait_ms": WAIT_MS});
+    scope.spawn(move || said(http.post(&format!("/v1/queues/{queue}/receive"), &body)))
+}
+
+#[test]
+fn who_goes_away_while_waiting_gets_nothing_and_the_next_one_gets_it_at_once() {
+    let folder = folder();
+    let settings = settings(folder.path(), "");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "orders", &json!({}));
+    let gone = go_waiting(&server, "orders");
+    until_they_wait(&mut http, 1);
+    drop(gone);
+    until_they_wait(&mut http, 0);
+    send_one(&mut http, "orders", &json!({"body": "a"}));
+    let got = receive(&mut http, "orders", 1, 0);
+    assert_eq!((bodies(&got), &got[0]["attempts"]), (vec!["a".to_owned()], &json!(1)), "nobody else had it");
+    acknowledge(&mut http, "orders", &got);
+
+    // The server need not have noticed when the message is sent: a lease lasts for hours, and the next one gets it.
+    for round in 0..50 {
+        let gone = go_waiting(&server, "orders");
+        until_they_wait(&mut http, 1);
+        drop(gone);
+        let body = round.to_string();
+        let key = send_one(&mut http, "orders", &json!({"body": body}));
+        let got = receive(&mut http, "orders", 1, WAIT_MS);
+        assert_eq!(bodies(&got), [body], "a receiver that is not there has it: {}", look(&mut http, &key));
+        assert_eq!(acknowledge(&mut http, "orders", &got), ["done"]);
+        until_they_wait(&mut http, 0);
+    }
+    end(server, &settings);
+}
+
+#[test]
+fn sigterm_does_not_wait_for_receivers() {
+    let folder = folder();
+    let settings = settings(folder.path(), "");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "orders", &json!({}));
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..10)
+            .map(|_| {
+                let mut http = connect(&server);
+                scope.spawn(move || http.post("/v1/queues/orders/receive", &json!({"wait_ms": WAIT_MS})))
+            })
+            .collect();
+        until_they_wait(&mut http, 10);
+        let since = Instant::now();
+        end(server, &settings);
+        assert!(since.elapsed() < Duration::from_millis(WAIT_MS / 2), "{:?}", since.elapsed());
+        for receiver in waiting {
+            let answer = receiver.join().expect("it ends").expect("it is answered before the end");
+            assert_eq!((answer.status, &answer.body), (200, &json!({"messages": []})));
+        }
+    });
+}
+
+#[test]
+fn no_more_receivers_wait_than_may() {
+    let folder = folder();
+    let settings = settings(folder.path(), "receivers_max = 2\n");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "orders", &json!({}));
+    let waiting = [go_waiting(&server, "orders"), go_waiting(&server, "orders")];
+    until_they_wait(&mut http, 2);
+    let refused = http.post("/v1/queues/orders/receive", &json!({"wait_ms": WAIT_MS})).expect("it is answered");
+    assert!(refused.status >= 400 && refused.body.to_string().contains("queues.receivers_max"), "{refused:?}");
+    drop(waiting);
+    until_they_wait(&mut http, 0);
+    assert_eq!(receive(&mut http, "orders", 1, 0).len(), 0);
+    end(server, &settings);
+}
