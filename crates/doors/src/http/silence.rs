@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// See the [module](self). Requests have it as an extension.
+/// Says when a client sends no more. Requests have it as an extension.
 #[derive(Debug, Default)]
 pub struct Silence {
     is_told: AtomicBool,
