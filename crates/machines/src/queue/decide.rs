@@ -183,7 +183,7 @@ impl Queues {
         let (mut chosen, mut bytes) = (Vec::with_capacity(max.min(16)), 0);
         while chosen.len() < max {
             levels.retain_mut(|level| level.peek().is_some());
-            let pick = queue.picks + chosen.len() as u64;
+            let pick = queue.picks.wrapping_add(chosen.len() as u64);
             let lower = levels.len().saturating_sub(1);
             let level = match pick % LOW_SHARE == LOW_SHARE - 1 && lower > 0 {
                 true => 1 + (pick / LOW_SHARE) as usize % lower,

@@ -115,6 +115,7 @@ fn the_checks_notice_what_they_must() {
     noticed("key");
     history.delivered("key-1", 1, &body(1), Some("k"));
     noticed("before");
+    history.delivered("key-0", 2, &body(0), Some("k"));
     history.acknowledging("key-0");
     history.acknowledged("key-0", 1);
     noticed("acknowledged");
