@@ -1,5 +1,5 @@
-//! A shard of queues: a record of its log, decoded and folded, and the body of its snapshots. Each has one encoding, and
-//! a state that was decoded can be written, read again and used.
+//! A shard of queues: a record of its log, decoded and folded, and the body of its snapshots. Each has one encoding,
+//! and a state that was decoded can be written, read again and used.
 
 use std::sync::{Arc, LazyLock};
 

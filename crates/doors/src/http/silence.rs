@@ -1,7 +1,7 @@
 //! Whether a client sends no more on its connection: it has closed its side, or has gone.
 //!
-//! Why: a request that waits for something to happen, and then gives it away for good, must not give it to a client that
-//! closed its connection. Closing looks like having sent all requests, as long as nothing is written. Who waits decides
+//! Why: a request that waits for something to happen, and then hands it out, must not hand it to a client that closed
+//! its connection. Closing looks like having sent all requests, as long as nothing is written. Whoever waits decides
 //! what that means to it; all other requests are answered.
 
 use std::sync::atomic::{AtomicBool, Ordering};

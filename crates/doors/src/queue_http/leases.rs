@@ -113,7 +113,8 @@ pub(super) async fn receive_messages(
 /// The beginning of a name that is longer than that of a consumer may be.
 fn short(name: &str) -> Box<str> {
     let end = tidegate_queue::machine::limits::CONSUMER_BYTES_MAX.min(name.len());
-    name[..name.floor_char_boundary(end)].into()
+    let end = (0..=end).rev().find(|at| name.is_char_boundary(*at)).expect("every text begins at a boundary");
+    name[..end].into()
 }
 
 /// Waits for messages. If this is given up, the shard is told, and keeps or gets back what it has. It is given up when
@@ -207,11 +208,11 @@ fn lease_of(text: &str) -> Option<Lease> {
 }
 
 fn leases_of(texts: &[Box<str>]) -> Result<Vec<Lease>, Problem> {
-    let lease = |(index, text): (usize, &Box<str>)| {
+    let lease = |(index, text): (usize, &str)| {
         let detail = || format!("leases[{index}]: {text:?} is no lease; send it as it was received");
         lease_of(text).ok_or_else(|| Problem::new(ARGUMENT_INVALID, detail()))
     };
-    texts.iter().enumerate().map(lease).collect()
+    texts.iter().map(|text| &**text).enumerate().map(lease).collect()
 }
 
 async fn done(served: &Served, texts: Vec<Box<str>>, call: Call) -> Result<Response<Body>, Problem> {

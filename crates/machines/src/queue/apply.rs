@@ -85,7 +85,8 @@ impl Queues {
                 self.check_all(&[*message], None, |entry| entry.state.is_waiting())
             }
             Event::Redriven { from, to, messages, .. } => {
-                (queue(*from)?, queue(*to)?);
+                queue(*from)?;
+                queue(*to)?;
                 must(from != to, "messages are put into another queue")?;
                 self.check_all(messages, Some(*from), |entry| entry.state.is_waiting())
             }

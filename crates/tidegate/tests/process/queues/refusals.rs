@@ -325,7 +325,7 @@ fn queues_of_two_shards_need_a_tag_to_be_together() {
     for (name, key) in names.iter().zip(&keys) {
         let found = look(&mut http, key);
         assert_eq!((&found["queue"], &found["message"]["body"]), (&json!(name), &json!(name)));
-        assert_eq!(received(&mut http, name, 10), [name.clone()]);
+        assert_eq!(received(&mut http, name, 10), std::slice::from_ref(name));
     }
     let lines = tidegate_says_two_shards(server, &settings);
     assert_eq!(lines, 2, "both are audited");
