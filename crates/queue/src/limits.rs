@@ -45,6 +45,8 @@ pub const READ_AHEAD_BYTES: u64 = 1 << 20;
 pub const FETCH_THREADS: usize = 2;
 /// Records about what ended by the clock that are written in one step.
 pub const TIMERS_PER_STEP: usize = 4;
+/// Messages that are handed out in one step, about: then the calls have their turn.
+pub const DELIVERIES_PER_STEP: usize = 2_048;
 /// The log is kept short of garbage from so many segments on.
 pub const SEGMENTS_MIN: u64 = 4;
 /// Bytes of log for each byte of messages that are not gone, before old bodies are written again: the log then has as

@@ -381,8 +381,12 @@ impl<T: Clone + PartialEq> Service for QueueService<T> {
                 }
             }
             Note::Forget(ticket, queue) => {
-                self.arrived.retain(|(of, _)| *of != ticket);
-                self.waiters.remove(&queue, |of| *of == ticket);
+                // It is answered all the same: whoever asked for it keeps its number until then. If it waits no more,
+                // its answer is on its way.
+                let arrived = self.arrived.extract_if(.., |(of, _)| *of == ticket).count();
+                if arrived + self.waiters.remove(&queue, |of| *of == ticket) > 0 {
+                    self.ready.push((ticket, Answer::Received(Vec::new())));
+                }
             }
         }
     }

@@ -73,10 +73,10 @@ impl<T> Waiters<T> {
         Some(waiter)
     }
 
-    /// Takes out those who wait for a queue and of whom `is_gone` says so.
-    pub fn remove(&mut self, queue: &str, is_gone: impl Fn(&T) -> bool) {
-        let Some(waiters) = self.by_queue.get_mut(queue) else { return };
-        let ends = &mut self.ends;
+    /// Takes out those who wait for a queue and of whom `is_gone` says so. Returns how many there were.
+    pub fn remove(&mut self, queue: &str, is_gone: impl Fn(&T) -> bool) -> usize {
+        let Some(waiters) = self.by_queue.get_mut(queue) else { return 0 };
+        let (ends, before) = (&mut self.ends, waiters.len());
         waiters.retain(|waiter| {
             let stays = !is_gone(&waiter.ticket);
             if !stays {
@@ -84,9 +84,11 @@ impl<T> Waiters<T> {
             }
             stays
         });
+        let removed = before - waiters.len();
         if waiters.is_empty() {
             self.by_queue.remove(queue);
         }
+        removed
     }
 
     /// Takes out all.
@@ -122,7 +124,8 @@ mod tests {
         assert_eq!(waiters.pop_ended(TimeMs(9)).map(|waiter| waiter.ticket), None);
         assert_eq!(waiters.pop_ended(TimeMs(10)).map(|waiter| waiter.ticket), Some(2));
         assert_eq!(waiters.first("a").map(|waiter| waiter.ticket), Some(1));
-        waiters.remove("a", |ticket| *ticket == 1);
+        assert_eq!(waiters.remove("a", |ticket| *ticket == 1), 1);
+        assert_eq!(waiters.remove("a", |ticket| *ticket == 1), 0);
         assert_eq!(waiters.pop("a").map(|waiter| waiter.ticket), Some(4));
         assert_eq!(waiters.queues().collect::<Vec<_>>(), ["b"]);
         assert_eq!(waiters.len(), 1);

@@ -39,7 +39,7 @@ pub const IDS_PER_RECORD: usize = 4_096;
 /// Messages that one record purges at most.
 pub const PURGED_PER_RECORD: usize = 8_192;
 /// Finished messages of a shard of which it is remembered what became of them.
-pub const FINISHED_MAX: usize = 1 << 16;
+pub const FINISHED_MAX: usize = 1 << 18;
 /// Steps of a message's trail that are read.
 pub const TRAIL_STEPS_MAX: usize = 64;
 /// Bytes of the log that are looked at together when old bodies are moved.

@@ -17,6 +17,7 @@ mod history;
 mod receiver;
 mod sender;
 
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -36,6 +37,8 @@ use support::settings::Settings;
 const TOLD_PER_LIFE_MAX: u64 = 3_000;
 /// On two shards.
 const QUEUES: [&str; 3] = ["kill-a", "kill-b", "kill-c"];
+/// Nobody receives from it before the end: so old bodies are needed while the log grows, and are written again.
+const KEPT: &str = "kill-kept";
 
 #[test]
 fn what_was_answered_about_messages_survives_kills() {
@@ -47,8 +50,7 @@ fn what_was_answered_about_messages_survives_kills() {
     let folder = support::folder();
     // Little memory for bodies, so that many are read from the log.
     let sections = "[queues]\nshards = 2\nbodies_bytes_max = 1048576\n";
-    let settings =
-        Settings { workers: 2, snapshot_interval_s: 1, sections: sections.into(), ..Settings::new(folder.path()) };
+    let settings = Settings { workers: 2, sections: sections.into(), ..Settings::new(folder.path()) };
     let mut chance = Chance::new(seed);
     let history = History::default();
     let kinds = [Kind::WithIds, Kind::WithKeys, Kind::WithoutIds];
@@ -59,13 +61,14 @@ fn what_was_answered_about_messages_survives_kills() {
         .enumerate()
         .map(|(name, (queue, kind))| Sender::new(name, queue, kind, chance.split()))
         .collect();
+    senders.push(Sender::new(senders.len(), KEPT, Kind::WithIds, chance.split()));
     let receivers = QUEUES.into_iter().flat_map(|queue| [queue, queue]).enumerate();
     let mut receivers: Vec<Receiver> =
         receivers.map(|(name, queue)| Receiver::new(name, queue, chance.split())).collect();
 
     let mut server = Server::start(&settings);
     let mut http = Http::connect(server.http).expect("the door is open");
-    for queue in QUEUES {
+    for queue in [QUEUES.as_slice(), &[KEPT]].concat() {
         let answer = http.put(&format!("/v1/queues/{queue}"), &json!({"id_window_ms": null}));
         assert_eq!(answer.expect("it is answered").status, 200);
     }
@@ -78,6 +81,8 @@ fn what_was_answered_about_messages_survives_kills() {
 
     let mut http = Http::connect(server.http).expect("the door is open");
     senders.iter_mut().for_each(|sender| sender.finish(&mut http, &history));
+    let moved = times_moved(&mut http);
+    receivers.push(Receiver::new(receivers.len(), KEPT, chance.split()));
     std::thread::scope(|scope| {
         for receiver in &mut receivers {
             let server = server.http;
@@ -88,12 +93,41 @@ fn what_was_answered_about_messages_survives_kills() {
     let (answered, delivered) = history.check_at_end();
     history.stop_at_violations(&replay);
     assert!(answered > 0 && delivered > 0, "nothing was answered, so nothing was tested");
+    let unreadable = metric(&mut http, "tidegate_queue_bodies_unreadable_total");
+    assert_eq!(unreadable, 0, "bodies could not be read\n{replay}");
+    let snapshots = snapshots(&settings);
     let ended = server.terminate();
     assert!(ended.status.success(), "SIGTERM: {ended}");
     let audited = audit(&settings.data);
     let agree = audited.status.success() && audited.log.contains("all agree");
     assert!(agree, "tidegate audit: {audited}\n{replay}");
-    println!("{kills} kills, {answered} messages whose sending was answered, {delivered} deliveries");
+    println!(
+        "{kills} kills, {answered} messages whose sending was answered, {delivered} deliveries; {snapshots} \
+         snapshots; the oldest body was written again {moved} times"
+    );
+}
+
+/// The sum of the rows of a metric.
+fn metric(http: &mut Http<TcpStream>, name: &str) -> u64 {
+    let page = http.get("/metrics").expect("the server serves").body;
+    let page = page.as_str().expect("metrics are text");
+    let rows = page.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+    rows.map(|row| row.rsplit(' ').next().and_then(|value| value.parse::<u64>().ok()).expect("a number")).sum()
+}
+
+/// How often the oldest of the messages that are kept was written again.
+fn times_moved(http: &mut Http<TcpStream>) -> usize {
+    let page = http.get(&format!("/v1/queues/{KEPT}/messages?limit=1")).expect("the server serves").body;
+    let Some(key) = page["messages"][0]["key"].as_str() else { return 0 };
+    let message = http.get(&format!("/v1/messages/{key}")).expect("the server serves").body;
+    let trail = message["trail"].as_array().expect("a message has a trail");
+    trail.iter().filter(|step| step["step"] == "moved").count()
+}
+
+/// Snapshots of queues that are there.
+fn snapshots(settings: &Settings) -> usize {
+    let of_shard = |shard| std::fs::read_dir(settings.data.join(format!("snapshots/queues-{shard}")));
+    (0..2).filter_map(|shard| of_shard(shard).ok()).map(|files| files.flatten().count()).sum()
 }
 
 #[test]

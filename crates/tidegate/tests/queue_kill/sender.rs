@@ -15,7 +15,7 @@ const BATCH: u64 = 12;
 /// Ordering keys of a sender.
 const KEYS: u64 = 24;
 /// Bytes of a body, at most.
-const BODY_BYTES: u64 = 16_000;
+const BODY_BYTES: u64 = 48_000;
 
 /// What its messages have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -109,6 +109,11 @@ fn segments(data: &Path) -> Vec<String> {
     names
 }
 
+fn wait_for_snapshot(data: &Path) {
+    let snapshots = data.join("snapshots/queues-0");
+    wait_for("a snapshot", || fs::read_dir(&snapshots).ok()?.flatten().next());
+}
+
 #[test]
 fn bodies_that_are_older_than_the_newest_snapshot_are_kept_and_backed_up() {
     let folder = folder();
@@ -120,12 +125,8 @@ fn bodies_that_are_older_than_the_newest_snapshot_are_kept_and_backed_up() {
     put(&mut http, "gone", &json!({}));
     send_numbers(&mut http, "old", 0..100);
     // Two segments and more of what is soon gone: then there is a snapshot.
-    for round in 1..=25 {
-        send_numbers(&mut http, "gone", 1_000 * round..1_000 * round + 60);
-        ok(http.post("/v1/queues/gone/purge", &json!({})));
-    }
-    let snapshots = settings.data.join("snapshots/queues-0");
-    wait_for("a snapshot", || fs::read_dir(&snapshots).ok()?.flatten().next());
+    send_garbage(&mut http, 1..26);
+    wait_for_snapshot(&settings.data);
     let first = segments(&settings.data).remove(0);
     backup(&settings.data, &backups);
     assert!(verified(&backups).status.success());
@@ -142,4 +143,43 @@ fn bodies_that_are_older_than_the_newest_snapshot_are_kept_and_backed_up() {
         assert_eq!(metric(&mut http, "tidegate_queue_bodies_unreadable_total"), 0);
         end(server, settings);
     }
+}
+
+/// Sends about so many times 8 MiB that are gone at once.
+fn send_garbage(http: &mut Http<TcpStream>, rounds: std::ops::Range<u64>) {
+    for round in rounds {
+        send_numbers(http, "gone", 1_000 * round..1_000 * round + 60);
+        ok(http.post("/v1/queues/gone/purge", &json!({})));
+    }
+}
+
+#[test]
+fn old_bodies_are_written_again_so_that_the_log_can_be_short() {
+    let folder = folder();
+    let settings = settings(folder.path(), LITTLE_MEMORY);
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "old", &json!({"id_window_ms": null}));
+    put(&mut http, "gone", &json!({"id_window_ms": 0}));
+    send_numbers(&mut http, "old", 0..60);
+    let first = segments(&settings.data).remove(0);
+    send_garbage(&mut http, 1..40);
+    wait_for("all are written again", || (metric(&mut http, "tidegate_queue_bodies_moved_total") >= 60).then_some(()));
+    let moved = ok(http.get("/v1/queues/old/ids/0"));
+    assert_eq!((steps(&moved), &moved["state"]), (["sent", "moved"].map(String::from).into(), &json!("ready")));
+    // What was written again stands in a sealed segment then, and in two snapshots.
+    send_garbage(&mut http, 40..60);
+    wait_for_snapshot(&settings.data);
+    send_garbage(&mut http, 60..80);
+    wait_for("the first segment is forgotten", || (segments(&settings.data)[0] != first).then_some(()));
+    server.kill();
+
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    let moved = ok(http.get("/v1/queues/old/ids/0"));
+    let all_moved = steps(&moved).iter().all(|step| step == "moved");
+    assert!(all_moved && moved["trail_is_cut"] == true, "where it was sent is forgotten: {:?}", steps(&moved));
+    receive_numbers(&mut http, "old", 0..60);
+    assert_eq!(metric(&mut http, "tidegate_queue_bodies_unreadable_total"), 0);
+    end(server, &settings);
 }

@@ -1,22 +1,24 @@
 //! Receivers that wait: they get what is sent meanwhile; who goes away gets nothing; and none keeps a server from
 //! ending.
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use super::*;
-use crate::SERVICE;
 use crate::support::within;
+use crate::{PATIENCE, SERVICE};
 
 /// As long as a receiver may wait.
 const WAIT_MS: u64 = 20_000;
 
 /// Sends a request to receive over a connection of its own, and does not read its answer.
-fn go_waiting(server: &Server, queue: &str) -> TcpStream {
+fn go_waiting(server: &Server, queue: &str, wait_ms: u64) -> TcpStream {
     let mut stream = TcpStream::connect(server.http).expect("the door is open");
-    let body = json!({"wait_ms": WAIT_MS, "lease_ms": LONG_MS, "consumer": "gone"}).to_string();
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a time-out");
+    let body = json!({"wait_ms": wait_ms, "lease_ms": LONG_MS, "consumer": "gone"}).to_string();
     let request = format!(
         "POST /v1/queues/{queue}/receive HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {SERVICE}\r\n\
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
@@ -103,7 +105,7 @@ fn who_goes_away_while_waiting_gets_nothing_and_the_next_one_gets_it_at_once() {
     let server = Server::start(&settings);
     let mut http = connect(&server);
     put(&mut http, "orders", &json!({}));
-    let gone = go_waiting(&server, "orders");
+    let gone = go_waiting(&server, "orders", WAIT_MS);
     until_they_wait(&mut http, 1);
     drop(gone);
     until_they_wait(&mut http, 0);
@@ -114,7 +116,7 @@ fn who_goes_away_while_waiting_gets_nothing_and_the_next_one_gets_it_at_once() {
 
     // The server need not have noticed when the message is sent: a lease lasts for hours, and the next one gets it.
     for round in 0..50 {
-        let gone = go_waiting(&server, "orders");
+        let gone = go_waiting(&server, "orders", WAIT_MS);
         until_they_wait(&mut http, 1);
         drop(gone);
         let body = round.to_string();
@@ -124,6 +126,32 @@ fn who_goes_away_while_waiting_gets_nothing_and_the_next_one_gets_it_at_once() {
         assert_eq!(acknowledge(&mut http, "orders", &got), ["done"]);
         until_they_wait(&mut http, 0);
     }
+    end(server, &settings);
+}
+
+#[test]
+fn who_has_closed_its_side_is_answered_and_waits_no_longer() {
+    let folder = folder();
+    let settings = settings(folder.path(), "");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "orders", &json!({}));
+    let answer = |mut stream: TcpStream| {
+        stream.shutdown(Shutdown::Write).expect("the connection is open");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it is answered");
+        answer
+    };
+    let waiting = go_waiting(&server, "orders", WAIT_MS);
+    until_they_wait(&mut http, 1);
+    let since = Instant::now();
+    let told = answer(waiting);
+    assert!(told.starts_with("HTTP/1.1 200 ") && told.ends_with(r#"{"messages":[]}"#), "{told}");
+    assert!(since.elapsed() < Duration::from_millis(WAIT_MS / 2), "{:?}", since.elapsed());
+    // Who does not wait gets what there is: it has only sent all its requests.
+    send_one(&mut http, "orders", &json!({"body": "a"}));
+    let told = answer(go_waiting(&server, "orders", 0));
+    assert!(told.starts_with("HTTP/1.1 200 ") && told.contains(r#""body":"a""#), "{told}");
     end(server, &settings);
 }
 
@@ -159,7 +187,7 @@ fn no_more_receivers_wait_than_may() {
     let server = Server::start(&settings);
     let mut http = connect(&server);
     put(&mut http, "orders", &json!({}));
-    let waiting = [go_waiting(&server, "orders"), go_waiting(&server, "orders")];
+    let waiting = [0, 1].map(|_| go_waiting(&server, "orders", WAIT_MS));
     until_they_wait(&mut http, 2);
     let refused = http.post("/v1/queues/orders/receive", &json!({"wait_ms": WAIT_MS})).expect("it is answered");
     assert!(refused.status >= 400 && refused.body.to_string().contains("queues.receivers_max"), "{refused:?}");
