@@ -319,7 +319,7 @@ impl<D: Disk> Service for LedgerService<D> {
         size_of::<Operation>() + call.text_bytes()
     }
 
-    fn caller(ticket: &Ticket) -> Caller {
+    fn caller(_call: &Operation, ticket: &Ticket) -> Caller {
         match ticket {
             Ticket::Call { caller, .. } => *caller,
             Ticket::Credits { .. } | Ticket::Pull { .. } | Ticket::Figures => Caller::SERVER,

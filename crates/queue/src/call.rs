@@ -169,6 +169,22 @@ impl Call {
         })
     }
 
+    /// The queue that it is about; `None` if it names a message, or asks about all queues.
+    pub(crate) fn queue(&self) -> Option<&str> {
+        match self {
+            Call::SetQueue { name: queue, .. } | Call::DeleteQueue { name: queue } => Some(queue),
+            Call::Send { queue, .. }
+            | Call::Acknowledge { queue, .. }
+            | Call::Extend { queue, .. }
+            | Call::Reject { queue, .. }
+            | Call::Purge { queue }
+            | Call::Redrive { from: queue, .. }
+            | Call::Read(Read::Queue(queue) | Read::ById { queue, .. } | Read::Browse { queue, .. }) => Some(queue),
+            Call::Cancel { .. } | Call::Reschedule { .. } => None,
+            Call::Read(Read::Message(_) | Read::Queues { .. }) => None,
+        }
+    }
+
     /// Memory that it takes while it waits.
     pub(crate) fn weight(&self) -> usize {
         let beside = match self {

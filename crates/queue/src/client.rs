@@ -50,22 +50,16 @@ pub struct QueueClient {
 
 /// Which shard a call is for; `None` for all of them.
 fn shard_of_call(call: &Call, shards: u16) -> Option<ShardIndex> {
-    let by_key = |shard: ShardIndex| ShardIndex(shard.0 % shards);
-    Some(match call {
-        Call::SetQueue { name, .. } | Call::DeleteQueue { name } => shard_of(name, shards),
-        Call::Send { queue, .. }
-        | Call::Acknowledge { queue, .. }
-        | Call::Extend { queue, .. }
-        | Call::Reject { queue, .. }
-        | Call::Purge { queue }
-        | Call::Read(Read::Queue(queue) | Read::ById { queue, .. } | Read::Browse { queue, .. }) => {
-            shard_of(queue, shards)
-        }
-        Call::Redrive { from, .. } => shard_of(from, shards),
+    if let Some(queue) = call.queue() {
+        return Some(shard_of(queue, shards));
+    }
+    match call {
         // One of a key that no shard has is answered by whichever is asked.
-        Call::Cancel { key } | Call::Reschedule { key, .. } | Call::Read(Read::Message(key)) => by_key(key.shard()),
-        Call::Read(Read::Queues { .. }) => return None,
-    })
+        Call::Cancel { key } | Call::Reschedule { key, .. } | Call::Read(Read::Message(key)) => {
+            Some(ShardIndex(key.shard().0 % shards))
+        }
+        _ => None,
+    }
 }
 
 /// Whether a call would have messages go from one shard to another.

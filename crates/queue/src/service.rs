@@ -17,14 +17,16 @@ mod look;
 mod moves;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
 use tidegate_journal::{JournalError, LogReader, LogStore, NoRoom, RecordClass};
 use tidegate_machines::queue::{
     BodyPlace, Bounds, Command, Delivery, Event, Message, Outcome, Queues, Refusal, Settings, Verdict,
 };
 use tidegate_machines::{Decision, Machine, TimeMs};
-use tidegate_shard::{JobId, Jobs, Pause, Room, Served, Service, TurnOf, Unavailable, Unsolicited};
+use tidegate_shard::{Caller, JobId, Jobs, Pause, Room, Served, Service, TurnOf, Unavailable, Unsolicited};
 
 use crate::bodies::{Bodies, ReadBodies, read_bodies};
 use crate::call::{Answer, Call, Found, Receive};
@@ -133,6 +135,8 @@ pub struct QueueService<T> {
     bodies: Bodies,
     waiters: Waiters<T>,
     news: News,
+    /// The queue at which those who wait are served next.
+    next_served: Box<str>,
     /// Receivers that came since the last step.
     arrived: Vec<(T, Receive)>,
     readings: BTreeMap<JobId, Reading<T>>,
@@ -171,6 +175,7 @@ impl<T: Clone + PartialEq> QueueService<T> {
             bodies: Bodies::new(options.bodies_bytes_max),
             waiters: Waiters::default(),
             news: News::default(),
+            next_served: Box::default(),
             arrived: Vec::new(),
             readings: BTreeMap::new(),
             found: BTreeMap::new(),
@@ -360,6 +365,11 @@ impl<T: Clone + PartialEq> Service for QueueService<T> {
 
     fn weight(call: &Call) -> usize {
         call.weight()
+    }
+
+    /// Queues take turns: what is much for one, as a purge or senders of large batches, keeps no other waiting.
+    fn caller(call: &Call, _ticket: &T) -> Caller {
+        call.queue().map_or(Caller::SERVER, |queue| Caller(FixedState::default().hash_one(queue) as u32))
     }
 
     fn work(call: &Call) -> usize {

@@ -66,8 +66,8 @@ pub trait Service: Sized {
     /// Memory that a call takes while it waits, about, in bytes.
     fn weight(call: &Self::Call) -> usize;
 
-    /// Whose call has this ticket: callers take turns. A service that does not distinguish them has one.
-    fn caller(_ticket: &Self::Ticket) -> Caller {
+    /// Whose call it is: callers take turns. A service that does not distinguish them has one.
+    fn caller(_call: &Self::Call, _ticket: &Self::Ticket) -> Caller {
         Caller::SERVER
     }
 

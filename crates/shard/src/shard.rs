@@ -72,7 +72,7 @@ struct Work<S: Service> {
 
 impl<S: Service> Work<S> {
     fn caller(&self) -> Caller {
-        S::caller(&self.ticket)
+        S::caller(&self.call, &self.ticket)
     }
 
     fn work(&self) -> usize {
@@ -158,7 +158,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             Ok(progress) => progress,
             Err(reason) => return self.turned_away.push_back((ticket, reason)),
         };
-        let (caller, work, weight) = (S::caller(&ticket), S::work(&call), S::weight(&call));
+        let (caller, work, weight) = (S::caller(&call, &ticket), S::work(&call), S::weight(&call));
         self.inbox_bytes += weight;
         self.inbox.push(caller, work, Work { ticket, call, progress, weight, reads: false });
         if !self.held_for.is_empty() && self.inbox.held(caller).next().is_some() {

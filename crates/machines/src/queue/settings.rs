@@ -162,10 +162,13 @@ pub(super) fn flag(reader: &mut Reader<'_>, what: &'static str) -> Parsed<bool> 
     Ok(byte == 1)
 }
 
-/// Whether a queue may be called so: 1 to 80 letters and digits of ASCII, `-`, `_`, `.`, `:`, `{` and `}`.
+/// Whether a queue may be called so: 1 to 80 letters and digits of ASCII, `-`, `_`, `.`, `:`, `{` and `}`,
+/// not all of them `.`: a path of that name would lead elsewhere.
 pub fn is_queue_name(name: &str) -> bool {
     let letters = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:{}".contains(&byte);
-    (1..=QUEUE_NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(letters)
+    (1..=QUEUE_NAME_CHARS_MAX).contains(&name.len())
+        && name.bytes().all(letters)
+        && name.bytes().any(|byte| byte != b'.')
 }
 
 /// The beginning of a text that is longer than the bound that it meets: as many whole characters as fit.
@@ -176,7 +179,7 @@ pub fn shortened(text: &str, bytes_max: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::shortened;
+    use super::{QUEUE_NAME_CHARS_MAX, is_queue_name, shortened};
 
     #[test]
     fn a_text_is_cut_between_characters() {
@@ -184,6 +187,17 @@ mod tests {
             [("", 3, ""), ("abc", 3, "abc"), ("abcd", 3, "abc"), ("aäb", 2, "a"), ("ä", 1, "")]
         {
             assert_eq!(shortened(text, bytes_max), cut);
+        }
+    }
+
+    #[test]
+    fn a_queue_may_be_called_what_a_path_can_say() {
+        let longest = "a".repeat(QUEUE_NAME_CHARS_MAX);
+        for (name, may) in [("a", true), ("sms.fifo", true), (".a", true), (&*longest, true)]
+            .into_iter()
+            .chain(["", ".", "..", "a/b", "ä", &*format!("{longest}a")].map(|name| (name, false)))
+        {
+            assert_eq!(is_queue_name(name), may, "{name}");
         }
     }
 }

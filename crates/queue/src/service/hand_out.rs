@@ -5,7 +5,7 @@
 //!                               └─ no: a job ─▶ moved meanwhile? read again
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tidegate_journal::{LogStore, RecordClass};
@@ -16,7 +16,7 @@ use tidegate_shard::Jobs;
 use super::{Executed, Handover, Job, QueueService, QueueTurn, Reading};
 use crate::bodies::Bodies;
 use crate::call::{Answer, Receive, Received};
-use crate::limits::{ANSWER_BYTES_MAX, READ_AHEAD_BYTES, READ_AHEAD_MESSAGES, WAIT_MS_MAX};
+use crate::limits::{ANSWER_BYTES_MAX, DELIVERIES_PER_STEP, READ_AHEAD_BYTES, READ_AHEAD_MESSAGES, WAIT_MS_MAX};
 use crate::waiters::Waiter;
 
 impl<T: Clone + PartialEq> QueueService<T> {
@@ -33,9 +33,19 @@ impl<T: Clone + PartialEq> QueueService<T> {
             self.news.note(&receive.queue);
             self.waiters.push(ticket, Receive { wait_ms, ..receive }, turn.now());
         }
-        for queue in self.news.take(turn.now(), self.waiters.queues()) {
-            while self.serve_first(turn, &queue, jobs) {
+        let mut queues = VecDeque::from(self.news.take(turn.now(), self.waiters.queues()));
+        // Queues take turns here as well: it goes on where the step before has stopped.
+        queues.rotate_left(queues.partition_point(|queue| *queue < self.next_served));
+        let mut left = DELIVERIES_PER_STEP;
+        while let Some(queue) = queues.pop_front() {
+            if let Some(handed_out) = self.serve_first(turn, &queue, jobs) {
                 worked = true;
+                left = left.saturating_sub(handed_out);
+                queues.push_back(queue);
+            }
+            if left == 0 {
+                self.next_served = queues.front().cloned().unwrap_or_default();
+                queues.drain(..).for_each(|queue| self.news.note(&queue));
             }
         }
         while let Some(waiter) = self.waiters.pop_ended(turn.now()) {
@@ -56,20 +66,20 @@ impl<T: Clone + PartialEq> QueueService<T> {
         }
     }
 
-    /// Serves the first who waits for a queue. Whether the next one may be served.
+    /// Serves the first who waits for a queue. With how many messages; `None` if nobody is served here now.
     pub(super) fn serve_first<L: LogStore>(
         &mut self,
         turn: &mut QueueTurn<'_, T, L>,
         queue: &str,
         jobs: &mut Jobs<Self>,
-    ) -> bool {
-        let Some(Waiter { receive, .. }) = self.waiters.first(queue) else { return false };
+    ) -> Option<usize> {
+        let Waiter { receive, .. } = self.waiters.first(queue)?;
         match turn.state().offers(queue, turn.now()) {
             Offer::Now | Offer::NoQueue => {}
-            Offer::Nothing => return false,
+            Offer::Nothing => return None,
             Offer::From(at) => {
                 self.news.note_at(at, queue);
-                return false;
+                return None;
             }
         }
         let Receive { max, lease_ms, consumer, .. } = receive.clone();
@@ -78,20 +88,21 @@ impl<T: Clone + PartialEq> QueueService<T> {
         let deliveries = match self.execute(turn, RecordClass::Note, &command) {
             Executed::NoRoom | Executed::DiskFull => {
                 self.news.note(queue);
-                return false;
+                return None;
             }
-            Executed::Done(Outcome::Leased(deliveries)) if deliveries.is_empty() => return false,
+            Executed::Done(Outcome::Leased(deliveries)) if deliveries.is_empty() => return None,
             Executed::Done(Outcome::Leased(deliveries)) => deliveries,
             Executed::Done(outcome) => {
                 let waiter = self.waiters.pop(queue).expect("it was there just now");
                 self.ready.push((waiter.ticket, Answer::Outcome(outcome)));
-                return true;
+                return Some(0);
             }
         };
         let waiter = self.waiters.pop(queue).expect("it was there just now");
+        let handed_out = deliveries.len();
         self.deliver(turn, waiter.ticket, deliveries, jobs);
         self.read_ahead(turn, queue, jobs);
-        true
+        Some(handed_out)
     }
 
     /// Gets the bodies of what was handed out.

@@ -81,7 +81,7 @@ impl Service for Reader {
         if let Call::Heavy = call { Self::CALL_BYTES_WAITING_MAX } else { 10 }
     }
     /// `a: vote` is a call of `a`.
-    fn caller(ticket: &&'static str) -> Caller {
+    fn caller(_call: &Call, ticket: &&'static str) -> Caller {
         let name = ticket.split_once(':').and_then(|(name, _)| name.bytes().next());
         name.map_or(Caller::SERVER, |name| Caller(name.into()))
     }
