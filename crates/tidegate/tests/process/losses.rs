@@ -195,7 +195,7 @@ fn a_witness_on_another_disk_proves_what_nothing_on_this_one_can() {
 fn what_a_stop_recorded_of_the_ends_of_logs_proves_what_a_quiet_log_has_lost() {
     let folder = folder();
     let settings = Settings { snapshot_interval_s: 0, ..Settings::new(folder.path()) };
-    let (journal, backup) = (settings.data.join("journal"), folder.path().join("backup"));
+    let (journal, backup) = (settings.data.join("journal/ledger-0"), folder.path().join("backup"));
     let server = Server::start(&settings);
     open_show(&mut connect(&server));
     assert!(server.terminate().status.success());
