@@ -151,6 +151,8 @@ pub struct QueueService<T> {
     moves: VecDeque<(u64, Arc<Message>)>,
     /// Nothing is moved before, because bodies could not be read.
     move_after: TimeMs,
+    /// Messages whose bodies could not be read to be written again, and why.
+    unmoved: Vec<(u64, String)>,
     is_moving: bool,
     rates: BTreeMap<Box<str>, Rates>,
     rates_at: TimeMs,
@@ -184,6 +186,7 @@ impl<T: Clone + PartialEq> QueueService<T> {
             ready: Vec::new(),
             moves: VecDeque::new(),
             move_after: TimeMs(0),
+            unmoved: Vec::new(),
             is_moving: false,
             rates: BTreeMap::new(),
             rates_at: TimeMs(0),
@@ -480,10 +483,15 @@ impl<T: Clone + PartialEq> Service for QueueService<T> {
                 }
             }
             Reading::Move => {
-                if found.bodies.iter().any(|(_, body)| body.is_err()) {
+                for (number, body) in found.bodies {
+                    match body {
+                        Ok(message) => self.moves.push_back((number, message)),
+                        Err(error) => self.unmoved.push((number, error)),
+                    }
+                }
+                if !self.unmoved.is_empty() {
                     self.move_after = TimeMs(self.rates_at.0 + 60_000);
                 }
-                self.moves.extend(found.bodies.into_iter().filter_map(|(number, body)| Some((number, body.ok()?))));
             }
         }
     }

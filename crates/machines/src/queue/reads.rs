@@ -153,6 +153,12 @@ impl Queues {
         Some(BodyPlace { number, record: entry.body, part: entry.part })
     }
 
+    /// The key of a message that is not gone, by its number.
+    pub fn key(&self, number: u64) -> Option<MessageKey> {
+        let entry = self.messages.get(number).filter(|entry| !entry.state.is_finished())?;
+        Some(self.key_of(number, entry.sent_at))
+    }
+
     /// Bytes of a message that is there.
     pub fn bytes_of(&self, number: u64) -> u64 {
         u64::from(self.messages.of(number).bytes)

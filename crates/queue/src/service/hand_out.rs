@@ -151,8 +151,8 @@ impl<T: Clone + PartialEq> QueueService<T> {
             for (place, error) in handover.places.iter().zip(errors) {
                 if !was_moved(place) && now(place).is_some() {
                     self.unreadable += 1;
-                    let number = place.number;
-                    tracing::error!(number, error, "the body of a message cannot be read; it is tried again later");
+                    let key = turn.state().key(place.number).map(|key| key.to_string());
+                    tracing::error!(key, error, "the body of a message cannot be read; it is tried again later");
                 }
             }
             handover.places = handover.places.iter().filter(|place| was_moved(place)).filter_map(now).collect();

@@ -14,6 +14,7 @@ use crate::limits::{LOG_BYTES_PER_LIVE_BYTE, SEGMENTS_MIN};
 impl<T: Clone + PartialEq> QueueService<T> {
     /// Writes old bodies again when the log has more garbage than messages. Whether anything happened.
     pub(super) fn move_bodies<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>, jobs: &mut Jobs<Self>) -> bool {
+        self.tell_unmoved(turn);
         let mut worked = false;
         // A log of small segments has small records.
         let bytes_max = BATCH_BYTES_MAX.min(self.options.segment_bytes as usize / 8);
@@ -45,6 +46,19 @@ impl<T: Clone + PartialEq> QueueService<T> {
             self.is_moving = true;
         }
         worked
+    }
+
+    /// Says which bodies keep the log from being forgotten, because they cannot be read.
+    fn tell_unmoved<L: LogStore>(&mut self, turn: &QueueTurn<'_, T, L>) {
+        let unmoved = std::mem::take(&mut self.unmoved);
+        // One that is gone meanwhile needs no body.
+        let mut keys = unmoved.iter().filter_map(|(number, error)| Some((turn.state().key(*number)?, error)));
+        if let Some((key, error)) = keys.next() {
+            let (key, others) = (key.to_string(), keys.count());
+            let what = "the bodies of old messages cannot be read to be written again: the log is kept since then, and \
+                grows, until they are acknowledged, cancelled or purged; it is tried again in a minute";
+            tracing::error!(key, others, error, "{what}");
+        }
     }
 
     pub(super) fn has_garbage<L: LogStore>(&self, turn: &QueueTurn<'_, T, L>) -> bool {
