@@ -245,7 +245,7 @@ def take(follower, seen):
 @own
 def a_place_is_one_in_the_journals_of_all_shards(binary, fixture):
     """Three shards, whose changes come in no order between each other, and a server that is killed meanwhile."""
-    config, seen = fixture.config("shards.toml", [("\nshards = 1\n", "\nshards = 3\n")]), {}
+    config, seen = fixture.config("shards.toml", [("to 1024.\nshards = 1\n", "to 1024.\nshards = 3\n")]), {}
 
     def take_one(follower):
         message = follower.next()
