@@ -72,7 +72,8 @@ pub fn links(document: &Document) -> Result<Vec<LinkSettings>> {
         if !names.insert(keys.name.clone()) {
             return Err(wrong("name", "another link has this name"));
         }
-        let not_a_queue = "expected the name of a queue: 1 to 80 letters, digits, and characters of \"-_.:{}\"";
+        let not_a_queue = "expected the name of a queue: 1 to 80 letters, digits, and characters of \"-_.:{}\", \
+            not all of them \".\"";
         for (key, queue) in [("from", &keys.from), ("to", &keys.to)] {
             if !is_queue_name(queue) {
                 return Err(wrong(key, not_a_queue));

@@ -71,7 +71,10 @@ pub fn declared(document: &Document, shards: u16) -> Result<Declared> {
         };
         let name = keys.name.clone();
         if !is_queue_name(&name) {
-            return Err(wrong("name", "expected 1 to 80 letters, digits, and characters of \"-_.:{}\"".into()));
+            return Err(wrong(
+                "name",
+                "expected 1 to 80 letters, digits, and characters of \"-_.:{}\", not all of them \".\"".into(),
+            ));
         }
         let settings = keys.settings();
         settings.check(&name).map_err(|error| wrong("name", format!("\"{name}\": {error}")))?;

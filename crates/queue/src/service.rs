@@ -505,3 +505,19 @@ impl<T: Clone + PartialEq> Service for QueueService<T> {
 /// Said to a receiver for whom there is no room.
 const TOO_MANY_RECEIVERS: Refusal =
     Refusal::ArgumentInvalid("as many requests wait for messages as may (queues.receivers_max); ask again later");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::Read;
+
+    #[test]
+    fn queues_take_turns_and_one_queue_has_one() {
+        let caller = |call: Call| <QueueService<u64> as Service>::caller(&call, &7);
+        let send = |queue: &str| caller(Call::Send { queue: queue.into(), messages: Vec::new() });
+        assert_ne!(send("a"), send("b"));
+        assert_eq!(send("a"), caller(Call::Purge { queue: "a".into() }), "a purge is not overtaken in its queue");
+        assert_eq!(send("a"), caller(Call::Redrive { from: "a".into(), to: "b".into(), max: None }));
+        assert_eq!(caller(Call::Read(Read::Queues { after: "".into(), limit: 1 })), Caller::SERVER);
+    }
+}

@@ -213,7 +213,7 @@ pub enum Refusal {
     #[error("there is no queue \"{0}\"")]
     QueueNotFound(Box<str>),
     /// A name that is none.
-    #[error("a queue's name has 1 to 80 letters, digits, and characters of \"-_.:{{}}\"")]
+    #[error("a queue's name has 1 to 80 letters, digits, and characters of \"-_.:{{}}\", not all of them \".\"")]
     QueueNameInvalid,
     /// A setting that cannot be.
     #[error(transparent)]
