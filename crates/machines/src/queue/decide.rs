@@ -59,8 +59,8 @@ impl Queues {
                 append(Event::Rescheduled { at, visible_at, message }, Outcome::Done)
             }
             Command::Redrive { from, to, max } => self.redrive(from, to, max, at),
-            Command::PassTime => match self.timers.first() {
-                Some((due, _)) if *due <= at => append(Event::TimePassed { at }, Outcome::Done),
+            Command::PassTime => match self.messages.next_wake() {
+                Some(due) if due <= at => append(Event::TimePassed { at }, Outcome::Done),
                 _ => answer(Outcome::Done),
             },
             Command::Move { messages } => self.move_bodies(messages, at),
@@ -202,7 +202,7 @@ impl Queues {
     }
 
     /// The message that a lease is for, if it still is.
-    fn leased(&self, queue: QueueIndex, lease: &Lease) -> Result<&Entry, LeaseRefusal> {
+    fn leased(&self, queue: QueueIndex, lease: &Lease) -> Result<Entry, LeaseRefusal> {
         let entry = self.entry_of(lease.key).ok_or(LeaseRefusal::Unknown)?;
         let is_newest = entry.attempts == lease.attempt || is_planted(Bug::LostLeaseTrusted);
         if entry.queue != queue || !is_newest || lease.attempt == 0 { Err(LeaseRefusal::Lost) } else { Ok(entry) }
@@ -219,7 +219,7 @@ impl Queues {
         let mut seen = std::collections::HashSet::with_capacity(leases.len());
         let mut outcomes = Vec::with_capacity(leases.len());
         for lease in leases {
-            let allowed = self.leased(queue, lease).and_then(|entry| Ok(allow(entry)?.then_some(entry.last)));
+            let allowed = self.leased(queue, lease).and_then(|entry| Ok(allow(&entry)?.then_some(entry.last)));
             if let Ok(Some(before)) = allowed
                 && seen.insert(lease.key.number())
             {

@@ -44,6 +44,8 @@ pub const IDS_PER_RECORD: usize = 4_096;
 pub const PURGED_PER_RECORD: usize = 8_192;
 /// Finished messages of a shard of which it is remembered what became of them.
 pub const FINISHED_MAX: usize = 1 << 18;
+/// Chunks of 64 messages of a shard that are kept open, with some 6 KB each: those that are under way.
+pub const OPEN_CHUNKS_MAX: usize = 2_048;
 /// Steps of a message's trail that are read.
 pub const TRAIL_STEPS_MAX: usize = 64;
 /// Bytes of the log that are looked at together when old bodies are moved.
@@ -51,5 +53,6 @@ pub const PLACE_BITS: u32 = 20;
 
 const _: () = assert!(MESSAGE_BYTES_MAX + MESSAGE_OVERHEAD_BYTES <= BATCH_BYTES_MAX, "a batch holds any one message");
 const _: () = assert!(REFERENCE_BYTES_MAX < ID_BYTES_MAX, "references are remembered among the ids");
+const _: () = assert!(OPEN_CHUNKS_MAX > 0, "what changes is open");
 const _: () = assert!(IDS_PER_RECORD > BATCH_MESSAGES_MAX, "ids are forgotten faster than they come");
 const _: () = assert!(PRIORITY_DEFAULT as usize <= PRIORITIES, "the default is a level");

@@ -31,6 +31,7 @@ pub mod limits;
 mod machine;
 mod message_table;
 mod number_set;
+mod packed;
 mod reads;
 mod settings;
 mod snapshot;

@@ -134,7 +134,6 @@ pub struct Queues {
     pub(super) queues: Vec<Option<Queue>>,
     pub(super) names: BTreeMap<Box<str>, QueueIndex>,
     pub(super) messages: MessageTable,
-    pub(super) timers: BTreeSet<(TimeMs, u64)>,
     /// Which messages have their bodies in which part of the log.
     pub(super) places: BTreeMap<u64, NumberSet>,
     /// Bytes of messages that are not gone.
@@ -156,7 +155,6 @@ impl Queues {
             queues: Vec::new(),
             names: BTreeMap::new(),
             messages: MessageTable::default(),
-            timers: BTreeSet::new(),
             places: BTreeMap::new(),
             live_bytes: 0,
             finished: VecDeque::new(),
@@ -198,7 +196,7 @@ impl Queues {
     }
 
     /// The message of a key, gone or not.
-    pub(super) fn entry_of(&self, key: MessageKey) -> Option<&Entry> {
+    pub(super) fn entry_of(&self, key: MessageKey) -> Option<Entry> {
         let entry = self.messages.get(key.number())?;
         (self.key_of(key.number(), entry.sent_at) == key).then_some(entry)
     }
@@ -211,43 +209,35 @@ impl Queues {
     }
 
     /// Adds a message to what is kept by its state.
-    pub(super) fn enter(&mut self, number: u64) {
-        let entry = *self.messages.of(number);
+    pub(super) fn enter(&mut self, number: u64, entry: &Entry) {
         let queue = self.queue_mut(entry.queue);
         *queue.count_of(entry.state) += 1;
         if entry.state == MessageState::Ready {
             queue.ready[usize::from(entry.priority)].insert(number);
         }
-        if let Some(at) = entry.wake_at() {
-            assert!(self.timers.insert((at, number)), "a message has one timer");
-        }
     }
 
     /// Takes a message out of what is kept by its state.
     fn leave(&mut self, number: u64) {
-        let entry = *self.messages.of(number);
+        let entry = self.messages.of(number);
         let queue = self.queue_mut(entry.queue);
         *queue.count_of(entry.state) -= 1;
         if entry.state == MessageState::Ready {
             queue.ready[usize::from(entry.priority)].remove(number);
-        }
-        if let Some(at) = entry.wake_at() {
-            assert!(self.timers.remove(&(at, number)), "what wakes is among the timers");
         }
     }
 
     /// Gives a message another state, until some time.
     pub(super) fn put(&mut self, number: u64, state: MessageState, until: TimeMs) {
         self.leave(number);
-        let entry = self.messages.of_mut(number);
-        (entry.state, entry.until) = (state, until);
-        self.enter(number);
+        self.messages.change(number, |entry| (entry.state, entry.until) = (state, until));
+        self.enter(number, &self.messages.of(number));
     }
 
     /// Lets a message wait for a receiver, or for those before it.
     pub(super) fn put_waiting(&mut self, number: u64) {
         let entry = self.messages.of(number);
-        let state = if self.is_first(number, entry) { MessageState::Ready } else { MessageState::Held };
+        let state = if self.is_first(number, &entry) { MessageState::Ready } else { MessageState::Held };
         self.put(number, state, TimeMs(0));
     }
 
@@ -263,14 +253,14 @@ impl Queues {
     /// be handed out.
     fn leave_queue(&mut self, number: u64) {
         self.leave(number);
-        let Entry { queue, group, .. } = *self.messages.of(number);
+        let Entry { queue, group, .. } = self.messages.of(number);
         let of = self.queue_mut(queue);
         of.members.remove(number);
         if group == NO_GROUP {
             return;
         }
         let next = of.groups.remove(group, number);
-        self.messages.of_mut(number).group = NO_GROUP;
+        self.messages.change(number, |entry| entry.group = NO_GROUP);
         if let Some(next) = next.filter(|next| self.messages.of(*next).state == MessageState::Held) {
             self.put(next, MessageState::Ready, TimeMs(0));
         }
@@ -282,24 +272,24 @@ impl Queues {
         let queue = self.queue_mut(to);
         queue.members.insert(number);
         let expires_at = queue.settings.expiry_ms.map_or(super::message_table::NEVER, |ms| later(at, ms));
-        let entry = self.messages.of_mut(number);
-        (entry.queue, entry.state, entry.tries) = (to, MessageState::Ready, 0);
-        (entry.until, entry.expires_at) = (TimeMs(0), expires_at);
-        self.enter(number);
+        self.messages.change(number, |entry| {
+            (entry.queue, entry.state, entry.tries) = (to, MessageState::Ready, 0);
+            (entry.until, entry.expires_at) = (TimeMs(0), expires_at);
+        });
+        self.enter(number, &self.messages.of(number));
     }
 
     /// Removes a message. What became of it is remembered, unless that is `None`.
     pub(super) fn finish(&mut self, number: u64, how: Option<MessageState>, at: TimeMs) {
         self.leave_queue(number);
-        let entry = *self.messages.of(number);
+        let entry = self.messages.of(number);
         self.leave_place(number, entry.body);
         self.live_bytes -= u64::from(entry.bytes);
         match how.filter(|_| self.queue(entry.queue).settings.trail_ms > 0) {
             None => drop(self.messages.remove(number)),
             Some(how) => {
                 assert!(how.is_finished(), "a message that is gone is in one of some states");
-                let entry = self.messages.of_mut(number);
-                (entry.state, entry.until) = (how, TimeMs(0));
+                self.messages.change(number, |entry| (entry.state, entry.until) = (how, TimeMs(0)));
                 self.finished.push_back((at, number));
             }
         }

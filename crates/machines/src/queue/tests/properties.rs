@@ -19,6 +19,7 @@ enum Step {
     Redrive { from: u8, to: u8 },
     Delete { queue: u8 },
     Move,
+    Pack,
     Start,
     Wait(u16),
 }
@@ -48,6 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (byte(), byte()).prop_map(|(from, to)| Step::Redrive { from, to }),
         1 => byte().prop_map(|queue| Step::Delete { queue }),
         1 => Just(Step::Move),
+        2 => Just(Step::Pack),
         1 => Just(Step::Start),
         4 => any::<u16>().prop_map(Step::Wait),
     ]
@@ -169,6 +171,7 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
             let messages: Vec<_> = old.iter().take(5).map(read).collect();
             driven.ask(Command::Move { messages: &messages });
         }
+        Step::Pack => driven.queues.messages.pack_all(),
         Step::Start => {
             driven.ask(Command::Start { node: 3 });
         }
