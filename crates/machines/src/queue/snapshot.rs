@@ -94,12 +94,12 @@ impl Queues {
                 });
             }
             chunks.put(|out| put_varint(out, queue.groups.iter().len() as u64));
-            for (key, _, members) in queue.groups.iter() {
+            for (key, count, members) in queue.groups.iter() {
                 chunks.put(|out| {
                     put_text(out, key);
-                    put_varint(out, members.len());
+                    put_varint(out, count);
                 });
-                members.iter().for_each(|number| chunks.put(|out| put_varint(out, number)));
+                members.for_each(|number| chunks.put(|out| put_varint(out, number)));
             }
         }
         let messages = self.messages.each_chunk();
@@ -180,7 +180,7 @@ impl Queues {
             let queue = self.queue_mut(QueueIndex(index));
             for _ in 0..reader.varint("a count of groups")? {
                 let key = reader.text(1, ID_BYTES_MAX, "an ordering key")?;
-                require(queue.groups.iter().last().is_none_or(|(before, ..)| before < key), "groups are in order")?;
+                require(queue.groups.last_key().is_none_or(|before| before < key), "groups are in order")?;
                 let members = reader.varint("a count of members")?;
                 require(members > 0, "a group has members")?;
                 let mut before = 0;
