@@ -10,7 +10,7 @@ config! {
         shards: Count<u16> = 1, 1..=256, restart, "shards of queues in a new directory";
         node: Count<u16> = 0, 0..=65_535, restart, "number of this node, which is part of the keys of messages";
         messages_max: Count<u64> = 10_000_000, 1..=1_000_000_000, restart, "messages of one shard that are not gone";
-        ids_max: Count<u64> = 1_000_000, 0..=1_000_000_000, restart, "ids of messages that one shard remembers";
+        ids_max: Count<u64> = 1_000_000, 0..=1_000_000_000, restart, "ids of messages that one shard remembers; of those that links send, 32 count as one";
         bodies_bytes_max: Bytes = 268_435_456, 1_048_576..=1_099_511_627_776, restart,
             "bodies of one shard in memory";
         receivers_max: Count<usize> = 10_000, 1..=1_000_000, restart,

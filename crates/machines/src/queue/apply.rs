@@ -6,11 +6,12 @@ use std::collections::HashSet;
 use tidegate_planted::{Bug, is_planted};
 
 use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
+use super::ids::{Remembered, reference_id};
 use super::key::NUMBER_END;
 use super::limits::{LEASE_MS_MAX, QUEUES_MAX, TIMERS_PER_RECORD};
 use super::message_table::{Entry, MessageState, NEVER, NO_GROUP};
 use super::settings::is_queue_name;
-use super::state::{Queue, Queues, Remembered, Started, later, reference_id};
+use super::state::{Queue, Queues, Started, later};
 use crate::{Place, TimeMs};
 
 /// How an event does not follow from the state.
@@ -45,7 +46,7 @@ impl Queues {
                 must(*first == self.next, "messages are numbered without a gap")?;
                 must(first + (messages.len() as u64) < NUMBER_END, "there are numbers left")?;
                 let mut ids = HashSet::new();
-                let is_new = |id: &str| queue.remembered(id, at).is_none();
+                let is_new = |id: &str| queue.ids.remembered(id, at).is_none();
                 let remembers = queue.settings.id_window_ms != Some(0);
                 must(
                     !remembers || messages.iter().filter_map(|sent| sent.id).all(|id| is_new(id) && ids.insert(id)),
@@ -278,9 +279,7 @@ impl Queues {
             stays
         });
         let queue = self.queues[index.0 as usize].take().expect("the queue is there");
-        for (id, remembered) in queue.ids {
-            self.ids_due.remove(&(remembered.until, index, id));
-        }
+        self.drop_ids(index, queue.ids);
         self.names.remove(&queue.name);
         while self.queues.last().is_some_and(Option::is_none) {
             self.queues.pop();

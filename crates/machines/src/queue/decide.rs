@@ -7,6 +7,7 @@ use tidegate_planted::{Bug, is_planted};
 
 use super::command::{Bounds, Command, Delivery, Lease, LeaseRefusal, Message, Outcome, Receipt, Refusal, Rejection};
 use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
+use super::ids::reference_id;
 use super::key::{MessageKey, NUMBER_END};
 use super::limits::{
     AHEAD_MS_MAX, BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, EXPIRED_PASSED_MAX, ID_BYTES_MAX,
@@ -15,7 +16,7 @@ use super::limits::{
 };
 use super::message_table::{Entry, MessageState};
 use super::settings::{Settings, is_queue_name};
-use super::state::{Queue, Queues, later, reference_id};
+use super::state::{Queue, Queues, later};
 use crate::{Decision, TimeMs};
 
 type Decided<'a> = Result<Decision<Event<'a>, Outcome>, Refusal>;
@@ -121,7 +122,7 @@ impl Queues {
         for (place, message) in messages.iter().enumerate() {
             check_message(message, at).map_err(|what| Refusal::MessageInvalid { index: place, what })?;
             let id = message.id.as_deref().filter(|_| queue.settings.id_window_ms != Some(0));
-            let known = id.and_then(|id| queue.remembered(id, at).or_else(|| ids_here.get(id).copied()));
+            let known = id.and_then(|id| queue.ids.remembered(id, at).or_else(|| ids_here.get(id).copied()));
             if let Some(key) = known {
                 receipts.push(Receipt { key, is_duplicate: true });
                 continue;
@@ -274,7 +275,7 @@ impl Queues {
     fn note<'a>(&self, name: &str, reference: &str, text: &'a str, at: TimeMs) -> Decided<'a> {
         let (_, queue) = self.find(name)?;
         argument((1..=NOTE_BYTES_MAX).contains(&text.len()), "a note has 1 to 256 bytes")?;
-        let key = queue.remembered(&reference_id(reference), at).ok_or(Refusal::MessageNotFound)?;
+        let key = queue.ids.remembered(&reference_id(reference), at).ok_or(Refusal::MessageNotFound)?;
         let entry = self.entry_of(key).ok_or(Refusal::MessageNotFound)?;
         let message = Touched { number: key.number(), before: entry.last };
         append(Event::Noted { at, message, text }, Outcome::Done)

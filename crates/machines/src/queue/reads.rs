@@ -119,7 +119,7 @@ impl Queues {
 
     /// The key of the message of this id, while the id is remembered.
     pub fn key_of_id(&self, queue: &str, id: &str, now: TimeMs) -> Option<MessageKey> {
-        self.queue(self.index(queue)?).remembered(id, now)
+        self.queue(self.index(queue)?).ids.remembered(id, now)
     }
 
     /// The messages of a queue whose numbers are above `after`, in order.

@@ -7,12 +7,14 @@
 use std::collections::HashMap;
 
 use super::event::QueueIndex;
+use super::ids::{Ids, Remembered};
 use super::key::{MessageKey, NUMBER_END};
+use super::key_ids::KeyIds;
 use super::limits::{ID_BYTES_MAX, QUEUE_NAME_CHARS_MAX, QUEUES_MAX};
 use super::message_table::{Entry, MessageState, NEVER, NO_GROUP, number_at};
 use super::packed::{self, CHUNK, Packed};
 use super::settings::{Settings, is_queue_name};
-use super::state::{Queue, Queues, Remembered, Started};
+use super::state::{Queue, Queues, Started};
 use crate::chunks::Chunks;
 use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_varint_128, require};
 use crate::{ShardIndex, TimeMs};
@@ -84,15 +86,16 @@ impl Queues {
                 put_numbers(out, &[queue.picks, queue.rate_due_us]);
                 let mut totals = queue.totals;
                 totals.fields().iter().for_each(|total| put_varint(out, **total));
-                put_varint(out, queue.ids.len() as u64);
+                put_varint(out, queue.ids.texts.len() as u64);
             });
-            for (id, Remembered { key, until }) in queue.ids_as_forgotten() {
+            for (id, Remembered { key, until }) in queue.ids.as_forgotten() {
                 chunks.put(|out| {
                     put_time_or_never(out, *until);
                     put_text(out, id);
                     put_varint_128(out, key.bits());
                 });
             }
+            queue.ids.keys.write(|write| chunks.put(|out| write(out)));
             chunks.put(|out| put_varint(out, queue.groups.iter().len() as u64));
             for (key, count, members) in queue.groups.iter() {
                 chunks.put(|out| {
@@ -198,16 +201,18 @@ impl Queues {
     }
 
     fn read_ids(&mut self, reader: &mut Reader<'_>, index: QueueIndex) -> Parsed<()> {
-        let mut before = None;
+        let (mut ids, mut before) = (Ids::default(), None);
         for _ in 0..reader.varint("a count of ids")? {
             let until = time_or_never(reader)?;
             let id = reader.text(1, ID_BYTES_MAX, "an id")?;
             let key = MessageKey::from_bits(reader.varint_128("a key")?);
-            let is_next = before.is_none_or(|before| before < (until, id));
-            require(is_next && !self.queue(index).ids.contains_key(id), "ids are in order, each once")?;
+            require(before.is_none_or(|before| before < (until, id)), "ids are in order")?;
+            let known = ids.texts.insert(id.into(), Remembered { key, until });
+            require(known.is_none(), "an id is remembered once")?;
             before = Some((until, id));
-            self.remember(index, id, Remembered { key, until });
         }
+        ids.keys = KeyIds::read(reader)?;
+        self.read_ids_of(index, ids);
         Ok(())
     }
 
@@ -274,10 +279,10 @@ impl Queues {
 /// The queue and the group of each message that has one.
 type Grouped = HashMap<u64, (QueueIndex, u32)>;
 
-impl Queue {
-    /// The ids that are remembered, in the order in which they are forgotten.
-    fn ids_as_forgotten(&self) -> Vec<(&str, &Remembered)> {
-        let mut ids: Vec<_> = self.ids.iter().map(|(id, remembered)| (&**id, remembered)).collect();
+impl Ids {
+    /// Those that are texts, in the order in which they are forgotten.
+    fn as_forgotten(&self) -> Vec<(&str, &Remembered)> {
+        let mut ids: Vec<_> = self.texts.iter().map(|(id, remembered)| (&**id, remembered)).collect();
         ids.sort_unstable_by_key(|(id, remembered)| (remembered.until, *id));
         ids
     }

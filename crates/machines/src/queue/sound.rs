@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::MessageState;
 use super::event::QueueIndex;
+use super::key_ids::ChunkName;
 use super::limits::{PLACE_BITS, PRIORITIES};
-use super::message_table::NO_GROUP;
+use super::message_table::{NEVER, NO_GROUP};
 use super::number_set::NumberSet;
 use super::state::{Counts, Queues};
 use crate::TimeMs;
@@ -22,7 +23,7 @@ struct Following {
 impl Queues {
     pub(super) fn assert_all_sound(&self) {
         self.messages.assert_sound();
-        let (mut live, mut bytes, mut ids) = (0, 0, 0);
+        let (mut live, mut bytes, mut ids, mut lasting) = (0, 0, 0, 0);
         let mut following: Vec<Following> = self.queues.iter().map(|_| Following::default()).collect();
         let mut places: BTreeMap<u64, NumberSet> = BTreeMap::new();
         for (number, entry) in self.messages.iter() {
@@ -61,13 +62,24 @@ impl Queues {
             assert!(queue.counts == counts, "{name}: {:?} is counted, {counts:?} is there", queue.counts);
             assert!(queue.members == following.members, "{name}: its messages are there");
             assert!(queue.ready == following.ready, "{name}: those that are ready are listed");
-            ids += queue.ids.len();
+            ids += queue.ids.texts.len();
+            queue.ids.keys.assert_sound();
+            lasting += queue.ids.keys.names().filter(|(_, until)| *until != NEVER).count();
         }
         assert!(ids == self.ids_due.len(), "an id is forgotten once");
+        let counted: u64 = self.queues.iter().flatten().map(|queue| queue.ids.count()).sum();
+        assert!(counted == self.ids, "ids are counted");
         let is_known = |(until, index, id): &(TimeMs, QueueIndex, Arc<str>)| {
-            self.queue(*index).ids.get(id).is_some_and(|remembered| remembered.until == *until)
+            self.queue(*index).ids.texts.get(id).is_some_and(|remembered| remembered.until == *until)
         };
         assert!(self.ids_due.iter().all(is_known), "what is forgotten is remembered");
+        let is_there = |(due, index, name): &(TimeMs, QueueIndex, ChunkName)| {
+            self.queue(*index).ids.keys.until(*name).is_some_and(|until| *due <= until)
+        };
+        assert!(
+            self.keys_due.iter().all(is_there) && self.keys_due.len() >= lasting,
+            "chunks of keys are forgotten once"
+        );
         let in_order = self.finished.iter().zip(self.finished.iter().skip(1)).all(|(one, next)| one.0 <= next.0);
         assert!(in_order, "what is gone is listed in its order");
     }

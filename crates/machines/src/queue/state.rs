@@ -7,8 +7,10 @@ use tidegate_planted::{Bug, is_planted};
 
 use super::event::QueueIndex;
 use super::groups::Groups;
+use super::ids::Ids;
 use super::key::MessageKey;
-use super::limits::{FINISHED_MAX, IDS_PER_RECORD, PLACE_BITS, PRIORITIES};
+use super::key_ids::ChunkName;
+use super::limits::{FINISHED_MAX, PLACE_BITS, PRIORITIES};
 use super::message_table::{Entry, MessageState, MessageTable, NO_GROUP};
 use super::number_set::NumberSet;
 use super::settings::Settings;
@@ -54,13 +56,6 @@ pub struct Counts {
     pub leased: u64,
 }
 
-/// An id of a message that is remembered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Remembered {
-    pub key: MessageKey,
-    pub until: TimeMs,
-}
-
 /// One queue.
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -77,7 +72,7 @@ pub(super) struct Queue {
     /// When the next delivery would be due if the rate were used up, in microseconds.
     pub rate_due_us: u64,
     pub totals: Totals,
-    pub ids: BTreeMap<Arc<str>, Remembered>,
+    pub ids: Ids,
 }
 
 impl Queue {
@@ -92,16 +87,8 @@ impl Queue {
             picks: 0,
             rate_due_us: 0,
             totals: Totals::default(),
-            ids: BTreeMap::new(),
+            ids: Ids::default(),
         }
-    }
-
-    /// The id if it is remembered at `at`.
-    pub fn remembered(&self, id: &str, at: TimeMs) -> Option<MessageKey> {
-        self.ids
-            .get(id)
-            .filter(|remembered| remembered.until > at && !is_planted(Bug::MessageIdForgotten))
-            .map(|remembered| remembered.key)
     }
 
     fn count_of(&mut self, state: MessageState) -> &mut u64 {
@@ -140,8 +127,12 @@ pub struct Queues {
     pub(super) live_bytes: u64,
     /// Those that are gone and whose trails are kept, oldest first.
     pub(super) finished: VecDeque<(TimeMs, u64)>,
-    /// The ids of all queues, by when they are forgotten.
+    /// How many ids are remembered, in the measure of their bound.
+    pub(super) ids: u64,
+    /// The ids of all queues that are texts, by when they are forgotten.
     pub(super) ids_due: BTreeSet<(TimeMs, QueueIndex, Arc<str>)>,
+    /// Chunks of those that are keys, by when the first of each is.
+    pub(super) keys_due: BTreeSet<(TimeMs, QueueIndex, ChunkName)>,
 }
 
 impl Queues {
@@ -158,7 +149,9 @@ impl Queues {
             places: BTreeMap::new(),
             live_bytes: 0,
             finished: VecDeque::new(),
+            ids: 0,
             ids_due: BTreeSet::new(),
+            keys_due: BTreeSet::new(),
         }
     }
 
@@ -319,37 +312,6 @@ impl Queues {
             self.places.remove(&place);
         }
     }
-
-    /// Remembers the id of a message.
-    pub(super) fn remember(&mut self, index: QueueIndex, id: &str, remembered: Remembered) {
-        let id: Arc<str> = id.into();
-        if let Some(before) = self.queue_mut(index).ids.insert(id.clone(), remembered) {
-            self.ids_due.remove(&(before.until, index, id.clone()));
-        }
-        self.ids_due.insert((remembered.until, index, id));
-    }
-
-    /// Ids that are remembered when those are forgotten that may be at `at`.
-    pub(super) fn ids_left(&self, at: TimeMs) -> u64 {
-        let due = self.ids_due.iter().take(IDS_PER_RECORD).take_while(|(until, ..)| *until <= at);
-        (self.ids_due.len() - due.count()) as u64
-    }
-
-    /// Forgets ids whose window is over, of whichever queue, up to so many.
-    pub(super) fn forget_ids(&mut self, at: TimeMs) {
-        for _ in 0..IDS_PER_RECORD {
-            if self.ids_due.first().is_none_or(|(until, ..)| *until > at) {
-                return;
-            }
-            let (_, index, id) = self.ids_due.pop_first().expect("it was there just now");
-            self.queue_mut(index).ids.remove(&id);
-        }
-    }
-}
-
-/// As what the reference of another system is remembered among the ids of a queue: no id has a control character.
-pub(super) fn reference_id(reference: &str) -> String {
-    format!("\u{1}{reference}")
 }
 
 /// So many milliseconds behind a time; never behind the last one.

@@ -59,6 +59,14 @@ fn name(queue: u8) -> &'static str {
     ["jobs", "mail", "dead"][usize::from(queue) % 3]
 }
 
+/// An id: any text, or the key of a message of another node.
+fn id_of(id: u64, is_key: bool) -> String {
+    match is_key {
+        true => MessageKey::new(TimeMs(id % 3), 7, ShardIndex(0), 1, 60 + id / 2).to_string(),
+        false => id.to_string(),
+    }
+}
+
 /// What another system calls a message; of some, nothing.
 fn reference(which: u8) -> String {
     "abc".repeat(usize::from(which % 4))
@@ -91,7 +99,7 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
         Step::Send { queue, count, id, key, priority, delay, expiry } => {
             let one = |place: u8| {
                 Arc::new(Message {
-                    id: some(id).map(|id| format!("{}", id % 20 + u64::from(place)).into()),
+                    id: some(id).map(|id| id_of(id % 20 + u64::from(place), id.is_multiple_of(2)).into()),
                     ordering_key: some(key).map(|key| format!("key {}", key % 4).into()),
                     priority: priority % 10,
                     visible_at: some(delay).map(|delay| TimeMs(now + delay * 5)),
