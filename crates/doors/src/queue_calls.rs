@@ -46,12 +46,13 @@ pub fn consumer_of(caller: &Identity) -> Box<str> {
 /// the client has closed its side of the connection.
 pub async fn receive_from(
     served: &Served,
+    caller: &Identity,
     receive: Receive,
     silence: &Silence,
 ) -> Result<Result<Vec<Received>, Refusal>, Problem> {
     let waits = receive.wait_ms > 0;
     let wait = Duration::from_millis(receive.wait_ms);
-    let opened = served.client.open(QueueRequest::Receive(receive), 1);
+    let opened = served.client.open(caller.asks_queues(QueueRequest::Receive(receive)), 1);
     let mut stream = opened.map_err(|unasked| Problem::from(tidegate_shard::Unavailable::from(unasked)))?;
     // The shard answers when the wait is over; a request may take its own time besides.
     let answer = tokio::time::timeout(wait + served.door.limits().request_timeout, stream.next());
