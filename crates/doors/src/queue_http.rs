@@ -11,6 +11,7 @@
 
 mod leases;
 mod messages;
+mod openapi;
 mod page;
 mod queues;
 
@@ -110,10 +111,12 @@ const MESSAGE_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_
 const BATCH_TOO_LARGE: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "messages_too_many");
 const ARGUMENT_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "queue_request_invalid");
 const QUEUE_FULL: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_full");
+const RECEIVERS_FULL: ProblemCode = ProblemCode::new(StatusCode::SERVICE_UNAVAILABLE, "receivers_full");
+const RECEIVERS_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::TOO_MANY_REQUESTS, "receivers_too_many");
 const MESSAGE_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "message_not_found");
 const MESSAGE_LEASED: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "message_leased");
 
-const CODES: [ProblemCode; 13] = [
+const CODES: [ProblemCode; 15] = [
     QUEUE_NOT_FOUND,
     QUEUE_NAME_INVALID,
     SETTING_INVALID,
@@ -125,9 +128,14 @@ const CODES: [ProblemCode; 13] = [
     BATCH_TOO_LARGE,
     ARGUMENT_INVALID,
     QUEUE_FULL,
+    RECEIVERS_FULL,
+    RECEIVERS_TOO_MANY,
     MESSAGE_NOT_FOUND,
     MESSAGE_LEASED,
 ];
+
+/// When a receiver that finds no place asks again: others wait for some seconds.
+const RETRY_AFTER_S: u32 = 1;
 
 pub(crate) fn problem(refusal: &Refusal) -> Problem {
     let code = match refusal {
@@ -142,15 +150,21 @@ pub(crate) fn problem(refusal: &Refusal) -> Problem {
         Refusal::BatchTooLarge => BATCH_TOO_LARGE,
         Refusal::ArgumentInvalid(_) => ARGUMENT_INVALID,
         Refusal::Full(_) => QUEUE_FULL,
+        Refusal::TooManyReceivers => RECEIVERS_FULL,
+        Refusal::TooManyReceiversOfCaller => RECEIVERS_TOO_MANY,
         Refusal::MessageNotFound => MESSAGE_NOT_FOUND,
         Refusal::MessageLeased => MESSAGE_LEASED,
     };
-    Problem::new(code, refusal.to_string())
+    let problem = Problem::new(code, refusal.to_string());
+    match refusal {
+        Refusal::TooManyReceivers | Refusal::TooManyReceiversOfCaller => problem.retry_after_s(RETRY_AFTER_S),
+        _ => problem,
+    }
 }
 
 /// Asks, and gives the answer that is no refusal.
-async fn ask(served: &Served, call: Call) -> Result<Answer, Problem> {
-    match served.ask(QueueRequest::Call(call)).await? {
+async fn ask(served: &Served, caller: &Identity, call: Call) -> Result<Answer, Problem> {
+    match served.ask(caller.asks_queues(QueueRequest::Call(call))).await? {
         Answer::Outcome(Outcome::Refused(refusal)) => Err(problem(&refusal)),
         answer => Ok(answer),
     }

@@ -151,6 +151,10 @@ impl From<Problem> for AwsError {
 
 impl From<&Refusal> for AwsError {
     fn from(refusal: &Refusal) -> AwsError {
+        // These are told when to ask again.
+        if let Refusal::TooManyReceivers | Refusal::TooManyReceiversOfCaller = refusal {
+            return crate::queue_http::problem(refusal).into();
+        }
         let code = match refusal {
             Refusal::QueueNotFound(_) => codes::QUEUE_DOES_NOT_EXIST,
             Refusal::QueueNameInvalid
@@ -160,6 +164,8 @@ impl From<&Refusal> for AwsError {
             Refusal::SettingInvalid(_) => codes::INVALID_ATTRIBUTE_VALUE,
             Refusal::QueueNotEmpty | Refusal::QueueInUse(_) => codes::UNSUPPORTED_OPERATION,
             Refusal::TooManyQueues | Refusal::Full(_) => codes::OVER_LIMIT,
+            Refusal::TooManyReceivers => codes::SERVICE_UNAVAILABLE,
+            Refusal::TooManyReceiversOfCaller => codes::REQUEST_THROTTLED,
             Refusal::BatchTooLarge => codes::BATCH_TOO_LONG,
             Refusal::MessageNotFound | Refusal::MessageLeased => codes::RECEIPT_HANDLE_IS_INVALID,
         };
