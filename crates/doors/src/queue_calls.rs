@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use tidegate_queue::machine::limits::CONSUMER_BYTES_MAX;
 use tidegate_queue::machine::{Lease, MessageKey, Outcome, Refusal, shortened};
 use tidegate_queue::{Answer, QueueClient, QueueRequest, Receive, Received};
@@ -9,10 +10,17 @@ use tidegate_queue::{Answer, QueueClient, QueueRequest, Receive, Received};
 use crate::RoomClient;
 use crate::auth::{Identity, QueueAction};
 use crate::http::Silence;
-use crate::json::Problem;
+use crate::json::{Problem, ProblemCode};
 
 /// The longest that a receiver waits.
 pub const WAIT_MS_MAX: u64 = 20_000;
+
+/// As many receivers wait as may.
+pub const RECEIVERS_FULL: ProblemCode = ProblemCode::new(StatusCode::SERVICE_UNAVAILABLE, "receivers_full");
+/// The same, of one caller.
+pub const RECEIVERS_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::TOO_MANY_REQUESTS, "receivers_too_many");
+/// When a receiver that finds no place asks again: others wait for some seconds.
+pub const RECEIVERS_RETRY_AFTER_S: u32 = 1;
 
 /// What handlers share.
 pub type Served = RoomClient<QueueClient>;

@@ -171,3 +171,21 @@ impl FrameRoom for QueueFrames {
         Ok(encode(reply))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_shard::Caller;
+
+    use super::*;
+
+    #[test]
+    fn a_frame_costs_as_the_messages_in_it() {
+        let cost = |count: usize| {
+            let messages = (0..count).map(|_| Arc::new(Message::default())).collect();
+            let request = QueueRequest::Call(Call::Send { queue: "jobs".into(), messages });
+            QueueFrames::cost(&CallerRequest { caller: Caller::SERVER, request })
+        };
+        assert_eq!((cost(1).work, cost(1_000).work), (0, 250));
+        assert!(cost(1_000).bytes >= 1_000 * size_of::<Message>(), "{:?}", cost(1_000));
+    }
+}

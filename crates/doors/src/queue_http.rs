@@ -26,7 +26,7 @@ use crate::RoomClient;
 use crate::auth::{Identity, QueueAction};
 use crate::http::{Door, HttpRoom, Routes};
 use crate::json::{Problem, ProblemCode};
-use crate::queue_calls::{Served, may_know};
+use crate::queue_calls::{RECEIVERS_FULL, RECEIVERS_RETRY_AFTER_S, RECEIVERS_TOO_MANY, Served, may_know};
 use crate::sqs;
 
 /// The queues at the door of one edge thread, before it opens.
@@ -111,8 +111,6 @@ const MESSAGE_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_
 const BATCH_TOO_LARGE: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "messages_too_many");
 const ARGUMENT_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "queue_request_invalid");
 const QUEUE_FULL: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_full");
-const RECEIVERS_FULL: ProblemCode = ProblemCode::new(StatusCode::SERVICE_UNAVAILABLE, "receivers_full");
-const RECEIVERS_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::TOO_MANY_REQUESTS, "receivers_too_many");
 const MESSAGE_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "message_not_found");
 const MESSAGE_LEASED: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "message_leased");
 
@@ -134,9 +132,6 @@ const CODES: [ProblemCode; 15] = [
     MESSAGE_LEASED,
 ];
 
-/// When a receiver that finds no place asks again: others wait for some seconds.
-const RETRY_AFTER_S: u32 = 1;
-
 pub(crate) fn problem(refusal: &Refusal) -> Problem {
     let code = match refusal {
         Refusal::QueueNotFound(_) => QUEUE_NOT_FOUND,
@@ -156,8 +151,8 @@ pub(crate) fn problem(refusal: &Refusal) -> Problem {
         Refusal::MessageLeased => MESSAGE_LEASED,
     };
     let problem = Problem::new(code, refusal.to_string());
-    match refusal {
-        Refusal::TooManyReceivers | Refusal::TooManyReceiversOfCaller => problem.retry_after_s(RETRY_AFTER_S),
+    match code {
+        RECEIVERS_FULL | RECEIVERS_TOO_MANY => problem.retry_after_s(RECEIVERS_RETRY_AFTER_S),
         _ => problem,
     }
 }

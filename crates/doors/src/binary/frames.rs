@@ -55,12 +55,15 @@ pub struct RoomCost {
     pub work: usize,
 }
 
+/// Which request gives back what a reply has; `None` if it has nothing.
+pub type GiveBack<C> = Box<dyn Fn(&<C as Client>::Reply) -> Option<<C as Client>::Request> + Send>;
+
 /// A request that is given up when its client ends.
 pub struct Waits<C: Client> {
     /// What it is answered with then: a client that has only closed its own side reads it.
     pub answer: Vec<u8>,
     /// What is asked so that nothing is lost of a reply that came in that moment.
-    pub give_back: Box<dyn Fn(&C::Reply) -> Option<C::Request> + Send>,
+    pub give_back: GiveBack<C>,
 }
 
 /// Brings a room to the binary port at an address.

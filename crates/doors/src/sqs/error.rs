@@ -14,6 +14,7 @@ use tidegate_queue::machine::Refusal;
 
 use crate::http::Late;
 use crate::json::{Problem, ProblemCode};
+use crate::queue_calls::{RECEIVERS_FULL, RECEIVERS_RETRY_AFTER_S, RECEIVERS_TOO_MANY};
 
 /// What went wrong, by both of its names, and the status of answers that say so.
 #[derive(Debug, PartialEq, Eq)]
@@ -152,8 +153,13 @@ impl From<Problem> for AwsError {
 impl From<&Refusal> for AwsError {
     fn from(refusal: &Refusal) -> AwsError {
         // These are told when to ask again.
-        if let Refusal::TooManyReceivers | Refusal::TooManyReceiversOfCaller = refusal {
-            return crate::queue_http::problem(refusal).into();
+        let crowded = match refusal {
+            Refusal::TooManyReceivers => Some(RECEIVERS_FULL),
+            Refusal::TooManyReceiversOfCaller => Some(RECEIVERS_TOO_MANY),
+            _ => None,
+        };
+        if let Some(code) = crowded {
+            return Problem::new(code, refusal.to_string()).retry_after_s(RECEIVERS_RETRY_AFTER_S).into();
         }
         let code = match refusal {
             Refusal::QueueNotFound(_) => codes::QUEUE_DOES_NOT_EXIST,

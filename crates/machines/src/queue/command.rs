@@ -252,8 +252,8 @@ pub enum Refusal {
     TooManyReceivers,
     /// The same, of one caller.
     #[error(
-        "as many requests of this caller wait for messages as may, three quarters of queues.receivers_max; wait on \
-             fewer connections, or ask again later"
+        "as many requests of this caller wait for messages as may, three quarters of queues.receivers_max; wait with \
+             fewer requests, or ask again later"
     )]
     TooManyReceiversOfCaller,
     /// There is no such message.

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
+use std::time::{Duration, Instant};
 
 use prost::Message as _;
 use serde_json::json;
@@ -122,8 +123,10 @@ fn a_connection_whose_client_has_closed_its_side_is_answered_and_waits_no_longer
     let mut waiting = Binary::connect(&server);
     waiting.go_waiting("orders", WAIT_MS);
     until_they_wait(&mut http, 1);
+    let since = Instant::now();
     waiting.stream.shutdown(Shutdown::Write).expect("the connection is open");
     assert_eq!(waiting.received(), [b""; 0]);
+    assert!(since.elapsed() < Duration::from_millis(WAIT_MS / 2), "{:?}", since.elapsed());
     until_they_wait(&mut http, 0);
     // Who stays gets what comes, and who does not wait gets what there is: it has only sent all its requests.
     let mut stays = Binary::connect(&server);
@@ -149,8 +152,8 @@ fn sigterm_does_not_wait_for_receivers_of_the_binary_port() {
     let mut waiting = Binary::connect(&server);
     waiting.go_waiting("orders", WAIT_MS);
     until_they_wait(&mut http, 1);
-    let since = std::time::Instant::now();
+    let since = Instant::now();
     end(server, &settings);
-    assert!(since.elapsed() < std::time::Duration::from_millis(WAIT_MS / 2), "{:?}", since.elapsed());
+    assert!(since.elapsed() < Duration::from_millis(WAIT_MS / 2), "{:?}", since.elapsed());
     assert_eq!(waiting.received(), [b""; 0]);
 }
