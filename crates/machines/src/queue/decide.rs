@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use tidegate_planted::{Bug, is_planted};
 
-use super::command::{Bounds, Command, Delivery, Lease, LeaseRefusal, Message, Outcome, Receipt, Refusal, Rejection};
+use super::command::{
+    Bounds, Command, Delivery, Lease, LeaseRefusal, Limit, Message, Outcome, Receipt, Refusal, Rejection,
+};
 use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 use super::ids::reference_id;
 use super::key::{MessageKey, NUMBER_END};
@@ -114,7 +116,7 @@ impl Queues {
             return Err(Refusal::BatchTooLarge);
         }
         if self.next + messages.len() as u64 >= NUMBER_END {
-            return Err(Refusal::Full("its shard has given all numbers that there are"));
+            return Err(Refusal::Full(Limit::Numbers));
         }
         let mut sent = Vec::with_capacity(messages.len());
         let mut receipts = Vec::with_capacity(messages.len());
@@ -135,17 +137,30 @@ impl Queues {
         if sent.is_empty() {
             return answer(Outcome::Sent(receipts));
         }
-        let added = sent.len() as u64;
-        if queue.settings.messages_max.is_some_and(|most| queue.members.len() + added > most) {
-            return Err(Refusal::Full("messages_max of its settings"));
-        }
-        if self.live() + added > bounds.messages_max {
-            return Err(Refusal::Full("queues.messages_max of the server's configuration"));
-        }
-        if !ids_here.is_empty() && self.ids_left(at) + ids_here.len() as u64 > bounds.ids_max {
-            return Err(Refusal::Full("ids are remembered up to queues.ids_max; send without ids, or later"));
-        }
+        self.check_limits(index, (sent.len() as u64, ids_here.len() as u64), bounds, at).map_err(Refusal::Full)?;
         append(Event::Sent { at, queue: index, first: self.next, messages: sent }, Outcome::Sent(receipts))
+    }
+
+    /// Whether a queue may have so many messages and ids more.
+    fn check_limits(
+        &self,
+        index: QueueIndex,
+        (messages, ids): (u64, u64),
+        bounds: Bounds,
+        at: TimeMs,
+    ) -> Result<(), Limit> {
+        let queue = self.queue(index);
+        let in_queue = queue.members.len() + messages;
+        let is_above = |most| in_queue > most;
+        let limit = match () {
+            () if queue.settings.messages_max.is_some_and(is_above) => Limit::OfSettings,
+            () if is_above(bounds.messages_of_queue_max) => Limit::MessagesOfQueue,
+            () if self.live() + messages > bounds.messages_max => Limit::Messages,
+            () if ids > 0 && self.ids_of_queue_left(index, at) + ids > bounds.ids_of_queue_max => Limit::IdsOfQueue,
+            () if ids > 0 && self.ids_left(at) + ids > bounds.ids_max => Limit::Ids,
+            () => return Ok(()),
+        };
+        Err(limit)
     }
 
     fn receive<'a>(
@@ -205,8 +220,14 @@ impl Queues {
     /// The message that a lease is for, if it still is.
     fn leased(&self, queue: QueueIndex, lease: &Lease) -> Result<Entry, LeaseRefusal> {
         let entry = self.entry_of(lease.key).ok_or(LeaseRefusal::Unknown)?;
+        if entry.queue != queue {
+            // It may be a dead letter of this queue. Of messages of other queues nothing is said, not even that they
+            // are there: whoever asks has rights to this queue only.
+            let is_dead_letter = self.dead_letter_of(queue) == Some(entry.queue);
+            return Err(if is_dead_letter { LeaseRefusal::Lost } else { LeaseRefusal::Unknown });
+        }
         let is_newest = entry.attempts == lease.attempt || is_planted(Bug::LostLeaseTrusted);
-        if entry.queue != queue || !is_newest || lease.attempt == 0 { Err(LeaseRefusal::Lost) } else { Ok(entry) }
+        if !is_newest || lease.attempt == 0 { Err(LeaseRefusal::Lost) } else { Ok(entry) }
     }
 
     /// Those of `leases` that `allow` lets pass, each message once, and what to say of each.

@@ -100,6 +100,17 @@ impl Queues {
         self.ids() - (due + keys.filter(is_over).count()) as u64
     }
 
+    /// The same of one queue. If more ids are due than one record forgets, none of those of the queue that are behind
+    /// them is counted: the next record has room for them.
+    pub(super) fn ids_of_queue_left(&self, index: QueueIndex, at: TimeMs) -> u64 {
+        let (mut due, mut of_queue) = (0, 0);
+        for (until, of, _) in self.ids_due.iter().take(IDS_PER_RECORD).take_while(|(until, ..)| *until <= at) {
+            due += 1;
+            of_queue += u64::from(*of == index && *until <= at);
+        }
+        if due == IDS_PER_RECORD { 0 } else { self.queue(index).ids.count() - of_queue }
+    }
+
     /// Forgets ids whose window is over, of whichever queue, up to so many.
     pub(super) fn forget_ids(&mut self, at: TimeMs) {
         for _ in 0..IDS_PER_RECORD {
