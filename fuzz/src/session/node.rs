@@ -8,7 +8,7 @@ use tidegate_broker::drive::{self, Driven, Rings, Shell};
 use tidegate_broker::{
     Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
     Denied, FeedKey, FeedMessage, FeedNews, HoldingLimits, Holdings, Owners, Principal, Rights, SharedFacts, TOPICS,
-    TopicShard, TopicsFamily, topics,
+    TopicShard, TopicsFamily, topics, QueueTopics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
@@ -115,6 +115,7 @@ impl Node {
                 request_topics: vec!["$ledger/transfers".into()],
                 feeds: FEED.into(),
                 feed_partitions: FEED_PARTITIONS,
+                queues: QueueTopics::default(),
                 version: "fuzz",
             };
             let shards = owners.on(worker).map(|shard| self.open_shard(shard.0)).collect();
