@@ -139,7 +139,8 @@ impl<L: LogStore> Broker<L> {
         let topics = options.request_topics.len();
         assert!(topics <= REQUEST_TOPICS_MAX, "{topics} request topics, and each PUBLISH is compared with all of them");
         let queues = &options.queues;
-        let are_special = [queues.sends, queues.receives].iter().all(|begin| begin.is_empty() || begin.starts_with('$'));
+        let are_special =
+            [queues.sends, queues.receives].iter().all(|begin| begin.is_empty() || begin.starts_with('$'));
         assert!(are_special, "what leads to queues is no ordinary topic");
         assert!(options.worker < options.workers(), "a worker is one of all");
         assert!(options.workers() <= 256, "an entry of the tree names its worker in a byte");
@@ -213,6 +214,7 @@ impl<L: LogStore> Broker<L> {
         worked |= self.step_operator(now);
         self.step_expired(now);
         self.step_feeds(now);
+        self.step_receivers(now);
         self.step_sys(now);
         self.run_deferred_disconnects(now);
         // What was asked of the shards in this step is submitted in this step.

@@ -28,6 +28,8 @@ pub const REQUEST_BYTES_MAX: usize = 1 << 20;
 pub const DELIVERIES_UNDER_WAY_MAX: usize = 256;
 /// The same for MQTT 3.1.1, which cannot say how much it takes.
 pub const DELIVERIES_UNDER_WAY_V311: usize = 20;
+/// Bytes of messages of queues that one worker has for clients which do not take them: above, it asks for no more.
+pub const UNSENT_DELIVERY_BYTES_MAX: usize = 32 << 20;
 /// Subscriptions of one session that receive from queues.
 pub const RECEIVERS_OF_SESSION_MAX: usize = 8;
 /// Packet ids in front of a durable session's window that are left to the messages of its inbox.

@@ -109,7 +109,9 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
         (About::Subscribe, ReasonCode::QUOTA_EXCEEDED) => {
             "too many subscriptions or streams, or a filter with too many levels"
         }
-        (About::Subscribe, ReasonCode::TOPIC_FILTER_INVALID) => "a filter that is none, or one with wildcards that may have none",
+        (About::Subscribe, ReasonCode::TOPIC_FILTER_INVALID) => {
+            "a filter that is none, or one with wildcards that may have none"
+        }
         (About::Subscribe, ReasonCode::SHARED_SUBSCRIPTIONS_NOT_SUPPORTED) => {
             "what is read from a place of one's own, or from a queue, has no share groups"
         }

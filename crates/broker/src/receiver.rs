@@ -29,6 +29,12 @@ pub struct QueueDelivery {
     pub expires_at: Option<TimeMs>,
 }
 
+impl QueueDelivery {
+    fn bytes(&self) -> usize {
+        self.properties.len() + self.payload.len()
+    }
+}
+
 /// A message that is with the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnderWay {
@@ -48,6 +54,8 @@ pub(crate) struct Receiver {
     pub subscription_id: u32,
     /// What was handed out and not sent.
     waiting: VecDeque<QueueDelivery>,
+    /// Its bytes.
+    waiting_bytes: usize,
     /// What was sent and not acknowledged, in the order of sending.
     under_way: Vec<UnderWay>,
     /// Whether messages were asked for that have not come.
@@ -64,6 +72,7 @@ impl Receiver {
             filter: filter.into(),
             subscription_id,
             waiting: VecDeque::new(),
+            waiting_bytes: 0,
             under_way: Vec::new(),
             is_asked: false,
             is_over: false,
@@ -83,6 +92,7 @@ impl Receiver {
     pub fn take(&mut self, deliveries: Vec<QueueDelivery>) {
         assert!(std::mem::take(&mut self.is_asked), "what is handed out was asked for");
         assert!(self.waiting.is_empty() && !self.is_over, "one demand after the other");
+        self.waiting_bytes = deliveries.iter().map(QueueDelivery::bytes).sum();
         self.waiting.extend(deliveries);
     }
 
@@ -91,15 +101,22 @@ impl Receiver {
         self.waiting.front()
     }
 
+    /// Bytes that were handed out and not sent.
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
     /// What was at the front is with the client.
     pub fn sent(&mut self, packet_id: u16, flight: Option<u64>) {
-        let QueueDelivery { number, .. } = self.waiting.pop_front().expect("what is sent was at the front");
+        let number = self.give_up();
         self.under_way.push(UnderWay { packet_id, number, flight });
     }
 
     /// What was at the front cannot be sent. Its number.
     pub fn give_up(&mut self) -> u64 {
-        self.waiting.pop_front().expect("what cannot be sent was at the front").number
+        let delivery = self.waiting.pop_front().expect("what is sent, or cannot be, was at the front");
+        self.waiting_bytes -= delivery.bytes();
+        delivery.number
     }
 
     /// A PUBACK. The message that it is for, if that is one of these.
@@ -127,6 +144,7 @@ impl Receiver {
     pub fn stop(&mut self) -> Vec<u64> {
         self.is_over = true;
         self.is_asked = false;
+        self.waiting_bytes = 0;
         self.waiting.drain(..).map(|delivery| delivery.number).collect()
     }
 
@@ -144,5 +162,7 @@ impl Receiver {
         assert!(!self.is_over || self.waiting.is_empty() && !self.is_asked, "what is over wants nothing");
         assert!(!self.is_over || !self.under_way.is_empty(), "what is over waits for acknowledgements");
         assert!(self.waiting.is_empty() || !self.is_asked, "one demand after the other");
+        let bytes: usize = self.waiting.iter().map(QueueDelivery::bytes).sum();
+        assert_eq!(bytes, self.waiting_bytes, "bytes that wait");
     }
 }

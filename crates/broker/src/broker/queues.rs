@@ -15,7 +15,7 @@
 //!
 //! Invariant: which topics these are, the options say ([`QueueTopics`]). What a queue is, only the shell knows.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::MessageMeta;
@@ -29,7 +29,8 @@ use crate::connection::ParkedFor;
 use crate::flow::{Flight, Window};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::{
-    DELIVERIES_UNDER_WAY_MAX, DELIVERIES_UNDER_WAY_V311, IDS_LEFT_TO_INBOX, PACKET_IDS, RECEIVERS_OF_SESSION_MAX, REQUEST_BYTES_MAX,
+    DELIVERIES_UNDER_WAY_MAX, DELIVERIES_UNDER_WAY_V311, IDS_LEFT_TO_INBOX, PACKET_IDS, RECEIVERS_OF_SESSION_MAX,
+    REQUEST_BYTES_MAX, UNSENT_DELIVERY_BYTES_MAX,
 };
 use crate::message_ref::MessageRef;
 use crate::options::QueueTopics;
@@ -43,6 +44,10 @@ pub(super) struct Receivers {
     all: HashMap<u64, Receiver>,
     of_session: HashMap<SessionIndex, Vec<u64>>,
     made: u64,
+    /// Bytes that were handed out and not sent.
+    waiting_bytes: usize,
+    /// Sessions that may ask for more when less waits.
+    starved: HashSet<SessionIndex>,
     /// The packet id that was used last beside a window. It goes around over all sessions: a PUBACK that belongs to an
     /// earlier connection is then not taken for that of another message.
     last_id: u16,
@@ -71,7 +76,18 @@ impl Receivers {
         if keys.is_empty() {
             self.of_session.remove(&place);
         }
-        self.all.remove(&key)
+        let receiver = self.all.remove(&key)?;
+        self.waiting_bytes -= receiver.waiting_bytes();
+        Some(receiver)
+    }
+
+    /// Does something to a receiver that changes what waits for it.
+    fn change<T>(&mut self, key: u64, change: impl FnOnce(&mut Receiver) -> T) -> T {
+        let receiver = self.all.get_mut(&key).expect("a receiver of a session is there");
+        let before = receiver.waiting_bytes();
+        let changed = change(receiver);
+        self.waiting_bytes = self.waiting_bytes + receiver.waiting_bytes() - before;
+        changed
     }
 }
 
@@ -199,13 +215,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The answer to [`Action::FindQueue`].
-    pub fn queue_found(
-        &mut self,
-        key: ConnectionKey,
-        filter: &str,
-        found: Result<(), QueueRefusal>,
-        now: TimeMs,
-    ) {
+    pub fn queue_found(&mut self, key: ConnectionKey, filter: &str, found: Result<(), QueueRefusal>, now: TimeMs) {
         self.placed(key, filter, found.map(|()| Box::default()).map_err(QueueRefusal::code), now);
     }
 
@@ -292,9 +302,8 @@ impl<L: LogStore> Broker<L> {
     /// unsubscribes may have done with it.
     pub(super) fn end_receiver(&mut self, place: SessionIndex, filter: &str) {
         let Some(key) = self.receiver_of(place, filter) else { return };
-        let receiver = self.asked.receivers.all.get_mut(&key).expect("a receiver of a session is there");
-        let unsent = receiver.stop();
-        let is_done = receiver.under_way() == 0;
+        let (unsent, is_done) =
+            self.asked.receivers.change(key, |receiver| (receiver.stop(), receiver.under_way() == 0));
         let receiver = ReceiverKey(key);
         self.asked.actions.push(Action::ReceiveStop { receiver, unsent });
         if is_done {
@@ -319,11 +328,12 @@ impl<L: LogStore> Broker<L> {
     /// The answer to [`Action::ReceiveMore`]: at least one message, and not more than were asked for. If the receiver is
     /// gone, they are ignored: whoever has the queue hears so, and has them back.
     pub fn hand_out(&mut self, ReceiverKey(key): ReceiverKey, deliveries: Vec<QueueDelivery>, now: TimeMs) {
-        let Some(receiver) = self.asked.receivers.all.get_mut(&key).filter(|receiver| !receiver.is_over()) else {
+        let Some(receiver) = self.asked.receivers.all.get(&key).filter(|receiver| !receiver.is_over()) else {
             return;
         };
-        receiver.take(deliveries);
-        if let Some(place) = self.clients.session(receiver.session) {
+        let session = receiver.session;
+        self.asked.receivers.change(key, |receiver| receiver.take(deliveries));
+        if let Some(place) = self.clients.session(session) {
             self.pump_receivers(place, now);
         }
     }
@@ -381,11 +391,24 @@ impl<L: LogStore> Broker<L> {
         let Some(index) = self.clients.connected(place) else { return };
         for key in self.asked.receivers.keys(place).to_vec() {
             self.send_deliveries(place, index, key, now);
+            if self.asked.receivers.waiting_bytes > UNSENT_DELIVERY_BYTES_MAX {
+                self.asked.receivers.starved.insert(place);
+                continue;
+            }
             let room = self.room_of_receiver(place, index, key);
             let receiver = self.asked.receivers.all.get_mut(&key).expect("sending ends no receiver");
             if let Some(max) = receiver.demand(room) {
                 self.asked.actions.push(Action::ReceiveMore { receiver: ReceiverKey(key), max });
             }
+        }
+    }
+
+    /// Lets receivers ask for messages that could not because too much was handed out and not sent.
+    pub(super) fn step_receivers(&mut self, now: TimeMs) {
+        while self.asked.receivers.waiting_bytes <= UNSENT_DELIVERY_BYTES_MAX {
+            let Some(place) = self.asked.receivers.starved.iter().next().copied() else { return };
+            self.asked.receivers.starved.remove(&place);
+            self.pump_receivers(place, now);
         }
     }
 
@@ -421,17 +444,17 @@ impl<L: LogStore> Broker<L> {
             let copy = Copy { qos: 1, retain: false, subscription_ids };
             self.clients.begin_message();
             let sending = self.clients.publish(index, &message_ref, copy, false, packet_id, now);
-            let receiver = self.asked.receivers.all.get_mut(&key).expect("it was just looked at");
             if sending == Sending::TooLarge {
                 // [MQTT-3.1.2-25]: it is not sent; but it is the queue's, and goes on as its settings say.
-                let (number, reason) = (receiver.give_up(), ReasonCode::PACKET_TOO_LARGE);
+                let number = self.asked.receivers.change(key, Receiver::give_up);
+                let reason = ReasonCode::PACKET_TOO_LARGE;
                 self.asked.actions.push(Action::Settle { receiver: ReceiverKey(key), number, reason });
                 continue;
             }
             let session = &mut self.clients.sessions[place];
             let flight = session.slot.is_none().then(|| session.flow().window.start(Flight::Sent1));
             assert!(flight.is_none_or(|number| Window::packet_id(number) == packet_id), "the id that was free is used");
-            receiver.sent(packet_id, flight);
+            self.asked.receivers.change(key, |receiver| receiver.sent(packet_id, flight));
             if flight.is_none() {
                 self.asked.receivers.last_id = packet_id;
             }
@@ -472,7 +495,9 @@ impl<L: LogStore> Broker<L> {
 
     /// Panics, saying what disagrees. For tests and simulation.
     pub(super) fn assert_receivers_sound(&self) {
-        let Receivers { all, of_session, .. } = &self.asked.receivers;
+        let Receivers { all, of_session, waiting_bytes, .. } = &self.asked.receivers;
+        let bytes: usize = all.values().map(Receiver::waiting_bytes).sum();
+        assert_eq!(bytes, *waiting_bytes, "bytes that were handed out and not sent");
         let listed: usize = of_session.values().map(Vec::len).sum();
         assert_eq!(listed, all.len(), "each receiver is its session's");
         assert_eq!(all.len() as u64, self.clients.facts.receivers, "receivers");
