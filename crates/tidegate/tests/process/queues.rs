@@ -1,6 +1,7 @@
 //! Queues through the public door: the way of a message, and what a queue promises about it.
 
 mod bodies;
+mod mqtt;
 mod order;
 mod refusals;
 mod waiting;
