@@ -272,9 +272,10 @@ impl QueueClients {
         own.into_iter().flat_map(deliveries).map(|delivery| delivery.number).collect()
     }
 
+    /// What nobody has any more comes again at once. It does not count as an attempt: nothing is known against it.
     fn give_back(&mut self, queue: Box<str>, leases: Vec<Lease>, why: &str, now: TimeMs) {
         if !leases.is_empty() {
-            let rejected = Some((Rejection::Retry(Some(0)), why.into()));
+            let rejected = Some((Rejection::Back(0), why.into()));
             self.tell(Settlement { queue, leases, rejected }, now);
         }
     }

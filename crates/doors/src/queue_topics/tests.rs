@@ -149,7 +149,7 @@ fn leases_are_extended_while_their_receiver_is_there_and_given_back_when_it_ends
     assert_eq!(asked(&clients), ["extend"], "well before the end of the lease");
     reply(&mut clients, DONE, at(LEASE_MS));
     clients.end(JOBS, at(LEASE_MS));
-    assert_eq!(asked(&clients), ["reject jobs [7, 8] Retry(Some(0)): the connection of its receiver has ended"]);
+    assert_eq!(asked(&clients), ["reject jobs [7, 8] Back(0): the connection of its receiver has ended"]);
     reply(&mut clients, DONE, at(LEASE_MS));
     clients.tick(at(10 * LEASE_MS));
     assert_eq!(asked(&clients), [""; 0], "nothing is extended for nobody");
@@ -160,7 +160,7 @@ fn who_unsubscribes_keeps_what_they_have_seen() {
     let mut clients = receiving();
     let numbers = numbers_of(reply(&mut clients, messages(&[7, 8]), NOW));
     clients.stop(JOBS, &numbers[1..], NOW);
-    assert_eq!(asked(&clients), ["reject jobs [8] Retry(Some(0)): its receiver has unsubscribed"]);
+    assert_eq!(asked(&clients), ["reject jobs [8] Back(0): its receiver has unsubscribed"]);
     reply(&mut clients, DONE, NOW);
     clients.tick(at(LEASE_MS / 2));
     assert_eq!(asked(&clients), ["extend"]);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tidegate_broker::drive::{Driven, Rings};
 use tidegate_broker::{
-    Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits, HoldingLimits, Holdings, QueueTopics,
-    Owners, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics::open_shard,
+    Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits, HoldingLimits, Holdings,
+    Owners, QueueTopics, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics::open_shard,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{JournalError, LogId, LogStore, Logs};

@@ -8,7 +8,7 @@ use std::time::Instant;
 use tidegate_broker::drive::{self, Driven, Rings, Shell};
 use tidegate_broker::{
     Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
-    HoldingLimits, Holdings, Owners, Principal, Rights, SharedFacts, QueueTopics,
+    HoldingLimits, Holdings, Owners, Principal, QueueTopics, Rights, SharedFacts,
 };
 use tidegate_journal::LocalLog;
 use tidegate_journal::disk::RealDisk;

@@ -469,7 +469,9 @@ impl World {
             worked |= drive::turn(&mut shell, now).worked;
         }
         worked |= self.hear_operator(heard);
-        heard.add("queues", std::mem::take(&mut self.queues.told));
+        if !self.queues.told.is_empty() {
+            heard.add("queues", std::mem::take(&mut self.queues.told));
+        }
         // On a full disk, some wait until there is room.
         worked || !self.is_disk_full && !self.is_disk_slow && !self.brokers.iter().all(|broker| broker.is_idle())
     }
