@@ -4,6 +4,7 @@ mod binary;
 mod bodies;
 mod bounds;
 mod declared;
+mod mqtt;
 mod order;
 mod refusals;
 mod waiting;
