@@ -70,6 +70,7 @@ const OWNERS: &[&[Section]] = &[
     tidegate_queue::QueuesKeys::SECTIONS,
     tidegate_queue::QueueKeys::SECTIONS,
     tidegate_link::LinkKeys::SECTIONS,
+    tidegate_link::SmppKeys::SECTIONS,
     binary::BinaryKeys::SECTIONS,
     http::HttpKeys::SECTIONS,
     handshakes::HandshakeKeys::SECTIONS,
