@@ -29,6 +29,16 @@ pub enum Call {
         queue: Box<str>,
         leases: Vec<Lease>,
     },
+    Hand {
+        queue: Box<str>,
+        to: Box<str>,
+        messages: Vec<(Lease, Box<str>)>,
+    },
+    Note {
+        queue: Box<str>,
+        reference: Box<str>,
+        text: Box<str>,
+    },
     Extend {
         queue: Box<str>,
         leases: Vec<Lease>,
@@ -159,6 +169,8 @@ impl Call {
             Call::DeleteQueue { name } => Command::DeleteQueue { name },
             Call::Send { queue, messages } => Command::Send { queue, messages },
             Call::Acknowledge { queue, leases } => Command::Acknowledge { queue, leases },
+            Call::Hand { queue, to, messages } => Command::Hand { queue, to, messages },
+            Call::Note { queue, reference, text } => Command::Note { queue, reference, text },
             Call::Extend { queue, leases, lease_ms } => Command::Extend { queue, leases, lease_ms: *lease_ms },
             Call::Reject { queue, leases, then, reason } => Command::Reject { queue, leases, then: *then, reason },
             Call::Purge { queue } => Command::Purge { queue, up_to },
@@ -175,6 +187,8 @@ impl Call {
             Call::SetQueue { name: queue, .. } | Call::DeleteQueue { name: queue } => Some(queue),
             Call::Send { queue, .. }
             | Call::Acknowledge { queue, .. }
+            | Call::Hand { queue, .. }
+            | Call::Note { queue, .. }
             | Call::Extend { queue, .. }
             | Call::Reject { queue, .. }
             | Call::Purge { queue }
@@ -191,6 +205,9 @@ impl Call {
             Call::Send { messages, .. } => messages.iter().map(|message| size_of::<Message>() + message.bytes()).sum(),
             Call::Acknowledge { leases, .. } | Call::Extend { leases, .. } | Call::Reject { leases, .. } => {
                 size_of_val(&**leases)
+            }
+            Call::Hand { messages, .. } => {
+                size_of_val(&**messages) + messages.iter().map(|(_, reference)| reference.len()).sum::<usize>()
             }
             _ => 0,
         };

@@ -265,6 +265,7 @@ impl<T: Clone + PartialEq> QueueService<T> {
                 self.news.note_all();
             }
             (_, Command::Send { queue, .. } | Command::Acknowledge { queue, .. } | Command::Reject { queue, .. })
+            | (_, Command::Hand { queue, .. })
             | (_, Command::Purge { queue, .. } | Command::Redrive { to: queue, .. })
             | (_, Command::SetQueue { name: queue, .. } | Command::DeleteQueue { name: queue }) => {
                 self.news.note(queue);
@@ -282,6 +283,9 @@ impl<T: Clone + PartialEq> QueueService<T> {
             }
             (Event::Acknowledged { messages, .. }, ..) => {
                 messages.iter().for_each(|touched| self.bodies.remove(touched.number));
+            }
+            (Event::Handed { messages, .. }, ..) => {
+                messages.iter().for_each(|(touched, _)| self.bodies.remove(touched.number));
             }
             (Event::Purged { numbers, .. }, ..) => numbers.iter().for_each(|number| self.bodies.remove(*number)),
             (Event::Cancelled { message, .. }, ..) => self.bodies.remove(message.number),
@@ -381,6 +385,7 @@ impl<T: Clone + PartialEq> Service for QueueService<T> {
             Call::Acknowledge { leases, .. } | Call::Extend { leases, .. } | Call::Reject { leases, .. } => {
                 leases.len()
             }
+            Call::Hand { messages, .. } => messages.len(),
             _ => 1,
         }
     }

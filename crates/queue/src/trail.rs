@@ -38,7 +38,21 @@ pub enum StepKind {
         reason: Box<str>,
         again_at: Option<TimeMs>,
     },
+    /// Given back; that delivery does not count.
+    Returned {
+        reason: Box<str>,
+        visible_at: TimeMs,
+    },
     Acknowledged,
+    /// Another system has it, and calls it so; empty if it does not say, or if there was no room to remember it.
+    Handed {
+        to: Box<str>,
+        reference: Box<str>,
+    },
+    /// Something was learned about it.
+    Noted {
+        text: Box<str>,
+    },
     Cancelled,
     Rescheduled {
         visible_at: TimeMs,
@@ -140,6 +154,14 @@ fn step_of(event: &Event<'_>, number: u64) -> Option<(Step, RecordPosition)> {
             };
             (StepKind::Rejected { reason: (*reason).into(), again_at }, *touched)
         }
+        Event::Returned { reason, visible_at, messages, .. } => {
+            (StepKind::Returned { reason: (*reason).into(), visible_at: *visible_at }, among(messages)?)
+        }
+        Event::Handed { to, messages, .. } => {
+            let (touched, reference) = messages.iter().find(|(touched, _)| touched.number == number)?;
+            (StepKind::Handed { to: (*to).into(), reference: (*reference).into() }, *touched)
+        }
+        Event::Noted { message, text, .. } => (StepKind::Noted { text: (*text).into() }, among(&[*message])?),
         Event::Acknowledged { messages, .. } => (StepKind::Acknowledged, among(messages)?),
         Event::Cancelled { message, .. } => (StepKind::Cancelled, among(&[*message])?),
         Event::Rescheduled { visible_at, message, .. } => {

@@ -259,19 +259,32 @@ pub struct QueueMessageBody {
 }
 
 /// A step of a message.
-#[derive(Serialize, ToSchema)]
+#[derive(Default, Serialize, ToSchema)]
 pub struct QueueStepBody {
     /// When.
     time_ms: u64,
-    /// `sent`, `leased`, `extended`, `rejected`, `dead`, `acknowledged`, `cancelled`, `rescheduled`, `redriven` or
-    /// `moved` (written again, to shorten the log).
+    /// `sent`, `leased`, `extended`, `rejected`, `returned` (given back; that delivery does not count), `dead`,
+    /// `acknowledged`, `handed` (another system has it), `noted` (what that system said), `cancelled`, `rescheduled`,
+    /// `redriven` or `moved` (written again, to shorten the log).
     #[schema(example = "leased")]
     step: &'static str,
     /// Who got it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     consumer: Option<Box<str>>,
-    /// Why it was rejected.
+    /// The system that it was handed to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    to: Option<Box<str>>,
+    /// What that system calls it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    reference: Option<Box<str>>,
+    /// What was noted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    text: Option<Box<str>>,
+    /// Why it was rejected or returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     reason: Option<Box<str>>,
@@ -295,19 +308,35 @@ const fn state_name(state: MessageState) -> &'static str {
 
 fn steps_of(trail: Trail) -> Vec<QueueStepBody> {
     let step = |step: tidegate_queue::Step| {
-        let (name, consumer, reason, until) = match step.kind {
-            StepKind::Sent => ("sent", None, None, None),
-            StepKind::Leased { consumer, until } => ("leased", Some(consumer), None, Some(until)),
-            StepKind::Extended { until } => ("extended", None, None, Some(until)),
-            StepKind::Rejected { reason, again_at: Some(at) } => ("rejected", None, Some(reason), Some(at)),
-            StepKind::Rejected { reason, again_at: None } => ("dead", None, Some(reason), None),
-            StepKind::Acknowledged => ("acknowledged", None, None, None),
-            StepKind::Cancelled => ("cancelled", None, None, None),
-            StepKind::Rescheduled { visible_at } => ("rescheduled", None, None, Some(visible_at)),
-            StepKind::Redriven => ("redriven", None, None, None),
-            StepKind::Moved => ("moved", None, None, None),
+        let named = |step: &'static str| QueueStepBody { step, ..QueueStepBody::default() };
+        let until = |TimeMs(at)| Some(at);
+        let body = match step.kind {
+            StepKind::Sent => named("sent"),
+            StepKind::Leased { consumer, until: at } => {
+                QueueStepBody { consumer: Some(consumer), until_ms: until(at), ..named("leased") }
+            }
+            StepKind::Extended { until: at } => QueueStepBody { until_ms: until(at), ..named("extended") },
+            StepKind::Rejected { reason, again_at: Some(at) } => {
+                QueueStepBody { reason: Some(reason), until_ms: until(at), ..named("rejected") }
+            }
+            StepKind::Rejected { reason, again_at: None } => QueueStepBody { reason: Some(reason), ..named("dead") },
+            StepKind::Returned { reason, visible_at } => {
+                QueueStepBody { reason: Some(reason), until_ms: until(visible_at), ..named("returned") }
+            }
+            StepKind::Acknowledged => named("acknowledged"),
+            StepKind::Handed { to, reference } => {
+                let reference = Some(reference).filter(|reference| !reference.is_empty());
+                QueueStepBody { to: Some(to), reference, ..named("handed") }
+            }
+            StepKind::Noted { text } => QueueStepBody { text: Some(text), ..named("noted") },
+            StepKind::Cancelled => named("cancelled"),
+            StepKind::Rescheduled { visible_at } => {
+                QueueStepBody { until_ms: until(visible_at), ..named("rescheduled") }
+            }
+            StepKind::Redriven => named("redriven"),
+            StepKind::Moved => named("moved"),
         };
-        QueueStepBody { time_ms: step.at.0, step: name, consumer, reason, until_ms: until.map(|at| at.0) }
+        QueueStepBody { time_ms: step.at.0, ..body }
     };
     trail.steps.into_iter().rev().map(step).collect()
 }

@@ -10,7 +10,7 @@ use super::key::NUMBER_END;
 use super::limits::{LEASE_MS_MAX, QUEUES_MAX, TIMERS_PER_RECORD};
 use super::message_table::{Entry, MessageState, NEVER, NO_GROUP};
 use super::settings::is_queue_name;
-use super::state::{Queue, Queues, Remembered, Started, later};
+use super::state::{Queue, Queues, Remembered, Started, later, reference_id};
 use crate::{Place, TimeMs};
 
 /// How an event does not follow from the state.
@@ -92,6 +92,18 @@ impl Queues {
                 must(from != to, "messages are put into another queue")?;
                 self.check_all(messages, Some(*from), |entry| entry.state.is_waiting())
             }
+            Event::Returned { queue: index, messages, .. } => {
+                queue(*index)?;
+                self.check_all(messages, Some(*index), |entry| entry.state == MessageState::Leased)
+            }
+            Event::Handed { queue: index, messages, .. } => {
+                queue(*index)?;
+                let plain = |(_, reference): &(Touched, &str)| !reference.chars().any(char::is_control);
+                must(messages.iter().all(plain), "a reference has no control characters")?;
+                let touched: Vec<Touched> = messages.iter().map(|(touched, _)| *touched).collect();
+                self.check_all(&touched, Some(*index), |entry| !entry.state.is_finished() && entry.attempts > 0)
+            }
+            Event::Noted { message, .. } => self.check_all(&[*message], None, |entry| entry.attempts > 0),
             Event::Moved { messages, .. } => {
                 let touched: Vec<Touched> = messages.iter().map(|moved| moved.touched).collect();
                 self.check_all(&touched, None, |entry| !entry.state.is_finished())?;
@@ -199,6 +211,24 @@ impl Queues {
                     self.change_queue(touched.number, *to, at);
                 }
             }
+            Event::Returned { visible_at, messages, .. } => {
+                for touched in messages {
+                    self.touch(touched.number, place);
+                    let entry = self.messages.of_mut(touched.number);
+                    entry.tries = entry.tries.saturating_sub(1);
+                    self.put_back(touched.number, *visible_at, at);
+                }
+            }
+            Event::Handed { queue, messages, .. } => {
+                self.forget_ids(at);
+                for (touched, reference) in messages {
+                    self.touch(touched.number, place);
+                    self.refer(touched.number, reference, at);
+                    self.finish(touched.number, Some(MessageState::Acknowledged), at);
+                }
+                self.queue_mut(*queue).totals.acknowledged += messages.len() as u64;
+            }
+            Event::Noted { message, .. } => self.touch(message.number, place),
             Event::Moved { messages, .. } => {
                 for (part, moved) in messages.iter().enumerate() {
                     let number = moved.touched.number;
@@ -295,6 +325,16 @@ impl Queues {
         self.enter(number);
         if let Some((id, until)) = sent.id.zip(until) {
             self.remember(index, id, Remembered { key: self.key_of(number, at), until });
+        }
+    }
+
+    /// Remembers what another system calls a message, as long as its trail is kept.
+    fn refer(&mut self, number: u64, reference: &str, at: TimeMs) {
+        let Entry { queue, sent_at, .. } = *self.messages.of(number);
+        let trail_ms = self.queue(queue).settings.trail_ms;
+        if !reference.is_empty() && trail_ms > 0 {
+            let remembered = Remembered { key: self.key_of(number, sent_at), until: later(at, trail_ms) };
+            self.remember(queue, &reference_id(reference), remembered);
         }
     }
 

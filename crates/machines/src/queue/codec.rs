@@ -4,8 +4,8 @@
 use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 use super::key::NUMBER_END;
 use super::limits::{
-    BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, ID_BYTES_MAX, PRIORITIES, PURGED_PER_RECORD, QUEUE_NAME_CHARS_MAX,
-    REASON_BYTES_MAX,
+    BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, ID_BYTES_MAX, NOTE_BYTES_MAX, PRIORITIES, PURGED_PER_RECORD,
+    QUEUE_NAME_CHARS_MAX, REASON_BYTES_MAX, REFERENCE_BYTES_MAX,
 };
 use super::settings::{Settings, option, put_option};
 use crate::encoding::{Malformed, Parsed, Reader, put_bytes, put_text, put_varint, require};
@@ -26,6 +26,9 @@ mod tag {
     pub const RESCHEDULED: u8 = 12;
     pub const REDRIVEN: u8 = 13;
     pub const MOVED: u8 = 14;
+    pub const RETURNED: u8 = 15;
+    pub const HANDED: u8 = 16;
+    pub const NOTED: u8 = 17;
 }
 
 const ID_FLAG: u8 = 1;
@@ -205,6 +208,27 @@ impl<'a> Event<'a> {
                 put_varint(out, u64::from(to.0));
                 put_list(out, messages, put_touched);
             }
+            Event::Returned { at, queue, visible_at, reason, messages } => {
+                head(out, tag::RETURNED, *at);
+                put_varint(out, u64::from(queue.0));
+                put_varint(out, visible_at.0);
+                put_text(out, reason);
+                put_list(out, messages, put_touched);
+            }
+            Event::Handed { at, queue, to, messages } => {
+                head(out, tag::HANDED, *at);
+                put_varint(out, u64::from(queue.0));
+                put_text(out, to);
+                put_list(out, messages, |out, (touched, reference)| {
+                    put_touched(out, touched);
+                    put_text(out, reference);
+                });
+            }
+            Event::Noted { at, message, text } => {
+                head(out, tag::NOTED, *at);
+                put_touched(out, message);
+                put_text(out, text);
+            }
             Event::Moved { at, messages } => {
                 head(out, tag::MOVED, *at);
                 put_list(out, messages, |out, moved| {
@@ -269,6 +293,21 @@ impl<'a> Event<'a> {
             tag::REDRIVEN => {
                 let (from, to) = (queue(reader)?, queue(reader)?);
                 Event::Redriven { at, from, to, messages: list(reader, most, touched)? }
+            }
+            tag::RETURNED => {
+                let (queue, visible_at) = (queue(reader)?, time(reader, "a time")?);
+                let reason = reader.text(0, REASON_BYTES_MAX, "a reason")?;
+                Event::Returned { at, queue, visible_at, reason, messages: list(reader, most, touched)? }
+            }
+            tag::HANDED => {
+                let (queue, to) = (queue(reader)?, reader.text(0, CONSUMER_BYTES_MAX, "a system")?);
+                let messages = list(reader, most, |reader| {
+                    Ok((touched(reader)?, reader.text(0, REFERENCE_BYTES_MAX, "a reference")?))
+                })?;
+                Event::Handed { at, queue, to, messages }
+            }
+            tag::NOTED => {
+                Event::Noted { at, message: touched(reader)?, text: reader.text(1, NOTE_BYTES_MAX, "a note")? }
             }
             tag::MOVED => {
                 let messages =

@@ -47,6 +47,9 @@ pub struct Lease {
 pub enum Rejection {
     /// Another delivery: so many milliseconds from now, or when the queue's settings say.
     Retry(Option<u64>),
+    /// Another delivery, so many milliseconds from now, and this one does not count: nothing is known against the
+    /// message.
+    Back(u64),
     /// No further delivery: it goes to the dead letter queue.
     Dead,
 }
@@ -97,6 +100,24 @@ pub enum Command<'a> {
         leases: &'a [Lease],
         /// Of which queue.
         queue: &'a str,
+    },
+    /// Says that these are done with, because another system has them.
+    Hand {
+        /// Which deliveries, and what that system calls each: [`Command::Note`] finds it by that. May be empty.
+        messages: &'a [(Lease, Box<str>)],
+        /// Of which queue.
+        queue: &'a str,
+        /// Which system, for the trail.
+        to: &'a str,
+    },
+    /// Writes into the trail of a message that was handed to another system.
+    Note {
+        /// Of which queue it was.
+        queue: &'a str,
+        /// What that system calls it.
+        reference: &'a str,
+        /// What is written.
+        text: &'a str,
     },
     /// Lets leases last so long from now.
     Extend {

@@ -10,12 +10,12 @@ use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 use super::key::{MessageKey, NUMBER_END};
 use super::limits::{
     AHEAD_MS_MAX, BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, EXPIRED_PASSED_MAX, ID_BYTES_MAX,
-    LEASE_MS_MAX, LOW_SHARE, MESSAGE_BYTES_MAX, MESSAGE_OVERHEAD_BYTES, PRIORITIES, PURGED_PER_RECORD, QUEUES_MAX,
-    REASON_BYTES_MAX,
+    LEASE_MS_MAX, LOW_SHARE, MESSAGE_BYTES_MAX, MESSAGE_OVERHEAD_BYTES, NOTE_BYTES_MAX, PRIORITIES, PURGED_PER_RECORD,
+    QUEUES_MAX, REASON_BYTES_MAX, REFERENCE_BYTES_MAX,
 };
 use super::message_table::{Entry, MessageState};
 use super::settings::{Settings, is_queue_name};
-use super::state::{Queue, Queues, later};
+use super::state::{Queue, Queues, later, reference_id};
 use crate::{Decision, TimeMs};
 
 type Decided<'a> = Result<Decision<Event<'a>, Outcome>, Refusal>;
@@ -41,6 +41,8 @@ impl Queues {
                 self.receive(queue, (max, bytes_max), lease_ms, consumer, at)
             }
             Command::Acknowledge { queue, leases } => self.acknowledge(queue, leases, at),
+            Command::Hand { queue, messages, to } => self.hand(queue, messages, to, bounds, at),
+            Command::Note { queue, reference, text } => self.note(queue, reference, text, at),
             Command::Extend { queue, leases, lease_ms } => self.extend(queue, leases, lease_ms, at),
             Command::Reject { queue, leases, then, reason } => self.reject(queue, leases, then, reason, at),
             Command::Purge { queue, up_to } => self.purge(queue, up_to, at),
@@ -231,16 +233,51 @@ impl Queues {
     fn acknowledge<'a>(&self, name: &str, leases: &[Lease], at: TimeMs) -> Decided<'a> {
         let (queue, _) = self.find(name)?;
         check_leases(leases)?;
-        // A lease that ended counts while nobody else got the next one.
-        let (messages, outcome) = self.touched_by(queue, leases, |entry| match entry.state {
-            MessageState::Acknowledged => Ok(false),
-            state if state.is_finished() => Err(LeaseRefusal::Unknown),
-            _ => Ok(true),
-        });
+        let (messages, outcome) = self.touched_by(queue, leases, not_finished);
         if messages.is_empty() {
             return answer(outcome);
         }
         append(Event::Acknowledged { at, queue, messages }, outcome)
+    }
+
+    fn hand<'a>(
+        &self,
+        name: &str,
+        messages: &'a [(Lease, Box<str>)],
+        to: &'a str,
+        bounds: Bounds,
+        at: TimeMs,
+    ) -> Decided<'a> {
+        let (queue, _) = self.find(name)?;
+        let leases: Vec<Lease> = messages.iter().map(|(lease, _)| *lease).collect();
+        check_leases(&leases)?;
+        argument(to.len() <= CONSUMER_BYTES_MAX, "the name of another system has at most 64 bytes")?;
+        let plain =
+            |reference: &str| reference.len() <= REFERENCE_BYTES_MAX && !reference.chars().any(char::is_control);
+        argument(
+            messages.iter().all(|(_, reference)| plain(reference)),
+            "a reference has at most 100 bytes without control characters",
+        )?;
+        let (touched, outcome) = self.touched_by(queue, &leases, not_finished);
+        if touched.is_empty() {
+            return answer(outcome);
+        }
+        // A message that was handed on is done with, whether or not there is room to remember what it is called there.
+        let has_room = self.ids_left(at) + touched.len() as u64 <= bounds.ids_max;
+        let references: HashMap<u64, &str> =
+            messages.iter().map(|(lease, reference)| (lease.key.number(), &**reference)).collect();
+        let reference_of = |number| if has_room { references[&number] } else { "" };
+        let messages = touched.into_iter().map(|touched| (touched, reference_of(touched.number))).collect();
+        append(Event::Handed { at, queue, to, messages }, outcome)
+    }
+
+    fn note<'a>(&self, name: &str, reference: &str, text: &'a str, at: TimeMs) -> Decided<'a> {
+        let (_, queue) = self.find(name)?;
+        argument((1..=NOTE_BYTES_MAX).contains(&text.len()), "a note has 1 to 256 bytes")?;
+        let key = queue.remembered(&reference_id(reference), at).ok_or(Refusal::MessageNotFound)?;
+        let entry = self.entry_of(key).ok_or(Refusal::MessageNotFound)?;
+        let message = Touched { number: key.number(), before: entry.last };
+        append(Event::Noted { at, message, text }, Outcome::Done)
     }
 
     fn extend<'a>(&self, name: &str, leases: &[Lease], lease_ms: u64, at: TimeMs) -> Decided<'a> {
@@ -260,11 +297,19 @@ impl Queues {
         argument(reason.len() <= REASON_BYTES_MAX, "a reason has at most 256 bytes")?;
         let has_dead_letters = self.dead_letter_of(queue).is_some();
         argument(then != Rejection::Dead || has_dead_letters, "the queue has no dead letter queue")?;
-        let delay_ms = if let Rejection::Retry(delay_ms) = then { delay_ms } else { None };
+        let delay_ms = match then {
+            Rejection::Retry(delay_ms) => delay_ms,
+            Rejection::Back(delay_ms) => Some(delay_ms),
+            Rejection::Dead => None,
+        };
         argument(delay_ms.is_none_or(|ms| ms <= AHEAD_MS_MAX), "a message is scheduled at most a hundred years ahead")?;
         let (touched, outcome) = self.touched_by(queue, leases, held);
         if touched.is_empty() {
             return answer(outcome);
+        }
+        if let Rejection::Back(delay_ms) = then {
+            let visible_at = later(at, delay_ms);
+            return append(Event::Returned { at, queue, visible_at, reason, messages: touched }, outcome);
         }
         let verdict = |touched: Touched| {
             let tries = self.messages.of(touched.number).tries;
@@ -363,6 +408,15 @@ impl Queue {
 /// Microseconds between two deliveries at a rate.
 pub(super) const fn interval_us(rate_per_s: u32) -> u64 {
     1_000_000 / rate_per_s as u64
+}
+
+/// Whether the message is not done with yet. A lease that ended counts while nobody else got the next one.
+fn not_finished(entry: &Entry) -> Result<bool, LeaseRefusal> {
+    match entry.state {
+        MessageState::Acknowledged => Ok(false),
+        state if state.is_finished() => Err(LeaseRefusal::Unknown),
+        _ => Ok(true),
+    }
 }
 
 /// Whether somebody has the message.

@@ -83,6 +83,12 @@ pub enum Event<'a> {
     Rescheduled { at: TimeMs, visible_at: TimeMs, message: Touched },
     /// Messages were put into another queue.
     Redriven { at: TimeMs, from: QueueIndex, to: QueueIndex, messages: Vec<Touched> },
+    /// Messages were given back by somebody who could do nothing with them: that delivery does not count.
+    Returned { at: TimeMs, queue: QueueIndex, visible_at: TimeMs, reason: &'a str, messages: Vec<Touched> },
+    /// Messages are done with: they were handed to another system, each under a reference, which may be empty.
+    Handed { at: TimeMs, queue: QueueIndex, to: &'a str, messages: Vec<(Touched, &'a str)> },
+    /// Something was learned about a message.
+    Noted { at: TimeMs, message: Touched, text: &'a str },
     /// Messages were written again.
     Moved { at: TimeMs, messages: Vec<Moved<'a>> },
 }
@@ -104,6 +110,9 @@ impl Event<'_> {
             | Event::Cancelled { at, .. }
             | Event::Rescheduled { at, .. }
             | Event::Redriven { at, .. }
+            | Event::Returned { at, .. }
+            | Event::Handed { at, .. }
+            | Event::Noted { at, .. }
             | Event::Moved { at, .. } => *at,
         }
     }

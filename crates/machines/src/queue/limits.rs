@@ -20,6 +20,10 @@ pub const NOTES_BYTES_MAX: usize = 16 * 1024;
 pub const CONSUMER_BYTES_MAX: usize = 64;
 /// Bytes of the reason of a rejection.
 pub const REASON_BYTES_MAX: usize = 256;
+/// Bytes of what another system calls a message.
+pub const REFERENCE_BYTES_MAX: usize = 100;
+/// Bytes of what is noted of a message.
+pub const NOTE_BYTES_MAX: usize = 256;
 /// Bytes of a message: body, attributes, id and ordering key.
 pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 /// Messages of one send, receive, acknowledgement, or rejection.
@@ -46,5 +50,6 @@ pub const TRAIL_STEPS_MAX: usize = 64;
 pub const PLACE_BITS: u32 = 20;
 
 const _: () = assert!(MESSAGE_BYTES_MAX + MESSAGE_OVERHEAD_BYTES <= BATCH_BYTES_MAX, "a batch holds any one message");
+const _: () = assert!(REFERENCE_BYTES_MAX < ID_BYTES_MAX, "references are remembered among the ids");
 const _: () = assert!(IDS_PER_RECORD > BATCH_MESSAGES_MAX, "ids are forgotten faster than they come");
 const _: () = assert!(PRIORITY_DEFAULT as usize <= PRIORITIES, "the default is a level");

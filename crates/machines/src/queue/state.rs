@@ -357,6 +357,11 @@ impl Queues {
     }
 }
 
+/// As what the reference of another system is remembered among the ids of a queue: no id has a control character.
+pub(super) fn reference_id(reference: &str) -> String {
+    format!("\u{1}{reference}")
+}
+
 /// So many milliseconds behind a time; never behind the last one.
 pub(super) fn later(at: TimeMs, ms: u64) -> TimeMs {
     TimeMs(at.0.saturating_add(ms)).min(TimeMs::MAX)

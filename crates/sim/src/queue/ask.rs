@@ -29,7 +29,7 @@ pub enum Ask {
     /// Wants these longer.
     Extend { queue: usize, held: Vec<Held>, lease_ms: u64 },
     /// Gives these back; `retry_ms` is `None` for the dead letter queue. With the versions of what is known of them.
-    Reject { queue: usize, held: Vec<(Held, u64)>, retry_ms: Option<u64> },
+    Reject { queue: usize, held: Vec<(Held, u64)>, retry_ms: Option<u64>, counts: bool },
     /// Removes all messages.
     Purge { queue: usize },
     /// Takes a message back.

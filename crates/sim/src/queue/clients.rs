@@ -26,6 +26,9 @@ const RECEIVERS: usize = 3;
 const RECEIVED_MAX: usize = 8;
 /// Bytes of one send beside its last message, at most.
 const SEND_BYTES: usize = 4 << 10;
+/// Leases of those who take what is left: longer than a slow log needs to note them. Shorter ones would end before
+/// anybody heard of them, for ever.
+const DRAIN_LEASE_MS: u64 = 5_000;
 /// Leases that clients keep in mind.
 const HELD_MAX: usize = 200;
 
@@ -287,8 +290,12 @@ impl Clients {
     ) {
         let queue = held[0].queue;
         let of = &oracle.queues[queue];
-        let (name, leases) = (of.name.clone(), held.iter().map(|held| held.lease).collect());
+        let (name, leases): (_, Vec<_>) = (of.name.clone(), held.iter().map(|held| held.lease).collect());
         let (ask, call) = match wish {
+            Wish::Acknowledge if site.chance.happens(300) => {
+                let messages = leases.iter().map(|lease| (*lease, lease.key.to_string().into())).collect();
+                (Ask::Acknowledge { queue, held }, Call::Hand { queue: name, to: "elsewhere".into(), messages })
+            }
             Wish::Acknowledge => (Ask::Acknowledge { queue, held }, Call::Acknowledge { queue: name, leases }),
             Wish::Extend => {
                 let lease_ms = site.chance.within(20..=600);
@@ -299,9 +306,14 @@ impl Clients {
                 let is_dead = of.dead.is_some() && site.chance.happens(300);
                 // What the settings say grows with each delivery, and is at least this.
                 let waits_ms = if is_dead { None } else { Some(retry_ms.unwrap_or(of.settings.retry_ms)) };
-                let then = if is_dead { Rejection::Dead } else { Rejection::Retry(retry_ms) };
+                let then = match retry_ms {
+                    _ if is_dead => Rejection::Dead,
+                    Some(delay_ms) if site.chance.happens(300) => Rejection::Back(delay_ms),
+                    _ => Rejection::Retry(retry_ms),
+                };
                 let versioned = held.into_iter().map(|held| (held, oracle.version(held.lease.key))).collect();
-                let ask = Ask::Reject { queue, held: versioned, retry_ms: waits_ms };
+                let counts = !matches!(then, Rejection::Back(_));
+                let ask = Ask::Reject { queue, held: versioned, retry_ms: waits_ms, counts };
                 (ask, Call::Reject { queue: name, leases, then, reason: "no reason".into() })
             }
         };
@@ -342,7 +354,7 @@ impl Clients {
                 self.use_leases(site, node, oracle, Wish::Acknowledge, held);
             }
             while self.receivers[queue] < RECEIVERS {
-                self.receive(site, node, oracle, (queue, 4 * RECEIVED_MAX, 100), None);
+                self.receive(site, node, oracle, (queue, 4 * RECEIVED_MAX, 100), Some(DRAIN_LEASE_MS));
             }
         }
     }

@@ -85,6 +85,8 @@ struct Known {
     cancelled: Option<u64>,
     /// Somebody asked for it to be a dead letter.
     is_dead_asked: bool,
+    /// Deliveries that were asked not to count.
+    returns: u32,
     /// Grows with whatever may let it come sooner.
     version: u64,
     waits: Vec<Wait>,
@@ -119,6 +121,9 @@ pub struct Oracle {
     node: u16,
     contents: Vec<ContentKnown>,
     keys: BTreeMap<MessageKey, Known>,
+    /// Requests under way that may let a message come sooner, or any, whenever they are decided: those about different
+    /// queues are decided in any order.
+    hastening: BTreeMap<u64, Option<MessageKey>>,
 }
 
 impl QueueKnown {
@@ -159,8 +164,8 @@ impl Oracle {
             QueueKnown::new(name.clone(), *shard, settings.clone(), dead)
         });
         let queues = known.collect();
-        let (contents, keys) = (Vec::new(), BTreeMap::new());
-        Oracle { now: 0, served_since: None, calm_since: None, queues, node, contents, keys }
+        let (contents, keys, hastening) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        Oracle { now: 0, served_since: None, calm_since: None, queues, node, contents, keys, hastening }
     }
 
     /// The number of the next new message.
@@ -243,6 +248,7 @@ impl Oracle {
             acknowledged: None,
             cancelled: None,
             is_dead_asked: false,
+            returns: 0,
             version: 0,
             waits: vec![wait],
             deliveries: BTreeMap::new(),
@@ -281,19 +287,25 @@ impl Oracle {
                 }
             }
             Ask::Extend { held, lease_ms, .. } => held.iter().for_each(|held| self.may_lapse(held, now + lease_ms)),
-            Ask::Reject { held, retry_ms, .. } => {
+            Ask::Reject { held, retry_ms, counts, .. } => {
                 for (held, _) in held {
                     self.may_lapse(held, now);
-                    self.known_mut(held.lease.key).is_dead_asked |= retry_ms.is_none();
+                    let known = self.known_mut(held.lease.key);
+                    known.is_dead_asked |= retry_ms.is_none();
+                    known.returns += u32::from(!counts);
                 }
             }
             Ask::Purge { queue } => {
                 self.queues[*queue].purges.push(Purge { ticket, asked: now, ended: NEVER, is_answered: false });
             }
             Ask::Cancel { key } => self.may_end((ticket, 0), *key),
-            Ask::Reschedule { key, .. } => self.may_come_sooner(*key),
+            Ask::Reschedule { key, .. } => {
+                self.hastening.insert(ticket, Some(*key));
+                self.may_come_sooner(*key);
+            }
             Ask::Redrive { to, .. } => {
                 self.queues[*to].redrives += 1;
+                self.hastening.insert(ticket, None);
                 let keys: Vec<_> = self.keys.keys().copied().collect();
                 keys.into_iter().for_each(|key| self.may_come_sooner(key));
             }
@@ -316,6 +328,20 @@ impl Oracle {
         delivered.held_until = delivered.held_until.min(at);
     }
 
+    /// Whether a request other than `ticket` may let a message come sooner.
+    fn is_hastened(&self, ticket: u64, key: MessageKey) -> bool {
+        self.hastening.iter().any(|(other, of)| *other != ticket && of.is_none_or(|of| of == key))
+    }
+
+    /// A request is not under way any more: what it has hastened was asked before this.
+    fn is_over(&mut self, ticket: u64) {
+        match self.hastening.remove(&ticket) {
+            Some(Some(key)) => self.known_mut(key).version += 1,
+            Some(None) => self.keys.values_mut().for_each(|known| known.version += 1),
+            None => {}
+        }
+    }
+
     fn may_come_sooner(&mut self, key: MessageKey) {
         let known = self.known_mut(key);
         known.version += 1;
@@ -325,6 +351,7 @@ impl Oracle {
     /// Notes that nobody will ever know what became of a request: it does not happen any more.
     pub fn unanswered(&mut self, ticket: u64, asked: &Asked) {
         let now = self.now;
+        self.is_over(ticket);
         match &asked.ask {
             Ask::Make { queue, .. } | Ask::Delete { queue } => self.queues[*queue].is_changing = false,
             Ask::Send { contents, .. } => {

@@ -368,3 +368,60 @@ fn bodies_are_moved_to_the_end_of_the_log() {
     assert_eq!(event.part(place.part).unwrap().body, b"a");
     assert_eq!(driven.received("jobs", 1), [(1, 1)]);
 }
+
+#[test]
+fn what_is_given_back_is_not_counted() {
+    let mut driven = Driven::new();
+    driven.queue("dead", Settings::default());
+    driven.queue("jobs", Settings { attempts_max: Some(1), dead_letter: Some("dead".into()), ..Settings::default() });
+    driven.send("jobs", &[message("a")]);
+    for attempt in 1..=3 {
+        let leases = driven.receive("jobs", 1);
+        assert_eq!(leases[0].attempt, attempt, "each delivery has a lease of its own");
+        assert_eq!(driven.reject("jobs", &leases, Rejection::Back(50)), [Ok(())]);
+        assert_eq!(driven.counts("jobs"), (0, 1, 0));
+        driven.wait(50);
+    }
+    let leases = driven.receive("jobs", 1);
+    driven.reject("jobs", &leases, Rejection::Retry(None));
+    assert_eq!((driven.counts("jobs"), driven.counts("dead")), ((0, 0, 0), (1, 0, 0)), "that one counted");
+}
+
+#[test]
+fn a_message_that_was_handed_on_is_found_by_what_it_is_called_there() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings { trail_ms: 1_000, ..Settings::default() });
+    driven.send("jobs", &[message("a"), message("b")]);
+    let leases = driven.receive("jobs", 2);
+    let handed = [(leases[0], "17".into()), (leases[1], "".into())];
+    let hand = Command::Hand { queue: "jobs", messages: &handed, to: "carrier" };
+    assert_eq!(driven.ask(hand.clone()), Outcome::Leases(vec![Ok(()), Ok(())]));
+    assert_eq!(driven.counts("jobs"), (0, 0, 0));
+    let records = driven.records.len();
+    assert_eq!(driven.ask(hand), Outcome::Leases(vec![Ok(()), Ok(())]), "again");
+    assert_eq!(driven.records.len(), records, "nothing happened");
+    let note = Command::Note { queue: "jobs", reference: "17", text: "delivered" };
+    let last = |driven: &Driven| driven.queues.message(leases[0].key).map(|view| view.last);
+    let before = last(&driven).expect("its trail is kept");
+    assert_eq!(driven.ask(note.clone()), Outcome::Done);
+    assert!(last(&driven).expect("its trail is kept") > before, "the note is the newest of its trail");
+    for reference in ["18", ""] {
+        let unknown = Command::Note { queue: "jobs", reference, text: "delivered" };
+        assert_eq!(driven.ask(unknown), Outcome::Refused(Refusal::MessageNotFound));
+    }
+    driven.wait(1_001);
+    assert_eq!(driven.ask(note), Outcome::Refused(Refusal::MessageNotFound), "its trail is over");
+}
+
+#[test]
+fn what_cannot_be_remembered_is_handed_on_all_the_same() {
+    let mut driven = Driven::new();
+    driven.bounds.ids_max = 0;
+    driven.queue("jobs", Settings::default());
+    driven.send("jobs", &[message("a")]);
+    let handed = [(driven.receive("jobs", 1)[0], "17".into())];
+    let hand = Command::Hand { queue: "jobs", messages: &handed, to: "carrier" };
+    assert_eq!(driven.ask(hand), Outcome::Leases(vec![Ok(())]));
+    let note = Command::Note { queue: "jobs", reference: "17", text: "delivered" };
+    assert_eq!(driven.ask(note), Outcome::Refused(Refusal::MessageNotFound));
+}

@@ -11,6 +11,8 @@ enum Step {
     Acknowledge { queue: u8, which: u8 },
     Reject { queue: u8, which: u8, dead: bool, delay: u8 },
     Extend { queue: u8, which: u8 },
+    Hand { queue: u8, which: u8 },
+    Note { queue: u8, which: u8 },
     Cancel { which: u8 },
     Reschedule { which: u8, delay: u8 },
     Purge { queue: u8, up_to: u8 },
@@ -38,6 +40,8 @@ fn step() -> impl Strategy<Value = Step> {
             |(queue, which, dead, delay)| Step::Reject { queue, which, dead, delay }
         ),
         1 => (byte(), byte()).prop_map(|(queue, which)| Step::Extend { queue, which }),
+        2 => (byte(), byte()).prop_map(|(queue, which)| Step::Hand { queue, which }),
+        1 => (byte(), byte()).prop_map(|(queue, which)| Step::Note { queue, which }),
         1 => byte().prop_map(|which| Step::Cancel { which }),
         1 => (byte(), byte()).prop_map(|(which, delay)| Step::Reschedule { which, delay }),
         1 => (byte(), byte()).prop_map(|(queue, up_to)| Step::Purge { queue, up_to }),
@@ -51,6 +55,11 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn name(queue: u8) -> &'static str {
     ["jobs", "mail", "dead"][usize::from(queue) % 3]
+}
+
+/// What another system calls a message; of some, nothing.
+fn reference(which: u8) -> String {
+    "abc".repeat(usize::from(which % 4))
 }
 
 /// Does a step; `leases` are all that were ever handed out, `keys` all messages that were taken.
@@ -112,12 +121,23 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
         }
         Step::Reject { queue, which, dead, delay } => {
             let leases: Vec<Lease> = [which, which].into_iter().filter_map(lease_of).collect();
-            let then = if dead { Rejection::Dead } else { Rejection::Retry(some(delay)) };
+            let then = match some(delay) {
+                _ if dead => Rejection::Dead,
+                Some(delay_ms) if delay.is_multiple_of(5) => Rejection::Back(delay_ms),
+                delay_ms => Rejection::Retry(delay_ms),
+            };
             driven.ask(Command::Reject { queue: name(queue), leases: &leases, then, reason: "because" });
         }
         Step::Extend { queue, which } => {
             let leases: Vec<Lease> = lease_of(which).into_iter().collect();
             driven.ask(Command::Extend { queue: name(queue), leases: &leases, lease_ms: 1 + u64::from(which) });
+        }
+        Step::Hand { queue, which } => {
+            let messages: Vec<_> = lease_of(which).map(|lease| (lease, reference(which).into())).into_iter().collect();
+            driven.ask(Command::Hand { queue: name(queue), messages: &messages, to: "elsewhere" });
+        }
+        Step::Note { queue, which } => {
+            driven.ask(Command::Note { queue: name(queue), reference: &reference(which), text: "arrived" });
         }
         Step::Cancel { which } => {
             if let Some(key) = keys.get(usize::from(which) % keys.len().max(1)) {

@@ -10,6 +10,12 @@ use crate::violation::{Violation, must};
 impl Oracle {
     /// Compares an answer with what is known, and notes it. Returns the leases that the client has from now on.
     pub fn answered(&mut self, ticket: u64, asked: &Asked, answer: &Answer) -> Result<Vec<Held>, Violation> {
+        let held = self.compare(ticket, asked, answer);
+        self.is_over(ticket);
+        held
+    }
+
+    fn compare(&mut self, ticket: u64, asked: &Asked, answer: &Answer) -> Result<Vec<Held>, Violation> {
         let Asked { ask, at, .. } = asked;
         let strange = || Violation::of("an answer is one to what was asked", format!("{ask:?}: {answer:?}"));
         if let Answer::Outcome(Outcome::Refused(refusal)) = answer {
@@ -54,12 +60,14 @@ impl Oracle {
                 }
                 return Ok(extended);
             }
-            (Ask::Reject { queue, held, retry_ms }, Answer::Outcome(Outcome::Leases(outcomes))) => {
+            (Ask::Reject { queue, held, retry_ms, .. }, Answer::Outcome(Outcome::Leases(outcomes))) => {
                 must(outcomes.len() == held.len(), "each lease is answered", || format!("{ask:?}: {answer:?}"))?;
                 for ((held, version), outcome) in held.iter().zip(outcomes) {
                     self.check_lease(held, *outcome, *at)?;
+                    let is_hastened = self.is_hastened(ticket, held.lease.key);
                     let known = self.known_mut(held.lease.key);
-                    if let (true, true, Some(ms)) = (outcome.is_ok(), known.version == *version, retry_ms) {
+                    let is_as_asked = known.version == *version && !is_hastened;
+                    if let (true, true, Some(ms)) = (outcome.is_ok(), is_as_asked, retry_ms) {
                         let (queue, above) = (Some(*queue), held.lease.attempt);
                         known.waits.push(Wait { queue, above, decided_from: 0, not_before: at + ms });
                     }
@@ -77,8 +85,9 @@ impl Oracle {
             }
             (Ask::Reschedule { key, visible_at, version }, Answer::Outcome(Outcome::Done)) => {
                 let (decided_from, not_before) = (self.now, *visible_at);
+                let is_hastened = self.is_hastened(ticket, *key);
                 let known = self.known_mut(*key);
-                if known.version == *version {
+                if known.version == *version && !is_hastened {
                     known.waits.push(Wait { queue: None, above: 0, decided_from, not_before });
                 }
             }

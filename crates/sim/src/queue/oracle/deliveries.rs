@@ -117,7 +117,8 @@ impl Oracle {
             let has_reason = attempt > self.attempts_max(home) || known.is_dead_asked;
             return must(has_reason, "a message is a dead letter for a reason", words);
         }
-        let is_too_often = attempt > self.attempts_max(home) && of.redrives == 0;
+        let most = self.attempts_max(home).saturating_add(known.returns);
+        let is_too_often = attempt > most && of.redrives == 0;
         must(!is_too_often, "a message is handed out as often as its queue says", words)?;
         let is_purged = |purge: &Purge| purge.is_answered && key.at().0 < purge.asked && at > purge.ended;
         let is_gone = of.dead.is_none() && of.purges.iter().any(is_purged);
