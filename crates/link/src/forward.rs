@@ -61,6 +61,17 @@ enum End {
     Over(String),
 }
 
+/// How the other side is, by what became of the last messages.
+#[derive(Debug, PartialEq, Eq)]
+enum Health {
+    /// It takes some, or wants them more slowly.
+    Good,
+    /// All have failed. Without a pause, a queue that has none of its own would be tried as fast as may be.
+    Failing,
+    /// It is not there, and this is why.
+    Away(String),
+}
+
 /// Messages that were given, and what became of them.
 type Given = (Vec<Lease>, Vec<Fate>);
 
@@ -164,10 +175,13 @@ impl<T: Target> Forward<T> {
                 Some(given) = giving.join_next() => {
                     let mut all = vec![given.expect("what gives does not panic")];
                     all.extend(std::iter::from_fn(|| giving.try_join_next()).map(|given| given.expect("as before")));
-                    let why = self.settle(&session, all, &mut leased, &mut settling);
-                    if let (Some(why), None) = (why, rest_until) {
+                    let health = self.settle(&session, all, &mut leased, &mut settling);
+                    if rest_until.is_none() && health != Health::Good {
                         receiving = None;
-                        rest_until = Some(self.fail(&why));
+                        rest_until = Some(match health {
+                            Health::Away(why) => self.fail(&why),
+                            _ => Instant::now() + self.pause.take(),
+                        });
                     }
                 }
                 Some(_) = settling.join_next() => {}
@@ -203,7 +217,7 @@ impl<T: Target> Forward<T> {
         let until = Instant::now() + STOP_WITHIN;
         while let Ok(Some(given)) = tokio::time::timeout_at(until, giving.join_next()).await {
             let all = vec![given.expect("what gives does not panic")];
-            if self.settle(session, all, &mut leased, &mut settling).is_some() {
+            if let Health::Away(_) = self.settle(session, all, &mut leased, &mut settling) {
                 self.is_probing = true;
             }
         }
@@ -211,7 +225,7 @@ impl<T: Target> Forward<T> {
         let left: Vec<Lease> = leased.into_keys().collect();
         for leases in left.chunks(BATCH_MESSAGES_MAX) {
             let why = if stops { "this server stops" } else { "the connection is over" };
-            let back = self.queue.reject(link.from.clone(), leases.to_vec(), Rejection::Retry(Some(0)), why);
+            let back = self.queue.reject(link.from.clone(), leases.to_vec(), Rejection::Back(0), why);
             if let Ok(Err(why)) = timeout(STOP_WITHIN, back).await {
                 tracing::warn!(link = &*link.consumer(), why, "messages wait until their leases end");
             }
@@ -239,36 +253,41 @@ impl<T: Target> Forward<T> {
         }
     }
 
-    /// Tells the queue what became of messages. Why the other side is away, if it is.
+    /// Tells the queue what became of messages.
     fn settle(
         &mut self,
         session: &Rc<T::Session>,
         given: Vec<Given>,
         leased: &mut HashMap<Lease, Instant>,
         settling: &mut JoinSet<()>,
-    ) -> Option<String> {
+    ) -> Health {
         let link = self.target.settings().clone();
         let mut settlement = Settlement::default();
         for (lease, fate) in given.into_iter().flat_map(|(leases, fates)| leases.into_iter().zip(fates)) {
             leased.remove(&lease);
             settlement.add(lease, fate);
         }
-        let Settlement { handed, rejected, away, .. } = &settlement;
+        let Settlement { handed, rejected, away } = &settlement;
         let refused: usize =
             rejected.iter().filter(|((then, _), _)| then.is_dead()).map(|(_, leases)| leases.len()).sum();
         let failed: usize = rejected.values().map(Vec::len).sum();
         self.metrics.refused.add(refused as u64);
         self.metrics.failures.add((failed - refused) as u64);
         self.metrics.forwarded.add(handed.len() as u64);
-        let away = away.clone();
+        let is_failing = handed.is_empty() && rejected.keys().any(|(then, _)| matches!(then, Then::Again(_)));
+        let health = match away {
+            Some(why) => Health::Away(why.clone()),
+            None if is_failing => Health::Failing,
+            None => Health::Good,
+        };
         // One that the other side will never take has been answered, too.
-        if !handed.is_empty() || refused > 0 && away.is_none() {
+        if !handed.is_empty() || refused > 0 && health == Health::Good {
             self.pause.reset();
             self.is_probing = false;
             self.tell(true, "");
         }
         settling.spawn_local(settlement.tell(self.queue.clone(), link, session.clone()));
-        away
+        health
     }
 }
 
@@ -317,7 +336,7 @@ impl Then {
 
     fn rejection(self) -> Rejection {
         match self {
-            Then::Back(after_ms) => Rejection::Retry(Some(after_ms)),
+            Then::Back(after_ms) => Rejection::Back(after_ms),
             Then::Again(after_ms) => Rejection::Retry(after_ms),
             Then::Dead => Rejection::Dead,
         }

@@ -3,6 +3,7 @@
 //! ```text
 //!   queue ─ receive, under a lease ─▶ Forward ─ give ─▶ Target:  a queue of another Tidegate   [[link]]
 //!     ▲                                  │                       an SMSC, over SMPP            [[smpp]]
+//!     │                                  │                       a program, over HTTP          [[webhook]]
 //!     └─ taken: handed, and gone ────────┤ Fate
 //!        away, too fast: back to its place, uncounted; then a pause that grows
 //!        failed: another attempt;  refused: a dead letter
@@ -21,14 +22,17 @@
 mod attributes;
 mod checks;
 mod forward;
+mod identity;
 mod pause;
 mod queue;
 mod room;
 mod smpp;
 mod target;
 mod tidegate;
+mod webhook;
 
 pub use forward::LinkMetrics;
 pub use room::{Kind, LinkRoom};
 pub use smpp::{SmppKeys, SmppMetrics, smpp_links};
 pub use tidegate::{LinkKeys, links};
+pub use webhook::{WebhookKeys, webhooks};

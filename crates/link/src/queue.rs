@@ -40,9 +40,7 @@ impl Queue {
 
     /// Says that these were handed to `to`, each under a reference.
     pub async fn hand(&self, queue: Box<str>, to: Box<str>, messages: Vec<(Lease, Box<str>)>) -> Result<(), String> {
-        let leases = messages.into_iter().map(|(lease, _)| lease).collect();
-        let _ = to;
-        self.call(Call::Acknowledge { queue, leases }).await.map(drop)
+        self.call(Call::Hand { queue, to, messages }).await.map(drop)
     }
 
     /// Gives messages back.
@@ -59,8 +57,7 @@ impl Queue {
     /// Writes into the trail of the message that was handed under `reference`. Whether there is one.
     pub async fn note(&self, queue: Box<str>, reference: Box<str>, text: &str) -> Result<bool, String> {
         let text = shortened(text, REASON_BYTES_MAX).into();
-        let _: (Box<str>, Box<str>) = (reference, text);
-        match self.ask(QueueRequest::Call(Call::Acknowledge { queue, leases: Vec::new() })).await {
+        match self.ask(QueueRequest::Call(Call::Note { queue, reference, text })).await {
             Ok(Outcome::Refused(Refusal::MessageNotFound)) => Ok(false),
             Ok(Outcome::Refused(refusal)) => Err(refusal.to_string()),
             Ok(_) => Ok(true),

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use tidegate_config::{Document, Section};
-use tidegate_link::{Kind, LinkRoom, links, smpp_links};
+use tidegate_link::{Kind, LinkRoom, links, smpp_links, webhooks};
 use tidegate_queue::QueueMessage;
 use tidegate_runtime::Carries;
 use tidegate_telemetry::MetricRow;
@@ -33,6 +33,7 @@ impl<P: Carries<QueueMessage>> Extension<P> for Links {
         let mut all: Vec<Box<dyn Kind>> = Vec::new();
         all.extend(links(document)?.into_iter().map(|link| Box::new(link) as Box<dyn Kind>));
         all.extend(smpp_links(document)?.into_iter().map(|link| Box::new(link) as Box<dyn Kind>));
+        all.extend(webhooks(document)?.into_iter().map(|link| Box::new(link) as Box<dyn Kind>));
         ensure!(all.len() <= LINKS_MAX, "there are more than {LINKS_MAX} links: they share one thread");
         Ok(Opened { logs: Vec::new(), room: Box::new(LinkRoom::new(all)), http: None, frames: None })
     }

@@ -79,7 +79,7 @@ impl Shared {
     /// The reference of a message by the id in the response to its submission.
     pub fn reference_of(&self, id: &str) -> Box<str> {
         match self.link.receipt_id {
-            ReceiptId::Same => id.into(),
+            ReceiptId::Same => plain(id),
             ReceiptId::Decimal => number(id, 16),
             ReceiptId::Hex => number(id, 10),
         }
@@ -88,7 +88,7 @@ impl Shared {
     /// The same, by the id in the text of a receipt.
     fn reference_in_receipt(&self, id: &str) -> Box<str> {
         match self.link.receipt_id {
-            ReceiptId::Same => id.into(),
+            ReceiptId::Same => plain(id),
             ReceiptId::Decimal => number(id, 10),
             ReceiptId::Hex => number(id, 16),
         }
@@ -97,7 +97,12 @@ impl Shared {
 
 /// An id as a decimal number; as it is, if it is none.
 fn number(id: &str, base: u32) -> Box<str> {
-    u128::from_str_radix(id, base).map_or_else(|_| id.into(), |number| number.to_string().into())
+    u128::from_str_radix(id, base).map_or_else(|_| plain(id), |number| number.to_string().into())
+}
+
+/// An id without control characters, which a reference must not have.
+fn plain(id: &str) -> Box<str> {
+    id.chars().filter(|letter| !letter.is_control()).collect::<String>().into()
 }
 
 #[cfg(test)]
@@ -108,5 +113,6 @@ mod tests {
     fn ids_of_another_base_are_one_number() {
         assert_eq!((number("0A1b", 16), number("2587", 10)), ("2587".into(), "2587".into()));
         assert_eq!((number("abc-1", 16), number("", 10)), ("abc-1".into(), "".into()));
+        assert_eq!((plain("a\tb"), number("a\n", 16)), ("ab".into(), "a".into()));
     }
 }

@@ -6,11 +6,12 @@ use prost::Message as _;
 use tidegate_client::{Client, ClientError};
 use tidegate_machines::TimeMs;
 use tidegate_queue::Received;
+use tidegate_queue::machine::KEY_CHARS;
 use tidegate_queue::machine::limits::{BATCH_BYTES_MAX, MESSAGE_OVERHEAD_BYTES};
-use tidegate_queue::machine::{KEY_CHARS, MessageKey};
 use tidegate_wire::queue as wire;
 
 use super::keys::TidegateLink;
+use crate::identity::id_of;
 use crate::target::Fate;
 
 /// The family of frames of queues.
@@ -143,14 +144,6 @@ fn parts(messages: &[Received]) -> impl Iterator<Item = &[Received]> {
         rest = behind;
         (!part.is_empty()).then_some(part)
     })
-}
-
-/// The id that a message has on all nodes behind the first: the key that it got there.
-fn id_of(received: &Received) -> String {
-    match received.message.id.as_deref().filter(|id| id.parse::<MessageKey>().is_ok()) {
-        Some(first) => first.to_owned(),
-        None => received.delivery.lease.key.to_string(),
-    }
 }
 
 fn message(received: &Received) -> wire::Message {

@@ -71,6 +71,7 @@ const OWNERS: &[&[Section]] = &[
     tidegate_queue::QueueKeys::SECTIONS,
     tidegate_link::LinkKeys::SECTIONS,
     tidegate_link::SmppKeys::SECTIONS,
+    tidegate_link::WebhookKeys::SECTIONS,
     binary::BinaryKeys::SECTIONS,
     http::HttpKeys::SECTIONS,
     handshakes::HandshakeKeys::SECTIONS,
