@@ -115,14 +115,16 @@ class Smsc:
         return submission
 
     async def serve(self, port):
-        async with await asyncio.start_server(lambda *streams: Session(self, *streams).serve(), "127.0.0.1", port) as server:
+        client = lambda *streams: Session(self, *streams).serve()
+        async with await asyncio.start_server(client, "127.0.0.1", port) as server:
             await server.serve_forever()
 
 
 def show(submission):
     of_part, parts = submission.part
     part = f" ({of_part} of {parts})" if parts > 1 else ""
-    print(f"{submission.source[2:].decode()} to {submission.destination[2:].decode()}{part}: {submission.text}", flush=True)
+    source, destination = submission.source[2:].decode(), submission.destination[2:].decode()
+    print(f"{source} to {destination}{part}: {submission.text}", flush=True)
 
 
 def main():

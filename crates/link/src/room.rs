@@ -70,6 +70,7 @@ impl<P: Carries<QueueMessage>> Room<P> for LinkRoom {
         let (registry, stop) = (site.registry().clone(), self.stop.subscribe());
         site.spawn("links".to_owned(), move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.context("a runtime for links")?;
             let local = LocalSet::new();
             for link in links {
                 let start = Start { queue: queue.clone(), registry: registry.clone(), stop: stop.clone() };
@@ -78,7 +79,9 @@ impl<P: Carries<QueueMessage>> Room<P> for LinkRoom {
             // The pump ends behind the last link.
             drop(queue);
             local.spawn_local(pump.run());
-            runtime.context("a runtime for links")?.block_on(local);
+            runtime.block_on(local);
+            // What still waits for another server on a thread of its own has nothing to say any more.
+            runtime.shutdown_background();
             Ok(())
         })
     }

@@ -34,14 +34,15 @@ metrics! {
     /// What one link over SMPP counts. For the thread that runs it.
     pub struct SmppMetrics(link) {
         submitted: Counter "tidegate_smpp_submitted_total" "Short messages that the SMSC has taken: parts of messages.";
-        throttled: Counter "tidegate_smpp_throttled_total" "Short messages that the SMSC did not take because it has too many.";
+        throttled: Counter "tidegate_smpp_throttled_total"
+            "Short messages that the SMSC did not take because it has too many.";
         rate: Gauge "tidegate_smpp_rate" "Short messages a second that may be sent now.";
         receipts: Counter "tidegate_smpp_receipts_total" "Delivery receipts that are in the trail of their message.";
         unmatched: Counter "tidegate_smpp_receipts_unmatched_total"
             "Delivery receipts of messages that are not known, or not any more.";
         inbound: Counter "tidegate_smpp_inbound_total" "Messages of phones that are in the queue for them.";
         turned_away: Counter "tidegate_smpp_turned_away_total"
-            "Deliveries of the SMSC that were answered with an error: unreadable, or there was no queue that took them.";
+            "Requests of the SMSC that were answered with an error: unreadable, or no queue took them.";
     }
 }
 

@@ -237,7 +237,8 @@ def errors_that_pass_are_attempts(binary, fixture):
         reasons = [step["reason"] for step in sender.trail(key) if step["step"] == "rejected"]
         expect(["ESME_RSYSERR" in reason for reason in reasons], [True, True], f"{reasons}")
         smsc.tell(answers=[SYSTEM_ERROR] * 3)
-        expect("ESME_RSYSERR" in sender.step(sender.send("hi"), "dead")["reason"], True, "the third attempt is the last")
+        reason = sender.step(sender.send("hi"), "dead")["reason"]
+        expect("ESME_RSYSERR" in reason, True, "the third attempt is the last")
 
 
 @case
@@ -312,7 +313,8 @@ def sessions_are_asked_and_ended_from_the_other_side(binary, fixture):
         smsc.next("bind")
         smsc.tell(ask=True)
         expect(smsc.next("enquire_link answered")["status"], 0, "the answer")
-        for told in ({"unbind": True}, {"drop": True}, {"raw": "00000004" + "00" * 12}, {"raw": "ffffffff" + "00" * 12}):
+        too_short, too_long = "00000004" + "00" * 12, "ffffffff" + "00" * 12
+        for told in ({"unbind": True}, {"drop": True}, {"raw": too_short}, {"raw": too_long}):
             smsc.tell(**told)
             smsc.next("bind")
         sender.step(sender.send("hi"), "handed")
@@ -322,7 +324,7 @@ def sessions_are_asked_and_ended_from_the_other_side(binary, fixture):
 def messages_of_phones_are_durable_before_they_are_answered(binary, fixture):
     with Line(binary, fixture, 'inbound = "phones"\n') as (smsc, sender):
         smsc.next("bind")
-        fields = {"source_addr": "491709999999", "source_addr_ton": 1, "source_addr_npi": 1, "destination_addr": "24680"}
+        fields = {"source_addr": "491709999999", "source_addr_ton": 1, "destination_addr": "24680"}
         smsc.tell(deliver={**fields, "data_coding": 0, "short_message": "für 5 €"})
         expect(smsc.next("delivery answered")["status"], 0, "the answer")
         sender.server.kill()

@@ -25,7 +25,7 @@ impl Shared {
                 status
             }
         };
-        self.send(response_to(DELIVER_SM, sequence, status));
+        self.send(response_to(DELIVER_SM, sequence, status)).await;
     }
 
     /// Writes a receipt into the trail of its message. One that fits no message is answered all the same: it would

@@ -46,7 +46,7 @@ config! {
             "the queue here whose messages are sent: the body is the text, in UTF-8, the attributes to and from say to \
              whom and from whom";
         address: Required<Text> = NoDefault, .., restart, "the SMSC, as HOST:PORT";
-        system_id: Required<Text> = NoDefault, .., restart, "the account there; at most 15 characters";
+        system_id: Required<Text> = NoDefault, .., restart, "who binds there; at most 15 characters";
         password: Optional<Text> = NoDefault, .., restart, "its password, at most 8 characters; only for development";
         password_file: Optional<FilePath> = NoDefault, .., restart, "file with its password";
         system_type: Text = "", .., restart, "a word that some SMSCs want; at most 12 characters";
@@ -55,7 +55,8 @@ config! {
         rate_per_s: PerSecond<u32> = 100, 1..=100_000, restart,
             "short messages a second at most; half as many whenever the SMSC says that it is too much, and then slowly \
              more again";
-        enquire_link_s: Seconds = 30, 1..=3_600, restart, "after so long without a word, the SMSC is asked if it is there";
+        enquire_link_s: Seconds = 30, 1..=3_600, restart,
+            "after so long without a word, the SMSC is asked if it is there";
         response_ms: Milliseconds = 10_000, 100..=600_000, restart, "how long the SMSC has for an answer";
         source: Text = "", .., restart,
             "from whom, for messages without the attribute from; without it, the SMSC decides";
@@ -71,7 +72,8 @@ config! {
         parts_max: Count<usize> = 10, 1..=255, restart, "parts of a text; a longer one is refused";
         receipts: Flag = true, .., restart, "whether the SMSC is to tell what becomes of messages, for their trails";
         receipt_id: ReceiptIdWord = "same", .., restart,
-            "how the text of a receipt writes the id of its message: as the response to its submission, or in another base";
+            "how the text of a receipt writes the id of its message: as the response to its submission did, or in \
+             another base";
         inbound: Optional<Text> = NoDefault, .., restart,
             "the queue here for messages of phones; without it, they are turned away";
         address_range: Text = "", .., restart, "for which numbers the SMSC is to deliver messages of phones here";

@@ -34,6 +34,8 @@ use crate::target::Fate;
 
 /// Deliveries of the SMSC that are served at once; it waits for the others.
 const DELIVERIES_MAX: usize = 100;
+/// Packets that wait to be written: the reader waits for the others.
+const OUT_MAX: usize = 1_024;
 /// How often a part is sent whose predecessors the SMSC has taken.
 const PART_TRIES_MAX: u32 = 100;
 /// When a message is tried again that the SMSC has no room for.
@@ -57,7 +59,7 @@ pub struct Shared {
     pub link: Rc<SmppLink>,
     pub metrics: Rc<SmppMetrics>,
     pub queue: Queue,
-    out: mpsc::UnboundedSender<Vec<u8>>,
+    out: mpsc::Sender<Vec<u8>>,
     waiting: RefCell<HashMap<u32, Waiting>>,
     sequence: Cell<u32>,
     heard: Cell<Instant>,
@@ -87,7 +89,7 @@ impl Bound {
         let stream = stream.map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
         let (read, write) = stream.into_split();
-        let (out, to_write) = mpsc::unbounded_channel();
+        let (out, to_write) = mpsc::channel(OUT_MAX);
         let shared = Rc::new(Shared {
             link: link.clone(),
             metrics: metrics.clone(),
@@ -140,6 +142,8 @@ impl Bound {
             let _ = timeout(CLOSE_WITHIN, self.shared.request(&Request::Unbind, false)).await;
         }
         self.shared.end("it was unbound");
+        // Those that came meanwhile: the SMSC sends them again.
+        drop(self.shared.deliveries.take());
     }
 
     /// Sends one message, in as many parts as it takes.
@@ -164,7 +168,7 @@ impl Bound {
         let shared = &*self.shared;
         let is_last = number + 1 == messages.parts.len();
         for _ in 0..PART_TRIES_MAX {
-            let at = shared.pace.borrow_mut().take(Instant::now());
+            let at = shared.at_pace(|pace| pace.take(Instant::now()));
             tokio::select! {
                 () = sleep_until(at) => {}
                 why = self.is_over() => return Err(away(why)),
@@ -188,9 +192,7 @@ impl Bound {
                 }
                 Meaning::Throttled => {
                     shared.metrics.throttled.increment();
-                    let mut pace = shared.pace.borrow_mut();
-                    pace.slow_down(sent, Instant::now());
-                    shared.metrics.rate.set(pace.rate() as i64);
+                    shared.at_pace(|pace| pace.slow_down(sent, Instant::now()));
                     // The SMSC has the parts before this one: they are not sent again.
                     if number == 0 {
                         return Err(Fate::Back { why, after_ms: THROTTLED_MS, is_away: false });
@@ -214,6 +216,14 @@ fn away(why: String) -> Fate {
 }
 
 impl Shared {
+    /// Asks the pace, and shows what it is then.
+    fn at_pace<R>(&self, ask: impl FnOnce(&mut Pace) -> R) -> R {
+        let mut pace = self.pace.borrow_mut();
+        let answer = ask(&mut pace);
+        self.metrics.rate.set(pace.rate() as i64);
+        answer
+    }
+
     /// Sends a request and waits for its response. An error says why the session is over.
     async fn request(&self, request: &Request<'_>, is_reference: bool) -> Result<(Status, Box<str>), String> {
         if let Some(why) = self.why_over() {
@@ -224,8 +234,11 @@ impl Shared {
         self.sequence.set(sequence);
         let (response, answer) = oneshot::channel();
         self.waiting.borrow_mut().insert(sequence, Waiting { response, is_reference });
-        self.send(bytes_of(request, sequence));
-        match timeout(Duration::from_millis(self.link.response_ms), answer).await {
+        let asked = async {
+            self.send(bytes_of(request, sequence)).await;
+            answer.await
+        };
+        match timeout(Duration::from_millis(self.link.response_ms), asked).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(_)) => Err(self.why_over().unwrap_or_default()),
             Err(_) => {
@@ -236,10 +249,10 @@ impl Shared {
         }
     }
 
-    /// Sends bytes, if the session is not over.
-    pub fn send(&self, bytes: Vec<u8>) {
+    /// Sends bytes, if the session is not over. Waits while the SMSC does not read what was sent before.
+    pub async fn send(&self, bytes: Vec<u8>) {
         // The writer ends with the session only.
-        let _ = self.out.send(bytes);
+        let _ = self.out.send(bytes).await;
     }
 
     fn why_over(&self) -> Option<String> {
@@ -281,11 +294,12 @@ impl Shared {
                 // Nobody waits for it any more: the session ends.
                 let _ = waiting.response.send((status, message_id));
             }
-            Incoming::Enquire { sequence } => self.send(response_to(ENQUIRE_LINK, sequence, Status::OK)),
+            Incoming::Enquire { sequence } => self.send(response_to(ENQUIRE_LINK, sequence, Status::OK)).await,
             Incoming::Unbind { sequence } => {
-                self.send(response_to(UNBIND, sequence, Status::OK));
+                self.send(response_to(UNBIND, sequence, Status::OK)).await;
                 self.end("the SMSC has unbound");
             }
+            Incoming::Deliver { .. } if self.why_over().is_some() => {}
             Incoming::Deliver { sequence, delivered } => {
                 let permit = self.deliveries_max.clone().acquire_owned().await.expect("it is never closed");
                 let shared = self.clone();
@@ -301,7 +315,7 @@ impl Shared {
                 tracing::warn!(link = &*self.link.link.consumer(), command, why, "the SMSC sent what is not served");
                 self.metrics.turned_away.increment();
                 let status = if command == DELIVER_SM { Status::PERMANENT } else { Status::INVALID_COMMAND };
-                self.send(response_to(command, sequence, status));
+                self.send(response_to(command, sequence, status)).await;
             }
         }
     }
@@ -328,7 +342,7 @@ async fn reads(shared: Rc<Shared>, mut read: OwnedReadHalf) {
 }
 
 /// Writes what is to be sent.
-async fn writes(shared: Rc<Shared>, mut write: OwnedWriteHalf, mut to_write: mpsc::UnboundedReceiver<Vec<u8>>) {
+async fn writes(shared: Rc<Shared>, mut write: OwnedWriteHalf, mut to_write: mpsc::Receiver<Vec<u8>>) {
     while let Some(bytes) = to_write.recv().await {
         if let Err(error) = write.write_all(&bytes).await {
             return shared.end(&error.to_string());

@@ -5,7 +5,7 @@
 //   {"answers": [88, 0]}       statuses of the next submissions; then 0
 //   {"silent": true}           answers nothing
 //   {"refuse": 13}             status of binds
-//   {"receipts": "text"}       sends a receipt for each message that wants one: by "text", "tlv", "decimal", "early"
+//   {"receipts": "text"}       sends a receipt for each message that wants one: "text", "tlv", "decimal"
 //   {"deliver": {...}}         sends a deliver_sm with these fields
 //   {"ask": true}              sends enquire_link
 //   {"unbind": true}           unbinds
@@ -72,9 +72,10 @@ readline.createInterface({ input: process.stdin }).on("line", (line) => {
   const told = JSON.parse(line);
   for (const key of Object.keys(wanted)) if (key in told) wanted[key] = told[key];
   for (const session of sessions) {
-    if (told.deliver) session.deliver_sm(told.deliver, (pdu) => say("delivery answered", { status: pdu.command_status }));
-    if (told.ask) session.enquire_link((pdu) => say("enquire_link answered", { status: pdu.command_status }));
-    if (told.unbind) session.unbind((pdu) => say("unbind answered", { status: pdu.command_status }));
+    const answered = (what) => (pdu) => say(`${what} answered`, { status: pdu.command_status });
+    if (told.deliver) session.deliver_sm(told.deliver, answered("delivery"));
+    if (told.ask) session.enquire_link(answered("enquire_link"));
+    if (told.unbind) session.unbind(answered("unbind"));
     if (told.raw) session.socket.write(Buffer.from(told.raw, "hex"));
     if (told.drop) session.destroy();
   }
