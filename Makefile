@@ -46,8 +46,8 @@ help: ## list the targets
 ##------------------------------------------------------------------------------------------------ every day
 
 .PHONY: run
-run: release ## build and serve config/dev.toml on loopback (ARGS="--data DIR --http ADDR ...")
-	$(TARGET)/release/tidegate serve --config config/dev.toml $(ARGS)
+run: release ## build and serve config/dev.toml on loopback (ARGS="--data DIR --http ADDR --config FILE ...")
+	$(TARGET)/release/tidegate serve $(if $(filter --config%,$(ARGS)),,--config config/dev.toml) $(ARGS)
 
 .PHONY: release
 release: setup ## build the server and the load generator, optimised

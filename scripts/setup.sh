@@ -68,7 +68,7 @@ python() {
 clients() {
     have mosquitto_pub || debian "mosquitto's clients" mosquitto-clients
     { have chromium && have chromedriver; } || debian "a browser that can be driven" chromium chromium-driver
-    node_modules tests/doors/clients/javascript "mqtt.js, the SDK of AWS and an OpenID provider"
+    node_modules tests/doors/clients/javascript "mqtt.js, the SDK of AWS, an OpenID provider and an SMSC"
 }
 
 # What the client libraries are tested with. The one for Python needs nothing but Python 3.10.

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Text messages on their way through three nodes, the middle one of which is killed again and again.
+"""Text messages on their way through three nodes, the middle one of which is killed again and again, to an SMSC.
 
-    client (in) ── link ──▶ router (route) ── link ──▶ outgoing (out) ──▶ this script, as the operator's line
+    client (in) ── link ──▶ router (route) ── link ──▶ outgoing (out) ── SMPP ──▶ smsc.py, as the operator
+                                                              trail ◀── receipts ──┘
 
-Each node is a Tidegate with one queue; the links are in client.toml and router.toml. The script starts the nodes, sends
-messages to the first, kills the router with -9 three times meanwhile, and delivers what comes out at the end. It checks
-that every message came, none came twice, and those of one recipient came in their order; then it shows the way of one
-of them.
+Each node is a Tidegate with one queue; the links are in client.toml, router.toml and outgoing.toml. The script starts
+the nodes and an SMSC, sends messages to the first node, and kills the router with -9 three times meanwhile. It checks
+that every message came to the SMSC, none came twice, and those of one recipient came in their order; then it shows the
+way of one of them through all nodes, with what the SMSC said of it.
 
 Usage: sms.py [--tidegate target/release/tidegate] [--messages 100000]
 """
 
 import argparse
+import asyncio
 import http.client
 import json
 import shutil
@@ -22,10 +24,13 @@ import threading
 import time
 from pathlib import Path
 
+from smsc import Smsc
+
 HERE = Path(__file__).resolve().parent
 TOKEN = "dev-service-token"
 PORTS = {"client": 8081, "router": 8082, "outgoing": 8083}
 QUEUES = {"client": "in", "router": "route", "outgoing": "out"}
+SMSC_PORT = 2775
 RECIPIENTS = 500
 BATCH = 500
 # The end of the wait for messages that do not come: longer than the lease of a link.
@@ -80,45 +85,65 @@ def send(client, messages):
     connection, keys = client.connect(), []
     for first in range(0, messages, BATCH):
         texts = [
-            {"body": str(number), "ordering_key": f"+49170{number % RECIPIENTS:07}", "id": f"text-{number}"}
+            {"body": str(number), "attributes": {"to": to}, "ordering_key": to, "id": f"text-{number}"}
             for number in range(first, min(first + BATCH, messages))
+            for to in [f"+49170{number % RECIPIENTS:07}"]
         ]
         sent = client.ask("POST", "/v1/queues/in/messages", {"messages": texts}, connection)
         keys += [message["key"] for message in sent["messages"]]
     return keys
 
 
-def deliver(outgoing, messages):
-    """Receives what comes out and acknowledges it, until all are there."""
-    connection, seen, last, heard = outgoing.connect(), set(), {}, time.monotonic()
-    while len(seen) < messages:
-        wanted = {"max": 1000, "wait_ms": 1000}
-        received = outgoing.ask("POST", "/v1/queues/out/receive", wanted, connection)["messages"]
-        for message in received:
-            number, recipient = int(message["body"]), message["ordering_key"]
-            if number in seen:
-                sys.exit(f"text {number} came twice")
-            if last.get(recipient, -1) > number:
-                sys.exit(f"text {number} for {recipient} came behind {last[recipient]}")
-            seen.add(number)
-            last[recipient] = number
-        if received:
-            heard = time.monotonic()
-            leases = {"leases": [message["lease"] for message in received]}
-            outgoing.ask("POST", "/v1/queues/out/acknowledge", leases, connection)
-        elif time.monotonic() - heard > PATIENCE_S:
-            sys.exit(f"{messages - len(seen)} of {messages} texts did not come")
+class Line:
+    """The operator: an SMSC on a thread of its own, which checks what comes."""
+
+    def __init__(self, messages):
+        self.messages, self.seen, self.last = messages, set(), {}
+        self.wrong, self.heard, self.done = None, time.monotonic(), threading.Event()
+        threading.Thread(target=lambda: asyncio.run(Smsc(self.take).serve(SMSC_PORT)), daemon=True).start()
+
+    def take(self, submission):
+        number, recipient = int(submission.text), submission.destination
+        if number in self.seen:
+            self.wrong = f"text {number} came twice"
+        if self.last.get(recipient, -1) > number:
+            self.wrong = f"text {number} came behind {self.last[recipient]}"
+        self.seen.add(number)
+        self.last[recipient], self.heard = number, time.monotonic()
+        if len(self.seen) == self.messages:
+            self.done.set()
+
+    def check(self):
+        """Ends the script if something is wrong."""
+        if self.wrong:
+            sys.exit(self.wrong)
+        if time.monotonic() - self.heard > PATIENCE_S:
+            sys.exit(f"{self.messages - len(self.seen)} of {self.messages} texts did not come")
+
+
+def trail(nodes, name, key):
+    """What happened to a message on one node: its key at the first node is its id at all others."""
+    path = f"/v1/messages/{key}" if name == "client" else f"/v1/queues/{QUEUES[name]}/ids/{key}"
+    return nodes[name].ask("GET", path)["trail"]
+
+
+def wait_for_receipt(nodes, key):
+    """The SMSC has said what became of a message, and its trail has it."""
+    until = time.monotonic() + PATIENCE_S
+    while all(step["step"] != "noted" for step in trail(nodes, "outgoing", key)):
+        if time.monotonic() > until:
+            sys.exit("the receipt of a text did not come")
+        time.sleep(0.05)
 
 
 def show(nodes, key):
-    """The way of one message: its key at the first node is its id at all others."""
+    """The way of one message."""
     print(f"\nthe way of {key}")
     for name, queue in QUEUES.items():
-        path = f"/v1/messages/{key}" if name == "client" else f"/v1/queues/{queue}/ids/{key}"
-        found = nodes[name].ask("GET", path)
-        for step in found["trail"]:
+        for step in trail(nodes, name, key):
             at = time.strftime("%H:%M:%S", time.gmtime(step["time_ms"] / 1000)) + f".{step['time_ms'] % 1000:03}"
-            detail = step.get("consumer") or step.get("reason") or ""
+            to = " ".join(step[field] for field in ("to", "reference") if field in step)
+            detail = step.get("consumer") or step.get("reason") or step.get("text") or to
             print(f"  {at}  {name:8}  {queue:5}  {step['step']:12}  {detail}")
 
 
@@ -128,25 +153,23 @@ def main():
     parser.add_argument("--messages", type=int, default=100_000)
     options = parser.parse_args()
     data = Path(tempfile.mkdtemp(prefix="tidegate-sms-"))
+    line = Line(options.messages)
     nodes = {name: Node(options.tidegate, name, data) for name in ("outgoing", "router", "client")}
-    began, kills, done = time.monotonic(), 0, threading.Event()
-    keys = []
+    began, kills, keys = time.monotonic(), 0, []
     sender = threading.Thread(target=lambda: keys.extend(send(nodes["client"], options.messages)))
-    receiver = threading.Thread(target=lambda: (deliver(nodes["outgoing"], options.messages), done.set()))
     sender.start()
-    receiver.start()
-    while not done.wait(1.0) and receiver.is_alive():
+    while not line.done.wait(1.0):
+        line.check()
         if kills < 3:
             kills += 1
             nodes["router"].kill()
             nodes["router"].start()
-    receiver.join()
     sender.join()
-    if not done.is_set():
-        sys.exit(1)
+    line.check()
     took = time.monotonic() - began
-    print(f"{options.messages} texts passed three nodes once and in order in {took:.1f} s")
+    print(f"{options.messages} texts passed three nodes and came to the SMSC once and in order in {took:.1f} s")
     print(f"the router was killed {kills} times meanwhile")
+    wait_for_receipt(nodes, keys[0])
     show(nodes, keys[0])
     for node in nodes.values():
         node.stop()

@@ -19,6 +19,7 @@ pub mod queues;
 pub mod roster;
 pub mod segment;
 pub mod session;
+pub mod smpp;
 pub mod snapshot;
 pub mod stream;
 pub mod topics;
@@ -28,7 +29,7 @@ pub mod websocket;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 21] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),
@@ -43,6 +44,7 @@ pub const TARGETS: [Target; 20] = [
     ("mqtt_session", session::check),
     ("websocket", websocket::check),
     ("proxy", proxy::check),
+    ("smpp", smpp::check),
     ("topic_event", topics::check_event),
     ("topic_snapshot", topics::check_snapshot),
     ("roster_event", roster::check_event),

@@ -59,6 +59,28 @@ fn write_seeds() {
     mqtt_sessions();
     websocket();
     proxy();
+    smpp();
+}
+
+/// Answers, a receipt, a part of a message of a phone, a packet that cannot be read, texts that take several parts.
+fn smpp() {
+    let packet = |command: u32, sequence: u32, body: &[u8]| {
+        let head = [16 + body.len() as u32, command, 0, sequence].map(u32::to_be_bytes).concat();
+        [&head[..], body].concat()
+    };
+    let deliver = |esm_class: u8, coding: u8, text: &[u8], tlvs: &[u8]| {
+        let head = [b"\0\x01\x01491701234567\0\0\024680\0", &[esm_class, 0, 0, 0, 0, 0, 0, coding, 0][..]].concat();
+        packet(5, 9, &[&head[..], &[text.len() as u8], text, tlvs].concat())
+    };
+    let receipt = b"id:0A1b sub:001 dlvrd:001 submit date:2611270101 done date:2611270102 stat:DELIVRD err:000 text:";
+    let answers = [packet(0x8000_0004, 1, b"0A1b\0"), packet(0x8000_0015, 2, b""), packet(0x15, 3, b"")].concat();
+    write("smpp", "answers", &answers);
+    write("smpp", "receipt", &deliver(4, 0, receipt, b"\x00\x1e\0\x05\x30\x41\x31\x62\0\x04\x27\0\x01\x02"));
+    write("smpp", "part", &deliver(0x40, 8, b"\x05\0\x03\x07\x02\x01\0a\0b", b""));
+    write("smpp", "sar", &deliver(0, 0, b"hi", b"\x02\x0c\0\x02\0\x07\x02\x0e\0\x01\x02\x02\x0f\0\x01\x01"));
+    write("smpp", "unreadable", &packet(5, 9, b"\xff\xff\xff\xff"));
+    write("smpp", "gsm", format!("{}€{}", "a".repeat(152), "b".repeat(200)).as_bytes());
+    write("smpp", "ucs2", format!("{}🦀{}", "Ł".repeat(66), "b".repeat(80)).as_bytes());
 }
 
 /// Messages of a log in a stream, and fields from which the target makes some.

@@ -1,157 +1,407 @@
-//! The work of one link, on a thread of its own.
+//! The work of one link, whatever the other side is.
+//!
+//! ```text
+//!   open ─▶ receive ─▶ give, several at once ─▶ fates ─▶ hand, reject
+//!    ▲         └─ not while the other side is away; behind a pause one message is tried, then as many as before
+//!    └─ over, or not there: a pause that grows
+//! ```
 
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, HashMap};
+use std::future::pending;
+use std::rc::Rc;
+use std::time::Duration;
 
-use tidegate_queue::machine::limits::REASON_BYTES_MAX;
-use tidegate_queue::machine::{Lease, Outcome, Rejection, shortened};
-use tidegate_queue::{Answer, Call, QueueClient, QueueMessage, QueueRequest, Receive, Received};
-use tidegate_runtime::Carries;
-use tidegate_runtime::background::Background;
+use tidegate_queue::Received;
+use tidegate_queue::machine::limits::BATCH_MESSAGES_MAX;
+use tidegate_queue::machine::{Lease, Rejection};
+use tidegate_telemetry::metrics;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::keys::LinkSettings;
 use crate::pause::Pause;
-use crate::remote::{NotTaken, Remote};
-use crate::room::LinkMetrics;
+use crate::queue::{Queue, Receiving};
+use crate::target::{Fate, LinkSettings, Session, Target};
 
-/// How long to wait for messages before it is asked again.
-const WAIT_MS: u64 = 1_000;
-/// How long one look whether to stop lasts.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// How long messages that are under way may take when the process stops.
+const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// Calls to the queue that may be under way before more messages are received.
+const SETTLING_MAX: usize = 16;
+/// After this, a message that is refused for good is tried again if its queue has no dead letter queue.
+const REFUSED_RETRY_MS: u64 = 60_000;
+
+metrics! {
+    /// What one link counts. For the thread that runs it.
+    pub struct LinkMetrics(link) {
+        forwarded: Counter "tidegate_link_forwarded_total" "Messages that the other side has taken.";
+        failures: Counter "tidegate_link_failures_total"
+            "Messages that were not taken, and attempts to connect that failed.";
+        refused: Counter "tidegate_link_refused_total"
+            "Messages that will never be taken: dead letters, if the queue has a dead letter queue.";
+        up: Gauge "tidegate_link_up" "1 while the other side is there and takes messages.";
+    }
+}
 
 /// One link.
-pub struct Forward<P> {
-    pub settings: LinkSettings,
-    pub background: Background<P, QueueClient>,
-    pub metrics: LinkMetrics,
+pub struct Forward<T> {
+    target: T,
+    queue: Queue,
+    metrics: LinkMetrics,
+    stop: watch::Receiver<bool>,
+    pause: Pause,
+    /// The other side was away when it was last asked; one message is tried.
+    is_probing: bool,
+    /// What was said last.
+    was_well: bool,
 }
 
-/// What came of one round.
-enum Round {
-    /// Messages are there, and gone here; or there were none.
-    Done,
-    /// It was in vain; the connection may be gone with it.
-    Failed(NotTaken),
-    /// The process stops.
+/// Why a session is served no longer.
+enum End {
     Stop,
+    Over(String),
 }
 
-impl<P: Carries<QueueMessage>> Forward<P> {
-    /// Forwards until `stopped` says so.
-    pub fn run(mut self, stopped: &dyn Fn() -> bool) {
-        let mut pause = Pause::new(self.settings.pause_max_ms);
-        let mut remote = None;
-        let mut was_well = true;
-        while !stopped() {
-            let round = match &mut remote {
-                Some(remote) => self.round(remote, stopped),
-                None => match Remote::connect(&self.settings) {
-                    Ok(connected) => {
-                        remote = Some(connected);
-                        Round::Done
-                    }
-                    Err(error) => Round::Failed(error),
-                },
+/// How the other side is, by what became of the last messages.
+#[derive(Debug, PartialEq, Eq)]
+enum Health {
+    /// It takes some, or wants them more slowly.
+    Good,
+    /// All have failed. Without a pause, a queue that has none of its own would be tried as fast as may be.
+    Failing,
+    /// It is not there, and this is why.
+    Away(String),
+}
+
+/// Messages that were given, and what became of them.
+type Given = (Vec<Lease>, Vec<Fate>);
+
+impl<T: Target> Forward<T> {
+    /// A link that ends when `stop` says so.
+    pub fn new(target: T, queue: Queue, metrics: LinkMetrics, stop: watch::Receiver<bool>) -> Forward<T> {
+        let pause = Pause::new(target.settings().pause_max_ms);
+        Forward { target, queue, metrics, stop, pause, is_probing: false, was_well: true }
+    }
+
+    /// Forwards until it is told to stop.
+    pub async fn run(mut self) {
+        while !*self.stop.borrow() {
+            let mut stop = self.stop.clone();
+            let opened = tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => return,
+                opened = self.target.open(&self.queue) => opened,
             };
-            match round {
-                Round::Done => {
-                    pause.reset();
-                    self.tell(true, &mut was_well, "");
-                }
-                Round::Failed(NotTaken { why, is_over }) => {
-                    if is_over {
-                        remote = None;
+            let why = match opened {
+                Err(why) => why,
+                Ok(session) => {
+                    let began = Instant::now();
+                    if !self.is_probing {
+                        self.tell(true, "");
                     }
-                    self.metrics.failures.increment();
-                    self.tell(false, &mut was_well, &why);
-                    sleep(pause.take(), stopped);
+                    match self.serve(Rc::new(session)).await {
+                        End::Stop => return,
+                        End::Over(why) => {
+                            if began.elapsed() > Duration::from_millis(self.target.settings().pause_max_ms) {
+                                self.pause.reset();
+                            }
+                            why
+                        }
+                    }
                 }
-                Round::Stop => return,
+            };
+            self.metrics.failures.increment();
+            self.tell(false, &why);
+            let until = Instant::now() + self.pause.take();
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => return,
+                () = sleep_until(until) => {}
             }
         }
     }
 
     /// Says when the link begins to fail, and when it works again.
-    fn tell(&self, is_well: bool, was_well: &mut bool, why: &str) {
+    fn tell(&mut self, is_well: bool, why: &str) {
         self.metrics.up.set(i64::from(is_well));
-        if std::mem::replace(was_well, is_well) == is_well {
+        if std::mem::replace(&mut self.was_well, is_well) == is_well {
             return;
         }
-        let link = &self.settings;
+        let LinkSettings { from, .. } = self.target.settings();
+        let link = self.target.settings().consumer();
         match is_well {
-            true => tracing::info!(?link, "the link works again"),
-            false => tracing::warn!(?link, why, "the link does not work; it is tried again, and messages wait here"),
-        }
-    }
-
-    /// Forwards some messages.
-    fn round(&mut self, remote: &mut Remote, stopped: &dyn Fn() -> bool) -> Round {
-        let LinkSettings { name, from, to, batch, lease_ms, .. } = self.settings.clone();
-        let consumer = format!("link:{name}").into();
-        let (max, lease_ms, wait_ms) = (batch, Some(lease_ms), WAIT_MS);
-        let receive = Receive { queue: from.clone(), max, lease_ms, consumer, wait_ms };
-        let received = match self.background.ask(QueueRequest::Receive(receive), stopped) {
-            None => return Round::Stop,
-            Some(Ok(Answer::Received(received))) => received,
-            Some(Ok(Answer::Outcome(Outcome::Refused(refusal)))) => return here(refusal.to_string()),
-            Some(Ok(other)) => unreachable!("who receives gets messages: {other:?}"),
-            Some(Err(unavailable)) => return here(format!("the queue cannot be asked now ({unavailable:?})")),
-        };
-        if received.is_empty() {
-            return Round::Done;
-        }
-        let leases: Vec<Lease> = received.iter().map(|received| received.delivery.lease).collect();
-        if let Err(failed) = remote.send(&to, &received) {
-            return self.give_back(from, leases, failed, stopped);
-        }
-        self.acknowledge(from, leases, &received, stopped)
-    }
-
-    fn acknowledge(
-        &mut self,
-        queue: Box<str>,
-        leases: Vec<Lease>,
-        received: &[Received],
-        stopped: &dyn Fn() -> bool,
-    ) -> Round {
-        match self.background.ask(QueueRequest::Call(Call::Acknowledge { queue, leases }), stopped) {
-            None => Round::Stop,
-            // A lease that was lost meanwhile: the message comes again, and is taken there once.
-            Some(Ok(_)) => {
-                self.metrics.forwarded.add(received.len() as u64);
-                Round::Done
+            true => tracing::info!(link = &*link, "the link works again"),
+            false => {
+                let queue = &**from;
+                tracing::warn!(
+                    link = &*link,
+                    queue,
+                    why,
+                    "the link does not work; it is tried again, and messages wait"
+                )
             }
-            Some(Err(unavailable)) => here(format!("the queue cannot be asked now ({unavailable:?})")),
         }
     }
 
-    /// Gives messages back that were not taken there, as far as is known.
-    fn give_back(
+    /// Gives messages to a session until it is over.
+    async fn serve(&mut self, session: Rc<T::Session>) -> End {
+        let link = self.target.settings().clone();
+        let mut giving: JoinSet<Given> = JoinSet::new();
+        let mut settling: JoinSet<()> = JoinSet::new();
+        let mut receiving: Option<Receiving> = None;
+        let mut leased: HashMap<Lease, Instant> = HashMap::new();
+        let mut rest_until: Option<Instant> = None;
+        let mut stop = self.stop.clone();
+        let mut extend = tokio::time::interval(Duration::from_millis(link.lease_ms / 4));
+        let end = loop {
+            let gifts_max = if self.is_probing { 1 } else { session.gifts_max() };
+            let free = gifts_max.saturating_sub(giving.len());
+            if receiving.is_none() && rest_until.is_none() && free > 0 && settling.len() < SETTLING_MAX {
+                let messages = if self.is_probing { 1 } else { free * session.messages_max() };
+                receiving = Some(self.queue.receive(&link, messages.min(BATCH_MESSAGES_MAX)));
+            }
+            tokio::select! {
+                // Looked at first: what is not waited for any more has nothing in it.
+                biased;
+                received = next(&mut receiving) => {
+                    receiving = None;
+                    match received {
+                        Err(why) => rest_until = Some(self.fail(&format!("here: {why}"))),
+                        Ok(received) => {
+                            for gift in in_gifts(received, session.messages_max()) {
+                                leased.extend(gift.iter().map(|received| (received.delivery.lease, Instant::now())));
+                                giving.spawn_local(give(session.clone(), gift));
+                            }
+                        }
+                    }
+                }
+                Some(given) = giving.join_next() => {
+                    let mut all = vec![given.expect("what gives does not panic")];
+                    all.extend(std::iter::from_fn(|| giving.try_join_next()).map(|given| given.expect("as before")));
+                    let health = self.settle(&session, all, &mut leased, &mut settling);
+                    if rest_until.is_none() && health != Health::Good {
+                        receiving = None;
+                        rest_until = Some(match health {
+                            Health::Away(why) => self.fail(&why),
+                            _ => Instant::now() + self.pause.take(),
+                        });
+                    }
+                }
+                Some(_) = settling.join_next() => {}
+                why = session.over() => break End::Over(why),
+                _ = stop.wait_for(|stop| *stop) => break End::Stop,
+                () = resting(rest_until) => rest_until = None,
+                _ = extend.tick() => self.extend(&link, &mut leased, &mut settling),
+            }
+        };
+        drop(receiving);
+        self.finish(&session, giving, settling, leased, matches!(end, End::Stop)).await;
+        session.close().await;
+        end
+    }
+
+    /// The other side, or the queue, is away: until when to rest.
+    fn fail(&mut self, why: &str) -> Instant {
+        self.is_probing = true;
+        self.tell(false, why);
+        Instant::now() + self.pause.take()
+    }
+
+    /// Waits for what is under way, and gives back what takes too long.
+    async fn finish(
         &mut self,
-        queue: Box<str>,
-        leases: Vec<Lease>,
-        failed: NotTaken,
-        stopped: &dyn Fn() -> bool,
-    ) -> Round {
-        let why = format!("link {}: {}", self.settings.name, failed.why);
-        let reason = shortened(&why, REASON_BYTES_MAX);
-        let then = Rejection::Retry(Some(0));
-        let call = Call::Reject { queue, leases, then, reason: reason.into() };
-        match self.background.ask(QueueRequest::Call(call), stopped) {
-            None => Round::Stop,
-            // If they cannot be given back, their leases end.
-            Some(_) => Round::Failed(failed),
+        session: &Rc<T::Session>,
+        mut giving: JoinSet<Given>,
+        mut settling: JoinSet<()>,
+        mut leased: HashMap<Lease, Instant>,
+        stops: bool,
+    ) {
+        let link = self.target.settings().clone();
+        let until = Instant::now() + STOP_WITHIN;
+        while let Ok(Some(given)) = tokio::time::timeout_at(until, giving.join_next()).await {
+            let all = vec![given.expect("what gives does not panic")];
+            if let Health::Away(_) = self.settle(session, all, &mut leased, &mut settling) {
+                self.is_probing = true;
+            }
+        }
+        giving.abort_all();
+        let left: Vec<Lease> = leased.into_keys().collect();
+        for leases in left.chunks(BATCH_MESSAGES_MAX) {
+            let why = if stops { "this server stops" } else { "the connection is over" };
+            let back = self.queue.reject(link.from.clone(), leases.to_vec(), Rejection::Back(0), why);
+            if let Ok(Err(why)) = timeout(STOP_WITHIN, back).await {
+                tracing::warn!(link = &*link.consumer(), why, "messages wait until their leases end");
+            }
+        }
+        let all = async { while settling.join_next().await.is_some() {} };
+        if timeout(STOP_WITHIN, all).await.is_err() {
+            tracing::warn!(link = &*link.consumer(), "the queue was not told of all messages in time; they come again");
+        }
+    }
+
+    /// Lets leases last that have used up half of their time.
+    fn extend(&mut self, link: &LinkSettings, leased: &mut HashMap<Lease, Instant>, settling: &mut JoinSet<()>) {
+        let now = Instant::now();
+        let half = Duration::from_millis(link.lease_ms / 2);
+        let old: Vec<Lease> =
+            leased.iter().filter(|(_, since)| now - **since >= half).map(|(lease, _)| *lease).collect();
+        for leases in old.chunks(BATCH_MESSAGES_MAX) {
+            leased.extend(leases.iter().map(|lease| (*lease, now)));
+            let (queue, leases, link) = (self.queue.clone(), leases.to_vec(), link.clone());
+            settling.spawn_local(async move {
+                if let Err(why) = queue.extend(link.from.clone(), leases, link.lease_ms).await {
+                    tracing::warn!(link = &*link.consumer(), why, "leases cannot be extended");
+                }
+            });
+        }
+    }
+
+    /// Tells the queue what became of messages.
+    fn settle(
+        &mut self,
+        session: &Rc<T::Session>,
+        given: Vec<Given>,
+        leased: &mut HashMap<Lease, Instant>,
+        settling: &mut JoinSet<()>,
+    ) -> Health {
+        let link = self.target.settings().clone();
+        let mut settlement = Settlement::default();
+        for (lease, fate) in given.into_iter().flat_map(|(leases, fates)| leases.into_iter().zip(fates)) {
+            leased.remove(&lease);
+            settlement.add(lease, fate);
+        }
+        let Settlement { handed, rejected, away } = &settlement;
+        let refused: usize =
+            rejected.iter().filter(|((then, _), _)| then.is_dead()).map(|(_, leases)| leases.len()).sum();
+        let failed: usize = rejected.values().map(Vec::len).sum();
+        self.metrics.refused.add(refused as u64);
+        self.metrics.failures.add((failed - refused) as u64);
+        self.metrics.forwarded.add(handed.len() as u64);
+        let is_failing = handed.is_empty() && rejected.keys().any(|(then, _)| matches!(then, Then::Again(_)));
+        let health = match away {
+            Some(why) => Health::Away(why.clone()),
+            None if is_failing => Health::Failing,
+            None => Health::Good,
+        };
+        // One that the other side will never take has been answered, too.
+        if !handed.is_empty() || refused > 0 && health == Health::Good {
+            self.pause.reset();
+            self.is_probing = false;
+            self.tell(true, "");
+        }
+        settling.spawn_local(settlement.tell(self.queue.clone(), link, session.clone()));
+        health
+    }
+}
+
+async fn next(receiving: &mut Option<Receiving>) -> Result<Vec<Received>, String> {
+    match receiving {
+        Some(receiving) => receiving.next().await,
+        None => pending().await,
+    }
+}
+
+async fn resting(until: Option<Instant>) {
+    match until {
+        Some(until) => sleep_until(until).await,
+        None => pending().await,
+    }
+}
+
+async fn give<S: Session>(session: Rc<S>, gift: Vec<Received>) -> Given {
+    let leases: Vec<Lease> = gift.iter().map(|received| received.delivery.lease).collect();
+    let fates = session.give(gift).await;
+    assert_eq!(leases.len(), fates.len(), "each message has a fate");
+    (leases, fates)
+}
+
+fn in_gifts(mut received: Vec<Received>, messages_max: usize) -> Vec<Vec<Received>> {
+    let mut gifts = Vec::new();
+    while !received.is_empty() {
+        let rest = received.split_off(messages_max.min(received.len()));
+        gifts.push(std::mem::replace(&mut received, rest));
+    }
+    gifts
+}
+
+/// What is done to a message that was not taken; in an order, so that those with one fate are told in one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Then {
+    Back(u64),
+    Again(Option<u64>),
+    Dead,
+}
+
+impl Then {
+    fn is_dead(self) -> bool {
+        self == Then::Dead
+    }
+
+    fn rejection(self) -> Rejection {
+        match self {
+            Then::Back(after_ms) => Rejection::Back(after_ms),
+            Then::Again(after_ms) => Rejection::Retry(after_ms),
+            Then::Dead => Rejection::Dead,
         }
     }
 }
 
-/// It failed here, and the connection is as good as before.
-fn here(why: String) -> Round {
-    Round::Failed(NotTaken { why: format!("here: {why}"), is_over: false })
+/// What the queue is to be told.
+#[derive(Default)]
+struct Settlement {
+    handed: Vec<(Lease, Box<str>)>,
+    rejected: BTreeMap<(Then, String), Vec<Lease>>,
+    away: Option<String>,
 }
 
-fn sleep(pause: Duration, stopped: &dyn Fn() -> bool) {
-    let until = Instant::now() + pause;
-    while !stopped() && Instant::now() < until {
-        std::thread::sleep(PATIENCE.min(pause));
+impl Settlement {
+    fn add(&mut self, lease: Lease, fate: Fate) {
+        let (then, why) = match fate {
+            Fate::Taken { reference } => return self.handed.push((lease, reference)),
+            Fate::Back { why, after_ms, is_away } => {
+                if is_away {
+                    self.away.get_or_insert_with(|| why.clone());
+                }
+                (Then::Back(after_ms), why)
+            }
+            Fate::Again { why, after_ms } => (Then::Again(after_ms), why),
+            Fate::Dead { why } => (Then::Dead, why),
+        };
+        self.rejected.entry((then, why)).or_default().push(lease);
+    }
+
+    async fn tell<S: Session>(self, queue: Queue, link: LinkSettings, session: Rc<S>) {
+        let consumer = link.consumer();
+        for handed in self.handed.chunks(BATCH_MESSAGES_MAX) {
+            // A lease that was lost meanwhile: the message comes again.
+            if let Err(why) = queue.hand(link.from.clone(), consumer.clone(), handed.to_vec()).await {
+                tracing::warn!(
+                    link = &*consumer,
+                    why,
+                    "messages were taken, and the queue cannot be told: they come again"
+                );
+            }
+        }
+        self.handed.iter().for_each(|(_, reference)| session.noted(reference));
+        for ((then, why), leases) in self.rejected {
+            let why = format!("{consumer}: {why}");
+            for leases in leases.chunks(BATCH_MESSAGES_MAX) {
+                let reject = |then| queue.reject(link.from.clone(), leases.to_vec(), then, &why);
+                let mut told = reject(then.rejection()).await;
+                if then.is_dead() && told.is_err() {
+                    // Without a dead letter queue, it stays in its queue, with the reason in its trail.
+                    tracing::warn!(
+                        link = &*consumer,
+                        why,
+                        "a message is refused, and its queue has no dead letter queue"
+                    );
+                    told = reject(Rejection::Retry(Some(REFUSED_RETRY_MS))).await;
+                }
+                if let Err(error) = told {
+                    tracing::warn!(
+                        link = &*consumer,
+                        error,
+                        "messages that were not taken wait until their leases end"
+                    );
+                }
+            }
+        }
     }
 }

@@ -1,25 +1,38 @@
-//! Links: each forwards a queue to a queue of another Tidegate.
+//! Links: each takes messages out of a queue and gives them to someone else.
 //!
 //! ```text
-//!   here: receive, under a lease ─▶ send over the binary port ─▶ there: durable ─▶ here: acknowledge
-//!                    ▲                     └─ refused, or no answer: given back, and a pause that grows
-//!                    └──────────────────────────────────────────┘
+//!   queue ─ receive, under a lease ─▶ Forward ─ give ─▶ Target:  a queue of another Tidegate   [[link]]
+//!     ▲                                  │                       an SMSC, over SMPP            [[smpp]]
+//!     │                                  │                       a program, over HTTP          [[webhook]]
+//!     └─ taken: handed, and gone ────────┤ Fate
+//!        away, too fast: back to its place, uncounted; then a pause that grows
+//!        failed: another attempt;  refused: a dead letter
 //! ```
 //!
-//! Promise: a message is in the queue there before it leaves the queue here, so no crash of either loses it. It is sent
-//! under the key that its first node gave it as its id, so what is sent again is taken once, for as long as the queue
-//! there remembers ids. Messages of one ordering key arrive in their order, because the queue here hands out the next
-//! one when the one before is acknowledged.
+//! Promise: a message leaves the queue when the other side has said that it has it, so no crash of either loses it. It
+//! may be given twice, if a crash comes between the two. Messages of one ordering key are given in their order, because
+//! the queue hands out the next one when the one before is done with. While the other side is away, messages wait in
+//! the queue, and no attempts are counted: one of them is tried after each pause.
 //!
-//! A receiver that is not there costs nothing but the backlog: nothing is received here while it cannot be reached.
+//! A target is one module: its keys, and how a message is given ([`target::Target`]). All of them share one thread,
+//! since they only wait.
 //!
 //! Invariant: a link has no state that must survive.
 
+mod attributes;
+mod checks;
 mod forward;
-mod keys;
+mod identity;
 mod pause;
-mod remote;
+mod queue;
 mod room;
+mod smpp;
+mod target;
+mod tidegate;
+mod webhook;
 
-pub use keys::{LinkKeys, LinkSettings, links};
-pub use room::{LinkMetrics, LinkRoom};
+pub use forward::LinkMetrics;
+pub use room::{Kind, LinkRoom};
+pub use smpp::{SmppKeys, SmppMetrics, smpp_links};
+pub use tidegate::{LinkKeys, links};
+pub use webhook::{WebhookKeys, webhooks};

@@ -1,49 +1,93 @@
-//! The links of a node, as a room: a thread for each.
+//! The links of a node, as a room: one thread for all.
 
-use anyhow::Result;
+use std::pin::Pin;
+
+use anyhow::{Context, Result};
 use tidegate_queue::{QUEUES, QueueClient, QueueMessage};
-use tidegate_runtime::background::Background;
+use tidegate_runtime::pump::Pump;
 use tidegate_runtime::{Carries, Room, Site};
-use tidegate_telemetry::metrics;
+use tidegate_telemetry::Registry;
+use tokio::sync::watch;
+use tokio::task::LocalSet;
 
-use crate::forward::Forward;
-use crate::keys::LinkSettings;
+use crate::forward::{Forward, LinkMetrics};
+use crate::queue::Queue;
+use crate::target::Target;
 
-metrics! {
-    /// What one link counts. For the thread that runs it.
-    pub struct LinkMetrics(link) {
-        forwarded: Counter "tidegate_link_forwarded_total" "Messages that are in the queue of the other server.";
-        failures: Counter "tidegate_link_failures_total" "Attempts to forward that failed.";
-        up: Gauge "tidegate_link_up" "1 while the last attempt to forward did not fail.";
+/// A link of any kind, before it runs.
+pub trait Kind: Send {
+    /// What runs it, on the thread of the links.
+    fn start(self: Box<Self>, start: Start) -> Running;
+}
+
+/// What runs a link.
+pub type Running = Pin<Box<dyn Future<Output = ()>>>;
+
+/// What a link gets when it starts.
+pub struct Start {
+    /// Asks the queues.
+    pub queue: Queue,
+    /// For what it counts.
+    pub registry: Registry,
+    /// Says when the process stops.
+    pub stop: watch::Receiver<bool>,
+}
+
+impl Start {
+    /// Forwards to `target`.
+    pub fn forward(self, target: impl Target) -> Running {
+        let metrics = LinkMetrics::register(&self.registry, target.settings().label());
+        Box::pin(Forward::new(target, self.queue, metrics, self.stop).run())
     }
 }
 
 /// The links of a node.
-pub struct LinkRoom(Vec<LinkSettings>);
+pub struct LinkRoom {
+    links: Vec<Box<dyn Kind>>,
+    stop: watch::Sender<bool>,
+}
 
 impl LinkRoom {
     /// These links.
-    pub fn new(links: Vec<LinkSettings>) -> LinkRoom {
-        LinkRoom(links)
+    pub fn new(links: Vec<Box<dyn Kind>>) -> LinkRoom {
+        LinkRoom { links, stop: watch::channel(false).0 }
     }
 }
 
 impl<P: Carries<QueueMessage>> Room<P> for LinkRoom {
     fn endpoints(&self) -> u16 {
-        self.0.len() as u16
+        u16::from(!self.links.is_empty())
     }
 
     fn begin(&mut self, site: &mut Site<P>) -> Result<()> {
-        for (number, settings) in std::mem::take(&mut self.0).into_iter().enumerate() {
-            let shards = site.placement().shards(QUEUES);
-            let background = Background::new(site.take_endpoint(), |_| QueueClient::new(shards));
-            let metrics = LinkMetrics::register(site.registry(), &settings.name);
-            let (status, forward) = (site.status().clone(), Forward { settings, background, metrics });
-            site.spawn(format!("link-{number}"), move || {
-                forward.run(&|| status.is_stopping());
-                Ok(())
-            })?;
+        let links = std::mem::take(&mut self.links);
+        if links.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let shards = site.placement().shards(QUEUES);
+        let mut pump = Pump::new(site.take_endpoint(), site.status().clone());
+        let queue = Queue::new(pump.client(|_| QueueClient::new(shards)));
+        let (registry, stop) = (site.registry().clone(), self.stop.subscribe());
+        site.spawn("links".to_owned(), move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.context("a runtime for links")?;
+            let local = LocalSet::new();
+            for link in links {
+                let start = Start { queue: queue.clone(), registry: registry.clone(), stop: stop.clone() };
+                local.spawn_local(link.start(start));
+            }
+            // The pump ends behind the last link.
+            drop(queue);
+            local.spawn_local(pump.run());
+            runtime.block_on(local);
+            // What still waits for another server on a thread of its own has nothing to say any more.
+            runtime.shutdown_background();
+            Ok(())
+        })
+    }
+
+    fn stop(&mut self) {
+        // If the send fails, the thread has already ended.
+        let _ = self.stop.send(true);
     }
 }

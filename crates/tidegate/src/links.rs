@@ -1,15 +1,15 @@
-//! The links between queues of several servers, added to the server as a room from outside would be.
+//! The links of queues to other servers, added to the server as a room from outside would be.
 
 use anyhow::{Result, ensure};
 use tidegate_config::{Document, Section};
-use tidegate_link::{LinkRoom, links};
+use tidegate_link::{Kind, LinkRoom, links, smpp_links, webhooks};
 use tidegate_queue::QueueMessage;
 use tidegate_runtime::Carries;
 use tidegate_telemetry::MetricRow;
 
 use crate::extension::{Extension, KnownFamily, Opened};
 
-/// Links of one server: each has a thread.
+/// Links of one server: they share a thread.
 const LINKS_MAX: usize = 100;
 
 /// Adds the links to a server.
@@ -30,8 +30,11 @@ impl<P: Carries<QueueMessage>> Extension<P> for Links {
     }
 
     fn open(&self, document: &Document) -> Result<Opened<P>> {
-        let links = links(document)?;
-        ensure!(links.len() <= LINKS_MAX, "there are more than {LINKS_MAX} [[link]]: each has a thread");
-        Ok(Opened { logs: Vec::new(), room: Box::new(LinkRoom::new(links)), http: None, frames: None })
+        let mut all: Vec<Box<dyn Kind>> = Vec::new();
+        all.extend(links(document)?.into_iter().map(|link| Box::new(link) as Box<dyn Kind>));
+        all.extend(smpp_links(document)?.into_iter().map(|link| Box::new(link) as Box<dyn Kind>));
+        all.extend(webhooks(document)?.into_iter().map(|link| Box::new(link) as Box<dyn Kind>));
+        ensure!(all.len() <= LINKS_MAX, "there are more than {LINKS_MAX} links: they share one thread");
+        Ok(Opened { logs: Vec::new(), room: Box::new(LinkRoom::new(all)), http: None, frames: None })
     }
 }

@@ -29,7 +29,7 @@ const LEVELS: [(&str, LevelFilter); 6] = [
 ];
 
 /// Our crates, as their lines name them.
-const CRATES: [&str; 21] = [
+const CRATES: [&str; 22] = [
     "tidegate",
     "tidegate_backup",
     "tidegate_broker",
@@ -49,6 +49,7 @@ const CRATES: [&str; 21] = [
     "tidegate_runtime",
     "tidegate_shard",
     "tidegate_sim",
+    "tidegate_smpp",
     "tidegate_telemetry",
     "tidegate_wire",
 ];

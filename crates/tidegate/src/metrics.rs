@@ -13,7 +13,7 @@ use tidegate_doors::refusal_metrics::RefusalMetrics;
 use tidegate_doors::request_metrics::RequestMetrics;
 use tidegate_doors::security::SecurityMetrics;
 use tidegate_ledger::LedgerMetrics;
-use tidegate_link::LinkMetrics;
+use tidegate_link::{LinkMetrics, SmppMetrics};
 use tidegate_queue::QueueMetrics;
 use tidegate_runtime::metrics::ScrubMetrics;
 use tidegate_runtime::{
@@ -33,6 +33,7 @@ const LISTS: &[&[MetricRow]] = &[
     LedgerMetrics::ROWS,
     QueueMetrics::ROWS,
     LinkMetrics::ROWS,
+    SmppMetrics::ROWS,
     ScrubMetrics::ROWS,
     SnapshotFileMetrics::ROWS,
     SnapshotMetrics::ROWS,

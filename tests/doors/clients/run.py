@@ -24,9 +24,11 @@ import queue_topics
 import queues
 import readme_block
 import rights
+import smpp
 import sqs
 import stage
 import troubles
+import webhook
 from client import Door, run
 from fixture import Fixture
 from server import serve
@@ -79,6 +81,8 @@ def main():
         failed += play("people", people.OWN, binary, fixture)
         failed += play("queue topics", queue_topics.OWN, binary, fixture)
         failed += play("sqs", sqs.OWN, binary, fixture)
+        failed += play("smpp", smpp.OWN, binary, fixture)
+        failed += play("webhook", webhook.OWN, binary, fixture)
         failed += play("hook", hook.OWN, binary, fixture)
         failed += play("changes", changes.OWN, binary, fixture)
         failed += play("life", life.CASES, binary, fixture)

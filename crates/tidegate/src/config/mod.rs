@@ -70,6 +70,8 @@ const OWNERS: &[&[Section]] = &[
     tidegate_queue::QueuesKeys::SECTIONS,
     tidegate_queue::QueueKeys::SECTIONS,
     tidegate_link::LinkKeys::SECTIONS,
+    tidegate_link::SmppKeys::SECTIONS,
+    tidegate_link::WebhookKeys::SECTIONS,
     binary::BinaryKeys::SECTIONS,
     http::HttpKeys::SECTIONS,
     handshakes::HandshakeKeys::SECTIONS,

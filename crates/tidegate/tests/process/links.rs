@@ -108,7 +108,10 @@ fn messages_pass_three_servers_once_and_in_order() {
 fn what_cannot_be_forwarded_waits() {
     let folder = folder();
     let there = free_address();
-    let a = Server::start(&settings(folder.path(), "a", free_address(), linked(1, there)));
+    // One attempt would be all, if attempts counted.
+    let queues = "name = \"jobs\"\nattempts_max = 1\ndead_letter = \"dead\"\n\n[[queue]]\nname = \"dead\"\n\n";
+    let sections = linked(1, there).replace("name = \"jobs\"\n\n", queues);
+    let a = Server::start(&settings(folder.path(), "a", free_address(), sections));
     let mut http = connect(&a);
     let keys = send_all(&mut http);
     a.says("the link does not work");
@@ -127,6 +130,35 @@ fn what_cannot_be_forwarded_waits() {
     ok(connect(&b).put("/v1/queues/jobs", &json!({})));
     receive_all(&mut connect(&b), MESSAGES, |_| {});
     a.says("the link works again");
+    let dead = ok(http.get("/v1/queues/dead"));
+    assert_eq!(dead["waiting"], json!(0), "no attempt counts: {dead}");
+    assert!(a.terminate().status.success() && b.terminate().status.success());
+}
+
+/// Of a batch that is refused as a whole, only the message that is the reason is put aside, and its trail says why.
+#[test]
+fn a_message_that_is_refused_keeps_no_other_back() {
+    let folder = folder();
+    let there = free_address();
+    let dead = "name = \"jobs\"\ndead_letter = \"dead\"\n\n[[queue]]\nname = \"dead\"\n\n";
+    let sections = linked(1, there).replace("name = \"jobs\"\n\n", dead);
+    let a = Server::start(&settings(folder.path(), "a", free_address(), sections));
+    let mut http = connect(&a);
+    // As long as may be: there it has an id, and is longer.
+    let longest = "x".repeat(256 * 1024);
+    let bodies = ["0", "1", &longest, "2", "3"];
+    let messages: Vec<Value> = bodies.iter().map(|body| json!({ "body": body })).collect();
+    let sent = ok(http.post("/v1/queues/jobs/messages", &json!({ "messages": messages })));
+    let b = Server::start(&settings(folder.path(), "b", there, "[[queue]]\nname = \"jobs\"\n".to_owned()));
+    receive_all(&mut connect(&b), 4, |_| {});
+    let key = texts(&sent, "key")[2].to_owned();
+    wait_for("the dead letter", || {
+        let found = ok(http.get(&format!("/v1/messages/{key}")));
+        let steps = found["trail"].as_array().expect("steps").clone();
+        let is_why = |step: &Value| step["reason"].as_str().is_some_and(|why| why.contains("message_invalid"));
+        steps.iter().any(|step| step["step"] == "dead" && is_why(step)).then_some(())
+    });
+    assert_eq!(ok(http.get("/v1/queues/dead"))["waiting"], json!(1));
     assert!(a.terminate().status.success() && b.terminate().status.success());
 }
 

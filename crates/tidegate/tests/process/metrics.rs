@@ -107,7 +107,10 @@ fn metrics_are_those_of_the_page() {
     let sections = format!(
         "[[identity_provider]]\nname = \"show\"\nissuer = \"https://id.example.org\"\naudience = [\"tidegate\"]\n\
          jwks_file = \"{}\"\n\n\
-         [[link]]\nname = \"to-nobody\"\nfrom = \"jobs\"\naddress = \"127.0.0.1:9\"\nto = \"jobs\"\ntoken = \"none\"\n",
+         [[link]]\nname = \"to-nobody\"\nfrom = \"jobs\"\naddress = \"127.0.0.1:9\"\nto = \"jobs\"\n\
+         token = \"none\"\n\n\
+         [[smpp]]\nname = \"to-nobody\"\nfrom = \"jobs\"\naddress = \"127.0.0.1:9\"\nsystem_id = \"tide\"\n\
+         password = \"none\"\n",
         keys.display()
     );
     let server = Server::start(&Settings { mqtt: true, sections, ..Settings::new(folder.path()) });

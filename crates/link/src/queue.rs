@@ -1,0 +1,106 @@
+//! What links ask of queues.
+
+use std::sync::Arc;
+
+use tidegate_queue::machine::limits::REASON_BYTES_MAX;
+use tidegate_queue::machine::{Lease, Message, Outcome, Refusal, Rejection, shortened};
+use tidegate_queue::{Answer, Call, QueueClient, QueueRequest, Receive, Received};
+use tidegate_runtime::pump::{EdgeHandle, ReplyStream};
+use tidegate_shard::Unavailable;
+
+use crate::target::LinkSettings;
+
+/// How long to wait for messages before it is asked again.
+const WAIT_MS: u64 = 10_000;
+
+/// Asks the shards of queues. Cheap to clone.
+#[derive(Clone)]
+pub struct Queue(EdgeHandle<QueueClient>);
+
+/// A receiver that waits. Dropping it gives back what it would get.
+pub struct Receiving(Option<ReplyStream<QueueClient>>);
+
+impl Queue {
+    /// Asks by this handle.
+    pub fn new(handle: EdgeHandle<QueueClient>) -> Queue {
+        Queue(handle)
+    }
+
+    /// Asks for messages.
+    pub fn receive(&self, link: &LinkSettings, max: usize) -> Receiving {
+        let receive = Receive {
+            queue: link.from.clone(),
+            max,
+            lease_ms: Some(link.lease_ms),
+            consumer: link.consumer(),
+            wait_ms: WAIT_MS,
+        };
+        Receiving(self.0.open(QueueRequest::Receive(receive), 1).ok())
+    }
+
+    /// Says that these were handed to `to`, each under a reference.
+    pub async fn hand(&self, queue: Box<str>, to: Box<str>, messages: Vec<(Lease, Box<str>)>) -> Result<(), String> {
+        self.call(Call::Hand { queue, to, messages }).await.map(drop)
+    }
+
+    /// Gives messages back.
+    pub async fn reject(&self, queue: Box<str>, leases: Vec<Lease>, then: Rejection, why: &str) -> Result<(), String> {
+        let reason = shortened(why, REASON_BYTES_MAX).into();
+        self.call(Call::Reject { queue, leases, then, reason }).await.map(drop)
+    }
+
+    /// Lets leases last longer.
+    pub async fn extend(&self, queue: Box<str>, leases: Vec<Lease>, lease_ms: u64) -> Result<(), String> {
+        self.call(Call::Extend { queue, leases, lease_ms }).await.map(drop)
+    }
+
+    /// Writes into the trail of the message that was handed under `reference`. Whether there is one.
+    pub async fn note(&self, queue: Box<str>, reference: Box<str>, text: &str) -> Result<bool, String> {
+        let text = shortened(text, REASON_BYTES_MAX).into();
+        match self.ask(QueueRequest::Call(Call::Note { queue, reference, text })).await {
+            Ok(Outcome::Refused(Refusal::MessageNotFound)) => Ok(false),
+            Ok(Outcome::Refused(refusal)) => Err(refusal.to_string()),
+            Ok(_) => Ok(true),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Sends a message; it is durable when this is done.
+    pub async fn send(&self, queue: Box<str>, message: Message) -> Result<(), String> {
+        self.call(Call::Send { queue, messages: vec![Arc::new(message)] }).await.map(drop)
+    }
+
+    async fn call(&self, call: Call) -> Result<Outcome, String> {
+        match self.ask(QueueRequest::Call(call)).await? {
+            Outcome::Refused(refusal) => Err(refusal.to_string()),
+            outcome => Ok(outcome),
+        }
+    }
+
+    async fn ask(&self, request: QueueRequest) -> Result<Outcome, String> {
+        match self.0.ask(request).await.map_err(Unavailable::from).and_then(|reply| reply) {
+            Ok(Answer::Outcome(outcome)) => Ok(outcome),
+            Ok(other) => unreachable!("a command gets an outcome: {other:?}"),
+            Err(unavailable) => Err(cannot_be_asked(unavailable)),
+        }
+    }
+}
+
+impl Receiving {
+    /// What came; empty if nothing did in time.
+    pub async fn next(&mut self) -> Result<Vec<Received>, String> {
+        let Some(stream) = &mut self.0 else { return Err("the queue cannot be asked now".to_owned()) };
+        match stream.next().await {
+            Some(Ok(Answer::Received(received))) => Ok(received),
+            Some(Ok(Answer::Outcome(Outcome::Refused(refusal)))) => Err(refusal.to_string()),
+            Some(Ok(other)) => unreachable!("who receives gets messages: {other:?}"),
+            Some(Err(unavailable)) => Err(cannot_be_asked(unavailable)),
+            // The process stops.
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+fn cannot_be_asked(unavailable: Unavailable) -> String {
+    format!("the queue cannot be asked now ({unavailable:?})")
+}

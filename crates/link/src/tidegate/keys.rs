@@ -1,0 +1,67 @@
+//! `[[link]]`: which queues are forwarded, and where to.
+
+use anyhow::Result;
+use tidegate_config::{Count, Document, FilePath, Milliseconds, NoDefault, Optional, Required, Text, config};
+use tidegate_queue::machine::limits::{BATCH_MESSAGES_MAX, LEASE_MS_MAX};
+
+use crate::checks::Checks;
+use crate::target::LinkSettings;
+
+config! {
+    /// `[[link]]`
+    pub struct LinkKeys in [["link"]] {
+        name: Required<Text> = NoDefault, .., restart, "name, for logs, metrics and trails; at most 55 bytes";
+        from: Required<Text> = NoDefault, .., restart, "the queue here whose messages are forwarded";
+        address: Required<Text> = NoDefault, .., restart, "binary port of the other server, as HOST:PORT";
+        to: Required<Text> = NoDefault, .., restart, "the queue there";
+        token: Optional<Text> = NoDefault, .., restart, "token for the other server; only for development";
+        token_file: Optional<FilePath> = NoDefault, .., restart, "file with the token for the other server";
+        batch: Count<usize> = 500, 1..=1_000, restart, "messages that are under way at once";
+        lease_ms: Milliseconds = 5_000, 1_000..=43_200_000, restart,
+            "how long they are leased meanwhile: after a kill of this server they wait for so long";
+        pause_max_ms: Milliseconds = 30_000, 100..=3_600_000, restart,
+            "longest pause after a failure; the first is 100 ms, each further one twice as long";
+    }
+}
+
+const _: () = assert!(BATCH_MESSAGES_MAX == 1_000 && LEASE_MS_MAX == 43_200_000, "the ranges are those of queues");
+
+/// A link as it is used.
+#[derive(Clone)]
+pub struct TidegateLink {
+    /// What all links are told.
+    pub link: LinkSettings,
+    /// The other server.
+    pub address: Box<str>,
+    /// The queue there.
+    pub to: Box<str>,
+    /// What is shown to the other server.
+    pub token: Box<str>,
+    /// Messages at once.
+    pub batch: usize,
+}
+
+/// Reads and checks all links, and the files with their tokens.
+pub fn links(document: &Document) -> Result<Vec<TidegateLink>> {
+    let keys: Vec<LinkKeys> = document.list()?;
+    let mut checks = Checks::new(document, "link");
+    let link = |(index, keys): (usize, LinkKeys)| {
+        let row = checks.row(index, &keys.name, &keys.from)?;
+        row.queue("to", &keys.to)?;
+        row.address("address", &keys.address)?;
+        Ok(TidegateLink {
+            token: row.secret("token", keys.token, keys.token_file)?,
+            link: LinkSettings {
+                kind: "link",
+                name: keys.name,
+                from: keys.from,
+                lease_ms: keys.lease_ms,
+                pause_max_ms: keys.pause_max_ms,
+            },
+            address: keys.address,
+            to: keys.to,
+            batch: keys.batch,
+        })
+    };
+    keys.into_iter().enumerate().map(link).collect()
+}

@@ -1,0 +1,161 @@
+//! The other server, over its binary port.
+
+use std::net::TcpStream;
+
+use prost::Message as _;
+use tidegate_client::{Client, ClientError};
+use tidegate_machines::TimeMs;
+use tidegate_queue::Received;
+use tidegate_queue::machine::KEY_CHARS;
+use tidegate_queue::machine::limits::{BATCH_BYTES_MAX, MESSAGE_OVERHEAD_BYTES};
+use tidegate_wire::queue as wire;
+
+use super::keys::TidegateLink;
+use crate::identity::id_of;
+use crate::target::Fate;
+
+/// The family of frames of queues.
+const FAMILY: u32 = 4;
+
+/// A connection to the other server.
+pub struct Remote(Client<TcpStream>);
+
+/// Why messages were not taken there.
+pub struct NotTaken {
+    /// In words.
+    pub why: String,
+    /// What that means.
+    cause: Cause,
+}
+
+enum Cause {
+    /// The connection is of no more use.
+    Over,
+    /// The other server, or its queue, takes nothing now.
+    Away,
+    /// The messages are such that it takes none of them, or not all.
+    Messages,
+}
+
+impl From<ClientError> for NotTaken {
+    fn from(error: ClientError) -> NotTaken {
+        let cause = match &error {
+            ClientError::Server(refused) if matches!(&*refused.code, "message_invalid" | "batch_too_large") => {
+                Cause::Messages
+            }
+            ClientError::RequestTooLarge { .. } => Cause::Messages,
+            ClientError::Server(_) => Cause::Away,
+            _ => Cause::Over,
+        };
+        NotTaken { why: error.to_string(), cause }
+    }
+}
+
+impl Remote {
+    /// Connects.
+    pub fn connect(link: &TidegateLink) -> Result<Remote, NotTaken> {
+        Ok(Remote(Client::connect(&*link.address, &link.token)?))
+    }
+
+    /// Sends messages; those that are taken are durable there when this is done. What becomes of each, and why the
+    /// connection is of no more use, if it is. Those that were taken before are not taken again.
+    pub fn give(&mut self, queue: &str, messages: &[Received]) -> (Vec<Fate>, Option<String>) {
+        let mut fates = Vec::with_capacity(messages.len());
+        for part in parts(messages) {
+            // Of a part that is refused, each message is asked for alone: others are as good as before.
+            let ones: Vec<&[Received]> = match self.send(queue, part) {
+                Ok(()) => {
+                    fates.extend(part.iter().map(|_| taken()));
+                    continue;
+                }
+                Err(NotTaken { cause: Cause::Messages, .. }) if part.len() > 1 => part.chunks(1).collect(),
+                Err(not_taken) => match self.judged(not_taken, fates, messages.len()) {
+                    Judged::Dead(so_far) => {
+                        fates = so_far;
+                        continue;
+                    }
+                    Judged::All(fates, over) => return (fates, over),
+                },
+            };
+            for one in ones {
+                match self.send(queue, one) {
+                    Ok(()) => fates.push(taken()),
+                    Err(not_taken) => match self.judged(not_taken, fates, messages.len()) {
+                        Judged::Dead(so_far) => fates = so_far,
+                        Judged::All(fates, over) => return (fates, over),
+                    },
+                }
+            }
+        }
+        (fates, None)
+    }
+
+    /// What follows from a failure to send one message, or from one that is not about messages.
+    fn judged(&self, not_taken: NotTaken, mut fates: Vec<Fate>, messages: usize) -> Judged {
+        let NotTaken { why, cause } = not_taken;
+        if let Cause::Messages = cause {
+            fates.push(Fate::Dead { why });
+            return Judged::Dead(fates);
+        }
+        let left = messages - fates.len();
+        fates.extend((0..left).map(|_| Fate::Back { why: why.clone(), after_ms: 0, is_away: true }));
+        Judged::All(fates, matches!(cause, Cause::Over).then_some(why))
+    }
+
+    fn send(&mut self, queue: &str, part: &[Received]) -> Result<(), NotTaken> {
+        let send = wire::Send { queue: queue.into(), messages: part.iter().map(message).collect() };
+        let request = wire::QueueRequest { request: Some(wire::queue_request::Request::Send(send)) };
+        let reply = self.0.room(FAMILY, &request.encode_to_vec())?;
+        let taken = match wire::QueueReply::decode(&*reply).map(|reply| reply.reply) {
+            Ok(Some(wire::queue_reply::Reply::Sent(sent))) => sent.receipts.len(),
+            _ => 0,
+        };
+        if taken != part.len() {
+            let why = format!("{} messages were sent, and the other server answered for {taken}", part.len());
+            return Err(NotTaken { why, cause: Cause::Over });
+        }
+        Ok(())
+    }
+}
+
+/// What follows from a failure, with the fates so far.
+enum Judged {
+    /// One message is refused for good.
+    Dead(Vec<Fate>),
+    /// All further messages go back.
+    All(Vec<Fate>, Option<String>),
+}
+
+fn taken() -> Fate {
+    Fate::Taken { reference: Box::default() }
+}
+
+/// Messages in parts that one request takes.
+fn parts(messages: &[Received]) -> impl Iterator<Item = &[Received]> {
+    let mut rest = messages;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = rest.iter().take_while(|received| {
+            // The id there may be longer than the one here.
+            bytes += received.message.bytes() + MESSAGE_OVERHEAD_BYTES + KEY_CHARS;
+            bytes <= BATCH_BYTES_MAX
+        });
+        let (part, behind) = rest.split_at(fits.count().max(1).min(rest.len()));
+        rest = behind;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+fn message(received: &Received) -> wire::Message {
+    let message = &*received.message;
+    wire::Message {
+        body: message.body.to_vec(),
+        id: id_of(received),
+        ordering_key: message.ordering_key.as_deref().unwrap_or_default().to_owned(),
+        priority: Some(message.priority.into()),
+        // It has waited here.
+        deliver_at_ms: 0,
+        expires_at_ms: message.expires_at.map_or(0, |TimeMs(at)| at),
+        attributes: message.attributes.to_vec(),
+    }
+}
