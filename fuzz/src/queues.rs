@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use tidegate_machines::queue::{Bounds, Command, Lease, Message, Outcome, Queues, Rejection, Settings};
 use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 
-const BOUNDS: Bounds = Bounds { messages_max: 1_000_000, ids_max: 1_000_000 };
+const BOUNDS: Bounds = Bounds::new(1_000_000, 1_000_000);
 const NOW: TimeMs = TimeMs(1_000_000);
 
 /// A small shard and its log, as bytes of events.

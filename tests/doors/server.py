@@ -37,13 +37,13 @@ class Server:
         """Begins, or begins again on the same addresses and data."""
         self.process = subprocess.Popen(self.command, stdout=self.log, stderr=self.log)
 
-    def request(self, path, body=None, token=None):
+    def request(self, path, body=None, token=None, method=None):
         """Asks the HTTP door and returns the answer's status and body; JSON is sent if there is a body."""
         headers = {"authorization": f"Bearer {token}"} if token else {}
         if body is not None:
             headers["content-type"] = "application/json"
         scheme = "https" if self.tls else "http"
-        asked = urllib.request.Request(f"{scheme}://{self.http}{path}", body, headers)
+        asked = urllib.request.Request(f"{scheme}://{self.http}{path}", body, headers, method=method)
         try:
             with urllib.request.urlopen(asked, timeout=10, context=self.tls) as answer:
                 return answer.status, answer.read()

@@ -11,7 +11,7 @@ use std::time::Instant;
 use tidegate_broker::drive::{self, Driven, Shell};
 use tidegate_broker::{
     Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
-    HoldingLimits, Holdings, Owners, Principal, Rights, SharedFacts,
+    HoldingLimits, Holdings, Owners, Principal, QueueTopics, Rights, SharedFacts,
 };
 use tidegate_journal::StepLog;
 use tidegate_journal::disk::RealDisk;
@@ -107,6 +107,7 @@ fn bench() -> Bench {
             request_topics: Vec::new(),
             feeds: Box::default(),
             feed_partitions: 1,
+            queues: QueueTopics::default(),
             version: "",
         },
         Vec::new(),

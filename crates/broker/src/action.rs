@@ -92,7 +92,72 @@ pub enum Action {
         /// Which.
         feed: FeedKey,
     },
+    /// Something was published that is a send to a queue: let the queue take it, and answer with
+    /// [`crate::Broker::send_answered`].
+    Send {
+        /// Goes back with the answer.
+        ticket: RequestTicket,
+        /// On whose behalf. They may publish there.
+        rights: Arc<dyn Rights>,
+        /// Where.
+        topic: Box<str>,
+        /// Encoded MQTT 5 properties that would go on unchanged.
+        properties: Box<[u8]>,
+        /// When it is worth nothing any more.
+        expires_at: Option<TimeMs>,
+        /// What was published.
+        payload: Box<[u8]>,
+    },
+    /// A client wants to receive from a queue: find out whether there is one, and answer with
+    /// [`crate::Broker::queue_found`]. Nothing more is read from the connection until then.
+    FindQueue {
+        /// The connection.
+        key: ConnectionKey,
+        /// Its filter.
+        filter: Box<str>,
+    },
+    /// A receiver begins. It asks for messages by [`Action::ReceiveMore`].
+    Receive {
+        /// Names it.
+        receiver: ReceiverKey,
+        /// The client.
+        client_id: Box<str>,
+        /// Its filter.
+        filter: Box<str>,
+    },
+    /// A receiver wants messages: answer with [`crate::Broker::hand_out`] when there are some.
+    ReceiveMore {
+        /// Which.
+        receiver: ReceiverKey,
+        /// How many at most.
+        max: usize,
+    },
+    /// What becomes of a message that was handed out: below 0x80 it is acknowledged, otherwise rejected.
+    Settle {
+        /// Whose.
+        receiver: ReceiverKey,
+        /// Its [number](crate::QueueDelivery::number).
+        number: u64,
+        /// What the client says.
+        reason: ReasonCode,
+    },
+    /// A receiver wants nothing more. What was handed out to it and is not settled may still be.
+    ReceiveStop {
+        /// Which.
+        receiver: ReceiverKey,
+        /// The numbers of messages that its client never saw.
+        unsent: Vec<u64>,
+    },
+    /// A receiver is gone. What is not settled is not with anybody any more.
+    ReceiveEnd {
+        /// Which.
+        receiver: ReceiverKey,
+    },
 }
+
+/// Names a receiver of one broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ReceiverKey(pub u64);
 
 /// Names a feed of one broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

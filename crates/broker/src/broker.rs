@@ -23,6 +23,7 @@ mod owner;
 mod pass_on;
 mod peers;
 mod publish;
+mod queues;
 mod recover;
 mod reload;
 mod request;
@@ -137,6 +138,10 @@ impl<L: LogStore> Broker<L> {
     pub fn watching(options: BrokerOptions, shards: Vec<TopicShard<L>>, prefix: &str) -> Broker<L> {
         let topics = options.request_topics.len();
         assert!(topics <= REQUEST_TOPICS_MAX, "{topics} request topics, and each PUBLISH is compared with all of them");
+        let queues = &options.queues;
+        let are_special =
+            [queues.sends, queues.receives].iter().all(|begin| begin.is_empty() || begin.starts_with('$'));
+        assert!(are_special, "what leads to queues is no ordinary topic");
         assert!(options.worker < options.workers(), "a worker is one of all");
         assert!(options.workers() <= 256, "an entry of the tree names its worker in a byte");
         for (nth, shard) in (0..).zip(&shards) {
@@ -163,6 +168,9 @@ impl<L: LogStore> Broker<L> {
             random,
             options,
         };
+        // After a restart, packet ids begin elsewhere.
+        let first_id = SplitMix64(!broker.options.seed).next();
+        broker.asked.receivers.begin_ids(first_id);
         broker.recover();
         broker
     }
@@ -206,6 +214,7 @@ impl<L: LogStore> Broker<L> {
         worked |= self.step_operator(now);
         self.step_expired(now);
         self.step_feeds(now);
+        self.step_receivers(now);
         self.step_sys(now);
         self.run_deferred_disconnects(now);
         // What was asked of the shards in this step is submitted in this step.
@@ -301,6 +310,7 @@ impl<L: LogStore> Broker<L> {
         let session = &self.clients.sessions[place];
         session.slot.is_some()
             || self.has_feeds(place)
+            || self.has_receivers(place)
             || session.flow.as_ref().is_some_and(|flow| !flow.backlog.is_empty())
     }
 

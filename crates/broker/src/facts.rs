@@ -53,6 +53,8 @@ facts! {
     subscriptions,
     /// Feeds of connected sessions that a source behind the broker is read for.
     feeds,
+    /// Subscriptions of connected sessions that receive from queues behind the broker.
+    receivers,
     /// Wills that were sent and found no room on the disk: they are sent again.
     wills_waiting,
     /// Retained messages (the same on each worker: not a sum).
@@ -99,7 +101,8 @@ facts! {
     /// Subscriptions of share groups and to streams that were removed because their client has no right to them any
     /// more.
     subscriptions_removed,
-    /// Publications on a topic that is none, such as one under `$delayed` without a delay.
+    /// Publications on a topic that is none, such as one under `$delayed` without a delay, or that cannot be sent to a
+    /// queue, because they are of QoS 0 or to be retained.
     dropped_invalid,
     /// QoS 0 messages for sessions whose client was not connected: nothing of them is kept.
     dropped_offline,

@@ -24,6 +24,16 @@ pub const REQUEST_TOPICS_MAX: usize = 16;
 pub const REQUESTS_MAX: usize = 8_192;
 /// Bytes of a request.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
+/// Messages of a queue that one subscription of an MQTT 5 client has under way, if its Receive Maximum is not smaller.
+pub const DELIVERIES_UNDER_WAY_MAX: usize = 256;
+/// The same for MQTT 3.1.1, which cannot say how much it takes.
+pub const DELIVERIES_UNDER_WAY_V311: usize = 20;
+/// Bytes of messages of queues that one worker has for clients which do not take them: above, it asks for no more.
+pub const UNSENT_DELIVERY_BYTES_MAX: usize = 32 << 20;
+/// Subscriptions of one session that receive from queues.
+pub const RECEIVERS_OF_SESSION_MAX: usize = 8;
+/// Packet ids in front of a durable session's window that are left to the messages of its inbox.
+pub const IDS_LEFT_TO_INBOX: u64 = 8_192;
 /// Messages of a feed that may be beyond the place that its session keeps durably: so many of each partition of its
 /// source may come twice.
 pub const FEED_WINDOW: u64 = 256;
@@ -314,6 +324,8 @@ pub const COMMAND_BYTES_WAITING_MAX: usize = 16 << 20;
 
 // The window never spans all packet ids, so that an id names one message.
 const _: () = assert!((u16::MAX as u64) <= PACKET_IDS);
+const _: () = assert!(DELIVERIES_UNDER_WAY_MAX * RECEIVERS_OF_SESSION_MAX < PACKET_IDS as usize / 16);
+const _: () = assert!(IDS_LEFT_TO_INBOX < PACKET_IDS / 4, "ids are left for messages of queues");
 // Packet ids of feeds go around, and those under way are few among them.
 const _: () = assert!(FEED_WINDOW as usize * FEEDS_OF_SESSION_MAX < PACKET_IDS as usize / 16);
 // No slot is in a part of a share group.

@@ -30,6 +30,16 @@ pub(crate) const DISK_FULL: ReasonCode = ReasonCode(0xFD);
 /// either.
 pub(crate) const NOT_NOW: ReasonCode = ReasonCode(0xFC);
 
+/// Why something cannot be sent to a queue: no right. MQTT 3.1.1 is not told that it was taken. Like those below, it never
+/// leaves the server.
+pub(crate) const SEND_DENIED: ReasonCode = ReasonCode(0xFB);
+
+/// The same: it is to be retained.
+pub(crate) const NOT_RETAINED: ReasonCode = ReasonCode(0xFA);
+
+/// Why a filter is refused: nobody could acknowledge what is sent for it.
+pub(crate) const NEEDS_QOS_1: ReasonCode = ReasonCode(0xF9);
+
 /// The reason as a client is told it, and the text.
 pub(crate) fn told(about: About, reason: ReasonCode) -> (ReasonCode, Option<&'static str>) {
     if reason == NOT_NOW {
@@ -39,6 +49,18 @@ pub(crate) fn told(about: About, reason: ReasonCode) -> (ReasonCode, Option<&'st
     if reason == DISK_FULL {
         let text = "the disk of the server is full, nothing can be kept: try again later";
         return (ReasonCode::QUOTA_EXCEEDED, Some(text));
+    }
+    match reason {
+        SEND_DENIED => return told(about, ReasonCode::NOT_AUTHORIZED),
+        NOT_RETAINED => {
+            let text = "what is sent to a queue is kept there until it is acknowledged: publish it without RETAIN";
+            return (ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR, Some(text));
+        }
+        NEEDS_QOS_1 => {
+            let text = "what is received from a queue is to be acknowledged: subscribe with QoS 1";
+            return (ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR, Some(text));
+        }
+        _ => {}
     }
     (reason, reason_text(about, reason))
 }
@@ -55,7 +77,7 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
             "the user may not connect, leave this will, or have another's session"
         }
         (About::Connect, ReasonCode::TOPIC_NAME_INVALID) => {
-            "the topic of the will is none, too deep to be retained, or for requests"
+            "the topic of the will is none, too deep to be retained, or for requests or queues"
         }
         (About::Connect, ReasonCode::SERVER_UNAVAILABLE) => {
             "what decides on log-ins of this user does not answer: try again later"
@@ -87,9 +109,11 @@ pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static s
         (About::Subscribe, ReasonCode::QUOTA_EXCEEDED) => {
             "too many subscriptions or streams, or a filter with too many levels"
         }
-        (About::Subscribe, ReasonCode::TOPIC_FILTER_INVALID) => "a filter that is none",
+        (About::Subscribe, ReasonCode::TOPIC_FILTER_INVALID) => {
+            "a filter that is none, or one with wildcards that may have none"
+        }
         (About::Subscribe, ReasonCode::SHARED_SUBSCRIPTIONS_NOT_SUPPORTED) => {
-            "what is read from a place of one's own cannot be shared"
+            "what is read from a place of one's own, or from a queue, has no share groups"
         }
         (About::Subscribe, ReasonCode::UNSPECIFIED_ERROR) => {
             "after: not a place that this server gave, or one of another history"

@@ -27,7 +27,7 @@
 //! | `refusal_metrics` | what every door counts of requests that it refuses |
 //! | `request_metrics` | how long requests take at every door |
 //! | `security` | the security log: log-ins, refusals, denials, take-overs |
-//! | `topic_names` | names of topics that the ledger owns |
+//! | `topic_names` | names of topics that the ledger and the queues own |
 //! | `auth` | who a caller is, and what they may do |
 //! | `turns` | whose connections a port serves next, and for how much work; who gets one of few places |
 //! | `held_bytes` | what callers have sent ahead of their answers, in bytes |
@@ -49,6 +49,7 @@
 //! | `websocket` | MQTT over WebSocket: from HTTP's socket to an arrival at MQTT |
 //! | `binary` | the binary port |
 //! | `ledger_topics` | the ledger on topics |
+//! | `queue_topics` | queues on topics |
 //! | `mqtt` | the MQTT port |
 //! | `queue_frames` | queues on the binary port |
 //! | `edge` | how an edge thread reaches shards and workers |
@@ -84,6 +85,7 @@ mod queue_calls;
 mod queue_frames;
 mod queue_http;
 pub mod queue_room;
+mod queue_topics;
 mod reading;
 pub mod refusal_metrics;
 pub mod request_metrics;

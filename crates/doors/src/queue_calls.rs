@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use tidegate_queue::machine::limits::CONSUMER_BYTES_MAX;
 use tidegate_queue::machine::{Lease, MessageKey, Outcome, Refusal, shortened};
 use tidegate_queue::{Answer, QueueClient, QueueRequest, Receive, Received};
@@ -9,10 +10,17 @@ use tidegate_queue::{Answer, QueueClient, QueueRequest, Receive, Received};
 use crate::RoomClient;
 use crate::auth::{Identity, QueueAction};
 use crate::http::Silence;
-use crate::json::Problem;
+use crate::json::{Problem, ProblemCode};
 
 /// The longest that a receiver waits.
 pub const WAIT_MS_MAX: u64 = 20_000;
+
+/// As many receivers wait as may.
+pub const RECEIVERS_FULL: ProblemCode = ProblemCode::new(StatusCode::SERVICE_UNAVAILABLE, "receivers_full");
+/// The same, of one caller.
+pub const RECEIVERS_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::TOO_MANY_REQUESTS, "receivers_too_many");
+/// When a receiver that finds no place asks again: others wait for some seconds.
+pub const RECEIVERS_RETRY_AFTER_S: u32 = 1;
 
 /// What handlers share.
 pub type Served = RoomClient<QueueClient>;
@@ -46,12 +54,13 @@ pub fn consumer_of(caller: &Identity) -> Box<str> {
 /// the client has closed its side of the connection.
 pub async fn receive_from(
     served: &Served,
+    caller: &Identity,
     receive: Receive,
     silence: &Silence,
 ) -> Result<Result<Vec<Received>, Refusal>, Problem> {
     let waits = receive.wait_ms > 0;
     let wait = Duration::from_millis(receive.wait_ms);
-    let opened = served.client.open(QueueRequest::Receive(receive), 1);
+    let opened = served.client.open(caller.asks_queues(QueueRequest::Receive(receive)), 1);
     let mut stream = opened.map_err(|unasked| Problem::from(tidegate_shard::Unavailable::from(unasked)))?;
     // The shard answers when the wait is over; a request may take its own time besides.
     let answer = tokio::time::timeout(wait + served.door.limits().request_timeout, stream.next());

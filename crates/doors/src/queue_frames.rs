@@ -9,14 +9,18 @@ use prost::Message as _;
 use tidegate_machines::TimeMs;
 use tidegate_queue::machine::limits::PRIORITY_DEFAULT;
 use tidegate_queue::machine::{Lease, LeaseRefusal, Message, MessageKey, Outcome, Rejection};
-use tidegate_queue::{Answer, Call, QueueClient, QueueReply, QueueRequest, Receive, Received};
+use tidegate_queue::{Answer, Call, CallerRequest, QueueClient, QueueReply, QueueRequest, Receive, Received};
 use tidegate_wire::queue as wire;
+use tidegate_wire::queue::queue_reply::Reply;
 
 use crate::auth::{Identity, QueueAction};
 use crate::binary::Refused;
-use crate::binary::frames::{FrameRoom, QUEUE_FAMILY};
+use crate::binary::frames::{FrameRoom, QUEUE_FAMILY, RoomCost, Waits};
 use crate::queue_calls::consumer_of;
 use crate::queue_http::{check_right, problem};
+
+/// Messages or leases of a request whose decoding, and the answer to them, is as much work as a frame.
+const ITEMS_PER_WORK: usize = 4;
 
 /// Queues, for the clients of one worker's binary port.
 pub struct QueueFrames;
@@ -66,6 +70,54 @@ fn delivery(received: &Received) -> wire::Delivery {
     }
 }
 
+fn received_frame(messages: &[Received]) -> Reply {
+    Reply::Received(wire::Received { deliveries: messages.iter().map(delivery).collect() })
+}
+
+fn encode(reply: Reply) -> Vec<u8> {
+    wire::QueueReply { reply: Some(reply) }.encode_to_vec()
+}
+
+/// Reads a request of `identity`, and checks whether they may make it.
+fn read_request(identity: &Identity, body: &[u8]) -> Result<QueueRequest, Refused> {
+    use wire::queue_request::Request;
+    let request = wire::QueueRequest::decode(body).map_err(|error| malformed(&error.to_string()))?;
+    let request = request.request.ok_or_else(|| malformed("the frame asks nothing that this server knows"))?;
+    let may = |action, queue: &str| check_right(identity, action, queue).map_err(Refused::from);
+    Ok(QueueRequest::Call(match request {
+        Request::Send(wire::Send { queue, messages }) => {
+            may(QueueAction::Send, &queue)?;
+            // Each message counts as a request.
+            identity.charge(messages.len().saturating_sub(1) as u32);
+            let messages = messages.into_iter().map(message).collect::<Result<_, _>>()?;
+            Call::Send { queue: queue.into(), messages }
+        }
+        Request::Receive(wire::Receive { queue, max, lease_ms, wait_ms, consumer }) => {
+            may(QueueAction::Receive, &queue)?;
+            return Ok(QueueRequest::Receive(Receive {
+                queue: queue.into(),
+                max: max.max(1) as usize,
+                lease_ms: (lease_ms > 0).then_some(lease_ms),
+                consumer: if consumer.is_empty() { consumer_of(identity) } else { consumer.into() },
+                wait_ms,
+            }));
+        }
+        Request::Acknowledge(wire::Acknowledge { queue, leases: of }) => {
+            may(QueueAction::Receive, &queue)?;
+            Call::Acknowledge { queue: queue.into(), leases: leases(&of)? }
+        }
+        Request::Extend(wire::Extend { queue, leases: of, lease_ms }) => {
+            may(QueueAction::Receive, &queue)?;
+            Call::Extend { queue: queue.into(), leases: leases(&of)?, lease_ms }
+        }
+        Request::Reject(wire::Reject { queue, leases: of, reason, delay_ms, dead }) => {
+            may(QueueAction::Receive, &queue)?;
+            let then = if dead { Rejection::Dead } else { Rejection::Retry(delay_ms) };
+            Call::Reject { queue: queue.into(), leases: leases(&of)?, then, reason: reason.into() }
+        }
+    }))
+}
+
 impl FrameRoom for QueueFrames {
     type Client = QueueClient;
 
@@ -73,47 +125,28 @@ impl FrameRoom for QueueFrames {
         QUEUE_FAMILY
     }
 
-    fn request(&self, identity: &Identity, body: &[u8]) -> Result<QueueRequest, Refused> {
-        use wire::queue_request::Request;
-        let request = wire::QueueRequest::decode(body).map_err(|error| malformed(&error.to_string()))?;
-        let request = request.request.ok_or_else(|| malformed("the frame asks nothing that this server knows"))?;
-        let may = |action, queue: &str| check_right(identity, action, queue).map_err(Refused::from);
-        Ok(QueueRequest::Call(match request {
-            Request::Send(wire::Send { queue, messages }) => {
-                may(QueueAction::Send, &queue)?;
-                // Each message counts as a request.
-                identity.charge(messages.len().saturating_sub(1) as u32);
-                let messages = messages.into_iter().map(message).collect::<Result<_, _>>()?;
-                Call::Send { queue: queue.into(), messages }
-            }
-            Request::Receive(wire::Receive { queue, max, lease_ms, wait_ms, consumer }) => {
-                may(QueueAction::Receive, &queue)?;
-                return Ok(QueueRequest::Receive(Receive {
-                    queue: queue.into(),
-                    max: max.max(1) as usize,
-                    lease_ms: (lease_ms > 0).then_some(lease_ms),
-                    consumer: if consumer.is_empty() { consumer_of(identity) } else { consumer.into() },
-                    wait_ms,
-                }));
-            }
-            Request::Acknowledge(wire::Acknowledge { queue, leases: of }) => {
-                may(QueueAction::Receive, &queue)?;
-                Call::Acknowledge { queue: queue.into(), leases: leases(&of)? }
-            }
-            Request::Extend(wire::Extend { queue, leases: of, lease_ms }) => {
-                may(QueueAction::Receive, &queue)?;
-                Call::Extend { queue: queue.into(), leases: leases(&of)?, lease_ms }
-            }
-            Request::Reject(wire::Reject { queue, leases: of, reason, delay_ms, dead }) => {
-                may(QueueAction::Receive, &queue)?;
-                let then = if dead { Rejection::Dead } else { Rejection::Retry(delay_ms) };
-                Call::Reject { queue: queue.into(), leases: leases(&of)?, then, reason: reason.into() }
-            }
-        }))
+    fn request(&self, identity: &Identity, body: &[u8]) -> Result<CallerRequest, Refused> {
+        read_request(identity, body).map(|request| identity.asks_queues(request))
+    }
+
+    fn cost(request: &CallerRequest) -> RoomCost {
+        let QueueRequest::Call(call) = &request.request else { return RoomCost::default() };
+        RoomCost { bytes: call.weight(), work: call.items() / ITEMS_PER_WORK }
+    }
+
+    fn waits(request: &CallerRequest) -> Option<Waits<QueueClient>> {
+        // Who does not wait gets what there is: it may have closed its side because it has sent all its requests.
+        let QueueRequest::Receive(Receive { queue, wait_ms: 1.., .. }) = &request.request else { return None };
+        let (caller, queue) = (request.caller, queue.clone());
+        let give_back = move |reply: &QueueReply| {
+            let Ok(Answer::Received(received)) = reply else { return None };
+            let call = tidegate_queue::give_back(queue.clone(), received)?;
+            Some(CallerRequest { caller, request: QueueRequest::Call(call) })
+        };
+        Some(Waits { answer: encode(received_frame(&[])), give_back: Box::new(give_back) })
     }
 
     fn reply(&self, reply: QueueReply) -> Result<Vec<u8>, Refused> {
-        use wire::queue_reply::Reply;
         let reply = match reply? {
             Answer::Outcome(Outcome::Refused(refusal)) => return Err(problem(&refusal).into()),
             Answer::Outcome(Outcome::Sent(receipts)) => {
@@ -123,9 +156,7 @@ impl FrameRoom for QueueFrames {
                 };
                 Reply::Sent(wire::Sent { receipts: receipts.iter().map(receipt).collect() })
             }
-            Answer::Received(messages) => {
-                Reply::Received(wire::Received { deliveries: messages.iter().map(delivery).collect() })
-            }
+            Answer::Received(messages) => received_frame(&messages),
             Answer::Outcome(Outcome::Leases(outcomes)) => {
                 let outcome = |outcome: &Result<(), LeaseRefusal>| match outcome {
                     Ok(()) => wire::LeaseOutcome::Done,
@@ -137,6 +168,24 @@ impl FrameRoom for QueueFrames {
             }
             other => unreachable!("the binary port asks for nothing that is answered so: {other:?}"),
         };
-        Ok(wire::QueueReply { reply: Some(reply) }.encode_to_vec())
+        Ok(encode(reply))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_shard::Caller;
+
+    use super::*;
+
+    #[test]
+    fn a_frame_costs_as_the_messages_in_it() {
+        let cost = |count: usize| {
+            let messages = (0..count).map(|_| Arc::new(Message::default())).collect();
+            let request = QueueRequest::Call(Call::Send { queue: "jobs".into(), messages });
+            QueueFrames::cost(&CallerRequest { caller: Caller::SERVER, request })
+        };
+        assert_eq!((cost(1).work, cost(1_000).work), (0, 250));
+        assert!(cost(1_000).bytes >= 1_000 * size_of::<Message>(), "{:?}", cost(1_000));
     }
 }

@@ -11,6 +11,7 @@
 
 mod leases;
 mod messages;
+mod openapi;
 mod page;
 mod queues;
 
@@ -25,7 +26,7 @@ use crate::RoomClient;
 use crate::auth::{Identity, QueueAction};
 use crate::http::{Door, HttpRoom, Routes};
 use crate::json::{Problem, ProblemCode};
-use crate::queue_calls::{Served, may_know};
+use crate::queue_calls::{RECEIVERS_FULL, RECEIVERS_RETRY_AFTER_S, RECEIVERS_TOO_MANY, Served, may_know};
 use crate::sqs;
 
 /// The queues at the door of one edge thread, before it opens.
@@ -113,7 +114,7 @@ const QUEUE_FULL: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_fu
 const MESSAGE_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "message_not_found");
 const MESSAGE_LEASED: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "message_leased");
 
-const CODES: [ProblemCode; 13] = [
+const CODES: [ProblemCode; 15] = [
     QUEUE_NOT_FOUND,
     QUEUE_NAME_INVALID,
     SETTING_INVALID,
@@ -125,6 +126,8 @@ const CODES: [ProblemCode; 13] = [
     BATCH_TOO_LARGE,
     ARGUMENT_INVALID,
     QUEUE_FULL,
+    RECEIVERS_FULL,
+    RECEIVERS_TOO_MANY,
     MESSAGE_NOT_FOUND,
     MESSAGE_LEASED,
 ];
@@ -142,15 +145,21 @@ pub(crate) fn problem(refusal: &Refusal) -> Problem {
         Refusal::BatchTooLarge => BATCH_TOO_LARGE,
         Refusal::ArgumentInvalid(_) => ARGUMENT_INVALID,
         Refusal::Full(_) => QUEUE_FULL,
+        Refusal::TooManyReceivers => RECEIVERS_FULL,
+        Refusal::TooManyReceiversOfCaller => RECEIVERS_TOO_MANY,
         Refusal::MessageNotFound => MESSAGE_NOT_FOUND,
         Refusal::MessageLeased => MESSAGE_LEASED,
     };
-    Problem::new(code, refusal.to_string())
+    let problem = Problem::new(code, refusal.to_string());
+    match code {
+        RECEIVERS_FULL | RECEIVERS_TOO_MANY => problem.retry_after_s(RECEIVERS_RETRY_AFTER_S),
+        _ => problem,
+    }
 }
 
 /// Asks, and gives the answer that is no refusal.
-async fn ask(served: &Served, call: Call) -> Result<Answer, Problem> {
-    match served.ask(QueueRequest::Call(call)).await? {
+async fn ask(served: &Served, caller: &Identity, call: Call) -> Result<Answer, Problem> {
+    match served.ask(caller.asks_queues(QueueRequest::Call(call))).await? {
         Answer::Outcome(Outcome::Refused(refusal)) => Err(problem(&refusal)),
         answer => Ok(answer),
     }

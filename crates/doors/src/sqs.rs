@@ -38,7 +38,7 @@ use tidegate_queue::{Answer, Call, QueueRequest, Read};
 
 use self::error::{AwsError, codes};
 use crate::auth::{Identity, QueueAction};
-use crate::http::{PeerAddress, SignedBy, Silence};
+use crate::http::{OverTls, PeerAddress, SignedBy, Silence};
 use crate::queue_calls::{Served, may_know};
 
 /// Where requests go, whatever they ask.
@@ -52,8 +52,9 @@ const TARGET_PREFIX: &str = "AmazonSQS.";
 struct Asked<'a> {
     served: &'a Served,
     caller: Identity,
-    /// What the client calls this server.
+    /// What the client calls this server, and how it speaks to it.
     host: &'a str,
+    over_tls: OverTls,
     body: &'a [u8],
     /// Whether the client has closed its side.
     silence: Arc<Silence>,
@@ -66,6 +67,7 @@ type Done<T = Value> = Result<T, AwsError>;
 pub async fn answer(
     State(served): State<Served>,
     Extension(PeerAddress(address)): Extension<PeerAddress>,
+    Extension(over_tls): Extension<OverTls>,
     request: Request,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
@@ -80,7 +82,7 @@ pub async fn answer(
         key.identity.arrive().map_err(crate::json::Problem::from)?;
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let silence = head.extensions.get::<Arc<Silence>>().cloned().unwrap_or_default();
-        let asked = Asked { served: &served, caller: key.identity, host, body: &body, silence };
+        let asked = Asked { served: &served, caller: key.identity, host, over_tls, body: &body, silence };
         act(&asked, action(&head)?).await
     };
     let done = done.await;
@@ -158,9 +160,14 @@ impl Asked<'_> {
         serde_json::from_slice(body).map_err(|error| AwsError::new(codes::SERIALIZATION, error.to_string()))
     }
 
+    /// The URL of a queue, as the client would reach it.
+    fn url_of(&self, queue: &str) -> String {
+        names::url_of(if self.over_tls.0 { "https" } else { "http" }, self.host, queue)
+    }
+
     /// Asks, and tells a refusal from what else is answered.
     async fn decide(&self, call: Call) -> Done<Result<Answer, Refusal>> {
-        Ok(match self.served.ask(QueueRequest::Call(call)).await? {
+        Ok(match self.served.ask(self.caller.asks_queues(QueueRequest::Call(call))).await? {
             Answer::Outcome(Outcome::Refused(refusal)) => Err(refusal),
             answer => Ok(answer),
         })

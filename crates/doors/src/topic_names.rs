@@ -1,4 +1,5 @@
-//! The names of the topics that the ledger owns. Rules about topics and the ledger's own answers are written with them.
+//! The names of the topics that the ledger and the queues own. Rules about topics and their answers are written with
+//! them.
 
 /// What all topics of the ledger begin with: only it publishes there.
 pub const PREFIX: &str = "$ledger/";
@@ -20,3 +21,7 @@ pub const ACCOUNTS: &str = "$ledger/accounts/";
 pub const CHANGES: &str = "$ledger/changes/";
 /// The filter of all figures.
 pub const ALL_ACCOUNTS: &str = "$ledger/accounts/#";
+/// Behind it the name of a queue: what is published there is sent to it.
+pub const QUEUE_IN: &str = "$queue-in/";
+/// Behind it the name of a queue: who subscribes there receives from it.
+pub const QUEUE_OUT: &str = "$queue-out/";

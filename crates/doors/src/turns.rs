@@ -340,6 +340,13 @@ impl<N: Clone + Eq + Hash + Debug, C: Copy + Eq> Turns<N, C> {
         }
     }
 
+    /// A request of this caller that is under way takes so many bytes more.
+    pub fn grow(&mut self, key: CallerKey, bytes: usize) {
+        for under_way in [&mut self.under_way, &mut self.callers[key.0].under_way] {
+            under_way.bytes += bytes;
+        }
+    }
+
     /// It is answered.
     pub fn end(&mut self, key: CallerKey, weight: Weight) {
         for under_way in [&mut self.under_way, &mut self.callers[key.0].under_way] {

@@ -113,6 +113,8 @@ pub enum Bug {
     ForeignLogServed,
     /// A lease ends when it begins, so that the message is handed out again at once.
     LeaseEndsAtOnce,
+    /// Messages that are packed in memory do not wake.
+    PackedTimerLost,
     /// Some messages that are acknowledged wait for a receiver again.
     AcknowledgedComesBack,
     /// A message that is sent with a delay is handed out at once.

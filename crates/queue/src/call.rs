@@ -199,8 +199,20 @@ impl Call {
         }
     }
 
-    /// Memory that it takes while it waits.
-    pub(crate) fn weight(&self) -> usize {
+    /// Messages or leases that it names.
+    pub fn items(&self) -> usize {
+        match self {
+            Call::Send { messages, .. } => messages.len(),
+            Call::Acknowledge { leases, .. } | Call::Extend { leases, .. } | Call::Reject { leases, .. } => {
+                leases.len()
+            }
+            Call::Hand { messages, .. } => messages.len(),
+            _ => 0,
+        }
+    }
+
+    /// Memory that it takes while it waits, about, in bytes.
+    pub fn weight(&self) -> usize {
         let beside = match self {
             Call::Send { messages, .. } => messages.iter().map(|message| size_of::<Message>() + message.bytes()).sum(),
             Call::Acknowledge { leases, .. } | Call::Extend { leases, .. } | Call::Reject { leases, .. } => {

@@ -11,9 +11,9 @@ use tidegate_machines::{ShardIndex, shard_of};
 use tidegate_runtime::limits::CLIENT_REQUESTS_MAX;
 use tidegate_runtime::placement::ShardAddresses;
 use tidegate_runtime::{Address, Client, Outgoing, Replies};
-use tidegate_shard::{Durable, Unavailable};
+use tidegate_shard::{Caller, Durable, Unavailable};
 
-use crate::call::{Answer, Call, Read, Receive};
+use crate::call::{Answer, Call, Read, Receive, Received};
 use crate::protocol::QueueMessage;
 
 /// A request.
@@ -25,6 +25,22 @@ pub enum QueueRequest {
     Receive(Receive),
 }
 
+/// A request, and on whose behalf it is asked: callers of a queue take turns before its shard.
+#[derive(Clone, Debug)]
+pub struct CallerRequest {
+    /// On whose behalf.
+    pub caller: Caller,
+    /// What is asked.
+    pub request: QueueRequest,
+}
+
+impl From<QueueRequest> for CallerRequest {
+    /// A request of the server itself.
+    fn from(request: QueueRequest) -> CallerRequest {
+        CallerRequest { caller: Caller::SERVER, request }
+    }
+}
+
 /// What is replied.
 pub type QueueReply = Result<Answer, Unavailable>;
 
@@ -32,6 +48,8 @@ pub type QueueReply = Result<Answer, Unavailable>;
 struct Asked {
     /// The caller's token; `None` if it went away.
     token: Option<u64>,
+    /// On whose behalf it was asked.
+    caller: Caller,
     /// The shard that was asked, and the queue, of a receiver.
     receives: Option<(ShardIndex, Box<str>)>,
     /// Answers of other shards that are still to come.
@@ -78,38 +96,34 @@ impl QueueClient {
         QueueClient { shards, asked: Slab::new() }
     }
 
-    fn ask_all(&mut self, token: u64, call: &Call, limit: usize, out: &mut Outgoing<QueueMessage>) {
+    fn ask_all(&mut self, token: u64, (caller, call): (Caller, &Call), limit: usize, out: &mut Outgoing<QueueMessage>) {
         let shards = self.shards.count();
         let rows = Some(Ok(Answer::Queues(Vec::new())));
-        let asked = Asked { token: Some(token), receives: None, others: usize::from(shards), rows, limit };
+        let asked = Asked { token: Some(token), caller, receives: None, others: usize::from(shards), rows, limit };
         let number = self.asked.insert(asked) as u64;
         for shard in 0..shards {
-            out.push((self.shards.of(ShardIndex(shard)), QueueMessage::Call { number, call: call.clone() }));
+            out.push((self.shards.of(ShardIndex(shard)), QueueMessage::Call { number, caller, call: call.clone() }));
         }
     }
 
     /// Gives back what a receiver got that is not there any more.
     fn give_back(
         &mut self,
+        caller: Caller,
         (shard, queue): (ShardIndex, Box<str>),
         answer: &QueueReply,
         out: &mut Outgoing<QueueMessage>,
     ) {
         let Ok(Answer::Received(received)) = answer else { return };
-        let leases: Vec<Lease> = received.iter().map(|received| received.delivery.lease).collect();
-        if leases.is_empty() {
-            return;
-        }
-        let (then, reason) = (Rejection::Retry(Some(0)), "the receiver went away".into());
-        let asked = Asked { token: None, receives: None, others: 0, rows: None, limit: 0 };
+        let Some(call) = give_back(queue, received) else { return };
+        let asked = Asked { token: None, caller, receives: None, others: 0, rows: None, limit: 0 };
         let number = self.asked.insert(asked) as u64;
-        let call = Call::Reject { queue, leases, then, reason };
-        out.push((self.shards.of(shard), QueueMessage::Call { number, call }));
+        out.push((self.shards.of(shard), QueueMessage::Call { number, caller, call }));
     }
 }
 
 impl Client for QueueClient {
-    type Request = QueueRequest;
+    type Request = CallerRequest;
     type Reply = QueueReply;
     type Message = QueueMessage;
 
@@ -124,7 +138,7 @@ impl Client for QueueClient {
     fn start(
         &mut self,
         token: u64,
-        request: QueueRequest,
+        CallerRequest { caller, request }: CallerRequest,
         out: &mut Outgoing<QueueMessage>,
         replies: &mut Replies<QueueReply>,
     ) {
@@ -132,7 +146,7 @@ impl Client for QueueClient {
             return replies.push((token, Err(Unavailable::Busy)));
         }
         let shards = self.shards.count();
-        let asked = |receives| Asked { token: Some(token), receives, others: 0, rows: None, limit: 0 };
+        let asked = |receives| Asked { token: Some(token), caller, receives, others: 0, rows: None, limit: 0 };
         match request {
             QueueRequest::Call(call) if is_of_two_shards(&call, shards) => {
                 replies.push((token, Ok(Answer::refused(Refusal::OnTwoShards))));
@@ -140,14 +154,14 @@ impl Client for QueueClient {
             QueueRequest::Receive(receive) => {
                 let shard = shard_of(&receive.queue, shards);
                 let number = self.asked.insert(asked(Some((shard, receive.queue.clone())))) as u64;
-                out.push((self.shards.of(shard), QueueMessage::Receive { number, receive }));
+                out.push((self.shards.of(shard), QueueMessage::Receive { number, caller, receive }));
             }
             QueueRequest::Call(call) => match (shard_of_call(&call, shards), &call) {
                 (Some(shard), _) => {
                     let number = self.asked.insert(asked(None)) as u64;
-                    out.push((self.shards.of(shard), QueueMessage::Call { number, call }));
+                    out.push((self.shards.of(shard), QueueMessage::Call { number, caller, call }));
                 }
-                (None, Call::Read(Read::Queues { limit, .. })) => self.ask_all(token, &call, *limit, out),
+                (None, Call::Read(Read::Queues { limit, .. })) => self.ask_all(token, (caller, &call), *limit, out),
                 (None, _) => unreachable!("only lists are asked of all shards"),
             },
         }
@@ -178,10 +192,10 @@ impl Client for QueueClient {
             replies.extend(token.map(|token| (token, reply)));
             return;
         }
-        let Asked { token, receives, .. } = self.asked.remove(number as usize);
+        let Asked { token, caller, receives, .. } = self.asked.remove(number as usize);
         match (token, receives) {
             (Some(token), _) => replies.push((token, answer)),
-            (None, Some(of)) => self.give_back(of, &answer, out),
+            (None, Some(of)) => self.give_back(caller, of, &answer, out),
             (None, None) => {}
         }
     }
@@ -191,10 +205,18 @@ impl Client for QueueClient {
         let Some((number, asked)) = of_token else { return };
         asked.token = None;
         if let Some((shard, queue)) = &asked.receives {
-            let (number, queue) = (number as u64, queue.clone());
-            out.push((self.shards.of(*shard), QueueMessage::Forget { number, queue }));
+            let (number, caller, queue) = (number as u64, asked.caller, queue.clone());
+            out.push((self.shards.of(*shard), QueueMessage::Forget { number, caller, queue }));
         }
     }
+}
+
+/// Gives back what a receiver got that is not there any more, so that the next one gets it at once. `None` if it got
+/// nothing.
+pub fn give_back(queue: Box<str>, received: &[Received]) -> Option<Call> {
+    let leases: Vec<Lease> = received.iter().map(|received| received.delivery.lease).collect();
+    let (then, reason) = (Rejection::Retry(Some(0)), "the receiver went away".into());
+    (!leases.is_empty()).then_some(Call::Reject { queue, leases, then, reason })
 }
 
 fn joined(rows: QueueReply, more: QueueReply) -> QueueReply {

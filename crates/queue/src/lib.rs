@@ -13,6 +13,7 @@
 //!
 //! Invariant: nothing here knows HTTP or any other protocol of clients, or who may do what.
 
+mod behind;
 mod bodies;
 mod call;
 mod client;
@@ -23,18 +24,19 @@ mod metrics;
 mod news;
 mod protocol;
 mod rates;
+mod refused;
 mod room;
 mod service;
 mod trail;
 mod waiters;
 
 pub use call::{Answer, Call, Found, Read, Receive, Received};
-pub use client::{QueueClient, QueueReply, QueueRequest};
+pub use client::{CallerRequest, QueueClient, QueueReply, QueueRequest, give_back};
 pub use declared::{Declared, QueueKeys, declared};
 pub use family::{QUEUES, QueuesFamily};
 pub use limits::QueuesKeys;
 pub use metrics::QueueMetrics;
-pub use protocol::{QueueMessage, QueueProtocol, Ticket};
+pub use protocol::{QueueMessage, QueueProtocol, RequestTicket, Ticket};
 pub use rates::Rates;
 pub use room::QueueRoom;
 pub use service::{Note, QueueOptions, QueueService};

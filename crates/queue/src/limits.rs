@@ -1,16 +1,20 @@
 //! Bounds, and the keys that set them.
 
-use tidegate_config::{Bytes, Count, config};
+use tidegate_config::{Bytes, Count, NoDefault, Optional, config};
 use tidegate_machines::queue::Bounds;
 use tidegate_machines::queue::limits::{BATCH_BYTES_MAX, MESSAGE_BYTES_MAX};
 
 config! {
     /// `[queues]`.
     pub struct QueuesKeys in "queues" {
-        shards: Count<u16> = 1, 1..=256, restart, "shards of queues in a new directory";
+        shards: Count<u16> = 1, 1..=256, restart, "shards of queues in a new directory; one that exists keeps its number, and a start with another is refused";
         node: Count<u16> = 0, 0..=65_535, restart, "number of this node, which is part of the keys of messages";
-        messages_max: Count<u64> = 10_000_000, 1..=1_000_000_000, restart, "messages of one shard that are not gone";
-        ids_max: Count<u64> = 1_000_000, 0..=1_000_000_000, restart, "ids of messages that one shard remembers";
+        messages_max: Count<u64> = 20_000_000, 1..=1_000_000_000, restart, "messages of one shard that are not gone";
+        messages_of_queue_max: Optional<Count<u64>> = NoDefault, .., restart,
+            "of these, messages of one queue; without it, three quarters of queues.messages_max";
+        ids_max: Count<u64> = 1_000_000, 0..=1_000_000_000, restart, "ids of messages that one shard remembers; of those that links send, 32 count as one";
+        ids_of_queue_max: Optional<Count<u64>> = NoDefault, .., restart,
+            "of these, ids of one queue; without it, three quarters of queues.ids_max";
         bodies_bytes_max: Bytes = 268_435_456, 1_048_576..=1_099_511_627_776, restart,
             "bodies of one shard in memory";
         receivers_max: Count<usize> = 10_000, 1..=1_000_000, restart,
@@ -20,13 +24,19 @@ config! {
 
 impl QueuesKeys {
     /// Those that decisions see.
-    pub const fn bounds(&self) -> Bounds {
-        Bounds { messages_max: self.messages_max, ids_max: self.ids_max }
+    pub fn bounds(&self) -> Bounds {
+        let shared = Bounds::new(self.messages_max, self.ids_max);
+        Bounds {
+            messages_of_queue_max: self.messages_of_queue_max.unwrap_or(shared.messages_of_queue_max),
+            ids_of_queue_max: self.ids_of_queue_max.unwrap_or(shared.ids_of_queue_max),
+            ..shared
+        }
     }
 }
 
-/// Memory of a message that waits, without its body: its entry, its place among the others, its timer.
-pub const MESSAGE_MEMORY_BYTES: u64 = 128;
+/// Memory of a message that waits, without its body and its id: its entry, its place among the others, its timer. Most
+/// take less than half of it; this is one that shares nothing with its neighbours.
+pub const MESSAGE_MEMORY_BYTES: u64 = 32;
 /// Memory of an id that is remembered, the longest.
 pub const ID_MEMORY_BYTES: u64 = 384;
 /// Memory of a request that waits for messages.

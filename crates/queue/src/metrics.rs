@@ -19,6 +19,11 @@ metrics! {
             "tidegate_queue_acknowledged_total" "Messages acknowledged, since their queues were made.";
         lapsed: Counter "tidegate_queue_lapsed_total" "Leases that ended without an answer.";
         dead: Counter "tidegate_queue_dead_total" "Messages that went to a dead letter queue.";
+        behind: Gauge "tidegate_queues_behind" "Queues that would take more than a minute to empty, for a minute or more.";
+        ids: Gauge "tidegate_queue_ids" "Ids of messages that are remembered.";
+        refused: CounterFamily(bound: "queue_settings" "messages_of_queue" "messages" "ids_of_queue" "ids" "numbers"
+                "receivers" "receivers_of_caller")
+            "tidegate_queue_refused_total" "Requests refused because a bound was met, by the bound.";
         receivers: Gauge "tidegate_queue_receivers_waiting" "Requests that wait for messages.";
         body_bytes: Gauge "tidegate_queue_body_bytes" "Memory of bodies.";
         bodies_read: Counter "tidegate_queue_bodies_read_total" "Bodies read from the log.";
@@ -41,6 +46,9 @@ impl QueueMetrics {
         self.acknowledged.follow(totals.acknowledged);
         self.lapsed.follow(totals.lapsed);
         self.dead.follow(totals.dead);
+        self.behind.set(service.behind() as i64);
+        self.ids.set(state.ids() as i64);
+        self.refused.follow(service.refused());
         let [body_bytes, receivers, read, unreadable, moved] = service.facts();
         self.body_bytes.set(body_bytes as i64);
         self.receivers.set(receivers as i64);

@@ -2,12 +2,34 @@
 
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::Address;
-pub use tidegate_runtime::direct::Ticket;
 use tidegate_runtime::shard_resident::{Protocol, Received};
-use tidegate_shard::{Durable, Released, Unavailable};
+use tidegate_shard::{Caller, Durable, Released, Unavailable};
 
 use crate::call::{Answer, Call, Receive};
 use crate::service::{Note, QueueService};
+
+/// What the owner of a shard knows a request by.
+pub trait RequestTicket: Clone + PartialEq {
+    /// On whose behalf it is asked: callers take turns.
+    fn caller(&self) -> Caller;
+}
+
+/// Identifies a request at its shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Who asked.
+    pub from: Address,
+    /// The asker's number.
+    pub number: u64,
+    /// On whose behalf.
+    pub caller: Caller,
+}
+
+impl RequestTicket for Ticket {
+    fn caller(&self) -> Caller {
+        self.caller
+    }
+}
 
 /// A message between an asker and a shard; `number` is the asker's for the request.
 pub enum QueueMessage {
@@ -15,6 +37,8 @@ pub enum QueueMessage {
     Call {
         /// The request.
         number: u64,
+        /// On whose behalf.
+        caller: Caller,
         /// What.
         call: Call,
     },
@@ -22,6 +46,8 @@ pub enum QueueMessage {
     Receive {
         /// The request.
         number: u64,
+        /// On whose behalf.
+        caller: Caller,
         /// Which.
         receive: Receive,
     },
@@ -29,6 +55,8 @@ pub enum QueueMessage {
     Forget {
         /// The request.
         number: u64,
+        /// On whose behalf it was asked.
+        caller: Caller,
         /// Of which queue.
         queue: Box<str>,
     },
@@ -49,11 +77,13 @@ impl Protocol<QueueService<Ticket>> for QueueProtocol {
 
     fn receive(&self, from: Address, message: QueueMessage) -> Received<QueueService<Ticket>> {
         match message {
-            QueueMessage::Call { number, call } => Received::Call(Ticket { from, number }, call),
-            QueueMessage::Receive { number, receive } => {
-                Received::Note(Note::Receive(Ticket { from, number }, receive))
+            QueueMessage::Call { number, caller, call } => Received::Call(Ticket { from, number, caller }, call),
+            QueueMessage::Receive { number, caller, receive } => {
+                Received::Note(Note::Receive(Ticket { from, number, caller }, receive))
             }
-            QueueMessage::Forget { number, queue } => Received::Note(Note::Forget(Ticket { from, number }, queue)),
+            QueueMessage::Forget { number, caller, queue } => {
+                Received::Note(Note::Forget(Ticket { from, number, caller }, queue))
+            }
             QueueMessage::Answer { .. } => unreachable!("a shard asks nobody"),
         }
     }

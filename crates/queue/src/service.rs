@@ -23,20 +23,24 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use tidegate_journal::{JournalError, LogReader, LogStore, NoRoom, RecordClass};
 use tidegate_machines::queue::{
-    BodyPlace, Bounds, Command, Delivery, Event, Message, Outcome, Queues, Refusal, Settings, Verdict,
+    BodyPlace, Bounds, Command, Counts, Delivery, Event, Message, Outcome, QueueFigures, Queues, Refusal, Settings,
+    Verdict,
 };
 use tidegate_machines::{Decision, Machine, TimeMs};
 use tidegate_shard::{Caller, JobId, Jobs, Pause, Room, Served, Service, TurnOf, Unavailable, Unsolicited};
 
+use crate::behind::{Behind, Said};
 use crate::bodies::{Bodies, ReadBodies, read_bodies};
 use crate::call::{Answer, Call, Found, Receive};
 use crate::declared::Declared;
 use crate::family::QueuesFamily;
 use crate::limits::{CALL_BYTES_WAITING_MAX, CALLS_WAITING_MAX, TIMERS_PER_STEP};
 use crate::news::News;
+use crate::protocol::RequestTicket;
 use crate::rates::Rates;
+use crate::refused::{Bound, Refused};
 use crate::trail::{Trail, TrailWalk};
-use crate::waiters::Waiters;
+use crate::waiters::{Waiter, Waiters};
 
 /// What a shard is told.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +96,7 @@ pub struct Fetched {
 /// What was handed out to a receiver, and is not with it yet.
 #[derive(Debug)]
 struct Handover<T> {
-    ticket: T,
+    receiver: Waiter<T>,
     deliveries: Vec<Delivery>,
     /// By number, those whose bodies are there.
     messages: HashMap<u64, Arc<Message>>,
@@ -129,16 +133,18 @@ pub struct QueueService<T> {
     options: QueueOptions,
     /// The start of this process is noted, and the queues of the configuration are as it says.
     has_started: bool,
+    /// The time of the last step.
+    now: TimeMs,
     /// What is still to be done for that: queues to be made or set.
     to_declare: VecDeque<(Box<str>, Settings)>,
     is_start_noted: bool,
+    /// Queues that this start made, and that are to be set once more.
+    made_now: BTreeSet<Box<str>>,
     bodies: Bodies,
     waiters: Waiters<T>,
     news: News,
     /// The queue at which those who wait are served next.
     next_served: Box<str>,
-    /// Receivers that came since the last step.
-    arrived: Vec<(T, Receive)>,
     readings: BTreeMap<JobId, Reading<T>>,
     found: BTreeMap<JobId, Fetched>,
     /// Queues for which bodies are being read ahead.
@@ -157,13 +163,18 @@ pub struct QueueService<T> {
     rates: BTreeMap<Box<str>, Rates>,
     rates_at: TimeMs,
     unreadable: u64,
+    /// What bounds have refused.
+    refused: Refused,
+    behind: Behind,
+    /// Queues that the configuration has, with their settings.
+    declared: Declared,
     bodies_read: u64,
     moved: u64,
 }
 
 type QueueTurn<'a, T, L> = TurnOf<'a, QueueService<T>, L>;
 
-impl<T: Clone + PartialEq> QueueService<T> {
+impl<T: RequestTicket> QueueService<T> {
     /// A service over recovered state, which makes the queues that are `declared`.
     pub fn new(options: QueueOptions, declared: &Declared) -> QueueService<T> {
         // Those come first to which others send their dead letters.
@@ -172,13 +183,14 @@ impl<T: Clone + PartialEq> QueueService<T> {
         QueueService {
             options,
             has_started: false,
+            now: TimeMs(0),
             to_declare: alone.chain(others).map(|(name, settings)| (name.clone(), settings.clone())).collect(),
             is_start_noted: false,
+            made_now: BTreeSet::new(),
             bodies: Bodies::new(options.bodies_bytes_max),
             waiters: Waiters::default(),
             news: News::default(),
             next_served: Box::default(),
-            arrived: Vec::new(),
             readings: BTreeMap::new(),
             found: BTreeMap::new(),
             ahead: BTreeSet::new(),
@@ -191,6 +203,9 @@ impl<T: Clone + PartialEq> QueueService<T> {
             rates: BTreeMap::new(),
             rates_at: TimeMs(0),
             unreadable: 0,
+            refused: Refused::default(),
+            behind: Behind::default(),
+            declared: declared.clone(),
             bodies_read: 0,
             moved: 0,
         }
@@ -202,12 +217,35 @@ impl<T: Clone + PartialEq> QueueService<T> {
         [self.bodies.bytes(), self.waiters.len() as u64, self.bodies_read, self.unreadable, self.moved]
     }
 
+    /// Queues that are behind.
+    pub fn behind(&self) -> u64 {
+        self.behind.count()
+    }
+
+    /// Requests that were refused because a bound was met, by the bounds.
+    pub fn refused(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.refused.totals()
+    }
+
     /// Tells all who wait that there is nothing: the process stops.
     pub fn stop_waiting(&mut self) {
-        let tickets = self.waiters.take_all().into_iter().map(|waiter| waiter.ticket);
-        let arrived = std::mem::take(&mut self.arrived).into_iter().map(|(ticket, _)| ticket);
-        let ready = tickets.chain(arrived).map(|ticket| (ticket, Answer::Received(Vec::new())));
-        self.ready.extend(ready.collect::<Vec<_>>());
+        let tickets = self.waiters.take_all();
+        self.ready.extend(tickets.into_iter().map(|ticket| (ticket, Answer::Received(Vec::new()))));
+    }
+
+    /// Whether one more may wait for messages. Who does not wait needs no place.
+    fn room_for(&self, ticket: &T, receive: &Receive) -> Result<(), (Bound, Refusal)> {
+        let receivers_max = self.options.receivers_max;
+        let (caller, of_caller_max) = (ticket.caller(), receivers_max - receivers_max / 4);
+        match receive.wait_ms {
+            0 => Ok(()),
+            _ if self.waiters.len() >= receivers_max => Err((Bound::Receivers, Refusal::TooManyReceivers)),
+            // The server's own are few: each is a thread.
+            _ if caller != Caller::SERVER && self.waiters.of_caller(caller) >= of_caller_max => {
+                Err((Bound::ReceiversOfCaller, Refusal::TooManyReceiversOfCaller))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Once a second: brings the rates up to date, and lets go of bodies whose messages are gone.
@@ -218,12 +256,22 @@ impl<T: Clone + PartialEq> QueueService<T> {
         }
         self.rates_at = now;
         let mut rates = BTreeMap::new();
-        for (name, totals) in queues.each_totals() {
+        let for_dead_letters: BTreeSet<&str> =
+            queues.each_queue().filter_map(|queue| queue.settings.dead_letter.as_deref()).collect();
+        self.behind.begin();
+        for QueueFigures { name, settings, counts, totals } in queues.each_queue() {
             let known = self.rates.remove_entry(name);
-            let (name, mut of_queue) = known.unwrap_or_else(|| (name.into(), Rates::new(totals)));
+            let (known_name, mut of_queue) = known.unwrap_or_else(|| (name.into(), Rates::new(totals)));
             of_queue.follow(totals, passed as f64 / 1_000.0);
-            rates.insert(name, of_queue);
+            let keeps = settings.is_paused || for_dead_letters.contains(name);
+            let said = match keeps {
+                true => self.behind.is_over(name),
+                false => self.behind.follow(name, counts.waiting, of_queue.drained_in_s(&counts), now),
+            };
+            said.inspect(|said| tell_behind(name, *said, &of_queue, &counts, now));
+            rates.insert(known_name, of_queue);
         }
+        self.behind.keep(|name| rates.contains_key(name));
         self.rates = rates;
         if self.bodies.bytes() > self.options.bodies_bytes_max / 2 {
             self.bodies.sweep(queues);
@@ -302,22 +350,58 @@ impl<T: Clone + PartialEq> QueueService<T> {
         while self.is_start_noted
             && let Some((name, settings)) = self.to_declare.pop_front()
         {
-            // Of what the doors note of a queue, the configuration says nothing.
-            let notes = turn.state().view(&name).map_or_else(Box::default, |view| view.settings.notes);
-            let settings = Settings { notes, ..settings };
-            let set = Command::SetQueue { name: &name, settings: &settings };
-            match self.execute(turn, RecordClass::Note, &set) {
-                Executed::Done(Outcome::Refused(refusal)) => {
-                    tracing::error!(queue = &*name, %refusal, "this [[queue]] of the configuration is not made");
-                }
-                Executed::Done(_) => {}
-                Executed::NoRoom | Executed::DiskFull => {
-                    self.to_declare.push_front((name, settings));
-                    return false;
-                }
+            if !self.declare(turn, &name, &settings) {
+                self.to_declare.push_front((name, settings));
+                return false;
             }
         }
         self.is_start_noted
+    }
+
+    /// Makes a queue of the configuration, or gives it the settings that it has there. Whether there was room for that.
+    fn declare<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>, name: &str, settings: &Settings) -> bool {
+        let before = turn.state().view(name).map(|view| view.settings);
+        // Of what the doors note of a queue, the configuration says nothing.
+        let notes = before.as_ref().map_or_else(Box::default, |before| before.notes.clone());
+        let mut set = Settings { notes, ..settings.clone() };
+        if before.is_none()
+            && let Some(target) = set.dead_letter.take_if(|target| turn.state().view(target).is_none())
+        {
+            // Its dead letter queue is made later: each may be that of the other. Then it is set once more.
+            drop(target);
+            set.attempts_max = None;
+            self.made_now.insert(name.into());
+            self.to_declare.push_back((name.into(), settings.clone()));
+        }
+        match self.execute(turn, RecordClass::Note, &Command::SetQueue { name, settings: &set }) {
+            Executed::NoRoom | Executed::DiskFull => {
+                self.to_declare.retain(|(later, _)| **later != *name);
+                return false;
+            }
+            Executed::Done(Outcome::Refused(refusal)) => {
+                tracing::error!(queue = name, %refusal, "this [[queue]] of the configuration is not made");
+            }
+            Executed::Done(_) if before.is_some_and(|before| before != set) && !self.made_now.remove(name) => {
+                tracing::info!(queue = name, "the queue has the settings of its [[queue]] in the configuration again");
+            }
+            Executed::Done(_) => {}
+        }
+        true
+    }
+
+    /// Says that a change is not for good, because the configuration has the queue.
+    fn tell_declared(&self, name: &str, settings: &Settings) {
+        let differs = |of_file: &&Settings| {
+            Settings { notes: Box::default(), ..settings.clone() }
+                != Settings { notes: Box::default(), ..(*of_file).clone() }
+        };
+        if self.declared.get(name).filter(differs).is_some() {
+            tracing::warn!(
+                queue = name,
+                "settings were changed that [[queue]] of the configuration has: the next start undoes this, unless they are \
+                 changed there, too"
+            );
+        }
     }
 
     /// Serves a call that may change something.
@@ -338,12 +422,48 @@ impl<T: Clone + PartialEq> QueueService<T> {
             Executed::NoRoom => return Served::Paused(Pause::Room),
             Executed::DiskFull => return Served::TurnedAway(Unavailable::DiskFull),
             Executed::Done(Outcome::Some { count, more }) => (count, more),
-            Executed::Done(outcome) => return Served::Done(Answer::Outcome(outcome)),
+            Executed::Done(outcome) => {
+                if let (Outcome::Done, Call::SetQueue { name, settings }) = (&outcome, call) {
+                    self.tell_declared(name, settings);
+                }
+                if let (Outcome::Refused(Refusal::Full(limit)), Some(queue)) = (&outcome, call.queue()) {
+                    self.refused.note(Bound::Of(*limit), queue, turn.now());
+                }
+                return Served::Done(Answer::Outcome(outcome));
+            }
         };
         progress.done += count;
         match more && count > 0 && left != count {
             true => Served::Paused(Pause::Step),
             false => Served::Done(Answer::Outcome(Outcome::Some { count: progress.done, more })),
+        }
+    }
+}
+
+/// Says that a queue is behind, or not any more.
+fn tell_behind(queue: &str, said: Said, rates: &Rates, counts: &Counts, now: TimeMs) {
+    let rounded = |rate: f64| (rate * 10.0).round() / 10.0;
+    let (sent_per_s, acknowledged_per_s) = (rounded(rates.sent[1]), rounded(rates.acknowledged[1]));
+    let Counts { waiting, leased, .. } = *counts;
+    match said {
+        Said::Behind { since } => {
+            let for_s = now.0.saturating_sub(since.0) / 1_000;
+            let drained_in_s = rates.drained_in_s(counts).map(|seconds| seconds.round() as u64);
+            tracing::warn!(
+                queue,
+                waiting,
+                leased,
+                sent_per_s,
+                acknowledged_per_s,
+                drained_in_s,
+                for_s,
+                "the queue is behind: at these rates messages wait for more than a minute; add receivers, or see why they \
+                 acknowledge so few"
+            );
+        }
+        Said::Over { since } => {
+            let after_s = now.0.saturating_sub(since.0) / 1_000;
+            tracing::info!(queue, waiting, sent_per_s, acknowledged_per_s, after_s, "the queue is behind no more");
         }
     }
 }
@@ -356,7 +476,7 @@ const fn class_of(call: &Call) -> RecordClass {
     }
 }
 
-impl<T: Clone + PartialEq> Service for QueueService<T> {
+impl<T: RequestTicket> Service for QueueService<T> {
     type Family = QueuesFamily;
     type Call = Call;
     type Answer = Answer;
@@ -374,35 +494,29 @@ impl<T: Clone + PartialEq> Service for QueueService<T> {
         call.weight()
     }
 
-    /// Queues take turns: what is much for one, as a purge or senders of large batches, keeps no other waiting.
-    fn caller(call: &Call, _ticket: &T) -> Caller {
-        call.queue().map_or(Caller::SERVER, |queue| Caller(FixedState::default().hash_one(queue) as u32))
+    /// Queues take turns, and so do the callers of each: what is much, as a purge or a sender of large batches, keeps
+    /// no other queue waiting, and no other caller of the same one.
+    fn caller(call: &Call, ticket: &T) -> Caller {
+        Caller(FixedState::default().hash_one((call.queue(), ticket.caller().0)) as u32)
     }
 
     fn work(call: &Call) -> usize {
-        match call {
-            Call::Send { messages, .. } => messages.len(),
-            Call::Acknowledge { leases, .. } | Call::Extend { leases, .. } | Call::Reject { leases, .. } => {
-                leases.len()
-            }
-            Call::Hand { messages, .. } => messages.len(),
-            _ => 1,
-        }
+        call.items().max(1)
     }
 
     fn note(&mut self, note: Note<T>) {
         match note {
-            Note::Receive(ticket, receive) => {
-                match self.waiters.len() + self.arrived.len() < self.options.receivers_max {
-                    true => self.arrived.push((ticket, receive)),
-                    false => self.ready.push((ticket, Answer::refused(TOO_MANY_RECEIVERS))),
+            Note::Receive(ticket, receive) => match self.room_for(&ticket, &receive) {
+                Ok(()) => self.waiters.arrive(ticket, receive),
+                Err((bound, refusal)) => {
+                    self.refused.note(bound, &receive.queue, self.now);
+                    self.ready.push((ticket, Answer::refused(refusal)));
                 }
-            }
+            },
             Note::Forget(ticket, queue) => {
                 // It is answered all the same: whoever asked for it keeps its number until then. If it waits no more,
                 // its answer is on its way.
-                let arrived = self.arrived.extract_if(.., |(of, _)| *of == ticket).count();
-                if arrived + self.waiters.remove(&queue, |of| *of == ticket) > 0 {
+                if self.waiters.remove(&queue, &ticket) {
                     self.ready.push((ticket, Answer::Received(Vec::new())));
                 }
             }
@@ -411,11 +525,12 @@ impl<T: Clone + PartialEq> Service for QueueService<T> {
 
     fn is_idle(&self) -> bool {
         let reads = self.readings.values().any(|reading| matches!(reading, Reading::Delivery(..) | Reading::Call));
-        self.arrived.is_empty() && self.ready.is_empty() && self.unread.is_empty() && !reads
+        self.waiters.nobody_arrived() && self.ready.is_empty() && self.unread.is_empty() && !reads
     }
 
     fn before<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>) -> Result<bool, JournalError> {
         let mut worked = false;
+        self.now = turn.now();
         if !self.has_started {
             self.has_started = self.start(turn);
             worked = self.has_started;
@@ -507,22 +622,29 @@ impl<T: Clone + PartialEq> Service for QueueService<T> {
     }
 }
 
-/// Said to a receiver for whom there is no room.
-const TOO_MANY_RECEIVERS: Refusal =
-    Refusal::ArgumentInvalid("as many requests wait for messages as may (queues.receivers_max); ask again later");
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_runtime::Address;
+
     use crate::call::Read;
+    use crate::protocol::Ticket;
 
     #[test]
-    fn queues_take_turns_and_one_queue_has_one() {
-        let caller = |call: Call| <QueueService<u64> as Service>::caller(&call, &7);
-        let send = |queue: &str| caller(Call::Send { queue: queue.into(), messages: Vec::new() });
-        assert_ne!(send("a"), send("b"));
-        assert_eq!(send("a"), caller(Call::Purge { queue: "a".into() }), "a purge is not overtaken in its queue");
-        assert_eq!(send("a"), caller(Call::Redrive { from: "a".into(), to: "b".into(), max: None }));
-        assert_eq!(caller(Call::Read(Read::Queues { after: "".into(), limit: 1 })), Caller::SERVER);
+    fn queues_take_turns_and_so_do_the_callers_of_one() {
+        let from = Address::new(1, 0);
+        let turn = |caller: u32, number: u64, call: Call| {
+            <QueueService<Ticket> as Service>::caller(&call, &Ticket { from, number, caller: Caller(caller) })
+        };
+        let send = |queue: &str| Call::Send { queue: queue.into(), messages: Vec::new() };
+        assert_ne!(turn(7, 1, send("a")), turn(7, 1, send("b")));
+        assert_ne!(turn(7, 1, send("a")), turn(8, 1, send("a")), "nobody waits for what others send to the same queue");
+        assert_eq!(turn(7, 1, send("a")), turn(7, 2, send("a")), "more requests are no more turns");
+        let others = [Call::Purge { queue: "a".into() }, Call::Redrive { from: "a".into(), to: "b".into(), max: None }];
+        for call in others {
+            assert_eq!(turn(7, 1, send("a")), turn(7, 2, call), "what one caller asks of a queue stays in order");
+        }
+        let list = || Call::Read(Read::Queues { after: "".into(), limit: 1 });
+        assert_ne!(turn(7, 1, list()), turn(8, 1, list()));
     }
 }

@@ -1,10 +1,14 @@
 //! Receivers that wait because their queues have nothing for them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
+use foldhash::fast::FixedState;
 use tidegate_machines::TimeMs;
+use tidegate_shard::Caller;
 
 use crate::call::Receive;
+use crate::protocol::RequestTicket;
 
 /// One that waits.
 #[derive(Debug)]
@@ -24,26 +28,74 @@ pub(crate) struct Waiters<T> {
     by_queue: BTreeMap<Box<str>, VecDeque<Waiter<T>>>,
     /// When each is told that there is nothing.
     ends: BTreeSet<(TimeMs, u64, Box<str>)>,
+    /// Those that came since the last step, and are in no queue yet.
+    arrived: Vec<(T, Receive)>,
+    /// How many there are of each caller, those that arrived included.
+    of_callers: HashMap<Caller, usize, FixedState>,
     numbers: u64,
 }
 
 impl<T> Default for Waiters<T> {
     fn default() -> Waiters<T> {
-        Waiters { by_queue: BTreeMap::new(), ends: BTreeSet::new(), numbers: 0 }
+        Waiters {
+            by_queue: BTreeMap::new(),
+            ends: BTreeSet::new(),
+            arrived: Vec::new(),
+            of_callers: HashMap::default(),
+            numbers: 0,
+        }
     }
 }
 
-impl<T> Waiters<T> {
+impl<T: RequestTicket> Waiters<T> {
+    /// How many there are.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.ends.len() + self.arrived.len()
+    }
+
+    /// How many there are of a caller.
+    pub fn of_caller(&self, caller: Caller) -> usize {
+        self.of_callers.get(&caller).copied().unwrap_or(0)
+    }
+
+    /// Whether none came since the last step.
+    pub fn nobody_arrived(&self) -> bool {
+        self.arrived.is_empty()
+    }
+
+    /// One more is there, and is looked at in the next step.
+    pub fn arrive(&mut self, ticket: T, receive: Receive) {
+        *self.of_callers.entry(ticket.caller()).or_default() += 1;
+        self.arrived.push((ticket, receive));
+    }
+
+    /// Takes out those that came since the last step. Those that are to wait are pushed.
+    pub fn take_arrived(&mut self) -> Vec<(T, Receive)> {
+        let arrived = std::mem::take(&mut self.arrived);
+        arrived.iter().for_each(|(ticket, _)| self.count_off(ticket.caller()));
+        arrived
+    }
+
+    fn count_off(&mut self, caller: Caller) {
+        let Entry::Occupied(mut count) = self.of_callers.entry(caller) else { panic!("who waits is counted") };
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
+        }
     }
 
     pub fn push(&mut self, ticket: T, receive: Receive, now: TimeMs) {
+        let until = TimeMs(now.0.saturating_add(receive.wait_ms));
+        self.push_again(Waiter { ticket, receive, until, number: 0 });
+    }
+
+    /// One that was taken out waits again, behind the others, until its time is over.
+    pub fn push_again(&mut self, waiter: Waiter<T>) {
         self.numbers += 1;
-        let (number, until) = (self.numbers, TimeMs(now.0.saturating_add(receive.wait_ms)));
-        let queue = receive.queue.clone();
-        self.ends.insert((until, number, queue.clone()));
-        self.by_queue.entry(queue).or_default().push_back(Waiter { ticket, receive, until, number });
+        let (number, queue) = (self.numbers, waiter.receive.queue.clone());
+        *self.of_callers.entry(waiter.ticket.caller()).or_default() += 1;
+        self.ends.insert((waiter.until, number, queue.clone()));
+        self.by_queue.entry(queue).or_default().push_back(Waiter { number, ..waiter });
     }
 
     /// The queues for which somebody waits.
@@ -73,33 +125,33 @@ impl<T> Waiters<T> {
         Some(waiter)
     }
 
-    /// Takes out those who wait for a queue and of whom `is_gone` says so. Returns how many there were.
-    pub fn remove(&mut self, queue: &str, is_gone: impl Fn(&T) -> bool) -> usize {
-        let Some(waiters) = self.by_queue.get_mut(queue) else { return 0 };
-        let (ends, before) = (&mut self.ends, waiters.len());
-        waiters.retain(|waiter| {
-            let stays = !is_gone(&waiter.ticket);
-            if !stays {
-                ends.remove(&(waiter.until, waiter.number, queue.into()));
-            }
-            stays
-        });
-        let removed = before - waiters.len();
-        if waiters.is_empty() {
-            self.by_queue.remove(queue);
+    /// Takes out one that waits, or came since the last step. Whether it did.
+    pub fn remove(&mut self, queue: &str, ticket: &T) -> bool {
+        if let Some(place) = self.arrived.iter().position(|(of, _)| of == ticket) {
+            self.arrived.remove(place);
+            self.count_off(ticket.caller());
+            return true;
         }
-        removed
+        let Some(waiters) = self.by_queue.get_mut(queue) else { return false };
+        let Some(place) = waiters.iter().position(|waiter| waiter.ticket == *ticket) else { return false };
+        let waiter = waiters.remove(place).expect("it was there just now");
+        self.forget(&waiter);
+        true
     }
 
     /// Takes out all.
-    pub fn take_all(&mut self) -> Vec<Waiter<T>> {
+    pub fn take_all(&mut self) -> Vec<T> {
         self.ends.clear();
-        std::mem::take(&mut self.by_queue).into_values().flatten().collect()
+        self.of_callers.clear();
+        let waiting = std::mem::take(&mut self.by_queue).into_values().flatten().map(|waiter| waiter.ticket);
+        let arrived = std::mem::take(&mut self.arrived).into_iter().map(|(ticket, _)| ticket);
+        waiting.chain(arrived).collect()
     }
 
     fn forget(&mut self, waiter: &Waiter<T>) {
         let queue = &waiter.receive.queue;
         assert!(self.ends.remove(&(waiter.until, waiter.number, queue.clone())), "who waits has an end");
+        self.count_off(waiter.ticket.caller());
         if self.by_queue.get(queue).is_some_and(VecDeque::is_empty) {
             self.by_queue.remove(queue);
         }
@@ -114,9 +166,15 @@ mod tests {
         Receive { queue: queue.into(), max: 1, lease_ms: None, consumer: "".into(), wait_ms }
     }
 
+    impl RequestTicket for u64 {
+        fn caller(&self) -> Caller {
+            Caller((*self % 2) as u32)
+        }
+    }
+
     #[test]
     fn who_came_first_is_served_first_and_nobody_waits_for_ever() {
-        let mut waiters = Waiters::default();
+        let mut waiters = Waiters::<u64>::default();
         waiters.push(1, receive("a", 50), TimeMs(0));
         waiters.push(2, receive("a", 10), TimeMs(0));
         waiters.push(3, receive("b", 20), TimeMs(0));
@@ -124,12 +182,33 @@ mod tests {
         assert_eq!(waiters.pop_ended(TimeMs(9)).map(|waiter| waiter.ticket), None);
         assert_eq!(waiters.pop_ended(TimeMs(10)).map(|waiter| waiter.ticket), Some(2));
         assert_eq!(waiters.first("a").map(|waiter| waiter.ticket), Some(1));
-        assert_eq!(waiters.remove("a", |ticket| *ticket == 1), 1);
-        assert_eq!(waiters.remove("a", |ticket| *ticket == 1), 0);
+        assert!(waiters.remove("a", &1) && !waiters.remove("a", &1));
         assert_eq!(waiters.pop("a").map(|waiter| waiter.ticket), Some(4));
         assert_eq!(waiters.queues().collect::<Vec<_>>(), ["b"]);
         assert_eq!(waiters.len(), 1);
-        assert_eq!(waiters.take_all().len(), 1);
+        assert_eq!(waiters.take_all(), [3]);
         assert!(waiters.len() == 0 && waiters.pop("b").is_none());
+    }
+
+    #[test]
+    fn those_of_each_caller_are_counted() {
+        let mut waiters = Waiters::<u64>::default();
+        let counts = |waiters: &Waiters<u64>| [0, 1].map(|caller| waiters.of_caller(Caller(caller)));
+        (1..=5).for_each(|ticket| waiters.arrive(ticket, receive("a", 10 * ticket)));
+        assert_eq!((waiters.len(), counts(&waiters)), (5, [2, 3]));
+        assert!(waiters.remove("a", &5));
+        assert_eq!(counts(&waiters), [2, 2]);
+        for (ticket, receive) in waiters.take_arrived() {
+            waiters.push(ticket, receive, TimeMs(0));
+        }
+        assert_eq!((waiters.len(), counts(&waiters), waiters.nobody_arrived()), (4, [2, 2], true));
+        waiters.pop("a");
+        waiters.pop_ended(TimeMs(20));
+        assert_eq!(counts(&waiters), [1, 1]);
+        assert!(waiters.remove("a", &3));
+        waiters.arrive(7, receive("b", 10));
+        assert_eq!(counts(&waiters), [1, 1]);
+        assert_eq!(waiters.take_all(), [4, 7]);
+        assert_eq!((waiters.len(), counts(&waiters)), (0, [0, 0]));
     }
 }

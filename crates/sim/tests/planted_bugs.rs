@@ -401,6 +401,13 @@ fn a_lease_that_a_snapshot_loses_is_found() {
     is_found::<QueueClients>(Bug::LeaseLostInSnapshot, &STORES, &promises);
 }
 
+/// So does only one from a snapshot: too few messages are open at once for any to be packed.
+#[test]
+fn a_timer_that_is_lost_when_messages_are_packed_is_found() {
+    let promises = ["a node starts after any crash, or names the damage"];
+    is_found::<QueueClients>(Bug::PackedTimerLost, &STORES, &promises);
+}
+
 #[test]
 fn a_lost_lease_that_counts_is_found() {
     is_found::<QueueClients>(Bug::LostLeaseTrusted, &STORES, &["who has lost a lease is told so"]);

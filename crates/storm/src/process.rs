@@ -69,6 +69,13 @@ impl Server {
         resident_bytes(&self.id().to_string())
     }
 
+    /// Bytes that it has written to disks, as the kernel counts them.
+    pub fn written_bytes(&self) -> Result<u64> {
+        let io = fs::read_to_string(format!("/proc/{}/io", self.id()))?;
+        let line = io.lines().find_map(|line| line.strip_prefix("write_bytes:")).context("no write_bytes in /proc")?;
+        Ok(line.trim().parse()?)
+    }
+
     /// Processor time it has used.
     pub fn processor_time(&self) -> Result<Duration> {
         processor_time(&self.id().to_string())

@@ -31,7 +31,11 @@ impl<P: Carries<QueueMessage>> Extension<P> for Queues {
         let keys: QueuesKeys = document.section()?;
         let declared = declared(document, keys.shards)?;
         Ok(Opened {
-            logs: vec![Wanted { family: QUEUES, shards: keys.shards, count: ShardCount::Kept }],
+            logs: vec![Wanted {
+                family: QUEUES,
+                shards: keys.shards,
+                count: ShardCount::Fixed { setting: "queues.shards" },
+            }],
             room: Box::new(QueueRoom::new(&keys, declared)),
             http: Some(open_queues()),
             frames: Some(open_queue_frames()),

@@ -1,14 +1,14 @@
 //! A node of two workers: their brokers, the disk below them, and their clients. It does the work of the shell.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_broker::drive::{self, Driven, Rings, Shell};
 use tidegate_broker::{
     Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
-    Denied, FeedKey, FeedMessage, FeedNews, HoldingLimits, Holdings, Owners, Principal, Rights, SharedFacts, TOPICS,
-    TopicShard, TopicsFamily, topics,
+    Denied, FeedKey, FeedMessage, FeedNews, HoldingLimits, Holdings, Owners, Principal, QueueDelivery, QueueRefusal,
+    QueueTopics, ReceiverKey, Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
@@ -33,6 +33,11 @@ const FEED: &str = "a/b/c/d/e/f";
 const FEED_MESSAGES: usize = 9;
 /// Its messages are of these in turn.
 const FEED_PARTITIONS: u16 = 2;
+/// Topics that lead to a queue, which now and then is full.
+const QUEUES: QueueTopics =
+    QueueTopics { sends: "$in/", receives: "$out/", refusals: &[(ReasonCode::QUOTA_EXCEEDED, "the queue is full")] };
+/// Messages that the queue hands out in all, so that clients which acknowledge by themselves come to an end.
+const JOBS: u64 = 60;
 /// Sizes of the logs: small, so that an input does not spend its time writing zeros.
 const JOURNAL: Options = Options::small(256 << 10);
 
@@ -56,6 +61,9 @@ pub struct Node {
     held: Option<Vec<(usize, Action)>>,
     /// How far each feed was read.
     feeds: HashMap<(usize, FeedKey), usize>,
+    /// What each receiver has, and how much was handed out in all.
+    receivers: HashMap<(usize, ReceiverKey), HashSet<u64>>,
+    handed_out: u64,
 }
 
 impl Node {
@@ -94,6 +102,8 @@ impl Node {
             said: 0,
             held: None,
             feeds: HashMap::new(),
+            receivers: HashMap::new(),
+            handed_out: 0,
         };
         node.start();
         node
@@ -115,6 +125,7 @@ impl Node {
                 request_topics: vec!["$ledger/transfers".into()],
                 feeds: FEED.into(),
                 feed_partitions: FEED_PARTITIONS,
+                queues: QUEUES,
                 version: "fuzz",
             };
             let shards = owners.on(worker).map(|shard| self.open_shard(shard.0)).collect();
@@ -312,6 +323,46 @@ impl Node {
             }
             Action::FeedMore { feed } => self.feed(worker, feed),
             Action::FeedEnd { feed } => drop(self.feeds.remove(&(worker, feed))),
+            Action::Send { ticket, .. } => {
+                let answer = if ticket.0 % 4 == 3 { Err(QueueRefusal(0)) } else { Ok(()) };
+                broker.send_answered(ticket, answer, now);
+            }
+            Action::FindQueue { key, filter } => broker.queue_found(key, &filter, Ok(()), now),
+            Action::Receive { receiver, .. } => {
+                let known = self.receivers.insert((worker, receiver), HashSet::new());
+                assert!(known.is_none(), "a receiver begins once");
+            }
+            Action::ReceiveMore { receiver, max } => self.hand_out(worker, receiver, max),
+            Action::Settle { receiver, number, .. } => {
+                let held = self.receivers.get_mut(&(worker, receiver)).expect("it has begun");
+                assert!(held.remove(&number), "what is settled was handed out, and is settled once");
+            }
+            Action::ReceiveStop { receiver, unsent } => {
+                let held = self.receivers.get_mut(&(worker, receiver)).expect("it has begun");
+                assert!(unsent.iter().all(|number| held.remove(number)), "what was not sent was handed out");
+            }
+            Action::ReceiveEnd { receiver } => {
+                assert!(self.receivers.remove(&(worker, receiver)).is_some(), "a receiver ends once");
+            }
+        }
+    }
+
+    /// Messages for a receiver, two at most.
+    fn hand_out(&mut self, worker: usize, receiver: ReceiverKey, max: usize) {
+        assert!(max > 0, "something is wanted");
+        let begin = self.handed_out;
+        self.handed_out = JOBS.min(begin + max.min(2) as u64);
+        let held = self.receivers.get_mut(&(worker, receiver)).expect("it has begun");
+        held.extend(begin..self.handed_out);
+        let delivery = |number| QueueDelivery {
+            number,
+            properties: [].into(),
+            payload: vec![b'j'; if number % 5 == 4 { 3_000 } else { 10 }].into(),
+            expires_at: (number % 7 == 6).then_some(self.now),
+        };
+        let deliveries: Vec<_> = (begin..self.handed_out).map(delivery).collect();
+        if !deliveries.is_empty() {
+            self.brokers[worker].hand_out(receiver, deliveries, self.now);
         }
     }
 

@@ -6,7 +6,7 @@ use super::Script;
 use super::client::Client;
 
 const CLIENT_IDS: [&str; 4] = ["anna", "bert", "", "{tag}carl"];
-const FILTERS: [&str; 13] = [
+const FILTERS: [&str; 15] = [
     "a",
     "a/b",
     "a/+",
@@ -20,8 +20,10 @@ const FILTERS: [&str; 13] = [
     "$ledger/accounts/wallet",
     "secret/x",
     "a/b/c/d/e/f",
+    "$out/jobs",
+    "$out/#",
 ];
-const TOPICS: [&str; 10] = [
+const TOPICS: [&str; 12] = [
     "a",
     "a/b",
     "b/b",
@@ -32,6 +34,8 @@ const TOPICS: [&str; 10] = [
     "$ledger/accounts/candidate",
     "$delayed/x/a",
     "",
+    "$in/jobs",
+    "$out/jobs",
 ];
 const NUMBERS: [u32; 6] = [0, 1, 2, 20, 100, u32::MAX];
 const REASONS: [u8; 6] = [0x00, 0x10, 0x80, 0x87, 0x92, 0x97];

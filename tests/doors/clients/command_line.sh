@@ -1,9 +1,9 @@
 #!/bin/bash
-# mosquitto_pub, mosquitto_sub and mosquitto_rr with the options that people use:  command_line.sh HOST PORT
+# mosquitto_pub, mosquitto_sub and mosquitto_rr with the options that people use:  command_line.sh HOST PORT HTTP
 # Each check prints what a terminal would show and compares it.
 set -euo pipefail
 
-host=$1 port=$2
+host=$1 port=$2 http=$3
 broker=(-h "$host" -p "$port")
 topic=line/$$
 seconds_max=20
@@ -110,5 +110,22 @@ wait $answerer
 mosquitto_pub "${broker[@]}" -V mqttv5 -t "$(said "$work/asked")" -m 'the answer'
 wait $asker
 expect "mosquitto_rr asks and is answered" 'the answer' "$(cat "$work/reply")"
+
+# A queue: what is published is kept until somebody has it.
+token=dev-service-token
+service=("${broker[@]}" -u dev -P "$token")
+curl -sf -X PUT "http://$http/v1/queues/line-$$" -H "authorization: Bearer $token" \
+    -H 'content-type: application/json' -d '{}' >/dev/null
+for version in mqttv311 mqttv5; do
+    printf 'one\ntwo\nthree\n' | mosquitto_pub "${service[@]}" -V $version -q 1 -t "\$queue-in/line-$$" -l
+    found=$(mosquitto_sub "${service[@]}" -V $version -q 1 -t "\$queue-out/line-$$" -C 3 -W $seconds_max)
+    expect "$version a queue, lines from stdin" $'one\ntwo\nthree' "$found"
+done
+mosquitto_pub "${service[@]}" -V mqttv5 -q 2 -t "\$queue-in/line-$$" -m job -D publish user-property priority 9
+found=$(mosquitto_sub "${service[@]}" -V mqttv5 -q 1 -t "\$queue-out/line-$$" -C 1 -W $seconds_max -F '%t %q %p %P')
+key=$(sed -n 's/.* key:\([0-9A-Z]*\) .*/\1/p' <<<"$found")
+expect "a queue, with properties" "\$queue-out/line-$$ 1 job key:$key attempts:1 priority:9" "$found"
+refused=$(mosquitto_pub "${broker[@]}" -V mqttv5 -q 1 -t "\$queue-in/line-$$" -m x 2>&1 || true)
+expect "a queue, without a right" $'Warning: Publish 1 failed: Not authorized.\nno right to publish on this topic' "$refused"
 
 exit $failed

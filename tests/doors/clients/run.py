@@ -20,6 +20,7 @@ import hook
 import ledger
 import life
 import people
+import queue_topics
 import queues
 import readme_block
 import rights
@@ -37,8 +38,8 @@ def programs(server):
     """Clients that are programs of their own; they print their cases."""
     host, _, port = server.mqtt.rpartition(":")
     commands = [
-        [HERE / "command_line.sh", host, port],
-        ["node", HERE / "javascript" / "clients.mjs", server.mqtt, f"ws://{server.http}/mqtt"],
+        [HERE / "command_line.sh", host, port, server.http],
+        ["node", HERE / "javascript" / "clients.mjs", server.mqtt, server.http],
         ["node", HERE / "javascript" / "sqs.mjs", f"http://{server.http}"],
     ]
     ended = [subprocess.run(command, timeout=300) for command in commands]
@@ -69,6 +70,8 @@ def main():
                 pool.submit(play, "ledger", ledger.CASES, plain, tcp),
                 pool.submit(play, "changes", changes.CASES, plain, tcp),
                 pool.submit(play, "queues", queues.CASES, plain, tcp),
+                pool.submit(play, "queue topics", queue_topics.CASES, plain, tcp),
+                pool.submit(play, "queue topics, TLS", queue_topics.CASES[:2], safe, password),
                 pool.submit(play, "sqs", sqs.CASES, plain, tcp),
                 pool.submit(play, "rights", rights.CASES, plain, tcp),
                 pool.submit(play, "rights", rights.TLS_CASES, safe, fixture),
@@ -76,6 +79,7 @@ def main():
             failed += sum(future.result() for future in played)
         failed += play("rights", rights.OWN, binary, fixture)
         failed += play("people", people.OWN, binary, fixture)
+        failed += play("queue topics", queue_topics.OWN, binary, fixture)
         failed += play("sqs", sqs.OWN, binary, fixture)
         failed += play("smpp", smpp.OWN, binary, fixture)
         failed += play("webhook", webhook.OWN, binary, fixture)

@@ -35,12 +35,16 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn puback(&mut self, index: ConnectionIndex, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
         self.member_acknowledges(place, now);
+        if self.has_receivers(place) && self.delivery_acknowledged(place, ack.packet_id, ack.reason, now) {
+            return self.pump(place, now);
+        }
         match self.flight(place, ack.packet_id) {
             Some((number, Flight::Sent1)) => {
                 self.advance(place, number, Flight::Done);
                 self.acknowledge(place, number);
                 // What is of the other kind goes first, so that neither keeps the other from a small window.
                 self.pump_feeds(place, now);
+                self.pump_receivers(place, now);
                 self.pump(place, now);
             }
             Some((_, Flight::Sent2 | Flight::Received | Flight::Released)) => {

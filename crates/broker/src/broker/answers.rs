@@ -13,7 +13,7 @@ use crate::acknowledgements::{
 use crate::flow::{Answer, Incoming, IncomingStage, OUTCOME_UNKNOWN};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::peer::{Item, Source};
-use crate::reason::{About, told};
+use crate::reason::About;
 use crate::session::{SessionFlags, Stage};
 use crate::share::Picked;
 
@@ -84,7 +84,7 @@ impl<L: LogStore> Broker<L> {
         if is_unknown || is_refused && self.clients.connections[index].version == Version::V311 {
             // An MQTT 3.1.1 acknowledgement would mean success. Without one the client will send again. So will it
             // where nobody knows the outcome: its packet id is not free, because a shard may know it still.
-            let (reason, _) = told(About::Publish, answer.outstanding.reason());
+            let (reason, _) = self.told(About::Publish, answer.outstanding.reason());
             self.intake.defer_disconnect(self.clients.key(index), reason);
             return;
         }
@@ -103,7 +103,7 @@ impl<L: LogStore> Broker<L> {
         if !reason.is_error() {
             return self.clients.send(index, now, |bytes| encode_ack(bytes, version, kind, packet_id, reason, None));
         }
-        let (reason, words) = told(About::Publish, reason);
+        let (reason, words) = self.told(About::Publish, reason);
         self.clients.send_refusal(index, now, words, |bytes, words| {
             encode_ack(bytes, version, kind, packet_id, reason, words);
         });

@@ -2,6 +2,7 @@
 
 use super::feeds::Feeds;
 use super::notices::Notices;
+use super::queues::Receivers;
 use super::request::Requests;
 use crate::Action;
 
@@ -31,6 +32,8 @@ pub(super) struct Asked {
     pub requests: Requests,
     /// Subscriptions that a source is read for.
     pub feeds: Feeds,
+    /// Subscriptions that receive from queues.
+    pub receivers: Receivers,
     /// What an operator wants to read.
     pub notices: Notices,
     /// When what is served now arrived, and what was answered since the shell asked.

@@ -322,6 +322,7 @@ impl<L: LogStore> Broker<L> {
         flags.set(SessionFlags::CHECKED);
         let has_lost_any = self.deny_forbidden(index, place);
         self.open_feeds(place);
+        self.open_receivers(place, now);
         self.member_comes(place, now);
         if has_lost_any {
             self.disconnect(index, ReasonCode::NOT_AUTHORIZED, now);

@@ -125,6 +125,7 @@ impl<L: LogStore> Broker<L> {
         let is_connected = connection.state == ConnectionState::Connected;
         let Some(place) = connection.session.take() else { return };
         self.end_feeds(place);
+        self.end_receivers(place);
         assert!(self.clients.facts.clients_connected >= u64::from(is_connected), "who leaves was counted");
         self.clients.facts.clients_connected -= u64::from(is_connected);
         let session = &mut self.clients.sessions[place];

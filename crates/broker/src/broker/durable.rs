@@ -289,6 +289,7 @@ impl<L: LogStore> Broker<L> {
         self.clients.sessions[place].flags.clear(SessionFlags::HELD_BACK);
         self.pump_inbox(place, now);
         self.pump_feeds(place, now);
+        self.pump_receivers(place, now);
         self.look_at_member(place, now);
     }
 
@@ -300,7 +301,7 @@ impl<L: LogStore> Broker<L> {
         assert!(self.session_at(shard, slot) == Some(place), "slot and session point to each other");
         let Some(index) = self.clients.connected(place) else { return };
         let window_max = self.clients.connections[index].window_max;
-        let open_max = window_max.saturating_sub(self.feeds_in_flight(place));
+        let open_max = window_max.saturating_sub(self.beside_window(place));
         let durable = self.shards[shard].durable().0;
         let mut given_up: Vec<u64> = Vec::new();
         // What is on its way to another member of a share group is sent when that does not take it.
@@ -323,7 +324,7 @@ impl<L: LogStore> Broker<L> {
                 break;
             }
             let flow = self.clients.sessions[place].flow();
-            if !flow.window.is_open(open_max) || self.is_id_of_feed(place, Window::packet_id(number)) {
+            if !flow.window.is_open(open_max) || self.is_id_of_source(place, Window::packet_id(number)) {
                 break;
             }
             let window = &mut self.clients.sessions[place].flow().window;

@@ -134,7 +134,7 @@ impl<L: LogStore> Broker<L> {
         keys.iter().filter(|key| *self.asked.feeds.feeds[*key].filter != *filter).count()
     }
 
-    fn place_found(&self, index: ConnectionIndex, filter: &str) -> Option<&PlaceFound> {
+    pub(super) fn place_found(&self, index: ConnectionIndex, filter: &str) -> Option<&PlaceFound> {
         let places = &self.clients.connections[index].extra.as_ref()?.places;
         places.iter().find(|(known, _)| **known == *filter).map(|(_, found)| found)
     }
@@ -436,10 +436,10 @@ impl<L: LogStore> Broker<L> {
             let Some((message, packet_id, dup)) = feed.front() else { return };
             if packet_id > 0 {
                 let window = self.clients.sessions[place].flow.as_ref().map(|flow| &flow.window);
-                let in_flight = window.map_or(0, |window| window.in_flight()) + u32::from(self.feeds_in_flight(place));
+                let in_flight = window.map_or(0, |window| window.in_flight()) + u32::from(self.beside_window(place));
                 // [MQTT-2.2.1-4]: a packet id chosen by the server is not 0 and not in use.
                 let is_used = window.is_some_and(|window| window.find(packet_id).is_some());
-                if in_flight >= window_max || is_used || self.is_id_of_feed(place, packet_id) {
+                if in_flight >= window_max || is_used || self.is_id_of_source(place, packet_id) {
                     return;
                 }
             }

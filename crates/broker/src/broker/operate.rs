@@ -189,7 +189,8 @@ impl<L: LogStore> Broker<L> {
         if self.intake.is_pressed {
             return Err(OperatorAnswer::Busy);
         }
-        if topic.starts_with("$delayed/") || is_of_feeds || self.request_topic(topic).is_some() {
+        let is_of_service = self.request_topic(topic).is_some() || self.is_of_queues(topic);
+        if topic.starts_with("$delayed/") || is_of_feeds || is_of_service {
             return refused(ReasonCode::TOPIC_NAME_INVALID);
         }
         if message.body_bytes() > self.options.limits.packet_bytes_max as usize {

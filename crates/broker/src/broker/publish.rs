@@ -151,6 +151,9 @@ impl<L: LogStore> Broker<L> {
         publish: &Publish<'_>,
         now: TimeMs,
     ) -> Progress {
+        if self.is_send(topic) {
+            return self.send_to_queue(index, place, topic, publish, now);
+        }
         match self.judge(index, place, topic, publish) {
             Ok(None) => {}
             Ok(Some(request_topic)) => return self.request(index, place, request_topic, publish, now),
@@ -206,6 +209,10 @@ impl<L: LogStore> Broker<L> {
             },
             None => topic,
         };
+        if self.is_of_queues(subject) {
+            // A send is answered when the queue has it, so it waits in the queue itself. Nobody sends to receivers.
+            return Err(if subject == topic { ReasonCode::NOT_AUTHORIZED } else { ReasonCode::TOPIC_NAME_INVALID });
+        }
         let request_topic = self.request_topic(subject);
         if request_topic.is_some() && subject != topic {
             // A request is answered when it is made, or not at all.

@@ -125,7 +125,7 @@ impl<L: LogStore> Broker<L> {
     /// Whether a filter may be granted of which a part is denied. Not for a share group: what is picked for a member
     /// that may not have it, would be lost to all. Nor where a source keeps the messages, which knows no rights.
     pub(super) fn may_be_in_part(&self, filter: &str) -> bool {
-        split_filter(filter).share_group.is_none() && !self.is_feed(filter)
+        split_filter(filter).share_group.is_none() && !self.is_feed(filter) && !self.is_receiver(filter)
     }
 
     /// Asks for the rights of every connected user again by `renew`, which says `None` for a user who is gone: its

@@ -50,7 +50,7 @@ impl Requests {
         self.made
     }
 
-    fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.all.len() >= REQUESTS_MAX
     }
 
@@ -110,6 +110,13 @@ impl<L: LogStore> Broker<L> {
         let awaited = Awaited::of_service(publish.qos != QoS::AtMostOnce);
         self.reply(index, place, publish, ReasonCode::SUCCESS, Routed { awaited, matched: true, refused: None }, now);
         Progress::Taken
+    }
+
+    /// A send to a queue is under way: a request without a response.
+    pub(super) fn add_send(&mut self, place: SessionIndex, ack_to: Option<AckTo>) -> RequestTicket {
+        let session = self.clients.session_ref(place);
+        let request = Request { session, ack_to, qos: 1, response_topic: None, properties: Box::default() };
+        self.asked.requests.add(request)
     }
 
     /// The answer to [`Action::Request`]: the payload of the response, if there is one, and the reason of the

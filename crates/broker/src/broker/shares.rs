@@ -249,7 +249,7 @@ impl<L: LogStore> Broker<L> {
         let window_max = u32::from(self.clients.connections[index].window_max);
         let open_max = if was_busy { window_max / 4 * 3 + window_max % 4 } else { window_max };
         let flow = self.clients.sessions[place].flow.as_ref();
-        let in_flight = flow.map_or(0, |flow| flow.window.in_flight()) + u32::from(self.feeds_in_flight(place));
+        let in_flight = flow.map_or(0, |flow| flow.window.in_flight()) + u32::from(self.beside_window(place));
         let is_full = in_flight >= open_max || flow.is_some_and(|flow| !flow.backlog.is_empty());
         let has_room = self.clients.outbox_len(index) < self.clients.own_outbox_bytes_max(index);
         is_full || !has_room || self.clients.is_stuck(index)

@@ -32,6 +32,7 @@ impl<L: LogStore> Broker<L> {
         self.assert_stalled_sound();
         self.assert_parked_sound();
         self.assert_feeds_sound();
+        self.assert_receivers_sound();
         self.assert_shares_sound();
     }
 

@@ -25,7 +25,7 @@ use crate::limits::{
     CONDITIONS_OF_SUBSCRIBE_MAX, FILTER_BYTES_PER_WORK, FILTER_WORK_AT_ONCE, SCAN_BYTES_MAX, WORK_OF_FILTER,
 };
 use crate::peer::Item;
-use crate::reason::{About, told};
+use crate::reason::About;
 use crate::session::{Session, SessionFlags, SessionRef, Stage, filter_bytes};
 use crate::shards::Wait;
 use crate::subscriptions::{Entry, EntryOptions};
@@ -52,6 +52,7 @@ impl<L: LogStore> Broker<L> {
             }
             if self.asks_condition(index, place, &subscription)
                 || self.asks_place(index, place, subscribe, &subscription)
+                || self.asks_queue(index, place, &subscription)
             {
                 return self.keep_answers(index, answers, Progress::Parked);
             }
@@ -75,10 +76,10 @@ impl<L: LogStore> Broker<L> {
             answers.known.push(known);
             answers.at = subscriptions.at();
             if !code.is_error() {
-                let is_feed = self.is_feed(subscription.filter);
-                answers.feeds += usize::from(is_feed);
-                answers.new_feeds += usize::from(is_feed && !known);
-                if !is_feed && wants_retained(&subscription, known) {
+                let is_sourced = self.is_sourced(subscription.filter);
+                answers.feeds += usize::from(is_sourced);
+                answers.new_feeds += usize::from(is_sourced && !known);
+                if !is_sourced && wants_retained(&subscription, known) {
                     let nth = answers.codes.len() - 1;
                     answers.retained_bytes += subscription.filter.len();
                     answers.retained_for.push(RetainedFor { nth, filter: subscription.filter.into() });
@@ -132,10 +133,10 @@ impl<L: LogStore> Broker<L> {
         answers: &FilterAnswers,
         now: TimeMs,
     ) -> usize {
-        let is_feed = self.is_feed(subscription.filter);
+        let (is_feed, is_sourced) = (self.is_feed(subscription.filter), self.is_sourced(subscription.filter));
         let index = self.clients.sessions[place].connection.expect("who subscribes is there");
         let mut options = options(subscription);
-        if is_feed {
+        if is_sourced {
             options = options.without(EntryOptions::of_qos(2)).without(EntryOptions::of_qos(1));
             options = options.with(EntryOptions::of_qos(code.0));
         }
@@ -149,7 +150,7 @@ impl<L: LogStore> Broker<L> {
         let wait = Wait::Subscribed { session, filter: filter.clone(), options, subscription_id, nth, reserved };
         let is_known = answers.known[answers.known.len() - 1];
         let owes =
-            wants_retained(subscription, is_known) && !is_feed && self.may_owe_retained(subscription.filter, now);
+            wants_retained(subscription, is_known) && !is_sourced && self.may_owe_retained(subscription.filter, now);
         let kept = if owes { options.with(EntryOptions::OWES_RETAINED) } else { options };
         self.shards.call(shard, Command::Subscribe { slot, filter, options: kept.0, subscription_id }, wait);
         let keeps_place = is_feed && options.qos() > 0;
@@ -202,15 +203,20 @@ impl<L: LogStore> Broker<L> {
         now: TimeMs,
     ) -> Progress {
         let version = self.clients.connections[index].version;
-        let (codes, words) = told_codes(&answers.codes);
+        let (codes, words) = self.told_codes(&answers.codes);
         assert!(answers.remaining == 0, "the answer waits for all records");
         self.clients.send_refusal(index, now, words, |bytes, words| {
             encode_suback(bytes, version, subscribe.packet_id, &codes, words);
         });
         if answers.feeds > 0 {
             for (nth, subscription) in subscribe.subscriptions().enumerate() {
-                if answers.codes[nth] < 0x80 && self.is_feed(subscription.filter) {
+                if answers.codes[nth] >= 0x80 {
+                    continue;
+                }
+                if self.is_feed(subscription.filter) {
                     self.feed_subscribed(index, place, subscription.filter);
+                } else if self.is_receiver(subscription.filter) {
+                    self.open_receiver(place, subscription.filter, now);
                 }
             }
         }
@@ -252,7 +258,15 @@ impl<L: LogStore> Broker<L> {
         if self.is_feed(subscription.filter) {
             return self.judge_feed(index, place, subscription, new_feeds);
         }
+        if self.is_receiver(subscription.filter) {
+            return self.judge_receiver(index, place, subscription, new_feeds);
+        }
         ReasonCode(subscription.qos as u8)
+    }
+
+    /// Whether messages of a filter come from elsewhere than from publishers: from a feed, or from a queue.
+    fn is_sourced(&self, filter: &str) -> bool {
+        self.is_feed(filter) || self.is_receiver(filter)
     }
 
     /// The right to a filter, with what is known about its condition put in.
@@ -345,6 +359,7 @@ impl<L: LogStore> Broker<L> {
         let parts = split_filter(filter);
         let Some(node) = self.subscriptions.find(parts.share_group, parts.filter) else { return false };
         self.end_feed(place, filter);
+        self.end_receiver(place, filter);
         if self.subscriptions.remove_at(node, owner).is_none() {
             return false;
         }
@@ -429,7 +444,7 @@ impl<L: LogStore> Broker<L> {
             return self.park(index, answers);
         }
         let version = self.clients.connections[index].version;
-        let (mut codes, words) = told_codes(&answers.codes);
+        let (mut codes, words) = self.told_codes(&answers.codes);
         assert!(answers.remaining == 0, "the answer waits for all records");
         // UNSUBACK has no code for a bound that is reached (MQTT 5, 3.11.3).
         codes.iter_mut().filter(|code| **code == ReasonCode::QUOTA_EXCEEDED).for_each(|code| {
@@ -465,6 +480,14 @@ impl<L: LogStore> Broker<L> {
             }
         }
         ReasonCode::SUCCESS
+    }
+
+    /// The codes as a client is told them, and words about the first filter that was refused.
+    fn told_codes(&self, codes: &[u8]) -> (Vec<ReasonCode>, Option<&'static str>) {
+        let told = codes.iter().map(|code| self.told(About::Subscribe, ReasonCode(*code)));
+        let (codes, words): (Vec<_>, Vec<_>) = told.unzip();
+        let first = codes.iter().position(|code| code.is_error());
+        (codes, first.and_then(|first| words[first]))
     }
 }
 
@@ -503,11 +526,4 @@ fn options(subscription: &Subscription<'_>) -> EntryOptions {
         options = options.with(EntryOptions::RETAIN_AS_PUBLISHED);
     }
     options
-}
-
-/// The codes as a client is told them, and words about the first filter that was refused.
-fn told_codes(codes: &[u8]) -> (Vec<ReasonCode>, Option<&'static str>) {
-    let (codes, words): (Vec<_>, Vec<_>) = codes.iter().map(|code| told(About::Subscribe, ReasonCode(*code))).unzip();
-    let first = codes.iter().position(|code| code.is_error());
-    (codes, first.and_then(|first| words[first]))
 }

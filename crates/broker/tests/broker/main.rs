@@ -12,6 +12,7 @@ mod operator;
 mod owners;
 mod packet_ids;
 mod pass_on;
+mod queues;
 mod rights;
 mod shares;
 mod standing;

@@ -9,6 +9,7 @@ use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use tidegate_ledger::message::{Caller, CallerRequest, Reply, Request};
 use tidegate_machines::ledger::{AccountKind, AccountView, IdSpace};
+use tidegate_queue::QueueRequest;
 
 use super::grant::{Action, Grant, Pattern, QueueAction};
 use super::quota::{Exceeded, InFlight, Quota, requests_of_rows};
@@ -187,6 +188,11 @@ impl Identity {
     /// A request of theirs, or one that is needed for one of theirs.
     pub fn asks(&self, request: Request) -> CallerRequest {
         CallerRequest { caller: self.inner.caller, request }
+    }
+
+    /// A request of theirs for the queues.
+    pub fn asks_queues(&self, request: QueueRequest) -> tidegate_queue::CallerRequest {
+        tidegate_queue::CallerRequest { caller: self.inner.caller, request }
     }
 
     /// The user's or service's name.

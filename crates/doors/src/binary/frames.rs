@@ -6,9 +6,11 @@
 //!   RoomFrame { family, body } ◀─ FrameRoom::reply   ◀─ Client ◀─┘
 //! ```
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use slab::Slab;
-use tidegate_runtime::{Address, Asker, Carries, Client, Context, Site};
+use tidegate_runtime::{Address, Asker, Carries, Client, Context, Replies, Site};
 
 use super::Refused;
 use crate::auth::Identity;
@@ -29,8 +31,39 @@ pub trait FrameRoom: Send + 'static {
     /// Reads a request of `identity`, and checks whether they may make it. Takes any bytes.
     fn request(&self, identity: &Identity, body: &[u8]) -> Result<<Self::Client as Client>::Request, Refused>;
 
+    /// What a request takes beyond what its frame does.
+    fn cost(_request: &<Self::Client as Client>::Request) -> RoomCost {
+        RoomCost::default()
+    }
+
+    /// What becomes of a request that may wait, if its client ends meanwhile; `None` for one that is served all the
+    /// same.
+    fn waits(_request: &<Self::Client as Client>::Request) -> Option<Waits<Self::Client>> {
+        None
+    }
+
     /// Writes a reply.
     fn reply(&self, reply: <Self::Client as Client>::Reply) -> Result<Vec<u8>, Refused>;
+}
+
+/// What a request takes beyond what a frame of its length does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoomCost {
+    /// Memory while it is under way, about, in bytes.
+    pub bytes: usize,
+    /// Work of the port to decode it and to answer it, as that of turns is counted ([`crate::turns::limits`]).
+    pub work: usize,
+}
+
+/// Which request gives back what a reply has; `None` if it has nothing.
+pub type GiveBack<C> = Box<dyn Fn(&<C as Client>::Reply) -> Option<<C as Client>::Request> + Send>;
+
+/// A request that is given up when its client ends.
+pub struct Waits<C: Client> {
+    /// What it is answered with then: a client that has only closed its own side reads it.
+    pub answer: Vec<u8>,
+    /// What is asked so that nothing is lost of a reply that came in that moment.
+    pub give_back: GiveBack<C>,
 }
 
 /// Brings a room to the binary port at an address.
@@ -44,25 +77,41 @@ pub trait Frames<P>: Send {
     /// Whether another request may start.
     fn has_room(&self) -> bool;
 
-    /// Starts a request, whose answer comes with `token`; or says why not.
-    fn ask(&mut self, token: u64, identity: &Identity, body: &Bytes) -> Result<(), Refused>;
+    /// Starts a request, whose answer comes with `token`, and returns what it costs; or says why not.
+    fn ask(&mut self, token: u64, identity: &Identity, body: &Bytes) -> Result<RoomCost, Refused>;
 
     /// Takes a parcel; gives one of another room back.
     fn deliver(&mut self, from: Address, body: P) -> Result<(), P>;
 
-    /// The answers that have come.
-    fn take_answers(&mut self) -> Vec<(u64, Result<Vec<u8>, Refused>)>;
+    /// The clients of these requests have ended: those that may wait are answered now, and nothing comes of them.
+    fn give_up(&mut self, is_of_ended: &dyn Fn(u64) -> bool);
+
+    /// The answers that have come. `is_gone` says whether the client of a request has ended unnoticed so far.
+    fn take_answers(&mut self, is_gone: &mut dyn FnMut(u64) -> bool) -> Answers;
 
     /// Sends what the room asks its shards.
     fn send(&mut self, context: &mut Context<'_, P>);
+}
+
+/// Answers to requests, by their tokens.
+pub type Answers = Vec<(u64, Result<Vec<u8>, Refused>)>;
+
+/// A request under way.
+struct Asked<C: Client> {
+    /// The port's token; `None` for what nobody waits for.
+    token: Option<u64>,
+    waits: Option<Waits<C>>,
 }
 
 /// A room's frames, over its client.
 pub struct ClientFrames<R: FrameRoom> {
     room: R,
     asker: Asker<R::Client>,
-    /// The port's token of each request.
-    asked: Slab<u64>,
+    asked: Slab<Asked<R::Client>>,
+    /// Replies that were not looked at yet.
+    replies: Replies<<R::Client as Client>::Reply>,
+    /// Answers to requests that were given up.
+    given_up: Answers,
 }
 
 impl<R: FrameRoom> ClientFrames<R> {
@@ -70,7 +119,13 @@ impl<R: FrameRoom> ClientFrames<R> {
     pub fn new(room: R, me: Address, client: R::Client) -> ClientFrames<R> {
         let is_own = room.family() == QUEUE_FAMILY;
         assert!(is_own || room.family() >= FAMILY_MIN, "families below {FAMILY_MIN} belong to Tidegate");
-        ClientFrames { room, asker: Asker::new(me, client), asked: Slab::new() }
+        ClientFrames {
+            room,
+            asker: Asker::new(me, client),
+            asked: Slab::new(),
+            replies: Vec::new(),
+            given_up: Vec::new(),
+        }
     }
 }
 
@@ -87,11 +142,12 @@ where
         self.asker.has_room()
     }
 
-    fn ask(&mut self, token: u64, identity: &Identity, body: &Bytes) -> Result<(), Refused> {
+    fn ask(&mut self, token: u64, identity: &Identity, body: &Bytes) -> Result<RoomCost, Refused> {
         let request = self.room.request(identity, body)?;
-        let asked = self.asked.insert(token);
+        let cost = R::cost(&request);
+        let asked = self.asked.insert(Asked { token: Some(token), waits: R::waits(&request) });
         self.asker.start(asked as u64, request);
-        Ok(())
+        Ok(cost)
     }
 
     fn deliver(&mut self, from: Address, body: P) -> Result<(), P> {
@@ -99,11 +155,40 @@ where
         Ok(())
     }
 
-    fn take_answers(&mut self) -> Vec<(u64, Result<Vec<u8>, Refused>)> {
-        let replies = self.asker.take_replies().into_iter();
+    fn give_up(&mut self, is_of_ended: &dyn Fn(u64) -> bool) {
+        // One whose reply is here already is looked at with its reply.
+        self.replies.append(&mut self.asker.take_replies());
+        let replied: HashSet<u64> = self.replies.iter().map(|(asked, _)| *asked).collect();
+        let is_given_up = |(number, asked): &(usize, &Asked<R::Client>)| {
+            asked.waits.is_some() && asked.token.is_some_and(is_of_ended) && !replied.contains(&(*number as u64))
+        };
+        let given_up: Vec<usize> = self.asked.iter().filter(is_given_up).map(|(number, _)| number).collect();
+        for number in given_up {
+            self.asker.cancel(number as u64);
+            let Asked { token, waits } = self.asked.remove(number);
+            self.given_up.extend(token.zip(waits).map(|(token, waits)| (token, Ok(waits.answer))));
+        }
+    }
+
+    fn take_answers(&mut self, is_gone: &mut dyn FnMut(u64) -> bool) -> Answers {
+        let mut answers = std::mem::take(&mut self.given_up);
+        let mut replies = std::mem::take(&mut self.replies);
+        replies.append(&mut self.asker.take_replies());
         // A frame has one reply. A stream needs a protocol in which the client can ask for more, and this one has no
         // such frame.
-        replies.map(|(asked, reply)| (self.asked.remove(asked as usize), self.room.reply(reply))).collect()
+        for (number, reply) in replies {
+            let Asked { token: Some(token), waits } = self.asked.remove(number as usize) else { continue };
+            let Some(waits) = waits.filter(|_| is_gone(token)) else {
+                answers.push((token, self.room.reply(reply)));
+                continue;
+            };
+            if let Some(request) = (waits.give_back)(&reply) {
+                let number = self.asked.insert(Asked { token: None, waits: None });
+                self.asker.start(number as u64, request);
+            }
+            answers.push((token, Ok(waits.answer)));
+        }
+        answers
     }
 
     fn send(&mut self, context: &mut Context<'_, P>) {

@@ -75,7 +75,8 @@ impl From<Exceeded> for Refused {
 
 impl From<Problem> for Refused {
     fn from(problem: Problem) -> Refused {
-        Refused::new(problem.code().name(), problem.detail())
+        let retry_after_ms = problem.retries_after_s().map_or(0, |seconds| seconds.saturating_mul(1_000));
+        Refused { retry_after_ms, ..Refused::new(problem.code().name(), problem.detail()) }
     }
 }
 

@@ -259,7 +259,7 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
         // Each client gets the replies that are under way, and then its end.
         let heard = self.sessions.iter().filter(|(_, session)| session.is_heard());
         for key in heard.map(|(key, _)| key).collect::<Vec<usize>>() {
-            self.sessions[key].drain(self.now_ms);
+            self.drain(key);
             self.write_later(key);
         }
     }

@@ -364,6 +364,18 @@ impl Session {
         self.ended && !self.backlog && self.is_heard()
     }
 
+    /// Whether the client sends no more: it has closed its side, or has gone. Its socket is asked, for that may have
+    /// happened since it was read. Behind bytes that were not read nothing is seen.
+    pub fn has_gone(&mut self) -> bool {
+        if !self.is_heard() || self.ended || self.hung_up {
+            return true;
+        }
+        match self.stream.socket().peek(&mut [0]) {
+            Ok(bytes) => bytes == 0,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+
     /// Whether the token that was shown has expired.
     pub fn has_expired(&self, now_ms: u64) -> bool {
         matches!(self.life, Life::Serving(_)) && self.ends_at.is_some_and(|at| now_ms >= at.0)

@@ -91,7 +91,9 @@ pub(super) async fn serve(
     let refusal_delay = refusal_delay(number);
     let silence = Arc::new(Silence::default());
     let (place, told) = (Arc::new(place), silence.clone());
-    let sender = Connection { door, routing, address, place, refusal_delay, clock: clock.clone(), silence: told };
+    let over_tls = OverTls(tls.is_some());
+    let sender =
+        Connection { door, routing, address, over_tls, place, refusal_delay, clock: clock.clone(), silence: told };
     let sender = Arc::new(sender);
     let last_word = tls.is_none().then(|| parting.clone());
     let stream = Patient::new(stream, limits.reader_timeout, last_word, clock, silence);
@@ -193,6 +195,10 @@ fn refusal_delay(number: u32) -> Duration {
 #[derive(Clone, Copy, Debug)]
 pub struct PeerAddress(pub IpAddr);
 
+/// Whether the client that a request comes from speaks TLS, here or to the proxy that says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverTls(pub bool);
+
 /// Marks an answer that is given late, because its sender asks too much and is answered nevertheless.
 #[derive(Clone, Copy, Debug)]
 pub struct Late;
@@ -211,6 +217,7 @@ pub(super) struct Connection {
     pub routing: Arc<Routing>,
     /// The client's.
     address: IpAddr,
+    over_tls: OverTls,
     place: Arc<EdgePlace>,
     refusal_delay: Duration,
     clock: Arc<AnswerClock>,
@@ -278,10 +285,9 @@ impl Asked for hyper::Request<Coming> {
 impl Connection {
     /// The connection, as one of the request's sender: a proxy forwards requests of many.
     pub fn of_sender(self: &Arc<Connection>, headers: &HeaderMap) -> Arc<Connection> {
-        match proxied::sender(&self.door, self.address, headers) {
-            None => self.clone(),
-            Some(address) => Arc::new(Connection { address, ..Connection::clone(self) }),
-        }
+        let Some(address) = proxied::sender(&self.door, self.address, headers) else { return self.clone() };
+        let over_tls = proxied::over_tls(&self.door, self.address, headers).map_or(self.over_tls, OverTls);
+        Arc::new(Connection { address, over_tls, ..Connection::clone(self) })
     }
 
     /// An answer that leaves others their turn, and is counted. A client that is refused for what it is, or for how
@@ -388,6 +394,7 @@ impl Connection {
         let router = self.routing.router().clone();
         let mut request = request;
         request.extensions_mut().insert(PeerAddress(self.address));
+        request.extensions_mut().insert(self.over_tls);
         request.extensions_mut().insert(self.silence.clone());
         let (door, sender) = (self.door.clone(), Sender::of(request.headers(), self.address));
         Box::pin(async move {

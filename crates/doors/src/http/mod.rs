@@ -55,14 +55,16 @@ mod walks;
 
 pub use act::{Act, TARGET as OPERATOR_LOG};
 pub use body::{HotBody, Readable};
-pub use connection::{Late, PeerAddress, SignedBy};
+pub use connection::{Late, OverTls, PeerAddress, SignedBy};
 pub use cors::{Cors, CorsOrigins};
 pub use demo::{DemoCandidate, DemoShow, URL_BYTES_MAX};
 pub use door::Door;
 pub use lane::plain;
 pub use limits::HttpLimits;
 pub use metrics::HttpMetrics;
-pub use openapi::{BodyProblems, GuardProblems, NameProblems, RoomBodyProblems, RoomProblems, ServiceProblems};
+pub use openapi::{
+    BodyProblems, GuardProblems, NameProblems, Responses, RoomBodyProblems, RoomProblems, ServiceProblems,
+};
 pub use operations::{DrainStatus, Health, Operations};
 pub use parts::{Cut, GoesOn, Part, Parts};
 pub use path::PathName;

@@ -144,7 +144,8 @@ pub struct RoomProblems;
 /// All problems of a room's request with a body.
 pub struct RoomBodyProblems;
 
-type Responses = BTreeMap<String, RefOr<utoipa::openapi::Response>>;
+/// Answers by their statuses, as the document has them.
+pub type Responses = BTreeMap<String, RefOr<utoipa::openapi::Response>>;
 
 impl IntoResponses for RoomProblems {
     fn responses() -> Responses {

@@ -105,3 +105,11 @@ pub(super) fn sender(door: &Door, peer: IpAddr, headers: &HeaderMap) -> Option<I
         }
     }
 }
+
+/// Whether the sender of a request that a proxy forwards spoke TLS to that proxy; `None` if it does not say.
+pub(super) fn over_tls(door: &Door, peer: IpAddr, headers: &HeaderMap) -> Option<bool> {
+    let rule = &door.proxies.requests;
+    rule.header_of(peer)?;
+    let value = |name: &str| headers.get_all(name).iter().next_back().and_then(|value| value.to_str().ok());
+    rule.header().over_tls(value)
+}

@@ -141,6 +141,11 @@ impl Problem {
         self
     }
 
+    /// When the client may try again, if that makes sense.
+    pub fn retries_after_s(&self) -> Option<u32> {
+        self.retry_after_s
+    }
+
     /// A field that must be there is not; `within` leads to its object, if that is not the body itself.
     pub fn missing_field(within: Option<&str>, field: &str) -> Problem {
         let missing = format!("missing field `{field}`");

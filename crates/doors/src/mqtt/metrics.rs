@@ -120,6 +120,7 @@ metrics! {
         sessions_durable: Gauge "tidegate_mqtt_sessions_durable" "Sessions that outlive their connection.";
         subscriptions: Gauge "tidegate_mqtt_subscriptions" "Subscriptions of the sessions that live here.";
         feeds: Gauge "tidegate_mqtt_change_streams" "Streams of changes that connected clients follow now.";
+        receivers: Gauge "tidegate_mqtt_queue_receivers" "Subscriptions of connected clients that receive from queues.";
         wills_waiting: Gauge "tidegate_mqtt_wills_waiting"
             "Wills that were sent and found no room on the disk: they are sent again.";
         waiting_bytes: Gauge "tidegate_mqtt_waiting_bytes"
@@ -224,6 +225,7 @@ impl BrokerMetrics {
             sessions_durable,
             subscriptions,
             feeds,
+            receivers,
             wills_waiting,
             retained: _,
             waiting_bytes,
@@ -283,6 +285,7 @@ impl BrokerMetrics {
         self.sessions_durable.set(sessions_durable as i64);
         self.subscriptions.set(subscriptions as i64);
         self.feeds.set(feeds as i64);
+        self.receivers.set(receivers as i64);
         self.wills_waiting.set(wills_waiting as i64);
         self.waiting_bytes.set(waiting_bytes as i64);
         self.store_messages.set(store_messages as i64);

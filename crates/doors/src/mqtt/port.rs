@@ -15,6 +15,7 @@ mod actions;
 mod certificates;
 mod ledger;
 mod operator;
+mod queues;
 mod read;
 mod shell;
 mod write;
@@ -31,6 +32,7 @@ use tidegate_ledger::announcer::Announcement;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::router::Router;
 use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_queue::{QueueClient, QueueMessage};
 use tidegate_runtime::metrics::UNRECORDED;
 use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resident, ShardMetrics};
 
@@ -52,6 +54,7 @@ use super::sockets::{Flag, Sockets};
 use super::verdicts::Verdicts;
 use crate::ledger_topics::LedgerTopics;
 use crate::operator::OperatorMessage;
+use crate::queue_topics::QueueClients;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::request_metrics::RequestMetrics;
 use crate::security;
@@ -78,12 +81,16 @@ const PAUSED_TICK: Duration = Duration::from_millis(1);
 
 /// Parcels that can carry all that an MQTT port sends and gets.
 pub trait CarriesMqtt:
-    Carries<BrokerMessage> + Carries<Message> + Carries<Box<Arrival>> + Carries<OperatorMessage>
+    Carries<BrokerMessage> + Carries<Message> + Carries<Box<Arrival>> + Carries<OperatorMessage> + Carries<QueueMessage>
 {
 }
 
 impl<P> CarriesMqtt for P where
-    P: Carries<BrokerMessage> + Carries<Message> + Carries<Box<Arrival>> + Carries<OperatorMessage>
+    P: Carries<BrokerMessage>
+        + Carries<Message>
+        + Carries<Box<Arrival>>
+        + Carries<OperatorMessage>
+        + Carries<QueueMessage>
 {
 }
 
@@ -114,6 +121,8 @@ pub struct MqttPort<L: LogStore> {
     ledger: LedgerTopics,
     /// Asks the ledger.
     asker: Asker<Router>,
+    /// Queues on topics.
+    queues: QueueClients,
     /// New figures of accounts, to be announced.
     figures: Vec<(ShardIndex, Announcement)>,
     arrivals: VecDeque<Box<Arrival>>,
@@ -172,6 +181,8 @@ pub struct MqttParts<L: LogStore> {
     pub ledger: LedgerTopics,
     /// Asks the ledger.
     pub router: Router,
+    /// Asks the queues.
+    pub queues: QueueClient,
     /// What the port counts.
     pub metrics: MqttMetrics,
     /// What it refuses.
@@ -210,6 +221,7 @@ impl<L: LogStore> MqttPort<L> {
             feeds: parts.feeds,
             ledger: parts.ledger,
             asker: Asker::new(me, parts.router),
+            queues: QueueClients::new(me, parts.queues),
             figures: Vec::new(),
             arrivals: VecDeque::new(),
             operators: Operators::default(),
@@ -275,6 +287,7 @@ where
             || self.broker.has_news()
             || self.lingering.has_news()
             || self.operators.has_more()
+            || self.queues.has_answers()
             || self.certificates.are_looked_at()
             || self.newcomers.are_asked()
             || self.broker.is_serving() && (!self.arrivals.is_empty() || self.doors.iter().any(Door::has_more))
@@ -287,6 +300,7 @@ where
             && self.ledger.is_quiet()
             && self.operators.are_quiet()
             && self.asker.client().pending() == 0
+            && self.queues.is_quiet()
     }
 
     fn is_idle(&self) -> bool {
@@ -300,6 +314,7 @@ where
 
     fn tick(&mut self, wall: TimeMs) {
         self.drain_networks(wall);
+        self.queues.tick(wall);
         let now = Instant::now();
         let generation = self.authenticator.generation();
         if std::mem::replace(&mut self.generation, generation) != generation {

@@ -17,6 +17,7 @@ use tidegate_journal::{Family, LogStore};
 use tidegate_ledger::room;
 use tidegate_ledger::router::Router;
 use tidegate_machines::ShardIndex;
+use tidegate_queue::{QUEUES, QueueClient};
 use tidegate_runtime::recovery::NodeLog;
 use tidegate_runtime::{Address, Home, Parker, Port, Room, ShardMetrics, Site};
 use tidegate_shard::{NothingDerived, Owners};
@@ -30,6 +31,7 @@ use super::verdicts::Verdicts;
 use super::{Admission, ListenerIndex};
 use crate::ledger_topics::{LedgerTopics, PREFIX, REQUEST_TOPICS};
 use crate::listener::listen;
+use crate::queue_topics::QUEUE_TOPICS;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::request_metrics::RequestMetrics;
 use crate::websocket::WebSocketDoor;
@@ -97,11 +99,11 @@ impl MqttRoom {
         owners: &Owners,
         shards: (Vec<TopicShard<L>>, Vec<ShardMetrics>),
         parker: Arc<Parker>,
-        router: Router,
+        clients: (Router, QueueClient),
         registry: &Registry,
     ) -> Result<MqttPort<L>> {
         assert!(me.member.0 == self.port, "parcels for shards of topics go to this port");
-        let worker = me.endpoint.0;
+        let (worker, (router, queues)) = (me.endpoint.0, clients);
         let options = BrokerOptions {
             worker,
             owners: owners.clone(),
@@ -113,6 +115,7 @@ impl MqttRoom {
             feeds: self.feeds.as_ref().map_or_else(Box::default, |source| source.prefix().into()),
             // Each shard of the ledger has a journal of its own.
             feed_partitions: router.shard_count(),
+            queues: QUEUE_TOPICS,
             version: VERSION,
         };
         let (shards, shard_metrics) = shards;
@@ -134,6 +137,7 @@ impl MqttRoom {
             feeds: Feeds::new(me, self.feeds.clone(), parker),
             ledger: LedgerTopics::new(router.shard_count()),
             router,
+            queues,
             metrics: MqttMetrics::register(registry, worker),
             refused: RefusalMetrics::register(registry, "mqtt", worker),
             broker_metrics: BrokerMetrics::register(registry, worker),
@@ -192,7 +196,8 @@ impl<P: CarriesMqtt> Room<P> for MqttRoom {
         let own = own.unzip();
         // The others wait for the next call.
         *self.shards.lock().expect("recovery is over") = recovered_shards;
-        let (parker, router) = (site.parker(me.endpoint).clone(), room::client(site, me));
-        Ok(Box::new(self.assemble(me, &owners, own, parker, router, site.registry())?))
+        let parker = site.parker(me.endpoint).clone();
+        let clients = (room::client(site, me), QueueClient::new(site.placement().shards(QUEUES)));
+        Ok(Box::new(self.assemble(me, &owners, own, parker, clients, site.registry())?))
     }
 }

@@ -37,6 +37,27 @@ impl ForwardedHeader {
     }
 }
 
+impl ForwardedHeader {
+    /// Whether a request came to the proxy over TLS, by the last value of a header, which is the proxy's own word;
+    /// `None` if that says nothing.
+    pub fn over_tls<'a>(self, last_value_of: impl Fn(&str) -> Option<&'a str>) -> Option<bool> {
+        let protocol = match self {
+            ForwardedHeader::Off => None,
+            ForwardedHeader::XForwardedFor => last_value_of("x-forwarded-proto")?.rsplit(',').next(),
+            ForwardedHeader::Forwarded => {
+                let element = last_value_of("forwarded")?.rsplit(',').next()?;
+                let mut pairs = element.split(';').filter_map(|pair| pair.split_once('='));
+                pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case("proto")).map(|(_, value)| value)
+            }
+        }?;
+        match protocol.trim_matches([' ', '\t', '"']) {
+            https if https.eq_ignore_ascii_case("https") => Some(true),
+            http if http.eq_ignore_ascii_case("http") => Some(false),
+            _ => None,
+        }
+    }
+}
+
 /// Whose word is taken, and by which header. `Default`: nobody's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForwardedRule {
@@ -65,6 +86,11 @@ impl ForwardedRule {
     /// The header, if this peer's is read.
     pub fn header_of(&self, peer: IpAddr) -> Option<&'static str> {
         self.header.name().filter(|_| self.trusted.contains(peer))
+    }
+
+    /// By which header they say it.
+    pub fn header(&self) -> ForwardedHeader {
+        self.header
     }
 
     /// The proxies that say it.

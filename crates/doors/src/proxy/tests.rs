@@ -115,3 +115,13 @@ fn nobody_elsewhere_becomes_a_program_of_this_machine() {
     assert_eq!(x_for("10.0.0.1", "::1"), Origin::Unclear(ip("10.0.0.1")));
     assert_eq!(x_for("127.0.0.1", "::1"), Origin::Client(ip("::1")), "it never left this machine");
 }
+
+#[test]
+fn a_proxy_says_whether_it_was_asked_over_tls() {
+    let says = |header: ForwardedHeader, value: &'static str| header.over_tls(|_| Some(value));
+    let (both, rfc) = (ForwardedHeader::XForwardedFor, ForwardedHeader::Forwarded);
+    assert_eq!([says(both, "https"), says(both, "HTTP"), says(both, "")], [Some(true), Some(false), None]);
+    assert_eq!(says(both, "http, https"), Some(true), "the last is the proxy's own word");
+    assert_eq!(says(rfc, "for=1.2.3.4;proto=http, for=10.0.0.1; Proto=\"https\""), Some(true));
+    assert_eq!([says(rfc, "for=1.2.3.4"), says(ForwardedHeader::Off, "https")], [None, None]);
+}

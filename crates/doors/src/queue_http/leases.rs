@@ -11,9 +11,10 @@ use tidegate_queue::{Answer, Call, Receive, Received};
 use utoipa::ToSchema;
 
 use super::messages::QueueContentBody;
+use super::openapi::{QueueBodyProblems, QueuePath};
 use super::{ARGUMENT_INVALID, Served, ask, check_right, problem};
-use crate::auth::QueueAction;
-use crate::http::{PathName, RoomBodyProblems, Silence};
+use crate::auth::{Identity, QueueAction};
+use crate::http::{PathName, Silence};
 use crate::json::{Problem, UpTo, Whole, decode, json};
 use crate::queue_calls::{WAIT_MS_MAX, consumer_of, lease_of, lease_text, receive_from};
 
@@ -80,9 +81,9 @@ fn received(received: &Received) -> QueueReceivedBody {
     post,
     path = "/v1/queues/{name}/receive",
     tag = "queues",
-    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    params(QueuePath),
     request_body = QueueReceiveBody,
-    responses((status = 200, description = "Messages", body = QueueReceivedMessagesBody), RoomBodyProblems)
+    responses((status = 200, description = "Messages", body = QueueReceivedMessagesBody), QueueBodyProblems)
 )]
 pub(super) async fn receive_messages(
     State(served): State<Served>,
@@ -103,7 +104,7 @@ pub(super) async fn receive_messages(
         wait_ms,
     };
     let silence = head.extensions.get::<Arc<Silence>>().cloned().unwrap_or_default();
-    let messages = receive_from(&served, receive, &silence).await?.map_err(|refusal| problem(&refusal))?;
+    let messages = receive_from(&served, &caller, receive, &silence).await?.map_err(|refusal| problem(&refusal))?;
     let messages = messages.iter().map(received).collect();
     Ok(json(StatusCode::OK, &QueueReceivedMessagesBody { messages }))
 }
@@ -175,8 +176,8 @@ fn leases_of(texts: &[Box<str>]) -> Result<Vec<Lease>, Problem> {
     texts.iter().map(|text| &**text).enumerate().map(lease).collect()
 }
 
-async fn done(served: &Served, texts: Vec<Box<str>>, call: Call) -> Result<Response<Body>, Problem> {
-    let Answer::Outcome(Outcome::Leases(outcomes)) = ask(served, call).await? else {
+async fn done(served: &Served, caller: &Identity, texts: Vec<Box<str>>, call: Call) -> Result<Response<Body>, Problem> {
+    let Answer::Outcome(Outcome::Leases(outcomes)) = ask(served, caller, call).await? else {
         unreachable!("leases are answered one by one")
     };
     let body = |(lease, outcome): (Box<str>, Result<(), LeaseRefusal>)| QueueLeaseBody {
@@ -195,9 +196,9 @@ async fn done(served: &Served, texts: Vec<Box<str>>, call: Call) -> Result<Respo
     post,
     path = "/v1/queues/{name}/acknowledge",
     tag = "queues",
-    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    params(QueuePath),
     request_body = QueueAcknowledgeBody,
-    responses((status = 200, description = "What became of each", body = QueueLeasesBody), RoomBodyProblems)
+    responses((status = 200, description = "What became of each", body = QueueLeasesBody), QueueBodyProblems)
 )]
 pub(super) async fn acknowledge_messages(
     State(served): State<Served>,
@@ -210,7 +211,7 @@ pub(super) async fn acknowledge_messages(
     let body = served.door.read_json(&head.headers, body).await?;
     let QueueAcknowledgeBody { leases: texts } = decode(&body)?;
     let leases = leases_of(&texts)?;
-    done(&served, texts, Call::Acknowledge { queue: name, leases }).await
+    done(&served, &caller, texts, Call::Acknowledge { queue: name, leases }).await
 }
 
 /// Let leases last longer, or shorter
@@ -218,9 +219,9 @@ pub(super) async fn acknowledge_messages(
     post,
     path = "/v1/queues/{name}/extend",
     tag = "queues",
-    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    params(QueuePath),
     request_body = QueueExtendBody,
-    responses((status = 200, description = "What became of each", body = QueueLeasesBody), RoomBodyProblems)
+    responses((status = 200, description = "What became of each", body = QueueLeasesBody), QueueBodyProblems)
 )]
 pub(super) async fn extend_leases(
     State(served): State<Served>,
@@ -233,7 +234,7 @@ pub(super) async fn extend_leases(
     let body = served.door.read_json(&head.headers, body).await?;
     let QueueExtendBody { leases: texts, lease_ms } = decode(&body)?;
     let leases = leases_of(&texts)?;
-    done(&served, texts, Call::Extend { queue: name, leases, lease_ms: lease_ms.0 }).await
+    done(&served, &caller, texts, Call::Extend { queue: name, leases, lease_ms: lease_ms.0 }).await
 }
 
 /// Give messages back
@@ -244,9 +245,9 @@ pub(super) async fn extend_leases(
     post,
     path = "/v1/queues/{name}/reject",
     tag = "queues",
-    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    params(QueuePath),
     request_body = QueueRejectBody,
-    responses((status = 200, description = "What became of each", body = QueueLeasesBody), RoomBodyProblems)
+    responses((status = 200, description = "What became of each", body = QueueLeasesBody), QueueBodyProblems)
 )]
 pub(super) async fn reject_messages(
     State(served): State<Served>,
@@ -264,5 +265,5 @@ pub(super) async fn reject_messages(
         let refusal = Refusal::ArgumentInvalid("expected dead or delay_ms, not both");
         return Err(problem(&refusal));
     }
-    done(&served, texts, Call::Reject { queue: name, leases, then, reason }).await
+    done(&served, &caller, texts, Call::Reject { queue: name, leases, then, reason }).await
 }

@@ -16,10 +16,11 @@ use tidegate_queue::machine::{Message, MessageKey, MessageState, Outcome, Receip
 use tidegate_queue::{Answer, Call, Found, Read, StepKind, Trail};
 use utoipa::ToSchema;
 
+use super::openapi::{MessagePath, QueueBodyProblems, QueuePath, QueueProblems};
 use super::page::Page;
 use super::{ARGUMENT_INVALID, MESSAGE_INVALID, MESSAGE_NOT_FOUND, Served, ask, check_right, may_know};
 use crate::auth::{Identity, QueueAction};
-use crate::http::{InQuery, PathName, RoomBodyProblems, RoomProblems};
+use crate::http::{InQuery, PathName};
 use crate::json::{Problem, UpTo, Whole, codes, decode, json};
 use crate::queue_attributes::{QueueAttributeBody, QueueAttributes, read_attributes, write_attributes};
 
@@ -183,9 +184,9 @@ pub(super) fn now() -> TimeMs {
     post,
     path = "/v1/queues/{name}/messages",
     tag = "queues",
-    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    params(QueuePath),
     request_body = QueueMessagesSendBody,
-    responses((status = 200, description = "Their keys", body = QueueReceiptsBody), RoomBodyProblems)
+    responses((status = 200, description = "Their keys", body = QueueReceiptsBody), QueueBodyProblems)
 )]
 pub(super) async fn send_messages(
     State(served): State<Served>,
@@ -204,7 +205,8 @@ pub(super) async fn send_messages(
         message.into_message(now).map(Arc::new).map_err(|problem| problem.with("message", index))
     };
     let messages = messages.into_iter().enumerate().map(message).collect::<Result<Vec<_>, _>>()?;
-    let Answer::Outcome(Outcome::Sent(receipts)) = ask(&served, Call::Send { queue: name, messages }).await? else {
+    let Answer::Outcome(Outcome::Sent(receipts)) = ask(&served, &caller, Call::Send { queue: name, messages }).await?
+    else {
         unreachable!("a send is answered with keys")
     };
     let receipt = |receipt: Receipt| QueueReceiptBody { key: receipt.key.to_string(), duplicate: receipt.is_duplicate };
@@ -380,8 +382,8 @@ pub struct QueueMessagesBody {
     get,
     path = "/v1/queues/{name}/messages",
     tag = "queues",
-    params(Page, ("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
-    responses((status = 200, description = "A page", body = QueueMessagesBody), RoomProblems)
+    params(Page, QueuePath),
+    responses((status = 200, description = "A page", body = QueueMessagesBody), QueueProblems)
 )]
 pub(super) async fn list_messages(
     State(served): State<Served>,
@@ -393,14 +395,14 @@ pub(super) async fn list_messages(
     check_right(&caller, QueueAction::Admin, &name)?;
     let (after, limit) = Page::of(query)?;
     let after = if after.is_empty() { 0 } else { key_of(&after)?.number() };
-    let (found, more) = found_in(&served, Read::Browse { queue: name, after, limit }).await?;
+    let (found, more) = found_in(&served, &caller, Read::Browse { queue: name, after, limit }).await?;
     let next = found.last().filter(|_| more).map(|found| found.view.key.to_string());
     let messages = found.into_iter().map(|found| QueueMessageBody::new(found, false)).collect();
     Ok(json(StatusCode::OK, &QueueMessagesBody { messages, next }))
 }
 
-async fn found_in(served: &Served, read: Read) -> Result<(Vec<Found>, bool), Problem> {
-    match ask(served, Call::Read(read)).await? {
+async fn found_in(served: &Served, caller: &Identity, read: Read) -> Result<(Vec<Found>, bool), Problem> {
+    match ask(served, caller, Call::Read(read)).await? {
         Answer::Messages(found, more) => Ok((found, more)),
         other => unreachable!("a look at messages is answered with messages: {other:?}"),
     }
@@ -412,7 +414,7 @@ fn key_of(text: &str) -> Result<MessageKey, Problem> {
 
 /// The only message that was found. Who may do nothing with its queue is told that there is none.
 async fn only(served: &Served, caller: &Identity, read: Read) -> Result<Found, Problem> {
-    let found = found_in(served, read).await?.0.into_iter().next();
+    let found = found_in(served, caller, read).await?.0.into_iter().next();
     found.filter(|found| may_know(caller, &found.view.queue)).ok_or_else(not_found)
 }
 
@@ -434,8 +436,8 @@ fn shown(caller: &Identity, found: Found) -> Response<Body> {
     get,
     path = "/v1/messages/{key}",
     tag = "queues",
-    params(("key" = inline(String), Path, description = "Key", example = "01KB3V5X2M000000000000000G", min_length = 1)),
-    responses((status = 200, description = "Where it is, and its trail", body = QueueMessageBody), RoomProblems)
+    params(MessagePath),
+    responses((status = 200, description = "Where it is, and its trail", body = QueueMessageBody), QueueProblems)
 )]
 pub(super) async fn read_message(
     State(served): State<Served>,
@@ -458,10 +460,10 @@ type TwoNames = Result<Path<(Box<str>, Box<str>)>, PathRejection>;
     path = "/v1/queues/{name}/ids/{id}",
     tag = "queues",
     params(
-        ("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1),
+        QueuePath,
         ("id" = inline(String), Path, description = "The sender's id", example = "order-17-code", min_length = 1),
     ),
-    responses((status = 200, description = "Where it is, and its trail", body = QueueMessageBody), RoomProblems)
+    responses((status = 200, description = "Where it is, and its trail", body = QueueMessageBody), QueueProblems)
 )]
 pub(super) async fn read_message_of_id(
     State(served): State<Served>,
@@ -495,9 +497,9 @@ pub struct QueueRescheduleBody {
     patch,
     path = "/v1/messages/{key}",
     tag = "queues",
-    params(("key" = inline(String), Path, description = "Key", example = "01KB3V5X2M000000000000000G", min_length = 1)),
+    params(MessagePath),
     request_body = QueueRescheduleBody,
-    responses((status = 200, description = "Where it is", body = QueueMessageBody), RoomBodyProblems)
+    responses((status = 200, description = "Where it is", body = QueueMessageBody), QueueBodyProblems)
 )]
 pub(super) async fn reschedule_message(
     State(served): State<Served>,
@@ -514,7 +516,7 @@ pub(super) async fn reschedule_message(
         return Err(Problem::new(ARGUMENT_INVALID, "expected delay_ms or deliver_at_ms"));
     };
     check_sender(&served, &caller, key).await?;
-    ask(&served, Call::Reschedule { key, visible_at }).await?;
+    ask(&served, &caller, Call::Reschedule { key, visible_at }).await?;
     let found = only(&served, &caller, Read::Message(key)).await?;
     Ok(shown(&caller, found))
 }
@@ -524,8 +526,8 @@ pub(super) async fn reschedule_message(
     delete,
     path = "/v1/messages/{key}",
     tag = "queues",
-    params(("key" = inline(String), Path, description = "Key", example = "01KB3V5X2M000000000000000G", min_length = 1)),
-    responses((status = 200, description = "It will not be delivered", body = QueueMessageBody), RoomProblems)
+    params(MessagePath),
+    responses((status = 200, description = "It will not be delivered", body = QueueMessageBody), QueueProblems)
 )]
 pub(super) async fn cancel_message(
     State(served): State<Served>,
@@ -535,7 +537,7 @@ pub(super) async fn cancel_message(
     let caller = served.door.caller(&headers)?;
     let key = key_of(&key)?;
     let mut found = check_sender(&served, &caller, key).await?;
-    ask(&served, Call::Cancel { key }).await?;
+    ask(&served, &caller, Call::Cancel { key }).await?;
     (found.view.state, found.view.until, found.message) = (MessageState::Cancelled, None, None);
     Ok(json(StatusCode::OK, &QueueMessageBody::new(found, false)))
 }

@@ -8,10 +8,11 @@ use tidegate_queue::machine::{Outcome, QueueView, Settings};
 use tidegate_queue::{Answer, Call, Rates, Read};
 use utoipa::ToSchema;
 
+use super::openapi::{QueueBodyProblems, QueuePath, QueueProblems};
 use super::page::Page;
 use super::{Served, ask, check_right, may_know};
-use crate::auth::QueueAction;
-use crate::http::{InQuery, PathName, RoomBodyProblems, RoomProblems};
+use crate::auth::{Identity, QueueAction};
+use crate::http::{InQuery, PathName};
 use crate::json::{Problem, UpTo, Whole, Whole32, decode, json};
 
 /// Settings of a queue, all in milliseconds where they are times. What is absent is as by default, or as it was.
@@ -274,7 +275,7 @@ pub struct QueueRedriveBody {
     path = "/v1/queues",
     tag = "queues",
     params(Page),
-    responses((status = 200, description = "A page", body = QueuesBody), RoomProblems)
+    responses((status = 200, description = "A page", body = QueuesBody), QueueProblems)
 )]
 pub(super) async fn list_queues(
     State(served): State<Served>,
@@ -283,26 +284,35 @@ pub(super) async fn list_queues(
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
     let (after, limit) = Page::of(query)?;
-    let Answer::Queues(rows) = ask(&served, Call::Read(Read::Queues { after, limit })).await? else {
+    // One more than is shown: whether there are others behind them.
+    let read = Read::Queues { after, limit: limit + 1 };
+    let Answer::Queues(mut rows) = ask(&served, &caller, Call::Read(read)).await? else {
         unreachable!("a list is answered with a list")
     };
-    let next = (rows.len() == limit).then(|| rows.last().map(|(view, _)| view.name.clone())).flatten();
+    let is_last = rows.len() <= limit;
+    rows.truncate(limit);
+    let next = rows.last().filter(|_| !is_last).map(|(view, _)| view.name.clone());
     let known = rows.into_iter().filter(|(view, _)| may_know(&caller, &view.name));
     let queues = known.map(|(view, rates)| QueueBody::new(view, rates)).collect();
     Ok(json(StatusCode::OK, &QueuesBody { queues, next }))
 }
 
 /// The settings of a queue.
-async fn look(served: &Served, name: &str) -> Result<(QueueView, Rates), Problem> {
-    match ask(served, Call::Read(Read::Queue(name.into()))).await? {
+async fn look(served: &Served, caller: &Identity, name: &str) -> Result<(QueueView, Rates), Problem> {
+    match ask(served, caller, Call::Read(Read::Queue(name.into()))).await? {
         Answer::Queue(view, rates) => Ok((*view, rates)),
         other => unreachable!("a queue is answered with a queue: {other:?}"),
     }
 }
 
-async fn set(served: &Served, name: Box<str>, settings: Settings) -> Result<Response<Body>, Problem> {
-    ask(served, Call::SetQueue { name: name.clone(), settings: Box::new(settings) }).await?;
-    let (view, rates) = look(served, &name).await?;
+async fn set(
+    served: &Served,
+    caller: &Identity,
+    name: Box<str>,
+    settings: Settings,
+) -> Result<Response<Body>, Problem> {
+    ask(served, caller, Call::SetQueue { name: name.clone(), settings: Box::new(settings) }).await?;
+    let (view, rates) = look(served, caller, &name).await?;
     Ok(json(StatusCode::OK, &QueueBody::new(view, rates)))
 }
 
@@ -311,8 +321,8 @@ async fn set(served: &Served, name: Box<str>, settings: Settings) -> Result<Resp
     get,
     path = "/v1/queues/{name}",
     tag = "queues",
-    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
-    responses((status = 200, description = "The queue", body = QueueBody), RoomProblems)
+    params(QueuePath),
+    responses((status = 200, description = "The queue", body = QueueBody), QueueProblems)
 )]
 pub(super) async fn read_queue(
     State(served): State<Served>,
@@ -323,7 +333,7 @@ pub(super) async fn read_queue(
     if !may_know(&caller, &name) {
         check_right(&caller, QueueAction::Admin, &name)?;
     }
-    let (view, rates) = look(&served, &name).await?;
+    let (view, rates) = look(&served, &caller, &name).await?;
     Ok(json(StatusCode::OK, &QueueBody::new(view, rates)))
 }
 
@@ -334,9 +344,9 @@ pub(super) async fn read_queue(
     put,
     path = "/v1/queues/{name}",
     tag = "queues",
-    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    params(QueuePath),
     request_body = QueueSettingsPutBody,
-    responses((status = 200, description = "The queue", body = QueueBody), RoomBodyProblems)
+    responses((status = 200, description = "The queue", body = QueueBody), QueueBodyProblems)
 )]
 pub(super) async fn put_queue(
     State(served): State<Served>,
@@ -347,7 +357,7 @@ pub(super) async fn put_queue(
     let caller = served.door.caller(&head.headers)?;
     check_right(&caller, QueueAction::Admin, &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
-    set(&served, name, decode::<QueueSettingsPutBody>(&body)?.over(Settings::default())).await
+    set(&served, &caller, name, decode::<QueueSettingsPutBody>(&body)?.over(Settings::default())).await
 }
 
 /// Change settings of a queue
@@ -357,9 +367,9 @@ pub(super) async fn put_queue(
     patch,
     path = "/v1/queues/{name}",
     tag = "queues",
-    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
+    params(QueuePath),
     request_body = QueueSettingsPutBody,
-    responses((status = 200, description = "The queue", body = QueueBody), RoomBodyProblems)
+    responses((status = 200, description = "The queue", body = QueueBody), QueueBodyProblems)
 )]
 pub(super) async fn patch_queue(
     State(served): State<Served>,
@@ -371,8 +381,8 @@ pub(super) async fn patch_queue(
     check_right(&caller, QueueAction::Admin, &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
     let body = decode::<QueueSettingsPutBody>(&body)?;
-    let (view, _) = look(&served, &name).await?;
-    set(&served, name, body.over(view.settings)).await
+    let (view, _) = look(&served, &caller, &name).await?;
+    set(&served, &caller, name, body.over(view.settings)).await
 }
 
 /// Delete a queue that has no messages
@@ -380,8 +390,8 @@ pub(super) async fn patch_queue(
     delete,
     path = "/v1/queues/{name}",
     tag = "queues",
-    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
-    responses((status = 200, description = "It is gone", body = QueueDeletedBody), RoomProblems)
+    params(QueuePath),
+    responses((status = 200, description = "It is gone", body = QueueDeletedBody), QueueProblems)
 )]
 pub(super) async fn delete_queue(
     State(served): State<Served>,
@@ -390,7 +400,7 @@ pub(super) async fn delete_queue(
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
     check_right(&caller, QueueAction::Admin, &name)?;
-    ask(&served, Call::DeleteQueue { name: name.clone() }).await?;
+    ask(&served, &caller, Call::DeleteQueue { name: name.clone() }).await?;
     Ok(json(StatusCode::OK, &QueueDeletedBody { name, outcome: "deleted" }))
 }
 
@@ -404,8 +414,8 @@ fn counted(answer: &Answer) -> Response<Body> {
     post,
     path = "/v1/queues/{name}/purge",
     tag = "queues",
-    params(("name" = inline(String), Path, description = "Queue", example = "sms-out", min_length = 1)),
-    responses((status = 200, description = "How many were removed", body = QueueMessagesCountBody), RoomProblems)
+    params(QueuePath),
+    responses((status = 200, description = "How many were removed", body = QueueMessagesCountBody), QueueProblems)
 )]
 pub(super) async fn purge_queue(
     State(served): State<Served>,
@@ -414,7 +424,7 @@ pub(super) async fn purge_queue(
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
     check_right(&caller, QueueAction::Admin, &name)?;
-    Ok(counted(&ask(&served, Call::Purge { queue: name }).await?))
+    Ok(counted(&ask(&served, &caller, Call::Purge { queue: name }).await?))
 }
 
 /// Put the waiting messages of a queue into another one
@@ -426,7 +436,7 @@ pub(super) async fn purge_queue(
     tag = "queues",
     params(("name" = inline(String), Path, description = "Queue", example = "sms-dead", min_length = 1)),
     request_body = QueueRedriveBody,
-    responses((status = 200, description = "How many were put there", body = QueueMessagesCountBody), RoomBodyProblems)
+    responses((status = 200, description = "How many were put there", body = QueueMessagesCountBody), QueueBodyProblems)
 )]
 pub(super) async fn redrive_queue(
     State(served): State<Served>,
@@ -440,5 +450,5 @@ pub(super) async fn redrive_queue(
     let QueueRedriveBody { to, max } = decode(&body)?;
     check_right(&caller, QueueAction::Admin, &to)?;
     let max = max.map(|max| max.0);
-    Ok(counted(&ask(&served, Call::Redrive { from: name, to, max }).await?))
+    Ok(counted(&ask(&served, &caller, Call::Redrive { from: name, to, max }).await?))
 }

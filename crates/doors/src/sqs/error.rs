@@ -14,6 +14,7 @@ use tidegate_queue::machine::Refusal;
 
 use crate::http::Late;
 use crate::json::{Problem, ProblemCode};
+use crate::queue_calls::{RECEIVERS_FULL, RECEIVERS_RETRY_AFTER_S, RECEIVERS_TOO_MANY};
 
 /// What went wrong, by both of its names, and the status of answers that say so.
 #[derive(Debug, PartialEq, Eq)]
@@ -151,6 +152,15 @@ impl From<Problem> for AwsError {
 
 impl From<&Refusal> for AwsError {
     fn from(refusal: &Refusal) -> AwsError {
+        // These are told when to ask again.
+        let crowded = match refusal {
+            Refusal::TooManyReceivers => Some(RECEIVERS_FULL),
+            Refusal::TooManyReceiversOfCaller => Some(RECEIVERS_TOO_MANY),
+            _ => None,
+        };
+        if let Some(code) = crowded {
+            return Problem::new(code, refusal.to_string()).retry_after_s(RECEIVERS_RETRY_AFTER_S).into();
+        }
         let code = match refusal {
             Refusal::QueueNotFound(_) => codes::QUEUE_DOES_NOT_EXIST,
             Refusal::QueueNameInvalid
@@ -160,6 +170,8 @@ impl From<&Refusal> for AwsError {
             Refusal::SettingInvalid(_) => codes::INVALID_ATTRIBUTE_VALUE,
             Refusal::QueueNotEmpty | Refusal::QueueInUse(_) => codes::UNSUPPORTED_OPERATION,
             Refusal::TooManyQueues | Refusal::Full(_) => codes::OVER_LIMIT,
+            Refusal::TooManyReceivers => codes::SERVICE_UNAVAILABLE,
+            Refusal::TooManyReceiversOfCaller => codes::REQUEST_THROTTLED,
             Refusal::BatchTooLarge => codes::BATCH_TOO_LONG,
             Refusal::MessageNotFound | Refusal::MessageLeased => codes::RECEIPT_HANDLE_IS_INVALID,
         };

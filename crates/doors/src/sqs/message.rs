@@ -110,7 +110,8 @@ pub fn chosen(message: &Message, key: MessageKey, is_text: bool, wanted: &[Box<s
         })
     };
     let mut chosen = read_attributes(&message.attributes);
-    chosen.retain(|name, _| is_wanted(name));
+    // What a sender says under such a name, at another door, is not what the server says.
+    chosen.retain(|name, _| is_wanted(name) && !name.starts_with(OWN_PREFIX));
     let mut add = |name: &str, kind: &str, value: String| {
         let attribute = QueueAttributeBody::new(kind, value.into()).expect("a text or number may be an attribute");
         chosen.insert(name.into(), attribute);

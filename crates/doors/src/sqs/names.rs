@@ -22,10 +22,10 @@ pub fn is_fifo(queue: &str) -> bool {
     queue.ends_with(FIFO_SUFFIX)
 }
 
-/// The URL of a queue of a server that the client calls `host`.
-pub fn url_of(host: &str, queue: &str) -> String {
+/// The URL of a queue of a server that the client calls `host`, and speaks to by `scheme`.
+pub fn url_of(scheme: &str, host: &str, queue: &str) -> String {
     let name = queue.replace('{', "%7B").replace('}', "%7D");
-    format!("http://{host}/{ACCOUNT}/{name}")
+    format!("{scheme}://{host}/{ACCOUNT}/{name}")
 }
 
 /// The queue of a URL: what stands behind the last slash. Which host the URL names is left open, because a server has

@@ -7,7 +7,7 @@ use tidegate_queue::{Answer, Call, Read};
 
 use super::arguments::within;
 use super::error::{AwsError, codes};
-use super::names::{is_fifo, queue_of, url_of};
+use super::names::{is_fifo, queue_of};
 use super::noted::TAGS_MAX;
 use super::settings::{Given, QueueAttributes, shown};
 use super::{Asked, Done, now};
@@ -54,7 +54,7 @@ struct ListBody {
 }
 
 fn url_answer(asked: &Asked<'_>, name: &str) -> Value {
-    json!({ "QueueUrl": url_of(asked.host, name) })
+    json!({ "QueueUrl": asked.url_of(name) })
 }
 
 /// The queue that a request names by its URL, if the caller may manage it.
@@ -197,7 +197,7 @@ pub async fn list_sources(asked: &Asked<'_>) -> Done {
 }
 
 fn page(list: &str, asked: &Asked<'_>, names: &[Box<str>], next: Option<Box<str>>) -> Value {
-    let urls: Vec<String> = names.iter().map(|name| url_of(asked.host, name)).collect();
+    let urls: Vec<String> = names.iter().map(|name| asked.url_of(name)).collect();
     match next {
         Some(next) => json!({ list: urls, "NextToken": next }),
         None => json!({ list: urls }),

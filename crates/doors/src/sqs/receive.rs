@@ -46,7 +46,7 @@ pub async fn receive(asked: &Asked<'_>) -> Done {
         consumer: consumer_of(&asked.caller),
         wait_ms: wait_s * 1_000,
     };
-    let messages = receive_from(asked.served, receive, &asked.silence)
+    let messages = receive_from(asked.served, &asked.caller, receive, &asked.silence)
         .await?
         .map_err(|refusal| super::AwsError::from(&refusal))?;
     if messages.is_empty() {

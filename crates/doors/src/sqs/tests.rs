@@ -8,7 +8,7 @@ use super::message::{Given, attributes_of, chosen, shown, take_own};
 use super::names::{arn_of, message_id, queue_of, queue_of_arn, url_of};
 use super::noted::Noted;
 use super::settings::QueueAttributes;
-use crate::queue_attributes::write_attributes;
+use crate::queue_attributes::{QueueAttributeBody, write_attributes};
 
 fn given(text: &str) -> Given {
     serde_json::from_str(text).unwrap()
@@ -86,8 +86,26 @@ fn a_receiver_gets_the_attributes_that_it_names() {
 }
 
 #[test]
+fn no_sender_says_in_what_form_a_body_is() {
+    // Another door takes such names.
+    let mut attributes = crate::queue_attributes::QueueAttributes::new();
+    for name in ["Tidegate.BodyEncoding", "Tidegate.Key", "lang"] {
+        attributes.insert(name.into(), QueueAttributeBody::new("String", "base64".into()).unwrap());
+    }
+    let message =
+        Message { attributes: write_attributes(&attributes), body: b"aGk=".as_slice().into(), ..Message::default() };
+    let key = MessageKey::new(TimeMs(1), 0, ShardIndex(0), 1, 1);
+    for wanted in ["All", ".*", "Tidegate.BodyEncoding"] {
+        let chosen = chosen(&message, key, true, &[wanted.into()]);
+        assert!(chosen.keys().all(|name| &**name == "lang"), "{wanted}: {chosen:?}");
+    }
+    let chosen = chosen(&message, key, true, &["Tidegate.*".into()]);
+    assert_eq!(chosen["Tidegate.Key"].value(), key.to_string(), "the server's word, not the sender's");
+}
+
+#[test]
 fn queues_and_messages_have_names_of_sqs() {
-    assert_eq!(url_of("h:1", "a{b}.fifo"), "http://h:1/000000000000/a%7Bb%7D.fifo");
+    assert_eq!(url_of("https", "h:1", "a{b}.fifo"), "https://h:1/000000000000/a%7Bb%7D.fifo");
     let name = |url: &str| queue_of(Some(url)).map(String::from).map_err(|error| error.code.name);
     assert_eq!(name("http://h:1/000000000000/a%7Bb%7D.fifo").as_deref(), Ok("a{b}.fifo"));
     assert_eq!(name("jobs").as_deref(), Ok("jobs"));

@@ -173,3 +173,16 @@ fn handshakes_of_a_thousand_addresses_keep_nobody_waiting_and_wait_for_each_othe
     turns.served(caller, HANDSHAKE_WORK_IN_TURN_MAX);
     assert_eq!(turns.take_next(), None);
 }
+
+#[test]
+fn what_a_request_turns_out_to_take_counts_until_it_ends() {
+    let mut turns: Turns<CallerName, usize> = Turns::default();
+    let caller = turns.join(CallerName::Viewer("a".into()));
+    turns.start(caller, Weight::default());
+    assert!(turns.may_begin(caller));
+    let bytes = ENDPOINT_REQUEST_BYTES_MAX / 4 * 3;
+    turns.grow(caller, bytes);
+    assert!(!turns.may_begin(caller), "the others have what is left");
+    turns.end(caller, Weight { bytes, ..Weight::default() });
+    assert!(turns.may_begin(caller));
+}

@@ -6,11 +6,12 @@ use std::collections::HashSet;
 use tidegate_planted::{Bug, is_planted};
 
 use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
+use super::ids::{Remembered, reference_id};
 use super::key::NUMBER_END;
 use super::limits::{LEASE_MS_MAX, QUEUES_MAX, TIMERS_PER_RECORD};
 use super::message_table::{Entry, MessageState, NEVER, NO_GROUP};
 use super::settings::is_queue_name;
-use super::state::{Queue, Queues, Remembered, Started, later, reference_id};
+use super::state::{Queue, Queues, Started, later};
 use crate::{Place, TimeMs};
 
 /// How an event does not follow from the state.
@@ -45,7 +46,7 @@ impl Queues {
                 must(*first == self.next, "messages are numbered without a gap")?;
                 must(first + (messages.len() as u64) < NUMBER_END, "there are numbers left")?;
                 let mut ids = HashSet::new();
-                let is_new = |id: &str| queue.remembered(id, at).is_none();
+                let is_new = |id: &str| queue.ids.remembered(id, at).is_none();
                 let remembers = queue.settings.id_window_ms != Some(0);
                 must(
                     !remembers || messages.iter().filter_map(|sent| sent.id).all(|id| is_new(id) && ids.insert(id)),
@@ -76,7 +77,7 @@ impl Queues {
                 self.check_all(&touched, Some(*index), |entry| entry.state == MessageState::Leased)
             }
             Event::TimePassed { .. } => {
-                must(self.timers.first().is_some_and(|(due, _)| *due <= at), "something is due when time passes")
+                must(self.messages.next_wake().is_some_and(|due| due <= at), "something is due when time passes")
             }
             Event::Purged { queue: index, numbers, .. } => {
                 let queue = queue(*index)?;
@@ -126,7 +127,7 @@ impl Queues {
             let entry = self.messages.get(touched.number).ok_or(Mismatch("there is no such message"))?;
             must(queue.is_none_or(|queue| entry.queue == queue), "the message is in another queue")?;
             must(entry.last == touched.before, "the newest record about the message is another one")?;
-            must(allow(entry), "that cannot happen to the message where it is")?;
+            must(allow(&entry), "that cannot happen to the message where it is")?;
             must(messages.len() == 1 || seen.insert(touched.number), "something happens to a message once")?;
         }
         Ok(())
@@ -152,9 +153,10 @@ impl Queues {
             Event::Leased { queue, until, messages, .. } => {
                 for touched in messages {
                     self.touch(touched.number, place);
-                    let entry = self.messages.of_mut(touched.number);
-                    entry.attempts += 1;
-                    entry.tries = entry.tries.saturating_add(1);
+                    self.messages.change(touched.number, |entry| {
+                        entry.attempts += 1;
+                        entry.tries = entry.tries.saturating_add(1);
+                    });
                     let until = if is_planted(Bug::LeaseEndsAtOnce) { at } else { *until };
                     self.put(touched.number, MessageState::Leased, until);
                 }
@@ -214,8 +216,7 @@ impl Queues {
             Event::Returned { visible_at, messages, .. } => {
                 for touched in messages {
                     self.touch(touched.number, place);
-                    let entry = self.messages.of_mut(touched.number);
-                    entry.tries = entry.tries.saturating_sub(1);
+                    self.messages.change(touched.number, |entry| entry.tries = entry.tries.saturating_sub(1));
                     self.put_back(touched.number, *visible_at, at);
                 }
             }
@@ -233,9 +234,10 @@ impl Queues {
                 for (part, moved) in messages.iter().enumerate() {
                     let number = moved.touched.number;
                     self.leave_place(number, self.messages.of(number).body);
-                    let entry = self.messages.of_mut(number);
-                    let part = if is_planted(Bug::MovedPartForgotten) { entry.part } else { part as u16 };
-                    (entry.body, entry.last, entry.part) = (place.position, place.position, part);
+                    self.messages.change(number, |entry| {
+                        let part = if is_planted(Bug::MovedPartForgotten) { entry.part } else { part as u16 };
+                        (entry.body, entry.last, entry.part) = (place.position, place.position, part);
+                    });
                     self.enter_place(number, place.position);
                 }
             }
@@ -244,7 +246,7 @@ impl Queues {
     }
 
     fn touch(&mut self, number: u64, place: Place) {
-        self.messages.of_mut(number).last = place.position;
+        self.messages.change(number, |entry| entry.last = place.position);
     }
 
     fn start(&mut self, node: u16) {
@@ -277,9 +279,7 @@ impl Queues {
             stays
         });
         let queue = self.queues[index.0 as usize].take().expect("the queue is there");
-        for (id, remembered) in queue.ids {
-            self.ids_due.remove(&(remembered.until, index, id));
-        }
+        self.drop_ids(index, queue.ids);
         self.names.remove(&queue.name);
         while self.queues.last().is_some_and(Option::is_none) {
             self.queues.pop();
@@ -322,7 +322,7 @@ impl Queues {
             state,
         };
         self.messages.insert(number, entry);
-        self.enter(number);
+        self.enter(number, &entry);
         if let Some((id, until)) = sent.id.zip(until) {
             self.remember(index, id, Remembered { key: self.key_of(number, at), until });
         }
@@ -330,7 +330,7 @@ impl Queues {
 
     /// Remembers what another system calls a message, as long as its trail is kept.
     fn refer(&mut self, number: u64, reference: &str, at: TimeMs) {
-        let Entry { queue, sent_at, .. } = *self.messages.of(number);
+        let Entry { queue, sent_at, .. } = self.messages.of(number);
         let trail_ms = self.queue(queue).settings.trail_ms;
         if !reference.is_empty() && trail_ms > 0 {
             let remembered = Remembered { key: self.key_of(number, sent_at), until: later(at, trail_ms) };
@@ -349,8 +349,8 @@ impl Queues {
     /// Ends what has ended by the clock, up to so many.
     fn end_timers(&mut self, at: TimeMs) {
         for _ in 0..TIMERS_PER_RECORD {
-            let Some((_, number)) = self.timers.first().copied().filter(|(due, _)| *due <= at) else { return };
-            let entry = *self.messages.of(number);
+            let Some(number) = self.messages.first_due(at) else { return };
+            let entry = self.messages.of(number);
             let index = entry.queue;
             if entry.state == MessageState::Leased {
                 self.queue_mut(index).totals.lapsed += 1;

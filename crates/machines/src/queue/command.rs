@@ -267,7 +267,16 @@ pub enum Refusal {
     ArgumentInvalid(&'static str),
     /// The queue has as many messages as it may, or the server has.
     #[error("the queue has as many messages as it may: {0}")]
-    Full(&'static str),
+    Full(Limit),
+    /// As many requests wait for messages as may. Said by whoever keeps them, and by no decision.
+    #[error("as many requests wait for messages as may (queues.receivers_max); ask again later")]
+    TooManyReceivers,
+    /// The same, of one caller.
+    #[error(
+        "as many requests of this caller wait for messages as may, three quarters of queues.receivers_max; wait with \
+             fewer requests, or ask again later"
+    )]
+    TooManyReceiversOfCaller,
     /// There is no such message.
     #[error("there is no such message, or not any more")]
     MessageNotFound,
@@ -276,11 +285,46 @@ pub enum Refusal {
     MessageLeased,
 }
 
+/// A bound by which messages are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Limit {
+    /// Of the queue's own settings.
+    #[error("messages_max of its settings")]
+    OfSettings,
+    /// Of the messages of any one queue.
+    #[error("queues.messages_of_queue_max of the server's configuration")]
+    MessagesOfQueue,
+    /// Of the messages of all queues.
+    #[error("queues.messages_max of the server's configuration, for all queues of its shard")]
+    Messages,
+    /// Of the ids of any one queue.
+    #[error("its ids are remembered up to queues.ids_of_queue_max; send without ids, or later")]
+    IdsOfQueue,
+    /// Of the ids of all queues.
+    #[error("ids of all queues are remembered up to queues.ids_max; send without ids, or later")]
+    Ids,
+    /// Of the numbers of messages.
+    #[error("its shard has given all numbers that there are")]
+    Numbers,
+}
+
 /// The bounds of a shard, as the configuration has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Messages that there may be at once.
     pub messages_max: u64,
+    /// Of these, those of one queue.
+    pub messages_of_queue_max: u64,
     /// Ids of messages that may be remembered at once.
     pub ids_max: u64,
+    /// Of these, those of one queue.
+    pub ids_of_queue_max: u64,
+}
+
+impl Bounds {
+    /// Bounds of all queues, of which one queue may have three quarters: others go on when it is full.
+    pub const fn new(messages_max: u64, ids_max: u64) -> Bounds {
+        let (messages_of_queue_max, ids_of_queue_max) = (messages_max - messages_max / 4, ids_max - ids_max / 4);
+        Bounds { messages_max, messages_of_queue_max, ids_max, ids_of_queue_max }
+    }
 }

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use tidegate_planted::{Bug, is_planted};
 
-use super::command::{Bounds, Command, Delivery, Lease, LeaseRefusal, Message, Outcome, Receipt, Refusal, Rejection};
+use super::command::{
+    Bounds, Command, Delivery, Lease, LeaseRefusal, Limit, Message, Outcome, Receipt, Refusal, Rejection,
+};
 use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
+use super::ids::reference_id;
 use super::key::{MessageKey, NUMBER_END};
 use super::limits::{
     AHEAD_MS_MAX, BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, EXPIRED_PASSED_MAX, ID_BYTES_MAX,
@@ -15,7 +18,7 @@ use super::limits::{
 };
 use super::message_table::{Entry, MessageState};
 use super::settings::{Settings, is_queue_name};
-use super::state::{Queue, Queues, later, reference_id};
+use super::state::{Queue, Queues, later};
 use crate::{Decision, TimeMs};
 
 type Decided<'a> = Result<Decision<Event<'a>, Outcome>, Refusal>;
@@ -59,8 +62,8 @@ impl Queues {
                 append(Event::Rescheduled { at, visible_at, message }, Outcome::Done)
             }
             Command::Redrive { from, to, max } => self.redrive(from, to, max, at),
-            Command::PassTime => match self.timers.first() {
-                Some((due, _)) if *due <= at => append(Event::TimePassed { at }, Outcome::Done),
+            Command::PassTime => match self.messages.next_wake() {
+                Some(due) if due <= at => append(Event::TimePassed { at }, Outcome::Done),
                 _ => answer(Outcome::Done),
             },
             Command::Move { messages } => self.move_bodies(messages, at),
@@ -113,7 +116,7 @@ impl Queues {
             return Err(Refusal::BatchTooLarge);
         }
         if self.next + messages.len() as u64 >= NUMBER_END {
-            return Err(Refusal::Full("its shard has given all numbers that there are"));
+            return Err(Refusal::Full(Limit::Numbers));
         }
         let mut sent = Vec::with_capacity(messages.len());
         let mut receipts = Vec::with_capacity(messages.len());
@@ -121,7 +124,7 @@ impl Queues {
         for (place, message) in messages.iter().enumerate() {
             check_message(message, at).map_err(|what| Refusal::MessageInvalid { index: place, what })?;
             let id = message.id.as_deref().filter(|_| queue.settings.id_window_ms != Some(0));
-            let known = id.and_then(|id| queue.remembered(id, at).or_else(|| ids_here.get(id).copied()));
+            let known = id.and_then(|id| queue.ids.remembered(id, at).or_else(|| ids_here.get(id).copied()));
             if let Some(key) = known {
                 receipts.push(Receipt { key, is_duplicate: true });
                 continue;
@@ -134,17 +137,30 @@ impl Queues {
         if sent.is_empty() {
             return answer(Outcome::Sent(receipts));
         }
-        let added = sent.len() as u64;
-        if queue.settings.messages_max.is_some_and(|most| queue.members.len() + added > most) {
-            return Err(Refusal::Full("messages_max of its settings"));
-        }
-        if self.live() + added > bounds.messages_max {
-            return Err(Refusal::Full("queues.messages_max of the server's configuration"));
-        }
-        if !ids_here.is_empty() && self.ids_left(at) + ids_here.len() as u64 > bounds.ids_max {
-            return Err(Refusal::Full("ids are remembered up to queues.ids_max; send without ids, or later"));
-        }
+        self.check_limits(index, (sent.len() as u64, ids_here.len() as u64), bounds, at).map_err(Refusal::Full)?;
         append(Event::Sent { at, queue: index, first: self.next, messages: sent }, Outcome::Sent(receipts))
+    }
+
+    /// Whether a queue may have so many messages and ids more.
+    fn check_limits(
+        &self,
+        index: QueueIndex,
+        (messages, ids): (u64, u64),
+        bounds: Bounds,
+        at: TimeMs,
+    ) -> Result<(), Limit> {
+        let queue = self.queue(index);
+        let in_queue = queue.members.len() + messages;
+        let is_above = |most| in_queue > most;
+        let limit = match () {
+            () if queue.settings.messages_max.is_some_and(is_above) => Limit::OfSettings,
+            () if is_above(bounds.messages_of_queue_max) => Limit::MessagesOfQueue,
+            () if self.live() + messages > bounds.messages_max => Limit::Messages,
+            () if ids > 0 && self.ids_of_queue_left(index, at) + ids > bounds.ids_of_queue_max => Limit::IdsOfQueue,
+            () if ids > 0 && self.ids_left(at) + ids > bounds.ids_max => Limit::Ids,
+            () => return Ok(()),
+        };
+        Err(limit)
     }
 
     fn receive<'a>(
@@ -202,10 +218,16 @@ impl Queues {
     }
 
     /// The message that a lease is for, if it still is.
-    fn leased(&self, queue: QueueIndex, lease: &Lease) -> Result<&Entry, LeaseRefusal> {
+    fn leased(&self, queue: QueueIndex, lease: &Lease) -> Result<Entry, LeaseRefusal> {
         let entry = self.entry_of(lease.key).ok_or(LeaseRefusal::Unknown)?;
+        if entry.queue != queue {
+            // It may be a dead letter of this queue. Of messages of other queues nothing is said, not even that they
+            // are there: whoever asks has rights to this queue only.
+            let is_dead_letter = self.dead_letter_of(queue) == Some(entry.queue);
+            return Err(if is_dead_letter { LeaseRefusal::Lost } else { LeaseRefusal::Unknown });
+        }
         let is_newest = entry.attempts == lease.attempt || is_planted(Bug::LostLeaseTrusted);
-        if entry.queue != queue || !is_newest || lease.attempt == 0 { Err(LeaseRefusal::Lost) } else { Ok(entry) }
+        if !is_newest || lease.attempt == 0 { Err(LeaseRefusal::Lost) } else { Ok(entry) }
     }
 
     /// Those of `leases` that `allow` lets pass, each message once, and what to say of each.
@@ -219,7 +241,7 @@ impl Queues {
         let mut seen = std::collections::HashSet::with_capacity(leases.len());
         let mut outcomes = Vec::with_capacity(leases.len());
         for lease in leases {
-            let allowed = self.leased(queue, lease).and_then(|entry| Ok(allow(entry)?.then_some(entry.last)));
+            let allowed = self.leased(queue, lease).and_then(|entry| Ok(allow(&entry)?.then_some(entry.last)));
             if let Ok(Some(before)) = allowed
                 && seen.insert(lease.key.number())
             {
@@ -274,7 +296,7 @@ impl Queues {
     fn note<'a>(&self, name: &str, reference: &str, text: &'a str, at: TimeMs) -> Decided<'a> {
         let (_, queue) = self.find(name)?;
         argument((1..=NOTE_BYTES_MAX).contains(&text.len()), "a note has 1 to 256 bytes")?;
-        let key = queue.remembered(&reference_id(reference), at).ok_or(Refusal::MessageNotFound)?;
+        let key = queue.ids.remembered(&reference_id(reference), at).ok_or(Refusal::MessageNotFound)?;
         let entry = self.entry_of(key).ok_or(Refusal::MessageNotFound)?;
         let message = Touched { number: key.number(), before: entry.last };
         append(Event::Noted { at, message, text }, Outcome::Done)

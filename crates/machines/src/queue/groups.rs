@@ -1,16 +1,84 @@
 //! Ordering keys of a queue: which messages each has, and which of them is the first.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::number_set::NumberSet;
 
 /// The ordering keys that have messages.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    by_key: BTreeMap<Box<str>, u32>,
-    slots: Vec<NumberSet>,
-    keys: Vec<Box<str>>,
+    by_key: BTreeMap<Arc<str>, u32>,
+    slots: Vec<Group>,
     free: Vec<u32>,
+}
+
+/// A slot: the messages of a key, or none.
+#[derive(Debug)]
+struct Group {
+    key: Arc<str>,
+    members: Members,
+}
+
+/// The messages of a key. Of a million recipients, most have one.
+#[derive(Debug)]
+enum Members {
+    None,
+    One(u64),
+    Several(Box<NumberSet>),
+}
+
+impl Members {
+    fn first(&self) -> Option<u64> {
+        match self {
+            Members::None => None,
+            Members::One(number) => Some(*number),
+            Members::Several(numbers) => numbers.first(),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        match self {
+            Members::None => 0,
+            Members::One(_) => 1,
+            Members::Several(numbers) => numbers.len(),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        let (one, several) = match self {
+            Members::None => (None, None),
+            Members::One(number) => (Some(*number), None),
+            Members::Several(numbers) => (None, Some(numbers.iter())),
+        };
+        one.into_iter().chain(several.into_iter().flatten())
+    }
+
+    fn insert(&mut self, number: u64) {
+        match self {
+            Members::None => *self = Members::One(number),
+            Members::One(other) => {
+                let mut numbers = NumberSet::default();
+                numbers.insert(*other);
+                numbers.insert(number);
+                *self = Members::Several(Box::new(numbers));
+            }
+            Members::Several(numbers) => numbers.insert(number),
+        }
+    }
+
+    fn remove(&mut self, number: u64) {
+        match self {
+            Members::One(one) if *one == number => *self = Members::None,
+            Members::Several(numbers) => {
+                numbers.remove(number);
+                if numbers.is_empty() {
+                    *self = Members::None;
+                }
+            }
+            _ => panic!("{number} is not in its group"),
+        }
+    }
 }
 
 impl Groups {
@@ -20,29 +88,28 @@ impl Groups {
             Some(slot) => *slot,
             None => {
                 let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
-                if slot as usize == self.slots.len() {
-                    self.slots.push(NumberSet::default());
-                    self.keys.push(Box::default());
+                let group = Group { key: key.into(), members: Members::None };
+                self.by_key.insert(group.key.clone(), slot);
+                match self.slots.get_mut(slot as usize) {
+                    Some(free) => *free = group,
+                    None => self.slots.push(group),
                 }
-                self.keys[slot as usize] = key.into();
-                self.by_key.insert(key.into(), slot);
                 slot
             }
         };
-        let members = &mut self.slots[slot as usize];
+        let members = &mut self.slots[slot as usize].members;
         members.insert(number);
         (slot, members.first() == Some(number))
     }
 
     /// Removes a message. Returns the one that is the first from now on, if it was another.
     pub fn remove(&mut self, slot: u32, number: u64) -> Option<u64> {
-        let members = &mut self.slots[slot as usize];
+        let Group { key, members } = &mut self.slots[slot as usize];
         let was_first = members.first() == Some(number);
         members.remove(number);
         let next = members.first();
         if next.is_none() {
-            let key = std::mem::take(&mut self.keys[slot as usize]);
-            self.by_key.remove(&key);
+            self.by_key.remove(&**key);
             self.free.push(slot);
         }
         next.filter(|_| was_first)
@@ -50,16 +117,24 @@ impl Groups {
 
     /// Whether a message is the first of its group.
     pub fn is_first(&self, slot: u32, number: u64) -> bool {
-        self.slots[slot as usize].first() == Some(number)
+        self.slots[slot as usize].members.first() == Some(number)
     }
 
     /// The key of a group.
     pub fn key(&self, slot: u32) -> &str {
-        &self.keys[slot as usize]
+        &self.slots[slot as usize].key
     }
 
-    /// All keys, with their messages.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, u32, &NumberSet)> {
-        self.by_key.iter().map(|(key, slot)| (&**key, *slot, &self.slots[*slot as usize]))
+    /// All keys, with their messages: how many, and which.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, u64, impl Iterator<Item = u64>)> {
+        self.by_key.iter().map(|(key, slot)| {
+            let members = &self.slots[*slot as usize].members;
+            (&**key, members.len(), members.iter())
+        })
+    }
+
+    /// The last key.
+    pub fn last_key(&self) -> Option<&str> {
+        self.by_key.last_key_value().map(|(key, _)| &**key)
     }
 }

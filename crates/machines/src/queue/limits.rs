@@ -40,10 +40,16 @@ pub const LEASE_MS_MAX: u64 = 12 * 3_600_000;
 pub const TIMERS_PER_RECORD: usize = 4_096;
 /// Ids whose window is over that one record forgets at most: more than it adds, so that they do not pile up.
 pub const IDS_PER_RECORD: usize = 4_096;
+/// Chunks of ids that are keys which one record forgets at most: more than it adds.
+pub const KEY_CHUNKS_PER_RECORD: usize = 1_024;
+/// Ids that are keys of other nodes, and came in order: so many count as one.
+pub const KEYS_PER_ID: u64 = 32;
 /// Messages that one record purges at most.
 pub const PURGED_PER_RECORD: usize = 8_192;
 /// Finished messages of a shard of which it is remembered what became of them.
 pub const FINISHED_MAX: usize = 1 << 18;
+/// Chunks of 64 messages of a shard that are kept open, with some 6 KB each: those that are under way.
+pub const OPEN_CHUNKS_MAX: usize = 2_048;
 /// Steps of a message's trail that are read.
 pub const TRAIL_STEPS_MAX: usize = 64;
 /// Bytes of the log that are looked at together when old bodies are moved.
@@ -51,5 +57,7 @@ pub const PLACE_BITS: u32 = 20;
 
 const _: () = assert!(MESSAGE_BYTES_MAX + MESSAGE_OVERHEAD_BYTES <= BATCH_BYTES_MAX, "a batch holds any one message");
 const _: () = assert!(REFERENCE_BYTES_MAX < ID_BYTES_MAX, "references are remembered among the ids");
+const _: () = assert!(OPEN_CHUNKS_MAX > 0, "what changes is open");
+const _: () = assert!(KEY_CHUNKS_PER_RECORD > BATCH_MESSAGES_MAX, "chunks are forgotten faster than they come");
 const _: () = assert!(IDS_PER_RECORD > BATCH_MESSAGES_MAX, "ids are forgotten faster than they come");
 const _: () = assert!(PRIORITY_DEFAULT as usize <= PRIORITIES, "the default is a level");

@@ -4,6 +4,7 @@ use super::apply::Mismatch;
 use super::codec::EventError;
 use super::command::{Bounds, Command, Outcome};
 use super::event::Event;
+use super::message_table::Entry;
 use super::snapshot::SnapshotError;
 use super::state::Queues;
 use crate::{Decision, Machine, Place, RecordPosition, ShardIndex, TimeMs};
@@ -52,19 +53,19 @@ impl Machine for Queues {
     }
 
     fn ends(&self, each: &mut dyn FnMut(TimeMs)) {
-        self.timers.iter().for_each(|(at, _)| each(*at));
+        self.messages.iter().filter_map(|(_, entry)| entry.wake_at()).for_each(each);
     }
 
     fn over_at(&self, time: TimeMs, each: &mut dyn FnMut(&'static str, u64)) {
-        let due = self.timers.range(..=(time, u64::MAX));
-        let expired = due.filter(|(_, number)| self.messages.of(*number).expires_at <= time).count() as u64;
+        let is_over = |entry: &Entry| entry.wake_at().is_some_and(|at| at <= time) && entry.expires_at <= time;
+        let expired = self.messages.iter_waking(time).filter(|(_, entry)| is_over(entry)).count() as u64;
         if expired > 0 {
             each("messages of queues", expired);
         }
     }
 
     fn next_due(&self) -> Option<TimeMs> {
-        self.timers.first().map(|(at, _)| *at)
+        self.messages.next_wake()
     }
 
     fn keeps_since(&self) -> Option<RecordPosition> {

@@ -1,19 +1,27 @@
-//! The messages of a shard by their numbers.
+//! The messages of a shard by their numbers, and when each wakes.
 //!
 //! ```text
 //!   number 130 ─▶ chunk 2 ─▶ place 2      a chunk is 64 numbers, and is freed with its last message
+//!
+//!   open:   64 entries, a timer for each that waits for a time
+//!   packed: some bytes an entry ([`super::packed`]), one timer for all: that of the first that wakes
 //! ```
+//!
+//! What is looked at or changed is opened; so many chunks may be open, and those that nobody has used for longest are
+//! packed. So a message of a long backlog, and one of next year with its timer, take some bytes of memory.
 //!
 //! Why chunks and no hash table: numbers come in order, so neighbours are near each other, and no growth moves a
 //! million of them while callers wait.
+//!
+//! Invariant: which chunks are open changes no answer.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::event::QueueIndex;
+use super::limits::OPEN_CHUNKS_MAX;
+use super::packed::{CHUNK, Entries, Packed, empty};
 use crate::{RecordPosition, TimeMs};
-
-const CHUNK_BITS: u32 = 6;
-const CHUNK: usize = 1 << CHUNK_BITS;
 
 /// Where a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,7 +84,7 @@ pub(super) struct Entry {
     pub bytes: u32,
     /// Deliveries in all: what tells leases apart.
     pub attempts: u32,
-    /// Deliveries from the queue in which it is.
+    /// Deliveries from the queue in which it is, without those that do not count.
     pub tries: u16,
     pub priority: u8,
     pub state: MessageState,
@@ -87,7 +95,7 @@ pub(super) const NEVER: TimeMs = TimeMs(u64::MAX);
 /// The group of messages without an ordering key.
 pub(super) const NO_GROUP: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Option<Entry>>() <= 72, "a waiting message takes about 72 bytes");
+const _: () = assert!(size_of::<Option<Entry>>() <= 72, "an open chunk takes less than 5 KB");
 
 impl Entry {
     /// When something is due about it.
@@ -103,20 +111,70 @@ impl Entry {
 }
 
 /// Messages by number.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct MessageTable {
-    chunks: BTreeMap<u64, Box<Chunk>>,
+    chunks: BTreeMap<u64, Chunk>,
     len: u64,
+    /// When those of open chunks wake, and their numbers.
+    timers: BTreeSet<(TimeMs, u64)>,
+    /// When the first of each packed chunk wakes.
+    packed_timers: BTreeSet<(TimeMs, u64)>,
+    /// The open chunks, in the order in which they were last looked at to be packed, and which opening it was; and
+    /// some that are gone.
+    open: VecDeque<(u64, u64)>,
+    openings: u64,
+    open_max: usize,
+    last_read: RefCell<LastRead>,
 }
 
 #[derive(Debug)]
-struct Chunk {
+enum Chunk {
+    Open(Box<Open>),
+    Packed(Packed),
+}
+
+#[derive(Debug)]
+struct Open {
     used: usize,
-    entries: [Option<Entry>; CHUNK],
+    /// Which opening of a chunk this was.
+    opening: u64,
+    /// It was changed since it was last looked at to be packed.
+    is_recent: bool,
+    entries: Entries,
+}
+
+/// The packed chunk of which something was read last: neighbours are read together.
+#[derive(Debug)]
+struct LastRead {
+    chunk: u64,
+    entries: Box<Entries>,
+}
+
+/// The number of no chunk.
+const NO_CHUNK: u64 = u64::MAX;
+
+impl Default for MessageTable {
+    fn default() -> MessageTable {
+        MessageTable {
+            chunks: BTreeMap::new(),
+            len: 0,
+            timers: BTreeSet::new(),
+            packed_timers: BTreeSet::new(),
+            open: VecDeque::new(),
+            openings: 0,
+            open_max: OPEN_CHUNKS_MAX,
+            last_read: RefCell::new(LastRead { chunk: NO_CHUNK, entries: Box::new(empty()) }),
+        }
+    }
 }
 
 const fn place(number: u64) -> (u64, usize) {
-    (number >> CHUNK_BITS, number as usize & (CHUNK - 1))
+    (number / CHUNK as u64, number as usize % CHUNK)
+}
+
+/// The number of the message at a place of a chunk.
+pub(super) const fn number_at(chunk: u64, place: usize) -> u64 {
+    chunk * CHUNK as u64 + place as u64
 }
 
 impl MessageTable {
@@ -124,51 +182,241 @@ impl MessageTable {
         self.len
     }
 
-    pub fn get(&self, number: u64) -> Option<&Entry> {
-        let (chunk, place) = place(number);
-        self.chunks.get(&chunk)?.entries[place].as_ref()
+    pub fn get(&self, number: u64) -> Option<Entry> {
+        let (index, place) = place(number);
+        match self.chunks.get(&index)? {
+            Chunk::Open(open) => open.entries[place],
+            Chunk::Packed(packed) => {
+                let mut last_read = self.last_read.borrow_mut();
+                if last_read.chunk != index {
+                    *last_read.entries = packed.entries();
+                    last_read.chunk = index;
+                }
+                last_read.entries[place]
+            }
+        }
     }
 
     /// A message that is there.
-    pub fn of(&self, number: u64) -> &Entry {
+    pub fn of(&self, number: u64) -> Entry {
         self.get(number).expect("the message is there")
     }
 
-    pub fn of_mut(&mut self, number: u64) -> &mut Entry {
-        let (chunk, place) = place(number);
-        let chunk = self.chunks.get_mut(&chunk).expect("the message is there");
-        chunk.entries[place].as_mut().expect("the message is there")
+    /// Changes a message that is there, and when it wakes.
+    pub fn change(&mut self, number: u64, change: impl FnOnce(&mut Entry)) {
+        let (index, place) = place(number);
+        let open = self.opened(index);
+        open.is_recent = true;
+        let entry = open.entries[place].as_mut().expect("the message is there");
+        let before = entry.wake_at();
+        change(entry);
+        let after = entry.wake_at();
+        if before != after {
+            self.stop_timer(number, before);
+            self.start_timer(number, after);
+        }
     }
 
     pub fn insert(&mut self, number: u64, entry: Entry) {
-        let (chunk, place) = place(number);
-        let chunk = self.chunks.entry(chunk).or_insert_with(|| Box::new(Chunk { used: 0, entries: [None; CHUNK] }));
-        let before = chunk.entries[place].replace(entry);
+        let (index, place) = place(number);
+        if !self.chunks.contains_key(&index) {
+            self.open(index, 0, empty());
+        }
+        let open = self.opened(index);
+        open.is_recent = true;
+        let before = open.entries[place].replace(entry);
         assert!(before.is_none(), "message {number} is there already");
-        chunk.used += 1;
+        open.used += 1;
         self.len += 1;
+        self.start_timer(number, entry.wake_at());
     }
 
     pub fn remove(&mut self, number: u64) -> Entry {
         let (index, place) = place(number);
-        let chunk = self.chunks.get_mut(&index).expect("the message is there");
-        let entry = chunk.entries[place].take().expect("the message is there");
-        chunk.used -= 1;
-        self.len -= 1;
-        if chunk.used == 0 {
+        let open = self.opened(index);
+        let entry = open.entries[place].take().expect("the message is there");
+        open.used -= 1;
+        if open.used == 0 {
             self.chunks.remove(&index);
         }
+        self.len -= 1;
+        self.stop_timer(number, entry.wake_at());
         entry
+    }
+
+    /// Puts in a whole chunk, packed, behind all others.
+    pub fn push_packed(&mut self, index: u64, packed: Packed) {
+        assert!(self.chunks.last_key_value().is_none_or(|(last, _)| *last < index), "chunks come in order");
+        self.len += packed.len();
+        if packed.wakes_at() != NEVER {
+            self.packed_timers.insert((packed.wakes_at(), index));
+        }
+        self.chunks.insert(index, Chunk::Packed(packed));
     }
 
     pub fn first(&self) -> Option<u64> {
         self.iter().next().map(|(number, _)| number)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &Entry)> {
-        self.chunks.iter().flat_map(|(chunk, entries)| {
-            let numbered = entries.entries.iter().enumerate();
-            numbered.filter_map(move |(place, entry)| Some(((chunk << CHUNK_BITS) + place as u64, entry.as_ref()?)))
-        })
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Entry)> + '_ {
+        self.each_chunk().flat_map(|(index, chunk)| each_entry(index, &chunk).collect::<Vec<_>>())
     }
+
+    /// The messages that wake until some time, and perhaps others.
+    pub fn iter_waking(&self, until: TimeMs) -> impl Iterator<Item = (u64, Entry)> + '_ {
+        let wakes = move |chunk: &Chunk| match chunk {
+            Chunk::Open(_) => true,
+            Chunk::Packed(packed) => packed.wakes_at() <= until,
+        };
+        let chunks = self.chunks.iter().filter(move |(_, chunk)| wakes(chunk));
+        chunks.flat_map(|(index, chunk)| each_entry(*index, &chunk.entries()).collect::<Vec<_>>())
+    }
+
+    /// All chunks, in order.
+    pub fn each_chunk(&self) -> impl ExactSizeIterator<Item = (u64, Entries)> + '_ {
+        self.chunks.iter().map(|(index, chunk)| (*index, chunk.entries()))
+    }
+
+    /// When the first message wakes.
+    pub fn next_wake(&self) -> Option<TimeMs> {
+        let first = |timers: &BTreeSet<(TimeMs, u64)>| timers.first().map(|(at, _)| *at);
+        first(&self.timers).into_iter().chain(first(&self.packed_timers)).min()
+    }
+
+    /// The message that wakes first, if it does so until `at`: of several at one time, that of the lowest number.
+    pub fn first_due(&mut self, at: TimeMs) -> Option<u64> {
+        // A message in a packed chunk may come before all that are in open ones.
+        while let Some((due, index)) = self.packed_timers.first().copied()
+            && due <= at
+            && self.timers.first().is_none_or(|(first, _)| due <= *first)
+        {
+            self.opened(index);
+        }
+        self.timers.first().filter(|(due, _)| *due <= at).map(|(_, number)| *number)
+    }
+
+    fn start_timer(&mut self, number: u64, at: Option<TimeMs>) {
+        if let Some(at) = at {
+            assert!(self.timers.insert((at, number)), "a message has one timer");
+        }
+    }
+
+    fn stop_timer(&mut self, number: u64, at: Option<TimeMs>) {
+        if let Some(at) = at {
+            assert!(self.timers.remove(&(at, number)), "what wakes is among the timers");
+        }
+    }
+
+    /// A chunk that is there, opened if it was packed.
+    fn opened(&mut self, index: u64) -> &mut Open {
+        if let Some(Chunk::Packed(packed)) = self.chunks.get(&index) {
+            let (used, entries) = (packed.len() as usize, packed.entries());
+            if packed.wakes_at() != NEVER {
+                let was_there = self.packed_timers.remove(&(packed.wakes_at(), index));
+                assert!(was_there, "a packed chunk of which something wakes has a timer");
+            }
+            for (number, entry) in each_entry(index, &entries) {
+                self.start_timer(number, entry.wake_at());
+            }
+            if self.last_read.get_mut().chunk == index {
+                self.last_read.get_mut().chunk = NO_CHUNK;
+            }
+            self.open(index, used, entries);
+        }
+        match self.chunks.get_mut(&index) {
+            Some(Chunk::Open(open)) => open,
+            _ => panic!("the message is there"),
+        }
+    }
+
+    /// Opens a chunk, and packs others if too many are open.
+    fn open(&mut self, index: u64, used: usize, entries: Entries) {
+        self.openings += 1;
+        let opening = self.openings;
+        self.chunks.insert(index, Chunk::Open(Box::new(Open { used, opening, is_recent: true, entries })));
+        self.open.push_back((index, opening));
+        // The one that was opened now is recent, and behind all others: one of them is packed before it.
+        while self.open.len() > self.open_max {
+            let (oldest, opening) = self.open.pop_front().expect("there are some");
+            match self.chunks.get_mut(&oldest) {
+                Some(Chunk::Open(open)) if open.opening != opening => {}
+                Some(Chunk::Open(open)) if open.is_recent => {
+                    open.is_recent = false;
+                    self.open.push_back((oldest, opening));
+                }
+                Some(Chunk::Open(_)) => self.pack(oldest),
+                _ => {}
+            }
+        }
+    }
+
+    fn pack(&mut self, index: u64) {
+        let Some(Chunk::Open(open)) = self.chunks.get(&index) else { return };
+        let packed = Packed::of(&open.entries);
+        let wakes: Vec<(TimeMs, u64)> =
+            each_entry(index, &open.entries).filter_map(|(number, entry)| Some((entry.wake_at()?, number))).collect();
+        for (at, number) in wakes {
+            self.stop_timer(number, Some(at));
+        }
+        if packed.wakes_at() != NEVER {
+            self.packed_timers.insert((packed.wakes_at(), index));
+        }
+        self.chunks.insert(index, Chunk::Packed(packed));
+    }
+
+    /// Packs all chunks: for tests, whose messages would be too few.
+    #[cfg(test)]
+    pub fn pack_all(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        open.into_iter().for_each(|(index, _)| self.pack(index));
+    }
+
+    /// Panics if timers, counts and messages do not fit each other.
+    pub fn assert_sound(&self) {
+        let (mut len, mut timers, mut packed_timers, mut open) = (0, 0, 0, 0);
+        for (index, chunk) in &self.chunks {
+            let entries = chunk.entries();
+            let used = entries.iter().flatten().count();
+            len += used as u64;
+            match chunk {
+                Chunk::Open(chunk) => {
+                    open += 1;
+                    assert!(chunk.used == used && used > 0, "chunk {index} has its messages");
+                    for (number, entry) in each_entry(*index, &entries) {
+                        let Some(at) = entry.wake_at() else { continue };
+                        timers += 1;
+                        assert!(self.timers.contains(&(at, number)), "message {number} wakes at {at:?}");
+                    }
+                }
+                Chunk::Packed(packed) => {
+                    assert!(
+                        *packed == Packed::of(&entries) && used > 0,
+                        "chunk {index} is packed as it would be again"
+                    );
+                    packed_timers += usize::from(packed.wakes_at() != NEVER);
+                    let has_timer = self.packed_timers.contains(&(packed.wakes_at(), *index));
+                    assert!(has_timer || packed.wakes_at() == NEVER, "chunk {index} wakes");
+                }
+            }
+        }
+        assert!(len == self.len, "all messages were counted");
+        assert!(timers == self.timers.len(), "there is a timer for what wakes, and no other");
+        assert!(packed_timers == self.packed_timers.len(), "there is a timer for a chunk that wakes, and no other");
+        assert!(open <= self.open.len() && self.open.len() <= self.open_max, "no more is open than may be");
+    }
+}
+
+impl Chunk {
+    fn entries(&self) -> Entries {
+        match self {
+            Chunk::Open(open) => open.entries,
+            Chunk::Packed(packed) => packed.entries(),
+        }
+    }
+}
+
+/// The messages of a chunk, with their numbers.
+pub(super) fn each_entry(index: u64, entries: &Entries) -> impl Iterator<Item = (u64, Entry)> + '_ {
+    let numbered = entries.iter().enumerate();
+    numbered.filter_map(move |(place, entry)| Some((number_at(index, place), (*entry)?)))
 }

@@ -26,11 +26,14 @@ mod command;
 mod decide;
 mod event;
 mod groups;
+mod ids;
 mod key;
+mod key_ids;
 pub mod limits;
 mod machine;
 mod message_table;
 mod number_set;
+mod packed;
 mod reads;
 mod settings;
 mod snapshot;
@@ -39,11 +42,13 @@ mod state;
 
 pub use apply::Mismatch;
 pub use codec::EventError;
-pub use command::{Bounds, Command, Delivery, Lease, LeaseRefusal, Message, Outcome, Receipt, Refusal, Rejection};
+pub use command::{
+    Bounds, Command, Delivery, Lease, LeaseRefusal, Limit, Message, Outcome, Receipt, Refusal, Rejection,
+};
 pub use event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 pub use key::{KEY_CHARS, MessageKey, NUMBER_END, NoKey};
 pub use message_table::MessageState;
-pub use reads::{BodyPlace, MessageView, Offer, QueueView};
+pub use reads::{BodyPlace, MessageView, Offer, QueueFigures, QueueView};
 pub use settings::{BadSetting, Settings, is_queue_name, shortened};
 pub use snapshot::SnapshotError;
 pub use state::{Counts, Queues, Totals};

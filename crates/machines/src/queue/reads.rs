@@ -26,6 +26,19 @@ pub struct QueueView {
     pub dead: Option<u64>,
 }
 
+/// A queue in figures.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueFigures<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its settings.
+    pub settings: &'a Settings,
+    /// Where its messages are.
+    pub counts: Counts,
+    /// What it has done.
+    pub totals: &'a Totals,
+}
+
 /// A message as it is now, without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageView {
@@ -93,9 +106,14 @@ impl Queues {
         (self.names.len() as u64, self.live())
     }
 
-    /// What each queue has done.
-    pub fn each_totals(&self) -> impl Iterator<Item = (&str, &Totals)> {
-        self.queues.iter().flatten().map(|queue| (&*queue.name, &queue.totals))
+    /// What each queue has and has done.
+    pub fn each_queue(&self) -> impl Iterator<Item = QueueFigures<'_>> {
+        self.queues.iter().flatten().map(|queue| QueueFigures {
+            name: &queue.name,
+            settings: &queue.settings,
+            counts: queue.counts,
+            totals: &queue.totals,
+        })
     }
 
     /// The counts and totals of all queues together.
@@ -119,7 +137,7 @@ impl Queues {
 
     /// The key of the message of this id, while the id is remembered.
     pub fn key_of_id(&self, queue: &str, id: &str, now: TimeMs) -> Option<MessageKey> {
-        self.queue(self.index(queue)?).remembered(id, now)
+        self.queue(self.index(queue)?).ids.remembered(id, now)
     }
 
     /// The messages of a queue whose numbers are above `after`, in order.
@@ -140,7 +158,7 @@ impl Queues {
             expires_at: (entry.expires_at != NEVER).then_some(entry.expires_at),
             attempts: entry.attempts,
             priority: entry.priority,
-            ordering_key: (entry.group != NO_GROUP).then(|| queue.groups.key(entry.group).into()),
+            ordering_key: self.ordering_key(number).map(Into::into),
             bytes: entry.bytes,
             body: BodyPlace { number, record: entry.body, part: entry.part },
             last: entry.last,
@@ -151,6 +169,12 @@ impl Queues {
     pub fn body_place(&self, number: u64) -> Option<BodyPlace> {
         let entry = self.messages.get(number).filter(|entry| !entry.state.is_finished())?;
         Some(BodyPlace { number, record: entry.body, part: entry.part })
+    }
+
+    /// The ordering key that a message has in its queue. One that went to another queue has none there.
+    pub fn ordering_key(&self, number: u64) -> Option<&str> {
+        let entry = self.messages.get(number).filter(|entry| entry.group != NO_GROUP)?;
+        Some(self.queue(entry.queue).groups.key(entry.group))
     }
 
     /// The key of a message that is not gone, by its number.

@@ -1,25 +1,26 @@
 //! The snapshot of the queues of a shard. The byte diagram is in `docs/formats/queue.md`.
 //!
 //! Two states are equal exactly when their bytes are: queues are in the order of their indices, messages in that of
-//! their numbers, everything else in its own order. What follows from that (lists by state, timers, counts) is not
-//! written. Bodies are not written: they are in the log.
+//! their numbers, in chunks as memory has them ([`super::packed`]), everything else in its own order. What follows from
+//! that (lists by state, timers, counts) is not written. Bodies are not written: they are in the log.
 
-use std::collections::BTreeMap;
-
-use tidegate_planted::{Bug, is_planted};
+use std::collections::HashMap;
 
 use super::event::QueueIndex;
+use super::ids::{Ids, Remembered};
 use super::key::{MessageKey, NUMBER_END};
-use super::limits::{ID_BYTES_MAX, PRIORITIES, QUEUE_NAME_CHARS_MAX, QUEUES_MAX};
-use super::message_table::{Entry, MessageState, NEVER, NO_GROUP};
+use super::key_ids::KeyIds;
+use super::limits::{ID_BYTES_MAX, QUEUE_NAME_CHARS_MAX, QUEUES_MAX};
+use super::message_table::{Entry, MessageState, NEVER, NO_GROUP, number_at};
+use super::packed::{self, CHUNK, Packed};
 use super::settings::{Settings, is_queue_name};
-use super::state::{Queue, Queues, Remembered, Started};
+use super::state::{Queue, Queues, Started};
 use crate::chunks::Chunks;
 use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_varint_128, require};
-use crate::{RecordPosition, ShardIndex, TimeMs};
+use crate::{ShardIndex, TimeMs};
 
 /// Version of the layout; the first thing in the bytes.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// The largest of the totals of a queue: no queue comes near it, and nothing that is added to it overflows.
 const TOTAL_MAX: u64 = u64::MAX >> 1;
 
@@ -85,29 +86,34 @@ impl Queues {
                 put_numbers(out, &[queue.picks, queue.rate_due_us]);
                 let mut totals = queue.totals;
                 totals.fields().iter().for_each(|total| put_varint(out, **total));
-                put_varint(out, queue.ids.len() as u64);
+                put_varint(out, queue.ids.texts.len() as u64);
             });
-            for (id, Remembered { key, until }) in queue.ids_as_forgotten() {
+            for (id, Remembered { key, until }) in queue.ids.as_forgotten() {
                 chunks.put(|out| {
                     put_time_or_never(out, *until);
                     put_text(out, id);
                     put_varint_128(out, key.bits());
                 });
             }
+            queue.ids.keys.write(|write| chunks.put(|out| write(out)));
             chunks.put(|out| put_varint(out, queue.groups.iter().len() as u64));
-            for (key, _, members) in queue.groups.iter() {
+            for (key, count, members) in queue.groups.iter() {
                 chunks.put(|out| {
                     put_text(out, key);
-                    put_varint(out, members.len());
+                    put_varint(out, count);
                 });
-                members.iter().for_each(|number| chunks.put(|out| put_varint(out, number)));
+                members.for_each(|number| chunks.put(|out| put_varint(out, number)));
             }
         }
-        chunks.put(|out| put_varint(out, self.messages.len()));
-        let mut before = 0;
-        for (number, entry) in self.messages.iter() {
-            chunks.put(|out| put_entry(out, number - before, entry));
-            before = number;
+        let messages = self.messages.each_chunk();
+        chunks.put(|out| put_varint(out, messages.len() as u64));
+        let mut next = 0;
+        for (index, entries) in messages {
+            chunks.put(|out| {
+                put_varint(out, index - next);
+                packed::put(out, &entries, false);
+            });
+            next = index + 1;
         }
         chunks.put(|out| put_varint(out, self.finished.len() as u64));
         for (at, number) in &self.finished {
@@ -130,7 +136,7 @@ impl Queues {
         state.next = reader.varint("the next number")?;
         require((1..=NUMBER_END).contains(&state.next), "the next number")?;
         state.read_starts(reader)?;
-        let mut grouped = BTreeMap::new();
+        let mut grouped = Grouped::new();
         state.read_queues(reader, &mut grouped)?;
         state.read_messages(reader, &mut grouped)?;
         require(grouped.is_empty(), "a group has messages that are not there")?;
@@ -151,7 +157,7 @@ impl Queues {
         Ok(())
     }
 
-    fn read_queues(&mut self, reader: &mut Reader<'_>, grouped: &mut BTreeMap<u64, QueueIndex>) -> Parsed<()> {
+    fn read_queues(&mut self, reader: &mut Reader<'_>, grouped: &mut Grouped) -> Parsed<()> {
         let count = reader.varint("a count of queues")?;
         require(count <= QUEUES_MAX as u64, "a count of queues")?;
         for index in 0..count as u32 {
@@ -177,15 +183,16 @@ impl Queues {
             let queue = self.queue_mut(QueueIndex(index));
             for _ in 0..reader.varint("a count of groups")? {
                 let key = reader.text(1, ID_BYTES_MAX, "an ordering key")?;
-                require(queue.groups.iter().last().is_none_or(|(before, ..)| before < key), "groups are in order")?;
+                require(queue.groups.last_key().is_none_or(|before| before < key), "groups are in order")?;
                 let members = reader.varint("a count of members")?;
                 require(members > 0, "a group has members")?;
                 let mut before = 0;
                 for _ in 0..members {
                     let number = reader.varint("a number")?;
                     require(number < next, "a group has messages that were taken")?;
-                    require(number > before && grouped.insert(number, QueueIndex(index)).is_none(), "a group")?;
-                    queue.groups.add(key, number);
+                    require(number > before, "members of a group are in order")?;
+                    let (slot, _) = queue.groups.add(key, number);
+                    require(grouped.insert(number, (QueueIndex(index), slot)).is_none(), "a message has one group")?;
                     before = number;
                 }
             }
@@ -194,57 +201,65 @@ impl Queues {
     }
 
     fn read_ids(&mut self, reader: &mut Reader<'_>, index: QueueIndex) -> Parsed<()> {
-        let mut before = None;
+        let (mut ids, mut before) = (Ids::default(), None);
         for _ in 0..reader.varint("a count of ids")? {
             let until = time_or_never(reader)?;
             let id = reader.text(1, ID_BYTES_MAX, "an id")?;
             let key = MessageKey::from_bits(reader.varint_128("a key")?);
-            let is_next = before.is_none_or(|before| before < (until, id));
-            require(is_next && !self.queue(index).ids.contains_key(id), "ids are in order, each once")?;
+            require(before.is_none_or(|before| before < (until, id)), "ids are in order")?;
+            let known = ids.texts.insert(id.into(), Remembered { key, until });
+            require(known.is_none(), "an id is remembered once")?;
             before = Some((until, id));
-            self.remember(index, id, Remembered { key, until });
         }
+        ids.keys = KeyIds::read(reader)?;
+        self.read_ids_of(index, ids);
         Ok(())
     }
 
-    fn read_messages(&mut self, reader: &mut Reader<'_>, grouped: &mut BTreeMap<u64, QueueIndex>) -> Parsed<()> {
-        let group_of: BTreeMap<u64, u32> = self.groups_of_messages();
-        let mut number = 0u64;
-        for _ in 0..reader.varint("a count of messages")? {
-            let step = reader.varint("a number")?;
-            number = number.checked_add(step).filter(|number| step > 0 && *number < self.next).ok_or(WRONG_NUMBER)?;
-            let mut entry = read_entry(reader)?;
-            require(self.get_queue(entry.queue).is_some(), "a message's queue is there")?;
-            if entry.state.is_finished() {
-                self.messages.insert(number, entry);
-                continue;
-            }
-            match grouped.remove(&number) {
-                Some(queue) => {
-                    require(queue == entry.queue, "a message's group is of its queue")?;
-                    entry.group = group_of[&number];
-                    let is_first = self.queue(queue).groups.is_first(entry.group, number);
-                    let fits = match entry.state {
-                        MessageState::Ready | MessageState::Leased => is_first,
-                        MessageState::Held => !is_first,
-                        _ => true,
-                    };
-                    require(fits, "the first of a group goes first")?;
+    fn read_messages(&mut self, reader: &mut Reader<'_>, grouped: &mut Grouped) -> Parsed<()> {
+        let mut next = 0u64;
+        for _ in 0..reader.varint("a count of chunks")? {
+            let step = reader.varint("a chunk")?;
+            let index = next.checked_add(step).filter(|index| *index <= NUMBER_END / CHUNK as u64);
+            let index = index.ok_or(Malformed { what: "a chunk" })?;
+            let mut entries = packed::read(reader, false)?;
+            let numbered = entries.iter_mut().enumerate();
+            for (place, entry) in numbered.filter_map(|(place, entry)| Some((place, entry.as_mut()?))) {
+                let number = number_at(index, place);
+                require(number > 0 && number < self.next, "a message was taken")?;
+                require(self.get_queue(entry.queue).is_some(), "a message's queue is there")?;
+                if !entry.state.is_finished() {
+                    entry.group = self.read_live(number, entry, grouped)?;
                 }
-                None => require(entry.state != MessageState::Held, "who is held is in a group")?,
             }
-            self.messages.insert(number, entry);
-            self.queue_mut(entry.queue).members.insert(number);
-            self.enter_place(number, entry.body);
-            self.live_bytes += u64::from(entry.bytes);
-            self.enter(number);
+            self.messages.push_packed(index, Packed::of(&entries));
+            next = index + 1;
         }
         Ok(())
     }
 
-    fn groups_of_messages(&self) -> BTreeMap<u64, u32> {
-        let groups = self.queues.iter().flatten().flat_map(|queue| queue.groups.iter());
-        groups.flat_map(|(_, slot, members)| members.iter().map(move |number| (number, slot))).collect()
+    /// Takes in a message that is not gone. Returns its group.
+    fn read_live(&mut self, number: u64, entry: &Entry, grouped: &mut Grouped) -> Parsed<u32> {
+        let mut group = NO_GROUP;
+        match grouped.remove(&number) {
+            Some((queue, slot)) => {
+                require(queue == entry.queue, "a message's group is of its queue")?;
+                group = slot;
+                let is_first = self.queue(queue).groups.is_first(slot, number);
+                let fits = match entry.state {
+                    MessageState::Ready | MessageState::Leased => is_first,
+                    MessageState::Held => !is_first,
+                    _ => true,
+                };
+                require(fits, "the first of a group goes first")?;
+            }
+            None => require(entry.state != MessageState::Held, "who is held is in a group")?,
+        }
+        self.enter_place(number, entry.body);
+        self.live_bytes += u64::from(entry.bytes);
+        self.queue_mut(entry.queue).members.insert(number);
+        self.enter(number, entry);
+        Ok(group)
     }
 
     fn read_finished(&mut self, reader: &mut Reader<'_>) -> Parsed<()> {
@@ -261,63 +276,14 @@ impl Queues {
     }
 }
 
-impl Queue {
-    /// The ids that are remembered, in the order in which they are forgotten.
-    fn ids_as_forgotten(&self) -> Vec<(&str, &Remembered)> {
-        let mut ids: Vec<_> = self.ids.iter().map(|(id, remembered)| (&**id, remembered)).collect();
+/// The queue and the group of each message that has one.
+type Grouped = HashMap<u64, (QueueIndex, u32)>;
+
+impl Ids {
+    /// Those that are texts, in the order in which they are forgotten.
+    fn as_forgotten(&self) -> Vec<(&str, &Remembered)> {
+        let mut ids: Vec<_> = self.texts.iter().map(|(id, remembered)| (&**id, remembered)).collect();
         ids.sort_unstable_by_key(|(id, remembered)| (remembered.until, *id));
         ids
     }
-}
-
-const WRONG_NUMBER: Malformed = Malformed { what: "numbers of messages are in order" };
-
-fn put_entry(out: &mut Vec<u8>, step: u64, entry: &Entry) {
-    put_varint(out, step);
-    out.push(entry.state as u8);
-    out.push(entry.priority);
-    put_varint(out, u64::from(entry.queue.0));
-    put_numbers(out, &[entry.body.0, u64::from(entry.part), entry.last.0 - entry.body.0, entry.sent_at.0]);
-    if matches!(entry.state, MessageState::Scheduled | MessageState::Leased) {
-        let is_lost = is_planted(Bug::LeaseLostInSnapshot) && entry.state == MessageState::Leased;
-        put_varint(out, if is_lost { entry.sent_at.0 } else { entry.until.0 });
-    }
-    put_time_or_never(out, entry.expires_at);
-    put_numbers(out, &[u64::from(entry.bytes), u64::from(entry.attempts), u64::from(entry.tries)]);
-}
-
-fn read_entry(reader: &mut Reader<'_>) -> Parsed<Entry> {
-    let state = reader.byte("a state")?;
-    let state = *MessageState::ALL.get(usize::from(state)).ok_or(Malformed { what: "a state" })?;
-    let priority = reader.byte("a priority")?;
-    require(usize::from(priority) < PRIORITIES, "a priority")?;
-    let queue = QueueIndex(reader.u32("a queue")?);
-    let body = reader.position("a position")?;
-    let small = |value: u64| u16::try_from(value).map_err(|_| Malformed { what: "a small number" });
-    let part = small(reader.varint("a part")?)?;
-    let last = body.0.checked_add(reader.varint("a position")?).ok_or(Malformed { what: "a position" })?;
-    let sent_at = time(reader)?;
-    let until = match state {
-        MessageState::Scheduled | MessageState::Leased => time(reader)?,
-        _ => TimeMs(0),
-    };
-    let expires_at = time_or_never(reader)?;
-    let (bytes, attempts) = (reader.u32("bytes")?, reader.u32("attempts")?);
-    require(attempts < u32::MAX, "attempts")?;
-    let tries = small(reader.varint("tries")?)?;
-    Ok(Entry {
-        body,
-        part,
-        last: RecordPosition(last),
-        sent_at,
-        until,
-        expires_at,
-        queue,
-        group: NO_GROUP,
-        bytes,
-        attempts,
-        tries,
-        priority,
-        state,
-    })
 }

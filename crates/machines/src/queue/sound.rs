@@ -1,61 +1,85 @@
 //! Whether the parts of the state fit each other.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::MessageState;
 use super::event::QueueIndex;
-use super::message_table::NO_GROUP;
+use super::key_ids::ChunkName;
+use super::limits::{PLACE_BITS, PRIORITIES};
+use super::message_table::{NEVER, NO_GROUP};
 use super::number_set::NumberSet;
 use super::state::{Counts, Queues};
 use crate::TimeMs;
 
+/// What follows from the messages of a queue.
+#[derive(Default)]
+struct Following {
+    members: NumberSet,
+    ready: [NumberSet; PRIORITIES],
+    counts: Counts,
+}
+
 impl Queues {
     pub(super) fn assert_all_sound(&self) {
-        let (mut timers, mut live, mut bytes, mut ids) = (0, 0, 0, 0);
-        let mut counts = vec![Counts::default(); self.queues.len()];
+        self.messages.assert_sound();
+        let (mut live, mut bytes, mut ids, mut lasting) = (0, 0, 0, 0);
+        let mut following: Vec<Following> = self.queues.iter().map(|_| Following::default()).collect();
+        let mut places: BTreeMap<u64, NumberSet> = BTreeMap::new();
         for (number, entry) in self.messages.iter() {
-            assert!(number < self.next, "message {number} was taken");
+            assert!(number > 0 && number < self.next, "message {number} was taken");
             if entry.state.is_finished() {
                 continue;
             }
             (live, bytes) = (live + 1, bytes + u64::from(entry.bytes));
-            if let Some(at) = entry.wake_at() {
-                timers += 1;
-                assert!(self.timers.contains(&(at, number)), "message {number} wakes at {at:?}");
-            }
-            let queue = self.queue(entry.queue);
-            assert!(queue.members.contains(number), "message {number} is among those of its queue");
-            let is_ready = queue.ready[usize::from(entry.priority)].contains(number);
-            assert!(is_ready == (entry.state == super::MessageState::Ready), "message {number} is ready, or is not");
-            let is_first = entry.group == NO_GROUP || queue.groups.is_first(entry.group, number);
+            places.entry(entry.body.0 >> PLACE_BITS).or_default().insert(number);
+            let groups = &self.queue(entry.queue).groups;
+            let is_first = entry.group == NO_GROUP || groups.is_first(entry.group, number);
+            let Following { members, ready, counts } = &mut following[entry.queue.0 as usize];
+            members.insert(number);
             match entry.state {
-                super::MessageState::Ready | super::MessageState::Leased => assert!(is_first, "{number} goes first"),
-                super::MessageState::Held => assert!(!is_first, "{number} is held by another one"),
-                _ => {}
-            }
-            let place = self.places.get(&(entry.body.0 >> super::limits::PLACE_BITS));
-            assert!(place.is_some_and(|numbers| numbers.contains(number)), "the body of {number} has its place");
-            let counts = &mut counts[entry.queue.0 as usize];
-            match entry.state {
-                super::MessageState::Scheduled => counts.scheduled += 1,
-                super::MessageState::Leased => counts.leased += 1,
-                _ => counts.waiting += 1,
+                MessageState::Scheduled => counts.scheduled += 1,
+                MessageState::Leased => {
+                    assert!(is_first, "message {number} goes first");
+                    counts.leased += 1;
+                }
+                MessageState::Held => {
+                    assert!(!is_first, "message {number} is held by another one");
+                    counts.waiting += 1;
+                }
+                _ => {
+                    assert!(is_first, "message {number} goes first");
+                    counts.waiting += 1;
+                    ready[usize::from(entry.priority)].insert(number);
+                }
             }
         }
-        assert!(timers == self.timers.len(), "there is a timer for what wakes, and no other");
         assert!(live == self.live() && bytes == self.live_bytes, "what is not gone was counted");
-        assert!(self.places.values().map(NumberSet::len).sum::<u64>() == live, "every body has one place");
-        for (queue, counts) in self.queues.iter().zip(counts) {
+        assert!(places == self.places, "every body has one place");
+        for (queue, following) in self.queues.iter().zip(following) {
             let Some(queue) = queue else { continue };
-            assert!(queue.counts == counts, "{}: {:?} is counted, {counts:?} is there", queue.name, queue.counts);
-            let all = counts.waiting + counts.scheduled + counts.leased;
-            assert!(queue.members.len() == all, "{}: its messages are there", queue.name);
-            ids += queue.ids.len();
+            let (counts, name) = (following.counts, &queue.name);
+            assert!(queue.counts == counts, "{name}: {:?} is counted, {counts:?} is there", queue.counts);
+            assert!(queue.members == following.members, "{name}: its messages are there");
+            assert!(queue.ready == following.ready, "{name}: those that are ready are listed");
+            ids += queue.ids.texts.len();
+            queue.ids.keys.assert_sound();
+            lasting += queue.ids.keys.names().filter(|(_, until)| *until != NEVER).count();
         }
         assert!(ids == self.ids_due.len(), "an id is forgotten once");
+        let counted: u64 = self.queues.iter().flatten().map(|queue| queue.ids.count()).sum();
+        assert!(counted == self.ids, "ids are counted");
         let is_known = |(until, index, id): &(TimeMs, QueueIndex, Arc<str>)| {
-            self.queue(*index).ids.get(id).is_some_and(|remembered| remembered.until == *until)
+            self.queue(*index).ids.texts.get(id).is_some_and(|remembered| remembered.until == *until)
         };
         assert!(self.ids_due.iter().all(is_known), "what is forgotten is remembered");
+        let is_there = |(due, index, name): &(TimeMs, QueueIndex, ChunkName)| {
+            self.queue(*index).ids.keys.until(*name).is_some_and(|until| *due <= until)
+        };
+        assert!(
+            self.keys_due.iter().all(is_there) && self.keys_due.len() >= lasting,
+            "chunks of keys are forgotten once"
+        );
         let in_order = self.finished.iter().zip(self.finished.iter().skip(1)).all(|(one, next)| one.0 <= next.0);
         assert!(in_order, "what is gone is listed in its order");
     }

@@ -7,8 +7,10 @@ use tidegate_planted::{Bug, is_planted};
 
 use super::event::QueueIndex;
 use super::groups::Groups;
+use super::ids::Ids;
 use super::key::MessageKey;
-use super::limits::{FINISHED_MAX, IDS_PER_RECORD, PLACE_BITS, PRIORITIES};
+use super::key_ids::ChunkName;
+use super::limits::{FINISHED_MAX, PLACE_BITS, PRIORITIES};
 use super::message_table::{Entry, MessageState, MessageTable, NO_GROUP};
 use super::number_set::NumberSet;
 use super::settings::Settings;
@@ -54,13 +56,6 @@ pub struct Counts {
     pub leased: u64,
 }
 
-/// An id of a message that is remembered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Remembered {
-    pub key: MessageKey,
-    pub until: TimeMs,
-}
-
 /// One queue.
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -77,7 +72,7 @@ pub(super) struct Queue {
     /// When the next delivery would be due if the rate were used up, in microseconds.
     pub rate_due_us: u64,
     pub totals: Totals,
-    pub ids: BTreeMap<Arc<str>, Remembered>,
+    pub ids: Ids,
 }
 
 impl Queue {
@@ -92,16 +87,8 @@ impl Queue {
             picks: 0,
             rate_due_us: 0,
             totals: Totals::default(),
-            ids: BTreeMap::new(),
+            ids: Ids::default(),
         }
-    }
-
-    /// The id if it is remembered at `at`.
-    pub fn remembered(&self, id: &str, at: TimeMs) -> Option<MessageKey> {
-        self.ids
-            .get(id)
-            .filter(|remembered| remembered.until > at && !is_planted(Bug::MessageIdForgotten))
-            .map(|remembered| remembered.key)
     }
 
     fn count_of(&mut self, state: MessageState) -> &mut u64 {
@@ -134,15 +121,18 @@ pub struct Queues {
     pub(super) queues: Vec<Option<Queue>>,
     pub(super) names: BTreeMap<Box<str>, QueueIndex>,
     pub(super) messages: MessageTable,
-    pub(super) timers: BTreeSet<(TimeMs, u64)>,
     /// Which messages have their bodies in which part of the log.
     pub(super) places: BTreeMap<u64, NumberSet>,
     /// Bytes of messages that are not gone.
     pub(super) live_bytes: u64,
     /// Those that are gone and whose trails are kept, oldest first.
     pub(super) finished: VecDeque<(TimeMs, u64)>,
-    /// The ids of all queues, by when they are forgotten.
+    /// How many ids are remembered, in the measure of their bound.
+    pub(super) ids: u64,
+    /// The ids of all queues that are texts, by when they are forgotten.
     pub(super) ids_due: BTreeSet<(TimeMs, QueueIndex, Arc<str>)>,
+    /// Chunks of those that are keys, by when the first of each is.
+    pub(super) keys_due: BTreeSet<(TimeMs, QueueIndex, ChunkName)>,
 }
 
 impl Queues {
@@ -156,11 +146,12 @@ impl Queues {
             queues: Vec::new(),
             names: BTreeMap::new(),
             messages: MessageTable::default(),
-            timers: BTreeSet::new(),
             places: BTreeMap::new(),
             live_bytes: 0,
             finished: VecDeque::new(),
+            ids: 0,
             ids_due: BTreeSet::new(),
+            keys_due: BTreeSet::new(),
         }
     }
 
@@ -198,7 +189,7 @@ impl Queues {
     }
 
     /// The message of a key, gone or not.
-    pub(super) fn entry_of(&self, key: MessageKey) -> Option<&Entry> {
+    pub(super) fn entry_of(&self, key: MessageKey) -> Option<Entry> {
         let entry = self.messages.get(key.number())?;
         (self.key_of(key.number(), entry.sent_at) == key).then_some(entry)
     }
@@ -211,43 +202,35 @@ impl Queues {
     }
 
     /// Adds a message to what is kept by its state.
-    pub(super) fn enter(&mut self, number: u64) {
-        let entry = *self.messages.of(number);
+    pub(super) fn enter(&mut self, number: u64, entry: &Entry) {
         let queue = self.queue_mut(entry.queue);
         *queue.count_of(entry.state) += 1;
         if entry.state == MessageState::Ready {
             queue.ready[usize::from(entry.priority)].insert(number);
         }
-        if let Some(at) = entry.wake_at() {
-            assert!(self.timers.insert((at, number)), "a message has one timer");
-        }
     }
 
     /// Takes a message out of what is kept by its state.
     fn leave(&mut self, number: u64) {
-        let entry = *self.messages.of(number);
+        let entry = self.messages.of(number);
         let queue = self.queue_mut(entry.queue);
         *queue.count_of(entry.state) -= 1;
         if entry.state == MessageState::Ready {
             queue.ready[usize::from(entry.priority)].remove(number);
-        }
-        if let Some(at) = entry.wake_at() {
-            assert!(self.timers.remove(&(at, number)), "what wakes is among the timers");
         }
     }
 
     /// Gives a message another state, until some time.
     pub(super) fn put(&mut self, number: u64, state: MessageState, until: TimeMs) {
         self.leave(number);
-        let entry = self.messages.of_mut(number);
-        (entry.state, entry.until) = (state, until);
-        self.enter(number);
+        self.messages.change(number, |entry| (entry.state, entry.until) = (state, until));
+        self.enter(number, &self.messages.of(number));
     }
 
     /// Lets a message wait for a receiver, or for those before it.
     pub(super) fn put_waiting(&mut self, number: u64) {
         let entry = self.messages.of(number);
-        let state = if self.is_first(number, entry) { MessageState::Ready } else { MessageState::Held };
+        let state = if self.is_first(number, &entry) { MessageState::Ready } else { MessageState::Held };
         self.put(number, state, TimeMs(0));
     }
 
@@ -263,14 +246,14 @@ impl Queues {
     /// be handed out.
     fn leave_queue(&mut self, number: u64) {
         self.leave(number);
-        let Entry { queue, group, .. } = *self.messages.of(number);
+        let Entry { queue, group, .. } = self.messages.of(number);
         let of = self.queue_mut(queue);
         of.members.remove(number);
         if group == NO_GROUP {
             return;
         }
         let next = of.groups.remove(group, number);
-        self.messages.of_mut(number).group = NO_GROUP;
+        self.messages.change(number, |entry| entry.group = NO_GROUP);
         if let Some(next) = next.filter(|next| self.messages.of(*next).state == MessageState::Held) {
             self.put(next, MessageState::Ready, TimeMs(0));
         }
@@ -282,24 +265,24 @@ impl Queues {
         let queue = self.queue_mut(to);
         queue.members.insert(number);
         let expires_at = queue.settings.expiry_ms.map_or(super::message_table::NEVER, |ms| later(at, ms));
-        let entry = self.messages.of_mut(number);
-        (entry.queue, entry.state, entry.tries) = (to, MessageState::Ready, 0);
-        (entry.until, entry.expires_at) = (TimeMs(0), expires_at);
-        self.enter(number);
+        self.messages.change(number, |entry| {
+            (entry.queue, entry.state, entry.tries) = (to, MessageState::Ready, 0);
+            (entry.until, entry.expires_at) = (TimeMs(0), expires_at);
+        });
+        self.enter(number, &self.messages.of(number));
     }
 
     /// Removes a message. What became of it is remembered, unless that is `None`.
     pub(super) fn finish(&mut self, number: u64, how: Option<MessageState>, at: TimeMs) {
         self.leave_queue(number);
-        let entry = *self.messages.of(number);
+        let entry = self.messages.of(number);
         self.leave_place(number, entry.body);
         self.live_bytes -= u64::from(entry.bytes);
         match how.filter(|_| self.queue(entry.queue).settings.trail_ms > 0) {
             None => drop(self.messages.remove(number)),
             Some(how) => {
                 assert!(how.is_finished(), "a message that is gone is in one of some states");
-                let entry = self.messages.of_mut(number);
-                (entry.state, entry.until) = (how, TimeMs(0));
+                self.messages.change(number, |entry| (entry.state, entry.until) = (how, TimeMs(0)));
                 self.finished.push_back((at, number));
             }
         }
@@ -329,37 +312,6 @@ impl Queues {
             self.places.remove(&place);
         }
     }
-
-    /// Remembers the id of a message.
-    pub(super) fn remember(&mut self, index: QueueIndex, id: &str, remembered: Remembered) {
-        let id: Arc<str> = id.into();
-        if let Some(before) = self.queue_mut(index).ids.insert(id.clone(), remembered) {
-            self.ids_due.remove(&(before.until, index, id.clone()));
-        }
-        self.ids_due.insert((remembered.until, index, id));
-    }
-
-    /// Ids that are remembered when those are forgotten that may be at `at`.
-    pub(super) fn ids_left(&self, at: TimeMs) -> u64 {
-        let due = self.ids_due.iter().take(IDS_PER_RECORD).take_while(|(until, ..)| *until <= at);
-        (self.ids_due.len() - due.count()) as u64
-    }
-
-    /// Forgets ids whose window is over, of whichever queue, up to so many.
-    pub(super) fn forget_ids(&mut self, at: TimeMs) {
-        for _ in 0..IDS_PER_RECORD {
-            if self.ids_due.first().is_none_or(|(until, ..)| *until > at) {
-                return;
-            }
-            let (_, index, id) = self.ids_due.pop_first().expect("it was there just now");
-            self.queue_mut(index).ids.remove(&id);
-        }
-    }
-}
-
-/// As what the reference of another system is remembered among the ids of a queue: no id has a control character.
-pub(super) fn reference_id(reference: &str) -> String {
-    format!("\u{1}{reference}")
 }
 
 /// So many milliseconds behind a time; never behind the last one.

@@ -7,7 +7,7 @@ use super::*;
 use crate::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 
 /// Bounds that no test meets unless it wants to.
-pub const BOUNDS: Bounds = Bounds { messages_max: 1_000, ids_max: 1_000 };
+pub const BOUNDS: Bounds = Bounds::new(2_000, 2_000);
 
 /// Queues that are driven by hand: every event is encoded, decoded, and kept.
 pub struct Driven {

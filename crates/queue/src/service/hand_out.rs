@@ -17,13 +17,14 @@ use super::{Executed, Handover, Job, QueueService, QueueTurn, Reading};
 use crate::bodies::Bodies;
 use crate::call::{Answer, Receive, Received};
 use crate::limits::{ANSWER_BYTES_MAX, DELIVERIES_PER_STEP, READ_AHEAD_BYTES, READ_AHEAD_MESSAGES, WAIT_MS_MAX};
+use crate::protocol::RequestTicket;
 use crate::waiters::Waiter;
 
-impl<T: Clone + PartialEq> QueueService<T> {
+impl<T: RequestTicket> QueueService<T> {
     /// Hands out what there is to those who wait. Whether anything happened.
     pub(super) fn serve_waiters<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>, jobs: &mut Jobs<Self>) -> bool {
         let mut worked = false;
-        for (ticket, receive) in std::mem::take(&mut self.arrived) {
+        for (ticket, receive) in self.waiters.take_arrived() {
             worked = true;
             if let Some(refusal) = self.refusal_of(turn, &receive) {
                 self.ready.push((ticket, Answer::refused(refusal)));
@@ -100,7 +101,7 @@ impl<T: Clone + PartialEq> QueueService<T> {
         };
         let waiter = self.waiters.pop(queue).expect("it was there just now");
         let handed_out = deliveries.len();
-        self.deliver(turn, waiter.ticket, deliveries, jobs);
+        self.deliver(turn, waiter, deliveries, jobs);
         self.read_ahead(turn, queue, jobs);
         Some(handed_out)
     }
@@ -109,14 +110,14 @@ impl<T: Clone + PartialEq> QueueService<T> {
     pub(super) fn deliver<L: LogStore>(
         &mut self,
         turn: &QueueTurn<'_, T, L>,
-        ticket: T,
+        receiver: Waiter<T>,
         deliveries: Vec<Delivery>,
         jobs: &mut Jobs<Self>,
     ) {
         let numbers = deliveries.iter().map(|delivery| delivery.lease.key.number());
         let place = |number| turn.state().body_place(number).expect("what was handed out is there");
         let places = numbers.map(place).collect();
-        self.hand_over(turn, Handover { ticket, deliveries, messages: HashMap::new(), places }, jobs);
+        self.hand_over(turn, Handover { receiver, deliveries, messages: HashMap::new(), places }, jobs);
     }
 
     /// Answers a receiver if all bodies are there, or reads them.
@@ -136,10 +137,25 @@ impl<T: Clone + PartialEq> QueueService<T> {
             None => true,
         });
         if handover.places.is_empty() {
-            return self.ready.push((handover.ticket, received(handover.deliveries, handover.messages)));
+            return self.finish_handover(turn, handover);
         }
         let job = jobs.start(Job { places: handover.places.clone(), trail: None });
         self.readings.insert(job, Reading::Delivery(handover));
+    }
+
+    /// Answers a receiver. One for whom nothing could be read goes on waiting: an empty answer would say that there is
+    /// nothing.
+    fn finish_handover<L: LogStore>(&mut self, turn: &QueueTurn<'_, T, L>, handover: Handover<T>) {
+        let Handover { receiver, deliveries, messages, .. } = handover;
+        if messages.is_empty() && receiver.until > turn.now() {
+            self.news.note(&receiver.receive.queue);
+            return self.waiters.push_again(receiver);
+        }
+        let messages = messages.into_iter().map(|(number, message)| {
+            let ordering_key = turn.state().ordering_key(number);
+            (number, with_ordering_key(message, ordering_key))
+        });
+        self.ready.push((receiver.ticket, received(deliveries, messages.collect())));
     }
 
     /// Goes on with handovers of which something could not be read: what was moved meanwhile is read again, where it is
@@ -192,6 +208,15 @@ impl<T: Clone + PartialEq> QueueService<T> {
             let job = jobs.start(Job { places, trail: None });
             self.readings.insert(job, Reading::Ahead(queue.into()));
         }
+    }
+}
+
+/// A message with the ordering key that it has in its queue, which is not the one that it was sent with if it went to
+/// another queue since.
+pub(super) fn with_ordering_key(message: Arc<Message>, ordering_key: Option<&str>) -> Arc<Message> {
+    match message.ordering_key.as_deref() == ordering_key {
+        true => message,
+        false => Arc::new(Message { ordering_key: ordering_key.map(Into::into), ..Message::clone(&message) }),
     }
 }
 

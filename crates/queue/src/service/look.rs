@@ -6,12 +6,14 @@ use tidegate_journal::LogStore;
 use tidegate_machines::queue::{MessageView, Refusal};
 use tidegate_shard::{JobId, Jobs, Pause, Served};
 
+use super::hand_out::with_ordering_key;
 use super::{Fetched, Job, Progress, QueueService, QueueTurn, Reading};
 use crate::call::{Answer, Found, Read};
 use crate::limits::{ANSWER_BYTES_MAX, PAGE_ROWS_MAX};
+use crate::protocol::RequestTicket;
 use crate::trail::{Trail, TrailWalk};
 
-impl<T: Clone + PartialEq> QueueService<T> {
+impl<T: RequestTicket> QueueService<T> {
     pub(super) fn look<L: LogStore>(
         &mut self,
         turn: &QueueTurn<'_, T, L>,
@@ -30,7 +32,8 @@ impl<T: Clone + PartialEq> QueueService<T> {
                 return Served::Done(Answer::Queue(Box::new(view), self.rates_of(name)));
             }
             Read::Queues { after, limit } => {
-                let views = queues.views(after).take((*limit).min(PAGE_ROWS_MAX));
+                // One row more than a page says whether there is another page.
+                let views = queues.views(after).take((*limit).min(PAGE_ROWS_MAX + 1));
                 let rows = views.map(|view| (self.rates_of(&view.name), view)).map(|(rates, view)| (view, rates));
                 return Served::Done(Answer::Queues(rows.collect()));
             }
@@ -74,6 +77,7 @@ impl<T: Clone + PartialEq> QueueService<T> {
         for view in views {
             let is_gone = view.state.is_finished();
             let message = if is_gone { None } else { self.bodies.find(view.body, turn) };
+            let message = message.map(|message| with_ordering_key(message, view.ordering_key.as_deref()));
             places.extend((message.is_none() && !is_gone).then_some(view.body));
             messages.push(Found { view, message, trail: Trail::default() });
         }
@@ -95,7 +99,7 @@ impl<T: Clone + PartialEq> QueueService<T> {
         let mut bodies: HashMap<u64, _> = bodies.into_iter().collect();
         for found in &mut messages {
             if let Some(Ok(message)) = bodies.remove(&found.view.body.number) {
-                found.message = Some(message);
+                found.message = Some(with_ordering_key(message, found.view.ordering_key.as_deref()));
             }
         }
         if let (Some(trail), [only]) = (trail, &mut *messages) {

@@ -10,8 +10,9 @@ use tidegate_shard::Jobs;
 
 use super::{Executed, Job, QueueService, QueueTurn, Reading};
 use crate::limits::{LOG_BYTES_PER_LIVE_BYTE, SEGMENTS_MIN};
+use crate::protocol::RequestTicket;
 
-impl<T: Clone + PartialEq> QueueService<T> {
+impl<T: RequestTicket> QueueService<T> {
     /// Writes old bodies again when the log has more garbage than messages. Whether anything happened.
     pub(super) fn move_bodies<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>, jobs: &mut Jobs<Self>) -> bool {
         self.tell_unmoved(turn);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_broker::drive::{Driven, Rings};
 use tidegate_broker::{
     Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits, HoldingLimits, Holdings,
-    Owners, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics::open_shard,
+    Owners, QueueTopics, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics::open_shard,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{JournalError, LogId, LogStore, Logs};
@@ -71,6 +71,7 @@ impl<S: Store> Node<S> {
                 request_topics: Vec::new(),
                 feeds: Box::default(),
                 feed_partitions: 1,
+                queues: QueueTopics::default(),
                 version: "simulated",
             };
             Driven::new(Broker::new(options, shards))

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tidegate_machines::TimeMs;
 use tidegate_queue::machine::{Message, MessageKey, Rejection, Settings};
-use tidegate_queue::{Call, Note, QueueService, Read, Receive};
+use tidegate_queue::{Call, Note, QueueService, Read, Receive, RequestTicket};
+use tidegate_shard::Caller;
 
 use super::ask::{Ask, Asked, Held};
 use super::content::{Content, Drawn};
@@ -16,7 +17,18 @@ use crate::harness::{Shards, Site, Store};
 use crate::note;
 
 /// The process: shards of queues, whose clients know a request by a number.
-pub type Node<S> = Shards<QueueService<u64>, S>;
+pub type Node<S> = Shards<QueueService<Numbered>, S>;
+
+/// What a client knows a request by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbered(pub u64);
+
+impl RequestTicket for Numbered {
+    /// Three callers, who take turns.
+    fn caller(&self) -> Caller {
+        Caller((self.0 % 3) as u32)
+    }
+}
 
 /// Ticks of calm in which messages are still sent.
 pub const CALM_TICKS: u64 = 120;
@@ -89,8 +101,8 @@ impl Clients {
         note!(site.trace, "ask {ticket}: {ask:?}");
         oracle.asked(ticket, &ask);
         match request {
-            Request::Call(shard, call) => node.call(shard, ticket, call),
-            Request::Receive(shard, receive) => node.note(shard, Note::Receive(ticket, receive)),
+            Request::Call(shard, call) => node.call(shard, Numbered(ticket), call),
+            Request::Receive(shard, receive) => node.note(shard, Note::Receive(Numbered(ticket), receive)),
         }
         self.asked.insert(ticket, Asked { ask, at: oracle.now, is_forgotten: false });
     }
@@ -336,7 +348,7 @@ impl Clients {
         self.receivers[queue] -= 1;
         note!(site.trace, "receiver {ticket} goes away");
         let name = oracle.queues[queue].name.clone();
-        node.note(oracle.queues[queue].shard, Note::Forget(ticket, name));
+        node.note(oracle.queues[queue].shard, Note::Forget(Numbered(ticket), name));
     }
 
     /// In calm: somebody waits for the messages of each queue, and all are acknowledged.

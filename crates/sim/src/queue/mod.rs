@@ -33,7 +33,7 @@ use tidegate_queue::{Answer, Found, QueueService, QueuesFamily, Received};
 use tidegate_shard::CompactionRule;
 
 use self::ask::{Ask, Asked, Held};
-use self::clients::{CALM_TICKS, Clients, Node};
+use self::clients::{CALM_TICKS, Clients, Node, Numbered};
 use self::content::number_of;
 use self::oracle::Oracle;
 use self::plan::Plan;
@@ -60,7 +60,7 @@ impl QueueClients {
     /// Compares the answers that came.
     fn hear<S: Store>(&mut self, site: &mut Site<S>, node: &mut Node<S>) -> Result<(), Violation> {
         let QueueClients { clients, oracle, .. } = self;
-        while let Some((_, ticket, answer)) = node.answered() {
+        while let Some((_, Numbered(ticket), answer)) = node.answered() {
             let Some(asked) = clients.answered(ticket) else { continue };
             let answer = match answer {
                 Ok(answer) => answer.into_inner(),

@@ -6,7 +6,7 @@ use crate::machine;
 use crate::peer::redis::{Redis, encode};
 use crate::process;
 use crate::report::Report;
-use crate::tidegate::queue::{Receives, Sends, make};
+use crate::tidegate::queue::{Paced, Receives, Sends, make, waiting};
 use crate::tidegate::server::{Configuration, Paths, SNAPSHOT_INTERVAL_S, Tidegate};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
@@ -44,9 +44,12 @@ pub struct Settings {
     /// Bytes of a body.
     #[arg(long, default_value_t = 256)]
     pub bytes: usize,
-    /// Messages of the backlog, of 1 KiB each.
+    /// Messages of the backlog, of 1 KiB each, and those that wait for a time.
     #[arg(long, default_value_t = 10_000_000)]
     pub backlog: u64,
+    /// Messages that wait when the server is killed.
+    #[arg(long, default_value_t = 5_000_000)]
+    pub killed: u64,
 }
 
 /// One row of the bench.
@@ -60,12 +63,30 @@ pub enum Case {
     EndToEnd,
     /// Receiving behind a backlog that is larger than the memory for bodies.
     Backlog,
+    /// Messages for times of the next year, and others for the next seconds beside them.
+    Scheduled,
+    /// A server with messages that wait is killed while others are sent.
+    Kill,
+    /// From node to node to node.
+    ThreeHops,
+    /// Bodies of 1 KiB that leave memory and are received.
+    Written,
     /// XADD to a stream in Redis, synced before each answer.
     Redis,
 }
 
 impl Case {
-    const ALL: [Case; 5] = [Case::Sends, Case::Redis, Case::Lockstep, Case::EndToEnd, Case::Backlog];
+    const ALL: [Case; 9] = [
+        Case::Sends,
+        Case::Redis,
+        Case::Lockstep,
+        Case::EndToEnd,
+        Case::ThreeHops,
+        Case::Written,
+        Case::Backlog,
+        Case::Scheduled,
+        Case::Kill,
+    ];
 }
 
 /// Runs the cases and reports.
@@ -81,6 +102,10 @@ pub fn run(settings: &Settings) -> Result<()> {
                 Case::Lockstep => lockstep(settings, &out, &mut report),
                 Case::EndToEnd => end_to_end(settings, &out, &mut report),
                 Case::Backlog => backlog(settings, &out, &mut report),
+                Case::Scheduled => scheduled(settings, &out, &mut report),
+                Case::Kill => kill(settings, &out, &mut report),
+                Case::ThreeHops => three_hops(settings, &out, &mut report),
+                Case::Written => written(settings, &out, &mut report),
                 Case::Redis => redis(settings, &out, &mut report),
             }
             .with_context(|| format!("case {case:?}"))?;
@@ -101,12 +126,16 @@ pub fn run(settings: &Settings) -> Result<()> {
 
 /// A server with one queue.
 fn server(settings: &Settings, out: &Path) -> Result<Tidegate> {
-    let program = settings.tidegate.canonicalize();
-    let program = program.with_context(|| format!("no server at {}", settings.tidegate.display()))?;
     let configuration = Configuration::Ledger { shards: 1, snapshot_interval_s: SNAPSHOT_INTERVAL_S };
-    let tidegate = Tidegate::start_fresh(&Paths { program, directory: out.join("tidegate"), configuration })?;
+    let tidegate = start(settings, &out.join("tidegate"), configuration)?;
     make(tidegate.http(), QUEUE)?;
     Ok(tidegate)
+}
+
+fn start(settings: &Settings, directory: &Path, configuration: Configuration) -> Result<Tidegate> {
+    let program = settings.tidegate.canonicalize();
+    let program = program.with_context(|| format!("no server at {}", settings.tidegate.display()))?;
+    Tidegate::start_fresh(&Paths { program, directory: directory.to_owned(), configuration })
 }
 
 fn all_done(tally: &Tally, messages: u64) -> Result<()> {
@@ -158,7 +187,94 @@ fn end_to_end(settings: &Settings, out: &Path, report: &mut Report) -> Result<()
     let sent = sender.join().expect("the sender does not panic")?;
     all_done(&sent, messages)?;
     all_done(&received, messages)?;
-    report.add("end_to_end_per_s", received.per_second().min(sent.per_second()));
+    let per_s = received.per_second().min(sent.per_second());
+    report.add("end_to_end_per_s", per_s);
+    // How late they come when half as many are sent, each at its time.
+    let messages = messages / 2;
+    let paced = Paced::open(address, QUEUE, settings.bytes)?;
+    let sender = std::thread::spawn(move || paced.send(messages, per_s / 2.0));
+    let mut receives = Receives::new(QUEUE, messages, RECEIVED_AT_ONCE);
+    all_done(&load::run(address, RECEIVERS, &mut receives)?, messages)?;
+    sender.join().expect("the sender does not panic")?;
+    report.add("end_to_end_latency_p50_ms", receives.late_ms(0.5));
+    report.add("end_to_end_latency_p99_ms", receives.late_ms(0.99));
+    Ok(())
+}
+
+/// Messages sent to the first of three nodes, and received from the third. The time is that of whoever ends last.
+fn three_hops(settings: &Settings, out: &Path, report: &mut Report) -> Result<()> {
+    let last = server(settings, out)?;
+    let linked = |to: &Tidegate| Configuration::Linked { queue: QUEUE, to: to.binary() };
+    let middle = start(settings, &out.join("middle"), linked(&last))?;
+    let first = start(settings, &out.join("first"), linked(&middle))?;
+    // Each node remembers the ids of what came over a link, a million of them.
+    let messages = (settings.messages / 8).min(900_000);
+    let sender = std::thread::spawn({
+        let (address, mut load) = (first.binary(), Sends::new(QUEUE, messages, 1, settings.bytes));
+        move || load::run(address, SINGLE, &mut load)
+    });
+    let received = load::run(last.binary(), RECEIVERS, &mut Receives::new(QUEUE, messages, RECEIVED_AT_ONCE))?;
+    all_done(&sender.join().expect("the sender does not panic")?, messages)?;
+    all_done(&received, messages)?;
+    report.add("three_hops_per_s", received.per_second());
+    Ok(())
+}
+
+/// What the disk gets for each byte of bodies that were sent, left memory, and were received.
+fn written(settings: &Settings, out: &Path, report: &mut Report) -> Result<()> {
+    let tidegate = server(settings, out)?;
+    let messages = settings.messages / 4;
+    let before = tidegate.written_bytes()?;
+    all_done(&load::run(tidegate.binary(), FILLERS, &mut Sends::new(QUEUE, messages, 64, 1_024))?, messages)?;
+    let mut receives = Receives::new(QUEUE, messages, RECEIVED_AT_ONCE);
+    all_done(&load::run(tidegate.binary(), RECEIVERS, &mut receives)?, messages)?;
+    report.add("bytes_written_per_byte", (tidegate.written_bytes()? - before) as f64 / (messages * 1_024) as f64);
+    Ok(())
+}
+
+/// Messages for the times of a year take memory; those of the next seconds come when they are due.
+fn scheduled(settings: &Settings, out: &Path, report: &mut Report) -> Result<()> {
+    const YEAR_MS: u64 = 365 * 24 * 3_600_000;
+    let tidegate = server(settings, out)?;
+    let far = settings.backlog;
+    // None is due before the bench is over.
+    let mut load = Sends::new(QUEUE, far, 64, settings.bytes).ahead(3_600_000..YEAR_MS);
+    let filled = load::run(tidegate.binary(), FILLERS, &mut load)?;
+    all_done(&filled, far)?;
+    report.add("scheduled_filled_per_s", filled.per_second());
+    report.add("scheduled_rss_bytes", tidegate.resident_bytes()? as f64);
+    let near = settings.messages / 80;
+    let mut load = Sends::new(QUEUE, near, 1, settings.bytes).ahead(2_000..12_000);
+    all_done(&load::run(tidegate.binary(), SINGLE, &mut load)?, near)?;
+    let mut receives = Receives::new(QUEUE, near, RECEIVED_AT_ONCE);
+    all_done(&load::run(tidegate.binary(), RECEIVERS, &mut receives)?, near)?;
+    report.add("due_lateness_p50_ms", receives.late_ms(0.5));
+    report.add("due_lateness_p99_ms", receives.late_ms(0.99));
+    Ok(())
+}
+
+/// A server is killed while messages wait and others come, and started again.
+fn kill(settings: &Settings, out: &Path, report: &mut Report) -> Result<()> {
+    const SENDS_PER_S: f64 = 5_000.0;
+    let tidegate = server(settings, out)?;
+    let filled = settings.killed;
+    all_done(&load::run(tidegate.binary(), FILLERS, &mut Sends::new(QUEUE, filled, 64, settings.bytes))?, filled)?;
+    // More than it lives to take.
+    let sent = 100 * SENDS_PER_S as u64;
+    let paced = Paced::open(tidegate.binary(), QUEUE, settings.bytes)?;
+    let sender = std::thread::spawn(move || paced.send(sent, SENDS_PER_S));
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let (tidegate, took) = tidegate.restart(|_| Ok(()))?;
+    let began = std::time::Instant::now();
+    let taken = sender.join().expect("the sender does not panic")?;
+    let mut one = Sends::new(QUEUE, 1, 1, settings.bytes);
+    all_done(&load::run(tidegate.binary(), LOCKSTEP, &mut one)?, 1)?;
+    report.add("serving_again_s", (took + began.elapsed()).as_secs_f64());
+    // All is there as soon as it serves.
+    let there = waiting(tidegate.http(), QUEUE)?;
+    ensure!(there > filled + taken, "{filled} and {taken} messages were taken before the kill, and {there} are there");
+    report.add("all_recovered_s", (took + began.elapsed()).as_secs_f64());
+    report.add("restarted_rss_bytes", tidegate.resident_bytes()? as f64);
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use tidegate_broker::drive::{self, Driven, Rings, Shell};
 use tidegate_broker::{
     Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
-    HoldingLimits, Holdings, Owners, Principal, Rights, SharedFacts,
+    HoldingLimits, Holdings, Owners, Principal, QueueTopics, Rights, SharedFacts,
 };
 use tidegate_journal::LocalLog;
 use tidegate_journal::disk::RealDisk;
@@ -87,6 +87,7 @@ impl Node {
                 request_topics: Vec::new(),
                 feeds: Box::default(),
                 feed_partitions: 1,
+                queues: QueueTopics::default(),
                 version: env!("CARGO_PKG_VERSION"),
             };
             // Sessions that end with their connection never reach a shard.

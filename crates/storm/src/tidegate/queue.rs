@@ -1,4 +1,7 @@
 //! Queues over the binary port: senders, and receivers that acknowledge what they get.
+//!
+//! A body begins with a number of its own, and when the message was due, by the clock of this machine: at once, or
+//! when it is to be handed out. So receivers can say how late they got it.
 
 use super::server::TOKEN;
 use super::session;
@@ -8,6 +11,7 @@ use prost::Message as _;
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant, SystemTime};
 use tidegate_wire::proto::reply_frame;
 use tidegate_wire::queue::{self as wire, queue_reply::Reply, queue_request::Request};
 use tidegate_wire::{ReplyBodyRef, RoomRef, Split, decode_reply, encode_room, limits, split};
@@ -17,18 +21,51 @@ const FAMILY: u32 = 4;
 /// How long a receiver waits for messages.
 const WAIT_MS: u64 = 2_000;
 
+/// Bytes of what a body begins with.
+const STAMP_BYTES: usize = 16;
+
 /// Makes a queue with default settings.
 pub fn make(http: SocketAddr, queue: &str) -> Result<()> {
+    call(http, "PUT", queue, "{}").map(drop)
+}
+
+/// Messages of a queue that nobody has received, and those that somebody has.
+pub fn waiting(http: SocketAddr, queue: &str) -> Result<u64> {
+    let answer: serde_json::Value = serde_json::from_str(&call(http, "GET", queue, "")?)?;
+    let count = |name: &str| answer[name].as_u64().with_context(|| format!("no {name} in {answer}"));
+    Ok(count("waiting")? + count("scheduled")? + count("leased")?)
+}
+
+fn call(http: SocketAddr, method: &str, queue: &str, body: &str) -> Result<String> {
     let mut socket = TcpStream::connect(http)?;
     write!(
         socket,
-        "PUT /v1/queues/{queue} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {TOKEN}\r\nconnection: close\r\n\
-         content-type: application/json\r\ncontent-length: 2\r\n\r\n{{}}"
+        "{method} /v1/queues/{queue} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {TOKEN}\r\n\
+         connection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
     )?;
     let mut answer = String::new();
     socket.read_to_string(&mut answer)?;
-    ensure!(answer.starts_with("HTTP/1.1 200"), "the queue could not be made: {answer}");
-    Ok(())
+    ensure!(answer.starts_with("HTTP/1.1 200"), "{method} of the queue was answered: {answer}");
+    Ok(answer.split_once("\r\n\r\n").context("an answer without a body")?.1.to_owned())
+}
+
+/// Microseconds since 1970.
+fn now_us() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.expect("the clock is behind 1970").as_micros() as u64
+}
+
+/// A body of so many bytes that no compression makes short.
+fn body_of(bytes: usize) -> Vec<u8> {
+    (0..bytes.max(STAMP_BYTES) as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+}
+
+fn stamped(body: &[u8], number: u64, due_us: u64) -> Vec<u8> {
+    let mut body = body.to_vec();
+    body[..8].copy_from_slice(&number.to_le_bytes());
+    body[8..STAMP_BYTES].copy_from_slice(&due_us.to_le_bytes());
+    body
 }
 
 /// Asks; `count` comes back with the answer.
@@ -60,14 +97,19 @@ pub struct Sends {
     left: u64,
     batch: u64,
     body: Vec<u8>,
+    /// Each waits for a time of its own, at most so far ahead, in milliseconds.
+    ahead_ms: Option<std::ops::Range<u64>>,
 }
 
 impl Sends {
     /// `messages` of `bytes` each to `queue`.
     pub fn new(queue: &str, messages: u64, batch: u64, bytes: usize) -> Sends {
-        // Bytes that no compression makes short.
-        let body = (0..bytes as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
-        Sends { queue: queue.into(), left: messages, batch, body }
+        Sends { queue: queue.into(), left: messages, batch, body: body_of(bytes), ahead_ms: None }
+    }
+
+    /// Each is handed out at a time of its own, so far ahead.
+    pub fn ahead(self, ms: std::ops::Range<u64>) -> Sends {
+        Sends { ahead_ms: Some(ms), ..self }
     }
 }
 
@@ -89,11 +131,14 @@ impl Dialect for Sends {
         }
         let messages = (0..count)
             .map(|place| {
-                let mut body = self.body.clone();
-                let number = (self.left - place).to_le_bytes();
-                let begin = number.len().min(body.len());
-                body[..begin].copy_from_slice(&number[..begin]);
-                wire::Message { body, ..wire::Message::default() }
+                let (number, now_us) = (self.left - place, now_us());
+                let ahead = self.ahead_ms.clone().map(|ahead| {
+                    let drawn = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+                    ahead.start + drawn % (ahead.end - ahead.start).max(1)
+                });
+                let deliver_at_ms = ahead.map_or(0, |ahead| now_us / 1_000 + ahead);
+                let due_us = if ahead.is_some() { 1_000 * deliver_at_ms } else { now_us };
+                wire::Message { body: stamped(&self.body, number, due_us), deliver_at_ms, ..wire::Message::default() }
             })
             .collect();
         self.left -= count;
@@ -120,12 +165,21 @@ pub struct Receives {
     max: u64,
     /// Received, and not acknowledged yet.
     leases: VecDeque<Vec<wire::Lease>>,
+    /// How late each message came, in microseconds.
+    late_us: Vec<u64>,
 }
 
 impl Receives {
     /// `messages` of `queue`, up to `max` at a time.
     pub fn new(queue: &str, messages: u64, max: u64) -> Receives {
-        Receives { queue: queue.into(), left: messages, max, leases: VecDeque::new() }
+        Receives { queue: queue.into(), left: messages, max, leases: VecDeque::new(), late_us: Vec::new() }
+    }
+
+    /// How late the messages came of which so large a part came earlier, in milliseconds.
+    pub fn late_ms(&mut self, part: f64) -> f64 {
+        self.late_us.sort_unstable();
+        let place = (self.late_us.len() as f64 * part) as usize;
+        self.late_us.get(place.min(self.late_us.len().saturating_sub(1))).map_or(0.0, |us| *us as f64 / 1_000.0)
     }
 }
 
@@ -163,6 +217,10 @@ impl Dialect for Receives {
         match said {
             Some(Reply::Received(received)) => {
                 self.left += asked - received.deliveries.len() as u64;
+                let now_us = now_us();
+                let messages = received.deliveries.iter().filter_map(|delivery| delivery.message.as_ref());
+                let stamps = messages.filter_map(|message| message.body.get(8..STAMP_BYTES)?.try_into().ok());
+                self.late_us.extend(stamps.map(|stamp| now_us.saturating_sub(u64::from_le_bytes(stamp))));
                 let leases: Vec<_> = received.deliveries.into_iter().filter_map(|delivery| delivery.lease).collect();
                 if !leases.is_empty() {
                     self.leases.push_back(leases);
@@ -178,4 +236,71 @@ impl Dialect for Receives {
         }
         Ok(Some(Answer { bytes: end, tag, outcomes }))
     }
+}
+
+/// Sends messages at a rate, whatever the server does: each says when it was due, so that one that had to wait for
+/// those before it counts as late.
+pub struct Paced {
+    socket: TcpStream,
+    queue: String,
+    body: Vec<u8>,
+}
+
+impl Paced {
+    /// Connects.
+    pub fn open(address: SocketAddr, queue: &str, bytes: usize) -> Result<Paced> {
+        let mut socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        session::log_in(&mut socket)?;
+        Ok(Paced { socket, queue: queue.into(), body: body_of(bytes) })
+    }
+
+    /// Sends `messages` at `per_s`, and hears the answers. How many were taken: all, or fewer if the server ended.
+    pub fn send(self, messages: u64, per_s: f64) -> Result<u64> {
+        let Paced { mut socket, queue, body } = self;
+        let answers = socket.try_clone()?;
+        let listener = std::thread::spawn(move || listen(answers, messages));
+        let (begin, begin_us) = (Instant::now(), now_us());
+        let (mut sent, mut out) = (0, Vec::new());
+        while sent < messages {
+            let due = ((begin.elapsed().as_secs_f64() * per_s) as u64).min(messages);
+            out.clear();
+            for number in sent..due {
+                let due_us = begin_us + (number as f64 / per_s * 1e6) as u64;
+                let message = wire::Message { body: stamped(&body, number, due_us), ..wire::Message::default() };
+                let send = wire::Send { queue: queue.clone(), messages: vec![message] };
+                ask(&mut out, number as u32, 1, Request::Send(send));
+            }
+            sent = due;
+            // The server may be killed: what it has answered counts.
+            if socket.write_all(&out).is_err() {
+                break;
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        listener.join().expect("the listener does not panic")
+    }
+}
+
+/// Counts the messages that were taken, until those are all, or the server has ended.
+fn listen(mut socket: TcpStream, messages: u64) -> Result<u64> {
+    let (mut inbox, mut taken) = (Vec::new(), 0);
+    let mut buffer = vec![0; 64 << 10];
+    while taken < messages {
+        let Ok(count) = socket.read(&mut buffer) else { break };
+        if count == 0 {
+            break;
+        }
+        inbox.extend_from_slice(&buffer[..count]);
+        let mut begin = 0;
+        while let Some((end, _, said)) = reply(&inbox[begin..])? {
+            match said {
+                Some(Reply::Sent(sent)) => taken += sent.receipts.len() as u64,
+                other => bail!("a send was answered {other:?}"),
+            }
+            begin += end;
+        }
+        inbox.drain(..begin);
+    }
+    Ok(taken)
 }

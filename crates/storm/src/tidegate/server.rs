@@ -40,6 +40,13 @@ pub enum Configuration {
         /// Seconds between snapshots; [`SNAPSHOT_INTERVAL_S`] where nothing else is measured.
         snapshot_interval_s: u64,
     },
+    /// A node whose queue is forwarded to that of the same name of another node.
+    Linked {
+        /// The queue.
+        queue: &'static str,
+        /// The binary port of the other one.
+        to: SocketAddr,
+    },
     /// A broker.
     Gateway {
         /// Where MQTT over TLS listens.
@@ -136,6 +143,11 @@ impl Tidegate {
         self.server.resident_bytes()
     }
 
+    /// Bytes that it has written to disks.
+    pub fn written_bytes(&self) -> Result<u64> {
+        self.server.written_bytes()
+    }
+
     /// Processor time it has used.
     pub fn processor_time(&self) -> Result<Duration> {
         self.server.processor_time()
@@ -152,7 +164,7 @@ impl Tidegate {
         let lines: Vec<&str> = log.lines().filter(|line| line.contains(RECOVERED)).collect();
         let shards = match self.paths.configuration {
             Configuration::Ledger { shards, .. } => usize::from(shards),
-            Configuration::Gateway { .. } => 1,
+            Configuration::Linked { .. } | Configuration::Gateway { .. } => 1,
         };
         let last = lines.len().checked_sub(shards).context("the server's log does not say what it replayed")?;
         let mut sum = Replayed::default();
@@ -201,6 +213,22 @@ impl Configuration {
                  [[service]]\n\
                  name = \"other\"\n\
                  token = \"{OTHER_TOKEN}\"\n\
+                 grants = [\"*\"]\n"
+            ),
+            Configuration::Linked { queue, to } => format!(
+                "[[queue]]\n\
+                 name = \"{queue}\"\n\
+                 \n\
+                 [[link]]\n\
+                 name = \"onward\"\n\
+                 from = \"{queue}\"\n\
+                 address = \"{to}\"\n\
+                 to = \"{queue}\"\n\
+                 token = \"{TOKEN}\"\n\
+                 \n\
+                 [[service]]\n\
+                 name = \"storm\"\n\
+                 token = \"{TOKEN}\"\n\
                  grants = [\"*\"]\n"
             ),
             // All bounds as the server ships, but those of one address, which here is that of all clients. A path of a

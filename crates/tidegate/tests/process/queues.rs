@@ -1,6 +1,10 @@
 //! Queues through the public door: the way of a message, and what a queue promises about it.
 
+mod binary;
 mod bodies;
+mod bounds;
+mod declared;
+mod mqtt;
 mod order;
 mod refusals;
 mod waiting;
@@ -103,6 +107,14 @@ fn counts(http: &mut Http<TcpStream>, queue: &str) -> [u64; 3] {
 fn metric(http: &mut Http<TcpStream>, name: &str) -> u64 {
     let page = text(&ok(http.get("/metrics")));
     let rows = page.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+    rows.map(|line| line.rsplit(' ').next().and_then(|value| value.parse::<u64>().ok()).expect("a number")).sum()
+}
+
+/// The sum of the rows of a metric that have this value of a label.
+fn labelled(http: &mut Http<TcpStream>, name: &str, label: &str) -> u64 {
+    let page = text(&ok(http.get("/metrics")));
+    let rows =
+        page.lines().filter(|line| line.split('{').next() == Some(name) && line.contains(&format!("\"{label}\"")));
     rows.map(|line| line.rsplit(' ').next().and_then(|value| value.parse::<u64>().ok()).expect("a number")).sum()
 }
 
@@ -289,6 +301,7 @@ fn a_rejected_message_waits_longer_each_time_and_goes_to_the_dead_letters_at_las
     assert_eq!(redriven(&mut http, json!({"to": "orders"})), json!({"messages": 0}));
     let got = receive(&mut http, "orders", 10, 0);
     assert_eq!(bodies(&got), ["a", "b", "c"]);
+    assert_eq!((got[0].get("ordering_key"), look(&mut http, &key)["message"].get("ordering_key")), (None, None));
     assert_eq!(got[0]["attempts"], 5, "deliveries are counted on, and it has another chance");
     assert_eq!(acknowledge(&mut http, "orders", &got), ["done"; 3]);
     assert_eq!(steps(&look(&mut http, &key))[8..], ["dead", "redriven", "leased", "acknowledged"]);

@@ -20,6 +20,8 @@ pub struct Answer {
     pub status: u16,
     /// Body.
     pub body: Value,
+    /// When to ask again, in seconds, as the header says.
+    pub retry_after: Option<String>,
 }
 
 impl Answer {
@@ -82,7 +84,7 @@ impl<S: Read + Write> Http<S> {
         let broken = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
         let status = self.line()?;
         let status = status.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(|| broken(&status))?;
-        let mut length = None;
+        let (mut length, mut retry_after) = (None, None);
         loop {
             let line = self.line()?;
             if line.is_empty() {
@@ -91,12 +93,15 @@ impl<S: Read + Write> Http<S> {
             if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                 length = value.trim().parse::<usize>().ok();
             }
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("retry-after:") {
+                retry_after = Some(value.trim().to_owned());
+            }
         }
         let mut body = vec![0; length.ok_or_else(|| broken("an answer without a length"))?];
         self.stream.read_exact(&mut body)?;
         let text = String::from_utf8_lossy(&body);
         let body = serde_json::from_str(&text).unwrap_or_else(|_| Value::String(text.into_owned()));
-        Ok(Answer { status, body })
+        Ok(Answer { status, body, retry_after })
     }
 
     fn line(&mut self) -> io::Result<String> {

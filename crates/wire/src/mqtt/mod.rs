@@ -47,7 +47,8 @@ pub use disconnect::Disconnect;
 pub use encode::{
     ConnAckOut, ConnectOut, EncodedPublish, PublishOut, SubscriptionOut, WillOut, encode_ack, encode_auth,
     encode_connack, encode_connect, encode_disconnect, encode_pingreq, encode_pingresp, encode_publish, encode_suback,
-    encode_subscribe, encode_unsuback, encode_unsubscribe, push_user_property,
+    encode_subscribe, encode_unsuback, encode_unsubscribe, push_content_type, push_correlation_data,
+    push_response_topic, push_user_property,
 };
 pub use error::{ConnectError, Malformed};
 pub use fixed_header::{PACKET_BYTES_MAX, REMAINING_LENGTH_MAX, Split, announced_bytes, split};

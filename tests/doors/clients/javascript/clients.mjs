@@ -1,4 +1,4 @@
-// mqtt.js over TCP and over WebSocket, versions 3.1.1 and 5:  clients.mjs HOST:PORT WEBSOCKET-URL
+// mqtt.js over TCP and over WebSocket, versions 3.1.1 and 5:  clients.mjs MQTT-HOST:PORT HTTP-HOST:PORT
 //
 // Every wait is for a message or an acknowledgement; a case that does not end in time fails with its name.
 
@@ -6,8 +6,9 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import mqtt from "mqtt";
 
-const [tcp, websocket] = process.argv.slice(2);
-const DOORS = { tcp: `mqtt://${tcp}`, websocket };
+const [tcp, http] = process.argv.slice(2);
+const DOORS = { tcp: `mqtt://${tcp}`, websocket: `ws://${http}/mqtt` };
+const SERVICE = { username: "dev", password: "dev-service-token" };
 const VERSIONS = { "3.1.1": 4, 5: 5 };
 const SECONDS_MAX = 20;
 
@@ -85,6 +86,31 @@ const CASES = {
     mortal.stream.destroy();
     assert.equal((await watcher.next()).text, "gone");
     await watcher.endAsync();
+  },
+
+  async "a queue is received from, rejected and acknowledged"(url, version) {
+    const name = `js-${randomUUID()}`;
+    const headers = { authorization: `Bearer ${SERVICE.password}`, "content-type": "application/json" };
+    const queue = `http://${http}/v1/queues/${name}`;
+    assert.ok((await fetch(queue, { method: "PUT", headers, body: JSON.stringify({ retry_ms: 1 }) })).ok);
+    const sender = await client(url, version, SERVICE);
+    await sender.publishAsync(`$queue-in/${name}`, "job", { qos: 1, properties: { userProperties: { lang: "en" } } });
+    // The first delivery is rejected, where the version has a word for it.
+    const reasons = version === 5 ? [0x83, 0] : [0];
+    const customHandleAcks = (topic, payload, packet, done) => done(null, reasons.shift());
+    const receiver = await client(url, version, { ...SERVICE, ...(version === 5 && { customHandleAcks }) });
+    await receiver.subscribeAsync(`$queue-out/${name}`, { qos: 1 });
+    const { text, packet } = await receiver.next();
+    assert.deepEqual([text, packet.qos], ["job", 1]);
+    if (version === 5) {
+      const { attempts, lang } = packet.properties.userProperties;
+      assert.deepEqual([attempts, lang], ["2", "en"]);
+    }
+    const isDone = async () => (await (await fetch(queue, { headers })).json()).totals.acknowledged === 1;
+    while (!(await isDone())) await new Promise((resolve) => setTimeout(resolve, 20));
+    const { rejected } = (await (await fetch(queue, { headers })).json()).totals;
+    assert.equal(rejected, version === 5 ? 1 : 0);
+    await Promise.all([sender.endAsync(), receiver.endAsync()]);
   },
 
   async "pings while nothing else happens"(url, version) {

@@ -34,6 +34,8 @@
 //! * `log x y ...`: the source behind `feed/` has more messages. `feed/all` gets all of them, `feed/x` those whose name
 //!   begins with `x`. The first letter is also the partition; a place is how many there were before, of each. `source
 //!   away`, `over`, `there`: what it says when read.
+//! * `queues slow`, `queues fast`: sends are not answered for now; they are again. What becomes of the messages of
+//!   queues is shown as what `queues` hears.
 //! * `drain N [REFERENCE]`, `reload`, `reload-back` (to the rights of before), `announce TOPIC PAYLOAD`.
 //! * `operate kick ID`, `end ID`, `list LIMIT [AFTER]`, `retained FILTER`, `publish TOPIC PAYLOAD [qos=N] [retain]`: an
 //!   operator asks worker 0; payload `-` is the empty one. A session is shown with `+` if its client is connected, and
@@ -44,7 +46,8 @@
 //! `gone` has no rights after `reload`; topics that begin with `secret/` are for nobody,
 //! `$SYS` may be read, after `reload` `closed/` is for nobody either. `$ledger/accounts/X` may be subscribed to if X is
 //! a collector, which those are whose name begins with `candidate`. A request on `$ledger/transfers` is answered with
-//! `ok:` and what was asked, one on `other/service` with `other:` and that.
+//! `ok:` and what was asked, one on `other/service` with `other:` and that. `$to/jobs` and `$to/more` lead to queues,
+//! `$from/jobs` and `$from/more` from them; `toomuch` is more than they take, and `$to/secret` is for nobody.
 
 // Several test programs share it, and none of them needs all of it.
 #![allow(dead_code)]

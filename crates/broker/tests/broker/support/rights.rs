@@ -37,7 +37,10 @@ impl ScriptRights {
         if self.user.as_deref() == Some("part") && (topic == "#" || topic == "part/#") {
             return Access::AllowedInPart;
         }
-        if topic.starts_with("secret/") || self.reloaded && topic.starts_with("closed/") {
+        if topic.starts_with("secret/")
+            || topic == "$to/secret"
+            || self.reloaded && (topic.starts_with("closed/") || topic == "$from/more")
+        {
             return Access::Denied;
         }
         Access::Allowed

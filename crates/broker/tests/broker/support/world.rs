@@ -1,6 +1,7 @@
 //! Brokers, their disk, their clients, and time.
 
 mod operator;
+mod queues;
 mod source;
 mod worker;
 
@@ -21,6 +22,7 @@ use tidegate_machines::topic::{InboxLimits, PrincipalKind, TopicFacts, Topics};
 use tidegate_machines::{Machine, TimeMs};
 use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 
+use self::queues::Queues;
 use self::source::{Reader, Source};
 use self::worker::Worker;
 use super::client::Client;
@@ -95,6 +97,7 @@ pub struct World {
     feeds: BTreeMap<(usize, u64), Reader>,
     /// What the source does: `there`, `away` for now, `full`, or `over`.
     source_is: String,
+    queues: Queues,
     /// Where clients without a user come from now.
     address: String,
     /// What is left behind, by whom.
@@ -124,6 +127,7 @@ impl World {
             is_disk_slow: false,
             feeds: BTreeMap::new(),
             source_is: "there".to_owned(),
+            queues: Queues::default(),
             address: "10.0.0.1".to_owned(),
             holdings: Arc::new(Holdings::new(HoldingLimits::NONE)),
         };
@@ -169,6 +173,7 @@ impl World {
                     request_topics: vec!["$ledger/transfers".into(), "other/service".into()],
                     feeds: "feed/".into(),
                     feed_partitions: self.options.feed_partitions,
+                    queues: queues::TOPICS,
                     version: "test",
                 };
                 let shards = owners.on(worker).map(|shard| self.open_shard(shard.0)).collect();
@@ -377,6 +382,7 @@ impl World {
                 self.rings = Rings::new(self.options.workers);
                 self.clients.clear();
                 self.feeds.clear();
+                self.queues.forget_receivers();
                 if power == "crash" {
                     self.disk.crash()
                 } else {
@@ -401,6 +407,7 @@ impl World {
                     broker.reload(Arc::new(move |rights: &dyn Rights| rights_of(rights.user(), reloaded)));
                 }
             }
+            "queues" => self.queues.is_slow = words.first() == "slow",
             "log" => words.rest().into_iter().for_each(|text| self.source.log(text)),
             "address" => words.first().clone_into(&mut self.address),
             "source" => words.first().clone_into(&mut self.source_is),
@@ -462,6 +469,9 @@ impl World {
             worked |= drive::turn(&mut shell, now).worked;
         }
         worked |= self.hear_operator(heard);
+        if !self.queues.told.is_empty() {
+            heard.add("queues", std::mem::take(&mut self.queues.told));
+        }
         // On a full disk, some wait until there is room.
         worked || !self.is_disk_full && !self.is_disk_slow && !self.brokers.iter().all(|broker| broker.is_idle())
     }
@@ -556,12 +566,18 @@ impl World {
                 }
             }
             Action::FeedEnd { feed } => drop(self.feeds.remove(&(worker, feed.0))),
+            action => self.queues.act(worker, action, &mut self.brokers[worker], now),
         }
     }
 
-    /// Lets the source answer feeds.
+    /// Lets the source answer feeds, and queues hand out messages.
     fn feed(&mut self, worker: usize) -> bool {
         let mut worked = false;
+        for action in self.queues.take_slow(worker) {
+            worked = true;
+            self.queues.act(worker, action, &mut self.brokers[worker], self.now);
+        }
+        worked |= self.queues.hand_out(worker, &mut self.brokers[worker], self.now);
         for ((_, key), reader) in self.feeds.range_mut((worker, 0)..=(worker, u64::MAX)) {
             if let Some(part) = reader.is_wanted.then(|| reader.part(&self.source)).flatten() {
                 self.brokers[worker].feed(FeedKey(*key), &reader.filter, part, self.now);

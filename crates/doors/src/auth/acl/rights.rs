@@ -10,10 +10,10 @@ use tidegate_wire::mqtt::{filter_covers, filter_matches};
 
 use super::pattern::{Names, TopicPattern};
 use super::rule::{Acl, AnonymousSessions, Effect, OnSubscribe, OrdinaryTopics, PartlyDenied, Role, Rule};
-use crate::auth::grant::{Grant, Pattern};
+use crate::auth::grant::{Grant, Pattern, QueueAction};
 use crate::auth::identity::{self, Identity, Rights};
 use crate::auth::provider::Warrant;
-use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, CHANGES, PREFIX, REQUESTS};
+use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, CHANGES, PREFIX, QUEUE_IN, QUEUE_OUT, REQUESTS};
 
 /// Where the server says how it is doing.
 const SYS: &str = "$SYS/#";
@@ -140,6 +140,10 @@ impl ClientRights {
         if REQUESTS.contains(&topic) {
             return self.identity().is_some();
         }
+        // A grant of topics is none of queues: who may send decides, as over HTTP.
+        if let Some(queue) = topic.strip_prefix(QUEUE_IN) {
+            return self.may_with_queue(QueueAction::Send, queue);
+        }
         let granted = self.granted(|grant| match grant {
             // Only the server publishes there: even a client with a grant of everything must not announce false
             // balances.
@@ -162,6 +166,9 @@ impl ClientRights {
             Grant::Read(Pattern::Any) => filter_covers(ALL_ACCOUNTS, filter),
             _ => false,
         });
+        if let Some(queue) = filter.strip_prefix(QUEUE_OUT) {
+            return allowed_if(self.may_with_queue(QueueAction::Receive, queue));
+        }
         if let Some(level) = filter.strip_prefix(CHANGES) {
             // A grant of topics opens no journal: what may be read decides, as it does over HTTP.
             return allowed_if(self.follows(level));
@@ -186,6 +193,10 @@ impl ClientRights {
         let pattern = Pattern::of_topic_level(level);
         let rights = self.identity().map(Identity::rights);
         rights.zip(pattern).is_some_and(|(rights, pattern)| rights.may_read_some_of(&pattern))
+    }
+
+    fn may_with_queue(&self, action: QueueAction, queue: &str) -> bool {
+        self.identity().is_some_and(|identity| identity.rights().may_with_queue(action, queue))
     }
 
     fn uses_ordinary_topics(&self) -> bool {
@@ -215,6 +226,10 @@ impl tidegate_broker::Rights for ClientRights {
     }
 
     fn may_publish(&self, client_id: &str, topic: &str) -> Access {
+        // Only queues speak there, whatever a rule says.
+        if topic.starts_with(QUEUE_OUT) {
+            return Access::Denied;
+        }
         let names = self.names(client_id);
         let says = self.rule(|rule| rule.on_publish(names, topic));
         allowed_if(says.unwrap_or_else(|| self.publishes(|pattern| pattern.narrow(names), topic)))
@@ -223,7 +238,8 @@ impl tidegate_broker::Rights for ClientRights {
     fn may_any_publish(&self, topic: &str) -> bool {
         let user = self.holder.name();
         let says = self.rule(|rule| rule.on_publish_by_any(user, topic));
-        says.unwrap_or_else(|| self.publishes(|pattern| pattern.of_any_client(user), topic))
+        !topic.starts_with(QUEUE_OUT)
+            && says.unwrap_or_else(|| self.publishes(|pattern| pattern.of_any_client(user), topic))
     }
 
     fn may_subscribe(&self, client_id: &str, filter: &str) -> Access {

@@ -95,6 +95,42 @@ fn without_rules_ordinary_topics_are_free_and_the_servers_own_are_not() {
     assert_eq!(may(&nobody, dave(), "$ledger/accounts/wallet:dave"), "-S");
 }
 
+/// Grants are about queues, and not about the topics that lead to them; a rule is about topics.
+#[test]
+fn queues_are_open_to_who_may_send_and_receive() {
+    let none = acl(OrdinaryTopics::Anyone, []);
+    for (grants, topic, expected) in [
+        (&["send:jobs"][..], "$queue-in/jobs", "P-"),
+        (&["send:jobs"], "$queue-in/other", "--"),
+        (&["send:jobs"], "$queue-out/jobs", "--"),
+        (&["send:*"], "$queue-in/", "P-"),
+        (&["receive:jobs-*"], "$queue-out/jobs-1", "-S"),
+        (&["receive:jobs-*"], "$queue-out/jobs", "--"),
+        (&["receive:jobs-*"], "$queue-out/#", " -"),
+        (&["receive:jobs-*"], "$queue-in/jobs-1", "--"),
+        (&["admin:*"], "$queue-out/jobs", "--"),
+        (&["publish:$queue-in/#", "subscribe:$queue-out/#"], "$queue-in/jobs", "--"),
+        (&["publish:$queue-out/#", "subscribe:$queue-out/#"], "$queue-out/jobs", "--"),
+        (&["*"], "$queue-out/jobs", "-S"),
+        (&["*"], "$queue-in/jobs", "PS"),
+    ] {
+        assert_eq!(may(&none, service(grants), topic), expected, "{grants:?} {topic}");
+    }
+    for holder in [dave(), Holder::Anonymous, Holder::Certificate("sensor".into())] {
+        assert_eq!(may(&none, holder.clone(), "$queue-in/jobs"), "--", "{holder:?}");
+        assert_eq!(may(&none, holder.clone(), "$queue-out/jobs"), "--", "{holder:?}");
+    }
+    let ruled =
+        acl(OrdinaryTopics::Anyone, [deny("$queue-in/closed"), permit("$queue-in/+"), permit("$queue-out/jobs")]);
+    assert_eq!(may(&ruled, Holder::Anonymous, "$queue-in/jobs"), "PS");
+    assert_eq!(may(&ruled, Holder::Anonymous, "$queue-out/jobs"), "-S", "nobody publishes there");
+    assert_eq!(may(&ruled, service(&["send:*"]), "$queue-in/closed"), "--");
+    let everything = acl(OrdinaryTopics::Anyone, [permit("#")]);
+    assert_eq!(may(&everything, Holder::Anonymous, "$queue-in/jobs"), "--", "# is not about topics with $");
+    let rights = ClientRights::new(Holder::Anonymous, ruled);
+    assert!(rights.may_any_publish("$queue-in/jobs") && !rights.may_any_publish("$queue-out/jobs"));
+}
+
 #[test]
 fn a_service_has_the_topics_of_its_grants() {
     let anyone = acl(OrdinaryTopics::Anyone, []);

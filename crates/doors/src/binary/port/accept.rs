@@ -69,8 +69,8 @@ impl<P> BinaryPort<P> {
         if matches!(self.sessions[key].life, Life::Greeting) {
             self.refuse(key, 0, Refused::new(codes::BUSY.name(), GAVE_WAY));
         }
+        self.drain(key);
         let session = &mut self.sessions[key];
-        session.drain(self.now_ms);
         // What does not fit the socket is lost: it would hold the place that another needs.
         let _ = session.flush(&mut self.scratch, self.now_ms);
         session.forget_outbox();
@@ -130,9 +130,8 @@ impl<P> BinaryPort<P> {
             }
             Err(crowded) => {
                 self.metrics.connections_refused.increment(crowded.word());
-                let session = &mut self.sessions[key];
-                session.forget_outbox();
-                session.drain(self.now_ms);
+                self.sessions[key].forget_outbox();
+                self.drain(key);
             }
         }
     }
@@ -182,7 +181,7 @@ impl<P> BinaryPort<P> {
                     "the configuration, or the keys of the identity provider, took this token away",
                 ),
             );
-            self.sessions[key].drain(self.now_ms);
+            self.drain(key);
         }
     }
 
@@ -191,7 +190,7 @@ impl<P> BinaryPort<P> {
         let expired = self.sessions.iter().filter(|(_, session)| session.has_expired(now_ms));
         for key in expired.map(|(key, _)| key).collect::<Vec<usize>>() {
             self.refuse(key, 0, Refused::new("unauthenticated", AuthError::Expired.to_string()));
-            self.sessions[key].drain(now_ms);
+            self.drain(key);
             self.metrics.connections_refused.increment("expired");
         }
     }
@@ -216,7 +215,7 @@ impl<P> BinaryPort<P> {
             if matches!(session.life, Life::Draining) || session.takes_too_long(now_ms) {
                 session.forget_outbox();
             }
-            session.drain(now_ms);
+            self.drain(key);
             self.write_later(key);
             self.metrics.connections_refused.increment("timeout");
         }

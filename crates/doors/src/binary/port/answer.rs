@@ -20,7 +20,9 @@ impl<P> BinaryPort<P> {
         let mut answers = Vec::new();
         for room in &mut self.rooms {
             let family = room.family();
-            answers.extend(room.take_answers().into_iter().map(|(token, answer)| (family, token, answer)));
+            let (calls, sessions) = (&self.room_calls, &mut self.sessions);
+            let mut is_gone = |token: u64| sessions[calls[token as usize].session].has_gone();
+            answers.extend(room.take_answers(&mut is_gone).into_iter().map(|(token, answer)| (family, token, answer)));
         }
         let any = !answers.is_empty();
         for (family, token, answer) in answers {
@@ -122,7 +124,18 @@ impl<P> BinaryPort<P> {
         if matches!(session.life, Life::Greeting) {
             session.hold(self.now_ms);
         }
+        self.drain(key);
+    }
+
+    /// Reads nothing more of a session. What it waits for is given up.
+    pub(super) fn drain(&mut self, key: usize) {
+        let session = &mut self.sessions[key];
         session.drain(self.now_ms);
+        if session.in_flight > 0 {
+            let calls = &self.room_calls;
+            let is_of_session = |token: u64| calls[token as usize].session == key;
+            self.rooms.iter_mut().for_each(|room| room.give_up(&is_of_session));
+        }
     }
 
     /// The session is written to at the end of this turn: once, however many replies it gets.
@@ -144,11 +157,11 @@ impl<P> BinaryPort<P> {
             match session.flush(&mut self.scratch, self.now_ms) {
                 Ok(bytes) => self.metrics.sent_bytes.add(bytes as u64),
                 Err(_) => {
-                    session.drain(self.now_ms);
                     session.forget_outbox();
+                    self.drain(key);
                 }
             }
-            if session.is_over() {
+            if self.sessions[key].is_over() {
                 self.part(key);
             }
         }

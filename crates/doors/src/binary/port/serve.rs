@@ -10,6 +10,7 @@ use tidegate_wire::limits::TRANSFERS_MAX;
 use tidegate_wire::proto::{self, reply_frame::Body};
 use tidegate_wire::{BadFrame, BodyRef, decode_request, encode_reply};
 
+use super::super::frames::RoomCost;
 use super::super::limits::{IN_FLIGHT_MAX, REFUSED_BYTES_PER_REQUEST};
 use super::super::metrics::kind_of;
 use super::super::room_call::RoomCall;
@@ -59,7 +60,6 @@ impl<P> BinaryPort<P> {
 
     /// Reads from one session, and serves its frames, for about so much work. Returns how much it was.
     fn serve_session(&mut self, key: usize, may: isize) -> (isize, Left) {
-        let now_ms = self.now_ms;
         let session = &mut self.sessions[key];
         session.listed = false;
         let (mut read, mut cost) = (0, 0);
@@ -74,15 +74,16 @@ impl<P> BinaryPort<P> {
                         address.inspect(|balancer| tell_missing_header(&error, "binary", *balancer));
                     }
                     address.inspect(|address| tell_failed(&error, "binary", *address));
-                    session.drain(now_ms);
+                    self.drain(key);
                 }
             }
+            let session = &mut self.sessions[key];
             if session.has_sent_proxy_header() {
                 if let Some(address) = session.address() {
                     tell_untrusted_proxy("binary", address);
                 }
                 self.metrics.connections_refused.increment("proxy");
-                session.drain(now_ms);
+                self.drain(key);
             }
             self.metrics.received_bytes.add(read as u64);
             if was_unsaid && !self.sessions[key].is_unsaid() {
@@ -98,11 +99,10 @@ impl<P> BinaryPort<P> {
             let given_back = self.sessions[key].count_ahead(&mut self.ahead);
             assert!(given_back.is_ok(), "what is given back always finds room");
         }
-        let session = &mut self.sessions[key];
-        if session.has_said_all() {
-            session.drain(now_ms);
+        if self.sessions[key].has_said_all() {
+            self.drain(key);
         }
-        if session.is_over() {
+        if self.sessions[key].is_over() {
             self.write_later(key);
         }
         let work = served + turns::work_of_bytes(cost);
@@ -180,7 +180,7 @@ impl<P> BinaryPort<P> {
             }
             (Life::Serving(_), BodyRef::Room(room)) => {
                 let call = RoomCall::of(room, &frame);
-                self.ask_room(key, correlation, call);
+                return self.ask_room(key, correlation, call);
             }
             (Life::Serving(identity), body) => {
                 let identity = identity.clone();
@@ -303,28 +303,41 @@ impl<P> BinaryPort<P> {
         Purpose { session: key, caller, weight, owed, correlation, since, operation: "room", listing }
     }
 
-    /// Lets a room that the schema does not know have its request.
-    fn ask_room(&mut self, key: usize, correlation: u64, call: RoomCall) {
-        let Life::Serving(identity) = &self.sessions[key].life else { return };
+    /// Lets a room that the schema does not know have its request. Returns how much work that is, beyond that of any
+    /// frame.
+    fn ask_room(&mut self, key: usize, correlation: u64, call: RoomCall) -> isize {
+        let Life::Serving(identity) = &self.sessions[key].life else { return 0 };
         let identity = identity.clone();
         self.metrics.requests.increment("room");
         let Some(room) = self.rooms.iter().position(|room| room.family() == call.family) else {
-            return self.refuse(key, correlation, call.unknown());
+            self.refuse(key, correlation, call.unknown());
+            return 0;
         };
         if !self.rooms[room].has_room() {
             let busy = Refused::new("busy", "too many requests of this room are under way; try again");
             self.sessions[key].pause(self.now_ms);
-            return self.refuse(key, correlation, busy);
+            self.refuse(key, correlation, busy);
+            return 0;
         }
         let purpose = {
             let weight = Weight { bytes: call.body.len(), ..Weight::default() };
             self.begin(key, correlation, weight, REPLY_BYTES, None)
         };
         let token = self.room_calls.insert(purpose);
-        if let Err(refused) = self.rooms[room].ask(token as u64, &identity, &call.body) {
-            let purpose = self.room_calls.remove(token);
-            self.end(&purpose);
-            self.refuse(key, correlation, refused);
+        match self.rooms[room].ask(token as u64, &identity, &call.body) {
+            Ok(RoomCost { bytes, work }) => {
+                // A frame of a thousand short messages is little, and what they are in memory is not.
+                let purpose = &mut self.room_calls[token];
+                self.turns.grow(purpose.caller, bytes);
+                purpose.weight.bytes += bytes;
+                work as isize
+            }
+            Err(refused) => {
+                let purpose = self.room_calls.remove(token);
+                self.end(&purpose);
+                self.refuse(key, correlation, refused);
+                0
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_runtime::{Address, Context};
 
+use super::queues::Sent;
 use super::read::address_of;
 use super::{CarriesMqtt, MqttPort};
 use crate::admission::Arrival;
@@ -43,6 +44,16 @@ impl<L: LogStore> MqttPort<L> {
             Action::FeedMore { feed } => self.feeds.more(feed),
             Action::FeedEnd { feed } => self.feeds.end(feed),
             Action::Confirm { key, condition } => self.confirm(key, condition, now),
+            Action::Send { ticket, rights, topic, properties, expires_at, payload } => {
+                let sent = Sent { topic: &topic, properties: &properties, expires_at, payload };
+                self.send_to_queue(ticket, &*rights, sent, now);
+            }
+            Action::FindQueue { key, filter } => self.queues.find(key, filter),
+            Action::Receive { receiver, client_id, filter } => self.queues.receive(receiver, &client_id, &filter),
+            Action::ReceiveMore { receiver, max } => self.queues.receive_more(receiver, max, now),
+            Action::Settle { receiver, number, reason } => self.queues.settle(receiver, number, reason, now),
+            Action::ReceiveStop { receiver, unsent } => self.queues.stop(receiver, &unsent, now),
+            Action::ReceiveEnd { receiver } => self.queues.end(receiver, now),
         }
     }
 

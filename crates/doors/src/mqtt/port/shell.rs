@@ -48,10 +48,11 @@ impl<L: LogStore, P: CarriesMqtt> Shell<L> for PortShell<'_, '_, L, P> {
         self.port.act(action, self.context, now);
     }
 
-    /// Verdicts, places and parts of feeds, and what the ledger replied and announces.
+    /// Verdicts, places and parts of feeds, what the ledger replied and announces, and what queues answered.
     fn take_answers(&mut self, now: TimeMs) -> bool {
         let port = &mut *self.port;
         let mut worked = port.receive_from_ledger(now);
+        worked |= port.receive_from_queues(now);
         while let Some((key, verdict)) = port.verdicts.take() {
             worked = true;
             port.decide(key, verdict, now);
@@ -71,6 +72,7 @@ impl<L: LogStore, P: CarriesMqtt> Shell<L> for PortShell<'_, '_, L, P> {
         self.port.line_up_unserved();
         self.port.tell_notices();
         self.port.asker.send(self.context);
+        self.port.queues.send_to_shards(self.context);
     }
 
     fn write(&mut self, key: ConnectionKey, now: TimeMs) -> usize {

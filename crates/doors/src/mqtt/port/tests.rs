@@ -21,6 +21,7 @@ use tidegate_journal::{StepLog, StepLogs};
 use tidegate_ledger::announcer::AnnounceRules;
 use tidegate_ledger::router::CursorKey;
 use tidegate_machines::topic::InboxLimits;
+use tidegate_queue::{QueueClient, QueueMessage};
 use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Endpoint, Envelope, ShardAddresses, mesh, parcels};
 use tidegate_shard::{NothingDerived, OpenShard, Owners, Snapshots};
@@ -98,6 +99,7 @@ parcels! {
         Topics(BrokerMessage),
         Connection(Box<Arrival>),
         Operator(OperatorMessage),
+        Queues(QueueMessage),
     }
 }
 
@@ -200,7 +202,9 @@ impl Node {
             let me = Address { endpoint: endpoint.index(), member: tidegate_runtime::MemberIndex(0) };
             let router = Router::new(me, ShardAddresses::new([Address::new(0, 1)]), CursorKey([1, 2]));
             let (own, parker) = ((vec![shard], vec![metrics]), endpoint.parker().clone());
-            let mut port = room.assemble(me, &Owners::spread(2, 2), own, parker, router, &registry).unwrap();
+            let queues = QueueClient::new(ShardAddresses::new([Address::new(0, 2)]));
+            let clients = (router, queues);
+            let mut port = room.assemble(me, &Owners::spread(2, 2), own, parker, clients, &registry).unwrap();
             let poll = Poll::new().unwrap();
             Port::<Parcel>::register(&mut port, PortSockets::new(poll.registry(), 0).unwrap()).unwrap();
             Worker { port, endpoint, own: VecDeque::new(), poll }

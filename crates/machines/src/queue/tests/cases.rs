@@ -252,7 +252,7 @@ fn a_purge_removes_what_was_there() {
 #[test]
 fn bounds_hold() {
     let mut driven = Driven::new();
-    driven.bounds = Bounds { messages_max: 3, ids_max: 1 };
+    driven.bounds = Bounds::new(3, 1);
     driven.queue("jobs", Settings { messages_max: Some(2), ..Settings::default() });
     driven.queue("others", Settings::default());
     driven.send("jobs", &[message("a"), message("b")]);
@@ -273,9 +273,41 @@ fn bounds_hold() {
 }
 
 #[test]
+fn one_queue_leaves_room_for_others() {
+    let mut driven = Driven::new();
+    driven.bounds = Bounds::new(8, 4);
+    for name in ["flood", "other"] {
+        driven.queue(name, Settings { id_window_ms: Some(10), ..Settings::default() });
+    }
+    let with_id = |id: &str| Message { id: Some(id.into()), ..message("") };
+    let send = |driven: &mut Driven, queue: &str, message: Message| match driven
+        .ask(Command::Send { queue, messages: &[Arc::new(message)] })
+    {
+        Outcome::Sent(_) => None,
+        Outcome::Refused(Refusal::Full(limit)) => Some(limit),
+        outcome => panic!("{outcome:?}"),
+    };
+    for id in ["1", "2", "3"] {
+        assert_eq!(send(&mut driven, "flood", with_id(id)), None);
+    }
+    assert_eq!(send(&mut driven, "flood", with_id("4")), Some(Limit::IdsOfQueue));
+    assert_eq!(send(&mut driven, "other", with_id("4")), None, "others go on");
+    assert_eq!(send(&mut driven, "other", with_id("5")), Some(Limit::Ids));
+    driven.now.0 += 10;
+    assert_eq!(send(&mut driven, "flood", with_id("4")), None, "ids whose window is over count no more");
+    for _ in 4..6 {
+        assert_eq!(send(&mut driven, "flood", message("")), None);
+    }
+    assert_eq!(send(&mut driven, "flood", message("")), Some(Limit::MessagesOfQueue));
+    assert_eq!(send(&mut driven, "other", with_id("6")), None);
+    assert_eq!(send(&mut driven, "other", message("")), Some(Limit::Messages));
+    driven.queues.assert_sound();
+}
+
+#[test]
 fn ids_whose_window_is_over_make_room_in_all_queues() {
     let mut driven = Driven::new();
-    driven.bounds = Bounds { ids_max: 2, ..BOUNDS };
+    driven.bounds = Bounds::new(1_000, 2);
     for (name, window) in [("short", Some(10)), ("other", None), ("gone", None)] {
         driven.queue(name, Settings { id_window_ms: window, ..Settings::default() });
     }
@@ -424,4 +456,23 @@ fn what_cannot_be_remembered_is_handed_on_all_the_same() {
     assert_eq!(driven.ask(hand), Outcome::Leases(vec![Ok(())]));
     let note = Command::Note { queue: "jobs", reference: "17", text: "delivered" };
     assert_eq!(driven.ask(note), Outcome::Refused(Refusal::MessageNotFound));
+}
+
+#[test]
+fn a_lease_of_a_message_of_another_queue_says_nothing_about_it() {
+    let mut driven = Driven::new();
+    driven.queue("other", Settings::default());
+    driven.queue("dead", Settings::default());
+    driven.queue("jobs", Settings { dead_letter: Some("dead".into()), ..Settings::default() });
+    driven.send("other", &[message("a")]);
+    driven.send("jobs", &[message("b")]);
+    let (there, here) = (driven.receive("other", 1), driven.receive("jobs", 1));
+    let acknowledge =
+        |driven: &mut Driven, leases: &[Lease]| match driven.ask(Command::Acknowledge { queue: "jobs", leases }) {
+            Outcome::Leases(outcomes) => outcomes,
+            outcome => panic!("{outcome:?}"),
+        };
+    assert_eq!(acknowledge(&mut driven, &there), [Err(LeaseRefusal::Unknown)]);
+    driven.ask(Command::Reject { queue: "jobs", leases: &here, then: Rejection::Dead, reason: "" });
+    assert_eq!(acknowledge(&mut driven, &here), [Err(LeaseRefusal::Lost)], "it is a dead letter of this queue");
 }

@@ -19,6 +19,7 @@ enum Step {
     Redrive { from: u8, to: u8 },
     Delete { queue: u8 },
     Move,
+    Pack,
     Start,
     Wait(u16),
 }
@@ -48,6 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (byte(), byte()).prop_map(|(from, to)| Step::Redrive { from, to }),
         1 => byte().prop_map(|queue| Step::Delete { queue }),
         1 => Just(Step::Move),
+        2 => Just(Step::Pack),
         1 => Just(Step::Start),
         4 => any::<u16>().prop_map(Step::Wait),
     ]
@@ -55,6 +57,14 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn name(queue: u8) -> &'static str {
     ["jobs", "mail", "dead"][usize::from(queue) % 3]
+}
+
+/// An id: any text, or the key of a message of another node.
+fn id_of(id: u64, is_key: bool) -> String {
+    match is_key {
+        true => MessageKey::new(TimeMs(id % 3), 7, ShardIndex(0), 1, 60 + id / 2).to_string(),
+        false => id.to_string(),
+    }
 }
 
 /// What another system calls a message; of some, nothing.
@@ -89,7 +99,7 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
         Step::Send { queue, count, id, key, priority, delay, expiry } => {
             let one = |place: u8| {
                 Arc::new(Message {
-                    id: some(id).map(|id| format!("{}", id % 20 + u64::from(place)).into()),
+                    id: some(id).map(|id| id_of(id % 20 + u64::from(place), id.is_multiple_of(2)).into()),
                     ordering_key: some(key).map(|key| format!("key {}", key % 4).into()),
                     priority: priority % 10,
                     visible_at: some(delay).map(|delay| TimeMs(now + delay * 5)),
@@ -169,6 +179,7 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
             let messages: Vec<_> = old.iter().take(5).map(read).collect();
             driven.ask(Command::Move { messages: &messages });
         }
+        Step::Pack => driven.queues.messages.pack_all(),
         Step::Start => {
             driven.ask(Command::Start { node: 3 });
         }

@@ -183,3 +183,43 @@ fn old_bodies_are_written_again_so_that_the_log_can_be_short() {
     assert_eq!(metric(&mut http, "tidegate_queue_bodies_unreadable_total"), 0);
     end(server, &settings);
 }
+
+/// Changes a byte of `body` in the log.
+fn damage_body(data: &Path, body: &str) {
+    let segment = segments(data).remove(0);
+    let path = data.join("journal/queues-0").join(segment);
+    let mut bytes = fs::read(&path).expect("the segment is there");
+    let place = bytes.windows(body.len()).position(|window| window == body.as_bytes()).expect("it was sent");
+    bytes[place] ^= 1;
+    // In place: the server has the file open.
+    let mut file = fs::OpenOptions::new().write(true).open(&path).expect("the segment is there");
+    std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(place as u64)).expect("a file");
+    std::io::Write::write_all(&mut file, &bytes[place..=place]).expect("a file");
+}
+
+#[test]
+fn a_receiver_goes_on_waiting_behind_a_body_that_cannot_be_read() {
+    let folder = folder();
+    let settings = settings(folder.path(), LITTLE_MEMORY);
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "jobs", &json!({}));
+    let damaged = body(1, 1_000);
+    let key = send_one(&mut http, "jobs", &json!({"body": damaged}));
+    assert!(server.terminate().status.success());
+
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    damage_body(&settings.data, &damaged);
+    std::thread::scope(|scope| {
+        let mut receiver = connect(&server);
+        let waits = scope.spawn(move || bodies(&receive(&mut receiver, "jobs", 1, 20_000)));
+        let unreadable = "tidegate_queue_bodies_unreadable_total";
+        wait_for("it is tried", || (metric(&mut http, unreadable) > 0).then_some(()));
+        send_one(&mut http, "jobs", &json!({"body": "whole"}));
+        assert_eq!(waits.join().expect("it is answered"), ["whole"]);
+    });
+    assert_eq!(look(&mut http, &key)["state"], "leased", "it is tried again when its lease is over");
+    server.says("the body of a message cannot be read");
+    server.kill();
+}

@@ -165,6 +165,9 @@ fn queues_and_messages_are_looked_through_page_by_page() {
     let (names, next) = page(&mut http, "/v1/queues?limit=3", "queues", "name");
     assert_eq!((names, next.as_deref()), (["a", "b", "c"].map(String::from).into(), Some("c")));
     assert_eq!(page(&mut http, "/v1/queues?limit=3&after=c", "queues", "name"), (vec!["d".into()], None));
+    let last = page(&mut http, "/v1/queues?limit=2&after=b", "queues", "name");
+    assert_eq!(last, (["c", "d"].map(String::from).into(), None), "a full page, and nothing behind it");
+    assert_eq!(page(&mut http, "/v1/queues?limit=1000", "queues", "name").1, None);
 
     let messages = json!([{"body": "1"}, {"body": "2", "delay_ms": 9_999_999}, {"body": "3"}, {"body": "4"}]);
     let keys: Vec<String> = send(&mut http, "a", &messages).iter().map(|sent| text(&sent["key"])).collect();

@@ -12,15 +12,19 @@ use crate::support::within;
 use crate::{PATIENCE, SERVICE};
 
 /// As long as a receiver may wait.
-const WAIT_MS: u64 = 20_000;
+pub(super) const WAIT_MS: u64 = 20_000;
 
 /// Sends a request to receive over a connection of its own, and does not read its answer.
 fn go_waiting(server: &Server, queue: &str, wait_ms: u64) -> TcpStream {
+    go_waiting_as(SERVICE, server, queue, wait_ms)
+}
+
+fn go_waiting_as(token: &str, server: &Server, queue: &str, wait_ms: u64) -> TcpStream {
     let mut stream = TcpStream::connect(server.http).expect("the door is open");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a time-out");
     let body = json!({"wait_ms": wait_ms, "lease_ms": LONG_MS, "consumer": "gone"}).to_string();
     let request = format!(
-        "POST /v1/queues/{queue}/receive HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {SERVICE}\r\n\
+        "POST /v1/queues/{queue}/receive HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
@@ -29,7 +33,7 @@ fn go_waiting(server: &Server, queue: &str, wait_ms: u64) -> TcpStream {
 }
 
 /// Waits until so many receivers wait; not as long as one may wait, for then it would end by itself.
-fn until_they_wait(http: &mut Http<TcpStream>, count: u64) {
+pub(super) fn until_they_wait(http: &mut Http<TcpStream>, count: u64) {
     let name = "tidegate_queue_receivers_waiting";
     let they_wait = within(Duration::from_millis(WAIT_MS / 2), || (metric(http, name) == count).then_some(()));
     assert!(they_wait.is_some(), "{} receivers wait, and not {count}", metric(http, name));
@@ -181,16 +185,32 @@ fn sigterm_does_not_wait_for_receivers() {
 }
 
 #[test]
-fn no_more_receivers_wait_than_may() {
+fn no_more_receivers_wait_than_may_and_one_caller_leaves_places_for_others() {
     let folder = folder();
-    let settings = settings(folder.path(), "receivers_max = 2\n");
+    let other = "\n[[service]]\nname = \"other\"\ntoken = \"a-token-of-another-service\"\ngrants = [\"*\"]\n";
+    let settings = settings(folder.path(), &format!("receivers_max = 4\n{other}"));
     let server = Server::start(&settings);
     let mut http = connect(&server);
     put(&mut http, "orders", &json!({}));
-    let waiting = [0, 1].map(|_| go_waiting(&server, "orders", WAIT_MS));
-    until_they_wait(&mut http, 2);
-    let refused = http.post("/v1/queues/orders/receive", &json!({"wait_ms": WAIT_MS})).expect("it is answered");
-    assert!(refused.status >= 400 && refused.body.to_string().contains("queues.receivers_max"), "{refused:?}");
+    let ask = |http: &mut Http<TcpStream>, wait_ms: u64| {
+        http.post("/v1/queues/orders/receive", &json!({"wait_ms": wait_ms})).expect("it is answered")
+    };
+    let is_told = |answer: &crate::http::Answer, status: u16, code: &str| {
+        let told = (answer.status, &answer.body["code"], answer.retry_after.as_deref());
+        assert_eq!(told, (status, &json!(code), Some("1")), "{answer:?}");
+        assert!(answer.body.to_string().contains("queues.receivers_max"), "{answer:?}");
+    };
+    let mut waiting: Vec<TcpStream> = (0..3).map(|_| go_waiting(&server, "orders", WAIT_MS)).collect();
+    until_they_wait(&mut http, 3);
+    is_told(&ask(&mut http, WAIT_MS), 429, "receivers_too_many");
+    assert_eq!(ask(&mut http, 0).status, 200, "who does not wait needs no place");
+    waiting.push(go_waiting_as("a-token-of-another-service", &server, "orders", WAIT_MS));
+    until_they_wait(&mut http, 4);
+    is_told(&ask(&mut http, WAIT_MS), 503, "receivers_full");
+    let refused = |bound: &str| labelled(&mut connect(&server), "tidegate_queue_refused_total", bound);
+    wait_for("both are counted", || (refused("receivers") == 1 && refused("receivers_of_caller") == 1).then_some(()));
+    server.says("one caller has as many requests that wait for messages");
+    server.says("as many requests wait for messages of a shard as may");
     drop(waiting);
     until_they_wait(&mut http, 0);
     assert_eq!(receive(&mut http, "orders", 1, 0).len(), 0);

@@ -14,7 +14,10 @@ pub use client::{
     ConnectOut, SubscriptionOut, WillOut, encode_auth, encode_connect, encode_pingreq, encode_subscribe,
     encode_unsubscribe,
 };
-pub use publish::{EncodedPublish, PublishOut, encode_publish, push_user_property};
+pub use publish::{
+    EncodedPublish, PublishOut, encode_publish, push_content_type, push_correlation_data, push_response_topic,
+    push_user_property,
+};
 pub use server::{ConnAckOut, encode_connack, encode_pingresp, encode_suback, encode_unsuback};
 
 use crate::mqtt::fixed_header::{kind, push_varint};

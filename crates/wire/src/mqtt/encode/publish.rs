@@ -92,6 +92,33 @@ impl PublishOut<'_> {
     }
 }
 
+/// Appends a response topic to a block of encoded properties.
+///
+/// # Panics
+/// When it is longer than 65,535 bytes.
+pub fn push_response_topic(block: &mut Vec<u8>, topic: &str) {
+    block.push(id::RESPONSE_TOPIC);
+    push_binary(block, topic.as_bytes());
+}
+
+/// Appends correlation data to a block of encoded properties.
+///
+/// # Panics
+/// When they are longer than 65,535 bytes.
+pub fn push_correlation_data(block: &mut Vec<u8>, data: &[u8]) {
+    block.push(id::CORRELATION_DATA);
+    push_binary(block, data);
+}
+
+/// Appends a content type to a block of encoded properties.
+///
+/// # Panics
+/// When it is longer than 65,535 bytes.
+pub fn push_content_type(block: &mut Vec<u8>, content_type: &str) {
+    block.push(id::CONTENT_TYPE);
+    push_binary(block, content_type.as_bytes());
+}
+
 /// Appends a user property to a block of encoded properties.
 ///
 /// # Panics

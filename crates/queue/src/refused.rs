@@ -1,0 +1,110 @@
+//! What is refused because a bound is met: counted, and said in the log.
+//!
+//! Why in the log: who sends sees a refusal, and whoever runs the server would otherwise not know that a queue takes
+//! nothing any more. Why seldom: a sender that is refused tries again.
+
+use std::collections::BTreeMap;
+
+use tidegate_machines::TimeMs;
+use tidegate_machines::queue::Limit;
+
+/// A bound is named in the log once in so many milliseconds.
+const SAID_EVERY_MS: u64 = 60_000;
+
+/// A bound that was met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Bound {
+    /// Of messages or ids.
+    Of(Limit),
+    /// Of all receivers that wait.
+    Receivers,
+    /// Of those of one caller.
+    ReceiversOfCaller,
+}
+
+impl Bound {
+    /// As the metric has it.
+    const fn name(self) -> &'static str {
+        match self {
+            Bound::Of(Limit::OfSettings) => "queue_settings",
+            Bound::Of(Limit::MessagesOfQueue) => "messages_of_queue",
+            Bound::Of(Limit::Messages) => "messages",
+            Bound::Of(Limit::IdsOfQueue) => "ids_of_queue",
+            Bound::Of(Limit::Ids) => "ids",
+            Bound::Of(Limit::Numbers) => "numbers",
+            Bound::Receivers => "receivers",
+            Bound::ReceiversOfCaller => "receivers_of_caller",
+        }
+    }
+
+    /// What is met, and what to do.
+    const fn advice(self) -> &'static str {
+        match self {
+            Bound::Of(Limit::OfSettings) => {
+                "a queue has as many messages as its own messages_max allows and takes no more; see to it that they are \
+                 received, or give it a larger one"
+            }
+            Bound::Of(Limit::MessagesOfQueue) => {
+                "a queue has as many messages as any one may have (queues.messages_of_queue_max) and takes no more; see \
+                 to it that they are received, or purge it; other queues go on"
+            }
+            Bound::Of(Limit::Messages) => {
+                "all queues of a shard together have as many messages as they may (queues.messages_max): none takes any \
+                 more; see to it that they are received, purge queues, or configure more"
+            }
+            Bound::Of(Limit::IdsOfQueue) => {
+                "as many ids of messages of a queue are remembered as may be of one (queues.ids_of_queue_max): it takes \
+                 no more with ids until some are forgotten; give it a shorter id_window_ms; other queues go on"
+            }
+            Bound::Of(Limit::Ids) => {
+                "as many ids of messages are remembered as may be for all queues of a shard (queues.ids_max): none \
+                 takes messages with ids until some are forgotten; give queues a shorter id_window_ms, or configure more"
+            }
+            Bound::Of(Limit::Numbers) => {
+                "a shard has given all numbers of messages that there are and takes no more; its queues must be \
+                 moved to another server"
+            }
+            Bound::Receivers => {
+                "as many requests wait for messages of a shard as may (queues.receivers_max); others are told to come \
+                 again later; configure more, or have clients wait on fewer connections"
+            }
+            Bound::ReceiversOfCaller => {
+                "one caller has as many requests that wait for messages of a shard as it may, three quarters of \
+                 queues.receivers_max; more of them are told to come again later"
+            }
+        }
+    }
+}
+
+/// Counts refusals by their bounds.
+#[derive(Debug, Default)]
+pub(crate) struct Refused {
+    bounds: BTreeMap<Bound, OfBound>,
+}
+
+#[derive(Debug, Default)]
+struct OfBound {
+    requests: u64,
+    /// Of these, those that the log did not count yet.
+    unsaid: u64,
+    said_at: Option<TimeMs>,
+}
+
+impl Refused {
+    /// A request to this queue was refused.
+    pub fn note(&mut self, bound: Bound, queue: &str, now: TimeMs) {
+        let of = self.bounds.entry(bound).or_default();
+        of.requests += 1;
+        of.unsaid += 1;
+        if of.said_at.is_none_or(|at| now.0 >= at.0.saturating_add(SAID_EVERY_MS)) {
+            let requests = std::mem::take(&mut of.unsaid);
+            of.said_at = Some(now);
+            tracing::warn!(queue, requests, bound = bound.name(), "{}", bound.advice());
+        }
+    }
+
+    /// Requests so far, by bounds.
+    pub fn totals(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.bounds.iter().map(|(bound, of)| (bound.name(), of.requests))
+    }
+}

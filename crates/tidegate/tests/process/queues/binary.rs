@@ -1,0 +1,159 @@
+//! Receivers on the binary port: who goes away while it waits gets nothing.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::time::{Duration, Instant};
+
+use prost::Message as _;
+use serde_json::json;
+use tidegate_wire::limits::FRAME_BYTES_MAX;
+use tidegate_wire::proto::{self, request_frame};
+use tidegate_wire::queue::{self as wire, queue_reply, queue_request};
+use tidegate_wire::{ReplyBodyRef, RoomRef, Split, decode_reply, encode_request, encode_room, split};
+
+use super::waiting::{WAIT_MS, until_they_wait};
+use super::*;
+use crate::{PATIENCE, SERVICE};
+
+/// The family of the frames of queues.
+const FAMILY: u32 = 4;
+
+/// A connection to the binary port that has shown its token, and what it has read.
+struct Binary {
+    stream: TcpStream,
+    said: Vec<u8>,
+}
+
+impl Binary {
+    fn connect(server: &Server) -> Binary {
+        let stream = TcpStream::connect(server.binary).expect("the port is open");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a time-out");
+        let mut binary = Binary { stream, said: Vec::new() };
+        let mut hello = Vec::new();
+        encode_request(&mut hello, 1, request_frame::Body::Hello(proto::Hello { token: SERVICE.into() }));
+        binary.stream.write_all(&hello).expect("the server reads");
+        binary.frame();
+        binary
+    }
+
+    /// The next frame.
+    fn frame(&mut self) -> Vec<u8> {
+        loop {
+            if let Split::Frame(range) = split(&self.said, FRAME_BYTES_MAX).expect("a frame") {
+                let frame = self.said[range.clone()].to_vec();
+                self.said.drain(..range.end);
+                return frame;
+            }
+            let mut some = [0; 4096];
+            let count = self.stream.read(&mut some).expect("the server answers");
+            assert!(count > 0, "the server has closed the connection");
+            self.said.extend_from_slice(&some[..count]);
+        }
+    }
+
+    fn ask(&mut self, request: queue_request::Request) {
+        let body = wire::QueueRequest { request: Some(request) }.encode_to_vec();
+        let mut frame = Vec::new();
+        encode_room(&mut frame, 2, RoomRef { family: FAMILY, body: &body });
+        self.stream.write_all(&frame).expect("the server reads");
+    }
+
+    /// Asks for messages, and does not read the answer.
+    fn go_waiting(&mut self, queue: &str, wait_ms: u64) {
+        let receive =
+            wire::Receive { queue: queue.into(), max: 1, lease_ms: LONG_MS, wait_ms, consumer: "gone".into() };
+        self.ask(queue_request::Request::Receive(receive));
+    }
+
+    /// The bodies that the next answer hands out.
+    fn received(&mut self) -> Vec<Vec<u8>> {
+        let frame = self.frame();
+        let ReplyBodyRef::Room(RoomRef { body, .. }) = decode_reply(&frame).expect("a reply").body else {
+            panic!("a queue answers")
+        };
+        match wire::QueueReply::decode(body).expect("a reply of a queue").reply {
+            Some(queue_reply::Reply::Received(wire::Received { deliveries })) => {
+                deliveries.into_iter().filter_map(|delivery| Some(delivery.message?.body)).collect()
+            }
+            other => panic!("messages are answered: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_is_closed_while_it_waits_gets_nothing() {
+    let folder = folder();
+    let settings = settings(folder.path(), "");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "orders", &json!({}));
+    let mut gone = Binary::connect(&server);
+    gone.go_waiting("orders", WAIT_MS);
+    until_they_wait(&mut http, 1);
+    drop(gone);
+    until_they_wait(&mut http, 0);
+    send_one(&mut http, "orders", &json!({"body": "a"}));
+    let got = receive(&mut http, "orders", 1, 0);
+    assert_eq!((bodies(&got), &got[0]["attempts"]), (vec!["a".to_owned()], &json!(1)), "nobody else had it");
+    acknowledge(&mut http, "orders", &got);
+
+    // The port need not have noticed when the message is sent: a lease lasts for hours, and the next one gets it.
+    for round in 0..50 {
+        let mut gone = Binary::connect(&server);
+        gone.go_waiting("orders", WAIT_MS);
+        until_they_wait(&mut http, 1);
+        drop(gone);
+        let body = round.to_string();
+        let key = send_one(&mut http, "orders", &json!({"body": body}));
+        let got = receive(&mut http, "orders", 1, WAIT_MS);
+        assert_eq!(bodies(&got), [body], "a receiver that is not there has it: {}", look(&mut http, &key));
+        assert_eq!(acknowledge(&mut http, "orders", &got), ["done"]);
+        until_they_wait(&mut http, 0);
+    }
+    end(server, &settings);
+}
+
+#[test]
+fn a_connection_whose_client_has_closed_its_side_is_answered_and_waits_no_longer() {
+    let folder = folder();
+    let settings = settings(folder.path(), "");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "orders", &json!({}));
+    let mut waiting = Binary::connect(&server);
+    waiting.go_waiting("orders", WAIT_MS);
+    until_they_wait(&mut http, 1);
+    let since = Instant::now();
+    waiting.stream.shutdown(Shutdown::Write).expect("the connection is open");
+    assert_eq!(waiting.received(), [b""; 0]);
+    assert!(since.elapsed() < Duration::from_millis(WAIT_MS / 2), "{:?}", since.elapsed());
+    until_they_wait(&mut http, 0);
+    // Who stays gets what comes, and who does not wait gets what there is: it has only sent all its requests.
+    let mut stays = Binary::connect(&server);
+    stays.go_waiting("orders", WAIT_MS);
+    until_they_wait(&mut http, 1);
+    send_one(&mut http, "orders", &json!({"body": "a"}));
+    assert_eq!(stays.received(), [b"a"]);
+    send_one(&mut http, "orders", &json!({"body": "b"}));
+    let mut last = Binary::connect(&server);
+    last.go_waiting("orders", 0);
+    last.stream.shutdown(Shutdown::Write).expect("the connection is open");
+    assert_eq!(last.received(), [b"b"]);
+    end(server, &settings);
+}
+
+#[test]
+fn sigterm_does_not_wait_for_receivers_of_the_binary_port() {
+    let folder = folder();
+    let settings = settings(folder.path(), "");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "orders", &json!({}));
+    let mut waiting = Binary::connect(&server);
+    waiting.go_waiting("orders", WAIT_MS);
+    until_they_wait(&mut http, 1);
+    let since = Instant::now();
+    end(server, &settings);
+    assert!(since.elapsed() < Duration::from_millis(WAIT_MS / 2), "{:?}", since.elapsed());
+    assert_eq!(waiting.received(), [b""; 0]);
+}
