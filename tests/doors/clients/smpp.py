@@ -294,6 +294,7 @@ def an_smsc_that_does_not_answer_is_left_and_asked_again(binary, fixture):
         smsc.next("closed")
         smsc.tell(silent=False)
         smsc.next("bind")
+        sender.step(sender.send("hi"), "handed")
 
 
 @case
