@@ -35,7 +35,7 @@ impl Queue {
             consumer: link.consumer(),
             wait_ms: WAIT_MS,
         };
-        Receiving(self.0.open(QueueRequest::Receive(receive), 1).ok())
+        Receiving(self.0.open(QueueRequest::Receive(receive).into(), 1).ok())
     }
 
     /// Says that these were handed to `to`, each under a reference.
@@ -78,7 +78,7 @@ impl Queue {
     }
 
     async fn ask(&self, request: QueueRequest) -> Result<Outcome, String> {
-        match self.0.ask(request).await.map_err(Unavailable::from).and_then(|reply| reply) {
+        match self.0.ask(request.into()).await.map_err(Unavailable::from).and_then(|reply| reply) {
             Ok(Answer::Outcome(outcome)) => Ok(outcome),
             Ok(other) => unreachable!("a command gets an outcome: {other:?}"),
             Err(unavailable) => Err(cannot_be_asked(unavailable)),
