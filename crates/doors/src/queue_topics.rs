@@ -27,9 +27,12 @@ use tidegate_machines::TimeMs;
 use tidegate_queue::limits::WAIT_MS_MAX;
 use tidegate_queue::machine::limits::{BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, LEASE_MS_MAX};
 use tidegate_queue::machine::{Lease, Outcome, Rejection, shortened};
-use tidegate_queue::{Answer, Call, QueueClient, QueueMessage, QueueReply, QueueRequest, Read, Receive, Received};
+use tidegate_queue::{
+    Answer, Call, CallerRequest, QueueClient, QueueMessage, QueueReply, QueueRequest, Read, Receive, Received,
+};
 use tidegate_runtime::{Address, Asker, Carries, Client, Context};
 
+use crate::auth::Identity;
 use crate::json::Problem;
 use crate::queue_http::problem;
 use crate::topic_names::{QUEUE_IN, QUEUE_OUT};
@@ -103,6 +106,18 @@ pub enum QueueAnswer {
     HandedOut(ReceiverKey, Vec<QueueDelivery>),
 }
 
+/// What is sent to a queue.
+pub struct Sent<'a> {
+    /// Where it was published.
+    pub topic: &'a str,
+    /// Encoded MQTT 5 properties.
+    pub properties: &'a [u8],
+    /// When it is worth nothing any more.
+    pub expires_at: Option<TimeMs>,
+    /// What was published.
+    pub payload: Box<[u8]>,
+}
+
 /// See the [module](self).
 pub struct QueueClients {
     asker: Asker<QueueClient>,
@@ -136,29 +151,26 @@ impl QueueClients {
         }
     }
 
-    fn ask(&mut self, asked: Asked, request: QueueRequest) -> u64 {
+    fn ask(&mut self, asked: Asked, request: impl Into<CallerRequest>) -> u64 {
         self.made += 1;
         self.asked.insert(self.made, asked);
-        self.asker.start(self.made, request);
+        self.asker.start(self.made, request.into());
         self.made
     }
 
-    /// A publication is sent to a queue.
-    pub fn send(
-        &mut self,
-        ticket: RequestTicket,
-        topic: &str,
-        properties: &[u8],
-        expires_at: Option<TimeMs>,
-        payload: Box<[u8]>,
-        now: TimeMs,
-    ) {
+    /// A publication is sent to a queue, on behalf of whoever `identity` is: senders of one queue take turns.
+    pub fn send(&mut self, ticket: RequestTicket, identity: Option<&Identity>, sent: Sent<'_>, now: TimeMs) {
+        let Sent { topic, properties, expires_at, payload } = sent;
         let queue = topic.strip_prefix(QUEUE_IN).expect("the broker asks for what begins so");
         match message_of(properties, expires_at, payload, now) {
             Err(refusal) => self.refuse(ticket, refusal, "message_invalid"),
             Ok(message) => {
                 let call = Call::Send { queue: queue.into(), messages: vec![message.into()] };
-                self.ask(Asked::Send(ticket), QueueRequest::Call(call));
+                let request = QueueRequest::Call(call);
+                match identity {
+                    Some(identity) => self.ask(Asked::Send(ticket), identity.asks_queues(request)),
+                    None => self.ask(Asked::Send(ticket), request),
+                };
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_queue::machine::{Delivery, Message, MessageKey, Receipt, Refusal};
+use tidegate_queue::machine::{Delivery, Limit, Message, MessageKey, Receipt, Refusal};
 use tidegate_runtime::ShardAddresses;
 use tidegate_shard::Unavailable;
 
@@ -77,7 +77,8 @@ const DONE: QueueReply = Ok(Answer::Outcome(Outcome::Done));
 fn sends_are_answered_as_their_shard_answers() {
     let mut clients = clients();
     let mut send = |ticket, properties: &[u8]| {
-        clients.send(RequestTicket(ticket), "$queue-in/jobs", properties, None, b"x"[..].into(), NOW);
+        let sent = Sent { topic: "$queue-in/jobs", properties, expires_at: None, payload: b"x"[..].into() };
+        clients.send(RequestTicket(ticket), None, sent, NOW);
     };
     (1..=5).for_each(|ticket| send(ticket, &[]));
     let mut block = Vec::new();
@@ -93,7 +94,7 @@ fn sends_are_answered_as_their_shard_answers() {
     for (ticket, answer, expected) in [
         (1, Ok(Answer::Outcome(Outcome::Sent(vec![receipt]))), (Ok(()), None)),
         (2, refused(Refusal::QueueNotFound("jobs".into())), (Err(refusal::NO_QUEUE_TO_SEND), Some("queue_not_found"))),
-        (3, refused(Refusal::Full("of it")), (Err(refusal::FULL), Some("queue_full"))),
+        (3, refused(Refusal::Full(Limit::Messages)), (Err(refusal::FULL), Some("queue_full"))),
         (4, Err(Unavailable::DiskFull), (Err(refusal::DISK_FULL), Some("disk_full"))),
         (5, Err(Unavailable::Stopping), (Err(refusal::NOT_NOW), Some("stopping"))),
     ] {

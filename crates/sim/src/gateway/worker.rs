@@ -121,6 +121,13 @@ impl<S: Store> Shell<S::Log> for Worker<'_, S> {
             Action::FindPlace { .. } | Action::Feed { .. } | Action::FeedMore { .. } | Action::FeedEnd { .. } => {
                 unreachable!("no source is behind these brokers")
             }
+            Action::Send { .. }
+            | Action::FindQueue { .. }
+            | Action::Receive { .. }
+            | Action::ReceiveMore { .. }
+            | Action::Settle { .. }
+            | Action::ReceiveStop { .. }
+            | Action::ReceiveEnd { .. } => unreachable!("no queues are behind these brokers"),
         }
     }
 

@@ -11,12 +11,12 @@ use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_runtime::{Address, Context};
 
-use super::queues::Sent;
 use super::read::address_of;
 use super::{CarriesMqtt, MqttPort};
 use crate::admission::Arrival;
 use crate::mqtt::settings::{Credentials, Verdict};
 use crate::mqtt::sockets::{Flag, Socket};
+use crate::queue_topics::Sent;
 use crate::security::{self, SecurityEvent};
 use crate::turns::CallerName;
 

@@ -6,28 +6,18 @@ use tidegate_machines::TimeMs;
 
 use super::MqttPort;
 use crate::json::{OverBound, Problem};
-use crate::queue_topics::QueueAnswer;
-
-/// What is sent to a queue.
-pub(super) struct Sent<'a> {
-    pub topic: &'a str,
-    pub properties: &'a [u8],
-    pub expires_at: Option<TimeMs>,
-    pub payload: Box<[u8]>,
-}
+use crate::queue_topics::{QueueAnswer, Sent};
 
 impl<L: LogStore> MqttPort<L> {
     /// A publication of somebody who may is to be sent to a queue. It counts as a request of theirs.
     pub(super) fn send_to_queue(&mut self, ticket: RequestTicket, rights: &dyn Rights, sent: Sent<'_>, now: TimeMs) {
-        if let Some(identity) = self.authenticator.identity(rights)
-            && let Err(exceeded) = identity.arrive()
-        {
+        let identity = self.authenticator.identity(rights);
+        if let Some(Err(exceeded)) = identity.as_ref().map(|identity| identity.arrive()) {
             let problem = Problem::from(exceeded);
             problem.over().into_iter().for_each(|OverBound(bound)| self.refused.quota.increment(bound));
             return self.queues.refuse_over_bound(ticket, &problem);
         }
-        let Sent { topic, properties, expires_at, payload } = sent;
-        self.queues.send(ticket, topic, properties, expires_at, payload, now);
+        self.queues.send(ticket, identity.as_ref(), sent, now);
     }
 
     /// Tells the broker what the queues have answered. Whether there was anything.

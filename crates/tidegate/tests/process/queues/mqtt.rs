@@ -20,7 +20,7 @@ enum Told {
     Connected,
     Subscribed,
     Acknowledged,
-    Message(Publish),
+    Message(Box<Publish>),
     Ended,
 }
 
@@ -45,7 +45,7 @@ impl Mqtt {
                     Ok(Event::Incoming(Incoming::ConnAck(_))) => Told::Connected,
                     Ok(Event::Incoming(Incoming::SubAck(_))) => Told::Subscribed,
                     Ok(Event::Incoming(Incoming::PubAck(_) | Incoming::PubComp(_))) => Told::Acknowledged,
-                    Ok(Event::Incoming(Incoming::Publish(publish))) => Told::Message(publish),
+                    Ok(Event::Incoming(Incoming::Publish(publish))) => Told::Message(Box::new(publish)),
                     Ok(_) => continue,
                     Err(_) => {
                         let _nobody_listens = tell.send(Told::Ended);
@@ -74,7 +74,7 @@ impl Mqtt {
     /// Messages that come, so many.
     fn messages(&self, count: usize) -> Vec<Publish> {
         let message = || match self.next() {
-            Told::Message(publish) => publish,
+            Told::Message(publish) => *publish,
             _ => panic!("a message is to come"),
         };
         std::iter::repeat_with(message).take(count).collect()
