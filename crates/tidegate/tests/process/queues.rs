@@ -341,7 +341,7 @@ fn messages_expire_and_are_purged_and_then_the_queue_can_go() {
     put(&mut http, "orders", &json!({"expiry_ms": 1}));
     let of_queue = send_one(&mut http, "orders", &json!({"body": "a"}));
     put(&mut http, "orders", &json!({}));
-    let own = send_one(&mut http, "orders", &json!({"body": "b", "expires_in_ms": 1}));
+    let own = send_one(&mut http, "orders", &json!({"body": "b", "expires_in_ms": 2_000}));
     let expires_at = now_ms() + 1_500;
     let leased = send_one(&mut http, "orders", &json!({"body": "c", "expires_at_ms": expires_at, "priority": 9}));
     let got = receive(&mut http, "orders", 1, 0);
