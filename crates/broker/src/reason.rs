@@ -30,8 +30,8 @@ pub(crate) const DISK_FULL: ReasonCode = ReasonCode(0xFD);
 /// either.
 pub(crate) const NOT_NOW: ReasonCode = ReasonCode(0xFC);
 
-/// Why something cannot be sent to a queue: no right. MQTT 3.1.1 is not told that it was taken. Like those below, it never
-/// leaves the server.
+/// Why something cannot be sent to a queue: no right. MQTT 3.1.1 is not told that it was taken. Like those below, it
+/// never leaves the server.
 pub(crate) const SEND_DENIED: ReasonCode = ReasonCode(0xFB);
 
 /// The same: it is to be retained.

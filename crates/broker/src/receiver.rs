@@ -8,7 +8,8 @@
 //! Promise: each message that was handed out is settled once, or its receiver ends. Nothing of it is kept by the
 //! session: whoever has the queue gives back what is left when the receiver ends.
 //!
-//! Invariant: what a queue is, how long a message stays with its receiver, and who gets the next one, is not known here.
+//! Invariant: what a queue is, how long a message stays with its receiver, and who gets the next one, is not known
+//! here.
 
 use std::collections::VecDeque;
 

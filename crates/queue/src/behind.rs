@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The rule: a queue lags in a second if messages wait in it for receivers and it would take more than a minute, or for
-//! ever, until none does, at the rates of the last ten seconds. A queue that is paused does not lag, and neither does one
-//! that others have for their dead letters: both are there to keep messages.
+//! ever, until none does, at the rates of the last ten seconds. A queue that is paused does not lag, and neither does
+//! one that others have for their dead letters: both are there to keep messages.
 //!
 //! Why a whole minute: a burst that is received within a minute is what queues are for.
 

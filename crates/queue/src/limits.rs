@@ -7,12 +7,15 @@ use tidegate_machines::queue::limits::{BATCH_BYTES_MAX, MESSAGE_BYTES_MAX};
 config! {
     /// `[queues]`.
     pub struct QueuesKeys in "queues" {
-        shards: Count<u16> = 1, 1..=256, restart, "shards of queues in a new directory; one that exists keeps its number, and a start with another is refused";
+        shards: Count<u16> = 1, 1..=256, restart,
+            "shards of queues in a new directory; one that exists keeps its number, and a start with another is \
+             refused";
         node: Count<u16> = 0, 0..=65_535, restart, "number of this node, which is part of the keys of messages";
         messages_max: Count<u64> = 20_000_000, 1..=1_000_000_000, restart, "messages of one shard that are not gone";
         messages_of_queue_max: Optional<Count<u64>> = NoDefault, .., restart,
             "of these, messages of one queue; without it, three quarters of queues.messages_max";
-        ids_max: Count<u64> = 1_000_000, 0..=1_000_000_000, restart, "ids of messages that one shard remembers; of those that links send, 32 count as one";
+        ids_max: Count<u64> = 1_000_000, 0..=1_000_000_000, restart,
+            "ids of messages that one shard remembers; of those that links send, 32 count as one";
         ids_of_queue_max: Optional<Count<u64>> = NoDefault, .., restart,
             "of these, ids of one queue; without it, three quarters of queues.ids_max";
         bodies_bytes_max: Bytes = 268_435_456, 1_048_576..=1_099_511_627_776, restart,

@@ -19,7 +19,8 @@ metrics! {
             "tidegate_queue_acknowledged_total" "Messages acknowledged, since their queues were made.";
         lapsed: Counter "tidegate_queue_lapsed_total" "Leases that ended without an answer.";
         dead: Counter "tidegate_queue_dead_total" "Messages that went to a dead letter queue.";
-        behind: Gauge "tidegate_queues_behind" "Queues that would take more than a minute to empty, for a minute or more.";
+        behind: Gauge
+            "tidegate_queues_behind" "Queues that would take more than a minute to empty, for a minute or more.";
         ids: Gauge "tidegate_queue_ids" "Ids of messages that are remembered.";
         refused: CounterFamily(bound: "queue_settings" "messages_of_queue" "messages" "ids_of_queue" "ids" "numbers"
                 "receivers" "receivers_of_caller")

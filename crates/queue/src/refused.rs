@@ -41,24 +41,25 @@ impl Bound {
     const fn advice(self) -> &'static str {
         match self {
             Bound::Of(Limit::OfSettings) => {
-                "a queue has as many messages as its own messages_max allows and takes no more; see to it that they are \
-                 received, or give it a larger one"
+                "a queue has as many messages as its own messages_max allows and takes no more; see to it that they \
+                 are received, or give it a larger one"
             }
             Bound::Of(Limit::MessagesOfQueue) => {
-                "a queue has as many messages as any one may have (queues.messages_of_queue_max) and takes no more; see \
-                 to it that they are received, or purge it; other queues go on"
+                "a queue has as many messages as any one may have (queues.messages_of_queue_max) and takes no more; \
+                 see to it that they are received, or purge it; other queues go on"
             }
             Bound::Of(Limit::Messages) => {
-                "all queues of a shard together have as many messages as they may (queues.messages_max): none takes any \
-                 more; see to it that they are received, purge queues, or configure more"
+                "all queues of a shard together have as many messages as they may (queues.messages_max): none takes \
+                 any more; see to it that they are received, purge queues, or configure more"
             }
             Bound::Of(Limit::IdsOfQueue) => {
-                "as many ids of messages of a queue are remembered as may be of one (queues.ids_of_queue_max): it takes \
-                 no more with ids until some are forgotten; give it a shorter id_window_ms; other queues go on"
+                "as many ids of messages of a queue are remembered as may be of one (queues.ids_of_queue_max): it \
+                 takes no more with ids until some are forgotten; give it a shorter id_window_ms; other queues go on"
             }
             Bound::Of(Limit::Ids) => {
                 "as many ids of messages are remembered as may be for all queues of a shard (queues.ids_max): none \
-                 takes messages with ids until some are forgotten; give queues a shorter id_window_ms, or configure more"
+                 takes messages with ids until some are forgotten; give queues a shorter id_window_ms, or configure \
+                 more"
             }
             Bound::Of(Limit::Numbers) => {
                 "a shard has given all numbers of messages that there are and takes no more; its queues must be \

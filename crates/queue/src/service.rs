@@ -398,8 +398,8 @@ impl<T: RequestTicket> QueueService<T> {
         if self.declared.get(name).filter(differs).is_some() {
             tracing::warn!(
                 queue = name,
-                "settings were changed that [[queue]] of the configuration has: the next start undoes this, unless they are \
-                 changed there, too"
+                "settings were changed that [[queue]] of the configuration has: the next start undoes this, unless \
+                 they are changed there, too"
             );
         }
     }
@@ -457,8 +457,8 @@ fn tell_behind(queue: &str, said: Said, rates: &Rates, counts: &Counts, now: Tim
                 acknowledged_per_s,
                 drained_in_s,
                 for_s,
-                "the queue is behind: at these rates messages wait for more than a minute; add receivers, or see why they \
-                 acknowledge so few"
+                "the queue is behind: at these rates messages wait for more than a minute; add receivers, or see why \
+                 they acknowledge so few"
             );
         }
         Said::Over { since } => {

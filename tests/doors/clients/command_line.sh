@@ -126,6 +126,7 @@ found=$(mosquitto_sub "${service[@]}" -V mqttv5 -q 1 -t "\$queue-out/line-$$" -C
 key=$(sed -n 's/.* key:\([0-9A-Z]*\) .*/\1/p' <<<"$found")
 expect "a queue, with properties" "\$queue-out/line-$$ 1 job key:$key attempts:1 priority:9" "$found"
 refused=$(mosquitto_pub "${broker[@]}" -V mqttv5 -q 1 -t "\$queue-in/line-$$" -m x 2>&1 || true)
-expect "a queue, without a right" $'Warning: Publish 1 failed: Not authorized.\nno right to publish on this topic' "$refused"
+warning=$'Warning: Publish 1 failed: Not authorized.\nno right to publish on this topic'
+expect "a queue, without a right" "$warning" "$refused"
 
 exit $failed

@@ -101,7 +101,8 @@ def a_message_goes_in_and_comes_out(server, door):
 def properties_are_fields_and_attributes(server, door):
     name = made(server)
     with Client(service(door)) as sender, Client(service(door), "worker-7") as receiver:
-        fields = [("lang", "en"), ("id", "order-17"), ("ordering_key", "+49170"), ("priority", "7"), ("delay_ms", "300")]
+        fields = [("lang", "en"), ("id", "order-17"), ("ordering_key", "+49170"), ("priority", "7"),
+                  ("delay_ms", "300")]
         sent = {"UserProperty": fields, "ContentType": "text/plain", "CorrelationData": b"c-7",
                 "ResponseTopic": "answers/7", "MessageExpiryInterval": 600}
         for _ in range(2):
@@ -131,7 +132,8 @@ def properties_are_fields_and_attributes(server, door):
 def what_cannot_be_is_refused(server, door):
     name = made(server, messages_max=1)
     sends, receives = f"$queue-in/{name}", f"$queue-out/{name}"
-    with Client(service(door)) as dev, Client(door) as anonymous, Client(door.but(user="dave", password="dave")) as dave:
+    with Client(service(door)) as dev, Client(door) as anonymous, \
+            Client(door.but(user="dave", password="dave")) as dave:
         for stranger in (anonymous, dave):
             expect(stranger.publish(sends, "x", 1), DENIED, "a send without a right")
             # paho passes over the reason of PUBREC, and says what PUBCOMP had: there is nothing of this packet id.
@@ -306,7 +308,8 @@ def acknowledged_sends_survive_kill_9(binary, fixture):
                 sender.paho.loop_stop()
             server.start()
             server.wait_until_ready()
-            receiver = Client(door.but(user="receiver", password="the-token-of-the-receiver"), connect={"ReceiveMaximum": 20})
+            receiver = Client(door.but(user="receiver", password="the-token-of-the-receiver"),
+                              connect={"ReceiveMaximum": 20})
             receiver.connect()
             receiver.subscribe("$queue-out/jobs", qos=1)
             until("all that was acknowledged comes", lambda: drain(receiver, done) or acknowledged <= set(done))
@@ -348,13 +351,15 @@ def grants_and_rules_give_rights(binary, fixture):
             put(server, name, {})
         door = Door(server.mqtt)
         with Client(door.but(user="sender", password="the-token-of-the-sender")) as sender, \
-                Client(door.but(user="receiver", password="the-token-of-the-receiver")) as receiver, Client(door) as anonymous:
+                Client(door.but(user="receiver", password="the-token-of-the-receiver")) as receiver, \
+                Client(door) as anonymous:
             receiver.subscribe("$queue-out/jobs", "$queue-out/other", qos=1, wanted=[1, DENIED])
             sender.subscribe("$queue-out/jobs", qos=1, wanted=[DENIED])
             expect([sender.publish(f"$queue-in/{name}", name, 1) for name in ("jobs", "other")], [0, DENIED], "sender")
             expect(receiver.publish("$queue-in/jobs", "x", 1), DENIED, "receiver")
             receiver.receive("jobs")
-            expect([anonymous.publish(f"$queue-in/{name}", name, 1) for name in ("open", "jobs")], [0, DENIED], "a rule")
+            expect([anonymous.publish(f"$queue-in/{name}", name, 1) for name in ("open", "jobs")], [0, DENIED],
+                   "a rule")
             anonymous.subscribe("$queue-out/open", qos=1, wanted=[DENIED])
             # Who has no right any more receives no more.
             fixture.config("narrow.toml", more=NARROW.replace("receive:jobs", "receive:other"))

@@ -118,8 +118,8 @@ impl<L: LogStore> Broker<L> {
         if will.retain && !Retained::<RetainedMessage>::admits(will.topic) {
             return Some(ReasonCode::TOPIC_NAME_INVALID);
         }
-        // A request is made by who is there: a will has nobody to answer. Nor could anybody be told that a queue refused
-        // it.
+        // A request is made by who is there: a will has nobody to answer. Nor could anybody be told that a queue
+        // refused it.
         if self.request_topic(will.topic).is_some() || self.is_of_queues(will.topic) {
             // MQTT 3.1.1 has no word for topics. It must not sound as if trying again helped.
             return Some(match connect.version {

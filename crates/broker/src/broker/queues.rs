@@ -325,8 +325,8 @@ impl<L: LogStore> Broker<L> {
         self.asked.actions.push(Action::ReceiveEnd { receiver: ReceiverKey(key) });
     }
 
-    /// The answer to [`Action::ReceiveMore`]: at least one message, and not more than were asked for. If the receiver is
-    /// gone, they are ignored: whoever has the queue hears so, and has them back.
+    /// The answer to [`Action::ReceiveMore`]: at least one message, and not more than were asked for. If the receiver
+    /// is gone, they are ignored: whoever has the queue hears so, and has them back.
     pub fn hand_out(&mut self, ReceiverKey(key): ReceiverKey, deliveries: Vec<QueueDelivery>, now: TimeMs) {
         let Some(receiver) = self.asked.receivers.all.get(&key).filter(|receiver| !receiver.is_over()) else {
             return;

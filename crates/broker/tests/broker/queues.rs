@@ -35,34 +35,32 @@ fn a_send_is_acknowledged_when_the_queue_has_it() {
 #[test]
 fn what_no_queue_takes_is_refused() {
     check(
-        "a: CONNECT why; a: PUBLISH $to/jobs zero; a: PUBLISH $to/jobs qos=1 retain kept
-         a: PUBLISH $to/jobs qos=1 toomuch; a: PUBLISH $to/jobs qos=2 id=7 toomuch; a: PUBLISH $to/jobs qos=2 id=7 little
+        "a: CONNECT why; a: PUBLISH $to/jobs zero; a: PUBLISH $to/jobs qos=1 toomuch
+         a: PUBLISH $to/jobs qos=2 id=7 toomuch; a: PUBLISH $to/jobs qos=2 id=7 little
          a: PUBLISH $to/other qos=1 x; a: PUBLISH $to/secret qos=1 x; a: PUBLISH $from/jobs qos=1 x
          a: PUBLISH $delayed/1/$to/jobs qos=1 x; b: CONNECT v3; b: PUBLISH $to/secret qos=1 x
          c: CONNECT v3; c: PUBLISH $to/jobs qos=1 toomuch; d: CONNECT v3; d: PUBLISH $to/jobs qos=1 retain x
-         e: CONNECT why will=$to/jobs,gone; f: CONNECT why will=$from/jobs,gone
+         e: CONNECT will=$to/jobs,gone; f: CONNECT will=$from/jobs,gone; g: CONNECT; g: PUBLISH $to/jobs qos=1 retain x
          operate publish $to/jobs x; operate publish $from/jobs x",
         expect![[r#"
             a: CONNECT why
                 a < CONNACK success
             a: PUBLISH $to/jobs zero
-            a: PUBLISH $to/jobs qos=1 retain kept
-                a < PUBACK 1 0x83 implementation_specific_error why=what is sent to a queue is kept there until it is acknowledged: publish it without RETAIN
             a: PUBLISH $to/jobs qos=1 toomuch
-                a < PUBACK 2 0x97 quota_exceeded why=the queue is full
+                a < PUBACK 1 0x97 quota_exceeded why=the queue is full
             a: PUBLISH $to/jobs qos=2 id=7 toomuch
                 a < PUBREC 7 0x97 quota_exceeded why=the queue is full
             a: PUBLISH $to/jobs qos=2 id=7 little
                 a < PUBREC 7
                 queues < jobs takes little, 0 bytes of properties
             a: PUBLISH $to/other qos=1 x
-                a < PUBACK 3 0x90 topic_name_invalid why=there is no such queue to send to
+                a < PUBACK 2 0x90 topic_name_invalid why=there is no such queue to send to
             a: PUBLISH $to/secret qos=1 x
-                a < PUBACK 4 0x87 not_authorized why=no right to publish on this topic
+                a < PUBACK 3 0x87 not_authorized why=no right to publish on this topic
             a: PUBLISH $from/jobs qos=1 x
-                a < PUBACK 5 0x87 not_authorized why=no right to publish on this topic
+                a < PUBACK 4 0x87 not_authorized why=no right to publish on this topic
             a: PUBLISH $delayed/1/$to/jobs qos=1 x
-                a < PUBACK 6 0x90 topic_name_invalid why=after $delayed/ come seconds, a slash and a topic
+                a < PUBACK 5 0x90 topic_name_invalid why=after $delayed/ come seconds, a slash and a topic
             b: CONNECT v3
                 b < CONNACK success
             b: PUBLISH $to/secret qos=1 x
@@ -75,12 +73,16 @@ fn what_no_queue_takes_is_refused() {
                 d < CONNACK success
             d: PUBLISH $to/jobs qos=1 retain x
                 d < closed
-            e: CONNECT why will=$to/jobs,gone
-                e < CONNACK 0x90 topic_name_invalid why=the topic of the will is none, too deep to be retained, or for requests or queues
+            e: CONNECT will=$to/jobs,gone
+                e < CONNACK 0x90 topic_name_invalid
                 e < closed
-            f: CONNECT why will=$from/jobs,gone
-                f < CONNACK 0x90 topic_name_invalid why=the topic of the will is none, too deep to be retained, or for requests or queues
+            f: CONNECT will=$from/jobs,gone
+                f < CONNACK 0x90 topic_name_invalid
                 f < closed
+            g: CONNECT
+                g < CONNACK success
+            g: PUBLISH $to/jobs qos=1 retain x
+                g < PUBACK 1 0x83 implementation_specific_error
             operate publish $to/jobs x
                 operator < Refused(0x90 topic_name_invalid)
             operate publish $from/jobs x
@@ -150,30 +152,60 @@ fn receivers_share_a_queue_and_no_wildcard_reaches_it() {
 #[test]
 fn filters_that_name_no_queue_are_refused() {
     check(
-        "a: CONNECT why; a: SUBSCRIBE $from/jobs; a: SUBSCRIBE $from/# qos=1; a: SUBSCRIBE $from/+ qos=1
-         a: SUBSCRIBE $share/g/$from/jobs qos=1; a: SUBSCRIBE $from/other qos=1
-         a: SUBSCRIBE qos=1 $from/jobs x $from/other $from/more; b: CONNECT v3; b: SUBSCRIBE $from/jobs",
+        "a: CONNECT; a: SUBSCRIBE $from/jobs; a: SUBSCRIBE $from/# qos=1; a: SUBSCRIBE $from/+ qos=1
+         a: SUBSCRIBE $share/g/$from/jobs qos=1; b: CONNECT v3; b: SUBSCRIBE $from/jobs
+         c: CONNECT why; c: SUBSCRIBE $from/other qos=1; c: SUBSCRIBE qos=1 $from/jobs x $from/other $from/more",
         expect![[r#"
-            a: CONNECT why
+            a: CONNECT
                 a < CONNACK success
             a: SUBSCRIBE $from/jobs
-                a < SUBACK 1 0x83 implementation_specific_error why=what is received from a queue is to be acknowledged: subscribe with QoS 1
+                a < SUBACK 1 0x83 implementation_specific_error
             a: SUBSCRIBE $from/# qos=1
-                a < SUBACK 2 0x8f topic_filter_invalid why=a filter that is none, or one with wildcards that may have none
+                a < SUBACK 2 0x8f topic_filter_invalid
             a: SUBSCRIBE $from/+ qos=1
-                a < SUBACK 3 0x8f topic_filter_invalid why=a filter that is none, or one with wildcards that may have none
+                a < SUBACK 3 0x8f topic_filter_invalid
             a: SUBSCRIBE $share/g/$from/jobs qos=1
-                a < SUBACK 4 0x9e shared_subscriptions_not_supported why=what is read from a place of one's own, or from a queue, has no share groups
-            a: SUBSCRIBE $from/other qos=1
-                a < SUBACK 5 0x8f topic_filter_invalid why=there is no such queue
-            a: SUBSCRIBE qos=1 $from/jobs x $from/other $from/more
-                a < SUBACK 6 1 1 0x8f topic_filter_invalid 1 why=there is no such queue
+                a < SUBACK 4 0x9e shared_subscriptions_not_supported
             b: CONNECT v3
                 b < CONNACK success
             b: SUBSCRIBE $from/jobs
                 b < SUBACK 1 0x80 unspecified_error
+            c: CONNECT why
+                c < CONNACK success
+            c: SUBSCRIBE $from/other qos=1
+                c < SUBACK 1 0x8f topic_filter_invalid why=there is no such queue
+            c: SUBSCRIBE qos=1 $from/jobs x $from/other $from/more
+                c < SUBACK 2 1 1 0x8f topic_filter_invalid 1 why=there is no such queue
         "#]],
     );
+}
+
+/// The longer texts of the refusals above.
+#[test]
+fn a_refusal_says_what_is_wrong() {
+    let connect =
+        "topic_name_invalid why=the topic of the will is none, too deep to be retained, or for requests or queues";
+    let retained = "implementation_specific_error why=what is sent to a queue is kept there until it is acknowledged: \
+                    publish it without RETAIN";
+    let qos_0 = "implementation_specific_error why=what is received from a queue is to be acknowledged: \
+                 subscribe with QoS 1";
+    let wildcard = "topic_filter_invalid why=a filter that is none, or one with wildcards that may have none";
+    let shared = "shared_subscriptions_not_supported why=what is read from a place of one's own, or from a queue, \
+                  has no share groups";
+    let mut world = World::new(WorldOptions::default());
+    world.run("a: CONNECT why");
+    for (command, refusal) in [
+        ("a: PUBLISH $to/jobs qos=1 retain x", format!("a < PUBACK 1 0x83 {retained}\n")),
+        ("a: SUBSCRIBE $from/jobs", format!("a < SUBACK 2 0x83 {qos_0}\n")),
+        ("a: SUBSCRIBE $from/# qos=1", format!("a < SUBACK 3 0x8f {wildcard}\n")),
+        ("a: SUBSCRIBE $from/+ qos=1", format!("a < SUBACK 4 0x8f {wildcard}\n")),
+        ("a: SUBSCRIBE $share/g/$from/jobs qos=1", format!("a < SUBACK 5 0x9e {shared}\n")),
+        ("b: CONNECT why will=$to/jobs,gone", format!("b < CONNACK 0x90 {connect}\n")),
+        ("c: CONNECT why will=$from/jobs,gone", format!("c < CONNACK 0x90 {connect}\n")),
+    ] {
+        let heard = world.run(command);
+        assert!(heard.contains(&refusal), "{heard}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Ids of messages that are remembered, so that none is taken twice within the window of its queue.
 //!
-//! Those that are keys of messages of other nodes, as links send them, take a few bytes each ([`super::key_ids`]). Others
-//! are kept as texts.
+//! Those that are keys of messages of other nodes, as links send them, take a few bytes each ([`super::key_ids`]).
+//! Others are kept as texts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -5,8 +5,8 @@
 //!   what it shares with the one before it (a byte), priority and what it has (a byte), and what is left as varints
 //! ```
 //!
-//! Messages that were sent together take two or three bytes each, one that was sent alone some six, one that waits for a
-//! time five more. The byte diagram is in `docs/formats/queue.md`.
+//! Messages that were sent together take two or three bytes each, one that was sent alone some six, one that waits for
+//! a time five more. The byte diagram is in `docs/formats/queue.md`.
 //!
 //! Promise: a chunk has one form; bytes that are read are what would be written.
 

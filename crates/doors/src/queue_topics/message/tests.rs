@@ -46,7 +46,10 @@ fn fields_and_attributes_come_from_properties() {
     );
     assert_eq!(
         std::str::from_utf8(&message.attributes).unwrap(),
-        r#"{"content_type":"text/plain","correlation_data":{"type":"Binary","value":"Yy03"},"empty":"","lang":"en","response_topic":"answers/7"}"#
+        concat!(
+            r#"{"content_type":"text/plain","correlation_data":{"type":"Binary","value":"Yy03"},"#,
+            r#""empty":"","lang":"en","response_topic":"answers/7"}"#,
+        )
     );
     let key = MessageKey::from_bits(77).to_string();
     let expected = [

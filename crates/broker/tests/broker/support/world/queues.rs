@@ -1,5 +1,5 @@
-//! The queues behind the brokers: `$to/jobs` and `$to/more` are where one sends, `$from/jobs` and `$from/more` where one
-//! receives. They show what becomes of their messages.
+//! The queues behind the brokers: `$to/jobs` and `$to/more` are where one sends, `$from/jobs` and `$from/more` where
+//! one receives. They show what becomes of their messages.
 
 use std::collections::{BTreeMap, VecDeque};
 
