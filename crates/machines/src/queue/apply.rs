@@ -8,7 +8,7 @@ use tidegate_planted::{Bug, is_planted};
 use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 use super::ids::{Remembered, reference_id};
 use super::key::NUMBER_END;
-use super::limits::{LEASE_MS_MAX, QUEUES_MAX, TIMERS_PER_RECORD};
+use super::limits::{LEASE_MS_MAX, PLACE_BITS, QUEUES_MAX, TIMERS_PER_RECORD};
 use super::message_table::{Entry, MessageState, NEVER, NO_GROUP};
 use super::settings::is_queue_name;
 use super::state::{Queue, Queues, Started, later};
@@ -144,8 +144,9 @@ impl Queues {
                 self.queue_mut(index).settings = settings.clone();
             }
             Event::QueueDeleted { queue, .. } => self.drop_queue(*queue),
-            Event::Sent { queue, messages, .. } => {
+            Event::Sent { queue, first, messages, .. } => {
                 self.forget_ids(at);
+                self.make_room(*queue, (*first, messages.len() as u64), place);
                 for (part, sent) in messages.iter().enumerate() {
                     self.take(*queue, sent, (place, part as u16), at);
                 }
@@ -286,13 +287,19 @@ impl Queues {
         }
     }
 
+    /// Notes that messages come: which, into a queue, with their bodies in this record. Each is then taken.
+    fn make_room(&mut self, index: QueueIndex, (first, count): (u64, u64), place: Place) {
+        let queue = self.queue_mut(index);
+        queue.totals.sent += count;
+        queue.members.insert_run(first, count);
+        self.places.entry(place.position.0 >> PLACE_BITS).or_default().insert_run(first, count);
+    }
+
     /// Takes in a message that was sent.
     fn take(&mut self, index: QueueIndex, sent: &Sent<'_>, (place, part): (Place, u16), at: TimeMs) {
         let number = self.next;
         self.next += 1;
         let queue = self.queue_mut(index);
-        queue.totals.sent += 1;
-        queue.members.insert(number);
         let (group, is_first) = sent.ordering_key.map_or((NO_GROUP, true), |key| queue.groups.add(key, number));
         let until = match (sent.id, queue.settings.id_window_ms) {
             (None, _) | (_, Some(0)) => None,
@@ -305,7 +312,6 @@ impl Queues {
             None => (MessageState::Held, TimeMs(0)),
         };
         self.live_bytes += sent.bytes() as u64;
-        self.enter_place(number, place.position);
         let entry = Entry {
             body: place.position,
             part,

@@ -16,6 +16,7 @@
 //! Invariant: which chunks are open changes no answer.
 
 use std::cell::RefCell;
+use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::event::QueueIndex;
@@ -219,7 +220,12 @@ impl MessageTable {
 
     pub fn insert(&mut self, number: u64, entry: Entry) {
         let (index, place) = place(number);
-        if !self.chunks.contains_key(&index) {
+        // Most messages are the newest.
+        let is_known = match self.chunks.last_key_value() {
+            Some((last, _)) if *last <= index => *last == index,
+            _ => self.chunks.contains_key(&index),
+        };
+        if !is_known {
             self.open(index, 0, empty());
         }
         let open = self.opened(index);
@@ -309,7 +315,7 @@ impl MessageTable {
 
     /// A chunk that is there, opened if it was packed.
     fn opened(&mut self, index: u64) -> &mut Open {
-        if let Some(Chunk::Packed(packed)) = self.chunks.get(&index) {
+        if let Some(packed) = self.packed(index) {
             let (used, entries) = (packed.len() as usize, packed.entries());
             if packed.wakes_at() != NEVER {
                 let was_there = self.packed_timers.remove(&(packed.wakes_at(), index));
@@ -323,10 +329,24 @@ impl MessageTable {
             }
             self.open(index, used, entries);
         }
-        match self.chunks.get_mut(&index) {
+        let is_last = self.chunks.last_key_value().is_some_and(|(last, _)| *last == index);
+        let chunk = match is_last {
+            true => self.chunks.last_entry().map(OccupiedEntry::into_mut),
+            false => self.chunks.get_mut(&index),
+        };
+        match chunk {
             Some(Chunk::Open(open)) => open,
             _ => panic!("the message is there"),
         }
+    }
+
+    /// A chunk that is packed.
+    fn packed(&self, index: u64) -> Option<&Packed> {
+        let chunk = match self.chunks.last_key_value() {
+            Some((last, chunk)) if *last == index => chunk,
+            _ => self.chunks.get(&index)?,
+        };
+        if let Chunk::Packed(packed) = chunk { Some(packed) } else { None }
     }
 
     /// Opens a chunk, and packs others if too many are open.

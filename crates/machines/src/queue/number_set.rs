@@ -50,6 +50,25 @@ impl NumberSet {
         *word |= bit;
     }
 
+    /// Adds so many numbers, none of which is there.
+    pub fn insert_run(&mut self, first: u64, count: u64) {
+        let end = first + count;
+        let mut from = first;
+        while from < end {
+            let (index, _) = place(from);
+            let to = end.min(64 * (index + 1));
+            let bits = (u64::MAX >> (64 - (to - from))) << (from % 64);
+            let word = match self.words.last_entry() {
+                Some(last) if *last.key() == index => last.into_mut(),
+                _ => self.words.entry(index).or_insert(0),
+            };
+            assert!(*word & bits == 0, "some of {from} to {to} are in the set already");
+            *word |= bits;
+            from = to;
+        }
+        self.len += count;
+    }
+
     /// Removes a number that is there.
     pub fn remove(&mut self, number: u64) {
         let (index, bit) = place(number);
@@ -123,6 +142,19 @@ mod tests {
             prop_assert!(set.iter().eq(model.iter().copied()));
             prop_assert!(set.iter_from(from).eq(model.range(from..).copied()));
             prop_assert!(set.words.values().all(|word| *word != 0), "no word is kept for nothing");
+        }
+
+        #[test]
+        fn a_run_is_its_numbers(runs in proptest::collection::vec((1u64..70, 0u64..200), 1..6)) {
+            let (mut set, mut model, mut first) = (NumberSet::default(), BTreeSet::new(), 0);
+            for (gap, count) in runs {
+                first += gap;
+                set.insert_run(first, count);
+                model.extend(first..first + count);
+                first += count;
+            }
+            prop_assert!(set.iter().eq(model.iter().copied()));
+            prop_assert_eq!(set.len(), model.len() as u64);
         }
     }
 }
