@@ -16,6 +16,8 @@
 mod bodies;
 mod call;
 mod client;
+mod consumers;
+mod cron;
 mod declared;
 mod family;
 pub mod limits;
@@ -27,9 +29,13 @@ mod room;
 mod service;
 mod trail;
 mod waiters;
+mod walk;
+mod window;
+mod zone;
 
 pub use call::{Answer, Call, Found, Read, Receive, Received};
 pub use client::{QueueClient, QueueReply, QueueRequest};
+pub use cron::{BadSchedule, Schedule};
 pub use declared::{Declared, QueueKeys, declared};
 pub use family::{QUEUES, QueuesFamily};
 pub use limits::QueuesKeys;
@@ -40,3 +46,5 @@ pub use room::QueueRoom;
 pub use service::{Note, QueueOptions, QueueService};
 pub use tidegate_machines::queue as machine;
 pub use trail::{Step, StepKind, Trail};
+pub use walk::{StoppedShard, id_elsewhere};
+pub use window::{BadWindow, DeliveryWindow, WindowState};

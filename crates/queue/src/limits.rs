@@ -42,10 +42,14 @@ pub const CALL_BYTES_WAITING_MAX: usize = 64 << 20;
 pub const READ_AHEAD_MESSAGES: usize = 512;
 /// See [`READ_AHEAD_MESSAGES`].
 pub const READ_AHEAD_BYTES: u64 = 1 << 20;
+/// Consumers of a shard that had messages in the last moments, and whose rate is therefore known.
+pub const CONSUMERS_MAX: usize = 65_536;
 /// Threads that read bodies for a shard.
 pub const FETCH_THREADS: usize = 2;
 /// Records about what ended by the clock that are written in one step.
 pub const TIMERS_PER_STEP: usize = 4;
+/// Schedules that fire in one step: what their texts say is read then.
+pub const FIRINGS_PER_STEP: usize = 64;
 /// Messages that are handed out in one step, about: then the calls have their turn.
 pub const DELIVERIES_PER_STEP: usize = 2_048;
 /// The log is kept short of garbage from so many segments on.

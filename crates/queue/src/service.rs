@@ -15,6 +15,7 @@
 mod hand_out;
 mod look;
 mod moves;
+mod standing;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::BuildHasher;
@@ -30,6 +31,7 @@ use tidegate_shard::{Caller, JobId, Jobs, Pause, Room, Served, Service, TurnOf, 
 
 use crate::bodies::{Bodies, ReadBodies, read_bodies};
 use crate::call::{Answer, Call, Found, Receive};
+use crate::consumers::Consumers;
 use crate::declared::Declared;
 use crate::family::QueuesFamily;
 use crate::limits::{CALL_BYTES_WAITING_MAX, CALLS_WAITING_MAX, TIMERS_PER_STEP};
@@ -37,6 +39,7 @@ use crate::news::News;
 use crate::rates::Rates;
 use crate::trail::{Trail, TrailWalk};
 use crate::waiters::Waiters;
+use crate::window::{DeliveryWindow, Windows};
 
 /// What a shard is told.
 #[derive(Clone, Copy, Debug)]
@@ -135,6 +138,11 @@ pub struct QueueService<T> {
     bodies: Bodies,
     waiters: Waiters<T>,
     news: News,
+    /// Schedules that found no room for their messages, and when they are tried again.
+    unfired: BTreeSet<(Box<str>, Box<str>)>,
+    fire_again_at: TimeMs,
+    windows: Windows,
+    consumers: Consumers,
     /// The queue at which those who wait are served next.
     next_served: Box<str>,
     /// Receivers that came since the last step.
@@ -177,6 +185,10 @@ impl<T: Clone + PartialEq> QueueService<T> {
             bodies: Bodies::new(options.bodies_bytes_max),
             waiters: Waiters::default(),
             news: News::default(),
+            unfired: BTreeSet::new(),
+            fire_again_at: TimeMs(0),
+            windows: Windows::default(),
+            consumers: Consumers::default(),
             next_served: Box::default(),
             arrived: Vec::new(),
             readings: BTreeMap::new(),
@@ -270,6 +282,7 @@ impl<T: Clone + PartialEq> QueueService<T> {
             | (_, Command::SetQueue { name: queue, .. } | Command::DeleteQueue { name: queue }) => {
                 self.news.note(queue);
             }
+            (_, Command::Fire { due, .. }) => self.news.note(&due.queue),
             (_, Command::PassTime | Command::Cancel { .. } | Command::Reschedule { .. }) => self.news.note_all(),
             _ => {}
         }
@@ -289,6 +302,7 @@ impl<T: Clone + PartialEq> QueueService<T> {
             }
             (Event::Purged { numbers, .. }, ..) => numbers.iter().for_each(|number| self.bodies.remove(*number)),
             (Event::Cancelled { message, .. }, ..) => self.bodies.remove(message.number),
+            (_, Command::DeleteQueue { name }, _) => self.windows.forget(name),
             _ => {}
         }
     }
@@ -327,6 +341,9 @@ impl<T: Clone + PartialEq> QueueService<T> {
         call: &Call,
         progress: &mut Progress,
     ) -> Served<Answer> {
+        if let Some(refusal) = unreadable_text(call) {
+            return Served::Done(Answer::refused(refusal));
+        }
         let up_to = *progress.up_to.get_or_insert_with(|| turn.state().newest_number());
         let left = match call {
             Call::Redrive { max, .. } => max.unwrap_or(u64::MAX) - progress.done,
@@ -346,6 +363,13 @@ impl<T: Clone + PartialEq> QueueService<T> {
             false => Served::Done(Answer::Outcome(Outcome::Some { count: progress.done, more })),
         }
     }
+}
+
+/// Why a text of a call says nothing: its form is none of the machine's business.
+fn unreadable_text(call: &Call) -> Option<Refusal> {
+    let Call::SetQueue { settings, .. } = call else { return None };
+    let error = DeliveryWindow::parse(settings.delivery_window.as_deref()?).err()?;
+    Some(Refusal::WindowInvalid(error.to_string().into()))
 }
 
 /// How much of a full disk a call may use.
@@ -429,6 +453,8 @@ impl<T: Clone + PartialEq> Service for QueueService<T> {
                 Executed::NoRoom | Executed::DiskFull => break,
             }
         }
+        // Keys name the start of the node.
+        worked |= self.has_started && self.fire(turn);
         Ok(worked)
     }
 
@@ -443,6 +469,7 @@ impl<T: Clone + PartialEq> Service for QueueService<T> {
             Call::Read(read) => self.look(turn, read, progress, jobs),
             // Keys name the start of the node that took the message.
             _ if !self.has_started => Served::TurnedAway(Unavailable::DiskFull),
+            Call::SetStanding { queue, name, settings } => self.set_standing(turn, (queue, name), settings),
             _ => self.change(turn, call, progress),
         })
     }

@@ -12,6 +12,7 @@ use super::limits::{FINISHED_MAX, IDS_PER_RECORD, PLACE_BITS, PRIORITIES};
 use super::message_table::{Entry, MessageState, MessageTable, NO_GROUP};
 use super::number_set::NumberSet;
 use super::settings::Settings;
+use super::standing::Standing;
 use crate::{RecordPosition, ShardIndex, TimeMs};
 
 /// What a queue has done since it was made.
@@ -78,6 +79,7 @@ pub(super) struct Queue {
     pub rate_due_us: u64,
     pub totals: Totals,
     pub ids: BTreeMap<Arc<str>, Remembered>,
+    pub standing: BTreeMap<Box<str>, Arc<Standing>>,
 }
 
 impl Queue {
@@ -93,6 +95,7 @@ impl Queue {
             rate_due_us: 0,
             totals: Totals::default(),
             ids: BTreeMap::new(),
+            standing: BTreeMap::new(),
         }
     }
 
@@ -142,6 +145,8 @@ pub struct Queues {
     pub(super) finished: VecDeque<(TimeMs, u64)>,
     /// The ids of all queues, by when they are forgotten.
     pub(super) ids_due: BTreeSet<(TimeMs, QueueIndex, Arc<str>)>,
+    /// The schedules of all queues that fire, by when they do next.
+    pub(super) standing_due: BTreeSet<(TimeMs, QueueIndex, Box<str>)>,
 }
 
 impl Queues {
@@ -159,6 +164,7 @@ impl Queues {
             live_bytes: 0,
             finished: VecDeque::new(),
             ids_due: BTreeSet::new(),
+            standing_due: BTreeSet::new(),
         }
     }
 
