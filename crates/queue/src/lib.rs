@@ -5,6 +5,8 @@
 //!                                                │ machine: where each message is     (tidegate_machines::queue)
 //!                                                │ bodies:  those in memory; others are read from the log
 //!                                                │ waiters: receivers for whom there is nothing yet
+//!                                                │ windows, consumers: when it hands out, and how much to whom
+//!                                                │ schedules: what a queue sends itself, and when
 //!                                                └ mover:   writes old bodies again, so that segments can go
 //! ```
 //!
