@@ -3,7 +3,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use tidegate_machines::queue::{Bounds, Command, Lease, Message, Outcome, Queues, Rejection, Settings};
+use tidegate_machines::queue::{
+    Bounds, Command, DueStanding, Lease, Message, Outcome, Queues, Rejection, Settings, StandingSettings,
+};
 use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 
 const BOUNDS: Bounds = Bounds::new(1_000_000, 1_000_000);
@@ -62,7 +64,14 @@ pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     let queues = Queues::new(ShardIndex(0), 1);
     let mut driven = Driven { queues, events: Vec::new(), next: 1, step: 1_000 };
     let dying = Settings { attempts_max: Some(3), dead_letter: Some("dead".into()), ..Settings::default() };
-    let other = Settings { rate_per_s: Some(10), expiry_ms: Some(70_000), id_window_ms: None, ..Settings::default() };
+    let other = Settings {
+        delivery_window: Some("mon-fri 08:00-20:00 Europe/Berlin".into()),
+        consumer_rate_per_s: Some(7),
+        rate_per_s: Some(10),
+        expiry_ms: Some(70_000),
+        id_window_ms: None,
+        ..Settings::default()
+    };
     driven.ask(Command::Start { node: 7 }, NOW);
     for (name, settings) in [("dead", &Settings::default()), ("jobs", &dying), ("gone", &other), ("other", &other)] {
         driven.ask(Command::SetQueue { name, settings }, NOW);
@@ -104,6 +113,19 @@ pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     driven.ask(Command::Purge { queue: "other", up_to: 14 }, NOW);
     driven.ask(Command::Redrive { from: "dead", to: "other", max: 9 }, NOW);
     driven.receive("other", 1);
+    let standing = |body: &str| StandingSettings {
+        cron: "0 9 * * mon-fri".into(),
+        zone: "Europe/Berlin".into(),
+        expiry_ms: Some(9_000),
+        message: Message { ordering_key: Some("k".into()), ..message(body) },
+    };
+    for (name, body) in [("morning", "a"), ("noon", "b"), ("night", "c")] {
+        let (settings, next) = (standing(body), TimeMs(NOW.0 + 40));
+        driven.ask(Command::SetStanding { queue: "other", name, settings: &settings, next }, NOW);
+    }
+    driven.ask(Command::RemoveStanding { queue: "other", name: "night" }, NOW);
+    let due: Vec<_> = driven.queues.due_standing(TimeMs(NOW.0 + 45)).take(1).collect();
+    driven.ask(Command::Fire { due: &due[0], next: Some(TimeMs(NOW.0 + 86_400_000)) }, TimeMs(NOW.0 + 45));
     driven.ask(Command::PassTime, TimeMs(NOW.0 + 45));
     let moved = [(1, messages[0].clone()), (5, messages[4].clone())];
     driven.ask(Command::Move { messages: &moved }, TimeMs(NOW.0 + 45));
@@ -154,6 +176,11 @@ fn sequence_of(mut bytes: &[u8]) -> u64 {
     (number(), number(), number()).2
 }
 
+/// The first schedule of a queue.
+fn schedule_of(queues: &Queues, queue: &str) -> Option<String> {
+    queues.standing_after(queue, "").expect("the queue is there").next().map(|(name, _)| name.to_owned())
+}
+
 /// What is due ends, a message is sent and received, all is purged, and then nothing is left.
 fn work_with(queues: Queues, next: u64) {
     queues.assert_sound();
@@ -177,6 +204,11 @@ fn work_with(queues: Queues, next: u64) {
         }
     }
     driven.queues.assert_sound();
+    let due: Vec<DueStanding> = driven.queues.due_standing(TimeMs::MAX).collect();
+    for due in &due {
+        driven.ask(Command::Fire { due, next: None }, TimeMs::MAX);
+    }
+    driven.queues.assert_sound();
     while driven.queues.next_due().is_some() {
         driven.ask(Command::PassTime, TimeMs::MAX);
     }
@@ -184,6 +216,10 @@ fn work_with(queues: Queues, next: u64) {
     for name in &names {
         let up_to = driven.queues.newest_number();
         while let Outcome::Some { count: 1.., .. } = driven.ask(Command::Purge { queue: name, up_to }, TimeMs::MAX) {}
+        // Those that fire no more are still there.
+        while let Some(schedule) = schedule_of(&driven.queues, name) {
+            driven.ask(Command::RemoveStanding { queue: name, name: &schedule }, TimeMs::MAX);
+        }
         assert_eq!(driven.ask(Command::DeleteQueue { name }, TimeMs::MAX), Outcome::Done, "nothing holds it");
     }
     driven.queues.assert_sound();

@@ -14,6 +14,7 @@ mod messages;
 mod openapi;
 mod page;
 mod queues;
+mod schedules;
 
 use axum::http::StatusCode;
 use axum::routing::{get, post};
@@ -36,7 +37,7 @@ pub struct QueueHttp(pub EdgeHandle<QueueClient>);
 #[openapi(
     info(description = "Queues hand out messages under leases until somebody acknowledges them. Who sends needs the \
                        grant `send:QUEUE`, who receives `receive:QUEUE`; making, changing, looking through, purging \
-                       and deleting queues needs `admin:QUEUE`. Times are milliseconds; those of the day since 1970."),
+                       and deleting queues, and their schedules, needs `admin:QUEUE`. Times are milliseconds; those of the day since 1970."),
     paths(
         queues::list_queues,
         queues::read_queue,
@@ -45,6 +46,10 @@ pub struct QueueHttp(pub EdgeHandle<QueueClient>);
         queues::delete_queue,
         queues::purge_queue,
         queues::redrive_queue,
+        schedules::list_schedules,
+        schedules::read_schedule,
+        schedules::put_schedule,
+        schedules::delete_schedule,
         messages::send_messages,
         messages::list_messages,
         messages::read_message,
@@ -79,6 +84,10 @@ impl HttpRoom for QueueHttp {
             .patch(queues::patch_queue)
             .delete(queues::delete_queue)
             .with_state(served.clone());
+        let schedule = get(schedules::read_schedule)
+            .put(schedules::put_schedule)
+            .delete(schedules::delete_schedule)
+            .with_state(served.clone());
         let of_queue = get(messages::list_messages).post(messages::send_messages).with_state(served.clone());
         let message = get(messages::read_message)
             .patch(messages::reschedule_message)
@@ -95,6 +104,8 @@ impl HttpRoom for QueueHttp {
             .route("/v1/queues/{name}/reject", post(leases::reject_messages).with_state(served.clone()))
             .route("/v1/queues/{name}/purge", post(queues::purge_queue).with_state(served.clone()))
             .route("/v1/queues/{name}/redrive", post(queues::redrive_queue).with_state(served.clone()))
+            .route("/v1/queues/{name}/schedules", get(schedules::list_schedules).with_state(served.clone()))
+            .route("/v1/queues/{name}/schedules/{schedule}", schedule)
             .route("/v1/messages/{key}", message)
             .beside(sqs::PATH, post(sqs::answer).with_state(served))
     }
@@ -114,7 +125,12 @@ const QUEUE_FULL: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_fu
 const MESSAGE_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "message_not_found");
 const MESSAGE_LEASED: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "message_leased");
 
-const CODES: [ProblemCode; 15] = [
+const QUEUE_HAS_SCHEDULES: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_has_schedules");
+const SCHEDULE_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "queue_schedule_invalid");
+const SCHEDULE_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "queue_schedule_not_found");
+const SCHEDULES_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_schedules_too_many");
+
+const CODES: [ProblemCode; 19] = [
     QUEUE_NOT_FOUND,
     QUEUE_NAME_INVALID,
     SETTING_INVALID,
@@ -130,13 +146,17 @@ const CODES: [ProblemCode; 15] = [
     RECEIVERS_TOO_MANY,
     MESSAGE_NOT_FOUND,
     MESSAGE_LEASED,
+    QUEUE_HAS_SCHEDULES,
+    SCHEDULE_INVALID,
+    SCHEDULE_NOT_FOUND,
+    SCHEDULES_TOO_MANY,
 ];
 
 pub(crate) fn problem(refusal: &Refusal) -> Problem {
     let code = match refusal {
         Refusal::QueueNotFound(_) => QUEUE_NOT_FOUND,
         Refusal::QueueNameInvalid => QUEUE_NAME_INVALID,
-        Refusal::SettingInvalid(_) => SETTING_INVALID,
+        Refusal::SettingInvalid(_) | Refusal::WindowInvalid(_) => SETTING_INVALID,
         Refusal::QueueNotEmpty => QUEUE_NOT_EMPTY,
         Refusal::QueueInUse(_) => QUEUE_IN_USE,
         Refusal::TooManyQueues => QUEUES_TOO_MANY,
@@ -147,6 +167,10 @@ pub(crate) fn problem(refusal: &Refusal) -> Problem {
         Refusal::Full(_) => QUEUE_FULL,
         Refusal::TooManyReceivers => RECEIVERS_FULL,
         Refusal::TooManyReceiversOfCaller => RECEIVERS_TOO_MANY,
+        Refusal::QueueHasSchedules => QUEUE_HAS_SCHEDULES,
+        Refusal::ScheduleInvalid(_) => SCHEDULE_INVALID,
+        Refusal::ScheduleNotFound => SCHEDULE_NOT_FOUND,
+        Refusal::TooManySchedules => SCHEDULES_TOO_MANY,
         Refusal::MessageNotFound => MESSAGE_NOT_FOUND,
         Refusal::MessageLeased => MESSAGE_LEASED,
     };

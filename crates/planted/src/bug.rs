@@ -135,6 +135,8 @@ pub enum Bug {
     LostLeaseTrusted,
     /// A snapshot of queues says of each lease that it is over.
     LeaseLostInSnapshot,
+    /// A schedule that has fired fires again at once, at the same time.
+    ScheduleStandsStill,
     /// Deliveries are not counted for the rate of a queue.
     RateIgnored,
     /// A purge passes over messages that wait for their time.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_machines::TimeMs;
 use tidegate_machines::queue::{
     Command, Delivery, Lease, Message, MessageKey, MessageView, Outcome, QueueView, Refusal, Rejection, Settings,
+    Standing, StandingSettings,
 };
 
 use crate::rates::Rates;
@@ -67,6 +68,15 @@ pub enum Call {
         to: Box<str>,
         max: Option<u64>,
     },
+    SetStanding {
+        queue: Box<str>,
+        name: Box<str>,
+        settings: Box<StandingSettings>,
+    },
+    RemoveStanding {
+        queue: Box<str>,
+        name: Box<str>,
+    },
     Read(Read),
 }
 
@@ -77,6 +87,22 @@ pub enum Read {
     Queue(Box<str>),
     /// The queues whose names come after one, so many.
     Queues {
+        /// The name.
+        after: Box<str>,
+        /// How many at most.
+        limit: usize,
+    },
+    /// A schedule of a queue.
+    Standing {
+        /// The queue.
+        queue: Box<str>,
+        /// Its name.
+        name: Box<str>,
+    },
+    /// The schedules of a queue whose names come after one, so many.
+    Standings {
+        /// The queue.
+        queue: Box<str>,
         /// The name.
         after: Box<str>,
         /// How many at most.
@@ -150,6 +176,8 @@ pub enum Answer {
     Queue(Box<QueueView>, Rates),
     /// Queues, in the order of their names.
     Queues(Vec<(QueueView, Rates)>),
+    /// Schedules in the order of their names, and whether there are more behind them.
+    Standings(Vec<(Box<str>, Arc<Standing>)>, bool),
     /// Messages, and whether there are more behind them.
     Messages(Vec<Found>, bool),
 }
@@ -162,7 +190,7 @@ impl Answer {
 }
 
 impl Call {
-    /// The command that does it; of a purge or a redrive, its next part. `None` for reads.
+    /// The command that does it; of a purge or a redrive, its next part. `None` for reads and schedules.
     pub(crate) fn command(&self, up_to: u64, left: u64) -> Option<Command<'_>> {
         Some(match self {
             Call::SetQueue { name, settings } => Command::SetQueue { name, settings },
@@ -177,7 +205,9 @@ impl Call {
             Call::Cancel { key } => Command::Cancel { key: *key },
             Call::Reschedule { key, visible_at } => Command::Reschedule { key: *key, visible_at: *visible_at },
             Call::Redrive { from, to, .. } => Command::Redrive { from, to, max: left.min(1 << 20) as usize },
-            Call::Read(_) => return None,
+            Call::RemoveStanding { queue, name } => Command::RemoveStanding { queue, name },
+            // When it fires first is not known here.
+            Call::SetStanding { .. } | Call::Read(_) => return None,
         })
     }
 
@@ -193,6 +223,9 @@ impl Call {
             | Call::Reject { queue, .. }
             | Call::Purge { queue }
             | Call::Redrive { from: queue, .. }
+            | Call::SetStanding { queue, .. }
+            | Call::RemoveStanding { queue, .. }
+            | Call::Read(Read::Standing { queue, .. } | Read::Standings { queue, .. })
             | Call::Read(Read::Queue(queue) | Read::ById { queue, .. } | Read::Browse { queue, .. }) => Some(queue),
             Call::Cancel { .. } | Call::Reschedule { .. } => None,
             Call::Read(Read::Message(_) | Read::Queues { .. }) => None,
@@ -221,6 +254,7 @@ impl Call {
             Call::Hand { messages, .. } => {
                 size_of_val(&**messages) + messages.iter().map(|(_, reference)| reference.len()).sum::<usize>()
             }
+            Call::SetStanding { settings, .. } => size_of::<StandingSettings>() + settings.message.bytes(),
             _ => 0,
         };
         size_of::<Call>() + beside

@@ -7,6 +7,8 @@ use tidegate_config::{Count, Document, Flag, Milliseconds, NoDefault, Optional, 
 use tidegate_machines::queue::{Settings, is_queue_name};
 use tidegate_machines::shard_of;
 
+use crate::window::DeliveryWindow;
+
 config! {
     /// `[[queue]]`
     pub struct QueueKeys in [["queue"]] {
@@ -33,6 +35,12 @@ config! {
             "messages that may be in the queue at once; without it, queues.messages_max counts alone";
         trail_ms: Milliseconds = 3_600_000, 0..=3_162_240_000_000, restart,
             "how long it is remembered what became of a message that is gone";
+        delivery_window: Optional<Text> = NoDefault, .., restart,
+            "when messages are handed out, as \"mon-fri 08:00-20:00 Europe/Berlin\"; without it, always";
+        consumer_rate_per_s: Optional<PerSecond> = NoDefault, .., restart,
+            "messages a second that each consumer is handed out";
+        consumer_burst: Count<u32> = 1, 1..=1_000_000, restart,
+            "messages that each may be handed out at once under that rate";
     }
 }
 
@@ -41,6 +49,7 @@ pub type Declared = BTreeMap<Box<str>, Settings>;
 
 impl QueueKeys {
     fn settings(self) -> Settings {
+        let rate = |rate: Option<u64>| rate.map(|rate| u32::try_from(rate).unwrap_or(u32::MAX));
         Settings {
             lease_ms: self.lease_ms,
             delay_ms: self.delay_ms,
@@ -51,11 +60,14 @@ impl QueueKeys {
             retry_ms: self.retry_ms,
             retry_max_ms: self.retry_max_ms,
             id_window_ms: (!self.ids_for_ever).then_some(self.id_window_ms),
-            rate_per_s: self.rate_per_s.map(|rate| u32::try_from(rate).unwrap_or(u32::MAX)),
+            rate_per_s: rate(self.rate_per_s),
             burst: self.burst,
             is_paused: self.paused,
             messages_max: self.messages_max,
             trail_ms: self.trail_ms,
+            delivery_window: self.delivery_window,
+            consumer_rate_per_s: rate(self.consumer_rate_per_s),
+            consumer_burst: self.consumer_burst,
             notes: Box::default(),
         }
     }
@@ -75,6 +87,9 @@ pub fn declared(document: &Document, shards: u16) -> Result<Declared> {
                 "name",
                 "expected 1 to 80 letters, digits, and characters of \"-_.:{}\", not all of them \".\"".into(),
             ));
+        }
+        if let Some(Err(error)) = keys.delivery_window.as_deref().map(DeliveryWindow::parse) {
+            return Err(wrong("delivery_window", error.to_string()));
         }
         let settings = keys.settings();
         settings.check(&name).map_err(|error| wrong("name", format!("\"{name}\": {error}")))?;

@@ -5,6 +5,8 @@
 //!                                                │ machine: where each message is     (tidegate_machines::queue)
 //!                                                │ bodies:  those in memory; others are read from the log
 //!                                                │ waiters: receivers for whom there is nothing yet
+//!                                                │ windows, consumers: when it hands out, and how much to whom
+//!                                                │ schedules: what a queue sends itself, and when
 //!                                                └ mover:   writes old bodies again, so that segments can go
 //! ```
 //!
@@ -17,6 +19,8 @@ mod behind;
 mod bodies;
 mod call;
 mod client;
+mod consumers;
+mod cron;
 mod declared;
 mod family;
 pub mod limits;
@@ -29,9 +33,13 @@ mod room;
 mod service;
 mod trail;
 mod waiters;
+mod walk;
+mod window;
+mod zone;
 
 pub use call::{Answer, Call, Found, Read, Receive, Received};
 pub use client::{CallerRequest, QueueClient, QueueReply, QueueRequest, give_back};
+pub use cron::{BadSchedule, Schedule};
 pub use declared::{Declared, QueueKeys, declared};
 pub use family::{QUEUES, QueuesFamily};
 pub use limits::QueuesKeys;
@@ -42,3 +50,5 @@ pub use room::QueueRoom;
 pub use service::{Note, QueueOptions, QueueService};
 pub use tidegate_machines::queue as machine;
 pub use trail::{Step, StepKind, Trail};
+pub use walk::{StoppedShard, id_elsewhere};
+pub use window::{BadWindow, DeliveryWindow, WindowState};

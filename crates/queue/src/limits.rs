@@ -2,7 +2,7 @@
 
 use tidegate_config::{Bytes, Count, NoDefault, Optional, config};
 use tidegate_machines::queue::Bounds;
-use tidegate_machines::queue::limits::{BATCH_BYTES_MAX, MESSAGE_BYTES_MAX};
+use tidegate_machines::queue::limits::{BATCH_BYTES_MAX, MESSAGE_BYTES_MAX, STANDING_BYTES_MAX, STANDING_MAX};
 
 config! {
     /// `[queues]`.
@@ -44,6 +44,11 @@ pub const MESSAGE_MEMORY_BYTES: u64 = 32;
 pub const ID_MEMORY_BYTES: u64 = 384;
 /// Memory of a request that waits for messages.
 pub const RECEIVER_MEMORY_BYTES: u64 = 512;
+/// Memory of a consumer whose rate is known: two entries with the longest names of queue and consumer.
+pub const CONSUMER_MEMORY_BYTES: u64 = 512;
+/// Memory of a shard that no key sets: its schedules, twice while a snapshot is made, and consumers.
+pub const SHARD_MEMORY_BYTES: u64 =
+    2 * (STANDING_MAX * (STANDING_BYTES_MAX + 1_024)) as u64 + CONSUMERS_MAX as u64 * CONSUMER_MEMORY_BYTES;
 /// Bytes of a segment of a log.
 pub const SEGMENT_BYTES: u64 = 64 << 20;
 /// Calls that may wait for a shard.
@@ -54,10 +59,14 @@ pub const CALL_BYTES_WAITING_MAX: usize = 64 << 20;
 pub const READ_AHEAD_MESSAGES: usize = 512;
 /// See [`READ_AHEAD_MESSAGES`].
 pub const READ_AHEAD_BYTES: u64 = 1 << 20;
+/// Consumers of a shard that had messages in the last moments, and whose rate is therefore known.
+pub const CONSUMERS_MAX: usize = 16_384;
 /// Threads that read bodies for a shard.
 pub const FETCH_THREADS: usize = 2;
 /// Records about what ended by the clock that are written in one step.
 pub const TIMERS_PER_STEP: usize = 4;
+/// Schedules that fire in one step: what their texts say is read then.
+pub const FIRINGS_PER_STEP: usize = 64;
 /// Messages that are handed out in one step, about: then the calls have their turn.
 pub const DELIVERIES_PER_STEP: usize = 2_048;
 /// The log is kept short of garbage from so many segments on.

@@ -2,7 +2,7 @@
 //!
 //! Why not to ask all of them in each step: ten thousand receivers may wait for ten thousand queues.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_machines::TimeMs;
 
@@ -10,8 +10,9 @@ use tidegate_machines::TimeMs;
 #[derive(Debug, Default)]
 pub(crate) struct News {
     of: BTreeSet<Box<str>>,
-    /// Not before these times.
+    /// Not before these times; of each queue, the soonest.
     later: BTreeSet<(TimeMs, Box<str>)>,
+    soonest: BTreeMap<Box<str>, TimeMs>,
     of_all: bool,
 }
 
@@ -31,6 +32,13 @@ impl News {
 
     /// This queue may have something from then on.
     pub fn note_at(&mut self, at: TimeMs, queue: &str) {
+        if let Some(other) = self.soonest.get(queue) {
+            if *other <= at {
+                return;
+            }
+            self.later.remove(&(*other, queue.into()));
+        }
+        self.soonest.insert(queue.into(), at);
         self.later.insert((at, queue.into()));
     }
 
@@ -38,6 +46,7 @@ impl News {
     pub fn take<'a>(&mut self, now: TimeMs, waited_for: impl Iterator<Item = &'a str>) -> Vec<Box<str>> {
         while let Some((_, queue)) = self.later.first().filter(|(at, _)| *at <= now).cloned() {
             self.later.pop_first();
+            self.soonest.remove(&queue);
             self.note(&queue);
         }
         match std::mem::take(&mut self.of_all) {
@@ -57,9 +66,9 @@ mod tests {
         news.note("b");
         news.note("b");
         news.note("a");
-        news.note_at(TimeMs(5), "c");
+        [7, 5, 9].into_iter().for_each(|at| news.note_at(TimeMs(at), "c"));
         let mut take = |now| news.take(TimeMs(now), ["a", "z"].into_iter()).join(" ");
-        assert_eq!([take(4), take(4), take(5)], ["a b", "", "c"]);
+        assert_eq!([take(4), take(4), take(5), take(9)], ["a b", "", "c", ""]);
         news.note("a");
         news.note_all();
         assert_eq!(news.take(TimeMs(6), ["a", "z"].into_iter()).join(" "), "a z");

@@ -15,6 +15,7 @@
 mod hand_out;
 mod look;
 mod moves;
+mod standing;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::BuildHasher;
@@ -32,6 +33,7 @@ use tidegate_shard::{Caller, JobId, Jobs, Pause, Room, Served, Service, TurnOf, 
 use crate::behind::{Behind, Said};
 use crate::bodies::{Bodies, ReadBodies, read_bodies};
 use crate::call::{Answer, Call, Found, Receive};
+use crate::consumers::Consumers;
 use crate::declared::Declared;
 use crate::family::QueuesFamily;
 use crate::limits::{CALL_BYTES_WAITING_MAX, CALLS_WAITING_MAX, TIMERS_PER_STEP};
@@ -41,6 +43,7 @@ use crate::rates::Rates;
 use crate::refused::{Bound, Refused};
 use crate::trail::{Trail, TrailWalk};
 use crate::waiters::{Waiter, Waiters};
+use crate::window::{DeliveryWindow, Windows};
 
 /// What a shard is told.
 #[derive(Clone, Copy, Debug)]
@@ -143,6 +146,11 @@ pub struct QueueService<T> {
     bodies: Bodies,
     waiters: Waiters<T>,
     news: News,
+    /// Schedules that found no room for their messages, and when they are tried again.
+    unfired: BTreeSet<(Box<str>, Box<str>)>,
+    fire_again_at: TimeMs,
+    windows: Windows,
+    consumers: Consumers,
     /// The queue at which those who wait are served next.
     next_served: Box<str>,
     readings: BTreeMap<JobId, Reading<T>>,
@@ -190,6 +198,10 @@ impl<T: RequestTicket> QueueService<T> {
             bodies: Bodies::new(options.bodies_bytes_max),
             waiters: Waiters::default(),
             news: News::default(),
+            unfired: BTreeSet::new(),
+            fire_again_at: TimeMs(0),
+            windows: Windows::default(),
+            consumers: Consumers::default(),
             next_served: Box::default(),
             readings: BTreeMap::new(),
             found: BTreeMap::new(),
@@ -318,6 +330,7 @@ impl<T: RequestTicket> QueueService<T> {
             | (_, Command::SetQueue { name: queue, .. } | Command::DeleteQueue { name: queue }) => {
                 self.news.note(queue);
             }
+            (_, Command::Fire { due, .. }) => self.news.note(&due.queue),
             (_, Command::PassTime | Command::Cancel { .. } | Command::Reschedule { .. }) => self.news.note_all(),
             _ => {}
         }
@@ -337,6 +350,7 @@ impl<T: RequestTicket> QueueService<T> {
             }
             (Event::Purged { numbers, .. }, ..) => numbers.iter().for_each(|number| self.bodies.remove(*number)),
             (Event::Cancelled { message, .. }, ..) => self.bodies.remove(message.number),
+            (_, Command::DeleteQueue { name }, _) => self.windows.forget(name),
             _ => {}
         }
     }
@@ -411,6 +425,9 @@ impl<T: RequestTicket> QueueService<T> {
         call: &Call,
         progress: &mut Progress,
     ) -> Served<Answer> {
+        if let Some(refusal) = unreadable_text(call) {
+            return Served::Done(Answer::refused(refusal));
+        }
         let up_to = *progress.up_to.get_or_insert_with(|| turn.state().newest_number());
         let left = match call {
             Call::Redrive { max, .. } => max.unwrap_or(u64::MAX) - progress.done,
@@ -466,6 +483,13 @@ fn tell_behind(queue: &str, said: Said, rates: &Rates, counts: &Counts, now: Tim
             tracing::info!(queue, waiting, sent_per_s, acknowledged_per_s, after_s, "the queue is behind no more");
         }
     }
+}
+
+/// Why a text of a call says nothing: its form is none of the machine's business.
+fn unreadable_text(call: &Call) -> Option<Refusal> {
+    let Call::SetQueue { settings, .. } = call else { return None };
+    let error = DeliveryWindow::parse(settings.delivery_window.as_deref()?).err()?;
+    Some(Refusal::WindowInvalid(error.to_string().into()))
 }
 
 /// How much of a full disk a call may use.
@@ -544,6 +568,8 @@ impl<T: RequestTicket> Service for QueueService<T> {
                 Executed::NoRoom | Executed::DiskFull => break,
             }
         }
+        // Keys name the start of the node.
+        worked |= self.has_started && self.fire(turn);
         Ok(worked)
     }
 
@@ -558,6 +584,7 @@ impl<T: RequestTicket> Service for QueueService<T> {
             Call::Read(read) => self.look(turn, read, progress, jobs),
             // Keys name the start of the node that took the message.
             _ if !self.has_started => Served::TurnedAway(Unavailable::DiskFull),
+            Call::SetStanding { queue, name, settings } => self.set_standing(turn, (queue, name), settings),
             _ => self.change(turn, call, progress),
         })
     }

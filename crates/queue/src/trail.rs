@@ -27,6 +27,10 @@ pub struct Step {
 #[expect(missing_docs, reason = "the names say what they are")]
 pub enum StepKind {
     Sent,
+    /// A schedule sent it.
+    Fired {
+        schedule: Box<str>,
+    },
     Leased {
         consumer: Box<str>,
         until: TimeMs,
@@ -141,6 +145,10 @@ fn step_of(event: &Event<'_>, number: u64) -> Option<(Step, RecordPosition)> {
         Event::Sent { first, messages, .. } => {
             let is_here = (*first..first + messages.len() as u64).contains(&number);
             return is_here.then(|| (Step { at: event.at(), kind: StepKind::Sent }, RecordPosition::NONE));
+        }
+        Event::Fired { name, first, .. } => {
+            let kind = StepKind::Fired { schedule: (*name).into() };
+            return (*first == number).then(|| (Step { at: event.at(), kind }, RecordPosition::NONE));
         }
         Event::Leased { until, consumer, messages, .. } => {
             (StepKind::Leased { consumer: (*consumer).into(), until: *until }, among(messages)?)

@@ -32,6 +32,9 @@ pub(crate) struct Waiters<T> {
     arrived: Vec<(T, Receive)>,
     /// How many there are of each caller, those that arrived included.
     of_callers: HashMap<Caller, usize, FixedState>,
+    /// Those that others need not wait for, by their numbers, and when they go back to their places.
+    aside: BTreeMap<u64, (TimeMs, Waiter<T>)>,
+    returns: BTreeSet<(TimeMs, u64)>,
     numbers: u64,
 }
 
@@ -42,6 +45,8 @@ impl<T> Default for Waiters<T> {
             ends: BTreeSet::new(),
             arrived: Vec::new(),
             of_callers: HashMap::default(),
+            aside: BTreeMap::new(),
+            returns: BTreeSet::new(),
             numbers: 0,
         }
     }
@@ -115,9 +120,45 @@ impl<T: RequestTicket> Waiters<T> {
         Some(waiter)
     }
 
+    /// Lets who waits longest for a queue stand aside until `at`: those behind it are served meanwhile.
+    pub fn put_aside(&mut self, queue: &str, at: TimeMs) {
+        let Some(waiters) = self.by_queue.get_mut(queue) else { return };
+        if let Some(waiter) = waiters.pop_front() {
+            self.returns.insert((at, waiter.number));
+            self.aside.insert(waiter.number, (at, waiter));
+        }
+        if waiters.is_empty() {
+            self.by_queue.remove(queue);
+        }
+    }
+
+    /// Puts those back in their places who need not stand aside any more. Returns their queues.
+    pub fn put_back(&mut self, now: TimeMs) -> BTreeSet<Box<str>> {
+        let mut queues = BTreeSet::new();
+        while let Some((_, number)) = self.returns.first().filter(|(at, _)| *at <= now).copied() {
+            let waiter = self.take_aside(number).expect("who stands aside is listed");
+            let queue = waiter.receive.queue.clone();
+            let waiters = self.by_queue.entry(queue.clone()).or_default();
+            let place = waiters.partition_point(|other| other.number < number);
+            waiters.insert(place, waiter);
+            queues.insert(queue);
+        }
+        queues
+    }
+
+    fn take_aside(&mut self, number: u64) -> Option<Waiter<T>> {
+        let (at, waiter) = self.aside.remove(&number)?;
+        self.returns.remove(&(at, number));
+        Some(waiter)
+    }
+
     /// Takes out one who has waited long enough.
     pub fn pop_ended(&mut self, now: TimeMs) -> Option<Waiter<T>> {
         let (_, number, queue) = self.ends.first().filter(|(until, ..)| *until <= now)?.clone();
+        if let Some(waiter) = self.take_aside(number) {
+            self.forget(&waiter);
+            return Some(waiter);
+        }
         let waiters = self.by_queue.get_mut(&queue).expect("a queue with a waiter is listed");
         let place = waiters.iter().position(|waiter| waiter.number == number).expect("a waiter is in its queue");
         let waiter = waiters.remove(place).expect("it was there just now");
@@ -125,11 +166,14 @@ impl<T: RequestTicket> Waiters<T> {
         Some(waiter)
     }
 
-    /// Takes out one that waits, or came since the last step. Whether it did.
+    /// Takes out one that waits, stands aside, or came since the last step. Whether it did.
     pub fn remove(&mut self, queue: &str, ticket: &T) -> bool {
         if let Some(place) = self.arrived.iter().position(|(of, _)| of == ticket) {
             self.arrived.remove(place);
             self.count_off(ticket.caller());
+            return true;
+        }
+        if self.remove_aside(queue, ticket) {
             return true;
         }
         let Some(waiters) = self.by_queue.get_mut(queue) else { return false };
@@ -139,13 +183,24 @@ impl<T: RequestTicket> Waiters<T> {
         true
     }
 
+    fn remove_aside(&mut self, queue: &str, ticket: &T) -> bool {
+        let is_meant = |waiter: &Waiter<T>| *waiter.receive.queue == *queue && waiter.ticket == *ticket;
+        let meant = self.aside.iter().find(|(_, (_, waiter))| is_meant(waiter)).map(|(number, _)| *number);
+        let Some(number) = meant else { return false };
+        let waiter = self.take_aside(number).expect("it stands aside");
+        self.forget(&waiter);
+        true
+    }
+
     /// Takes out all.
     pub fn take_all(&mut self) -> Vec<T> {
         self.ends.clear();
+        self.returns.clear();
         self.of_callers.clear();
-        let waiting = std::mem::take(&mut self.by_queue).into_values().flatten().map(|waiter| waiter.ticket);
+        let aside = std::mem::take(&mut self.aside).into_values().map(|(_, waiter)| waiter);
+        let waiting = std::mem::take(&mut self.by_queue).into_values().flatten().chain(aside);
         let arrived = std::mem::take(&mut self.arrived).into_iter().map(|(ticket, _)| ticket);
-        waiting.chain(arrived).collect()
+        waiting.map(|waiter| waiter.ticket).chain(arrived).collect()
     }
 
     fn forget(&mut self, waiter: &Waiter<T>) {
@@ -210,5 +265,27 @@ mod tests {
         assert_eq!(counts(&waiters), [1, 1]);
         assert_eq!(waiters.take_all(), [4, 7]);
         assert_eq!((waiters.len(), counts(&waiters)), (0, [0, 0]));
+    }
+
+    #[test]
+    fn who_stands_aside_holds_up_nobody_and_comes_back_to_its_place() {
+        let mut waiters = Waiters::<u64>::default();
+        for (ticket, wait_ms) in [(1, 90), (2, 10), (3, 90), (4, 90)] {
+            waiters.arrive(ticket, receive("a", wait_ms));
+        }
+        for (ticket, receive) in waiters.take_arrived() {
+            waiters.push(ticket, receive, TimeMs(0));
+        }
+        waiters.put_aside("a", TimeMs(30));
+        waiters.put_aside("a", TimeMs(20));
+        waiters.put_aside("a", TimeMs(50));
+        assert_eq!(waiters.first("a").map(|waiter| waiter.ticket), Some(4));
+        assert_eq!(waiters.pop_ended(TimeMs(10)).map(|waiter| waiter.ticket), Some(2), "also who stands aside");
+        assert!(waiters.put_back(TimeMs(29)).is_empty());
+        assert_eq!(waiters.put_back(TimeMs(30)).into_iter().collect::<Vec<_>>(), ["a".into()]);
+        assert_eq!(waiters.first("a").map(|waiter| waiter.ticket), Some(1));
+        assert!(waiters.remove("a", &3), "it goes away while it stands aside");
+        assert_eq!((waiters.len(), waiters.take_all().len()), (2, 2));
+        assert!(waiters.put_back(TimeMs(99)).is_empty() && waiters.pop_ended(TimeMs(99)).is_none());
     }
 }

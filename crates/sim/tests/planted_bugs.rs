@@ -467,3 +467,9 @@ fn a_purge_that_passes_over_messages_is_found() {
 fn a_rate_that_is_ignored_is_found() {
     is_found::<QueueClients>(Bug::RateIgnored, &STORES, &["a queue hands out no more than its rate"]);
 }
+
+#[test]
+fn a_schedule_that_fires_again_at_once_is_found() {
+    let promises = ["a schedule fires once for each of its times"];
+    is_found::<QueueClients>(Bug::ScheduleStandsStill, &STORES, &promises);
+}

@@ -271,6 +271,7 @@ fn of_queues(keys: &QueuesKeys) -> Vec<Cost> {
         cost("queues.bodies_bytes_max", keys.bodies_bytes_max, 1, shards, "bodies of messages"),
         cost("queues.receivers_max", receivers, queue::RECEIVER_MEMORY_BYTES, shards, "requests that wait"),
         cost("queues.shards", shards, QUEUE_LOG_BYTES, 1, "journals of queues: groups and requests under way"),
+        cost("queues.shards", shards, queue::SHARD_MEMORY_BYTES, 1, "schedules, and rates of consumers"),
     ]
 }
 

@@ -18,7 +18,9 @@ use utoipa::ToSchema;
 
 use super::openapi::{MessagePath, QueueBodyProblems, QueuePath, QueueProblems};
 use super::page::Page;
-use super::{ARGUMENT_INVALID, MESSAGE_INVALID, MESSAGE_NOT_FOUND, Served, ask, check_right, may_know};
+use super::{
+    ARGUMENT_INVALID, MESSAGE_INVALID, MESSAGE_NOT_FOUND, SCHEDULE_INVALID, Served, ask, check_right, may_know,
+};
 use crate::auth::{Identity, QueueAction};
 use crate::http::{InQuery, PathName};
 use crate::json::{Problem, UpTo, Whole, codes, decode, json};
@@ -144,6 +146,18 @@ fn time_of(at: Option<Whole>, from_now: Option<Whole>, now: TimeMs) -> Option<Ti
 }
 
 impl QueueMessageSendBody {
+    /// The message of a schedule, and after how long it is dropped.
+    pub(super) fn into_standing(mut self) -> Result<(Message, Option<u64>), Problem> {
+        let times = [&self.delay_ms, &self.deliver_at_ms, &self.expires_at_ms];
+        if self.id.is_some() || times.into_iter().any(Option::is_some) {
+            let what = "the message of a schedule has no id, and of times only expires_in_ms: each that it sends is \
+                        another one, at another time";
+            return Err(Problem::new(SCHEDULE_INVALID, what));
+        }
+        let expires_in_ms = self.expires_in_ms.take().map(|ms| ms.0);
+        Ok((self.into_message(TimeMs(0))?, expires_in_ms))
+    }
+
     fn into_message(self, now: TimeMs) -> Result<Message, Problem> {
         let body = match one_of(self.body, self.body_base64, "body or body_base64")? {
             (Some(text), _) => text.into_boxed_bytes(),
@@ -265,11 +279,15 @@ pub struct QueueMessageBody {
 pub struct QueueStepBody {
     /// When.
     time_ms: u64,
-    /// `sent`, `leased`, `extended`, `rejected`, `returned` (given back; that delivery does not count), `dead`,
+    /// `sent`, `fired` (a schedule sent it), `leased`, `extended`, `rejected`, `returned` (given back; that delivery does not count), `dead`,
     /// `acknowledged`, `handed` (another system has it), `noted` (what that system said), `cancelled`, `rescheduled`,
     /// `redriven` or `moved` (written again, to shorten the log).
     #[schema(example = "leased")]
     step: &'static str,
+    /// The schedule that sent it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    schedule: Option<Box<str>>,
     /// Who got it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
@@ -314,6 +332,7 @@ fn steps_of(trail: Trail) -> Vec<QueueStepBody> {
         let until = |TimeMs(at)| Some(at);
         let body = match step.kind {
             StepKind::Sent => named("sent"),
+            StepKind::Fired { schedule } => QueueStepBody { schedule: Some(schedule), ..named("fired") },
             StepKind::Leased { consumer, until: at } => {
                 QueueStepBody { consumer: Some(consumer), until_ms: until(at), ..named("leased") }
             }
@@ -450,7 +469,13 @@ pub(super) async fn read_message(
 }
 
 /// The two names of a path, not looked at yet.
-type TwoNames = Result<Path<(Box<str>, Box<str>)>, PathRejection>;
+pub(super) type TwoNames = Result<Path<(Box<str>, Box<str>)>, PathRejection>;
+
+/// Reads them.
+pub(super) fn two_names(path: TwoNames) -> Result<(Box<str>, Box<str>), Problem> {
+    let malformed = |_| Problem::new(codes::PATH_INVALID, "a name in the path is not percent-encoded UTF-8");
+    path.map(|Path(names)| names).map_err(malformed)
+}
 
 /// Where is my message, by its sender's id?
 ///
@@ -470,8 +495,7 @@ pub(super) async fn read_message_of_id(
     path: TwoNames,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let malformed = |_| Problem::new(codes::PATH_INVALID, "a name in the path is not percent-encoded UTF-8");
-    let Path((queue, id)) = path.map_err(malformed)?;
+    let (queue, id) = two_names(path)?;
     let caller = served.door.caller(&headers)?;
     if !may_know(&caller, &queue) {
         check_right(&caller, QueueAction::Send, &queue)?;

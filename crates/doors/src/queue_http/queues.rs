@@ -5,9 +5,10 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Deserializer, Serialize};
 use tidegate_queue::machine::{Outcome, QueueView, Settings};
-use tidegate_queue::{Answer, Call, Rates, Read};
+use tidegate_queue::{Answer, Call, DeliveryWindow, Rates, Read};
 use utoipa::ToSchema;
 
+use super::messages::now;
 use super::openapi::{QueueBodyProblems, QueuePath, QueueProblems};
 use super::page::Page;
 use super::{Served, ask, check_right, may_know};
@@ -63,6 +64,20 @@ pub struct QueueSettingsPutBody {
     /// How long it is remembered what became of a message that is gone; 3,600,000 by default.
     #[schema(value_type = Option<u64>)]
     trail_ms: Option<Whole>,
+    /// When messages are handed out: two times of the day and a time zone, perhaps with days before them, such as
+    /// `08:00-20:00 Europe/Berlin`, `mon-fri 22:00-06:00 UTC` or `sat,sun 00:00-24:00 UTC`. A window over midnight is
+    /// of the day on which it opens. `null`, the default, for always.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, example = "mon-fri 08:00-20:00 Europe/Berlin")]
+    delivery_window: Option<Option<Box<str>>>,
+    /// Messages a second that each consumer is handed out: the name that a receiver gives, or that of its token's
+    /// owner. `null`, the default, for as many as it asks for. Not remembered over a restart.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<u32>)]
+    consumer_rate_per_s: Option<Option<Whole32>>,
+    /// Messages that each consumer may be handed out at once under that rate; 1 by default.
+    #[schema(value_type = Option<u32>)]
+    consumer_burst: Option<Whole32>,
 }
 
 /// A field that may be `null`, which is something else than absent.
@@ -78,6 +93,10 @@ impl QueueSettingsPutBody {
             Some(given) => given.map(|given| given.0),
             None => before,
         };
+        let rate = |given: Option<Option<Whole32>>, before: Option<u32>| match given {
+            Some(given) => given.map(Whole32::get),
+            None => before,
+        };
         Settings {
             lease_ms: whole(self.lease_ms, settings.lease_ms),
             delay_ms: whole(self.delay_ms, settings.delay_ms),
@@ -90,14 +109,14 @@ impl QueueSettingsPutBody {
             retry_ms: whole(self.retry_ms, settings.retry_ms),
             retry_max_ms: whole(self.retry_max_ms, settings.retry_max_ms),
             id_window_ms: wide(self.id_window_ms, settings.id_window_ms),
-            rate_per_s: match self.rate_per_s {
-                Some(given) => given.map(Whole32::get),
-                None => settings.rate_per_s,
-            },
+            rate_per_s: rate(self.rate_per_s, settings.rate_per_s),
             burst: self.burst.map_or(settings.burst, Whole32::get),
             is_paused: self.paused.unwrap_or(settings.is_paused),
             messages_max: wide(self.messages_max, settings.messages_max),
             trail_ms: whole(self.trail_ms, settings.trail_ms),
+            delivery_window: self.delivery_window.unwrap_or(settings.delivery_window),
+            consumer_rate_per_s: rate(self.consumer_rate_per_s, settings.consumer_rate_per_s),
+            consumer_burst: self.consumer_burst.map_or(settings.consumer_burst, Whole32::get),
             notes: settings.notes,
         }
     }
@@ -119,6 +138,9 @@ pub struct QueueSettingsBody {
     paused: bool,
     messages_max: Option<u64>,
     trail_ms: u64,
+    delivery_window: Option<Box<str>>,
+    consumer_rate_per_s: Option<u32>,
+    consumer_burst: u32,
 }
 
 impl From<Settings> for QueueSettingsBody {
@@ -137,6 +159,9 @@ impl From<Settings> for QueueSettingsBody {
             paused: settings.is_paused,
             messages_max: settings.messages_max,
             trail_ms: settings.trail_ms,
+            delivery_window: settings.delivery_window,
+            consumer_rate_per_s: settings.consumer_rate_per_s,
+            consumer_burst: settings.consumer_burst,
         }
     }
 }
@@ -173,6 +198,27 @@ pub struct QueueRatesBody {
     acknowledged_per_s: [f64; 3],
 }
 
+/// How a delivery window is now.
+#[derive(Serialize, ToSchema)]
+pub struct QueueWindowBody {
+    /// Whether messages are handed out.
+    open: bool,
+    /// When that changes; absent if it does not in the next two weeks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = u64)]
+    changes_at_ms: Option<u64>,
+}
+
+impl QueueWindowBody {
+    /// Of a window that cannot be read any more, nothing is handed out.
+    fn new(text: &str) -> QueueWindowBody {
+        match DeliveryWindow::parse(text).map(|window| window.state(now())) {
+            Ok(state) => QueueWindowBody { open: state.is_open, changes_at_ms: state.changes_at.map(|at| at.0) },
+            Err(_) => QueueWindowBody { open: false, changes_at_ms: None },
+        }
+    }
+}
+
 /// A queue.
 #[derive(Serialize, ToSchema)]
 pub struct QueueBody {
@@ -197,6 +243,10 @@ pub struct QueueBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = f64)]
     drained_in_s: Option<f64>,
+    /// Whether its delivery window is open; absent if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = QueueWindowBody)]
+    window: Option<QueueWindowBody>,
     rates: QueueRatesBody,
     totals: QueueTotalsBody,
     settings: QueueSettingsBody,
@@ -214,6 +264,7 @@ impl QueueBody {
             dead: view.dead,
             oldest_sent_at_ms: view.oldest.map(|at| at.0),
             drained_in_s: rates.drained_in_s(&view.counts).map(|seconds| (seconds * 10.0).round() / 10.0),
+            window: view.settings.delivery_window.as_deref().map(QueueWindowBody::new),
             rates: QueueRatesBody { sent_per_s: rounded(rates.sent), acknowledged_per_s: rounded(rates.acknowledged) },
             totals: QueueTotalsBody {
                 sent: totals.sent,

@@ -166,10 +166,14 @@ impl From<&Refusal> for AwsError {
             Refusal::QueueNameInvalid
             | Refusal::OnTwoShards
             | Refusal::MessageInvalid { .. }
-            | Refusal::ArgumentInvalid(_) => codes::INVALID_PARAMETER_VALUE,
-            Refusal::SettingInvalid(_) => codes::INVALID_ATTRIBUTE_VALUE,
-            Refusal::QueueNotEmpty | Refusal::QueueInUse(_) => codes::UNSUPPORTED_OPERATION,
-            Refusal::TooManyQueues | Refusal::Full(_) => codes::OVER_LIMIT,
+            | Refusal::ArgumentInvalid(_)
+            | Refusal::ScheduleInvalid(_)
+            | Refusal::ScheduleNotFound => codes::INVALID_PARAMETER_VALUE,
+            Refusal::SettingInvalid(_) | Refusal::WindowInvalid(_) => codes::INVALID_ATTRIBUTE_VALUE,
+            Refusal::QueueNotEmpty | Refusal::QueueInUse(_) | Refusal::QueueHasSchedules => {
+                codes::UNSUPPORTED_OPERATION
+            }
+            Refusal::TooManyQueues | Refusal::TooManySchedules | Refusal::Full(_) => codes::OVER_LIMIT,
             Refusal::TooManyReceivers => codes::SERVICE_UNAVAILABLE,
             Refusal::TooManyReceiversOfCaller => codes::REQUEST_THROTTLED,
             Refusal::BatchTooLarge => codes::BATCH_TOO_LONG,

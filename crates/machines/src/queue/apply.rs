@@ -8,9 +8,10 @@ use tidegate_planted::{Bug, is_planted};
 use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 use super::ids::{Remembered, reference_id};
 use super::key::NUMBER_END;
-use super::limits::{LEASE_MS_MAX, PLACE_BITS, QUEUES_MAX, TIMERS_PER_RECORD};
+use super::limits::{LEASE_MS_MAX, PLACE_BITS, QUEUES_MAX, STANDING_MAX, TIMERS_PER_RECORD};
 use super::message_table::{Entry, MessageState, NEVER, NO_GROUP};
 use super::settings::is_queue_name;
+use super::standing::{Standing, StandingSettings};
 use super::state::{Queue, Queues, Started, later};
 use crate::{Place, TimeMs};
 
@@ -39,6 +40,7 @@ impl Queues {
             Event::QueueDeleted { queue: index, .. } => {
                 let queue = queue(*index)?;
                 must(queue.members.is_empty(), "a queue that is deleted is empty")?;
+                must(queue.standing.is_empty(), "a queue that is deleted has no schedules")?;
                 must(self.user_of(&queue.name).is_none(), "no dead letters go to a queue that is deleted")
             }
             Event::Sent { queue: index, first, messages, .. } => {
@@ -105,6 +107,26 @@ impl Queues {
                 self.check_all(&touched, Some(*index), |entry| !entry.state.is_finished() && entry.attempts > 0)
             }
             Event::Noted { message, .. } => self.check_all(&[*message], None, |entry| entry.attempts > 0),
+            Event::StandingSet { queue: index, name, cron, zone, expiry_ms, next, message, .. } => {
+                let queue = queue(*index)?;
+                let message = message.to_message();
+                let (cron, zone) = ((*cron).into(), (*zone).into());
+                let settings = StandingSettings { cron, zone, expiry_ms: *expiry_ms, message };
+                must(settings.check(name).is_ok(), "a schedule has a name, texts and a message")?;
+                must(*next > at && *next <= TimeMs::MAX, "a schedule fires later")?;
+                let is_new = !queue.standing.contains_key(*name);
+                must(!is_new || self.standing_count() < STANDING_MAX, "there are not too many schedules")
+            }
+            Event::StandingRemoved { queue: index, name, .. } => {
+                must(queue(*index)?.standing.contains_key(*name), "there is no such schedule")
+            }
+            Event::Fired { queue: index, name, due, next, first, message, .. } => {
+                queue(*index)?;
+                must(*first == self.next, "messages are numbered without a gap")?;
+                must(first + 1 < NUMBER_END, "there are numbers left")?;
+                let may = self.may_fire((*index, *name), (*due, *next), message, at);
+                must(may, "a schedule fires when its time has come, once, and sends its message")
+            }
             Event::Moved { messages, .. } => {
                 let touched: Vec<Touched> = messages.iter().map(|moved| moved.touched).collect();
                 self.check_all(&touched, None, |entry| !entry.state.is_finished())?;
@@ -231,6 +253,22 @@ impl Queues {
                 self.queue_mut(*queue).totals.acknowledged += messages.len() as u64;
             }
             Event::Noted { message, .. } => self.touch(message.number, place),
+            Event::StandingSet { queue, name, cron, zone, expiry_ms, next, message, .. } => {
+                let (cron, zone, message) = ((*cron).into(), (*zone).into(), message.to_message());
+                let settings = StandingSettings { cron, zone, expiry_ms: *expiry_ms, message };
+                let last = self.queue(*queue).standing.get(*name).and_then(|standing| standing.last);
+                self.put_standing(*queue, name, Standing { settings, next: Some(*next), last });
+            }
+            Event::StandingRemoved { queue, name, .. } => drop(self.take_standing(*queue, name)),
+            Event::Fired { queue, name, due, next, first, message, .. } => {
+                self.forget_ids(at);
+                self.make_room(*queue, (*first, 1), place);
+                self.take(*queue, message, (place, 0), at);
+                let standing = self.take_standing(*queue, name).expect("who fires is there");
+                let next = if is_planted(Bug::ScheduleStandsStill) { Some(*due) } else { *next };
+                let last = Some(self.key_of(*first, at));
+                self.put_standing(*queue, name, Standing { settings: standing.settings.clone(), next, last });
+            }
             Event::Moved { messages, .. } => {
                 for (part, moved) in messages.iter().enumerate() {
                     let number = moved.touched.number;

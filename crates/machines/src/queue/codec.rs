@@ -4,8 +4,8 @@
 use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 use super::key::NUMBER_END;
 use super::limits::{
-    BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, ID_BYTES_MAX, NOTE_BYTES_MAX, PRIORITIES, PURGED_PER_RECORD,
-    QUEUE_NAME_CHARS_MAX, REASON_BYTES_MAX, REFERENCE_BYTES_MAX,
+    BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, CRON_BYTES_MAX, ID_BYTES_MAX, NOTE_BYTES_MAX, PRIORITIES,
+    PURGED_PER_RECORD, QUEUE_NAME_CHARS_MAX, REASON_BYTES_MAX, REFERENCE_BYTES_MAX, ZONE_BYTES_MAX,
 };
 use super::settings::{Settings, option, put_option};
 use crate::encoding::{Malformed, Parsed, Reader, put_bytes, put_text, put_varint, require};
@@ -29,6 +29,9 @@ mod tag {
     pub const RETURNED: u8 = 15;
     pub const HANDED: u8 = 16;
     pub const NOTED: u8 = 17;
+    pub const STANDING_SET: u8 = 18;
+    pub const STANDING_REMOVED: u8 = 19;
+    pub const FIRED: u8 = 20;
 }
 
 const ID_FLAG: u8 = 1;
@@ -73,7 +76,7 @@ fn put_list<T>(out: &mut Vec<u8>, items: &[T], mut put: impl FnMut(&mut Vec<u8>,
     items.iter().for_each(|item| put(out, item));
 }
 
-fn put_sent(out: &mut Vec<u8>, sent: &Sent<'_>) {
+pub(super) fn put_sent(out: &mut Vec<u8>, sent: &Sent<'_>) {
     let flag = |there: bool, flag: u8| if there { flag } else { 0 };
     let flags = flag(sent.id.is_some(), ID_FLAG)
         | flag(sent.ordering_key.is_some(), KEY_FLAG)
@@ -89,6 +92,12 @@ fn put_sent(out: &mut Vec<u8>, sent: &Sent<'_>) {
 fn time(reader: &mut Reader<'_>, what: &'static str) -> Parsed<TimeMs> {
     let at = TimeMs(reader.varint(what)?);
     require(at <= TimeMs::MAX, what)?;
+    Ok(at)
+}
+
+pub(super) fn optional_time(reader: &mut Reader<'_>) -> Parsed<Option<TimeMs>> {
+    let at = option(reader, "a time")?.map(TimeMs);
+    require(at.is_none_or(|at| at <= TimeMs::MAX), "a time")?;
     Ok(at)
 }
 
@@ -118,7 +127,7 @@ fn list<'a, T>(
     (0..count).map(|_| item(reader)).collect()
 }
 
-fn sent<'a>(reader: &mut Reader<'a>) -> Parsed<Sent<'a>> {
+pub(super) fn sent<'a>(reader: &mut Reader<'a>) -> Parsed<Sent<'a>> {
     let byte = reader.byte("flags")?;
     let (flags, priority) = (byte & FLAGS, byte >> PRIORITY_SHIFT);
     require(usize::from(priority) < PRIORITIES, "a priority")?;
@@ -229,6 +238,28 @@ impl<'a> Event<'a> {
                 put_touched(out, message);
                 put_text(out, text);
             }
+            Event::StandingSet { at, queue, name, cron, zone, expiry_ms, next, message } => {
+                head(out, tag::STANDING_SET, *at);
+                put_varint(out, u64::from(queue.0));
+                [name, cron, zone].into_iter().for_each(|text| put_text(out, text));
+                put_option(out, *expiry_ms);
+                put_varint(out, next.0);
+                put_sent(out, message);
+            }
+            Event::StandingRemoved { at, queue, name } => {
+                head(out, tag::STANDING_REMOVED, *at);
+                put_varint(out, u64::from(queue.0));
+                put_text(out, name);
+            }
+            Event::Fired { at, queue, name, due, next, first, message } => {
+                head(out, tag::FIRED, *at);
+                put_varint(out, u64::from(queue.0));
+                put_text(out, name);
+                put_varint(out, due.0);
+                put_option(out, next.map(|next| next.0));
+                put_varint(out, *first);
+                put_sent(out, message);
+            }
             Event::Moved { at, messages } => {
                 head(out, tag::MOVED, *at);
                 put_list(out, messages, |out, moved| {
@@ -275,8 +306,7 @@ impl<'a> Event<'a> {
                 let (queue, reason) = (queue(reader)?, reader.text(0, REASON_BYTES_MAX, "a reason")?);
                 let messages = list(reader, most, |reader| {
                     let touched = touched(reader)?;
-                    let again = option(reader, "a time")?.map(TimeMs);
-                    require(again.is_none_or(|at| at <= TimeMs::MAX), "a time")?;
+                    let again = optional_time(reader)?;
                     Ok((touched, again.map_or(Verdict::Dead, Verdict::Again)))
                 })?;
                 Event::Rejected { at, queue, reason, messages }
@@ -309,6 +339,30 @@ impl<'a> Event<'a> {
             tag::NOTED => {
                 Event::Noted { at, message: touched(reader)?, text: reader.text(1, NOTE_BYTES_MAX, "a note")? }
             }
+            tag::STANDING_SET => Event::StandingSet {
+                at,
+                queue: queue(reader)?,
+                name: reader.text(1, QUEUE_NAME_CHARS_MAX, "a schedule")?,
+                cron: reader.text(1, CRON_BYTES_MAX, "cron")?,
+                zone: reader.text(1, ZONE_BYTES_MAX, "a zone")?,
+                expiry_ms: option(reader, "an expiry")?,
+                next: time(reader, "a time")?,
+                message: sent(reader)?,
+            },
+            tag::STANDING_REMOVED => Event::StandingRemoved {
+                at,
+                queue: queue(reader)?,
+                name: reader.text(1, QUEUE_NAME_CHARS_MAX, "a schedule")?,
+            },
+            tag::FIRED => Event::Fired {
+                at,
+                queue: queue(reader)?,
+                name: reader.text(1, QUEUE_NAME_CHARS_MAX, "a schedule")?,
+                due: time(reader, "a time")?,
+                next: optional_time(reader)?,
+                first: number(reader)?,
+                message: sent(reader)?,
+            },
             tag::MOVED => {
                 let messages =
                     list(reader, most, |reader| Ok(Moved { touched: touched(reader)?, message: sent(reader)? }))?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::key::MessageKey;
 use super::settings::{BadSetting, Settings};
+use super::standing::{DueStanding, StandingSettings};
 use crate::TimeMs;
 
 /// A message as its sender gives it. Shared: it may wait to be sent, and be handed out from memory.
@@ -167,6 +168,31 @@ pub enum Command<'a> {
         /// At most so many.
         max: usize,
     },
+    /// Makes a schedule, or puts another one in its place.
+    SetStanding {
+        /// Of which queue.
+        queue: &'a str,
+        /// Its name.
+        name: &'a str,
+        /// What is said of it.
+        settings: &'a StandingSettings,
+        /// When it fires first.
+        next: TimeMs,
+    },
+    /// Removes a schedule.
+    RemoveStanding {
+        /// Of which queue.
+        queue: &'a str,
+        /// Its name.
+        name: &'a str,
+    },
+    /// Sends the message of a schedule whose time has come, if it is still that.
+    Fire {
+        /// The schedule as it was seen.
+        due: &'a DueStanding,
+        /// When it fires next; `None` if its text says nothing any more.
+        next: Option<TimeMs>,
+    },
     /// Ends what has ended by the clock: delays, leases, messages.
     PassTime,
     /// Writes messages again whose bodies stand in old parts of the log, so that these can be forgotten.
@@ -239,6 +265,9 @@ pub enum Refusal {
     /// A setting that cannot be.
     #[error(transparent)]
     SettingInvalid(#[from] BadSetting),
+    /// A delivery window that says nothing.
+    #[error("delivery_window: {0}")]
+    WindowInvalid(Box<str>),
     /// The queue has messages.
     #[error("the queue has messages; purge it first")]
     QueueNotEmpty,
@@ -277,6 +306,18 @@ pub enum Refusal {
              fewer requests, or ask again later"
     )]
     TooManyReceiversOfCaller,
+    /// The queue has schedules.
+    #[error("the queue has schedules; delete them first")]
+    QueueHasSchedules,
+    /// A schedule that cannot be.
+    #[error("the schedule cannot be: {0}")]
+    ScheduleInvalid(Box<str>),
+    /// There is no such schedule.
+    #[error("the queue has no such schedule")]
+    ScheduleNotFound,
+    /// There are too many schedules.
+    #[error("there are as many schedules as may be, 1000 of a shard")]
+    TooManySchedules,
     /// There is no such message.
     #[error("there is no such message, or not any more")]
     MessageNotFound,

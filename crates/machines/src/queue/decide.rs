@@ -21,13 +21,13 @@ use super::settings::{Settings, is_queue_name};
 use super::state::{Queue, Queues, later};
 use crate::{Decision, TimeMs};
 
-type Decided<'a> = Result<Decision<Event<'a>, Outcome>, Refusal>;
+pub(super) type Decided<'a> = Result<Decision<Event<'a>, Outcome>, Refusal>;
 
-const fn answer<'a>(outcome: Outcome) -> Decided<'a> {
+pub(super) const fn answer<'a>(outcome: Outcome) -> Decided<'a> {
     Ok(Decision::Answer(outcome))
 }
 
-const fn append(event: Event<'_>, outcome: Outcome) -> Decided<'_> {
+pub(super) const fn append(event: Event<'_>, outcome: Outcome) -> Decided<'_> {
     Ok(Decision::Append { event, outcome })
 }
 
@@ -62,6 +62,11 @@ impl Queues {
                 append(Event::Rescheduled { at, visible_at, message }, Outcome::Done)
             }
             Command::Redrive { from, to, max } => self.redrive(from, to, max, at),
+            Command::SetStanding { queue, name, settings, next } => {
+                self.set_standing((queue, name), settings, next, at)
+            }
+            Command::RemoveStanding { queue, name } => self.remove_standing(queue, name, at),
+            Command::Fire { due, next } => self.fire(due, next, bounds, at),
             Command::PassTime => match self.messages.next_wake() {
                 Some(due) if due <= at => append(Event::TimePassed { at }, Outcome::Done),
                 _ => answer(Outcome::Done),
@@ -70,7 +75,7 @@ impl Queues {
         }
     }
 
-    fn find(&self, name: &str) -> Result<(QueueIndex, &Queue), Refusal> {
+    pub(super) fn find(&self, name: &str) -> Result<(QueueIndex, &Queue), Refusal> {
         let index = self.index(name).ok_or_else(|| Refusal::QueueNotFound(name.into()))?;
         Ok((index, self.queue(index)))
     }
@@ -95,6 +100,9 @@ impl Queues {
         let (index, queue) = self.find(name)?;
         if !queue.members.is_empty() {
             return Err(Refusal::QueueNotEmpty);
+        }
+        if !queue.standing.is_empty() {
+            return Err(Refusal::QueueHasSchedules);
         }
         if let Some(user) = self.user_of(name) {
             return Err(Refusal::QueueInUse(user.into()));
@@ -142,7 +150,7 @@ impl Queues {
     }
 
     /// Whether a queue may have so many messages and ids more.
-    fn check_limits(
+    pub(super) fn check_limits(
         &self,
         index: QueueIndex,
         (messages, ids): (u64, u64),
@@ -446,7 +454,7 @@ fn held(entry: &Entry) -> Result<bool, LeaseRefusal> {
     if entry.state == MessageState::Leased { Ok(true) } else { Err(LeaseRefusal::Lost) }
 }
 
-fn argument(holds: bool, what: &'static str) -> Result<(), Refusal> {
+pub(super) fn argument(holds: bool, what: &'static str) -> Result<(), Refusal> {
     if holds { Ok(()) } else { Err(Refusal::ArgumentInvalid(what)) }
 }
 
@@ -454,7 +462,7 @@ fn check_leases(leases: &[Lease]) -> Result<(), Refusal> {
     argument(!leases.is_empty() && leases.len() <= BATCH_MESSAGES_MAX, "a request names 1 to 1000 leases")
 }
 
-fn check_message(message: &Message, at: TimeMs) -> Result<(), &'static str> {
+pub(super) fn check_message(message: &Message, at: TimeMs) -> Result<(), &'static str> {
     let rule = |holds: bool, what| if holds { Ok(()) } else { Err(what) };
     let plain = |text: &Option<Box<str>>| {
         text.as_deref()

@@ -89,6 +89,29 @@ pub enum Event<'a> {
     Handed { at: TimeMs, queue: QueueIndex, to: &'a str, messages: Vec<(Touched, &'a str)> },
     /// Something was learned about a message.
     Noted { at: TimeMs, message: Touched, text: &'a str },
+    /// A schedule was made, or another one is in its place.
+    StandingSet {
+        at: TimeMs,
+        queue: QueueIndex,
+        name: &'a str,
+        cron: &'a str,
+        zone: &'a str,
+        expiry_ms: Option<u64>,
+        next: TimeMs,
+        message: Sent<'a>,
+    },
+    /// A schedule was removed.
+    StandingRemoved { at: TimeMs, queue: QueueIndex, name: &'a str },
+    /// The time of a schedule had come, at `due`: message number `first` was taken.
+    Fired {
+        at: TimeMs,
+        queue: QueueIndex,
+        name: &'a str,
+        due: TimeMs,
+        next: Option<TimeMs>,
+        first: u64,
+        message: Sent<'a>,
+    },
     /// Messages were written again.
     Moved { at: TimeMs, messages: Vec<Moved<'a>> },
 }
@@ -113,6 +136,9 @@ impl Event<'_> {
             | Event::Returned { at, .. }
             | Event::Handed { at, .. }
             | Event::Noted { at, .. }
+            | Event::StandingSet { at, .. }
+            | Event::StandingRemoved { at, .. }
+            | Event::Fired { at, .. }
             | Event::Moved { at, .. } => *at,
         }
     }

@@ -16,6 +16,16 @@ pub const LOW_SHARE: u64 = 8;
 pub const ID_BYTES_MAX: usize = 128;
 /// Bytes of what doors note of a queue.
 pub const NOTES_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of the text that says when a queue hands out messages.
+pub const WINDOW_BYTES_MAX: usize = 128;
+/// Schedules of a shard.
+pub const STANDING_MAX: usize = 1_000;
+/// Bytes of the message of a schedule: body, attributes and ordering key. They are in memory and in snapshots.
+pub const STANDING_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of the text that says when a schedule fires.
+pub const CRON_BYTES_MAX: usize = 128;
+/// Bytes of the name of a time zone.
+pub const ZONE_BYTES_MAX: usize = 64;
 /// Bytes of the name of a consumer.
 pub const CONSUMER_BYTES_MAX: usize = 64;
 /// Bytes of the reason of a rejection.

@@ -15,6 +15,8 @@
 //! Bodies are not in the state: an entry says which record of the log has the body. So a waiting message takes the same
 //! memory whatever it carries, and the log is kept from the oldest body on ([`crate::Machine::keeps_since`]).
 //!
+//! A queue may have schedules ([`standing`]): at each of their times, it sends itself a message.
+//!
 //! What ends by the clock does so by an event, too ([`Event::TimePassed`]), whose effect follows from the state: a
 //! replay needs no clock.
 //!
@@ -38,6 +40,7 @@ mod reads;
 mod settings;
 mod snapshot;
 mod sound;
+mod standing;
 mod state;
 
 pub use apply::Mismatch;
@@ -51,6 +54,7 @@ pub use message_table::MessageState;
 pub use reads::{BodyPlace, MessageView, Offer, QueueFigures, QueueView};
 pub use settings::{BadSetting, Settings, is_queue_name, shortened};
 pub use snapshot::SnapshotError;
+pub use standing::{DueStanding, Standing, StandingSettings};
 pub use state::{Counts, Queues, Totals};
 
 #[cfg(test)]

@@ -89,6 +89,11 @@ impl Queues {
         names.map(|(_, index)| self.view_of(self.queue(*index)))
     }
 
+    /// The settings of a queue.
+    pub fn settings(&self, name: &str) -> Option<&Settings> {
+        self.index(name).map(|index| &self.queue(index).settings)
+    }
+
     fn view_of(&self, queue: &Queue) -> QueueView {
         let dead = queue.settings.dead_letter.as_deref().and_then(|name| self.index(name));
         QueueView {
@@ -144,6 +149,12 @@ impl Queues {
     pub fn browse(&self, queue: &str, after: u64) -> Option<impl Iterator<Item = MessageView> + '_> {
         let queue = self.queue(self.index(queue)?);
         Some(queue.members.iter_from(after + 1).map(|number| self.message_view(number)))
+    }
+
+    /// The messages of all queues that are not gone and whose numbers are above `after`, in order.
+    pub fn browse_all(&self, after: u64) -> impl Iterator<Item = MessageView> + '_ {
+        let live = self.messages.iter().filter(move |(number, entry)| *number > after && !entry.state.is_finished());
+        live.map(|(number, _)| self.message_view(number))
     }
 
     fn message_view(&self, number: u64) -> MessageView {
@@ -257,6 +268,7 @@ impl<'a> Event<'a> {
     pub fn part(&self, part: u16) -> Option<Sent<'a>> {
         match self {
             Event::Sent { messages, .. } => messages.get(usize::from(part)).copied(),
+            Event::Fired { message, .. } if part == 0 => Some(*message),
             Event::Moved { messages, .. } => messages.get(usize::from(part)).map(|moved| moved.message),
             _ => None,
         }

@@ -1,7 +1,7 @@
 //! What an operator says of one queue.
 
 use super::key::NUMBER_END;
-use super::limits::{AHEAD_MS_MAX, LEASE_MS_MAX, NOTES_BYTES_MAX, QUEUE_NAME_CHARS_MAX};
+use super::limits::{AHEAD_MS_MAX, LEASE_MS_MAX, NOTES_BYTES_MAX, QUEUE_NAME_CHARS_MAX, WINDOW_BYTES_MAX};
 use crate::encoding::{Parsed, Reader, put_bytes, put_text, put_varint, require};
 
 /// The settings of a queue. All times are in milliseconds.
@@ -33,6 +33,13 @@ pub struct Settings {
     pub messages_max: Option<u64>,
     /// How long it is remembered at most what became of a message that is gone.
     pub trail_ms: u64,
+    /// When messages are handed out, as `"mon-fri 08:00-20:00 Europe/Berlin"`; `None` for always. A text here: what it
+    /// says of a moment changes with the rules of time zones, so no decision of the state rests on it.
+    pub delivery_window: Option<Box<str>>,
+    /// Messages a second that one consumer is handed out; `None` for as many as it asks for. Not counted in the state.
+    pub consumer_rate_per_s: Option<u32>,
+    /// Messages that one consumer may be handed out at once under that rate.
+    pub consumer_burst: u32,
     /// What the doors know of the queue beside: bytes whose form is theirs.
     pub notes: Box<[u8]>,
 }
@@ -53,6 +60,9 @@ impl Default for Settings {
             is_paused: false,
             messages_max: None,
             trail_ms: 3_600_000,
+            delivery_window: None,
+            consumer_rate_per_s: None,
+            consumer_burst: 1,
             notes: Box::default(),
         }
     }
@@ -86,6 +96,15 @@ impl Settings {
         rule((1..=1_000_000).contains(&self.burst), "burst is 1 to 1000000")?;
         rule(self.messages_max.is_none_or(|count| count < NUMBER_END), "messages_max is below 2^40")?;
         rule(self.trail_ms <= AHEAD_MS_MAX, "trail_ms is at most a hundred years")?;
+        rule(
+            self.delivery_window.as_deref().is_none_or(|text| (1..=WINDOW_BYTES_MAX).contains(&text.len())),
+            "delivery_window has 1 to 128 bytes",
+        )?;
+        rule(
+            self.consumer_rate_per_s.is_none_or(|rate| (1..=1_000_000).contains(&rate)),
+            "consumer_rate_per_s is 1 to 1000000",
+        )?;
+        rule((1..=1_000_000).contains(&self.consumer_burst), "consumer_burst is 1 to 1000000")?;
         rule(self.notes.len() <= NOTES_BYTES_MAX, "what clients note of a queue has at most 16384 bytes")
     }
 
@@ -109,6 +128,9 @@ impl Settings {
         out.push(u8::from(self.is_paused));
         put_option(out, self.messages_max);
         put_varint(out, self.trail_ms);
+        put_text(out, self.delivery_window.as_deref().unwrap_or(""));
+        put_option(out, self.consumer_rate_per_s.map(u64::from));
+        put_varint(out, u64::from(self.consumer_burst));
         put_bytes(out, &self.notes);
     }
 
@@ -128,14 +150,16 @@ impl Settings {
             retry_ms: reader.varint("retry_ms")?,
             retry_max_ms: reader.varint("retry_max_ms")?,
             id_window_ms: option(reader, "id_window_ms")?,
-            rate_per_s: match option(reader, "rate_per_s")? {
-                Some(rate) => Some(u32::try_from(rate).map_err(|_| too_large())?),
-                None => None,
-            },
+            rate_per_s: rate(reader, "rate_per_s")?,
             burst: reader.u32("burst")?,
             is_paused: flag(reader, "is_paused")?,
             messages_max: option(reader, "messages_max")?,
             trail_ms: reader.varint("trail_ms")?,
+            delivery_window: Some(reader.text(0, WINDOW_BYTES_MAX, "delivery_window")?)
+                .filter(|window| !window.is_empty())
+                .map(Into::into),
+            consumer_rate_per_s: rate(reader, "consumer_rate_per_s")?,
+            consumer_burst: reader.u32("consumer_burst")?,
             notes: reader.bytes("notes")?.into(),
         })
     }
@@ -143,6 +167,11 @@ impl Settings {
 
 const fn too_large() -> crate::encoding::Malformed {
     crate::encoding::Malformed { what: "a setting" }
+}
+
+/// A rate that may be absent.
+fn rate(reader: &mut Reader<'_>, what: &'static str) -> Parsed<Option<u32>> {
+    option(reader, what)?.map(|rate| u32::try_from(rate).map_err(|_| too_large())).transpose()
 }
 
 /// A number that may be absent: one more than it is, or zero.

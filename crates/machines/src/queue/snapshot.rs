@@ -6,21 +6,23 @@
 
 use std::collections::HashMap;
 
+use super::codec;
 use super::event::QueueIndex;
 use super::ids::{Ids, Remembered};
 use super::key::{MessageKey, NUMBER_END};
 use super::key_ids::KeyIds;
-use super::limits::{ID_BYTES_MAX, QUEUE_NAME_CHARS_MAX, QUEUES_MAX};
+use super::limits::{CRON_BYTES_MAX, ID_BYTES_MAX, QUEUE_NAME_CHARS_MAX, QUEUES_MAX, STANDING_MAX, ZONE_BYTES_MAX};
 use super::message_table::{Entry, MessageState, NEVER, NO_GROUP, number_at};
 use super::packed::{self, CHUNK, Packed};
-use super::settings::{Settings, is_queue_name};
+use super::settings::{Settings, is_queue_name, put_option};
+use super::standing::{Standing, StandingSettings};
 use super::state::{Queue, Queues, Started};
 use crate::chunks::Chunks;
 use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_varint_128, require};
 use crate::{ShardIndex, TimeMs};
 
 /// Version of the layout; the first thing in the bytes.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 /// The largest of the totals of a queue: no queue comes near it, and nothing that is added to it overflows.
 const TOTAL_MAX: u64 = u64::MAX >> 1;
 
@@ -62,6 +64,15 @@ fn time(reader: &mut Reader<'_>) -> Parsed<TimeMs> {
     known_time(reader.varint("a time")?)
 }
 
+fn put_standing(out: &mut Vec<u8>, name: &str, Standing { settings, next, last }: &Standing) {
+    [name, &settings.cron, &settings.zone].into_iter().for_each(|text| put_text(out, text));
+    put_option(out, settings.expiry_ms);
+    codec::put_sent(out, &settings.message.as_sent());
+    put_option(out, next.map(|next| next.0));
+    out.push(u8::from(last.is_some()));
+    last.iter().for_each(|key| put_varint_128(out, key.bits()));
+}
+
 fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
     numbers.iter().for_each(|number| put_varint(out, *number));
 }
@@ -96,6 +107,10 @@ impl Queues {
                 });
             }
             queue.ids.keys.write(|write| chunks.put(|out| write(out)));
+            chunks.put(|out| put_varint(out, queue.standing.len() as u64));
+            for (name, standing) in &queue.standing {
+                chunks.put(|out| put_standing(out, name, standing));
+            }
             chunks.put(|out| put_varint(out, queue.groups.iter().len() as u64));
             for (key, count, members) in queue.groups.iter() {
                 chunks.put(|out| {
@@ -179,6 +194,7 @@ impl Queues {
             require(known.is_none(), "names of queues differ")?;
             self.queues.push(Some(queue));
             self.read_ids(reader, QueueIndex(index))?;
+            self.read_standing(reader, QueueIndex(index))?;
             let next = self.next;
             let queue = self.queue_mut(QueueIndex(index));
             for _ in 0..reader.varint("a count of groups")? {
@@ -196,6 +212,29 @@ impl Queues {
                     before = number;
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn read_standing(&mut self, reader: &mut Reader<'_>, index: QueueIndex) -> Parsed<()> {
+        for _ in 0..reader.varint("a count of schedules")? {
+            require(self.standing_count() < STANDING_MAX, "a count of schedules")?;
+            let name = reader.text(1, QUEUE_NAME_CHARS_MAX, "a schedule")?;
+            let standing = self.queue(index).standing.last_key_value();
+            require(standing.is_none_or(|(before, _)| **before < *name), "schedules are in order")?;
+            let settings = StandingSettings {
+                cron: reader.text(1, CRON_BYTES_MAX, "cron")?.into(),
+                zone: reader.text(1, ZONE_BYTES_MAX, "a zone")?.into(),
+                expiry_ms: super::settings::option(reader, "an expiry")?,
+                message: codec::sent(reader)?.to_message(),
+            };
+            require(settings.check(name).is_ok(), "a schedule has a name, texts and a message")?;
+            let next = codec::optional_time(reader)?;
+            let last = match super::settings::flag(reader, "whether it has fired")? {
+                true => Some(MessageKey::from_bits(reader.varint_128("a key")?)),
+                false => None,
+            };
+            self.put_standing(index, name, Standing { settings, next, last });
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Whether the parts of the state fit each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::MessageState;
@@ -21,6 +21,17 @@ struct Following {
 }
 
 impl Queues {
+    fn assert_standing_sound(&self) {
+        let mut due = BTreeSet::new();
+        for (index, queue) in self.queues.iter().enumerate() {
+            for (name, standing) in queue.iter().flat_map(|queue| &queue.standing) {
+                assert!(standing.settings.check(name).is_ok(), "schedule {name} may be");
+                due.extend(standing.next.map(|next| (next, QueueIndex(index as u32), name.clone())));
+            }
+        }
+        assert!(due == self.standing_due, "schedules are listed by their times");
+    }
+
     pub(super) fn assert_all_sound(&self) {
         self.messages.assert_sound();
         let (mut live, mut bytes, mut ids, mut lasting) = (0, 0, 0, 0);
@@ -69,6 +80,7 @@ impl Queues {
         assert!(ids == self.ids_due.len(), "an id is forgotten once");
         let counted: u64 = self.queues.iter().flatten().map(|queue| queue.ids.count()).sum();
         assert!(counted == self.ids, "ids are counted");
+        self.assert_standing_sound();
         let is_known = |(until, index, id): &(TimeMs, QueueIndex, Arc<str>)| {
             self.queue(*index).ids.texts.get(id).is_some_and(|remembered| remembered.until == *until)
         };

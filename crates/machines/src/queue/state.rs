@@ -14,6 +14,7 @@ use super::limits::{FINISHED_MAX, PLACE_BITS, PRIORITIES};
 use super::message_table::{Entry, MessageState, MessageTable, NO_GROUP};
 use super::number_set::NumberSet;
 use super::settings::Settings;
+use super::standing::Standing;
 use crate::{RecordPosition, ShardIndex, TimeMs};
 
 /// What a queue has done since it was made.
@@ -73,6 +74,7 @@ pub(super) struct Queue {
     pub rate_due_us: u64,
     pub totals: Totals,
     pub ids: Ids,
+    pub standing: BTreeMap<Box<str>, Arc<Standing>>,
 }
 
 impl Queue {
@@ -88,6 +90,7 @@ impl Queue {
             rate_due_us: 0,
             totals: Totals::default(),
             ids: Ids::default(),
+            standing: BTreeMap::new(),
         }
     }
 
@@ -133,6 +136,8 @@ pub struct Queues {
     pub(super) ids_due: BTreeSet<(TimeMs, QueueIndex, Arc<str>)>,
     /// Chunks of those that are keys, by when the first of each is.
     pub(super) keys_due: BTreeSet<(TimeMs, QueueIndex, ChunkName)>,
+    /// The schedules of all queues that fire, by when they do next.
+    pub(super) standing_due: BTreeSet<(TimeMs, QueueIndex, Box<str>)>,
 }
 
 impl Queues {
@@ -152,6 +157,7 @@ impl Queues {
             ids: 0,
             ids_due: BTreeSet::new(),
             keys_due: BTreeSet::new(),
+            standing_due: BTreeSet::new(),
         }
     }
 

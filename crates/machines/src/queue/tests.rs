@@ -1,5 +1,6 @@
 mod cases;
 mod properties;
+mod schedules;
 
 use std::sync::Arc;
 
@@ -8,6 +9,9 @@ use crate::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex
 
 /// Bounds that no test meets unless it wants to.
 pub const BOUNDS: Bounds = Bounds::new(2_000, 2_000);
+
+/// Milliseconds between two firings of a schedule.
+pub const PERIOD_MS: u64 = 700;
 
 /// Queues that are driven by hand: every event is encoded, decoded, and kept.
 pub struct Driven {
@@ -45,6 +49,23 @@ impl Driven {
         while self.queues.next_due().is_some_and(|at| at <= self.now) {
             assert_eq!(self.ask(Command::PassTime), Outcome::Done);
         }
+        self.fire();
+    }
+
+    /// Fires the schedules whose time has come: each again after [`PERIOD_MS`], and one that finds no room not at all.
+    pub fn fire(&mut self) {
+        let at = self.now.max(self.queues.time());
+        let due: Vec<DueStanding> = self.queues.due_standing(at).collect();
+        for due in due {
+            let next = Some(TimeMs(at.0 + PERIOD_MS));
+            let outcome = self.ask(Command::Fire { due: &due, next });
+            assert!(matches!(outcome, Outcome::Done | Outcome::Refused(Refusal::Full(_))), "{outcome:?}");
+        }
+    }
+
+    pub fn schedule(&mut self, queue: &str, name: &str, settings: &StandingSettings, in_ms: u64) -> Outcome {
+        let next = TimeMs(self.now.0 + in_ms);
+        self.ask(Command::SetStanding { queue, name, settings, next })
     }
 
     pub fn queue(&mut self, name: &str, settings: Settings) {

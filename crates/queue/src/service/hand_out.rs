@@ -9,16 +9,18 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tidegate_journal::{LogStore, RecordClass};
-use tidegate_machines::queue::{BodyPlace, Command, Delivery, Message, Offer, Outcome, Refusal};
+use tidegate_machines::queue::{BodyPlace, Command, Delivery, Message, Offer, Outcome, Refusal, Settings};
 use tidegate_machines::{Decision, Machine};
 use tidegate_shard::Jobs;
 
 use super::{Executed, Handover, Job, QueueService, QueueTurn, Reading};
 use crate::bodies::Bodies;
 use crate::call::{Answer, Receive, Received};
+use crate::consumers::ConsumerRate;
 use crate::limits::{ANSWER_BYTES_MAX, DELIVERIES_PER_STEP, READ_AHEAD_BYTES, READ_AHEAD_MESSAGES, WAIT_MS_MAX};
 use crate::protocol::RequestTicket;
 use crate::waiters::Waiter;
+use crate::window::Opening;
 
 impl<T: RequestTicket> QueueService<T> {
     /// Hands out what there is to those who wait. Whether anything happened.
@@ -34,6 +36,7 @@ impl<T: RequestTicket> QueueService<T> {
             self.news.note(&receive.queue);
             self.waiters.push(ticket, Receive { wait_ms, ..receive }, turn.now());
         }
+        self.waiters.put_back(turn.now()).iter().for_each(|queue| self.news.note(queue));
         let mut queues = VecDeque::from(self.news.take(turn.now(), self.waiters.queues()));
         // Queues take turns here as well: it goes on where the step before has stopped.
         queues.rotate_left(queues.partition_point(|queue| *queue < self.next_served));
@@ -74,7 +77,7 @@ impl<T: RequestTicket> QueueService<T> {
         queue: &str,
         jobs: &mut Jobs<Self>,
     ) -> Option<usize> {
-        let Waiter { receive, .. } = self.waiters.first(queue)?;
+        self.waiters.first(queue)?;
         match turn.state().offers(queue, turn.now()) {
             Offer::Now | Offer::NoQueue => {}
             Offer::Nothing => return None,
@@ -83,7 +86,8 @@ impl<T: RequestTicket> QueueService<T> {
                 return None;
             }
         }
-        let Receive { max, lease_ms, consumer, .. } = receive.clone();
+        let max = self.admitted(turn, queue)?;
+        let Receive { lease_ms, consumer, .. } = self.waiters.first(queue)?.receive.clone();
         let (bytes_max, consumer) = (ANSWER_BYTES_MAX, &*consumer);
         let command = Command::Receive { queue, max, bytes_max, lease_ms, consumer };
         let deliveries = match self.execute(turn, RecordClass::Note, &command) {
@@ -101,9 +105,37 @@ impl<T: RequestTicket> QueueService<T> {
         };
         let waiter = self.waiters.pop(queue).expect("it was there just now");
         let handed_out = deliveries.len();
+        if let Some(rate) = turn.state().settings(queue).and_then(consumer_rate) {
+            self.consumers.take(queue, consumer, handed_out, rate, turn.now());
+        }
         self.deliver(turn, waiter, deliveries, jobs);
         self.read_ahead(turn, queue, jobs);
         Some(handed_out)
+    }
+
+    /// How many messages of a queue may go to the first who waits for it and has not had its share; `None` if none may.
+    /// Those who have had their share stand aside until they may have more.
+    fn admitted<L: LogStore>(&mut self, turn: &QueueTurn<'_, T, L>, queue: &str) -> Option<usize> {
+        let now = turn.now();
+        let Some(settings) = turn.state().settings(queue) else {
+            return self.waiters.first(queue).map(|waiter| waiter.receive.max);
+        };
+        match self.windows.opening(queue, settings.delivery_window.as_deref(), now) {
+            Opening::Now => {}
+            Opening::At(at) => {
+                self.news.note_at(at, queue);
+                return None;
+            }
+            Opening::Never => return None,
+        }
+        loop {
+            let Receive { max, consumer, .. } = &self.waiters.first(queue)?.receive;
+            let Some(rate) = consumer_rate(settings) else { return Some(*max) };
+            match self.consumers.allowed(queue, consumer, rate, now) {
+                Ok(count) => return Some(count.min(*max)),
+                Err(at) => self.waiters.put_aside(queue, at),
+            }
+        }
     }
 
     /// Gets the bodies of what was handed out.
@@ -218,6 +250,11 @@ pub(super) fn with_ordering_key(message: Arc<Message>, ordering_key: Option<&str
         true => message,
         false => Arc::new(Message { ordering_key: ordering_key.map(Into::into), ..Message::clone(&message) }),
     }
+}
+
+/// The rate of each consumer of a queue, if it has one.
+fn consumer_rate(settings: &Settings) -> Option<ConsumerRate> {
+    settings.consumer_rate_per_s.map(|per_s| ConsumerRate { per_s, burst: settings.consumer_burst })
 }
 
 /// What was handed out and can be read.

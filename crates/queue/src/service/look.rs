@@ -7,6 +7,7 @@ use tidegate_machines::queue::{MessageView, Refusal};
 use tidegate_shard::{JobId, Jobs, Pause, Served};
 
 use super::hand_out::with_ordering_key;
+use super::standing;
 use super::{Fetched, Job, Progress, QueueService, QueueTurn, Reading};
 use crate::call::{Answer, Found, Read};
 use crate::limits::{ANSWER_BYTES_MAX, PAGE_ROWS_MAX};
@@ -36,6 +37,10 @@ impl<T: RequestTicket> QueueService<T> {
                 let views = queues.views(after).take((*limit).min(PAGE_ROWS_MAX + 1));
                 let rows = views.map(|view| (self.rates_of(&view.name), view)).map(|(rates, view)| (view, rates));
                 return Served::Done(Answer::Queues(rows.collect()));
+            }
+            Read::Standing { queue, name } => return Served::Done(standing::one(queues, queue, name)),
+            Read::Standings { queue, after, limit } => {
+                return Served::Done(standing::page(queues, queue, after, *limit));
             }
             Read::Browse { queue, after, limit } => {
                 let Some(messages) = queues.browse(queue, *after) else { return not_found(queue) };

@@ -91,6 +91,12 @@ impl Clock {
         self.show(self.follower.time_ms(self.since_boot_ms));
     }
 
+    /// So many milliseconds pass while the host is off.
+    pub fn pass_off(&mut self, ms: u64) {
+        self.wall_ms += ms as i64;
+        self.right_ms += ms as i64;
+    }
+
     /// The wall clock jumps by so many milliseconds.
     pub fn jump(&mut self, by_ms: i64) {
         self.wall_ms = (self.wall_ms + by_ms).max(0);

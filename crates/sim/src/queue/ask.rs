@@ -38,6 +38,8 @@ pub enum Ask {
     Reschedule { key: MessageKey, visible_at: u64, version: u64 },
     /// Gives dead letters another chance.
     Redrive { from: usize, to: usize },
+    /// Makes the schedule of a queue.
+    Schedule { queue: usize },
     /// Looks at a message.
     Look { key: MessageKey },
     /// Looks at a message by its id.

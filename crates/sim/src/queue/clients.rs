@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_machines::TimeMs;
-use tidegate_queue::machine::{Message, MessageKey, Rejection, Settings};
+use tidegate_queue::machine::{Message, MessageKey, Rejection, Settings, StandingSettings};
 use tidegate_queue::{Call, Note, QueueService, Read, Receive, RequestTicket};
 use tidegate_shard::Caller;
 
 use super::ask::{Ask, Asked, Held};
 use super::content::{Content, Drawn};
 use super::oracle::Oracle;
-use super::plan::{DEAD, Plan, QUEUES_PER_SHARD, RETRY, SHORT, WISHES, Wish};
+use super::plan::{DEAD, Plan, QUEUES_PER_SHARD, RETRY, SCHEDULE, SHORT, TIMED, WISHES, Wish};
 use crate::chance::Chance;
 use crate::harness::{Shards, Site, Store};
 use crate::note;
@@ -115,7 +115,23 @@ impl Clients {
             if !of.is_changing && is_needed && (site.is_calm() || site.chance.happens(100)) {
                 self.make(site, node, oracle, queue, false);
             }
+            let of = &oracle.queues[queue];
+            let has_none = queue % QUEUES_PER_SHARD == TIMED && of.made_at.is_some() && of.needs_schedule();
+            if has_none && (site.is_calm() || site.chance.happens(100)) {
+                self.schedule(site, node, oracle, queue);
+            }
         }
+    }
+
+    /// Makes the schedule of a queue; the same one as before, if that was not answered.
+    fn schedule<S: Store>(&mut self, site: &mut Site<S>, node: &mut Node<S>, oracle: &mut Oracle, queue: usize) {
+        let content = oracle.scheduled(queue, self.plan.body_bytes);
+        let message = (*oracle.content(content).message).clone();
+        let settings = StandingSettings { cron: "* * * * *".into(), zone: "UTC".into(), expiry_ms: None, message };
+        let of = &oracle.queues[queue];
+        let (name, settings) = (SCHEDULE.into(), Box::new(settings));
+        let request = Request::Call(of.shard, Call::SetStanding { queue: of.name.clone(), name, settings });
+        self.ask(site, node, oracle, Ask::Schedule { queue }, request);
     }
 
     fn make<S: Store>(

@@ -18,6 +18,8 @@
 //! * A queue that rests hands out nothing, one with a rate no more than that; one that is deleted was empty.
 //! * Of one ordering key, only the oldest message is handed out.
 //! * An id is taken once within its window, and found while it is remembered.
+//! * A schedule fires once for each of its times, never early, and in time; times that pass while the host is off give
+//!   one message.
 //! * A message is a dead letter for a reason, and no sooner and no later.
 //! * Trails are whole; lists miss nothing; counters add up.
 
@@ -73,7 +75,9 @@ impl QueueClients {
             };
             note!(site.trace, "hear {ticket}: {}", in_short(&answer));
             site.tally.add("an answer", 1);
+            let fired = oracle.firings();
             let held = oracle.answered(ticket, &asked, &answer)?;
+            site.tally.add("a message of a schedule", oracle.firings() - fired);
             count_answer(&mut site.tally, &asked.ask, &answer, &held);
             if !asked.is_forgotten {
                 clients.hold(held);
@@ -123,6 +127,7 @@ impl<S: Store> Workload<S> for QueueClients {
             Floor::of("a body read from the log", 100_000, "bodies are found where the state says"),
             Floor::of("a body that was moved", 100_000, "bodies are found where they were written again"),
             Floor::of("a queue that was deleted", 15, "it was empty, and is made again"),
+            Floor::of("a message of a schedule", 40, "a schedule fires once for each of its times"),
             Floor::of("a slow read", 1_200, "messages change while their bodies are read"),
             Floor::of("a power failure", 40, "what was answered survives"),
             Floor::of("a kill", 35, "what was answered survives"),
@@ -150,8 +155,13 @@ impl<S: Store> Workload<S> for QueueClients {
         Shards::start(site, SIZES, |_| QueueService::new(options, &Default::default()))
     }
 
-    fn ended(&mut self, _: &mut Site<S>, _: End) {
+    fn ended(&mut self, site: &mut Site<S>, _: End) {
         self.forget_all();
+        if !site.is_calm() && site.chance.happens(self.clients.plan.off) {
+            let off_ms = site.chance.within(1..=plan::OFF_MS_MAX);
+            note!(site.trace, "the host is off for {off_ms} ms");
+            site.clock.pass_off(off_ms);
+        }
     }
 
     fn tick(world: &mut World<Self, S>) -> Result<(), Violation> {
@@ -166,6 +176,7 @@ impl<S: Store> Workload<S> for QueueClients {
             let since = *load.calm_since.get_or_insert(site.tick);
             let is_made = oracle.queues.iter().all(|queue| queue.made_at.is_some() && !queue.may_rest);
             let changes = oracle.queues.iter().any(|queue| queue.is_changing);
+            let is_made = is_made && oracle.has_schedules();
             if is_made && !changes {
                 oracle.served_since.get_or_insert(now);
             }

@@ -11,6 +11,7 @@
 
 mod answers;
 mod deliveries;
+mod firings;
 mod sights;
 
 use std::collections::BTreeMap;
@@ -53,6 +54,7 @@ pub struct QueueKnown {
     /// When they were decided, if the queue has a rate.
     paced: Vec<u64>,
     answered_acknowledgements: u64,
+    schedule: Option<firings::ScheduleKnown>,
 }
 
 /// A purge.
@@ -146,6 +148,7 @@ impl QueueKnown {
             answered_deliveries: 0,
             paced: Vec::new(),
             answered_acknowledgements: 0,
+            schedule: None,
         }
     }
 
@@ -226,16 +229,24 @@ impl Oracle {
             return must(known.content == content, "a key names one message", words);
         }
         let known = self.contents.get(content);
-        must(known.is_some_and(|known| !known.sends.is_empty()), "only what was sent is there", || format!("{key:?}"))?;
+        let may_be = |known: &ContentKnown| {
+            let schedule = self.queues[known.content.queue].schedule.as_ref();
+            !known.sends.is_empty() || schedule.is_some_and(|schedule| schedule.content == content)
+        };
+        must(known.is_some_and(may_be), "only what was sent is there", || format!("{key:?}"))?;
         let ContentKnown { content: Content { queue, message }, sends, keys } = &self.contents[content];
         let (of, at) = (&self.queues[*queue], key.at().0);
         let is_ours = key.shard().0 == of.shard && key.node() == self.node;
         must(is_ours, "a key says which node and shard took its message", || format!("{key:?}"))?;
-        let is_sent = sends.iter().any(|(_, from, to)| (*from..=*to).contains(&at));
+        let is_scheduled = of.schedule.as_ref().is_some_and(|schedule| schedule.content == content);
+        if is_scheduled {
+            self.check_firing(*queue, at)?;
+        }
+        let is_sent = is_scheduled || sends.iter().any(|(_, from, to)| (*from..=*to).contains(&at));
         must(is_sent, "a message is taken while it is being sent", || format!("{content}: {key:?}, {sends:?}"))?;
         let window = if message.id.is_some() { of.id_window_ms() } else { NEVER };
         let is_apart = |other: &MessageKey| other.at().0.abs_diff(at) >= window;
-        must(keys.iter().all(is_apart), "a message is taken once within the window of its id", || {
+        must(is_scheduled || keys.iter().all(is_apart), "a message is taken once within the window of its id", || {
             format!("message {content} has {key} of {at} ms, {keys:?}; the window is {window} ms")
         })?;
         let delayed = (of.settings.delay_ms > 0).then(|| at + of.settings.delay_ms);
@@ -255,6 +266,9 @@ impl Oracle {
         };
         let ContentKnown { content: Content { queue, message }, keys, .. } = &mut self.contents[content];
         keys.push(key);
+        if let Some(schedule) = self.queues[*queue].schedule.as_mut().filter(|_| is_scheduled) {
+            schedule.fired_at.insert(at);
+        }
         if let Some(ordering_key) = &message.ordering_key {
             self.queues[*queue].grouped.entry(ordering_key.clone()).or_default().push(key);
         }
@@ -309,6 +323,7 @@ impl Oracle {
                 let keys: Vec<_> = self.keys.keys().copied().collect();
                 keys.into_iter().for_each(|key| self.may_come_sooner(key));
             }
+            Ask::Schedule { queue } => self.schedule_asked(*queue),
             Ask::Receive { .. } | Ask::Look { .. } | Ask::LookById { .. } | Ask::Browse { .. } => {}
         }
     }
@@ -360,6 +375,7 @@ impl Oracle {
                     sends.filter(|(of, ..)| *of == ticket).for_each(|(_, _, to)| *to = now);
                 }
             }
+            Ask::Schedule { queue } => self.schedule_answered(*queue, false),
             Ask::Purge { queue } => {
                 let purges = self.queues[*queue].purges.iter_mut();
                 purges.filter(|purge| purge.ticket == ticket).for_each(|purge| purge.ended = now);

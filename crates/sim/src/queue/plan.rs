@@ -7,13 +7,21 @@ use crate::chance::Chance;
 use crate::harness::{Faults, Setup};
 
 /// Queues of one shard.
-pub const QUEUES_PER_SHARD: usize = 5;
+pub const QUEUES_PER_SHARD: usize = 6;
 /// Of those, the one whose messages are dead letters after some deliveries...
 pub const RETRY: usize = 1;
 /// ... and the one where they go.
 pub const DEAD: usize = 2;
 /// The one that is deleted when it is empty, and made again.
 pub const SHORT: usize = 4;
+/// The one that has a schedule, which fires each minute.
+pub const TIMED: usize = 5;
+/// The name of that schedule.
+pub const SCHEDULE: &str = "each-minute";
+/// Milliseconds between two of its times.
+pub const MINUTE_MS: u64 = 60_000;
+/// How long a host is off at most, in milliseconds: a schedule has a time or two meanwhile.
+pub const OFF_MS_MAX: u64 = 90_000;
 /// Bytes of a segment: small, so that a run fills many and forgets them.
 pub const SEGMENT_BYTES: u64 = 64 << 10;
 /// Simulated milliseconds of a tick.
@@ -33,6 +41,8 @@ pub struct Plan {
     pub weights: [u64; WISHES.len()],
     /// Bytes of a body, at most; of few bodies, eight times as many.
     pub body_bytes: u64,
+    /// How often the host stays off for some time behind an end, in a thousand ends.
+    pub off: u64,
     /// How many messages in a thousand have an ordering key, and how many an id.
     pub ordered: u64,
     pub with_id: u64,
@@ -113,6 +123,7 @@ impl Plan {
         let plan = Plan {
             rate: 200 + some(700),
             compactions: some(60),
+            off: some(600),
             weights,
             ordered: some(700),
             with_id: 100 + some(800),
@@ -135,7 +146,7 @@ impl Plan {
     pub fn queues(&self, chance: &mut Chance) -> Vec<(Box<str>, u16, Settings)> {
         let mut queues = Vec::new();
         for shard in 0..self.shards {
-            for kind in ["plain", "retry", "dead", "late", "short"] {
+            for kind in ["plain", "retry", "dead", "late", "short", "timed"] {
                 queues.push((format!("{kind}-{shard}").into(), shard, settings(kind, shard, chance)));
             }
         }
@@ -159,7 +170,7 @@ fn settings(kind: &str, shard: u16, chance: &mut Chance) -> Settings {
             id_window_ms: None,
             ..common
         },
-        "dead" => common,
+        "dead" | "timed" => common,
         "short" => Settings { id_window_ms: Some(0), ..common },
         _ => Settings {
             delay_ms: chance.within(20..=400),

@@ -24,12 +24,14 @@ mod pages;
 mod publish;
 mod queue;
 mod retained;
+mod schedule;
 mod services;
 mod sessions;
 mod status;
 mod table;
 mod transfer;
 mod users;
+mod walk;
 
 use std::process::ExitCode;
 
@@ -125,7 +127,13 @@ pub fn users(connection: &Connection, what: Users) -> ExitCode {
 
 /// `tidegate queue`
 pub fn queue(connection: &Connection, what: Queue) -> ExitCode {
-    ended(connection, |door, shown| queue::run(door, shown, what))
+    match what {
+        Queue::Walk(arguments) => {
+            let connection = connection.of(arguments.server());
+            ended(&connection, |door, shown| walk::run(door, shown, &arguments))
+        }
+        what => ended(connection, |door, shown| queue::run(door, shown, what)),
+    }
 }
 
 /// `tidegate message`

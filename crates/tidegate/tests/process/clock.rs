@@ -26,11 +26,11 @@ const DAYS_2_S: i64 = 2 * 86_400;
 const HOUR_MS: u64 = 3_600_000;
 
 /// The wall clock of the servers that are started with its environment.
-struct WallClock(PathBuf);
+pub struct WallClock(PathBuf);
 
 impl WallClock {
     /// Compiles what is preloaded. Building the server needs a C compiler, too.
-    fn of(settings: &mut Settings) -> WallClock {
+    pub fn of(settings: &mut Settings) -> WallClock {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/process/clock/wall_clock.c");
         let (library, offset) = (settings.root.join("wall_clock.so"), settings.root.join("clock"));
         let mut compiler = Command::new("cc");
@@ -45,7 +45,7 @@ impl WallClock {
     }
 
     /// Moves the clock to so many seconds ahead of the host's.
-    fn set_ahead(&self, seconds: i64) {
+    pub fn set_ahead(&self, seconds: i64) {
         use std::os::unix::fs::FileExt;
         let file = fs::File::options().create(true).truncate(false).write(true).open(&self.0).expect("a file");
         file.write_all_at(&seconds.to_le_bytes(), 0).expect("the folder takes 8 bytes");

@@ -7,7 +7,9 @@ mod declared;
 mod mqtt;
 mod order;
 mod refusals;
+mod scheduling;
 mod waiting;
+mod walk;
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -116,6 +118,20 @@ fn labelled(http: &mut Http<TcpStream>, name: &str, label: &str) -> u64 {
     let rows =
         page.lines().filter(|line| line.split('{').next() == Some(name) && line.contains(&format!("\"{label}\"")));
     rows.map(|line| line.rsplit(' ').next().and_then(|value| value.parse::<u64>().ok()).expect("a number")).sum()
+}
+
+/// What `tidegate queue …` says of this server, as JSON.
+fn said_as_json(server: &Server, arguments: &[&str]) -> Value {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .arg("queue")
+        .args(arguments)
+        .env("TIDEGATE_SERVER", format!("http://{}", server.http))
+        .env("TIDEGATE_TOKEN", crate::SERVICE)
+        .output()
+        .expect("the binary was built with the test");
+    let wrong = || String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {}", wrong());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
 fn list(value: &Value) -> Vec<Value> {

@@ -18,6 +18,8 @@ enum Step {
     Purge { queue: u8, up_to: u8 },
     Redrive { from: u8, to: u8 },
     Delete { queue: u8 },
+    Schedule { queue: u8, which: u8, content: u8, expiry: u8 },
+    Unschedule { queue: u8, which: u8 },
     Move,
     Pack,
     Start,
@@ -48,6 +50,10 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (byte(), byte()).prop_map(|(queue, up_to)| Step::Purge { queue, up_to }),
         1 => (byte(), byte()).prop_map(|(from, to)| Step::Redrive { from, to }),
         1 => byte().prop_map(|queue| Step::Delete { queue }),
+        2 => (byte(), byte(), byte(), byte()).prop_map(
+            |(queue, which, content, expiry)| Step::Schedule { queue, which, content, expiry }
+        ),
+        1 => (byte(), byte()).prop_map(|(queue, which)| Step::Unschedule { queue, which }),
         1 => Just(Step::Move),
         2 => Just(Step::Pack),
         1 => Just(Step::Start),
@@ -65,6 +71,11 @@ fn id_of(id: u64, is_key: bool) -> String {
         true => MessageKey::new(TimeMs(id % 3), 7, ShardIndex(0), 1, 60 + id / 2).to_string(),
         false => id.to_string(),
     }
+}
+
+/// The name of a schedule.
+fn schedule(which: u8) -> String {
+    format!("s{}", which % 4)
 }
 
 /// What another system calls a message; of some, nothing.
@@ -168,6 +179,22 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
         }
         Step::Delete { queue } => {
             driven.ask(Command::DeleteQueue { name: name(queue) });
+        }
+        Step::Schedule { queue, which, content, expiry } => {
+            let message =
+                Message { ordering_key: some(expiry).map(|key| format!("key {}", key % 4).into()), ..message("x") };
+            let settings = StandingSettings {
+                cron: "* * * * *".into(),
+                zone: "UTC".into(),
+                expiry_ms: some(expiry).map(|ms| ms * 9),
+                message: Message { attributes: vec![content; usize::from(content % 5)].into(), ..message },
+            };
+            let next = TimeMs(now + 500 + u64::from(content));
+            let name = &*schedule(which);
+            driven.ask(Command::SetStanding { queue: super::properties::name(queue), name, settings: &settings, next });
+        }
+        Step::Unschedule { queue, which } => {
+            driven.ask(Command::RemoveStanding { queue: name(queue), name: &schedule(which) });
         }
         Step::Move => {
             let old = driven.queues.in_oldest_place();

@@ -24,6 +24,7 @@ impl Oracle {
         }
         match (ask, answer) {
             (Ask::Make { queue, paused }, Answer::Outcome(Outcome::Done)) => self.is_made(*queue, *paused),
+            (Ask::Schedule { queue }, Answer::Outcome(Outcome::Done)) => self.schedule_answered(*queue, true),
             (Ask::Delete { queue }, Answer::Outcome(Outcome::Done)) => self.is_deleted(*queue, *at)?,
             (Ask::Send { contents, .. }, Answer::Outcome(Outcome::Sent(receipts))) => {
                 self.taken(ticket, *at, contents, receipts)?;

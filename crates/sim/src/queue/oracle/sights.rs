@@ -5,6 +5,7 @@ use tidegate_queue::{Found, StepKind};
 
 use super::super::ask::{Ask, Asked};
 use super::super::content::{Content, number_of};
+use super::super::plan::SCHEDULE;
 use super::{Known, Oracle, QueueKnown};
 use crate::violation::{Violation, must};
 
@@ -89,7 +90,11 @@ impl Oracle {
         must(view.attempts >= attempts.unwrap_or(0), "deliveries are counted", words)?;
         self.check_state(view.key, view.state, asked.at, known)?;
         let leases = trail.steps.iter().filter(|step| matches!(step.kind, StepKind::Leased { .. })).count();
-        let begins = trail.steps.last().is_none_or(|step| step.kind == StepKind::Sent);
+        let first = match self.is_scheduled(known.content) {
+            true => StepKind::Fired { schedule: SCHEDULE.into() },
+            false => StepKind::Sent,
+        };
+        let begins = trail.steps.last().is_none_or(|step| step.kind == first);
         let is_whole = trail.steps.is_empty() || trail.is_cut || begins && leases == view.attempts as usize;
         must(is_whole, "a trail has all that happened to a message", || format!("{view:?}: {trail:?}"))
     }
@@ -133,6 +138,7 @@ impl Oracle {
                 format!("{view:?}: {receipts}, {answered_deliveries}, {answered_acknowledgements} were answered")
             })?;
         }
+        self.check_schedules(states)?;
         for state in states {
             let (counts, totals) = state.all();
             let live = counts.waiting + counts.scheduled + counts.leased;

@@ -9,7 +9,7 @@ use ureq::http::Uri;
 use super::failure::Failure;
 
 /// Which server, as whom, and how to show the answer.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct Connection {
     /// Where the server's HTTP door is.
     #[arg(
@@ -87,13 +87,18 @@ impl Connection {
         }
     }
 
+    /// The same to another server, if one is named.
+    pub(super) fn of(&self, server: Option<&str>) -> Connection {
+        Connection { server: server.map_or_else(|| self.server.clone(), ToOwned::to_owned), ..self.clone() }
+    }
+
     /// How answers are shown.
     pub fn output(&self) -> Output {
         if self.json { Output::Json } else { self.output }
     }
 }
 
-fn server(text: &str) -> Result<String, String> {
+pub(super) fn server(text: &str) -> Result<String, String> {
     let address = text.trim_end_matches('/');
     let uri = address.parse::<Uri>().ok().filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
     let is_good = uri.is_some_and(|uri| {

@@ -8,7 +8,9 @@ use super::failure::Failure;
 use super::id::not_empty;
 use super::movement;
 use super::pages;
+use super::schedule::{self, Schedule};
 use super::table::{Columns, Fields, Shown};
+use super::walk::{self, WalkArguments};
 
 /// `tidegate queue`
 #[derive(Subcommand)]
@@ -96,6 +98,13 @@ pub enum Queue {
         #[arg(value_parser = not_empty)]
         name: String,
     },
+    /// Send what waits on a node that has stopped or crashed to another server, from its data directory alone.
+    Walk(WalkArguments),
+    /// See, make and remove schedules: messages that a queue sends itself at certain times.
+    Schedule {
+        #[command(subcommand)]
+        what: Schedule,
+    },
 }
 
 /// `tidegate message`
@@ -178,6 +187,8 @@ pub(super) fn run(door: &Door, shown: &Shown, what: Queue) -> Result<(), Failure
             let body = max.map_or_else(|| json!({ "to": to }), |max| json!({ "to": to, "max": max }));
             shown.one(Fields::MESSAGES, &door.post(&format!("{}/redrive", path(&name)), &body)?)
         }
+        Queue::Walk(arguments) => walk::run(door, shown, &arguments),
+        Queue::Schedule { what } => schedule::run(door, shown, what),
         Queue::Delete { name } => shown.rows(Columns::DELETED, &[door.delete(&path(&name))?], true),
     }
 }

@@ -109,11 +109,14 @@ impl Columns {
         ("attempts", 0),
         ("bytes", 0),
     ]);
+    /// A schedule among others.
+    pub const SCHEDULE: Columns =
+        Columns(&[("name", 16), ("cron", 20), ("zone", 16), ("next_at_ms", 24), ("last_at_ms", 24)]);
     /// A message that was sent.
     pub const SENT: Columns = Columns(&[("key", 26), ("duplicate", 0)]);
     /// What happened to a message.
     pub const STEP: Columns =
-        Columns(&[("time_ms", 24), ("step", 12), ("consumer", 0), ("until_ms", 0), ("reason", 0)]);
+        Columns(&[("time_ms", 24), ("step", 12), ("schedule", 0), ("consumer", 0), ("until_ms", 0), ("reason", 0)]);
     /// A change.
     pub const CHANGE: Columns = Columns(&[
         ("sequence", 10),
@@ -242,9 +245,21 @@ impl Fields {
         ("dead", None),
         ("oldest_sent_at_ms", None),
         ("drained_in_s", Some("not at these rates")),
+        ("window", Some("always open")),
         ("rates", None),
         ("totals", None),
         ("settings", None),
+    ]);
+    /// A schedule.
+    pub const SCHEDULE: Fields = Fields(&[
+        ("name", None),
+        ("cron", None),
+        ("zone", None),
+        ("next_at_ms", Some("never: it cannot be read any more")),
+        ("last_at_ms", Some("not yet")),
+        ("last_key", None),
+        ("expires_in_ms", None),
+        ("message", None),
     ]);
     /// So many messages.
     pub const MESSAGES: Fields = Fields(&[("messages", None)]);

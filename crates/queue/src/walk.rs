@@ -1,0 +1,56 @@
+//! The messages of a shard that nobody serves, read from its log in the order of their keys.
+//!
+//! Why: when a node is lost, its disk is not. What waited there can be sent to another node, which serves meanwhile.
+//!
+//! Invariant: nothing here writes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidegate_journal::LogReader;
+use tidegate_machines::queue::{Message, MessageKey, MessageView, Queues};
+
+use crate::bodies::read_bodies;
+
+/// A shard as its log leaves it.
+pub struct StoppedShard<R> {
+    state: Queues,
+    reader: R,
+}
+
+impl<R: LogReader> StoppedShard<R> {
+    /// A shard with the state at the end of its log.
+    pub const fn new(state: Queues, reader: R) -> StoppedShard<R> {
+        StoppedShard { state, reader }
+    }
+
+    /// How many messages are not gone.
+    pub fn count(&self) -> u64 {
+        self.state.totals().1
+    }
+
+    /// Those whose keys come after `after`, in the order of their keys.
+    pub fn messages(&self, after: Option<MessageKey>) -> impl Iterator<Item = MessageView> + '_ {
+        // Numbers grow with keys, in a shard.
+        self.state.browse_all(0).skip_while(move |view| after.is_some_and(|after| view.key <= after))
+    }
+
+    /// Reads what was sent, of each of these, or why it cannot be read.
+    pub fn read<'a>(&self, views: impl Iterator<Item = &'a MessageView>) -> HashMap<MessageKey, Read> {
+        let keys: HashMap<u64, MessageKey> = views.map(|view| (view.body.number, view.key)).collect();
+        let places = keys.keys().filter_map(|number| self.state.body_place(*number)).collect();
+        read_bodies(places, &self.reader).into_iter().map(|(number, message)| (keys[&number], message)).collect()
+    }
+}
+
+/// A message as it was sent, or why it cannot be read.
+type Read = Result<Arc<Message>, String>;
+
+/// The id that a message has in queues of other servers: the key that it got on the first one. A link gives it the
+/// same, so what both bring is taken once.
+pub fn id_elsewhere(message: &Message, key: MessageKey) -> String {
+    match message.id.as_deref().filter(|id| id.parse::<MessageKey>().is_ok()) {
+        Some(first) => first.to_owned(),
+        None => key.to_string(),
+    }
+}

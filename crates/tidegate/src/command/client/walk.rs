@@ -1,0 +1,365 @@
+//! `tidegate queue walk`: sends what waits on a node that has stopped or crashed to another server.
+//!
+//! ```text
+//!   data directory, nobody's ─▶ shards as their logs leave them ─▶ messages in the order of their keys
+//!                                                                     │ batches, by queue
+//!   another server, which serves meanwhile ◀── POST /v1/queues/{queue}/messages, the key as id
+//! ```
+//!
+//! Promise: nothing is written into the directory, and a message is counted as sent when the other server has it. Its
+//! key is its id there, so a second walk, or a link that brought it before, has it taken once, as long as that queue
+//! remembers ids. What was handed out and not acknowledged is sent, too: whoever had it may not have been done.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, anyhow};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Map, Value, json};
+use tidegate_journal::directory::Directory;
+use tidegate_journal::disk::RealDisk;
+use tidegate_journal::{LocalLogs, LogStore, Logs};
+use tidegate_queue::machine::{Message, MessageKey, MessageState, MessageView};
+use tidegate_queue::{QUEUES, QueuesFamily, StoppedShard, id_elsewhere};
+use tidegate_shard::loss::{examine, fold_to_end};
+
+use super::connection::server;
+use super::door::{Door, encoded};
+use super::failure::Failure;
+use super::id::not_empty;
+use super::table::Shown;
+use crate::command::audit::snapshots;
+use crate::output::{complain, say};
+
+/// Messages that are read together.
+const BATCH_MESSAGES: usize = 500;
+/// Bytes of the messages of one request: also as JSON, they are below what a server takes by default.
+const REQUEST_BYTES_MAX: usize = 256 << 10;
+/// How long a server that is busy is asked again.
+const RETRY_FOR: Duration = Duration::from_secs(300);
+/// How long to wait before that, unless the server says how long.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How often to say how far it is where there is no terminal for a bar.
+const PROGRESS_LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// What to send, and where.
+#[derive(Args)]
+pub struct WalkArguments {
+    /// The data directory of the node. No server may be using it; nothing in it is changed.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// The HTTP door of the server that gets the messages; --server if absent. Its queues have the same names, and are
+    /// there already.
+    #[arg(long, value_name = "URL", value_parser = server)]
+    to: Option<String>,
+    /// Messages of this queue only; again for each.
+    #[arg(long = "queue", value_name = "NAME", value_parser = not_empty)]
+    queues: Vec<String>,
+    /// Only messages whose keys come after this one: where a walk before has stopped.
+    #[arg(long, value_name = "KEY")]
+    after: Option<MessageKey>,
+    /// Only messages up to this key.
+    #[arg(long, value_name = "KEY")]
+    until: Option<MessageKey>,
+    /// Read and count, and send nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl WalkArguments {
+    /// The server that gets the messages, if it is named here.
+    pub(super) fn server(&self) -> Option<&str> {
+        self.to.as_deref()
+    }
+}
+
+/// What became of the messages of a queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    messages: u64,
+    sent: u64,
+    duplicates: u64,
+    expired: u64,
+    unreadable: u64,
+    /// Sent without attributes that no HTTP client can send.
+    stripped: u64,
+}
+
+impl Counts {
+    fn add(&mut self, more: Counts) {
+        self.messages += more.messages;
+        self.sent += more.sent;
+        self.duplicates += more.duplicates;
+        self.expired += more.expired;
+        self.unreadable += more.unreadable;
+        self.stripped += more.stripped;
+    }
+}
+
+type Shard = StoppedShard<<<LocalLogs<RealDisk> as Logs>::Log as LogStore>::Reader>;
+
+/// Walks, and says what became of the messages and where to go on.
+pub(super) fn run(door: &Door, shown: &Shown, arguments: &WalkArguments) -> Result<(), Failure> {
+    let (_directory, shards) = opened(&arguments.data)?;
+    let all = shards.iter().map(StoppedShard::count).sum();
+    let mut walk = Walk {
+        door,
+        arguments,
+        is_json: shown.is_json(),
+        bar: bar(all),
+        told_at: Instant::now(),
+        counts: BTreeMap::new(),
+        done: arguments.after,
+    };
+    let done = walk.shards(&shards);
+    walk.bar.finish_and_clear();
+    walk.summary(done.is_ok());
+    done?;
+    match walk.total().unreadable {
+        0 => Ok(()),
+        count => Err(anyhow!("{count} messages cannot be read and were not sent; their keys were told").into()),
+    }
+}
+
+/// Opens a directory that nobody uses, and folds its queues. What is returned first keeps others from using it.
+fn opened(data: &Path) -> Result<(Directory, Vec<Shard>), Failure> {
+    let families = [QUEUES];
+    let directory = Directory::open_to_judge(data, &families).map_err(anyhow::Error::from)?;
+    let logs = LocalLogs::new(RealDisk, data, &families);
+    let shards = directory.shards(QUEUES);
+    let mut found = Vec::new();
+    for log in directory.logs(QUEUES) {
+        let what = || format!("queues shard {}: tidegate audit --data {} says more", log.shard, data.display());
+        let snapshots = snapshots::<QueuesFamily>(data, log);
+        let examined = examine(&logs, &snapshots, &[]).map_err(anyhow::Error::from).with_context(what)?;
+        let state =
+            fold_to_end(&logs, &snapshots, shards, &examined).map_err(anyhow::Error::from).with_context(what)?;
+        found.push(StoppedShard::new(state, logs.reader(log).map_err(anyhow::Error::from).with_context(what)?));
+    }
+    match found.is_empty() {
+        true => Err(anyhow!("{}: there are no queues in it", data.display()).into()),
+        false => Ok((directory, found)),
+    }
+}
+
+struct Walk<'a> {
+    door: &'a Door,
+    arguments: &'a WalkArguments,
+    is_json: bool,
+    bar: ProgressBar,
+    told_at: Instant,
+    counts: BTreeMap<Box<str>, Counts>,
+    /// All up to this key is done.
+    done: Option<MessageKey>,
+}
+
+impl Walk<'_> {
+    /// Goes through the shards together, by key.
+    fn shards(&mut self, shards: &[Shard]) -> Result<(), Failure> {
+        let WalkArguments { after, until, .. } = *self.arguments;
+        let mut ahead: Vec<_> = shards.iter().map(|shard| shard.messages(after).peekable()).collect();
+        let mut batch: Vec<(usize, MessageView)> = Vec::with_capacity(BATCH_MESSAGES);
+        loop {
+            let keys = ahead.iter_mut().enumerate().filter_map(|(index, views)| Some((views.peek()?.key, index)));
+            let next = keys.min().filter(|(key, _)| until.is_none_or(|until| *key <= until));
+            let Some((_, index)) = next else { break };
+            let view = ahead[index].next().expect("it was seen just now");
+            self.bar.inc(1);
+            batch.push((index, view));
+            if batch.len() == BATCH_MESSAGES {
+                self.batch(shards, &std::mem::take(&mut batch))?;
+            }
+        }
+        self.batch(shards, &batch)
+    }
+
+    /// Sends the messages of a batch, each to its queue.
+    fn batch(&mut self, shards: &[Shard], batch: &[(usize, MessageView)]) -> Result<(), Failure> {
+        let queues = &self.arguments.queues;
+        let is_wanted = |view: &MessageView| queues.is_empty() || queues.iter().any(|queue| **queue == *view.queue);
+        let mut read = BTreeMap::new();
+        for (index, shard) in shards.iter().enumerate() {
+            let here = batch.iter().filter(|(of, view)| *of == index && is_wanted(view)).map(|(_, view)| view);
+            read.extend(shard.read(here));
+        }
+        let mut by_queue: BTreeMap<Box<str>, Vec<(&MessageView, Arc<Message>)>> = BTreeMap::new();
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
+        for (_, view) in batch.iter().filter(|(_, view)| is_wanted(view)) {
+            let counts = self.counts.entry(view.queue.clone()).or_default();
+            counts.messages += 1;
+            match read.remove(&view.key) {
+                _ if view.expires_at.is_some_and(|at| at.0 <= now_ms) => counts.expired += 1,
+                Some(Ok(message)) => by_queue.entry(view.queue.clone()).or_default().push((view, message)),
+                unread => {
+                    counts.unreadable += 1;
+                    let why = unread.and_then(Result::err).unwrap_or_else(|| "its log does not have it".into());
+                    let (key, queue) = (view.key, &view.queue);
+                    self.bar.suspend(|| complain(format_args!("tidegate: {key} of {queue} cannot be read: {why}")));
+                }
+            }
+        }
+        for (queue, messages) in by_queue.iter().filter(|_| !self.arguments.dry_run) {
+            self.queue(queue, messages)?;
+        }
+        self.done = batch.last().map(|(_, view)| view.key).or(self.done);
+        self.tell();
+        Ok(())
+    }
+
+    /// Sends messages to their queue, in requests of a size that a server takes.
+    fn queue(&mut self, queue: &str, messages: &[(&MessageView, Arc<Message>)]) -> Result<(), Failure> {
+        let mut rest = messages;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = rest.iter().take_while(|(_, message)| {
+                bytes += message.bytes();
+                bytes <= REQUEST_BYTES_MAX
+            });
+            let (part, behind) = rest.split_at(fits.count().max(1));
+            let bodies: Vec<Value> = part.iter().map(|(view, message)| body_of(view, message)).collect();
+            let answer = self.post(&format!("/v1/queues/{}/messages", encoded(queue)), &json!({ "messages": bodies }));
+            let answer = answer.map_err(|failure| failure.while_doing(&format!("messages for the queue {queue:?}")))?;
+            let receipts = answer["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+            if receipts.len() != part.len() {
+                let (sent, taken) = (part.len(), receipts.len());
+                return Err(anyhow!("{sent} messages were sent, and the server answered for {taken}").into());
+            }
+            let duplicates = receipts.iter().filter(|receipt| receipt["duplicate"] == true).count() as u64;
+            let counts = self.counts.entry(queue.into()).or_default();
+            counts.duplicates += duplicates;
+            counts.stripped += part.iter().filter(|(_, message)| is_stripped(message)).count() as u64;
+            counts.sent += part.len() as u64 - duplicates;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Posts, again as long as the server is busy.
+    fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        let since = Instant::now();
+        loop {
+            let refusal = match self.door.post(path, body) {
+                Err(Failure::Refused(refusal)) if refusal.is_passing() => refusal,
+                done => return done,
+            };
+            let pause = refusal.retry_after.unwrap_or(PAUSE).max(Duration::from_millis(100));
+            if since.elapsed() + pause > RETRY_FOR {
+                return Err(Failure::Refused(refusal));
+            }
+            self.bar.set_message("waiting for the server");
+            std::thread::sleep(pause);
+        }
+    }
+
+    fn total(&self) -> Counts {
+        self.counts.values().fold(Counts::default(), |mut total, counts| {
+            total.add(*counts);
+            total
+        })
+    }
+
+    /// Says how far it is.
+    fn tell(&mut self) {
+        let Counts { sent, duplicates, .. } = self.total();
+        self.bar.set_message(format!("{sent} sent, {duplicates} there before"));
+        if let Some(key) = self.done
+            && self.bar.is_hidden()
+            && !self.is_json
+            && self.told_at.elapsed() >= PROGRESS_LINE_EVERY
+        {
+            complain(format_args!("tidegate: {sent} sent, {duplicates} there before, done up to {key}"));
+            self.told_at = Instant::now();
+        }
+    }
+
+    fn summary(&self, is_whole: bool) {
+        if self.is_json {
+            return say(format_args!("{}", self.summary_as_json(is_whole)));
+        }
+        let is_dry = self.arguments.dry_run;
+        let line = |name: &str, Counts { messages, sent, duplicates, expired, unreadable, .. }: Counts| {
+            let more = |count: u64, what: &str| if count > 0 { format!(", {count} {what}") } else { String::new() };
+            let (expired, unreadable) = (more(expired, "expired"), more(unreadable, "cannot be read"));
+            match is_dry {
+                true => say(format_args!("{name}: {messages} messages{expired}{unreadable}")),
+                false => say(format_args!(
+                    "{name}: {messages} messages, {sent} sent, {duplicates} there before{expired}{unreadable}"
+                )),
+            }
+        };
+        self.counts.iter().for_each(|(queue, counts)| line(queue, *counts));
+        line("all", self.total());
+        if is_dry {
+            say(format_args!("nothing was sent"));
+        }
+        if self.total().stripped > 0 {
+            let count = self.total().stripped;
+            complain(format_args!("{count} of them have attributes that are not JSON, and were sent without these"));
+        }
+        match self.done {
+            Some(key) if is_whole => say(format_args!("done up to {key}")),
+            Some(key) => complain(format_args!("stopped: go on with --after {key}; nothing is taken twice")),
+            None if is_whole => {}
+            None => complain(format_args!("stopped: begin again; nothing is taken twice")),
+        }
+    }
+
+    fn summary_as_json(&self, is_whole: bool) -> Value {
+        let fields = |Counts { messages, sent, duplicates, expired, unreadable, stripped }: Counts| {
+            json!({
+                "messages": messages, "sent": sent, "duplicates": duplicates, "expired": expired,
+                "unreadable": unreadable, "without_attributes": stripped,
+            })
+        };
+        let queues: Map<String, Value> =
+            self.counts.iter().map(|(queue, counts)| (queue.to_string(), fields(*counts))).collect();
+        let mut summary = fields(self.total());
+        summary["queues"] = queues.into();
+        summary["dry_run"] = self.arguments.dry_run.into();
+        summary["is_whole"] = is_whole.into();
+        summary["done_up_to"] = self.done.map(|key| key.to_string()).into();
+        summary
+    }
+}
+
+/// The attributes of a message, if they are of the form that doors write. The binary port takes any bytes.
+fn attributes_of(message: &Message) -> Option<Value> {
+    serde_json::from_slice(&message.attributes).ok().filter(Value::is_object)
+}
+
+fn is_stripped(message: &Message) -> bool {
+    !message.attributes.is_empty() && attributes_of(message).is_none()
+}
+
+/// A message as the HTTP door takes it.
+fn body_of(view: &MessageView, message: &Message) -> Value {
+    let mut body = json!({ "id": id_elsewhere(message, view.key), "priority": message.priority });
+    match std::str::from_utf8(&message.body) {
+        Ok(text) => body["body"] = text.into(),
+        Err(_) => body["body_base64"] = BASE64.encode(&message.body).into(),
+    }
+    let deliver_at = view.until.filter(|_| view.state == MessageState::Scheduled);
+    let given = [
+        ("attributes", attributes_of(message)),
+        ("ordering_key", view.ordering_key.as_deref().map(Value::from)),
+        ("deliver_at_ms", deliver_at.map(|at| at.0.into())),
+        ("expires_at_ms", view.expires_at.map(|at| at.0.into())),
+    ];
+    for (field, value) in given {
+        if let Some(value) = value {
+            body[field] = value;
+        }
+    }
+    body
+}
+
+fn bar(messages: u64) -> ProgressBar {
+    let template = "walking {bar:40} {human_pos}/{human_len} messages {per_sec} {eta} {msg}";
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(messages).with_style(style)
+}

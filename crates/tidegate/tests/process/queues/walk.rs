@@ -1,0 +1,120 @@
+//! `tidegate queue walk`: what waits in the directory of a node that is gone comes to another server, once.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use serde_json::json;
+
+use super::*;
+use crate::SERVICE;
+
+/// The files below a folder, and what is in them.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
+        let path = entry.path();
+        match entry.file_type().expect("a type").is_dir() {
+            true => found.extend(files(&path)),
+            false => drop(found.insert(path.display().to_string(), std::fs::read(&path).expect("a file"))),
+        }
+    }
+    found
+}
+
+/// Runs a walk of a directory to a server; what it says, as JSON, or why it is refused.
+fn walk(data: &Path, to: &Server, arguments: &[&str]) -> Result<Value, String> {
+    let token = data.parent().expect("a folder").join("token");
+    std::fs::write(&token, SERVICE).expect("there is room");
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["queue", "walk", "--json", "--to", &format!("http://{}", to.http), "--token-file"])
+        .arg(token)
+        .arg("--data")
+        .arg(data)
+        .args(arguments)
+        .output()
+        .expect("the binary was built with the test");
+    match output.status.success() {
+        true => Ok(serde_json::from_slice(&output.stdout).expect("an object")),
+        false => Err(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()),
+    }
+}
+
+fn figures(said: &Value) -> [u64; 4] {
+    ["messages", "sent", "duplicates", "expired"].map(|name| number(&said[name]))
+}
+
+#[test]
+fn what_waits_in_a_directory_comes_to_another_server_once() {
+    let (folder, other_folder) = (folder(), folder());
+    let settings = settings(folder.path(), "shards = 2\n");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    for queue in ["jobs", "mail", "rest"] {
+        put(&mut http, queue, &json!({}));
+    }
+    let soon_ms = 1_000 * SystemTime::now().duration_since(UNIX_EPOCH).expect("behind 1970").as_secs() + 86_400_000;
+    let plain = send_one(&mut http, "jobs", &json!({"body": "plain", "id": "own", "attributes": {"lang": "en"}}));
+    let late = send_one(&mut http, "jobs", &json!({"body": "late", "deliver_at_ms": soon_ms, "priority": 9}));
+    let gone = send_one(&mut http, "mail", &json!({"body": "gone"}));
+    let got = receive(&mut http, "mail", 1, 0);
+    assert_eq!(acknowledge(&mut http, "mail", &got), ["done"]);
+    let bytes = send_one(&mut http, "mail", &json!({"body_base64": "AP8=", "expires_at_ms": soon_ms}));
+    let keyed = json!([{"body": "1", "ordering_key": "k"}, {"body": "2", "ordering_key": "k"}]);
+    send(&mut http, "mail", &keyed);
+    let held = receive(&mut http, "mail", 1, 0);
+    assert_eq!(held[0]["key"], bytes, "somebody has it");
+    let many: Vec<Value> = (0..1_000).map(|number| json!({ "body": number.to_string() })).collect();
+    let keys: Vec<String> = send(&mut http, "rest", &json!(many)).iter().map(|receipt| text(&receipt["key"])).collect();
+
+    let other_settings = super::settings(other_folder.path(), "");
+    let other = Server::start(&other_settings);
+    let mut there = connect(&other);
+    let busy = walk(&settings.data, &other, &["--dry-run"]).expect_err("the directory is in use");
+    assert!(busy.contains("in use") || busy.contains("another process"), "{busy}");
+    server.kill();
+
+    let before = files(&settings.data.join("journal"));
+    let dry = walk(&settings.data, &other, &["--dry-run"]).expect("it is read");
+    assert_eq!(figures(&dry), [1_005, 0, 0, 0]);
+    assert_eq!(dry["queues"]["rest"]["messages"], 1_000);
+    let refused = walk(&settings.data, &other, &[]).expect_err("there are no queues there");
+    assert!(refused.contains("queue_not_found"), "{refused}");
+    for queue in ["jobs", "mail", "rest"] {
+        put(&mut there, queue, &json!({ "id_window_ms": null }));
+    }
+    // The other server serves meanwhile.
+    send_one(&mut there, "jobs", &json!({"body": "its own"}));
+    let part = walk(&settings.data, &other, &["--queue", "rest", "--until", &keys[499]]).expect("it is sent");
+    assert_eq!(figures(&part), [500, 500, 0, 0]);
+    let rest = walk(&settings.data, &other, &["--queue", "rest", "--after", &keys[399]]).expect("it is sent");
+    assert_eq!(figures(&rest), [600, 500, 100, 0], "those in between were there");
+    let all = walk(&settings.data, &other, &[]).expect("it is sent");
+    assert_eq!(figures(&all), [1_005, 5, 1_000, 0]);
+    assert_eq!(figures(&walk(&settings.data, &other, &[]).expect("again")), [1_005, 0, 1_005, 0]);
+    assert!(files(&settings.data.join("journal")) == before, "a walk writes nothing");
+
+    assert_eq!(counts(&mut there, "rest"), [1_000, 0, 0]);
+    assert_eq!(counts(&mut there, "jobs"), [2, 1, 0]);
+    let found =
+        |there: &mut Http<TcpStream>, queue: &str, key: &str| ok(there.get(&format!("/v1/queues/{queue}/ids/{key}")));
+    let message = found(&mut there, "jobs", &plain);
+    assert_eq!(
+        (&message["message"]["body"], &message["message"]["attributes"]["lang"]),
+        (&json!("plain"), &json!("en"))
+    );
+    let message = found(&mut there, "jobs", &late);
+    assert_eq!((&message["until_ms"], &message["message"]["priority"]), (&json!(soon_ms), &json!(9)));
+    let message = found(&mut there, "mail", &bytes);
+    assert_eq!((&message["message"]["body_base64"], &message["expires_at_ms"]), (&json!("AP8="), &json!(soon_ms)));
+    assert_eq!(said(there.get(&format!("/v1/queues/mail/ids/{gone}"))), "404 message_not_found");
+    let first = receive(&mut there, "mail", 10, 0);
+    assert_eq!(first.len(), 2, "of one ordering key, one is handed out");
+    assert_eq!(first[1]["body"], "1");
+
+    // The node comes back with all that it had.
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    assert_eq!(counts(&mut http, "rest"), [1_000, 0, 0]);
+    end(server, &settings);
+    end(other, &other_settings);
+}
