@@ -37,7 +37,8 @@ pub struct QueueHttp(pub EdgeHandle<QueueClient>);
 #[openapi(
     info(description = "Queues hand out messages under leases until somebody acknowledges them. Who sends needs the \
                        grant `send:QUEUE`, who receives `receive:QUEUE`; making, changing, looking through, purging \
-                       and deleting queues, and their schedules, needs `admin:QUEUE`. Times are milliseconds; those of the day since 1970."),
+                       and deleting queues, and their schedules, needs `admin:QUEUE`. Times are milliseconds; those of \
+                       the day since 1970."),
     paths(
         queues::list_queues,
         queues::read_queue,

@@ -27,6 +27,8 @@ use crate::target::{Fate, LinkSettings, Session, Target};
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// Calls to the queue that may be under way before more messages are received.
 const SETTLING_MAX: usize = 16;
+/// After this, a message that ended the connection is tried again.
+const SUSPECT_RETRY_MS: u64 = 60_000;
 /// After this, a message that is refused for good is tried again if its queue has no dead letter queue.
 const REFUSED_RETRY_MS: u64 = 60_000;
 
@@ -215,8 +217,14 @@ impl<T: Target> Forward<T> {
     ) {
         let link = self.target.settings().clone();
         let until = Instant::now() + STOP_WITHIN;
+        // The only one that was under way when the other side, which was there, ended the connection.
+        let is_suspect = self.is_probing && leased.len() == 1 && session.repeats() && !stops;
         while let Ok(Some(given)) = tokio::time::timeout_at(until, giving.join_next()).await {
-            let all = vec![given.expect("what gives does not panic")];
+            let (leases, mut fates) = given.expect("what gives does not panic");
+            if is_suspect {
+                leases.iter().zip(&mut fates).for_each(|(lease, fate)| suspect(&link, lease, fate));
+            }
+            let all = vec![(leases, fates)];
             if let Health::Away(_) = self.settle(session, all, &mut leased, &mut settling) {
                 self.is_probing = true;
             }
@@ -288,6 +296,15 @@ impl<T: Target> Forward<T> {
         }
         settling.spawn_local(settlement.tell(self.queue.clone(), link, session.clone()));
         health
+    }
+}
+
+/// A message that alone ended the connection is tried again later, and that attempt counts.
+fn suspect(link: &LinkSettings, lease: &Lease, fate: &mut Fate) {
+    if let Fate::Back { why, is_away: true, .. } = fate {
+        let (link, key) = (&*link.consumer(), lease.key.to_string());
+        tracing::warn!(link, key, why, "this message alone was under way: it is put aside, and tried again later");
+        *fate = Fate::Again { why: std::mem::take(why), after_ms: Some(SUSPECT_RETRY_MS) };
     }
 }
 

@@ -73,6 +73,10 @@ impl Target for Smsc {
 }
 
 impl Session for Bound {
+    fn repeats(&self) -> bool {
+        true
+    }
+
     fn gifts_max(&self) -> usize {
         self.window()
     }

@@ -103,6 +103,12 @@ pub trait Session: 'static {
     /// The queue knows this reference now, or could not be told.
     fn noted(&self, _reference: &str) {}
 
+    /// Whether the other side may have been given a message, and has no way to tell that it has it already: one that
+    /// ends the connection is then put aside, so that it is not given for ever and others pass.
+    fn repeats(&self) -> bool {
+        false
+    }
+
     /// Why it is over, as soon as it is.
     fn over(&self) -> impl Future<Output = String>;
 

@@ -215,7 +215,8 @@ impl Client for QueueClient {
 /// nothing.
 pub fn give_back(queue: Box<str>, received: &[Received]) -> Option<Call> {
     let leases: Vec<Lease> = received.iter().map(|received| received.delivery.lease).collect();
-    let (then, reason) = (Rejection::Retry(Some(0)), "the receiver went away".into());
+    // It never heard of them: that counts against no message.
+    let (then, reason) = (Rejection::Back(0), "the receiver went away".into());
     (!leases.is_empty()).then_some(Call::Reject { queue, leases, then, reason })
 }
 

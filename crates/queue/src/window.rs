@@ -223,7 +223,8 @@ impl Known {
             },
             // It was checked when it was set; a newer program may know less zones.
             Err(error) => {
-                tracing::error!(queue, %error, "the delivery window of this queue cannot be read: it hands out nothing");
+                let what = "the delivery window of this queue cannot be read: it hands out nothing";
+                tracing::error!(queue, %error, "{what}");
                 (Opening::Never, unchanged)
             }
         };

@@ -279,7 +279,8 @@ pub struct QueueMessageBody {
 pub struct QueueStepBody {
     /// When.
     time_ms: u64,
-    /// `sent`, `fired` (a schedule sent it), `leased`, `extended`, `rejected`, `returned` (given back; that delivery does not count), `dead`,
+    /// `sent`, `fired` (a schedule sent it), `leased`, `extended`, `rejected`, `returned` (given back; that delivery does
+    /// not count), `dead`,
     /// `acknowledged`, `handed` (another system has it), `noted` (what that system said), `cancelled`, `rescheduled`,
     /// `redriven` or `moved` (written again, to shorten the log).
     #[schema(example = "leased")]

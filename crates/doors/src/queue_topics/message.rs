@@ -42,6 +42,9 @@ pub fn message_of(
     now: TimeMs,
 ) -> Result<Message, QueueRefusal> {
     let properties = PublishProperties::read(properties).expect("the broker has decoded them");
+    // Four bytes of seconds say up to 136 years, and some clients mean never by it.
+    let latest = TimeMs(now.0.saturating_add(AHEAD_MS_MAX));
+    let expires_at = expires_at.filter(|at| *at < latest);
     let mut message = Message { priority: PRIORITY_DEFAULT, expires_at, body: payload, ..Message::default() };
     let mut attributes = QueueAttributes::new();
     for (name, value) in properties.user() {

@@ -233,7 +233,8 @@ impl Queues {
             Event::Redriven { to, messages, .. } => {
                 for touched in messages {
                     self.touch(touched.number, place);
-                    self.change_queue(touched.number, *to, at);
+                    let expires_at = self.messages.of(touched.number).expires_at;
+                    self.change_queue(touched.number, *to, expires_at, at);
                 }
             }
             Event::Returned { visible_at, messages, .. } => {
@@ -386,7 +387,8 @@ impl Queues {
     fn bury(&mut self, number: u64, at: TimeMs) {
         let from = self.messages.of(number).queue;
         let to = self.dead_letter_of(from).expect("dead letters have a queue");
-        self.change_queue(number, to, at);
+        // A dead letter stays as long as its new queue says: somebody is to look at it.
+        self.change_queue(number, to, NEVER, at);
         self.queue_mut(from).totals.dead += 1;
     }
 

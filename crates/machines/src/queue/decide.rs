@@ -378,8 +378,12 @@ impl Queues {
     fn redrive<'a>(&self, from: &str, to: &str, max: usize, at: TimeMs) -> Decided<'a> {
         let ((from, queue), (to, _)) = (self.find(from)?, self.find(to)?);
         argument(from != to, "messages are put into another queue than the one they are in")?;
-        let waiting = |number: &u64| self.messages.of(*number).state.is_waiting();
-        let mut members = queue.members.iter().filter(waiting);
+        // One that waits for its time stays: it would be handed out before.
+        let waits = |number: &u64| {
+            let entry = self.messages.of(*number);
+            matches!(entry.state, MessageState::Ready | MessageState::Held) && entry.expires_at > at
+        };
+        let mut members = queue.members.iter().filter(waits);
         let touched = |number| Touched { number, before: self.messages.of(number).last };
         let messages: Vec<Touched> = members.by_ref().take(max.min(BATCH_MESSAGES_MAX)).map(touched).collect();
         let outcome = Outcome::Some { count: messages.len() as u64, more: members.next().is_some() };

@@ -265,12 +265,13 @@ impl Queues {
         }
     }
 
-    /// Puts a message into another queue, where it has no ordering key, and is handed out at once.
-    pub(super) fn change_queue(&mut self, number: u64, to: QueueIndex, at: TimeMs) {
+    /// Puts a message into another queue, where it has no ordering key, and is handed out at once. It expires as that
+    /// queue says, or at `expires_at`, if that is earlier.
+    pub(super) fn change_queue(&mut self, number: u64, to: QueueIndex, expires_at: TimeMs, at: TimeMs) {
         self.leave_queue(number);
         let queue = self.queue_mut(to);
         queue.members.insert(number);
-        let expires_at = queue.settings.expiry_ms.map_or(super::message_table::NEVER, |ms| later(at, ms));
+        let expires_at = queue.settings.expiry_ms.map_or(expires_at, |ms| later(at, ms).min(expires_at));
         self.messages.change(number, |entry| {
             (entry.queue, entry.state, entry.tries) = (to, MessageState::Ready, 0);
             (entry.until, entry.expires_at) = (TimeMs(0), expires_at);

@@ -100,7 +100,14 @@ proptest! {
     ) {
         prop_assume!(from != to);
         let zone = zone_of(
-            ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "America/Asuncion"][zone],
+            [
+                "UTC",
+                "Europe/Berlin",
+                "America/New_York",
+                "Australia/Lord_Howe",
+                "Africa/Cairo",
+                "America/Asuncion",
+            ][zone],
         );
         let days = std::array::from_fn(|day| days >> day & 1 == 1);
         let window = DeliveryWindow { days, from, to, zone: zone.expect("a zone") };

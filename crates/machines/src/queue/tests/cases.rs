@@ -476,3 +476,19 @@ fn a_lease_of_a_message_of_another_queue_says_nothing_about_it() {
     driven.ask(Command::Reject { queue: "jobs", leases: &here, then: Rejection::Dead, reason: "" });
     assert_eq!(acknowledge(&mut driven, &here), [Err(LeaseRefusal::Lost)], "it is a dead letter of this queue");
 }
+
+#[test]
+fn a_redrive_takes_what_waits_for_a_receiver_and_nothing_comes_sooner_or_lives_longer() {
+    let mut driven = Driven::new();
+    ["from", "to"].iter().for_each(|name| driven.queue(name, Settings::default()));
+    let at = |ms: u64| Some(TimeMs(driven.now.0 + ms));
+    let (visible_at, expires_at) = (at(5_000), at(100));
+    let scheduled = Message { visible_at, ..message("later") };
+    let short = Message { expires_at, ..message("short") };
+    driven.send("from", &[scheduled, short, message("a")]);
+    let redrive = Command::Redrive { from: "from", to: "to", max: 10 };
+    assert_eq!(driven.ask(redrive), Outcome::Some { count: 2, more: false });
+    assert_eq!((driven.counts("from"), driven.counts("to")), ((0, 1, 0), (2, 0, 0)));
+    driven.wait(100);
+    assert_eq!(driven.counts("to"), (1, 0, 0), "one has expired where it is now");
+}
