@@ -279,10 +279,9 @@ pub struct QueueMessageBody {
 pub struct QueueStepBody {
     /// When.
     time_ms: u64,
-    /// `sent`, `fired` (a schedule sent it), `leased`, `extended`, `rejected`, `returned` (given back; that delivery does
-    /// not count), `dead`,
-    /// `acknowledged`, `handed` (another system has it), `noted` (what that system said), `cancelled`, `rescheduled`,
-    /// `redriven` or `moved` (written again, to shorten the log).
+    /// `sent`, `fired` (a schedule sent it), `leased`, `extended`, `rejected`, `returned` (given back; that delivery
+    /// does not count), `dead`, `acknowledged`, `handed` (another system has it), `noted` (what that system said),
+    /// `cancelled`, `rescheduled`, `redriven` or `moved` (written again, to shorten the log).
     #[schema(example = "leased")]
     step: &'static str,
     /// The schedule that sent it.

@@ -98,7 +98,10 @@ fn a_consumer_gets_no_more_than_its_rate_and_others_go_on() {
     assert_eq!(queue["settings"]["consumer_rate_per_s"], 1);
     let messages: Vec<Value> = (0..9).map(|number| json!({ "body": number.to_string() })).collect();
     send(&mut http, "sms", &json!(messages));
-    let ask = |consumer: &str, max: usize, wait_ms: u64| json!({ "max": max, "wait_ms": wait_ms, "lease_ms": LONG_MS, "consumer": consumer });
+    let ask = |consumer: &str, max: usize, wait_ms: u64| {
+        let lease_ms = LONG_MS;
+        json!({ "max": max, "wait_ms": wait_ms, "lease_ms": lease_ms, "consumer": consumer })
+    };
     let first = receive_for(&mut http, "sms", &ask("one", 5, 0));
     assert_eq!(bodies(&first), ["0", "1"], "its burst");
     std::thread::scope(|scope| {
