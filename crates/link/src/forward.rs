@@ -217,8 +217,8 @@ impl<T: Target> Forward<T> {
     ) {
         let link = self.target.settings().clone();
         let until = Instant::now() + STOP_WITHIN;
-        // The only one that was under way when the other side, which was there, ended the connection.
-        let is_suspect = self.is_probing && leased.len() == 1 && session.repeats() && !stops;
+        // The only one that was under way when the other side, which had been there, hung up.
+        let is_suspect = self.is_probing && leased.len() == 1 && session.hung_up() && !stops;
         while let Ok(Some(given)) = tokio::time::timeout_at(until, giving.join_next()).await {
             let (leases, mut fates) = given.expect("what gives does not panic");
             if is_suspect {

@@ -73,8 +73,8 @@ impl Target for Smsc {
 }
 
 impl Session for Bound {
-    fn repeats(&self) -> bool {
-        true
+    fn hung_up(&self) -> bool {
+        self.was_closed()
     }
 
     fn gifts_max(&self) -> usize {

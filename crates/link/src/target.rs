@@ -103,9 +103,9 @@ pub trait Session: 'static {
     /// The queue knows this reference now, or could not be told.
     fn noted(&self, _reference: &str) {}
 
-    /// Whether the other side may have been given a message, and has no way to tell that it has it already: one that
-    /// ends the connection is then put aside, so that it is not given for ever and others pass.
-    fn repeats(&self) -> bool {
+    /// Whether the other side has ended the connection, and would take a message once more that it had been given: one
+    /// at which it does so is put aside, so that it is not given again and again, and others pass.
+    fn hung_up(&self) -> bool {
         false
     }
 

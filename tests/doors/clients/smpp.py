@@ -298,6 +298,20 @@ def an_smsc_that_does_not_answer_is_left_and_asked_again(binary, fixture):
 
 
 @case
+def a_text_at_which_the_smsc_hangs_up_is_put_aside_and_others_pass(binary, fixture):
+    with Line(binary, fixture, poison="poison") as (smsc, sender):
+        smsc.next("bind")
+        bad = sender.send("poison")
+        keys = [sender.send(f"{number}") for number in range(30)]
+        for key in keys:
+            sender.step(key, "handed")
+        expect("closed the connection" in sender.step(bad, "rejected")["reason"], True, "why it waits")
+        expect(bad in sender.server.said(), True, "the log names it")
+        expect(sender.queue()["scheduled"], 1, "it is tried again later")
+        smsc.tell(poison="")
+
+
+@case
 def a_bind_that_is_refused_is_told_and_tried_again(binary, fixture):
     with Line(binary, fixture, refuse=0x0D) as (smsc, sender):
         key = sender.send("hi")

@@ -133,6 +133,11 @@ impl Bound {
         over.wait_for(|why| !why.is_empty()).await.expect("the sender is here").clone()
     }
 
+    /// Whether the SMSC has closed the connection.
+    pub fn was_closed(&self) -> bool {
+        self.shared.why_over().is_some_and(|why| why.starts_with(CLOSED))
+    }
+
     /// Ends it in good order, if it is not over.
     pub async fn unbind(&self) {
         let mut deliveries = self.shared.deliveries.take();
@@ -321,6 +326,9 @@ impl Shared {
     }
 }
 
+/// Why a session is over that the SMSC has closed.
+const CLOSED: &str = "the SMSC closed the connection";
+
 /// Reads until the session is over.
 async fn reads(shared: Rc<Shared>, mut read: OwnedReadHalf) {
     let mut bytes = BytesMut::new();
@@ -334,9 +342,9 @@ async fn reads(shared: Rc<Shared>, mut read: OwnedReadHalf) {
         }
         bytes.reserve(4_096);
         match read.read_buf(&mut bytes).await {
-            Ok(0) => return shared.end("the SMSC closed the connection"),
+            Ok(0) => return shared.end(CLOSED),
             Ok(_) => shared.heard.set(Instant::now()),
-            Err(error) => return shared.end(&error.to_string()),
+            Err(error) => return shared.end(&format!("{CLOSED}: {error}")),
         }
     }
 }

@@ -4,6 +4,7 @@
 //
 //   {"answers": [88, 0]}       statuses of the next submissions; then 0
 //   {"silent": true}           answers nothing
+//   {"poison": "text"}         closes the connection at a submission of this text
 //   {"refuse": 13}             status of binds
 //   {"receipts": "text"}       sends a receipt for each message that wants one: "text", "tlv", "decimal"
 //   {"deliver": {...}}         sends a deliver_sm with these fields
@@ -14,7 +15,7 @@
 import readline from "node:readline";
 import smpp from "smpp";
 
-const wanted = { answers: [], silent: false, refuse: 0, receipts: "" };
+const wanted = { answers: [], silent: false, poison: "", refuse: 0, receipts: "" };
 const sessions = new Set();
 let next = 0xa0;
 
@@ -54,6 +55,7 @@ const server = smpp.createServer((session) => {
     const id = (next++).toString(16).padStart(8, "0").toUpperCase();
     say("submit", { ...fieldsOf(pdu), id, status });
     if (wanted.silent) return;
+    if (wanted.poison && String(pdu.short_message?.message) === wanted.poison) return session.destroy();
     session.send(pdu.response({ command_status: status, message_id: status ? "" : id }));
     if (status === 0 && pdu.registered_delivery && wanted.receipts) receipt(session, pdu, id);
   });
