@@ -26,9 +26,8 @@ use crate::snapshot_watch::SnapshotWatch;
 use crate::tail_watch::TailWatch;
 use crate::threads::lower_priority;
 
-/// How often the logs are looked at, whether they are to be compacted: a start reads what was written since, and a
-/// flood of sends to queues writes 130 MB a second.
-const LOOK: Duration = Duration::from_secs(3);
+/// How often the logs are looked at, whether they are to be compacted.
+const LOOK: Duration = Duration::from_secs(10);
 /// How often that is while the disk is full: a log whose disk was made room on notes that within 1.6 s.
 const LOOK_WHILE_FULL: Duration = Duration::from_secs(2);
 /// After a compaction that failed, the next one of that log comes so late at most: one reads the log, for nothing.
