@@ -14,7 +14,7 @@
 //! the queue hands out the next one when the one before is done with. While the other side is away, messages wait in
 //! the queue, and no attempts are counted: one of them is tried after each pause.
 //!
-//! A target is one module: its keys, and how a message is given ([`target::Target`]). All of them share one thread,
+//! A target is one module: its keys, and how a message is given (`target.rs`). All of them share one thread,
 //! since they only wait.
 //!
 //! Invariant: a link has no state that must survive.

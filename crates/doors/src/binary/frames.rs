@@ -51,7 +51,7 @@ pub trait FrameRoom: Send + 'static {
 pub struct RoomCost {
     /// Memory while it is under way, about, in bytes.
     pub bytes: usize,
-    /// Work of the port to decode it and to answer it, as that of turns is counted ([`crate::turns::limits`]).
+    /// Work of the port to decode it and to answer it, as that of turns is counted (`turns/limits.rs`).
     pub work: usize,
 }
 
