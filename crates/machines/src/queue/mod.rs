@@ -15,7 +15,7 @@
 //! Bodies are not in the state: an entry says which record of the log has the body. So a waiting message takes the same
 //! memory whatever it carries, and the log is kept from the oldest body on ([`crate::Machine::keeps_since`]).
 //!
-//! A queue may have schedules ([`standing`]): at each of their times, it sends itself a message.
+//! A queue may have schedules (`standing.rs`): at each of their times, it sends itself a message.
 //!
 //! What ends by the clock does so by an event, too ([`Event::TimePassed`]), whose effect follows from the state: a
 //! replay needs no clock.
