@@ -50,6 +50,7 @@ pub mod step;
 mod store;
 pub mod stream;
 mod testimony;
+mod verify_ahead;
 mod walk;
 pub mod witness;
 mod writer;

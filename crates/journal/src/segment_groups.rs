@@ -85,7 +85,7 @@ impl<D: Disk> SegmentGroups<D> {
     }
 
     /// The first group after a cursor that came from elsewhere may show that the cursor is wrong, and not the log.
-    fn judge(&self, before: &Cursor, fault: GroupFault, is_first: bool) -> JournalError {
+    fn judge(&mut self, before: &Cursor, fault: GroupFault, is_first: bool) -> JournalError {
         if let (GroupFault::BrokenChain { first_sequence }, true) = (fault, is_first && *before != Cursor::START) {
             return bad_cursor(
                 before,
@@ -130,13 +130,13 @@ impl<D: Disk> GroupSource for SegmentGroups<D> {
         self.scan.as_ref().map_or(0, SegmentScan::held_bytes)
     }
 
-    fn damaged(&self, before: &Cursor, fault: GroupFault) -> JournalError {
+    fn damaged(&mut self, before: &Cursor, fault: GroupFault) -> JournalError {
         let scan = self.scan.as_ref().expect("a segment was entered");
         let next = self.segments.get(self.segments.partition_point(|first| *first <= scan.first())).copied();
         damage(&self.folder, &**scan.file(), scan.first(), next, before, fault)
     }
 
-    fn exchanged(&self, before: &Cursor, what: String) -> JournalError {
+    fn exchanged(&mut self, before: &Cursor, what: String) -> JournalError {
         let first = self.scan.as_ref().expect("a segment was entered").first();
         JournalError::Damaged {
             segment: self.folder.segment_text(first),
