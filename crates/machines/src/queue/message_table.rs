@@ -291,10 +291,11 @@ impl MessageTable {
 
     /// The message that wakes first, if it does so until `at`: of several at one time, that of the lowest number.
     pub fn first_due(&mut self, at: TimeMs) -> Option<u64> {
-        // A message in a packed chunk may come before all that are in open ones.
+        // A message in a packed chunk may come before all that are in open ones. Of chunks that wake at one time the first
+        // is enough: a million of such messages are in more chunks than may be open.
         while let Some((due, index)) = self.packed_timers.first().copied()
             && due <= at
-            && self.timers.first().is_none_or(|(first, _)| due <= *first)
+            && self.timers.first().is_none_or(|first| (due, number_at(index, 0)) < *first)
         {
             self.opened(index);
         }
@@ -439,4 +440,41 @@ impl Chunk {
 pub(super) fn each_entry(index: u64, entries: &Entries) -> impl Iterator<Item = (u64, Entry)> + '_ {
     let numbered = entries.iter().enumerate();
     numbered.filter_map(move |(place, entry)| Some((number_at(index, place), (*entry)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_wakes_at_one_time_does_so_in_order_also_if_it_is_in_more_chunks_than_may_be_open() {
+        let mut messages = MessageTable { open_max: 2, ..MessageTable::default() };
+        let due = |number: u64| TimeMs(if number == 300 { 5 } else { 9 });
+        let entry = |number: u64| Entry {
+            body: RecordPosition(1),
+            part: 0,
+            last: RecordPosition(1),
+            sent_at: TimeMs(1),
+            until: due(number),
+            expires_at: NEVER,
+            queue: QueueIndex(0),
+            group: NO_GROUP,
+            bytes: 1,
+            attempts: 0,
+            tries: 0,
+            priority: 0,
+            state: MessageState::Scheduled,
+        };
+        (1..1_000).for_each(|number| messages.insert(number, entry(number)));
+        messages.assert_sound();
+        assert_eq!(messages.first_due(TimeMs(4)), None);
+        let mut order = Vec::new();
+        while let Some(number) = messages.first_due(TimeMs(9)) {
+            assert!(messages.packed_timers.len() + 2 >= messages.chunks.len(), "few are open");
+            order.push(number);
+            messages.remove(number);
+        }
+        let others = (1..1_000).filter(|number| *number != 300);
+        assert!(order.iter().copied().eq([300].into_iter().chain(others)));
+    }
 }
