@@ -21,6 +21,9 @@ pub(crate) trait GroupSource: Send {
     /// Reads so many bytes ahead of what is asked for at most, from now on.
     fn read_ahead(&mut self, bytes: usize);
 
+    /// Has what it reads ahead read by a thread of its own, from now on.
+    fn prefetch(&mut self);
+
     /// Gives the memory back of what it has read. It is read again if it is asked for.
     fn forget_ahead(&mut self);
 

@@ -38,6 +38,7 @@ pub mod limits;
 mod local;
 pub mod notice;
 mod options;
+mod prefetch;
 mod reader;
 pub mod recorded_end;
 mod recovery;

@@ -19,11 +19,13 @@ pub(crate) struct SegmentGroups<D: Disk> {
     segments: Vec<Position>,
     scan: Option<SegmentScan>,
     ahead_bytes: usize,
+    prefetches: bool,
 }
 
 impl<D: Disk> SegmentGroups<D> {
     pub fn new(folder: Folder<D>) -> Result<SegmentGroups<D>, JournalError> {
-        Ok(SegmentGroups { segments: folder.list_segments()?, folder, scan: None, ahead_bytes: READ_AHEAD_BYTES })
+        let segments = folder.list_segments()?;
+        Ok(SegmentGroups { segments, folder, scan: None, ahead_bytes: READ_AHEAD_BYTES, prefetches: false })
     }
 
     fn try_scan(&mut self, before: &Cursor, up_to: Position) -> Result<Result<Found, GroupFault>, JournalError> {
@@ -67,7 +69,8 @@ impl<D: Disk> SegmentGroups<D> {
         {
             return Err(judge_chain(&self.folder, place, begins, is_first));
         }
-        self.scan = Some(SegmentScan::new(Arc::new(file), self.folder.log, first).reading_ahead(self.ahead_bytes));
+        let scan = SegmentScan::new(Arc::new(file), self.folder.log, first).reading_ahead(self.ahead_bytes);
+        self.scan = Some(if self.prefetches { scan.prefetching() } else { scan });
         Ok(())
     }
 
@@ -118,6 +121,11 @@ impl<D: Disk> GroupSource for SegmentGroups<D> {
     fn read_ahead(&mut self, bytes: usize) {
         assert!(self.scan.is_none(), "it is said before anything is read");
         self.ahead_bytes = bytes;
+    }
+
+    fn prefetch(&mut self) {
+        assert!(self.scan.is_none(), "it is said before anything is read");
+        self.prefetches = true;
     }
 
     fn forget_ahead(&mut self) {

@@ -1,9 +1,9 @@
 //! Groups that are read and verified on a thread of their own, while those before them are folded.
 //!
 //! ```text
-//!   files ─▶ thread: read, verify ─▶ │ part │ part │ ─▶ GroupReader ─▶ fold
-//!                ▲                                          │
-//!                └────────────── buffers, used again ◀──────┘
+//!   files ─▶ thread: read ─▶ thread: verify ─▶ │ part │ part │ ─▶ GroupReader ─▶ fold
+//!                                   ▲                                │
+//!                                   └──── memory, used again ◀───────┘
 //! ```
 //!
 //! Why: of a start behind a flood, reading and hashing take as long as folding, and a machine has more than one core.
@@ -93,7 +93,8 @@ pub(crate) struct VerifiedAhead {
 }
 
 impl VerifiedAhead {
-    pub fn new(source: Box<dyn GroupSource>) -> VerifiedAhead {
+    pub fn new(mut source: Box<dyn GroupSource>) -> VerifiedAhead {
+        source.prefetch();
         VerifiedAhead { part: Part::default(), up_to: Position(0), verifier: None, source: Some(source) }
     }
 
@@ -154,6 +155,10 @@ impl GroupSource for VerifiedAhead {
 
     fn read_ahead(&mut self, bytes: usize) {
         self.stop().read_ahead(bytes);
+    }
+
+    fn prefetch(&mut self) {
+        self.stop().prefetch();
     }
 
     fn forget_ahead(&mut self) {

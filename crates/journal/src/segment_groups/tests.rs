@@ -3,6 +3,7 @@ use std::path::Path;
 use super::*;
 use crate::disk::FakeDisk;
 use crate::group::{self, GROUP_HEADER_BYTES, Seal};
+use crate::limits::READ_AHEAD_BYTES;
 use crate::segment::MARK_BYTES;
 use crate::step::{Step, StepLogs};
 use crate::{Durability, Family, GroupReader, LogId, LogStore, Logs, Opened, Options, Retention, Sequence};
@@ -177,7 +178,9 @@ fn what_is_verified_ahead_is_the_same() {
     };
     let (end, found) = read(log.groups());
     assert!(found.len() == 200 && end.sequence == Sequence(200));
-    assert_eq!(read(log.groups().verifying_ahead()), (end, found));
+    for bytes in [READ_AHEAD_BYTES, 1_000, 100] {
+        assert_eq!(read(log.groups().verifying_ahead().reading_ahead(bytes)), (end, found.clone()), "{bytes} at once");
+    }
     let mut few = log.groups().verifying_ahead();
     assert!(few.next_group().unwrap().is_some(), "who needs no more leaves the rest");
     few.forget_ahead();

@@ -112,6 +112,8 @@ impl<T: Stream> GroupSource for StreamGroups<T> {
     /// It never reads further than the group that is asked for.
     fn read_ahead(&mut self, _: usize) {}
 
+    fn prefetch(&mut self) {}
+
     fn forget_ahead(&mut self) {
         self.image = Vec::new();
     }

@@ -396,24 +396,23 @@ impl MessageTable {
     pub fn assert_sound(&self) {
         let (mut len, mut timers, mut packed_timers, mut open) = (0, 0, 0, 0);
         for (index, chunk) in &self.chunks {
-            let entries = chunk.entries();
-            let used = entries.iter().flatten().count();
-            len += used as u64;
             match chunk {
                 Chunk::Open(chunk) => {
-                    open += 1;
+                    let used = chunk.entries.iter().flatten().count();
+                    (open, len) = (open + 1, len + used as u64);
                     assert!(chunk.used == used && used > 0, "chunk {index} has its messages");
-                    for (number, entry) in each_entry(*index, &entries) {
+                    for (number, entry) in each_entry(*index, &chunk.entries) {
                         let Some(at) = entry.wake_at() else { continue };
                         timers += 1;
                         assert!(self.timers.contains(&(at, number)), "message {number} wakes at {at:?}");
                     }
                 }
                 Chunk::Packed(packed) => {
-                    assert!(
-                        *packed == Packed::of(&entries) && used > 0,
-                        "chunk {index} is packed as it would be again"
-                    );
+                    len += packed.len();
+                    assert!(packed.len() > 0, "chunk {index} has messages");
+                    // A start that has millions of messages shall not pack them once more.
+                    let is_same = || *packed == Packed::of(&packed.entries());
+                    assert!(!cfg!(debug_assertions) || is_same(), "chunk {index} is packed as it would be again");
                     packed_timers += usize::from(packed.wakes_at() != NEVER);
                     let has_timer = self.packed_timers.contains(&(packed.wakes_at(), *index));
                     assert!(has_timer || packed.wakes_at() == NEVER, "chunk {index} wakes");

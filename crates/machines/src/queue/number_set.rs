@@ -108,6 +108,42 @@ impl NumberSet {
     }
 }
 
+/// Numbers that come in their order: a set is made of them with one look-up for 64.
+#[derive(Debug, Default)]
+pub(crate) struct InOrder {
+    set: NumberSet,
+    /// The word that is being filled, and its place.
+    word: u64,
+    index: u64,
+}
+
+impl InOrder {
+    /// Adds a number behind those that are there.
+    pub fn push(&mut self, number: u64) {
+        let (index, bit) = place(number);
+        if index != self.index {
+            self.end_word();
+            self.index = index;
+        }
+        assert!(self.word < bit, "{number} is behind the others");
+        self.word |= bit;
+    }
+
+    fn end_word(&mut self) {
+        if self.word != 0 {
+            let before = self.set.words.insert(self.index, self.word);
+            assert!(before.is_none(), "numbers come in order");
+            self.set.len += u64::from(self.word.count_ones());
+            self.word = 0;
+        }
+    }
+
+    pub fn into_set(mut self) -> NumberSet {
+        self.end_word();
+        self.set
+    }
+}
+
 /// The numbers of a word, in order.
 fn numbers_of(index: u64, word: u64) -> impl Iterator<Item = u64> {
     let without_lowest = |word: &u64| Some(word & (word - 1)).filter(|word| *word != 0);
@@ -121,7 +157,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::NumberSet;
+    use super::{InOrder, NumberSet};
 
     proptest! {
         #[test]
@@ -142,6 +178,9 @@ mod tests {
             prop_assert!(set.iter().eq(model.iter().copied()));
             prop_assert!(set.iter_from(from).eq(model.range(from..).copied()));
             prop_assert!(set.words.values().all(|word| *word != 0), "no word is kept for nothing");
+            let mut in_order = InOrder::default();
+            model.iter().for_each(|number| in_order.push(*number));
+            prop_assert!(in_order.into_set() == set);
         }
 
         #[test]

@@ -8,16 +8,46 @@ use super::event::QueueIndex;
 use super::key_ids::ChunkName;
 use super::limits::{PLACE_BITS, PRIORITIES};
 use super::message_table::{NEVER, NO_GROUP};
-use super::number_set::NumberSet;
+use super::number_set::{InOrder, NumberSet};
 use super::state::{Counts, Queues};
 use crate::TimeMs;
 
 /// What follows from the messages of a queue.
 #[derive(Default)]
 struct Following {
-    members: NumberSet,
-    ready: [NumberSet; PRIORITIES],
+    members: InOrder,
+    ready: [InOrder; PRIORITIES],
     counts: Counts,
+}
+
+/// The numbers of messages by the part of the log that has their bodies.
+#[derive(Default)]
+struct Places {
+    by_place: BTreeMap<u64, InOrder>,
+    /// The place of the last one, which is that of most next ones, and its numbers.
+    last: u64,
+    of_last: InOrder,
+}
+
+impl Places {
+    fn push(&mut self, place: u64, number: u64) {
+        if place != self.last {
+            self.end_last();
+            self.last = place;
+            self.of_last = self.by_place.remove(&place).unwrap_or_default();
+        }
+        self.of_last.push(number);
+    }
+
+    fn end_last(&mut self) {
+        self.by_place.insert(self.last, std::mem::take(&mut self.of_last));
+    }
+
+    fn into_sets(mut self) -> BTreeMap<u64, NumberSet> {
+        self.end_last();
+        let sets = self.by_place.into_iter().map(|(place, numbers)| (place, numbers.into_set()));
+        sets.filter(|(_, numbers)| !numbers.is_empty()).collect()
+    }
 }
 
 impl Queues {
@@ -36,18 +66,18 @@ impl Queues {
         self.messages.assert_sound();
         let (mut live, mut bytes, mut ids, mut lasting) = (0, 0, 0, 0);
         let mut following: Vec<Following> = self.queues.iter().map(|_| Following::default()).collect();
-        let mut places: BTreeMap<u64, NumberSet> = BTreeMap::new();
+        let mut places = Places::default();
         for (number, entry) in self.messages.iter() {
             assert!(number > 0 && number < self.next, "message {number} was taken");
             if entry.state.is_finished() {
                 continue;
             }
             (live, bytes) = (live + 1, bytes + u64::from(entry.bytes));
-            places.entry(entry.body.0 >> PLACE_BITS).or_default().insert(number);
+            places.push(entry.body.0 >> PLACE_BITS, number);
             let groups = &self.queue(entry.queue).groups;
             let is_first = entry.group == NO_GROUP || groups.is_first(entry.group, number);
             let Following { members, ready, counts } = &mut following[entry.queue.0 as usize];
-            members.insert(number);
+            members.push(number);
             match entry.state {
                 MessageState::Scheduled => counts.scheduled += 1,
                 MessageState::Leased => {
@@ -61,18 +91,18 @@ impl Queues {
                 _ => {
                     assert!(is_first, "message {number} goes first");
                     counts.waiting += 1;
-                    ready[usize::from(entry.priority)].insert(number);
+                    ready[usize::from(entry.priority)].push(number);
                 }
             }
         }
         assert!(live == self.live() && bytes == self.live_bytes, "what is not gone was counted");
-        assert!(places == self.places, "every body has one place");
+        assert!(places.into_sets() == self.places, "every body has one place");
         for (queue, following) in self.queues.iter().zip(following) {
             let Some(queue) = queue else { continue };
             let (counts, name) = (following.counts, &queue.name);
             assert!(queue.counts == counts, "{name}: {:?} is counted, {counts:?} is there", queue.counts);
-            assert!(queue.members == following.members, "{name}: its messages are there");
-            assert!(queue.ready == following.ready, "{name}: those that are ready are listed");
+            assert!(queue.members == following.members.into_set(), "{name}: its messages are there");
+            assert!(queue.ready == following.ready.map(InOrder::into_set), "{name}: those that are ready are listed");
             ids += queue.ids.texts.len();
             queue.ids.keys.assert_sound();
             lasting += queue.ids.keys.names().filter(|(_, until)| *until != NEVER).count();
