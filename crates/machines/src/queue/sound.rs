@@ -8,25 +8,25 @@ use super::event::QueueIndex;
 use super::key_ids::ChunkName;
 use super::limits::{PLACE_BITS, PRIORITIES};
 use super::message_table::{NEVER, NO_GROUP};
-use super::number_set::{InOrder, NumberSet};
+use super::number_set::NumberSet;
 use super::state::{Counts, Queues};
 use crate::TimeMs;
 
 /// What follows from the messages of a queue.
 #[derive(Default)]
 struct Following {
-    members: InOrder,
-    ready: [InOrder; PRIORITIES],
+    members: NumberSet,
+    ready: [NumberSet; PRIORITIES],
     counts: Counts,
 }
 
 /// The numbers of messages by the part of the log that has their bodies.
 #[derive(Default)]
 struct Places {
-    by_place: BTreeMap<u64, InOrder>,
+    by_place: BTreeMap<u64, NumberSet>,
     /// The place of the last one, which is that of most next ones, and its numbers.
     last: u64,
-    of_last: InOrder,
+    of_last: NumberSet,
 }
 
 impl Places {
@@ -36,7 +36,7 @@ impl Places {
             self.last = place;
             self.of_last = self.by_place.remove(&place).unwrap_or_default();
         }
-        self.of_last.push(number);
+        self.of_last.insert(number);
     }
 
     fn end_last(&mut self) {
@@ -45,8 +45,8 @@ impl Places {
 
     fn into_sets(mut self) -> BTreeMap<u64, NumberSet> {
         self.end_last();
-        let sets = self.by_place.into_iter().map(|(place, numbers)| (place, numbers.into_set()));
-        sets.filter(|(_, numbers)| !numbers.is_empty()).collect()
+        self.by_place.retain(|_, numbers| !numbers.is_empty());
+        self.by_place
     }
 }
 
@@ -77,7 +77,7 @@ impl Queues {
             let groups = &self.queue(entry.queue).groups;
             let is_first = entry.group == NO_GROUP || groups.is_first(entry.group, number);
             let Following { members, ready, counts } = &mut following[entry.queue.0 as usize];
-            members.push(number);
+            members.insert(number);
             match entry.state {
                 MessageState::Scheduled => counts.scheduled += 1,
                 MessageState::Leased => {
@@ -91,7 +91,7 @@ impl Queues {
                 _ => {
                     assert!(is_first, "message {number} goes first");
                     counts.waiting += 1;
-                    ready[usize::from(entry.priority)].push(number);
+                    ready[usize::from(entry.priority)].insert(number);
                 }
             }
         }
@@ -101,8 +101,8 @@ impl Queues {
             let Some(queue) = queue else { continue };
             let (counts, name) = (following.counts, &queue.name);
             assert!(queue.counts == counts, "{name}: {:?} is counted, {counts:?} is there", queue.counts);
-            assert!(queue.members == following.members.into_set(), "{name}: its messages are there");
-            assert!(queue.ready == following.ready.map(InOrder::into_set), "{name}: those that are ready are listed");
+            assert!(queue.members == following.members, "{name}: its messages are there");
+            assert!(queue.ready == following.ready, "{name}: those that are ready are listed");
             ids += queue.ids.texts.len();
             queue.ids.keys.assert_sound();
             lasting += queue.ids.keys.names().filter(|(_, until)| *until != NEVER).count();
