@@ -192,9 +192,9 @@ bench-ledger: release ## the ledger beside Redis and PostgreSQL; writes target/b
 	RUNS=$(RUNS) $(TARGET)/release/storm bench-ledger --tidegate $(TARGET)/release/tidegate --out target/bench $(BENCH)
 
 .PHONY: bench-queue
-bench-queue: release ## queues: sends, receives, a long backlog, beside Redis streams (BENCH="--cases sends,redis")
-	@$(SETUP) peers
-	$(TARGET)/release/storm bench-queue --tidegate $(TARGET)/release/tidegate --out $(TARGET)/bench $(BENCH)
+bench-queue: release ## queues beside RabbitMQ, NATS, Redis, beanstalkd, ElasticMQ (RUNS=3, BENCH="--cases sends")
+	@for peer in redis rabbitmq beanstalkd nats elasticmq; do $(SETUP) $$peer; done
+	RUNS=$(RUNS) $(TARGET)/release/storm bench-queue --tidegate $(TARGET)/release/tidegate --out $(TARGET)/bench $(BENCH)
 
 .PHONY: bench-ids
 bench-ids: release ## a ledger that has seen IDS=1e8 ids (1e9: 18 GB of disk, 7 GB memory); writes target/bench/ids.json

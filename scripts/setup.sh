@@ -1,7 +1,8 @@
 #!/bin/bash
 # Makes one tool available, or says in one line what to install:
 #
-#   setup.sh rust|python|clients|libraries|golang|redis|postgres|mosquitto|mochi|watchers|fuzz|mutants|miri
+#   setup.sh rust|python|clients|libraries|golang|redis|postgres|mosquitto|mochi|rabbitmq|
+#            beanstalkd|nats|elasticmq|watchers|fuzz|mutants|miri
 #
 # Idempotent and quick when the tool is there, because most make targets call it.
 set -euo pipefail
@@ -127,6 +128,46 @@ mochi() {
     mv "$(dirname "$built")/cmd" "$built"
 }
 
+rabbitmq() {
+    [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || debian RabbitMQ rabbitmq-server
+}
+
+beanstalkd() {
+    have beanstalkd || debian beanstalkd beanstalkd
+}
+
+nats() {
+    local version=v2.15.3 folder=target/peers
+    [ -x "$folder/nats-server" ] && return
+    have go || debian "Go" golang-go
+    echo "setup: installing nats-server $version"
+    mkdir -p "$folder"
+    GOBIN="$PWD/$folder" go install "github.com/nats-io/nats-server/v2@$version" ||
+        missing nats-server "go install could not build it"
+}
+
+# The server and what it needs, from Maven Central.
+elasticmq() {
+    local version=1.7.1 folder=target/peers/elasticmq
+    [ -e "$folder/elasticmq-server_2.13-$version.jar" ] && return
+    have mvn || debian "Maven and Java" maven default-jdk-headless
+    echo "setup: installing ElasticMQ $version"
+    mkdir -p "$folder"
+    cat >"$folder/pom.xml" <<EOF
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>tidegate</groupId><artifactId>peer</artifactId><version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.elasticmq</groupId><artifactId>elasticmq-server_2.13</artifactId><version>$version</version>
+    </dependency>
+  </dependencies>
+</project>
+EOF
+    mvn -q -B -f "$folder/pom.xml" dependency:copy-dependencies -DoutputDirectory="$PWD/$folder" \
+        -DincludeScope=runtime || missing ElasticMQ "Maven could not fetch it"
+}
+
 nightly() {
     have rustup || missing rustup "nightly Rust is needed for this target; see https://rustup.rs"
     rustup run nightly rustc --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal
@@ -153,9 +194,10 @@ miri() {
 
 case ${1:-} in
 rust | python | clients | libraries | golang | redis | postgres | mosquitto | mochi | watchers) "$1" ;;
+rabbitmq | beanstalkd | nats | elasticmq) "$1" ;;
 fuzz | mutants | miri | package) "$1" ;;
 *)
-    sed -n '2,4p' "$0"
+    sed -n '2,5p' "$0"
     exit 2
     ;;
 esac

@@ -9,18 +9,24 @@
 //! Promise: what was written before there were types, and what a later version adds to an attribute, is read.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
+
+/// Attributes of a message, at most. Reading one costs more than its bytes do, and all who speak HTTP wait for it.
+pub const ATTRIBUTES_MAX: usize = 64;
 
 /// Characters of the longest type, as in SQS.
 const TYPE_CHARS_MAX: usize = 256;
 
 /// What a message says under one name: a text, or a value with its type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(untagged, expecting = "expected a text, or an object with `type` and `value`, which are texts")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(untagged)]
 pub enum QueueAttributeBody {
     /// A text.
     #[schema(value_type = String)]
@@ -79,6 +85,47 @@ impl QueueAttributeBody {
     pub fn binary(&self) -> Option<Vec<u8>> {
         is_binary(self.kind()).then(|| BASE64.decode(self.value()).unwrap_or_default())
     }
+}
+
+impl<'de> Deserialize<'de> for QueueAttributeBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AttributeVisitor;
+        impl<'de> Visitor<'de> for AttributeVisitor {
+            type Value = QueueAttributeBody;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, or an object with `type` and `value`, which are texts")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<QueueAttributeBody, E> {
+                Ok(QueueAttributeBody::Text(text.into()))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<QueueAttributeBody, A::Error> {
+                Deserialize::deserialize(MapAccessDeserializer::new(map)).map(QueueAttributeBody::Typed)
+            }
+        }
+        deserializer.deserialize_any(AttributeVisitor)
+    }
+}
+
+/// Reads what a client says to be the attributes of a message; no more of them than there may be.
+pub fn given_attributes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<QueueAttributes, D::Error> {
+    struct AttributesVisitor;
+    impl<'de> Visitor<'de> for AttributesVisitor {
+        type Value = QueueAttributes;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object with the attributes of a message, by name")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<QueueAttributes, A::Error> {
+            let mut attributes = QueueAttributes::new();
+            while let Some((name, attribute)) = map.next_entry()? {
+                if attributes.len() == ATTRIBUTES_MAX {
+                    return Err(A::Error::custom(format!("a message has at most {ATTRIBUTES_MAX} attributes")));
+                }
+                attributes.insert(name, attribute);
+            }
+            Ok(attributes)
+        }
+    }
+    deserializer.deserialize_map(AttributesVisitor)
 }
 
 fn is_binary(kind: &str) -> bool {

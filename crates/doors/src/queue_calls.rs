@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use tidegate_queue::machine::limits::CONSUMER_BYTES_MAX;
 use tidegate_queue::machine::{Lease, MessageKey, Outcome, Refusal, shortened};
-use tidegate_queue::{Answer, QueueClient, QueueRequest, Receive, Received};
+use tidegate_queue::{Answer, QueueClient, QueueRequest, Receive, Received, give_back};
 
 use crate::RoomClient;
 use crate::auth::{Identity, QueueAction};
@@ -57,8 +57,10 @@ pub async fn receive_from(
     caller: &Identity,
     receive: Receive,
     silence: &Silence,
+    may_still: impl FnOnce() -> bool,
 ) -> Result<Result<Vec<Received>, Refusal>, Problem> {
     let waits = receive.wait_ms > 0;
+    let queue = receive.queue.clone();
     let wait = Duration::from_millis(receive.wait_ms);
     let opened = served.client.open(caller.asks_queues(QueueRequest::Receive(receive)), 1);
     let mut stream = opened.map_err(|unasked| Problem::from(tidegate_shard::Unavailable::from(unasked)))?;
@@ -71,6 +73,14 @@ pub async fn receive_from(
         () = silence.wait(), if waits => return Ok(Ok(Vec::new())),
     };
     match answer {
+        Some(Ok(Answer::Received(messages))) if waits && !may_still() => {
+            if let Some(back) = give_back(queue, &messages) {
+                served.ask(caller.asks_queues(QueueRequest::Call(back))).await?;
+            }
+            Err(Problem::forbidden(
+                "this token may not receive from this queue any more: a reload has changed its rights",
+            ))
+        }
         Some(Ok(Answer::Received(messages))) => Ok(Ok(messages)),
         Some(Ok(Answer::Outcome(Outcome::Refused(refusal)))) => Ok(Err(refusal)),
         Some(Ok(other)) => unreachable!("who receives gets messages: {other:?}"),

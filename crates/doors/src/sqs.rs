@@ -52,6 +52,8 @@ const TARGET_PREFIX: &str = "AmazonSQS.";
 struct Asked<'a> {
     served: &'a Served,
     caller: Identity,
+    /// The key that it is signed with.
+    access_key: &'a str,
     /// What the client calls this server, and how it speaks to it.
     host: &'a str,
     over_tls: OverTls,
@@ -82,7 +84,8 @@ pub async fn answer(
         key.identity.arrive().map_err(crate::json::Problem::from)?;
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let silence = head.extensions.get::<Arc<Silence>>().cloned().unwrap_or_default();
-        let asked = Asked { served: &served, caller: key.identity, host, over_tls, body: &body, silence };
+        let (caller, access_key) = (key.identity, shown.access_key());
+        let asked = Asked { served: &served, caller, access_key, host, over_tls, body: &body, silence };
         act(&asked, action(&head)?).await
     };
     let done = done.await;

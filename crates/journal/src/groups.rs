@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::builder::record_in;
 use crate::damage::bad_cursor;
 use crate::group::{GroupFault, GroupHeader, RECORD_HEADER_BYTES};
+use crate::verify_ahead::VerifiedAhead;
 use crate::{Cursor, Durability, JournalError, Notice, Position, Sequence};
 
 /// Where a kind of log store has its groups. One call a group, so that a [`GroupReader`] need not know which kind it
@@ -20,6 +21,9 @@ pub(crate) trait GroupSource: Send {
     /// Reads so many bytes ahead of what is asked for at most, from now on.
     fn read_ahead(&mut self, bytes: usize);
 
+    /// Has what it reads ahead read by a thread of its own, from now on.
+    fn prefetch(&mut self);
+
     /// Gives the memory back of what it has read. It is read again if it is asked for.
     fn forget_ahead(&mut self);
 
@@ -27,10 +31,10 @@ pub(crate) trait GroupSource: Send {
     fn held_bytes(&self) -> usize;
 
     /// The error for the group behind `before`, which is not what it should be.
-    fn damaged(&self, before: &Cursor, fault: GroupFault) -> JournalError;
+    fn damaged(&mut self, before: &Cursor, fault: GroupFault) -> JournalError;
 
     /// The error for a good group behind `before` that is not the one from which the log went on.
-    fn exchanged(&self, before: &Cursor, what: String) -> JournalError;
+    fn exchanged(&mut self, before: &Cursor, what: String) -> JournalError;
 }
 
 /// A verified group whose records are `body` of [`GroupSource::bytes`].
@@ -73,6 +77,12 @@ impl GroupReader {
         self
     }
 
+    /// Reads and verifies on a thread of its own, ahead of what is asked for.
+    pub fn verifying_ahead(mut self) -> GroupReader {
+        self.source = Box::new(VerifiedAhead::new(self.source));
+        self
+    }
+
     /// Reads so many bytes ahead at most. Why fewer than usual: one of many readers has less memory.
     pub fn reading_ahead(mut self, bytes: usize) -> GroupReader {
         self.source.read_ahead(bytes);
@@ -112,13 +122,13 @@ impl GroupReader {
             let what = format!("it ends with sequence {sequence}, chain {chain}, and the log went on from {went_on}");
             return Err(self.source.exchanged(&before, what));
         }
-        let records = self.source.bytes(body);
-        assert_eq!(records.len(), header.body_bytes as usize, "all of the group, and nothing else");
+        assert_eq!(body.len(), header.body_bytes as usize, "all of the group, and nothing else");
         if self.checks_every_record
-            && let Some(fault) = header.first_bad_record(records)
+            && let Some(fault) = header.first_bad_record(self.source.bytes(body.clone()))
         {
             return Err(self.source.damaged(&before, fault));
         }
+        let records = self.source.bytes(body);
         self.cursor = end;
         self.is_first = false;
         Ok(Some(Group {

@@ -40,6 +40,14 @@ pub const OPEN_SEGMENTS_MAX: usize = 64;
 /// keeping what was read.
 pub const READ_AHEAD_BYTES: usize = 2 * 1024 * 1024;
 
+/// Bytes of verified groups that go from thread to thread at once, about (logs of unit tests are short), ...
+pub const VERIFIED_PART_BYTES: usize = if cfg!(test) { 4 * 1024 } else { 512 * 1024 };
+/// ... and how often so many may wait.
+pub const VERIFIED_PARTS_MAX: usize = 2;
+
+/// From so many bytes on, a start verifies the groups of a log on a thread of their own.
+pub const VERIFIED_AHEAD_FROM_BYTES: u64 = 16 * 1024 * 1024;
+
 /// Batch facts that wait for somebody to drain them; more are dropped and counted.
 pub const FACTS_WAITING_MAX: usize = 256;
 

@@ -17,6 +17,7 @@ use crate::folder::{read_once_up_to, read_up_to};
 use crate::group::{GROUP_HEADER_BYTES, GroupFault, GroupHeader};
 use crate::groups::Found;
 use crate::limits::READ_AHEAD_BYTES;
+use crate::prefetch::Prefetch;
 use crate::segment::offset_of;
 use crate::{Cursor, LogId, Position};
 
@@ -27,6 +28,8 @@ struct Window {
     filled: usize,
     /// How much is read at a time, unless more is asked for.
     ahead_bytes: usize,
+    /// What reads the next part meanwhile, if somebody does.
+    prefetch: Option<Prefetch>,
 }
 
 impl Window {
@@ -45,6 +48,17 @@ impl Window {
         self.buffer.copy_within(at..self.filled, 0);
         self.filled -= at;
         self.start = offset;
+        if let Some(prefetch) = &mut self.prefetch {
+            self.buffer.truncate(self.filled);
+            while self.filled < wanted {
+                let behind = offset + self.filled as u64;
+                match prefetch.read(behind, self.ahead_bytes, limit, &mut self.buffer)? {
+                    0 => break,
+                    read => self.filled += read,
+                }
+            }
+            return Ok(0..wanted.min(self.filled));
+        }
         let room = wanted.max(self.ahead_bytes).min(usize::try_from(limit - offset).unwrap_or(usize::MAX));
         if self.buffer.len() < room {
             self.buffer.resize(room, 0);
@@ -76,13 +90,19 @@ impl SegmentScan {
             file,
             log,
             first,
-            window: Window { buffer: Vec::new(), start: 0, filled: 0, ahead_bytes: READ_AHEAD_BYTES },
+            window: Window { buffer: Vec::new(), start: 0, filled: 0, ahead_bytes: READ_AHEAD_BYTES, prefetch: None },
         }
     }
 
     /// Reads so many bytes ahead at most.
     pub fn reading_ahead(mut self, bytes: usize) -> SegmentScan {
         self.window.ahead_bytes = bytes;
+        self
+    }
+
+    /// Reads the next part on a thread of its own, while the one before it is looked at.
+    pub fn prefetching(mut self) -> SegmentScan {
+        self.window.prefetch = Some(Prefetch::new(self.file.clone()));
         self
     }
 

@@ -19,11 +19,13 @@ pub(crate) struct SegmentGroups<D: Disk> {
     segments: Vec<Position>,
     scan: Option<SegmentScan>,
     ahead_bytes: usize,
+    prefetches: bool,
 }
 
 impl<D: Disk> SegmentGroups<D> {
     pub fn new(folder: Folder<D>) -> Result<SegmentGroups<D>, JournalError> {
-        Ok(SegmentGroups { segments: folder.list_segments()?, folder, scan: None, ahead_bytes: READ_AHEAD_BYTES })
+        let segments = folder.list_segments()?;
+        Ok(SegmentGroups { segments, folder, scan: None, ahead_bytes: READ_AHEAD_BYTES, prefetches: false })
     }
 
     fn try_scan(&mut self, before: &Cursor, up_to: Position) -> Result<Result<Found, GroupFault>, JournalError> {
@@ -67,7 +69,8 @@ impl<D: Disk> SegmentGroups<D> {
         {
             return Err(judge_chain(&self.folder, place, begins, is_first));
         }
-        self.scan = Some(SegmentScan::new(Arc::new(file), self.folder.log, first).reading_ahead(self.ahead_bytes));
+        let scan = SegmentScan::new(Arc::new(file), self.folder.log, first).reading_ahead(self.ahead_bytes);
+        self.scan = Some(if self.prefetches { scan.prefetching() } else { scan });
         Ok(())
     }
 
@@ -85,7 +88,7 @@ impl<D: Disk> SegmentGroups<D> {
     }
 
     /// The first group after a cursor that came from elsewhere may show that the cursor is wrong, and not the log.
-    fn judge(&self, before: &Cursor, fault: GroupFault, is_first: bool) -> JournalError {
+    fn judge(&mut self, before: &Cursor, fault: GroupFault, is_first: bool) -> JournalError {
         if let (GroupFault::BrokenChain { first_sequence }, true) = (fault, is_first && *before != Cursor::START) {
             return bad_cursor(
                 before,
@@ -120,6 +123,11 @@ impl<D: Disk> GroupSource for SegmentGroups<D> {
         self.ahead_bytes = bytes;
     }
 
+    fn prefetch(&mut self) {
+        assert!(self.scan.is_none(), "it is said before anything is read");
+        self.prefetches = true;
+    }
+
     fn forget_ahead(&mut self) {
         if let Some(scan) = &mut self.scan {
             scan.forget();
@@ -130,13 +138,13 @@ impl<D: Disk> GroupSource for SegmentGroups<D> {
         self.scan.as_ref().map_or(0, SegmentScan::held_bytes)
     }
 
-    fn damaged(&self, before: &Cursor, fault: GroupFault) -> JournalError {
+    fn damaged(&mut self, before: &Cursor, fault: GroupFault) -> JournalError {
         let scan = self.scan.as_ref().expect("a segment was entered");
         let next = self.segments.get(self.segments.partition_point(|first| *first <= scan.first())).copied();
         damage(&self.folder, &**scan.file(), scan.first(), next, before, fault)
     }
 
-    fn exchanged(&self, before: &Cursor, what: String) -> JournalError {
+    fn exchanged(&mut self, before: &Cursor, what: String) -> JournalError {
         let first = self.scan.as_ref().expect("a segment was entered").first();
         JournalError::Damaged {
             segment: self.folder.segment_text(first),

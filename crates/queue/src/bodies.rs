@@ -5,12 +5,13 @@
 //!   send ─▶ kept if there is room       lease ─▶ kept? ─▶ in the log's memory? ─▶ a job reads it, and those behind it
 //! ```
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_journal::{LogReader, LogStore, Position};
 use tidegate_machines::Machine;
-use tidegate_machines::queue::{BodyPlace, Message, Queues};
+use tidegate_machines::queue::{BodyPlace, Event, Message, Queues};
 use tidegate_planted::{Bug, is_planted};
 use tidegate_shard::Turn;
 
@@ -86,22 +87,28 @@ impl Bodies {
         });
     }
 
-    /// The message at a place, if it is in memory here or in that of the log.
-    pub fn find<L: LogStore>(&self, place: BodyPlace, turn: &Turn<'_, Queues, L>) -> Option<Arc<Message>> {
-        if let Some(message) = self.get(place.number) {
-            return Some(message.clone());
-        }
-        let record = turn.peek(Position(place.record.0))?;
-        part_of(record, place).ok().map(Arc::new)
+    /// What is at these places, as far as it is in memory here or in that of the log.
+    pub fn find<'a, L: LogStore>(
+        &'a self,
+        places: &'a [BodyPlace],
+        turn: &'a Turn<'_, Queues, L>,
+    ) -> impl Iterator<Item = (BodyPlace, Option<Arc<Message>>)> + 'a {
+        places.chunk_by(|a, b| a.record == b.record).flat_map(move |of_record| {
+            let record = turn.peek(Position(of_record[0].record.0));
+            let event = LazyCell::new(move || Queues::decode(record?).ok());
+            of_record.iter().map(move |place| {
+                let kept = self.get(place.number).cloned();
+                (*place, kept.or_else(|| part_of(event.as_ref()?, *place).ok()))
+            })
+        })
     }
 }
 
 /// The message at a place of a record.
-fn part_of(record: &[u8], place: BodyPlace) -> Result<Message, String> {
-    let event = Queues::decode(record).map_err(|error| error.to_string())?;
+fn part_of(event: &Event<'_>, place: BodyPlace) -> Result<Arc<Message>, String> {
     let part = place.part - u16::from(is_planted(Bug::BodyMisread) && place.part > 0);
     let part = event.part(part).ok_or("the record has no such message")?;
-    Ok(part.to_message())
+    Ok(Arc::new(part.to_message()))
 }
 
 /// Messages as they were read, or why they could not be.
@@ -110,16 +117,13 @@ pub(crate) type ReadBodies = Vec<(u64, Result<Arc<Message>, String>)>;
 /// Reads messages from the log; each record once.
 pub(crate) fn read_bodies<R: LogReader>(mut places: Vec<BodyPlace>, reader: &R) -> ReadBodies {
     places.sort_unstable_by_key(|place| (place.record, place.part));
-    let (mut record, mut read): (_, Option<(_, Result<(), String>)>) = (Vec::new(), None);
+    let mut record = Vec::new();
     let mut found = Vec::with_capacity(places.len());
-    for place in places {
-        if read.as_ref().is_none_or(|(at, _)| *at != place.record) {
-            let outcome = reader.read(Position(place.record.0), &mut record).map_err(|error| error.to_string());
-            read = Some((place.record, outcome));
-        }
-        let (_, outcome) = read.as_ref().expect("it was read just now");
-        let message = outcome.clone().and_then(|()| part_of(&record, place)).map(Arc::new);
-        found.push((place.number, message));
+    for of_record in places.chunk_by(|a, b| a.record == b.record) {
+        let read = reader.read(Position(of_record[0].record.0), &mut record).map_err(|error| error.to_string());
+        let event = read.and_then(|()| Queues::decode(&record).map_err(|error| error.to_string()));
+        let message = |place| event.as_ref().map_err(String::clone).and_then(|event| part_of(event, place));
+        found.extend(of_record.iter().map(|place| (place.number, message(*place))));
     }
     found
 }

@@ -56,9 +56,9 @@ pub const CALLS_WAITING_MAX: usize = 8_192;
 /// Their bytes.
 pub const CALL_BYTES_WAITING_MAX: usize = 64 << 20;
 /// Messages, and bytes of them, that are read ahead of the receivers of a queue.
-pub const READ_AHEAD_MESSAGES: usize = 512;
+pub const READ_AHEAD_MESSAGES: usize = 2_048;
 /// See [`READ_AHEAD_MESSAGES`].
-pub const READ_AHEAD_BYTES: u64 = 1 << 20;
+pub const READ_AHEAD_BYTES: u64 = 4 << 20;
 /// Consumers of a shard that had messages in the last moments, and whose rate is therefore known.
 pub const CONSUMERS_MAX: usize = 16_384;
 /// Threads that read bodies for a shard.

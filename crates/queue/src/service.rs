@@ -15,23 +15,25 @@
 mod hand_out;
 mod look;
 mod moves;
+mod reads;
 mod standing;
+mod start;
+mod tell;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use tidegate_journal::{JournalError, LogReader, LogStore, NoRoom, RecordClass};
-use tidegate_machines::queue::{
-    BodyPlace, Bounds, Command, Counts, Delivery, Event, Message, Outcome, QueueFigures, Queues, Refusal, Settings,
-    Verdict,
-};
+use tidegate_machines::queue::{Bounds, Command, Event, Message, Outcome, Refusal, Settings, Verdict};
 use tidegate_machines::{Decision, Machine, TimeMs};
 use tidegate_shard::{Caller, JobId, Jobs, Pause, Room, Served, Service, TurnOf, Unavailable, Unsolicited};
 
-use crate::behind::{Behind, Said};
-use crate::bodies::{Bodies, ReadBodies, read_bodies};
+use self::reads::{Ahead, Handover, Reading};
+pub use self::reads::{Fetched, Job};
+use crate::behind::Behind;
+use crate::bodies::Bodies;
 use crate::call::{Answer, Call, Found, Receive};
 use crate::consumers::Consumers;
 use crate::declared::Declared;
@@ -41,8 +43,7 @@ use crate::news::News;
 use crate::protocol::RequestTicket;
 use crate::rates::Rates;
 use crate::refused::{Bound, Refused};
-use crate::trail::{Trail, TrailWalk};
-use crate::waiters::{Waiter, Waiters};
+use crate::waiters::Waiters;
 use crate::window::{DeliveryWindow, Windows};
 
 /// What a shard is told.
@@ -82,44 +83,6 @@ pub struct Progress {
     more: bool,
 }
 
-/// What a job reads.
-#[derive(Debug)]
-pub struct Job {
-    places: Vec<BodyPlace>,
-    trail: Option<TrailWalk>,
-}
-
-/// What a job found.
-#[derive(Debug)]
-pub struct Fetched {
-    bodies: ReadBodies,
-    trail: Option<Trail>,
-}
-
-/// What was handed out to a receiver, and is not with it yet.
-#[derive(Debug)]
-struct Handover<T> {
-    receiver: Waiter<T>,
-    deliveries: Vec<Delivery>,
-    /// By number, those whose bodies are there.
-    messages: HashMap<u64, Arc<Message>>,
-    /// Where the others are being read, or could not be.
-    places: Vec<BodyPlace>,
-}
-
-/// For whom a job reads.
-#[derive(Debug)]
-enum Reading<T> {
-    /// A receiver.
-    Delivery(Handover<T>),
-    /// Those who will receive from a queue next.
-    Ahead(Box<str>),
-    /// The end of the log, to which old bodies move.
-    Move,
-    /// A call.
-    Call,
-}
-
 /// What came of a command.
 enum Executed {
     /// It is decided, and noted if there was something to note.
@@ -155,8 +118,8 @@ pub struct QueueService<T> {
     next_served: Box<str>,
     readings: BTreeMap<JobId, Reading<T>>,
     found: BTreeMap<JobId, Fetched>,
-    /// Queues for which bodies are being read ahead.
-    ahead: BTreeSet<Box<str>>,
+    /// What is known of the bodies that will be handed out next, by queue.
+    ahead: BTreeMap<Box<str>, Ahead>,
     /// Handovers of which something could not be read, and why.
     unread: Vec<(Handover<T>, Vec<String>)>,
     /// Answers of receivers, for the end of the step.
@@ -205,7 +168,7 @@ impl<T: RequestTicket> QueueService<T> {
             next_served: Box::default(),
             readings: BTreeMap::new(),
             found: BTreeMap::new(),
-            ahead: BTreeSet::new(),
+            ahead: BTreeMap::new(),
             unread: Vec::new(),
             ready: Vec::new(),
             moves: VecDeque::new(),
@@ -258,41 +221,6 @@ impl<T: RequestTicket> QueueService<T> {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Once a second: brings the rates up to date, and lets go of bodies whose messages are gone.
-    fn follow_rates(&mut self, queues: &Queues, now: TimeMs) {
-        let passed = now.0.saturating_sub(self.rates_at.0);
-        if passed < 1_000 {
-            return;
-        }
-        self.rates_at = now;
-        self.waiters.forget_asked(now);
-        let mut rates = BTreeMap::new();
-        let for_dead_letters: BTreeSet<&str> =
-            queues.each_queue().filter_map(|queue| queue.settings.dead_letter.as_deref()).collect();
-        self.behind.begin();
-        for QueueFigures { name, settings, counts, totals } in queues.each_queue() {
-            let known = self.rates.remove_entry(name);
-            let (known_name, mut of_queue) = known.unwrap_or_else(|| (name.into(), Rates::new(totals)));
-            of_queue.follow(totals, passed as f64 / 1_000.0);
-            let keeps = settings.is_paused || for_dead_letters.contains(name);
-            let said = match keeps {
-                true => self.behind.is_over(name),
-                false => self.behind.follow(name, counts.waiting, of_queue.drained_in_s(&counts), now),
-            };
-            said.inspect(|said| tell_behind(name, *said, &of_queue, &counts, now));
-            rates.insert(known_name, of_queue);
-        }
-        self.behind.keep(|name| rates.contains_key(name));
-        self.rates = rates;
-        if self.bodies.bytes() > self.options.bodies_bytes_max / 2 {
-            self.bodies.sweep(queues);
-        }
-    }
-
-    fn rates_of(&self, queue: &str) -> Rates {
-        self.rates.get(queue).copied().unwrap_or_default()
     }
 
     fn execute<L: LogStore>(
@@ -360,71 +288,11 @@ impl<T: RequestTicket> QueueService<T> {
             }
             (Event::Purged { numbers, .. }, ..) => numbers.iter().for_each(|number| self.bodies.remove(*number)),
             (Event::Cancelled { message, .. }, ..) => self.bodies.remove(message.number),
-            (_, Command::DeleteQueue { name }, _) => self.windows.forget(name),
+            (_, Command::DeleteQueue { name }, _) => {
+                self.windows.forget(name);
+                self.ahead.remove(*name);
+            }
             _ => {}
-        }
-    }
-
-    /// Notes the start, and makes the queues of the configuration. Whether that is done.
-    fn start<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>) -> bool {
-        let note = Command::Start { node: self.options.node };
-        if !self.is_start_noted {
-            self.is_start_noted = matches!(self.execute(turn, RecordClass::Note, &note), Executed::Done(_));
-        }
-        while self.is_start_noted
-            && let Some((name, settings)) = self.to_declare.pop_front()
-        {
-            if !self.declare(turn, &name, &settings) {
-                self.to_declare.push_front((name, settings));
-                return false;
-            }
-        }
-        self.is_start_noted
-    }
-
-    /// Makes a queue of the configuration, or gives it the settings that it has there. Whether there was room for that.
-    fn declare<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>, name: &str, settings: &Settings) -> bool {
-        let before = turn.state().view(name).map(|view| view.settings);
-        // Of what the doors note of a queue, the configuration says nothing.
-        let notes = before.as_ref().map_or_else(Box::default, |before| before.notes.clone());
-        let mut set = Settings { notes, ..settings.clone() };
-        if before.is_none()
-            && let Some(target) = set.dead_letter.take_if(|target| turn.state().view(target).is_none())
-        {
-            // Its dead letter queue is made later: each may be that of the other. Then it is set once more.
-            drop(target);
-            set.attempts_max = None;
-            self.made_now.insert(name.into());
-            self.to_declare.push_back((name.into(), settings.clone()));
-        }
-        match self.execute(turn, RecordClass::Note, &Command::SetQueue { name, settings: &set }) {
-            Executed::NoRoom | Executed::DiskFull => {
-                self.to_declare.retain(|(later, _)| **later != *name);
-                return false;
-            }
-            Executed::Done(Outcome::Refused(refusal)) => {
-                tracing::error!(queue = name, %refusal, "this [[queue]] of the configuration is not made");
-            }
-            Executed::Done(_) if before.is_some_and(|before| before != set) && !self.made_now.remove(name) => {
-                tracing::info!(queue = name, "the queue has the settings of its [[queue]] in the configuration again");
-            }
-            Executed::Done(_) => {}
-        }
-        true
-    }
-
-    /// Says that a change is not for good, because the configuration has the queue.
-    fn tell_declared(&self, name: &str, settings: &Settings) {
-        let differs = |of_file: &&Settings| {
-            Settings { notes: Box::default(), ..settings.clone() }
-                != Settings { notes: Box::default(), ..(*of_file).clone() }
-        };
-        if self.declared.get(name).filter(differs).is_some() {
-            tracing::warn!(
-                queue = name,
-                "settings were changed that [[queue]] of the configuration has: the next start undoes this, unless \
-                 they are changed there, too"
-            );
         }
     }
 
@@ -463,34 +331,6 @@ impl<T: RequestTicket> QueueService<T> {
         match more && count > 0 && left != count {
             true => Served::Paused(Pause::Step),
             false => Served::Done(Answer::Outcome(Outcome::Some { count: progress.done, more })),
-        }
-    }
-}
-
-/// Says that a queue is behind, or not any more.
-fn tell_behind(queue: &str, said: Said, rates: &Rates, counts: &Counts, now: TimeMs) {
-    let rounded = |rate: f64| (rate * 10.0).round() / 10.0;
-    let (sent_per_s, acknowledged_per_s) = (rounded(rates.sent[1]), rounded(rates.acknowledged[1]));
-    let Counts { waiting, leased, .. } = *counts;
-    match said {
-        Said::Behind { since } => {
-            let for_s = now.0.saturating_sub(since.0) / 1_000;
-            let drained_in_s = rates.drained_in_s(counts).map(|seconds| seconds.round() as u64);
-            tracing::warn!(
-                queue,
-                waiting,
-                leased,
-                sent_per_s,
-                acknowledged_per_s,
-                drained_in_s,
-                for_s,
-                "the queue is behind: at these rates messages wait for more than a minute; add receivers, or see why \
-                 they acknowledge so few"
-            );
-        }
-        Said::Over { since } => {
-            let after_s = now.0.saturating_sub(since.0) / 1_000;
-            tracing::info!(queue, waiting, sent_per_s, acknowledged_per_s, after_s, "the queue is behind no more");
         }
     }
 }
@@ -615,47 +455,11 @@ impl<T: RequestTicket> Service for QueueService<T> {
     }
 
     fn fetched(&mut self, job: JobId, found: Fetched) {
-        let reading = self.readings.remove(&job).expect("a job comes back once");
-        self.bodies_read += found.bodies.len() as u64;
-        match reading {
-            Reading::Call => drop(self.found.insert(job, found)),
-            Reading::Delivery(mut handover) => {
-                let mut errors = HashMap::new();
-                for (number, body) in found.bodies {
-                    match body {
-                        Ok(message) => drop(handover.messages.insert(number, message)),
-                        Err(error) => drop(errors.insert(number, error)),
-                    }
-                }
-                handover.places.retain(|place| errors.contains_key(&place.number));
-                let errors = handover.places.iter().filter_map(|place| errors.remove(&place.number)).collect();
-                self.unread.push((handover, errors));
-            }
-            Reading::Ahead(queue) => {
-                self.ahead.remove(&queue);
-                for (number, body) in found.bodies {
-                    if let Ok(message) = body {
-                        self.bodies.keep_next(number, message);
-                    }
-                }
-            }
-            Reading::Move => {
-                for (number, body) in found.bodies {
-                    match body {
-                        Ok(message) => self.moves.push_back((number, message)),
-                        Err(error) => self.unmoved.push((number, error)),
-                    }
-                }
-                if !self.unmoved.is_empty() {
-                    self.move_after = TimeMs(self.rates_at.0 + 60_000);
-                }
-            }
-        }
+        self.take_found(job, found);
     }
 
     fn run<R: LogReader>(job: Job, reader: &R) -> Fetched {
-        let bodies = read_bodies(job.places, reader);
-        Fetched { bodies, trail: job.trail.map(|walk| walk.finish(reader)) }
+        job.run(reader)
     }
 }
 

@@ -24,6 +24,11 @@ impl<R: LogReader> StoppedShard<R> {
         StoppedShard { state, reader }
     }
 
+    /// Whether it has this queue.
+    pub fn has_queue(&self, name: &str) -> bool {
+        self.state.settings(name).is_some()
+    }
+
     /// How many messages are not gone.
     pub fn count(&self) -> u64 {
         self.state.totals().1

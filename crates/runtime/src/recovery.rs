@@ -195,6 +195,7 @@ impl<F: ShardFamily> Recovery<F> {
     ) -> Result<Back<F>> {
         let progress = self.status.replay(self.log());
         let sequence = open.recovered().end.sequence.0;
+        let open = open.verifying_ahead();
         let back = open.replay(self.shards, derived, |reached| progress.done.store(reached.0, Ordering::Relaxed));
         let back = back.map_err(|error| anyhow!("{self}: {error}"))?;
         progress.done.store(sequence, Ordering::Relaxed);

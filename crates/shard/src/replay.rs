@@ -15,6 +15,7 @@
 use std::error::Error;
 
 use tidegate_disk::Disk;
+use tidegate_journal::limits::VERIFIED_AHEAD_FROM_BYTES;
 use tidegate_journal::{
     Cursor, Durability, JournalError, LogReader, LogStore, Logs, Notice, Opened, Options, Position, RecoveryReport,
     Retention, Sequence, Timeline, Timelines,
@@ -152,6 +153,7 @@ pub struct OpenShard<F: ShardFamily, D: Disk, L: LogStore> {
     /// A log that forgets can be opened only with the snapshot that holds what it has forgotten.
     start: Option<(Stand, F::Machine)>,
     passed_over: PassedOver,
+    verifies_ahead: bool,
 }
 
 /// Snapshots that are not used.
@@ -230,7 +232,8 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
                         match stands_at(&log.reader()?, cursor, &report.durability()) {
                             Ok(true) => {
                                 let start = Some((stand, state));
-                                return Ok(OpenShard { snapshots: snapshots.clone(), log, report, start, passed_over });
+                                let snapshots = snapshots.clone();
+                                return Ok(OpenShard::of(snapshots, log, report, start, passed_over));
                             }
                             Ok(false) => passed_over.elsewhere.push((cursor, of_another_history(cursor))),
                             Err(error) => passed_over.damaged.push(unread_place(cursor, &error)),
@@ -240,9 +243,24 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
             }
         }
         match logs.open(snapshots.log(), Cursor::START, options) {
-            Ok(Opened { log, report }) => Ok(OpenShard { snapshots, log, report, start: None, passed_over }),
+            Ok(Opened { log, report }) => Ok(OpenShard::of(snapshots, log, report, None, passed_over)),
             Err(error) => Err(OpenError::of(error, passed_over.words())),
         }
+    }
+
+    fn of(
+        snapshots: Snapshots<F, D>,
+        log: L,
+        report: RecoveryReport,
+        start: Option<(Stand, F::Machine)>,
+        passed_over: PassedOver,
+    ) -> Self {
+        OpenShard { snapshots, log, report, start, passed_over, verifies_ahead: false }
+    }
+
+    /// A replay of much reads and verifies on a thread of its own.
+    pub fn verifying_ahead(self) -> Self {
+        OpenShard { verifies_ahead: true, ..self }
     }
 
     /// What opening the log found and did.
@@ -304,6 +322,9 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
         let mut report = ReplayReport { snapshot_sequence: at.cursor.sequence.0, ..ReplayReport::default() };
         let mut fold = Fold::new(id, from, at, state);
         let mut groups = reader.groups(from, &end)?;
+        if self.verifies_ahead && reader.bytes_between(from.position, end.position()) >= VERIFIED_AHEAD_FROM_BYTES {
+            groups = groups.verifying_ahead();
+        }
         while let Some(records) = fold.next_group(&mut groups, |event, at| derived.note(event, at))? {
             report.derived_only += records;
             // An error of the disk ends the start with words, where trying again would end in silence.

@@ -8,6 +8,8 @@
 //!        │
 //!   bench::ids ────▶ load ──▶ tidegate, over an id index that a tool of the ledger made
 //!        │
+//!   bench::queue ──▶ load ──▶ tidegate (binary port, SQS), or a peer (Redis, RabbitMQ, beanstalkd, NATS, ElasticMQ)
+//!        │
 //!   bench::gateway ─▶ mqtt ──▶ tidegate, or a peer (Mosquitto, mochi-mqtt)
 //!        └─────▶ a process of its own: in_memory ──▶ the broker's code, without sockets
 //! ```
@@ -23,6 +25,7 @@ mod outbox;
 mod peer;
 mod process;
 mod report;
+mod sqs;
 mod tidegate;
 mod workload;
 
@@ -47,7 +50,7 @@ enum Command {
     BenchAccounts(bench::accounts::Settings),
     /// Measures the MQTT gateway, and beside it Mosquitto and mochi-mqtt.
     BenchGateway(bench::gateway::Settings),
-    /// Measures queues, and beside them streams in Redis.
+    /// Measures queues, and beside them Redis, RabbitMQ, beanstalkd, NATS and ElasticMQ.
     BenchQueue(bench::queue::Settings),
     /// Measures a ledger that has seen very many ids.
     BenchIds(bench::ids::Settings),

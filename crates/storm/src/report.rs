@@ -47,7 +47,8 @@ const GOALS: &[(&str, Goal)] = &[
     ("open_stall_max_ms", Goal::AtMost(5.0)),
     ("restart_10m_accounts_s", Goal::AtMost(10.0)),
     ("sends_per_s", Goal::AtLeast(500_000.0)),
-    ("sends_to_redis_ratio", Goal::AtLeast(5.0)),
+    ("sends_to_best_peer_ratio", Goal::AtLeast(5.0)),
+    ("sqs_to_elasticmq_ratio", Goal::AtLeast(5.0)),
     ("end_to_end_per_s", Goal::AtLeast(300_000.0)),
     ("end_to_end_latency_p99_ms", Goal::AtMost(5.0)),
     ("lockstep_sends_per_s", Goal::AtLeast(40_000.0)),
@@ -96,6 +97,15 @@ impl Report {
         let median_of = |key| self.figures.iter().find(|(known, _)| known == key).map(|(_, values)| median(values));
         if let (Some(above), Some(below)) = (median_of(numerator), median_of(denominator)) {
             self.add(key, above / below);
+        }
+    }
+
+    /// Adds the ratio of a median to the greatest of others, of those that were measured.
+    pub fn derive_ratio_to_best(&mut self, key: &str, numerator: &str, others: &[String]) {
+        let measured = self.figures.iter().filter(|(known, _)| others.contains(known));
+        let best = measured.max_by(|(_, a), (_, b)| median(a).total_cmp(&median(b))).map(|(known, _)| known.clone());
+        if let Some(best) = best {
+            self.derive_ratio(key, numerator, &best);
         }
     }
 
@@ -168,6 +178,20 @@ mod tests {
         assert!(row.contains("1,450,000") && row.ends_with(">= 1,500,000  MISSED"), "{row}");
         let row = table.lines().find(|line| line.starts_with("batched_latency_p99_ms")).unwrap();
         assert!(row.contains("7.346") && row.ends_with("<= 10.0"), "{row}");
+    }
+
+    #[test]
+    fn the_best_of_those_that_were_measured() {
+        let mut report = Report::default();
+        for (key, value) in [("sends_per_s", 600.0), ("peer_a_sends_per_s", 100.0), ("peer_b_sends_per_s", 200.0)] {
+            report.add(key, value);
+        }
+        let peers = ["peer_a_sends_per_s", "peer_b_sends_per_s", "peer_c_sends_per_s"].map(str::to_owned);
+        report.derive_ratio_to_best("ratio", "sends_per_s", &peers);
+        report.derive_ratio_to_best("of_none", "sends_per_s", &peers[2..]);
+        let table = report.table();
+        assert!(table.lines().any(|line| line.starts_with("ratio ") && line.contains(" 3.0 ")), "{table}");
+        assert!(!table.contains("of_none"), "{table}");
     }
 
     #[test]

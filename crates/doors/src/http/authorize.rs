@@ -22,6 +22,11 @@ impl Door {
         Ok(caller)
     }
 
+    /// Who sent these headers, as it is now: a reload may have changed what they may do. Counts nothing.
+    pub fn caller_now(&self, headers: &HeaderMap) -> Result<Identity, Problem> {
+        self.authenticated(headers)
+    }
+
     /// The key that a signed request names; `None` if there is none. Counts nothing.
     pub fn signing_key(&self, access_key: &str) -> Option<SigningKey> {
         self.authenticator.signing_key(access_key)

@@ -96,6 +96,7 @@ pub(super) async fn receive_messages(
     let body = served.door.read_json(&head.headers, body).await?;
     let QueueReceiveBody { max, lease_ms, wait_ms, consumer } = decode(&body)?;
     let wait_ms = wait_ms.map_or(0, |wait_ms| wait_ms.0);
+    let queue = name.clone();
     let receive = Receive {
         queue: name,
         max: max.map_or(1, |max| max.0 as usize),
@@ -104,7 +105,12 @@ pub(super) async fn receive_messages(
         wait_ms,
     };
     let silence = head.extensions.get::<Arc<Silence>>().cloned().unwrap_or_default();
-    let messages = receive_from(&served, &caller, receive, &silence).await?.map_err(|refusal| problem(&refusal))?;
+    let may_still = || {
+        let now = served.door.caller_now(&head.headers);
+        now.is_ok_and(|now| now.rights().may_with_queue(QueueAction::Receive, &queue))
+    };
+    let messages = receive_from(&served, &caller, receive, &silence, may_still).await?;
+    let messages = messages.map_err(|refusal| problem(&refusal))?;
     let messages = messages.iter().map(received).collect();
     Ok(json(StatusCode::OK, &QueueReceivedMessagesBody { messages }))
 }

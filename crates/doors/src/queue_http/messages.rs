@@ -24,7 +24,9 @@ use super::{
 use crate::auth::{Identity, QueueAction};
 use crate::http::{InQuery, PathName};
 use crate::json::{Problem, UpTo, Whole, codes, decode, json};
-use crate::queue_attributes::{QueueAttributeBody, QueueAttributes, read_attributes, write_attributes};
+use crate::queue_attributes::{
+    QueueAttributeBody, QueueAttributes, given_attributes, read_attributes, write_attributes,
+};
 
 /// A message to be sent.
 #[derive(Deserialize, ToSchema)]
@@ -57,8 +59,8 @@ pub struct QueueMessageSendBody {
     /// Dropped if nobody acknowledged it by this time, in milliseconds since 1970.
     #[schema(value_type = Option<u64>)]
     expires_at_ms: Option<Whole>,
-    /// What else the receiver is to know, by name: texts, or values with a type.
-    #[serde(default)]
+    /// What else the receiver is to know, by name: texts, or values with a type. At most 64.
+    #[serde(default, deserialize_with = "given_attributes")]
     #[schema(required = false, value_type = BTreeMap<String, QueueAttributeBody>)]
     attributes: QueueAttributes,
 }

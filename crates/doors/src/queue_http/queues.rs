@@ -86,6 +86,14 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Res
 }
 
 impl QueueSettingsPutBody {
+    /// Who sets where dead letters go puts messages there.
+    fn check_dead_letter(&self, caller: &Identity) -> Result<(), Problem> {
+        match self.dead_letter.as_ref().and_then(Option::as_ref) {
+            Some(target) => check_right(caller, QueueAction::Admin, target),
+            None => Ok(()),
+        }
+    }
+
     /// What is given, over `settings`.
     fn over(self, settings: Settings) -> Settings {
         let whole = |given: Option<Whole>, before: u64| given.map_or(before, |given| given.0);
@@ -408,7 +416,9 @@ pub(super) async fn put_queue(
     let caller = served.door.caller(&head.headers)?;
     check_right(&caller, QueueAction::Admin, &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
-    set(&served, &caller, name, decode::<QueueSettingsPutBody>(&body)?.over(Settings::default())).await
+    let body = decode::<QueueSettingsPutBody>(&body)?;
+    body.check_dead_letter(&caller)?;
+    set(&served, &caller, name, body.over(Settings::default())).await
 }
 
 /// Change settings of a queue
@@ -432,6 +442,7 @@ pub(super) async fn patch_queue(
     check_right(&caller, QueueAction::Admin, &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
     let body = decode::<QueueSettingsPutBody>(&body)?;
+    body.check_dead_letter(&caller)?;
     let (view, _) = look(&served, &caller, &name).await?;
     set(&served, &caller, name, body.over(view.settings)).await
 }

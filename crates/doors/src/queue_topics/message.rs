@@ -19,8 +19,8 @@ use tidegate_wire::mqtt::{
     PublishProperties, check_topic, push_content_type, push_correlation_data, push_response_topic, push_user_property,
 };
 
-use super::refusal::{EXPIRED, ID_INVALID, NAME_TWICE, PRIORITY_INVALID, TIME_INVALID, TOO_LARGE};
-use crate::queue_attributes::{QueueAttributeBody, QueueAttributes, read_attributes, write_attributes};
+use super::refusal::{EXPIRED, ID_INVALID, NAME_TWICE, PRIORITY_INVALID, TIME_INVALID, TOO_LARGE, TOO_MANY};
+use crate::queue_attributes::{ATTRIBUTES_MAX, QueueAttributeBody, QueueAttributes, read_attributes, write_attributes};
 
 /// Attributes that MQTT has properties of its own for.
 const CONTENT_TYPE: &str = "content_type";
@@ -111,6 +111,7 @@ fn add(attributes: &mut QueueAttributes, name: &str, kind: &str, value: Box<str>
     let attribute = QueueAttributeBody::new(kind, value).expect("a text, and bytes in base64, may be an attribute");
     match attributes.insert(name.into(), attribute) {
         Some(_) => Err(NAME_TWICE),
+        None if attributes.len() > ATTRIBUTES_MAX => Err(TOO_MANY),
         None => Ok(()),
     }
 }

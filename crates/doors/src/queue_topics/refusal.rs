@@ -22,6 +22,10 @@ pub const REFUSALS: &[(ReasonCode, &str)] = &[
     ),
     (ReasonCode::PAYLOAD_FORMAT_INVALID, "a queue keeps one value for each name of a user property"),
     (ReasonCode::PAYLOAD_FORMAT_INVALID, "the message has expired already"),
+    (
+        ReasonCode::PAYLOAD_FORMAT_INVALID,
+        "a message of a queue has at most 64 attributes: user properties, and the like",
+    ),
     (ReasonCode::UNSPECIFIED_ERROR, "the queue does not take this message"),
 ];
 
@@ -51,8 +55,10 @@ pub const TIME_INVALID: QueueRefusal = QueueRefusal(10);
 pub const NAME_TWICE: QueueRefusal = QueueRefusal(11);
 /// It is worth nothing any more.
 pub const EXPIRED: QueueRefusal = QueueRefusal(12);
+/// More attributes than there may be.
+pub const TOO_MANY: QueueRefusal = QueueRefusal(13);
 /// Anything else.
-const NOT_TAKEN: QueueRefusal = QueueRefusal(13);
+const NOT_TAKEN: QueueRefusal = QueueRefusal(14);
 
 const _: () = assert!(REFUSALS.len() == NOT_TAKEN.0 as usize + 1, "each refusal has its place");
 

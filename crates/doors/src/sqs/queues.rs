@@ -65,6 +65,14 @@ async fn managed(asked: &Asked<'_>, body: &OfQueueBody) -> Done<(Box<str>, Queue
     Ok((name, view))
 }
 
+/// Who sets where dead letters go puts messages there.
+fn check_dead_letter(asked: &Asked<'_>, given: &Given, attributes: &QueueAttributes) -> Done<()> {
+    match attributes.dead_letter() {
+        Some(target) if given.contains_key("RedrivePolicy") => asked.check_right(QueueAction::Admin, target),
+        _ => Ok(()),
+    }
+}
+
 /// Sets a queue's attributes. A dead letter queue that is not there is a wrong value.
 async fn set(asked: &Asked<'_>, name: &str, attributes: QueueAttributes) -> Done<()> {
     let settings = Box::new(attributes.into_settings());
@@ -96,6 +104,7 @@ pub async fn create(asked: &Asked<'_>) -> Done {
     let is_there = before.is_some();
     let mut attributes = before.clone().unwrap_or_else(QueueAttributes::of_new_queue);
     attributes.change(&name, &given)?;
+    check_dead_letter(asked, &given, &attributes)?;
     if is_there {
         return match before == Some(attributes) {
             true => Ok(url_answer(asked, &name)),
@@ -137,6 +146,7 @@ pub async fn set_attributes(asked: &Asked<'_>) -> Done {
     let (name, view) = managed(asked, &body).await?;
     let mut attributes = QueueAttributes::of(&view.settings);
     attributes.change(&name, &body.attributes)?;
+    check_dead_letter(asked, &body.attributes, &attributes)?;
     attributes.noted.changed_s = now().0 / 1_000;
     set(asked, &name, attributes).await?;
     Ok(json!({}))

@@ -46,7 +46,11 @@ pub async fn receive(asked: &Asked<'_>) -> Done {
         consumer: consumer_of(&asked.caller),
         wait_ms: wait_s * 1_000,
     };
-    let messages = receive_from(asked.served, &asked.caller, receive, &asked.silence)
+    let may_still = || {
+        let now = asked.served.door.signing_key(asked.access_key);
+        now.is_some_and(|now| now.identity.rights().may_with_queue(QueueAction::Receive, &queue))
+    };
+    let messages = receive_from(asked.served, &asked.caller, receive, &asked.silence, may_still)
         .await?
         .map_err(|refusal| super::AwsError::from(&refusal))?;
     if messages.is_empty() {

@@ -65,7 +65,12 @@ impl QueueAttributes {
         QueueAttributes { settings, noted: Noted::default() }
     }
 
-    /// Of a queue that is there.
+    /// Where its dead letters go.
+    pub fn dead_letter(&self) -> Option<&str> {
+        self.settings.dead_letter.as_deref()
+    }
+
+    /// Those of a queue that is there.
     pub fn of(settings: &Settings) -> QueueAttributes {
         let noted = Noted::read(&settings.notes);
         QueueAttributes { settings: Settings { notes: Box::default(), ..settings.clone() }, noted }

@@ -3,6 +3,7 @@ use std::path::Path;
 use super::*;
 use crate::disk::FakeDisk;
 use crate::group::{self, GROUP_HEADER_BYTES, Seal};
+use crate::limits::READ_AHEAD_BYTES;
 use crate::segment::MARK_BYTES;
 use crate::step::{Step, StepLogs};
 use crate::{Durability, Family, GroupReader, LogId, LogStore, Logs, Opened, Options, Retention, Sequence};
@@ -77,6 +78,16 @@ impl Log {
     }
 }
 
+impl Log {
+    /// What is wrong with it, which it is for both ways to read.
+    fn error(&self) -> JournalError {
+        let ahead = error_of(self.groups().verifying_ahead());
+        let error = error_of(self.groups());
+        assert_eq!(ahead.to_string(), error.to_string());
+        error
+    }
+}
+
 /// Reads on until something is wrong.
 fn error_of(mut groups: GroupReader) -> JournalError {
     loop {
@@ -91,12 +102,12 @@ fn error_of(mut groups: GroupReader) -> JournalError {
 fn an_exchanged_group_is_damage_of_the_log_and_no_bad_cursor() {
     let log = Log::new(WHOLE);
     log.exchange(Cursor::START);
-    let refused = error_of(log.groups());
+    let refused = log.error();
     assert!(matches!(refused, JournalError::Damaged { .. }), "the group behind it tells: {refused}");
     // The very first group, which follows what is not before it.
     let before = Cursor { chain: crate::ChainHash([9; 32]), ..Cursor::START };
     log.exchange(before);
-    let refused = error_of(log.groups());
+    let refused = log.error();
     assert!(matches!(refused, JournalError::Damaged { .. }), "{refused}");
 }
 
@@ -108,7 +119,7 @@ fn what_is_lost_at_the_end_of_a_segment_is_told_by_the_next_one() {
     let path = log.folder.segment_path(first);
     assert!(log.disk.flip_bit(&path, offset_of(first, before.position) + GROUP_HEADER_BYTES as u64 + 20, 3));
     log.disk.overwrite(&path, offset_of(first, next), &[0; MARK_BYTES]).unwrap();
-    let JournalError::Damaged { segment, lost, .. } = error_of(log.groups()) else { panic!("it is damaged") };
+    let JournalError::Damaged { segment, lost, .. } = log.error() else { panic!("it is damaged") };
     assert_eq!(segment, path.display().to_string());
     let lost_one = before.sequence.0 + 1;
     assert_eq!(lost, format!("records {lost_one} to {lost_one} (positions {} to {next})", before.position));
@@ -152,4 +163,37 @@ fn a_reader_goes_on_in_segments_that_came_later() {
     }
     assert_eq!(groups.cursor().sequence, store.last_sequence());
     assert!(groups.cursor().sequence > Sequence(50));
+}
+
+#[test]
+fn what_is_verified_ahead_is_the_same() {
+    let log = Log::new(WHOLE);
+    let read = |mut groups: GroupReader| {
+        let mut found = Vec::new();
+        while let Some(group) = groups.next_group().unwrap() {
+            let records: Vec<_> = group.records().map(|(sequence, at, bytes)| (sequence, at, bytes.to_vec())).collect();
+            found.push((group.base, records));
+        }
+        (groups.cursor(), found)
+    };
+    let (end, found) = read(log.groups());
+    assert!(found.len() == 200 && end.sequence == Sequence(200));
+    for bytes in [READ_AHEAD_BYTES, 1_000, 100] {
+        assert_eq!(read(log.groups().verifying_ahead().reading_ahead(bytes)), (end, found.clone()), "{bytes} at once");
+    }
+    let mut few = log.groups().verifying_ahead();
+    assert!(few.next_group().unwrap().is_some(), "who needs no more leaves the rest");
+    few.forget_ahead();
+    assert_eq!(few.next_group().unwrap().map(|group| group.first_sequence), Some(Sequence(2)), "or goes on later");
+    // A group was exchanged for one that is good, and from which the log did not go on.
+    let before = log.before_last_of(0);
+    let mut groups = log.groups();
+    while groups.cursor().position < log.segments[1] {
+        groups.next_group().unwrap();
+    }
+    let up_to = Durability::at(groups.cursor());
+    log.exchange(before);
+    let of = || GroupReader::new(Box::new(SegmentGroups::new(log.folder.clone()).unwrap()), Cursor::START, up_to);
+    let [plain, ahead] = [of().unwrap(), of().unwrap().verifying_ahead()].map(|groups| error_of(groups).to_string());
+    assert!(plain == ahead && plain.contains("the group there was exchanged"), "{plain}; {ahead}");
 }

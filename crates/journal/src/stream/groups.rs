@@ -55,7 +55,7 @@ impl<T: Stream> StreamGroups<T> {
         }
     }
 
-    fn judge(&self, before: &Cursor, fault: GroupFault, is_first: bool) -> JournalError {
+    fn judge(&mut self, before: &Cursor, fault: GroupFault, is_first: bool) -> JournalError {
         // The first group after a cursor that came from elsewhere may show that the cursor is wrong, and not the log.
         if let (GroupFault::BrokenChain { first_sequence }, true) = (fault, is_first && *before != Cursor::START) {
             let what = format!("the group there, from sequence {first_sequence}, follows another history");
@@ -112,6 +112,8 @@ impl<T: Stream> GroupSource for StreamGroups<T> {
     /// It never reads further than the group that is asked for.
     fn read_ahead(&mut self, _: usize) {}
 
+    fn prefetch(&mut self) {}
+
     fn forget_ahead(&mut self) {
         self.image = Vec::new();
     }
@@ -120,7 +122,7 @@ impl<T: Stream> GroupSource for StreamGroups<T> {
         self.image.capacity()
     }
 
-    fn damaged(&self, before: &Cursor, fault: GroupFault) -> JournalError {
+    fn damaged(&mut self, before: &Cursor, fault: GroupFault) -> JournalError {
         let offset = match fault {
             GroupFault::Record { at, .. } => at.0.saturating_sub(place_of(self.first).0) as usize,
             _ => 0,
@@ -128,7 +130,7 @@ impl<T: Stream> GroupSource for StreamGroups<T> {
         self.messages.damaged(self.first.max(number_of(before.position)), offset, fault.to_string())
     }
 
-    fn exchanged(&self, _before: &Cursor, what: String) -> JournalError {
+    fn exchanged(&mut self, _before: &Cursor, what: String) -> JournalError {
         self.messages.damaged(self.first, 0, format!("the group there was exchanged: {what}"))
     }
 }

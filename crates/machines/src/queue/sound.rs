@@ -20,6 +20,36 @@ struct Following {
     counts: Counts,
 }
 
+/// The numbers of messages by the part of the log that has their bodies.
+#[derive(Default)]
+struct Places {
+    by_place: BTreeMap<u64, NumberSet>,
+    /// The place of the last one, which is that of most next ones, and its numbers.
+    last: u64,
+    of_last: NumberSet,
+}
+
+impl Places {
+    fn push(&mut self, place: u64, number: u64) {
+        if place != self.last {
+            self.end_last();
+            self.last = place;
+            self.of_last = self.by_place.remove(&place).unwrap_or_default();
+        }
+        self.of_last.insert(number);
+    }
+
+    fn end_last(&mut self) {
+        self.by_place.insert(self.last, std::mem::take(&mut self.of_last));
+    }
+
+    fn into_sets(mut self) -> BTreeMap<u64, NumberSet> {
+        self.end_last();
+        self.by_place.retain(|_, numbers| !numbers.is_empty());
+        self.by_place
+    }
+}
+
 impl Queues {
     fn assert_standing_sound(&self) {
         let mut due = BTreeSet::new();
@@ -36,14 +66,14 @@ impl Queues {
         self.messages.assert_sound();
         let (mut live, mut bytes, mut ids, mut lasting) = (0, 0, 0, 0);
         let mut following: Vec<Following> = self.queues.iter().map(|_| Following::default()).collect();
-        let mut places: BTreeMap<u64, NumberSet> = BTreeMap::new();
+        let mut places = Places::default();
         for (number, entry) in self.messages.iter() {
             assert!(number > 0 && number < self.next, "message {number} was taken");
             if entry.state.is_finished() {
                 continue;
             }
             (live, bytes) = (live + 1, bytes + u64::from(entry.bytes));
-            places.entry(entry.body.0 >> PLACE_BITS).or_default().insert(number);
+            places.push(entry.body.0 >> PLACE_BITS, number);
             let groups = &self.queue(entry.queue).groups;
             let is_first = entry.group == NO_GROUP || groups.is_first(entry.group, number);
             let Following { members, ready, counts } = &mut following[entry.queue.0 as usize];
@@ -66,7 +96,7 @@ impl Queues {
             }
         }
         assert!(live == self.live() && bytes == self.live_bytes, "what is not gone was counted");
-        assert!(places == self.places, "every body has one place");
+        assert!(places.into_sets() == self.places, "every body has one place");
         for (queue, following) in self.queues.iter().zip(following) {
             let Some(queue) = queue else { continue };
             let (counts, name) = (following.counts, &queue.name);

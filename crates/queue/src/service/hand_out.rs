@@ -14,7 +14,6 @@ use tidegate_machines::{Decision, Machine};
 use tidegate_shard::Jobs;
 
 use super::{Executed, Handover, Job, QueueService, QueueTurn, Reading};
-use crate::bodies::Bodies;
 use crate::call::{Answer, Receive, Received};
 use crate::consumers::ConsumerRate;
 use crate::limits::{ANSWER_BYTES_MAX, DELIVERIES_PER_STEP, READ_AHEAD_BYTES, READ_AHEAD_MESSAGES, WAIT_MS_MAX};
@@ -110,7 +109,7 @@ impl<T: RequestTicket> QueueService<T> {
             self.consumers.take(queue, consumer, handed_out, rate, turn.now());
         }
         self.deliver(turn, waiter, deliveries, jobs);
-        self.read_ahead(turn, queue, jobs);
+        self.read_ahead(turn, queue, handed_out, jobs);
         Some(handed_out)
     }
 
@@ -160,15 +159,14 @@ impl<T: RequestTicket> QueueService<T> {
         mut handover: Handover<T>,
         jobs: &mut Jobs<Self>,
     ) {
-        let Handover { messages, places, .. } = &mut handover;
-        places.retain(|place| match self.bodies.find(*place, turn) {
-            Some(message) => {
-                messages.insert(place.number, message);
-                self.bodies.remove(place.number);
-                false
+        let places = std::mem::take(&mut handover.places);
+        for (place, message) in self.bodies.find(&places, turn) {
+            match message {
+                Some(message) => drop(handover.messages.insert(place.number, message)),
+                None => handover.places.push(place),
             }
-            None => true,
-        });
+        }
+        handover.messages.keys().for_each(|number| self.bodies.remove(*number));
         if handover.places.is_empty() {
             return self.finish_handover(turn, handover);
         }
@@ -209,35 +207,44 @@ impl<T: RequestTicket> QueueService<T> {
         }
     }
 
-    /// Reads the bodies that will be handed out next, if they are not in memory.
-    pub(super) fn read_ahead<L: LogStore>(&mut self, turn: &QueueTurn<'_, T, L>, queue: &str, jobs: &mut Jobs<Self>) {
-        if self.ahead.contains(queue) {
+    /// Reads the bodies that will be handed out next, if they are not in memory: so many were handed out now.
+    fn read_ahead<L: LogStore>(
+        &mut self,
+        turn: &QueueTurn<'_, T, L>,
+        queue: &str,
+        handed_out: usize,
+        jobs: &mut Jobs<Self>,
+    ) {
+        let ahead = self.ahead.entry(queue.into()).or_default();
+        ahead.known_here = ahead.known_here.saturating_sub(handed_out);
+        if ahead.is_reading || ahead.known_here > 0 {
             return;
         }
-        let mut coming = turn.state().coming(queue).take(READ_AHEAD_MESSAGES);
-        let is_here = |bodies: &Bodies, place: BodyPlace| bodies.get(place.number).is_some();
+        let coming: Vec<BodyPlace> = turn.state().coming(queue).take(READ_AHEAD_MESSAGES).collect();
+        let is_here = |place: &BodyPlace| self.bodies.get(place.number).is_some();
+        let here = coming.iter().take_while(|place| is_here(place)).count();
         // Until half of what was read ahead is handed out, nothing is read.
-        let near: Vec<BodyPlace> = coming.by_ref().take(READ_AHEAD_MESSAGES / 2).collect();
-        if near.is_empty() || near.iter().all(|place| is_here(&self.bodies, *place)) {
+        if here == coming.len() || here >= READ_AHEAD_MESSAGES / 2 {
+            ahead.known_here = here / 2;
             return;
         }
-        let mut places = Vec::new();
         let mut bytes = 0;
-        for place in near.into_iter().chain(coming) {
-            if is_here(&self.bodies, place) {
-                continue;
-            }
+        let mut fits = |place: &BodyPlace| {
             bytes += turn.state().bytes_of(place.number);
-            if bytes > READ_AHEAD_BYTES && !places.is_empty() {
-                break;
-            }
-            match self.bodies.find(place, turn) {
+            bytes <= READ_AHEAD_BYTES.min(self.options.bodies_bytes_max / 4)
+        };
+        let missing = coming[here..].iter().filter(|place| !is_here(place)).copied();
+        let missing: Vec<BodyPlace> = missing.take_while(|place| fits(place)).collect();
+        let mut places = Vec::new();
+        let found: Vec<_> = self.bodies.find(&missing, turn).collect();
+        for (place, message) in found {
+            match message {
                 Some(message) => self.bodies.keep_next(place.number, message),
                 None => places.push(place),
             }
         }
         if !places.is_empty() {
-            self.ahead.insert(queue.into());
+            ahead.is_reading = true;
             let job = jobs.start(Job { places, trail: None });
             self.readings.insert(job, Reading::Ahead(queue.into()));
         }

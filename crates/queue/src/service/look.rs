@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tidegate_journal::LogStore;
-use tidegate_machines::queue::{MessageView, Refusal};
+use tidegate_machines::queue::{BodyPlace, MessageView, Refusal};
 use tidegate_shard::{JobId, Jobs, Pause, Served};
 
 use super::hand_out::with_ordering_key;
@@ -83,14 +83,17 @@ impl<T: RequestTicket> QueueService<T> {
         progress: &mut Progress,
         jobs: &mut Jobs<Self>,
     ) -> Served<Answer> {
-        let (mut messages, mut places) = (Vec::with_capacity(views.len()), Vec::new());
-        for view in views {
-            let is_gone = view.state.is_finished();
-            let message = if is_gone { None } else { self.bodies.find(view.body, turn) };
+        let bodies = views.iter().filter(|view| !view.state.is_finished()).map(|view| view.body);
+        let bodies: Vec<BodyPlace> = bodies.collect();
+        let found: Vec<_> = self.bodies.find(&bodies, turn).collect();
+        let places: Vec<_> = found.iter().filter(|(_, message)| message.is_none()).map(|(place, _)| *place).collect();
+        let mut found: HashMap<u64, _> = found.into_iter().map(|(place, message)| (place.number, message)).collect();
+        let mut with_body = |view: MessageView| {
+            let message = found.remove(&view.body.number).flatten();
             let message = message.map(|message| with_ordering_key(message, view.ordering_key.as_deref()));
-            places.extend((message.is_none() && !is_gone).then_some(view.body));
-            messages.push(Found { view, message, trail: Trail::default() });
-        }
+            Found { view, message, trail: Trail::default() }
+        };
+        let mut messages: Vec<Found> = views.into_iter().map(&mut with_body).collect();
         let is_walked = walk.as_mut().is_none_or(|walk| walk.walk_in_memory(turn));
         if is_walked && let Some(trail) = walk.take().map(TrailWalk::into_trail) {
             messages[0].trail = trail;

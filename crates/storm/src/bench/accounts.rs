@@ -2,15 +2,15 @@
 //! what an account costs in memory once the auditor has compared all, and how long a restart takes.
 
 use super::stall;
+use super::subject::Subject;
 use crate::load::{self, Pressure, Tally};
-use crate::machine;
 use crate::process;
 use crate::report::Report;
 use crate::tidegate::opening::{BinaryOpenings, HttpOpenings, Openings};
-use crate::tidegate::server::{Configuration, Paths, SNAPSHOT_INTERVAL_S, Tidegate};
+use crate::tidegate::server::{Configuration, SNAPSHOT_INTERVAL_S, Tidegate};
 use crate::tidegate::session::Session;
-use anyhow::{Context, Result, ensure};
-use std::path::{Path, PathBuf};
+use anyhow::{Result, ensure};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tidegate_wire::limits::TRANSFERS_MAX;
 
@@ -27,12 +27,9 @@ const COVER_TIME: Duration = Duration::from_secs(2);
 /// What to measure and how.
 #[derive(clap::Args)]
 pub struct Settings {
-    /// The server to measure.
-    #[arg(long, default_value = "target/release/tidegate")]
-    pub tidegate: PathBuf,
-    /// Where results, logs and the servers' data go: on a real disk, as syncs are part of what is measured.
-    #[arg(long, default_value = "target/bench")]
-    pub out: PathBuf,
+    /// The server that is measured, and where files go.
+    #[command(flatten)]
+    pub subject: Subject,
     /// Runs; the median is reported.
     #[arg(long, env = "RUNS", default_value_t = 1)]
     pub runs: u32,
@@ -46,31 +43,18 @@ pub struct Settings {
 
 /// Runs and reports.
 pub fn run(settings: &Settings) -> Result<()> {
-    std::fs::create_dir_all(&settings.out)?;
-    let out = settings.out.canonicalize().with_context(|| format!("no folder {}", settings.out.display()))?;
+    let out = settings.subject.out()?;
     let mut report = Report::default();
     for run in 1..=settings.runs {
         eprintln!("run {run} of {}", settings.runs);
         one(settings, &out, &mut report)?;
     }
-    let version = Tidegate::version(&settings.tidegate)?;
-    let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
-    let text = format!(
-        "machine: {}\nversions: {version}\ncommand: storm {command}\n\n{}",
-        machine::describe(),
-        report.table()
-    );
-    print!("{text}");
-    std::fs::write(out.join("accounts.txt"), text)?;
-    report.write_json(&out.join("accounts.json"))
+    settings.subject.publish("accounts", &[settings.subject.version()?], &report)
 }
 
 fn one(settings: &Settings, out: &Path, report: &mut Report) -> Result<()> {
-    let program = settings.tidegate.canonicalize();
-    let program = program.with_context(|| format!("no server at {}", settings.tidegate.display()))?;
     let configuration = Configuration::Ledger { shards: settings.shards, snapshot_interval_s: SNAPSHOT_INTERVAL_S };
-    let paths = Paths { program, directory: out.join("tidegate"), configuration };
-    let tidegate = Tidegate::start_fresh(&paths)?;
+    let tidegate = settings.subject.start(&out.join("tidegate"), configuration)?;
     stall::let_turns_pass();
     let empty = tidegate.resident_bytes()?;
 

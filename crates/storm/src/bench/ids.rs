@@ -11,11 +11,11 @@
 //! guess.
 
 use super::stall::{self, Stall};
+use super::subject::Subject;
 use crate::load::{self, Answer, Dialect, Pressure};
-use crate::machine;
 use crate::report::Report;
 use crate::tidegate::binary::{Transfers, outcomes};
-use crate::tidegate::server::{Configuration, Paths, SNAPSHOT_INTERVAL_S, Tidegate};
+use crate::tidegate::server::{Configuration, SNAPSHOT_INTERVAL_S, Tidegate};
 use crate::tidegate::session::{self, Session};
 use crate::workload::{Names, Parties, Pattern, Workload};
 use anyhow::{Context, Result, ensure};
@@ -46,15 +46,12 @@ const SNAPSHOT_TIME_MAX: Duration = Duration::from_secs(180);
 /// What to measure and how.
 #[derive(clap::Args)]
 pub struct Settings {
-    /// The server to measure.
-    #[arg(long, default_value = "target/release/tidegate")]
-    tidegate: PathBuf,
+    /// The server that is measured, and where files go.
+    #[command(flatten)]
+    pub subject: Subject,
     /// The tool that makes ids (an example of the ledger).
     #[arg(long, default_value = "target/release/examples/make_ids")]
     make_ids: PathBuf,
-    /// Where results, logs and the server's data go: 17 bytes for each id.
-    #[arg(long, default_value = "target/bench")]
-    out: PathBuf,
     /// Ids that the ledger has seen; the keys of the report are named by it. Below 34 million no run is large.
     #[arg(long, env = "IDS", default_value = "1e8")]
     ids: String,
@@ -81,8 +78,7 @@ impl Kind {
 
 /// Runs all cases and reports.
 pub fn run(settings: &Settings) -> Result<()> {
-    std::fs::create_dir_all(&settings.out)?;
-    let out = settings.out.canonicalize().with_context(|| format!("no folder {}", settings.out.display()))?;
+    let out = settings.subject.out()?;
     let ids = settings.ids.parse::<f64>().context("IDS is a number such as 1e7")? as u64;
     let key = |figure: &str| format!("ids_{}_{figure}", settings.ids);
     let names = Names::new(WALLETS);
@@ -131,19 +127,13 @@ pub fn run(settings: &Settings) -> Result<()> {
     report.add(&key("worker_wait_max_ms"), worst.wait_max_ms);
     report.add(&key("rss_bytes"), rss_max as f64);
     report.add(&key("restart_s"), restart_max);
-    let text = format!("machine: {}\nids: {ids}\n\n{}", machine::describe(), report.table());
-    print!("{text}");
-    std::fs::write(out.join("ids.txt"), text)?;
-    report.write_json(&out.join("ids.json"))
+    settings.subject.publish("ids", &[settings.subject.version()?], &report)
 }
 
 /// A fresh server with funded accounts.
 fn begin(settings: &Settings, names: &Names, out: &Path) -> Result<Tidegate> {
-    let program = settings.tidegate.canonicalize();
-    let program = program.with_context(|| format!("no server at {}", settings.tidegate.display()))?;
     let configuration = Configuration::Ledger { shards: 1, snapshot_interval_s: SNAPSHOT_INTERVAL_S };
-    let paths = Paths { program, directory: out.join("tidegate-ids"), configuration };
-    let tidegate = Tidegate::start_fresh(&paths)?;
+    let tidegate = settings.subject.start(&out.join("tidegate-ids"), configuration)?;
     Session::open(tidegate.binary())?.open_accounts(names)?;
     let funding = Workload::new(Pattern::Funding, names.wallets(), u64::from(names.wallets()), 1);
     let mut funding = Transfers::new(names, funding, TRANSFERS_MAX);

@@ -6,3 +6,4 @@ pub mod ids;
 pub mod ledger;
 pub mod queue;
 mod stall;
+mod subject;

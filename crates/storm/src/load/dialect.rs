@@ -25,13 +25,20 @@ pub trait Dialect {
         Ok(())
     }
 
+    /// What is sent and answered next is of this connection. For protocols that count on each connection by itself.
+    fn turn_to(&mut self, connection: usize) {
+        let _ = connection;
+    }
+
     /// Transfers not yet asked for.
     fn transfers_left(&self) -> u64;
 
     /// Appends the next request to `out`, marked with `tag` if the protocol can; `false` when there is nothing to ask
-    /// now. Asked again after every answer, so one answer may give rise to the next request.
+    /// now. Asked again after every answer, so one answer may give rise to the next request. What is not answered, such
+    /// as an acknowledgement, may be appended in either case.
     fn ask(&mut self, tag: u32, out: &mut Vec<u8>) -> Result<bool>;
 
-    /// Takes one whole answer from the front of `bytes`; `None` when more must arrive first.
+    /// Takes one whole answer from the front of `bytes`; `None` when more must arrive first. One that answers several
+    /// requests is taken several times, and has bytes only the last time.
     fn answer(&mut self, bytes: &[u8]) -> Result<Option<Answer>>;
 }

@@ -51,6 +51,7 @@ pub fn run_watched(
     let mut events = Events::with_capacity(pressure.connections.max(16));
     let mut connections = Vec::with_capacity(pressure.connections);
     for index in 0..pressure.connections {
+        dialect.turn_to(index);
         let mut connection = Connection::open(address, pressure.in_flight, dialect)
             .with_context(|| format!("could not open connection {index} to {address}"))?;
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -61,7 +62,8 @@ pub fn run_watched(
     let started = Instant::now();
     let mut tally = Tally::new(dialect.transfers_left());
     let mut millions = 0;
-    for connection in &mut connections {
+    for (index, connection) in connections.iter_mut().enumerate() {
+        dialect.turn_to(index);
         connection.fill(dialect, nanoseconds_since(started))?;
         connection.flush()?;
     }
@@ -72,6 +74,7 @@ pub fn run_watched(
         }
         for event in &events {
             let connection = &mut connections[event.token().0];
+            dialect.turn_to(event.token().0);
             if event.is_readable() {
                 connection.receive(dialect, &mut tally, started)?;
                 connection.fill(dialect, nanoseconds_since(started))?;

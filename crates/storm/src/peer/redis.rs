@@ -42,7 +42,10 @@ impl Redis {
 
     /// What it is.
     pub fn version() -> Result<String> {
-        let output = Command::new("redis-server").arg("--version").output().context("redis-server is not installed")?;
+        let output = Command::new("redis-server")
+            .arg("--version")
+            .output()
+            .context("Redis is not installed: `scripts/setup.sh redis` installs it")?;
         let text = String::from_utf8(output.stdout)?;
         let version = text.split_whitespace().find_map(|word| word.strip_prefix("v=")).context("no version")?;
         Ok(format!("Redis {version}"))
@@ -78,18 +81,20 @@ impl Redis {
 }
 
 /// Blocking request and reply, for what is not measured.
-struct Session {
+pub struct Session {
     reader: BufReader<TcpStream>,
 }
 
 impl Session {
-    fn open(address: SocketAddr) -> Result<Session> {
+    /// Connects.
+    pub fn open(address: SocketAddr) -> Result<Session> {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
         Ok(Session { reader: BufReader::new(socket) })
     }
 
-    fn call(&mut self, words: &[&str]) -> Result<String> {
+    /// Asks, and gives the answer as text.
+    pub fn call(&mut self, words: &[&str]) -> Result<String> {
         let mut request = Vec::new();
         encode(&mut request, words);
         self.reader.get_mut().write_all(&request)?;

@@ -2,6 +2,7 @@
 
 use super::http;
 use crate::process::{self, Server};
+use crate::sqs;
 use anyhow::{Context, Result};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -213,7 +214,14 @@ impl Configuration {
                  [[service]]\n\
                  name = \"other\"\n\
                  token = \"{OTHER_TOKEN}\"\n\
-                 grants = [\"*\"]\n"
+                 grants = [\"*\"]\n\
+                 \n\
+                 [[sqs_key]]\n\
+                 access_key = \"{}\"\n\
+                 secret_key = \"{}\"\n\
+                 service = \"storm\"\n",
+                sqs::KEY.id,
+                sqs::KEY.secret
             ),
             Configuration::Linked { queue, to } => format!(
                 "[[queue]]\n\

@@ -1,10 +1,11 @@
 //! The brokers that are measured, each started with fresh data for every case.
 
+use crate::bench::subject::Subject;
 use crate::mqtt::tls::Certificate;
 use crate::peer::{mochi, mosquitto};
 use crate::process::{self, Server};
-use crate::tidegate::server::{Configuration, Paths, Tidegate};
-use anyhow::{Context, Result};
+use crate::tidegate::server::Configuration;
+use anyhow::Result;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -41,9 +42,9 @@ impl std::fmt::Display for Kind {
 }
 
 /// Where the programs are and where files may go.
-pub struct Brokers {
+pub struct Brokers<'a> {
     /// Our server.
-    pub tidegate: PathBuf,
+    pub subject: &'a Subject,
     /// mochi-mqtt.
     pub mochi: PathBuf,
     /// Configurations, data and logs.
@@ -63,12 +64,12 @@ pub struct Broker {
     pub websocket: Option<(SocketAddr, &'static str)>,
 }
 
-impl Brokers {
+impl Brokers<'_> {
     /// Starts one without data.
     pub fn start(&self, kind: Kind) -> Result<Broker> {
         let directory = self.out.join(kind.to_string());
         if kind == Kind::Tidegate {
-            return self.start_tidegate(directory);
+            return self.start_tidegate(&directory);
         }
         process::fresh_directory(&directory)?;
         let (tcp, other) = (process::free_address()?, process::free_address()?);
@@ -84,14 +85,14 @@ impl Brokers {
         }
     }
 
-    fn start_tidegate(&self, directory: PathBuf) -> Result<Broker> {
+    fn start_tidegate(&self, directory: &Path) -> Result<Broker> {
         let tls = process::free_address()?;
         let configuration = Configuration::Gateway {
             tls,
             cert_file: self.certificate.cert_file.clone(),
             key_file: self.certificate.key_file.clone(),
         };
-        let tidegate = Tidegate::start_fresh(&Paths { program: self.tidegate.clone(), directory, configuration })?;
+        let tidegate = self.subject.start(directory, configuration)?;
         let (tcp, http) = (tidegate.mqtt(), tidegate.http());
         Ok(Broker { server: tidegate.into_server(), tcp, tls: Some(tls), websocket: Some((http, "/mqtt")) })
     }
@@ -99,7 +100,7 @@ impl Brokers {
     /// What a broker says it is.
     pub fn version(&self, kind: Kind) -> Result<String> {
         match kind {
-            Kind::Tidegate => Tidegate::version(&self.tidegate),
+            Kind::Tidegate => self.subject.version(),
             Kind::Mosquitto => mosquitto::version(),
             Kind::Mochi => mochi::version(&self.mochi),
         }
@@ -130,9 +131,4 @@ impl Broker {
         }
         Ok(last)
     }
-}
-
-/// The program at a path, which must be there.
-pub fn program(path: &Path, what: &str) -> Result<PathBuf> {
-    path.canonicalize().with_context(|| format!("no {what} at {}", path.display()))
 }

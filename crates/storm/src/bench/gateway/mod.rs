@@ -9,7 +9,7 @@ mod matching;
 mod pairs;
 mod sessions;
 
-use crate::machine;
+use super::subject::{Subject, program};
 use crate::mqtt::drive::{Measured, Plan};
 use crate::mqtt::tls::Certificate;
 use crate::report::Report;
@@ -28,15 +28,12 @@ const PAIRS_200K: OpenLoad = OpenLoad { name: "pairs_200k_latency", per_second: 
 /// What to measure and how.
 #[derive(clap::Args)]
 pub struct Settings {
-    /// The server to measure.
-    #[arg(long, default_value = "target/release/tidegate")]
-    pub tidegate: PathBuf,
+    /// The server that is measured, and where files go.
+    #[command(flatten)]
+    pub subject: Subject,
     /// The program of mochi-mqtt.
     #[arg(long, default_value = "target/peers/mochi")]
     pub mochi: PathBuf,
-    /// Where results, logs and the servers' data go: on a real disk, as syncs are part of what is measured.
-    #[arg(long, default_value = "target/bench")]
-    pub out: PathBuf,
     /// Cases to run.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Case::ALL)]
     pub cases: Vec<Case>,
@@ -160,17 +157,12 @@ impl std::fmt::Display for Case {
 
 /// Runs the cases and reports.
 pub fn run(settings: &Settings) -> Result<()> {
-    std::fs::create_dir_all(&settings.out)?;
-    let out = settings.out.canonicalize().with_context(|| format!("no folder {}", settings.out.display()))?;
-    let measured = |kind| settings.brokers.contains(&kind);
-    let program =
-        |kind, path: &PathBuf, what| if measured(kind) { broker::program(path, what) } else { Ok(path.clone()) };
-    let brokers = Brokers {
-        tidegate: program(Kind::Tidegate, &settings.tidegate, "server: `make release` builds it;")?,
-        mochi: program(Kind::Mochi, &settings.mochi, "mochi-mqtt: `scripts/setup.sh mochi` installs it;")?,
-        certificate: Certificate::generate(&out)?,
-        out,
+    let out = settings.subject.out()?;
+    let mochi = match settings.brokers.contains(&Kind::Mochi) {
+        true => program(&settings.mochi, "mochi-mqtt: `scripts/setup.sh mochi` installs it;")?,
+        false => settings.mochi.clone(),
     };
+    let brokers = Brokers { subject: &settings.subject, mochi, certificate: Certificate::generate(&out)?, out };
     let mut report = Report::default();
     for run in 1..=settings.runs {
         for case in &settings.cases {
@@ -184,16 +176,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     ratios(&mut report);
     let versions: Vec<String> =
         settings.brokers.iter().map(|kind| brokers.version(*kind).unwrap_or_else(|error| error.to_string())).collect();
-    let text = format!(
-        "machine: {}\nversions: {}\ncommand: storm {}\n\n{}",
-        machine::describe(),
-        versions.join(", "),
-        std::env::args().skip(1).collect::<Vec<_>>().join(" "),
-        report.table()
-    );
-    print!("{text}");
-    std::fs::write(brokers.out.join("gateway.txt"), text)?;
-    report.write_json(&brokers.out.join("gateway.json"))
+    settings.subject.publish("gateway", &versions, &report)
 }
 
 fn measure(case: Case, kind: Kind, brokers: &Brokers, settings: &Settings, report: &mut Report) -> Result<()> {

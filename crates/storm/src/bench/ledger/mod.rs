@@ -5,14 +5,12 @@ mod beside;
 mod peers;
 mod tidegate;
 
-use crate::machine;
+use super::subject::Subject;
 use crate::peer::postgres::Postgres;
 use crate::peer::redis::Redis;
 use crate::report::Report;
-use crate::tidegate::server::Tidegate;
 use crate::workload::Names;
 use anyhow::{Context, Result};
-use std::path::PathBuf;
 
 /// Wallets of the case with many.
 const MILLION: u32 = 1_000_000;
@@ -20,12 +18,9 @@ const MILLION: u32 = 1_000_000;
 /// What to measure and how.
 #[derive(clap::Args)]
 pub struct Settings {
-    /// The server to measure.
-    #[arg(long, default_value = "target/release/tidegate")]
-    pub tidegate: PathBuf,
-    /// Where results, logs and the servers' data go: on a real disk, as syncs are part of what is measured.
-    #[arg(long, default_value = "target/bench")]
-    pub out: PathBuf,
+    /// The server that is measured, and where files go.
+    #[command(flatten)]
+    pub subject: Subject,
     /// Cases to run.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Case::ALL)]
     pub cases: Vec<Case>,
@@ -100,8 +95,7 @@ impl std::fmt::Display for Case {
 
 /// Runs the cases and reports.
 pub fn run(settings: &Settings) -> Result<()> {
-    std::fs::create_dir_all(&settings.out)?;
-    let out = settings.out.canonicalize().with_context(|| format!("no folder {}", settings.out.display()))?;
+    let out = settings.subject.out()?;
     let names = Names::new(settings.accounts);
     let million = Names::new(MILLION);
     let mut report = Report::default();
@@ -131,16 +125,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     report.derive_ratio("batched_1m_accounts_ratio", "batched_1m_accounts_transfers_per_s", "batched_transfers_per_s");
     report.derive_ratio("hot_ratio", "hot_transfers_per_s", "batched_transfers_per_s");
     report.derive_ratio("batched_to_redis_ratio", "batched_transfers_per_s", "peer_redis_transfers_per_s");
-    let text = format!(
-        "machine: {}\nversions: {}\ncommand: storm {}\n\n{}",
-        machine::describe(),
-        versions(settings).join(", "),
-        std::env::args().skip(1).collect::<Vec<_>>().join(" "),
-        report.table()
-    );
-    print!("{text}");
-    std::fs::write(out.join("ledger.txt"), text)?;
-    report.write_json(&out.join("ledger.json"))
+    settings.subject.publish("ledger", &versions(settings), &report)
 }
 
 /// Of everything that was measured.
@@ -148,7 +133,7 @@ fn versions(settings: &Settings) -> Vec<String> {
     let measured = |case| settings.cases.contains(&case);
     let ours = settings.cases.iter().any(|case| !matches!(case, Case::Redis | Case::Postgres));
     let known = [
-        ours.then(|| Tidegate::version(&settings.tidegate)),
+        ours.then(|| settings.subject.version()),
         measured(Case::Redis).then(Redis::version),
         measured(Case::Postgres).then(Postgres::version),
     ];

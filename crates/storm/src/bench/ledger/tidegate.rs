@@ -10,10 +10,10 @@ use crate::report::Report;
 use crate::tidegate::binary::Transfers;
 use crate::tidegate::holds::HoldPairs;
 use crate::tidegate::http::Votes;
-use crate::tidegate::server::{Configuration, Paths, SNAPSHOT_INTERVAL_S, Tidegate};
+use crate::tidegate::server::{Configuration, SNAPSHOT_INTERVAL_S, Tidegate};
 use crate::tidegate::session::{Session, Sums, sums};
 use crate::workload::{Names, Pattern, Workload};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -60,11 +60,8 @@ impl<'a> Bench<'a> {
         out: &Path,
         snapshot_interval_s: u64,
     ) -> Result<Bench<'a>> {
-        let program = settings.tidegate.canonicalize();
-        let program = program.with_context(|| format!("no server at {}", settings.tidegate.display()))?;
         let configuration = Configuration::Ledger { shards: settings.shards, snapshot_interval_s };
-        let paths = Paths { program, directory: out.join("tidegate"), configuration };
-        let tidegate = Tidegate::start_fresh(&paths)?;
+        let tidegate = settings.subject.start(&out.join("tidegate"), configuration)?;
         Session::open(tidegate.binary())?.open_accounts(names)?;
         let funding = Workload::new(Pattern::Funding, names.wallets(), u64::from(names.wallets()), FUNDING_SERIES);
         let mut funding = Transfers::new(names, funding, TRANSFERS_MAX);

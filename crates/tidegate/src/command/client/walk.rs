@@ -47,6 +47,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How often to say how far it is where there is no terminal for a bar.
 const PROGRESS_LINE_EVERY: Duration = Duration::from_secs(10);
 
+/// What holds when a walk is begun again.
+const ONCE: &str = "what was sent already is not taken twice, as long as the queues there remember ids (id_window_ms)";
+
 /// What to send, and where.
 #[derive(Args)]
 pub struct WalkArguments {
@@ -54,7 +57,8 @@ pub struct WalkArguments {
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
     /// The HTTP door of the server that gets the messages; --server if absent. Its queues have the same names, and are
-    /// there already.
+    /// there already. A message that it got before is not taken again as long as its queue remembers ids
+    /// (id_window_ms).
     #[arg(long, value_name = "URL", value_parser = server)]
     to: Option<String>,
     /// Messages of this queue only; again for each.
@@ -106,6 +110,10 @@ type Shard = StoppedShard<<<LocalLogs<RealDisk> as Logs>::Log as LogStore>::Read
 /// Walks, and says what became of the messages and where to go on.
 pub(super) fn run(door: &Door, shown: &Shown, arguments: &WalkArguments) -> Result<(), Failure> {
     let (_directory, shards) = opened(&arguments.data)?;
+    let is_known = |queue: &str| shards.iter().any(|shard| shard.has_queue(queue));
+    if let Some(unknown) = arguments.queues.iter().find(|queue| !is_known(queue)) {
+        return Err(anyhow!("{}: there is no queue {unknown:?} in it", arguments.data.display()).into());
+    }
     let all = shards.iter().map(StoppedShard::count).sum();
     let mut walk = Walk {
         door,
@@ -303,9 +311,9 @@ impl Walk<'_> {
         }
         match self.done {
             Some(key) if is_whole => say(format_args!("done up to {key}")),
-            Some(key) => complain(format_args!("stopped: go on with --after {key}; nothing is taken twice")),
+            Some(key) => complain(format_args!("stopped: go on with --after {key}; {ONCE}")),
             None if is_whole => {}
-            None => complain(format_args!("stopped: begin again; nothing is taken twice")),
+            None => complain(format_args!("stopped: begin again; {ONCE}")),
         }
     }
 

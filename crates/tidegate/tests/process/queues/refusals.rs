@@ -19,6 +19,7 @@ fn each_refusal_has_its_code() {
     put(&mut http, "dead", &json!({}));
     put(&mut http, "jobs", &json!({"dead_letter": "dead", "messages_max": 2}));
     put(&mut http, "plain", &json!({}));
+    put(&mut http, "many", &json!({}));
     let long = "n".repeat(81);
     for name in ["a%20b", "a%2Fb", "%C3%A4", &long] {
         assert_eq!(said(http.put(&format!("/v1/queues/{name}"), &json!({}))), "422 queue_name_invalid", "{name}");
@@ -50,6 +51,15 @@ fn each_refusal_has_its_code() {
         assert_eq!(said(http.put("/v1/queues/new", &body)), refused, "{body}");
     }
     assert_eq!(said(http.get("/v1/queues/new")), "404 queue_not_found", "nothing of it was done");
+    let attributes = |count: usize| {
+        let named: serde_json::Map<_, _> = (0..count).map(|nth| (format!("a{nth}"), json!(""))).collect();
+        json!({"messages": [{"body": "", "attributes": named}]})
+    };
+    let refused = http.post("/v1/queues/plain/messages", &attributes(65)).expect("it is answered");
+    assert!(refused.body.to_string().contains("at most 64 attributes"), "{}", refused.body);
+    assert_eq!(refused.code(), "field_invalid");
+    ok(http.post("/v1/queues/many/messages", &attributes(64)));
+    ok(http.post("/v1/queues/many/purge", &json!({})));
     let missing = json!({"messages": [{"body": ""}]});
     for (path, body) in [
         ("none/messages", &missing),
@@ -293,6 +303,12 @@ fn what_a_caller_may_not_know_is_not_shown() {
     let mut admin = over(&server, "a-token-that-may-admin");
     assert_eq!(said(admin.post("/v1/queues/jobs/redrive", &json!({"to": "mail"}))), "403 forbidden");
     assert_eq!(said(admin.post("/v1/queues/mail/redrive", &json!({"to": "jobs"}))), "403 forbidden");
+    for target in ["mail", "none"] {
+        let dead_letters = json!({"dead_letter": target});
+        assert_eq!(said(admin.put("/v1/queues/jobs", &dead_letters)), "403 forbidden");
+        assert_eq!(said(admin.patch("/v1/queues/jobs", &dead_letters)), "403 forbidden");
+    }
+    ok(admin.patch("/v1/queues/jobs", &json!({"dead_letter": null})));
     end(server, &settings);
 }
 

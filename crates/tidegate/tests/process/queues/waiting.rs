@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::*;
+use crate::reload::reload;
 use crate::support::within;
 use crate::{PATIENCE, SERVICE};
 
@@ -37,6 +38,33 @@ pub(super) fn until_they_wait(http: &mut Http<TcpStream>, count: u64) {
     let name = "tidegate_queue_receivers_waiting";
     let they_wait = within(Duration::from_millis(WAIT_MS / 2), || (metric(http, name) == count).then_some(()));
     assert!(they_wait.is_some(), "{} receivers wait, and not {count}", metric(http, name));
+}
+
+#[test]
+fn who_waits_and_may_no_longer_gets_nothing_and_it_counts_for_nothing() {
+    let folder = folder();
+    let may = |grant: &str| {
+        let service =
+            format!("[[service]]\nname = \"worker\"\ntoken = \"a-token-of-worker\"\ngrants = [\"{grant}:orders\"]\n");
+        Settings { sections: service, ..settings(folder.path(), "") }
+    };
+    let receives = may("receive");
+    let server = Server::start(&receives);
+    let mut http = connect(&server);
+    put(&mut http, "orders", &json!({}));
+    let mut waits = go_waiting_as("a-token-of-worker", &server, "orders", WAIT_MS);
+    until_they_wait(&mut http, 1);
+    may("send").write();
+    reload(&server, 1, "reloaded users, services, rules and certificates");
+    send_one(&mut http, "orders", &json!({"body": "a"}));
+    let mut answer = [0; 12];
+    waits.read_exact(&mut answer).expect("it is answered");
+    assert_eq!(&answer, b"HTTP/1.1 403");
+    let got = receive(&mut http, "orders", 1, WAIT_MS);
+    assert_eq!((bodies(&got), got[0]["attempts"].clone()), (vec!["a".to_owned()], json!(2)));
+    let tries = look(&mut http, &text(&got[0]["key"]));
+    assert!(tries.to_string().contains("the receiver went away"), "the trail says it: {tries}");
+    end(server, &receives);
 }
 
 #[test]

@@ -82,6 +82,8 @@ fn what_waits_in_a_directory_comes_to_another_server_once() {
     for queue in ["jobs", "mail", "rest"] {
         put(&mut there, queue, &json!({ "id_window_ms": null }));
     }
+    let refused = walk(&settings.data, &other, &["--queue", "rset"]).expect_err("there is no such queue");
+    assert!(refused.contains("there is no queue") && refused.contains("rset"), "{refused}");
     // The other server serves meanwhile.
     send_one(&mut there, "jobs", &json!({"body": "its own"}));
     let part = walk(&settings.data, &other, &["--queue", "rest", "--until", &keys[499]]).expect("it is sent");
