@@ -75,8 +75,8 @@ impl Target for Router {
             looked_at: Cell::new(Instant::now()),
         };
         let until = Instant::now() + STATES_WITHIN;
-        let is_unknown = |queue: &Box<str>| self.states.of(queue) == Some(LinkState::Unknown);
-        while self.route.watched().any(is_unknown) && Instant::now() < until {
+        let is_unknown = |queue: &str| self.states.of(queue) == Some(LinkState::Unknown);
+        while self.route.watched().any(|queue| is_unknown(queue)) && Instant::now() < until {
             sleep(LOOK_AGAIN / 10).await;
         }
         routing.look().await?;
