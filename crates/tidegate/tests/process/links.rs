@@ -224,7 +224,7 @@ fn rules_choose_by_prefix_and_content_and_what_none_fits_is_a_dead_letter() {
     let message = |key: usize| json!({ "body": "x", "ordering_key": key.to_string(), "attributes": { "to": "+4915" } });
     let messages: Vec<Value> = (0..1_000).map(message).collect();
     ok(http.post("/v1/queues/jobs/messages", &json!({ "messages": messages })));
-    until_waiting(&mut http, &[("a", 739), ("b", 261), ("jobs", 0)]);
+    until_waiting(&mut http, &[("a", 744), ("b", 256), ("jobs", 0)]);
     assert!(server.terminate().status.success());
 }
 
