@@ -160,7 +160,7 @@ impl FrameRoom for QueueFrames {
             Answer::Outcome(Outcome::Leases(outcomes)) => {
                 let outcome = |outcome: &Result<(), LeaseRefusal>| match outcome {
                     Ok(()) => wire::LeaseOutcome::Done,
-                    Err(LeaseRefusal::Lost) => wire::LeaseOutcome::Lost,
+                    Err(LeaseRefusal::Lost | LeaseRefusal::NotNow) => wire::LeaseOutcome::Lost,
                     Err(LeaseRefusal::Unknown) => wire::LeaseOutcome::Unknown,
                 };
                 let outcomes = outcomes.iter().map(|of| i32::from(outcome(of))).collect();

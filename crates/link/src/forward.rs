@@ -21,7 +21,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::pause::Pause;
 use crate::queue::{Queue, Receiving};
+use crate::states::{LinkState, OwnState};
 use crate::target::{Fate, LinkSettings, Session, Target};
+use crate::told::Told;
 
 /// How long messages that are under way may take when the process stops.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
@@ -53,8 +55,10 @@ pub struct Forward<T> {
     pause: Pause,
     /// The other side was away when it was last asked; one message is tried.
     is_probing: bool,
-    /// What was said last.
-    was_well: bool,
+    /// What the log was told.
+    told: Told,
+    /// For routes, which choose by it.
+    state: OwnState,
 }
 
 /// Why a session is served no longer.
@@ -69,7 +73,7 @@ enum Health {
     /// It takes some, or wants them more slowly.
     Good,
     /// All have failed. Without a pause, a queue that has none of its own would be tried as fast as may be.
-    Failing,
+    Failing(String),
     /// It is not there, and this is why.
     Away(String),
 }
@@ -79,9 +83,14 @@ type Given = (Vec<Lease>, Vec<Fate>);
 
 impl<T: Target> Forward<T> {
     /// A link that ends when `stop` says so.
-    pub fn new(target: T, queue: Queue, metrics: LinkMetrics, stop: watch::Receiver<bool>) -> Forward<T> {
+    pub fn new(
+        target: T,
+        queue: Queue,
+        metrics: LinkMetrics,
+        (stop, state): (watch::Receiver<bool>, OwnState),
+    ) -> Forward<T> {
         let pause = Pause::new(target.settings().pause_max_ms);
-        Forward { target, queue, metrics, stop, pause, is_probing: false, was_well: true }
+        Forward { target, queue, metrics, stop, pause, is_probing: false, told: Told::default(), state }
     }
 
     /// Forwards until it is told to stop.
@@ -97,7 +106,7 @@ impl<T: Target> Forward<T> {
                 Ok(session) => {
                     let began = Instant::now();
                     if !self.is_probing {
-                        self.tell(true, "");
+                        self.set_up(true);
                     }
                     match self.serve(Rc::new(session)).await {
                         End::Stop => return,
@@ -111,7 +120,7 @@ impl<T: Target> Forward<T> {
                 }
             };
             self.metrics.failures.increment();
-            self.tell(false, &why);
+            self.tell_failure(&why);
             let until = Instant::now() + self.pause.take();
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => return,
@@ -120,25 +129,43 @@ impl<T: Target> Forward<T> {
         }
     }
 
-    /// Says when the link begins to fail, and when it works again.
-    fn tell(&mut self, is_well: bool, why: &str) {
-        self.metrics.up.set(i64::from(is_well));
-        if std::mem::replace(&mut self.was_well, is_well) == is_well {
-            return;
+    /// Shows whether the other side takes messages, as far as is known: one that is there, and was given none since it
+    /// failed, may.
+    fn set_up(&self, is_up: bool) {
+        self.metrics.up.set(i64::from(is_up));
+        self.state.set(if is_up { LinkState::Up } else { LinkState::Down });
+    }
+
+    /// Says that the link fails, and shows it.
+    fn tell_failure(&mut self, why: &str) {
+        self.set_up(false);
+        if self.told.fails(Instant::now()) {
+            let LinkSettings { from, .. } = self.target.settings();
+            let (link, queue) = (&*self.target.settings().consumer(), &**from);
+            tracing::warn!(link, queue, why, "the link does not work; it is tried again, and messages wait");
         }
-        let LinkSettings { from, .. } = self.target.settings();
-        let link = self.target.settings().consumer();
-        match is_well {
-            true => tracing::info!(link = &*link, "the link works again"),
-            false => {
-                let queue = &**from;
-                tracing::warn!(
-                    link = &*link,
-                    queue,
-                    why,
-                    "the link does not work; it is tried again, and messages wait"
-                )
-            }
+    }
+
+    /// Says that messages fail one after the other, and shows it.
+    fn tell_failing(&mut self, why: &str) {
+        self.set_up(false);
+        if self.told.fails(Instant::now()) {
+            let LinkSettings { from, .. } = self.target.settings();
+            let (link, queue) = (&*self.target.settings().consumer(), &**from);
+            tracing::warn!(
+                link,
+                queue,
+                why,
+                "none of the messages that the link gives is taken; they are tried again as their queue says"
+            );
+        }
+    }
+
+    /// A message was taken.
+    fn tell_success(&mut self) {
+        self.set_up(true);
+        if self.told.works() {
+            tracing::info!(link = &*self.target.settings().consumer(), "the link works again");
         }
     }
 
@@ -166,6 +193,8 @@ impl<T: Target> Forward<T> {
                     receiving = None;
                     match received {
                         Err(why) => rest_until = Some(self.fail(&format!("here: {why}"))),
+                        // Nothing is left to try it with: the next message will show how it is.
+                        Ok(received) if received.is_empty() => self.state.set(LinkState::Up),
                         Ok(received) => {
                             for gift in in_gifts(received, session.messages_max()) {
                                 leased.extend(gift.iter().map(|received| (received.delivery.lease, Instant::now())));
@@ -182,7 +211,11 @@ impl<T: Target> Forward<T> {
                         receiving = None;
                         rest_until = Some(match health {
                             Health::Away(why) => self.fail(&why),
-                            _ => Instant::now() + self.pause.take(),
+                            Health::Failing(why) => {
+                                self.tell_failing(&why);
+                                Instant::now() + self.pause.take()
+                            }
+                            Health::Good => unreachable!("it was looked at just now"),
                         });
                     }
                 }
@@ -202,7 +235,7 @@ impl<T: Target> Forward<T> {
     /// The other side, or the queue, is away: until when to rest.
     fn fail(&mut self, why: &str) -> Instant {
         self.is_probing = true;
-        self.tell(false, why);
+        self.tell_failure(why);
         Instant::now() + self.pause.take()
     }
 
@@ -275,24 +308,23 @@ impl<T: Target> Forward<T> {
             leased.remove(&lease);
             settlement.add(lease, fate);
         }
-        let Settlement { handed, rejected, away } = &settlement;
+        let Settlement { handed, routed, rejected, away, .. } = &settlement;
+        let taken = handed.len() + routed;
         let refused: usize =
             rejected.iter().filter(|((then, _), _)| then.is_dead()).map(|(_, leases)| leases.len()).sum();
         let failed: usize = rejected.values().map(Vec::len).sum();
         self.metrics.refused.add(refused as u64);
         self.metrics.failures.add((failed - refused) as u64);
-        self.metrics.forwarded.add(handed.len() as u64);
-        let is_failing = handed.is_empty() && rejected.keys().any(|(then, _)| matches!(then, Then::Again(_)));
+        self.metrics.forwarded.add(taken as u64);
         let health = match away {
             Some(why) => Health::Away(why.clone()),
-            None if is_failing => Health::Failing,
-            None => Health::Good,
+            None => settlement.failing.clone().filter(|_| taken == 0).map_or(Health::Good, Health::Failing),
         };
         // One that the other side will never take has been answered, too.
-        if !handed.is_empty() || refused > 0 && health == Health::Good {
+        if taken > 0 || refused > 0 && health == Health::Good {
             self.pause.reset();
             self.is_probing = false;
-            self.tell(true, "");
+            self.tell_success();
         }
         settling.spawn_local(settlement.tell(self.queue.clone(), link, session.clone()));
         health
@@ -364,13 +396,21 @@ impl Then {
 #[derive(Default)]
 struct Settlement {
     handed: Vec<(Lease, Box<str>)>,
+    /// How many are out of the queue already.
+    routed: usize,
     rejected: BTreeMap<(Then, String), Vec<Lease>>,
     away: Option<String>,
+    /// Why a message failed.
+    failing: Option<String>,
 }
 
 impl Settlement {
     fn add(&mut self, lease: Lease, fate: Fate) {
         let (then, why) = match fate {
+            Fate::Routed => {
+                self.routed += 1;
+                return;
+            }
             Fate::Taken { reference } => return self.handed.push((lease, reference)),
             Fate::Back { why, after_ms, is_away } => {
                 if is_away {
@@ -378,7 +418,14 @@ impl Settlement {
                 }
                 (Then::Back(after_ms), why)
             }
-            Fate::Again { why, after_ms } => (Then::Again(after_ms), why),
+            Fate::Later { why, after_ms } => {
+                self.failing.get_or_insert_with(|| why.clone());
+                (Then::Back(after_ms), why)
+            }
+            Fate::Again { why, after_ms } => {
+                self.failing.get_or_insert_with(|| why.clone());
+                (Then::Again(after_ms), why)
+            }
             Fate::Dead { why } => (Then::Dead, why),
         };
         self.rejected.entry((then, why)).or_default().push(lease);

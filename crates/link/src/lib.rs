@@ -4,6 +4,7 @@
 //!   queue ─ receive, under a lease ─▶ Forward ─ give ─▶ Target:  a queue of another Tidegate   [[link]]
 //!     ▲                                  │                       an SMSC, over SMPP            [[smpp]]
 //!     │                                  │                       a program, over HTTP          [[webhook]]
+//!     │                                  │                       queues here, by rules         [[route]]
 //!     └─ taken: handed, and gone ────────┤ Fate
 //!        away, too fast: back to its place, uncounted; then a pause that grows
 //!        failed: another attempt;  refused: a dead letter
@@ -26,13 +27,18 @@ mod identity;
 mod pause;
 mod queue;
 mod room;
+mod route;
 mod smpp;
+mod states;
 mod target;
 mod tidegate;
+mod tls;
+mod told;
 mod webhook;
 
 pub use forward::LinkMetrics;
 pub use room::{Kind, LinkRoom};
+pub use route::{RouteKeys, RuleKeys, routes};
 pub use smpp::{SmppKeys, SmppMetrics, smpp_links};
 pub use tidegate::{LinkKeys, links};
 pub use webhook::{WebhookKeys, webhooks};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tidegate_queue::machine::limits::REASON_BYTES_MAX;
-use tidegate_queue::machine::{Lease, Message, Outcome, Refusal, Rejection, shortened};
-use tidegate_queue::{Answer, Call, QueueClient, QueueRequest, Receive, Received};
+use tidegate_queue::machine::{Lease, LeaseRefusal, Message, Outcome, Readiness, Refusal, Rejection, shortened};
+use tidegate_queue::{Answer, Call, QueueClient, QueueRequest, Read, Receive, Received};
 use tidegate_runtime::pump::{EdgeHandle, ReplyStream};
 use tidegate_shard::Unavailable;
 
@@ -43,6 +43,28 @@ impl Queue {
         self.call(Call::Hand { queue, to, messages }).await.map(drop)
     }
 
+    /// Puts messages into another queue of this server. What became of each.
+    pub async fn route(
+        &self,
+        (from, to): (Box<str>, Box<str>),
+        by: Box<str>,
+        messages: Vec<(Lease, Arc<Message>)>,
+    ) -> Result<Vec<Result<(), LeaseRefusal>>, String> {
+        match self.call(Call::Route { from, to, by, messages }).await? {
+            Outcome::Leases(outcomes) => Ok(outcomes),
+            other => unreachable!("each lease has an outcome: {other:?}"),
+        }
+    }
+
+    /// Whether a queue takes messages of others, and whether somebody receives from it.
+    pub async fn readiness(&self, queue: Box<str>) -> Result<(Readiness, bool), String> {
+        match self.answer(QueueRequest::Call(Call::Read(Read::Readiness(queue)))).await? {
+            Answer::Readiness(readiness, is_received) => Ok((readiness, is_received)),
+            Answer::Outcome(Outcome::Refused(refusal)) => Err(refusal.to_string()),
+            other => unreachable!("readiness was asked: {other:?}"),
+        }
+    }
+
     /// Gives messages back.
     pub async fn reject(&self, queue: Box<str>, leases: Vec<Lease>, then: Rejection, why: &str) -> Result<(), String> {
         let reason = shortened(why, REASON_BYTES_MAX).into();
@@ -78,11 +100,15 @@ impl Queue {
     }
 
     async fn ask(&self, request: QueueRequest) -> Result<Outcome, String> {
-        match self.0.ask(request.into()).await.map_err(Unavailable::from).and_then(|reply| reply) {
-            Ok(Answer::Outcome(outcome)) => Ok(outcome),
-            Ok(other) => unreachable!("a command gets an outcome: {other:?}"),
-            Err(unavailable) => Err(cannot_be_asked(unavailable)),
+        match self.answer(request).await? {
+            Answer::Outcome(outcome) => Ok(outcome),
+            other => unreachable!("a command gets an outcome: {other:?}"),
         }
+    }
+
+    async fn answer(&self, request: QueueRequest) -> Result<Answer, String> {
+        let reply = self.0.ask(request.into()).await.map_err(Unavailable::from).and_then(|reply| reply);
+        reply.map_err(cannot_be_asked)
     }
 }
 

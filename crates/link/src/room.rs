@@ -1,6 +1,7 @@
 //! The links of a node, as a room: one thread for all.
 
 use std::pin::Pin;
+use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use tidegate_queue::{QUEUES, QueueClient, QueueMessage};
@@ -12,6 +13,7 @@ use tokio::task::LocalSet;
 
 use crate::forward::{Forward, LinkMetrics};
 use crate::queue::Queue;
+use crate::states::LinkStates;
 use crate::target::Target;
 
 /// A link of any kind, before it runs.
@@ -31,13 +33,16 @@ pub struct Start {
     pub registry: Registry,
     /// Says when the process stops.
     pub stop: watch::Receiver<bool>,
+    /// How all links are.
+    pub states: Rc<LinkStates>,
 }
 
 impl Start {
     /// Forwards to `target`.
     pub fn forward(self, target: impl Target) -> Running {
         let metrics = LinkMetrics::register(&self.registry, target.settings().label());
-        Box::pin(Forward::new(target, self.queue, metrics, self.stop).run())
+        let state = self.states.add(&target.settings().from);
+        Box::pin(Forward::new(target, self.queue, metrics, (self.stop, state)).run())
     }
 }
 
@@ -71,10 +76,10 @@ impl<P: Carries<QueueMessage>> Room<P> for LinkRoom {
         site.spawn("links".to_owned(), move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.context("a runtime for links")?;
-            let local = LocalSet::new();
+            let (local, states) = (LocalSet::new(), Rc::new(LinkStates::default()));
             for link in links {
-                let start = Start { queue: queue.clone(), registry: registry.clone(), stop: stop.clone() };
-                local.spawn_local(link.start(start));
+                let (queue, registry, stop) = (queue.clone(), registry.clone(), stop.clone());
+                local.spawn_local(link.start(Start { queue, registry, stop, states: states.clone() }));
             }
             // The pump ends behind the last link.
             drop(queue);

@@ -26,6 +26,7 @@ use tidegate_telemetry::metrics;
 use crate::queue::Queue;
 use crate::room::{Kind, Running, Start};
 use crate::target::{Fate, LinkSettings, Session, Target};
+use crate::tls::warn_if_open;
 
 pub use keys::{SmppKeys, SmppLink, smpp_links};
 use session::Bound;
@@ -54,6 +55,7 @@ pub struct Smsc {
 
 impl Kind for SmppLink {
     fn start(self: Box<Self>, start: Start) -> Running {
+        warn_if_open(&self.link.consumer(), &self.address, self.tls.as_ref());
         let metrics = Rc::new(SmppMetrics::register(&start.registry, self.link.label()));
         metrics.rate.set(self.rate_per_s.into());
         start.forward(Smsc { link: Rc::new(*self), metrics })

@@ -47,6 +47,8 @@ impl LinkSettings {
 
 /// What became of a message that was given.
 pub enum Fate {
+    /// It is in another queue of this server already, by the same record that took it out of this one.
+    Routed,
     /// The other side has it.
     Taken {
         /// What it calls the message; empty if it has no word for it.
@@ -60,6 +62,13 @@ pub enum Fate {
         after_ms: u64,
         /// The other side is away: nothing more is given to it before a pause.
         is_away: bool,
+    },
+    /// Nothing takes it now: back to its place, uncounted; others pass meanwhile.
+    Later {
+        /// Why.
+        why: String,
+        /// Not handed out again before, in milliseconds.
+        after_ms: u64,
     },
     /// This attempt has failed.
     Again {

@@ -19,12 +19,14 @@ use tokio::sync::{Mutex, watch};
 use crate::queue::Queue;
 use crate::room::{Kind, Running, Start};
 use crate::target::{Fate, LinkSettings, Session, Target};
+use crate::tls::warn_if_open;
 
 pub use keys::{LinkKeys, TidegateLink, links};
 use remote::Remote;
 
 impl Kind for TidegateLink {
     fn start(self: Box<Self>, start: Start) -> Running {
+        warn_if_open(&self.link.consumer(), &self.address, self.tls.as_ref());
         start.forward(*self)
     }
 }

@@ -274,6 +274,7 @@ mod tests {
             Fate::Back { after_ms, .. } => format!("back {after_ms}"),
             Fate::Again { after_ms, .. } => format!("again {after_ms:?}"),
             Fate::Dead { .. } => "dead".to_owned(),
+            Fate::Routed | Fate::Later { .. } => unreachable!("a webhook knows neither"),
         };
         assert_eq!([fate(200, None), fate(204, None)], ["taken", "taken"]);
         assert_eq!([fate(400, None), fate(404, None), fate(410, None)], ["dead", "dead", "dead"]);

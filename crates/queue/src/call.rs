@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tidegate_machines::TimeMs;
 use tidegate_machines::queue::{
-    Command, Delivery, Lease, Message, MessageKey, MessageView, Outcome, QueueView, Refusal, Rejection, Settings,
-    Standing, StandingSettings,
+    Command, Delivery, Lease, Message, MessageKey, MessageView, Outcome, QueueView, Readiness, Refusal, Rejection,
+    Settings, Standing, StandingSettings,
 };
 
 use crate::rates::Rates;
@@ -34,6 +34,12 @@ pub enum Call {
         queue: Box<str>,
         to: Box<str>,
         messages: Vec<(Lease, Box<str>)>,
+    },
+    Route {
+        from: Box<str>,
+        to: Box<str>,
+        by: Box<str>,
+        messages: Vec<(Lease, Arc<Message>)>,
     },
     Note {
         queue: Box<str>,
@@ -92,6 +98,8 @@ pub enum Read {
         /// How many at most.
         limit: usize,
     },
+    /// Whether a queue takes messages of others, and whether somebody receives from it.
+    Readiness(Box<str>),
     /// A schedule of a queue.
     Standing {
         /// The queue.
@@ -174,6 +182,8 @@ pub enum Answer {
     Received(Vec<Received>),
     /// A queue.
     Queue(Box<QueueView>, Rates),
+    /// Whether a queue takes messages of others, and whether somebody receives from it.
+    Readiness(Readiness, bool),
     /// Queues, in the order of their names.
     Queues(Vec<(QueueView, Rates)>),
     /// Schedules in the order of their names, and whether there are more behind them.
@@ -198,6 +208,7 @@ impl Call {
             Call::Send { queue, messages } => Command::Send { queue, messages },
             Call::Acknowledge { queue, leases } => Command::Acknowledge { queue, leases },
             Call::Hand { queue, to, messages } => Command::Hand { queue, to, messages },
+            Call::Route { from, to, by, messages } => Command::Route { messages, from, to, by },
             Call::Note { queue, reference, text } => Command::Note { queue, reference, text },
             Call::Extend { queue, leases, lease_ms } => Command::Extend { queue, leases, lease_ms: *lease_ms },
             Call::Reject { queue, leases, then, reason } => Command::Reject { queue, leases, then: *then, reason },
@@ -223,9 +234,11 @@ impl Call {
             | Call::Reject { queue, .. }
             | Call::Purge { queue }
             | Call::Redrive { from: queue, .. }
+            | Call::Route { from: queue, .. }
             | Call::SetStanding { queue, .. }
             | Call::RemoveStanding { queue, .. }
             | Call::Read(Read::Standing { queue, .. } | Read::Standings { queue, .. })
+            | Call::Read(Read::Readiness(queue))
             | Call::Read(Read::Queue(queue) | Read::ById { queue, .. } | Read::Browse { queue, .. }) => Some(queue),
             Call::Cancel { .. } | Call::Reschedule { .. } => None,
             Call::Read(Read::Message(_) | Read::Queues { .. }) => None,
@@ -240,6 +253,7 @@ impl Call {
                 leases.len()
             }
             Call::Hand { messages, .. } => messages.len(),
+            Call::Route { messages, .. } => messages.len(),
             _ => 0,
         }
     }
@@ -253,6 +267,10 @@ impl Call {
             }
             Call::Hand { messages, .. } => {
                 size_of_val(&**messages) + messages.iter().map(|(_, reference)| reference.len()).sum::<usize>()
+            }
+            Call::Route { messages, .. } => {
+                let bodies = messages.iter().map(|(_, message)| size_of::<Message>() + message.bytes());
+                size_of_val(&**messages) + bodies.sum::<usize>()
             }
             Call::SetStanding { settings, .. } => size_of::<StandingSettings>() + settings.message.bytes(),
             _ => 0,

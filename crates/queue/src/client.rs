@@ -85,7 +85,7 @@ fn is_of_two_shards(call: &Call, shards: u16) -> bool {
     let differ = |one: &str, other: &str| shard_of(one, shards) != shard_of(other, shards);
     match call {
         Call::SetQueue { name, settings } => settings.dead_letter.as_ref().is_some_and(|target| differ(name, target)),
-        Call::Redrive { from, to, .. } => differ(from, to),
+        Call::Redrive { from, to, .. } | Call::Route { from, to, .. } => differ(from, to),
         _ => false,
     }
 }

@@ -260,6 +260,10 @@ impl<T: RequestTicket> QueueService<T> {
                 self.news.note(queue);
             }
             (_, Command::Fire { due, .. }) => self.news.note(&due.queue),
+            (_, Command::Route { from, to, .. }) => {
+                self.news.note(from);
+                self.news.note(to);
+            }
             (_, Command::PassTime | Command::Cancel { .. } | Command::Reschedule { .. }) => self.news.note_all(),
             _ => {}
         }
@@ -273,6 +277,11 @@ impl<T: RequestTicket> QueueService<T> {
             }
             (Event::Acknowledged { messages, .. }, ..) => {
                 messages.iter().for_each(|touched| self.bodies.remove(touched.number));
+            }
+            (Event::Routed { messages: routed, .. }, Command::Route { messages, .. }, _) => {
+                let routed: BTreeSet<u64> = routed.iter().map(|touched| touched.number).collect();
+                let kept = messages.iter().filter(|(lease, _)| routed.contains(&lease.key.number()));
+                kept.for_each(|(lease, message)| self.bodies.keep(lease.key.number(), message));
             }
             (Event::Handed { messages, .. }, ..) => {
                 messages.iter().for_each(|(touched, _)| self.bodies.remove(touched.number));

@@ -62,6 +62,11 @@ pub enum StepKind {
         visible_at: TimeMs,
     },
     Redriven,
+    /// A route has put it into another queue.
+    Routed {
+        by: Box<str>,
+        to: Box<str>,
+    },
     /// Its body was written again, behind others, so that the log can be shortened.
     Moved,
 }
@@ -176,6 +181,9 @@ fn step_of(event: &Event<'_>, number: u64) -> Option<(Step, RecordPosition)> {
             (StepKind::Rescheduled { visible_at: *visible_at }, among(&[*message])?)
         }
         Event::Redriven { messages, .. } => (StepKind::Redriven, among(messages)?),
+        Event::Routed { to, by, messages, .. } => {
+            (StepKind::Routed { by: (*by).into(), to: (*to).into() }, among(messages)?)
+        }
         Event::Moved { messages, .. } => {
             let moved = messages.iter().find(|moved| moved.touched.number == number)?;
             (StepKind::Moved, moved.touched)

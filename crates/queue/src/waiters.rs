@@ -36,7 +36,12 @@ pub(crate) struct Waiters<T> {
     aside: BTreeMap<u64, (TimeMs, Waiter<T>)>,
     returns: BTreeSet<(TimeMs, u64)>,
     numbers: u64,
+    /// When somebody last asked for messages of each queue, of late.
+    asked: HashMap<Box<str>, TimeMs, FixedState>,
 }
+
+/// For so long behind its last request, somebody is taken to receive from a queue.
+const RECEIVES_FOR_MS: u64 = 5_000;
 
 impl<T> Default for Waiters<T> {
     fn default() -> Waiters<T> {
@@ -48,6 +53,7 @@ impl<T> Default for Waiters<T> {
             aside: BTreeMap::new(),
             returns: BTreeSet::new(),
             numbers: 0,
+            asked: HashMap::default(),
         }
     }
 }
@@ -101,6 +107,26 @@ impl<T: RequestTicket> Waiters<T> {
         *self.of_callers.entry(waiter.ticket.caller()).or_default() += 1;
         self.ends.insert((waiter.until, number, queue.clone()));
         self.by_queue.entry(queue).or_default().push_back(Waiter { number, ..waiter });
+    }
+
+    /// Somebody asks for messages of a queue that is there.
+    pub fn note_asked(&mut self, queue: &str, now: TimeMs) {
+        match self.asked.get_mut(queue) {
+            Some(at) => *at = now,
+            None => drop(self.asked.insert(queue.into(), now)),
+        }
+    }
+
+    /// Forgets who has not asked of late.
+    pub fn forget_asked(&mut self, now: TimeMs) {
+        self.asked.retain(|_, at| at.0 + RECEIVES_FOR_MS > now.0);
+    }
+
+    /// Whether somebody receives from a queue: waits, stands aside, or asked just now.
+    pub fn wait_for(&self, queue: &str, now: TimeMs) -> bool {
+        self.by_queue.contains_key(queue)
+            || self.asked.get(queue).is_some_and(|at| at.0 + RECEIVES_FOR_MS > now.0)
+            || self.aside.values().any(|(_, waiter)| *waiter.receive.queue == *queue)
     }
 
     /// The queues for which somebody waits.

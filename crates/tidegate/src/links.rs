@@ -2,8 +2,8 @@
 
 use anyhow::{Result, ensure};
 use tidegate_config::{Document, Section};
-use tidegate_link::{Kind, LinkRoom, links, smpp_links, webhooks};
-use tidegate_queue::QueueMessage;
+use tidegate_link::{Kind, LinkRoom, links, routes, smpp_links, webhooks};
+use tidegate_queue::{QueueMessage, QueuesKeys, declared};
 use tidegate_runtime::Carries;
 use tidegate_telemetry::MetricRow;
 
@@ -34,6 +34,9 @@ impl<P: Carries<QueueMessage>> Extension<P> for Links {
         all.extend(links(document)?.into_iter().map(|link| Box::new(link) as Box<dyn Kind>));
         all.extend(smpp_links(document)?.into_iter().map(|link| Box::new(link) as Box<dyn Kind>));
         all.extend(webhooks(document)?.into_iter().map(|link| Box::new(link) as Box<dyn Kind>));
+        let keys: QueuesKeys = document.section()?;
+        let routes = routes(document, &declared(document, keys.shards)?, keys.shards)?;
+        all.extend(routes.into_iter().map(|route| Box::new(route) as Box<dyn Kind>));
         ensure!(all.len() <= LINKS_MAX, "there are more than {LINKS_MAX} links: they share one thread");
         Ok(Opened { logs: Vec::new(), room: Box::new(LinkRoom::new(all)), http: None, frames: None })
     }

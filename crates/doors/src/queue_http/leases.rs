@@ -190,7 +190,7 @@ async fn done(served: &Served, caller: &Identity, texts: Vec<Box<str>>, call: Ca
         lease,
         outcome: match outcome {
             Ok(()) => "done",
-            Err(LeaseRefusal::Lost) => "lost",
+            Err(LeaseRefusal::Lost | LeaseRefusal::NotNow) => "lost",
             Err(LeaseRefusal::Unknown) => "unknown",
         },
     };

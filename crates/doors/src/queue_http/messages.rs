@@ -283,7 +283,8 @@ pub struct QueueStepBody {
     time_ms: u64,
     /// `sent`, `fired` (a schedule sent it), `leased`, `extended`, `rejected`, `returned` (given back; that delivery
     /// does not count), `dead`, `acknowledged`, `handed` (another system has it), `noted` (what that system said),
-    /// `cancelled`, `rescheduled`, `redriven` or `moved` (written again, to shorten the log).
+    /// `cancelled`, `rescheduled`, `redriven`, `routed` (a route has put it into another queue) or `moved` (written
+    /// again, to shorten the log).
     #[schema(example = "leased")]
     step: &'static str,
     /// The schedule that sent it.
@@ -294,7 +295,7 @@ pub struct QueueStepBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     consumer: Option<Box<str>>,
-    /// The system that it was handed to.
+    /// The system that it was handed to, or the queue that a route has put it into.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     to: Option<Box<str>>,
@@ -357,6 +358,7 @@ fn steps_of(trail: Trail) -> Vec<QueueStepBody> {
                 QueueStepBody { until_ms: until(visible_at), ..named("rescheduled") }
             }
             StepKind::Redriven => named("redriven"),
+            StepKind::Routed { by, to } => QueueStepBody { consumer: Some(by), to: Some(to), ..named("routed") },
             StepKind::Moved => named("moved"),
         };
         QueueStepBody { time_ms: step.at.0, ..body }

@@ -68,7 +68,7 @@ async fn outcomes(asked: &Asked<'_>, call: Call) -> Done<Vec<Result<(), LeaseRef
 fn deleted(outcome: Result<(), LeaseRefusal>) -> Done<()> {
     match outcome {
         Ok(()) | Err(LeaseRefusal::Unknown) => Ok(()),
-        Err(LeaseRefusal::Lost) => {
+        Err(LeaseRefusal::Lost | LeaseRefusal::NotNow) => {
             let detail = "the visibility timeout was over, and the message was handed out again or given back";
             Err(AwsError::new(codes::RECEIPT_HANDLE_IS_INVALID, detail))
         }
@@ -79,7 +79,7 @@ fn changed(outcome: Result<(), LeaseRefusal>) -> Done<()> {
     let what = match outcome {
         Ok(()) => return Ok(()),
         Err(LeaseRefusal::Unknown) => "the queue does not have the message any more",
-        Err(LeaseRefusal::Lost) => "the visibility timeout was over before",
+        Err(LeaseRefusal::Lost | LeaseRefusal::NotNow) => "the visibility timeout was over before",
     };
     Err(AwsError::new(codes::MESSAGE_NOT_INFLIGHT, what))
 }

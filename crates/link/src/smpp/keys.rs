@@ -9,6 +9,7 @@ use tidegate_smpp::{Address, Bind, Coding, Numbering, PARTS_MAX, Version};
 
 use crate::checks::{Checks, Row};
 use crate::target::LinkSettings;
+use crate::tls::{Tls, TlsKeys};
 
 words! {
     /// Versions of SMPP.
@@ -49,6 +50,14 @@ config! {
         system_id: Required<Text> = NoDefault, .., restart, "who binds there; at most 15 characters";
         password: Optional<Text> = NoDefault, .., restart, "its password, at most 8 characters; only for development";
         password_file: Optional<FilePath> = NoDefault, .., restart, "file with its password";
+        tls: Flag = false, .., restart, "whether the SMSC speaks TLS there";
+        ca_file: Optional<FilePath> = NoDefault, .., restart,
+            "PEM file of the authorities that sign its certificate; without it, those that this machine trusts";
+        cert_file: Optional<FilePath> = NoDefault, .., restart,
+            "PEM file of the certificate that is shown there, if one is wanted";
+        key_file: Optional<FilePath> = NoDefault, .., restart, "PEM file of its key";
+        server_name: Optional<Text> = NoDefault, .., restart,
+            "for whom the SMSC's certificate is; without it, for the host of the address";
         system_type: Text = "", .., restart, "a word that some SMSCs want; at most 12 characters";
         version: VersionWord = "3.4", .., restart, "version of SMPP that is spoken";
         window: Count<usize> = 10, 1..=1_000, restart, "messages that are under way at once";
@@ -93,6 +102,8 @@ pub struct SmppLink {
     pub link: LinkSettings,
     /// The SMSC.
     pub address: Box<str>,
+    /// How it is encrypted.
+    pub tls: Option<Tls>,
     /// Who binds.
     pub bind: Bind,
     /// Messages under way.
@@ -160,7 +171,10 @@ fn settled(keys: SmppKeys, row: &Row<'_>) -> Result<SmppLink> {
         true => Address::default(),
         false => Address::read(&keys.source, source_type).map_err(|error| row.wrong("source", error))?,
     };
+    let SmppKeys { tls, ca_file, cert_file, key_file, server_name, .. } = keys;
+    let tls = TlsKeys { tls, ca_file, cert_file, key_file, server_name }.settled(row, &keys.address)?;
     Ok(SmppLink {
+        tls,
         link: LinkSettings {
             kind: "smpp",
             name: keys.name,

@@ -10,6 +10,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,12 +19,12 @@ use bytes::BytesMut;
 use tidegate_machines::TimeMs;
 use tidegate_queue::Received;
 use tidegate_smpp::{Incoming, Meaning, Request, Status, Submit, bytes_of, next, response_to};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
+use tokio_rustls::TlsConnector;
 
 use super::SmppMetrics;
 use super::keys::SmppLink;
@@ -31,6 +32,7 @@ use super::message::{ShortMessages, short_messages};
 use super::pace::Pace;
 use crate::queue::Queue;
 use crate::target::Fate;
+use crate::tls::{self, Tls};
 
 /// Deliveries of the SMSC that are served at once; it waits for the others.
 const DELIVERIES_MAX: usize = 100;
@@ -84,11 +86,9 @@ impl Bound {
     /// Connects and binds.
     pub async fn open(link: &Rc<SmppLink>, metrics: &Rc<SmppMetrics>, queue: &Queue) -> Result<Bound, String> {
         let patience = Duration::from_millis(link.response_ms);
-        let connected = timeout(patience, TcpStream::connect(&*link.address)).await;
-        let stream = connected.map_err(|_| format!("no connection within {} ms", link.response_ms))?;
-        let stream = stream.map_err(|error| error.to_string())?;
-        stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        let (read, write) = stream.into_split();
+        let connected = timeout(patience, connect(link)).await;
+        let connected = connected.map_err(|_| format!("no connection within {} ms", link.response_ms))?;
+        let (read, write) = connected.map_err(|error| tls::why(&error))?;
         let (out, to_write) = mpsc::channel(OUT_MAX);
         let shared = Rc::new(Shared {
             link: link.clone(),
@@ -329,8 +329,29 @@ impl Shared {
 /// Why a session is over that the SMSC has closed.
 const CLOSED: &str = "the SMSC closed the connection";
 
+/// The two directions of a connection.
+type Reads = Box<dyn AsyncRead + Unpin>;
+type Writes = Box<dyn AsyncWrite + Unpin>;
+
+/// Connects, and encrypts if that is wanted.
+async fn connect(link: &SmppLink) -> io::Result<(Reads, Writes)> {
+    let stream = TcpStream::connect(&*link.address).await?;
+    stream.set_nodelay(true)?;
+    Ok(match &link.tls {
+        None => {
+            let (read, write) = stream.into_split();
+            (Box::new(read), Box::new(write))
+        }
+        Some(Tls { config, name }) => {
+            let stream = TlsConnector::from(config.clone()).connect(name.clone(), stream).await?;
+            let (read, write) = split(stream);
+            (Box::new(read), Box::new(write))
+        }
+    })
+}
+
 /// Reads until the session is over.
-async fn reads(shared: Rc<Shared>, mut read: OwnedReadHalf) {
+async fn reads(shared: Rc<Shared>, mut read: Reads) {
     let mut bytes = BytesMut::new();
     loop {
         loop {
@@ -344,16 +365,17 @@ async fn reads(shared: Rc<Shared>, mut read: OwnedReadHalf) {
         match read.read_buf(&mut bytes).await {
             Ok(0) => return shared.end(CLOSED),
             Ok(_) => shared.heard.set(Instant::now()),
-            Err(error) => return shared.end(&format!("{CLOSED}: {error}")),
+            Err(error) => return shared.end(&format!("{CLOSED}: {}", tls::why(&error))),
         }
     }
 }
 
 /// Writes what is to be sent.
-async fn writes(shared: Rc<Shared>, mut write: OwnedWriteHalf, mut to_write: mpsc::Receiver<Vec<u8>>) {
+async fn writes(shared: Rc<Shared>, mut write: Writes, mut to_write: mpsc::Receiver<Vec<u8>>) {
     while let Some(bytes) = to_write.recv().await {
-        if let Err(error) = write.write_all(&bytes).await {
-            return shared.end(&error.to_string());
+        let written = async { write.write_all(&bytes).await.and(write.flush().await) };
+        if let Err(error) = written.await {
+            return shared.end(&tls::why(&error));
         }
     }
 }

@@ -1,11 +1,12 @@
 //! `[[link]]`: which queues are forwarded, and where to.
 
 use anyhow::Result;
-use tidegate_config::{Count, Document, FilePath, Milliseconds, NoDefault, Optional, Required, Text, config};
+use tidegate_config::{Count, Document, FilePath, Flag, Milliseconds, NoDefault, Optional, Required, Text, config};
 use tidegate_queue::machine::limits::{BATCH_MESSAGES_MAX, LEASE_MS_MAX};
 
 use crate::checks::Checks;
 use crate::target::LinkSettings;
+use crate::tls::{Tls, TlsKeys};
 
 config! {
     /// `[[link]]`
@@ -16,6 +17,14 @@ config! {
         to: Required<Text> = NoDefault, .., restart, "the queue there";
         token: Optional<Text> = NoDefault, .., restart, "token for the other server; only for development";
         token_file: Optional<FilePath> = NoDefault, .., restart, "file with the token for the other server";
+        tls: Flag = false, .., restart, "whether the binary port of the other server speaks TLS";
+        ca_file: Optional<FilePath> = NoDefault, .., restart,
+            "PEM file of the authorities that sign its certificate; without it, those that this machine trusts";
+        cert_file: Optional<FilePath> = NoDefault, .., restart,
+            "PEM file of the certificate that is shown there, if one is wanted";
+        key_file: Optional<FilePath> = NoDefault, .., restart, "PEM file of its key";
+        server_name: Optional<Text> = NoDefault, .., restart,
+            "for whom the other server's certificate is; without it, for the host of the address";
         batch: Count<usize> = 500, 1..=1_000, restart, "messages that are under way at once";
         lease_ms: Milliseconds = 5_000, 1_000..=43_200_000, restart,
             "how long they are leased meanwhile: after a kill of this server they wait for so long";
@@ -37,6 +46,8 @@ pub struct TidegateLink {
     pub to: Box<str>,
     /// What is shown to the other server.
     pub token: Box<str>,
+    /// How it is encrypted.
+    pub tls: Option<Tls>,
     /// Messages at once.
     pub batch: usize,
 }
@@ -49,7 +60,10 @@ pub fn links(document: &Document) -> Result<Vec<TidegateLink>> {
         let row = checks.row(index, &keys.name, &keys.from)?;
         row.queue("to", &keys.to)?;
         row.address("address", &keys.address)?;
+        let LinkKeys { tls, ca_file, cert_file, key_file, server_name, .. } = keys;
+        let tls = TlsKeys { tls, ca_file, cert_file, key_file, server_name }.settled(&row, &keys.address)?;
         Ok(TidegateLink {
+            tls,
             token: row.secret("token", keys.token, keys.token_file)?,
             link: LinkSettings {
                 kind: "link",

@@ -3,7 +3,8 @@
 use std::net::TcpStream;
 
 use prost::Message as _;
-use tidegate_client::{Client, ClientError};
+use rustls::{ClientConnection, StreamOwned};
+use tidegate_client::{Client, ClientError, Timeouts};
 use tidegate_machines::TimeMs;
 use tidegate_queue::Received;
 use tidegate_queue::machine::KEY_CHARS;
@@ -13,12 +14,18 @@ use tidegate_wire::queue as wire;
 use super::keys::TidegateLink;
 use crate::identity::id_of;
 use crate::target::Fate;
+use crate::tls::{self, Tls};
 
 /// The family of frames of queues.
 const FAMILY: u32 = 4;
 
 /// A connection to the other server.
-pub struct Remote(Client<TcpStream>);
+pub enum Remote {
+    /// As it is.
+    Plain(Client<TcpStream>),
+    /// Encrypted.
+    Tls(Box<Client<StreamOwned<ClientConnection, TcpStream>>>),
+}
 
 /// Why messages were not taken there.
 pub struct NotTaken {
@@ -31,6 +38,8 @@ pub struct NotTaken {
 enum Cause {
     /// The connection is of no more use.
     Over,
+    /// The queue there has no room for as many.
+    Full,
     /// The other server, or its queue, takes nothing now.
     Away,
     /// The messages are such that it takes none of them, or not all.
@@ -43,48 +52,53 @@ impl From<ClientError> for NotTaken {
             ClientError::Server(refused) if matches!(&*refused.code, "message_invalid" | "batch_too_large") => {
                 Cause::Messages
             }
+            ClientError::Server(refused) if &*refused.code == "queue_full" => Cause::Full,
             ClientError::RequestTooLarge { .. } => Cause::Messages,
             ClientError::Server(_) => Cause::Away,
             _ => Cause::Over,
         };
-        NotTaken { why: error.to_string(), cause }
+        let why = match &error {
+            ClientError::Io(error) => format!("the connection failed: {}", tls::why(error)),
+            ClientError::Tls(error) => tls::why_of(error),
+            other => other.to_string(),
+        };
+        NotTaken { why, cause }
     }
 }
 
 impl Remote {
     /// Connects.
     pub fn connect(link: &TidegateLink) -> Result<Remote, NotTaken> {
-        Ok(Remote(Client::connect(&*link.address, &link.token)?))
+        let (address, token) = (&*link.address, &*link.token);
+        Ok(match &link.tls {
+            None => Remote::Plain(Client::connect(address, token)?),
+            Some(Tls { config, name }) => {
+                let (config, timeouts) = (config.clone(), Timeouts::default());
+                Remote::Tls(Box::new(Client::connect_tls(address, name.clone(), config, token, timeouts)?))
+            }
+        })
     }
 
     /// Sends messages; those that are taken are durable there when this is done. What becomes of each, and why the
     /// connection is of no more use, if it is. Those that were taken before are not taken again.
     pub fn give(&mut self, queue: &str, messages: &[Received]) -> (Vec<Fate>, Option<String>) {
         let mut fates = Vec::with_capacity(messages.len());
-        for part in parts(messages) {
-            // Of a part that is refused, each message is asked for alone: others are as good as before.
-            let ones: Vec<&[Received]> = match self.send(queue, part) {
-                Ok(()) => {
-                    fates.extend(part.iter().map(|_| taken()));
-                    continue;
+        // Of the parts that are still to be sent, the first one is the last here.
+        let mut left: Vec<&[Received]> = parts(messages).collect();
+        left.reverse();
+        while let Some(part) = left.pop() {
+            match self.send(queue, part) {
+                Ok(()) => fates.extend(part.iter().map(|_| taken())),
+                // Each message is asked for alone: others are as good as before.
+                Err(NotTaken { cause: Cause::Messages, .. }) if part.len() > 1 => left.extend(part.chunks(1).rev()),
+                // Halves, until what there is room for is there.
+                Err(NotTaken { cause: Cause::Full, .. }) if part.len() > 1 => {
+                    left.extend(part.chunks(part.len().div_ceil(2)).rev());
                 }
-                Err(NotTaken { cause: Cause::Messages, .. }) if part.len() > 1 => part.chunks(1).collect(),
                 Err(not_taken) => match self.judged(not_taken, fates, messages.len()) {
-                    Judged::Dead(so_far) => {
-                        fates = so_far;
-                        continue;
-                    }
+                    Judged::Dead(so_far) => fates = so_far,
                     Judged::All(fates, over) => return (fates, over),
                 },
-            };
-            for one in ones {
-                match self.send(queue, one) {
-                    Ok(()) => fates.push(taken()),
-                    Err(not_taken) => match self.judged(not_taken, fates, messages.len()) {
-                        Judged::Dead(so_far) => fates = so_far,
-                        Judged::All(fates, over) => return (fates, over),
-                    },
-                }
             }
         }
         (fates, None)
@@ -105,7 +119,11 @@ impl Remote {
     fn send(&mut self, queue: &str, part: &[Received]) -> Result<(), NotTaken> {
         let send = wire::Send { queue: queue.into(), messages: part.iter().map(message).collect() };
         let request = wire::QueueRequest { request: Some(wire::queue_request::Request::Send(send)) };
-        let reply = self.0.room(FAMILY, &request.encode_to_vec())?;
+        let request = request.encode_to_vec();
+        let reply = match self {
+            Remote::Plain(client) => client.room(FAMILY, &request)?,
+            Remote::Tls(client) => client.room(FAMILY, &request)?,
+        };
         let taken = match wire::QueueReply::decode(&*reply).map(|reply| reply.reply) {
             Ok(Some(wire::queue_reply::Reply::Sent(sent))) => sent.receipts.len(),
             _ => 0,

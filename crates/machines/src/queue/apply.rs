@@ -95,6 +95,14 @@ impl Queues {
                 must(from != to, "messages are put into another queue")?;
                 self.check_all(messages, Some(*from), |entry| entry.state.is_waiting())
             }
+            Event::Routed { from, to, messages, .. } => {
+                queue(*from)?;
+                let to = self.index(to).ok_or(Mismatch("there is no such queue"))?;
+                must(*from != to, "messages are put into another queue")?;
+                self.check_all(messages, Some(*from), |entry| entry.state == MessageState::Leased)?;
+                let fits = |touched: &Touched| self.may_join(to, touched.number, &self.messages.of(touched.number));
+                must(messages.iter().all(fits), "no later message of an ordering key is handed out")
+            }
             Event::Returned { queue: index, messages, .. } => {
                 queue(*index)?;
                 self.check_all(messages, Some(*index), |entry| entry.state == MessageState::Leased)
@@ -236,6 +244,15 @@ impl Queues {
                     let expires_at = self.messages.of(touched.number).expires_at;
                     self.change_queue(touched.number, *to, expires_at, at);
                 }
+            }
+            Event::Routed { from, to, messages, .. } => {
+                let to = self.index(to).expect("an event that follows names a queue");
+                for touched in messages {
+                    self.touch(touched.number, place);
+                    self.send_on(touched.number, to, at);
+                }
+                self.queue_mut(*from).totals.acknowledged += messages.len() as u64;
+                self.queue_mut(to).totals.sent += messages.len() as u64;
             }
             Event::Returned { visible_at, messages, .. } => {
                 for touched in messages {

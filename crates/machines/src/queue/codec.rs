@@ -32,6 +32,7 @@ mod tag {
     pub const STANDING_SET: u8 = 18;
     pub const STANDING_REMOVED: u8 = 19;
     pub const FIRED: u8 = 20;
+    pub const ROUTED: u8 = 21;
 }
 
 const ID_FLAG: u8 = 1;
@@ -260,6 +261,12 @@ impl<'a> Event<'a> {
                 put_varint(out, *first);
                 put_sent(out, message);
             }
+            Event::Routed { at, from, to, by, messages } => {
+                head(out, tag::ROUTED, *at);
+                put_varint(out, u64::from(from.0));
+                [to, by].into_iter().for_each(|text| put_text(out, text));
+                put_list(out, messages, put_touched);
+            }
             Event::Moved { at, messages } => {
                 head(out, tag::MOVED, *at);
                 put_list(out, messages, |out, moved| {
@@ -362,6 +369,13 @@ impl<'a> Event<'a> {
                 next: optional_time(reader)?,
                 first: number(reader)?,
                 message: sent(reader)?,
+            },
+            tag::ROUTED => Event::Routed {
+                at,
+                from: queue(reader)?,
+                to: reader.text(1, QUEUE_NAME_CHARS_MAX, "a queue")?,
+                by: reader.text(0, CONSUMER_BYTES_MAX, "who routes")?,
+                messages: list(reader, most, touched)?,
             },
             tag::MOVED => {
                 let messages =

@@ -140,6 +140,18 @@ pub enum Command<'a> {
         /// Why, for the trail.
         reason: &'a str,
     },
+    /// Puts messages into another queue, as if they had been sent there: under their ordering keys, with their expiry,
+    /// behind that queue's delay. They keep their keys.
+    Route {
+        /// Which deliveries, and what was sent of each: it is kept in memory for who receives it next.
+        messages: &'a [(Lease, Arc<Message>)],
+        /// From here.
+        from: &'a str,
+        /// To there.
+        to: &'a str,
+        /// Who does it, for the trail.
+        by: &'a str,
+    },
     /// Removes messages whose numbers are not above `up_to`, some thousand at a time.
     Purge {
         /// Of which queue.
@@ -248,6 +260,10 @@ pub enum LeaseRefusal {
     /// It was handed out again, or given back, or is gone.
     #[error("the lease has ended, and the message was handed out again, given back, or is gone")]
     Lost,
+    /// Nothing was done: the queue that it is to go to has no room for it, or has handed out a later message of its
+    /// ordering key.
+    #[error("the queue that the message is to go to cannot take it now")]
+    NotNow,
     /// The queue has no such message.
     #[error("the queue does not have this message, or not any more")]
     Unknown,

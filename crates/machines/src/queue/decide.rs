@@ -46,6 +46,7 @@ impl Queues {
             Command::Acknowledge { queue, leases } => self.acknowledge(queue, leases, at),
             Command::Hand { queue, messages, to } => self.hand(queue, messages, to, bounds, at),
             Command::Note { queue, reference, text } => self.note(queue, reference, text, at),
+            Command::Route { messages, from, to, by } => self.route((from, to), messages, by, bounds, at),
             Command::Extend { queue, leases, lease_ms } => self.extend(queue, leases, lease_ms, at),
             Command::Reject { queue, leases, then, reason } => self.reject(queue, leases, then, reason, at),
             Command::Purge { queue, up_to } => self.purge(queue, up_to, at),
@@ -243,13 +244,15 @@ impl Queues {
         &self,
         queue: QueueIndex,
         leases: &[Lease],
-        allow: impl Fn(&Entry) -> Result<bool, LeaseRefusal>,
+        allow: impl Fn(u64, &Entry) -> Result<bool, LeaseRefusal>,
     ) -> (Vec<Touched>, Outcome) {
         let mut touched: Vec<Touched> = Vec::with_capacity(leases.len());
         let mut seen = std::collections::HashSet::with_capacity(leases.len());
         let mut outcomes = Vec::with_capacity(leases.len());
         for lease in leases {
-            let allowed = self.leased(queue, lease).and_then(|entry| Ok(allow(&entry)?.then_some(entry.last)));
+            let allowed = self
+                .leased(queue, lease)
+                .and_then(|entry| Ok(allow(lease.key.number(), &entry)?.then_some(entry.last)));
             if let Ok(Some(before)) = allowed
                 && seen.insert(lease.key.number())
             {
@@ -308,6 +311,51 @@ impl Queues {
         let entry = self.entry_of(key).ok_or(Refusal::MessageNotFound)?;
         let message = Touched { number: key.number(), before: entry.last };
         append(Event::Noted { at, message, text }, Outcome::Done)
+    }
+
+    fn route<'a>(
+        &self,
+        (from, to): (&str, &'a str),
+        messages: &[(Lease, Arc<Message>)],
+        by: &'a str,
+        bounds: Bounds,
+        at: TimeMs,
+    ) -> Decided<'a> {
+        let ((from, _), (target, queue)) = (self.find(from)?, self.find(to)?);
+        argument(from != target, "messages are put into another queue than the one they are in")?;
+        let leases: Vec<Lease> = messages.iter().map(|(lease, _)| *lease).collect();
+        check_leases(&leases)?;
+        argument(by.len() <= CONSUMER_BYTES_MAX, "a consumer's name has at most 64 bytes")?;
+        let (room, limit) = self.room_for_routed(queue, bounds);
+        let left = std::cell::Cell::new(room);
+        let (touched, outcome) = self.touched_by(from, &leases, |number, entry| {
+            held(number, entry)?;
+            if left.get() == 0 || !self.may_join(target, number, entry) {
+                return Err(LeaseRefusal::NotNow);
+            }
+            left.set(left.get() - 1);
+            Ok(true)
+        });
+        match touched.is_empty() {
+            true if room == 0 => Err(Refusal::Full(limit)),
+            true => answer(outcome),
+            false => append(Event::Routed { at, from, to, by, messages: touched }, outcome),
+        }
+    }
+
+    /// How many messages of other queues this one takes, and which bound says so. The shard has as many afterwards.
+    pub(super) fn room_for_routed(&self, queue: &Queue, bounds: Bounds) -> (u64, Limit) {
+        let of_settings = (queue.settings.messages_max.unwrap_or(u64::MAX), Limit::OfSettings);
+        let (most, limit) = of_settings.min((bounds.messages_of_queue_max, Limit::MessagesOfQueue));
+        (most.saturating_sub(queue.members.len()), limit)
+    }
+
+    /// Whether a message may be put into a queue under its ordering key. The order there is that of numbers, so not
+    /// while a later message of the key is handed out: two would be at once.
+    pub(super) fn may_join(&self, target: QueueIndex, number: u64, entry: &Entry) -> bool {
+        let Some(key) = self.ordering_key_of(entry) else { return true };
+        let first = self.queue(target).groups.first_of(key);
+        first.is_none_or(|first| first < number || self.messages.of(first).state != MessageState::Leased)
     }
 
     fn extend<'a>(&self, name: &str, leases: &[Lease], lease_ms: u64, at: TimeMs) -> Decided<'a> {
@@ -445,7 +493,7 @@ pub(super) const fn interval_us(rate_per_s: u32) -> u64 {
 }
 
 /// Whether the message is not done with yet. A lease that ended counts while nobody else got the next one.
-fn not_finished(entry: &Entry) -> Result<bool, LeaseRefusal> {
+fn not_finished(_: u64, entry: &Entry) -> Result<bool, LeaseRefusal> {
     match entry.state {
         MessageState::Acknowledged => Ok(false),
         state if state.is_finished() => Err(LeaseRefusal::Unknown),
@@ -454,7 +502,7 @@ fn not_finished(entry: &Entry) -> Result<bool, LeaseRefusal> {
 }
 
 /// Whether somebody has the message.
-fn held(entry: &Entry) -> Result<bool, LeaseRefusal> {
+fn held(_: u64, entry: &Entry) -> Result<bool, LeaseRefusal> {
     if entry.state == MessageState::Leased { Ok(true) } else { Err(LeaseRefusal::Lost) }
 }
 

@@ -112,6 +112,8 @@ pub enum Event<'a> {
         first: u64,
         message: Sent<'a>,
     },
+    /// Messages were put into another queue by whoever had them, under their ordering keys.
+    Routed { at: TimeMs, from: QueueIndex, to: &'a str, by: &'a str, messages: Vec<Touched> },
     /// Messages were written again.
     Moved { at: TimeMs, messages: Vec<Moved<'a>> },
 }
@@ -139,6 +141,7 @@ impl Event<'_> {
             | Event::StandingSet { at, .. }
             | Event::StandingRemoved { at, .. }
             | Event::Fired { at, .. }
+            | Event::Routed { at, .. }
             | Event::Moved { at, .. } => *at,
         }
     }

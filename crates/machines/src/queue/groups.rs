@@ -115,6 +115,12 @@ impl Groups {
         next.filter(|_| was_first)
     }
 
+    /// The first message of a key, if there is one.
+    pub fn first_of(&self, key: &str) -> Option<u64> {
+        let slot = self.by_key.get(key)?;
+        self.slots[*slot as usize].members.first()
+    }
+
     /// Whether a message is the first of its group.
     pub fn is_first(&self, slot: u32, number: u64) -> bool {
         self.slots[slot as usize].members.first() == Some(number)

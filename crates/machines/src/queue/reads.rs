@@ -1,6 +1,6 @@
 //! What can be seen of the queues of a shard.
 
-use super::command::Message;
+use super::command::{Bounds, Message};
 use super::event::{Event, Sent};
 use super::key::MessageKey;
 use super::limits::PLACE_BITS;
@@ -37,6 +37,17 @@ pub struct QueueFigures<'a> {
     pub counts: Counts,
     /// What it has done.
     pub totals: &'a Totals,
+}
+
+/// Whether a queue takes messages, and how many it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// Where its messages are.
+    pub counts: Counts,
+    /// How many more it takes of other queues of its shard.
+    pub room: u64,
+    /// It hands out none.
+    pub is_paused: bool,
 }
 
 /// A message as it is now, without its body.
@@ -104,6 +115,13 @@ impl Queues {
             oldest: queue.ready.iter().filter_map(|level| Some(self.messages.of(level.first()?).sent_at)).min(),
             dead: dead.map(|dead| self.queue(dead).members.len()),
         }
+    }
+
+    /// Whether a queue takes messages of others.
+    pub fn readiness(&self, name: &str, bounds: Bounds) -> Option<Readiness> {
+        let queue = self.queue(self.index(name)?);
+        let (room, _) = self.room_for_routed(queue, bounds);
+        Some(Readiness { counts: queue.counts, room, is_paused: queue.settings.is_paused })
     }
 
     /// How many queues there are, and how many messages that are not gone.

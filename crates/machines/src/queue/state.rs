@@ -279,6 +279,30 @@ impl Queues {
         self.enter(number, &self.messages.of(number));
     }
 
+    /// The ordering key of a message, if it has one in its queue.
+    pub(super) fn ordering_key_of(&self, entry: &Entry) -> Option<&str> {
+        (entry.group != NO_GROUP).then(|| self.queue(entry.queue).groups.key(entry.group))
+    }
+
+    /// Puts a message into another queue, where it has the ordering key that it had, and waits as if it had been sent
+    /// there.
+    pub(super) fn send_on(&mut self, number: u64, to: QueueIndex, at: TimeMs) {
+        let entry = self.messages.of(number);
+        let key: Option<Box<str>> = self.ordering_key_of(&entry).map(Into::into);
+        self.change_queue(number, to, entry.expires_at, at);
+        if let Some(key) = key {
+            let groups = &mut self.queue_mut(to).groups;
+            let before = groups.first_of(&key);
+            let (group, is_first) = groups.add(&key, number);
+            self.messages.change(number, |entry| entry.group = group);
+            // One that came later and goes behind it now.
+            let behind = before.filter(|_| is_first).filter(|it| self.messages.of(*it).state == MessageState::Ready);
+            behind.inspect(|behind| self.put_waiting(*behind));
+        }
+        let delay_ms = self.queue(to).settings.delay_ms;
+        self.put_back(number, later(at, delay_ms), at);
+    }
+
     /// Removes a message. What became of it is remembered, unless that is `None`.
     pub(super) fn finish(&mut self, number: u64, how: Option<MessageState>, at: TimeMs) {
         self.leave_queue(number);

@@ -33,6 +33,7 @@ impl<T: RequestTicket> QueueService<T> {
             }
             let wait_ms = receive.wait_ms.min(WAIT_MS_MAX);
             self.news.note(&receive.queue);
+            self.waiters.note_asked(&receive.queue, turn.now());
             self.waiters.push(ticket, Receive { wait_ms, ..receive }, turn.now());
         }
         self.waiters.put_back(turn.now()).iter().for_each(|queue| self.news.note(queue));

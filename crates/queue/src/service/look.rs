@@ -32,6 +32,11 @@ impl<T: RequestTicket> QueueService<T> {
                 let Some(view) = queues.view(name) else { return not_found(name) };
                 return Served::Done(Answer::Queue(Box::new(view), self.rates_of(name)));
             }
+            Read::Readiness(name) => {
+                let Some(readiness) = queues.readiness(name, self.options.bounds) else { return not_found(name) };
+                let is_received = readiness.counts.leased > 0 || self.waiters.wait_for(name, turn.now());
+                return Served::Done(Answer::Readiness(readiness, is_received));
+            }
             Read::Queues { after, limit } => {
                 // One row more than a page says whether there is another page.
                 let views = queues.views(after).take((*limit).min(PAGE_ROWS_MAX + 1));

@@ -18,6 +18,7 @@ impl<T: RequestTicket> QueueService<T> {
             return;
         }
         self.rates_at = now;
+        self.waiters.forget_asked(now);
         let mut rates = BTreeMap::new();
         let for_dead_letters: BTreeSet<&str> =
             queues.each_queue().filter_map(|queue| queue.settings.dead_letter.as_deref()).collect();

@@ -72,6 +72,8 @@ const OWNERS: &[&[Section]] = &[
     tidegate_link::LinkKeys::SECTIONS,
     tidegate_link::SmppKeys::SECTIONS,
     tidegate_link::WebhookKeys::SECTIONS,
+    tidegate_link::RouteKeys::SECTIONS,
+    tidegate_link::RuleKeys::SECTIONS,
     binary::BinaryKeys::SECTIONS,
     http::HttpKeys::SECTIONS,
     handshakes::HandshakeKeys::SECTIONS,

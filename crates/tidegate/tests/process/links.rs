@@ -176,3 +176,214 @@ fn a_link_that_cannot_be_is_refused_with_its_line() {
     let log = link("from = \"jobs\"\naddress = \"localhost:1\"\nto = \"jobs\"\ntoken_file = \"/nowhere\"\n");
     assert!(log.contains("link.token_file: cannot read /nowhere"), "{log}");
 }
+
+/// A queue, a route of it to others by rules, and those others.
+fn routed(queues: &[&str], rules: &str) -> String {
+    let queue = |name: &&str| format!("[[queue]]\nname = \"{name}\"\n\n");
+    let queues: String = queues.iter().map(queue).collect();
+    format!(
+        "[[queue]]\nname = \"jobs\"\ndead_letter = \"dead\"\n\n{queues}[[route]]\nname = \"x\"\nfrom = \"jobs\"\nlease_ms = 1000\n\n{rules}"
+    )
+}
+
+fn rule(keys: &str) -> String {
+    format!("[[route_rule]]\nroute = \"x\"\n{keys}\n\n")
+}
+
+/// Waits until queues have so many messages.
+fn until_waiting(http: &mut Http<TcpStream>, wanted: &[(&str, usize)]) {
+    for (queue, count) in wanted {
+        wait_for(&format!("{count} messages in {queue}"), || {
+            (ok(http.get(&format!("/v1/queues/{queue}")))["waiting"] == json!(count)).then_some(())
+        });
+    }
+}
+
+fn send_one(http: &mut Http<TcpStream>, message: Value) -> String {
+    let sent = ok(http.post("/v1/queues/jobs/messages", &json!({ "messages": [message] })));
+    texts(&sent, "key")[0].to_owned()
+}
+
+#[test]
+fn rules_choose_by_prefix_and_content_and_what_none_fits_is_a_dead_letter() {
+    let folder = folder();
+    let rules =
+        rule("contains = [\"pin\"]\nto = [\"pins\"]") + &rule("prefix = [\"+4917\", \"+4915\"]\nto = [\"a 3\", \"b\"]");
+    let sections = routed(&["dead", "pins", "a", "b"], &rules);
+    let server = Server::start(&settings(folder.path(), "a", free_address(), sections));
+    let mut http = connect(&server);
+    let pin = send_one(&mut http, json!({ "body": "your PIN", "attributes": { "to": "+4917" } }));
+    let stray = send_one(&mut http, json!({ "body": "hi", "attributes": { "to": "+1" } }));
+    let trail = |http: &mut Http<TcpStream>, key: &str| ok(http.get(&format!("/v1/messages/{key}")))["trail"].clone();
+    until_waiting(&mut http, &[("pins", 1), ("dead", 1)]);
+    let steps = trail(&mut http, &pin);
+    let last = steps.as_array().expect("steps").last().expect("one").clone();
+    assert_eq!((&last["step"], &last["consumer"], &last["to"]), (&json!("routed"), &json!("route:x"), &json!("pins")));
+    assert!(trail(&mut http, &stray).to_string().contains("no rule of route:x fits"));
+    // By the hash of the ordering key: always the same.
+    let message = |key: usize| json!({ "body": "x", "ordering_key": key.to_string(), "attributes": { "to": "+4915" } });
+    let messages: Vec<Value> = (0..1_000).map(message).collect();
+    ok(http.post("/v1/queues/jobs/messages", &json!({ "messages": messages })));
+    until_waiting(&mut http, &[("a", 744), ("b", 256), ("jobs", 0)]);
+    assert!(server.terminate().status.success());
+}
+
+#[test]
+fn failover_goes_by_room_and_by_who_receives_and_comes_back() {
+    let folder = folder();
+    let rules = rule("to = [\"a\", \"b\"]\nchoose = \"failover\"");
+    let sections = routed(&["dead", "a", "b"], &rules).replace("name = \"a\"\n", "name = \"a\"\nmessages_max = 2\n");
+    let server = Server::start(&settings(folder.path(), "a", free_address(), sections));
+    let mut http = connect(&server);
+    (0..5).for_each(|number| drop(send_one(&mut http, json!({ "body": number.to_string() }))));
+    until_waiting(&mut http, &[("a", 2), ("b", 3), ("jobs", 0)]);
+    ok(http.post("/v1/queues/a/purge", &json!({})));
+    // The route looks at its queues again before it chooses.
+    wait_for("a message goes to the first again", || {
+        send_one(&mut http, json!({ "body": "again" }));
+        until_waiting(&mut http, &[("jobs", 0)]);
+        (ok(http.get("/v1/queues/a"))["waiting"] != json!(0)).then_some(())
+    });
+    assert!(server.terminate().status.success());
+}
+
+/// Kills in between: each message is in one queue, once, and those of a key are in order.
+#[test]
+fn a_kill_neither_loses_nor_doubles_what_is_routed() {
+    let folder = folder();
+    let rules = rule("to = [\"a\", \"b\"]\nchoose = \"failover\"");
+    let sections = routed(&["dead", "a", "b"], &rules).replace("name = \"a\"\n", "name = \"a\"\nmessages_max = 250\n");
+    let settings = settings(folder.path(), "a", free_address(), sections.replace("lease_ms", "batch = 10\nlease_ms"));
+    let mut server = Server::start(&settings);
+    send_all(&mut connect(&server));
+    for least in [50, 200, 400] {
+        wait_for("some are routed", || {
+            (ok(connect(&server).get("/v1/queues/jobs"))["waiting"].as_u64()? + least <= MESSAGES as u64).then_some(())
+        });
+        server.kill();
+        server = Server::start(&settings);
+    }
+    let mut http = connect(&server);
+    until_waiting(&mut http, &[("jobs", 0), ("a", 250), ("b", MESSAGES - 250)]);
+    let mut seen = BTreeSet::new();
+    for queue in ["a", "b"] {
+        let mut last = BTreeMap::new();
+        loop {
+            let received = ok(http.post(&format!("/v1/queues/{queue}/receive"), &json!({ "max": 50 })));
+            let leases = json!({ "leases": texts(&received, "lease") });
+            if texts(&received, "lease").is_empty() {
+                break;
+            }
+            for body in texts(&received, "body") {
+                let number: usize = body.parse().expect("a number");
+                assert!(seen.insert(number), "{number} is there twice");
+                let before = last.insert(number % KEYS, number);
+                assert!(before.is_none_or(|before| before < number), "{number} came behind {before:?}");
+            }
+            ok(http.post(&format!("/v1/queues/{queue}/acknowledge"), &leases));
+        }
+    }
+    assert_eq!(seen.len(), MESSAGES);
+    assert!(server.terminate().status.success());
+}
+
+#[test]
+fn a_route_that_cannot_be_is_refused_with_its_line() {
+    let folder = folder();
+    let refused = |rules: String| {
+        let sections = routed(&["dead", "a", "b"], &rules);
+        Server::refused(&settings(folder.path(), "a", free_address(), sections)).log
+    };
+    let back = "[[route]]\nname = \"y\"\nfrom = \"a\"\n\n[[route_rule]]\nroute = \"y\"\nto = [\"jobs\"]\n";
+    for (rules, words) in [
+        (String::new(), "expected a [[route_rule]] with route = \"x\""),
+        (rule("to = [\"nowhere\"]"), "there is no [[queue]] \"nowhere\""),
+        (rule("to = [\"jobs\"]"), "is the queue that the messages come from"),
+        (rule("to = [\"a 0\"]"), "expected a weight of 1 to 1000"),
+        (rule("to = [\"a\"]") + &rule("to = [\"b\"]"), "no message comes to this rule"),
+        (rule("to = [\"a\"]") + back, "go round for ever"),
+        (rule("to = [\"a\"]").replace("\"x\"", "\"z\""), "there is no [[route]] named \"z\""),
+        (rule("to = [\"a\"]\nprefx = [\"+1\"]"), "did you mean \"prefix\"?"),
+    ] {
+        let log = refused(rules);
+        assert!(log.contains(words), "{words}: {log}");
+    }
+}
+
+/// An authority, and files of a certificate that it signed for a name, good until a year.
+fn certificate(folder: &Path, name: &str, until: i32) -> (std::path::PathBuf, String) {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+    let root = folder.join(format!("tls-{name}-{until}"));
+    std::fs::create_dir_all(&root).expect("the folder takes another");
+    let (ca_key, key) = (KeyPair::generate().expect("a key"), KeyPair::generate().expect("a key"));
+    let mut ca = CertificateParams::new(Vec::new()).expect("parameters");
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = ca.self_signed(&ca_key).expect("an authority");
+    let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(until, 1, 1);
+    let signed = params.signed_by(&key, &Issuer::from_params(&ca, &ca_key)).expect("a certificate");
+    let files = [("ca.pem", authority.pem()), ("cert.pem", signed.pem()), ("key.pem", key.serialize_pem())];
+    files.iter().for_each(|(file, text)| std::fs::write(root.join(file), text).expect("it is written"));
+    let section =
+        format!("[tls]\ncert_file = \"{0}/cert.pem\"\nkey_file = \"{0}/key.pem\"\nbinary = true\n", root.display());
+    (root.join("ca.pem"), section)
+}
+
+fn over_tls(to: SocketAddr, ca: &Path) -> String {
+    linked(1, to) + &format!("tls = true\nca_file = \"{}\"\n", ca.display())
+}
+
+#[test]
+fn a_link_speaks_tls_to_whom_it_trusts() {
+    let folder = folder();
+    let (ca, tls) = certificate(folder.path(), "127.0.0.1", 2200);
+    let there = free_address();
+    let sections = format!("{tls}\n[[queue]]\nname = \"jobs\"\n");
+    let b = Server::start(&settings(folder.path(), "b", there, sections));
+    let a = Server::start(&settings(folder.path(), "a", free_address(), over_tls(there, &ca)));
+    send_all(&mut connect(&a));
+    receive_all(&mut connect(&b), MESSAGES, |_| {});
+    assert!(a.terminate().status.success() && b.terminate().status.success());
+}
+
+#[test]
+fn a_link_says_why_it_does_not_trust_and_gives_nothing() {
+    let folder = folder();
+    let (stranger, _) = certificate(folder.path(), "stranger", 2200);
+    for (name, until, trusted, why) in [
+        ("127.0.0.1", 2200, false, "who signed it is not known"),
+        ("other.example", 2200, true, "it is not for 127.0.0.1, but for"),
+        ("127.0.0.1", 2021, true, "it has expired"),
+    ] {
+        let (ca, tls) = certificate(folder.path(), name, until);
+        let there = free_address();
+        let sections = format!("{tls}\n[[queue]]\nname = \"jobs\"\n");
+        let b = Server::start(&settings(folder.path(), "b", there, sections));
+        let ca = if trusted { &ca } else { &stranger };
+        let root = format!("a-{until}-{name}-{trusted}");
+        let a = Server::start(&settings(folder.path(), &root, free_address(), over_tls(there, ca)));
+        let mut http = connect(&a);
+        send_one(&mut http, json!({ "body": "secret" }));
+        a.says(why);
+        assert_eq!(ok(http.get("/v1/queues/jobs"))["waiting"], json!(1));
+        let metrics = ok(http.get("/metrics"));
+        let metrics = metrics.as_str().expect("a page");
+        assert!(metrics.contains("tidegate_link_up{link=\"next\"} 0"), "{metrics}");
+        assert!(a.terminate().status.success() && b.terminate().status.success());
+    }
+}
+
+/// A batch that is more than the other queue has room for fills that room.
+#[test]
+fn the_room_that_there_is_is_used() {
+    let folder = folder();
+    let there = free_address();
+    let queue = "[[queue]]\nname = \"jobs\"\nmessages_max = 7\n";
+    let b = Server::start(&settings(folder.path(), "b", there, queue.to_owned()));
+    let a = Server::start(&settings(folder.path(), "a", free_address(), linked(1, there)));
+    send_all(&mut connect(&a));
+    until_waiting(&mut connect(&b), &[("jobs", 7)]);
+    a.says("queue_full");
+    assert!(a.terminate().status.success() && b.terminate().status.success());
+}

@@ -477,6 +477,66 @@ fn a_lease_of_a_message_of_another_queue_says_nothing_about_it() {
     assert_eq!(acknowledge(&mut driven, &here), [Err(LeaseRefusal::Lost)], "it is a dead letter of this queue");
 }
 
+fn route(driven: &mut Driven, leases: &[Lease]) -> Outcome {
+    let messages: Vec<_> = leases.iter().map(|lease| (*lease, Arc::new(message("a")))).collect();
+    driven.ask(Command::Route { from: "from", to: "to", messages: &messages, by: "route:x" })
+}
+
+#[test]
+fn what_is_routed_keeps_its_key_its_order_and_its_end() {
+    let mut driven = Driven::new();
+    driven.queue("from", Settings::default());
+    driven.queue(
+        "to",
+        Settings { delay_ms: 50, attempts_max: Some(1), dead_letter: Some("from".into()), ..Settings::default() },
+    );
+    let keyed = |key: &str| Message { ordering_key: Some(key.into()), ..message("a") };
+    let expires_at = Some(TimeMs(driven.now.0 + 300));
+    driven.send("from", &[keyed("k"), keyed("k"), Message { expires_at, ..message("short") }]);
+    let leases = driven.receive("from", 10);
+    assert_eq!(route(&mut driven, &leases), Outcome::Leases(vec![Ok(()); 2]));
+    assert_eq!((driven.counts("from"), driven.counts("to")), ((1, 0, 0), (0, 2, 0)), "it waits as the queue says");
+    let late = route(&mut driven, &leases);
+    assert_eq!(late, Outcome::Leases(vec![Err(LeaseRefusal::Unknown); 2]), "it is not routed twice");
+    let leases = driven.receive("from", 10);
+    assert_eq!(route(&mut driven, &leases), Outcome::Leases(vec![Ok(())]), "the next one of its ordering key");
+    driven.wait(50);
+    let first = driven.receive("to", 10);
+    let numbers: Vec<u64> = first.iter().map(|lease| lease.key.number()).collect();
+    assert_eq!((numbers, driven.counts("to")), (vec![1, 3], (1, 0, 2)), "one of an ordering key is out");
+    assert_eq!(driven.acknowledge("to", &first[..1]), [Ok(())]);
+    assert_eq!(driven.received("to", 10), [(2, 2)]);
+    let back = Command::Reject { queue: "to", leases: &first[1..], then: Rejection::Back(0), reason: "" };
+    assert_eq!(leases_of(driven.ask(back)), [Ok(())]);
+    driven.wait(250);
+    assert_eq!(driven.counts("to"), (0, 0, 1), "one has expired where it is now");
+    let totals = |driven: &Driven, name: &str| driven.queues.view(name).unwrap().totals;
+    assert_eq!((totals(&driven, "from").acknowledged, totals(&driven, "to").sent), (3, 3));
+}
+
+#[test]
+fn a_route_fills_the_room_that_there_is_and_overtakes_nothing() {
+    let mut driven = Driven::new();
+    driven.queue("from", Settings::default());
+    driven.queue("to", Settings { messages_max: Some(2), ..Settings::default() });
+    let keyed = || Message { ordering_key: Some("k".into()), ..message("a") };
+    driven.send("from", &[keyed(), message("a"), message("b"), message("c")]);
+    driven.send("to", &[keyed()]);
+    let there = driven.receive("to", 10);
+    let leases = driven.receive("from", 10);
+    let not_now = Err(LeaseRefusal::NotNow);
+    let outcome = Outcome::Leases(vec![not_now, Ok(()), not_now, not_now]);
+    assert_eq!(route(&mut driven, &leases), outcome, "a later one of its key is out, and there is room for one");
+    assert_eq!(route(&mut driven, &leases[2..]), Outcome::Refused(Refusal::Full(Limit::OfSettings)));
+    let reject = Command::Reject { queue: "to", leases: &there, then: Rejection::Back(0), reason: "" };
+    assert_eq!(leases_of(driven.ask(reject)), [Ok(())]);
+    driven.queue("to", Settings { messages_max: Some(3), ..Settings::default() });
+    assert_eq!(route(&mut driven, &leases[..1]), Outcome::Leases(vec![Ok(())]));
+    assert_eq!(driven.received("to", 10), [(1, 2), (2, 2)], "the order is that in which messages were taken");
+    let unknown = Command::Route { from: "from", to: "nowhere", messages: &[], by: "" };
+    assert_eq!(driven.ask(unknown), Outcome::Refused(Refusal::QueueNotFound("nowhere".into())));
+}
+
 #[test]
 fn a_redrive_takes_what_waits_for_a_receiver_and_nothing_comes_sooner_or_lives_longer() {
     let mut driven = Driven::new();

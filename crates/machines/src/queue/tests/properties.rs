@@ -17,6 +17,7 @@ enum Step {
     Reschedule { which: u8, delay: u8 },
     Purge { queue: u8, up_to: u8 },
     Redrive { from: u8, to: u8 },
+    Route { from: u8, to: u8, which: u8 },
     Delete { queue: u8 },
     Schedule { queue: u8, which: u8, content: u8, expiry: u8 },
     Unschedule { queue: u8, which: u8 },
@@ -49,6 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (byte(), byte()).prop_map(|(which, delay)| Step::Reschedule { which, delay }),
         1 => (byte(), byte()).prop_map(|(queue, up_to)| Step::Purge { queue, up_to }),
         1 => (byte(), byte()).prop_map(|(from, to)| Step::Redrive { from, to }),
+        3 => (byte(), byte(), byte()).prop_map(|(from, to, which)| Step::Route { from, to, which }),
         1 => byte().prop_map(|queue| Step::Delete { queue }),
         2 => (byte(), byte(), byte(), byte()).prop_map(
             |(queue, which, content, expiry)| Step::Schedule { queue, which, content, expiry }
@@ -176,6 +178,11 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
         }
         Step::Redrive { from, to } => {
             driven.ask(Command::Redrive { from: name(from), to: name(to), max: 3 });
+        }
+        Step::Route { from, to, which } => {
+            let routed = |which| Some((lease_of(which)?, Arc::new(message("x"))));
+            let messages: Vec<_> = [which, which.wrapping_add(1)].into_iter().filter_map(routed).collect();
+            driven.ask(Command::Route { from: name(from), to: name(to), messages: &messages, by: "route:x" });
         }
         Step::Delete { queue } => {
             driven.ask(Command::DeleteQueue { name: name(queue) });
