@@ -35,6 +35,7 @@ pub mod limits;
 mod machine;
 mod message_table;
 mod number_set;
+mod owners;
 mod packed;
 mod reads;
 mod settings;
@@ -51,6 +52,7 @@ pub use command::{
 pub use event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 pub use key::{KEY_CHARS, MessageKey, NUMBER_END, NoKey};
 pub use message_table::MessageState;
+pub use owners::Owned;
 pub use reads::{BodyPlace, MessageView, Offer, QueueFigures, QueueView};
 pub use settings::{BadSetting, Settings, is_queue_name, shortened};
 pub use snapshot::SnapshotError;
