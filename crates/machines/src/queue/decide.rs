@@ -98,7 +98,7 @@ impl Queues {
 
     /// Whether there may be another queue, of this owner or of the configuration.
     fn check_queue_count(&self, owner: Option<&str>) -> Result<(), Refusal> {
-        let of_owner = owner.map_or(0, |owner| self.owners.of(owner).queues);
+        let of_owner = owner.map_or(0, |owner| self.owned_by(owner).queues);
         let most = if owner.is_some() { QUEUES_OF_OWNERS_MAX } else { QUEUES_MAX };
         match () {
             () if of_owner >= QUEUES_OF_OWNER_MAX as u64 => Err(Refusal::TooManyQueuesOfOwner),

@@ -52,7 +52,6 @@ pub use command::{
 pub use event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 pub use key::{KEY_CHARS, MessageKey, NUMBER_END, NoKey};
 pub use message_table::MessageState;
-pub use owners::Owned;
 pub use reads::{BodyPlace, MessageView, Offer, QueueFigures, QueueView};
 pub use settings::{BadSetting, Settings, is_queue_name, shortened};
 pub use snapshot::SnapshotError;

@@ -15,7 +15,7 @@ pub(super) struct OwnerIndex(u32);
 
 /// What one owner has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Owned {
+pub(super) struct Owned {
     /// Queues that it made.
     pub queues: u64,
     /// Schedules that it made, of whichever queues.
@@ -74,7 +74,7 @@ impl Owners {
 
 impl Queues {
     /// What somebody has of this shard.
-    pub fn owned_by(&self, owner: &str) -> Owned {
+    pub(super) fn owned_by(&self, owner: &str) -> Owned {
         self.owners.of(owner)
     }
 

@@ -151,7 +151,7 @@ impl Queues {
 
     /// Whether a queue may get another schedule, of this owner.
     fn check_standing_count(&self, queue: &Queue, owner: Option<&str>) -> Result<(), Refusal> {
-        let of_owner = owner.map_or(0, |owner| self.owners.of(owner).schedules);
+        let of_owner = owner.map_or(0, |owner| self.owned_by(owner).schedules);
         let most = if queue.owner.is_some() { STANDING_OF_OWNERS_MAX } else { STANDING_MAX };
         match () {
             () if of_owner >= STANDING_OF_OWNER_MAX as u64 => Err(Refusal::TooManySchedulesOfOwner),

@@ -4,6 +4,7 @@ use super::limits::{
 };
 use super::schedules::every_morning;
 use super::*;
+use crate::queue::owners::Owned;
 
 /// Settings of a queue that somebody has made.
 fn of(owner: &str) -> Settings {
