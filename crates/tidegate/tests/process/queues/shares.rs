@@ -6,6 +6,7 @@ use std::thread;
 use serde_json::json;
 
 use super::*;
+use crate::SERVICE;
 
 const FLOODER: &str = "a-token-of-the-flooder";
 const VICTIM: &str = "a-token-of-the-victim";
