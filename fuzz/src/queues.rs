@@ -63,7 +63,12 @@ fn message(body: &str) -> Message {
 pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     let queues = Queues::new(ShardIndex(0), 1);
     let mut driven = Driven { queues, events: Vec::new(), next: 1, step: 1_000 };
-    let dying = Settings { attempts_max: Some(3), dead_letter: Some("dead".into()), ..Settings::default() };
+    let dying = Settings {
+        attempts_max: Some(3),
+        dead_letter: Some("dead".into()),
+        owner: Some("ann".into()),
+        ..Settings::default()
+    };
     let other = Settings {
         delivery_window: Some("mon-fri 08:00-20:00 Europe/Berlin".into()),
         consumer_rate_per_s: Some(7),
@@ -118,6 +123,7 @@ pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
         zone: "Europe/Berlin".into(),
         expiry_ms: Some(9_000),
         message: Message { ordering_key: Some("k".into()), ..message(body) },
+        owner: Some("bob".into()),
     };
     for (name, body) in [("morning", "a"), ("noon", "b"), ("night", "c")] {
         let (settings, next) = (standing(body), TimeMs(NOW.0 + 40));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use tidegate_queue::machine::limits::CONSUMER_BYTES_MAX;
+use tidegate_queue::machine::limits::{CONSUMER_BYTES_MAX, OWNER_BYTES_MAX};
 use tidegate_queue::machine::{Lease, MessageKey, Outcome, Refusal, shortened};
 use tidegate_queue::{Answer, QueueClient, QueueRequest, Receive, Received, give_back};
 
@@ -48,6 +48,12 @@ pub fn lease_of(text: &str) -> Option<Lease> {
 /// be.
 pub fn consumer_of(caller: &Identity) -> Box<str> {
     shortened(caller.name(), CONSUMER_BYTES_MAX).into()
+}
+
+/// Whose share of a shard's bounds a queue or schedule takes that a caller makes. Names of which only the ends differ,
+/// behind the longest that is kept, share one.
+pub fn owner_of(caller: &Identity) -> Option<Box<str>> {
+    Some(shortened(caller.name(), OWNER_BYTES_MAX).into()).filter(|name: &Box<str>| !name.is_empty())
 }
 
 /// Waits for messages. If this is given up, the shard is told, and keeps or gets back what it has. It is given up when

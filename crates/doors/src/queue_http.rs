@@ -27,7 +27,7 @@ use crate::RoomClient;
 use crate::auth::{Identity, QueueAction};
 use crate::http::{Door, HttpRoom, Routes};
 use crate::json::{Problem, ProblemCode};
-use crate::queue_calls::{RECEIVERS_FULL, RECEIVERS_RETRY_AFTER_S, RECEIVERS_TOO_MANY, Served, may_know};
+use crate::queue_calls::{RECEIVERS_FULL, RECEIVERS_RETRY_AFTER_S, RECEIVERS_TOO_MANY, Served, may_know, owner_of};
 use crate::sqs;
 
 /// The queues at the door of one edge thread, before it opens.
@@ -118,6 +118,7 @@ const SETTING_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_
 const QUEUE_NOT_EMPTY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_not_empty");
 const QUEUE_IN_USE: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_in_use");
 const QUEUES_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queues_too_many");
+const QUEUES_OF_OWNER_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queues_of_owner_too_many");
 const QUEUES_APART: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queues_on_two_shards");
 const MESSAGE_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "message_invalid");
 const BATCH_TOO_LARGE: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "messages_too_many");
@@ -130,14 +131,17 @@ const QUEUE_HAS_SCHEDULES: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, 
 const SCHEDULE_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "queue_schedule_invalid");
 const SCHEDULE_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "queue_schedule_not_found");
 const SCHEDULES_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_schedules_too_many");
+const SCHEDULES_OF_OWNER_TOO_MANY: ProblemCode =
+    ProblemCode::new(StatusCode::CONFLICT, "queue_schedules_of_owner_too_many");
 
-const CODES: [ProblemCode; 19] = [
+const CODES: [ProblemCode; 21] = [
     QUEUE_NOT_FOUND,
     QUEUE_NAME_INVALID,
     SETTING_INVALID,
     QUEUE_NOT_EMPTY,
     QUEUE_IN_USE,
     QUEUES_TOO_MANY,
+    QUEUES_OF_OWNER_TOO_MANY,
     QUEUES_APART,
     MESSAGE_INVALID,
     BATCH_TOO_LARGE,
@@ -151,6 +155,7 @@ const CODES: [ProblemCode; 19] = [
     SCHEDULE_INVALID,
     SCHEDULE_NOT_FOUND,
     SCHEDULES_TOO_MANY,
+    SCHEDULES_OF_OWNER_TOO_MANY,
 ];
 
 pub(crate) fn problem(refusal: &Refusal) -> Problem {
@@ -161,17 +166,19 @@ pub(crate) fn problem(refusal: &Refusal) -> Problem {
         Refusal::QueueNotEmpty => QUEUE_NOT_EMPTY,
         Refusal::QueueInUse(_) => QUEUE_IN_USE,
         Refusal::TooManyQueues => QUEUES_TOO_MANY,
+        Refusal::TooManyQueuesOfOwner => QUEUES_OF_OWNER_TOO_MANY,
         Refusal::OnTwoShards => QUEUES_APART,
         Refusal::MessageInvalid { .. } => MESSAGE_INVALID,
         Refusal::BatchTooLarge => BATCH_TOO_LARGE,
         Refusal::ArgumentInvalid(_) => ARGUMENT_INVALID,
-        Refusal::Full(_) => QUEUE_FULL,
+        Refusal::Full(..) => QUEUE_FULL,
         Refusal::TooManyReceivers => RECEIVERS_FULL,
         Refusal::TooManyReceiversOfCaller => RECEIVERS_TOO_MANY,
         Refusal::QueueHasSchedules => QUEUE_HAS_SCHEDULES,
         Refusal::ScheduleInvalid(_) => SCHEDULE_INVALID,
         Refusal::ScheduleNotFound => SCHEDULE_NOT_FOUND,
         Refusal::TooManySchedules => SCHEDULES_TOO_MANY,
+        Refusal::TooManySchedulesOfOwner => SCHEDULES_OF_OWNER_TOO_MANY,
         Refusal::MessageNotFound => MESSAGE_NOT_FOUND,
         Refusal::MessageLeased => MESSAGE_LEASED,
     };

@@ -69,6 +69,7 @@ impl QueueKeys {
             consumer_rate_per_s: rate(self.consumer_rate_per_s),
             consumer_burst: self.consumer_burst,
             notes: Box::default(),
+            owner: None,
         }
     }
 }

@@ -14,10 +14,16 @@ config! {
         messages_max: Count<u64> = 20_000_000, 1..=1_000_000_000, restart, "messages of one shard that are not gone";
         messages_of_queue_max: Optional<Count<u64>> = NoDefault, .., restart,
             "of these, messages of one queue; without it, three quarters of queues.messages_max";
+        messages_of_owner_max: Optional<Count<u64>> = NoDefault, .., restart,
+            "of these, messages of all queues that one user or service has made; without it, three quarters of \
+             queues.messages_max";
         ids_max: Count<u64> = 1_000_000, 0..=1_000_000_000, restart,
             "ids of messages that one shard remembers; of those that links send, 32 count as one";
         ids_of_queue_max: Optional<Count<u64>> = NoDefault, .., restart,
             "of these, ids of one queue; without it, three quarters of queues.ids_max";
+        ids_of_owner_max: Optional<Count<u64>> = NoDefault, .., restart,
+            "of these, ids of all queues that one user or service has made; without it, three quarters of \
+             queues.ids_max";
         bodies_bytes_max: Bytes = 268_435_456, 1_048_576..=1_099_511_627_776, restart,
             "bodies of one shard in memory";
         receivers_max: Count<usize> = 10_000, 1..=1_000_000, restart,
@@ -31,7 +37,9 @@ impl QueuesKeys {
         let shared = Bounds::new(self.messages_max, self.ids_max);
         Bounds {
             messages_of_queue_max: self.messages_of_queue_max.unwrap_or(shared.messages_of_queue_max),
+            messages_of_owner_max: self.messages_of_owner_max.unwrap_or(shared.messages_of_owner_max),
             ids_of_queue_max: self.ids_of_queue_max.unwrap_or(shared.ids_of_queue_max),
+            ids_of_owner_max: self.ids_of_owner_max.unwrap_or(shared.ids_of_owner_max),
             ..shared
         }
     }

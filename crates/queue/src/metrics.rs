@@ -1,6 +1,7 @@
 //! What a shard of queues counts beside what every shard counts.
 
 use tidegate_journal::LogStore;
+use tidegate_machines::queue::limits::{QUEUES_MAX, STANDING_MAX};
 use tidegate_shard::Shard;
 use tidegate_telemetry::metrics;
 
@@ -11,6 +12,10 @@ metrics! {
     /// One shard's own metrics. For the thread that runs it.
     pub struct QueueMetrics(shard) {
         queues: Gauge "tidegate_queues" "Queues that there are.";
+        queues_max: Gauge "tidegate_queues_max" "How many there may be, those of [[queue]] among them.";
+        schedules: Gauge "tidegate_queue_schedules" "Schedules that there are.";
+        schedules_max: Gauge
+            "tidegate_queue_schedules_max" "How many there may be, those of queues of [[queue]] among them.";
         waiting: Gauge "tidegate_queue_messages_waiting" "Messages that wait for a receiver.";
         scheduled: Gauge "tidegate_queue_messages_scheduled" "Messages that wait for their time.";
         leased: Gauge "tidegate_queue_messages_leased" "Messages that a receiver has.";
@@ -22,8 +27,9 @@ metrics! {
         behind: Gauge
             "tidegate_queues_behind" "Queues that would take more than a minute to empty, for a minute or more.";
         ids: Gauge "tidegate_queue_ids" "Ids of messages that are remembered.";
-        refused: CounterFamily(bound: "queue_settings" "messages_of_queue" "messages" "ids_of_queue" "ids" "numbers"
-                "receivers" "receivers_of_caller")
+        refused: CounterFamily(bound: "queue_settings" "messages_of_queue" "messages_of_owner" "messages" "ids_of_queue"
+                "ids_of_owner" "ids" "numbers" "queues" "queues_of_owner" "schedules" "schedules_of_owner" "receivers"
+                "receivers_of_caller")
             "tidegate_queue_refused_total" "Requests refused because a bound was met, by the bound.";
         receivers: Gauge "tidegate_queue_receivers_waiting" "Requests that wait for messages.";
         body_bytes: Gauge "tidegate_queue_body_bytes" "Memory of bodies.";
@@ -40,6 +46,9 @@ impl QueueMetrics {
         let (state, service) = (shard.state_ahead(), shard.service());
         let (counts, totals) = state.all();
         self.queues.set(state.totals().0 as i64);
+        self.queues_max.set(QUEUES_MAX as i64);
+        self.schedules.set(state.standing_count() as i64);
+        self.schedules_max.set(STANDING_MAX as i64);
         self.waiting.set(counts.waiting as i64);
         self.scheduled.set(counts.scheduled as i64);
         self.leased.set(counts.leased as i64);

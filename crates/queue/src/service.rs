@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use tidegate_journal::{JournalError, LogReader, LogStore, NoRoom, RecordClass};
-use tidegate_machines::queue::{Bounds, Command, Event, Message, Outcome, Refusal, Settings, Verdict};
+use tidegate_machines::queue::{Bounds, Command, Event, Message, Outcome, Queues, Refusal, Settings, Verdict};
 use tidegate_machines::{Decision, Machine, TimeMs};
 use tidegate_shard::{Caller, JobId, Jobs, Pause, Room, Served, Service, TurnOf, Unavailable, Unsolicited};
 
@@ -246,6 +246,13 @@ impl<T: RequestTicket> QueueService<T> {
         }
     }
 
+    /// Counts a refusal, if a bound was met, and says it in the log.
+    fn note_refused(&mut self, refusal: &Refusal, of: (&str, Option<&str>), now: TimeMs) {
+        if let Some(bound) = Bound::of(refusal) {
+            self.refused.note(bound, of, now);
+        }
+    }
+
     /// Keeps the bodies of what was just sent, lets go of those that are done with, and notes where those who wait may
     /// find something.
     fn follow(&mut self, event: &Event<'_>, command: &Command<'_>, outcome: &Outcome, now: TimeMs) {
@@ -311,18 +318,31 @@ impl<T: RequestTicket> QueueService<T> {
             Call::Redrive { max, .. } => max.unwrap_or(u64::MAX) - progress.done,
             _ => 0,
         };
-        let command = call.command(up_to, left).expect("reads are served elsewhere");
+        let owned;
+        let command = match call {
+            Call::SetQueue { name, settings } => {
+                owned = with_owner(turn.state(), name, settings);
+                Command::SetQueue { name, settings: &owned }
+            }
+            _ => call.command(up_to, left).expect("reads are served elsewhere"),
+        };
         let class = class_of(call);
         let (count, more) = match self.execute(turn, class, &command) {
             Executed::NoRoom => return Served::Paused(Pause::Room),
             Executed::DiskFull => return Served::TurnedAway(Unavailable::DiskFull),
             Executed::Done(Outcome::Some { count, more }) => (count, more),
             Executed::Done(outcome) => {
-                if let (Outcome::Done, Call::SetQueue { name, settings }) = (&outcome, call) {
-                    self.tell_declared(name, settings);
-                }
-                if let (Outcome::Refused(Refusal::Full(limit)), Some(queue)) = (&outcome, call.queue()) {
-                    self.refused.note(Bound::Of(*limit), queue, turn.now());
+                match (&outcome, &command) {
+                    (Outcome::Done, Command::SetQueue { name, settings }) => self.tell_declared(name, settings),
+                    (Outcome::Refused(refusal), Command::SetQueue { name, settings }) => {
+                        self.note_refused(refusal, (name, settings.owner.as_deref()), turn.now());
+                    }
+                    (Outcome::Refused(refusal), _) => {
+                        let queue = call.queue().unwrap_or_default();
+                        let owner = turn.state().settings(queue).and_then(|settings| settings.owner.as_deref());
+                        self.note_refused(refusal, (queue, owner), turn.now());
+                    }
+                    _ => {}
                 }
                 return Served::Done(Answer::Outcome(outcome));
             }
@@ -333,6 +353,15 @@ impl<T: RequestTicket> QueueService<T> {
             false => Served::Done(Answer::Outcome(Outcome::Some { count: progress.done, more })),
         }
     }
+}
+
+/// The settings that a queue gets: whoever gives it others does not become its owner.
+fn with_owner(queues: &Queues, name: &str, settings: &Settings) -> Settings {
+    let owner = match queues.settings(name) {
+        Some(before) => before.owner.clone(),
+        None => settings.owner.clone(),
+    };
+    Settings { owner, ..settings.clone() }
 }
 
 /// Why a text of a call says nothing: its form is none of the machine's business.
@@ -383,7 +412,7 @@ impl<T: RequestTicket> Service for QueueService<T> {
             Note::Receive(ticket, receive) => match self.room_for(&ticket, &receive) {
                 Ok(()) => self.waiters.arrive(ticket, receive),
                 Err((bound, refusal)) => {
-                    self.refused.note(bound, &receive.queue, self.now);
+                    self.refused.note(bound, (&receive.queue, None), self.now);
                     self.ready.push((ticket, Answer::refused(refusal)));
                 }
             },

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::messages::now;
 use super::openapi::{QueueBodyProblems, QueuePath, QueueProblems};
 use super::page::Page;
-use super::{Served, ask, check_right, may_know};
+use super::{Served, ask, check_right, may_know, owner_of};
 use crate::auth::{Identity, QueueAction};
 use crate::http::{InQuery, PathName};
 use crate::json::{Problem, UpTo, Whole, Whole32, decode, json};
@@ -57,7 +57,7 @@ pub struct QueueSettingsPutBody {
     burst: Option<Whole32>,
     /// Whether messages are taken and none is handed out; false by default.
     paused: Option<bool>,
-    /// Messages that may be in the queue at once; `null`, the default, for as many as the server may have.
+    /// Messages that may be in the queue at once; `null`, the default, for as many as the server lets one queue have.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<u64>)]
     messages_max: Option<Option<Whole>>,
@@ -126,6 +126,7 @@ impl QueueSettingsPutBody {
             consumer_rate_per_s: rate(self.consumer_rate_per_s, settings.consumer_rate_per_s),
             consumer_burst: self.consumer_burst.map_or(settings.consumer_burst, Whole32::get),
             notes: settings.notes,
+            owner: settings.owner,
         }
     }
 }
@@ -233,6 +234,11 @@ pub struct QueueBody {
     /// Its name.
     #[schema(example = "sms-out")]
     name: Box<str>,
+    /// The user or service that made it, and whose share of the server's queues, messages and ids it takes. Shown to
+    /// whoever may manage the queue; absent if the configuration made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    owner: Option<Box<str>>,
     /// Messages that wait for a receiver, or for one before them of their ordering key.
     waiting: u64,
     /// Messages that wait for their time.
@@ -261,11 +267,13 @@ pub struct QueueBody {
 }
 
 impl QueueBody {
-    fn new(view: QueueView, rates: Rates) -> QueueBody {
+    fn new(view: QueueView, rates: Rates, caller: &Identity) -> QueueBody {
+        let is_managed = caller.rights().may_with_queue(QueueAction::Admin, &view.name);
         let rounded = |rates: [f64; 3]| rates.map(|rate| (rate * 10.0).round() / 10.0);
         let totals = view.totals;
         QueueBody {
             name: view.name,
+            owner: view.settings.owner.clone().filter(|_| is_managed),
             waiting: view.counts.waiting,
             scheduled: view.counts.scheduled,
             leased: view.counts.leased,
@@ -352,7 +360,7 @@ pub(super) async fn list_queues(
     rows.truncate(limit);
     let next = rows.last().filter(|_| !is_last).map(|(view, _)| view.name.clone());
     let known = rows.into_iter().filter(|(view, _)| may_know(&caller, &view.name));
-    let queues = known.map(|(view, rates)| QueueBody::new(view, rates)).collect();
+    let queues = known.map(|(view, rates)| QueueBody::new(view, rates, &caller)).collect();
     Ok(json(StatusCode::OK, &QueuesBody { queues, next }))
 }
 
@@ -370,9 +378,11 @@ async fn set(
     name: Box<str>,
     settings: Settings,
 ) -> Result<Response<Body>, Problem> {
-    ask(served, caller, Call::SetQueue { name: name.clone(), settings: Box::new(settings) }).await?;
+    // One that is there keeps its owner.
+    let settings = Box::new(Settings { owner: owner_of(caller), ..settings });
+    ask(served, caller, Call::SetQueue { name: name.clone(), settings }).await?;
     let (view, rates) = look(served, caller, &name).await?;
-    Ok(json(StatusCode::OK, &QueueBody::new(view, rates)))
+    Ok(json(StatusCode::OK, &QueueBody::new(view, rates, caller)))
 }
 
 /// Read a queue
@@ -393,7 +403,7 @@ pub(super) async fn read_queue(
         check_right(&caller, QueueAction::Admin, &name)?;
     }
     let (view, rates) = look(&served, &caller, &name).await?;
-    Ok(json(StatusCode::OK, &QueueBody::new(view, rates)))
+    Ok(json(StatusCode::OK, &QueueBody::new(view, rates, &caller)))
 }
 
 /// Make a queue, or give it other settings

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::messages::{QueueContentBody, QueueMessageSendBody, TwoNames, two_names};
 use super::page::Page;
-use super::{Served, ask, check_right};
+use super::{Served, ask, check_right, owner_of};
 use crate::auth::{Identity, QueueAction};
 use crate::http::{InQuery, PathName, RoomBodyProblems, RoomProblems};
 use crate::json::{Problem, decode, json};
@@ -38,6 +38,10 @@ pub struct QueueScheduleBody {
     /// Its name.
     #[schema(example = "morning")]
     name: Box<str>,
+    /// The user or service that made it, and whose share of the server's schedules it takes; absent if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    owner: Option<Box<str>>,
     /// When it fires.
     #[schema(example = "0 9 * * mon-fri")]
     cron: Box<str>,
@@ -66,9 +70,10 @@ pub struct QueueScheduleBody {
 
 impl QueueScheduleBody {
     fn new(name: Box<str>, standing: &Standing) -> QueueScheduleBody {
-        let StandingSettings { cron, zone, expiry_ms, message } = &standing.settings;
+        let StandingSettings { cron, zone, expiry_ms, message, owner } = &standing.settings;
         QueueScheduleBody {
             name,
+            owner: owner.clone(),
             cron: cron.clone(),
             zone: zone.clone(),
             next_at_ms: standing.next.map(|at| at.0),
@@ -189,7 +194,8 @@ pub(super) async fn put_schedule(
     let body = served.door.read_json(&head.headers, body).await?;
     let QueueSchedulePutBody { cron, zone, message } = decode(&body)?;
     let (message, expiry_ms) = message.into_standing()?;
-    let settings = Box::new(StandingSettings { cron, zone, expiry_ms, message });
+    // One that is there keeps its owner.
+    let settings = Box::new(StandingSettings { cron, zone, expiry_ms, message, owner: owner_of(&caller) });
     ask(&served, &caller, Call::SetStanding { queue: queue.clone(), name: name.clone(), settings }).await?;
     only(&served, &caller, queue, name).await
 }

@@ -8,7 +8,10 @@ use tidegate_shard::Unavailable;
 pub const REFUSALS: &[(ReasonCode, &str)] = &[
     (ReasonCode::TOPIC_NAME_INVALID, "there is no queue of this name: PUT /v1/queues/{name} makes one"),
     (ReasonCode::TOPIC_FILTER_INVALID, "there is no queue of this name: PUT /v1/queues/{name} makes one"),
-    (ReasonCode::QUOTA_EXCEEDED, "the queue, or its server, has as many messages as it may: try again later"),
+    (
+        ReasonCode::QUOTA_EXCEEDED,
+        "the queue, its owner or its server has as many messages, or ids of messages, as it may: try again later",
+    ),
     (ReasonCode::QUOTA_EXCEEDED, "the disk of the server is full, nothing can be kept: try again later"),
     (ReasonCode::QUOTA_EXCEEDED, "too much is under way: try again later"),
     (ReasonCode::QUOTA_EXCEEDED, "this user has used up a bound of its own: try again later"),
@@ -66,7 +69,7 @@ const _: () = assert!(REFUSALS.len() == NOT_TAKEN.0 as usize + 1, "each refusal 
 pub fn of_send(refusal: &Refusal) -> QueueRefusal {
     match refusal {
         Refusal::QueueNotFound(_) | Refusal::QueueNameInvalid => NO_QUEUE_TO_SEND,
-        Refusal::Full(_) => FULL,
+        Refusal::Full(..) => FULL,
         Refusal::BatchTooLarge => TOO_LARGE,
         _ => NOT_TAKEN,
     }

@@ -94,7 +94,7 @@ fn sends_are_answered_as_their_shard_answers() {
     for (ticket, answer, expected) in [
         (1, Ok(Answer::Outcome(Outcome::Sent(vec![receipt]))), (Ok(()), None)),
         (2, refused(Refusal::QueueNotFound("jobs".into())), (Err(refusal::NO_QUEUE_TO_SEND), Some("queue_not_found"))),
-        (3, refused(Refusal::Full(Limit::Messages)), (Err(refusal::FULL), Some("queue_full"))),
+        (3, refused(Refusal::Full(Limit::Messages, 1)), (Err(refusal::FULL), Some("queue_full"))),
         (4, Err(Unavailable::DiskFull), (Err(refusal::DISK_FULL), Some("disk_full"))),
         (5, Err(Unavailable::Stopping), (Err(refusal::NOT_NOW), Some("stopping"))),
     ] {

@@ -173,7 +173,11 @@ impl From<&Refusal> for AwsError {
             Refusal::QueueNotEmpty | Refusal::QueueInUse(_) | Refusal::QueueHasSchedules => {
                 codes::UNSUPPORTED_OPERATION
             }
-            Refusal::TooManyQueues | Refusal::TooManySchedules | Refusal::Full(_) => codes::OVER_LIMIT,
+            Refusal::TooManyQueues
+            | Refusal::TooManyQueuesOfOwner
+            | Refusal::TooManySchedules
+            | Refusal::TooManySchedulesOfOwner
+            | Refusal::Full(..) => codes::OVER_LIMIT,
             Refusal::TooManyReceivers => codes::SERVICE_UNAVAILABLE,
             Refusal::TooManyReceiversOfCaller => codes::REQUEST_THROTTLED,
             Refusal::BatchTooLarge => codes::BATCH_TOO_LONG,

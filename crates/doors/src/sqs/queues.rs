@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tidegate_queue::machine::{QueueView, Refusal, is_queue_name};
+use tidegate_queue::machine::{QueueView, Refusal, Settings, is_queue_name};
 use tidegate_queue::{Answer, Call, Read};
 
 use super::arguments::within;
@@ -12,7 +12,7 @@ use super::noted::TAGS_MAX;
 use super::settings::{Given, QueueAttributes, shown};
 use super::{Asked, Done, now};
 use crate::auth::QueueAction;
-use crate::queue_calls::may_know;
+use crate::queue_calls::{may_know, owner_of};
 
 /// Queues that one answer lists.
 const LISTED_MAX: usize = 1_000;
@@ -75,7 +75,7 @@ fn check_dead_letter(asked: &Asked<'_>, given: &Given, attributes: &QueueAttribu
 
 /// Sets a queue's attributes. A dead letter queue that is not there is a wrong value.
 async fn set(asked: &Asked<'_>, name: &str, attributes: QueueAttributes) -> Done<()> {
-    let settings = Box::new(attributes.into_settings());
+    let settings = Box::new(Settings { owner: owner_of(&asked.caller), ..attributes.into_settings() });
     match asked.decide(Call::SetQueue { name: name.into(), settings }).await? {
         Ok(_) => Ok(()),
         Err(refusal @ (Refusal::QueueNotFound(_) | Refusal::OnTwoShards)) => {

@@ -1,9 +1,10 @@
 //! Names, digests and attributes of messages.
 
 use tidegate_machines::{ShardIndex, TimeMs};
-use tidegate_queue::machine::{Message, MessageKey};
+use tidegate_queue::machine::{Limit, Message, MessageKey, Refusal};
 
 use super::digest;
+use super::error::AwsError;
 use super::message::{Given, attributes_of, chosen, shown, take_own};
 use super::names::{arn_of, message_id, queue_of, queue_of_arn, url_of};
 use super::noted::Noted;
@@ -157,4 +158,17 @@ fn notes_that_are_none_are_as_if_there_were_none() {
     assert_eq!(Noted::read(b"[1]"), Noted::default());
     assert_eq!(Noted::read(br#"{"receive_wait_s":3,"colour":1}"#).receive_wait_s, 3);
     assert!(Noted::default().write().is_empty());
+}
+
+#[test]
+fn a_bound_that_is_met_is_over_limit() {
+    for refusal in [
+        Refusal::TooManyQueues,
+        Refusal::TooManyQueuesOfOwner,
+        Refusal::Full(Limit::MessagesOfOwner, 7),
+        Refusal::Full(Limit::IdsOfOwner, 7),
+    ] {
+        let response = AwsError::from(&refusal).into_response();
+        assert_eq!(response.headers()["x-amzn-errortype"], "OverLimit", "{refusal}");
+    }
 }

@@ -115,11 +115,11 @@ impl Queues {
                 self.check_all(&touched, Some(*index), |entry| !entry.state.is_finished() && entry.attempts > 0)
             }
             Event::Noted { message, .. } => self.check_all(&[*message], None, |entry| entry.attempts > 0),
-            Event::StandingSet { queue: index, name, cron, zone, expiry_ms, next, message, .. } => {
+            Event::StandingSet { queue: index, name, cron, zone, expiry_ms, next, message, owner, .. } => {
                 let queue = queue(*index)?;
                 let message = message.to_message();
-                let (cron, zone) = ((*cron).into(), (*zone).into());
-                let settings = StandingSettings { cron, zone, expiry_ms: *expiry_ms, message };
+                let (cron, zone, owner) = ((*cron).into(), (*zone).into(), owner.map(Into::into));
+                let settings = StandingSettings { cron, zone, expiry_ms: *expiry_ms, message, owner };
                 must(settings.check(name).is_ok(), "a schedule has a name, texts and a message")?;
                 must(*next > at && *next <= TimeMs::MAX, "a schedule fires later")?;
                 let is_new = !queue.standing.contains_key(*name);
@@ -171,7 +171,9 @@ impl Queues {
             Event::Started { node, .. } => self.start(*node),
             Event::QueueSet { name, settings, .. } => {
                 let index = self.index(name).unwrap_or_else(|| self.add_queue(name));
+                self.leave_owner(index);
                 self.queue_mut(index).settings = settings.clone();
+                self.enter_owner(index);
             }
             Event::QueueDeleted { queue, .. } => self.drop_queue(*queue),
             Event::Sent { queue, first, messages, .. } => {
@@ -271,9 +273,10 @@ impl Queues {
                 self.queue_mut(*queue).totals.acknowledged += messages.len() as u64;
             }
             Event::Noted { message, .. } => self.touch(message.number, place),
-            Event::StandingSet { queue, name, cron, zone, expiry_ms, next, message, .. } => {
+            Event::StandingSet { queue, name, cron, zone, expiry_ms, next, message, owner, .. } => {
                 let (cron, zone, message) = ((*cron).into(), (*zone).into(), message.to_message());
-                let settings = StandingSettings { cron, zone, expiry_ms: *expiry_ms, message };
+                let (expiry_ms, owner) = (*expiry_ms, owner.map(Into::into));
+                let settings = StandingSettings { cron, zone, expiry_ms, message, owner };
                 let last = self.queue(*queue).standing.get(*name).and_then(|standing| standing.last);
                 self.put_standing(*queue, name, Standing { settings, next: Some(*next), last });
             }
@@ -335,6 +338,7 @@ impl Queues {
             }
             stays
         });
+        self.leave_owner(index);
         let queue = self.queues[index.0 as usize].take().expect("the queue is there");
         self.drop_ids(index, queue.ids);
         self.names.remove(&queue.name);
@@ -348,6 +352,7 @@ impl Queues {
         let queue = self.queue_mut(index);
         queue.totals.sent += count;
         queue.members.insert_run(first, count);
+        self.change_owned(index, |owned| owned.messages += count);
         self.places.entry(place.position.0 >> PLACE_BITS).or_default().insert_run(first, count);
     }
 

@@ -4,7 +4,7 @@
 use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 use super::key::NUMBER_END;
 use super::limits::{
-    BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, CRON_BYTES_MAX, ID_BYTES_MAX, NOTE_BYTES_MAX, PRIORITIES,
+    BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, CRON_BYTES_MAX, ID_BYTES_MAX, NOTE_BYTES_MAX, OWNER_BYTES_MAX, PRIORITIES,
     PURGED_PER_RECORD, QUEUE_NAME_CHARS_MAX, REASON_BYTES_MAX, REFERENCE_BYTES_MAX, ZONE_BYTES_MAX,
 };
 use super::settings::{Settings, option, put_option};
@@ -102,6 +102,16 @@ pub(super) fn optional_time(reader: &mut Reader<'_>) -> Parsed<Option<TimeMs>> {
     Ok(at)
 }
 
+/// At the end of a record, who made something; nothing if nobody did, as in records of before there were owners.
+fn put_owner(out: &mut Vec<u8>, owner: Option<&str>) {
+    owner.iter().for_each(|owner| put_text(out, owner));
+}
+
+/// Reads what [`put_owner`] wrote.
+fn owner<'a>(reader: &mut Reader<'a>) -> Parsed<Option<&'a str>> {
+    if reader.is_empty() { Ok(None) } else { reader.text(1, OWNER_BYTES_MAX, "an owner").map(Some) }
+}
+
 fn number(reader: &mut Reader<'_>) -> Parsed<u64> {
     let number = reader.varint("the number of a message")?;
     require(number < NUMBER_END, "the number of a message")?;
@@ -155,6 +165,7 @@ impl<'a> Event<'a> {
                 head(out, tag::QUEUE_SET, *at);
                 put_text(out, name);
                 settings.put(out);
+                put_owner(out, settings.owner.as_deref());
             }
             Event::QueueDeleted { at, queue } => {
                 head(out, tag::QUEUE_DELETED, *at);
@@ -239,13 +250,14 @@ impl<'a> Event<'a> {
                 put_touched(out, message);
                 put_text(out, text);
             }
-            Event::StandingSet { at, queue, name, cron, zone, expiry_ms, next, message } => {
+            Event::StandingSet { at, queue, name, cron, zone, expiry_ms, next, message, owner } => {
                 head(out, tag::STANDING_SET, *at);
                 put_varint(out, u64::from(queue.0));
                 [name, cron, zone].into_iter().for_each(|text| put_text(out, text));
                 put_option(out, *expiry_ms);
                 put_varint(out, next.0);
                 put_sent(out, message);
+                put_owner(out, *owner);
             }
             Event::StandingRemoved { at, queue, name } => {
                 head(out, tag::STANDING_REMOVED, *at);
@@ -290,7 +302,8 @@ impl<'a> Event<'a> {
             }
             tag::QUEUE_SET => {
                 let name = reader.text(1, QUEUE_NAME_CHARS_MAX, "a name")?;
-                Event::QueueSet { at, name, settings: Settings::read(reader)? }
+                let settings = Settings::read(reader)?;
+                Event::QueueSet { at, name, settings: Settings { owner: owner(reader)?.map(Into::into), ..settings } }
             }
             tag::QUEUE_DELETED => Event::QueueDeleted { at, queue: queue(reader)? },
             tag::SENT => {
@@ -355,6 +368,7 @@ impl<'a> Event<'a> {
                 expiry_ms: option(reader, "an expiry")?,
                 next: time(reader, "a time")?,
                 message: sent(reader)?,
+                owner: owner(reader)?,
             },
             tag::STANDING_REMOVED => Event::StandingRemoved {
                 at,

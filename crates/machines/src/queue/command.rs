@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use super::key::MessageKey;
+use super::limits::{
+    QUEUES_MAX, QUEUES_OF_OWNER_MAX, QUEUES_OF_OWNERS_MAX, STANDING_MAX, STANDING_OF_OWNER_MAX, STANDING_OF_OWNERS_MAX,
+};
 use super::settings::{BadSetting, Settings};
 use super::standing::{DueStanding, StandingSettings};
 use crate::TimeMs;
@@ -294,8 +297,17 @@ pub enum Refusal {
     #[error("the two queues are on different shards; write the same {{tag}} into both names")]
     OnTwoShards,
     /// There are too many queues.
-    #[error("there are as many queues as may be")]
+    #[error(
+        "the shard has as many queues as may be made there, {QUEUES_OF_OWNERS_MAX} of {QUEUES_MAX}, which leaves room \
+         for those of the configuration; delete queues that nobody uses, or ask the operator"
+    )]
     TooManyQueues,
+    /// The same, of whoever wants to make it.
+    #[error(
+        "you have made as many queues of the shard as one user or service may, {QUEUES_OF_OWNER_MAX} of {QUEUES_MAX}; \
+         delete some, or ask the operator"
+    )]
+    TooManyQueuesOfOwner,
     /// A message that cannot be.
     #[error("message {index}: {what}")]
     MessageInvalid {
@@ -310,9 +322,9 @@ pub enum Refusal {
     /// A number that a request must not have.
     #[error("{0}")]
     ArgumentInvalid(&'static str),
-    /// The queue has as many messages as it may, or the server has.
-    #[error("the queue has as many messages as it may: {0}")]
-    Full(Limit),
+    /// There would be more messages, or ids of them, than this bound allows.
+    #[error("{}", .0.text(*.1))]
+    Full(Limit, u64),
     /// As many requests wait for messages as may. Said by whoever keeps them, and by no decision.
     #[error("as many requests wait for messages as may (queues.receivers_max); ask again later")]
     TooManyReceivers,
@@ -332,8 +344,17 @@ pub enum Refusal {
     #[error("the queue has no such schedule")]
     ScheduleNotFound,
     /// There are too many schedules.
-    #[error("there are as many schedules as may be, 1000 of a shard")]
+    #[error(
+        "the shard has as many schedules as may be made there: {STANDING_OF_OWNERS_MAX}, and {STANDING_MAX} with those \
+         of queues of the configuration; remove schedules that nobody needs, or ask the operator"
+    )]
     TooManySchedules,
+    /// The same, of whoever wants to make it.
+    #[error(
+        "you have made as many schedules of the shard as one user or service may, {STANDING_OF_OWNER_MAX} of \
+         {STANDING_MAX}; remove some, or ask the operator"
+    )]
+    TooManySchedulesOfOwner,
     /// There is no such message.
     #[error("there is no such message, or not any more")]
     MessageNotFound,
@@ -343,26 +364,73 @@ pub enum Refusal {
 }
 
 /// A bound by which messages are refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
     /// Of the queue's own settings.
-    #[error("messages_max of its settings")]
     OfSettings,
     /// Of the messages of any one queue.
-    #[error("queues.messages_of_queue_max of the server's configuration")]
     MessagesOfQueue,
+    /// Of the messages of all queues of one owner.
+    MessagesOfOwner,
     /// Of the messages of all queues.
-    #[error("queues.messages_max of the server's configuration, for all queues of its shard")]
     Messages,
     /// Of the ids of any one queue.
-    #[error("its ids are remembered up to queues.ids_of_queue_max; send without ids, or later")]
     IdsOfQueue,
+    /// Of the ids of all queues of one owner.
+    IdsOfOwner,
     /// Of the ids of all queues.
-    #[error("ids of all queues are remembered up to queues.ids_max; send without ids, or later")]
     Ids,
     /// Of the numbers of messages.
-    #[error("its shard has given all numbers that there are")]
     Numbers,
+}
+
+impl Limit {
+    /// Whether there may be so many.
+    pub(super) const fn check(self, count: u64, most: u64) -> Result<(), Refusal> {
+        if count > most { Err(Refusal::Full(self, most)) } else { Ok(()) }
+    }
+
+    /// What is met, and what to do.
+    fn text(self, most: u64) -> String {
+        match self {
+            Limit::OfSettings => format!(
+                "the queue has as many messages as its messages_max allows, {most}; receive or purge some, or give it a \
+                 larger messages_max"
+            ),
+            Limit::MessagesOfQueue => format!(
+                "the queue has as many messages as one queue may, {most} (queues.messages_of_queue_max of the server's \
+                 configuration); receive or purge some, or ask the operator"
+            ),
+            Limit::MessagesOfOwner => format!(
+                "the queues that the owner of this one has made have as many messages together as they may, {most} \
+                 (queues.messages_of_owner_max of the server's configuration); receive or purge some, or ask the \
+                 operator"
+            ),
+            Limit::Messages => format!(
+                "all queues of the shard together have as many messages as they may, {most} (queues.messages_max of \
+                 the server's configuration); send later, or ask the operator"
+            ),
+            Limit::IdsOfQueue => format!(
+                "as many ids of messages of the queue are remembered as may be of one queue, {most} \
+                 (queues.ids_of_queue_max of the server's configuration); send without ids, give the queue a shorter \
+                 id_window_ms, or send later"
+            ),
+            Limit::IdsOfOwner => format!(
+                "as many ids of messages are remembered of the queues that the owner of this one has made as may be, \
+                 {most} (queues.ids_of_owner_max of the server's configuration); send without ids, give the queues a \
+                 shorter id_window_ms, or send later"
+            ),
+            Limit::Ids => format!(
+                "as many ids of messages are remembered of all queues of the shard as may be, {most} (queues.ids_max of \
+                 the server's configuration); send without ids, send later, or ask the operator"
+            ),
+            Limit::Numbers => {
+                "the shard of the queue has given all numbers of messages that there are; ask the operator \
+                               to move its queues to another server"
+                    .into()
+            }
+        }
+    }
 }
 
 /// The bounds of a shard, as the configuration has them.
@@ -372,16 +440,28 @@ pub struct Bounds {
     pub messages_max: u64,
     /// Of these, those of one queue.
     pub messages_of_queue_max: u64,
+    /// Of these, those of all queues of one owner.
+    pub messages_of_owner_max: u64,
     /// Ids of messages that may be remembered at once.
     pub ids_max: u64,
     /// Of these, those of one queue.
     pub ids_of_queue_max: u64,
+    /// Of these, those of all queues of one owner.
+    pub ids_of_owner_max: u64,
 }
 
 impl Bounds {
-    /// Bounds of all queues, of which one queue may have three quarters: others go on when it is full.
+    /// Bounds of all queues, of which one queue, and one owner with all its queues, may have three quarters: others go
+    /// on when it is full.
     pub const fn new(messages_max: u64, ids_max: u64) -> Bounds {
-        let (messages_of_queue_max, ids_of_queue_max) = (messages_max - messages_max / 4, ids_max - ids_max / 4);
-        Bounds { messages_max, messages_of_queue_max, ids_max, ids_of_queue_max }
+        let (messages, ids) = (messages_max - messages_max / 4, ids_max - ids_max / 4);
+        Bounds {
+            messages_max,
+            messages_of_queue_max: messages,
+            messages_of_owner_max: messages,
+            ids_max,
+            ids_of_queue_max: ids,
+            ids_of_owner_max: ids,
+        }
     }
 }

@@ -14,7 +14,7 @@ use super::key::{MessageKey, NUMBER_END};
 use super::limits::{
     AHEAD_MS_MAX, BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, EXPIRED_PASSED_MAX, ID_BYTES_MAX,
     LEASE_MS_MAX, LOW_SHARE, MESSAGE_BYTES_MAX, MESSAGE_OVERHEAD_BYTES, NOTE_BYTES_MAX, PRIORITIES, PURGED_PER_RECORD,
-    QUEUES_MAX, REASON_BYTES_MAX, REFERENCE_BYTES_MAX,
+    QUEUES_MAX, QUEUES_OF_OWNER_MAX, QUEUES_OF_OWNERS_MAX, REASON_BYTES_MAX, REFERENCE_BYTES_MAX,
 };
 use super::message_table::{Entry, MessageState};
 use super::settings::{Settings, is_queue_name};
@@ -88,13 +88,24 @@ impl Queues {
         settings.check(name)?;
         match self.index(name) {
             Some(index) if self.queue(index).settings == *settings => return answer(Outcome::Done),
-            None if self.names.len() >= QUEUES_MAX => return Err(Refusal::TooManyQueues),
-            _ => {}
+            None => self.check_queue_count(settings.owner.as_deref())?,
+            Some(_) => {}
         }
         if let Some(target) = &settings.dead_letter {
             self.find(target)?;
         }
         append(Event::QueueSet { at, name, settings: settings.clone() }, Outcome::Done)
+    }
+
+    /// Whether there may be another queue, of this owner or of the configuration.
+    fn check_queue_count(&self, owner: Option<&str>) -> Result<(), Refusal> {
+        let of_owner = owner.map_or(0, |owner| self.owned_by(owner).queues);
+        let most = if owner.is_some() { QUEUES_OF_OWNERS_MAX } else { QUEUES_MAX };
+        match () {
+            () if of_owner >= QUEUES_OF_OWNER_MAX as u64 => Err(Refusal::TooManyQueuesOfOwner),
+            () if self.names.len() >= most => Err(Refusal::TooManyQueues),
+            () => Ok(()),
+        }
     }
 
     fn delete_queue<'a>(&self, name: &str, at: TimeMs) -> Decided<'a> {
@@ -125,7 +136,7 @@ impl Queues {
             return Err(Refusal::BatchTooLarge);
         }
         if self.next + messages.len() as u64 >= NUMBER_END {
-            return Err(Refusal::Full(Limit::Numbers));
+            return Err(Refusal::Full(Limit::Numbers, NUMBER_END));
         }
         let mut sent = Vec::with_capacity(messages.len());
         let mut receipts = Vec::with_capacity(messages.len());
@@ -146,7 +157,7 @@ impl Queues {
         if sent.is_empty() {
             return answer(Outcome::Sent(receipts));
         }
-        self.check_limits(index, (sent.len() as u64, ids_here.len() as u64), bounds, at).map_err(Refusal::Full)?;
+        self.check_limits(index, (sent.len() as u64, ids_here.len() as u64), bounds, at)?;
         append(Event::Sent { at, queue: index, first: self.next, messages: sent }, Outcome::Sent(receipts))
     }
 
@@ -157,19 +168,36 @@ impl Queues {
         (messages, ids): (u64, u64),
         bounds: Bounds,
         at: TimeMs,
-    ) -> Result<(), Limit> {
+    ) -> Result<(), Refusal> {
         let queue = self.queue(index);
-        let in_queue = queue.members.len() + messages;
-        let is_above = |most| in_queue > most;
-        let limit = match () {
-            () if queue.settings.messages_max.is_some_and(is_above) => Limit::OfSettings,
-            () if is_above(bounds.messages_of_queue_max) => Limit::MessagesOfQueue,
-            () if self.live() + messages > bounds.messages_max => Limit::Messages,
-            () if ids > 0 && self.ids_of_queue_left(index, at) + ids > bounds.ids_of_queue_max => Limit::IdsOfQueue,
-            () if ids > 0 && self.ids_left(at) + ids > bounds.ids_max => Limit::Ids,
-            () => return Ok(()),
-        };
-        Err(limit)
+        let of_owner = queue.owner.map(|owner| self.owners.get(owner)).unwrap_or_default();
+        let if_owned = |most| if queue.owner.is_some() { most } else { u64::MAX };
+        let in_queue = queue.members.len();
+        for (limit, before, most) in [
+            (Limit::OfSettings, in_queue, queue.settings.messages_max.unwrap_or(u64::MAX)),
+            (Limit::MessagesOfQueue, in_queue, bounds.messages_of_queue_max),
+            (Limit::MessagesOfOwner, of_owner.messages, if_owned(bounds.messages_of_owner_max)),
+            (Limit::Messages, self.live(), bounds.messages_max),
+        ] {
+            limit.check(before + messages, most)?;
+        }
+        for (limit, before, most) in [
+            (Limit::IdsOfQueue, queue.ids.count(), bounds.ids_of_queue_max),
+            (Limit::IdsOfOwner, of_owner.ids, if_owned(bounds.ids_of_owner_max)),
+            (Limit::Ids, self.ids(), bounds.ids_max),
+        ] {
+            if ids == 0 || before + ids <= most {
+                continue;
+            }
+            // Those that this record forgets make room: they are only looked for if it is needed.
+            let left = match (limit, queue.owner) {
+                (Limit::IdsOfQueue, _) => self.ids_of_queue_left(index, at),
+                (Limit::IdsOfOwner, Some(owner)) => self.ids_of_owner_left(owner, at),
+                _ => self.ids_left(at),
+            };
+            limit.check(left + ids, most)?;
+        }
+        Ok(())
     }
 
     fn receive<'a>(
@@ -296,7 +324,9 @@ impl Queues {
             return answer(outcome);
         }
         // A message that was handed on is done with, whether or not there is room to remember what it is called there.
-        let has_room = self.ids_left(at) + touched.len() as u64 <= bounds.ids_max;
+        let more = touched.len() as u64;
+        let is_in_share = |owner| self.ids_of_owner_left(owner, at) + more <= bounds.ids_of_owner_max;
+        let has_room = self.ids_left(at) + more <= bounds.ids_max && self.queue(queue).owner.is_none_or(is_in_share);
         let references: HashMap<u64, &str> =
             messages.iter().map(|(lease, reference)| (lease.key.number(), &**reference)).collect();
         let reference_of = |number| if has_room { references[&number] } else { "" };

@@ -99,6 +99,7 @@ pub enum Event<'a> {
         expiry_ms: Option<u64>,
         next: TimeMs,
         message: Sent<'a>,
+        owner: Option<&'a str>,
     },
     /// A schedule was removed.
     StandingRemoved { at: TimeMs, queue: QueueIndex, name: &'a str },

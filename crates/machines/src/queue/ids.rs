@@ -13,6 +13,7 @@ use super::key::MessageKey;
 use super::key_ids::KeyIds;
 use super::limits::{IDS_PER_RECORD, KEY_CHUNKS_PER_RECORD, KEYS_PER_ID};
 use super::message_table::NEVER;
+use super::owners::OwnerIndex;
 use super::state::Queues;
 use crate::TimeMs;
 
@@ -74,6 +75,7 @@ impl Queues {
         let changed = change(ids);
         let after = ids.count();
         self.ids = self.ids - before + after;
+        self.change_owned(index, |owned| owned.ids = owned.ids - before + after);
         changed
     }
 
@@ -103,12 +105,22 @@ impl Queues {
     /// The same of one queue. If more ids are due than one record forgets, none of those of the queue that are behind
     /// them is counted: the next record has room for them.
     pub(super) fn ids_of_queue_left(&self, index: QueueIndex, at: TimeMs) -> u64 {
-        let (mut due, mut of_queue) = (0, 0);
-        for (until, of, _) in self.ids_due.iter().take(IDS_PER_RECORD).take_while(|(until, ..)| *until <= at) {
+        self.ids_of_left(self.queue(index).ids.count(), at, |of| of == index)
+    }
+
+    /// The same of all queues of an owner.
+    pub(super) fn ids_of_owner_left(&self, owner: OwnerIndex, at: TimeMs) -> u64 {
+        self.ids_of_left(self.owners.get(owner).ids, at, |of| self.queue(of).owner == Some(owner))
+    }
+
+    /// Of `count` ids, those that are left when those that are due at `at`, and of `is_of`, are forgotten.
+    fn ids_of_left(&self, count: u64, at: TimeMs, is_of: impl Fn(QueueIndex) -> bool) -> u64 {
+        let (mut due, mut of_these) = (0, 0);
+        for (_, of, _) in self.ids_due.iter().take(IDS_PER_RECORD).take_while(|(until, ..)| *until <= at) {
             due += 1;
-            of_queue += u64::from(*of == index && *until <= at);
+            of_these += u64::from(is_of(*of));
         }
-        if due == IDS_PER_RECORD { 0 } else { self.queue(index).ids.count() - of_queue }
+        if due == IDS_PER_RECORD { 0 } else { count - of_these }
     }
 
     /// Forgets ids whose window is over, of whichever queue, up to so many.

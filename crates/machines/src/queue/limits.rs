@@ -4,6 +4,12 @@
 pub const QUEUE_NAME_CHARS_MAX: usize = 80;
 /// Queues of a shard.
 pub const QUEUES_MAX: usize = 10_000;
+/// Of these, those that principals have made, all together: the configuration finds room for the others.
+pub const QUEUES_OF_OWNERS_MAX: usize = QUEUES_MAX - QUEUES_MAX / 10;
+/// Of these, those of one principal.
+pub const QUEUES_OF_OWNER_MAX: usize = QUEUES_MAX - QUEUES_MAX / 4;
+/// Bytes of the name of whoever made a queue or a schedule.
+pub const OWNER_BYTES_MAX: usize = 256;
 /// Messages that have expired, and of which no record was written yet, that a receiver passes over at most.
 pub const EXPIRED_PASSED_MAX: usize = 4_096;
 /// Levels of priority: 0 is the lowest.
@@ -20,6 +26,10 @@ pub const NOTES_BYTES_MAX: usize = 16 * 1024;
 pub const WINDOW_BYTES_MAX: usize = 128;
 /// Schedules of a shard.
 pub const STANDING_MAX: usize = 1_000;
+/// Of these, those of queues that principals have made: the others are left to queues of the configuration.
+pub const STANDING_OF_OWNERS_MAX: usize = STANDING_MAX - STANDING_MAX / 10;
+/// Of all, those that one principal has made.
+pub const STANDING_OF_OWNER_MAX: usize = STANDING_MAX - STANDING_MAX / 4;
 /// Bytes of the message of a schedule: body, attributes and ordering key. They are in memory and in snapshots.
 pub const STANDING_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of the text that says when a schedule fires.
@@ -66,6 +76,8 @@ pub const TRAIL_STEPS_MAX: usize = 64;
 pub const PLACE_BITS: u32 = 20;
 
 const _: () = assert!(MESSAGE_BYTES_MAX + MESSAGE_OVERHEAD_BYTES <= BATCH_BYTES_MAX, "a batch holds any one message");
+const _: () = assert!(QUEUES_OF_OWNER_MAX < QUEUES_OF_OWNERS_MAX, "one owner leaves room for others");
+const _: () = assert!(STANDING_OF_OWNER_MAX < STANDING_OF_OWNERS_MAX, "one owner leaves room for others");
 const _: () = assert!(REFERENCE_BYTES_MAX < ID_BYTES_MAX, "references are remembered among the ids");
 const _: () = assert!(OPEN_CHUNKS_MAX > 0, "what changes is open");
 const _: () = assert!(KEY_CHUNKS_PER_RECORD > BATCH_MESSAGES_MAX, "chunks are forgotten faster than they come");

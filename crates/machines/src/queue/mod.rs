@@ -35,6 +35,7 @@ pub mod limits;
 mod machine;
 mod message_table;
 mod number_set;
+mod owners;
 mod packed;
 mod reads;
 mod settings;

@@ -1,7 +1,9 @@
 //! What an operator says of one queue.
 
 use super::key::NUMBER_END;
-use super::limits::{AHEAD_MS_MAX, LEASE_MS_MAX, NOTES_BYTES_MAX, QUEUE_NAME_CHARS_MAX, WINDOW_BYTES_MAX};
+use super::limits::{
+    AHEAD_MS_MAX, LEASE_MS_MAX, NOTES_BYTES_MAX, OWNER_BYTES_MAX, QUEUE_NAME_CHARS_MAX, WINDOW_BYTES_MAX,
+};
 use crate::encoding::{Parsed, Reader, put_bytes, put_text, put_varint, require};
 
 /// The settings of a queue. All times are in milliseconds.
@@ -42,6 +44,9 @@ pub struct Settings {
     pub consumer_burst: u32,
     /// What the doors know of the queue beside: bytes whose form is theirs.
     pub notes: Box<[u8]>,
+    /// Who made it, and whose share of the shard's bounds it takes; `None` if the configuration did. No setting that is
+    /// changed: whoever gives a queue other settings gives those of its owner with them.
+    pub owner: Option<Box<str>>,
 }
 
 impl Default for Settings {
@@ -64,6 +69,7 @@ impl Default for Settings {
             consumer_rate_per_s: None,
             consumer_burst: 1,
             notes: Box::default(),
+            owner: None,
         }
     }
 }
@@ -105,6 +111,7 @@ impl Settings {
             "consumer_rate_per_s is 1 to 1000000",
         )?;
         rule((1..=1_000_000).contains(&self.consumer_burst), "consumer_burst is 1 to 1000000")?;
+        rule(is_owner(self.owner.as_deref()), "an owner's name has 1 to 256 bytes")?;
         rule(self.notes.len() <= NOTES_BYTES_MAX, "what clients note of a queue has at most 16384 bytes")
     }
 
@@ -114,6 +121,7 @@ impl Settings {
         self.retry_ms.saturating_mul(1 << doublings).min(self.retry_max_ms)
     }
 
+    /// All of them but the owner, which stands where it can be left out.
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         put_varint(out, self.lease_ms);
         put_varint(out, self.delay_ms);
@@ -161,6 +169,7 @@ impl Settings {
             consumer_rate_per_s: rate(reader, "consumer_rate_per_s")?,
             consumer_burst: reader.u32("consumer_burst")?,
             notes: reader.bytes("notes")?.into(),
+            owner: None,
         })
     }
 }
@@ -182,6 +191,16 @@ pub(super) fn put_option(out: &mut Vec<u8>, value: Option<u64>) {
 /// Reads what [`put_option`] wrote.
 pub(super) fn option(reader: &mut Reader<'_>, what: &'static str) -> Parsed<Option<u64>> {
     Ok(reader.varint(what)?.checked_sub(1))
+}
+
+/// Whether something may be owned so.
+pub(super) fn is_owner(owner: Option<&str>) -> bool {
+    owner.is_none_or(|owner| (1..=OWNER_BYTES_MAX).contains(&owner.len()))
+}
+
+/// Reads an owner's name; an empty one is none.
+pub(super) fn read_owner(reader: &mut Reader<'_>) -> Parsed<Option<Box<str>>> {
+    Ok(Some(reader.text(0, OWNER_BYTES_MAX, "an owner")?).filter(|owner| !owner.is_empty()).map(Into::into))
 }
 
 /// Reads yes or no.

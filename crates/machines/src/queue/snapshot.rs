@@ -14,7 +14,7 @@ use super::key_ids::KeyIds;
 use super::limits::{CRON_BYTES_MAX, ID_BYTES_MAX, QUEUE_NAME_CHARS_MAX, QUEUES_MAX, STANDING_MAX, ZONE_BYTES_MAX};
 use super::message_table::{Entry, MessageState, NEVER, NO_GROUP, number_at};
 use super::packed::{self, CHUNK, Packed};
-use super::settings::{Settings, is_queue_name, put_option};
+use super::settings::{Settings, is_queue_name, put_option, read_owner};
 use super::standing::{Standing, StandingSettings};
 use super::state::{Queue, Queues, Started};
 use crate::chunks::Chunks;
@@ -23,6 +23,8 @@ use crate::{ShardIndex, TimeMs};
 
 /// Version of the layout; the first thing in the bytes.
 const VERSION: u64 = 3;
+/// The same with owners. A state that has none is written without them: a state has one form.
+const VERSION_WITH_OWNERS: u64 = 4;
 /// The largest of the totals of a queue: no queue comes near it, and nothing that is added to it overflows.
 const TOTAL_MAX: u64 = u64::MAX >> 1;
 
@@ -30,7 +32,7 @@ const TOTAL_MAX: u64 = u64::MAX >> 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
     /// Made by another version.
-    #[error("snapshot layout {0} is unknown; this program reads layout {VERSION}")]
+    #[error("snapshot layout {0} is unknown; this program reads {VERSION} and {VERSION_WITH_OWNERS}")]
     UnknownVersion(u64),
     /// Not of the expected form, or against a rule.
     #[error("snapshot is damaged: {0}")]
@@ -80,8 +82,14 @@ fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
 impl Queues {
     pub(super) fn write(&self, sink: &mut dyn FnMut(&[u8])) {
         let mut chunks = Chunks::new(sink);
+        let version = if self.has_owners() { VERSION_WITH_OWNERS } else { VERSION };
+        let put_owner = |out: &mut Vec<u8>, owner: Option<&str>| {
+            if version == VERSION_WITH_OWNERS {
+                put_text(out, owner.unwrap_or(""));
+            }
+        };
         chunks.put(|out| {
-            put_numbers(out, &[VERSION, u64::from(self.shard.0), self.sequence, self.time.0, self.next]);
+            put_numbers(out, &[version, u64::from(self.shard.0), self.sequence, self.time.0, self.next]);
             put_varint(out, self.starts.len() as u64);
             for (first, started) in &self.starts {
                 put_numbers(out, &[*first, u64::from(started.node), u64::from(started.restart)]);
@@ -94,6 +102,7 @@ impl Queues {
             chunks.put(|out| {
                 put_text(out, &queue.name);
                 queue.settings.put(out);
+                put_owner(out, queue.settings.owner.as_deref());
                 put_numbers(out, &[queue.picks, queue.rate_due_us]);
                 let mut totals = queue.totals;
                 totals.fields().iter().for_each(|total| put_varint(out, **total));
@@ -109,7 +118,10 @@ impl Queues {
             queue.ids.keys.write(|write| chunks.put(|out| write(out)));
             chunks.put(|out| put_varint(out, queue.standing.len() as u64));
             for (name, standing) in &queue.standing {
-                chunks.put(|out| put_standing(out, name, standing));
+                chunks.put(|out| {
+                    put_standing(out, name, standing);
+                    put_owner(out, standing.settings.owner.as_deref());
+                });
             }
             chunks.put(|out| put_varint(out, queue.groups.iter().len() as u64));
             for (key, count, members) in queue.groups.iter() {
@@ -141,7 +153,8 @@ impl Queues {
         let mut reader = Reader::new(body);
         let reader = &mut reader;
         let version = reader.varint("the layout")?;
-        if version != VERSION {
+        let owners = version == VERSION_WITH_OWNERS;
+        if version != VERSION && !owners {
             return Err(SnapshotError::UnknownVersion(version));
         }
         let shard = reader.shard("the shard")?;
@@ -152,7 +165,8 @@ impl Queues {
         require((1..=NUMBER_END).contains(&state.next), "the next number")?;
         state.read_starts(reader)?;
         let mut grouped = Grouped::new();
-        state.read_queues(reader, &mut grouped)?;
+        state.read_queues(reader, owners, &mut grouped)?;
+        require(state.has_owners() == owners, "owners are written if there are any")?;
         state.read_messages(reader, &mut grouped)?;
         require(grouped.is_empty(), "a group has messages that are not there")?;
         state.read_finished(reader)?;
@@ -172,7 +186,7 @@ impl Queues {
         Ok(())
     }
 
-    fn read_queues(&mut self, reader: &mut Reader<'_>, grouped: &mut Grouped) -> Parsed<()> {
+    fn read_queues(&mut self, reader: &mut Reader<'_>, owners: bool, grouped: &mut Grouped) -> Parsed<()> {
         let count = reader.varint("a count of queues")?;
         require(count <= QUEUES_MAX as u64, "a count of queues")?;
         for index in 0..count as u32 {
@@ -182,7 +196,8 @@ impl Queues {
                 continue;
             }
             let name = reader.text(1, QUEUE_NAME_CHARS_MAX, "a name")?;
-            let settings = Settings::read(reader)?;
+            let mut settings = Settings::read(reader)?;
+            settings.owner = if owners { read_owner(reader)? } else { None };
             require(is_queue_name(name) && settings.check(name).is_ok(), "a queue has a name and settings")?;
             let mut queue = Queue::new(name, settings);
             (queue.picks, queue.rate_due_us) = (reader.varint("picks")?, reader.varint("the rate")?);
@@ -193,8 +208,9 @@ impl Queues {
             let known = self.names.insert(name.into(), QueueIndex(index));
             require(known.is_none(), "names of queues differ")?;
             self.queues.push(Some(queue));
+            self.enter_owner(QueueIndex(index));
             self.read_ids(reader, QueueIndex(index))?;
-            self.read_standing(reader, QueueIndex(index))?;
+            self.read_standing(reader, owners, QueueIndex(index))?;
             let next = self.next;
             let queue = self.queue_mut(QueueIndex(index));
             for _ in 0..reader.varint("a count of groups")? {
@@ -216,17 +232,18 @@ impl Queues {
         Ok(())
     }
 
-    fn read_standing(&mut self, reader: &mut Reader<'_>, index: QueueIndex) -> Parsed<()> {
+    fn read_standing(&mut self, reader: &mut Reader<'_>, owners: bool, index: QueueIndex) -> Parsed<()> {
         for _ in 0..reader.varint("a count of schedules")? {
             require(self.standing_count() < STANDING_MAX, "a count of schedules")?;
             let name = reader.text(1, QUEUE_NAME_CHARS_MAX, "a schedule")?;
             let standing = self.queue(index).standing.last_key_value();
             require(standing.is_none_or(|(before, _)| **before < *name), "schedules are in order")?;
-            let settings = StandingSettings {
+            let mut settings = StandingSettings {
                 cron: reader.text(1, CRON_BYTES_MAX, "cron")?.into(),
                 zone: reader.text(1, ZONE_BYTES_MAX, "a zone")?.into(),
                 expiry_ms: super::settings::option(reader, "an expiry")?,
                 message: codec::sent(reader)?.to_message(),
+                owner: None,
             };
             require(settings.check(name).is_ok(), "a schedule has a name, texts and a message")?;
             let next = codec::optional_time(reader)?;
@@ -234,6 +251,7 @@ impl Queues {
                 true => Some(MessageKey::from_bits(reader.varint_128("a key")?)),
                 false => None,
             };
+            settings.owner = if owners { read_owner(reader)? } else { None };
             self.put_standing(index, name, Standing { settings, next, last });
         }
         Ok(())
@@ -297,6 +315,7 @@ impl Queues {
         self.enter_place(number, entry.body);
         self.live_bytes += u64::from(entry.bytes);
         self.queue_mut(entry.queue).members.insert(number);
+        self.change_owned(entry.queue, |owned| owned.messages += 1);
         self.enter(number, entry);
         Ok(group)
     }

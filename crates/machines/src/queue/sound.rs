@@ -111,6 +111,7 @@ impl Queues {
         let counted: u64 = self.queues.iter().flatten().map(|queue| queue.ids.count()).sum();
         assert!(counted == self.ids, "ids are counted");
         self.assert_standing_sound();
+        self.assert_owners_sound();
         let is_known = |(until, index, id): &(TimeMs, QueueIndex, Arc<str>)| {
             self.queue(*index).ids.texts.get(id).is_some_and(|remembered| remembered.until == *until)
         };

@@ -18,8 +18,11 @@ use super::command::{Limit, Message};
 use super::decide::{Decided, answer, append, argument, check_message};
 use super::event::{Event, QueueIndex, Sent};
 use super::key::{MessageKey, NUMBER_END};
-use super::limits::{AHEAD_MS_MAX, CRON_BYTES_MAX, STANDING_BYTES_MAX, STANDING_MAX, ZONE_BYTES_MAX};
-use super::settings::is_queue_name;
+use super::limits::{
+    AHEAD_MS_MAX, CRON_BYTES_MAX, STANDING_BYTES_MAX, STANDING_MAX, STANDING_OF_OWNER_MAX, STANDING_OF_OWNERS_MAX,
+    ZONE_BYTES_MAX,
+};
+use super::settings::{is_owner, is_queue_name};
 use super::state::{Queue, Queues, later};
 use super::{Bounds, Outcome, Refusal};
 use crate::TimeMs;
@@ -35,6 +38,9 @@ pub struct StandingSettings {
     pub expiry_ms: Option<u64>,
     /// What it sends: without an id, and without times.
     pub message: Message,
+    /// Who made it, and whose share of the shard's schedules it takes; `None` of those of before there were owners. As
+    /// the owner of a queue, it does not change.
+    pub owner: Option<Box<str>>,
 }
 
 /// A schedule as it is now.
@@ -71,6 +77,7 @@ impl StandingSettings {
             self.expiry_ms.is_none_or(|ms| (1..=AHEAD_MS_MAX).contains(&ms)),
             "its messages expire in 1 millisecond to a hundred years",
         )?;
+        rule(is_owner(self.owner.as_deref()), "an owner's name has 1 to 256 bytes")?;
         rule(id.is_none(), "its message has no id: each is another one")?;
         rule(visible_at.is_none() && expires_at.is_none(), "its message has no times: the schedule has")?;
         rule(self.message.bytes() <= STANDING_BYTES_MAX, "its message has at most 16384 bytes, with its attributes")?;
@@ -103,12 +110,15 @@ impl Queues {
         argument(next > at && next <= later(at, AHEAD_MS_MAX), "a schedule fires later, within a hundred years")?;
         match queue.standing.get(name) {
             Some(known) if known.settings == *settings && known.next.is_some() => return answer(Outcome::Done),
-            None if self.standing_count() >= STANDING_MAX => return Err(Refusal::TooManySchedules),
-            _ => {}
+            None => self.check_standing_count(queue, settings.owner.as_deref())?,
+            Some(_) => {}
         }
-        let StandingSettings { cron, zone, expiry_ms, message } = settings;
-        let (expiry_ms, message) = (*expiry_ms, message.as_sent());
-        append(Event::StandingSet { at, queue: index, name, cron, zone, expiry_ms, next, message }, Outcome::Done)
+        let StandingSettings { cron, zone, expiry_ms, message, owner } = settings;
+        let (expiry_ms, message, owner) = (*expiry_ms, message.as_sent(), owner.as_deref());
+        append(
+            Event::StandingSet { at, queue: index, name, cron, zone, expiry_ms, next, message, owner },
+            Outcome::Done,
+        )
     }
 
     pub(super) fn remove_standing<'a>(&self, queue: &str, name: &'a str, at: TimeMs) -> Decided<'a> {
@@ -132,15 +142,26 @@ impl Queues {
         let Some(due) = standing.next.filter(|due| is_due && *due <= at) else { return answer(Outcome::Done) };
         argument(next.is_none_or(|next| next > at), "a schedule fires next later")?;
         if self.next + 1 >= NUMBER_END {
-            return Err(Refusal::Full(Limit::Numbers));
+            return Err(Refusal::Full(Limit::Numbers, NUMBER_END));
         }
-        self.check_limits(index, (1, 0), bounds, at).map_err(Refusal::Full)?;
+        self.check_limits(index, (1, 0), bounds, at)?;
         let message = queue.sent_by(&standing.settings, at);
         append(Event::Fired { at, queue: index, name, due, next, first: self.next, message }, Outcome::Done)
     }
 
+    /// Whether a queue may get another schedule, of this owner.
+    fn check_standing_count(&self, queue: &Queue, owner: Option<&str>) -> Result<(), Refusal> {
+        let of_owner = owner.map_or(0, |owner| self.owned_by(owner).schedules);
+        let most = if queue.owner.is_some() { STANDING_OF_OWNERS_MAX } else { STANDING_MAX };
+        match () {
+            () if of_owner >= STANDING_OF_OWNER_MAX as u64 => Err(Refusal::TooManySchedulesOfOwner),
+            () if self.standing_count() >= most => Err(Refusal::TooManySchedules),
+            () => Ok(()),
+        }
+    }
+
     /// How many schedules there are.
-    pub(super) fn standing_count(&self) -> usize {
+    pub fn standing_count(&self) -> usize {
         self.queues.iter().flatten().map(|queue| queue.standing.len()).sum()
     }
 
@@ -164,12 +185,14 @@ impl Queues {
     pub(super) fn put_standing(&mut self, index: QueueIndex, name: &str, standing: Standing) {
         self.take_standing(index, name);
         self.standing_due.extend(standing.next.map(|next| (next, index, name.into())));
+        self.enter_schedule(standing.settings.owner.as_deref());
         self.queue_mut(index).standing.insert(name.into(), Arc::new(standing));
     }
 
     /// Removes a schedule.
     pub(super) fn take_standing(&mut self, index: QueueIndex, name: &str) -> Option<Arc<Standing>> {
         let standing = self.queue_mut(index).standing.remove(name)?;
+        self.leave_schedule(standing.settings.owner.as_deref());
         if let Some(next) = standing.next {
             self.standing_due.remove(&(next, index, name.into()));
         }

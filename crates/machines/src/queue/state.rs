@@ -13,6 +13,7 @@ use super::key_ids::ChunkName;
 use super::limits::{FINISHED_MAX, PLACE_BITS, PRIORITIES};
 use super::message_table::{Entry, MessageState, MessageTable, NO_GROUP};
 use super::number_set::NumberSet;
+use super::owners::{OwnerIndex, Owners};
 use super::settings::Settings;
 use super::standing::Standing;
 use crate::{RecordPosition, ShardIndex, TimeMs};
@@ -62,6 +63,8 @@ pub struct Counts {
 pub(super) struct Queue {
     pub name: Box<str>,
     pub settings: Settings,
+    /// Whom its settings name as its owner.
+    pub owner: Option<OwnerIndex>,
     /// All its messages that are not gone.
     pub members: NumberSet,
     /// Those that wait for a receiver, by priority.
@@ -82,6 +85,7 @@ impl Queue {
         Queue {
             name: name.into(),
             settings,
+            owner: None,
             members: NumberSet::default(),
             ready: Default::default(),
             groups: Groups::default(),
@@ -123,6 +127,7 @@ pub struct Queues {
     pub(super) starts: BTreeMap<u64, Started>,
     pub(super) queues: Vec<Option<Queue>>,
     pub(super) names: BTreeMap<Box<str>, QueueIndex>,
+    pub(super) owners: Owners,
     pub(super) messages: MessageTable,
     /// Which messages have their bodies in which part of the log.
     pub(super) places: BTreeMap<u64, NumberSet>,
@@ -150,6 +155,7 @@ impl Queues {
             starts: BTreeMap::new(),
             queues: Vec::new(),
             names: BTreeMap::new(),
+            owners: Owners::default(),
             messages: MessageTable::default(),
             places: BTreeMap::new(),
             live_bytes: 0,
@@ -255,10 +261,11 @@ impl Queues {
         let Entry { queue, group, .. } = self.messages.of(number);
         let of = self.queue_mut(queue);
         of.members.remove(number);
+        let next = if group == NO_GROUP { None } else { of.groups.remove(group, number) };
+        self.change_owned(queue, |owned| owned.messages -= 1);
         if group == NO_GROUP {
             return;
         }
-        let next = of.groups.remove(group, number);
         self.messages.change(number, |entry| entry.group = NO_GROUP);
         if let Some(next) = next.filter(|next| self.messages.of(*next).state == MessageState::Held) {
             self.put(next, MessageState::Ready, TimeMs(0));
@@ -276,6 +283,7 @@ impl Queues {
             (entry.queue, entry.state, entry.tries) = (to, MessageState::Ready, 0);
             (entry.until, entry.expires_at) = (TimeMs(0), expires_at);
         });
+        self.change_owned(to, |owned| owned.messages += 1);
         self.enter(number, &self.messages.of(number));
     }
 

@@ -37,9 +37,17 @@ impl<T: RequestTicket> QueueService<T> {
             Ok(schedule) => schedule.next(now).expect("one that never fires is refused"),
             Err(error) => return Served::Done(Answer::refused(Refusal::ScheduleInvalid(error.to_string().into()))),
         };
-        let command = Command::SetStanding { queue, name, settings, next };
+        // Whoever puts another one in its place does not become its owner.
+        let known = turn.state().standing(queue, name).map(|known| known.settings.owner.clone());
+        let owned = StandingSettings { owner: known.unwrap_or_else(|| settings.owner.clone()), ..settings.clone() };
+        let command = Command::SetStanding { queue, name, settings: &owned, next };
         match self.execute(turn, RecordClass::New, &command) {
-            Executed::Done(outcome) => Served::Done(Answer::Outcome(outcome)),
+            Executed::Done(outcome) => {
+                if let Outcome::Refused(refusal) = &outcome {
+                    self.note_refused(refusal, (queue, owned.owner.as_deref()), turn.now());
+                }
+                Served::Done(Answer::Outcome(outcome))
+            }
             Executed::NoRoom => Served::Paused(Pause::Room),
             Executed::DiskFull => Served::TurnedAway(Unavailable::DiskFull),
         }

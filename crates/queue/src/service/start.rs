@@ -26,10 +26,11 @@ impl<T: RequestTicket> QueueService<T> {
 
     /// Makes a queue of the configuration, or gives it the settings that it has there. Whether there was room for that.
     fn declare<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>, name: &str, settings: &Settings) -> bool {
-        let before = turn.state().view(name).map(|view| view.settings);
+        let before = turn.state().settings(name).map(|before| Settings { owner: None, ..before.clone() });
         // Of what the doors note of a queue, the configuration says nothing.
         let notes = before.as_ref().map_or_else(Box::default, |before| before.notes.clone());
-        let mut set = Settings { notes, ..settings.clone() };
+        // The configuration takes a queue that somebody has made: it counts for no owner any more.
+        let mut set = Settings { notes, owner: None, ..settings.clone() };
         if before.is_none()
             && let Some(target) = set.dead_letter.take_if(|target| turn.state().view(target).is_none())
         {
@@ -45,6 +46,7 @@ impl<T: RequestTicket> QueueService<T> {
                 return false;
             }
             Executed::Done(Outcome::Refused(refusal)) => {
+                self.note_refused(&refusal, (name, None), turn.now());
                 tracing::error!(queue = name, %refusal, "this [[queue]] of the configuration is not made");
             }
             Executed::Done(_) if before.is_some_and(|before| before != set) && !self.made_now.remove(name) => {

@@ -48,10 +48,9 @@ impl<T: RequestTicket> QueueService<T> {
 
     /// Says that a change is not for good, because the configuration has the queue.
     pub(super) fn tell_declared(&self, name: &str, settings: &Settings) {
-        let differs = |of_file: &&Settings| {
-            Settings { notes: Box::default(), ..settings.clone() }
-                != Settings { notes: Box::default(), ..(*of_file).clone() }
-        };
+        // Of these two, the configuration says nothing.
+        let said = |settings: &Settings| Settings { notes: Box::default(), owner: None, ..settings.clone() };
+        let differs = |of_file: &&Settings| said(settings) != said(of_file);
         if self.declared.get(name).filter(differs).is_some() {
             tracing::warn!(
                 queue = name,

@@ -11,7 +11,7 @@ use tidegate_shard::Caller;
 use super::ask::{Ask, Asked, Held};
 use super::content::{Content, Drawn};
 use super::oracle::Oracle;
-use super::plan::{DEAD, Plan, QUEUES_PER_SHARD, RETRY, SCHEDULE, SHORT, TIMED, WISHES, Wish};
+use super::plan::{DEAD, OWNERS, Plan, QUEUES_PER_SHARD, RETRY, SCHEDULE, SHORT, TIMED, WISHES, Wish};
 use crate::chance::Chance;
 use crate::harness::{Shards, Site, Store};
 use crate::note;
@@ -127,7 +127,13 @@ impl Clients {
     fn schedule<S: Store>(&mut self, site: &mut Site<S>, node: &mut Node<S>, oracle: &mut Oracle, queue: usize) {
         let content = oracle.scheduled(queue, self.plan.body_bytes);
         let message = (*oracle.content(content).message).clone();
-        let settings = StandingSettings { cron: "* * * * *".into(), zone: "UTC".into(), expiry_ms: None, message };
+        let settings = StandingSettings {
+            cron: "* * * * *".into(),
+            zone: "UTC".into(),
+            expiry_ms: None,
+            message,
+            owner: Some(OWNERS[0].into()),
+        };
         let of = &oracle.queues[queue];
         let (name, settings) = (SCHEDULE.into(), Box::new(settings));
         let request = Request::Call(of.shard, Call::SetStanding { queue: of.name.clone(), name, settings });

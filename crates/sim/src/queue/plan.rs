@@ -18,6 +18,8 @@ pub const SHORT: usize = 4;
 pub const TIMED: usize = 5;
 /// The name of that schedule.
 pub const SCHEDULE: &str = "each-minute";
+/// Who makes queues and schedules; the other queues are made by nobody, as those of the configuration.
+pub const OWNERS: [&str; 2] = ["ann", "bob"];
 /// Milliseconds between two of its times.
 pub const MINUTE_MS: u64 = 60_000;
 /// How long a host is off at most, in milliseconds: a schedule has a time or two meanwhile.
@@ -155,7 +157,12 @@ impl Plan {
 }
 
 fn settings(kind: &str, shard: u16, chance: &mut Chance) -> Settings {
-    let common = Settings { lease_ms: chance.within(100..=600), trail_ms: 2_000, ..Settings::default() };
+    let owner = match kind {
+        "plain" | "late" => Some(OWNERS[0].into()),
+        "retry" | "dead" => Some(OWNERS[1].into()),
+        _ => None,
+    };
+    let common = Settings { lease_ms: chance.within(100..=600), trail_ms: 2_000, owner, ..Settings::default() };
     match kind {
         "plain" => Settings {
             id_window_ms: Some(chance.within(500..=3_000)),

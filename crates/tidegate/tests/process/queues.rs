@@ -8,6 +8,7 @@ mod mqtt;
 mod order;
 mod refusals;
 mod scheduling;
+mod shares;
 mod waiting;
 mod walk;
 
@@ -18,7 +19,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use crate::http::Http;
-use crate::services::{ok, said};
+use crate::services::{ok, over, said};
 use crate::{Server, Settings, audit, folder, wait_for};
 
 /// A lease that does not end while a test runs.

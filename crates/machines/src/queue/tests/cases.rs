@@ -259,7 +259,7 @@ fn bounds_hold() {
     let send = |driven: &mut Driven, queue: &str, message: Message| {
         driven.ask(Command::Send { queue, messages: &[Arc::new(message)] })
     };
-    let is_full = |outcome: Outcome| matches!(outcome, Outcome::Refused(Refusal::Full(_)));
+    let is_full = |outcome: Outcome| matches!(outcome, Outcome::Refused(Refusal::Full(..)));
     assert!(is_full(send(&mut driven, "jobs", message("c"))));
     driven.send("others", &[Message { id: Some("1".into()), ..message("c") }]);
     assert!(is_full(send(&mut driven, "others", message("d"))));
@@ -284,7 +284,7 @@ fn one_queue_leaves_room_for_others() {
         .ask(Command::Send { queue, messages: &[Arc::new(message)] })
     {
         Outcome::Sent(_) => None,
-        Outcome::Refused(Refusal::Full(limit)) => Some(limit),
+        Outcome::Refused(Refusal::Full(limit, _)) => Some(limit),
         outcome => panic!("{outcome:?}"),
     };
     for id in ["1", "2", "3"] {
@@ -319,7 +319,7 @@ fn ids_whose_window_is_over_make_room_in_all_queues() {
     driven.send("gone", &of("1"));
     let third =
         |driven: &mut Driven| driven.ask(Command::Send { queue: "other", messages: &[Arc::new(of("3")[0].clone())] });
-    assert!(matches!(third(&mut driven), Outcome::Refused(Refusal::Full(_))), "two are remembered");
+    assert!(matches!(third(&mut driven), Outcome::Refused(Refusal::Full(..))), "two are remembered");
     driven.queues.assert_sound();
     driven.now.0 += 10;
     driven.send("other", &of("4"));
@@ -339,7 +339,7 @@ fn a_shard_that_has_given_all_numbers_takes_no_message() {
     driven.queues.next = NUMBER_END - 2;
     driven.send("jobs", &[message("the last")]);
     let refused = driven.ask(Command::Send { queue: "jobs", messages: &[Arc::new(message("one more"))] });
-    assert!(matches!(refused, Outcome::Refused(Refusal::Full(_))), "{refused:?}");
+    assert!(matches!(refused, Outcome::Refused(Refusal::Full(..))), "{refused:?}");
 }
 
 #[test]

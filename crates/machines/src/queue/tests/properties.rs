@@ -80,6 +80,11 @@ fn schedule(which: u8) -> String {
     format!("s{}", which % 4)
 }
 
+/// Who owns something; some is owned by nobody.
+fn owner_of(which: u8) -> Option<Box<str>> {
+    [None, Some("ann"), Some("bob")][usize::from(which % 3)].map(Into::into)
+}
+
 /// What another system calls a message; of some, nothing.
 fn reference(which: u8) -> String {
     "abc".repeat(usize::from(which % 4))
@@ -105,6 +110,7 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
                 is_paused: rate == 7,
                 trail_ms: u64::from(window) * 7,
                 notes: vec![rate; usize::from(rate % 4)].into(),
+                owner: owner_of(window),
                 ..Settings::default()
             };
             driven.ask(Command::SetQueue { name: name(queue), settings: &settings });
@@ -195,6 +201,7 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
                 zone: "UTC".into(),
                 expiry_ms: some(expiry).map(|ms| ms * 9),
                 message: Message { attributes: vec![content; usize::from(content % 5)].into(), ..message },
+                owner: owner_of(content),
             };
             let next = TimeMs(now + 500 + u64::from(content));
             let name = &*schedule(which);

@@ -1,8 +1,14 @@
 use super::limits::{STANDING_BYTES_MAX, STANDING_MAX};
 use super::*;
 
-fn every_morning(body: &str) -> StandingSettings {
-    StandingSettings { cron: "0 9 * * *".into(), zone: "Europe/Berlin".into(), expiry_ms: None, message: message(body) }
+pub fn every_morning(body: &str) -> StandingSettings {
+    StandingSettings {
+        cron: "0 9 * * *".into(),
+        zone: "Europe/Berlin".into(),
+        expiry_ms: None,
+        message: message(body),
+        owner: None,
+    }
 }
 
 fn with_queue(settings: Settings) -> Driven {
@@ -108,6 +114,7 @@ fn what_cannot_be_is_refused_and_there_are_never_too_many() {
         StandingSettings { cron: "".into(), ..every_morning("a") },
         StandingSettings { zone: "z".repeat(65).into(), ..every_morning("a") },
         StandingSettings { expiry_ms: Some(0), ..every_morning("a") },
+        StandingSettings { owner: Some("".into()), ..every_morning("a") },
         every_morning(&long),
         message(|message| message.id = Some("1".into())),
         message(|message| message.visible_at = Some(TimeMs(5))),

@@ -182,7 +182,7 @@ impl Oracle {
                 let sent = contents.iter().map(|content| &self.contents[*content].content.message);
                 let has_expired = sent.filter_map(|message| message.expires_at).any(|at| at.0 <= self.now);
                 match refusal {
-                    Refusal::Full(_) => return Ok(()),
+                    Refusal::Full(..) => return Ok(()),
                     Refusal::MessageInvalid { .. } if has_expired => return Ok(()),
                     _ => {}
                 }

@@ -13,7 +13,7 @@ const NO_KEY: &str = "01KB3V5X2M000000000000000G";
 #[test]
 fn each_refusal_has_its_code() {
     let folder = folder();
-    let settings = settings(folder.path(), "messages_max = 3\n");
+    let settings = settings(folder.path(), "messages_max = 3\nmessages_of_owner_max = 4\n");
     let server = Server::start(&settings);
     let mut http = connect(&server);
     put(&mut http, "dead", &json!({}));
