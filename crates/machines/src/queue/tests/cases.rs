@@ -67,14 +67,14 @@ fn delays_hold_and_can_be_changed() {
     let mut driven = Driven::new();
     driven.queue("jobs", Settings { delay_ms: 500, ..Settings::default() });
     let year = 365 * 24 * 3_600_000;
-    let later = Message { visible_at: Some(TimeMs(driven.now.0 + year)), ..message("b") };
+    let later = Message { visible_at: Some(When::At(TimeMs(driven.now.0 + year))), ..message("b") };
     let receipts = driven.send("jobs", &[message("a"), later]);
     assert_eq!(driven.counts("jobs"), (0, 2, 0));
     driven.wait(499);
     assert_eq!(driven.received("jobs", 10), []);
     driven.wait(1);
     assert_eq!(driven.received("jobs", 10), [(1, 1)]);
-    let visible_at = TimeMs(driven.now.0 + 5);
+    let visible_at = When::At(TimeMs(driven.now.0 + 5));
     assert_eq!(driven.ask(Command::Reschedule { key: receipts[1].key, visible_at }), Outcome::Done);
     driven.wait(5);
     assert_eq!(driven.received("jobs", 10), [(2, 1)]);
@@ -481,8 +481,7 @@ fn a_lease_of_a_message_of_another_queue_says_nothing_about_it() {
 fn a_redrive_takes_what_waits_for_a_receiver_and_nothing_comes_sooner_or_lives_longer() {
     let mut driven = Driven::new();
     ["from", "to"].iter().for_each(|name| driven.queue(name, Settings::default()));
-    let at = |ms: u64| Some(TimeMs(driven.now.0 + ms));
-    let (visible_at, expires_at) = (at(5_000), at(100));
+    let (visible_at, expires_at) = (Some(When::After(5_000)), Some(When::After(100)));
     let scheduled = Message { visible_at, ..message("later") };
     let short = Message { expires_at, ..message("short") };
     driven.send("from", &[scheduled, short, message("a")]);

@@ -110,8 +110,8 @@ fn what_cannot_be_is_refused_and_there_are_never_too_many() {
         StandingSettings { expiry_ms: Some(0), ..every_morning("a") },
         every_morning(&long),
         message(|message| message.id = Some("1".into())),
-        message(|message| message.visible_at = Some(TimeMs(5))),
-        message(|message| message.expires_at = Some(TimeMs(5))),
+        message(|message| message.visible_at = Some(When::At(TimeMs(5)))),
+        message(|message| message.expires_at = Some(When::After(5))),
         message(|message| message.priority = 10),
         message(|message| message.ordering_key = Some("\u{1}".into())),
     ] {
