@@ -202,11 +202,19 @@ impl Oracle {
         [Some(queue), self.queues[queue].dead].into_iter().flatten()
     }
 
+    /// The time of the shard that a client means by `when`, if the shard decides at `at`.
+    pub(super) fn time_of(&self, when: When, at: u64) -> u64 {
+        match when {
+            When::At(time) => time.0 + self.ahead_ms,
+            When::After(ms) => at + ms,
+        }
+    }
+
     /// When a message expires, if it stays in its queue.
     fn expires(&self, key: MessageKey, known: &Known) -> u64 {
         let Content { queue, message } = &self.contents[known.content].content;
         let by_queue = self.queues[*queue].settings.expiry_ms.map(|ms| key.at().0 + ms);
-        message.expires_at.map(|at| at.0).or(by_queue).unwrap_or(NEVER)
+        message.expires_at.map(|when| self.time_of(when, key.at().0)).or(by_queue).unwrap_or(NEVER)
     }
 
     /// From when on a message may have ended.
@@ -250,7 +258,7 @@ impl Oracle {
             format!("message {content} has {key} of {at} ms, {keys:?}; the window is {window} ms")
         })?;
         let delayed = (of.settings.delay_ms > 0).then(|| at + of.settings.delay_ms);
-        let visible_at = message.visible_at.map(|at| at.0).or(delayed).unwrap_or(0);
+        let visible_at = message.visible_at.map(|when| self.time_of(when, at)).or(delayed).unwrap_or(0);
         let wait = Wait { queue: None, above: 0, decided_from: 0, not_before: visible_at };
         let known = Known {
             content,
