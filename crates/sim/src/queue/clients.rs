@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_machines::TimeMs;
-use tidegate_queue::machine::{Message, MessageKey, Rejection, Settings, StandingSettings};
+use tidegate_queue::machine::{Message, MessageKey, Rejection, Settings, StandingSettings, When};
 use tidegate_queue::{Call, Note, QueueService, Read, Receive, RequestTicket};
 use tidegate_shard::Caller;
 

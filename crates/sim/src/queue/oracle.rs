@@ -16,7 +16,7 @@ mod sights;
 
 use std::collections::BTreeMap;
 
-use tidegate_queue::machine::{MessageKey, Settings};
+use tidegate_queue::machine::{MessageKey, Settings, When};
 
 use super::ask::{Ask, Asked, Held};
 use super::content::Content;
@@ -121,6 +121,8 @@ pub struct Oracle {
     pub calm_since: Option<u64>,
     pub queues: Vec<QueueKnown>,
     node: u16,
+    /// By how much the time of shards, which is the one here, is ahead of the clock that clients see.
+    ahead_ms: u64,
     contents: Vec<ContentKnown>,
     keys: BTreeMap<MessageKey, Known>,
     /// Requests under way that may let a message come sooner, or any, whenever they are decided: those about different
@@ -160,7 +162,7 @@ impl QueueKnown {
 
 impl Oracle {
     /// Knows these queues, none of which is made.
-    pub fn new(node: u16, queues: Vec<(Box<str>, u16, Settings)>) -> Oracle {
+    pub fn new(node: u16, ahead_ms: u64, queues: Vec<(Box<str>, u16, Settings)>) -> Oracle {
         let place = |name: &str| queues.iter().position(|(other, ..)| **other == *name);
         let known = queues.iter().map(|(name, shard, settings)| {
             let dead = settings.dead_letter.as_deref().and_then(place);
@@ -168,7 +170,7 @@ impl Oracle {
         });
         let queues = known.collect();
         let (contents, keys, hastening) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Oracle { now: 0, served_since: None, calm_since: None, queues, node, contents, keys, hastening }
+        Oracle { now: 0, served_since: None, calm_since: None, queues, node, ahead_ms, contents, keys, hastening }
     }
 
     /// The number of the next new message.
