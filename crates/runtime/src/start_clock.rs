@@ -190,7 +190,13 @@ mod tests {
     fn a_clock_that_is_years_ahead_ends_nothing_that_was_to_last() {
         let long_ago = 50 * YEAR;
         let refused = said(&[told(0, &[]), told(long_ago, &[long_ago + 1, long_ago + 2])]).expect("ten years");
-        for words in ["some shard 0: ", "3650 days ahead", "would expire or fall due at once", "2 of what it keeps", "mend-time --data /data --to now"] {
+        for words in [
+            "some shard 0: ",
+            "3650 days ahead",
+            "would expire or fall due at once",
+            "2 of what it keeps",
+            "mend-time --data /data --to now",
+        ] {
             assert!(refused.contains(words), "{words:?} is not in: {refused}");
         }
         assert_eq!(said(&[told(long_ago, &[])]), None, "nothing ends");

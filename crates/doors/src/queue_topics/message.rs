@@ -13,8 +13,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use tidegate_broker::QueueRefusal;
 use tidegate_machines::TimeMs;
 use tidegate_queue::Received;
-use tidegate_queue::machine::{Message, When};
 use tidegate_queue::machine::limits::{AHEAD_MS_MAX, ID_BYTES_MAX, MESSAGE_BYTES_MAX, PRIORITIES, PRIORITY_DEFAULT};
+use tidegate_queue::machine::{Message, When};
 use tidegate_wire::mqtt::{
     PublishProperties, check_topic, push_content_type, push_correlation_data, push_response_topic, push_user_property,
 };

@@ -11,8 +11,8 @@
 //! waiting.
 
 use tidegate_journal::{LogStore, RecordClass};
-use tidegate_machines::queue::{Command, DueStanding, Outcome, Queues, Refusal, StandingSettings};
 use tidegate_machines::TimeMs;
+use tidegate_machines::queue::{Command, DueStanding, Outcome, Queues, Refusal, StandingSettings};
 use tidegate_shard::{Pause, Served, Unavailable};
 
 use super::{Executed, QueueService, QueueTurn};

@@ -25,8 +25,8 @@ use tidegate_journal::{Family, LocalLogs, LogId, Options};
 use tidegate_ledger::limits::{DAY_MS, MEND_BEHIND_MS_MAX};
 use tidegate_ledger::mend::{Mended, mend_time};
 use tidegate_ledger::{LEDGER, LedgerFamily};
-use tidegate_machines::{Machine, TimeMs};
 use tidegate_machines::ledger::MEMO_BYTES_MAX;
+use tidegate_machines::{Machine, TimeMs};
 use tidegate_runtime::start_clock::Over;
 use tidegate_shard::loss::{examine, fold_to_end};
 use tidegate_shard::{ShardFamily, Snapshots};
@@ -154,7 +154,9 @@ impl fmt::Display for OverInLog {
                  does; what got its time by the clock that was ahead keeps it until somebody changes it",
                 log.shard
             ),
-            Ok(Stands { over, .. }) => write!(f, "{family} shard {}: over by the clock of this host: {over}", log.shard),
+            Ok(Stands { over, .. }) => {
+                write!(f, "{family} shard {}: over by the clock of this host: {over}", log.shard)
+            }
             Err(why) => write!(f, "{family} shard {}: what is over by the clock cannot be said: {why}", log.shard),
         }
     }

@@ -491,3 +491,61 @@ fn a_redrive_takes_what_waits_for_a_receiver_and_nothing_comes_sooner_or_lives_l
     driven.wait(100);
     assert_eq!(driven.counts("to"), (1, 0, 0), "one has expired where it is now");
 }
+
+/// The time of the shard is a minute ahead of the clock by which senders name times.
+#[test]
+fn a_time_that_a_sender_names_is_as_much_later_as_the_shard_is_ahead() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings::default());
+    driven.bounds.ahead_ms = 60_000;
+    driven.now.0 += 100_000;
+    let host = |in_ms: u64| Some(When::At(TimeMs(driven.now.0 - 60_000 + in_ms)));
+    let (at, expires_at) = (host(20), host(40));
+    let messages = [
+        Message { visible_at: at, ..message("at") },
+        Message { visible_at: Some(When::After(20)), ..message("after") },
+        Message { expires_at, ..message("short") },
+    ];
+    driven.send("jobs", &messages);
+    let expired = Arc::new(Message { expires_at: host(0), ..message("over") });
+    let refused = driven.ask(Command::Send { queue: "jobs", messages: &[expired] });
+    assert!(matches!(refused, Outcome::Refused(Refusal::MessageInvalid { .. })), "{refused:?}");
+    driven.wait(19);
+    assert_eq!(driven.counts("jobs"), (1, 2, 0));
+    driven.wait(1);
+    assert_eq!(driven.counts("jobs"), (3, 0, 0));
+    driven.wait(20);
+    assert_eq!(driven.counts("jobs"), (2, 0, 0), "one has expired");
+}
+
+#[test]
+fn what_a_clock_ends_is_counted_as_it_is_told() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings { lease_ms: 500, ..Settings::default() });
+    let after = |ms: u64| Some(When::After(ms));
+    let messages = [
+        message("leased"),
+        Message { expires_at: after(900), ..message("leased, and expires") },
+        Message { visible_at: after(50), ..message("due") },
+        Message { visible_at: after(50), expires_at: after(80), ..message("expired") },
+        Message { visible_at: after(5_000), ..message("later") },
+    ];
+    driven.send("jobs", &messages);
+    assert_eq!(driven.receive("jobs", 2).len(), 2);
+    for ms in [0, 50, 80, 500, 900, 5_000] {
+        let time = TimeMs(driven.now.0 + ms);
+        let (mut told, mut over) = (0, Vec::new());
+        driven.queues.ends(&mut |at| told += u64::from(at <= time));
+        driven.queues.over_at(time, &mut |kind, count| over.push((kind, count)));
+        assert_eq!(told, over.iter().map(|(_, count)| count).sum::<u64>(), "{ms}: {over:?}");
+        let (expired, due) = ("messages of queues that expire", "delayed messages of queues that fall due");
+        let wanted = match ms {
+            0 => vec![],
+            50 => vec![(due, 2)],
+            80 | 500 => vec![(expired, 1), (due, 1)],
+            900 => vec![(expired, 2), (due, 1)],
+            _ => vec![(expired, 2), (due, 2)],
+        };
+        assert_eq!(over, wanted, "{ms}");
+    }
+}
