@@ -54,7 +54,9 @@ impl<P: Carries<QueueMessage>> Room<P> for QueueRoom {
             let metrics = QueueMetrics::register(site.registry(), log.shard);
             site.recover_member::<QueuesFamily>(log, journal, move |recovery| {
                 let back = recovery.replay(recovery.open()?, &mut NothingDerived)?;
-                tell_ahead(log.shard, back.state.time(), now_ms());
+                if back.state.views("").next().is_some() {
+                    tell_ahead(log.shard, back.state.time(), now_ms());
+                }
                 let reader = back.log.reader()?;
                 let service = QueueService::<Ticket>::new(options, &declared);
                 let shard = Shard::new(ShardIndex(log.shard), back.state, service, back.log)?;
