@@ -4,7 +4,7 @@
 use std::sync::{Arc, LazyLock};
 
 use tidegate_machines::queue::{
-    Bounds, Command, DueStanding, Lease, Message, Outcome, Queues, Rejection, Settings, StandingSettings,
+    Bounds, Command, DueStanding, Lease, Message, Outcome, Queues, Rejection, Settings, StandingSettings, When,
 };
 use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 
@@ -86,7 +86,7 @@ pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     let messages: Vec<Arc<Message>> = [
         Message { id: Some("1".into()), attributes: br#"{"to":"a"}"#[..].into(), ..message("first") },
         Message { priority: 9, ..message("high") },
-        Message { visible_at: Some(TimeMs(NOW.0 + 50)), expires_at: Some(TimeMs(NOW.0 + 90)), ..message("later") },
+        Message { visible_at: Some(When::At(TimeMs(NOW.0 + 50))), expires_at: Some(When::After(90)), ..message("later") },
         keyed("one"),
         keyed("two"),
         keyed("three"),
@@ -96,7 +96,7 @@ pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
         message("cancelled"),
         message("extended"),
         message("purged"),
-        Message { expires_at: Some(TimeMs(NOW.0 + 1)), priority: 0, ..message("expired") },
+        Message { expires_at: Some(When::At(TimeMs(NOW.0 + 1))), priority: 0, ..message("expired") },
     ]
     .map(Arc::new)
     .into();
@@ -105,7 +105,7 @@ pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     };
     let key = |nth: usize| receipts[nth].key;
     driven.ask(Command::Cancel { key: key(9) }, NOW);
-    driven.ask(Command::Reschedule { key: key(11), visible_at: TimeMs(NOW.0 + 5_000) }, NOW);
+    driven.ask(Command::Reschedule { key: key(11), visible_at: When::After(5_000) }, NOW);
     let leases = driven.receive("jobs", 8);
     let lease = |nth: usize| [*leases.iter().find(|lease| lease.key == key(nth)).expect("it was handed out")];
     let queue = "jobs";

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use prost::Message as _;
 use tidegate_machines::TimeMs;
 use tidegate_queue::machine::limits::PRIORITY_DEFAULT;
-use tidegate_queue::machine::{Lease, LeaseRefusal, Message, MessageKey, Outcome, Rejection};
+use tidegate_queue::machine::{Lease, LeaseRefusal, Message, MessageKey, Outcome, Rejection, When};
 use tidegate_queue::{Answer, Call, CallerRequest, QueueClient, QueueReply, QueueRequest, Receive, Received};
 use tidegate_wire::queue as wire;
 use tidegate_wire::queue::queue_reply::Reply;
@@ -40,7 +40,7 @@ fn leases(leases: &[wire::Lease]) -> Result<Vec<Lease>, Refused> {
 
 fn message(message: wire::Message) -> Result<Arc<Message>, Refused> {
     let text = |text: String| (!text.is_empty()).then(|| text.into_boxed_str());
-    let time = |at: u64| (at > 0).then_some(TimeMs(at.min(u64::MAX - 1)));
+    let time = |at: u64| (at > 0).then_some(When::At(TimeMs(at)));
     let priority = message.priority.unwrap_or(PRIORITY_DEFAULT.into());
     Ok(Arc::new(Message {
         id: text(message.id),

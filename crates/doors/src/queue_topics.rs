@@ -358,15 +358,15 @@ impl QueueClients {
             return None;
         }
         receiver.wanted = 0;
-        let until = messages.iter().map(|received| received.delivery.until.0).min().expect("there is one");
-        let lease_ms = until.saturating_sub(now.0);
+        // The time of the port is not that of the queue.
+        let lease_ms = messages.iter().map(|received| received.lease_left_ms).min().expect("there is one");
         let extend_at = TimeMs(now.0 + lease_ms / 2);
         receiver.lease_ms = lease_ms.clamp(LEASE_MS_MIN, LEASE_MS_MAX);
         receiver.extend_at = if receiver.leases.is_empty() { extend_at } else { extend_at.min(receiver.extend_at) };
         let deliveries = messages.into_iter().map(|received| {
             self.handed_out += 1;
             receiver.leases.insert(self.handed_out, received.delivery.lease);
-            delivery(self.handed_out, &received)
+            delivery(self.handed_out, &received, now)
         });
         Some(QueueAnswer::HandedOut(key, deliveries.collect()))
     }
@@ -455,12 +455,12 @@ fn found(reply: QueueReply) -> Result<(), QueueRefusal> {
     }
 }
 
-fn delivery(number: u64, received: &Received) -> QueueDelivery {
+fn delivery(number: u64, received: &Received, now: TimeMs) -> QueueDelivery {
     QueueDelivery {
         number,
         properties: properties_of(received),
         payload: received.message.body.clone(),
-        expires_at: received.message.expires_at,
+        expires_at: received.expires_in_ms.map(|ms| TimeMs(now.0.saturating_add(ms))),
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate_machines::TimeMs;
 use tidegate_machines::queue::{
     Command, Delivery, Lease, Message, MessageKey, MessageView, Outcome, QueueView, Readiness, Refusal, Rejection,
-    Settings, Standing, StandingSettings,
+    Settings, Standing, StandingSettings, When,
 };
 
 use crate::rates::Rates;
@@ -66,7 +65,7 @@ pub enum Call {
     },
     Reschedule {
         key: MessageKey,
-        visible_at: TimeMs,
+        visible_at: When,
     },
     /// All of `from` if `max` is absent.
     Redrive {
@@ -158,6 +157,10 @@ pub struct Received {
     pub delivery: Delivery,
     /// Deliveries so far, this one among them.
     pub attempts: u32,
+    /// In how many milliseconds its lease ends.
+    pub lease_left_ms: u64,
+    /// In how many milliseconds it is dropped, if at all.
+    pub expires_in_ms: Option<u64>,
     /// What was sent.
     pub message: Arc<Message>,
 }

@@ -2,14 +2,15 @@
 
 use anyhow::Result;
 use tidegate_journal::{Family, LogStore, Options};
-use tidegate_machines::{ShardIndex, shard_of};
+use tidegate_machines::{Machine, ShardIndex, TimeMs, shard_of};
 use tidegate_runtime::shard_resident::ShardResident;
+use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Carries, Home, Room, Site};
 use tidegate_shard::{NothingDerived, Shard};
 
 use crate::declared::Declared;
 use crate::family::{QUEUES, QueuesFamily};
-use crate::limits::{FETCH_THREADS, QueuesKeys, SEGMENT_BYTES};
+use crate::limits::{AHEAD_SAID_MS_MIN, FETCH_THREADS, QueuesKeys, SEGMENT_BYTES};
 use crate::metrics::QueueMetrics;
 use crate::protocol::{QueueMessage, QueueProtocol, Ticket};
 use crate::service::{QueueOptions, QueueService};
@@ -53,6 +54,9 @@ impl<P: Carries<QueueMessage>> Room<P> for QueueRoom {
             let metrics = QueueMetrics::register(site.registry(), log.shard);
             site.recover_member::<QueuesFamily>(log, journal, move |recovery| {
                 let back = recovery.replay(recovery.open()?, &mut NothingDerived)?;
+                if back.state.views("").next().is_some() {
+                    tell_ahead(log.shard, back.state.time(), now_ms());
+                }
                 let reader = back.log.reader()?;
                 let service = QueueService::<Ticket>::new(options, &declared);
                 let shard = Shard::new(ShardIndex(log.shard), back.state, service, back.log)?;
@@ -69,6 +73,22 @@ impl<P: Carries<QueueMessage>> Room<P> for QueueRoom {
             })?;
         }
         Ok(())
+    }
+}
+
+/// Says that the newest record of a shard is ahead of the clock of the host.
+fn tell_ahead(shard: u16, newest: TimeMs, wall: TimeMs) {
+    let ahead_ms = newest.0.saturating_sub(wall.0);
+    if ahead_ms > AHEAD_SAID_MS_MIN {
+        tracing::error!(
+            family = QUEUES.name,
+            shard,
+            ahead_ms,
+            "the newest record is ahead of this host's clock: what lasts for a time goes on from there, and makes up for \
+             1 ms in 20; times that senders name, and schedules, go by this host's clock. If the clock is wrong, correct \
+             it and restart the server; if it is right, look for messages and schedules that got their times by the \
+             clock that was ahead"
+        );
     }
 }
 

@@ -13,6 +13,7 @@
 //! would hold up those behind it.
 
 mod hand_out;
+mod host_time;
 mod look;
 mod moves;
 mod reads;
@@ -101,6 +102,8 @@ pub struct QueueService<T> {
     has_started: bool,
     /// The time of the last step.
     now: TimeMs,
+    /// What the clock of the host said last, if it was asked.
+    wall: Option<TimeMs>,
     /// What is still to be done for that: queues to be made or set.
     to_declare: VecDeque<(Box<str>, Settings)>,
     is_start_noted: bool,
@@ -155,6 +158,7 @@ impl<T: RequestTicket> QueueService<T> {
             options,
             has_started: false,
             now: TimeMs(0),
+            wall: None,
             to_declare: alone.chain(others).map(|(name, settings)| (name.clone(), settings.clone())).collect(),
             is_start_noted: false,
             made_now: BTreeSet::new(),
@@ -229,7 +233,8 @@ impl<T: RequestTicket> QueueService<T> {
         class: RecordClass,
         command: &Command<'_>,
     ) -> Executed {
-        let (event, outcome) = match turn.state().decide(command, self.options.bounds, turn.now()) {
+        let bounds = Bounds { ahead_ms: self.ahead_ms(turn), ..self.options.bounds };
+        let (event, outcome) = match turn.state().decide(command, bounds, turn.now()) {
             Decision::Answer(outcome) => return Executed::Done(outcome),
             Decision::Append { event, outcome } => (event, outcome),
         };
@@ -238,7 +243,7 @@ impl<T: RequestTicket> QueueService<T> {
         }
         match turn.append_of(class, &event) {
             Ok(_) => {
-                self.follow(&event, command, &outcome, turn.now());
+                self.follow(&event, command, &outcome, bounds);
                 Executed::Done(outcome)
             }
             Err(NoRoom::Here) => Executed::NoRoom,
@@ -255,7 +260,7 @@ impl<T: RequestTicket> QueueService<T> {
 
     /// Keeps the bodies of what was just sent, lets go of those that are done with, and notes where those who wait may
     /// find something.
-    fn follow(&mut self, event: &Event<'_>, command: &Command<'_>, outcome: &Outcome, now: TimeMs) {
+    fn follow(&mut self, event: &Event<'_>, command: &Command<'_>, outcome: &Outcome, bounds: Bounds) {
         match (event, command) {
             (Event::Rejected { messages, .. }, _) if messages.iter().any(|(_, verdict)| *verdict == Verdict::Dead) => {
                 self.news.note_all();
@@ -277,7 +282,8 @@ impl<T: RequestTicket> QueueService<T> {
         match (event, command, outcome) {
             (Event::Sent { .. }, Command::Send { messages, .. }, Outcome::Sent(receipts)) => {
                 for (message, receipt) in messages.iter().zip(receipts) {
-                    if !receipt.is_duplicate && message.visible_at.is_none_or(|at| at <= now) {
+                    let is_due = message.visible_at.is_none_or(|when| bounds.time_of(when, event.at()) <= event.at());
+                    if !receipt.is_duplicate && is_due {
                         self.bodies.keep(receipt.key.number(), message);
                     }
                 }
@@ -405,6 +411,10 @@ impl<T: RequestTicket> Service for QueueService<T> {
 
     fn work(call: &Call) -> usize {
         call.items().max(1)
+    }
+
+    fn observe_wall(&mut self, wall: TimeMs) {
+        self.wall = Some(wall);
     }
 
     fn note(&mut self, note: Note<T>) {

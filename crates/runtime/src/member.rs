@@ -27,6 +27,7 @@ use crate::mesh::Endpoint;
 pub struct Context<'a, P> {
     me: Address,
     now: TimeMs,
+    wall: TimeMs,
     endpoint: &'a mut Endpoint<P>,
     /// Parcels to members of this worker.
     own: &'a mut VecDeque<Envelope<P>>,
@@ -40,7 +41,12 @@ impl<'a, P: Send> Context<'a, P> {
         endpoint: &'a mut Endpoint<P>,
         own: &'a mut VecDeque<Envelope<P>>,
     ) -> Context<'a, P> {
-        Context { me, now, endpoint, own }
+        Context { me, now, wall: now, endpoint, own }
+    }
+
+    /// The same, where the clock of the host says `wall`.
+    pub fn with_wall(self, wall: TimeMs) -> Context<'a, P> {
+        Context { wall, ..self }
     }
 
     /// Where this member gets its parcels.
@@ -48,9 +54,15 @@ impl<'a, P: Send> Context<'a, P> {
         self.me
     }
 
-    /// The wall clock at the beginning of this turn.
+    /// The time at the beginning of this turn: the node's, or the port's.
     pub fn now(&self) -> TimeMs {
         self.now
+    }
+
+    /// What the clock of the host said at the beginning of this turn, as a resident sees it while it is stepped; the
+    /// same as [`now`](Context::now) elsewhere.
+    pub fn wall(&self) -> TimeMs {
+        self.wall
     }
 
     /// Sends a parcel. It is in the receiver's ring when this returns, if that has room.

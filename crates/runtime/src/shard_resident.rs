@@ -143,6 +143,7 @@ where
 
     fn step(&mut self, context: &mut Context<'_, P>) -> bool {
         let mut worked = self.take_found();
+        self.shard.service_mut().observe_wall(context.wall());
         worked |= self.shard.step(context.now());
         self.hand_out_jobs();
         worked | self.release(context)

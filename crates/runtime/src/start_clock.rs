@@ -146,8 +146,8 @@ pub(crate) fn check(told: &[Told], wall: TimeMs, data: &Path) -> Result<()> {
             let days = (wall.0 - newest.0) / DAY_MS;
             bail!(
                 "{shard}: the clock of this host is {days} days ahead of the newest record, so that {count} of what it \
-                 keeps for clients would expire at once, with all that waits for them. If the clock is wrong, correct \
-                 it. If it is right, say so, and they end when the server is started: \
+                 keeps for clients would expire or fall due at once, with all that waits for them. If the clock is wrong, correct \
+                 it. If it is right, say so, and that happens when the server is started: \
                  tidegate mend-time --data {} --to now --reason TEXT",
                 data.display()
             );
@@ -190,7 +190,13 @@ mod tests {
     fn a_clock_that_is_years_ahead_ends_nothing_that_was_to_last() {
         let long_ago = 50 * YEAR;
         let refused = said(&[told(0, &[]), told(long_ago, &[long_ago + 1, long_ago + 2])]).expect("ten years");
-        for words in ["some shard 0: ", "3650 days ahead", "2 of what it keeps", "mend-time --data /data --to now"] {
+        for words in [
+            "some shard 0: ",
+            "3650 days ahead",
+            "would expire or fall due at once",
+            "2 of what it keeps",
+            "mend-time --data /data --to now",
+        ] {
             assert!(refused.contains(words), "{words:?} is not in: {refused}");
         }
         assert_eq!(said(&[told(long_ago, &[])]), None, "nothing ends");

@@ -15,7 +15,7 @@
 use std::error::Error;
 
 use tidegate_journal::{Durability, Family, JournalError, LogReader, LogStore};
-use tidegate_machines::Machine;
+use tidegate_machines::{Machine, TimeMs};
 
 use crate::compact::CompactionRule;
 use crate::inbox::Caller;
@@ -90,6 +90,10 @@ pub trait Service: Sized {
     fn is_idle(&self) -> bool {
         true
     }
+
+    /// What the clock of the host says, before each step of a shard whose owner has looked at it. The time of the shard
+    /// does not go back when that clock does.
+    fn observe_wall(&mut self, _wall: TimeMs) {}
 
     /// Comes first in a step. Returns whether anything happened.
     fn before<L: LogStore>(&mut self, _turn: &mut TurnOf<'_, Self, L>) -> Result<bool, Self::Stop> {

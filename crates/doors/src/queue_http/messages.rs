@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use tidegate_machines::TimeMs;
 use tidegate_queue::machine::limits::PRIORITY_DEFAULT;
-use tidegate_queue::machine::{Message, MessageKey, MessageState, Outcome, Receipt};
+use tidegate_queue::machine::{Message, MessageKey, MessageState, Outcome, Receipt, When};
 use tidegate_queue::{Answer, Call, Found, Read, StepKind, Trail};
 use utoipa::ToSchema;
 
@@ -141,10 +141,9 @@ fn one_of<A, B>(one: Option<A>, other: Option<B>, what: &str) -> Result<(Option<
     }
 }
 
-/// A time that is given, or so far from now.
-fn time_of(at: Option<Whole>, from_now: Option<Whole>, now: TimeMs) -> Option<TimeMs> {
-    let from_now = from_now.map(|ms| now.0.saturating_add(ms.0));
-    at.map(|at| at.0).or(from_now).map(|at| TimeMs(at.min(u64::MAX - 1)))
+/// A time that is given, or so far from when it is decided.
+fn when_of(at: Option<Whole>, from_now: Option<Whole>) -> Option<When> {
+    at.map(|at| When::At(TimeMs(at.0))).or(from_now.map(|ms| When::After(ms.0)))
 }
 
 impl QueueMessageSendBody {
@@ -157,10 +156,10 @@ impl QueueMessageSendBody {
             return Err(Problem::new(SCHEDULE_INVALID, what));
         }
         let expires_in_ms = self.expires_in_ms.take().map(|ms| ms.0);
-        Ok((self.into_message(TimeMs(0))?, expires_in_ms))
+        Ok((self.into_message()?, expires_in_ms))
     }
 
-    fn into_message(self, now: TimeMs) -> Result<Message, Problem> {
+    fn into_message(self) -> Result<Message, Problem> {
         let body = match one_of(self.body, self.body_base64, "body or body_base64")? {
             (Some(text), _) => text.into_boxed_bytes(),
             (None, Some(base64)) => BASE64
@@ -180,8 +179,8 @@ impl QueueMessageSendBody {
             id: self.id,
             ordering_key: self.ordering_key,
             priority: self.priority.map_or(PRIORITY_DEFAULT, |priority| priority.0 as u8),
-            visible_at: time_of(deliver_at_ms, delay_ms, now),
-            expires_at: time_of(expires_at_ms, expires_in_ms, now),
+            visible_at: when_of(deliver_at_ms, delay_ms),
+            expires_at: when_of(expires_at_ms, expires_in_ms),
             attributes: write_attributes(&self.attributes),
             body,
         })
@@ -216,9 +215,8 @@ pub(super) async fn send_messages(
     let QueueMessagesSendBody { messages } = decode(&body)?;
     // Each message counts as a request.
     caller.charge(messages.len().saturating_sub(1) as u32);
-    let now = now();
     let message = |(index, message): (usize, QueueMessageSendBody)| {
-        message.into_message(now).map(Arc::new).map_err(|problem| problem.with("message", index))
+        message.into_message().map(Arc::new).map_err(|problem| problem.with("message", index))
     };
     let messages = messages.into_iter().enumerate().map(message).collect::<Result<Vec<_>, _>>()?;
     let Answer::Outcome(Outcome::Sent(receipts)) = ask(&served, &caller, Call::Send { queue: name, messages }).await?
@@ -540,7 +538,7 @@ pub(super) async fn reschedule_message(
     let body = served.door.read_json(&head.headers, body).await?;
     let QueueRescheduleBody { delay_ms, deliver_at_ms } = decode(&body)?;
     let (delay_ms, deliver_at_ms) = one_of(delay_ms, deliver_at_ms, "delay_ms or deliver_at_ms")?;
-    let Some(visible_at) = time_of(deliver_at_ms, delay_ms, now()) else {
+    let Some(visible_at) = when_of(deliver_at_ms, delay_ms) else {
         return Err(Problem::new(ARGUMENT_INVALID, "expected delay_ms or deliver_at_ms"));
     };
     check_sender(&served, &caller, key).await?;

@@ -13,8 +13,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use tidegate_broker::QueueRefusal;
 use tidegate_machines::TimeMs;
 use tidegate_queue::Received;
-use tidegate_queue::machine::Message;
 use tidegate_queue::machine::limits::{AHEAD_MS_MAX, ID_BYTES_MAX, MESSAGE_BYTES_MAX, PRIORITIES, PRIORITY_DEFAULT};
+use tidegate_queue::machine::{Message, When};
 use tidegate_wire::mqtt::{
     PublishProperties, check_topic, push_content_type, push_correlation_data, push_response_topic, push_user_property,
 };
@@ -44,7 +44,12 @@ pub fn message_of(
     let properties = PublishProperties::read(properties).expect("the broker has decoded them");
     // Four bytes of seconds say up to 136 years, and some clients mean never by it.
     let latest = TimeMs(now.0.saturating_add(AHEAD_MS_MAX));
-    let expires_at = expires_at.filter(|at| *at < latest);
+    if expires_at.is_some_and(|at| at <= now) {
+        return Err(EXPIRED);
+    }
+    // By the time of the port, which is not that of the queue.
+    let left = |at: TimeMs| When::After(at.0.saturating_sub(now.0));
+    let expires_at = expires_at.filter(|at| *at < latest).map(left);
     let mut message = Message { priority: PRIORITY_DEFAULT, expires_at, body: payload, ..Message::default() };
     let mut attributes = QueueAttributes::new();
     for (name, value) in properties.user() {
@@ -52,8 +57,8 @@ pub fn message_of(
             "id" => set(&mut message.id, id_of(value)?)?,
             "ordering_key" => set(&mut message.ordering_key, id_of(value)?)?,
             "priority" => message.priority = priority_of(value)?,
-            "delay_ms" => set_time(&mut message, now.0.checked_add(number(value, TIME_INVALID)?), now)?,
-            "deliver_at_ms" => set_time(&mut message, Some(number(value, TIME_INVALID)?), now)?,
+            "delay_ms" => set_time(&mut message, When::After(number(value, TIME_INVALID)?), now)?,
+            "deliver_at_ms" => set_time(&mut message, When::At(TimeMs(number(value, TIME_INVALID)?)), now)?,
             KEY | ATTEMPTS | LEFT_OUT => {}
             name => add(&mut attributes, name, "String", value.into())?,
         }
@@ -70,9 +75,6 @@ pub fn message_of(
     message.attributes = write_attributes(&attributes);
     if message.bytes() > MESSAGE_BYTES_MAX {
         return Err(TOO_LARGE);
-    }
-    if message.expires_at.is_some_and(|at| at <= now) {
-        return Err(EXPIRED);
     }
     Ok(message)
 }
@@ -99,11 +101,14 @@ fn priority_of(value: &str) -> Result<u8, QueueRefusal> {
     if level < PRIORITIES as u64 { Ok(level as u8) } else { Err(PRIORITY_INVALID) }
 }
 
-fn set_time(message: &mut Message, at: Option<u64>, now: TimeMs) -> Result<(), QueueRefusal> {
-    let at = at.filter(|at| *at <= now.0.saturating_add(AHEAD_MS_MAX)).ok_or(TIME_INVALID)?;
-    match message.visible_at.replace(TimeMs(at)) {
-        Some(_) => Err(TIME_INVALID),
-        None => Ok(()),
+fn set_time(message: &mut Message, when: When, now: TimeMs) -> Result<(), QueueRefusal> {
+    let ahead_ms = match when {
+        When::At(at) => at.0.saturating_sub(now.0),
+        When::After(ms) => ms,
+    };
+    match message.visible_at.replace(when) {
+        None if ahead_ms <= AHEAD_MS_MAX => Ok(()),
+        _ => Err(TIME_INVALID),
     }
 }
 

@@ -59,7 +59,8 @@ fn messages(numbers: &[u64]) -> QueueReply {
     let received = |number: &u64| {
         let lease = Lease { key: MessageKey::from_bits(u128::from(*number)), attempt: 1 };
         let message = Arc::new(Message { body: b"x"[..].into(), ..Message::default() });
-        Received { delivery: Delivery { lease, until: at(LEASE_MS) }, attempts: 1, message }
+        let delivery = Delivery { lease, until: at(LEASE_MS) };
+        Received { delivery, attempts: 1, lease_left_ms: LEASE_MS, expires_in_ms: None, message }
     };
     Ok(Answer::Received(numbers.iter().map(received).collect()))
 }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use tidegate_machines::TimeMs;
 use tidegate_queue::machine::limits::{BATCH_BYTES_MAX, MESSAGE_OVERHEAD_BYTES};
-use tidegate_queue::machine::{Message, Outcome, Receipt, Refusal};
+use tidegate_queue::machine::{Message, Outcome, Receipt, Refusal, When};
 use tidegate_queue::{Answer, Call};
 
 use super::arguments::{Entries, Entry, check_entries, within};
@@ -16,7 +15,7 @@ use super::error::{AwsError, codes};
 use super::message::{Given, attributes_of, take_own};
 use super::names::{is_fifo, message_id, queue_of};
 use super::noted::Noted;
-use super::{Asked, Done, now};
+use super::{Asked, Done};
 use crate::auth::QueueAction;
 use crate::queue_attributes::write_attributes;
 
@@ -66,7 +65,6 @@ struct Ready {
 struct Rules {
     is_fifo: bool,
     has_content_ids: bool,
-    now: TimeMs,
 }
 
 impl Rules {
@@ -77,7 +75,7 @@ impl Rules {
         let has_content_ids = is_fifo && lacks_id && {
             Noted::read(&asked.look(queue).await?.settings.notes).content_based_deduplication
         };
-        Ok(Rules { is_fifo, has_content_ids, now: now() })
+        Ok(Rules { is_fifo, has_content_ids })
     }
 
     fn ready(&self, sent: SendBody) -> Done<Ready> {
@@ -93,7 +91,7 @@ impl Rules {
         if delay.is_some() && own.deliver_at.is_some() {
             return Err(AwsError::parameter("DelaySeconds", "expected it or Tidegate.DeliverAt, not both"));
         }
-        let delayed = delay.map(|seconds| TimeMs(self.now.0 + seconds * 1_000));
+        let delayed = delay.map(|seconds| When::After(seconds * 1_000));
         let (id, ordering_key) = match self.is_fifo {
             true if delay.is_some_and(|seconds| seconds > 0) => {
                 return Err(AwsError::parameter("DelaySeconds", "of a FIFO queue, it is set for the whole queue"));
@@ -113,8 +111,8 @@ impl Rules {
             id,
             ordering_key,
             priority: own.priority,
-            visible_at: own.deliver_at.or(delayed),
-            expires_at: own.expires_at,
+            visible_at: own.deliver_at.map(When::At).or(delayed),
+            expires_at: own.expires_at.map(When::At),
             attributes: write_attributes(&attributes),
             body: body.into_boxed_bytes(),
         };

@@ -1,6 +1,5 @@
 //! What a message of the queue is to an SMSC.
 
-use tidegate_machines::TimeMs;
 use tidegate_queue::Received;
 use tidegate_smpp::{Address, Coded, Part, parts};
 
@@ -28,7 +27,7 @@ pub struct ShortMessages {
 }
 
 /// Reads a message; an error says why it can never be sent.
-pub fn short_messages(link: &SmppLink, received: &Received, now: TimeMs) -> Result<ShortMessages, String> {
+pub fn short_messages(link: &SmppLink, received: &Received) -> Result<ShortMessages, String> {
     let message = &*received.message;
     let attributes = Attributes::read(&message.attributes);
     let address = |name: &str, text: &str, usual| {
@@ -43,7 +42,7 @@ pub fn short_messages(link: &SmppLink, received: &Received, now: TimeMs) -> Resu
     // What is sent again has the reference that it had, so that a phone joins what it got before with the rest.
     let reference = received.delivery.lease.key.number() as u16;
     let parts = parts(&coded, link.numbering, reference, link.parts_max).map_err(|error| error.to_string())?;
-    let validity_s = message.expires_at.map(|at| at.0.saturating_sub(now.0) / 1_000);
+    let validity_s = received.expires_in_ms.map(|ms| ms / 1_000);
     let source = source.unwrap_or_else(|| link.source.clone());
     Ok(ShortMessages { destination, source, coding: coded.coding, parts, validity_s })
 }

@@ -13,10 +13,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::BytesMut;
-use tidegate_machines::TimeMs;
 use tidegate_queue::Received;
 use tidegate_smpp::{Incoming, Meaning, Request, Status, Submit, bytes_of, next, response_to};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
@@ -153,8 +152,7 @@ impl Bound {
 
     /// Sends one message, in as many parts as it takes.
     pub async fn submit(&self, received: &Received) -> Fate {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
-        let messages = match short_messages(&self.shared.link, received, TimeMs(now)) {
+        let messages = match short_messages(&self.shared.link, received) {
             Ok(messages) => messages,
             Err(why) => return Fate::Dead { why },
         };

@@ -5,10 +5,10 @@ use std::net::TcpStream;
 use prost::Message as _;
 use rustls::{ClientConnection, StreamOwned};
 use tidegate_client::{Client, ClientError, Timeouts};
-use tidegate_machines::TimeMs;
 use tidegate_queue::Received;
 use tidegate_queue::machine::KEY_CHARS;
 use tidegate_queue::machine::limits::{BATCH_BYTES_MAX, MESSAGE_OVERHEAD_BYTES};
+use tidegate_runtime::threads::now_ms;
 use tidegate_wire::queue as wire;
 
 use super::keys::TidegateLink;
@@ -173,7 +173,8 @@ fn message(received: &Received) -> wire::Message {
         priority: Some(message.priority.into()),
         // It has waited here.
         deliver_at_ms: 0,
-        expires_at_ms: message.expires_at.map_or(0, |TimeMs(at)| at),
+        // By the clock of this host: the other node knows none of the queue's.
+        expires_at_ms: received.expires_in_ms.map_or(0, |ms| now_ms().0.saturating_add(ms)),
         attributes: message.attributes.to_vec(),
     }
 }

@@ -121,7 +121,7 @@ impl Queues {
                 let (cron, zone, owner) = ((*cron).into(), (*zone).into(), owner.map(Into::into));
                 let settings = StandingSettings { cron, zone, expiry_ms: *expiry_ms, message, owner };
                 must(settings.check(name).is_ok(), "a schedule has a name, texts and a message")?;
-                must(*next > at && *next <= TimeMs::MAX, "a schedule fires later")?;
+                must(*next <= TimeMs::MAX, "a schedule has a time")?;
                 let is_new = !queue.standing.contains_key(*name);
                 must(!is_new || self.standing_count() < STANDING_MAX, "there are not too many schedules")
             }

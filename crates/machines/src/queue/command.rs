@@ -8,7 +8,17 @@ use super::limits::{
 };
 use super::settings::{BadSetting, Settings};
 use super::standing::{DueStanding, StandingSettings};
+use super::state::later;
 use crate::TimeMs;
+
+/// A time as somebody outside names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// This time, by the clock of the host: see [`Bounds::ahead_ms`].
+    At(TimeMs),
+    /// So many milliseconds after it is decided, whatever clocks say.
+    After(u64),
+}
 
 /// A message as its sender gives it. Shared: it may wait to be sent, and be handed out from memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,9 +30,9 @@ pub struct Message {
     /// 0 to 9; the highest goes first.
     pub priority: u8,
     /// Not handed out before; `None` for the queue's own delay.
-    pub visible_at: Option<TimeMs>,
+    pub visible_at: Option<When>,
     /// Dropped if nobody acknowledged it by then; `None` for the queue's own expiry.
-    pub expires_at: Option<TimeMs>,
+    pub expires_at: Option<When>,
     /// What the doors know of it beside its body: bytes whose form is theirs.
     pub attributes: Box<[u8]>,
     /// Its body.
@@ -172,7 +182,7 @@ pub enum Command<'a> {
         /// Which.
         key: MessageKey,
         /// When.
-        visible_at: TimeMs,
+        visible_at: When,
     },
     /// Puts waiting messages into another queue, some thousand at a time: what was a dead letter gets another chance.
     Redrive {
@@ -448,6 +458,9 @@ pub struct Bounds {
     pub ids_of_queue_max: u64,
     /// Of these, those of all queues of one owner.
     pub ids_of_owner_max: u64,
+    /// By how much the time of the shard is ahead of the clock of the host, in milliseconds: so much later is what a
+    /// sender names by that clock, since nothing may come early by it.
+    pub ahead_ms: u64,
 }
 
 impl Bounds {
@@ -462,6 +475,15 @@ impl Bounds {
             ids_max,
             ids_of_queue_max: ids,
             ids_of_owner_max: ids,
+            ahead_ms: 0,
+        }
+    }
+
+    /// What `when` is by the time of the shard, if it is decided at `at`.
+    pub fn time_of(&self, when: When, at: TimeMs) -> TimeMs {
+        match when {
+            When::At(time) => later(time, self.ahead_ms),
+            When::After(ms) => later(at, ms),
         }
     }
 }

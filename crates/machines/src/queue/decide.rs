@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_planted::{Bug, is_planted};
 
 use super::command::{
-    Bounds, Command, Delivery, Lease, LeaseRefusal, Limit, Message, Outcome, Receipt, Refusal, Rejection,
+    Bounds, Command, Delivery, Lease, LeaseRefusal, Limit, Message, Outcome, Receipt, Refusal, Rejection, When,
 };
 use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 use super::ids::reference_id;
@@ -56,6 +56,7 @@ impl Queues {
             }
             Command::Reschedule { key, visible_at } => {
                 let message = self.waiting(key)?;
+                let visible_at = bounds.time_of(visible_at, at);
                 argument(
                     visible_at <= later(at, AHEAD_MS_MAX),
                     "a message is scheduled at most a hundred years ahead",
@@ -142,7 +143,7 @@ impl Queues {
         let mut receipts = Vec::with_capacity(messages.len());
         let mut ids_here: HashMap<&str, MessageKey> = HashMap::new();
         for (place, message) in messages.iter().enumerate() {
-            check_message(message, at).map_err(|what| Refusal::MessageInvalid { index: place, what })?;
+            check_message(message, bounds, at).map_err(|what| Refusal::MessageInvalid { index: place, what })?;
             let id = message.id.as_deref().filter(|_| queue.settings.id_window_ms != Some(0));
             let known = id.and_then(|id| queue.ids.remembered(id, at).or_else(|| ids_here.get(id).copied()));
             if let Some(key) = known {
@@ -151,7 +152,7 @@ impl Queues {
             }
             let key = self.key_of(self.next + sent.len() as u64, at);
             ids_here.extend(id.map(|id| (id, key)));
-            sent.push(sent_of(message, &queue.settings, at));
+            sent.push(sent_of(message, &queue.settings, bounds, at));
             receipts.push(Receipt { key, is_duplicate: false });
         }
         if sent.is_empty() {
@@ -356,7 +357,7 @@ impl Queues {
         let leases: Vec<Lease> = messages.iter().map(|(lease, _)| *lease).collect();
         check_leases(&leases)?;
         argument(by.len() <= CONSUMER_BYTES_MAX, "a consumer's name has at most 64 bytes")?;
-        let (room, limit) = self.room_for_routed(queue, bounds);
+        let (room, (most, limit)) = self.room_for_routed(queue, bounds);
         let left = std::cell::Cell::new(room);
         let (touched, outcome) = self.touched_by(from, &leases, |number, entry| {
             held(number, entry)?;
@@ -367,17 +368,17 @@ impl Queues {
             Ok(true)
         });
         match touched.is_empty() {
-            true if room == 0 => Err(Refusal::Full(limit)),
+            true if room == 0 => Err(Refusal::Full(limit, most)),
             true => answer(outcome),
             false => append(Event::Routed { at, from, to, by, messages: touched }, outcome),
         }
     }
 
     /// How many messages of other queues this one takes, and which bound says so. The shard has as many afterwards.
-    pub(super) fn room_for_routed(&self, queue: &Queue, bounds: Bounds) -> (u64, Limit) {
+    pub(super) fn room_for_routed(&self, queue: &Queue, bounds: Bounds) -> (u64, (u64, Limit)) {
         let of_settings = (queue.settings.messages_max.unwrap_or(u64::MAX), Limit::OfSettings);
         let (most, limit) = of_settings.min((bounds.messages_of_queue_max, Limit::MessagesOfQueue));
-        (most.saturating_sub(queue.members.len()), limit)
+        (most.saturating_sub(queue.members.len()), (most, limit))
     }
 
     /// Whether a message may be put into a queue under its ordering key. The order there is that of numbers, so not
@@ -544,7 +545,7 @@ fn check_leases(leases: &[Lease]) -> Result<(), Refusal> {
     argument(!leases.is_empty() && leases.len() <= BATCH_MESSAGES_MAX, "a request names 1 to 1000 leases")
 }
 
-pub(super) fn check_message(message: &Message, at: TimeMs) -> Result<(), &'static str> {
+pub(super) fn check_message(message: &Message, bounds: Bounds, at: TimeMs) -> Result<(), &'static str> {
     let rule = |holds: bool, what| if holds { Ok(()) } else { Err(what) };
     let plain = |text: &Option<Box<str>>| {
         text.as_deref()
@@ -555,33 +556,39 @@ pub(super) fn check_message(message: &Message, at: TimeMs) -> Result<(), &'stati
     rule(usize::from(message.priority) < PRIORITIES, "its priority is 0 to 9")?;
     rule(message.bytes() <= MESSAGE_BYTES_MAX, "it has at most 262144 bytes, with its attributes")?;
     let latest = later(at, AHEAD_MS_MAX);
-    rule(message.visible_at.is_none_or(|time| time <= latest), "it is scheduled at most a hundred years ahead")?;
-    rule(message.expires_at.is_none_or(|time| time <= latest), "it expires in at most a hundred years")?;
-    rule(message.expires_at.is_none_or(|time| time > at), "it has expired already")
+    let time = |when: Option<When>| when.map(|when| bounds.time_of(when, at));
+    let (visible_at, expires_at) = (time(message.visible_at), time(message.expires_at));
+    rule(visible_at.is_none_or(|time| time <= latest), "it is scheduled at most a hundred years ahead")?;
+    rule(expires_at.is_none_or(|time| time <= latest), "it expires in at most a hundred years")?;
+    rule(expires_at.is_none_or(|time| time > at), "it has expired already")
 }
 
 /// A message with what its queue says where its sender said nothing.
-fn sent_of<'a>(message: &'a Message, settings: &Settings, at: TimeMs) -> Sent<'a> {
+fn sent_of<'a>(message: &'a Message, settings: &Settings, bounds: Bounds, at: TimeMs) -> Sent<'a> {
+    let time = |when: Option<When>| when.map(|when| bounds.time_of(when, at));
     let delayed = (settings.delay_ms > 0).then(|| later(at, settings.delay_ms));
     Sent {
-        visible_at: message
-            .visible_at
+        visible_at: time(message.visible_at)
             .or(delayed)
             .filter(|visible_at| *visible_at > at && !is_planted(Bug::DelayIgnored)),
-        expires_at: message.expires_at.or_else(|| settings.expiry_ms.map(|ms| later(at, ms))),
+        expires_at: time(message.expires_at).or_else(|| settings.expiry_ms.map(|ms| later(at, ms))),
         ..message.as_sent()
     }
 }
 
 impl Message {
-    /// The message as a record has it.
+    /// The message as a record has it, but for times that only follow from when it is decided.
     pub fn as_sent(&self) -> Sent<'_> {
+        let time = |when: Option<When>| match when? {
+            When::At(time) => Some(time),
+            When::After(_) => None,
+        };
         Sent {
             id: self.id.as_deref(),
             ordering_key: self.ordering_key.as_deref(),
             priority: self.priority,
-            visible_at: self.visible_at,
-            expires_at: self.expires_at,
+            visible_at: time(self.visible_at),
+            expires_at: time(self.expires_at),
             attributes: &self.attributes,
             body: &self.body,
         }
@@ -595,8 +602,8 @@ impl Sent<'_> {
             id: self.id.map(Into::into),
             ordering_key: self.ordering_key.map(Into::into),
             priority: self.priority,
-            visible_at: self.visible_at,
-            expires_at: self.expires_at,
+            visible_at: self.visible_at.map(When::At),
+            expires_at: self.expires_at.map(When::At),
             attributes: self.attributes.into(),
             body: self.body.into(),
         }

@@ -4,7 +4,7 @@ use super::apply::Mismatch;
 use super::codec::EventError;
 use super::command::{Bounds, Command, Outcome};
 use super::event::Event;
-use super::message_table::Entry;
+use super::message_table::NEVER;
 use super::snapshot::SnapshotError;
 use super::state::Queues;
 use crate::{Decision, Machine, Place, RecordPosition, ShardIndex, TimeMs};
@@ -53,15 +53,22 @@ impl Machine for Queues {
     }
 
     fn ends(&self, each: &mut dyn FnMut(TimeMs)) {
-        self.messages.iter().filter_map(|(_, entry)| entry.wake_at()).for_each(each);
+        let messages = self.messages.iter().map(|(_, entry)| entry.ends_at()).filter(|at| *at != NEVER);
+        messages.chain(self.firings()).for_each(each);
     }
 
     fn over_at(&self, time: TimeMs, each: &mut dyn FnMut(&'static str, u64)) {
-        let is_over = |entry: &Entry| entry.wake_at().is_some_and(|at| at <= time) && entry.expires_at <= time;
-        let expired = self.messages.iter_waking(time).filter(|(_, entry)| is_over(entry)).count() as u64;
-        if expired > 0 {
-            each("messages of queues", expired);
+        let (mut expired, mut due) = (0, 0);
+        for (_, entry) in self.messages.iter_waking(time).filter(|(_, entry)| entry.ends_at() <= time) {
+            *if entry.expires_at <= time { &mut expired } else { &mut due } += 1;
         }
+        let firing = self.firings().take_while(|at| *at <= time).count() as u64;
+        let kinds = [
+            ("messages of queues that expire", expired),
+            ("delayed messages of queues that fall due", due),
+            ("schedules of queues that fire", firing),
+        ];
+        kinds.into_iter().filter(|(_, count)| *count > 0).for_each(|(kind, count)| each(kind, count));
     }
 
     fn next_due(&self) -> Option<TimeMs> {

@@ -109,6 +109,17 @@ impl Entry {
         };
         (at != NEVER).then_some(at)
     }
+
+    /// When a clock alone ends what its sender was promised: it falls due, or expires. The end of a lease is no such
+    /// thing, but what is leased does not expire before it. [`NEVER`] for never.
+    pub fn ends_at(&self) -> TimeMs {
+        match self.state {
+            MessageState::Scheduled => self.until.min(self.expires_at),
+            MessageState::Leased => self.until.max(self.expires_at),
+            MessageState::Ready | MessageState::Held => self.expires_at,
+            _ => NEVER,
+        }
+    }
 }
 
 /// Messages by number.

@@ -47,7 +47,7 @@ mod state;
 pub use apply::Mismatch;
 pub use codec::EventError;
 pub use command::{
-    Bounds, Command, Delivery, Lease, LeaseRefusal, Limit, Message, Outcome, Receipt, Refusal, Rejection,
+    Bounds, Command, Delivery, Lease, LeaseRefusal, Limit, Message, Outcome, Receipt, Refusal, Rejection, When,
 };
 pub use event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 pub use key::{KEY_CHARS, MessageKey, NUMBER_END, NoKey};

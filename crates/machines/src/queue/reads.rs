@@ -206,6 +206,12 @@ impl Queues {
         Some(self.queue(entry.queue).groups.key(entry.group))
     }
 
+    /// When a message is dropped that is not gone, if it is at all.
+    pub fn expires_at(&self, number: u64) -> Option<TimeMs> {
+        let entry = self.messages.get(number).filter(|entry| !entry.state.is_finished())?;
+        (entry.expires_at != NEVER).then_some(entry.expires_at)
+    }
+
     /// The key of a message that is not gone, by its number.
     pub fn key(&self, number: u64) -> Option<MessageKey> {
         let entry = self.messages.get(number).filter(|entry| !entry.state.is_finished())?;

@@ -10,7 +10,8 @@
 //! served give one message together.
 //!
 //! When it fires next comes from outside and stands in the record: what an expression and a time zone say changes with
-//! the rules of time zones, and a replay must not.
+//! the rules of time zones, and a replay must not. It is a time by the clock of the host, which may be behind the time of
+//! records: so a schedule may be set, or fire, at a time that is behind the next one by its records.
 
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ pub struct StandingSettings {
 pub struct Standing {
     /// What an operator says of it.
     pub settings: StandingSettings,
-    /// When it fires next; `None` if its text says nothing any more.
+    /// When it fires next, by the clock of the host; `None` if its text says nothing any more.
     pub next: Option<TimeMs>,
     /// Its last message.
     pub last: Option<MessageKey>,
@@ -81,7 +82,8 @@ impl StandingSettings {
         rule(id.is_none(), "its message has no id: each is another one")?;
         rule(visible_at.is_none() && expires_at.is_none(), "its message has no times: the schedule has")?;
         rule(self.message.bytes() <= STANDING_BYTES_MAX, "its message has at most 16384 bytes, with its attributes")?;
-        check_message(&self.message, TimeMs(0)).or_else(|what| rule(false, what))
+        // It has no times, so no bound counts.
+        check_message(&self.message, Bounds::new(0, 0), TimeMs(0)).or_else(|what| rule(false, what))
     }
 }
 
@@ -107,9 +109,12 @@ impl Queues {
     ) -> Decided<'a> {
         let (index, queue) = self.find(queue)?;
         settings.check(name)?;
-        argument(next > at && next <= later(at, AHEAD_MS_MAX), "a schedule fires later, within a hundred years")?;
+        argument(next <= later(at, AHEAD_MS_MAX), "a schedule fires within a hundred years")?;
         match queue.standing.get(name) {
-            Some(known) if known.settings == *settings && known.next.is_some() => return answer(Outcome::Done),
+            // One that fires later than it should was set by a clock that was ahead.
+            Some(known) if known.settings == *settings && known.next.is_some_and(|known| known <= next) => {
+                return answer(Outcome::Done);
+            }
             None => self.check_standing_count(queue, settings.owner.as_deref())?,
             Some(_) => {}
         }
@@ -140,7 +145,7 @@ impl Queues {
         let (index, queue) = self.find(queue)?;
         let is_due = queue.standing.get(name) == Some(standing);
         let Some(due) = standing.next.filter(|due| is_due && *due <= at) else { return answer(Outcome::Done) };
-        argument(next.is_none_or(|next| next > at), "a schedule fires next later")?;
+        argument(next.is_none_or(|next| next > due), "a schedule fires next later")?;
         if self.next + 1 >= NUMBER_END {
             return Err(Refusal::Full(Limit::Numbers, NUMBER_END));
         }
@@ -177,7 +182,7 @@ impl Queues {
         standing.is_some_and(|standing| {
             let (visible_at, expires_at) = (message.visible_at, message.expires_at);
             let sent = Sent { visible_at, expires_at, ..standing.settings.message.as_sent() };
-            standing.next == Some(due) && due <= at && next.is_none_or(|next| next > at) && sent == *message
+            standing.next == Some(due) && due <= at && next.is_none_or(|next| next > due) && sent == *message
         })
     }
 
@@ -202,6 +207,11 @@ impl Queues {
     /// When the next schedule fires.
     pub fn next_firing(&self) -> Option<TimeMs> {
         self.standing_due.first().map(|(at, ..)| *at)
+    }
+
+    /// When each schedule fires next, in order.
+    pub(super) fn firings(&self) -> impl Iterator<Item = TimeMs> + '_ {
+        self.standing_due.iter().map(|(at, ..)| *at)
     }
 
     /// Schedules whose time has come at `now`, in the order of their times.

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use tidegate_journal::{LogStore, RecordClass};
 use tidegate_machines::queue::{BodyPlace, Command, Delivery, Message, Offer, Outcome, Refusal, Settings};
-use tidegate_machines::{Decision, Machine};
+use tidegate_machines::{Decision, Machine, TimeMs};
 use tidegate_shard::Jobs;
 
+use super::host_time::delivery_shown;
 use super::{Executed, Handover, Job, QueueService, QueueTurn, Reading};
 use crate::call::{Answer, Receive, Received};
 use crate::consumers::ConsumerRate;
@@ -120,10 +121,11 @@ impl<T: RequestTicket> QueueService<T> {
         let Some(settings) = turn.state().settings(queue) else {
             return self.waiters.first(queue).map(|waiter| waiter.receive.max);
         };
-        match self.windows.opening(queue, settings.delivery_window.as_deref(), now) {
+        let ahead_ms = self.ahead_ms(turn);
+        match self.windows.opening(queue, settings.delivery_window.as_deref(), self.host_time(turn)) {
             Opening::Now => {}
             Opening::At(at) => {
-                self.news.note_at(at, queue);
+                self.news.note_at(TimeMs(at.0.saturating_add(ahead_ms)), queue);
                 return None;
             }
             Opening::Never => return None,
@@ -182,11 +184,22 @@ impl<T: RequestTicket> QueueService<T> {
             self.news.note(&receiver.receive.queue);
             return self.waiters.push_again(receiver);
         }
-        let messages = messages.into_iter().map(|(number, message)| {
-            let ordering_key = turn.state().ordering_key(number);
-            (number, with_ordering_key(message, ordering_key))
-        });
-        self.ready.push((receiver.ticket, received(deliveries, messages.collect())));
+        let (queues, ahead_ms) = (turn.state(), self.ahead_ms(turn));
+        let now = turn.now().max(queues.time());
+        let mut messages = messages;
+        let with_body = |delivery: Delivery| {
+            let number = delivery.lease.key.number();
+            Some(Received {
+                delivery: delivery_shown(delivery, ahead_ms),
+                attempts: delivery.lease.attempt,
+                lease_left_ms: delivery.until.0.saturating_sub(now.0),
+                expires_in_ms: queues.expires_at(number).map(|at| at.0.saturating_sub(now.0)),
+                message: with_ordering_key(messages.remove(&number)?, queues.ordering_key(number)),
+            })
+        };
+        // What cannot be read is left out.
+        let received = deliveries.into_iter().filter_map(with_body).collect();
+        self.ready.push((receiver.ticket, Answer::Received(received)));
     }
 
     /// Goes on with handovers of which something could not be read: what was moved meanwhile is read again, where it is
@@ -263,13 +276,4 @@ pub(super) fn with_ordering_key(message: Arc<Message>, ordering_key: Option<&str
 /// The rate of each consumer of a queue, if it has one.
 fn consumer_rate(settings: &Settings) -> Option<ConsumerRate> {
     settings.consumer_rate_per_s.map(|per_s| ConsumerRate { per_s, burst: settings.consumer_burst })
-}
-
-/// What was handed out and can be read.
-fn received(deliveries: Vec<Delivery>, mut messages: HashMap<u64, Arc<Message>>) -> Answer {
-    let with_body = |delivery: Delivery| {
-        let message = messages.remove(&delivery.lease.key.number())?;
-        Some(Received { delivery, attempts: delivery.lease.attempt, message })
-    };
-    Answer::Received(deliveries.into_iter().filter_map(with_body).collect())
 }

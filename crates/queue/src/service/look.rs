@@ -7,6 +7,7 @@ use tidegate_machines::queue::{BodyPlace, MessageView, Refusal};
 use tidegate_shard::{JobId, Jobs, Pause, Served};
 
 use super::hand_out::with_ordering_key;
+use super::host_time::view_shown;
 use super::standing;
 use super::{Fetched, Job, Progress, QueueService, QueueTurn, Reading};
 use crate::call::{Answer, Found, Read};
@@ -88,7 +89,9 @@ impl<T: RequestTicket> QueueService<T> {
         let found: Vec<_> = self.bodies.find(&bodies, turn).collect();
         let places: Vec<_> = found.iter().filter(|(_, message)| message.is_none()).map(|(place, _)| *place).collect();
         let mut found: HashMap<u64, _> = found.into_iter().map(|(place, message)| (place.number, message)).collect();
+        let ahead_ms = self.ahead_ms(turn);
         let mut with_body = |view: MessageView| {
+            let view = view_shown(view, ahead_ms);
             let message = found.remove(&view.body.number).flatten();
             let message = message.map(|message| with_ordering_key(message, view.ordering_key.as_deref()));
             Found { view, message, trail: Trail::default() }

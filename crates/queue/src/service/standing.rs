@@ -4,13 +4,16 @@
 //!   set ─▶ parse ─▶ next ─▶ SetStanding            each step: due? ─▶ next behind now ─▶ Fire: a message of the queue
 //! ```
 //!
+//! A schedule says when a clock on a wall shows something, so it is the clock of the host that counts, and not the time of
+//! the shard where that is ahead of it: a minute that the shard has left out or had before fires once by the former.
+//!
 //! A firing that finds no room in its queue is tried again each second until there is some, and keeps no other one
 //! waiting.
 
 use tidegate_journal::{LogStore, RecordClass};
+use tidegate_machines::TimeMs;
 use tidegate_machines::queue::{Command, DueStanding, Outcome, Queues, Refusal, StandingSettings};
-use tidegate_machines::{Machine, TimeMs};
-use tidegate_shard::{Pause, Served, Turn, Unavailable};
+use tidegate_shard::{Pause, Served, Unavailable};
 
 use super::{Executed, QueueService, QueueTurn};
 use crate::call::Answer;
@@ -32,7 +35,7 @@ impl<T: RequestTicket> QueueService<T> {
         if let Err(refusal) = settings.check(name) {
             return Served::Done(Answer::refused(refusal));
         }
-        let now = decided_at(turn);
+        let now = self.host_time(turn);
         let next = match Schedule::parse(&settings.cron, &settings.zone, now) {
             Ok(schedule) => schedule.next(now).expect("one that never fires is refused"),
             Err(error) => return Served::Done(Answer::refused(Refusal::ScheduleInvalid(error.to_string().into()))),
@@ -55,7 +58,7 @@ impl<T: RequestTicket> QueueService<T> {
 
     /// Fires the schedules whose time has come. Whether anything happened.
     pub(super) fn fire<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>) -> bool {
-        let now = decided_at(turn);
+        let now = self.host_time(turn);
         if turn.state().next_firing().is_none_or(|at| at > now) {
             return false;
         }
@@ -76,11 +79,6 @@ impl<T: RequestTicket> QueueService<T> {
         }
         worked
     }
-}
-
-/// The time at which a command would be decided now: a clock may be set back.
-fn decided_at<L: LogStore>(turn: &Turn<'_, Queues, L>) -> TimeMs {
-    turn.now().max(turn.state().time())
 }
 
 /// When a schedule fires behind `now`.

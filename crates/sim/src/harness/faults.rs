@@ -51,6 +51,9 @@ pub struct Faults {
     pub clock_jump: u64,
     /// The clock jumps back if it is right, else it is set right.
     pub clock_behind: u64,
+    /// By how much the time of shards is ahead of the clock of their host, in milliseconds, for those of
+    /// [`super::Shards`].
+    pub shards_ahead_ms: u64,
     /// Another process takes a log over, where that is possible.
     pub take_over: u64,
     /// A start does not reach the stream, where there is one; so many times in a thousand starts.

@@ -77,7 +77,9 @@ impl<V: Service, S: Store> Shards<V, S> {
     /// leaves, unless the machine stopped meanwhile: then nothing did.
     pub fn step(&mut self, site: &mut Site<S>) {
         for (index, (shard, log)) in self.shards.iter_mut().zip(&self.logs).enumerate() {
-            shard.step(TimeMs(site.clock.now_ms()));
+            let now_ms = site.clock.now_ms();
+            shard.service_mut().observe_wall(TimeMs(now_ms - site.setup.faults.shards_ahead_ms));
+            shard.step(TimeMs(now_ms));
             while let Some((id, job)) = shard.take_job() {
                 self.reads.push(Read { shard: index, id, job, at: site.tick + site.ticks_of_a_job() });
             }

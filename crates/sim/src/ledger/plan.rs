@@ -130,6 +130,7 @@ impl Plan {
             ids_rot: some(20),
             clock_jump: some(50),
             clock_behind: 0,
+            shards_ahead_ms: 0,
             take_over: some(25),
             unreachable_start: some(400),
             slow_log: some(800),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_machines::TimeMs;
-use tidegate_queue::machine::{Message, MessageKey, Rejection, Settings, StandingSettings};
+use tidegate_queue::machine::{Message, MessageKey, Rejection, Settings, StandingSettings, When};
 use tidegate_queue::{Call, Note, QueueService, Read, Receive, RequestTicket};
 use tidegate_shard::Caller;
 
@@ -181,8 +181,10 @@ impl Clients {
                     Wish::Cancel => (Ask::Cancel { key }, Request::Call(shard, Call::Cancel { key })),
                     Wish::Look => (Ask::Look { key }, Request::Call(shard, Call::Read(Read::Message(key)))),
                     _ => {
-                        let visible_at = oracle.now + site.chance.below(800);
-                        let call = Call::Reschedule { key, visible_at: TimeMs(visible_at) };
+                        let in_ms = site.chance.below(800);
+                        let visible_at = self.draw_when(&mut site.chance, oracle.now, in_ms);
+                        let call = Call::Reschedule { key, visible_at };
+                        let visible_at = oracle.now + in_ms;
                         // Asking lets the version grow by one.
                         let version = oracle.version(key) + 1;
                         (Ask::Reschedule { key, visible_at, version }, Request::Call(shard, call))
@@ -261,16 +263,26 @@ impl Clients {
         self.ask(site, node, oracle, Ask::Send { queue, contents }, request);
     }
 
+    /// A time in so many milliseconds, as a client says it that sees the clock of the host.
+    fn draw_when(&self, chance: &mut Chance, now: u64, in_ms: u64) -> When {
+        match chance.happens(500) {
+            true => When::After(in_ms),
+            false => When::At(TimeMs(now - self.plan.ahead_ms + in_ms)),
+        }
+    }
+
     fn draw_message(&self, chance: &mut Chance, now: u64) -> Drawn {
         let plan = &self.plan;
         let most = if chance.happens(50) { 8 * plan.body_bytes } else { plan.body_bytes };
         let far = chance.happens(150);
+        let delay_ms = chance.happens(200).then(|| chance.below(if far { 4_000 } else { 1_000 }));
+        let expiry_ms = chance.happens(100).then(|| chance.within(100..=3_000));
         Drawn {
             has_id: chance.happens(plan.with_id),
             ordering_key: chance.happens(plan.ordered).then(|| chance.below(4)),
             priority: if chance.happens(700) { 4 } else { chance.below(10) as u8 },
-            visible_at: chance.happens(200).then(|| now + chance.below(if far { 4_000 } else { 1_000 })),
-            expires_at: chance.happens(100).then(|| now + chance.within(100..=3_000)),
+            visible_at: delay_ms.map(|ms| self.draw_when(chance, now, ms)),
+            expires_at: expiry_ms.map(|ms| self.draw_when(chance, now, ms)),
             body_bytes: chance.below(most),
         }
     }

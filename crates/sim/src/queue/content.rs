@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_machines::TimeMs;
-use tidegate_queue::machine::Message;
+use tidegate_queue::machine::{Message, When};
 
 use crate::chance::Chance;
 
@@ -23,8 +22,8 @@ pub struct Drawn {
     pub has_id: bool,
     pub ordering_key: Option<u64>,
     pub priority: u8,
-    pub visible_at: Option<u64>,
-    pub expires_at: Option<u64>,
+    pub visible_at: Option<When>,
+    pub expires_at: Option<When>,
     pub body_bytes: u64,
 }
 
@@ -39,8 +38,8 @@ impl Content {
             id: drawn.has_id.then(|| format!("id-{number}").into()),
             ordering_key: drawn.ordering_key.map(|key| format!("key-{key}").into()),
             priority: drawn.priority,
-            visible_at: drawn.visible_at.map(TimeMs),
-            expires_at: drawn.expires_at.map(TimeMs),
+            visible_at: drawn.visible_at,
+            expires_at: drawn.expires_at,
             attributes: attributes.into(),
             body: body.into(),
         };

@@ -13,7 +13,8 @@
 //! * What was taken is there, and is handed out, until a reason ended it: acknowledged, cancelled, purged, expired.
 //! * What was acknowledged, cancelled or purged is not handed out again.
 //! * While a lease lasts it counts, and nobody else has one; who has lost one is told so.
-//! * Nothing comes before its time, nothing expired comes, and nothing due is late while nothing goes wrong.
+//! * Nothing comes before its time, nothing expired comes, and nothing due is late while nothing goes wrong: also where
+//!   the time of shards is ahead of the clock that clients see, by up to ten years.
 //! * Bodies, attributes, ids, priorities and ordering keys are what was sent, in deliveries, look-ups and lists.
 //! * A queue that rests hands out nothing, one with a rate no more than that; one that is deleted was empty.
 //! * Of one ordering key, only the oldest message is handed out.
@@ -144,7 +145,7 @@ impl<S: Store> Workload<S> for QueueClients {
 
     fn draw(chance: &mut Chance, ticks: u64, _: &Trace) -> (QueueClients, Setup) {
         let (plan, setup) = Plan::draw(chance, ticks);
-        let oracle = Oracle::new(plan.options.node, plan.queues(chance));
+        let oracle = Oracle::new(plan.options.node, plan.ahead_ms, plan.queues(chance));
         let counted = vec![[0; 3]; usize::from(plan.shards)];
         (QueueClients { clients: Clients::new(plan), oracle, counted, calm_since: None }, setup)
     }

@@ -16,7 +16,7 @@ mod sights;
 
 use std::collections::BTreeMap;
 
-use tidegate_queue::machine::{MessageKey, Settings};
+use tidegate_queue::machine::{MessageKey, Settings, When};
 
 use super::ask::{Ask, Asked, Held};
 use super::content::Content;
@@ -121,6 +121,8 @@ pub struct Oracle {
     pub calm_since: Option<u64>,
     pub queues: Vec<QueueKnown>,
     node: u16,
+    /// By how much the time of shards, which is the one here, is ahead of the clock that clients see.
+    ahead_ms: u64,
     contents: Vec<ContentKnown>,
     keys: BTreeMap<MessageKey, Known>,
     /// Requests under way that may let a message come sooner, or any, whenever they are decided: those about different
@@ -160,7 +162,7 @@ impl QueueKnown {
 
 impl Oracle {
     /// Knows these queues, none of which is made.
-    pub fn new(node: u16, queues: Vec<(Box<str>, u16, Settings)>) -> Oracle {
+    pub fn new(node: u16, ahead_ms: u64, queues: Vec<(Box<str>, u16, Settings)>) -> Oracle {
         let place = |name: &str| queues.iter().position(|(other, ..)| **other == *name);
         let known = queues.iter().map(|(name, shard, settings)| {
             let dead = settings.dead_letter.as_deref().and_then(place);
@@ -168,7 +170,7 @@ impl Oracle {
         });
         let queues = known.collect();
         let (contents, keys, hastening) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Oracle { now: 0, served_since: None, calm_since: None, queues, node, contents, keys, hastening }
+        Oracle { now: 0, served_since: None, calm_since: None, queues, node, ahead_ms, contents, keys, hastening }
     }
 
     /// The number of the next new message.
@@ -202,11 +204,19 @@ impl Oracle {
         [Some(queue), self.queues[queue].dead].into_iter().flatten()
     }
 
+    /// The time of the shard that a client means by `when`, if the shard decides at `at`.
+    pub(super) fn time_of(&self, when: When, at: u64) -> u64 {
+        match when {
+            When::At(time) => time.0 + self.ahead_ms,
+            When::After(ms) => at + ms,
+        }
+    }
+
     /// When a message expires, if it stays in its queue.
     fn expires(&self, key: MessageKey, known: &Known) -> u64 {
         let Content { queue, message } = &self.contents[known.content].content;
         let by_queue = self.queues[*queue].settings.expiry_ms.map(|ms| key.at().0 + ms);
-        message.expires_at.map(|at| at.0).or(by_queue).unwrap_or(NEVER)
+        message.expires_at.map(|when| self.time_of(when, key.at().0)).or(by_queue).unwrap_or(NEVER)
     }
 
     /// From when on a message may have ended.
@@ -250,7 +260,7 @@ impl Oracle {
             format!("message {content} has {key} of {at} ms, {keys:?}; the window is {window} ms")
         })?;
         let delayed = (of.settings.delay_ms > 0).then(|| at + of.settings.delay_ms);
-        let visible_at = message.visible_at.map(|at| at.0).or(delayed).unwrap_or(0);
+        let visible_at = message.visible_at.map(|when| self.time_of(when, at)).or(delayed).unwrap_or(0);
         let wait = Wait { queue: None, above: 0, decided_from: 0, not_before: visible_at };
         let known = Known {
             content,

@@ -22,6 +22,9 @@ pub const SCHEDULE: &str = "each-minute";
 pub const OWNERS: [&str; 2] = ["ann", "bob"];
 /// Milliseconds between two of its times.
 pub const MINUTE_MS: u64 = 60_000;
+/// How far the time of shards is ahead of the clock of their host at most, in minutes: up to ten
+/// years. Whole minutes, so that a schedule has the same times by both.
+const AHEAD_MINUTES: [u64; 3] = [1, 24 * 60, 3_652 * 24 * 60];
 /// How long a host is off at most, in milliseconds: a schedule has a time or two meanwhile.
 pub const OFF_MS_MAX: u64 = 90_000;
 /// Bytes of a segment: small, so that a run fills many and forgets them.
@@ -43,6 +46,8 @@ pub struct Plan {
     pub weights: [u64; WISHES.len()],
     /// Bytes of a body, at most; of few bodies, eight times as many.
     pub body_bytes: u64,
+    /// By how much the time of shards is ahead of the clock of their host, in milliseconds.
+    pub ahead_ms: u64,
     /// How often the host stays off for some time behind an end, in a thousand ends.
     pub off: u64,
     /// How many messages in a thousand have an ordering key, and how many an id.
@@ -126,6 +131,7 @@ impl Plan {
             rate: 200 + some(700),
             compactions: some(60),
             off: some(600),
+            ahead_ms: 0,
             weights,
             ordered: some(700),
             with_id: 100 + some(800),
@@ -139,6 +145,10 @@ impl Plan {
                 segment_bytes: *chance.one_of(&[8 << 10, 32 << 10, SEGMENT_BYTES]),
             },
         };
+        let minutes_max = *chance.one_of(&AHEAD_MINUTES);
+        let is_ahead = chance.happens(500);
+        let ahead_ms = if is_ahead { chance.within(1..=minutes_max) * MINUTE_MS } else { 0 };
+        let (plan, faults) = (Plan { ahead_ms, ..plan }, Faults { shards_ahead_ms: ahead_ms, ..faults });
         let families = vec![(QUEUES, plan.shards)];
         let setup = Setup { families, directory: 7, faults, tick_ms: TICK_MS, ticks: ticks.min(TICKS_MAX) };
         (plan, setup)

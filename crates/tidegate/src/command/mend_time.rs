@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   ledger shards   ─▶ a record: open holds keep the time that was left to them
-//!   all other logs  ─▶ nothing is written; what is over by the clock of this host ends at the next start: named first
+//!   all other logs  ─▶ nothing is written; what is over by the clock of this host ends at the next start: named first;
+//!                      those whose records are ahead of that clock are named, with what becomes of that
 //! ```
 //!
 //! Promise: what ends by the clock of this host is not called kept. Why a time behind that clock is asked about: the
@@ -24,8 +25,8 @@ use tidegate_journal::{Family, LocalLogs, LogId, Options};
 use tidegate_ledger::limits::{DAY_MS, MEND_BEHIND_MS_MAX};
 use tidegate_ledger::mend::{Mended, mend_time};
 use tidegate_ledger::{LEDGER, LedgerFamily};
-use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::MEMO_BYTES_MAX;
+use tidegate_machines::{Machine, TimeMs};
 use tidegate_runtime::start_clock::Over;
 use tidegate_shard::loss::{examine, fold_to_end};
 use tidegate_shard::{ShardFamily, Snapshots};
@@ -34,6 +35,9 @@ use super::audit::snapshots;
 use super::reason::check_reason;
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say};
+
+/// A record that is ahead of the clock by more than this is named, as at a start.
+const AHEAD_SAID_MS_MIN: u64 = 60_000;
 
 /// Writes the record into every shard of the ledger and says what it did.
 pub fn run<P>(
@@ -53,13 +57,13 @@ pub fn run<P>(
         check_is_near(time, wall)?;
     }
     let others = known.iter().filter(|known| known.family != LEDGER);
-    let over: Vec<OverInLog> = others.flat_map(|known| (known.over)(data, &directory, &logs, wall)).collect();
-    over.iter().for_each(|over| say(format_args!("{over}")));
-    if !over.is_empty() && !is_meant {
+    let found: Vec<OverInLog> = others.flat_map(|known| (known.over)(data, &directory, &logs, wall)).collect();
+    found.iter().for_each(|found| say(format_args!("{found}")));
+    if found.iter().any(OverInLog::is_asked_about) && !is_meant {
         let now = rfc3339(wall.0 / 1_000);
         complain(format_args!(
             "nothing was changed. By the clock of this host, {now}, the above is over: it ends when the server is \
-             started, and does not come back. If the clock is wrong, correct it; if it is right, give --yes. Open \
+             started, or falls due, and does not come back. If the clock is wrong, correct it; if it is right, give --yes. Open \
              holds of the ledger keep the time that was left to them"
         ));
         return Ok(ExitCode::from(2));
@@ -113,42 +117,72 @@ fn holds_said(mended: &Mended, wall: TimeMs) -> String {
     }
 }
 
-/// What of a log is over by the clock of this host, or why that cannot be said.
+/// How a log that keeps its times stands to the clock of this host, or why that cannot be said.
 pub struct OverInLog {
     family: &'static str,
     log: LogId,
-    over: Result<Over, String>,
+    stands: Result<Stands, String>,
+}
+
+/// How a log stands to the clock of this host.
+struct Stands {
+    /// What is over by it.
+    over: Over,
+    /// By how many seconds its newest record is ahead of it: none, unless that is worth a word.
+    ahead_s: u64,
+}
+
+impl OverInLog {
+    /// Whether the next start ends something, or may.
+    fn is_asked_about(&self) -> bool {
+        self.stands.as_ref().map_or(true, |stands| !stands.over.is_empty())
+    }
+
+    fn is_worth_a_word(&self) -> bool {
+        self.is_asked_about() || self.stands.as_ref().is_ok_and(|stands| stands.ahead_s > 0)
+    }
 }
 
 impl fmt::Display for OverInLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OverInLog { family, log, over } = self;
-        match over {
-            Ok(over) => write!(f, "{family} shard {}: over by the clock of this host: {over}", log.shard),
+        let OverInLog { family, log, stands } = self;
+        match stands {
+            Ok(Stands { ahead_s, .. }) if *ahead_s > 0 => write!(
+                f,
+                "{family} shard {}: its newest record is {ahead_s} s ahead of the clock of this host. Its time is not \
+                 set: the next start goes on from that record and makes up for 1 ms in 20. What is to last for a time \
+                 does; what got its time by the clock that was ahead keeps it until somebody changes it",
+                log.shard
+            ),
+            Ok(Stands { over, .. }) => {
+                write!(f, "{family} shard {}: over by the clock of this host: {over}", log.shard)
+            }
             Err(why) => write!(f, "{family} shard {}: what is over by the clock cannot be said: {why}", log.shard),
         }
     }
 }
 
-/// What a start by a clock that says `wall` would end in the logs of a family; nothing of logs in which it would end
-/// nothing. Changes no file.
+/// What a start by a clock that says `wall` would end in the logs of a family, and which are ahead of it; nothing of
+/// others. Changes no file.
 pub fn over_of<F: ShardFamily>(
     data: &Path,
     directory: &Directory,
     logs: &LocalLogs<RealDisk>,
     wall: TimeMs,
 ) -> Vec<OverInLog> {
-    let over_in = |log: LogId| -> Result<Over> {
+    let stands_in = |log: LogId| -> Result<Stands> {
         let snapshots = snapshots::<F>(data, log);
         let examined = examine(logs, &snapshots, &[])?;
         let state = fold_to_end(logs, &snapshots, directory.shards(F::FAMILY), &examined)?;
-        Ok(Over::by_start(&state, wall))
+        let ahead_ms = state.newest_known().0.saturating_sub(wall.0);
+        let ahead_s = if ahead_ms > AHEAD_SAID_MS_MIN { ahead_ms / 1_000 } else { 0 };
+        Ok(Stands { over: Over::by_start(&state, wall), ahead_s })
     };
     let each = directory.logs(F::FAMILY).map(|log| {
-        let over = over_in(log).map_err(|error| error.to_string());
-        OverInLog { family: F::FAMILY.name, log, over }
+        let stands = stands_in(log).map_err(|error| error.to_string());
+        OverInLog { family: F::FAMILY.name, log, stands }
     });
-    each.filter(|found| found.over.as_ref().map_or(true, |over| !over.is_empty())).collect()
+    each.filter(OverInLog::is_worth_a_word).collect()
 }
 
 /// What the time is set to.

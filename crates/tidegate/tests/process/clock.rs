@@ -20,6 +20,7 @@ use crate::votes::{connect, open_show};
 use crate::{Ended, PATIENCE, Server, Settings, audit, folder, wait_for};
 
 mod mended;
+mod queues;
 
 const YEARS_10_S: i64 = 10 * 365 * 86_400;
 const DAYS_2_S: i64 = 2 * 86_400;

@@ -67,14 +67,14 @@ fn delays_hold_and_can_be_changed() {
     let mut driven = Driven::new();
     driven.queue("jobs", Settings { delay_ms: 500, ..Settings::default() });
     let year = 365 * 24 * 3_600_000;
-    let later = Message { visible_at: Some(TimeMs(driven.now.0 + year)), ..message("b") };
+    let later = Message { visible_at: Some(When::At(TimeMs(driven.now.0 + year))), ..message("b") };
     let receipts = driven.send("jobs", &[message("a"), later]);
     assert_eq!(driven.counts("jobs"), (0, 2, 0));
     driven.wait(499);
     assert_eq!(driven.received("jobs", 10), []);
     driven.wait(1);
     assert_eq!(driven.received("jobs", 10), [(1, 1)]);
-    let visible_at = TimeMs(driven.now.0 + 5);
+    let visible_at = When::At(TimeMs(driven.now.0 + 5));
     assert_eq!(driven.ask(Command::Reschedule { key: receipts[1].key, visible_at }), Outcome::Done);
     driven.wait(5);
     assert_eq!(driven.received("jobs", 10), [(2, 1)]);
@@ -491,7 +491,7 @@ fn what_is_routed_keeps_its_key_its_order_and_its_end() {
         Settings { delay_ms: 50, attempts_max: Some(1), dead_letter: Some("from".into()), ..Settings::default() },
     );
     let keyed = |key: &str| Message { ordering_key: Some(key.into()), ..message("a") };
-    let expires_at = Some(TimeMs(driven.now.0 + 300));
+    let expires_at = Some(When::After(300));
     driven.send("from", &[keyed("k"), keyed("k"), Message { expires_at, ..message("short") }]);
     let leases = driven.receive("from", 10);
     assert_eq!(route(&mut driven, &leases), Outcome::Leases(vec![Ok(()); 2]));
@@ -527,7 +527,7 @@ fn a_route_fills_the_room_that_there_is_and_overtakes_nothing() {
     let not_now = Err(LeaseRefusal::NotNow);
     let outcome = Outcome::Leases(vec![not_now, Ok(()), not_now, not_now]);
     assert_eq!(route(&mut driven, &leases), outcome, "a later one of its key is out, and there is room for one");
-    assert_eq!(route(&mut driven, &leases[2..]), Outcome::Refused(Refusal::Full(Limit::OfSettings)));
+    assert_eq!(route(&mut driven, &leases[2..]), Outcome::Refused(Refusal::Full(Limit::OfSettings, 2)));
     let reject = Command::Reject { queue: "to", leases: &there, then: Rejection::Back(0), reason: "" };
     assert_eq!(leases_of(driven.ask(reject)), [Ok(())]);
     driven.queue("to", Settings { messages_max: Some(3), ..Settings::default() });
@@ -541,8 +541,7 @@ fn a_route_fills_the_room_that_there_is_and_overtakes_nothing() {
 fn a_redrive_takes_what_waits_for_a_receiver_and_nothing_comes_sooner_or_lives_longer() {
     let mut driven = Driven::new();
     ["from", "to"].iter().for_each(|name| driven.queue(name, Settings::default()));
-    let at = |ms: u64| Some(TimeMs(driven.now.0 + ms));
-    let (visible_at, expires_at) = (at(5_000), at(100));
+    let (visible_at, expires_at) = (Some(When::After(5_000)), Some(When::After(100)));
     let scheduled = Message { visible_at, ..message("later") };
     let short = Message { expires_at, ..message("short") };
     driven.send("from", &[scheduled, short, message("a")]);
@@ -551,4 +550,63 @@ fn a_redrive_takes_what_waits_for_a_receiver_and_nothing_comes_sooner_or_lives_l
     assert_eq!((driven.counts("from"), driven.counts("to")), ((0, 1, 0), (2, 0, 0)));
     driven.wait(100);
     assert_eq!(driven.counts("to"), (1, 0, 0), "one has expired where it is now");
+}
+
+/// The time of the shard is a minute ahead of the clock by which senders name times.
+#[test]
+fn a_time_that_a_sender_names_is_as_much_later_as_the_shard_is_ahead() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings::default());
+    driven.bounds.ahead_ms = 60_000;
+    driven.now.0 += 100_000;
+    let host_now = driven.now.0 - 60_000;
+    let host = |in_ms: u64| Some(When::At(TimeMs(host_now + in_ms)));
+    let (at, expires_at) = (host(20), host(40));
+    let messages = [
+        Message { visible_at: at, ..message("at") },
+        Message { visible_at: Some(When::After(20)), ..message("after") },
+        Message { expires_at, ..message("short") },
+    ];
+    driven.send("jobs", &messages);
+    let expired = Arc::new(Message { expires_at: host(0), ..message("over") });
+    let refused = driven.ask(Command::Send { queue: "jobs", messages: &[expired] });
+    assert!(matches!(refused, Outcome::Refused(Refusal::MessageInvalid { .. })), "{refused:?}");
+    driven.wait(19);
+    assert_eq!(driven.counts("jobs"), (1, 2, 0));
+    driven.wait(1);
+    assert_eq!(driven.counts("jobs"), (3, 0, 0));
+    driven.wait(20);
+    assert_eq!(driven.counts("jobs"), (2, 0, 0), "one has expired");
+}
+
+#[test]
+fn what_a_clock_ends_is_counted_as_it_is_told() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings { lease_ms: 500, ..Settings::default() });
+    let after = |ms: u64| Some(When::After(ms));
+    let messages = [
+        message("leased"),
+        Message { expires_at: after(900), ..message("leased, and expires") },
+        Message { visible_at: after(50), ..message("due") },
+        Message { visible_at: after(50), expires_at: after(80), ..message("expired") },
+        Message { visible_at: after(5_000), ..message("later") },
+    ];
+    driven.send("jobs", &messages);
+    assert_eq!(driven.receive("jobs", 2).len(), 2);
+    for ms in [0, 50, 80, 500, 900, 5_000] {
+        let time = TimeMs(driven.now.0 + ms);
+        let (mut told, mut over) = (0, Vec::new());
+        driven.queues.ends(&mut |at| told += u64::from(at <= time));
+        driven.queues.over_at(time, &mut |kind, count| over.push((kind, count)));
+        assert_eq!(told, over.iter().map(|(_, count)| count).sum::<u64>(), "{ms}: {over:?}");
+        let (expired, due) = ("messages of queues that expire", "delayed messages of queues that fall due");
+        let wanted = match ms {
+            0 => vec![],
+            50 => vec![(due, 2)],
+            80 | 500 => vec![(expired, 1), (due, 1)],
+            900 => vec![(expired, 2), (due, 1)],
+            _ => vec![(expired, 2), (due, 2)],
+        };
+        assert_eq!(over, wanted, "{ms}");
+    }
 }

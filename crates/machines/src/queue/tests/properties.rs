@@ -121,8 +121,8 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
                     id: some(id).map(|id| id_of(id % 20 + u64::from(place), id.is_multiple_of(2)).into()),
                     ordering_key: some(key).map(|key| format!("key {}", key % 4).into()),
                     priority: priority % 10,
-                    visible_at: some(delay).map(|delay| TimeMs(now + delay * 5)),
-                    expires_at: some(expiry).filter(|_| expiry.is_multiple_of(2)).map(|ms| TimeMs(now + ms * 30)),
+                    visible_at: some(delay).map(|delay| When::At(TimeMs(now + delay * 5))),
+                    expires_at: some(expiry).filter(|_| expiry.is_multiple_of(2)).map(|ms| When::After(ms * 30)),
                     attributes: vec![key; usize::from(count)].into(),
                     body: vec![priority; usize::from(delay)].into(),
                 })
@@ -175,7 +175,7 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
         }
         Step::Reschedule { which, delay } => {
             if let Some(key) = keys.get(usize::from(which) % keys.len().max(1)) {
-                let visible_at = TimeMs(now + u64::from(delay) * 9);
+                let visible_at = When::After(u64::from(delay) * 9);
                 driven.ask(Command::Reschedule { key: *key, visible_at });
             }
         }

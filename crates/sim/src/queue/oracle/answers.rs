@@ -180,7 +180,8 @@ impl Oracle {
                     self.contents[*content].sends.retain(|(of, ..)| *of != ticket);
                 }
                 let sent = contents.iter().map(|content| &self.contents[*content].content.message);
-                let has_expired = sent.filter_map(|message| message.expires_at).any(|at| at.0 <= self.now);
+                let has_expired =
+                    sent.filter_map(|message| message.expires_at).any(|when| self.time_of(when, self.now) <= self.now);
                 match refusal {
                     Refusal::Full(..) => return Ok(()),
                     Refusal::MessageInvalid { .. } if has_expired => return Ok(()),

@@ -35,8 +35,8 @@ impl Oracle {
         asked_at: u64,
         received: &Received,
     ) -> Result<Held, Violation> {
-        let Received { delivery, attempts, message } = received;
-        let (lease, until) = (delivery.lease, delivery.until.0);
+        let Received { delivery, attempts, message, .. } = received;
+        let (lease, until) = (delivery.lease, delivery.until.0 + self.ahead_ms);
         let (key, attempt, at) = (lease.key, lease.attempt, until - lease_ms);
         let words = || format!("{key} attempt {attempt} from {}, leased at {at} ms", self.queues[queue].name);
         must((asked_at..=self.now).contains(&at), "a lease lasts as long as was asked", words)?;

@@ -101,7 +101,7 @@ impl Oracle {
         for queue in &self.queues {
             let Some(schedule) = queue.schedule.as_ref().filter(|schedule| schedule.is_made) else { continue };
             let standing = states[usize::from(queue.shard)].standing(&queue.name, SCHEDULE);
-            let next = standing.and_then(|standing| standing.next).map(|next| next.0);
+            let next = standing.and_then(|standing| standing.next).map(|next| next.0 + self.ahead_ms);
             let is_in_time = next.is_some_and(|next| next + LATE_MS_MAX > self.now && next.is_multiple_of(MINUTE_MS));
             let seen = schedule.fired_at.len();
             must(is_in_time, "a schedule fires as long as it is there", || {
