@@ -53,7 +53,8 @@ pub fn consumer_of(caller: &Identity) -> Box<str> {
 /// Whose share of a shard's bounds a queue or schedule takes that a caller makes. Names of which only the ends differ,
 /// behind the longest that is kept, share one.
 pub fn owner_of(caller: &Identity) -> Option<Box<str>> {
-    Some(shortened(caller.name(), OWNER_BYTES_MAX).into()).filter(|name: &Box<str>| !name.is_empty())
+    let name = shortened(caller.name(), OWNER_BYTES_MAX);
+    (!name.is_empty()).then(|| name.into())
 }
 
 /// Waits for messages. If this is given up, the shard is told, and keeps or gets back what it has. It is given up when
