@@ -7,8 +7,8 @@ use super::*;
 #[test]
 fn a_queue_that_takes_all_it_may_leaves_room_for_others() {
     let folder = folder();
-    // All of them have one owner, who may have everything here.
-    let keys = "messages_max = 8\nids_max = 4\nmessages_of_owner_max = 8\nids_of_owner_max = 4\n";
+    // All of them have one owner, whose share is not met here.
+    let keys = "messages_max = 8\nids_max = 4\nmessages_of_owner_max = 9\nids_of_owner_max = 5\n";
     let settings = settings(folder.path(), keys);
     let server = Server::start(&settings);
     let mut http = connect(&server);
