@@ -86,7 +86,11 @@ pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     let messages: Vec<Arc<Message>> = [
         Message { id: Some("1".into()), attributes: br#"{"to":"a"}"#[..].into(), ..message("first") },
         Message { priority: 9, ..message("high") },
-        Message { visible_at: Some(When::At(TimeMs(NOW.0 + 50))), expires_at: Some(When::After(90)), ..message("later") },
+        Message {
+            visible_at: Some(When::At(TimeMs(NOW.0 + 50))),
+            expires_at: Some(When::After(90)),
+            ..message("later")
+        },
         keyed("one"),
         keyed("two"),
         keyed("three"),
