@@ -1,7 +1,7 @@
 //! Reads the next part of a file on a thread of its own, while the one before it is looked at.
 //!
-//! Why not leave that to the system: what it reads ahead stays in its cache, and new memory for a cache that nobody needs
-//! costs more than reading.
+//! Why not leave that to the system: what it reads ahead stays in its cache, and new memory for a cache that nobody
+//! needs costs more than reading.
 
 use std::io;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ impl Prefetch {
         Prefetch { wanted, read, coming: None, spare: Vec::new() }
     }
 
-    /// Appends to `into` what stands at `offset`: up to so many bytes, and none at or behind `limit`. What follows is on
-    /// its way then.
+    /// Appends to `into` what stands at `offset`: up to so many bytes, and none at or behind `limit`. What follows is
+    /// on its way then.
     pub fn read(&mut self, offset: u64, bytes: usize, limit: u64, into: &mut Vec<u8>) -> io::Result<usize> {
         if self.coming.is_some_and(|coming| coming != offset) {
             // Somebody went elsewhere.

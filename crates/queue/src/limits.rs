@@ -84,8 +84,8 @@ pub const SEGMENTS_MIN: u64 = 4;
 pub const LOG_BYTES_PER_LIVE_BYTE: u64 = 2;
 /// The longest that a receiver waits for messages, in milliseconds.
 pub const WAIT_MS_MAX: u64 = 20_000;
-/// By how much the time of a shard is ahead of the clock of the host at least if it is called so: two clocks that are read
-/// one after the other differ by some milliseconds.
+/// By how much the time of a shard is ahead of the clock of the host at least if it is called so: two clocks that are
+/// read one after the other differ by some milliseconds.
 pub const AHEAD_MS_MIN: u64 = 5;
 /// A start names a lead of more than this.
 pub const AHEAD_SAID_MS_MIN: u64 = 60_000;

@@ -84,10 +84,10 @@ fn tell_ahead(shard: u16, newest: TimeMs, wall: TimeMs) {
             family = QUEUES.name,
             shard,
             ahead_ms,
-            "the newest record is ahead of this host's clock: what lasts for a time goes on from there, and makes up for \
-             1 ms in 20; times that senders name, and schedules, go by this host's clock. If the clock is wrong, correct \
-             it and restart the server; if it is right, look for messages and schedules that got their times by the \
-             clock that was ahead"
+            "the newest record is ahead of this host's clock: what lasts for a time goes on from there, and makes up \
+             for 1 ms in 20; times that senders name, and schedules, go by this host's clock. If the clock is wrong, \
+             correct it and restart the server; if it is right, look for messages and schedules that got their times \
+             by the clock that was ahead"
         );
     }
 }

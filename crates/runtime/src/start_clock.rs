@@ -146,8 +146,8 @@ pub(crate) fn check(told: &[Told], wall: TimeMs, data: &Path) -> Result<()> {
             let days = (wall.0 - newest.0) / DAY_MS;
             bail!(
                 "{shard}: the clock of this host is {days} days ahead of the newest record, so that {count} of what it \
-                 keeps for clients would expire or fall due at once, with all that waits for them. If the clock is wrong, correct \
-                 it. If it is right, say so, and that happens when the server is started: \
+                 keeps for clients would expire or fall due at once, with all that waits for them. If the clock is \
+                 wrong, correct it. If it is right, say so, and that happens when the server is started: \
                  tidegate mend-time --data {} --to now --reason TEXT",
                 data.display()
             );

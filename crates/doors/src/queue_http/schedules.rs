@@ -38,7 +38,8 @@ pub struct QueueScheduleBody {
     /// Its name.
     #[schema(example = "morning")]
     name: Box<str>,
-    /// The user or service that made it, and whose share of the server's schedules it takes; absent if that is not known.
+    /// The user or service that made it, and whose share of the server's schedules it takes; absent if that is not
+    /// known.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     owner: Option<Box<str>>,

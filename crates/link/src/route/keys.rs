@@ -37,8 +37,8 @@ config! {
     /// `[[route_rule]]`
     pub struct RuleKeys in [["route_rule"]] {
         route: Required<Text> = NoDefault, .., restart,
-            "the [[route]] that it is of; the first rule in the file that fits a message is followed, and a message that \
-             none fits is a dead letter";
+            "the [[route]] that it is of; the first rule in the file that fits a message is followed, and a message \
+             that none fits is a dead letter";
         prefix: Optional<Texts> = NoDefault, .., restart,
             "it is for messages whose attribute begins with one of these; without it, for all";
         attribute: Text = "to", .., restart, "the attribute that prefix is about";

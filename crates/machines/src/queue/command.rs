@@ -404,8 +404,8 @@ impl Limit {
     fn text(self, most: u64) -> String {
         match self {
             Limit::OfSettings => format!(
-                "the queue has as many messages as its messages_max allows, {most}; receive or purge some, or give it a \
-                 larger messages_max"
+                "the queue has as many messages as its messages_max allows, {most}; receive or purge some, or give it \
+                 a larger messages_max"
             ),
             Limit::MessagesOfQueue => format!(
                 "the queue has as many messages as one queue may, {most} (queues.messages_of_queue_max of the server's \
@@ -431,8 +431,8 @@ impl Limit {
                  shorter id_window_ms, or send later"
             ),
             Limit::Ids => format!(
-                "as many ids of messages are remembered of all queues of the shard as may be, {most} (queues.ids_max of \
-                 the server's configuration); send without ids, send later, or ask the operator"
+                "as many ids of messages are remembered of all queues of the shard as may be, {most} (queues.ids_max \
+                 of the server's configuration); send without ids, send later, or ask the operator"
             ),
             Limit::Numbers => {
                 "the shard of the queue has given all numbers of messages that there are; ask the operator \

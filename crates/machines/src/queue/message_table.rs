@@ -302,8 +302,8 @@ impl MessageTable {
 
     /// The message that wakes first, if it does so until `at`: of several at one time, that of the lowest number.
     pub fn first_due(&mut self, at: TimeMs) -> Option<u64> {
-        // A message in a packed chunk may come before all that are in open ones. Of chunks that wake at one time the first
-        // is enough: a million of such messages are in more chunks than may be open.
+        // A message in a packed chunk may come before all that are in open ones. Of chunks that wake at one time the
+        // first is enough: a million of such messages are in more chunks than may be open.
         while let Some((due, index)) = self.packed_timers.first().copied()
             && due <= at
             && self.timers.first().is_none_or(|first| (due, number_at(index, 0)) < *first)

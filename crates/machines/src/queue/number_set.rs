@@ -193,7 +193,8 @@ mod tests {
             let mut in_order = NumberSet::default();
             model.iter().for_each(|number| in_order.insert(*number));
             prop_assert!(in_order == set, "it does not matter in which order they came");
-            let is_behind = set.words.last_key_value().is_none_or(|(index, _)| *index < set.last_index || set.last == 0);
+            let before_last = |(index, _): (&u64, &u64)| *index < set.last_index || set.last == 0;
+            let is_behind = set.words.last_key_value().is_none_or(before_last);
             prop_assert!(is_behind, "the last word is behind the others");
         }
 

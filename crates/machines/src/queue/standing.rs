@@ -10,8 +10,8 @@
 //! served give one message together.
 //!
 //! When it fires next comes from outside and stands in the record: what an expression and a time zone say changes with
-//! the rules of time zones, and a replay must not. It is a time by the clock of the host, which may be behind the time of
-//! records: so a schedule may be set, or fire, at a time that is behind the next one by its records.
+//! the rules of time zones, and a replay must not. It is a time by the clock of the host, which may be behind the time
+//! of records: so a schedule may be set, or fire, at a time that is behind the next one by its records.
 
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@
 //!   time of the shard   ──────┴── lead ──▶  what records have: decides when something is over
 //! ```
 //!
-//! Promise: nothing comes early by the clock of the host because the time of the shard is ahead of it. Why it may be: the
-//! time of records does not go back when that clock does (docs/decisions/0016-time.md).
+//! Promise: nothing comes early by the clock of the host because the time of the shard is ahead of it. Why it may be:
+//! the time of records does not go back when that clock does (docs/decisions/0016-time.md).
 //!
 //! Where it is the clock of the host that is ahead, the time of the shard counts for both: one of the two is wrong, and
 //! only an operator knows which.

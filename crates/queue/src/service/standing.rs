@@ -4,8 +4,8 @@
 //!   set ─▶ parse ─▶ next ─▶ SetStanding            each step: due? ─▶ next behind now ─▶ Fire: a message of the queue
 //! ```
 //!
-//! A schedule says when a clock on a wall shows something, so it is the clock of the host that counts, and not the time of
-//! the shard where that is ahead of it: a minute that the shard has left out or had before fires once by the former.
+//! A schedule says when a clock on a wall shows something, so it is the clock of the host that counts, and not the time
+//! of the shard where that is ahead of it: a minute that the shard has left out or had before fires once by the former.
 //!
 //! A firing that finds no room in its queue is tried again each second until there is some, and keeps no other one
 //! waiting.

@@ -241,7 +241,8 @@ mod tests {
         reads.turn_to(2);
         assert!(reads.ask(0, &mut out).unwrap() && !reads.ask(1, &mut out).unwrap());
         let read = "*1\r\n*2\r\n$5\r\nbench\r\n*2\r\n\
-                    *2\r\n$3\r\n7-0\r\n*2\r\n$1\r\nb\r\n$4\r\na\r\nb\r\n*2\r\n$3\r\n7-1\r\n*2\r\n$1\r\nb\r\n$1\r\nc\r\n";
+                    *2\r\n$3\r\n7-0\r\n*2\r\n$1\r\nb\r\n$4\r\na\r\nb\r\n*2\r\n$3\r\n7-1\r\n*2\r\n\
+                    $1\r\nb\r\n$1\r\nc\r\n";
         for cut in 0..read.len() {
             assert!(reads.answer(&read.as_bytes()[..cut]).unwrap().is_none(), "cut at {cut}");
         }

@@ -63,8 +63,8 @@ pub fn run<P>(
         let now = rfc3339(wall.0 / 1_000);
         complain(format_args!(
             "nothing was changed. By the clock of this host, {now}, the above is over: it ends when the server is \
-             started, or falls due, and does not come back. If the clock is wrong, correct it; if it is right, give --yes. Open \
-             holds of the ledger keep the time that was left to them"
+             started, or falls due, and does not come back. If the clock is wrong, correct it; if it is right, give \
+             --yes. Open holds of the ledger keep the time that was left to them"
         ));
         return Ok(ExitCode::from(2));
     }

@@ -182,7 +182,8 @@ fn routed(queues: &[&str], rules: &str) -> String {
     let queue = |name: &&str| format!("[[queue]]\nname = \"{name}\"\n\n");
     let queues: String = queues.iter().map(queue).collect();
     format!(
-        "[[queue]]\nname = \"jobs\"\ndead_letter = \"dead\"\n\n{queues}[[route]]\nname = \"x\"\nfrom = \"jobs\"\nlease_ms = 1000\n\n{rules}"
+        "[[queue]]\nname = \"jobs\"\ndead_letter = \"dead\"\n\n{queues}\
+         [[route]]\nname = \"x\"\nfrom = \"jobs\"\nlease_ms = 1000\n\n{rules}"
     )
 }
 

@@ -126,8 +126,8 @@ fn what_a_clock_of_the_future_hands_out_is_refused_by_the_start_and_asked_about_
     let words = "so that 4 of what it keeps for clients would expire or fall due at once";
     assert!(refused.log.contains(words), "{refused}");
     let asked = mend_with(&settings.data, &[], &settings.environment);
-    let named = "queues shard 0: over by the clock of this host: 1 messages of queues that expire, 2 delayed messages of \
-                 queues that fall due, 1 schedules of queues that fire";
+    let named = "queues shard 0: over by the clock of this host: 1 messages of queues that expire, 2 delayed messages \
+                 of queues that fall due, 1 schedules of queues that fire";
     assert!(asked.status.code() == Some(2) && asked.log.contains(named), "{asked}");
     assert!(asked.log.contains("nothing was changed"), "{asked}");
     let refused = Server::refused(&settings);
