@@ -51,9 +51,9 @@ impl Prefetch {
     /// on its way then.
     pub fn read(&mut self, offset: u64, bytes: usize, limit: u64, into: &mut Vec<u8>) -> io::Result<usize> {
         if self.coming.is_some_and(|coming| coming != offset) {
-            // Somebody went elsewhere.
+            // Somebody went elsewhere: what comes, or why it does not, is wanted no more.
             self.coming = None;
-            self.receive()?;
+            drop(self.receive());
         }
         if self.coming.is_none() {
             self.want(offset, bytes, limit);
