@@ -51,15 +51,18 @@ impl Bodies {
         }
     }
 
-    /// Keeps a message that will be handed out soon. Those that were sent last go for it.
-    pub fn keep_next(&mut self, number: u64, message: Arc<Message>) {
+    /// Keeps a message that will be handed out soon. Those that were sent last go for it; whether that made room.
+    pub fn keep_next(&mut self, number: u64, message: Arc<Message>) -> bool {
         let before = self.get(number).map_or(0, |before| weight(before));
         while self.bytes - before + weight(&message) > self.bytes_max {
-            let Some((last, _)) = self.by_number.last_key_value().filter(|(last, _)| **last > number) else { return };
+            let Some((last, _)) = self.by_number.last_key_value().filter(|(last, _)| **last > number) else {
+                return false;
+            };
             let last = *last;
             self.remove(last);
         }
         self.insert(number, message);
+        true
     }
 
     fn insert(&mut self, number: u64, message: Arc<Message>) {
@@ -143,11 +146,11 @@ mod tests {
         let kept = |bodies: &Bodies| bodies.by_number.keys().copied().collect::<Vec<_>>();
         assert_eq!(kept(&bodies), [1, 2, 3], "there is no room for a fourth");
         bodies.remove(1);
-        bodies.keep_next(2, message(200));
+        assert!(bodies.keep_next(2, message(200)));
         assert_eq!((kept(&bodies), bodies.bytes()), (vec![2, 3], 2 * OVERHEAD_BYTES + 300));
-        bodies.keep_next(1, message(200));
+        assert!(bodies.keep_next(1, message(200)));
         assert_eq!(kept(&bodies), [1, 2], "the last one goes");
-        bodies.keep_next(9, message(400));
+        assert!(!bodies.keep_next(9, message(400)));
         assert_eq!(kept(&bodies), [1, 2], "those before it stay");
         (1..=9).for_each(|number| bodies.remove(number));
         assert_eq!(bodies.bytes(), 0);

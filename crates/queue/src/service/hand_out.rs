@@ -229,8 +229,8 @@ impl<T: RequestTicket> QueueService<T> {
         jobs: &mut Jobs<Self>,
     ) {
         let ahead = self.ahead.entry(queue.into()).or_default();
-        ahead.known_here = ahead.known_here.saturating_sub(handed_out);
-        if ahead.is_reading || ahead.known_here > 0 {
+        ahead.not_before = ahead.not_before.saturating_sub(handed_out);
+        if ahead.is_reading || ahead.not_before > 0 {
             return;
         }
         let coming: Vec<BodyPlace> = turn.state().coming(queue).take(READ_AHEAD_MESSAGES).collect();
@@ -238,7 +238,7 @@ impl<T: RequestTicket> QueueService<T> {
         let here = coming.iter().take_while(|place| is_here(place)).count();
         // Until half of what was read ahead is handed out, nothing is read.
         if here == coming.len() || here >= READ_AHEAD_MESSAGES / 2 {
-            ahead.known_here = here / 2;
+            ahead.not_before = here / 2;
             return;
         }
         let mut bytes = 0;
@@ -252,7 +252,9 @@ impl<T: RequestTicket> QueueService<T> {
         let found: Vec<_> = self.bodies.find(&missing, turn).collect();
         for (place, message) in found {
             match message {
-                Some(message) => self.bodies.keep_next(place.number, message),
+                Some(message) => {
+                    self.bodies.keep_next(place.number, message);
+                }
                 None => places.push(place),
             }
         }

@@ -10,6 +10,7 @@ use tidegate_shard::JobId;
 
 use super::QueueService;
 use crate::bodies::{ReadBodies, read_bodies};
+use crate::limits::READ_AHEAD_MESSAGES;
 use crate::protocol::RequestTicket;
 use crate::trail::{Trail, TrailWalk};
 use crate::waiters::Waiter;
@@ -44,8 +45,8 @@ pub(super) struct Handover<T> {
 pub(super) struct Ahead {
     /// Some are being read.
     pub is_reading: bool,
-    /// So many are in memory: before they are handed out, there is nothing to look for.
-    pub known_here: usize,
+    /// So many messages are handed out before it is worth looking again.
+    pub not_before: usize,
 }
 
 /// For whom a job reads.
@@ -88,13 +89,15 @@ impl<T: RequestTicket> QueueService<T> {
                 self.unread.push((handover, errors));
             }
             Reading::Ahead(queue) => {
+                let (read, mut kept) = (found.bodies.len(), 0);
+                for (number, body) in found.bodies {
+                    let is_kept = body.is_ok_and(|message| self.bodies.keep_next(number, message));
+                    kept += usize::from(is_kept);
+                }
                 if let Some(ahead) = self.ahead.get_mut(&queue) {
                     ahead.is_reading = false;
-                }
-                for (number, body) in found.bodies {
-                    if let Ok(message) = body {
-                        self.bodies.keep_next(number, message);
-                    }
+                    // Where memory is full of what goes out earlier, most would be read twice.
+                    ahead.not_before = if kept < read / 2 { READ_AHEAD_MESSAGES / 2 } else { 0 };
                 }
             }
             Reading::Move => {

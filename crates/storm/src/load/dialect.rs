@@ -14,6 +14,13 @@ pub struct Answer {
     pub outcomes: Outcomes,
 }
 
+impl Answer {
+    /// The answer to a request of one message, or one transfer, that was taken.
+    pub fn one_applied(bytes: usize, tag: u32) -> Answer {
+        Answer { bytes, tag, outcomes: Outcomes { applied: 1, ..Outcomes::default() } }
+    }
+}
+
 /// A protocol and the work to be done over it.
 pub trait Dialect {
     /// Whether a connection answers in the order it was asked; else every answer carries its request's tag.

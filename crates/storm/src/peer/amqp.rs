@@ -6,7 +6,7 @@
 //! ```
 
 use super::window::{WINDOW, Window};
-use crate::load::{Answer, Dialect, Outcomes};
+use crate::load::{Answer, Dialect};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -264,8 +264,7 @@ impl Dialect for Publishes {
         ensure!(method == BASIC_ACK, "a message was answered {method:?}: {}", String::from_utf8_lossy(arguments));
         let several = arguments.get(8).context("a confirm is too short")? & 1 == 1;
         let (tag, is_last) = self.unconfirmed[self.connection].take(u64_at(arguments, 0)?, several)?;
-        let outcomes = Outcomes { applied: 1, ..Outcomes::default() };
-        Ok(Some(Answer { bytes: if is_last { frame.end } else { 0 }, tag, outcomes }))
+        Ok(Some(Answer::one_applied(if is_last { frame.end } else { 0 }, tag)))
     }
 }
 
@@ -364,7 +363,7 @@ impl Dialect for Consumes {
     fn answer(&mut self, bytes: &[u8]) -> Result<Option<Answer>> {
         let Some(end) = delivery_end(bytes)? else { return Ok(None) };
         self.channels[self.connection].received += 1;
-        Ok(Some(Answer { bytes: end, tag: 0, outcomes: Outcomes { applied: 1, ..Outcomes::default() } }))
+        Ok(Some(Answer::one_applied(end, 0)))
     }
 }
 

@@ -88,7 +88,7 @@ impl Dialect for Puts {
         if !line.starts_with("INSERTED ") {
             bail!("beanstalkd answered a put with {line:?}");
         }
-        Ok(Some(Answer { bytes: end, tag: 0, outcomes: Outcomes { applied: 1, ..Outcomes::default() } }))
+        Ok(Some(Answer::one_applied(end, 0)))
     }
 }
 

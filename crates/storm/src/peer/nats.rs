@@ -6,7 +6,7 @@
 
 use super::queue::QueueServer;
 use super::window::{WINDOW, Window};
-use crate::load::{Answer, Dialect, Outcomes, Pressure};
+use crate::load::{Answer, Dialect, Pressure};
 use crate::process::{self, Server};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
@@ -170,7 +170,7 @@ impl Dialect for Publishes {
         let said = String::from_utf8_lossy(delivery.payload);
         ensure!(said.contains("\"seq\""), "NATS answered a message with {said}");
         let tag = delivery.subject.rsplit('.').next().unwrap_or_default().parse()?;
-        Ok(Some(Answer { bytes: delivery.end, tag, outcomes: Outcomes { applied: 1, ..Outcomes::default() } }))
+        Ok(Some(Answer::one_applied(delivery.end, tag)))
     }
 }
 
@@ -224,7 +224,7 @@ impl Dialect for Pulls {
         let Some(delivery) = delivery(bytes)? else { return Ok(None) };
         let reply = delivery.reply.with_context(|| format!("NATS sent {}", String::from_utf8_lossy(bytes)))?;
         self.received.push_back(reply.to_owned());
-        Ok(Some(Answer { bytes: delivery.end, tag: 0, outcomes: Outcomes { applied: 1, ..Outcomes::default() } }))
+        Ok(Some(Answer::one_applied(delivery.end, 0)))
     }
 }
 

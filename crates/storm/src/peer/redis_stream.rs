@@ -74,10 +74,7 @@ impl Dialect for Adds {
         let mut words = Words { bytes, at: 0 };
         match words.next()? {
             None => Ok(None),
-            Some(Word::Text(_)) => {
-                let outcomes = Outcomes { applied: 1, ..Outcomes::default() };
-                Ok(Some(Answer { bytes: words.at, tag: 0, outcomes }))
-            }
+            Some(Word::Text(_)) => Ok(Some(Answer::one_applied(words.at, 0))),
             Some(other) => bail!("Redis answered XADD with {other:?}"),
         }
     }

@@ -1,0 +1,163 @@
+//! What is to become of messages that are sent.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidegate_planted::{Bug, is_planted};
+
+use super::{Decided, answer, append, argument};
+use crate::TimeMs;
+use crate::queue::command::{Bounds, Limit, Message, Outcome, Receipt, Refusal, When};
+use crate::queue::event::{Event, QueueIndex, Sent};
+use crate::queue::key::{MessageKey, NUMBER_END};
+use crate::queue::limits::{
+    AHEAD_MS_MAX, BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, ID_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_OVERHEAD_BYTES,
+    PRIORITIES,
+};
+use crate::queue::settings::Settings;
+use crate::queue::state::{Queues, later};
+
+impl Queues {
+    pub(super) fn send<'a>(&self, name: &str, messages: &'a [Arc<Message>], bounds: Bounds, at: TimeMs) -> Decided<'a> {
+        let (index, queue) = self.find(name)?;
+        argument(!messages.is_empty(), "a request has at least one message")?;
+        let bytes: usize = messages.iter().map(|message| message.bytes() + MESSAGE_OVERHEAD_BYTES).sum();
+        if messages.len() > BATCH_MESSAGES_MAX || bytes > BATCH_BYTES_MAX {
+            return Err(Refusal::BatchTooLarge);
+        }
+        if self.next + messages.len() as u64 >= NUMBER_END {
+            return Err(Refusal::Full(Limit::Numbers, NUMBER_END));
+        }
+        let mut sent = Vec::with_capacity(messages.len());
+        let mut receipts = Vec::with_capacity(messages.len());
+        let mut ids_here: HashMap<&str, MessageKey> = HashMap::new();
+        for (place, message) in messages.iter().enumerate() {
+            check_message(message, bounds, at).map_err(|what| Refusal::MessageInvalid { index: place, what })?;
+            let id = message.id.as_deref().filter(|_| queue.settings.id_window_ms != Some(0));
+            let known = id.and_then(|id| queue.ids.remembered(id, at).or_else(|| ids_here.get(id).copied()));
+            if let Some(key) = known {
+                receipts.push(Receipt { key, is_duplicate: true });
+                continue;
+            }
+            let key = self.key_of(self.next + sent.len() as u64, at);
+            ids_here.extend(id.map(|id| (id, key)));
+            sent.push(sent_of(message, &queue.settings, bounds, at));
+            receipts.push(Receipt { key, is_duplicate: false });
+        }
+        if sent.is_empty() {
+            return answer(Outcome::Sent(receipts));
+        }
+        self.check_limits(index, (sent.len() as u64, ids_here.len() as u64), bounds, at)?;
+        append(Event::Sent { at, queue: index, first: self.next, messages: sent }, Outcome::Sent(receipts))
+    }
+
+    /// Whether a queue may have so many messages and ids more.
+    pub(in crate::queue) fn check_limits(
+        &self,
+        index: QueueIndex,
+        (messages, ids): (u64, u64),
+        bounds: Bounds,
+        at: TimeMs,
+    ) -> Result<(), Refusal> {
+        let queue = self.queue(index);
+        let of_owner = queue.owner.map(|owner| self.owners.get(owner)).unwrap_or_default();
+        let if_owned = |most| if queue.owner.is_some() { most } else { u64::MAX };
+        let in_queue = queue.members.len();
+        for (limit, before, most) in [
+            (Limit::OfSettings, in_queue, queue.settings.messages_max.unwrap_or(u64::MAX)),
+            (Limit::MessagesOfQueue, in_queue, bounds.messages_of_queue_max),
+            (Limit::MessagesOfOwner, of_owner.messages, if_owned(bounds.messages_of_owner_max)),
+            (Limit::Messages, self.live(), bounds.messages_max),
+        ] {
+            limit.check(before + messages, most)?;
+        }
+        for (limit, before, most) in [
+            (Limit::IdsOfQueue, queue.ids.count(), bounds.ids_of_queue_max),
+            (Limit::IdsOfOwner, of_owner.ids, if_owned(bounds.ids_of_owner_max)),
+            (Limit::Ids, self.ids(), bounds.ids_max),
+        ] {
+            if ids == 0 || before + ids <= most {
+                continue;
+            }
+            // Those that this record forgets make room: they are only looked for if it is needed.
+            let left = match (limit, queue.owner) {
+                (Limit::IdsOfQueue, _) => self.ids_of_queue_left(index, at),
+                (Limit::IdsOfOwner, Some(owner)) => self.ids_of_owner_left(owner, at),
+                _ => self.ids_left(at),
+            };
+            limit.check(left + ids, most)?;
+        }
+        Ok(())
+    }
+}
+
+pub(in crate::queue) fn check_message(message: &Message, bounds: Bounds, at: TimeMs) -> Result<(), &'static str> {
+    let rule = |holds: bool, what| if holds { Ok(()) } else { Err(what) };
+    let plain = |text: &Option<Box<str>>| {
+        text.as_deref()
+            .is_none_or(|text| (1..=ID_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control))
+    };
+    rule(plain(&message.id), "its id has 1 to 128 bytes without control characters")?;
+    rule(plain(&message.ordering_key), "its ordering key has 1 to 128 bytes without control characters")?;
+    rule(usize::from(message.priority) < PRIORITIES, "its priority is 0 to 9")?;
+    rule(message.bytes() <= MESSAGE_BYTES_MAX, "it has at most 262144 bytes, with its attributes")?;
+    let latest = later(at, AHEAD_MS_MAX);
+    let time = |when: Option<When>| when.map(|when| bounds.time_of(when, at));
+    let (visible_at, expires_at) = (time(message.visible_at), time(message.expires_at));
+    rule(visible_at.is_none_or(|time| time <= latest), "it is scheduled at most a hundred years ahead")?;
+    rule(expires_at.is_none_or(|time| time <= latest), "it expires in at most a hundred years")?;
+    rule(expires_at.is_none_or(|time| time > at), "it has expired already")
+}
+
+/// A message with what its queue says where its sender said nothing.
+fn sent_of<'a>(message: &'a Message, settings: &Settings, bounds: Bounds, at: TimeMs) -> Sent<'a> {
+    let time = |when: Option<When>| when.map(|when| bounds.time_of(when, at));
+    let delayed = (settings.delay_ms > 0).then(|| later(at, settings.delay_ms));
+    Sent {
+        visible_at: time(message.visible_at)
+            .or(delayed)
+            .filter(|visible_at| *visible_at > at && !is_planted(Bug::DelayIgnored)),
+        expires_at: time(message.expires_at).or_else(|| settings.expiry_ms.map(|ms| later(at, ms))),
+        ..message.as_sent()
+    }
+}
+
+impl Message {
+    /// The message as a record has it, but for times that only follow from when it is decided.
+    pub fn as_sent(&self) -> Sent<'_> {
+        let time = |when: Option<When>| match when? {
+            When::At(time) => Some(time),
+            When::After(_) => None,
+        };
+        Sent {
+            id: self.id.as_deref(),
+            ordering_key: self.ordering_key.as_deref(),
+            priority: self.priority,
+            visible_at: time(self.visible_at),
+            expires_at: time(self.expires_at),
+            attributes: &self.attributes,
+            body: &self.body,
+        }
+    }
+}
+
+impl Sent<'_> {
+    /// The message of a record, with memory of its own.
+    pub fn to_message(self) -> Message {
+        Message {
+            id: self.id.map(Into::into),
+            ordering_key: self.ordering_key.map(Into::into),
+            priority: self.priority,
+            visible_at: self.visible_at.map(When::At),
+            expires_at: self.expires_at.map(When::At),
+            attributes: self.attributes.into(),
+            body: self.body.into(),
+        }
+    }
+
+    /// Bytes of id, ordering key, attributes and body.
+    pub fn bytes(&self) -> usize {
+        let texts = [self.id, self.ordering_key].into_iter().flatten().map(str::len).sum::<usize>();
+        texts + self.attributes.len() + self.body.len()
+    }
+}
