@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from smsc import Smsc
@@ -153,27 +154,39 @@ def main():
     parser.add_argument("--messages", type=int, default=100_000)
     options = parser.parse_args()
     data = Path(tempfile.mkdtemp(prefix="tidegate-sms-"))
-    line = Line(options.messages)
-    nodes = {name: Node(options.tidegate, name, data) for name in ("outgoing", "router", "client")}
-    began, kills, keys = time.monotonic(), 0, []
-    sender = threading.Thread(target=lambda: keys.extend(send(nodes["client"], options.messages)))
-    sender.start()
-    while not line.done.wait(1.0):
-        line.check()
-        if kills < 3:
-            kills += 1
-            nodes["router"].kill()
-            nodes["router"].start()
-    sender.join()
+    nodes = {}
+    try:
+        for name in ("outgoing", "router", "client"):
+            nodes[name] = Node(options.tidegate, name, data)
+        run(nodes, options.messages)
+    finally:
+        for node in nodes.values():
+            node.stop()
+    shutil.rmtree(data)
+
+
+def run(nodes, messages):
+    """Sends, kills and waits."""
+    line = Line(messages)
+    began, kills = time.monotonic(), 0
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(send, nodes["client"], messages)
+        while not line.done.wait(1.0):
+            line.check()
+            if sending.done():
+                # It says why, if it has failed.
+                sending.result()
+            if kills < 3:
+                kills += 1
+                nodes["router"].kill()
+                nodes["router"].start()
+        keys = sending.result()
     line.check()
     took = time.monotonic() - began
-    print(f"{options.messages} texts passed three nodes and came to the SMSC once and in order in {took:.1f} s")
+    print(f"{messages} texts passed three nodes and came to the SMSC once and in order in {took:.1f} s")
     print(f"the router was killed {kills} times meanwhile")
     wait_for_receipt(nodes, keys[0])
     show(nodes, keys[0])
-    for node in nodes.values():
-        node.stop()
-    shutil.rmtree(data)
 
 
 if __name__ == "__main__":

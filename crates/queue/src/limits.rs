@@ -2,7 +2,9 @@
 
 use tidegate_config::{Bytes, Count, NoDefault, Optional, config};
 use tidegate_machines::queue::Bounds;
-use tidegate_machines::queue::limits::{BATCH_BYTES_MAX, MESSAGE_BYTES_MAX, STANDING_BYTES_MAX, STANDING_MAX};
+use tidegate_machines::queue::limits::{
+    BATCH_BYTES_MAX, FINISHED_MAX, MESSAGE_BYTES_MAX, STANDING_BYTES_MAX, STANDING_MAX,
+};
 
 config! {
     /// `[queues]`.
@@ -54,9 +56,12 @@ pub const ID_MEMORY_BYTES: u64 = 384;
 pub const RECEIVER_MEMORY_BYTES: u64 = 512;
 /// Memory of a consumer whose rate is known: two entries with the longest names of queue and consumer.
 pub const CONSUMER_MEMORY_BYTES: u64 = 512;
-/// Memory of a shard that no key sets: its schedules, twice while a snapshot is made, and consumers.
-pub const SHARD_MEMORY_BYTES: u64 =
-    2 * (STANDING_MAX * (STANDING_BYTES_MAX + 1_024)) as u64 + CONSUMERS_MAX as u64 * CONSUMER_MEMORY_BYTES;
+/// Memory of a shard that no key sets: its schedules, twice while a snapshot is made, consumers, and messages that are
+/// gone and remembered.
+pub const SHARD_MEMORY_BYTES: u64 = 2 * (STANDING_MAX * (STANDING_BYTES_MAX + 1_024)) as u64
+    + CONSUMERS_MAX as u64 * CONSUMER_MEMORY_BYTES
+    + FINISHED_MAX as u64 * MESSAGE_MEMORY_BYTES;
+const _: () = assert!(FINISHED_MAX == 1_048_576, "the key `trail_ms` says so");
 /// Bytes of a segment of a log.
 pub const SEGMENT_BYTES: u64 = 64 << 20;
 /// Calls that may wait for a shard.

@@ -66,8 +66,8 @@ pub const KEY_CHUNKS_PER_RECORD: usize = 1_024;
 pub const KEYS_PER_ID: u64 = 32;
 /// Messages that one record purges at most.
 pub const PURGED_PER_RECORD: usize = 8_192;
-/// Finished messages of a shard of which it is remembered what became of them.
-pub const FINISHED_MAX: usize = 1 << 18;
+/// Finished messages of a shard of which it is remembered what became of them; each takes some 30 bytes.
+pub const FINISHED_MAX: usize = 1 << 20;
 /// Chunks of 64 messages of a shard that are kept open, with some 6 KB each: those that are under way.
 pub const OPEN_CHUNKS_MAX: usize = 2_048;
 /// Steps of a message's trail that are read.
