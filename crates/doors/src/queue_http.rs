@@ -3,12 +3,13 @@
 //! ```text
 //!   PUT  /v1/queues/{name}               settings        POST …/messages      send, many at once
 //!   POST …/receive                       leases          POST …/acknowledge   …/extend  …/reject
-//!   GET  /v1/messages/{key}              where it is, what happened to it
+//!   GET  /v1/messages/{key}              where it is, what happened to it;  /v1/messages: of a range of keys
 //! ```
 //!
 //! Promise: a send that was answered is durable; a receiver that goes away while it waits gets nothing, and what was
 //! handed out to it in that moment is given back at once.
 
+mod browse;
 mod leases;
 mod messages;
 mod openapi;
@@ -52,7 +53,8 @@ pub struct QueueHttp(pub EdgeHandle<QueueClient>);
         schedules::put_schedule,
         schedules::delete_schedule,
         messages::send_messages,
-        messages::list_messages,
+        browse::list_messages,
+        browse::list_all_messages,
         messages::read_message,
         messages::read_message_of_id,
         messages::reschedule_message,
@@ -89,7 +91,7 @@ impl HttpRoom for QueueHttp {
             .put(schedules::put_schedule)
             .delete(schedules::delete_schedule)
             .with_state(served.clone());
-        let of_queue = get(messages::list_messages).post(messages::send_messages).with_state(served.clone());
+        let of_queue = get(browse::list_messages).post(messages::send_messages).with_state(served.clone());
         let message = get(messages::read_message)
             .patch(messages::reschedule_message)
             .delete(messages::cancel_message)
@@ -107,6 +109,7 @@ impl HttpRoom for QueueHttp {
             .route("/v1/queues/{name}/redrive", post(queues::redrive_queue).with_state(served.clone()))
             .route("/v1/queues/{name}/schedules", get(schedules::list_schedules).with_state(served.clone()))
             .route("/v1/queues/{name}/schedules/{schedule}", schedule)
+            .route("/v1/messages", get(browse::list_all_messages).with_state(served.clone()))
             .route("/v1/messages/{key}", message)
             .beside(sqs::PATH, post(sqs::answer).with_state(served))
     }

@@ -1,5 +1,6 @@
 //! What is asked of a shard of queues, and what it answers.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use tidegate_machines::queue::{
@@ -124,15 +125,23 @@ pub enum Read {
         /// The id.
         id: Box<str>,
     },
-    /// The messages of a queue that are not gone and whose keys come after one, with their bodies.
-    Browse {
-        /// The queue.
-        queue: Box<str>,
-        /// The number of the message before the first.
-        after: u64,
-        /// How many at most.
-        limit: usize,
-    },
+    /// Messages in the order of their keys, with their bodies.
+    Browse(Browse),
+}
+
+/// Which messages are looked through.
+#[derive(Clone, Debug)]
+pub struct Browse {
+    /// Of this queue; `None` for all.
+    pub queue: Option<Box<str>>,
+    /// Which keys.
+    pub keys: RangeInclusive<MessageKey>,
+    /// How many at most.
+    pub limit: usize,
+    /// Also those that are gone, while their trails are kept.
+    pub with_gone: bool,
+    /// What happened to each, too.
+    pub with_trails: bool,
 }
 
 /// A request for messages, which may wait.
@@ -172,7 +181,7 @@ pub struct Found {
     pub view: MessageView,
     /// What was sent; `None` if it is gone, or cannot be read.
     pub message: Option<Arc<Message>>,
-    /// What happened to it; empty in lists.
+    /// What happened to it; empty if nobody asked.
     pub trail: Trail,
 }
 
@@ -191,8 +200,8 @@ pub enum Answer {
     Queues(Vec<(QueueView, Rates)>),
     /// Schedules in the order of their names, and whether there are more behind them.
     Standings(Vec<(Box<str>, Arc<Standing>)>, bool),
-    /// Messages, and whether there are more behind them.
-    Messages(Vec<Found>, bool),
+    /// Messages; if not all were looked at that were asked for, the key from which on to ask for the others.
+    Messages(Vec<Found>, Option<MessageKey>),
 }
 
 impl Answer {
@@ -242,7 +251,8 @@ impl Call {
             | Call::RemoveStanding { queue, .. }
             | Call::Read(Read::Standing { queue, .. } | Read::Standings { queue, .. })
             | Call::Read(Read::Readiness(queue))
-            | Call::Read(Read::Queue(queue) | Read::ById { queue, .. } | Read::Browse { queue, .. }) => Some(queue),
+            | Call::Read(Read::Queue(queue) | Read::ById { queue, .. }) => Some(queue),
+            Call::Read(Read::Browse(browse)) => browse.queue.as_deref(),
             Call::Cancel { .. } | Call::Reschedule { .. } => None,
             Call::Read(Read::Message(_) | Read::Queues { .. }) => None,
         }

@@ -1,7 +1,7 @@
 //! Asks shards of queues.
 //!
 //! ```text
-//!   a request ─▶ the shard of its queue, or of its key        a list of queues ─▶ all shards ─▶ one answer
+//!   a request ─▶ the shard of its queue, or of its key        a list of all ─▶ all shards ─▶ one answer
 //!   who went away ─▶ Forget; what was handed out to it all the same is given back
 //! ```
 
@@ -13,7 +13,7 @@ use tidegate_runtime::placement::ShardAddresses;
 use tidegate_runtime::{Address, Client, Outgoing, Replies};
 use tidegate_shard::{Caller, Durable, Unavailable};
 
-use crate::call::{Answer, Call, Read, Receive, Received};
+use crate::call::{Answer, Browse, Call, Read, Receive, Received};
 use crate::protocol::QueueMessage;
 
 /// A request.
@@ -96,9 +96,16 @@ impl QueueClient {
         QueueClient { shards, asked: Slab::new() }
     }
 
-    fn ask_all(&mut self, token: u64, (caller, call): (Caller, &Call), limit: usize, out: &mut Outgoing<QueueMessage>) {
+    /// Asks all shards for a list. `rows` is an empty one.
+    fn ask_all(
+        &mut self,
+        token: u64,
+        (caller, call): (Caller, &Call),
+        (rows, limit): (Answer, usize),
+        out: &mut Outgoing<QueueMessage>,
+    ) {
         let shards = self.shards.count();
-        let rows = Some(Ok(Answer::Queues(Vec::new())));
+        let rows = Some(Ok(rows));
         let asked = Asked { token: Some(token), caller, receives: None, others: usize::from(shards), rows, limit };
         let number = self.asked.insert(asked) as u64;
         for shard in 0..shards {
@@ -161,7 +168,12 @@ impl Client for QueueClient {
                     let number = self.asked.insert(asked(None)) as u64;
                     out.push((self.shards.of(shard), QueueMessage::Call { number, caller, call }));
                 }
-                (None, Call::Read(Read::Queues { limit, .. })) => self.ask_all(token, (caller, &call), *limit, out),
+                (None, Call::Read(Read::Queues { limit, .. })) => {
+                    self.ask_all(token, (caller, &call), (Answer::Queues(Vec::new()), *limit), out);
+                }
+                (None, Call::Read(Read::Browse(Browse { limit, .. }))) => {
+                    self.ask_all(token, (caller, &call), (Answer::Messages(Vec::new(), None), *limit), out);
+                }
                 (None, _) => unreachable!("only lists are asked of all shards"),
             },
         }
@@ -184,11 +196,7 @@ impl Client for QueueClient {
                 return;
             }
             let Asked { token, rows, limit, .. } = self.asked.remove(number as usize);
-            let mut reply = rows.expect("it was put there just now");
-            if let Ok(Answer::Queues(rows)) = &mut reply {
-                rows.sort_by(|one, other| one.0.name.cmp(&other.0.name));
-                rows.truncate(limit);
-            }
+            let reply = rows.expect("it was put there just now").map(|rows| in_order(rows, limit));
             replies.extend(token.map(|token| (token, reply)));
             return;
         }
@@ -220,8 +228,32 @@ pub fn give_back(queue: Box<str>, received: &[Received]) -> Option<Call> {
     (!leases.is_empty()).then_some(Call::Reject { queue, leases, then, reason })
 }
 
+/// The first rows of a list that all shards have answered.
+fn in_order(rows: Answer, limit: usize) -> Answer {
+    match rows {
+        Answer::Queues(mut rows) => {
+            rows.sort_by(|one, other| one.0.name.cmp(&other.0.name));
+            rows.truncate(limit);
+            Answer::Queues(rows)
+        }
+        Answer::Messages(mut rows, next) => {
+            rows.sort_by_key(|found| found.view.key);
+            // What the other shards have behind the end of the shortest list comes again on the next page.
+            let end = rows.partition_point(|found| next.is_none_or(|next| found.view.key < next)).min(limit);
+            let next = rows.get(end).map(|found| found.view.key).into_iter().chain(next).min();
+            rows.truncate(end);
+            Answer::Messages(rows, next)
+        }
+        other => other,
+    }
+}
+
 fn joined(rows: QueueReply, more: QueueReply) -> QueueReply {
     match (rows?, more?) {
+        (Answer::Messages(mut rows, next), Answer::Messages(more, next_of_more)) => {
+            rows.extend(more);
+            Ok(Answer::Messages(rows, next.into_iter().chain(next_of_more).min()))
+        }
         (Answer::Queues(mut rows), Answer::Queues(more)) => {
             rows.extend(more);
             Ok(Answer::Queues(rows))

@@ -96,6 +96,10 @@ pub const AHEAD_MS_MIN: u64 = 5;
 pub const AHEAD_SAID_MS_MIN: u64 = 60_000;
 /// Rows of a page of queues or messages.
 pub const PAGE_ROWS_MAX: usize = 1_000;
+/// Those of a page that shows what happened to each: its steps stand in many records.
+pub const PAGE_TRAILS_MAX: usize = 100;
+/// Messages that are looked at for a page; others wait meanwhile.
+pub const PAGE_LOOKED_AT_MAX: usize = 10_000;
 /// Bytes of the bodies of one page or one delivery, about.
 pub const ANSWER_BYTES_MAX: u64 = 4 << 20;
 

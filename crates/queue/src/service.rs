@@ -27,7 +27,9 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use tidegate_journal::{JournalError, LogReader, LogStore, NoRoom, RecordClass};
-use tidegate_machines::queue::{Bounds, Command, Event, Message, Outcome, Queues, Refusal, Settings, Verdict};
+use tidegate_machines::queue::{
+    Bounds, Command, Event, Message, MessageKey, Outcome, Queues, Refusal, Settings, Verdict,
+};
 use tidegate_machines::{Decision, Machine, TimeMs};
 use tidegate_shard::{Caller, JobId, Jobs, Pause, Room, Served, Service, TurnOf, Unavailable, Unsolicited};
 
@@ -80,8 +82,8 @@ pub struct Progress {
     done: u64,
     /// The job that it waits for, and the messages whose bodies or trail that reads.
     reads: Option<(JobId, Vec<Found>)>,
-    /// Of a list: there are more messages behind those.
-    more: bool,
+    /// Of a list: where it goes on.
+    next: Option<MessageKey>,
 }
 
 /// What came of a command.

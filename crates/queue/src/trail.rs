@@ -94,6 +94,11 @@ impl TrailWalk {
         TrailWalk { number, next: last, trail: Trail::default() }
     }
 
+    /// The number of its message.
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Goes on while the records are in memory. Whether it is done.
     pub fn walk_in_memory<L: LogStore>(&mut self, turn: &Turn<'_, Queues, L>) -> bool {
         while !self.is_done() {

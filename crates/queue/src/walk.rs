@@ -36,8 +36,8 @@ impl<R: LogReader> StoppedShard<R> {
 
     /// Those whose keys come after `after`, in the order of their keys.
     pub fn messages(&self, after: Option<MessageKey>) -> impl Iterator<Item = MessageView> + '_ {
-        // Numbers grow with keys, in a shard.
-        self.state.browse_all(0).skip_while(move |view| after.is_some_and(|after| view.key <= after))
+        let from = after.map_or(MessageKey::from_bits(0), MessageKey::next);
+        self.state.browse_all(from..=MessageKey::MAX).filter(|view| !view.state.is_finished())
     }
 
     /// Reads what was sent, of each of these, or why it cannot be read.

@@ -128,6 +128,11 @@ impl Identity {
         }
     }
 
+    /// So many rows were read for them: that is worth more requests, which they owe.
+    pub fn charge_rows(&self, rows: usize) {
+        self.charge(requests_of_rows(rows));
+    }
+
     /// The most transfers or holds that one request of theirs may ever carry; `None` without a bound.
     pub fn items_max(&self) -> Option<u32> {
         self.quota().and_then(|quota| quota.items_max())

@@ -33,6 +33,7 @@ mod host;
 mod index;
 mod lane;
 mod limits;
+pub mod lines;
 mod login;
 mod metrics;
 mod metrics_text;

@@ -16,6 +16,7 @@ use super::limits::{LIST_SCAN_ACCOUNTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
 use crate::auth::{Grant, Identity, Pattern, Rights};
+use crate::http::lines::are_lines_wanted;
 use crate::http::{BodyProblems, GuardProblems};
 use crate::json::{Problem, codes, json, response};
 use crate::ledger_json::OpenCall;
@@ -352,7 +353,7 @@ pub async fn history<B: Backend>(
     let HistoryQuery { before, limit, from_time, to_time } = query.map_err(query_problem)?.0;
     let before = before.map(Into::into);
     let times = history_time::span(from_time.as_deref(), to_time.as_deref())?;
-    if history_lines::are_lines_wanted(version, &headers) {
+    if are_lines_wanted(version, &headers) {
         return history_lines::answer(&ledger, &caller, id, before, rows_max(limit)?, times).await;
     }
     let limit = page_rows(limit)?;

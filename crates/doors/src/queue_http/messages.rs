@@ -17,12 +17,11 @@ use tidegate_queue::{Answer, Call, Found, Read, StepKind, Trail};
 use utoipa::ToSchema;
 
 use super::openapi::{MessagePath, QueueBodyProblems, QueuePath, QueueProblems};
-use super::page::Page;
 use super::{
     ARGUMENT_INVALID, MESSAGE_INVALID, MESSAGE_NOT_FOUND, SCHEDULE_INVALID, Served, ask, check_right, may_know,
 };
 use crate::auth::{Identity, QueueAction};
-use crate::http::{InQuery, PathName};
+use crate::http::PathName;
 use crate::json::{Problem, UpTo, Whole, codes, decode, json};
 use crate::queue_attributes::{
     QueueAttributeBody, QueueAttributes, given_attributes, read_attributes, write_attributes,
@@ -365,7 +364,8 @@ fn steps_of(trail: Trail) -> Vec<QueueStepBody> {
 }
 
 impl QueueMessageBody {
-    fn new(found: Found, with_trail: bool) -> QueueMessageBody {
+    /// With its steps if they are wanted.
+    pub fn new(found: Found, with_trail: bool) -> QueueMessageBody {
         let Found { view, message, trail } = found;
         QueueMessageBody {
             key: view.key.to_string(),
@@ -386,57 +386,16 @@ impl QueueMessageBody {
     }
 }
 
-/// A page of messages in the order in which they were taken.
-#[derive(Serialize, ToSchema)]
-pub struct QueueMessagesBody {
-    messages: Vec<QueueMessageBody>,
-    /// Send as `after` for the next page; absent after the last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(required = false, value_type = String)]
-    next: Option<String>,
-}
-
-/// Look through the messages of a queue that are not gone
-///
-/// Nobody gets them by this. A page is shorter than it may be where bodies are long.
-#[utoipa::path(
-    get,
-    path = "/v1/queues/{name}/messages",
-    tag = "queues",
-    params(Page, QueuePath),
-    responses((status = 200, description = "A page", body = QueueMessagesBody), QueueProblems)
-)]
-pub(super) async fn list_messages(
-    State(served): State<Served>,
-    PathName(name): PathName,
-    query: InQuery<Page>,
-    headers: HeaderMap,
-) -> Result<Response<Body>, Problem> {
-    let caller = served.door.caller(&headers)?;
-    check_right(&caller, QueueAction::Admin, &name)?;
-    let (after, limit) = Page::of(query)?;
-    let after = if after.is_empty() { 0 } else { key_of(&after)?.number() };
-    let (found, more) = found_in(&served, &caller, Read::Browse { queue: name, after, limit }).await?;
-    let next = found.last().filter(|_| more).map(|found| found.view.key.to_string());
-    let messages = found.into_iter().map(|found| QueueMessageBody::new(found, false)).collect();
-    Ok(json(StatusCode::OK, &QueueMessagesBody { messages, next }))
-}
-
-async fn found_in(served: &Served, caller: &Identity, read: Read) -> Result<(Vec<Found>, bool), Problem> {
-    match ask(served, caller, Call::Read(read)).await? {
-        Answer::Messages(found, more) => Ok((found, more)),
-        other => unreachable!("a look at messages is answered with messages: {other:?}"),
-    }
-}
-
 fn key_of(text: &str) -> Result<MessageKey, Problem> {
     text.parse().map_err(|error: tidegate_queue::machine::NoKey| Problem::new(ARGUMENT_INVALID, error.to_string()))
 }
 
 /// The only message that was found. Who may do nothing with its queue is told that there is none.
 async fn only(served: &Served, caller: &Identity, read: Read) -> Result<Found, Problem> {
-    let found = found_in(served, caller, read).await?.0.into_iter().next();
-    found.filter(|found| may_know(caller, &found.view.queue)).ok_or_else(not_found)
+    let Answer::Messages(found, _) = ask(served, caller, Call::Read(read)).await? else {
+        unreachable!("a look at a message is answered with messages")
+    };
+    found.into_iter().next().filter(|found| may_know(caller, &found.view.queue)).ok_or_else(not_found)
 }
 
 fn not_found() -> Problem {

@@ -9,6 +9,7 @@
 //! so that whoever has a key asks nobody else for it.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use crate::{ShardIndex, TimeMs};
@@ -43,6 +44,34 @@ impl MessageKey {
     /// Its bits.
     pub const fn bits(self) -> u128 {
         self.0
+    }
+
+    /// The key after which no other one comes.
+    pub const MAX: MessageKey = MessageKey(u128::MAX);
+
+    /// The next one in order.
+    pub const fn next(self) -> MessageKey {
+        MessageKey(self.0.saturating_add(1))
+    }
+
+    /// The one before in order, if there is one.
+    pub const fn before(self) -> Option<MessageKey> {
+        match self.0.checked_sub(1) {
+            Some(bits) => Some(MessageKey(bits)),
+            None => None,
+        }
+    }
+
+    /// The first and the last key whose texts begin so; a whole key is both.
+    pub fn range_of(beginning: &str) -> Result<RangeInclusive<MessageKey>, NoKey> {
+        let filled = |with: &str| -> Result<MessageKey, NoKey> {
+            let missing = KEY_CHARS.checked_sub(beginning.len()).ok_or(NoKey)?;
+            format!("{beginning}{}", with.repeat(missing)).parse()
+        };
+        match beginning {
+            "" => Ok(MessageKey(0)..=MessageKey::MAX),
+            _ => Ok(filled("0")?..=filled("Z")?),
+        }
     }
 
     /// When the message was taken.
@@ -101,5 +130,28 @@ impl FromStr for MessageKey {
             bits = bits << 5 | value as u128;
         }
         Ok(MessageKey(bits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_a_key_names_all_that_begin_so() {
+        let key = MessageKey::new(TimeMs(1_790_000_000_000), 7, ShardIndex(1), 2, 3);
+        let text = key.to_string();
+        for length in 0..=KEY_CHARS {
+            let range = MessageKey::range_of(&text[..length]).expect("it is the beginning of a key");
+            assert!(range.contains(&key), "{range:?}");
+        }
+        assert_eq!(MessageKey::range_of(&text), Ok(key..=key));
+        // Ten letters are the millisecond.
+        let range = MessageKey::range_of(&text[..10]).expect("it is the beginning of a key");
+        assert_eq!((range.start().at(), range.end().at()), (key.at(), key.at()));
+        assert!(range.start().bits() & ((1 << 80) - 1) == 0 && range.end().node() == u16::MAX);
+        for text in ["8", "U", "-", "ä", "0123456789012345678901234567"] {
+            assert_eq!(MessageKey::range_of(text), Err(NoKey), "{text}");
+        }
     }
 }

@@ -279,6 +279,13 @@ impl MessageTable {
         self.each_chunk().flat_map(|(index, chunk)| each_entry(index, &chunk).collect::<Vec<_>>())
     }
 
+    /// Those from a number on, in order.
+    pub fn iter_from(&self, number: u64) -> impl Iterator<Item = (u64, Entry)> + '_ {
+        let chunks = self.chunks.range(place(number).0..);
+        let all = chunks.flat_map(|(index, chunk)| each_entry(*index, &chunk.entries()).collect::<Vec<_>>());
+        all.skip_while(move |(other, _)| *other < number)
+    }
+
     /// The messages that wake until some time, and perhaps others.
     pub fn iter_waking(&self, until: TimeMs) -> impl Iterator<Item = (u64, Entry)> + '_ {
         let wakes = move |chunk: &Chunk| match chunk {

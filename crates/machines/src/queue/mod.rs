@@ -23,6 +23,7 @@
 //! Invariant: nothing here knows who may do what, how a request came in, or what a body means.
 
 mod apply;
+mod browse;
 mod codec;
 mod command;
 mod decide;

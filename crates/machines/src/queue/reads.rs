@@ -163,19 +163,7 @@ impl Queues {
         self.queue(self.index(queue)?).ids.remembered(id, now)
     }
 
-    /// The messages of a queue whose numbers are above `after`, in order.
-    pub fn browse(&self, queue: &str, after: u64) -> Option<impl Iterator<Item = MessageView> + '_> {
-        let queue = self.queue(self.index(queue)?);
-        Some(queue.members.iter_from(after + 1).map(|number| self.message_view(number)))
-    }
-
-    /// The messages of all queues that are not gone and whose numbers are above `after`, in order.
-    pub fn browse_all(&self, after: u64) -> impl Iterator<Item = MessageView> + '_ {
-        let live = self.messages.iter().filter(move |(number, entry)| *number > after && !entry.state.is_finished());
-        live.map(|(number, _)| self.message_view(number))
-    }
-
-    fn message_view(&self, number: u64) -> MessageView {
+    pub(super) fn message_view(&self, number: u64) -> MessageView {
         let entry = self.messages.of(number);
         let queue = self.queue(entry.queue);
         let has_until = matches!(entry.state, MessageState::Scheduled | MessageState::Leased);

@@ -3,6 +3,7 @@ mod owners;
 mod properties;
 mod schedules;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::*;
@@ -10,6 +11,9 @@ use crate::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex
 
 /// Bounds that no test meets unless it wants to.
 pub const BOUNDS: Bounds = Bounds::new(2_000, 2_000);
+
+/// The keys of all messages.
+pub const ALL_KEYS: RangeInclusive<MessageKey> = MessageKey::from_bits(0)..=MessageKey::MAX;
 
 /// Milliseconds between two firings of a schedule.
 pub const PERIOD_MS: u64 = 700;

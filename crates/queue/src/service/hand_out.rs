@@ -172,7 +172,7 @@ impl<T: RequestTicket> QueueService<T> {
         if handover.places.is_empty() {
             return self.finish_handover(turn, handover);
         }
-        let job = jobs.start(Job { places: handover.places.clone(), trail: None });
+        let job = jobs.start(Job { places: handover.places.clone(), trails: Vec::new() });
         self.readings.insert(job, Reading::Delivery(handover));
     }
 
@@ -260,7 +260,7 @@ impl<T: RequestTicket> QueueService<T> {
         }
         if !places.is_empty() {
             ahead.is_reading = true;
-            let job = jobs.start(Job { places, trail: None });
+            let job = jobs.start(Job { places, trails: Vec::new() });
             self.readings.insert(job, Reading::Ahead(queue.into()));
         }
     }

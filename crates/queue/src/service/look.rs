@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 
 use tidegate_journal::LogStore;
-use tidegate_machines::queue::{BodyPlace, MessageView, Refusal};
+use tidegate_machines::queue::{BodyPlace, MessageKey, MessageView, Queues, Refusal};
 use tidegate_shard::{JobId, Jobs, Pause, Served};
 
 use super::hand_out::with_ordering_key;
 use super::host_time::view_shown;
 use super::standing;
 use super::{Fetched, Job, Progress, QueueService, QueueTurn, Reading};
-use crate::call::{Answer, Found, Read};
-use crate::limits::{ANSWER_BYTES_MAX, PAGE_ROWS_MAX};
+use crate::call::{Answer, Browse, Found, Read};
+use crate::limits::{ANSWER_BYTES_MAX, PAGE_LOOKED_AT_MAX, PAGE_ROWS_MAX, PAGE_TRAILS_MAX};
 use crate::protocol::RequestTicket;
 use crate::trail::{Trail, TrailWalk};
 
@@ -24,7 +24,7 @@ impl<T: RequestTicket> QueueService<T> {
         jobs: &mut Jobs<Self>,
     ) -> Served<Answer> {
         if let Some((job, messages)) = progress.reads.take() {
-            return Served::Done(Answer::Messages(self.finish_reading(job, messages), progress.more));
+            return Served::Done(Answer::Messages(self.finish_reading(job, messages), progress.next));
         }
         let queues = turn.state();
         let not_found = |queue: &str| Served::Done(Answer::refused(Refusal::QueueNotFound(queue.into())));
@@ -48,22 +48,12 @@ impl<T: RequestTicket> QueueService<T> {
             Read::Standings { queue, after, limit } => {
                 return Served::Done(standing::page(queues, queue, after, *limit));
             }
-            Read::Browse { queue, after, limit } => {
-                let Some(messages) = queues.browse(queue, *after) else { return not_found(queue) };
-                let mut bytes = 0;
-                let mut fits = |view: &MessageView| {
-                    bytes += u64::from(view.bytes);
-                    bytes <= ANSWER_BYTES_MAX || bytes == u64::from(view.bytes)
+            Read::Browse(browse) => {
+                let Some(Page { views, next }) = page(queues, browse) else {
+                    return not_found(browse.queue.as_deref().unwrap_or_default());
                 };
-                let mut messages = messages.peekable();
-                let mut views = Vec::new();
-                while views.len() < (*limit).min(PAGE_ROWS_MAX)
-                    && let Some(view) = messages.next_if(&mut fits)
-                {
-                    views.push(view);
-                }
-                progress.more = messages.next().is_some();
-                return self.read_messages(turn, views, None, progress, jobs);
+                progress.next = next;
+                return self.read_messages(turn, views, browse.with_trails, progress, jobs);
             }
             Read::Message(key) => Some(*key),
             Read::ById { queue, id } => queues.key_of_id(queue, id, turn.now()),
@@ -71,16 +61,15 @@ impl<T: RequestTicket> QueueService<T> {
         let Some(view) = key.and_then(|key| queues.message(key)) else {
             return Served::Done(Answer::refused(Refusal::MessageNotFound));
         };
-        let walk = TrailWalk::new(view.body.number, view.last);
-        self.read_messages(turn, vec![view], Some(walk), progress, jobs)
+        self.read_messages(turn, vec![view], true, progress, jobs)
     }
 
-    /// Gets the bodies of messages, and the trail of the only one.
-    pub(super) fn read_messages<L: LogStore>(
+    /// Gets the bodies of messages, and their trails if they are wanted.
+    fn read_messages<L: LogStore>(
         &mut self,
         turn: &QueueTurn<'_, T, L>,
         views: Vec<MessageView>,
-        mut walk: Option<TrailWalk>,
+        with_trails: bool,
         progress: &mut Progress,
         jobs: &mut Jobs<Self>,
     ) -> Served<Answer> {
@@ -90,37 +79,74 @@ impl<T: RequestTicket> QueueService<T> {
         let places: Vec<_> = found.iter().filter(|(_, message)| message.is_none()).map(|(place, _)| *place).collect();
         let mut found: HashMap<u64, _> = found.into_iter().map(|(place, message)| (place.number, message)).collect();
         let ahead_ms = self.ahead_ms(turn);
+        let mut trails = Vec::new();
         let mut with_body = |view: MessageView| {
+            let mut trail = Trail::default();
+            if with_trails {
+                let mut walk = TrailWalk::new(view.body.number, view.last);
+                match walk.walk_in_memory(turn) {
+                    true => trail = walk.into_trail(),
+                    false => trails.push(walk),
+                }
+            }
             let view = view_shown(view, ahead_ms);
             let message = found.remove(&view.body.number).flatten();
             let message = message.map(|message| with_ordering_key(message, view.ordering_key.as_deref()));
-            Found { view, message, trail: Trail::default() }
+            Found { view, message, trail }
         };
-        let mut messages: Vec<Found> = views.into_iter().map(&mut with_body).collect();
-        let is_walked = walk.as_mut().is_none_or(|walk| walk.walk_in_memory(turn));
-        if is_walked && let Some(trail) = walk.take().map(TrailWalk::into_trail) {
-            messages[0].trail = trail;
+        let messages: Vec<Found> = views.into_iter().map(&mut with_body).collect();
+        if places.is_empty() && trails.is_empty() {
+            return Served::Done(Answer::Messages(messages, progress.next));
         }
-        if places.is_empty() && walk.is_none() {
-            return Served::Done(Answer::Messages(messages, progress.more));
-        }
-        let job = jobs.start(Job { places, trail: walk });
+        let job = jobs.start(Job { places, trails });
         self.readings.insert(job, Reading::Call);
         progress.reads = Some((job, messages));
         Served::Paused(Pause::Aside(job))
     }
 
-    pub(super) fn finish_reading(&mut self, job: JobId, mut messages: Vec<Found>) -> Vec<Found> {
-        let Fetched { bodies, trail } = self.found.remove(&job).expect("a call is resumed when its job is back");
+    fn finish_reading(&mut self, job: JobId, mut messages: Vec<Found>) -> Vec<Found> {
+        let Fetched { bodies, mut trails } = self.found.remove(&job).expect("a call is resumed when its job is back");
         let mut bodies: HashMap<u64, _> = bodies.into_iter().collect();
         for found in &mut messages {
             if let Some(Ok(message)) = bodies.remove(&found.view.body.number) {
                 found.message = Some(with_ordering_key(message, found.view.ordering_key.as_deref()));
             }
-        }
-        if let (Some(trail), [only]) = (trail, &mut *messages) {
-            only.trail = trail;
+            if let Some(trail) = trails.remove(&found.view.body.number) {
+                found.trail = trail;
+            }
         }
         messages
     }
+}
+
+/// Messages of a range, and the key from which on others may be.
+struct Page {
+    views: Vec<MessageView>,
+    next: Option<MessageKey>,
+}
+
+/// The first messages of a range. `None` if there is no such queue.
+fn page(queues: &Queues, browse: &Browse) -> Option<Page> {
+    let Browse { queue, keys, limit, with_gone, with_trails } = browse;
+    let messages: Box<dyn Iterator<Item = MessageView>> = match queue {
+        Some(queue) if !with_gone => Box::new(queues.browse(queue, keys.clone())?),
+        Some(queue) if queues.settings(queue).is_none() => return None,
+        _ => Box::new(queues.browse_all(keys.clone())),
+    };
+    let rows_max = if *with_trails { PAGE_TRAILS_MAX } else { PAGE_ROWS_MAX };
+    let (mut views, mut bytes) = (Vec::new(), 0);
+    for (looked_at, view) in messages.enumerate() {
+        let is_wanted =
+            queue.as_ref().is_none_or(|queue| *queue == view.queue) && (*with_gone || !view.state.is_finished());
+        let body_bytes = if view.state.is_finished() { 0 } else { u64::from(view.bytes) };
+        let is_full = is_wanted && !views.is_empty() && bytes + body_bytes > ANSWER_BYTES_MAX;
+        if looked_at == PAGE_LOOKED_AT_MAX || views.len() == (*limit).min(rows_max) || is_full {
+            return Some(Page { views, next: Some(view.key) });
+        }
+        if is_wanted {
+            bytes += body_bytes;
+            views.push(view);
+        }
+    }
+    Some(Page { views, next: None })
 }

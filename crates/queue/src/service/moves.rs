@@ -42,7 +42,7 @@ impl<T: RequestTicket> QueueService<T> {
             let durable = turn.durable().position().0;
             let mut places = turn.state().in_oldest_place();
             places.retain(|place| place.record.0 < durable);
-            let job = jobs.start_later(u64::MAX, Job { places, trail: None });
+            let job = jobs.start_later(u64::MAX, Job { places, trails: Vec::new() });
             self.readings.insert(job, Reading::Move);
             self.is_moving = true;
         }

@@ -19,14 +19,15 @@ use crate::waiters::Waiter;
 #[derive(Debug)]
 pub struct Job {
     pub(super) places: Vec<BodyPlace>,
-    pub(super) trail: Option<TrailWalk>,
+    pub(super) trails: Vec<TrailWalk>,
 }
 
 /// What a job found.
 #[derive(Debug)]
 pub struct Fetched {
     pub(super) bodies: ReadBodies,
-    pub(super) trail: Option<Trail>,
+    /// By the numbers of their messages.
+    pub(super) trails: HashMap<u64, Trail>,
 }
 
 /// What was handed out to a receiver, and is not with it yet.
@@ -65,7 +66,7 @@ pub(super) enum Reading<T> {
 impl Job {
     pub(super) fn run<R: LogReader>(self, reader: &R) -> Fetched {
         let bodies = read_bodies(self.places, reader);
-        Fetched { bodies, trail: self.trail.map(|walk| walk.finish(reader)) }
+        Fetched { bodies, trails: self.trails.into_iter().map(|walk| (walk.number(), walk.finish(reader))).collect() }
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a client asks, as it remembers it until it is answered.
 
+use std::ops::RangeInclusive;
+
 use tidegate_queue::machine::{Lease, MessageKey};
 
 /// A lease that somebody has.
@@ -45,7 +47,7 @@ pub enum Ask {
     /// Looks at a message by its id.
     LookById { content: usize },
     /// Looks at the messages of a queue.
-    Browse { queue: usize, after: u64 },
+    Browse { queue: usize, keys: RangeInclusive<MessageKey> },
 }
 
 /// A request under way.

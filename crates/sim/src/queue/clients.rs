@@ -1,11 +1,12 @@
 //! Clients: what they ask next, and what they hold.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use tidegate_machines::TimeMs;
 use tidegate_queue::machine::{Message, MessageKey, Rejection, Settings, StandingSettings, When};
-use tidegate_queue::{Call, Note, QueueService, Read, Receive, RequestTicket};
+use tidegate_queue::{Browse, Call, Note, QueueService, Read, Receive, RequestTicket};
 use tidegate_shard::Caller;
 
 use super::ask::{Ask, Asked, Held};
@@ -198,11 +199,11 @@ impl Clients {
                 (Ask::LookById { content }, Request::Call(of.shard, call))
             }
             Wish::Browse => {
-                let newest = oracle.newest().next().map_or(0, MessageKey::number);
-                let after = if site.chance.happens(500) { 0 } else { site.chance.below(newest + 1) };
+                let keys = some_keys(&mut site.chance, oracle);
                 let limit = site.chance.within(1..=100) as usize;
-                let call = Call::Read(Read::Browse { queue: name, after, limit });
-                (Ask::Browse { queue, after }, Request::Call(shard, call))
+                let (with_gone, with_trails) = (site.chance.happens(300), site.chance.happens(300));
+                let browse = Browse { queue: Some(name), keys: keys.clone(), limit, with_gone, with_trails };
+                (Ask::Browse { queue, keys }, Request::Call(shard, Call::Read(Read::Browse(browse))))
             }
             Wish::Purge => (Ask::Purge { queue }, Request::Call(shard, Call::Purge { queue: name })),
             Wish::Redrive => {
@@ -390,9 +391,11 @@ impl Clients {
         if site.chance.happens(100) {
             let queue = site.chance.below(oracle.queues.len() as u64) as usize;
             let of = &oracle.queues[queue];
-            let call = Call::Read(Read::Browse { queue: of.name.clone(), after: 0, limit: 20 });
-            let request = Request::Call(of.shard, call);
-            self.ask(site, node, oracle, Ask::Browse { queue, after: 0 }, request);
+            let (queue_name, keys) = (Some(of.name.clone()), all_keys());
+            let browse =
+                Browse { queue: queue_name, keys: keys.clone(), limit: 20, with_gone: false, with_trails: false };
+            let request = Request::Call(of.shard, Call::Read(Read::Browse(browse)));
+            self.ask(site, node, oracle, Ask::Browse { queue, keys }, request);
         }
         for queue in 0..oracle.queues.len() {
             let held = self.take_held(queue, 50, |_| true);
@@ -423,4 +426,19 @@ fn some_id(chance: &mut Chance, oracle: &Oracle) -> Option<(usize, Box<str>)> {
     let back = chance.within(1..=40) as usize;
     let content = oracle.next_content().checked_sub(back)?;
     Some((content, oracle.content(content).message.id.clone()?))
+}
+
+const fn all_keys() -> RangeInclusive<MessageKey> {
+    MessageKey::from_bits(0)..=MessageKey::MAX
+}
+
+/// All keys, or those from one known key on, or up to one.
+fn some_keys(chance: &mut Chance, oracle: &Oracle) -> RangeInclusive<MessageKey> {
+    let known = oracle.newest().count() as u64;
+    let mut some_end = |otherwise| match known > 0 && chance.happens(500) {
+        true => oracle.newest().nth(chance.below(known) as usize).expect("there are so many"),
+        false => otherwise,
+    };
+    let all = all_keys();
+    some_end(*all.start())..=some_end(*all.end())
 }

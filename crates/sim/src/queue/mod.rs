@@ -277,12 +277,12 @@ fn in_short(answer: &Answer) -> String {
             };
             format!("received {}", received.iter().map(short).collect::<Vec<_>>().join(", "))
         }
-        Answer::Messages(found, more) => {
+        Answer::Messages(found, next) => {
             let short = |found: &Found| {
                 let has_body = found.message.is_some();
                 format!("{} {:?} {has_body}", found.view.key, found.view.state)
             };
-            format!("messages {}, more: {more}", found.iter().map(short).collect::<Vec<_>>().join(", "))
+            format!("messages {}, next: {next:?}", found.iter().map(short).collect::<Vec<_>>().join(", "))
         }
         other => format!("{other:?}"),
     }

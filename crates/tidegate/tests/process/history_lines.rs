@@ -76,7 +76,8 @@ fn by_pages(server: &Server) -> Vec<Value> {
     }
 }
 
-fn ask_for_lines(server: &Server, path: &str) -> TcpStream {
+/// A request for lines, of which nothing is read yet.
+pub fn ask_for_lines(server: &Server, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.http).expect("the door is open");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes time-outs");
     let request = format!(
@@ -88,7 +89,7 @@ fn ask_for_lines(server: &Server, path: &str) -> TcpStream {
 }
 
 /// The head of an answer in lower case, and the rows in its chunks.
-fn rows(answer: &[u8]) -> (String, Vec<Value>) {
+pub fn rows(answer: &[u8]) -> (String, Vec<Value>) {
     let end_of = |bytes: &[u8], what: &[u8]| {
         let found = bytes.windows(what.len()).position(|window| window == what);
         found.expect("it is whole") + what.len()

@@ -6,6 +6,7 @@ mod bounds;
 mod declared;
 mod mqtt;
 mod order;
+mod ranges;
 mod refusals;
 mod scheduling;
 mod shares;

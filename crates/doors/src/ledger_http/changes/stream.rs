@@ -8,10 +8,10 @@ use tokio::time::{Duration, Instant};
 
 use super::row::ChangeBody;
 use crate::auth::Identity;
+use crate::http::lines::{NDJSON, are_lines_wanted, is_wanted};
 use crate::http::{Cut, Part, Parts};
 use crate::json::Problem;
 use crate::ledger_http::backend::{Backend, Changes};
-use crate::ledger_http::history_lines::{NDJSON, are_lines_wanted, is_wanted};
 use crate::ledger_http::limits::CHANGE_HEARTBEAT;
 use crate::ledger_http::room::{Ledger, StreamPlace};
 

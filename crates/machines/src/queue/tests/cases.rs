@@ -30,7 +30,7 @@ fn a_late_acknowledgement_counts_while_nobody_else_has_the_message() {
     assert_eq!(driven.counts("jobs"), (0, 0, 0));
     let forged = Lease { attempt: 0, ..lease[0] };
     driven.send("jobs", &[message("b")]);
-    let forged = Lease { key: driven.queues.browse("jobs", 0).unwrap().next().unwrap().key, ..forged };
+    let forged = Lease { key: driven.queues.browse("jobs", ALL_KEYS).unwrap().next().unwrap().key, ..forged };
     assert_eq!(driven.acknowledge("jobs", &[forged]), [Err(LeaseRefusal::Lost)], "nobody got it yet");
 }
 

@@ -23,7 +23,7 @@ enum Step {
     Unschedule { queue: u8, which: u8 },
     Move,
     Pack,
-    Start,
+    Start(u16),
     Wait(u16),
 }
 
@@ -58,7 +58,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (byte(), byte()).prop_map(|(queue, which)| Step::Unschedule { queue, which }),
         1 => Just(Step::Move),
         2 => Just(Step::Pack),
-        1 => Just(Step::Start),
+        1 => (0..3u16).prop_map(Step::Start),
         4 => any::<u16>().prop_map(Step::Wait),
     ]
 }
@@ -221,8 +221,8 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
             driven.ask(Command::Move { messages: &messages });
         }
         Step::Pack => driven.queues.messages.pack_all(),
-        Step::Start => {
-            driven.ask(Command::Start { node: 3 });
+        Step::Start(node) => {
+            driven.ask(Command::Start { node });
         }
         Step::Wait(ms) => driven.wait(u64::from(ms % 2_000)),
     }
@@ -262,6 +262,29 @@ proptest! {
             let mut whole = whole;
             prop_assert!(whole.apply_checked(&Queues::decode(bytes).unwrap(), *at).is_err());
             prop_assert!(snapshot(&whole) == before, "what is refused changes nothing");
+        }
+    }
+
+    #[test]
+    fn a_range_of_keys_has_its_messages_in_the_order_of_their_keys(
+        steps in proptest::collection::vec(step(), 1..150),
+        ends in any::<[proptest::sample::Index; 2]>(),
+    ) {
+        let (mut driven, mut leases, mut keys) = (Driven::new(), Vec::new(), Vec::new());
+        ["dead", "jobs", "mail"].iter().for_each(|name| driven.queue(name, Settings::default()));
+        steps.into_iter().for_each(|step| act(&mut driven, step, &mut leases, &mut keys));
+        let mut all: Vec<MessageView> =
+            driven.queues.messages.iter().map(|(number, _)| driven.queues.message_view(number)).collect();
+        all.sort_by_key(|view| view.key);
+        prop_assert!(driven.queues.browse_all(ALL_KEYS).eq(all.iter().cloned()));
+        if !all.is_empty() {
+            let [from, to] = ends.map(|end| all[end.index(all.len())].key);
+            let is_there = |view: &&MessageView| (from..=to).contains(&view.key);
+            prop_assert!(driven.queues.browse_all(from..=to).eq(all.iter().filter(is_there).cloned()));
+            let is_job = |view: &&MessageView| &*view.queue == "jobs" && !view.state.is_finished();
+            if let Some(found) = driven.queues.browse("jobs", from..=to) {
+                prop_assert!(found.eq(all.iter().filter(is_there).filter(is_job).cloned()));
+            }
         }
     }
 

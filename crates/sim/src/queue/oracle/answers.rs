@@ -92,8 +92,8 @@ impl Oracle {
                     known.waits.push(Wait { queue: None, above: 0, decided_from, not_before });
                 }
             }
-            (Ask::Look { .. } | Ask::LookById { .. } | Ask::Browse { .. }, Answer::Messages(found, more)) => {
-                self.seen(asked, found, *more)?;
+            (Ask::Look { .. } | Ask::LookById { .. } | Ask::Browse { .. }, Answer::Messages(found, next)) => {
+                self.seen(asked, found, *next)?;
             }
             _ => return Err(strange()),
         }

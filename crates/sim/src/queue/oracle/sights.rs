@@ -11,7 +11,7 @@ use crate::violation::{Violation, must};
 
 impl Oracle {
     /// Compares what was found with what is known.
-    pub(super) fn seen(&mut self, asked: &Asked, found: &[Found], more: bool) -> Result<(), Violation> {
+    pub(super) fn seen(&mut self, asked: &Asked, found: &[Found], next: Option<MessageKey>) -> Result<(), Violation> {
         for found in found {
             self.see(asked, found)?;
         }
@@ -32,12 +32,13 @@ impl Oracle {
                 let until = found[0].view.key.at().0.saturating_add(window);
                 must(until > asked.at, "an id is forgotten after its window", words)
             }
-            Ask::Browse { queue, after } => {
-                let numbers = || found.iter().map(|found| found.view.key.number());
-                let is_sorted = numbers().all(|number| number > *after) && numbers().is_sorted_by(|one, two| one < two);
+            Ask::Browse { queue, keys } => {
+                let found_keys = || found.iter().map(|found| found.view.key);
+                let is_sorted =
+                    found_keys().all(|key| keys.contains(&key)) && found_keys().is_sorted_by(|one, two| one < two);
                 must(is_sorted, "messages are listed in their order", words)?;
-                let last = if more { numbers().next_back().unwrap_or(0) } else { u64::MAX };
-                self.check_list(*queue, (*after, last), asked.at, found)
+                let is_complete = |key: &MessageKey| keys.contains(key) && next.is_none_or(|next| *key < next);
+                self.check_list(*queue, is_complete, asked.at, found)
             }
             _ => unreachable!("others are not answered with messages"),
         }
@@ -47,7 +48,7 @@ impl Oracle {
     fn check_list(
         &self,
         queue: usize,
-        (after, last): (u64, u64),
+        is_complete: impl Fn(&MessageKey) -> bool,
         asked_at: u64,
         found: &[Found],
     ) -> Result<(), Violation> {
@@ -57,7 +58,7 @@ impl Oracle {
         }
         for (key, known) in &self.keys {
             let is_here = self.contents[known.content].content.queue == queue && key.at().0 < asked_at;
-            let is_wanted = known.has_receipt && is_here && (after + 1..=last).contains(&key.number());
+            let is_wanted = known.has_receipt && is_here && is_complete(key);
             if is_wanted && self.end(*key, known) > self.now {
                 let is_listed = found.iter().any(|found| found.view.key == *key);
                 must(is_listed, "a list of messages misses none", || format!("{key} of {}", of.name))?;

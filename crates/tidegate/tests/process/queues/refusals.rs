@@ -137,7 +137,7 @@ fn each_refusal_has_its_code() {
     assert_eq!(said(http.post("/v1/queues/jobs/redrive", &json!({"to": "jobs"}))), "422 queue_request_invalid");
 
     assert_eq!(said(http.get("/v1/messages/x")), "422 queue_request_invalid");
-    assert_eq!(said(http.get("/v1/queues/jobs/messages?after=x")), "422 queue_request_invalid");
+    assert_eq!(said(http.get("/v1/queues/jobs/messages?after=x")), "422 query_invalid");
     assert_eq!(said(http.get("/v1/queues/jobs/messages?limit=0")), "422 query_invalid");
     assert_eq!(said(http.get("/v1/queues?limit=1001")), "422 query_invalid");
     let message = format!("/v1/messages/{NO_KEY}");
