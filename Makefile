@@ -104,7 +104,7 @@ doc: setup ## the API documentation of all crates, warnings as errors
 ##------------------------------------------------------------------------------------------------ proof
 
 .PHONY: sim
-sim: setup ## simulate until stopped, or SEED=n (WORLD=ledger, gateway or queue; STORE=local or stream, otherwise both)
+sim: setup ## simulate until stopped, or SEED=n (WORLD=ledger, gateway, queue or links; STORE=local, stream or both)
 	cargo run --release -p tidegate-sim -- $(SIM_ARGS)
 
 .PHONY: sim-test

@@ -6,7 +6,7 @@
 //!    └─ over, or not there: a pause that grows
 //! ```
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::rc::Rc;
 use std::time::Duration;
@@ -175,7 +175,7 @@ impl<T: Target> Forward<T> {
         let mut giving: JoinSet<Given> = JoinSet::new();
         let mut settling: JoinSet<()> = JoinSet::new();
         let mut receiving: Option<Receiving> = None;
-        let mut leased: HashMap<Lease, Instant> = HashMap::new();
+        let mut leased: BTreeMap<Lease, Instant> = BTreeMap::new();
         let mut rest_until: Option<Instant> = None;
         let mut stop = self.stop.clone();
         let mut extend = tokio::time::interval(Duration::from_millis(link.lease_ms / 4));
@@ -245,7 +245,7 @@ impl<T: Target> Forward<T> {
         session: &Rc<T::Session>,
         mut giving: JoinSet<Given>,
         mut settling: JoinSet<()>,
-        mut leased: HashMap<Lease, Instant>,
+        mut leased: BTreeMap<Lease, Instant>,
         stops: bool,
     ) {
         let link = self.target.settings().clone();
@@ -278,7 +278,7 @@ impl<T: Target> Forward<T> {
     }
 
     /// Lets leases last that have used up half of their time.
-    fn extend(&mut self, link: &LinkSettings, leased: &mut HashMap<Lease, Instant>, settling: &mut JoinSet<()>) {
+    fn extend(&mut self, link: &LinkSettings, leased: &mut BTreeMap<Lease, Instant>, settling: &mut JoinSet<()>) {
         let now = Instant::now();
         let half = Duration::from_millis(link.lease_ms / 2);
         let old: Vec<Lease> =
@@ -299,7 +299,7 @@ impl<T: Target> Forward<T> {
         &mut self,
         session: &Rc<T::Session>,
         given: Vec<Given>,
-        leased: &mut HashMap<Lease, Instant>,
+        leased: &mut BTreeMap<Lease, Instant>,
         settling: &mut JoinSet<()>,
     ) -> Health {
         let link = self.target.settings().clone();

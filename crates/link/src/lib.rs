@@ -37,8 +37,11 @@ mod told;
 mod webhook;
 
 pub use forward::LinkMetrics;
-pub use room::{Kind, LinkRoom};
-pub use route::{RouteKeys, RuleKeys, routes};
+pub use queue::{Coming, Queue, Replies, Shards};
+pub use room::{Kind, LinkRoom, Running, Start};
+pub use route::{Choose, Route, RouteKeys, Rule, RuleKeys, routes};
 pub use smpp::{SmppKeys, SmppMetrics, smpp_links};
-pub use tidegate::{LinkKeys, links};
+pub use states::LinkStates;
+pub use target::LinkSettings;
+pub use tidegate::{Exchange, Forwarding, LinkKeys, Transport, links};
 pub use webhook::{WebhookKeys, webhooks};

@@ -1,10 +1,12 @@
-//! What links ask of queues.
+//! What links ask of queues, and how it reaches their shards: over the rings of a node, or as a simulation has it.
 
+use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tidegate_queue::machine::limits::REASON_BYTES_MAX;
 use tidegate_queue::machine::{Lease, LeaseRefusal, Message, Outcome, Readiness, Refusal, Rejection, shortened};
-use tidegate_queue::{Answer, Call, QueueClient, QueueRequest, Read, Receive, Received};
+use tidegate_queue::{Answer, Call, CallerRequest, QueueClient, QueueReply, QueueRequest, Read, Receive, Received};
 use tidegate_runtime::pump::{EdgeHandle, ReplyStream};
 use tidegate_shard::Unavailable;
 
@@ -13,17 +15,52 @@ use crate::target::LinkSettings;
 /// How long to wait for messages before it is asked again.
 const WAIT_MS: u64 = 10_000;
 
+/// What comes when it is there.
+pub type Coming<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// The way to the shards of queues.
+pub trait Shards {
+    /// Asks, and waits for the answer.
+    fn ask(&self, request: CallerRequest) -> Coming<'static, QueueReply>;
+
+    /// Asks for messages; `None` if nothing can be asked now. Dropping what is returned gives back what it would get.
+    fn open(&self, request: CallerRequest) -> Option<Box<dyn Replies>>;
+}
+
+/// The answers to one request, of which there may be none.
+pub trait Replies {
+    /// The next one; `None` if there is none any more, because the process stops.
+    fn next(&mut self) -> Coming<'_, Option<QueueReply>>;
+}
+
+impl Shards for EdgeHandle<QueueClient> {
+    fn ask(&self, request: CallerRequest) -> Coming<'static, QueueReply> {
+        let reply = EdgeHandle::ask(self, request);
+        Box::pin(async move { reply.await.map_err(Unavailable::from).and_then(|reply| reply) })
+    }
+
+    fn open(&self, request: CallerRequest) -> Option<Box<dyn Replies>> {
+        Some(Box::new(EdgeHandle::open(self, request, 1).ok()?))
+    }
+}
+
+impl Replies for ReplyStream<QueueClient> {
+    fn next(&mut self) -> Coming<'_, Option<QueueReply>> {
+        Box::pin(ReplyStream::next(self))
+    }
+}
+
 /// Asks the shards of queues. Cheap to clone.
 #[derive(Clone)]
-pub struct Queue(EdgeHandle<QueueClient>);
+pub struct Queue(Rc<dyn Shards>);
 
 /// A receiver that waits. Dropping it gives back what it would get.
-pub struct Receiving(Option<ReplyStream<QueueClient>>);
+pub struct Receiving(Option<Box<dyn Replies>>);
 
 impl Queue {
-    /// Asks by this handle.
-    pub fn new(handle: EdgeHandle<QueueClient>) -> Queue {
-        Queue(handle)
+    /// Asks these.
+    pub fn new(shards: Rc<dyn Shards>) -> Queue {
+        Queue(shards)
     }
 
     /// Asks for messages.
@@ -35,7 +72,7 @@ impl Queue {
             consumer: link.consumer(),
             wait_ms: WAIT_MS,
         };
-        Receiving(self.0.open(QueueRequest::Receive(receive).into(), 1).ok())
+        Receiving(self.0.open(QueueRequest::Receive(receive).into()))
     }
 
     /// Says that these were handed to `to`, each under a reference.
@@ -107,8 +144,7 @@ impl Queue {
     }
 
     async fn answer(&self, request: QueueRequest) -> Result<Answer, String> {
-        let reply = self.0.ask(request.into()).await.map_err(Unavailable::from).and_then(|reply| reply);
-        reply.map_err(cannot_be_asked)
+        self.0.ask(request.into()).await.map_err(cannot_be_asked)
     }
 }
 

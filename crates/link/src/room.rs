@@ -71,12 +71,13 @@ impl<P: Carries<QueueMessage>> Room<P> for LinkRoom {
         }
         let shards = site.placement().shards(QUEUES);
         let mut pump = Pump::new(site.take_endpoint(), site.status().clone());
-        let queue = Queue::new(pump.client(|_| QueueClient::new(shards)));
+        let queues = pump.client(|_| QueueClient::new(shards));
         let (registry, stop) = (site.registry().clone(), self.stop.subscribe());
         site.spawn("links".to_owned(), move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.context("a runtime for links")?;
             let (local, states) = (LocalSet::new(), Rc::new(LinkStates::default()));
+            let queue = Queue::new(Rc::new(queues));
             for link in links {
                 let (queue, registry, stop) = (queue.clone(), registry.clone(), stop.clone());
                 local.spawn_local(link.start(Start { queue, registry, stop, states: states.clone() }));

@@ -23,6 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_planted::{Bug, is_planted};
 use tidegate_queue::Received;
 use tidegate_queue::machine::{Lease, Message};
 use tokio::time::{Instant, sleep};
@@ -35,7 +36,7 @@ use crate::target::{Fate, LinkSettings, Session, Target};
 
 use choice::{Look, Looks, choose};
 pub use keys::{Route, RouteKeys, RuleKeys, routes};
-use rule::{Choose, Rule};
+pub use rule::{Choose, Rule};
 
 /// Batches that are under way at once.
 const GIFTS_MAX: usize = 4;
@@ -178,6 +179,11 @@ impl Routing {
         let routed = self.queue.route((link.from.clone(), to.clone()), link.consumer(), part).await;
         let outcomes = match routed {
             Ok(outcomes) => outcomes.into_iter().map(Some).collect(),
+            Err(_) if is_planted(Bug::RouteTrustsRefusal) => {
+                let taken = |place: &usize| fates[*place] = Fate::Taken { reference: to.clone() };
+                places.iter().for_each(taken);
+                return Vec::new();
+            }
             Err(why) => {
                 let why = format!("{to}: {why}");
                 places.iter().for_each(|place| fates[*place] = later(&why));

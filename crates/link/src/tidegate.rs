@@ -10,9 +10,11 @@
 
 mod keys;
 mod remote;
+mod tcp;
 
 use std::rc::Rc;
 
+use tidegate_client::ClientError;
 use tidegate_queue::Received;
 use tokio::sync::{Mutex, watch};
 
@@ -22,42 +24,70 @@ use crate::target::{Fate, LinkSettings, Session, Target};
 use crate::tls::warn_if_open;
 
 pub use keys::{LinkKeys, TidegateLink, links};
-use remote::Remote;
+use remote::{Remote, why_of};
+use tcp::Tcp;
+
+/// The way to the other server.
+pub trait Transport: 'static {
+    /// A connection to it.
+    type Exchange: Exchange;
+
+    /// Connects.
+    fn connect(&self) -> impl Future<Output = Result<Self::Exchange, ClientError>>;
+}
+
+/// A connection to the other server's binary port.
+pub trait Exchange: 'static {
+    /// Asks for what this `QueueRequest` says, and waits for the `QueueReply`.
+    fn exchange(&mut self, request: Vec<u8>) -> impl Future<Output = Result<Vec<u8>, ClientError>>;
+}
+
+/// A link to a queue of another server, over whatever carries requests there.
+pub struct Forwarding<T> {
+    /// What all links are told.
+    pub link: LinkSettings,
+    /// The queue there.
+    pub to: Box<str>,
+    /// Messages at once.
+    pub batch: usize,
+    /// The way there.
+    pub transport: T,
+}
 
 impl Kind for TidegateLink {
     fn start(self: Box<Self>, start: Start) -> Running {
-        warn_if_open(&self.link.consumer(), &self.address, self.tls.as_ref());
-        start.forward(*self)
+        let TidegateLink { link, address, to, token, tls, batch } = *self;
+        warn_if_open(&link.consumer(), &address, tls.as_ref());
+        start.forward(Forwarding { link, to, batch, transport: Tcp { address, token, tls } })
     }
 }
 
-impl Target for TidegateLink {
-    type Session = Connection;
+impl<T: Transport> Target for Forwarding<T> {
+    type Session = Connection<T::Exchange>;
 
     fn settings(&self) -> &LinkSettings {
         &self.link
     }
 
-    async fn open(&mut self, _queue: &Queue) -> Result<Connection, String> {
-        let link = self.clone();
-        // The client of the binary port waits on its thread.
-        let remote = blocking(move || Remote::connect(&link)).await.map_err(|not_taken| not_taken.why)?;
+    async fn open(&mut self, _queue: &Queue) -> Result<Self::Session, String> {
+        let exchange = self.transport.connect().await.map_err(|error| why_of(&error))?;
         let (to, messages_max) = (self.to.clone(), self.batch);
-        Ok(Connection { remote: Mutex::new(Some(remote)), to, messages_max, over: watch::channel(String::new()).0 })
+        let remote = Mutex::new(Some(Remote(exchange)));
+        Ok(Connection { remote, to, messages_max, over: watch::channel(String::new()).0 })
     }
 }
 
 /// A connection to the other server.
-pub struct Connection {
+pub struct Connection<E> {
     /// `None` once it is of no more use.
-    remote: Mutex<Option<Remote>>,
+    remote: Mutex<Option<Remote<E>>>,
     to: Box<str>,
     messages_max: usize,
     /// Why it is over; empty while it is not.
     over: watch::Sender<String>,
 }
 
-impl Session for Connection {
+impl<E: Exchange> Session for Connection<E> {
     fn gifts_max(&self) -> usize {
         1
     }
@@ -69,12 +99,7 @@ impl Session for Connection {
     async fn give(self: Rc<Self>, messages: Vec<Received>) -> Vec<Fate> {
         let mut held = self.remote.lock().await;
         let Some(mut remote) = held.take() else { return back(messages.len(), "the connection is over") };
-        let to = self.to.clone();
-        let (remote, fates, over) = blocking(move || {
-            let (fates, over) = remote.give(&to, &messages);
-            (remote, fates, over)
-        })
-        .await;
+        let (fates, over) = remote.give(&self.to, &messages).await;
         match over {
             Some(why) => _ = self.over.send_replace(why),
             None => *held = Some(remote),
@@ -94,9 +119,4 @@ impl Session for Connection {
 /// All messages go back: the other side is away.
 fn back(messages: usize, why: &str) -> Vec<Fate> {
     (0..messages).map(|_| Fate::Back { why: why.to_owned(), after_ms: 0, is_away: true }).collect()
-}
-
-/// Does what waits on a thread that may.
-async fn blocking<R: Send + 'static>(what: impl FnOnce() -> R + Send + 'static) -> R {
-    tokio::task::spawn_blocking(what).await.expect("the client of the binary port does not panic")
 }

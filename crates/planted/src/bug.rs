@@ -141,6 +141,12 @@ pub enum Bug {
     RateIgnored,
     /// A purge passes over messages that wait for their time.
     PurgePassesOver,
+    /// A link takes messages for taken when the connection breaks before the other server has answered.
+    LinkTrustsSilence,
+    /// A link gives a message that it gives again another name.
+    LinkNamesAnew,
+    /// A route takes messages for moved that the other queue has refused.
+    RouteTrustsRefusal,
 }
 
 #[cfg(feature = "bugs")]

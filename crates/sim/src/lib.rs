@@ -7,11 +7,11 @@
 //!                        ▲                                   └─▶ Trace ─▶ hash: the same seed, the same bytes
 //!                        │ Workload: clients, oracle
 //!              ┌─────────┼─────────┬─────────────────────┐
-//!            ledger    gateway    queue     a machine from outside
+//!            ledger    gateway  queue, links   a machine from outside
 //! ```
 //!
 //! A machine brings a [`harness::Workload`]; [`harness`] says how. Those of this crate are [`ledger`], [`gateway`] and
-//! [`queue`]; each runs on each kind of store.
+//! [`queue`]; each runs on each kind of store. [`links`] joins three nodes with queues.
 //!
 //! # A failure, and what to do with it
 //!
@@ -77,6 +77,7 @@ pub mod chance;
 pub mod gateway;
 pub mod harness;
 pub mod ledger;
+pub mod links;
 pub mod queue;
 mod run;
 pub mod trace;

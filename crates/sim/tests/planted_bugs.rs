@@ -8,10 +8,11 @@ use tidegate_planted::{Bug, plant};
 use tidegate_sim::gateway::Gateway;
 use tidegate_sim::harness::StoreName::{Local, Stream};
 use tidegate_sim::harness::{LocalStore, STORES, StoreName, StreamStore, TICKS, Workload, run_on};
-use tidegate_sim::hush_panics_in_runs;
 use tidegate_sim::ledger::Ledger;
+use tidegate_sim::links;
 use tidegate_sim::queue::QueueClients;
 use tidegate_sim::violation::Violation;
+use tidegate_sim::{Run, hush_panics_in_runs};
 
 /// Seeds that are tried for each bug.
 const SEEDS: Range<u64> = 0..500;
@@ -36,11 +37,20 @@ fn is_found_on<W: Workload<LocalStore> + Workload<StreamStore>>(
     seeds: Range<u64>,
     promises: &[&str],
 ) {
+    is_found_by(run_on::<W>, bug, (store, seeds), promises);
+}
+
+fn is_found_by(
+    run_on: fn(StoreName, u64, u64, bool) -> Run,
+    bug: Bug,
+    (store, seeds): (StoreName, Range<u64>),
+    promises: &[&str],
+) {
     hush_panics_in_runs();
     plant(Some(bug));
     let mut broken: BTreeMap<&str, (u64, u64, String)> = BTreeMap::new();
     for seed in seeds.clone() {
-        if let Some(Violation { property, detail }) = run_on::<W>(store, seed, TICKS, false).violation {
+        if let Some(Violation { property, detail }) = run_on(store, seed, TICKS, false).violation {
             let detail = detail.chars().take(160).collect();
             broken.entry(property).or_insert((0, seed, detail)).0 += 1;
         }
@@ -56,7 +66,7 @@ fn is_found_on<W: Workload<LocalStore> + Workload<StreamStore>>(
         let Some((_, seed, _)) = broken.get(promise) else {
             panic!("no seed of {seeds:?} sees {bug:?} on {store:?} by: {promise}")
         };
-        let without = run_on::<W>(store, *seed, TICKS, false).violation;
+        let without = run_on(store, *seed, TICKS, false).violation;
         assert_eq!(without, None, "seed {seed} on {store:?} fails without {bug:?}, too");
     }
 }
@@ -472,4 +482,31 @@ fn a_rate_that_is_ignored_is_found() {
 fn a_schedule_that_fires_again_at_once_is_found() {
     let promises = ["a schedule fires once for each of its times"];
     is_found::<QueueClients>(Bug::ScheduleStandsStill, &STORES, &promises);
+}
+
+#[test]
+fn a_link_that_takes_silence_for_an_answer_is_found() {
+    is_found_between_nodes(Bug::LinkTrustsSilence, &["all that was sent arrives when nothing goes wrong any more"]);
+}
+
+#[test]
+fn a_link_that_gives_a_message_another_name_is_found() {
+    is_found_between_nodes(Bug::LinkNamesAnew, &["a message has the key of its first node on all others"]);
+}
+
+#[test]
+fn a_route_that_takes_a_refusal_for_success_is_found() {
+    is_found_between_nodes(Bug::RouteTrustsRefusal, &["all that was sent arrives when nothing goes wrong any more"]);
+}
+
+/// Ids that are forgotten let through what is given again.
+#[test]
+fn a_message_that_arrives_twice_is_found() {
+    is_found_between_nodes(Bug::MessageIdForgotten, &["a message arrives once"]);
+}
+
+fn is_found_between_nodes(bug: Bug, promises: &[&str]) {
+    for store in STORES {
+        is_found_by(links::run_on, bug, (store, SEEDS), promises);
+    }
 }

@@ -1,36 +1,26 @@
-//! The other server, over its binary port.
-
-use std::net::TcpStream;
+//! The other server: what is asked of it, and what its answers mean for messages.
 
 use prost::Message as _;
-use rustls::{ClientConnection, StreamOwned};
-use tidegate_client::{Client, ClientError, Timeouts};
+use tidegate_client::ClientError;
+use tidegate_planted::{Bug, is_planted};
 use tidegate_queue::Received;
 use tidegate_queue::machine::KEY_CHARS;
 use tidegate_queue::machine::limits::{BATCH_BYTES_MAX, MESSAGE_OVERHEAD_BYTES};
 use tidegate_runtime::threads::now_ms;
 use tidegate_wire::queue as wire;
 
-use super::keys::TidegateLink;
+use super::Exchange;
 use crate::identity::id_of;
 use crate::target::Fate;
-use crate::tls::{self, Tls};
+use crate::tls;
 
-/// The family of frames of queues.
-const FAMILY: u32 = 4;
-
-/// A connection to the other server.
-pub enum Remote {
-    /// As it is.
-    Plain(Client<TcpStream>),
-    /// Encrypted.
-    Tls(Box<Client<StreamOwned<ClientConnection, TcpStream>>>),
-}
+/// The other server, as long as the connection lasts.
+pub struct Remote<E>(pub E);
 
 /// Why messages were not taken there.
-pub struct NotTaken {
+struct NotTaken {
     /// In words.
-    pub why: String,
+    why: String,
     /// What that means.
     cause: Cause,
 }
@@ -57,37 +47,29 @@ impl From<ClientError> for NotTaken {
             ClientError::Server(_) => Cause::Away,
             _ => Cause::Over,
         };
-        let why = match &error {
-            ClientError::Io(error) => format!("the connection failed: {}", tls::why(error)),
-            ClientError::Tls(error) => tls::why_of(error),
-            other => other.to_string(),
-        };
-        NotTaken { why, cause }
+        NotTaken { why: why_of(&error), cause }
     }
 }
 
-impl Remote {
-    /// Connects.
-    pub fn connect(link: &TidegateLink) -> Result<Remote, NotTaken> {
-        let (address, token) = (&*link.address, &*link.token);
-        Ok(match &link.tls {
-            None => Remote::Plain(Client::connect(address, token)?),
-            Some(Tls { config, name }) => {
-                let (config, timeouts) = (config.clone(), Timeouts::default());
-                Remote::Tls(Box::new(Client::connect_tls(address, name.clone(), config, token, timeouts)?))
-            }
-        })
+/// Why a request failed, for an operator.
+pub fn why_of(error: &ClientError) -> String {
+    match error {
+        ClientError::Io(error) => format!("the connection failed: {}", tls::why(error)),
+        ClientError::Tls(error) => tls::why_of(error),
+        other => other.to_string(),
     }
+}
 
+impl<E: Exchange> Remote<E> {
     /// Sends messages; those that are taken are durable there when this is done. What becomes of each, and why the
     /// connection is of no more use, if it is. Those that were taken before are not taken again.
-    pub fn give(&mut self, queue: &str, messages: &[Received]) -> (Vec<Fate>, Option<String>) {
+    pub async fn give(&mut self, queue: &str, messages: &[Received]) -> (Vec<Fate>, Option<String>) {
         let mut fates = Vec::with_capacity(messages.len());
         // Of the parts that are still to be sent, the first one is the last here.
         let mut left: Vec<&[Received]> = parts(messages).collect();
         left.reverse();
         while let Some(part) = left.pop() {
-            match self.send(queue, part) {
+            match self.send(queue, part).await {
                 Ok(()) => fates.extend(part.iter().map(|_| taken())),
                 // Each message is asked for alone: others are as good as before.
                 Err(NotTaken { cause: Cause::Messages, .. }) if part.len() > 1 => left.extend(part.chunks(1).rev()),
@@ -95,7 +77,7 @@ impl Remote {
                 Err(NotTaken { cause: Cause::Full, .. }) if part.len() > 1 => {
                     left.extend(part.chunks(part.len().div_ceil(2)).rev());
                 }
-                Err(not_taken) => match self.judged(not_taken, fates, messages.len()) {
+                Err(not_taken) => match judged(not_taken, fates, messages.len()) {
                     Judged::Dead(so_far) => fates = so_far,
                     Judged::All(fates, over) => return (fates, over),
                 },
@@ -104,26 +86,10 @@ impl Remote {
         (fates, None)
     }
 
-    /// What follows from a failure to send one message, or from one that is not about messages.
-    fn judged(&self, not_taken: NotTaken, mut fates: Vec<Fate>, messages: usize) -> Judged {
-        let NotTaken { why, cause } = not_taken;
-        if let Cause::Messages = cause {
-            fates.push(Fate::Dead { why });
-            return Judged::Dead(fates);
-        }
-        let left = messages - fates.len();
-        fates.extend((0..left).map(|_| Fate::Back { why: why.clone(), after_ms: 0, is_away: true }));
-        Judged::All(fates, matches!(cause, Cause::Over).then_some(why))
-    }
-
-    fn send(&mut self, queue: &str, part: &[Received]) -> Result<(), NotTaken> {
+    async fn send(&mut self, queue: &str, part: &[Received]) -> Result<(), NotTaken> {
         let send = wire::Send { queue: queue.into(), messages: part.iter().map(message).collect() };
         let request = wire::QueueRequest { request: Some(wire::queue_request::Request::Send(send)) };
-        let request = request.encode_to_vec();
-        let reply = match self {
-            Remote::Plain(client) => client.room(FAMILY, &request)?,
-            Remote::Tls(client) => client.room(FAMILY, &request)?,
-        };
+        let reply = self.0.exchange(request.encode_to_vec()).await?;
         let taken = match wire::QueueReply::decode(&*reply).map(|reply| reply.reply) {
             Ok(Some(wire::queue_reply::Reply::Sent(sent))) => sent.receipts.len(),
             _ => 0,
@@ -134,6 +100,22 @@ impl Remote {
         }
         Ok(())
     }
+}
+
+/// What follows from a failure to send one message, or from one that is not about messages.
+fn judged(not_taken: NotTaken, mut fates: Vec<Fate>, messages: usize) -> Judged {
+    let NotTaken { why, cause } = not_taken;
+    if let Cause::Messages = cause {
+        fates.push(Fate::Dead { why });
+        return Judged::Dead(fates);
+    }
+    let left = messages - fates.len();
+    if is_planted(Bug::LinkTrustsSilence) && matches!(cause, Cause::Over) {
+        fates.extend((0..left).map(|_| taken()));
+        return Judged::All(fates, Some(why));
+    }
+    fates.extend((0..left).map(|_| Fate::Back { why: why.clone(), after_ms: 0, is_away: true }));
+    Judged::All(fates, matches!(cause, Cause::Over).then_some(why))
 }
 
 /// What follows from a failure, with the fates so far.

@@ -48,7 +48,7 @@ impl Message {
 }
 
 /// Names one delivery of a message: only its receiver knows it, until the lease ends and another one gets the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lease {
     /// Which message.
     pub key: MessageKey,

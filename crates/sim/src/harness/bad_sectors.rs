@@ -93,7 +93,7 @@ impl<S: Store> Site<S> {
     }
 
     /// How often the disk did what it was told to do wrong: a fault that is drawn may meet nothing.
-    pub(super) fn count_faults_of_the_disk(&mut self) {
+    pub(crate) fn count_faults_of_the_disk(&mut self) {
         let counts = self.disk.counts();
         self.tally.add("a read that failed", counts.failed_reads);
         self.tally.add("a write that failed", counts.failed_writes);

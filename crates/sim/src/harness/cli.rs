@@ -19,7 +19,12 @@ pub struct Entry {
 impl Entry {
     /// The entry of a workload.
     pub fn of<W: Workload<LocalStore> + Workload<StreamStore>>() -> Entry {
-        Entry { name: <W as Workload<LocalStore>>::NAME, run: run_on::<W> }
+        Entry::new(<W as Workload<LocalStore>>::NAME, run_on::<W>)
+    }
+
+    /// What runs a seed on a kind of store, with so many ticks of trouble at most, and prints every event or not.
+    pub fn new(name: &'static str, run: fn(StoreName, u64, u64, bool) -> Run) -> Entry {
+        Entry { name, run }
     }
 }
 

@@ -176,22 +176,33 @@ pub fn check_seeds<W: Workload<LocalStore> + Workload<StreamStore>>(seeds: u64) 
 
 /// The same on one kind of store.
 pub fn check_seeds_on<W: Workload<LocalStore> + Workload<StreamStore>>(store: StoreName, seeds: u64, floors: &[Floor]) {
+    check_runs(<W as Workload<LocalStore>>::NAME, run_on::<W>, store, seeds, floors);
+}
+
+/// The same of whatever runs a seed.
+pub fn check_runs(
+    name: &str,
+    run_on: fn(StoreName, u64, u64, bool) -> Run,
+    store: StoreName,
+    seeds: u64,
+    floors: &[Floor],
+) {
     run::hush_panics_in_runs();
     let mut total = Tally::default();
     for seed in 0..seeds {
-        let run = run_on::<W>(store, seed, TICKS, false);
+        let run = run_on(store, seed, TICKS, false);
         if let Some(violation) = &run.violation {
             run::report_failure(&run, violation);
             panic!("seed {seed} on the {} store breaks a promise: {violation}", store.as_str());
         }
         if seed < 10 {
-            let again = run_on::<W>(store, seed, TICKS, false);
+            let again = run_on(store, seed, TICKS, false);
             assert_eq!(run.trace_hash, again.trace_hash, "seed {seed} on the {} store", store.as_str());
             assert_eq!(run.tally, again.tally, "seed {seed} on the {} store", store.as_str());
         }
         total.merge(&run.tally);
     }
-    println!("{}", floor::table(<W as Workload<LocalStore>>::NAME, store, seeds, &total, floors));
+    println!("{}", floor::table(name, store, seeds, &total, floors));
     // A simulator that hardly meets faults would find nothing and be green.
     let below = floor::below(seeds, &total, floors);
     assert!(below.is_empty(), "{seeds} seeds on the {} store met too seldom: {}", store.as_str(), below.join("; "));

@@ -104,8 +104,8 @@ fn what_is_gone_is_found_with_its_trail_and_only_by_who_may() {
     let got = receive(&mut http, "jobs", 1, 0);
     acknowledge(&mut http, "jobs", &got);
 
-    assert_eq!(keys(&by_pages(&mut http, "/v1/messages", 10)), [mail.clone()]);
-    assert_eq!(keys(&by_pages(&mut http, "/v1/queues/jobs/messages", 10)), [String::new(); 0]);
+    assert_eq!(keys(&by_pages(&mut http, "/v1/messages", 10)), [&*mail]);
+    assert!(by_pages(&mut http, "/v1/queues/jobs/messages", 10).is_empty());
     let gone = by_pages(&mut http, "/v1/queues/jobs/messages?gone=true&trail=true", 10);
     assert_eq!((keys(&gone), text(&gone[0]["state"])), (vec![job.clone()], "acknowledged".into()));
     assert_eq!(steps(&gone[0]), ["sent", "leased", "acknowledged"]);
@@ -119,6 +119,6 @@ fn what_is_gone_is_found_with_its_trail_and_only_by_who_may() {
     for query in ["from=U", "to=key", "after=-", "limit=0", "limit=1001", "gone=1", "until=1"] {
         assert_eq!(said(http.get(&format!("/v1/messages?{query}"))), "422 query_invalid", "{query}");
     }
-    assert_eq!(keys(&by_pages(&mut http, "/v1/messages?from=7&to=0", 10)), [String::new(); 0], "an empty range");
+    assert!(by_pages(&mut http, "/v1/messages?from=7&to=0", 10).is_empty(), "an empty range");
     super::end(server, &settings);
 }
