@@ -105,6 +105,15 @@ impl<D: Disk> LogReader for Reader<D> {
         }
     }
 
+    fn let_go(&self) {
+        let mut open = self.open.borrow_mut();
+        if open.files.is_empty() || !self.folder.may_forget() || open.list_again(&self.folder).is_err() {
+            return;
+        }
+        let OpenSegments { firsts, files } = &mut *open;
+        files.retain(|(first, _)| firsts.binary_search(first).is_ok());
+    }
+
     fn is_here(&self, at: Position) -> Result<bool, JournalError> {
         Ok(self.folder.list_local()?.first().is_some_and(|first| *first <= at))
     }

@@ -91,6 +91,10 @@ pub trait LogReader: Send + Sized {
     /// Replaces `into` with the record at `at`, which the caller knows to be durable, after checking its checksum.
     fn read(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError>;
 
+    /// Closes what it has open of parts of the log that were forgotten meanwhile: as long as somebody has a file open,
+    /// the disk keeps its bytes. For whoever has not read for a while, or reads all the time.
+    fn let_go(&self) {}
+
     /// Whether the record at `at` stands in the data directory, so that reading it fetches nothing from elsewhere.
     fn is_here(&self, _at: Position) -> Result<bool, JournalError> {
         Ok(true)

@@ -8,14 +8,30 @@
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use crate::limits::JOBS_IN_FLIGHT_MAX;
 
 /// Does one kind of job; owned by its thread.
-pub type Runner<J, F> = Box<dyn FnMut(J) -> F + Send>;
+pub trait Runner<J, F>: Send + 'static {
+    /// Does a job.
+    fn run(&mut self, job: J) -> F;
+
+    /// Gives back what others may need. Called when no job has come for a while, and from time to time while many do.
+    fn rest(&mut self) {}
+}
+
+impl<J, F, R: FnMut(J) -> F + Send + 'static> Runner<J, F> for R {
+    fn run(&mut self, job: J) -> F {
+        self(job)
+    }
+}
+
+/// How often a runner rests, at least.
+const REST_EVERY: Duration = Duration::from_secs(1);
 
 /// The threads that do the jobs of one owner.
 pub struct Fetchers<J, F> {
@@ -32,7 +48,7 @@ impl<J: Send + 'static, F: Send + 'static> Fetchers<J, F> {
     /// Starts a thread for each of `runners`. `wake` is called on them whenever there is something to take.
     pub fn start(
         name: &str,
-        runners: impl IntoIterator<Item = Runner<J, F>>,
+        runners: impl IntoIterator<Item: Runner<J, F>>,
         wake: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Fetchers<J, F>> {
         let (jobs, waiting) = channel::<J>();
@@ -44,8 +60,18 @@ impl<J: Send + 'static, F: Send + 'static> Fetchers<J, F> {
             let (waiting, sender, wake) = (waiting.clone(), sender.clone(), wake.clone());
             let ready = fetchers.ready.clone();
             let thread = thread::Builder::new().name(format!("{name}-{number}")).spawn(move || {
-                while let Some(job) = next(&waiting) {
-                    let found = runner(job);
+                let mut rested = Instant::now();
+                loop {
+                    let job = next(&waiting);
+                    if rested.elapsed() >= REST_EVERY {
+                        runner.rest();
+                        rested = Instant::now();
+                    }
+                    let found = match job {
+                        Ok(job) => runner.run(job),
+                        Err(RecvTimeoutError::Timeout) => continue,
+                        Err(RecvTimeoutError::Disconnected) => break,
+                    };
                     // Counted before it can be taken, so that the count is never too low.
                     ready.fetch_add(1, Ordering::SeqCst);
                     if sender.send(found).is_err() {
@@ -100,8 +126,9 @@ impl<J, F> Drop for Fetchers<J, F> {
     }
 }
 
-fn next<J>(waiting: &Mutex<Receiver<J>>) -> Option<J> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+/// The next job, if one comes before it is time to rest.
+fn next<J>(waiting: &Mutex<Receiver<J>>) -> Result<J, RecvTimeoutError> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(REST_EVERY)
 }
 
 #[cfg(test)]
@@ -111,7 +138,7 @@ mod tests {
     #[test]
     fn every_job_comes_back_once_and_its_owner_is_woken() {
         let (wake, woken) = channel();
-        let runners = (0..3).map(|_| Box::new(|job: u64| job * 2) as Runner<u64, u64>);
+        let runners = (0..3).map(|_| |job: u64| job * 2);
         let wake = Mutex::new(wake);
         let woken_once_each = move || wake.lock().unwrap().send(()).unwrap();
         let mut fetchers = Fetchers::start("test", runners, woken_once_each).unwrap();

@@ -8,6 +8,8 @@
 //!                                     fetch threads, each with a reader of the log
 //! ```
 
+use std::marker::PhantomData;
+
 use tidegate_journal::{LogReader, LogStore};
 use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_shard::{JobId, Released, Service, Shard};
@@ -41,6 +43,27 @@ pub enum Received<S: Service> {
 /// Fetch threads of a shard whose service is `S`.
 type ShardFetchers<S> = Fetchers<(JobId, <S as Service>::Job), (JobId, <S as Service>::Fetched)>;
 
+/// Does the reads of a shard, with a reader of its own.
+struct ReaderOfJobs<S, L: LogStore> {
+    reader: L::Reader,
+    service: PhantomData<fn(S)>,
+}
+
+impl<S, L> Runner<(JobId, S::Job), (JobId, S::Fetched)> for ReaderOfJobs<S, L>
+where
+    S: Service + 'static,
+    L: LogStore<Reader: 'static> + 'static,
+{
+    fn run(&mut self, (id, job): (JobId, S::Job)) -> (JobId, S::Fetched) {
+        (id, S::run(job, &self.reader))
+    }
+
+    /// What was forgotten meanwhile is nothing that anybody will read.
+    fn rest(&mut self) {
+        self.reader.let_go();
+    }
+}
+
 /// What a shard does beside its calls at each tick of the worker: metrics of its family, above all.
 pub type OnTick<S, L> = Box<dyn FnMut(&mut Shard<S, L>, &ShardMetrics) + Send>;
 
@@ -56,7 +79,7 @@ pub struct ShardResident<S: Service, L: LogStore, Q> {
 impl<S, L, Q> ShardResident<S, L, Q>
 where
     S: Service<Job: Send + 'static, Fetched: Send + 'static> + 'static,
-    L: LogStore<Reader: 'static>,
+    L: LogStore<Reader: 'static> + 'static,
     Q: Protocol<S>,
 {
     /// A shard that is spoken to by `protocol`.
@@ -73,9 +96,7 @@ where
     ) -> anyhow::Result<Self> {
         let mut runners = Vec::new();
         for _ in 0..threads {
-            let reader = reader.another()?;
-            let run = move |(id, job): (JobId, S::Job)| (id, S::run(job, &reader));
-            runners.push(Box::new(run) as Runner<_, _>);
+            runners.push(ReaderOfJobs::<S, L> { reader: reader.another()?, service: PhantomData });
         }
         let name = format!("fetch-{}", self.shard.index());
         self.fetchers = Some(Fetchers::start(&name, runners, move || parker.wake())?);
@@ -125,7 +146,7 @@ impl<P, S, L, Q> Resident<P> for ShardResident<S, L, Q>
 where
     P: Carries<Q::Message>,
     S: Service<Job: 'static, Fetched: 'static> + Send + 'static,
-    L: LogStore<Reader: 'static> + Send,
+    L: LogStore<Reader: 'static> + Send + 'static,
     Q: Protocol<S>,
     Shard<S, L>: Send,
 {

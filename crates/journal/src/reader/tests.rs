@@ -179,6 +179,37 @@ fn a_segment_that_was_away_is_read_by_everybody_when_it_is_back() {
     }
 }
 
+/// As long as it has the file open, the disk keeps the bytes.
+#[test]
+fn what_was_forgotten_is_closed_and_what_is_there_stays_open() {
+    const FORGETS: Family = Family { retention: Retention::SinceSnapshot, ..FAMILY };
+    let disk = FakeDisk::new(1);
+    let logs = StepLogs::new(disk.clone(), Path::new("data"), &[FORGETS]);
+    let Opened { mut log, .. } = logs.open(LOG, Cursor::START, SMALL).unwrap();
+    let mut positions = Vec::new();
+    for number in 0..40 {
+        while log.ready().is_err() {
+            log.step().unwrap();
+        }
+        let mut group = log.begin_group();
+        positions.push(group.append(|buffer| buffer.extend_from_slice(&[number; 2_000])));
+        log.submit(group).unwrap();
+        while log.step().unwrap() != Step::Idle {}
+        log.poll_durable().unwrap();
+    }
+    let (reader, mut into) = (logs.reader(LOG).unwrap(), Vec::new());
+    positions.iter().for_each(|at| reader.read(*at, &mut into).unwrap());
+    let open = || reader.open.borrow().files.len();
+    let before = open();
+    reader.let_go();
+    assert!(before > 3 && open() == before, "{before} are there");
+    let forgotten = logs.reader(LOG).unwrap().forget_before(positions[20]).unwrap().segments;
+    reader.let_go();
+    assert!(forgotten > 1 && open() == before - forgotten, "{} of {before} without {forgotten}", open());
+    positions[20..].iter().for_each(|at| reader.read(*at, &mut into).unwrap());
+    assert_eq!(open(), before - forgotten, "and is not opened again");
+}
+
 /// Of a log that forgets, too: what is there again was not forgotten.
 #[test]
 fn a_segment_of_a_log_that_forgets_is_read_again_when_it_is_back() {

@@ -9,7 +9,7 @@ use tidegate_machines::queue::limits::{BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, MESS
 use tidegate_shard::Jobs;
 
 use super::{Executed, Job, QueueService, QueueTurn, Reading};
-use crate::limits::{LOG_BYTES_PER_LIVE_BYTE, SEGMENTS_MIN};
+use crate::limits::{LOG_BYTES_PER_LIVE_BYTE, MOVED_AS_NOTE_BYTES, SEGMENTS_MIN};
 use crate::protocol::RequestTicket;
 
 impl<T: RequestTicket> QueueService<T> {
@@ -27,7 +27,10 @@ impl<T: RequestTicket> QueueService<T> {
                 count == 1 || bytes <= bytes_max && count <= BATCH_MESSAGES_MAX
             };
             let part: Vec<_> = self.moves.iter().cloned().take_while(fits).collect();
-            match self.execute(turn, RecordClass::Return, &Command::Move { messages: &part }) {
+            // What is little, and keeps the log on a full disk, makes more room than it takes.
+            let bytes: usize = part.iter().map(|(_, message)| message.bytes() + MESSAGE_OVERHEAD_BYTES).sum();
+            let class = if bytes <= MOVED_AS_NOTE_BYTES { RecordClass::Note } else { RecordClass::Return };
+            match self.execute(turn, class, &Command::Move { messages: &part }) {
                 Executed::NoRoom | Executed::DiskFull => return worked,
                 Executed::Done(_) => {}
             }
@@ -67,6 +70,8 @@ impl<T: RequestTicket> QueueService<T> {
         let (_, messages) = turn.state().totals();
         let live = turn.state().live_bytes() + messages * MESSAGE_OVERHEAD_BYTES as u64;
         let log = turn.durable().position().0.saturating_sub(since.0);
-        log > SEGMENTS_MIN * self.options.segment_bytes && log > LOG_BYTES_PER_LIVE_BYTE * live
+        // On a full disk, one message may keep the room that others need.
+        let segments = if turn.is_disk_full(RecordClass::New) { 1 } else { SEGMENTS_MIN };
+        log > segments * self.options.segment_bytes && log > LOG_BYTES_PER_LIVE_BYTE * live
     }
 }

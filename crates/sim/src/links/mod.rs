@@ -60,6 +60,7 @@ pub fn floors() -> Vec<Floor> {
         Floor::of("a request that came twice", 110, "what comes twice is taken once"),
         Floor::of("a request to nobody", 250, "a connection ends with the process that it is of"),
         Floor::of("a cut of the network", 230, "messages wait for who is away"),
+        Floor::of("a full disk", 15, "what is refused is given again"),
         Floor::of("a power failure", 100, "what was forwarded survives"),
         Floor::of("a kill", 90, "what was forwarded survives"),
     ]

@@ -32,6 +32,8 @@ use crate::violation::Violation;
 
 /// Simulated milliseconds of a tick.
 pub const TICK_MS: u64 = 10;
+/// Queues that are not there are asked for again after so many ticks.
+const MAKE_AGAIN_TICKS: u64 = 50;
 /// Ticks of trouble that a run has at most.
 const TICKS_MAX: u64 = 1_200;
 const SEGMENT_BYTES: u64 = 64 << 10;
@@ -228,6 +230,7 @@ impl<S: Store> Workload<S> for LinkedNode {
             unreachable_start: some(200),
             slow_log: some(400),
             slow_job: some(500),
+            full_disk: some(20),
             ..Faults::default()
         };
         let compactions = some(60);
@@ -273,6 +276,11 @@ impl<S: Store> Workload<S> for LinkedNode {
         let Some(node) = &mut world.node else { return Ok(()) };
         if !site.is_calm() && site.chance.happens(load.compactions) {
             node.compact(site, 0, COMPACTION)?;
+        }
+        // On a full disk, none was made at the start.
+        let is_missing = load.queues.iter().any(|(name, _)| node.state(0).settings(name).is_none());
+        if is_missing && site.tick.is_multiple_of(MAKE_AGAIN_TICKS) {
+            load.make_queues();
         }
         let out = std::mem::take(&mut load.process.borrow_mut().out);
         for (to, message) in out {

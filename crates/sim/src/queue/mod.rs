@@ -129,6 +129,7 @@ impl<S: Store> Workload<S> for QueueClients {
             Floor::of("a body that was moved", 100_000, "bodies are found where they were written again"),
             Floor::of("a queue that was deleted", 15, "it was empty, and is made again"),
             Floor::of("a message of a schedule", 40, "a schedule fires once for each of its times"),
+            Floor::of("a full disk", 15, "what is refused was not done, and what was taken stays"),
             Floor::of("a slow read", 1_200, "messages change while their bodies are read"),
             Floor::of("a power failure", 40, "what was answered survives"),
             Floor::of("a kill", 35, "what was answered survives"),

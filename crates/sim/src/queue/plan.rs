@@ -108,6 +108,7 @@ impl Plan {
             unreachable_start: some(200),
             slow_log: some(500),
             slow_job: some(600),
+            full_disk: some(20),
             ..Faults::default()
         };
         let weights = [
