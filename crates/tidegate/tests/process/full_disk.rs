@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use tidegate_client::{ClientError, Outcome};
 use tidegate_wire::mqtt::{
     ConnectOut, Packet, PublishOut, QoS, ReasonCode, Split, Version, decode_server, encode_connect, encode_publish,
@@ -17,6 +18,7 @@ use tidegate_wire::mqtt::{
 use crate::clock::timers::Client;
 use crate::proxied::{connack, hello, open};
 use crate::rights::DAVE;
+use crate::services::ok;
 use crate::votes::{connect, ids, open_show, votes};
 use crate::{Server, Settings, audit, folder, wait_for};
 
@@ -254,6 +256,58 @@ fn a_disk_that_is_full_of_a_backlog_is_free_when_that_was_taken() {
     let mut client = Client::connect(&server, &away);
     assert_eq!(Publisher::connect(&server).publishes("load", b"again", false), ReasonCode::SUCCESS);
     wait_for("the session goes on", || (client.take("PUBLISH load") > 0).then_some(()));
+}
+
+/// One small message for tomorrow stands in the oldest segment, and is all that is left of what filled the disk. Nobody
+/// has forgotten segments open either: the disk would not get their room.
+#[test]
+fn a_disk_that_is_full_of_messages_is_free_when_all_but_an_old_one_were_taken() {
+    let folder = folder();
+    let Ok(disk) = SmallDisk::mount(folder.path().join("disk")) else {
+        eprintln!("SKIPPED: a small disk cannot be mounted here; run as root to test a full disk");
+        return;
+    };
+    let settings = Settings { data: disk.0.join("data"), ..Settings::new(folder.path()) };
+    let server = Server::start(&settings);
+    let mut http = crate::http::Http::connect(server.http).expect("the door is open");
+    for queue in ["tomorrow", "load"] {
+        ok(http.put(&format!("/v1/queues/{queue}"), &json!({})));
+    }
+    let later = json!({"messages": [{"body": "remind me", "delay_ms": 86_400_000}]});
+    let later = ok(http.post("/v1/queues/tomorrow/messages", &later));
+    let body = "x".repeat(200_000);
+    let mut sends = |http: &mut crate::http::Http<TcpStream>| {
+        http.post("/v1/queues/load/messages", &json!({"messages": [{"body": body}]})).expect("the door answers").status
+    };
+    let mut sent = 0;
+    while sends(&mut http) == 200 {
+        sent += 1;
+        assert!(sent < 1_500, "the disk does not fill");
+    }
+    assert!(sent > 100, "{sent} messages fill no disk");
+    let mut taken = 0;
+    wait_for("all is taken", || {
+        let got = http.post("/v1/queues/load/receive", &json!({"max": 50})).expect("the door answers");
+        let leases: Vec<_> = got.body["messages"].as_array().into_iter().flatten().map(|row| &row["lease"]).collect();
+        if !leases.is_empty() {
+            ok(http.post("/v1/queues/load/acknowledge", &json!({ "leases": leases })));
+            taken += leases.len();
+        }
+        (taken == sent).then_some(())
+    });
+    wait_for("there is room again, and nobody has made any", || (sends(&mut http) == 200).then_some(()));
+    wait_for("nothing that was forgotten is open", || {
+        let open = fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("it runs").flatten();
+        let names = open.filter_map(|file| fs::read_link(file.path()).ok());
+        (!names.into_iter().any(|name| name.to_string_lossy().ends_with("(deleted)"))).then_some(())
+    });
+    let key = later["messages"][0]["key"].as_str().expect("it was taken");
+    let reminder = ok(http.get(&format!("/v1/messages/{key}")));
+    assert_eq!((&reminder["state"], &reminder["message"]["body"]), (&json!("scheduled"), &json!("remind me")));
+    let ended = server.terminate();
+    assert!(ended.status.success(), "{ended}");
+    let audited = audit(&settings.data);
+    assert!(audited.status.success(), "{audited}");
 }
 
 /// A client that publishes with QoS 1.
