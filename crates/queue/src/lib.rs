@@ -30,6 +30,7 @@ mod protocol;
 mod rates;
 mod refused;
 mod room;
+mod seldom;
 mod service;
 mod trail;
 mod waiters;

@@ -90,6 +90,8 @@ pub const LOG_BYTES_PER_LIVE_BYTE: u64 = 2;
 /// Bodies of so many bytes may be written again in the room that is kept for acknowledgements: with them, a segment of
 /// a full disk can go.
 pub const MOVED_AS_NOTE_BYTES: usize = 64 << 10;
+/// A message whose body cannot be read is tried again after so long.
+pub const UNREADABLE_AGAIN_MS: u64 = 30_000;
 /// The longest that a receiver waits for messages, in milliseconds.
 pub const WAIT_MS_MAX: u64 = 20_000;
 /// By how much the time of a shard is ahead of the clock of the host at least if it is called so: two clocks that are

@@ -1,8 +1,9 @@
 //! The queues of a node: their shards recovered and placed, and their metrics.
 
 use anyhow::Result;
-use tidegate_journal::{Family, LogStore, Options};
+use tidegate_journal::{Family, LogId, LogReader, LogStore, Options, Position};
 use tidegate_machines::{Machine, ShardIndex, TimeMs, shard_of};
+use tidegate_runtime::damage::Damages;
 use tidegate_runtime::shard_resident::ShardResident;
 use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Carries, Home, Room, Site};
@@ -57,8 +58,12 @@ impl<P: Carries<QueueMessage>> Room<P> for QueueRoom {
                 if back.state.views("").next().is_some() {
                     tell_ahead(log.shard, back.state.time(), now_ms());
                 }
-                let reader = back.log.reader()?;
-                let service = QueueService::<Ticket>::new(options, &declared);
+                let (reader, damages) = (back.log.reader()?, status.damages().clone());
+                if let Some(since) = back.state.keeps_since() {
+                    tell_missing(log, Position(since.0), &reader, &damages);
+                }
+                let mut service = QueueService::<Ticket>::new(options, &declared);
+                service.tell_damage_to(damages, log);
                 let shard = Shard::new(ShardIndex(log.shard), back.state, service, back.log)?;
                 let parker = recovery.parker().clone();
                 let resident = ShardResident::new(shard, QueueProtocol, recovery.into_metrics())
@@ -74,6 +79,21 @@ impl<P: Carries<QueueMessage>> Room<P> for QueueRoom {
         }
         Ok(())
     }
+}
+
+/// Says that the log does not reach back to the oldest body that is still needed.
+fn tell_missing(log: LogId, since: Position, reader: &impl LogReader, damages: &Damages) {
+    let Err(error) = reader.begins_at_or_before(since) else { return };
+    let why = error.to_string();
+    damages.note_needed(QUEUES.name, log, since, &why);
+    tracing::error!(
+        family = QUEUES.name,
+        shard = log.shard,
+        why,
+        "bodies of messages that wait are missing: the log was to be kept from there on. Stop the server and put the \
+         segment files back, from a backup if there is one; without them these messages cannot be delivered, and can \
+         only be cancelled or purged"
+    );
 }
 
 /// Says that the newest record of a shard is ahead of the clock of the host.

@@ -20,17 +20,19 @@ mod reads;
 mod standing;
 mod start;
 mod tell;
+mod unreadable;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use tidegate_journal::{JournalError, LogReader, LogStore, NoRoom, RecordClass};
+use tidegate_journal::{JournalError, LogId, LogReader, LogStore, NoRoom, RecordClass};
 use tidegate_machines::queue::{
     Bounds, Command, Event, Message, MessageKey, Outcome, Queues, Refusal, Settings, Verdict,
 };
 use tidegate_machines::{Decision, Machine, TimeMs};
+use tidegate_runtime::damage::Damages;
 use tidegate_shard::{Caller, JobId, Jobs, Pause, Room, Served, Service, TurnOf, Unavailable, Unsolicited};
 
 use self::reads::{Ahead, Handover, Reading};
@@ -46,6 +48,7 @@ use crate::news::News;
 use crate::protocol::RequestTicket;
 use crate::rates::Rates;
 use crate::refused::{Bound, Refused};
+use crate::seldom::Seldom;
 use crate::waiters::Waiters;
 use crate::window::{DeliveryWindow, Windows};
 
@@ -139,6 +142,9 @@ pub struct QueueService<T> {
     rates: BTreeMap<Box<str>, Rates>,
     rates_at: TimeMs,
     unreadable: u64,
+    unreadable_told: Seldom,
+    /// Whom to tell of bodies that cannot be read, and of which log.
+    damages: Option<(Arc<Damages>, LogId)>,
     /// What bounds have refused.
     refused: Refused,
     behind: Behind,
@@ -184,6 +190,8 @@ impl<T: RequestTicket> QueueService<T> {
             rates: BTreeMap::new(),
             rates_at: TimeMs(0),
             unreadable: 0,
+            unreadable_told: Seldom::default(),
+            damages: None,
             refused: Refused::default(),
             behind: Behind::default(),
             declared: declared.clone(),

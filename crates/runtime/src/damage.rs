@@ -59,6 +59,8 @@ pub struct Damages {
 pub enum Met {
     /// At this record.
     Record(Position),
+    /// The same, where the file that had it may be gone: no pass over what is there tells.
+    Needed(Position),
     /// At a file that cannot be opened, and that has this place of the log.
     File(Position),
     /// At the group behind this place, in a reading that was to go on to the other one.
@@ -74,7 +76,7 @@ impl Met {
     fn was_passed(&self, end: Position) -> bool {
         match *self {
             Met::Record(at) | Met::Group(Cursor { position: at, .. }, _) => at < end,
-            Met::Tail(..) => false,
+            Met::Tail(..) | Met::Needed(_) => false,
             Met::File(_) | Met::Ends(_) => true,
         }
     }
@@ -83,7 +85,7 @@ impl Met {
     fn is_sound<R: LogReader>(&self, reader: &R, place: &DamagedPlace) -> bool {
         let DamagedPlace { file, offset, .. } = place;
         match *self {
-            Met::Record(at) => reader.read(at, &mut Vec::new()).is_ok(),
+            Met::Record(at) | Met::Needed(at) => reader.read(at, &mut Vec::new()).is_ok(),
             // What is wrong behind its beginning is another place: a log may have no records, or damaged ones.
             Met::File(at) => match reader.examine(at) {
                 Err(JournalError::Damaged { segment, offset: at, .. }) => {
@@ -389,6 +391,13 @@ impl Damages {
         let (what, lost) = (what.into(), lost.into());
         let place = DamagedPlace { file: file.into(), offset: at.0, what, lost, is_away: false };
         self.note(Owner::Log(log), log.shard, place)
+    }
+
+    /// Keeps that the record at `at`, which somebody needs, cannot be read.
+    pub fn note_needed(&self, family: &str, log: LogId, at: Position, what: &str) -> &'static DamagedPlace {
+        let folder = format!("{family}-{}", log.shard);
+        let lost = format!("the record at position {at}");
+        self.note_at(family, log, (&folder, at.0), (what.to_owned(), lost), Some(Met::Needed(at)))
     }
 
     /// Text for a refusal that is no damage of a file.

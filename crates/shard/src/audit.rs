@@ -96,6 +96,7 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
         state: None,
     };
     findings.fold(Fold::new(id, begin, stand, state), (&reader, begin, &end), &mut claims, progress);
+    findings.tell_forgotten_too_early();
     match reader.rotten_ends(Position(0), end.position()) {
         Ok(rotten) => rotten.iter().for_each(|rot| findings.tell(rot)),
         Err(error) => findings.tell(&error),
@@ -175,6 +176,18 @@ impl<M: Machine> Findings<M> {
         let problem = problem.to_string();
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
+        }
+    }
+
+    /// What the state still needs of the log must be there.
+    fn tell_forgotten_too_early(&mut self) {
+        let needed = self.state.as_ref().and_then(Machine::keeps_since).map(|since| Position(since.0));
+        if let Some(since) = needed.filter(|since| *since < self.log.begins) {
+            let begins = self.log.begins;
+            self.problems.push(format!(
+                "records from position {since} on are still needed, and the log begins at position {begins}: put the \
+                 segment files before it back, from a backup if there is one; without them, what stands there is lost"
+            ));
         }
     }
 

@@ -113,8 +113,11 @@ pub fn routes(document: &Document, declared: &Declared, shards: u16) -> Result<V
         if route.rules.is_empty() {
             return Err(wrong("name", format!("expected a [[route_rule]] with route = {:?}", route.link.name)));
         }
-        if let Some(queue) = goes_round(&routes, &route.link.from) {
-            let what = format!("messages of {queue:?} may come back to it by routes: they would go round for ever");
+        if let Some(queue) = goes_round(&routes, declared, &route.link.from) {
+            let what = format!(
+                "messages of {queue:?} may come back to it by routes, or as dead letters that no rule fits: they would \
+                 go round for ever"
+            );
             return Err(wrong("from", what));
         }
     }
@@ -161,12 +164,14 @@ fn settled(keys: RuleKeys, from: &str, declared: &Declared, wrong: &dyn Fn(&str,
     Ok(Rule { attribute, prefix, contains, to, choose: keys.choose })
 }
 
-/// The queue itself, if its messages may come back to it.
-fn goes_round<'a>(routes: &[Route], start: &'a str) -> Option<&'a str> {
+/// The queue itself, if its messages may come back to it at once.
+fn goes_round<'a>(routes: &[Route], declared: &Declared, start: &'a str) -> Option<&'a str> {
     let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for route in routes {
         let to = route.rules.iter().flat_map(|rule| rule.to.iter().map(|(queue, _)| &**queue));
-        next.entry(&route.link.from).or_default().extend(to);
+        let unfit = (!route.rules.last().is_some_and(Rule::is_for_all)).then(|| &declared[&route.link.from]);
+        let dead_letters = unfit.and_then(|settings| settings.dead_letter.as_deref());
+        next.entry(&route.link.from).or_default().extend(to.chain(dead_letters));
     }
     let (mut seen, mut left) = (BTreeSet::new(), vec![start]);
     while let Some(queue) = left.pop() {

@@ -202,24 +202,6 @@ impl<T: RequestTicket> QueueService<T> {
         self.ready.push((receiver.ticket, Answer::Received(received)));
     }
 
-    /// Goes on with handovers of which something could not be read: what was moved meanwhile is read again, where it is
-    /// now. What cannot be read is not handed over; its lease ends, and it is tried again.
-    pub(super) fn read_again<L: LogStore>(&mut self, turn: &QueueTurn<'_, T, L>, jobs: &mut Jobs<Self>) {
-        for (mut handover, errors) in std::mem::take(&mut self.unread) {
-            let now = |place: &BodyPlace| turn.state().body_place(place.number);
-            let was_moved = |place: &BodyPlace| now(place).is_some_and(|now| now.record != place.record);
-            for (place, error) in handover.places.iter().zip(errors) {
-                if !was_moved(place) && now(place).is_some() {
-                    self.unreadable += 1;
-                    let key = turn.state().key(place.number).map(|key| key.to_string());
-                    tracing::error!(key, error, "the body of a message cannot be read; it is tried again later");
-                }
-            }
-            handover.places = handover.places.iter().filter(|place| was_moved(place)).filter_map(now).collect();
-            self.hand_over(turn, handover, jobs);
-        }
-    }
-
     /// Reads the bodies that will be handed out next, if they are not in memory: so many were handed out now.
     fn read_ahead<L: LogStore>(
         &mut self,

@@ -276,7 +276,7 @@ fn a_disk_that_is_full_of_messages_is_free_when_all_but_an_old_one_were_taken() 
     let later = json!({"messages": [{"body": "remind me", "delay_ms": 86_400_000}]});
     let later = ok(http.post("/v1/queues/tomorrow/messages", &later));
     let body = "x".repeat(200_000);
-    let mut sends = |http: &mut crate::http::Http<TcpStream>| {
+    let sends = |http: &mut crate::http::Http<TcpStream>| {
         http.post("/v1/queues/load/messages", &json!({"messages": [{"body": body}]})).expect("the door answers").status
     };
     let mut sent = 0;

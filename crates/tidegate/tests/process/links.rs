@@ -303,6 +303,7 @@ fn a_route_that_cannot_be_is_refused_with_its_line() {
         (rule("to = [\"a 0\"]"), "expected a weight of 1 to 1000"),
         (rule("to = [\"a\"]") + &rule("to = [\"b\"]"), "no message comes to this rule"),
         (rule("to = [\"a\"]") + back, "go round for ever"),
+        (rule("prefix = [\"+1\"]\nto = [\"a\"]") + &back.replace("\"a\"", "\"dead\""), "go round for ever"),
         (rule("to = [\"a\"]").replace("\"x\"", "\"z\""), "there is no [[route]] named \"z\""),
         (rule("to = [\"a\"]\nprefx = [\"+1\"]"), "did you mean \"prefix\"?"),
     ] {

@@ -23,10 +23,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
+use tidegate_journal::recorded_end::RecordedEnd;
 use tidegate_journal::{LocalLogs, LogStore, Logs};
 use tidegate_queue::machine::{Message, MessageKey, MessageState, MessageView};
 use tidegate_queue::{QUEUES, QueuesFamily, StoppedShard, id_elsewhere};
-use tidegate_shard::loss::{examine, fold_to_end};
+use tidegate_runtime::recorded_claim;
+use tidegate_shard::loss::{Claim, examine, fold_to_end};
 
 use super::connection::server;
 use super::door::{Door, encoded};
@@ -109,7 +111,8 @@ type Shard = StoppedShard<<<LocalLogs<RealDisk> as Logs>::Log as LogStore>::Read
 
 /// Walks, and says what became of the messages and where to go on.
 pub(super) fn run(door: &Door, shown: &Shown, arguments: &WalkArguments) -> Result<(), Failure> {
-    let (_directory, shards) = opened(&arguments.data)?;
+    let Opened { _directory, shards, losses } = opened(&arguments.data)?;
+    losses.iter().for_each(|loss| complain(format_args!("LOST: {loss}")));
     let is_known = |queue: &str| shards.iter().any(|shard| shard.has_queue(queue));
     if let Some(unknown) = arguments.queues.iter().find(|queue| !is_known(queue)) {
         return Err(anyhow!("{}: there is no queue {unknown:?} in it", arguments.data.display()).into());
@@ -129,29 +132,47 @@ pub(super) fn run(door: &Door, shown: &Shown, arguments: &WalkArguments) -> Resu
     walk.summary(done.is_ok());
     done?;
     match walk.total().unreadable {
-        0 => Ok(()),
+        0 if losses.is_empty() => Ok(()),
+        0 => Err(anyhow!(
+            "what is left was walked; the directory has lost its newest records, and messages with them: see the \
+             lines with LOST, and walk again if their files come back"
+        )
+        .into()),
         count => Err(anyhow!("{count} messages cannot be read and were not sent; their keys were told").into()),
     }
 }
 
-/// Opens a directory that nobody uses, and folds its queues. What is returned first keeps others from using it.
-fn opened(data: &Path) -> Result<(Directory, Vec<Shard>), Failure> {
+/// A directory that nobody uses.
+struct Opened {
+    /// Keeps others from using it.
+    _directory: Directory,
+    /// Its queues, as far as its logs go.
+    shards: Vec<Shard>,
+    /// What is proven to be lost behind that.
+    losses: Vec<String>,
+}
+
+/// Opens a directory that nobody uses, and folds its queues.
+fn opened(data: &Path) -> Result<Opened, Failure> {
     let families = [QUEUES];
     let directory = Directory::open_to_judge(data, &families).map_err(anyhow::Error::from)?;
     let logs = LocalLogs::new(RealDisk, data, &families);
     let shards = directory.shards(QUEUES);
-    let mut found = Vec::new();
+    let (mut found, mut losses) = (Vec::new(), Vec::new());
     for log in directory.logs(QUEUES) {
         let what = || format!("queues shard {}: tidegate audit --data {} says more", log.shard, data.display());
         let snapshots = snapshots::<QueuesFamily>(data, log);
-        let examined = examine(&logs, &snapshots, &[]).map_err(anyhow::Error::from).with_context(what)?;
+        let recorded = recorded_claim(&RecordedEnd::new(RealDisk, data, &QUEUES, log)).with_context(what)?;
+        let claims: Vec<Claim> = recorded.into_iter().collect();
+        let examined = examine(&logs, &snapshots, &claims).map_err(anyhow::Error::from).with_context(what)?;
+        losses.extend(examined.loss::<QueuesFamily>(log).map(|loss| loss.to_string()));
         let state =
             fold_to_end(&logs, &snapshots, shards, &examined).map_err(anyhow::Error::from).with_context(what)?;
         found.push(StoppedShard::new(state, logs.reader(log).map_err(anyhow::Error::from).with_context(what)?));
     }
     match found.is_empty() {
         true => Err(anyhow!("{}: there are no queues in it", data.display()).into()),
-        false => Ok((directory, found)),
+        false => Ok(Opened { _directory: directory, shards: found, losses }),
     }
 }
 

@@ -222,7 +222,39 @@ fn a_receiver_goes_on_waiting_behind_a_body_that_cannot_be_read() {
         send_one(&mut http, "jobs", &json!({"body": "whole"}));
         assert_eq!(waits.join().expect("it is answered"), ["whole"]);
     });
-    assert_eq!(look(&mut http, &key)["state"], "leased", "it is tried again when its lease is over");
-    server.says("the body of a message cannot be read");
+    let put_aside = look(&mut http, &key);
+    assert_eq!((&put_aside["state"], steps(&put_aside).pop().as_deref()), (&json!("scheduled"), Some("returned")));
+    assert!(put_aside["trail"].to_string().contains("its body cannot be read"), "{put_aside}");
+    server.says("bodies of messages cannot be read");
     server.kill();
+}
+
+/// The log is to be kept from the oldest body on, and is not.
+#[test]
+fn bodies_whose_segment_is_gone_are_missed_at_the_start_and_by_an_audit() {
+    let folder = folder();
+    let settings = settings(folder.path(), LITTLE_MEMORY);
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "old", &json!({}));
+    put(&mut http, "gone", &json!({}));
+    send_numbers(&mut http, "old", 0..100);
+    send_garbage(&mut http, 1..26);
+    wait_for_snapshot(&settings.data);
+    assert!(server.terminate().status.success());
+    let first = settings.data.join("journal/queues-0").join(segments(&settings.data).remove(0));
+    let away = folder.path().join("away");
+    fs::rename(&first, &away).expect("the segment is there");
+    let audited = audit(&settings.data);
+    assert!(!audited.status.success() && audited.log.contains("are still needed"), "{audited}");
+
+    let server = Server::start(&settings);
+    server.says("bodies of messages that wait are missing");
+    let mut http = connect(&server);
+    let health = ok(http.get("/healthz"));
+    assert!(health["damage"].as_u64() >= Some(1), "{health}");
+    fs::rename(&away, &first).expect("it can be put back");
+    wait_for("it is found", || (ok(http.get("/healthz"))["status"] == "ok").then_some(()));
+    receive_numbers(&mut http, "old", 0..100);
+    end(server, &settings);
 }

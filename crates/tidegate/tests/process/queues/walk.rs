@@ -120,3 +120,34 @@ fn what_waits_in_a_directory_comes_to_another_server_once() {
     end(server, &settings);
     end(other, &other_settings);
 }
+
+#[test]
+fn a_walk_of_a_directory_that_has_lost_its_newest_records_says_so() {
+    let (folder, other_folder) = (folder(), folder());
+    let settings = settings(folder.path(), "");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "jobs", &json!({}));
+    for batch in 0..12 {
+        let messages: Vec<Value> = (0..10).map(|number| json!({"body": format!("{batch} {number}")})).collect();
+        send(&mut http, "jobs", &json!(messages));
+    }
+    assert!(server.terminate().status.success());
+    let log = settings.data.join("journal/queues-0");
+    let entries = std::fs::read_dir(&log).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let newest = entries.filter(|path| path.display().to_string().contains("/segment-")).max().expect("a segment");
+    let file = std::fs::OpenOptions::new().write(true).open(&newest).expect("it is there");
+    // Behind what is written there is room for more.
+    let written = std::fs::read(&newest).expect("a file").iter().rposition(|byte| *byte != 0).expect("it has records");
+    file.set_len(written as u64 - 400).expect("a file can be cut");
+
+    let other_settings = super::settings(other_folder.path(), "");
+    let other = Server::start(&other_settings);
+    let mut there = connect(&other);
+    put(&mut there, "jobs", &json!({}));
+    let said = walk(&settings.data, &other, &[]).expect_err("something is lost");
+    assert!(said.contains("LOST: ") && said.contains("has lost its newest records"), "{said}");
+    let came = received(&mut there, "jobs", 1_000).len();
+    assert!((1..120).contains(&came), "{came} of 120");
+    end(other, &other_settings);
+}
