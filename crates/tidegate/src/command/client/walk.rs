@@ -240,18 +240,22 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Sends messages to their queue, in requests of a size that a server takes.
+    /// Sends messages to their queue, in requests of a size that a server takes and for which the queue has room.
     fn queue(&mut self, queue: &str, messages: &[(&MessageView, Arc<Message>)]) -> Result<(), Failure> {
-        let mut rest = messages;
+        let (mut rest, mut most) = (messages, messages.len());
         while !rest.is_empty() {
             let mut bytes = 0;
             let fits = rest.iter().take_while(|(_, message)| {
                 bytes += message.bytes();
                 bytes <= REQUEST_BYTES_MAX
             });
-            let (part, behind) = rest.split_at(fits.count().max(1));
+            let (part, behind) = rest.split_at(fits.count().clamp(1, most));
             let bodies: Vec<Value> = part.iter().map(|(view, message)| body_of(view, message)).collect();
             let answer = self.post(&format!("/v1/queues/{}/messages", encoded(queue)), &json!({ "messages": bodies }));
+            if part.len() > 1 && matches!(&answer, Err(Failure::Refused(refusal)) if refusal.code() == "queue_full") {
+                most = part.len() / 2;
+                continue;
+            }
             let answer = answer.map_err(|failure| failure.while_doing(&format!("messages for the queue {queue:?}")))?;
             let receipts = answer["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
             if receipts.len() != part.len() {

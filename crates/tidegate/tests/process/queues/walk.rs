@@ -144,7 +144,11 @@ fn a_walk_of_a_directory_that_has_lost_its_newest_records_says_so() {
     let other_settings = super::settings(other_folder.path(), "");
     let other = Server::start(&other_settings);
     let mut there = connect(&other);
-    put(&mut there, "jobs", &json!({}));
+    put(&mut there, "jobs", &json!({"messages_max": 30}));
+    let full = walk(&settings.data, &other, &[]).expect_err("the queue there is small");
+    assert!(full.contains("as many messages as") || full.contains("full"), "{full}");
+    assert_eq!(ok(there.get("/v1/queues/jobs"))["waiting"], 30, "it takes what it may");
+    ok(there.patch("/v1/queues/jobs", &json!({"messages_max": null})));
     let said = walk(&settings.data, &other, &[]).expect_err("something is lost");
     assert!(said.contains("LOST: ") && said.contains("has lost its newest records"), "{said}");
     let came = received(&mut there, "jobs", 1_000).len();
