@@ -1,6 +1,7 @@
 //! Bodies that a job could not read: moved meanwhile, gone meanwhile, or damaged.
 //!
-//! Promise: a damaged body costs its receiver nothing but a message, however often it asks, and keeps no other one back.
+//! Promise: a damaged body costs its receiver nothing but a message, however often it asks, and keeps no other message
+//! back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -22,8 +22,8 @@ config! {
              go, when they have filled the rest; 1/32 of the disk at most. `tidegate doctor --data DIR` says how much \
              is needed. 0 for none";
         snapshot_interval_s: Seconds = 300, 0..=31_536_000, restart,
-            "seconds between snapshots of the ledger, which shorten the next start; 0 for none by time. Logs of topics, \
-             sessions and queues get theirs as they grow";
+            "seconds between snapshots of the ledger, which shorten the next start; 0 for none by time. Logs of \
+             topics, sessions and queues get theirs as they grow";
         witness: Optional<FilePath> = NoDefault, .., restart,
             "folder on another disk where it is kept how far each log was durable, so that a lost end is found; it \
              must have a file tidegate-witnesses, so that the place of a disk that is not mounted is not taken for it";
