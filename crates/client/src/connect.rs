@@ -5,6 +5,8 @@ use crate::error::ClientError;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
+#[cfg(feature = "tls")]
+use std::time::Instant;
 
 /// How long to wait before a call gives up with [`ClientError::TimedOut`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +54,43 @@ impl Client<rustls::StreamOwned<rustls::ClientConnection, TcpStream>> {
         token: &str,
         timeouts: Timeouts,
     ) -> Result<Self, ClientError> {
-        let session = rustls::ClientConnection::new(config, server_name)?;
-        Client::over(rustls::StreamOwned::new(session, tcp(address, timeouts)?), token)
+        let mut session = rustls::ClientConnection::new(config, server_name)?;
+        let mut stream = tcp(address, timeouts)?;
+        shake_hands(&mut session, &mut stream, timeouts)?;
+        Client::over(rustls::StreamOwned::new(session, stream), token)
     }
+}
+
+/// The handshake as a whole takes no longer than a read may: a server that sends a byte now and then is not waited for.
+#[cfg(feature = "tls")]
+fn shake_hands(
+    session: &mut rustls::ClientConnection,
+    stream: &mut TcpStream,
+    timeouts: Timeouts,
+) -> Result<(), ClientError> {
+    let until = Instant::now() + timeouts.read;
+    loop {
+        while session.wants_write() {
+            session.write_tls(stream)?;
+        }
+        if !session.is_handshaking() {
+            break;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ClientError::TimedOut);
+        }
+        stream.set_read_timeout(Some(left))?;
+        if session.read_tls(stream)? == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        if let Err(error) = session.process_new_packets() {
+            // What is wrong is said to the server, if it still listens.
+            let _alert = session.write_tls(stream);
+            return Err(error.into());
+        }
+    }
+    Ok(stream.set_read_timeout(Some(timeouts.read))?)
 }
 
 /// Tries each address of a name in turn.

@@ -418,10 +418,7 @@ impl Settlement {
                 }
                 (Then::Back(after_ms), why)
             }
-            Fate::Later { why, after_ms } => {
-                self.failing.get_or_insert_with(|| why.clone());
-                (Then::Back(after_ms), why)
-            }
+            Fate::Later { why, after_ms } => (Then::Back(after_ms), why),
             Fate::Again { why, after_ms } => {
                 self.failing.get_or_insert_with(|| why.clone());
                 (Then::Again(after_ms), why)

@@ -13,6 +13,7 @@
 //! chooses. Failover chooses another queue when the state of the first changes, and what is in the first one then is
 //! still there. `least_loaded` chooses for messages with an ordering key by its hash among the queues that are there.
 
+mod blocked;
 mod choice;
 mod keys;
 mod rule;
@@ -34,14 +35,13 @@ use crate::room::{Kind, Running, Start};
 use crate::states::{LinkState, LinkStates};
 use crate::target::{Fate, LinkSettings, Session, Target};
 
+use blocked::BlockedQueues;
 use choice::{Look, Looks, choose};
 pub use keys::{Route, RouteKeys, RuleKeys, routes};
 pub use rule::{Choose, Rule};
 
 /// Batches that are under way at once.
 const GIFTS_MAX: usize = 4;
-/// Messages of a queue that takes none go back to their places for so long: others pass.
-const LATER_MS: u64 = 1_000;
 /// What is known of queues is looked at again after so long.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How long a route waits at the start until the links of its queues have been tried.
@@ -74,6 +74,7 @@ impl Target for Router {
             queue: queue.clone(),
             looks: RefCell::default(),
             looked_at: Cell::new(Instant::now()),
+            blocked: RefCell::default(),
         };
         let until = Instant::now() + STATES_WITHIN;
         let is_unknown = |queue: &str| self.states.of(queue) == Some(LinkState::Unknown);
@@ -92,6 +93,7 @@ pub struct Routing {
     queue: Queue,
     looks: RefCell<Looks>,
     looked_at: Cell<Instant>,
+    blocked: RefCell<BlockedQueues>,
 }
 
 /// Messages for one queue: their places in what was given, and what was sent.
@@ -110,14 +112,15 @@ impl Session for Routing {
         if self.looked_at.get().elapsed() >= LOOK_AGAIN {
             self.looked_at.set(Instant::now());
             if let Err(why) = self.look().await {
-                return messages.iter().map(|_| later(&why)).collect();
+                let back = |_| Fate::Back { why: why.clone(), after_ms: 0, is_away: true };
+                return messages.iter().map(back).collect();
             }
         }
         let rules: Vec<Option<&Rule>> = messages.iter().map(|received| self.rule_of(received)).collect();
         let nothing_fits = || format!("no rule of {} fits the message", self.route.link.consumer());
         let mut fates: Vec<Fate> = rules
             .iter()
-            .map(|rule| if rule.is_some() { later("") } else { Fate::Dead { why: nothing_fits() } })
+            .map(|rule| if rule.is_some() { Fate::Routed } else { Fate::Dead { why: nothing_fits() } })
             .collect();
         let mut left: Vec<usize> = (0..messages.len()).filter(|place| rules[*place].is_some()).collect();
         // Each round finds at least one more queue full, if there is something for another one.
@@ -138,6 +141,11 @@ impl Session for Routing {
 }
 
 impl Routing {
+    /// The fate of a message that a queue does not take.
+    fn back(&self, queue: &str, why: &str) -> Fate {
+        self.blocked.borrow_mut().back(&self.route.link.consumer(), queue, why)
+    }
+
     fn rule_of(&self, received: &Received) -> Option<&Rule> {
         let attributes = Attributes::read(&received.message.attributes);
         self.route.rules.iter().find(|rule| rule.fits(&attributes, &received.message.body))
@@ -161,7 +169,10 @@ impl Routing {
                     places.push(place);
                     part.push((received.delivery.lease, received.message.clone()));
                 }
-                None => fates[place] = later("none of the queues of its rule takes messages now"),
+                None => {
+                    let (first, _) = rule.to.first().expect("a rule has queues");
+                    fates[place] = self.back(first, "neither it nor another queue of its rule takes messages now");
+                }
             }
         }
         parts
@@ -185,8 +196,7 @@ impl Routing {
                 return Vec::new();
             }
             Err(why) => {
-                let why = format!("{to}: {why}");
-                places.iter().for_each(|place| fates[*place] = later(&why));
+                places.iter().for_each(|place| fates[*place] = self.back(&to, &why));
                 vec![None; places.len()]
             }
         };
@@ -195,8 +205,11 @@ impl Routing {
         for (place, outcome) in places.into_iter().zip(outcomes) {
             match outcome {
                 // Lost: its lease was over, and it comes again by itself.
-                Some(Ok(())) => fates[place] = Fate::Routed,
-                Some(Err(why)) => fates[place] = later(&format!("{to}: {why}")),
+                Some(Ok(())) => {
+                    self.blocked.borrow_mut().took(&to);
+                    fates[place] = Fate::Routed;
+                }
+                Some(Err(why)) => fates[place] = self.back(&to, &why.to_string()),
                 None if may_choose(place) => others.push(place),
                 None => {}
             }
@@ -220,8 +233,4 @@ impl Routing {
         }
         Ok(())
     }
-}
-
-fn later(why: &str) -> Fate {
-    Fate::Later { why: why.to_owned(), after_ms: LATER_MS }
 }

@@ -129,7 +129,9 @@ impl Target for Webhook {
         // Whoever was first has set it; there is one for the process.
         let _ = rustls::crypto::ring::default_provider().install_default();
         // An address is the operator's word: an answer may not send elsewhere.
-        let client = Client::builder().timeout(self.timeout).redirect(Policy::none()).build();
+        // Who does not come to an end with a handshake is away, and has got no message: no attempt counts.
+        let builder = Client::builder().timeout(self.timeout).connect_timeout(self.timeout / 2);
+        let client = builder.redirect(Policy::none()).build();
         let client = client.context("no client for HTTP").map_err(|error| format!("{error:#}"))?;
         Ok(Poster { client, webhook: self.clone() })
     }

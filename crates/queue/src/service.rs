@@ -228,9 +228,10 @@ impl<T: RequestTicket> QueueService<T> {
         let (caller, of_caller_max) = (ticket.caller(), receivers_max - receivers_max / 4);
         match receive.wait_ms {
             0 => Ok(()),
+            // Links and routes are as many as the configuration says, and others may not keep them out.
+            _ if caller == Caller::SERVER => Ok(()),
             _ if self.waiters.len() >= receivers_max => Err((Bound::Receivers, Refusal::TooManyReceivers)),
-            // The server's own are few: each is a thread.
-            _ if caller != Caller::SERVER && self.waiters.of_caller(caller) >= of_caller_max => {
+            _ if self.waiters.of_caller(caller) >= of_caller_max => {
                 Err((Bound::ReceiversOfCaller, Refusal::TooManyReceiversOfCaller))
             }
             _ => Ok(()),

@@ -114,6 +114,11 @@ def a_message_is_sent_received_and_deleted(server, door):
     expect(message["Attributes"]["ApproximateReceiveCount"], "1", "deliveries")
     expect(abs(int(message["Attributes"]["SentTimestamp"]) / 1000 - time.time()) < 10, True, "it was sent just now")
     expect(counts(sqs, url), [0, 1, 0], "it is in flight")
+    other = sqs.create_queue(QueueName=f"other-{uuid.uuid4()}")["QueueUrl"]
+    fails("ReceiptHandleIsInvalid", sqs.delete_message, QueueUrl=other, ReceiptHandle=message["ReceiptHandle"])
+    entry = {"Id": "1", "ReceiptHandle": message["ReceiptHandle"]}
+    answer = sqs.delete_message_batch(QueueUrl=other, Entries=[entry])
+    expect(answer["Failed"][0]["Code"], "ReceiptHandleIsInvalid", "it is of another queue")
     sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
     sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
     expect(counts(sqs, url), [0, 0, 0], "it is gone")

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use tidegate_queue::machine::{Lease, LeaseRefusal, Outcome, Rejection};
-use tidegate_queue::{Answer, Call};
+use tidegate_queue::machine::{Lease, LeaseRefusal, MessageState, Outcome, Rejection};
+use tidegate_queue::{Answer, Call, Found, Read};
 
 use super::arguments::{Entries, Entry, check_entries, within};
 use super::error::{AwsError, codes};
@@ -65,14 +65,30 @@ async fn outcomes(asked: &Asked<'_>, call: Call) -> Done<Vec<Result<(), LeaseRef
 }
 
 /// What is gone is done with, whoever did it. A delivery that another one followed is not.
-fn deleted(outcome: Result<(), LeaseRefusal>) -> Done<()> {
+/// A message that is gone was deleted, whoever asks; one that somebody has of another queue was not.
+async fn deleted(asked: &Asked<'_>, queue: &str, lease: Lease, outcome: Result<(), LeaseRefusal>) -> Done<()> {
     match outcome {
-        Ok(()) | Err(LeaseRefusal::Unknown) => Ok(()),
+        Ok(()) => Ok(()),
+        Err(LeaseRefusal::Unknown) => match is_of_another(asked, queue, lease).await? {
+            true => Err(AwsError::new(codes::RECEIPT_HANDLE_IS_INVALID, "the message is of another queue")),
+            false => Ok(()),
+        },
         Err(LeaseRefusal::Lost | LeaseRefusal::NotNow) => {
             let detail = "the visibility timeout was over, and the message was handed out again or given back";
             Err(AwsError::new(codes::RECEIPT_HANDLE_IS_INVALID, detail))
         }
     }
+}
+
+/// Whether this delivery is of another queue, and lasts.
+async fn is_of_another(asked: &Asked<'_>, queue: &str, lease: Lease) -> Done<bool> {
+    let Ok(Answer::Messages(found, _)) = asked.decide(Call::Read(Read::Message(lease.key))).await? else {
+        return Ok(false);
+    };
+    Ok(found.first().is_some_and(|Found { view, .. }| {
+        let is_this = view.state == MessageState::Leased && view.attempts == lease.attempt;
+        is_this && *view.queue != *queue
+    }))
 }
 
 fn changed(outcome: Result<(), LeaseRefusal>) -> Done<()> {
@@ -103,9 +119,9 @@ pub async fn delete(asked: &Asked<'_>) -> Done {
     let OneBody { queue_url, delivery } = asked.body()?;
     let queue = queue_of(queue_url.as_deref())?;
     asked.check_right(QueueAction::Receive, &queue)?;
-    let leases = vec![delivery.lease()?];
-    for outcome in outcomes(asked, Call::Acknowledge { queue, leases }).await? {
-        deleted(outcome)?;
+    let lease = delivery.lease()?;
+    for outcome in outcomes(asked, Call::Acknowledge { queue: queue.clone(), leases: vec![lease] }).await? {
+        deleted(asked, &queue, lease, outcome).await?;
     }
     Ok(json!({}))
 }
@@ -141,8 +157,12 @@ pub async fn delete_batch(asked: &Asked<'_>) -> Done {
         asked.look(&queue).await?;
         return Ok(answers.answer());
     }
-    let outcomes = outcomes(asked, Call::Acknowledge { queue, leases }).await?;
-    tell(&mut answers, good.iter().map(|(entry, _)| *entry).zip(outcomes.into_iter().map(deleted)));
+    let outcomes = outcomes(asked, Call::Acknowledge { queue: queue.clone(), leases }).await?;
+    let mut all = Vec::with_capacity(outcomes.len());
+    for ((entry, lease), outcome) in good.into_iter().zip(outcomes) {
+        all.push((entry, deleted(asked, &queue, lease, outcome).await));
+    }
+    tell(&mut answers, all.into_iter());
     Ok(answers.answer())
 }
 

@@ -29,7 +29,7 @@ config! {
         lease_ms: Milliseconds = 5_000, 1_000..=43_200_000, restart,
             "how long they are leased meanwhile: after a kill of this server they wait for so long";
         pause_max_ms: Milliseconds = 1_000, 100..=3_600_000, restart,
-            "longest pause while no queue takes messages; the first is 100 ms, each further one twice as long";
+            "longest pause while queues cannot be asked; the first is 100 ms, each further one twice as long";
     }
 }
 
@@ -43,7 +43,7 @@ config! {
             "it is for messages whose attribute begins with one of these; without it, for all";
         attribute: Text = "to", .., restart, "the attribute that prefix is about";
         contains: Optional<Texts> = NoDefault, .., restart,
-            "it is for messages whose body has one of these words, in upper or lower case; without it, for all";
+            "it is for messages whose body has one of these texts, in upper or lower case; without it, for all";
         to: Required<Texts> = NoDefault, .., restart,
             "the [[queue]]s between which it chooses, each perhaps with a space and its weight behind it: \"fast 3\"";
         choose: ChooseWord = "weight", .., restart,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Each node is a world of its own, with all faults of the harness; the code that forwards is that of a real node, but
-//! for sockets: its requests go over [`network`].
+//! for sockets: its requests go over a network of the simulation.
 //!
 //! # What is checked
 //!

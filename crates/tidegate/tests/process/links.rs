@@ -248,6 +248,61 @@ fn failover_goes_by_room_and_by_who_receives_and_comes_back() {
     assert!(server.terminate().status.success());
 }
 
+/// What waits for a queue that is full stands before what another queue takes.
+#[test]
+fn a_queue_that_takes_nothing_keeps_nothing_from_others_of_its_route() {
+    let folder = folder();
+    let rules = rule("prefix = [\"a\"]\nto = [\"a\"]") + &rule("prefix = [\"b\"]\nto = [\"b\"]");
+    let sections = routed(&["dead", "a", "b"], &rules).replace("name = \"a\"\n", "name = \"a\"\nmessages_max = 10\n");
+    let server = Server::start(&settings(folder.path(), "a", free_address(), sections));
+    let mut http = connect(&server);
+    let send = |http: &mut Http<TcpStream>, to: &str, count: usize| {
+        let messages = vec![json!({ "body": "x", "attributes": { "to": to } }); count];
+        ok(http.post("/v1/queues/jobs/messages", &json!({ "messages": messages })));
+    };
+    (0..10).for_each(|_| send(&mut http, "a", 1_000));
+    send(&mut http, "b", 20);
+    until_waiting(&mut http, &[("a", 10), ("b", 20)]);
+    server.says("messages cannot be moved there");
+    ok(http.patch("/v1/queues/a", &json!({ "messages_max": null })));
+    until_waiting(&mut http, &[("jobs", 0), ("a", 10_000)]);
+    assert!(server.terminate().status.success());
+}
+
+#[test]
+fn receivers_that_take_all_places_keep_no_route_out() {
+    let folder = folder();
+    let sections = format!("[queues]\nreceivers_max = 2\n\n{}", routed(&["dead", "a"], &rule("to = [\"a\"]")));
+    let server = Server::start(&settings(folder.path(), "a", free_address(), sections));
+    let mut http = connect(&server);
+    let waits = json!({ "wait_ms": 20_000 });
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut http = connect(&server);
+                // One that is refused asks again, as receivers do. The last message is for it.
+                wait_for("it gets a message", || {
+                    let got = http.post("/v1/queues/dead/receive", &waits).expect("the door answers");
+                    (got.body["messages"].as_array().is_some_and(|rows| !rows.is_empty())).then_some(())
+                });
+            });
+        }
+        let full = "tidegate_queue_receivers_waiting";
+        wait_for("both wait, and the route", || {
+            let metrics = ok(http.get("/metrics"));
+            let mut lines = metrics.as_str().expect("a page").lines();
+            lines.any(|line| line.starts_with(full) && line.ends_with(" 3")).then_some(())
+        });
+        for number in 1..=3 {
+            send_one(&mut http, json!({ "body": "x" }));
+            until_waiting(&mut http, &[("a", number)]);
+        }
+        let two = json!({ "messages": [{ "body": "y" }, { "body": "z" }] });
+        (0..2).for_each(|_| drop(ok(http.post("/v1/queues/dead/messages", &two))));
+    });
+    assert!(server.terminate().status.success());
+}
+
 /// Kills in between: each message is in one queue, once, and those of a key are in order.
 #[test]
 fn a_kill_neither_loses_nor_doubles_what_is_routed() {
