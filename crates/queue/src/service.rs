@@ -355,7 +355,11 @@ impl<T: RequestTicket> QueueService<T> {
                         self.note_refused(refusal, (name, settings.owner.as_deref()), turn.now());
                     }
                     (Outcome::Refused(refusal), _) => {
-                        let queue = call.queue().unwrap_or_default();
+                        // What has no room is the queue to which messages were to go.
+                        let queue = match call {
+                            Call::Route { to, .. } | Call::Redrive { to, .. } => to,
+                            _ => call.queue().unwrap_or_default(),
+                        };
                         let owner = turn.state().settings(queue).and_then(|settings| settings.owner.as_deref());
                         self.note_refused(refusal, (queue, owner), turn.now());
                     }

@@ -264,6 +264,7 @@ fn a_queue_that_takes_nothing_keeps_nothing_from_others_of_its_route() {
     send(&mut http, "b", 20);
     until_waiting(&mut http, &[("a", 10), ("b", 20)]);
     server.says("messages cannot be moved there");
+    server.says("takes no more; see to it that they are received, or give it a larger one queue=\"a\"");
     ok(http.patch("/v1/queues/a", &json!({ "messages_max": null })));
     until_waiting(&mut http, &[("jobs", 0), ("a", 10_000)]);
     assert!(server.terminate().status.success());
