@@ -230,7 +230,9 @@ impl<T: RequestTicket> QueueService<T> {
             0 => Ok(()),
             // Links and routes are as many as the configuration says, and others may not keep them out.
             _ if caller == Caller::SERVER => Ok(()),
-            _ if self.waiters.len() >= receivers_max => Err((Bound::Receivers, Refusal::TooManyReceivers)),
+            _ if self.waiters.len() - self.waiters.of_caller(Caller::SERVER) >= receivers_max => {
+                Err((Bound::Receivers, Refusal::TooManyReceivers))
+            }
             _ if self.waiters.of_caller(caller) >= of_caller_max => {
                 Err((Bound::ReceiversOfCaller, Refusal::TooManyReceiversOfCaller))
             }
