@@ -87,7 +87,7 @@ fn shake_hands(
         if let Err(error) = session.process_new_packets() {
             // What is wrong is said to the server, if it still listens.
             let _alert = session.write_tls(stream);
-            return Err(error.into());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, error).into());
         }
     }
     Ok(stream.set_read_timeout(Some(timeouts.read))?)
