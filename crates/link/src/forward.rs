@@ -206,6 +206,10 @@ impl<T: Target> Forward<T> {
                 Some(given) = giving.join_next() => {
                     let mut all = vec![given.expect("what gives does not panic")];
                     all.extend(std::iter::from_fn(|| giving.try_join_next()).map(|given| given.expect("as before")));
+                    // Whether the fate or the end of the connection is seen first is chance.
+                    if self.is_suspect(&session, leased.len()) {
+                        all.iter_mut().for_each(|given| suspect_all(&link, given));
+                    }
                     let health = self.settle(&session, all, &mut leased, &mut settling);
                     if rest_until.is_none() && health != Health::Good {
                         receiving = None;
@@ -232,6 +236,11 @@ impl<T: Target> Forward<T> {
         end
     }
 
+    /// Whether one message alone was under way when the other side, which had been there, hung up.
+    fn is_suspect(&self, session: &Rc<T::Session>, under_way: usize) -> bool {
+        self.is_probing && under_way == 1 && session.hung_up()
+    }
+
     /// The other side, or the queue, is away: until when to rest.
     fn fail(&mut self, why: &str) -> Instant {
         self.is_probing = true;
@@ -250,14 +259,13 @@ impl<T: Target> Forward<T> {
     ) {
         let link = self.target.settings().clone();
         let until = Instant::now() + STOP_WITHIN;
-        // The only one that was under way when the other side, which had been there, hung up.
-        let is_suspect = self.is_probing && leased.len() == 1 && session.hung_up() && !stops;
+        let is_suspect = self.is_suspect(session, leased.len()) && !stops;
         while let Ok(Some(given)) = tokio::time::timeout_at(until, giving.join_next()).await {
-            let (leases, mut fates) = given.expect("what gives does not panic");
+            let mut given = given.expect("what gives does not panic");
             if is_suspect {
-                leases.iter().zip(&mut fates).for_each(|(lease, fate)| suspect(&link, lease, fate));
+                suspect_all(&link, &mut given);
             }
-            let all = vec![(leases, fates)];
+            let all = vec![given];
             if let Health::Away(_) = self.settle(session, all, &mut leased, &mut settling) {
                 self.is_probing = true;
             }
@@ -329,6 +337,10 @@ impl<T: Target> Forward<T> {
         settling.spawn_local(settlement.tell(self.queue.clone(), link, session.clone()));
         health
     }
+}
+
+fn suspect_all(link: &LinkSettings, (leases, fates): &mut Given) {
+    leases.iter().zip(fates).for_each(|(lease, fate)| suspect(link, lease, fate));
 }
 
 /// A message that alone ended the connection is tried again later, and that attempt counts.
