@@ -55,6 +55,8 @@ pub struct Forward<T> {
     pause: Pause,
     /// The other side was away when it was last asked; one message is tried.
     is_probing: bool,
+    /// The message that was given alone, while nothing else was under way, to see whether the other side is there.
+    probe: Option<Lease>,
     /// What the log was told.
     told: Told,
     /// For routes, which choose by it.
@@ -90,7 +92,7 @@ impl<T: Target> Forward<T> {
         (stop, state): (watch::Receiver<bool>, OwnState),
     ) -> Forward<T> {
         let pause = Pause::new(target.settings().pause_max_ms);
-        Forward { target, queue, metrics, stop, pause, is_probing: false, told: Told::default(), state }
+        Forward { target, queue, metrics, stop, pause, is_probing: false, probe: None, told: Told::default(), state }
     }
 
     /// Forwards until it is told to stop.
@@ -200,6 +202,8 @@ impl<T: Target> Forward<T> {
                                 leased.extend(gift.iter().map(|received| (received.delivery.lease, Instant::now())));
                                 giving.spawn_local(give(session.clone(), gift));
                             }
+                            let alone = leased.keys().next().filter(|_| self.is_probing && leased.len() == 1);
+                            self.probe = alone.copied();
                         }
                     }
                 }
@@ -207,9 +211,7 @@ impl<T: Target> Forward<T> {
                     let mut all = vec![given.expect("what gives does not panic")];
                     all.extend(std::iter::from_fn(|| giving.try_join_next()).map(|given| given.expect("as before")));
                     // Whether the fate or the end of the connection is seen first is chance.
-                    if self.is_suspect(&session, leased.len()) {
-                        all.iter_mut().for_each(|given| suspect_all(&link, given));
-                    }
+                    all.iter_mut().for_each(|given| self.suspect(&session, given));
                     let health = self.settle(&session, all, &mut leased, &mut settling);
                     if rest_until.is_none() && health != Health::Good {
                         receiving = None;
@@ -236,9 +238,18 @@ impl<T: Target> Forward<T> {
         end
     }
 
-    /// Whether one message alone was under way when the other side, which had been there, hung up.
-    fn is_suspect(&self, session: &Rc<T::Session>, under_way: usize) -> bool {
-        self.is_probing && under_way == 1 && session.hung_up()
+    /// A message that was alone under way when the other side, which had been there, hung up is tried again later, and
+    /// that attempt counts.
+    fn suspect(&mut self, session: &T::Session, (leases, fates): &mut Given) {
+        let Some(at) = leases.iter().position(|lease| self.probe == Some(*lease)) else { return };
+        self.probe = None;
+        if let Fate::Back { why, is_away: true, .. } = &mut fates[at]
+            && session.hung_up()
+        {
+            let (link, key) = (&*self.target.settings().consumer(), leases[at].key.to_string());
+            tracing::warn!(link, key, why, "this message alone was under way: it is put aside, and tried again later");
+            fates[at] = Fate::Again { why: std::mem::take(why), after_ms: Some(SUSPECT_RETRY_MS) };
+        }
     }
 
     /// The other side, or the queue, is away: until when to rest.
@@ -259,11 +270,10 @@ impl<T: Target> Forward<T> {
     ) {
         let link = self.target.settings().clone();
         let until = Instant::now() + STOP_WITHIN;
-        let is_suspect = self.is_suspect(session, leased.len()) && !stops;
         while let Ok(Some(given)) = tokio::time::timeout_at(until, giving.join_next()).await {
             let mut given = given.expect("what gives does not panic");
-            if is_suspect {
-                suspect_all(&link, &mut given);
+            if !stops {
+                self.suspect(session, &mut given);
             }
             let all = vec![given];
             if let Health::Away(_) = self.settle(session, all, &mut leased, &mut settling) {
@@ -336,19 +346,6 @@ impl<T: Target> Forward<T> {
         }
         settling.spawn_local(settlement.tell(self.queue.clone(), link, session.clone()));
         health
-    }
-}
-
-fn suspect_all(link: &LinkSettings, (leases, fates): &mut Given) {
-    leases.iter().zip(fates).for_each(|(lease, fate)| suspect(link, lease, fate));
-}
-
-/// A message that alone ended the connection is tried again later, and that attempt counts.
-fn suspect(link: &LinkSettings, lease: &Lease, fate: &mut Fate) {
-    if let Fate::Back { why, is_away: true, .. } = fate {
-        let (link, key) = (&*link.consumer(), lease.key.to_string());
-        tracing::warn!(link, key, why, "this message alone was under way: it is put aside, and tried again later");
-        *fate = Fate::Again { why: std::mem::take(why), after_ms: Some(SUSPECT_RETRY_MS) };
     }
 }
 

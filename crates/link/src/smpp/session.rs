@@ -373,7 +373,7 @@ async fn writes(shared: Rc<Shared>, mut write: Writes, mut to_write: mpsc::Recei
     while let Some(bytes) = to_write.recv().await {
         let written = async { write.write_all(&bytes).await.and(write.flush().await) };
         if let Err(error) = written.await {
-            return shared.end(&tls::why(&error));
+            return shared.end(&format!("{CLOSED}: {}", tls::why(&error)));
         }
     }
 }
